@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from autodiff_cli.language.errors import MissingValueError as MissingValueError
     from autodiff_cli.language.errors import UnknownNameError as UnknownNameError
     from autodiff_cli.training.objective.objective import Objective as Objective
+    from autodiff_cli.training.options import FitOptions as FitOptions
     from autodiff_cli.training.result.fitted_model import ModelFileError as ModelFileError
     from autodiff_cli.value import Value as Value
 
@@ -38,6 +39,7 @@ _MODULES = {
     "Value": "autodiff_cli.value",
     "DataError": "autodiff_cli.data.table",
     "Fit": "autodiff_cli.fitting",
+    "FitOptions": "autodiff_cli.training.options",
     "compare": "autodiff_cli.fitting",
     "fit": "autodiff_cli.fitting",
     "fit_by": "autodiff_cli.fitting",

@@ -9,22 +9,27 @@ A `Fit` adds displays to the fitted model: a summary, a line for the interactive
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import functools
 import io
-from collections.abc import Callable
-from typing import Any, ParamSpec
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
 
+from autodiff_cli.options import takes_options
 from autodiff_cli.render.fit import fit_report
 from autodiff_cli.render.formatting import shorten_middle, single_line
 from autodiff_cli.render.plots import plot_html
 from autodiff_cli.render.report import Paper
 from autodiff_cli.render.trace import MAX_NAME_LENGTH
-from autodiff_cli.training.fitting import comparison, groups
-from autodiff_cli.training.fitting import fit as model_fit
+from autodiff_cli.training.fitting.comparison import Comparison, compare_models
+from autodiff_cli.training.fitting.fit import Interrupted, fit_dataset
+from autodiff_cli.training.fitting.groups import FittedGroups, fit_groups
+from autodiff_cli.training.objective.loading import Data, as_dataset
+from autodiff_cli.training.objective.model import Model
+from autodiff_cli.training.options import ComparisonOptions, FitOptions
 from autodiff_cli.training.result import fitted_model
-
-P = ParamSpec("P")
 
 
 class Fit(fitted_model.FittedModel):
@@ -77,33 +82,95 @@ class Fit(fitted_model.FittedModel):
         return plot_html(self)
 
 
+@contextlib.contextmanager
+def _public_interruption() -> Iterator[None]:
+    """Turn the fit of an interruption into a public `Fit`."""
+    try:
+        yield
+    except Interrupted as interruption:
+        interruption.fit = _public_fit(interruption.fit)
+        raise
+
+
 def _public_fit(model: fitted_model.FittedModel) -> Fit:
     """Return a public `Fit` for an internal `FittedModel`."""
     return Fit(**{field.name: getattr(model, field.name) for field in dataclasses.fields(model)})
 
 
-def _with_public_fit(make: Callable[P, fitted_model.FittedModel]) -> Callable[P, Fit]:
-    """Return a function like `make` whose result is a public `Fit`."""
+@takes_options(FitOptions)
+def fit(model: str | Model, data: Data, options: FitOptions) -> Fit:
+    """Fit the parameters of a model to data.
 
-    @functools.wraps(make)
-    def with_public_fit(*arguments: P.args, **options: P.kwargs) -> Fit:
-        try:
-            return _public_fit(make(*arguments, **options))
-        except model_fit.Interrupted as interruption:
-            interruption.fit = _public_fit(interruption.fit)
-            raise
+    Args:
+        model: `target ~ prediction`, or an expression that is itself the loss of a row. Names that are not columns of
+            the data are parameters. `column ~ softmax(…)` is a classification of whole numbers or texts.
+        data: the columns by name, or the path of a file, a folder or a pattern (`2024-*.csv`).
+        options: the fields of `FitOptions`, as keywords.
 
-    return with_public_fit
+    Raises:
+        ExpressionError: if the model cannot be parsed, or lacks a parameter that is named.
+        DataError: if the data cannot be used.
+        OptionError: for options with a value that they cannot have, or that cannot be combined.
+        CheckpointError: for a checkpoint that cannot be resumed, or that another run writes.
+        ClusterError: if the cluster fails for good.
+        OSError: if the first checkpoint cannot be written. If a later one fails, the fit continues with a warning.
+        Interrupted: on Ctrl-C.
+
+    >>> import numpy as np
+    >>> x = np.linspace(0, 2, 21)
+    >>> found = fit("y ~ a*exp(-b*x)", {"x": x, "y": 2.5*np.exp(-1.3*x)}, start={"b": 0.5})
+    >>> {name: round(value, 9) for name, value in found.parameters.items()}
+    {'a': 2.5, 'b': 1.3}
+    """
+    if options.plot is None:
+        options = dataclasses.replace(options, plot="ipykernel" in sys.modules)
+    with _public_interruption():
+        return _public_fit(fit_dataset(model, as_dataset(data), options))
 
 
-@functools.wraps(groups.fit_by)
-def _fit_by(*arguments: Any, **options: Any) -> groups.FittedGroups:
-    fits = groups.fit_by(*arguments, **options)
+@takes_options(FitOptions)
+def fit_by(model: str | Model, data: Data, by: str, options: FitOptions) -> FittedGroups:
+    """Fit a model to each group of rows. A group that fails does not stop the others.
+
+    Args:
+        model: the model, and `data`: the data; see `fit`, also for the options.
+        by: the column whose labels (texts or numbers) define the groups.
+
+    Raises:
+        ExpressionError, DataError, OptionError: for an invalid model, data that cannot be used at all, and invalid
+            options.
+
+    >>> data = {"x": [1, 2, 3, 1, 2, 3], "y": [2, 4, 6, 5, 10, 15.3], "site": ["u", "u", "u", "v", "v", "v"]}
+    >>> found = fit_by("y ~ a*x", data, "site")
+    >>> [(group.by, round(group.fit.parameters["a"], 3)) for group in found]
+    [('u', 2.0), ('v', 5.064)]
+    """
+    fits = fit_groups(model, data, by, options)
     public = (dataclasses.replace(one, fit=None if one.fit is None else _public_fit(one.fit)) for one in fits)
     return dataclasses.replace(fits, groups=tuple(public))
 
 
-compare = comparison.compare
-fit_by: Callable[..., groups.FittedGroups] = _fit_by
-fit = _with_public_fit(model_fit.fit)
-load = _with_public_fit(fitted_model.load)
+@takes_options(ComparisonOptions)
+def compare(models: Sequence[str], data: Data, options: ComparisonOptions) -> Comparison:
+    """Fit several models of one target to the same rows, and compare them.
+
+    Args:
+        models: the texts of the models. A starting value applies to all models that have the parameter.
+        data: the data; see `fit`.
+        options: the fields of `ComparisonOptions` that apply to all models alike, as keywords.
+
+    Raises:
+        OptionError: for fewer than two models, and for models of different targets.
+        ExpressionError, DataError: see `fit`.
+
+    >>> x = [0, 1, 2, 3, 4, 5, 6, 7]
+    >>> found = compare(["y ~ a + b*x", "y ~ a"], {"x": x, "y": [1, 3.1, 4.9, 7, 9.2, 11, 12.8, 15]})
+    >>> [one.fit.model for one in found.models], found.tests[0].name, found.tests[0].p < 1e-6
+    (['y ~ a + b*x', 'y ~ a'], 'F', True)
+    """
+    return compare_models(models, as_dataset(data), options)
+
+
+def load(path: str | os.PathLike[str]) -> Fit:
+    """Read a fitted model that `Fit.save` or `train --save` wrote. Raises ModelFileError."""
+    return _public_fit(fitted_model.load(path))

@@ -12,8 +12,10 @@ data frame have their own names.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Self
+import dataclasses
+import inspect
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +24,8 @@ from autodiff_cli.fitting import Fit, fit
 from autodiff_cli.language.lexer import canonical_name, is_name
 from autodiff_cli.language.program import read
 from autodiff_cli.ops.structural import softmax
+from autodiff_cli.options import option_fields, record_parameters
+from autodiff_cli.training.options import FitOptions
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -34,55 +38,43 @@ __all__ = ["FormulaClassifier", "FormulaRegressor"]
 
 _TARGET_NAME = "target"
 
+P = ParamSpec("P")
+
+
+@dataclasses.dataclass(frozen=True)
+class EstimatorOptions(FitOptions):
+    """The parameters of an estimator: a formula, and the options of its fit.
+
+    Attributes:
+        formula: the prediction in the expression language; statements before it may bind names and declare shapes. By
+            default it is linear in all columns.
+        random_state: the seed for the random number generator; it replaces `seed`.
+    """
+
+    formula: str | None = None
+    random_state: int | None = None
+
+
+def _sets_attributes(record: Callable[P, object]) -> Callable[Concatenate[Any, P], None]:
+    """Return a constructor with the parameters of a record, which become attributes of the same names."""
+    signature = inspect.signature(record)
+
+    def __init__(self: Any, /, *arguments: P.args, **options: P.kwargs) -> None:  # noqa: N807 - it is a constructor
+        bound = signature.bind(*arguments, **options)
+        bound.apply_defaults()
+        vars(self).update(bound.arguments)
+
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    __init__.__signature__ = inspect.Signature([own, *record_parameters(record)])  # type: ignore[attr-defined]
+    return __init__
+
 
 class _FormulaEstimator(BaseEstimator):  # type: ignore[misc]
-    """Base class of the estimators: the formula, and the options of its fit.
-
-    Args:
-        formula: the prediction in the expression language; statements before it may bind names and declare shapes.
-        start, fixed, bounds: starting values, fixed values and bounds of parameters, by name: see `autodiff_cli.fit`.
-        optimizer, loss, learning_rate, epochs, batch_size, l1, starts, backend, threads: see `autodiff_cli.fit`.
-        l2: the weight of the sum of squared parameters. None means 0 if `formula` is given; for the default formula it
-            means a small weight, so that the solution is unique even if columns are collinear.
-        random_state: the seed for the random number generator.
-    """
+    """Base class of the estimators. Its parameters are the fields of `EstimatorOptions`."""
 
     _ridge = 0.0
 
-    def __init__(
-        self,
-        formula: str | None = None,
-        *,
-        start: Mapping[str, ArrayLike] | None = None,
-        fixed: Mapping[str, ArrayLike | None] | None = None,
-        bounds: Mapping[str, tuple[float | None, float | None]] | None = None,
-        optimizer: str = "auto",
-        loss: str | None = None,
-        learning_rate: float | None = None,
-        epochs: int | None = None,
-        batch_size: int | None = None,
-        l1: float = 0.0,
-        l2: float | None = None,
-        starts: int | None = None,
-        random_state: int = 0,
-        backend: str = "auto",
-        threads: int | None = None,
-    ) -> None:
-        self.formula = formula
-        self.start = start
-        self.fixed = fixed
-        self.bounds = bounds
-        self.optimizer = optimizer
-        self.loss = loss
-        self.learning_rate = learning_rate
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.l1 = l1
-        self.l2 = l2
-        self.starts = starts
-        self.random_state = random_state
-        self.backend = backend
-        self.threads = threads
+    __init__ = _sets_attributes(EstimatorOptions)
 
     @property
     def parameters_(self) -> dict[str, Any]:
@@ -114,24 +106,17 @@ class _FormulaEstimator(BaseEstimator):  # type: ignore[misc]
             rows = weights > 0
             weights = weights[rows]
         *statements, last = prediction.rstrip("; \n").rpartition("\n" if "\n" in prediction else ";")
+        options = {name: getattr(self, name) for name in option_fields(FitOptions)} | {"loss": loss}
+        if self.random_state is not None:
+            options["seed"] = self.random_state
+        if weights is not None:
+            options["weights"] = weights
+        if self.formula is None and not self.l2:
+            options["l2"] = self._ridge
         self.fit_: Fit = fit(
             f"{''.join(statements)}{name} ~ {last.strip()}",
             {**{own: values[rows] for own, values in columns.items()}, name: target[rows]},
-            start=self.start,
-            fixed=self.fixed,
-            bounds=self.bounds,
-            optimizer=self.optimizer,
-            loss=loss,
-            learning_rate=self.learning_rate,
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            l1=self.l1,
-            l2=(0.0 if self.formula else self._ridge) if self.l2 is None else self.l2,
-            starts=self.starts,
-            seed=self.random_state,
-            weights=weights,
-            backend=self.backend,
-            threads=self.threads,
+            **options,
         )
         self.n_iter_ = self.fit_.epochs
 

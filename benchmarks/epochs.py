@@ -24,7 +24,7 @@ import numpy as np
 
 import autodiff_cli as ad
 from autodiff_cli.backends.protocol import OptimizerState
-from autodiff_cli.training.options import OPTIMIZERS
+from autodiff_cli.training.optimizers import OPTIMIZERS
 
 MODEL = "y ~ a*exp(-b*x) + c*sin(d*x)"
 START = {"a": 1.8, "b": 1.1, "c": 0.4, "d": 2.9}

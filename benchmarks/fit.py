@@ -34,7 +34,7 @@ def model(x: Any, a: float, b: float, c: float, d: float) -> Any:
 
 def with_autodiff(x: Any, y: Any) -> list[float]:
     """The parameters, by autodiff."""
-    return [*ad.fit(TEXT, {"x": x, "y": y}, dict(zip("abcd", START, strict=True))).parameters.values()]
+    return [*ad.fit(TEXT, {"x": x, "y": y}, start=dict(zip("abcd", START, strict=True))).parameters.values()]
 
 
 def with_scipy(x: Any, y: Any) -> list[float]:

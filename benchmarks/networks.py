@@ -28,7 +28,7 @@ from cases import CASES
 
 import autodiff_cli as ad
 from autodiff_cli.backends.protocol import OptimizerState
-from autodiff_cli.training.options import OPTIMIZERS
+from autodiff_cli.training.optimizers import OPTIMIZERS
 
 RATE = 0.001
 TURN = 0.05  # seconds that each is run at a time

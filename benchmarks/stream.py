@@ -29,9 +29,9 @@ import json, resource, sys, time
 path, stream = sys.argv[1], sys.argv[2] == "stream"
 from autodiff_cli.data.files import open_data
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.options import DataOptions, Options
+from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.fitting.fit import fit_objective
-files, options = open_data([path]), Options(data=DataOptions(stream=stream))
+files, options = open_data([path]), FitOptions(stream=stream)
 begun = time.perf_counter()
 objective = Objective.of("{MODEL}", files, options)
 opened = time.perf_counter()

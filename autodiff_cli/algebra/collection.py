@@ -13,24 +13,27 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
-from autodiff_cli.algebra.forms import (
+from autodiff_cli.algebra.exact import (
     EXPANDABLE_COUNTS,
+    UNIT,
+    ExactNumber,
     Factors,
-    FormTable,
     Product,
     Terms,
     accumulate,
     add_terms,
-    factor_rank,
+    common_divisor,
     replace_members,
     without_zeros,
-    write_power,
 )
-from autodiff_cli.algebra.simplify import UNIT, ExactNumber, common_divisor
 from autodiff_cli.graph.node import Node, is_literal
 from autodiff_cli.ops.arithmetic import abs_, equal, greater, where
 from autodiff_cli.ops.elementary import exp, log, pow_
+
+if TYPE_CHECKING:
+    from autodiff_cli.algebra.forms import FormTable
 
 # --- Guards
 
@@ -337,7 +340,7 @@ def _combine_powers(
     if base is not None and shift is not None:
         del combined[base]
         add_terms(terms, {forms.one: shift}, sign)
-    ordered = sorted(terms, key=lambda term: (term is forms.one, factor_rank(forms, term, UNIT)))
+    ordered = sorted(terms, key=lambda term: (term is forms.one, forms.rank(term, UNIT)))
     exponent = forms.sum({term: terms[term] for term in ordered})
     literal = forms.product_of(exponent)
     if base is None:
@@ -361,7 +364,7 @@ def _multiply_conjugates(forms: FormTable, factors: Factors, sums: Sequence[Node
         (a, b), (c, d) = ((forms.sums[s][forms.one], forms.sums[s][term]) for s in (other, base))
         if a.times(d) == -b.times(c):
             terms = {forms.one: a.times(c)}
-            forms.add_product(terms, forms.product_of(write_power(forms, term, _TWO)), b.times(d))
+            forms.add_product(terms, forms.product_of(forms.power(term, _TWO)), b.times(d))
             remaining = {node: exponent for node, exponent in factors.items() if node not in (base, other)}
             accumulate(remaining, forms.sum(terms), factors[base])
             return remaining

@@ -14,8 +14,9 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
-from autodiff_cli.algebra.forms import FormTable, Product
-from autodiff_cli.algebra.simplify import exact_number, is_positive
+from autodiff_cli.algebra.exact import Product, literal_value
+from autodiff_cli.algebra.forms import FormTable
+from autodiff_cli.algebra.simplify import Sign, sign_of
 from autodiff_cli.graph.node import Node, is_literal
 from autodiff_cli.graph.op import ONE, ZERO, Op
 from autodiff_cli.graph.tape import Template, expand_helpers, topological_order
@@ -27,7 +28,6 @@ from autodiff_cli.ops.arithmetic import (
     greater_equal,
     less,
     less_equal,
-    neg,
     not_,
     not_equal,
     or_,
@@ -75,41 +75,26 @@ def truth_value(node: Node) -> bool | None:
     >>> truth_value(constant("0")), truth_value(constant("0.5")), truth_value(variable("x"))
     (False, True, None)
     """
-    value = _literal_value(node)
+    value = _known_value(node)
     return None if value is None else value != 0
 
 
 def _compare(op: Op, a: Node, b: Node) -> bool | None:
-    left, right = _literal_value(a), _literal_value(b)
+    left, right = _known_value(a), _known_value(b)
     if left is not None and right is not None:
         return COMPARISONS[op](left, right)
     return False if a is b and (op is less or op is greater) else None  # equal to itself, unless it is nan
 
 
-def _literal_value(node: Node) -> Fraction | float | None:
-    """Return the value of a literal or a negated literal; None for other nodes."""
-    if node.op is neg:
-        size = _literal_value(node.inputs[0])
-        return None if size is None else -size
-    if not node.is_constant:
-        return None
-    literal = exact_number(node.text)
-    return _FINITE_CONSTANTS.get(node.text) if literal is None else literal.value
+def _known_value(node: Node) -> Fraction | float | None:
+    """Return the value of a literal, a negated literal or a finite constant such as pi; None for other nodes."""
+    return _FINITE_CONSTANTS[node.text] if node.is_constant and node.text in _FINITE_CONSTANTS else literal_value(node)
 
 
 # --- Readable forms
 
 BOOLEAN_OPS = (*COMPARISONS, *LOGICAL_OPS)  # operations whose value is 0 or 1
 _ASCENDING = {less, less_equal}
-
-
-def write_choice(forms: FormTable, _: Op, inputs: tuple[Node, ...]) -> Node | None:
-    """Return the readable form of a `where` whose condition is decided or negated; None for others."""
-    condition, a, b = inputs
-    decision = truth_value(condition)
-    if decision is not None or a is b:
-        return a if decision or a is b else b
-    return forms.apply(where, condition.inputs[0], b, a) if condition.op is not_ else None
 
 
 def write_guard(forms: FormTable, condition: Node, formula: Node) -> Node:
@@ -210,13 +195,14 @@ def add_guards(roots: Sequence[Node]) -> tuple[dict[Node, Node], set[Node]]:
     'where(h == 0, 0, x/h)'
     """
     guards: set[Node] = set()
+    signs: dict[Node, Sign] = {}
 
     def finish(op: Op, inputs: tuple[Node, ...], definition: Node) -> Node:
         if op is gamma_density and inputs[0].op is not sub:
             return _gamma_density_form(
                 inputs, definition
             )  # this is the slope of gammainc, which has a value from a = 0 on
-        condition = _vanishing_condition(op, inputs)
+        condition = _vanishing_condition(op, inputs, signs)
         if condition is None:
             return definition
         guard = where(condition, ZERO, definition)
@@ -226,32 +212,34 @@ def add_guards(roots: Sequence[Node]) -> tuple[dict[Node, Node], set[Node]]:
     return expand_helpers(roots, finish), guards
 
 
-def _vanishing_condition(op: Op, inputs: tuple[Node, ...]) -> Node | None:
+def _vanishing_condition(op: Op, inputs: tuple[Node, ...], signs: dict[Node, Sign]) -> Node | None:
     """Return the condition under which a helper on these inputs is 0 by convention; None if it never is."""
     predicate = _vanishing_predicate(op, len(inputs))
-    return None if predicate is None else _possible_condition(predicate.build(inputs)[0])
+    return None if predicate is None else _possible_condition(predicate.build(inputs)[0], signs)
 
 
 def _gamma_density_form(inputs: Sequence[Node], definition: Node) -> Node:
     """Return x^(a-1)·exp(-x)/gamma(a), by logarithms unless a is known to be small, so that no factor overflows."""
     a, x = inputs
-    value = None if _is_large(a) else _constant_value(a)
+    value = _evaluate(a, {})
     if value is not None and value <= _MAX_POWER_SHAPE:
         return definition
     by_logarithms = exp((a - 1) * log(x) - x - lgamma(a))
     return by_logarithms if value is not None else where(equal(x, 0), x ** (a - 1), by_logarithms)
 
 
-def _constant_value(root: Node) -> float | None:
-    """Return the value of a formula without variables; None for others."""
-    values: dict[Node, float] = {}
+def _evaluate(root: Node, known: Mapping[Node, float]) -> float | None:
+    """Return the value of a small formula without variables other than the known ones; None for other formulas."""
+    if _is_large(root):
+        return None
+    values = dict(known)
     for node in topological_order([root]):
-        if node.is_input:
+        if node.op is not None:
+            values[node] = FLOATS.function(node.op, len(node.inputs))(*(values[child] for child in node.inputs))
+        elif node.is_constant:
+            values[node] = FLOATS.parse_constant(node.text)
+        elif node not in values:
             return None
-        inputs = [values[child] for child in node.inputs]
-        values[node] = (
-            FLOATS.parse_constant(node.text) if node.op is None else FLOATS.function(node.op, len(inputs))(*inputs)
-        )
     return values[root]
 
 
@@ -261,17 +249,17 @@ def _vanishing_predicate(op: Op, count: int) -> Template | None:
     return None if graph is None else Template(op.placeholders(count), [graph])
 
 
-def _possible_condition(condition: Node) -> Node | None:
+def _possible_condition(condition: Node, signs: dict[Node, Sign]) -> Node | None:
     """Return a condition without the parts that always hold; None if it never holds."""
     assert condition.op is not None
     if (decision := decide(condition.op, condition.inputs)) is not None:
         return ONE if decision else None
     a, b = condition.inputs
-    if condition.op is equal and is_literal(b, 0) and is_positive(a):
+    if condition.op is equal and is_literal(b, 0) and sign_of(a, signs) is Sign.POSITIVE:
         return None
     if condition.op is not and_:
         return condition
-    first, second = _possible_condition(a), _possible_condition(b)
+    first, second = _possible_condition(a, signs), _possible_condition(b, signs)
     if first is None or second is None:
         return None
     if first is ONE or second is ONE:
@@ -284,17 +272,9 @@ def _holds_where_equal(equation: Node, condition: Node) -> bool | None:
     """Return whether a condition holds where an equation does, as x > 0 where x == 0; None if it is unknown."""
     if equation.op is not equal or not equation.inputs[0].is_input or not equation.inputs[1].is_constant:
         return None
-    leaf, value = equation.inputs
-    order = topological_order([condition]) if not _is_large(condition) else []
-    if not order or any(node.is_input and node is not leaf for node in order):
-        return None
-    values: dict[Node, float] = {leaf: FLOATS.parse_constant(value.text)}
-    for node in order:
-        if node.op is not None:
-            values[node] = FLOATS.function(node.op, len(node.inputs))(*(values[child] for child in node.inputs))
-        elif node is not leaf:
-            values[node] = FLOATS.parse_constant(node.text)
-    return bool(values[condition])
+    leaf, literal = equation.inputs
+    value = _evaluate(condition, {leaf: FLOATS.parse_constant(literal.text)})
+    return None if value is None else bool(value)
 
 
 def _is_large(root: Node) -> bool:

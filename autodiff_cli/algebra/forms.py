@@ -8,96 +8,29 @@ numbers come first, then symbols, sums and calls, with one sign and one quotient
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import reduce
-from typing import NamedTuple
 
-from autodiff_cli.algebra.simplify import UNIT, ExactNumber, exact_number
-from autodiff_cli.algebra.table import NodeTable
+from autodiff_cli.algebra.collection import collect_terms, combine_factors, expand_terms
+from autodiff_cli.algebra.exact import (
+    MAX_SPREAD,
+    UNIT,
+    ExactNumber,
+    Factors,
+    Guard,
+    Product,
+    Terms,
+    accumulate,
+    exact_number,
+    without_zeros,
+)
+from autodiff_cli.algebra.table import NodeTable, Rewrite
 from autodiff_cli.graph.node import Node, is_literal
 from autodiff_cli.graph.op import ONE, ZERO
 from autodiff_cli.ops.arithmetic import add, div, mul, neg, sub, where
 from autodiff_cli.ops.elementary import hypot, pow_, sqrt
 
-# --- Terms and factors
-
-# Terms or factors that are inlined into a formula which is not their only user; more would take quadratic time.
-MAX_SPREAD = 12
-EXPANDABLE_COUNTS = (2, 3, 4)  # numbers of terms of sums that are multiplied out; longer products grow too much
-
-Factors = dict[Node, ExactNumber]  # exponents by base; the exponents of roots are multiples of 1/2
-Terms = dict[Node, ExactNumber]  # coefficients by term; the term of the constant is the literal 1
-
-
-class Product(NamedTuple):
-    """A product.
-
-    Attributes:
-        number: the literal factor.
-        factors: the exponents of all other factors, by base.
-    """
-
-    number: ExactNumber
-    factors: Factors
-
-
-class Guard(NamedTuple):
-    """A formula that is 0 by convention where a condition holds, because it has no value there."""
-
-    condition: Node
-    formula: Node
-
-
-def accumulate(parts: dict[Node, ExactNumber], node: Node, number: ExactNumber) -> None:
-    """Multiply factors by a power of a base, or add a multiple of a term to terms, in place."""
-    parts[node] = parts[node].plus(number) if node in parts else number
-
-
-def add_terms(terms: Terms, more: Terms, times: ExactNumber = UNIT) -> None:
-    """Add a multiple of one sum to another, in place."""
-    for term, coefficient in more.items():
-        accumulate(terms, term, coefficient.times(times))
-
-
-def without_zeros(parts: dict[Node, ExactNumber]) -> dict[Node, ExactNumber]:
-    """Return factors without exponents of 0, or terms without coefficients of 0."""
-    return {node: number for node, number in parts.items() if number.value}
-
-
-def replace_members(terms: Terms, members: Sequence[Node], one: Node) -> Terms:
-    """Return terms in which one term replaces several, at the place of the first of them."""
-    changed: Terms = {}
-    for term, coefficient in terms.items():
-        if term is members[0]:
-            accumulate(changed, one, UNIT)
-        elif term not in members:
-            accumulate(changed, term, coefficient)
-    return changed
-
-
-# --- The table
-
 _MAX_POWER = 64  # exponents of numbers; larger powers are not computed
-
-
-@dataclass(frozen=True, slots=True)
-class Passes:
-    """The passes that turn collected terms and factors into nodes.
-
-    Attributes:
-        expand: multiplies out products of sums, where the result cancels or combines with other terms.
-        collect: combines terms where that is shorter: over a common denominator, or with a common factor.
-        write_sum: writes terms as a node.
-        combine: combines factors that become one, such as powers of the same base.
-        write_product: writes a product as a node.
-    """
-
-    expand: Callable[[FormTable, Terms], Terms]
-    collect: Callable[[FormTable, Terms], Terms]
-    write_sum: Callable[[FormTable, Terms], Node]
-    combine: Callable[[FormTable, Product], Product]
-    write_product: Callable[[FormTable, Product], Node]
 
 
 class FormTable:
@@ -106,13 +39,12 @@ class FormTable:
     Args:
         names: symbols in the order in which products are written; others come after them, as they appear.
         scalar: whether all nodes are numbers. With arrays, no rewrite changes a shape.
-        passes: the passes that create sums and products.
+        rules: the rewrites of calls.
 
     Attributes:
         leaf, apply: create nodes; equal nodes are created once.
         one, zero: the literals 1 and 0.
         symbol_positions: the position of each symbol in products, by name.
-        ranks: the rank of each base in products: see `factor_rank`.
         sums: the terms of the nodes that are sums.
         paired_with_one: the term x of sums such as `1 + x` and `x - 1`, by sum.
         under_roots: products that stand under roots.
@@ -120,19 +52,18 @@ class FormTable:
         contents: the common factors of the terms of sums, and the sum that remains; None for none.
     """
 
-    def __init__(self, names: Sequence[str], scalar: bool, passes: Passes) -> None:
-        table = NodeTable()
+    def __init__(self, names: Sequence[str], scalar: bool, rules: Rewrite) -> None:
+        table = NodeTable(rules)
         self.leaf, self.apply = table.leaf, table.apply
         self.scalar = scalar
         self.one, self.zero = self.leaf(ONE), self.leaf(ZERO)
         self.symbol_positions = {name: i for i, name in enumerate(names)}
-        self.ranks: dict[Node, tuple[int, int]] = {}
+        self._ranks: dict[Node, tuple[int, int]] = {}
         self.sums: dict[Node, Terms] = {}
         self.paired_with_one: dict[Node, Node] = {}
         self.under_roots: set[Node] = set()
         self.guards: dict[Node, Guard] = {}
         self.contents: dict[Node, tuple[Product, Node] | None] = {}
-        self._passes = passes
         self._products: dict[Node, Product] = {}
         self._written_sums: dict[frozenset[tuple[Node, ExactNumber]], Node] = {}
         self._written_products: dict[tuple[ExactNumber, frozenset[tuple[Node, ExactNumber]]], Node] = {}
@@ -179,11 +110,11 @@ class FormTable:
 
     def sum(self, terms: Terms) -> Node:
         """Return the node of a sum. The order of its terms makes no difference."""
-        expanded = without_zeros(self._passes.expand(self, terms))
+        expanded = without_zeros(expand_terms(self, terms))
         key = frozenset(expanded.items())
         node = self._written_sums.get(key)
         if node is None:
-            node = self._passes.write_sum(self, self._passes.collect(self, expanded))
+            node = self._write_sum(collect_terms(self, expanded))
             self._written_sums[key] = node
             if len(expanded) > 1 and node.op is not None:
                 self._register_sum(node, expanded)
@@ -200,8 +131,8 @@ class FormTable:
         key = (product.number, frozenset(factors.items()))
         node = self._written_products.get(key)
         if node is None:
-            combined = self._passes.combine(self, Product(product.number, factors))
-            node = self._written_products[key] = self._passes.write_product(self, combined)
+            combined = combine_factors(self, Product(product.number, factors))
+            node = self._written_products[key] = self._write_product(combined)
             if node not in self.sums:
                 self._products.setdefault(node, combined)
         return node
@@ -214,6 +145,8 @@ class FormTable:
 
     def guard(self, condition: Node, formula: Node) -> Node:
         """Return the guarded node of a formula: 0 where the condition holds, else the formula."""
+        if formula is self.zero:
+            return formula
         node = self.apply(where, condition, self.zero, formula)
         self.guards[node] = Guard(condition, formula)
         return node
@@ -250,6 +183,115 @@ class FormTable:
             node = self.product(Product(UNIT, factors))
         accumulate(terms, node, product.number.times(number).times(times))
 
+    def _write_sum(self, terms: Terms) -> Node:
+        """Write a sum in the order of its terms, but with a positive term first if there is one."""
+        if not terms:
+            return self.zero
+        ordered = list(terms.items())
+        first = next((i for i, (_, coefficient) in enumerate(ordered) if coefficient.value > 0), 0)
+        ordered.insert(0, ordered.pop(first))
+        node = self._scaled(*ordered[0])
+        for term, coefficient in ordered[1:]:
+            op, size = (sub, -coefficient) if coefficient.value < 0 else (add, coefficient)
+            node = self.apply(op, node, self._scaled(term, size))
+        return node
+
+    def _scaled(self, term: Node, coefficient: ExactNumber) -> Node:
+        if coefficient.value == 1:
+            return term
+        return self.product(Product(coefficient, self.product_of(term).factors))
+
+    def _write_product(self, product: Product) -> Node:
+        """Write a product as one quotient, with one sign in front."""
+        size, factors = product
+        if size.value == 0:
+            return self.zero
+        if size.value == -1 and (flipped := self._with_flipped_sign(factors)) is not None:
+            return flipped
+        guards = [base for base in factors if self.is_guarded(base, factors[base])] if self.guards else []
+        if guards and product != (UNIT, {guards[0]: UNIT}):
+            return self._write_guarded(product, guards)
+        ordered = sorted(factors, key=lambda base: self.rank(base, factors[base]))
+        above = [self.power(base, factors[base]) for base in ordered if factors[base].value > 0]
+        # The square of a hypot could overflow where the hypot does not, so the product is divided by it twice.
+        lengths = [base for base in ordered if base.op is hypot and factors[base].value == -2]
+        below = [
+            base if base in lengths else self.power(base, -factors[base]) for base in ordered if factors[base].value < 0
+        ]
+        numerator, denominator = (self.one, None) if size.magnitude == 1 else size.quotient()
+        if not above or not is_literal(numerator, 1):
+            above.insert(0, self.leaf(numerator))
+        if denominator is not None:
+            below.insert(0, self.leaf(denominator))
+        if size.value < 0:
+            above[0] = self.apply(neg, above[0])
+        node = self._product_chain(above)
+        if below:
+            node = self.apply(div, node, self._product_chain(below))
+        for length in lengths:
+            node = self.apply(div, node, length)
+        return node
+
+    def _write_guarded(self, product: Product, guards: Sequence[Node]) -> Node:
+        """Write a product with a guarded factor, the other factors inside the guard: where(h == 0, 0, a*x/h)."""
+        condition = self.guards[guards[0]].condition
+        unguarded = [base for base in guards if self.guards[base].condition is condition]
+        factors = {base: exponent for base, exponent in product.factors.items() if base not in unguarded}
+        number = product.number
+        for base in unguarded:
+            number = self.multiply(number, factors, self.guards[base].formula, product.factors[base])
+        return self.guard(condition, self.product(Product(number, factors)))
+
+    def _with_flipped_sign(self, factors: Factors) -> Node | None:
+        """Write the negation of a product by negating a sum in it: -(x - y) is y - x, and -(y - 1)*x is (1 - y)*x.
+
+        None if the product has no suitable sum.
+        """
+        for base, exponent in factors.items():
+            terms = self.sums.get(base)
+            if terms is None or len(terms) > MAX_SPREAD or exponent.value != 1:
+                continue
+            if len(factors) == 1 or (len(terms) == 2 and self.one in terms and terms[self.one].value < 0):
+                flipped = self.sum({term: -coefficient for term, coefficient in terms.items()})
+                if flipped not in factors:
+                    changed = {flipped if b is base else b: e for b, e in factors.items()}
+                    return self._write_product(Product(UNIT, changed))
+        return None
+
+    def _product_chain(self, factors: Sequence[Node]) -> Node:
+        return reduce(lambda product, factor: self.apply(mul, product, factor), factors)
+
+    def rank(self, base: Node, exponent: ExactNumber) -> tuple[int, int]:
+        """Return the rank of a power in a product: constants, symbols, sums, powers with symbolic exponents, calls.
+
+        Within a kind, factors are in the order of their first appearance.
+        """
+        if exponent.value.denominator == 2:
+            base = self.apply(sqrt, base)
+        rank = self._ranks.get(base)
+        if rank is None:
+            if base.is_input:
+                rank = 1, self.symbol_positions[base.text]
+            else:
+                kind = 0 if base.is_constant else 2 if base in self.sums else 3 if base.op is pow_ else 4
+                rank = kind, len(self._ranks)
+            self._ranks[base] = rank
+        return rank
+
+    def power(self, base: Node, exponent: ExactNumber) -> Node:
+        """Write a power of a base."""
+        if exponent.value == 1:
+            return base
+        if exponent.value * 2 == 1:
+            power = self.apply(sqrt, base)
+        else:
+            numerator, denominator = exponent.quotient()
+            above = self.leaf(numerator)
+            literal = above if denominator is None else self.apply(div, above, self.leaf(denominator))
+            power = self.apply(pow_, base, literal)
+        self.register_power(power, base, exponent)
+        return power
+
 
 def _scaled_by_power(total: ExactNumber, size: ExactNumber, by: int) -> ExactNumber | None:
     """Return a number times a power of another; None if it is too large, or a division by 0, which stays visible."""
@@ -259,125 +301,3 @@ def _scaled_by_power(total: ExactNumber, size: ExactNumber, by: int) -> ExactNum
         return None
     scaled = total.times(size.power(by))
     return scaled if scaled.is_short else None
-
-
-# --- Writing
-
-
-def write_sum(forms: FormTable, terms: Terms) -> Node:
-    """Write a sum in the order of its terms, but with a positive term first if there is one."""
-    if not terms:
-        return forms.zero
-    ordered = list(terms.items())
-    first = next((i for i, (_, coefficient) in enumerate(ordered) if coefficient.value > 0), 0)
-    ordered.insert(0, ordered.pop(first))
-    node = _scaled(forms, *ordered[0])
-    for term, coefficient in ordered[1:]:
-        op, size = (sub, -coefficient) if coefficient.value < 0 else (add, coefficient)
-        node = forms.apply(op, node, _scaled(forms, term, size))
-    return node
-
-
-def _scaled(forms: FormTable, term: Node, coefficient: ExactNumber) -> Node:
-    if coefficient.value == 1:
-        return term
-    return forms.product(Product(coefficient, forms.product_of(term).factors))
-
-
-def write_product(forms: FormTable, product: Product) -> Node:
-    """Write a product as one quotient, with one sign in front."""
-    size, factors = product
-    if size.value == 0:
-        return forms.zero
-    if size.value == -1 and (flipped := _with_flipped_sign(forms, factors)) is not None:
-        return flipped
-    guards = [base for base in factors if forms.is_guarded(base, factors[base])] if forms.guards else []
-    if guards and product != (UNIT, {guards[0]: UNIT}):
-        return _write_guarded(forms, product, guards)
-    ordered = sorted(factors, key=lambda base: factor_rank(forms, base, factors[base]))
-    above = [write_power(forms, base, factors[base]) for base in ordered if factors[base].value > 0]
-    # The square of a hypot could overflow where the hypot does not, so the product is divided by it twice.
-    lengths = [base for base in ordered if base.op is hypot and factors[base].value == -2]
-    below = [
-        base if base in lengths else write_power(forms, base, -factors[base])
-        for base in ordered
-        if factors[base].value < 0
-    ]
-    numerator, denominator = (forms.one, None) if size.magnitude == 1 else size.quotient()
-    if not above or not is_literal(numerator, 1):
-        above.insert(0, forms.leaf(numerator))
-    if denominator is not None:
-        below.insert(0, forms.leaf(denominator))
-    if size.value < 0:
-        above[0] = forms.apply(neg, above[0])
-    node = _product_chain(forms, above)
-    if below:
-        node = forms.apply(div, node, _product_chain(forms, below))
-    for length in lengths:
-        node = forms.apply(div, node, length)
-    return node
-
-
-def _write_guarded(forms: FormTable, product: Product, guards: Sequence[Node]) -> Node:
-    """Write a product with a guarded factor, the other factors inside the guard: where(h == 0, 0, a*x/h)."""
-    condition = forms.guards[guards[0]].condition
-    unguarded = [base for base in guards if forms.guards[base].condition is condition]
-    factors = {base: exponent for base, exponent in product.factors.items() if base not in unguarded}
-    number = product.number
-    for base in unguarded:
-        number = forms.multiply(number, factors, forms.guards[base].formula, product.factors[base])
-    return forms.guard(condition, forms.product(Product(number, factors)))
-
-
-def _with_flipped_sign(forms: FormTable, factors: Factors) -> Node | None:
-    """Write the negation of a product by negating a sum in it: -(x - y) is y - x, and -(y - 1)*x is (1 - y)*x.
-
-    None if the product has no suitable sum.
-    """
-    for base, exponent in factors.items():
-        terms = forms.sums.get(base)
-        if terms is None or len(terms) > MAX_SPREAD or exponent.value != 1:
-            continue
-        if len(factors) == 1 or (len(terms) == 2 and forms.one in terms and terms[forms.one].value < 0):
-            flipped = forms.sum({term: -coefficient for term, coefficient in terms.items()})
-            if flipped not in factors:
-                changed = {flipped if b is base else b: e for b, e in factors.items()}
-                return write_product(forms, Product(UNIT, changed))
-    return None
-
-
-def _product_chain(forms: FormTable, factors: Sequence[Node]) -> Node:
-    return reduce(lambda product, factor: forms.apply(mul, product, factor), factors)
-
-
-def factor_rank(forms: FormTable, base: Node, exponent: ExactNumber) -> tuple[int, int]:
-    """Return the rank of a power in a product: constants, symbols, sums, powers with symbolic exponents, calls.
-
-    Within a kind, factors are in the order of their first appearance.
-    """
-    if exponent.value.denominator == 2:
-        base = forms.apply(sqrt, base)
-    rank = forms.ranks.get(base)
-    if rank is None:
-        if base.is_input:
-            rank = 1, forms.symbol_positions[base.text]
-        else:
-            kind = 0 if base.is_constant else 2 if base in forms.sums else 3 if base.op is pow_ else 4
-            rank = kind, len(forms.ranks)
-        forms.ranks[base] = rank
-    return rank
-
-
-def write_power(forms: FormTable, base: Node, exponent: ExactNumber) -> Node:
-    """Write a power of a base."""
-    if exponent.value == 1:
-        return base
-    if exponent.value * 2 == 1:
-        power = forms.apply(sqrt, base)
-    else:
-        numerator, denominator = exponent.quotient()
-        above = forms.leaf(numerator)
-        literal = above if denominator is None else forms.apply(div, above, forms.leaf(denominator))
-        power = forms.apply(pow_, base, literal)
-    forms.register_power(power, base, exponent)
-    return power

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from autodiff_cli.algebra.collection import collect_terms, combine_factors, expand_terms, power_product, root_product
-from autodiff_cli.algebra.conditions import BOOLEAN_OPS, add_guards, write_choice, write_condition, write_guard
-from autodiff_cli.algebra.forms import Factors, FormTable, Passes, Product, Terms, add_terms, write_product, write_sum
-from autodiff_cli.algebra.simplify import UNIT, ExactNumber
+from autodiff_cli.algebra.collection import power_product, root_product
+from autodiff_cli.algebra.conditions import BOOLEAN_OPS, add_guards, truth_value, write_condition, write_guard
+from autodiff_cli.algebra.exact import UNIT, ExactNumber, Factors, Product, Terms, add_terms
+from autodiff_cli.algebra.forms import FormTable
+from autodiff_cli.algebra.table import Row, a, b, c, rewrite_by
 from autodiff_cli.graph.node import Node, constant, is_literal
-from autodiff_cli.graph.op import Op, Shape
+from autodiff_cli.graph.op import ONE, ZERO, Op, Shape
 from autodiff_cli.graph.shapes import ShapeInference
-from autodiff_cli.graph.tape import gc_paused, topological_order
-from autodiff_cli.ops.arithmetic import add, div, mul, neg, sub, where
+from autodiff_cli.graph.tape import gc_paused, has_array_operations, topological_order
+from autodiff_cli.ops.arithmetic import add, div, mul, neg, not_, sub, where
 from autodiff_cli.ops.elementary import cos, cosh, exp, hypot, log, pow_, sin, sinh, sqrt, square, tan, tanh
 
 # --- The order of symbols
@@ -103,17 +104,23 @@ def find_chains(order: Sequence[Node], roots: Sequence[Node], is_flattened: bool
 
 TWO = constant("2")
 
-_KNOWN_VALUES = {(op, "0"): "1" for op in (exp, cos, cosh)}
-_KNOWN_VALUES |= {(op, "0"): "0" for op in (sin, tan, sinh, tanh, sqrt)}
-_KNOWN_VALUES |= {(log, "1"): "0", (log, "e"): "1", (sqrt, "1"): "1"}
-_INVERSES = {exp: log, log: exp}
+_KNOWN_VALUES = (
+    *(Row(op(0), ONE) for op in (exp, cos, cosh)),
+    *(Row(op(0), ZERO) for op in (sin, tan, sinh, tanh, sqrt)),
+    Row(log(1), ZERO), Row(log(constant("e")), ONE), Row(sqrt(1), ONE),
+)  # fmt: skip
+_SCALAR_CALLS = (
+    Row(exp(log(a)), a), Row(log(exp(a)), a),
+    Row(where(not_(a), b, c), where(a, c, b)), Row(where(a, b, b), b),
+    Row(where(a, b, c), b, lambda a: truth_value(a) is True, (a,)),
+    Row(where(a, b, c), c, lambda a: truth_value(a) is False, (a,)),
+)  # fmt: skip
+_ARRAY_CALL_RULES = rewrite_by(_KNOWN_VALUES)
+_SCALAR_CALL_RULES = rewrite_by((*_KNOWN_VALUES, *_SCALAR_CALLS))
 
 
 def write_call(forms: FormTable, op: Op, inputs: tuple[Node, ...]) -> Node:
     """Write an operation that is neither a sum nor a product nor a power, on inputs that are written already."""
-    value = _KNOWN_VALUES.get((op, inputs[0].text)) if inputs[0].is_constant else None
-    if value is not None:
-        return forms.leaf(constant(value))
     rewritten = _CALL_RULES.get(op, _extract_sign)(forms, op, inputs) if forms.scalar else None
     return forms.apply(op, *inputs) if rewritten is None else rewritten
 
@@ -123,10 +130,6 @@ def write_call(forms: FormTable, op: Op, inputs: tuple[Node, ...]) -> Node:
 
 def _sqrt(forms: FormTable, _: Op, inputs: tuple[Node, ...]) -> Node:
     return forms.product(root_product(forms, inputs[0]))
-
-
-def _cancel_inverse(_: FormTable, op: Op, inputs: tuple[Node, ...]) -> Node | None:
-    return inputs[0].inputs[0] if inputs[0].op is _INVERSES[op] else None
 
 
 def _hypot(forms: FormTable, _: Op, inputs: tuple[Node, ...]) -> Node | None:
@@ -162,14 +165,8 @@ def _negation(forms: FormTable, node: Node) -> Node | None:
 _CALL_RULES: dict[Op, Callable[[FormTable, Op, tuple[Node, ...]], Node | None]] = {
     sqrt: _sqrt,
     hypot: _hypot,
-    exp: _cancel_inverse,
-    log: _cancel_inverse,
-    where: write_choice,
     **dict.fromkeys(BOOLEAN_OPS, write_condition),
 }
-
-
-_PASSES = Passes(expand_terms, collect_terms, write_sum, combine_factors, write_product)
 
 
 # --- Formulas
@@ -197,8 +194,8 @@ def readable(
     """
     with gc_paused():
         plain, guards = add_guards(roots)
-        structural = any(node.op is not None and node.op.is_structural for node in plain)
-        forms = FormTable(names, collect and not shapes and not structural, _PASSES)
+        scalar = collect and not shapes and not has_array_operations(plain)
+        forms = FormTable(names, scalar, _SCALAR_CALL_RULES if scalar else _ARRAY_CALL_RULES)
         return _write_graphs(
             forms, [plain[root] for root in roots], guards, None if shapes is None else ShapeInference(shapes)
         )

@@ -1,9 +1,9 @@
 """Rewriting of formulas into numerically stable forms, which lose fewer digits to rounding or do not overflow.
 
 A rule is a pattern and a replacement that equals it wherever the pattern has a value, except at isolated points. Both
-are formulas over wildcards, which stand for any nodes. A wildcard with a default is an optional factor. A rule with a
-`difference` applies only if that difference simplifies to one term, as `(x + 1) - x` does; the replacement gets it as
-`d`. Rules are tried in their order, in a formula from the outside to the inside.
+are formulas over wildcards, which stand for any nodes. A rule with a `difference` applies only if that difference
+simplifies to one term, as `(x + 1) - x` does; in the replacement it is `d`. Rules are tried in their order, and in a
+formula from the outside to the inside.
 
 Sums and products are matched as people read them, in any order and through brackets: the pattern `1 - cos(x)` is found
 in `y - cos(a*b) + 1`, where `y` remains.
@@ -15,20 +15,20 @@ improving accuracy for floating point expressions" (PLDI 2015), for the examples
 
 from __future__ import annotations
 
-import inspect
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple, TypeAlias
 
+from autodiff_cli.algebra.exact import exact_number
 from autodiff_cli.algebra.readable import readable
-from autodiff_cli.algebra.simplify import exact_number, is_nonnegative, is_positive, is_scalar, simplification_rules
-from autodiff_cli.algebra.table import NodeTable
-from autodiff_cli.graph.node import Node, is_literal, variable
+from autodiff_cli.algebra.simplify import Sign, is_scalar, sign_of, simplification_rules
+from autodiff_cli.algebra.table import NodeTable, Rewrite, Row, rewrite_by
+from autodiff_cli.graph.node import Node, constant, is_literal, variable
 from autodiff_cli.graph.op import ONE, Op
 from autodiff_cli.graph.tape import substitute, topological_order
-from autodiff_cli.ops.arithmetic import abs_, add, div, greater, less, mul, neg, sub, where
+from autodiff_cli.ops.arithmetic import abs_, add, div, mul, neg, sub, where
 from autodiff_cli.ops.elementary import (
     acos,
     acosh,
@@ -45,7 +45,6 @@ from autodiff_cli.ops.elementary import (
     hypot,
     log,
     log1p,
-    pow_,
     sec,
     sech,
     sin,
@@ -72,7 +71,11 @@ from autodiff_cli.ops.special import (
 
 # --- Rules
 
-FormulaBuilder = Callable[..., Node]  # builds a formula from nodes, one argument for each wildcard
+# Wildcards. An optional factor that is absent is 1; `d` is the simplified difference of a rule.
+x, y, a, b, c, d, n = map(variable, "xyabcdn")
+k, p, q, r = map(variable, "kpqr")
+_OPTIONAL_FACTORS = frozenset({k, p, q, r})
+_WILDCARDS = frozenset({x, y, a, b, c, n}) | _OPTIONAL_FACTORS
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,35 +84,19 @@ class RewriteRule:
 
     Attributes:
         pattern: the formula that loses digits, or overflows.
-        replacement: an equal formula of the same wildcards, with the difference as its last argument if there is one.
-        difference: a formula that must simplify to one term; None if the rule always applies.
+        replacement: an equal formula of the same wildcards, and of `d` if there is a difference.
         domain: an interval of values of the wildcards where both formulas have a value; tests compare them there.
+        difference: a formula that must simplify to one term; None if the rule always applies.
         for_derivatives: whether the derivative is more accurate, and the value may be less accurate.
         one_sign_only: whether the rule does not apply to the negated pattern, for which there is another rule.
     """
 
-    pattern: FormulaBuilder
-    replacement: FormulaBuilder
-    difference: FormulaBuilder | None = None
+    pattern: Node
+    replacement: Node
     domain: tuple[float, float] = (-3.0, 3.0)
+    difference: Node | None = None
     for_derivatives: bool = False
     one_sign_only: bool = False
-
-
-def _rule(
-    pattern: FormulaBuilder, replacement: FormulaBuilder, domain: tuple[float, float] = (-3.0, 3.0), **flags: bool
-) -> RewriteRule:
-    return RewriteRule(pattern, replacement, None, domain, **flags)
-
-
-def _if_one_term(
-    difference: FormulaBuilder,
-    pattern: FormulaBuilder,
-    replacement: FormulaBuilder,
-    domain: tuple[float, float] = (-3.0, 3.0),
-    **flags: bool,
-) -> RewriteRule:
-    return RewriteRule(pattern, replacement, difference, domain, **flags)
 
 
 POSITIVE, SMALL = (0.1, 3.0), (-0.9, 0.9)  # intervals of values of the wildcards
@@ -117,103 +104,95 @@ POSITIVE, SMALL = (0.1, 3.0), (-0.9, 0.9)  # intervals of values of the wildcard
 # fmt: off
 REWRITE_RULES: tuple[RewriteRule, ...] = (
     # --- more accurate derivatives
-    _rule(lambda x, k=1: (k - k * cos(x)) / x**2, lambda x, k: k * sinc(x / 2) ** 2 / 2, for_derivatives=True),
-    _rule(lambda x: sin(x) / x,                   lambda x: sinc(x), for_derivatives=True),
-    _rule(lambda x, y: (x + y) / (x - y),         lambda x, y: 2 * x / (x - y) - 1, for_derivatives=True),
+    RewriteRule((k - k * cos(x)) / x**2,     k * sinc(x / 2) ** 2 / 2, for_derivatives=True),
+    RewriteRule(sin(x) / x,                  sinc(x), for_derivatives=True),
+    RewriteRule((x + y) / (x - y),           2 * x / (x - y) - 1, for_derivatives=True),
 
     # --- exponentials
-    _rule(lambda x: exp(x) / (1 + exp(x)),             lambda x: sigmoid(x)),
-    _rule(lambda x: 1 / (1 + exp(x)),                  lambda x: sigmoid(-x)),
-    _rule(lambda x, y: exp(x) / (exp(x) + exp(y)),     lambda x, y: sigmoid(x - y)),
-    _rule(lambda x: exp(x) / (exp(x) - 1),             lambda x: -1 / expm1(-x)),
-    _rule(lambda x: (exp(2 * x) - 1) / (exp(x) - 1),   lambda x: exp(x) + 1),
-    _rule(lambda x, k=1: k * exp(x) - 2 * k + k * exp(-x), lambda x, k: 4 * k * sinh(x / 2) ** 2),
-    _rule(lambda x, k=1: k * exp(x) - k * exp(-x),     lambda x, k: 2 * k * sinh(x)),
-    _rule(lambda x, k=1: k * cosh(x) - k * sinh(x),    lambda x, k: k * exp(-x)),
-    _rule(lambda x, k=1: k * exp(x) - k,               lambda x, k: k * expm1(x)),
+    RewriteRule(exp(x) / (1 + exp(x)),       sigmoid(x)),
+    RewriteRule(1 / (1 + exp(x)),            sigmoid(-x)),
+    RewriteRule(exp(x) / (exp(x) + exp(y)),  sigmoid(x - y)),
+    RewriteRule(exp(x) / (exp(x) - 1),       -1 / expm1(-x)),
+    RewriteRule((exp(2 * x) - 1) / (exp(x) - 1), exp(x) + 1),
+    RewriteRule(k * exp(x) - 2 * k + k * exp(-x), 4 * k * sinh(x / 2) ** 2),
+    RewriteRule(k * exp(x) - k * exp(-x),    2 * k * sinh(x)),
+    RewriteRule(k * cosh(x) - k * sinh(x),   k * exp(-x)),
+    RewriteRule(k * exp(x) - k,              k * expm1(x)),
 
     # --- logarithms
-    _rule(lambda x: log((1 - x) / (1 + x)),            lambda x: -2 * atanh(x), SMALL),
-    _rule(lambda x: log((1 + x) / (1 - x)),            lambda x: 2 * atanh(x), SMALL),
-    _rule(lambda x: log(1 - x) - log(1 + x),           lambda x: -2 * atanh(x), SMALL),
-    _rule(lambda x: log(x + sqrt(x**2 + 1)),           lambda x: asinh(x)),
-    _rule(lambda x: log(x + sqrt(x**2 - 1)),           lambda x: acosh(x), (1.1, 3)),
-    _rule(lambda x: log(1 + exp(x)),                   lambda x: softplus(x)),
-    _rule(lambda x: log(1 - exp(x)), lambda x: where(x > -log(2), log(-expm1(x)), log1p(-exp(x))), (-3.0, -0.1)),
-    _rule(lambda x, y: log(exp(x) + exp(y)),           lambda x, y: logaddexp(x, y)),
-    _rule(lambda x: log(cosh(x)), lambda x: where(
+    RewriteRule(log((1 - x) / (1 + x)),      -2 * atanh(x), SMALL),
+    RewriteRule(log((1 + x) / (1 - x)),      2 * atanh(x), SMALL),
+    RewriteRule(log(1 - x) - log(1 + x),     -2 * atanh(x), SMALL),
+    RewriteRule(log(x + sqrt(x**2 + 1)),     asinh(x)),
+    RewriteRule(log(x + sqrt(x**2 - 1)),     acosh(x), (1.1, 3)),
+    RewriteRule(log(1 + exp(x)),             softplus(x)),
+    RewriteRule(log(1 - exp(x)),             where(x > -log(2), log(-expm1(x)), log1p(-exp(x))), (-3.0, -0.1)),
+    RewriteRule(log(exp(x) + exp(y)),        logaddexp(x, y)),
+    RewriteRule(log(cosh(x)), where(
         abs_(x) > 1, abs_(x) + log1p(exp(-2 * abs_(x))) - log(2), log1p(2 * sinh(x / 2) ** 2))),
-    _rule(lambda x: log(sigmoid(x)),                   lambda x: logsigmoid(x)),
-    _rule(lambda x: log(gamma(x)),                     lambda x: lgamma(x), POSITIVE),
-    _rule(lambda x: log(1 + x),                        lambda x: log1p(x), SMALL),
+    RewriteRule(log(sigmoid(x)),             logsigmoid(x)),
+    RewriteRule(log(gamma(x)),               lgamma(x), POSITIVE),
+    RewriteRule(log(1 + x),                  log1p(x), SMALL),
 
     # --- complements
-    _rule(lambda x, k=1: k - k * erf(x),               lambda x, k: k * erfc(x)),
-    _rule(lambda x, k=1: k - k * erfc(x),              lambda x, k: k * erf(x)),
-    _rule(lambda x, k=1: k - k * normal_cdf(x),        lambda x, k: k * normal_cdf(-x)),
-    _rule(lambda x, k=1: k - k * sigmoid(x),           lambda x, k: k * sigmoid(-x)),
-    _rule(lambda a, x, k=1: k - k * gammainc(a, x),    lambda a, x, k: k * gammaincc(a, x), POSITIVE),
-    _rule(lambda a, x, k=1: k - k * gammaincc(a, x),   lambda a, x, k: k * gammainc(a, x), POSITIVE),
-    _rule(lambda x, k=1: k - k * tanh(x) ** 2,         lambda x, k: k * sech(x) ** 2),
-    _rule(lambda x, k=1: k - k * tanh(x),              lambda x, k: 2 * k * sigmoid(-2 * x)),
-    _rule(lambda x, k=1: k + k * tanh(x),              lambda x, k: 2 * k * sigmoid(2 * x)),
-    _rule(lambda x, k=1: k - k * cos(x) ** 2,          lambda x, k: k * sin(x) ** 2),
-    _rule(lambda x, k=1: k - k * sin(x) ** 2,          lambda x, k: k * cos(x) ** 2),
-    _rule(lambda x, k=1: k * cosh(x) ** 2 - k,         lambda x, k: k * sinh(x) ** 2),
-    _rule(lambda x, k=1: k * sec(x) ** 2 - k,          lambda x, k: k * tan(x) ** 2),
-    _rule(lambda x: (1 - cos(x)) / sin(x),             lambda x: tan(x / 2)),
-    _rule(lambda x: sin(x) / (1 + cos(x)),             lambda x: tan(x / 2)),
-    _rule(lambda x, k=1: k - k * cos(x),               lambda x, k: 2 * k * sin(x / 2) ** 2),
-    _rule(lambda x, k=1: k + k * cos(x),               lambda x, k: 2 * k * cos(x / 2) ** 2),
-    _rule(lambda x, k=1: k * cosh(x) - k,              lambda x, k: 2 * k * sinh(x / 2) ** 2),
-    _rule(lambda x, k=1: k * sec(x) - k,               lambda x, k: 2 * k * sin(x / 2) ** 2 / cos(x)),
-    _rule(lambda x, k=1: k * tan(x) - k * sin(x),      lambda x, k: 2 * k * tan(x) * sin(x / 2) ** 2),
-    _rule(lambda x, k=1: k * cos(x) ** 2 - k * sin(x) ** 2, lambda x, k: k * cos(2 * x)),
+    RewriteRule(k - k * erf(x),              k * erfc(x)),
+    RewriteRule(k - k * erfc(x),             k * erf(x)),
+    RewriteRule(k - k * normal_cdf(x),       k * normal_cdf(-x)),
+    RewriteRule(k - k * sigmoid(x),          k * sigmoid(-x)),
+    RewriteRule(k - k * gammainc(a, x),      k * gammaincc(a, x), POSITIVE),
+    RewriteRule(k - k * gammaincc(a, x),     k * gammainc(a, x), POSITIVE),
+    RewriteRule(k - k * tanh(x) ** 2,        k * sech(x) ** 2),
+    RewriteRule(k - k * tanh(x),             2 * k * sigmoid(-2 * x)),
+    RewriteRule(k + k * tanh(x),             2 * k * sigmoid(2 * x)),
+    RewriteRule(k - k * cos(x) ** 2,         k * sin(x) ** 2),
+    RewriteRule(k - k * sin(x) ** 2,         k * cos(x) ** 2),
+    RewriteRule(k * cosh(x) ** 2 - k,        k * sinh(x) ** 2),
+    RewriteRule(k * sec(x) ** 2 - k,         k * tan(x) ** 2),
+    RewriteRule((1 - cos(x)) / sin(x),       tan(x / 2)),
+    RewriteRule(sin(x) / (1 + cos(x)),       tan(x / 2)),
+    RewriteRule(k - k * cos(x),              2 * k * sin(x / 2) ** 2),
+    RewriteRule(k + k * cos(x),              2 * k * cos(x / 2) ** 2),
+    RewriteRule(k * cosh(x) - k,             2 * k * sinh(x / 2) ** 2),
+    RewriteRule(k * sec(x) - k,              2 * k * sin(x / 2) ** 2 / cos(x)),
+    RewriteRule(k * tan(x) - k * sin(x),     2 * k * tan(x) * sin(x / 2) ** 2),
+    RewriteRule(k * cos(x) ** 2 - k * sin(x) ** 2, k * cos(2 * x)),
 
     # --- one function at two places that are near each other
-    _if_one_term(lambda a, b: a - b, lambda a, b: exp(a) - exp(b),   lambda a, b, d: exp(b) * expm1(d)),
-    _if_one_term(lambda a, b: a - b, lambda a, b: log(a) - log(b),   lambda a, b, d: log1p(d / b), POSITIVE),
-    _if_one_term(lambda a, b: a - b, lambda a, b: log(a / b),        lambda a, b, d: log1p(d / b), POSITIVE),
-    _if_one_term(lambda a, b: a - b, lambda a, b: sin(a) - sin(b),   lambda a, b, d: 2 * cos(b + d / 2) * sin(d / 2)),
-    _if_one_term(lambda a, b: a - b, lambda a, b: cos(a) - cos(b),   lambda a, b, d: -2 * sin(b + d / 2) * sin(d / 2)),
-    _if_one_term(lambda a, b: a - b, lambda a, b: tan(a) - tan(b),   lambda a, b, d: sin(d) / (cos(a) * cos(b))),
-    _if_one_term(lambda a, b: a - b, lambda a, b: atan(a) - atan(b), lambda a, b, d: atan2(d, 1 + a * b)),
-    _if_one_term(lambda a, b: a - b, lambda a, b: sinh(a) - sinh(b), lambda a, b, d: 2 * cosh(b + d / 2) * sinh(d / 2)),
-    _if_one_term(lambda a, b: a - b, lambda a, b: cosh(a) - cosh(b), lambda a, b, d: 2 * sinh(b + d / 2) * sinh(d / 2)),
-    _if_one_term(lambda a, b: a - b, lambda a, b: tanh(a) - tanh(b), lambda a, b, d: sinh(d) / (cosh(a) * cosh(b))),
+    RewriteRule(exp(a) - exp(b),             exp(b) * expm1(d), difference=a - b),
+    RewriteRule(log(a) - log(b),             log1p(d / b), POSITIVE, difference=a - b),
+    RewriteRule(log(a / b),                  log1p(d / b), POSITIVE, difference=a - b),
+    RewriteRule(sin(a) - sin(b),             2 * cos(b + d / 2) * sin(d / 2), difference=a - b),
+    RewriteRule(cos(a) - cos(b),             -2 * sin(b + d / 2) * sin(d / 2), difference=a - b),
+    RewriteRule(tan(a) - tan(b),             sin(d) / (cos(a) * cos(b)), difference=a - b),
+    RewriteRule(atan(a) - atan(b),           atan2(d, 1 + a * b), difference=a - b),
+    RewriteRule(sinh(a) - sinh(b),           2 * cosh(b + d / 2) * sinh(d / 2), difference=a - b),
+    RewriteRule(cosh(a) - cosh(b),           2 * sinh(b + d / 2) * sinh(d / 2), difference=a - b),
+    RewriteRule(tanh(a) - tanh(b),           sinh(d) / (cosh(a) * cosh(b)), difference=a - b),
 
     # --- roots and powers
-    _if_one_term(lambda a, b: a - b, lambda a, b: sqrt(a) - sqrt(b), lambda a, b, d: d / (sqrt(a) + sqrt(b)), POSITIVE),
-    _if_one_term(lambda a, b: a - b, lambda a, b: 1 / sqrt(b) - 1 / sqrt(a),
-        lambda a, b, d: d / (sqrt(a) * sqrt(b) * (sqrt(a) + sqrt(b))), POSITIVE),
-    _if_one_term(lambda a, b: a - b, lambda a, b: cbrt(a) - cbrt(b),
-        lambda a, b, d: d / (cbrt(a) ** 2 + cbrt(a) * cbrt(b) + cbrt(b) ** 2)),
-    _if_one_term(lambda a, b: a - b**2, lambda a, b: sqrt(a) - b,
-        lambda a, b, d: where(b > 0, d / (sqrt(a) + b), sqrt(a) - b), POSITIVE),
-    _if_one_term(lambda a, b: a - b**2, lambda a, b: sqrt(a) + b,
-        lambda a, b, d: where(b < 0, d / (sqrt(a) - b), sqrt(a) + b), POSITIVE),
-    _if_one_term(lambda a: 1 - a, lambda a: 1 - a**2, lambda a, d: d * (1 + a), one_sign_only=True),
-    _if_one_term(lambda a: a - 1, lambda a: a**2 - 1, lambda a, d: d * (a + 1), one_sign_only=True),
-    _if_one_term(lambda a, b: a - b, lambda a, b: a**2 - b**2, lambda a, b, d: d * (a + b)),
-    _if_one_term(lambda a, b: a - b, lambda a, b: a**3 - b**3, lambda a, b, d: d * (a**2 + a * b + b**2)),
-    _if_one_term(lambda a, b, n: a - b, lambda a, b, n: a**n - b**n,
-        lambda a, b, n, d: where(b > 0, b**n * expm1(n * log1p(d / b)), a**n - b**n), POSITIVE),
-    _rule(lambda x, n: (1 + x) ** n - 1,
-        lambda x, n: where(x > -1, expm1(n * log1p(x)), (1 + x) ** n - 1), SMALL),
-    _rule(lambda x, y: sqrt(x**2 + y**2),              lambda x, y: hypot(x, y)),
-    _rule(lambda a, b: a**2 - b**2,                    lambda a, b: (a - b) * (a + b)),
-    _rule(lambda a: 1 - a**2,                          lambda a: (1 - a) * (1 + a), one_sign_only=True),
-    _rule(lambda a: a**2 - 1,                          lambda a: (a - 1) * (a + 1), one_sign_only=True),
-    _rule(lambda a, b: a**3 - b**3,                    lambda a, b: (a - b) * (a**2 + a * b + b**2)),
-    _rule(lambda x: acos(1 - x),                       lambda x: 2 * asin(sqrt(x / 2)), (0.1, 1.9)),
+    RewriteRule(sqrt(a) - sqrt(b),           d / (sqrt(a) + sqrt(b)), POSITIVE, difference=a - b),
+    RewriteRule(1 / sqrt(b) - 1 / sqrt(a),   d / (sqrt(a) * sqrt(b) * (sqrt(a) + sqrt(b))), POSITIVE, difference=a - b),
+    RewriteRule(cbrt(a) - cbrt(b),           d / (cbrt(a) ** 2 + cbrt(a) * cbrt(b) + cbrt(b) ** 2), difference=a - b),
+    RewriteRule(sqrt(a) - b, where(b > 0, d / (sqrt(a) + b), sqrt(a) - b), POSITIVE, difference=a - b**2),
+    RewriteRule(sqrt(a) + b, where(b < 0, d / (sqrt(a) - b), sqrt(a) + b), POSITIVE, difference=a - b**2),
+    RewriteRule(1 - a**2,                    d * (1 + a), difference=1 - a, one_sign_only=True),
+    RewriteRule(a**2 - 1,                    d * (a + 1), difference=a - 1, one_sign_only=True),
+    RewriteRule(a**2 - b**2,                 d * (a + b), difference=a - b),
+    RewriteRule(a**3 - b**3,                 d * (a**2 + a * b + b**2), difference=a - b),
+    RewriteRule(a**n - b**n, where(b > 0, b**n * expm1(n * log1p(d / b)), a**n - b**n), POSITIVE, difference=a - b),
+    RewriteRule((1 + x) ** n - 1,            where(x > -1, expm1(n * log1p(x)), (1 + x) ** n - 1), SMALL),
+    RewriteRule(sqrt(x**2 + y**2),           hypot(x, y)),
+    RewriteRule(a**2 - b**2,                 (a - b) * (a + b)),
+    RewriteRule(1 - a**2,                    (1 - a) * (1 + a), one_sign_only=True),
+    RewriteRule(a**2 - 1,                    (a - 1) * (a + 1), one_sign_only=True),
+    RewriteRule(a**3 - b**3,                 (a - b) * (a**2 + a * b + b**2)),
+    RewriteRule(acos(1 - x),                 2 * asin(sqrt(x / 2)), (0.1, 1.9)),
 
     # --- fractions
-    _if_one_term(lambda a, b, c, p, q, r: p * b * c - q * a * c + r * a * b,
-        lambda a, b, c, p=1, q=1, r=1: p / a - q / b + r / c, lambda a, b, c, p, q, r, d: d / (a * b * c), POSITIVE),
-    _if_one_term(lambda a, b, p, q: p * b - q * a,
-        lambda a, b, p=1, q=1: p / a - q / b, lambda a, b, p, q, d: d / (a * b), POSITIVE),
-    _if_one_term(lambda a, b, p: p - b * a, lambda a, b, p=1: p / a - b, lambda a, b, p, d: d / a, POSITIVE),
-    _rule(lambda a, b: gamma(a) * gamma(b) / gamma(a + b), lambda a, b: beta(a, b), POSITIVE),
+    RewriteRule(p / a - q / b + r / c,       d / (a * b * c), POSITIVE, difference=p * b * c - q * a * c + r * a * b),
+    RewriteRule(p / a - q / b,               d / (a * b), POSITIVE, difference=p * b - q * a),
+    RewriteRule(p / a - b,                   d / a, POSITIVE, difference=p - b * a),
+    RewriteRule(gamma(a) * gamma(b) / gamma(a + b), beta(a, b), POSITIVE),
 )
 # fmt: on
 
@@ -266,25 +245,19 @@ class Matcher:
 
     Args:
         pattern: a formula of wildcards, simplified in the same way as the graphs that are searched.
-        wildcards: the leaves that stand for any nodes.
-        optional: the wildcards that are optional factors; an absent one is 1.
         table: the table of the graphs that are searched.
 
-    >>> from autodiff_cli.graph.node import variable
-    >>> from autodiff_cli.ops.elementary import cos
-    >>> table, wildcard, x, y = NodeTable(), variable("w"), variable("x"), variable("y")
-    >>> [(bindings, remainder, _)] = Matcher(1 - cos(wildcard), {wildcard}, set(), table).matches(x - cos(y) + 1)
-    >>> bindings[wildcard], remainder
-    (<input y>, [Operand(node=<input x>, is_inverse=False)])
+    >>> u, v = variable("u"), variable("v")
+    >>> [(bindings, remainder, _)] = Matcher(1 - cos(x), NodeTable()).matches(u - cos(v) + 1)
+    >>> bindings[x], remainder
+    (<input v>, [Operand(node=<input u>, is_inverse=False)])
     """
 
-    def __init__(self, pattern: Node, wildcards: Set[Node], optional: Set[Node], table: NodeTable) -> None:
+    def __init__(self, pattern: Node, table: NodeTable) -> None:
         self._pattern = pattern
-        self._wildcards = wildcards
-        self._optional = optional
         self._table = table
         uses = Counter(child for node in topological_order([pattern]) for child in node.inputs)
-        self._single_use = {wildcard for wildcard in wildcards if uses[wildcard] == 1}
+        self._single_use = {wildcard for wildcard in _WILDCARDS if uses[wildcard] == 1}
 
     def matches(self, node: Node) -> Iterator[PatternMatch]:
         """Yield all ways in which a node, or some of its terms or factors, match the pattern."""
@@ -292,7 +265,7 @@ class Matcher:
         if split is None:
             yield from (PatternMatch(bindings, (), False) for bindings in self._match(self._pattern, node, {}))
             return
-        patterns, parts = self._wildcards_last(split(self._pattern)), split(node)
+        patterns, parts = _wildcards_last(split(self._pattern)), split(node)
         if parts == [Operand(node, False)] or len(parts) > LIMITS.operands:
             return
         for is_negated in (False, True) if split is terms_of else (False,):
@@ -304,7 +277,7 @@ class Matcher:
         split = _splitter_of(pattern)
         if pattern is node:
             yield bindings
-        elif pattern in self._wildcards:
+        elif pattern in _WILDCARDS:
             if pattern not in bindings:
                 yield {**bindings, pattern: node}
             elif _is_equal(bindings[pattern], node):
@@ -313,7 +286,7 @@ class Matcher:
             if _is_equal(pattern, node):
                 yield bindings
         elif split is not None:
-            patterns, parts = self._wildcards_last(split(pattern)), split(node)
+            patterns, parts = _wildcards_last(split(pattern)), split(node)
             if len(parts) <= LIMITS.operands:
                 ways = self._match_operands(patterns, parts, bindings, split)
                 yield from (bindings for bindings, remainder in ways if not remainder)
@@ -326,10 +299,6 @@ class Matcher:
             return
         for first in self._match(patterns[0], nodes[0], bindings):
             yield from self._match_all(patterns[1:], nodes[1:], first)
-
-    def _wildcards_last(self, patterns: Sequence[Operand]) -> list[Operand]:
-        """Return operands with wildcards last: by then they may be bound, or can stand for the remainder."""
-        return sorted(patterns, key=lambda part: part.node in self._wildcards)
 
     def _match_operands(
         self, patterns: Sequence[Operand], parts: Sequence[Operand], bindings: Bindings, split: _Splitter
@@ -348,7 +317,7 @@ class Matcher:
                 others = [*parts[:i], *parts[i + 1 :]]
                 for first in self._match(pattern, part.node, bindings):
                     yield from self._match_operands(rest, others, first, split)
-        if pattern in self._wildcards:
+        if pattern in _WILDCARDS:
             yield from self._match_rest(patterns, parts, bindings, split)
 
     def _match_rest(
@@ -360,7 +329,7 @@ class Matcher:
             combine = sum_of if split is terms_of else product_of
             combined = combine(self._table, _inverted(parts, is_inverse))
             yield from ((first, ()) for first in self._match(wildcard, combined, bindings))
-        if wildcard in self._optional and split is factors_of:
+        if wildcard in _OPTIONAL_FACTORS and split is factors_of:
             for first in self._match(wildcard, self._table.leaf(ONE), bindings):
                 yield from self._match_operands(rest, parts, first, split)
 
@@ -373,6 +342,11 @@ class Matcher:
         if split is factors_of:
             return not is_inverse or all(part.is_inverse for part in parts)
         return len(parts) > 1 or parts[0].is_inverse == is_inverse or wildcard in self._single_use
+
+
+def _wildcards_last(patterns: Sequence[Operand]) -> list[Operand]:
+    """Return operands with wildcards last: by then they may be bound, or can stand for the remainder."""
+    return sorted(patterns, key=lambda part: part.node in _WILDCARDS)
 
 
 def terms_of(node: Node) -> list[Operand]:
@@ -422,7 +396,7 @@ def sum_of(table: NodeTable, terms: Sequence[Operand]) -> Node:
     """Return the sum of terms, in their order.
 
     >>> from autodiff_cli.graph.node import variable
-    >>> from autodiff_cli.algebra.table import NodeTable
+    >>> from autodiff_cli.algebra.table import NodeTable, Rewrite
     >>> x, y = variable("x"), variable("y")
     >>> sum_of(NodeTable(), [Operand(x, False), Operand(y, True)])
     <sub of 2>
@@ -530,73 +504,38 @@ class _Rewriter:
                 yield from ((node, replacement) for replacement in self._rewrites_of(node))
 
     def _rewrites_of(self, node: Node) -> Iterator[Node]:
-        for compiled in _rules_for(_base_op(node.op)):
-            if compiled.rule.for_derivatives and not self._for_derivative:
+        for rule, pattern in _rules_for(_base_op(node.op)):
+            if rule.for_derivatives and not self._for_derivative:
                 continue
-            for match in Matcher(compiled.pattern, compiled.wildcards.keys(), compiled.optional, self.table).matches(
-                node
-            ):
-                replacement = (
-                    None if match.is_negated and compiled.rule.one_sign_only else self._apply_rule(compiled, match)
-                )
+            for match in Matcher(pattern, self.table).matches(node):
+                replacement = None if match.is_negated and rule.one_sign_only else self._apply_rule(rule, match)
                 if replacement is not None and replacement is not node:
                     yield replacement
 
-    def _apply_rule(self, compiled: _CompiledRule, match: PatternMatch) -> Node | None:
+    def _apply_rule(self, rule: RewriteRule, match: PatternMatch) -> Node | None:
         """Return the replacement of a match, with the remaining operands; None if the rule does not apply."""
-        values = [match.bindings[wildcard] for wildcard in compiled.wildcards]
-        is_constant = not any(node.is_input for node in topological_order(values))  # computed once, so it stays
-        replacement = None if is_constant else self._replacement(compiled.rule, values)
-        if replacement is None:
+        known = topological_order(match.bindings.values())
+        if not any(node.is_input for node in known):  # a constant is computed once, so it stays
             return None
-        (instance, new) = self.table.rebuild([compiled.rule.pattern(*values), replacement])
+        bindings = dict(match.bindings)
+        if rule.difference is not None:
+            (bindings[d],) = readable(substitute([rule.difference], bindings), collect=self._scalar)
+            if any(_base_op(part.node.op) is add for part in factors_of(bindings[d])):
+                return None
+        instance, new = self.table.rebuild(substitute([rule.pattern, rule.replacement], bindings))
         if new is instance:
             return None
-        self._final_nodes |= {instance, *topological_order([new])} - {*topological_order(values)}
-        if _base_op(compiled.pattern.op) is add:
+        self._final_nodes |= {instance, *topological_order([new])} - {*known}
+        if _base_op(rule.pattern.op) is add:
             return sum_of(self.table, [*match.remainder, Operand(new, match.is_negated)])
         return product_of(self.table, [*match.remainder, Operand(new, False)]) if match.remainder else new
 
-    def _replacement(self, rule: RewriteRule, values: list[Node]) -> Node | None:
-        if rule.difference is None:
-            return rule.replacement(*values)
-        difference = readable([rule.difference(*values)], collect=self._scalar)[0]
-        is_one_term = not any(_base_op(part.node.op) is add for part in factors_of(difference))
-        return rule.replacement(*values, difference) if is_one_term else None
-
-
-class _CompiledRule(NamedTuple):
-    """A rule with its pattern as a graph.
-
-    Attributes:
-        rule: the rule.
-        pattern: the simplified graph of the pattern.
-        wildcards: the leaves of the wildcards, in the order of the parameters.
-        optional: the wildcards that are optional factors.
-    """
-
-    rule: RewriteRule
-    pattern: Node
-    wildcards: dict[Node, None]
-    optional: frozenset[Node]
-
 
 @cache
-def _rules_for(op: Op | None) -> tuple[_CompiledRule, ...]:
-    """Return the rules whose pattern is a sum (for `add`), a product (for `mul`), or another operation."""
-    rules = map(_compile_rule, REWRITE_RULES)
-    return tuple(rule for rule in rules if _base_op(rule.pattern.op) is op)
-
-
-@cache
-def _compile_rule(rule: RewriteRule) -> _CompiledRule:
-    parameters = list(inspect.signature(rule.pattern).parameters.values())
-    wildcards = {parameter.name: variable(parameter.name) for parameter in parameters}
-    (pattern,) = _normalizing_table(scalar=True).rebuild([rule.pattern(*wildcards.values())])
-    optional = frozenset(
-        wildcards[parameter.name] for parameter in parameters if parameter.default is not parameter.empty
-    )
-    return _CompiledRule(rule, pattern, dict.fromkeys(wildcards.values()), optional)
+def _rules_for(op: Op | None) -> list[tuple[RewriteRule, Node]]:
+    """Return the rules for sums (`add`), products (`mul`) or another operation, each with its simplified pattern."""
+    rules = [rule for rule in REWRITE_RULES if _base_op(rule.pattern.op) is op]
+    return [(rule, _normalizing_table(scalar=True).rebuild([rule.pattern])[0]) for rule in rules]
 
 
 def _base_op(op: Op | None) -> Op | None:
@@ -604,39 +543,20 @@ def _base_op(op: Op | None) -> Op | None:
     return add if op is sub else mul if op is div else op
 
 
+# One form for each root and exponential, so that patterns match, and no choice that is certain.
+_NORMAL_FORMS = (
+    Row(a**0.5, sqrt(a)), Row(a ** (1 / constant(2)), sqrt(a)), Row(constant("e") ** a, exp(a)),
+    Row(a / exp(b), a * exp(-b)), Row(-a > 0, a < 0), Row(-a < 0, a > 0),
+    Row(where(a > 0, b, c), b, lambda a: sign_of(a) is Sign.POSITIVE, (a,)),
+    Row(where(a < 0, b, c), c, lambda a: sign_of(a) >= Sign.NONNEGATIVE, (a,)),
+)  # fmt: skip
+
+
+@cache
+def _normalizing_rules(scalar: bool) -> Rewrite:
+    return rewrite_by(_NORMAL_FORMS, then=simplification_rules(scalar))
+
+
 def _normalizing_table(scalar: bool) -> NodeTable:
-    """Return a table that simplifies, and has one form for each root and exponential, so that patterns match."""
-    simplified = simplification_rules(scalar)
-
-    def rewrite(table: NodeTable, op: Op, inputs: tuple[Node, ...]) -> Node:
-        normalized = _normalized(table, op, inputs)
-        return simplified(table, op, inputs) if normalized is None else normalized
-
-    return NodeTable(rewrite)
-
-
-def _normalized(table: NodeTable, op: Op, inputs: tuple[Node, ...]) -> Node | None:
-    if op is pow_ and _is_half(inputs[1]):
-        return table.apply(sqrt, inputs[0])
-    if op is pow_ and inputs[0].is_constant and inputs[0].text == "e":
-        return table.apply(exp, inputs[1])
-    if op is div and inputs[1].op is exp:
-        return table.apply(mul, inputs[0], table.apply(exp, table.apply(neg, inputs[1].inputs[0])))
-    if (op is greater or op is less) and inputs[0].op is neg and is_literal(inputs[1], 0):
-        return table.apply(less if op is greater else greater, inputs[0].inputs[0], inputs[1])
-    return _decided_branch(*inputs) if op is where else None
-
-
-def _decided_branch(condition: Node, a: Node, b: Node) -> Node | None:
-    """Return the branch that `where` takes if its condition is a comparison with 0 whose result is certain."""
-    if condition.op is greater and is_literal(condition.inputs[1], 0) and is_positive(condition.inputs[0]):
-        return a
-    if condition.op is less and is_literal(condition.inputs[1], 0) and is_nonnegative(condition.inputs[0]):
-        return b
-    return None
-
-
-def _is_half(exponent: Node) -> bool:
-    if exponent.op is div:
-        return is_literal(exponent.inputs[0], 1) and is_literal(exponent.inputs[1], 2)
-    return is_literal(exponent, 0.5)
+    """Return a table that simplifies graphs and writes them in normal forms."""
+    return NodeTable(_normalizing_rules(scalar))

@@ -10,15 +10,6 @@ from autodiff_cli.numbers.kind import Kind
 
 N = TypeVar("N")
 
-# The positions of an operation's inputs: the first, the second if there is one, and the others. The sweeps call
-# operations with one or two inputs directly, which is faster than collecting the arguments first.
-SplitInputs = tuple[int, int | None, tuple[int, ...]]
-
-
-def split_inputs(inputs: tuple[int, ...]) -> SplitInputs:
-    """Return the first input, the second one or None, and the others, as the sweeps store them."""
-    return inputs[0], inputs[1] if len(inputs) > 1 else None, inputs[2:]
-
 
 class ForwardPass(Generic[N]):
     """The sweep from the inputs of a tape to its outputs, prepared for one kind of number.
@@ -32,7 +23,7 @@ class ForwardPass(Generic[N]):
     def __init__(self, tape: Tape, kind: Kind[N]) -> None:
         self._constants: list[Any] = [None] * len(tape)
         self._leaves: list[tuple[int, str]] = []
-        self._steps: list[tuple[int, Callable[..., N], int, int | None, tuple[int, ...]]] = []
+        self._steps: list[tuple[int, Callable[..., N], tuple[int, ...]]] = []
         functions: dict[Any, Callable[..., N]] = {}
         with gc_paused():
             for i, (node, inputs) in enumerate(zip(tape.nodes, tape.inputs, strict=True)):
@@ -41,7 +32,7 @@ class ForwardPass(Generic[N]):
                     function = functions.get(key)
                     if function is None:
                         function = functions[key] = kind.function(*key)
-                    self._steps.append((i, function, *split_inputs(inputs)))
+                    self._steps.append((i, function, inputs))
                 elif node.is_constant:
                     self._constants[i] = kind.parse_constant(node.text)
                 else:
@@ -56,13 +47,13 @@ class ForwardPass(Generic[N]):
         values = self._constants.copy()
         for i, name in self._leaves:
             values[i] = point[name]
-        for i, function, first, second, others in self._steps:
-            if second is None:
-                values[i] = function(values[first])
-            elif not others:
-                values[i] = function(values[first], values[second])
+        for i, function, inputs in self._steps:
+            if len(inputs) == 1:  # one or two arguments are passed directly, which is faster than collecting them
+                values[i] = function(values[inputs[0]])
+            elif len(inputs) == 2:
+                values[i] = function(values[inputs[0]], values[inputs[1]])
             else:
-                values[i] = function(values[first], values[second], *[values[j] for j in others])
+                values[i] = function(*[values[j] for j in inputs])
         return values
 
 
@@ -106,9 +97,7 @@ class ReversePass(Generic[N]):
         self._output = tape.outputs[0]
         # The nodes that contribute: their local derivatives, the positions of their inputs, and those of the inputs
         # that receive contributions.
-        self._steps: list[
-            tuple[int, Callable[..., tuple[N | None, ...]], int, int | None, tuple[int, ...], tuple[int, ...]]
-        ] = []
+        self._steps: list[tuple[int, Callable[..., tuple[N | None, ...]], tuple[int, ...], tuple[int, ...]]] = []
         functions: dict[Any, Callable[..., tuple[N | None, ...]]] = {}
         with gc_paused():
             for i in range(self._output, -1, -1):
@@ -118,7 +107,8 @@ class ReversePass(Generic[N]):
                     partials = functions.get(key)
                     if partials is None:
                         partials = functions[key] = kind.partials(*key)
-                    self._steps.append((i, partials, *split_inputs(inputs), tuple([inputs[k] for k in active])))
+                    receivers = inputs if len(active) == len(inputs) else tuple([inputs[k] for k in active])
+                    self._steps.append((i, partials, inputs, receivers))
 
     def __call__(self, values: list[N], seed: N) -> list[N | None]:
         """Return the adjoint of every node: the derivative of the output towards it, times `seed`.
@@ -134,16 +124,16 @@ class ReversePass(Generic[N]):
         """
         adjoints: list[Any] = [None] * len(values)
         adjoints[self._output] = seed
-        for i, partials, first, second, others, receivers in self._steps:
+        for i, partials, inputs, receivers in self._steps:
             adjoint = adjoints[i]
             if adjoint is None:
                 continue
-            if second is None:
-                slopes = partials(values[i], values[first])
-            elif not others:
-                slopes = partials(values[i], values[first], values[second])
+            if len(inputs) == 1:
+                slopes = partials(values[i], values[inputs[0]])
+            elif len(inputs) == 2:
+                slopes = partials(values[i], values[inputs[0]], values[inputs[1]])
             else:
-                slopes = partials(values[i], values[first], values[second], *[values[k] for k in others])
+                slopes = partials(values[i], *[values[k] for k in inputs])
             for j, local in zip(receivers, slopes):  # noqa: B905
                 if local is not None:
                     amount = local * adjoint

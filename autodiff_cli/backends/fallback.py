@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from numpy.typing import NDArray
-
 from autodiff_cli.array_types import Array
 from autodiff_cli.backends.protocol import (
     Backend,
@@ -14,15 +12,14 @@ from autodiff_cli.backends.protocol import (
     CompilationError,
     EpochKernel,
     GradientDescent,
-    OptimizerState,
     Point,
-    ProgressCallback,
     RowGraphs,
     RowKernel,
     SumKernel,
 )
 
 Kernel = TypeVar("Kernel")
+Result = TypeVar("Result")
 DataKernel = TypeVar("DataKernel", SumKernel, RowKernel)
 Notify: TypeAlias = Callable[[str], object]
 
@@ -102,6 +99,14 @@ class _FallbackKernel(Generic[Kernel]):
     def __reduce__(self) -> tuple[Any, ...]:
         return self._kernel.__reduce__()  # type: ignore[return-value]  # as the kernel that is in use
 
+    def _retried(self, run: Callable[[Kernel], Result]) -> Result:
+        """Return what `run` computes with the kernel, or with the plain backend's if compilation fails."""
+        try:
+            return run(self._kernel)
+        except CompilationError as error:
+            self._switch(error)
+            return run(self._kernel)
+
     def _switch(self, error: Exception) -> None:
         """Replace the kernel by the plain backend's; errors of that one are raised."""
         self._owner.disable_compilation(error)
@@ -124,7 +129,7 @@ class _FallbackSumKernel(_FallbackDataKernel[SumKernel]):
     """A `SumKernel` that falls back."""
 
     def sums(self, point: Point, columns: Columns, rows: int) -> Array:
-        try:
+        try:  # without `_retried`, because a call takes microseconds
             return self._kernel.sums(point, columns, rows)
         except CompilationError as error:
             self._switch(error)
@@ -156,37 +161,10 @@ class _FallbackRowKernel(_FallbackDataKernel[RowKernel]):
 
 
 class _FallbackEpochKernel(_FallbackKernel[EpochKernel]):
-    """An `EpochKernel` that falls back."""
+    """An `EpochKernel` that falls back, before its first step."""
 
-    def run(
-        self,
-        state: OptimizerState,
-        learning_rate: float,
-        point: Point,
-        columns: Columns,
-        batch_rows: int,
-        order: NDArray[Any] | None = None,
-        on_progress: ProgressCallback | None = None,
-        losses: list[float] | None = None,
-    ) -> float:
-        arguments = state, learning_rate, point, columns, batch_rows, order, on_progress, losses
-        try:
-            return self._kernel.run(*arguments)
-        except CompilationError as error:  # before the first step
-            self._switch(error)
-            return self._kernel.run(*arguments)
+    def run(self, *arguments: Any, **options: Any) -> float:
+        return self._retried(lambda kernel: kernel.run(*arguments, **options))
 
-    def run_full_batch(
-        self,
-        state: OptimizerState,
-        learning_rate: float,
-        point: Point,
-        weight: float,
-        sums: Callable[[SumKernel, Point], Array],
-    ) -> float:
-        arguments = state, learning_rate, point, weight, sums
-        try:
-            return self._kernel.run_full_batch(*arguments)
-        except CompilationError as error:
-            self._switch(error)
-            return self._kernel.run_full_batch(*arguments)
+    def run_full_batch(self, *arguments: Any, **options: Any) -> float:
+        return self._retried(lambda kernel: kernel.run_full_batch(*arguments, **options))

@@ -27,7 +27,8 @@ from autodiff_cli.graph.node import Node, is_literal
 from autodiff_cli.graph.op import Op, Shape
 from autodiff_cli.graph.shapes import infer_shapes
 from autodiff_cli.graph.tape import Tape
-from autodiff_cli.numbers.arrays import ARRAYS, LOGICAL_UFUNCS, ignore_float_errors
+from autodiff_cli.numbers.array_functions import LOGICAL_UFUNCS
+from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.ops.arithmetic import relu, where
 from autodiff_cli.ops.elementary import pow_
 from autodiff_cli.ops.structural import matmul

@@ -380,11 +380,6 @@ def is_shared(kernel: Any) -> bool:
     return isinstance(recipe, KernelRecipe) and recipe.is_shared
 
 
-def kernel_count() -> int:
-    """Return the number of rebuilt kernels that this process has cached."""
-    return len(_kernels)
-
-
 def _rebuild_kernel(digest: bytes, shared: bool, content: bytes) -> Any:
     key = digest.hex(), 0 if shared else threading.get_ident()
     with _kernels_lock:

@@ -25,6 +25,9 @@ class CompilationThresholds:
     # Computed values: per row, times rows, times passes. NumPy computes fewer in the time that loading LLVM and
     # compiling take.
     min_work: int = 50_000_000
+    # The same for work that turns out to be long: what NumPy has computed before kernels are compiled after all.
+    min_done_work: int = 25_000_000
+    call_overhead_rows: int = 2000  # rows that take NumPy as long as calling its functions
     typical_passes: int = 25  # over the data, in a fit
     batch_overhead_rows: int = 2000  # rows that take NumPy as long as starting another batch
     max_counted_values: int = 5_000  # per row: in wide layers, matrix products are fast in NumPy too
@@ -108,20 +111,39 @@ def choose_backend(
     if name == "auto" and limits.max_counted_values * effective_rows < limits.min_work:
         name = "numpy"  # decided without looking at the graphs
     if name == "auto":
-        tape = Tape(graphs.outputs)
-        values = sum(map(math.prod, infer_shapes(tape, graphs.leaf_shapes)))
-        is_measured = len(tape.nodes) <= limits.max_operations and values <= limits.max_values
-        is_worthwhile = min(values, limits.max_counted_values) * effective_rows >= limits.min_work
-        name = "llvm" if is_measured and is_worthwhile and has_compiler() else "numpy"
-    if name == "numpy":
-        return make_backend(name, threads)
+        values = _counted_values(graphs)
+        is_worthwhile = values is not None and values * effective_rows >= limits.min_work
+        name = "llvm" if is_worthwhile and has_compiler() else "numpy"
+    return make_backend(name, threads) if name == "numpy" else compiling_backend(threads, notify)
+
+
+def compiling_backend(threads: int | None, notify: Notify | None = None) -> Backend:
+    """Return the backend that compiles kernels, or NumPy if that fails; see `choose_backend`."""
     from autodiff_cli.backends.fallback import FallbackBackend, log_warning
 
-    return FallbackBackend(lambda: make_backend(name, threads), make_backend("numpy", threads), notify or log_warning)
+    return FallbackBackend(lambda: make_backend("llvm", threads), make_backend("numpy"), notify or log_warning)
+
+
+def _counted_values(graphs: RowGraphs) -> int | None:
+    """Return the number of values that are computed for each row, at most a limit; None if compiling takes too long."""
+    tape = Tape(graphs.outputs)
+    values = sum(map(math.prod, infer_shapes(tape, graphs.leaf_shapes)))
+    if len(tape.nodes) > THRESHOLDS.max_operations or values > THRESHOLDS.max_values:
+        return None
+    return min(values, THRESHOLDS.max_counted_values)
+
+
+def passes_before_compiling(graphs: RowGraphs, rows: int) -> float:
+    """Return after how many passes over the rows in NumPy compiled kernels pay; infinite if they never do.
+
+    Passes are counted and not timed, so that the results of a program are the same whenever it runs.
+    """
+    values = _counted_values(graphs) if has_compiler() else None
+    return THRESHOLDS.min_done_work / (values * (rows + THRESHOLDS.call_overhead_rows)) if values else math.inf
 
 
 class BackendStatus(NamedTuple):
-    """What this installation computes with. The field names are keys of the JSON document of `autodiff doctor`.
+    """The status of backends in this installation. The field names are keys of the JSON document of `autodiff doctor`.
 
     Attributes:
         backend: the backend that `auto` uses for large computations.

@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer import BadParameter
@@ -68,6 +68,23 @@ Run `autodiff COMMAND --help` for details and examples.
 """
 
 
+class _GroupedCommand(TyperCommand):
+    """A command whose help lists options under the headings of their groups."""
+
+    def format_options(self, context: Any, formatter: Any) -> None:
+        """Write the arguments and options, a section for each group."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(context):
+            record = parameter.get_help_record(context)
+            if record is not None:
+                group = getattr(parameter, "rich_help_panel", None) or "Options"
+                heading = group if isinstance(parameter, TyperOption) else "Arguments"
+                sections.setdefault(heading, []).append(record)
+        for heading, records in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
+
+
 def command_group(wanted: str) -> TyperGroup:
     """Return the Typer group with the command `wanted` alone, or with all commands if there is no such command."""
     app = typer.Typer(
@@ -81,7 +98,7 @@ def command_group(wanted: str) -> TyperGroup:
     for name in [wanted] if wanted in COMMANDS else COMMANDS:
         command = getattr(importlib.import_module(f"autodiff_cli.cli.{COMMANDS[name]}"), name)
         values = "[--VARIABLE VALUE]... " if "assignments" in command.__annotations__ else ""
-        app.command(options_metavar=f"{values}[OPTIONS]")(command)
+        app.command(cls=_GroupedCommand, options_metavar=f"{values}[OPTIONS]")(command)
     return get_group(app)
 
 
@@ -147,6 +164,7 @@ def split_arguments(command: TyperCommand, words: Sequence[str]) -> Arguments:
     arguments = Arguments([], [], {})
     given_options: set[tuple[str, str]] = set()
     optional: list[tuple[str, str, int]] = []  # (option, next word, position) of options with an optional value
+    unknown: BadInput | None = None  # raised at the end, because --help may follow
     queue = list(words)[::-1]
     while queue:
         word = queue.pop()
@@ -160,6 +178,9 @@ def split_arguments(command: TyperCommand, words: Sequence[str]) -> Arguments:
         option = declared.get(name)
         if name in HELP:
             return Arguments(["--help"], [], {})
+        if option is None and name.startswith("--") and not (takes_values(command) and is_name(name[2:])):
+            unknown = unknown or _unknown_option_error(name, command, declared)
+            continue
         if option is None and name in NEVER_EXPRESSIONS:
             raise BadInput(
                 f"this command has no option {name}; to use it as an expression, put it in brackets: `({name})`"
@@ -188,7 +209,8 @@ def split_arguments(command: TyperCommand, words: Sequence[str]) -> Arguments:
             _check_not_repeated(
                 given_options, name, option.name or name, _repetition_key(text) if option.multiple else ""
             )
-            arguments.options.append(f"{max(option.opts, key=len)}={text}")  # Typer accepts no `=` after a short option
+            long_name = next(each for each in option.opts if each.startswith("--"))
+            arguments.options.append(f"{long_name}={text}")  # Typer accepts no `=` after a short option
     for name, word, position in optional:
         if word and len(arguments.positionals) < _required_arguments(command):
             arguments.positionals.insert(
@@ -196,6 +218,8 @@ def split_arguments(command: TyperCommand, words: Sequence[str]) -> Arguments:
             )  # the word was a positional argument, not the value of the option
             word = ""
         arguments.options.append(f"{name}={word}")
+    if unknown is not None:
+        raise unknown
     _check_count(command, arguments, declared)
     return arguments
 
@@ -287,8 +311,10 @@ def _has_optional_value(option: TyperOption) -> bool:
 
 
 def _is_option(name: str, declared: Mapping[str, TyperOption]) -> bool:
-    """Whether a word is an option: of the command, of every command, or the value of a variable."""
-    return name in declared or name in NEVER_EXPRESSIONS or (name.startswith("--") and is_name(name[2:]))
+    """Whether a word is an option: of the command, of every command, for the value of a variable, or a misspelt one."""
+    return (
+        name in declared or name in NEVER_EXPRESSIONS or (name.startswith("--") and is_name(name[2:].replace("-", "")))
+    )
 
 
 def _next_value(name: str, queue: list[str], declared: Mapping[str, TyperOption]) -> str:
@@ -304,6 +330,19 @@ def _next_value(name: str, queue: list[str], declared: Mapping[str, TyperOption]
         if close:
             raise BadInput(f"there is no option {name}; did you mean {close}?")
     raise _missing_value_error(name, declared.get(name), f", but {queue[-1]} follows" if queue else "")
+
+
+def _unknown_option_error(name: str, command: TyperCommand, declared: Mapping[str, TyperOption]) -> BadInput:
+    """Return the error for a word that looks like an option and is none."""
+    close = close_option(name, declared)
+    if close:
+        return BadInput(f"there is no option {name}; did you mean {close}?")
+    if not takes_values(command):
+        return BadInput(f"unexpected option {name}: {command.name} takes no values of variables")
+    return BadInput(
+        f"there is no option {name}; autodiff {command.name} --help lists all; "
+        f"to use it as an expression, put it in brackets: `({name})`"
+    )
 
 
 def _missing_value_error(name: str, option: TyperOption | None, instead: str = "") -> BadInput:

@@ -20,7 +20,7 @@ import typer
 from typer.core import TyperArgument, TyperCommand, TyperOption
 
 from autodiff_cli.cli.command_line import COMMANDS, command_group, takes_values
-from autodiff_cli.cli.environment import BadInput, Call, Output
+from autodiff_cli.cli.environment import BadInput, Output
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.version import __version__
 
@@ -136,7 +136,7 @@ def _option_values(option: TyperOption, name: str, line_words: Sequence[str], ty
     if not choices and re.fullmatch(r"\[?[a-z][a-z0-9]*(\|[a-z0-9]+)+\]?", metavar):
         choices = metavar.strip("[]").split("|")
     if not choices and name == "--optimizer":
-        from autodiff_cli.training.options import METHODS
+        from autodiff_cli.training.optimizers import METHODS
 
         choices = METHODS
     if not choices and name == "--loss":
@@ -210,7 +210,6 @@ class Shell(StrEnum):
 
 
 def completion(
-    context: typer.Context,
     shell: Annotated[Shell, typer.Argument(metavar="bash|zsh|fish", help="Shell to complete for.", show_default=False)],
     words: Annotated[
         list[str] | None,
@@ -233,8 +232,6 @@ def completion(
     """
     from autodiff_cli.render.report import Report
 
-    if Call.of(context).values:
-        raise BadInput(f"unexpected option --{next(iter(Call.of(context).values))}: completion takes no values")
     if not words:
         text = completion_script(shell)
     elif not words[0].isdecimal() or not int(words[0]):
@@ -291,6 +288,9 @@ Interrupted.
 AUTODIFF_CACHE
 If \(lqoff\(rq, no cache is written. Otherwise the cache is the folder \(lqautodiff\(rq in $XDG_CACHE_HOME or
 ~/.cache; on macOS and Windows, in the cache folder of the system.
+.TP
+AUTODIFF_CPU
+The instruction set to compile for: \(lqnative\(rq (default), \(lqx86-64\(rq or \(lqx86-64-v3\(rq.
 .TP
 NO_COLOR
 If set, output has no colours.""".splitlines()

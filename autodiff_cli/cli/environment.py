@@ -195,7 +195,7 @@ def errors_as_bad_input(hint: str = "") -> Iterator[None]:
     except Exception as error:
         # The errors' modules are imported only here: most commands never need them, and importing takes time.
         from autodiff_cli.data.dialect import DataError
-        from autodiff_cli.training.options import OptionError
+        from autodiff_cli.options import OptionError
 
         if isinstance(error, DataError):
             raise BadInput(f"{error}\n{hint}" if hint and error.missing else str(error)) from error

@@ -84,11 +84,6 @@ def export(
     from autodiff_cli.export import languages as exporters
     from autodiff_cli.export.program import ExportError, ExportOptions, TooLargeError
 
-    call = Call.of(context)
-    if call.values:
-        raise BadInput(
-            f"unexpected option --{next(iter(call.values))}: export takes no values; the exported function does"
-        )
     if value_only and (hessian or wrt is not None):
         raise BadInput(f"--value-only cannot be combined with {'--hessian' if hessian else '--wrt'}")
     output = None if output == "-" else output
@@ -99,7 +94,7 @@ def export(
             return _export_model(expression, language, options, wrt, json, output)
         if language is Language.ONNX:
             raise BadInput("--to onnx needs a fitted model: give a file MODEL.json that `train --save` wrote")
-        formula = inputs.read_formula(context, inputs.read_text(expression, call.environment), [])
+        formula = inputs.read_formula(context, inputs.read_text(expression, Call.of(context).environment), [])
         names = None if wrt is None else inputs.select_variables(formula, wrt)
         source = exporters.export(formula, language, replace(options, wrt=names))
     except (ExportError, TooLargeError) as error:

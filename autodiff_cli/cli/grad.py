@@ -3,44 +3,40 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
+from typing import Any
 
 import typer
 
-from autodiff_cli.cli.environment import BadInput, Call, Output
-from autodiff_cli.cli.shared_options import (
-    Assignments,
-    At,
-    DerivativeRequest,
-    Digits,
-    Direction,
-    Expr,
-    Hessian,
-    Jacobian,
-    Json,
-    Mode,
-    Order,
-    Outputs,
-    PassMode,
-    Precision,
-    Symbolic,
-    Wrt,
+from autodiff_cli.cli.environment import Call, Output, errors_as_bad_input
+from autodiff_cli.cli.shared_options import Assignments, DerivativeRequest, Digits, Expr, Json, Wrt, with_options
+from autodiff_cli.options import check_restrictions, exclusive, needs, option_fields
+
+_INTERVAL, _UNCERTAIN, _RANGE = "an interval", "an uncertain value", "a range"
+_REQUESTS = tuple(option_fields(DerivativeRequest))
+_ONE_POINT = tuple(name for name in _REQUESTS if name not in ("at", "precision"))
+
+# The options and kinds of values that cannot be combined.
+_RESTRICTIONS = (
+    *exclusive(_INTERVAL, (*_REQUESTS, _UNCERTAIN, _RANGE)),
+    *exclusive(_UNCERTAIN, (*_ONE_POINT, "at", _RANGE)),
+    *exclusive("precision", (*_ONE_POINT, "at", _RANGE)),
+    *exclusive(_RANGE, (*_ONE_POINT, "at")),
+    *exclusive("at", _ONE_POINT),
+    needs("outputs", "jacobian", "--outputs needs --jacobian: add --jacobian"),
+    *exclusive("jacobian", (name for name in _ONE_POINT if name not in ("jacobian", "outputs"))),
 )
 
 
+@with_options(request=DerivativeRequest)
 def grad(
     context: typer.Context,
     expression: Expr,
+    *,
+    request: DerivativeRequest,
+    given: Mapping[str, Any],
     assignments: Assignments = None,
     wrt: Wrt = None,
-    symbolic: Symbolic = False,
-    mode: Mode = PassMode.REVERSE,
-    order: Order = None,
-    hessian: Hessian = False,
-    direction: Direction = None,
-    jacobian: Jacobian = False,
-    outputs: Outputs = None,
-    at: At = None,
-    precision: Precision = None,
     digits: Digits = None,
     json: Json = False,
 ) -> Output:
@@ -84,33 +80,35 @@ def grad(
 
     call = Call.of(context)
     value_texts, errors = inputs.split_uncertainties(merge_assignments(call.values, assignments or ()))
-    request = DerivativeRequest(symbolic, mode is PassMode.FORWARD, order, hessian, direction, jacobian, outputs, at)
-    if any(map(inputs.split_interval, value_texts.values())):
+    ranges = [f"--{name} {text}" for name, text in value_texts.items() if ":" in text]
+    has_interval = any(map(inputs.split_interval, value_texts.values()))
+    kinds = {_INTERVAL: has_interval and _INTERVAL, _UNCERTAIN: errors and _UNCERTAIN, _RANGE: ranges and ranges[0]}
+    with errors_as_bad_input():
+        check_restrictions(_RESTRICTIONS, {**given, **{kind: words for kind, words in kinds.items() if words}})
+    if has_interval:
         from autodiff_cli.cli.gradients import interval_report
 
-        if errors or precision is not None:
-            other = "an uncertain value" if errors else "--precision"
-            raise BadInput(f"an interval cannot be combined with {other}: leave one of them out")
-        return Output(interval_report(context, expression, value_texts, request, wrt, digits), json)
-    if errors or precision is not None:
+        return Output(interval_report(context, expression, value_texts, wrt, digits), json)
+    if errors or request.precision is not None:
         from autodiff_cli.cli.gradients import precision_report
 
-        return Output(precision_report(context, expression, value_texts, errors, request, precision, wrt, digits), json)
-    if at is not None or any(":" in value for value in value_texts.values()):
+        return Output(precision_report(context, expression, value_texts, errors, request.precision, wrt, digits), json)
+    if request.at is not None or ranges:
         from autodiff_cli.cli.gradients import points_output
 
-        return points_output(context, expression, value_texts, request, wrt, digits, json)
+        return points_output(context, expression, value_texts, request.at, wrt, digits, json)
     formula = inputs.read_formula(
-        context, inputs.read_text(expression, call.environment), value_texts, notes=outputs is None
+        context, inputs.read_text(expression, call.environment), value_texts, notes=request.outputs is None
     )
     names = inputs.select_variables(formula, wrt)
     if request != DerivativeRequest():
         from autodiff_cli.cli.gradients import higher_derivatives_report
 
         return Output(higher_derivatives_report(context, formula, value_texts, names, request, digits), json)
+    from autodiff_cli.formula.derivatives import HigherDerivatives
     from autodiff_cli.render.gradient import formulas_report, gradient_report
 
     if formula.variables and not value_texts:
-        derivatives = {name: formula.derivative(name) for name in names}
+        derivatives = HigherDerivatives(formulas={name: formula.derivative(name) for name in names})
         return Output(formulas_report(formula, derivatives, functools.partial(inputs.value_option, context)), json)
     return Output(gradient_report(inputs.trace_at(context, formula, value_texts, names), digits), json)

@@ -22,7 +22,7 @@ import typer
 from autodiff_cli.cli import inputs
 from autodiff_cli.cli.command_line import merge_assignments
 from autodiff_cli.cli.environment import BadInput, Call, Failure, Output, errors_as_bad_input, open_data_file
-from autodiff_cli.cli.shared_options import MAX_ORDER, DerivativeRequest
+from autodiff_cli.cli.shared_options import DerivativeRequest, PassMode
 from autodiff_cli.explain.record import NodeWarning, Trace
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.formula import derivatives
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from autodiff_cli.render.report import Report
     from autodiff_cli.render.rows import GradientTable
 
-MAX_DIGITS = 100_000  # of --precision; more take minutes
 _END_DIGITS = 30  # digits to which an end of an interval is computed if it is not a decimal
 _COUNT_PATTERN = re.compile("0*[1-9][0-9]*")
 _MAX_COUNT_LENGTH = 100  # digits of a count; Python refuses to convert much longer texts, and no valid count is near
@@ -59,12 +58,13 @@ def higher_derivatives_report(
         BadInput: for options that cannot be combined, or do not fit the expression.
         ExpressionError: for unknown names and for shapes that do not fit.
     """
-    from autodiff_cli.render.gradient import derivative_formulas_report, derivatives_report
+    from autodiff_cli.render.gradient import derivatives_report, formulas_report
 
-    _check_request(request, names)
-    if formula.variables and not value_texts and not request.mode_forward and request.direction is None:
+    if request.order is not None and len(names) != 1:
+        raise BadInput("--order differentiates in one variable: choose it with --wrt, such as --wrt x")
+    if formula.variables and not value_texts and request.mode is PassMode.REVERSE and request.direction is None:
         format_option = functools.partial(inputs.value_option, context)
-        return derivative_formulas_report(formula, _derivative_formulas(formula, names, request), format_option)
+        return formulas_report(formula, _derivative_formulas(formula, names, request), format_option)
     point = inputs.read_point(context, formula, value_texts)
     is_array = bool(formula.output_shape(formula.value_shapes(formula.at(point))))
     unrepresentable = inputs.unrepresentable_values(formula, value_texts)
@@ -101,20 +101,6 @@ def _accuracy_warnings(trace: Trace, derivatives: HigherDerivatives) -> list[Nod
     return inaccurate.add_to(trace.warnings, output, trace.labels[output])
 
 
-def _check_request(request: DerivativeRequest, names: Sequence[str]) -> None:
-    """Raise BadInput for options that cannot be combined, or do not fit the number of variables."""
-    options = request.option_names()
-    if request.outputs is not None and not request.jacobian:
-        raise BadInput("--outputs needs --jacobian: add --jacobian")
-    others = [option for option in options if option not in ("--jacobian", "--outputs")]
-    if request.jacobian and others:
-        raise BadInput(f"--jacobian cannot be combined with {others[0]}: use them one at a time")
-    if request.order is not None and request.order > MAX_ORDER:
-        raise BadInput(f"--order takes at most {MAX_ORDER}: the factorial of a higher order is too large for a float")
-    if request.order is not None and len(names) != 1:
-        raise BadInput("--order differentiates in one variable: choose it with --wrt, such as --wrt x")
-
-
 def _derivative_formulas(formula: Formula, names: Sequence[str], request: DerivativeRequest) -> HigherDerivatives:
     """Return the requested derivatives as formulas."""
     if request.jacobian:
@@ -148,12 +134,12 @@ def _derivative_values(
             jacobian=rows, outputs={label: output.value(point) for label, output in outputs.items()}
         )
     assert trace is not None
-    if request.mode_forward and not trace.is_scalar:
+    if request.mode is PassMode.FORWARD and not trace.is_scalar:
         raise BadInput("--mode forward shows one number per node, but this expression has arrays: use --direction")
     direction = None if request.direction is None else _read_direction(request.direction)
     return HigherDerivatives(
         formulas={name: formula.derivative(name) for name in names} if request.symbolic else None,
-        tangents=all_tangents(trace) if request.mode_forward else None,
+        tangents=all_tangents(trace) if request.mode is PassMode.FORWARD else None,
         hessian=derivatives.hessian_by_name(formula, point, names) if request.hessian else None,
         directional=None if direction is None else formula.jvp(direction, point)[1],
         direction=direction,
@@ -187,7 +173,6 @@ def precision_report(
     argument: str,
     value_texts: Mapping[str, str],
     errors: Mapping[str, str],
-    request: DerivativeRequest,
     precision: int | None,
     wrt: str | None,
     digits: int | None,
@@ -199,7 +184,6 @@ def precision_report(
         argument: the argument EXPR.
         value_texts: the texts of the values.
         errors: the texts of the standard errors.
-        request: further requests, which cannot be combined with these.
         precision: the number of digits to compute; None for floats.
         wrt: the list of `--wrt`.
         digits: the number of digits to show.
@@ -211,25 +195,11 @@ def precision_report(
     from autodiff_cli.render.gradient import gradient_report, uncertainty_report
     from autodiff_cli.render.report import combine_reports
 
-    _check_precision_request(value_texts, request, precision)
     formula = inputs.read_formula(context, inputs.read_text(argument, Call.of(context).environment), value_texts)
     report = gradient_report(_trace_to_precision(context, formula, value_texts, precision, wrt), digits)
     if not errors:
         return report
     return combine_reports(report, uncertainty_report(_uncertainty(context, formula, value_texts, errors), digits))
-
-
-def _check_precision_request(value_texts: Mapping[str, str], request: DerivativeRequest, precision: int | None) -> None:
-    """Raise BadInput for options that cannot be combined, and for too many digits."""
-    others = [*request.option_names(), *(f"--{name} {value}" for name, value in value_texts.items() if ":" in value)]
-    if others:
-        option = "an uncertain value" if precision is None else "--precision"
-        raise BadInput(f"{option} cannot be combined with {others[0]}: leave one of them out")
-    if precision is not None and precision > MAX_DIGITS:
-        raise BadInput(
-            f"--precision takes at most {MAX_DIGITS:,} digits; from Python, "
-            "`autodiff_cli.explain.precision.precise_trace` takes any number"
-        )
 
 
 def _trace_to_precision(
@@ -262,12 +232,7 @@ def _uncertainty(
 
 
 def interval_report(
-    context: typer.Context,
-    argument: str,
-    value_texts: Mapping[str, str],
-    request: DerivativeRequest,
-    wrt: str | None,
-    digits: int | None,
+    context: typer.Context, argument: str, value_texts: Mapping[str, str], wrt: str | None, digits: int | None
 ) -> Report:
     """Return the report of proven bounds of value and gradient over intervals.
 
@@ -275,7 +240,6 @@ def interval_report(
         context: Typer's context of the command.
         argument: the argument EXPR.
         value_texts: the texts of the values.
-        request: further requests, which cannot be combined with intervals.
         wrt: the list of `--wrt`.
         digits: the number of digits to show.
 
@@ -286,9 +250,6 @@ def interval_report(
     from autodiff_cli.explain.precision import enclosure
     from autodiff_cli.render.verification import enclosure_report
 
-    others = [*request.option_names(), *(f"--{name} {value}" for name, value in value_texts.items() if ":" in value)]
-    if others:
-        raise BadInput(f"an interval cannot be combined with {others[0]}: leave one of them out")
     formula = inputs.read_formula(context, inputs.read_text(argument, Call.of(context).environment), value_texts)
     names = inputs.select_variables(formula, wrt)
     inputs.check_all_have_values(context, formula, value_texts)
@@ -334,7 +295,7 @@ def points_output(
     context: typer.Context,
     argument: str,
     value_texts: Mapping[str, str],
-    request: DerivativeRequest,
+    path: str | None,
     wrt: str | None,
     digits: int | None,
     json: bool,
@@ -345,7 +306,7 @@ def points_output(
         context: Typer's context of the command.
         argument: the argument EXPR.
         value_texts: the texts of the values.
-        request: further requests, which cannot be combined with many points.
+        path: the file of points; None for a grid.
         wrt: the list of `--wrt`.
         digits: the number of digits to show.
         json: whether to write JSON.
@@ -354,22 +315,16 @@ def points_output(
         BadInput: for a file or ranges that cannot be used, and for options that cannot be combined.
         ExpressionError: for an expression that cannot be read.
     """
-    ranges = [name for name, value in value_texts.items() if ":" in value]
-    points_option = f"--{ranges[0]} {value_texts[ranges[0]]}" if ranges else "--at"
-    if others := [option for option in request.option_names() if not (option == "--at" and not ranges)]:
-        raise BadInput(
-            f"{points_option} gives many points and cannot be combined with {others[0]}: leave one of them out"
-        )
-    if request.at == argument == "-":
+    if path == argument == "-":
         raise BadInput(
             "the expression and the points cannot both be read from standard input: use a file for one of them"
         )
     environment = Call.of(context).environment
     text = inputs.read_text(argument, environment)
-    if request.at is None:
+    if path is None:
         table = _points_of_grid(context, text, value_texts, wrt, digits)
     else:
-        table = _points_of_file(context, text, value_texts, request.at, wrt, digits)
+        table = _points_of_file(context, text, value_texts, path, wrt, digits)
 
     def print_notes() -> None:
         if table.undefined_count:

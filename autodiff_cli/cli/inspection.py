@@ -7,26 +7,16 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from autodiff_cli.cli.environment import BadInput, Call, ExitStatus, Output, errors_as_bad_input, open_data_files
-from autodiff_cli.cli.shared_options import (
-    DATA_HELP,
-    FILE_OPTIONS,
-    Assignments,
-    Digits,
-    Expr,
-    Json,
-    Wrt,
-    with_option_records,
-)
+from autodiff_cli.cli.shared_options import DATA_HELP, Assignments, Digits, Expr, Json, Wrt, with_options
 from autodiff_cli.data.dialect import FileOptions
 
 
 def ops(
-    context: typer.Context,
     name: Annotated[
         str | None,
         typer.Argument(
@@ -52,9 +42,6 @@ def ops(
     from autodiff_cli.language.lexer import LAYER_FUNCTIONS
     from autodiff_cli.render.inspection import operation_details_report, operations_report
 
-    call = Call.of(context)
-    if call.values:
-        raise BadInput(f"unexpected option --{next(iter(call.values))}: ops takes no values")
     selected = tuple(operations.operations()) if name is None else operations.find_operations(name)
     if name in LAYER_FUNCTIONS:
         raise BadInput(
@@ -68,7 +55,7 @@ def ops(
     return Output(operations_report(described) if name is None else operation_details_report(described), json)
 
 
-@with_option_records(FILE_OPTIONS, reading=FileOptions)
+@with_options(reading=FileOptions)
 def data(
     context: typer.Context,
     data: Annotated[list[str], typer.Argument(metavar="DATA", help=DATA_HELP, show_default=False)],
@@ -92,9 +79,6 @@ def data(
     from autodiff_cli.render.inspection import data_report
 
     call = Call.of(context)
-    if call.values:
-        name: Any = next(iter(call.values))
-        raise BadInput(f"unexpected option --{name}: data takes no values")
     with errors_as_bad_input():
         file_summary = summarize_data(open_data_files(data, call.environment, reading))
     return Output(data_report(file_summary, digits), json)
@@ -158,7 +142,7 @@ def check(
     return Output(report, json, ExitStatus.DONE if agrees else ExitStatus.FAILED)
 
 
-def doctor(context: typer.Context, json: Json = False) -> Output:
+def doctor(json: Json = False) -> Output:
     """Show what this installation computes with, and why.
 
     Compiles and runs a small kernel. The report says whether fits run as machine code or on NumPy, on which processor,
@@ -172,7 +156,4 @@ def doctor(context: typer.Context, json: Json = False) -> Output:
     from autodiff_cli.backends.selection import backend_status
     from autodiff_cli.render.inspection import health_report
 
-    call = Call.of(context)
-    if call.values:
-        raise BadInput(f"unexpected option --{next(iter(call.values))}: doctor takes no values")
     return Output(health_report(backend_status()), json)

@@ -47,8 +47,6 @@ def lesson(
     from autodiff_cli.render.lesson import lesson_list_report, lesson_report
 
     call = Call.of(context)
-    if call.values:
-        raise BadInput(f"unexpected option --{next(iter(call.values))}: a lesson has its own values")
     titles = lessons.lesson_titles()
     if name is None:
         if output is not None:

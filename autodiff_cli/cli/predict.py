@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from autodiff_cli.cli.environment import BadInput, Call, Output, errors_as_bad_input, open_data_files
-from autodiff_cli.cli.shared_options import DATA_HELP, FILE_OPTIONS, Json, with_option_records
+from autodiff_cli.cli.shared_options import DATA_HELP, Json, with_options
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.language.errors import format_names
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from autodiff_cli.data.files import CellRows, DataSource
     from autodiff_cli.data.table import Table
     from autodiff_cli.training.result.fitted_model import FittedModel
-    from autodiff_cli.training.result.prediction import PredictionColumns, PredictionRequest
+    from autodiff_cli.training.result.prediction import PredictionRequest
 
 
 _PREDICTION_COLUMNS = 6  # estimated columns in memory beside those of the data: predictions and their text
@@ -26,7 +26,7 @@ _MODEL_HELP = "Model file that `train --save` wrote."
 _DATA_HELP = f"{DATA_HELP} The target's column may be missing."
 
 
-@with_option_records(FILE_OPTIONS, reading=FileOptions)
+@with_options(reading=FileOptions)
 def predict(
     context: typer.Context,
     model: Annotated[str, typer.Argument(metavar="MODEL.json", help=_MODEL_HELP, show_default=False)],
@@ -70,19 +70,16 @@ def predict(
       autodiff predict flowers.json new.csv --probabilities
       cut -d, -f1 new.csv | autodiff predict decay.json - --json
     """
+    from autodiff_cli.data.streaming import StreamedColumns
     from autodiff_cli.data.table import Table
     from autodiff_cli.render.rows import count_undefined, predictions_report
     from autodiff_cli.training.objective.loading import memory_shortage
     from autodiff_cli.training.options import check_confidence_level
     from autodiff_cli.training.result.fitted_model import load
-    from autodiff_cli.training.result.prediction import MemoryPredictions, PredictionRequest, StreamedPredictions
+    from autodiff_cli.training.result.prediction import PredictionRequest, Predictions, column_chunks, streamed_chunks
 
     call = Call.of(context)
     environment = call.environment
-    if call.values:
-        raise BadInput(
-            f"unexpected option --{next(iter(call.values))}: predict takes no values; the model file has them"
-        )
     with errors_as_bad_input("use --drop-missing to leave such rows out"):
         level = None if interval is None else check_confidence_level(interval)
         fit = load(model)
@@ -91,13 +88,15 @@ def predict(
         numbers, labels = _needed_columns(fit, file, request)
         is_chosen = drop_missing or reading.where is not None or not (numbers or labels)
         streaming_reason = None if is_chosen else memory_shortage(file, len(numbers) + _PREDICTION_COLUMNS, len(labels))
-        chunks: Callable[[], Iterable[PredictionColumns]]
         if streaming_reason is None:
             table, columns = _read_columns(file, numbers, labels, drop_missing)
-            chunks = MemoryPredictions(fit, columns, request).iter_chunks
+            chunks = Predictions(fit, lambda: column_chunks(columns), request).iter_chunks
         else:
-            streamed = StreamedPredictions(fit, file, numbers, labels, request, streaming_reason)
-            table, chunks = Table({}, streamed.rows), streamed.iter_chunks
+            streamed = file.streamed = StreamedColumns(
+                file, sorted(numbers), labels, streaming_reason, on_progress=file.on_progress
+            )
+            table = Table({}, streamed.rows)
+            chunks = Predictions(fit, lambda: streamed_chunks(streamed), request).iter_chunks
         count, names, note = 0, [""], ""
         for chunk in chunks():  # errors in the data appear before anything is written
             count, names, note = count + count_undefined(chunk.columns), [*chunk.columns], chunk.note
@@ -147,14 +146,13 @@ def _read_columns(
     import numpy as np
 
     from autodiff_cli.data.table import Table
-    from autodiff_cli.training.objective.loading import load_with_labels
 
-    if numbers or texts:
-        table, labels = load_with_labels(file, numbers, texts, drop_missing)
-        return table, {**table.columns, **labels}
-    count = sum(map(len, file.iter_rows()))
-    empty_table = Table({"": np.zeros(count)}, count)
-    return empty_table, empty_table.columns
+    if numbers or texts or file.is_filtered:
+        table = file.load(numbers, drop_missing=drop_missing, labels=texts)
+    else:
+        table = Table({}, sum(map(len, file.iter_rows())))
+    labels = {name: column.levels(name)[column.codes] for name, column in table.labels.items()}
+    return table, {**table.columns, **labels} or {"": np.zeros(table.rows)}
 
 
 def _text_rows(file: DataSource, table: Table) -> Iterator[CellRows]:
@@ -163,14 +161,12 @@ def _text_rows(file: DataSource, table: Table) -> Iterator[CellRows]:
     Raises:
         BadInput: if the rows as text do not match the rows that were parsed.
     """
-    from autodiff_cli.data.files import filter_rows
-
     with errors_as_bad_input():
         count = sum(map(len, file.iter_rows()))
-    parsed_count = table.rows + table.dropped
+    parsed_count = table.rows if table.row_mask is None else len(table.row_mask)
     if count != parsed_count:
         raise BadInput(f"{file.name}: it has {parsed_count} or {count} rows, depending on how quotes are parsed")
-    return file.iter_rows() if table.row_mask is None else filter_rows(file.iter_rows(), table.row_mask)
+    return file.iter_selected_rows(table)
 
 
 def _check_new_columns(names: Iterable[str], file: DataSource) -> None:

@@ -35,8 +35,6 @@ def serve(
       autodiff serve --port 9000 --no-browser
     """
     call = Call.of(context)
-    if call.values:
-        raise BadInput(f"unexpected option --{next(iter(call.values))}: serve takes no values; type them into the page")
     if any(importlib.util.find_spec(name) is None for name in _REQUIRED_PACKAGES):
         raise BadInput(
             f"serve needs {' and '.join(_REQUIRED_PACKAGES)}: install them with pip install 'autodiff-cli[serve]'"

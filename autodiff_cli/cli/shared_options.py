@@ -1,22 +1,32 @@
 """Options and arguments that several commands share, each declared once.
 
-Options of data files (`FILE_OPTIONS`) are fields of a record. `with_option_records` turns a command that takes records
-into one with an option for each of their fields.
+`with_options` turns a command that takes records of options into one with an option for each of their fields.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
-import itertools
-from collections.abc import Callable, Collection, Mapping
-from enum import StrEnum
-from typing import Annotated, Any, NamedTuple, TypeAlias, TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 import typer
 
 from autodiff_cli.cli.environment import errors_as_bad_input
+from autodiff_cli.options import (
+    Option,
+    OptionError,
+    OptionField,
+    Restriction,
+    between,
+    check_fields,
+    check_restrictions,
+    is_given,
+    option_fields,
+)
 
+MAX_DIGITS = 100_000  # of --precision; more take minutes
 MAX_ORDER = 170  # 171! is too large for a float, and derivatives such as those of 1/x grow like it
 
 
@@ -47,62 +57,45 @@ Digits: TypeAlias = Annotated[
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Write one JSON document, with numbers in full.")]
 
 
-class DerivativeRequest(NamedTuple):
-    """The options of `grad` that ask for more than value and gradient. Field names are option names."""
-
-    symbolic: bool = False
-    mode_forward: bool = False
-    order: int | None = None
-    hessian: bool = False
-    direction: str | None = None
-    jacobian: bool = False
-    outputs: str | None = None
-    at: str | None = None
-
-    def option_names(self) -> list[str]:
-        """Return the options that were given, as typed on the command line."""
-        given = (name for name, value in self._asdict().items() if value is not None and value is not False)
-        return [f"--{name.replace('_', ' ')}" for name in given]
+MODE = Option("--mode", "Differentiation mode; forward shows the tangents of all nodes.")
 
 
-Symbolic: TypeAlias = Annotated[bool, typer.Option("--symbolic", help="Also print the derivatives as formulas.")]
-Mode: TypeAlias = Annotated[
-    PassMode,
-    typer.Option("--mode", show_default=False, help="Differentiation mode; forward shows the tangents of all nodes."),
-]
-Order: TypeAlias = Annotated[
-    int | None,
-    typer.Option(
-        "--order", min=1, metavar="N", help="Also compute the derivative of order N in one variable (see --wrt)."
-    ),
-]
-Hessian: TypeAlias = Annotated[bool, typer.Option("--hessian", help="Also compute all second derivatives.")]
-Direction: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--direction", metavar="x=1,y=2", help="Also compute the directional derivative, by forward mode."),
-]
-Jacobian: TypeAlias = Annotated[
-    bool, typer.Option("--jacobian", help="Differentiate several outputs: the elements of an array, or --outputs.")
-]
-Outputs: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--outputs", metavar="a,b", help="With --jacobian: names of the statements that are outputs."),
-]
-At: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--at", metavar="FILE", help="Compute value and gradient at each row of a CSV file (- is standard input)."
-    ),
-]
-Precision: TypeAlias = Annotated[
-    int | None,
-    typer.Option(
-        "--precision",
-        min=2,
-        metavar="DIGITS",
-        help="Compute value and gradient to this many proven digits, such as 50.",
-    ),
-]
+@dataclass(frozen=True)
+class DerivativeRequest:
+    """The options of `grad` that ask for more than value and gradient."""
+
+    symbolic: Annotated[bool, Option("--symbolic", "Also print the derivatives as formulas.")] = False
+    mode: Annotated[PassMode, MODE] = PassMode.REVERSE
+    order: Annotated[
+        int | None,
+        Option(
+            "--order N", "Also compute the derivative of order N in one variable (see --wrt).", between(1, MAX_ORDER)
+        ),
+    ] = None
+    hessian: Annotated[bool, Option("--hessian", "Also compute all second derivatives.")] = False
+    direction: Annotated[
+        str | None, Option("--direction x=1,y=2", "Also compute the directional derivative, by forward mode.")
+    ] = None
+    jacobian: Annotated[
+        bool, Option("--jacobian", "Differentiate several outputs: the elements of an array, or --outputs.")
+    ] = False
+    outputs: Annotated[
+        str | None, Option("--outputs a,b", "With --jacobian: names of the statements that are outputs.")
+    ] = None
+    at: Annotated[
+        str | None, Option("--at FILE", "Compute value and gradient at each row of a CSV file (- is standard input).")
+    ] = None
+    precision: Annotated[
+        int | None,
+        Option(
+            "--precision DIGITS",
+            "Compute value and gradient to this many proven digits, such as 50.",
+            between(2, MAX_DIGITS),
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 DATA_HELP = (
@@ -110,77 +103,66 @@ DATA_HELP = (
     "or a pattern are read as one table."
 )
 
-# The options of commands that read data files, by the name of the field of `FileOptions`.
-FILE_OPTIONS: dict[str, Any] = {
-    "delimiter": Annotated[
-        str | None, typer.Option("--delimiter", metavar="CHAR|space", help="Column separator (default: detected).")
-    ],
-    "decimal": Annotated[
-        str | None, typer.Option("--decimal", metavar=".|,", help="Decimal mark (default: detected).")
-    ],
-    "comment": Annotated[
-        str | None, typer.Option("--comment", metavar="CHAR", help="Skip lines that begin with CHAR.")
-    ],
-    "no_header": Annotated[
-        bool, typer.Option("--no-header", help="Treat the first line as data; columns are named c1, c2, ...")
-    ],
-    "column": Annotated[
-        list[str] | None, typer.Option("--column", metavar='NAME="Original"', help="Rename a column for use in models.")
-    ],
-    "where": Annotated[
-        str | None,
-        typer.Option(
-            "--where",
-            metavar="CONDITION",
-            help="Use only rows that satisfy CONDITION, e.g. \"t > 0 and group == 'A'\".",
-        ),
-    ],
-}
-
-# The option of commands that may read data in blocks, by the name of the field of `DataOptions`.
-STREAM_OPTION: dict[str, Any] = {
-    "stream": Annotated[
-        bool,
-        typer.Option("--stream", help="Read DATA in blocks on every pass (automatic for data larger than memory)."),
-    ]
-}
-
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def with_option_records(declared: Mapping[str, Any], **records: type[Any]) -> Callable[[Command], Command]:
-    """Return a decorator that gives a command one option for each field of the records that it takes.
+def with_options(
+    *restrictions: Restriction, is_included: Callable[[Option], bool] = lambda option: True, **records: type[Any]
+) -> Callable[[Command], Command]:
+    """Return a decorator that gives a command one option for each field with a flag of the records that it takes.
 
-    Defaults come from the records. A value that a record refuses is bad input.
+    A field that is a parameter of the command too is passed to the command, as it was typed; the record keeps its
+    default. A parameter `given` of the command gets all options that are given. Options that a record or a restriction
+    refuses are bad input.
 
     Args:
-        declared: the type and option of each field that is an option, `Annotated[int, typer.Option(…)]`, in the order
-            of the help page. Other fields keep their defaults.
+        restrictions: the combinations of options that are refused.
+        is_included: whether the command has an option.
         records: the dataclass of each keyword parameter of the command that is a record.
     """
-
-    fields = {field.name: field for record in records.values() for field in dataclasses.fields(record)}
-    options = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_default(fields[name]), annotation=annotation)
-        for name, annotation in declared.items()
-    ]
+    fields = {
+        name: field
+        for record in records.values()
+        for name, field in option_fields(record).items()
+        if field.option.usage and is_included(field.option)
+    }
 
     def decorated(command: Command) -> Command:
+        own = inspect.signature(command, eval_str=True).parameters
+        options = [_parameter(name, field) for name, field in fields.items()]
+        others = [
+            parameter
+            for name, parameter in own.items()
+            if name not in records and name not in fields and name != "given"
+        ]
+        defaults = {parameter.name: parameter.default for parameter in (*others, *options)}
+
         def run(**given: Any) -> Any:
             with errors_as_bad_input():
-                records_by_parameter = {
-                    parameter: record(**_pop_fields(given, record, declared)) for parameter, record in records.items()
+                typed = {name: value for name, value in given.items() if is_given(value, defaults[name])}
+                for name, value in typed.items():
+                    check = fields[name].option.check if name in fields else None
+                    if check is not None and not check.holds(value):
+                        raise OptionError(check.explain(fields[name].option.flags[0], value))
+                check_restrictions(restrictions, typed)
+                made = {
+                    parameter: record(
+                        **{
+                            name: given.pop(name)
+                            for name in option_fields(record)
+                            if name in fields and name not in own
+                        }
+                    )
+                    for parameter, record in records.items()
                 }
-            return command(**given, **records_by_parameter)
+            if "given" in own:
+                made["given"] = typed
+            return command(**given, **made)
 
-        own_parameters = inspect.signature(command, eval_str=True).parameters.values()
-        first, *others = (
-            [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in group]
-            for is_record, group in itertools.groupby(own_parameters, lambda parameter: parameter.name in records)
-            if not is_record
-        )
-        parameters = [*first, *options, *itertools.chain(*others)]
+        # Arguments come first, then the options of the records, then those of the command alone.
+        first = [each for each in others if each.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
+        last = [each for each in others if each not in first]
+        parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*first, *options, *last)]
         run.__name__, run.__doc__, run.__module__ = command.__name__, command.__doc__, command.__module__
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -189,12 +171,17 @@ def with_option_records(declared: Mapping[str, Any], **records: type[Any]) -> Ca
     return decorated
 
 
-def _pop_fields(arguments: dict[str, Any], record: type[Any], declared: Collection[str]) -> dict[str, Any]:
-    """Remove the options of a record from all options, and return them."""
-    return {field.name: arguments.pop(field.name) for field in dataclasses.fields(record) if field.name in declared}
-
-
-def _default(field: dataclasses.Field[Any]) -> Any:
-    if field.default is dataclasses.MISSING:
-        raise TypeError(f"`{field.name}` is an option and has no default")
-    return field.default
+def _parameter(name: str, field: OptionField) -> inspect.Parameter:
+    """Return the parameter of a command for an option. What is no plain type is typed as text."""
+    kind: Any = next((kind for kind in field.kinds if kind in (bool, int, float) or type(kind) is type(PassMode)), str)
+    kind = list[str] | None if field.option.repeats else kind if field.default is not None else kind | None
+    option = typer.Option(
+        *field.option.flags,
+        metavar=field.option.metavar,
+        help=field.option.help,
+        rich_help_panel=field.option.group,
+        show_default=not isinstance(field.default, Enum),
+    )
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=Annotated[kind, option]
+    )

@@ -10,100 +10,167 @@ import contextlib
 import dataclasses
 import importlib.util
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from autodiff_cli.cli.command_line import check_not_a_number
 from autodiff_cli.cli.environment import BadInput, Call, Environment, Output, errors_as_bad_input, open_data_files
-from autodiff_cli.cli.shared_options import (
-    FILE_OPTIONS,
-    Assignments,
-    Digits,
-    Expr,
-    Json,
-    Mode,
-    PassMode,
-    Wrt,
-    with_option_records,
-)
-from autodiff_cli.data.dialect import DEFAULT_FILE_OPTIONS, FileOptions
+from autodiff_cli.cli.shared_options import MODE, Assignments, Digits, Expr, Json, PassMode, Wrt, with_options
+from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.language.errors import UnknownNameError, suggest
 from autodiff_cli.language.lexer import canonical_name
+from autodiff_cli.options import (
+    Option,
+    Restriction,
+    at_least,
+    check_fields,
+    check_restrictions,
+    exclusive,
+    needs,
+    option_fields,
+)
+from autodiff_cli.render.formatting import NumberFormat, number_formats
 
 if TYPE_CHECKING:
     from autodiff_cli.cli.terminal import Terminal
     from autodiff_cli.explain.record import Trace
-    from autodiff_cli.render.drawing import View
+    from autodiff_cli.render.drawing import Drawing, View
     from autodiff_cli.render.report import Paper, Report
     from autodiff_cli.render.step_view import StepView
     from autodiff_cli.training.fitting.row_loss import TracedRow
 
 
-class Format(StrEnum):
-    """The formats of a trace."""
-
-    TEXT = "text"
-    JSON = "json"
-    MERMAID = "mermaid"
-    DOT = "dot"
-    SVG = "svg"
-    HTML = "html"
-    LATEX = "latex"
-
-
-_DEFAULT_LIMIT = 10  # paths listed per variable
-_DRAWINGS = (Format.MERMAID, Format.DOT, Format.SVG, Format.HTML)
-_FORMAT_BY_SUFFIX = {
-    ".json": Format.JSON,
-    ".mmd": Format.MERMAID,
-    ".mermaid": Format.MERMAID,
-    ".dot": Format.DOT,
-    ".gv": Format.DOT,
-    ".svg": Format.SVG,
-    ".html": Format.HTML,
-    ".htm": Format.HTML,
-    ".tex": Format.LATEX,
-}
-_BINARY_SUFFIXES = (
-    ".png",
-    ".pdf",
-    ".jpg",
-    ".jpeg",
-    ".gif",
-    ".webp",
-    ".eps",
-    ".ps",
-)  # formats that other tools write, which users may expect here
-
-
-class ViewRequest(NamedTuple):
-    """The views of a trace that replace the steps of reverse mode.
+class DrawingRequest(NamedTuple):
+    """The options of a drawing.
 
     Attributes:
-        paths: the variable whose paths are listed; empty for all variables, None for no list.
-        limit: the maximum number of paths of each variable.
-        tape: whether to show what each operation stores.
-        forward: whether to show forward mode.
-        wrt: the list of `--wrt`; None if it was not given.
+        view: the part of the graph that is drawn.
+        digits: the number of digits to show.
+        seed: the variable of forward mode; None for reverse mode.
+        exercise: whether the page is an exercise sheet.
     """
 
-    paths: str | None
-    limit: int
-    tape: bool
-    forward: bool
-    wrt: str | None
+    view: View
+    digits: int | None
+    seed: str | None
+    exercise: bool
+
+    @property
+    def show(self) -> NumberFormat:
+        """How numbers are written."""
+        return number_formats(self.digits)[1]
+
+
+def _drawings() -> ModuleType:
+    from autodiff_cli.render import drawing
+
+    return drawing
+
+
+def _page(trace: Trace, _: Drawing, request: DrawingRequest) -> str:
+    from autodiff_cli.render.html_page import to_html
+    from autodiff_cli.render.lesson import exercise_sheet
+
+    if request.exercise:
+        return exercise_sheet(trace, request.view, request.digits)
+    return to_html(trace, request.view, request.digits, request.seed)
+
+
+class Format(NamedTuple):
+    """A format of a trace.
+
+    Attributes:
+        suffixes: the suffixes of its files.
+        views: the options of views that it can show.
+        draw: returns a drawing of a trace; None for a format that is no drawing.
+    """
+
+    suffixes: tuple[str, ...]
+    views: tuple[str, ...] = ()
+    draw: Callable[[Trace, Drawing, DrawingRequest], str] | None = None
+
+
+_VIEWS = ("paths", "tape", "mode")
+
+FORMATS = {
+    "text": Format((), _VIEWS),
+    "json": Format((".json",), _VIEWS),
+    "mermaid": Format((".mmd", ".mermaid"), draw=lambda _, graph, request: _drawings().to_mermaid(graph, request.show)),
+    "dot": Format((".dot", ".gv"), draw=lambda _, graph, request: _drawings().to_dot(graph, request.show)),
+    "svg": Format((".svg",), draw=lambda _, graph, request: _drawings().to_svg(graph, request.show)),
+    "html": Format((".html", ".htm"), ("mode",), draw=_page),
+    "latex": Format((".tex",)),
+}
+FormatName = StrEnum("FormatName", [(name.upper(), name) for name in FORMATS])  # type: ignore[misc]
+
+_DRAWINGS = [name for name, form in FORMATS.items() if form.draw is not None]
+_DEFAULT_LIMIT = 10  # paths listed per variable
+# Suffixes of formats that other tools write, which users may expect here.
+_BINARY_SUFFIXES = (".png", ".pdf", ".jpg", ".jpeg", ".gif", ".webp", ".eps", ".ps")
+
+# The options that need others, or a format of the output; `format name` stands for the format that was found.
+_RESTRICTIONS = (
+    needs("limit", "paths", "--limit needs --paths: add --paths"),
+    *(
+        needs(option, "row", f"--{option.replace('_', '-')} needs a row of data: add DATA and --row N")
+        for option in ("loss", *option_fields(FileOptions))
+    ),
+    needs("row", "data", "--row {row} needs a data file after the model: autodiff trace MODEL DATA --row {row}"),
+    *(
+        Restriction(
+            option,
+            lambda given, option=option: option not in FORMATS[given["format name"]].views,  # type: ignore[misc]
+            f"--format {{format name}} cannot show --{option}; use "
+            + ", ".join(name for name, form in FORMATS.items() if option in form.views),
+        )
+        for option in _VIEWS
+    ),
+    *(
+        Restriction(
+            option,
+            lambda given: given["format name"] not in _DRAWINGS,
+            f"--{option.replace('_', '-')} needs a drawing; add --format, one of {', '.join(_DRAWINGS)}",
+        )
+        for option in ("highlight", "only", "hide_constants", "fold", "find")
+    ),
+    Restriction(
+        "exercise",
+        lambda given: given["format name"] != "html" or "mode" in given,
+        "--exercise writes HTML in reverse mode: use -o sheet.html or --format html",
+    ),
+    *exclusive("step", ("paths", "tape", "mode", "format_", "json", "output")),
+)
+
+
+@dataclass(frozen=True)
+class ViewRequest:
+    """The views of a trace that replace the steps of reverse mode."""
+
+    mode: Annotated[PassMode, MODE] = PassMode.REVERSE
+    paths: Annotated[
+        str | None, Option("--paths [VAR]", "List the paths from VAR (default: every variable) to the output.")
+    ] = None
+    limit: Annotated[
+        int, Option("--limit N", "Maximum number of paths to list per variable, largest first.", at_least(0))
+    ] = _DEFAULT_LIMIT
+    tape: Annotated[bool, Option("--tape", "Show what each operation stores for the backward pass.")] = False
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @property
     def is_any(self) -> bool:
         """Whether any of these views is requested."""
-        return self.paths is not None or self.tape or self.forward
+        return self.paths is not None or self.tape or self.mode is PassMode.FORWARD
 
 
-@with_option_records(FILE_OPTIONS, reading=FileOptions)
+@with_options(views=ViewRequest, reading=FileOptions)
 def trace(
     context: typer.Context,
     expression: Expr,
@@ -124,30 +191,16 @@ def trace(
         str | None, typer.Option("--loss", metavar="NAME", help="Loss function for --row, as for `train`.")
     ] = None,
     *,
+    views: ViewRequest,
     reading: FileOptions,
+    given: Mapping[str, Any],
     assignments: Assignments = None,
     wrt: Wrt = None,
-    mode: Mode = PassMode.REVERSE,
-    paths: Annotated[
-        str | None,
-        typer.Option(
-            "--paths", metavar="[VAR]", help="List the paths from VAR (default: every variable) to the output."
-        ),
-    ] = None,
-    limit: Annotated[
-        int,
-        typer.Option(
-            "--limit", min=0, metavar="N", help="Maximum number of paths to list per variable, largest first."
-        ),
-    ] = _DEFAULT_LIMIT,
-    tape: Annotated[
-        bool, typer.Option("--tape", help="Show what each operation stores for the backward pass.")
-    ] = False,
     step: Annotated[
         bool, typer.Option("--step", help="Step through both passes with the keyboard, in a terminal.")
     ] = False,
     format_: Annotated[
-        Format | None,
+        FormatName | None,
         typer.Option(
             "--format", show_default=False, help="Output format (default: by the suffix of -o FILE, else text)."
         ),
@@ -210,65 +263,58 @@ def trace(
     environment = Call.of(context).environment
     output = None if output == "-" else output
     highlight, only = (name and canonical_name(name) for name in (highlight, only))
-    if paths is None and limit != _DEFAULT_LIMIT:
-        raise BadInput("--limit needs --paths: add --paths")
-    views = ViewRequest(paths, limit, tape, mode is PassMode.FORWARD, wrt)
     format_name = _select_format(format_, json, output)
-    if format_name in _DRAWINGS and views._replace(forward=views.forward and format_name is not Format.HTML).is_any:
-        forward = "and --mode forward need text, json or html" if views.forward else "need text or json"
-        raise BadInput(f"--format {format_name} draws the graph; --paths, --tape {forward}")
-    if format_name is Format.LATEX and views.is_any:
-        raise BadInput("--format latex shows reverse mode; --paths, --tape and --mode forward need text or json")
-    if format_name not in _DRAWINGS and ((highlight, only, find) != (None, None, None) or hide_constants or fold):
-        drawing_options = "--highlight, --only, --hide-constants, --fold and --find"
-        raise BadInput(f"{drawing_options} need a drawing; add --format, one of {', '.join(_DRAWINGS)}")
-    if exercise and (format_name is not Format.HTML or views.forward):
-        raise BadInput("--exercise writes HTML in reverse mode: use -o sheet.html or --format html")
-    if step and (views.is_any or json or format_ is not None or output is not None):
-        raise BadInput("--step cannot be combined with --paths, --tape, --mode forward, --format, --json or -o")
+    if data and row is None:
+        check_not_a_number(data[0])
+        raise BadInput(
+            f'unexpected argument `{data[0]}`; put an expression in quotes, such as autodiff trace "x*y"; '
+            "to trace the loss at a row of a data file, add --row N"
+        )
+    with errors_as_bad_input():
+        check_restrictions(_RESTRICTIONS, {**given, "format name": format_name})
     value_texts = merge_assignments(Call.of(context).values, assignments or ())
     inputs.check_single_values(value_texts, "trace")
-    row_request = RowRequest(data or [], row, loss, reading)
+    row_request = None if row is None else RowRequest(data or [], row, loss, reading)
     trace_record = _trace(context, expression, row_request, value_texts, wrt)
     if step and step_through(environment, trace_record, digits, is_input_read=expression == "-"):
         return Output(None, json)
-    if format_name is Format.LATEX:
+    if format_name == "latex":
         return Output(_worked_solution_report(trace_record, digits), json, path=output)
-    if format_name not in _DRAWINGS:
-        return Output(_report(trace_record, views, digits), format_name is Format.JSON, path=output)
+    draw = FORMATS[format_name].draw
+    if draw is None:
+        return Output(_report(trace_record, views, wrt, digits), format_name == "json", path=output)
     for option, name in (("--highlight", highlight), ("--only", only)):
         _check_variable(option, name, trace_record.expression.leaves)
     from autodiff_cli.render.drawing import View
 
-    seed = _seed_variable(trace_record) if views.forward else None
-    report = _drawing_report(
-        format_name, trace_record, View(highlight, only, hide_constants, fold, find), digits, seed, exercise
-    )
-    return Output(report, json, path=output)
+    seed = _seed_variable(trace_record) if views.mode is PassMode.FORWARD else None
+    view = View(highlight, only, hide_constants, fold, find)
+    return Output(_drawing_report(draw, trace_record, DrawingRequest(view, digits, seed, exercise)), json, path=output)
 
 
 def _trace(
-    context: typer.Context, expression: str, row: RowRequest, value_texts: dict[str, str], wrt: str | None
+    context: typer.Context, expression: str, row: RowRequest | None, value_texts: dict[str, str], wrt: str | None
 ) -> Trace:
     """Return the trace of an expression, or of the loss of a row of data."""
     from autodiff_cli.cli import inputs
 
-    if row.is_complete:
+    if row is not None:
         return trace_row(context, expression, row, value_texts, wrt)
     formula = inputs.read_formula(context, inputs.read_text(expression, Call.of(context).environment), value_texts)
     return inputs.trace_at(context, formula, value_texts, inputs.select_variables(formula, wrt))
 
 
-def _select_format(requested: Format | None, json: bool, output: str | None) -> Format:
+def _select_format(requested: FormatName | None, json: bool, output: str | None) -> str:
     """Return the output format: that of `--format` or `--json`, else by the suffix of the file, else text."""
-    if json and requested not in (None, Format.JSON):
+    if json and requested not in (None, "json"):
         raise BadInput(f"--json cannot be combined with --format {requested}")
     if json or requested is not None:
-        return requested or Format.JSON
+        return requested or "json"
     suffix = PurePath(output or "").suffix.lower()
+    by_suffix = {suffix: name for name, form in FORMATS.items() for suffix in form.suffixes}
     if suffix in _BINARY_SUFFIXES:
-        raise BadInput(f"-o {output}: trace cannot write {suffix} files; it can write {', '.join(_FORMAT_BY_SUFFIX)}")
-    return _FORMAT_BY_SUFFIX.get(suffix, Format.TEXT)
+        raise BadInput(f"-o {output}: trace cannot write {suffix} files; it can write {', '.join(by_suffix)}")
+    return by_suffix.get(suffix, "text")
 
 
 def _check_variable(option: str, name: str | None, names: Collection[str]) -> None:
@@ -279,12 +325,12 @@ def _check_variable(option: str, name: str | None, names: Collection[str]) -> No
         )
 
 
-def _report(trace: Trace, views: ViewRequest, digits: int | None) -> Report:
+def _report(trace: Trace, views: ViewRequest, wrt: str | None, digits: int | None) -> Report:
     """Return the report: the requested views, else the steps; as JSON both."""
     from autodiff_cli.render.report import combine_reports
     from autodiff_cli.render.trace import trace_report
 
-    steps, view_reports = trace_report(trace, digits), [*_view_reports(trace, views, digits)]
+    steps, view_reports = trace_report(trace, digits), [*_view_reports(trace, views, wrt, digits)]
     return (
         combine_reports(steps, *view_reports)._replace(write=combine_reports(*view_reports, gap=True).write)
         if view_reports
@@ -292,10 +338,10 @@ def _report(trace: Trace, views: ViewRequest, digits: int | None) -> Report:
     )
 
 
-def _view_reports(trace: Trace, views: ViewRequest, digits: int | None) -> Iterator[Report]:
+def _view_reports(trace: Trace, views: ViewRequest, wrt: str | None, digits: int | None) -> Iterator[Report]:
     """Yield the reports of the requested views, in the order in which they are shown."""
-    if views.forward:
-        yield _forward_mode_report(trace, views, digits)
+    if views.mode is PassMode.FORWARD:
+        yield _forward_mode_report(trace, wrt, digits)
     if views.paths is not None:
         yield _paths_report(trace, views, digits)
     if views.tape:
@@ -330,7 +376,7 @@ def _seed_variable(trace: Trace) -> str:
     return trace.wrt[0]
 
 
-def _forward_mode_report(trace: Trace, views: ViewRequest, digits: int | None) -> Report:
+def _forward_mode_report(trace: Trace, wrt: str | None, digits: int | None) -> Report:
     """Return the report of forward mode: for the first variable or those of `--wrt` as text, for all as JSON.
 
     The arithmetic of the passes is compared for all variables.
@@ -341,7 +387,7 @@ def _forward_mode_report(trace: Trace, views: ViewRequest, digits: int | None) -
 
     _seed_variable(trace)
     full_trace = trace_formula(trace.expression, trace.point)
-    shown_variables = trace.wrt if views.wrt is not None else trace.wrt[:1]
+    shown_variables = trace.wrt if wrt is not None else trace.wrt[:1]
     return forward_mode_report(lambda name: forward_mode(full_trace, name), trace.wrt, shown_variables, digits)
 
 
@@ -360,32 +406,23 @@ def _write_text(paper: Paper, text: str) -> None:
 
 
 def _drawing_report(
-    format_name: Format, trace: Trace, view: View, digits: int | None, seed: str | None, exercise: bool
+    draw: Callable[[Trace, Drawing, DrawingRequest], str], trace: Trace, request: DrawingRequest
 ) -> Report:
-    """Return the report of a drawing, of a page (in forward mode for the variable `seed`), or of an exercise sheet.
+    """Return the report of a drawing, of a page, or of an exercise sheet.
 
     Raises:
         BadInput: if there is nothing to draw, or too much.
     """
-    from autodiff_cli.render import drawing
-    from autodiff_cli.render.formatting import number_formats
-    from autodiff_cli.render.html_page import to_html
+    from autodiff_cli.render.drawing import build_drawing
     from autodiff_cli.render.layout import GraphTooLargeError
-    from autodiff_cli.render.lesson import exercise_sheet
     from autodiff_cli.render.report import Report
     from autodiff_cli.render.trace import trace_document
 
-    graph, show = drawing.build_drawing(trace, view), number_formats(digits)[1]
+    graph = build_drawing(trace, request.view)
     if not graph.boxes:
-        raise _empty_drawing_error(trace, view)
-    writers = {
-        Format.MERMAID: lambda: drawing.to_mermaid(graph, show),
-        Format.DOT: lambda: drawing.to_dot(graph, show),
-        Format.SVG: lambda: drawing.to_svg(graph, show),
-        Format.HTML: lambda: exercise_sheet(trace, view, digits) if exercise else to_html(trace, view, digits, seed),
-    }
+        raise _empty_drawing_error(trace, request.view)
     try:
-        text = writers[format_name]()
+        text = draw(trace, graph, request)
     except GraphTooLargeError as error:
         hint = "reduce the drawing with --fold, --only VAR, --find TEXT or --hide-constants"
         raise BadInput(f"{error}; {hint}, or use --format dot, which has no limit") from error
@@ -416,37 +453,9 @@ class RowRequest(NamedTuple):
     """
 
     data: list[str]
-    number: int | None
+    number: int
     loss: str | None
     reading: FileOptions
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether a row is to be traced.
-
-        Raises:
-            BadInput: if only some of the options for a row are given.
-        """
-        if self.data and self.number is not None:
-            return True
-        if self.number is not None:
-            raise BadInput(
-                f"--row {self.number} needs a data file after the model: autodiff trace MODEL DATA --row {self.number}"
-            )
-        if self.data:
-            check_not_a_number(self.data[0])
-            quotes = 'put an expression in quotes, such as autodiff trace "x*y"'
-            row = "to trace the loss at a row of a data file, add --row N"
-            raise BadInput(f"unexpected argument `{self.data[0]}`; {quotes}; {row}")
-        if self.loss is not None:
-            raise BadInput("--loss needs a row of data: add DATA and --row N")
-        if self.reading != DEFAULT_FILE_OPTIONS:
-            values = dataclasses.asdict(self.reading)
-            option = next(
-                name for name, value in dataclasses.asdict(DEFAULT_FILE_OPTIONS).items() if values[name] != value
-            )
-            raise BadInput(f"--{option.replace('_', '-')} needs a row of data: add DATA and --row N")
-        return False
 
 
 def trace_row(
@@ -484,10 +493,9 @@ def trace_row(
 def _read_row(context: typer.Context, model: str, of: RowRequest, value_texts: dict[str, str]) -> TracedRow:
     from autodiff_cli.cli import inputs
     from autodiff_cli.training.fitting.row_loss import trace_fit_row, trace_model_row
-    from autodiff_cli.training.options import LossOptions
+    from autodiff_cli.training.options import FitOptions
     from autodiff_cli.training.result.fitted_model import load
 
-    assert of.number is not None
     environment, values = Call.of(context).environment, inputs.constant_values(value_texts)
     is_fitted = model.endswith(inputs.MODEL_SUFFIX)
     if is_fitted and of.loss is not None:
@@ -498,7 +506,7 @@ def _read_row(context: typer.Context, model: str, of: RowRequest, value_texts: d
         row = trace_fit_row(fit, file, of.number, values)
     else:
         text = inputs.read_text(model, environment)
-        row = trace_model_row(text, file, of.number, values, LossOptions(of.loss))
+        row = trace_model_row(text, file, of.number, values, FitOptions(loss=of.loss))
     return dataclasses.replace(row, notes=(*file.notes, *row.notes))
 
 

@@ -8,10 +8,10 @@ show.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import io
 import json
 import os
-import re
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 _MAX_MEMORY = 8 << 30  # bytes of address space; most of it is never used
 _TERMINAL_NAME, _PAGE_NAME = "standard input", "the file"  # names of the data in a terminal's messages and on the page
-_SEPARATOR = re.compile(r"[,;\n](?![^\[]*\])")  # outside brackets
 
 
 def answer_question(question: Mapping[str, Any], data: BinaryIO) -> dict[str, Any]:
@@ -33,8 +32,8 @@ def answer_question(question: Mapping[str, Any], data: BinaryIO) -> dict[str, An
     from autodiff_cli.cli.environment import BadInput
     from autodiff_cli.data.table import DataError
     from autodiff_cli.language.errors import ExpressionError
+    from autodiff_cli.options import OptionError
     from autodiff_cli.render.layout import GraphTooLargeError
-    from autodiff_cli.training.options import OptionError
 
     handler = {"trace": _trace_page, "fit": _fit_report, "row": _row_page, "learn": _learning_page}[question["ask"]]
     try:
@@ -51,14 +50,14 @@ def parse_values(text: str) -> dict[str, str]:
     Raises:
         BadInput: for another form, and for a repeated name.
 
-    >>> parse_values("x=2, v=[1, 2]; y=pi/4")
-    {'x': '2', 'v': '[1, 2]', 'y': 'pi/4'}
+    >>> parse_values("x=2, W=[[1, 2], [3, 4]]; y=max(1, 2)")
+    {'x': '2', 'W': '[[1, 2], [3, 4]]', 'y': 'max(1, 2)'}
     """
     from autodiff_cli.cli.environment import BadInput
     from autodiff_cli.language.lexer import canonical_name
 
     texts: dict[str, str] = {}
-    for part in filter(str.strip, _SEPARATOR.split(text)):
+    for part in filter(str.strip, _split_outside_brackets(text)):
         name, sign, value = part.partition("=")
         if not sign or not name.strip() or not value.strip():
             raise BadInput(f"values have the form x=2, y=3, not `{part.strip()}`")
@@ -67,6 +66,18 @@ def parse_values(text: str) -> dict[str, str]:
             raise BadInput(f"`{name}` has two values")
         texts[name] = value.strip()
     return texts
+
+
+def _split_outside_brackets(text: str) -> list[str]:
+    """Split a text at commas, semicolons and line ends that are not in brackets."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character in "([") - (character in ")]")
+        if depth == 0 and character in ",;\n":
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
 
 
 def _trace_page(question: Mapping[str, Any], _data: BinaryIO) -> dict[str, Any]:
@@ -162,13 +173,13 @@ def _row_page(question: Mapping[str, Any], data: BinaryIO) -> dict[str, Any]:
 
     from autodiff_cli.explain.tracing import trace
     from autodiff_cli.training.fitting.row_loss import trace_model_row
-    from autodiff_cli.training.options import LossOptions
+    from autodiff_cli.training.options import FitOptions
 
     values = {
         name: np.array(value) if isinstance(value, list) else float(value)
         for name, value in question["parameters"].items()
     }
-    row = trace_model_row(_check_model(question["model"]), _open_data(data), question["row"], values, LossOptions(None))
+    row = trace_model_row(_check_model(question["model"]), _open_data(data), question["row"], values, FitOptions())
     notes = [f"note: the loss of row {question['row']} at the fitted parameters", *row.notes]
     return _page(trace(row.formula, row.point, row.free_parameters), question["model"], "", notes)
 
@@ -181,14 +192,14 @@ def _learning_page(question: Mapping[str, Any], data: BinaryIO) -> dict[str, Any
     from autodiff_cli.training.fitting.progress import Recorder
     from autodiff_cli.training.objective.model import Model
     from autodiff_cli.training.objective.objective import Objective
-    from autodiff_cli.training.options import LossOptions, Options, ParameterOptions
+    from autodiff_cli.training.options import FitOptions
 
     files, start = _open_data(data), constant_values(parse_values(question["values"]))
-    choices = Options(ParameterOptions(start))
+    choices = FitOptions(start=start)
     objective = Objective.of(Model.parse(_check_model(question["model"]), files.names, start), files, choices)
     recorder = Recorder.for_objective(objective)
-    fit = fit_objective(objective, choices, recorder.add)
-    return {"page": learning_page(objective, recorder, fit, LossOptions(), None)}
+    fit = fit_objective(objective, dataclasses.replace(choices, on_epoch=recorder.add))
+    return {"page": learning_page(objective, recorder, fit, choices, None)}
 
 
 def _open_data(data: BinaryIO) -> DataSource:

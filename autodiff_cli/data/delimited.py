@@ -9,23 +9,31 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import gzip
 import io
 import itertools
 import math
 import zlib
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
+from autodiff_cli.data.batches import (
+    ColumnRequest,
+    FallbackRequired,
+    LabelColumn,
+    ProblemList,
+    RawBatch,
+    arrow_floats,
+    arrow_labels,
+)
 from autodiff_cli.data.dialect import (
     MISSING_VALUES,
     WHITESPACE,
     CellKind,
     CellParser,
+    DataError,
     DetectedDialect,
     Dialect,
     cell_count,
@@ -33,29 +41,16 @@ from autodiff_cli.data.dialect import (
     has_invalid_utf8,
     quoted_cell,
 )
-from autodiff_cli.data.source import ByteSource, QuoteCountingStream
-from autodiff_cli.data.streaming import GrowingArray, RawBatch, encode_arrow_labels, encode_labels
-from autodiff_cli.data.table import (
-    DataError,
-    FallbackRequired,
-    Record,
-    TextBatch,
-    all_finite,
-    arrow_float_chunks,
-    arrow_floats,
-    arrow_labels,
-    problem_list,
-)
+from autodiff_cli.data.source import ByteSource
+from autodiff_cli.data.table import Record, TextBatch
 
 
 @dataclass(frozen=True, slots=True)
 class DelimitedSettings:
     """How many bytes of delimited text are read and parsed together."""
 
-    quote_read_bytes: int = 1 << 20  # bytes per read while looking for quotes
-    line_block_bytes: int = 1 << 21  # bytes of lines that pyarrow parses in one call, on all cores
-    text_batch_bytes: int = 1 << 22  # bytes of text in one batch of rows
-    stream_block_bytes: int = 1 << 22  # bytes per batch of streamed columns
+    line_block_bytes: int = 1 << 20  # bytes of lines that pyarrow parses in one call, on all cores
+    parse_block_bytes: int = 1 << 17  # bytes that one core parses at a time
     fast_cell_bytes: int = 256  # bytes per cell: a line of cells this long fits in one block of pyarrow
     type_sample_records: int = 1000  # records in which the type of a column is looked for
 
@@ -157,148 +152,73 @@ class DelimitedText:
             yield from self._iter_all_records()
         elif self._unread is not None:
             rest, self._unread = self._unread, None
-            yield from self._parse_records(rest)
+            yield from self._iter_records(rest)
 
     def iter_text_batches(self) -> Generator[TextBatch]:
         """Yield the rows as columns of text; see `ColumnFormat.iter_text_batches`."""
         dialect = self._dialect
         if not self._source.is_large or dialect.comment or dialect.delimiter == WHITESPACE or dialect.decimal != ".":
             raise FallbackRequired
-        with self._source.open_text() as stream:
-            self._skip_header(stream)
-            if self._has_quotes(stream):
-                raise FallbackRequired
-        with self._source.open_text() as stream:
-            self._skip_header(stream)
-            yield from text_batches(stream, dialect.delimiter, len(self.header))
-
-    def _has_quotes(self, stream: BinaryIO) -> bool:
-        """Return whether there are quotes, or bytes that cannot be read."""
-        try:
-            return has_quotes(stream)
-        except (OSError, EOFError, zlib.error):
-            return True
-
-    def read_columns(
-        self,
-        positions: Mapping[str, int],
-        drop_missing: bool,
-        texts: Collection[str],
-        parsers: Mapping[str, CellParser],
-    ) -> dict[str, Any]:
-        """Return columns of all rows; see `ColumnFormat.read_columns`."""
-        columns = None if self._source.is_small else self._read_fast(positions, texts)
-        if columns is None or not (drop_missing or all(map(_is_complete, columns.values()))):
-            return self._read_by_cell(positions, drop_missing, texts, parsers)
-        return columns
-
-    def _read_fast(self, positions: Mapping[str, int], texts: Collection[str]) -> dict[str, Any] | None:
-        """Return the columns as pyarrow reads them, with nan or None for missing cells; None if pyarrow rejects the
-        text.
-        """
         import pyarrow as pa
-        from pyarrow import csv as pa_csv
 
-        expected = self.estimate_rows() * 17 // 16  # 1/16 more: the lines of the sample may be longer than the rest
+        types = {str(position): pa.binary() for position in range(len(self.header))}
+        for table in self._iter_tables(types, allow_quotes=False):
+            yield from map(TextBatch, table.combine_chunks().to_batches())
 
-        def read(*, plain: bool) -> dict[str, Any] | None:
-            chosen, options = self._arrow_options(positions, texts, plain=plain)
-            if plain:
-                options["read_options"].block_size = max(
-                    SETTINGS.line_block_bytes // 8, SETTINGS.fast_cell_bytes * len(self.header)
-                )
-            arrays = {name: GrowingArray(expected) for name in positions}
-            with self._source.open_text() as stream:
-                rows = self._row_stream(stream)
-                quoted = QuoteCountingStream(rows)
-                sources: Iterator[Any] = map(pa.BufferReader, line_blocks(rows)) if plain else iter([quoted])
-                for source in sources:
-                    table = pa_csv.read_csv(source, **options)
-                    for name, position in chosen.items():
-                        cells = table.column(position)
-                        for part in [arrow_labels(cells)] if name in texts else arrow_float_chunks(cells):
-                            arrays[name].add(part)
-                if quoted.count % 2:
-                    return None  # a quote is never closed, which Arrow does not report
-            columns = {name: column.finish() for name, column in arrays.items()}
-            return columns if all(map(len, columns.values())) else None
-
-        try:
-            try:
-                return read(plain=True)  # without quotes, blocks of lines are parsed on all cores
-            except FallbackRequired:
-                return read(plain=False)
-        except (pa.ArrowInvalid, OSError, EOFError, zlib.error):
-            return None
-
-    def _arrow_options(
-        self, positions: Mapping[str, int], texts: Collection[str], *, plain: bool
-    ) -> tuple[dict[str, str], dict[str, Any]]:
-        """Return the names that Arrow gives to some columns, and its options for reading them.
-
-        Args:
-            plain: whether the text has no quotes.
-        """
-        import pyarrow as pa
-        from pyarrow import csv as pa_csv
-
-        # Columns are named by position: unused names may be empty or repeated.
-        arrow_names = [str(place) for place in range(len(self.header))]
-        chosen = {name: arrow_names[place] for name, place in positions.items()}
-        types = {position: pa.string() if name in texts else pa.float64() for name, position in chosen.items()}
-        dialect = self._dialect
-        quoting: dict[str, Any] = {"quote_char": False} if plain else {"newlines_in_values": True}
-        return chosen, {
-            "read_options": pa_csv.ReadOptions(column_names=arrow_names),
-            "parse_options": pa_csv.ParseOptions(delimiter=dialect.delimiter, **quoting),
-            "convert_options": pa_csv.ConvertOptions(
-                include_columns=[*types],
-                column_types=types,
-                null_values=[*MISSING_VALUES],
-                strings_can_be_null=True,
-                decimal_point=dialect.decimal,
-            ),
-        }
-
-    def iter_batches(
-        self,
-        positions: Mapping[str, int],
-        drop_missing: bool,
-        texts: Collection[str],
-        parsers: Mapping[str, CellParser],
-        size: int,
-        cell_by_cell: bool,
-    ) -> Generator[RawBatch]:
+    def iter_batches(self, request: ColumnRequest) -> Generator[RawBatch]:
         """Yield columns of some rows at a time; see `ColumnFormat.iter_batches`."""
-        if cell_by_cell:
-            with contextlib.closing(self._iter_all_records()) as records:
-                while block := list(itertools.islice(records, size)):
-                    columns = self._read_records(block, positions, drop_missing, texts, parsers)
-                    yield {name: encode_labels(column) if name in texts else column for name, column in columns.items()}
+        if request.cell_by_cell or self._source.is_small:
+            yield from self._parse_cells(request)
             return
         import pyarrow as pa
+
+        arrow_names = {name: str(position) for name, position in request.positions.items()}
+        types = {arrow: pa.string() if name in request.labels else pa.float64() for name, arrow in arrow_names.items()}
+        nulls = {"null_values": [*MISSING_VALUES], "strings_can_be_null": True}
+        for table in self._iter_tables(types, allow_quotes=True, **nulls, decimal_point=self._dialect.decimal):
+            yield {
+                name: (arrow_labels if name in request.labels else arrow_floats)(table.column(arrow))
+                for name, arrow in arrow_names.items()
+            }
+
+    def _iter_tables(self, types: Mapping[str, Any], *, allow_quotes: bool, **conversion: Any) -> Generator[Any]:
+        """Yield columns as Arrow tables of some lines each.
+
+        Blocks of lines without quotes are parsed on all cores. From the first quote on, where a line may end within a
+        cell, Arrow's incremental reader is used.
+
+        Args:
+            types: the type of each column by its position, as text: unused names may be empty or repeated.
+            conversion: further options of Arrow's conversion.
+
+        Raises:
+            FallbackRequired: if Arrow rejects the text.
+        """
+        import pyarrow as pa
         from pyarrow import csv as pa_csv
 
-        chosen, options = self._arrow_options(positions, texts, plain=False)
-        options["read_options"].block_size = SETTINGS.stream_block_bytes
-        with self._source.open_text() as stream:
-            quoted: Any = QuoteCountingStream(self._row_stream(stream))
-            try:
-                with pa_csv.open_csv(quoted, **options) as reader:
-                    for batch in reader:
-                        cells = {
-                            name: pa.chunked_array([batch.column(arrow_name)]) for name, arrow_name in chosen.items()
-                        }
-                        yield {
-                            n: encode_arrow_labels(each) if n in texts else arrow_floats(each)
-                            for n, each in cells.items()
-                        }
-            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-                raise self._source.read_error(error) from None
-            except (pa.ArrowInvalid, OSError) as error:
-                raise FallbackRequired from error
-            if quoted.count % 2:
-                raise FallbackRequired
+        block_bytes = max(SETTINGS.parse_block_bytes, SETTINGS.fast_cell_bytes * len(self.header))
+        names = [str(position) for position in range(len(self.header))]
+        reading = pa_csv.ReadOptions(column_names=names, block_size=block_bytes)
+        converting = pa_csv.ConvertOptions(include_columns=[*types], column_types=dict(types), **conversion)
+        plain = pa_csv.ParseOptions(delimiter=self._dialect.delimiter, quote_char=False)
+        quoted = pa_csv.ParseOptions(delimiter=self._dialect.delimiter, newlines_in_values=True)
+        try:
+            with self._source.open_text() as stream:
+                lines = LineReader(self._row_stream(stream))
+                for block in lines:
+                    source: Any = pa.BufferReader(block)
+                    yield pa_csv.read_csv(source, reading, plain, converting)
+                if lines.rest is None:
+                    return
+                if not allow_quotes:
+                    raise FallbackRequired
+                with pa_csv.open_csv(lines.rest, reading, quoted, converting) as reader:
+                    yield from (pa.Table.from_batches([batch]) for batch in reader)
+                if lines.quotes % 2:
+                    raise FallbackRequired  # a quote is never closed, which Arrow does not report
+        except (pa.ArrowInvalid, OSError, EOFError, zlib.error) as error:
+            raise FallbackRequired from error
 
     def _row_stream(self, stream: BinaryIO) -> Any:
         """Return the bytes of the rows without comments. If blanks separate cells, runs of them become one blank."""
@@ -308,64 +228,57 @@ class DelimitedText:
             return stream
         return io.BufferedReader(_ByteChunkStream(_normalized_lines(stream, dialect)))
 
-    def _read_by_cell(
-        self,
-        positions: Mapping[str, int],
-        drop_missing: bool,
-        texts: Collection[str],
-        parsers: Mapping[str, CellParser],
-    ) -> dict[str, Any]:
-        """Return the columns, parsed cell by cell. Raises DataError that lists invalid cells by line and column."""
+    def _parse_cells(self, request: ColumnRequest) -> Generator[RawBatch]:
+        """Yield columns, parsed cell by cell. Raises DataError that lists invalid cells by line and column."""
+        problems = ProblemList(f"{self._source.name}: ")
         with contextlib.closing(self._iter_all_records()) as records:
-            return self._read_records(records, positions, drop_missing, texts, parsers)
+            while block := list(itertools.islice(records, request.batch_rows)):
+                batch = self._parse_records(block, request, problems)
+                if not problems:
+                    yield batch
+        problems.raise_if_any()
 
-    def _read_records(
-        self,
-        records: Iterable[Record],
-        positions: Mapping[str, int],
-        drop_missing: bool,
-        texts: Collection[str],
-        parsers: Mapping[str, CellParser],
-    ) -> dict[str, Any]:
-        """Return the columns of some records. Raises DataError that lists invalid cells by line and column."""
-        invalid: list[str] = []
-        missing: list[str] = []
-        columns: dict[str, list[Any]] = {name: [] for name in positions}
+    def _parse_records(self, records: Iterable[Record], request: ColumnRequest, problems: ProblemList) -> RawBatch:
+        """Return the columns of some records, and add the problems of their cells to a list."""
+        columns: dict[str, list[Any]] = {name: [] for name in request.positions}
         for location, cells in records:
             if len(cells) != len(self.header):
-                invalid.append(f"{location}: {cell_count(len(cells))}, but the header has {len(self.header)}")
+                problems.invalid.append(f"{location}: {cell_count(len(cells))}, but the header has {len(self.header)}")
                 continue
-            for name, position in positions.items():
-                cell = cells[position].strip()
-                if name in texts:
-                    if has_invalid_utf8(cell):
-                        invalid.append(f"{location}, column `{name}`: {quoted_cell(cell)}")
-                    if cell in MISSING_VALUES:
-                        missing.append(f"{location}, column `{name}`: {cell[:40] or 'empty'}")
-                    columns[name].append(None if cell in MISSING_VALUES else cell)
-                    continue
-                value = parsers[name].parse(cell)
-                if value is None:
-                    invalid.append(f"{location}, column `{name}`: {describe_bad_cell(cell, parsers[name])}")
-                elif not math.isfinite(value):
-                    missing.append(f"{location}, column `{name}`: {cell[:40] or 'empty'}")
-                columns[name].append(math.nan if value is None else value)
-        if invalid or (missing and not drop_missing):
-            raise DataError(problem_list(invalid or missing, f"{self._source.name}: "), missing=not invalid)
-        return {name: np.array(values, dtype=object if name in texts else None) for name, values in columns.items()}
+            for name, position in request.positions.items():
+                cell, problem, is_missing = cells[position].strip(), "", False
+                if name in request.labels:
+                    is_missing = cell in MISSING_VALUES
+                    columns[name].append(None if is_missing else cell)
+                    problem = quoted_cell(cell) if has_invalid_utf8(cell) else ""
+                else:
+                    value = request.parsers[name].parse(cell)
+                    columns[name].append(value)
+                    if value is None:
+                        problem = describe_bad_cell(cell, request.parsers[name])
+                    else:
+                        is_missing = not math.isfinite(value)
+                if problem:
+                    problems.invalid.append(f"{location}, column `{name}`: {problem}")
+                elif is_missing and not request.accepts_missing:
+                    problems.missing.append(f"{location}, column `{name}`: {cell[:40] or 'empty'}")
+        return {
+            name: LabelColumn.of(np.array(values, object)) if name in request.labels else np.array(values, np.float64)
+            for name, values in columns.items()
+        }
 
     def _iter_all_records(self) -> Generator[Record]:
         """Yield all rows as text."""
         with self._source.open_text() as stream:
             self._skip_header(stream)
-            yield from self._parse_records(stream)
+            yield from self._iter_records(stream)
 
     def _skip_header(self, stream: BinaryIO) -> None:
         """Move to the first row."""
         for _ in range(self._dialect.header_lines):
             stream.readline()
 
-    def _parse_records(self, stream: BinaryIO) -> Generator[Record]:
+    def _iter_records(self, stream: BinaryIO) -> Generator[Record]:
         """Yield each record that is not blank, with the number of its first line."""
         dialect = self._dialect
         first_row = self._dialect.first_row.decode("utf-8", "surrogateescape") if self._source.is_single_pass else ""
@@ -453,60 +366,52 @@ def describe_bad_cell(cell: str, parser: CellParser) -> str:
     return f"{quoted_cell(cell)} is not {(parser.kind or CellKind.NUMBER).value}" if cell else "empty"
 
 
-def _is_complete(column: NDArray[Any]) -> bool:
-    """Return whether no cell of a column is missing."""
-    return all_finite(column) if column.dtype.kind == "f" else None not in column.tolist()
-
-
 # --- Fast reading of text without quotes
 
 
-def line_blocks(stream: BinaryIO) -> Iterator[memoryview]:
-    """Yield blocks of complete lines of a text without quotes. They share one buffer: a block is valid until the next
-    one.
+class LineReader:
+    """Reads blocks of complete lines, up to the first block with a quote. The blocks share one buffer: each is valid
+    until the next one.
 
-    Raises FallbackRequired at a quote.
+    Args:
+        stream: the lines.
+
+    Attributes:
+        rest: the lines from the first block with a quote on; None if no block with a quote has been reached.
+        quotes: the number of quotes in what has been read of the rest.
     """
-    buffer = bytearray(SETTINGS.line_block_bytes)
-    kept_bytes = 0  # bytes at the start of the buffer that belong to an incomplete line
-    while count := stream.readinto(memoryview(buffer)[kept_bytes:]):  # type: ignore[attr-defined]
-        filled = kept_bytes + count
-        if buffer.find(b'"', kept_bytes, filled) >= 0:
-            raise FallbackRequired
-        end = buffer.rfind(b"\n", kept_bytes, filled) + 1
-        if end:
-            yield from _nonblank_block(memoryview(buffer)[:end])
-            buffer[: filled - end] = buffer[end:filled]
-        elif filled == len(buffer):  # a line longer than the buffer
-            buffer = buffer + bytearray(len(buffer))
-        kept_bytes = filled - end
-    yield from _nonblank_block(memoryview(buffer)[:kept_bytes])
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self.rest: BinaryIO | None = None
+        self.quotes = 0
+
+    def __iter__(self) -> Iterator[memoryview]:
+        buffer = bytearray(SETTINGS.line_block_bytes)
+        carried_bytes = 0  # bytes at the start of the buffer that belong to an incomplete line
+        while count := self._stream.readinto(memoryview(buffer)[carried_bytes:]):
+            filled = carried_bytes + count
+            if buffer.find(b'"', carried_bytes, filled) >= 0:
+                self.rest = io.BufferedReader(_ByteChunkStream(self._pieces(bytes(buffer[:filled]))))
+                return
+            end = buffer.rfind(b"\n", carried_bytes, filled) + 1
+            if end:
+                yield from _nonblank_block(memoryview(buffer)[:end])
+                buffer[: filled - end] = buffer[end:filled]
+            elif filled == len(buffer):  # a line longer than the buffer
+                buffer = buffer + bytearray(len(buffer))
+            carried_bytes = filled - end
+        yield from _nonblank_block(memoryview(buffer)[:carried_bytes])
+
+    def _pieces(self, piece: bytes) -> Iterator[bytes]:
+        """Yield the rest piece by piece, given the first one."""
+        while piece:
+            self.quotes += piece.count(b'"')
+            yield piece
+            piece = self._stream.read(SETTINGS.parse_block_bytes)
 
 
 def _nonblank_block(lines: memoryview) -> Iterator[memoryview]:
     """Yield a block of lines unless all of them are blank."""
     if lines[:1] not in _LINE_STARTS_TO_CHECK or bytes(lines).lstrip(b"\r\n"):
         yield lines
-
-
-def has_quotes(stream: BinaryIO) -> bool:
-    """Return whether a text has quotes."""
-    return any(b'"' in piece for piece in iter(lambda: stream.read(SETTINGS.quote_read_bytes), b""))
-
-
-def text_batches(stream: BinaryIO, delimiter: str, width: int) -> Iterator[TextBatch]:
-    """Yield the rows of a text without quotes. Raises FallbackRequired for a row with too few or too many cells."""
-    import pyarrow as pa
-    from pyarrow import csv as pa_csv
-
-    names = [str(position) for position in range(width)]
-    try:
-        with pa_csv.open_csv(
-            stream,
-            read_options=pa_csv.ReadOptions(column_names=names, block_size=SETTINGS.text_batch_bytes),
-            parse_options=pa_csv.ParseOptions(delimiter=delimiter, quote_char=False),
-            convert_options=pa_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.binary())),
-        ) as reader:
-            yield from map(TextBatch, reader)
-    except (pa.ArrowInvalid, OSError, EOFError) as error:
-        raise FallbackRequired from error

@@ -15,9 +15,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
-from typing import BinaryIO, NamedTuple
+from functools import partial
+from typing import Annotated, BinaryIO, NamedTuple
 
 from autodiff_cli.language.lexer import canonical_name
+from autodiff_cli.options import Option
 
 # Cells that count as missing: an empty one, and the marks that spreadsheets, R and pandas write.
 MISSING_VALUES = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL")
@@ -216,6 +218,9 @@ _DELIMITER_NAMES = {",": "commas", "\t": "tabs", ";": "semicolons", WHITESPACE: 
 _DELIMITER_WORDS = {"space": WHITESPACE, "tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
 
 
+_option = partial(Option, group="Data")
+
+
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """The dialect of a text file as the user set it.
@@ -231,10 +236,12 @@ class Dialect:
         DataError: for values that contradict each other or are not allowed.
     """
 
-    delimiter: str | None = None
-    decimal: str | None = None
-    comment: str | None = None
-    no_header: bool = False
+    delimiter: Annotated[str | None, _option("--delimiter CHAR|space", "Column separator (default: detected).")] = None
+    decimal: Annotated[str | None, _option("--decimal .|,", "Decimal mark (default: detected).")] = None
+    comment: Annotated[str | None, _option("--comment CHAR", "Skip lines that begin with CHAR.")] = None
+    no_header: Annotated[
+        bool, _option("--no-header", "Treat the first line as data; columns are named c1, c2, ...")
+    ] = False
 
     def __post_init__(self) -> None:
         for option, text in (("--delimiter", self.delimiter), ("--comment", self.comment)):
@@ -458,8 +465,13 @@ class FileOptions(Dialect):
         DataError: for values that contradict each other or are not allowed.
     """
 
-    column: list[str] | None = None
-    where: str | None = None
+    column: Annotated[
+        list[str] | None, _option('--column NAME="Original"', "Rename a column for use in models.", repeats=True)
+    ] = None
+    where: Annotated[
+        str | None,
+        _option("--where CONDITION", "Use only rows that satisfy CONDITION, e.g. \"t > 0 and group == 'A'\"."),
+    ] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,4 +1,7 @@
-"""Data files: one file (`DataFile`) or several files with the same columns (`FileCollection`) as a dataset.
+"""Data files: each (`DataFile`) yields batches of columns, and one or several are a dataset (`DataSource`).
+
+A filter selects rows of each batch; rows with missing cells are refused, dropped or kept. Several files are read one
+after the other. `DataSource.load` joins the batches into a table; streaming and clusters use them as they are.
 
 `open_data` opens paths, folders and patterns. `summarize_data` describes what was read: columns, types, ranges and
 first rows.
@@ -7,39 +10,46 @@ first rows.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import glob
 import itertools
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, BinaryIO, NamedTuple, Protocol, TypeAlias
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
+from autodiff_cli.data.batches import (
+    ColumnBatch,
+    ColumnQuery,
+    ColumnRequest,
+    FallbackRequired,
+    GrowingArray,
+    LabelColumn,
+    LabelEncoder,
+    MissingCells,
+    ProblemList,
+    RawBatch,
+    labels_of,
+    missing_cells,
+    numbers_of,
+    with_fallback,
+)
 from autodiff_cli.data.delimited import describe_bad_cell
-from autodiff_cli.data.dialect import DEFAULT_FILE_OPTIONS, CellKind, CellParser, FileOptions, cell_count, is_missing
+from autodiff_cli.data.dialect import DEFAULT_FILE_OPTIONS, CellKind, DataError, FileOptions, cell_count, is_missing
 from autodiff_cli.data.formats import detect_format
 from autodiff_cli.data.source import ByteSource
-from autodiff_cli.data.streaming import CodedLabels, ColumnBatch, GrowingArray, PassProgress, RawBatch, StreamedColumns
-from autodiff_cli.data.table import (
-    DataError,
-    FallbackRequired,
-    RawColumns,
-    Record,
-    RowFilter,
-    Table,
-    TextBatch,
-    as_table,
-    problem_list,
-)
+from autodiff_cli.data.streaming import PassProgress, StreamedColumns
+from autodiff_cli.data.table import Record, RowFilter, Table, TextBatch, check_has_rows
 from autodiff_cli.language.errors import format_names, suggest
 from autodiff_cli.language.lexer import canonical_name, quote_name
 
-_BLOCK_ROWS = 10_000  # rows of a block of text
+_TEXT_BLOCK_ROWS = 10_000  # rows of a block of text
 CellRows: TypeAlias = list[list[str]] | TextBatch
 
 
@@ -55,22 +65,30 @@ class RowBlock(NamedTuple):
     cells: CellRows
 
 
-class FilteredColumns(NamedTuple):
-    """Columns of the rows that the filter of a file keeps.
+@dataclass
+class FilterCounts:
+    """The effect of a filter on a file, or on a part of it.
 
     Attributes:
-        columns: see `RawColumns`.
         rows: the number of rows before filtering.
-        observed_texts: the different texts of each text column that the filter reads, in order of occurrence.
+        selected: the number of rows that the filter selects.
+        texts: the different texts of each text column that the filter reads, in order of occurrence.
     """
 
-    columns: dict[str, Any]
-    rows: int
-    observed_texts: dict[str, list[str | None]]
+    rows: int = 0
+    selected: int = 0
+    texts: dict[str, dict[str, None]] = field(default_factory=dict)
+
+    def add(self, other: FilterCounts) -> None:
+        """Add the counts of further rows."""
+        self.rows += other.rows
+        self.selected += other.selected
+        for name, texts in other.texts.items():
+            self.texts.setdefault(name, {}).update(texts)
 
 
 class DataFile:
-    """A dataset of one file.
+    """A file of named columns.
 
     Args:
         path: a path, or `-` for `stdin`.
@@ -81,13 +99,13 @@ class DataFile:
         spool_to_disk: keep the bytes of a pipe in a temporary file.
 
     Attributes:
+        source: the bytes of the file.
         name: the name for messages.
         header: the names of the columns as the file has them.
         names: the normalized names of the columns, without empty and repeated ones.
         parsers: the parser of each column, with what it detected.
-        is_part: whether the file is one of several, so that a filter may keep none of its rows.
-        on_progress: called with the progress of a pass over streamed rows.
-        streamed: the streamed columns, once streaming has started.
+        is_part: whether the file is one of several, so that a filter may select none of its rows.
+        filter_counts: the effect of the filter, after the last pass over the rows.
 
     Raises:
         DataError: if there is no such file, if its header cannot be read, or if a column that the options name is not
@@ -104,7 +122,7 @@ class DataFile:
         single_pass: bool = False,
         spool_to_disk: bool = False,
     ) -> None:
-        source = self._source = ByteSource(path, stdin, single_pass=single_pass, spool_to_disk=spool_to_disk)
+        source = self.source = ByteSource(path, stdin, single_pass=single_pass, spool_to_disk=spool_to_disk)
         self.name = source.name
         self.path, self.options, self.is_part = path, options, False
         self.format = detect_format(source, options)
@@ -117,9 +135,7 @@ class DataFile:
         for name in self.parsers.keys() & origins.keys():
             self.parsers[name].origin = origins[name]
         self._notes: dict[str, None] = {}
-        self._mask: NDArray[np.bool_] | None = None  # which rows the filter keeps, once it has been applied
-        self.on_progress: Callable[[PassProgress], object] | None = None
-        self.streamed: StreamedColumns | None = None
+        self.filter_counts = FilterCounts()
         self._row_filter = None
         if options.where is not None:
             self._row_filter = RowFilter(options.where, self.names, self.text_columns)
@@ -135,132 +151,68 @@ class DataFile:
         """Sentences on how the file was interpreted: everything that was detected and affects the values."""
         column_notes = ((name, parser.note()) for name, parser in self.parsers.items())
         parser_notes = [f"column `{name}`: {note}" for name, note in column_notes if note is not None]
-        stream_notes = [] if self.streamed is None else [self.streamed.note]
-        return [*self.format.notes, *parser_notes, *self._notes, *stream_notes]
+        return [*self.format.notes, *parser_notes, *self._notes]
 
     @property
     def origins(self) -> dict[str, datetime]:
         """The times from which dates and times are counted, for the columns read so far."""
         return {name: parser.origin for name, parser in self.parsers.items() if parser.origin is not None}
 
-    def load(self, wanted: Collection[str], *, drop_missing: bool = False, labels: str | None = None) -> Table:
-        """Return some columns as a table; see `Dataset.load`. Only these columns are read. Labels become numbers if all
-        of them are numbers.
-        """
-        return load_table(self, wanted, drop_missing, labels)
-
-    def read(self, wanted: Collection[str], *, drop_missing: bool = False, texts: Collection[str] = ()) -> RawColumns:
-        """Return some columns of the rows that the filter keeps.
-
-        Args:
-            wanted: the names of the columns.
-            drop_missing: accept missing cells.
-            texts: the columns among them that are read as text.
-
-        Raises:
-            DataError: see `Dataset.load`. Missing cells may be left for the caller to handle.
-        """
-        if not self.column_positions(wanted):
-            raise DataError(f"{self.name}: the model uses none of its columns, which are {format_names(self.names)}")
-        if self._row_filter is None:
-            columns = self.format.read_columns(self.column_positions(wanted), drop_missing, texts, self.parsers)
-            return RawColumns(columns, range(1, len(next(iter(columns.values()))) + 1))
-        positions = self.column_positions({*wanted, *self._row_filter.numeric_columns, *self._row_filter.text_columns})
-        columns = self.format.read_columns(positions, True, {*texts, *self._row_filter.text_columns}, self.parsers)
-        mask = self._apply_filter(self._row_filter, columns)
-        if not (mask.any() or self.is_part):
-            raise DataError("\n".join([f"{self.name}: --where keeps none of {len(mask)} rows", *self._notes][:-1]))
-        filtered = {name: column[mask] for name, column in columns.items() if name in wanted}
-        return RawColumns(filtered, np.flatnonzero(mask) + 1)
-
-    def read_restricted(self, wanted: Collection[str], texts: Collection[str]) -> FilteredColumns:
-        """Return some columns of a file that was restricted to a part, which may have no row that the filter keeps.
-        Missing cells are kept.
-        """
+    def iter_batches(self, query: ColumnQuery) -> Generator[ColumnBatch]:
+        """Yield some columns of the rows that the filter selects; see `DataSource.iter_batches`."""
         row_filter = self._row_filter
-        if row_filter is None:
-            columns = self.format.read_columns(self.column_positions(wanted), True, texts, self.parsers)
-            return FilteredColumns(columns, len(next(iter(columns.values()))), {})
-        positions = self.column_positions({*wanted, *row_filter.numeric_columns, *row_filter.text_columns})
-        columns = self.format.read_columns(positions, True, {*texts, *row_filter.text_columns}, self.parsers)
-        mask = row_filter.mask(columns)
-        filtered = {name: column[mask] for name, column in columns.items() if name in wanted}
-        return FilteredColumns(
-            filtered, len(mask), {name: [*dict.fromkeys(columns[name].tolist())] for name in row_filter.text_columns}
+        filtered, texts = (set(), set()) if row_filter is None else (row_filter.columns, row_filter.text_columns)
+        request = ColumnRequest(
+            self.column_positions({*query.numbers, *query.labels, *filtered}),
+            {*query.labels, *texts},
+            self.parsers,
+            query.batch_rows,
+            accepts_missing=query.missing is not MissingCells.REFUSE or row_filter is not None,
+            cell_by_cell=query.cell_by_cell,
         )
+        wanted = request.positions.keys() & {*query.numbers, *query.labels}
+        counts, problems = FilterCounts(), ProblemList(f"{self.name}: ")
+        with contextlib.closing(self.format.iter_batches(request)) as batches:
+            for batch in batches:
+                mask = None if row_filter is None else row_filter.mask(batch)
+                count = len(_any_column(batch))
+                selected = count if mask is None else int(np.count_nonzero(mask))
+                counts.add(FilterCounts(count, selected, _texts(batch, texts)))
+                columns = _select({name: batch[name] for name in wanted}, mask)
+                incomplete = {} if query.missing is MissingCells.KEEP else _find_missing(columns, query.numbers)
+                dropped = 0
+                if incomplete and query.missing is MissingCells.DROP:
+                    complete = ~np.logical_or.reduce([*incomplete.values()])
+                    columns = _select(columns, complete)
+                    dropped = int(np.count_nonzero(~complete))
+                    mask = complete if mask is None else _nested_mask(mask, complete)
+                elif incomplete:
+                    if not (request.accepts_missing or request.cell_by_cell) and self.format.is_slow_to_parse:
+                        raise FallbackRequired  # which finds the lines
+                    row_numbers = np.arange(count) if mask is None else np.flatnonzero(mask)
+                    problems.add_missing(incomplete, _numbers_only(columns), row_numbers + counts.rows - count + 1)
+                if not problems:
+                    yield ColumnBatch(columns, selected - dropped, mask, dropped)
+        problems.raise_if_any()
+        self.note_filter_counts(counts)
 
-    def note_filter_result(self, kept_rows: int, rows: int, observed: Mapping[str, Sequence[str | None]]) -> None:
-        """Add notes on how many rows the filter keeps and on quoted texts that no row has.
-
-        Args:
-            kept_rows: the number of rows that the filter keeps.
-            rows: the number of all rows.
-            observed: the different texts of each text column that the filter reads.
+    def note_filter_counts(self, counts: FilterCounts) -> None:
+        """Add notes on how many rows the filter selects and on quoted texts that no row has.
 
         Raises:
-            DataError: if the filter keeps no row.
+            DataError: if the filter selects no row.
         """
+        self.filter_counts = counts
         if self._row_filter is None:
             return
-        notes = self._row_filter.notes({name: np.array([*texts], dtype=object) for name, texts in observed.items()})
-        if not (kept_rows or self.is_part):
-            raise DataError("\n".join([f"{self.name}: --where keeps none of {rows} rows", *notes]))
-        self._notes |= dict.fromkeys([*notes, f"--where keeps {kept_rows} of {rows} rows"])
-
-    def iter_batches(
-        self,
-        wanted: Collection[str],
-        texts: Collection[str],
-        size: int,
-        *,
-        drop_missing: bool = False,
-        cell_by_cell: bool = False,
-    ) -> Generator[ColumnBatch]:
-        """Yield some columns of the rows that the filter keeps, some rows at a time, with texts as `CodedLabels`.
-
-        Args:
-            size, cell_by_cell: see `ColumnFormat.iter_batches`.
-
-        Raises:
-            DataError: see `read`.
-            FallbackRequired: if the file has to be parsed cell by cell.
-        """
-        if not self.column_positions(wanted):
-            raise DataError(f"{self.name}: the model uses none of its columns, which are {format_names(self.names)}")
-        row_filter = self._row_filter
-        filter_columns = set() if row_filter is None else {*row_filter.text_columns, *row_filter.numeric_columns}
-        text_columns = texts if row_filter is None else {*texts, *row_filter.text_columns}
-        accepts_missing = drop_missing or row_filter is not None
-        batches = self.format.iter_batches(
-            self.column_positions({*wanted, *filter_columns}),
-            accepts_missing,
-            text_columns,
-            self.parsers,
-            size,
-            cell_by_cell,
-        )
-        return filter_batches(self.name, batches, wanted, row_filter, self.note_filter_result)
-
-    @property
-    def is_slow_to_parse(self) -> bool:
-        """Whether parsing or filtering takes so long that the result is worth storing."""
-        return self.format.is_slow_to_parse or self._row_filter is not None
-
-    def estimate_rows(self) -> int:
-        """Return the estimated number of rows; see `ColumnFormat.estimate_rows`."""
-        return self.format.estimate_rows()
-
-    def signature(self) -> tuple[Any, ...]:
-        """Return a value that changes when the file is modified; see `ByteSource.signature`."""
-        return self._source.signature()
+        notes = self._row_filter.notes(counts.texts)
+        if not (counts.selected or self.is_part):
+            raise DataError("\n".join([f"{self.name}: --where keeps none of {counts.rows} rows", *notes]))
+        self._notes |= dict.fromkeys([*notes, f"--where keeps {counts.selected} of {counts.rows} rows"])
 
     def iter_rows(self) -> Iterator[CellRows]:
-        """Yield the rows that the filter keeps as text, in blocks."""
-        return (
-            self._iter_unfiltered_rows()
-            if self._row_filter is None
-            else filter_rows(self._iter_unfiltered_rows(), self._row_mask(self._row_filter))
-        )
+        """Yield all rows as text; see `DataSource.iter_rows`."""
+        return (block.cells for block in self.iter_blocks((), _TEXT_BLOCK_ROWS))
 
     def iter_blocks(self, wanted: Collection[str], size: int) -> Iterator[RowBlock]:
         """Yield all rows in order, at most `size` at a time: the requested columns as numbers, and the text of all
@@ -285,60 +237,6 @@ class DataFile:
             while block := list(itertools.islice(rest, size)):
                 yield RowBlock(self._parse_numbers(block, positions), [record.cells for record in block])
 
-    def row(self, number: int, wanted: Collection[str]) -> Record:
-        """Return the requested cells of a row as text, in the order of `wanted`. Rows are counted from 1.
-
-        Raises:
-            DataError: if there is no such row or column, and if the row has too few or too many cells.
-        """
-        missing = [name for name in wanted if name not in self.names]
-        if missing:
-            columns = f"the columns are {format_names(self.names)}"
-            raise DataError(f"{self.name}: there is no column {format_names(missing, '`')}; {columns}")
-        positions, count = self.column_positions(wanted), 0
-        records: Iterator[Record] = self.format.iter_records()
-        if self._row_filter is not None:
-            records = itertools.compress(records, self._row_mask(self._row_filter).tolist())
-        for count, (location, cells) in enumerate(records, 1):
-            if count == number:
-                if len(cells) != len(self.header):
-                    problem = f"{cell_count(len(cells))}, but the header has {len(self.header)}"
-                    raise DataError(f"{self.name}: {location}: {problem}")
-                return Record(location, [cells[positions[name]].strip() for name in wanted])
-        if not count:
-            raise DataError(f"{self.name}: there are no rows")
-        raise DataError(f"{self.name}: there is no row {number}; the last one is {count}")
-
-    def _iter_unfiltered_rows(self) -> Iterator[CellRows]:
-        """Yield all rows as text, in blocks."""
-        done = 0
-        with contextlib.suppress(FallbackRequired), contextlib.closing(self.format.iter_text_batches()) as texts:
-            for cells in texts:
-                yield cells
-                done += len(cells)
-            return
-        with contextlib.closing(self.format.iter_records()) as records:
-            rest = itertools.islice(records, done, None)
-            while block := [record.cells for record in itertools.islice(rest, _BLOCK_ROWS)]:
-                yield block
-
-    def _row_mask(self, row_filter: RowFilter) -> NDArray[np.bool_]:
-        """Return which rows the filter keeps."""
-        if self._mask is None:
-            positions = self.column_positions({*row_filter.numeric_columns, *row_filter.text_columns})
-            self._apply_filter(
-                row_filter, self.format.read_columns(positions, True, row_filter.text_columns, self.parsers)
-            )
-        assert self._mask is not None
-        return self._mask
-
-    def _apply_filter(self, row_filter: RowFilter, columns: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
-        """Return which rows the filter keeps, given the columns that it reads, and add notes on the result."""
-        mask = self._mask = row_filter.mask(columns)
-        self._notes |= dict.fromkeys(row_filter.notes(columns))
-        self._notes[f"--where keeps {np.count_nonzero(mask)} of {len(mask)} rows"] = None
-        return mask
-
     def _column_names(self, renamed: Mapping[str, str]) -> list[str]:
         """Return the normalized names of all columns after renaming. Raises DataError for names that do not fit."""
         names = [canonical_name(cell.strip()) for cell in self.header]
@@ -362,26 +260,65 @@ class DataFile:
     def _parse_numbers(self, records: Sequence[Record], positions: Mapping[str, int]) -> dict[str, Array]:
         """Return columns of some records as numbers. Raises DataError for invalid cells."""
         width = len(self.header)
-        problems = [
-            f"{location}: {cell_count(len(cells))}, but the header has {width}"
-            for location, cells in records
-            if len(cells) != width
-        ]
+        problems = ProblemList(f"{self.name}: ")
+        for location, cells in records:
+            if len(cells) != width:
+                problems.invalid.append(f"{location}: {cell_count(len(cells))}, but the header has {width}")
         columns: dict[str, list[float]] = {name: [] for name in positions}
         for location, cells in records if not problems else ():
             for name, position in positions.items():
                 cell = cells[position].strip()
                 value = None if is_missing(cell) else self.parsers[name].parse(cell)
                 if value is None:
-                    problems.append(f"{location}, column `{name}`: {describe_bad_cell(cell, self.parsers[name])}")
+                    problems.invalid.append(
+                        f"{location}, column `{name}`: {describe_bad_cell(cell, self.parsers[name])}"
+                    )
                 else:
                     columns[name].append(value)
-        if problems:
-            raise DataError(problem_list(problems, f"{self.name}: "))
+        problems.raise_if_any()
         return {name: np.array(values) for name, values in columns.items()}
 
 
-def filter_rows(blocks: Iterable[CellRows], mask: NDArray[np.bool_]) -> Iterator[CellRows]:
+def _any_column(batch: RawBatch) -> NDArray[Any]:
+    """Return an array of the length of a batch."""
+    column = next(iter(batch.values()))
+    return column.codes if isinstance(column, LabelColumn) else column
+
+
+def _select(columns: RawBatch, mask: NDArray[np.bool_] | None) -> RawBatch:
+    """Return the rows that a mask selects."""
+    if mask is None:
+        return columns
+    return {
+        name: column.select_rows(mask) if isinstance(column, LabelColumn) else column[mask]
+        for name, column in columns.items()
+    }
+
+
+def _nested_mask(mask: NDArray[np.bool_], selected: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return a mask of all rows, given a second mask of the rows that the first one selects."""
+    nested = mask.copy()
+    nested[mask] = selected
+    return nested
+
+
+def _texts(batch: RawBatch, names: Collection[str]) -> dict[str, dict[str, None]]:
+    """Return the different texts of some columns."""
+    return {name: dict.fromkeys(labels_of(batch, name).values) for name in names}
+
+
+def _numbers_only(columns: RawBatch) -> dict[str, NDArray[Any]]:
+    return {name: column for name, column in columns.items() if not isinstance(column, LabelColumn)}
+
+
+def _find_missing(columns: RawBatch, numbers: Collection[str]) -> dict[str, NDArray[np.bool_]]:
+    """Return a mask of the missing cells of each column that has some. Labels that are read as numbers count too."""
+    labels = {name: column for name, column in columns.items() if isinstance(column, LabelColumn)}
+    converted = {name: column.numbers(name) for name, column in labels.items() if name in numbers}
+    return missing_cells({**_numbers_only(columns), **converted}, labels)
+
+
+def _filter_rows(blocks: Iterable[CellRows], mask: NDArray[np.bool_]) -> Iterator[CellRows]:
     """Yield the rows of blocks that a mask over all rows selects."""
     start = 0
     for cells in blocks:
@@ -394,63 +331,7 @@ def filter_rows(blocks: Iterable[CellRows], mask: NDArray[np.bool_]) -> Iterator
         )
 
 
-def filter_batches(
-    file: str,
-    batches: Generator[RawBatch],
-    wanted: Collection[str],
-    row_filter: RowFilter | None,
-    note_result: Callable[[int, int, Mapping[str, Sequence[str | None]]], None],
-) -> Generator[ColumnBatch]:
-    """Yield the requested columns of the rows that a filter keeps; of all rows without a filter.
-
-    Args:
-        file: the name of the file.
-        note_result: called at the end with the number of rows kept, the number of all rows, and the texts that occurred
-            in each column that the filter reads.
-    """
-    count = kept_rows = 0
-    texts = set() if row_filter is None else row_filter.text_columns
-    observed: dict[str, dict[str | None, None]] = {name: {} for name in texts}
-    with contextlib.closing(batches):
-        for batch in batches:
-            length = len(next(iter(batch.values())))
-            rows = np.arange(count + 1, count + length + 1)
-            count += length
-            columns = {name: batch[name] for name in wanted}
-            if row_filter is not None:
-                for name in texts:
-                    observed[name] |= dict.fromkeys(batch[name].texts)
-                mask = row_filter.mask({**batch, **{name: batch[name].cells() for name in texts}})
-                rows = rows[mask]
-                columns = {
-                    n: each.filter_rows(mask) if isinstance(each, CodedLabels) else each[mask]
-                    for n, each in columns.items()
-                }
-            kept_rows += len(rows)
-            yield ColumnBatch(file, columns, rows)
-    note_result(kept_rows, count, {name: [*column_texts] for name, column_texts in observed.items()})
-
-
-class _ReadableColumns(Protocol):
-    """A file, or several, with named columns."""
-
-    @property
-    def name(self) -> str: ...
-
-    def read(
-        self, wanted: Collection[str], *, drop_missing: bool = False, texts: Collection[str] = ()
-    ) -> RawColumns: ...
-
-
-def load_table(file: _ReadableColumns, wanted: Collection[str], drop_missing: bool, labels: str | None) -> Table:
-    """Return columns of a file, or of several, as a table; see `Dataset.load`."""
-    texts = set() if labels is None else {labels}
-    return as_table(
-        file.read({*wanted, *texts}, drop_missing=drop_missing, texts=texts), drop_missing, labels, f"{file.name}: "
-    )
-
-
-# --- Several files
+# --- One or several files
 
 
 _WILDCARDS = frozenset("*?[")
@@ -464,7 +345,7 @@ def open_data(
     options: FileOptions = DEFAULT_FILE_OPTIONS,
     origins: Mapping[str, datetime] = MappingProxyType({}),
     spool_to_disk: bool = False,
-) -> DataFile | FileCollection:
+) -> DataSource:
     """Open the data at some paths; each is a file, a folder of files or a pattern such as `2024-*.csv`.
 
     Args:
@@ -476,24 +357,30 @@ def open_data(
         DataError: for missing or unreadable files, and for files with different columns.
     """
     files = [path for pattern in paths for path in _expand_path(pattern)]
-    if len(files) == 1:
-        return DataFile(files[0], stdin, options=options, origins=origins, spool_to_disk=spool_to_disk)
-    return FileCollection(
+    return DataSource(
         [DataFile(path, stdin, options=options, origins=origins, spool_to_disk=spool_to_disk) for path in files]
     )
 
 
-class FileCollection:
-    """A dataset of several files with the same columns in any order, one after the other; see `DataFile`.
+class DataSource:
+    """Data files with the same columns in any order, read one after the other as one dataset; see `Dataset`.
+
+    Attributes:
+        files: the files in order.
+        name: the name for messages.
+        header: the names of the columns as the files have them.
+        names: the normalized names of the columns, without empty and repeated ones.
+        parsers: the parser of each column, with what it detected.
+        is_filtered: whether a filter selects rows.
+        on_progress: called with the progress of a pass over streamed rows.
+        streamed: the streamed columns, once streaming has started.
 
     Raises:
         DataError: if the columns of a file are not those of the first; the message names both files.
     """
 
     def __init__(self, files: Sequence[DataFile]) -> None:
-        self._files = files
-        for file in files:
-            file.is_part = True
+        self.files = files
         self.on_progress: Callable[[PassProgress], object] | None = None
         self.streamed: StreamedColumns | None = None
         first = files[0]
@@ -503,8 +390,10 @@ class FileCollection:
         )
         self._has_same_order = all(file.header == first.header for file in files)
         self.header = first.header if self._has_same_order else first.names
-        self.names, self.format = first.names, first.format
-        for file in files[1:]:
+        self.names, self.parsers = first.names, first.parsers
+        self.is_filtered = first.options.where is not None
+        for file in files:
+            file.is_part = len(files) > 1
             missing = [name for name in first.names if name not in file.names]
             added = [name for name in file.names if name not in first.names]
             if missing or added:
@@ -512,147 +401,150 @@ class FileCollection:
                 raise DataError(f"{file.name}: its columns differ from those of {first.name}: it {difference}")
 
     @property
-    def files(self) -> Sequence[DataFile]:
-        """The files in order."""
-        return self._files
-
-    @property
-    def parsers(self) -> Mapping[str, CellParser]:
-        """The parser of each column; see `DataFile.parsers`."""
-        return self._files[0].parsers
-
-    def column_positions(self, wanted: Collection[str]) -> dict[str, int]:
-        """Return the positions of the named columns in `header`."""
-        return (
-            self._files[0].column_positions(wanted)
-            if self._has_same_order
-            else {n: self.names.index(n) for n in wanted}
-        )
-
-    @property
-    def text_columns(self) -> list[str]:
-        """The names of the text columns."""
-        return self._files[0].text_columns
-
-    @property
     def notes(self) -> list[str]:
-        """Sentences on how the files were interpreted. Notes that do not apply to all files start with the name of
-        their file.
+        """Sentences on how the files were interpreted and streamed. Of several files, notes that do not apply to all
+        start with the name of their file.
         """
-        notes_by_file = [file.notes for file in self._files]
+        notes_by_file = [file.notes for file in self.files]
         common = [note for note in notes_by_file[0] if all(note in notes for notes in notes_by_file)]
         file_notes = (
             f"{file.name}: {note}"
-            for file, notes in zip(self._files, notes_by_file, strict=True)
+            for file, notes in zip(self.files, notes_by_file, strict=True)
             for note in notes
             if note not in common
         )
+        count_notes = [f"{len(self.files)} files"] if len(self.files) > 1 else []
         stream_notes = [] if self.streamed is None else [self.streamed.note]
-        return [f"{len(self._files)} files", *common, *file_notes, *stream_notes]
+        return [*count_notes, *common, *file_notes, *stream_notes]
 
     @property
     def origins(self) -> dict[str, datetime]:
-        """The times from which dates and times are counted."""
-        return self._files[0].origins
-
-    def load(self, wanted: Collection[str], *, drop_missing: bool = False, labels: str | None = None) -> Table:
-        """Return some columns as a table; see `Dataset.load`."""
-        return load_table(self, wanted, drop_missing, labels)
-
-    def read(self, wanted: Collection[str], *, drop_missing: bool = False, texts: Collection[str] = ()) -> RawColumns:
-        """Return some columns of the rows that the filter keeps; see `DataFile.read`."""
-        columns: dict[str, GrowingArray] = {}
-        rows = 0
-        for file in self._files:
-            part = file.read(wanted, drop_missing=drop_missing, texts=texts)
-            if not drop_missing and len(part.row_numbers):  # errors name the file of a missing cell
-                numbers = {name: column for name, column in part.columns.items() if name not in texts}
-                as_table(RawColumns(numbers, part.row_numbers), drop_missing, None, f"{file.name}: ")
-            for name, column in part.columns.items():
-                columns.setdefault(name, GrowingArray()).add(column)
-            rows += len(part.row_numbers)
-            self._share_origins(file.origins)
-        self._check_rows_remain(rows)
-        return RawColumns({name: column.finish() for name, column in columns.items()}, range(1, rows + 1))
-
-    def iter_batches(
-        self,
-        wanted: Collection[str],
-        texts: Collection[str],
-        size: int,
-        *,
-        drop_missing: bool = False,
-        cell_by_cell: bool = False,
-    ) -> Generator[ColumnBatch]:
-        """Yield some columns of some rows at a time; see `DataFile.iter_batches`."""
-        rows = 0
-        for file in self._files:
-            for piece in file.iter_batches(wanted, texts, size, drop_missing=drop_missing, cell_by_cell=cell_by_cell):
-                yield piece
-                rows += len(piece.row_numbers)
-                self._share_origins(file.origins)
-        self._check_rows_remain(rows)
-
-    def _check_rows_remain(self, rows: int) -> None:
-        """Raise DataError if the filter keeps no row of any file."""
-        if not rows and self._files[0].options.where is not None:
-            raise DataError("\n".join([f"{self.name}: --where keeps no row of any file", *self.notes[1:]]))
+        """The times from which dates and times are counted, for the columns read so far."""
+        return self.files[0].origins
 
     @property
     def is_slow_to_parse(self) -> bool:
         """Whether parsing or filtering takes so long that the result is worth storing."""
-        return any(file.is_slow_to_parse for file in self._files)
+        return self.is_filtered or any(file.format.is_slow_to_parse for file in self.files)
 
     def estimate_rows(self) -> int:
-        """Return the estimated number of rows of all files."""
-        return sum(file.estimate_rows() for file in self._files)
+        """Return the estimated number of rows; see `ColumnFormat.estimate_rows`."""
+        return sum(file.format.estimate_rows() for file in self.files)
 
     def signature(self) -> tuple[Any, ...]:
-        """Return a value that changes when a file is modified."""
-        return tuple(file.signature() for file in self._files)
+        """Return a value that changes when a file is modified; see `ByteSource.signature`."""
+        return tuple(file.source.signature() for file in self.files)
+
+    def iter_batches(self, query: ColumnQuery) -> Generator[ColumnBatch]:
+        """Yield some columns of the rows that the filter selects, some rows at a time. Only these columns are read.
+
+        Raises:
+            DataError: for cells that are not numbers, and for missing cells.
+            FallbackRequired: if the files have to be parsed cell by cell.
+        """
+        rows = 0
+        for file in self.files:
+            for batch in file.iter_batches(query):
+                yield batch
+                rows += batch.rows + batch.dropped
+                for other, (name, origin) in itertools.product(self.files, file.origins.items()):
+                    other.parsers[name].origin = origin  # all files count dates and times from the same origins
+        if not rows and self.is_filtered and len(self.files) > 1:
+            raise DataError("\n".join([f"{self.name}: --where keeps no row of any file", *self.notes[1:]]))
+
+    def load(self, wanted: Collection[str], *, drop_missing: bool = False, labels: Collection[str] = ()) -> Table:
+        """Return some columns as a table; see `Dataset.load`. Only these columns are read. Labels become numbers if all
+        of them are numbers.
+        """
+        if not self.is_filtered and {*wanted, *labels}.isdisjoint(self.names):
+            raise DataError(f"{self.name}: the model uses none of its columns, which are {format_names(self.names)}")
+        table = self.read(ColumnQuery(wanted, labels, MissingCells.DROP if drop_missing else MissingCells.REFUSE))
+        check_has_rows(table, f"{self.name}: ")
+        return table
+
+    def read(self, query: ColumnQuery) -> Table:
+        """Return some columns as a table, which may have no rows; see `load`."""
+        table = with_fallback(query, self.read_once)
+        return dataclasses.replace(table, labels={name: column.parsed() for name, column in table.labels.items()})
+
+    def read_once(self, query: ColumnQuery) -> Table:
+        """Return some columns as a table, which may have no rows. Labels are texts as they are in the files.
+
+        Raises FallbackRequired if the files have to be parsed cell by cell.
+        """
+        # 1/16 more than estimated: the lines of the sample may be longer than the rest
+        expected = 0 if self.is_filtered else self.estimate_rows() * 17 // 16
+        numbers = {name: GrowingArray(expected) for name in self.names if name in query.numbers}
+        encoders = {name: LabelEncoder(name) for name in self.names if name in query.labels}
+        codes = {name: GrowingArray(expected) for name in encoders}
+        rows = dropped = 0
+        masks: list[NDArray[np.bool_]] = []
+        for batch in self.iter_batches(query):
+            for name, array in numbers.items():
+                array.add(numbers_of(batch.columns, name))
+            for name, encoder in encoders.items():
+                codes[name].add(encoder.encode(labels_of(batch.columns, name)))
+            rows, dropped = rows + batch.rows, dropped + batch.dropped
+            masks.append(np.ones(batch.rows, np.bool_) if batch.mask is None else batch.mask)
+        mask = np.concatenate([np.empty(0, np.bool_), *masks])
+        return Table(
+            {name: array.finish() for name, array in numbers.items()},
+            rows,
+            dropped,
+            {name: LabelColumn(array.finish(), encoders[name].values) for name, array in codes.items()},
+            None if mask.all() else mask,
+        )
 
     def iter_rows(self) -> Iterator[CellRows]:
-        """Yield the rows as text, in blocks, with cells in the order of the first file's columns."""
-        for file in self._files:
-            yield from map(self._cell_reorderer(file), file.iter_rows())
+        """Yield all rows as text, in blocks, with cells in the order of `header`."""
+        for file in self.files:
+            blocks = (block.cells for block in file.iter_blocks((), _TEXT_BLOCK_ROWS))
+            if self._has_same_order:
+                yield from blocks
+                continue
+            places = file.column_positions(self.names)
+            positions = [places[name] for name in self.names]
+            for cells in blocks:
+                yield (
+                    cells.select_columns(positions)
+                    if isinstance(cells, TextBatch)
+                    else [[row[position] for position in positions] for row in cells]
+                )
 
-    def iter_blocks(self, wanted: Collection[str], size: int) -> Iterator[RowBlock]:
-        """Yield all rows in order as numbers and as text; see `DataFile.iter_blocks`."""
-        for file in self._files:
-            in_order = self._cell_reorderer(file)
-            for columns, cells in file.iter_blocks(wanted, size):
-                yield RowBlock(columns, in_order(cells))
-            self._share_origins(file.origins)
+    def iter_selected_rows(self, table: Table | None = None) -> Iterator[CellRows]:
+        """Yield the rows that a table has as text; by default those that the filter selects."""
+        if table is None and self.is_filtered:
+            table = self.read(ColumnQuery((), (), MissingCells.KEEP))
+        if table is None or table.row_mask is None:
+            return self.iter_rows()
+        return _filter_rows(self.iter_rows(), table.row_mask)
 
     def row(self, number: int, wanted: Collection[str]) -> Record:
-        """Return the requested cells of a row; see `DataFile.row`."""
-        before = 0
-        for file in self._files:
-            count = sum(map(len, file.iter_rows()))
-            if number <= before + count:
-                location, cells = file.row(number - before, wanted)
-                return Record(f"{file.name}: {location}", cells)
-            before += count
-        raise DataError(f"{self.name}: there is no row {number}; the last one is {before}")
+        """Return the requested cells of a row as text, in the order of `wanted`. Rows are counted from 1, of those that
+        the filter selects.
 
-    def _cell_reorderer(self, file: DataFile) -> Callable[[CellRows], CellRows]:
-        """Return a function that puts the cells of a file's rows in the order of the first file's columns."""
-        if self._has_same_order:
-            return lambda cells: cells
-        positions_in_file = file.column_positions(self.names)
-        positions = [positions_in_file[name] for name in self.names]
-
-        def in_order(cells: CellRows) -> CellRows:
-            if isinstance(cells, TextBatch):
-                return cells.select_columns(positions)
-            return [[row[position] for position in positions] for row in cells]
-
-        return in_order
-
-    def _share_origins(self, origins: Mapping[str, datetime]) -> None:
-        """Make all files count dates and times from the same origins."""
-        for file, (name, origin) in itertools.product(self._files, origins.items()):
-            file.parsers[name].origin = origin
+        Raises:
+            DataError: if there is no such row or column, and if the row has too few or too many cells.
+        """
+        missing = [name for name in wanted if name not in self.names]
+        if missing:
+            columns = f"the columns are {format_names(self.names)}"
+            raise DataError(f"{self.name}: there is no column {format_names(missing, '`')}; {columns}")
+        mask = self.read(ColumnQuery((), (), MissingCells.KEEP)).row_mask if self.is_filtered else None
+        records = ((file, record) for file in self.files for record in file.format.iter_records())
+        count = 0
+        for file, (location, cells) in records if mask is None else itertools.compress(records, mask.tolist()):
+            count += 1
+            if count == number:
+                where = f"{file.name}: {location}" if file.is_part else location
+                if len(cells) != len(file.header):
+                    problem = f"{cell_count(len(cells))}, but the header has {len(file.header)}"
+                    raise DataError(f"{file.name}: {location}: {problem}")
+                positions = file.column_positions(wanted)
+                return Record(where, [cells[positions[name]].strip() for name in wanted])
+        if not count:
+            raise DataError(f"{self.name}: there are no rows")
+        raise DataError(f"{self.name}: there is no row {number}; the last one is {count}")
 
 
 def _expand_path(pattern: str) -> list[str]:
@@ -681,9 +573,6 @@ def _matching_files(pattern: str) -> list[str]:
     if not files:
         raise DataError(f"{pattern}: no file matches this pattern")
     return files
-
-
-DataSource: TypeAlias = DataFile | FileCollection
 
 
 _SAMPLE_ROWS = 5  # rows that are shown
@@ -746,41 +635,48 @@ def summarize_data(file: DataSource) -> DataSummary:
     Raises:
         DataError: for cells of numeric columns that are not numbers.
     """
-    texts = {*file.text_columns}
-    columns_read = file.read(file.names, drop_missing=True, texts=texts)
-    positions = file.column_positions(file.names)
+    first = file.files[0]
+    texts = first.text_columns
+    table = file.read(ColumnQuery({*file.names}.difference(texts), texts, MissingCells.KEEP))
+    originals = {name: first.header[position] for name, position in first.column_positions(file.names).items()}
     columns = tuple(
-        _summarize_column(file, name, file.header[positions[name]], columns_read.columns[name], name in texts)
+        _summarize_text(name, originals[name], table.labels[name])
+        if name in table.labels
+        else _summarize_numbers(name, originals[name], table.columns[name], file.parsers[name].kind)
         for name in file.names
     )
-    all_rows = (row for cells in file.iter_rows() for row in (cells if isinstance(cells, list) else cells.rows()))
-    first = tuple(tuple(row) for row in itertools.islice(all_rows, _SAMPLE_ROWS))
+    blocks = file.iter_selected_rows(table)
+    all_rows = (row for cells in blocks for row in (cells if isinstance(cells, list) else cells.rows()))
+    first_rows = tuple(tuple(row) for row in itertools.islice(all_rows, _SAMPLE_ROWS))
     return DataSummary(
         name=file.name,
-        format=file.format.title,
-        rows=len(columns_read.row_numbers),
+        format=first.format.title,
+        rows=table.rows,
         columns=columns,
-        first_rows=first,
-        header=file.header,
+        first_rows=first_rows,
+        header=tuple(file.header),
         notes=tuple(file.notes),
-        options=tuple(file.format.options),
+        options=tuple(first.format.options),
     )
 
 
-def _summarize_column(file: DataSource, name: str, original: str, cells: Any, is_text: bool) -> ColumnSummary:
-    """Return the description of one column."""
-    written = quote_name(name)
-    if is_text:
-        present = [cell for cell in cells.tolist() if cell is not None]
-        return ColumnSummary(name, written, original, "text", len(cells) - len(present), levels=len({*present}))
-    present = cells[np.isfinite(cells)]
+def _summarize_text(name: str, original: str, column: LabelColumn) -> ColumnSummary:
+    """Return the description of a text column."""
+    codes = column.codes[column.codes >= 0]
+    missing = len(column.codes) - len(codes)
+    return ColumnSummary(name, quote_name(name), original, "text", missing, levels=len(np.unique(codes)))
+
+
+def _summarize_numbers(name: str, original: str, column: NDArray[Any], kind: CellKind | None) -> ColumnSummary:
+    """Return the description of a column of numbers."""
+    present = column[np.isfinite(column)]
     is_whole = len(present) > 0 and bool(np.all(present == np.round(present)))
     return ColumnSummary(
         name,
-        written,
+        quote_name(name),
         original,
-        _KIND_TITLES.get(file.parsers[name].kind, "whole number" if is_whole else "number"),
-        len(cells) - len(present),
+        _KIND_TITLES.get(kind, "whole number" if is_whole else "number"),
+        len(column) - len(present),
         float(present.min()) if len(present) else None,
         float(present.max()) if len(present) else None,
     )

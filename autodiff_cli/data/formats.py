@@ -11,25 +11,25 @@ import io
 import itertools
 import json
 import re
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, BinaryIO, Literal, Protocol, cast
 
-from autodiff_cli.data.delimited import DelimitedText
-from autodiff_cli.data.dialect import CellKind, CellParser, Dialect
-from autodiff_cli.data.source import ByteSource
-from autodiff_cli.data.streaming import GrowingArray, RawBatch, encode_arrow_labels
-from autodiff_cli.data.table import (
-    DataError,
+import numpy as np
+
+from autodiff_cli.data.batches import (
+    ColumnRequest,
     FallbackRequired,
-    Record,
-    TextBatch,
+    RawBatch,
     arrow_floats,
     arrow_labels,
     arrow_native,
-    format_numbers,
 )
+from autodiff_cli.data.delimited import DelimitedText
+from autodiff_cli.data.dialect import CellKind, CellParser, DataError, Dialect
+from autodiff_cli.data.source import ByteSource
+from autodiff_cli.data.table import Record, TextBatch, format_numbers
 
 
 class ColumnFormat(Protocol):
@@ -58,7 +58,7 @@ class ColumnFormat(Protocol):
         """
 
     def restrict(self, begin: int, end: int) -> None:
-        """Restrict `read_columns` to the rows that begin in a part of the divisible range.
+        """Restrict `iter_batches` to the rows that begin in a part of the divisible range.
 
         Raises FallbackRequired if these cannot be determined.
         """
@@ -69,43 +69,12 @@ class ColumnFormat(Protocol):
     def text_positions(self) -> Collection[int]:
         """Return the positions of text columns: those whose first cell that is not missing is not a number."""
 
-    def read_columns(
-        self,
-        positions: Mapping[str, int],
-        drop_missing: bool,
-        texts: Collection[str],
-        parsers: Mapping[str, CellParser],
-    ) -> dict[str, Any]:
-        """Return columns of all rows: floats with nan for missing cells, and texts with None.
-
-        Args:
-            positions: the position of each column, by its new name.
-            drop_missing: accept missing cells.
-            texts: the names of the columns that are read as text.
-            parsers: the parser of each column, which records its kind.
+    def iter_batches(self, request: ColumnRequest) -> Generator[RawBatch]:
+        """Yield columns of some rows at a time.
 
         Raises:
-            DataError: for cells that are not numbers, and for missing cells unless `drop_missing`, if their location is
-                known.
-        """
-
-    def iter_batches(
-        self,
-        positions: Mapping[str, int],
-        drop_missing: bool,
-        texts: Collection[str],
-        parsers: Mapping[str, CellParser],
-        size: int,
-        cell_by_cell: bool,
-    ) -> Generator[RawBatch]:
-        """Yield columns of some rows at a time, with texts as `CodedLabels`; see `read_columns`.
-
-        Args:
-            size: the approximate number of rows of a batch, if the file does not determine it.
-            cell_by_cell: parse cell by cell, if the format has a faster way.
-
-        Raises:
-            DataError: for cells that are not numbers.
+            DataError: for cells that are not numbers, and for missing cells unless they are accepted, if their location
+                is known.
             FallbackRequired: if the file has to be parsed cell by cell.
         """
 
@@ -135,8 +104,7 @@ class ArrowSettings:
     """How much of a file is read and converted together, and limits of its content."""
 
     json_block_bytes: int = 1 << 22  # bytes of lines of JSON that are parsed together
-    chunk_rows: int = 1 << 18  # rows that are converted together, so that a file is never in memory twice
-    text_chunk_rows: int = 1 << 15  # rows that are converted to text together: text takes several times the memory
+    text_batch_rows: int = 1 << 15  # rows that are converted to text together: text takes several times the memory
     column_buffer_bytes: int = 1 << 20  # bytes of a column per read
     max_type_chars: int = 60  # characters of the name of a type in a message
     max_json_depth: int = 100  # levels of nesting: values are numbers or texts, and more could overflow the stack
@@ -166,17 +134,13 @@ class ArrowFormat(abc.ABC):
     def _read_schema(self, stream: BinaryIO) -> Any:
         """Return the names and types of the columns as a `pyarrow.Schema`."""
 
-    @abc.abstractmethod
-    def _read_table(self, stream: BinaryIO, names: Sequence[str] | None = None) -> Any:
-        """Return columns as a `pyarrow.Table`; by default all of them."""
-
     def restrict(self, begin: int, end: int) -> None:
         """Restrict reading to some row groups; see `ColumnFormat.restrict`."""
         raise NotImplementedError
 
     @abc.abstractmethod
-    def _iter_tables(self, stream: BinaryIO, names: Sequence[str], size: int) -> Iterator[Any]:
-        """Yield columns as tables of at most `size` rows."""
+    def _iter_tables(self, stream: BinaryIO, names: Sequence[str] | None, size: int) -> Iterator[Any]:
+        """Yield columns as tables of about `size` rows. Without names, yield all of them, in the order of the file."""
 
     def estimate_rows(self) -> int:
         """Return the number of rows; see `ColumnFormat.estimate_rows`."""
@@ -205,51 +169,17 @@ class ArrowFormat(abc.ABC):
         """Return a parser, which records the kind of a column; see `ColumnFormat.new_parser`."""
         return CellParser()
 
-    def read_columns(
-        self,
-        positions: Mapping[str, int],
-        drop_missing: bool,  # noqa: ARG002
-        texts: Collection[str],
-        parsers: Mapping[str, CellParser],
-    ) -> dict[str, Any]:
-        """Return columns of all rows; see `ColumnFormat.read_columns`."""
-        names = {name: self.header[position] for name, position in positions.items()}
-        columns = {name: GrowingArray() for name in names}
-        with self._open_checked() as stream:
-            for table in self._iter_parts(stream, list(names.values())):
-                for name, original in names.items():
-                    cells = table.column(original)
-                    columns[name].add(
-                        arrow_labels(cells) if name in texts else self._numeric_column(cells, parsers[name], original)
-                    )
-        return {name: column.finish() for name, column in columns.items()}
-
-    def _iter_parts(self, stream: BinaryIO, names: Sequence[str]) -> Iterator[Any]:
-        """Yield columns in parts that are read together: by default the whole table."""
-        yield self._read_table(stream, names)
-
-    def iter_batches(
-        self,
-        positions: Mapping[str, int],
-        drop_missing: bool,  # noqa: ARG002
-        texts: Collection[str],
-        parsers: Mapping[str, CellParser],
-        size: int,
-        cell_by_cell: bool,  # noqa: ARG002
-    ) -> Generator[RawBatch]:
+    def iter_batches(self, request: ColumnRequest) -> Generator[RawBatch]:
         """Yield columns of some rows at a time; see `ColumnFormat.iter_batches`."""
-        names = {name: self.header[position] for name, position in positions.items()}
+        names = {name: self.header[position] for name, position in request.positions.items()}
         with self._open_checked() as stream:
-            for table in self._iter_tables(stream, list(names.values()), size):
-                batch: RawBatch = {}
-                for name, original in names.items():
-                    cells = table.column(original)
-                    batch[name] = (
-                        encode_arrow_labels(cells)
-                        if name in texts
-                        else self._numeric_column(cells, parsers[name], original)
-                    )
-                yield batch
+            for table in self._iter_tables(stream, list(names.values()), request.batch_rows):
+                yield {
+                    name: arrow_labels(table.column(original))
+                    if name in request.labels
+                    else self._numeric_column(table.column(original), request.parsers[name], original)
+                    for name, original in names.items()
+                }
 
     def _numeric_column(self, cells: Any, parser: CellParser, original: str) -> Any:
         """Return an Arrow column as numbers. Raises DataError for other types."""
@@ -276,7 +206,7 @@ class ArrowFormat(abc.ABC):
         if len({*self.header}) < len(self.header):  # names are ambiguous
             raise FallbackRequired
         with self._open_checked() as stream:
-            for table in self._iter_tables(stream, self.header, SETTINGS.text_chunk_rows):
+            for table in self._iter_tables(stream, None, SETTINGS.text_batch_rows):
                 for batch in table.combine_chunks().to_batches():
                     cells = [_column_as_text(column) for column in batch.columns]
                     yield TextBatch(pa.RecordBatch.from_arrays(cells, names=batch.schema.names))
@@ -285,10 +215,7 @@ class ArrowFormat(abc.ABC):
         """Yield the rows as text; see `ColumnFormat.iter_records`."""
         numbers = itertools.count(1)
         with self._open_checked() as stream:
-            is_plain = len({*self.header}) == len(self.header)  # otherwise names are ambiguous
-            for table in (
-                self._iter_tables(stream, self.header, SETTINGS.chunk_rows) if is_plain else [self._read_table(stream)]
-            ):
+            for table in self._iter_tables(stream, None, SETTINGS.text_batch_rows):
                 columns = [column.to_pylist() for column in table.columns]
                 for cells in zip(*columns, strict=True):
                     yield Record(f"row {next(numbers)}", ["" if cell is None else str(cell) for cell in cells])
@@ -314,7 +241,7 @@ class Parquet(ArrowFormat):
     title = "Parquet"
 
     def __init__(self, source: ByteSource) -> None:
-        self._row_groups: list[int] | None = None  # None for all
+        self._row_groups: range | None = None  # None for all
         super().__init__(source)
 
     def _read_schema(self, stream: BinaryIO) -> Any:
@@ -326,34 +253,23 @@ class Parquet(ArrowFormat):
 
     def restrict(self, begin: int, end: int) -> None:
         """Restrict reading to some row groups; see `ColumnFormat.restrict`."""
-        self._row_groups = [*range(begin, end)]
-
-    def _read_table(self, stream: BinaryIO, names: Sequence[str] | None = None) -> Any:
-        from pyarrow import parquet
-
-        file, columns = parquet.ParquetFile(stream), None if names is None else list(names)
-        return file.read(columns) if self._row_groups is None else file.read_row_groups(self._row_groups, columns)
+        self._row_groups = range(begin, end)
 
     def _estimate_rows(self, stream: BinaryIO) -> int:
         from pyarrow import parquet
 
         return int(parquet.ParquetFile(stream).metadata.num_rows)
 
-    def _iter_parts(self, stream: BinaryIO, names: Sequence[str]) -> Iterator[Any]:
-        return (
-            super()._iter_parts(stream, names)
-            if self._row_groups is not None
-            else self._iter_tables(stream, names, SETTINGS.chunk_rows)
-        )
-
-    def _iter_tables(self, stream: BinaryIO, names: Sequence[str], size: int) -> Iterator[Any]:
+    def _iter_tables(self, stream: BinaryIO, names: Sequence[str] | None, size: int) -> Iterator[Any]:
         import pyarrow as pa
         from pyarrow import parquet
 
-        groups: dict[str, Any] = {} if self._row_groups is None else {"row_groups": self._row_groups}
         # With a buffer, long row groups are not read as a whole.
         file = parquet.ParquetFile(stream, buffer_size=SETTINGS.column_buffer_bytes, pre_buffer=False)
-        for batch in file.iter_batches(batch_size=size, columns=list(names), **groups):
+        groups = range(file.num_row_groups) if self._row_groups is None else self._row_groups
+        for batch in file.iter_batches(
+            batch_size=size, columns=None if names is None else [*names], row_groups=[*groups]
+        ):
             yield pa.Table.from_batches([batch])
 
 
@@ -368,32 +284,25 @@ class Feather(ArrowFormat):
 
         return ipc.open_file(cast(io.IOBase, stream)).schema
 
-    def _read_table(self, stream: BinaryIO, names: Sequence[str] | None = None) -> Any:
-        from pyarrow import ipc
-
-        table = _validated(ipc.open_file(cast(io.IOBase, stream)).read_all())
-        return table if names is None else table.select(names)
-
     def _estimate_rows(self, stream: BinaryIO) -> int:
         from pyarrow import ipc
 
         file = ipc.open_file(cast(io.IOBase, stream), options=ipc.IpcReadOptions(included_fields=[0]))
         return int(file.num_record_batches and file.num_record_batches * file.get_batch(0).num_rows)
 
-    def _iter_parts(self, stream: BinaryIO, names: Sequence[str]) -> Iterator[Any]:
-        return self._iter_tables(stream, names, SETTINGS.chunk_rows)
-
-    def _iter_tables(self, stream: BinaryIO, names: Sequence[str], size: int) -> Iterator[Any]:
+    def _iter_tables(self, stream: BinaryIO, names: Sequence[str] | None, size: int) -> Iterator[Any]:
         import pyarrow as pa
         from pyarrow import ipc
 
         schema = ipc.open_file(cast(io.IOBase, stream)).schema
-        chosen = ipc.IpcReadOptions(included_fields=[schema.get_field_index(name) for name in names])
-        file = ipc.open_file(cast(io.IOBase, stream), options=chosen)
+        fields = None if names is None else [schema.get_field_index(name) for name in names]
+        file = ipc.open_file(cast(io.IOBase, stream), options=ipc.IpcReadOptions(included_fields=fields))
         for number in range(file.num_record_batches):
-            table = pa.Table.from_batches([_validated(file.get_batch(number))])
-            for start in range(0, table.num_rows, size):
-                yield table.slice(start, size)
+            # Arrow trusts the offsets in a file, and would read a damaged one out of bounds.
+            batch = file.get_batch(number)
+            batch.validate(full=True)
+            for start in range(0, batch.num_rows, size):
+                yield pa.Table.from_batches([batch.slice(start, size)])
 
 
 class JsonLines(ArrowFormat):
@@ -403,41 +312,28 @@ class JsonLines(ArrowFormat):
     title = "lines of JSON"
     is_slow_to_parse = True
 
-    def __init__(self, source: ByteSource) -> None:
-        self._cached_table: Any = None
-        super().__init__(source)
-
     @contextlib.contextmanager
     def _open_stream(self) -> Iterator[BinaryIO]:
         with self._source.open_text() as stream:
             yield stream
 
     def _read_schema(self, stream: BinaryIO) -> Any:
-        content = stream.read(SETTINGS.json_block_bytes) + stream.readline()
-        table = self._parse_lines(content, 0)
-        if not stream.read(1):
-            self._cached_table = table
-        return table.schema
-
-    def _read_table(self, stream: BinaryIO, names: Sequence[str] | None = None) -> Any:
-        if self._cached_table is None:
-            self._cached_table = self._parse_lines(stream.read(), 0)
-        return self._cached_table if names is None else self._cached_table.select(names)
+        return self._parse_lines(stream.read(SETTINGS.json_block_bytes) + stream.readline(), 0).schema
 
     def _estimate_rows(self, stream: BinaryIO) -> int:  # noqa: ARG002
         return self._source.estimate_lines()
 
-    def _iter_tables(self, stream: BinaryIO, names: Sequence[str], size: int) -> Iterator[Any]:  # noqa: ARG002
+    def _iter_tables(self, stream: BinaryIO, names: Sequence[str] | None, size: int) -> Iterator[Any]:  # noqa: ARG002
         import pyarrow as pa
 
         lines = 0
         while content := stream.read(SETTINGS.json_block_bytes) + stream.readline():
             table = self._parse_lines(content, lines)
             lines += content.count(b"\n")
-            for name in names:
-                if name not in table.column_names:  # no line of this block has it
-                    table = table.append_column(name, pa.nulls(table.num_rows, pa.float64()))
-            yield table.select(list(names))
+            wanted = self.header if names is None else names
+            for name in {*wanted}.difference(table.column_names):  # no line of this block has it
+                table = table.append_column(name, pa.nulls(table.num_rows, pa.float64()))
+            yield table.select(list(wanted))
 
     def _parse_lines(self, content: bytes, before: int) -> Any:
         """Return lines as a table. `before` is the number of lines before them."""
@@ -494,14 +390,6 @@ def _column_as_text(cells: Any) -> Any:
     return texts.fill_null("").cast(pa.binary())
 
 
-def _validated(cells: Any) -> Any:
-    """Return a batch or table after validation. Arrow trusts the offsets in a file, and would read a damaged one out of
-    bounds. Raises ArrowInvalid.
-    """
-    cells.validate(full=True)
-    return cells
-
-
 def _seconds_since_origin(cells: Any, parser: CellParser) -> Any:
     """Return times as seconds since the parser's origin, which becomes the first time if it is not set; nan for missing
     ones.
@@ -519,8 +407,10 @@ def _seconds_since_origin(cells: Any, parser: CellParser) -> Any:
     ticks = cells.cast(pa.time64(unit) if pa.types.is_time(cells.type) else pa.timestamp(unit, zone)).cast(pa.int64())
     nanoseconds = [None if x is None else x * (1 if unit == "ns" else 1000) for x in ticks.to_pylist()]
     start = datetime(1970, 1, 1, tzinfo=UTC if zone else None)
+    first = next((x for x in nanoseconds if x is not None), None)
+    if first is None:
+        return np.full(len(nanoseconds), np.nan)
     if parser.origin is None:
-        first = next((x for x in nanoseconds if x is not None), 0)
         parser.origin = start + timedelta(microseconds=first // 1000)
     origin = (parser.origin - start.replace(tzinfo=parser.origin.tzinfo)) // timedelta(microseconds=1) * 1000
     return arrow_floats([None if x is None else (x - origin) / 1e9 for x in nanoseconds])

@@ -22,6 +22,15 @@ IF_KNOWN = {"if_known": True}  # the key is left out if there is no value
 NOT_IN_DOCUMENT = {"in_document": False}
 
 
+def pick(record: Any, *names: str) -> dict[str, Any]:
+    """Return some attributes of a record as a JSON object.
+
+    >>> pick(1 + 2j, "real", "imag")
+    {'real': 1.0, 'imag': 2.0}
+    """
+    return {name: to_json(getattr(record, name)) for name in names}
+
+
 def to_document(record: Any) -> dict[str, Any]:
     """Return a record as a JSON object with a key per field, as the metadata of the fields say."""
     document = {}
@@ -35,7 +44,8 @@ def to_document(record: Any) -> dict[str, Any]:
 
 
 def to_json(value: Any, nonfinite: Callable[[float], str | None] = str) -> Any:
-    """Convert numbers, arrays, records, and containers of them for JSON. -0.0 becomes 0.0.
+    """Convert numbers, arrays, records, and containers of them for JSON. -0.0 becomes 0.0; other objects, such as
+    formulas, become their text.
 
     Args:
         nonfinite: returns what to write for nan and infinities.
@@ -57,7 +67,7 @@ def to_json(value: Any, nonfinite: Callable[[float], str | None] = str) -> Any:
         return {name: to_json(item, nonfinite) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [to_json(item, nonfinite) for item in value]
-    return to_json(value.tolist(), nonfinite)
+    return to_json(value.tolist(), nonfinite) if hasattr(value, "tolist") else str(value)
 
 
 def read_json(kind: Any, value: Any) -> Any:

@@ -7,7 +7,6 @@ lines. `available_memory` estimates how much memory this process can still use.
 
 from __future__ import annotations
 
-import abc
 import contextlib
 import copy
 import gzip
@@ -242,15 +241,16 @@ def _spool_to_disk(pieces: list[bytes], stream: BinaryIO, name: str) -> SpooledB
     return SpooledBytes(spool, spool.tell())
 
 
-# --- Streams that inspect what they read
+# --- Lines of bounded length
 
 
 MAX_LINE_BYTES = 1 << 26  # bytes; longer lines are not data
 _TAIL_BYTES = 1 << 10  # bytes at the end of a piece that are searched first: most lines are short
 
 
-class _MonitoredStream(io.RawIOBase):
-    """A stream that inspects every byte it passes on.
+class BoundedLineStream(io.RawIOBase):
+    """A stream of text that raises OSError for an implausibly long line, before it fills the memory: a small gzip file
+    can expand to any size.
 
     Args:
         stream: the stream to read; it stays open when this one is closed.
@@ -258,6 +258,7 @@ class _MonitoredStream(io.RawIOBase):
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream: Any = stream
+        self._line_bytes = 0  # bytes of the current line so far
 
     def readable(self) -> bool:
         return True
@@ -266,55 +267,21 @@ class _MonitoredStream(io.RawIOBase):
         return bool(self._stream.seekable())
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._line_bytes = 0
         return int(self._stream.seek(offset, whence))
 
     def readinto(self, buffer: Any) -> int:
         count = int(self._stream.readinto1(buffer))
-        self._inspect(memoryview(buffer)[:count])
-        return count
-
-    @abc.abstractmethod
-    def _inspect(self, piece: memoryview) -> None:
-        """Inspect bytes that have just been read."""
-
-
-class BoundedLineStream(_MonitoredStream):
-    """A stream of text that raises OSError for an implausibly long line, before it fills the memory: a small gzip file
-    can expand to any size.
-    """
-
-    def __init__(self, stream: BinaryIO) -> None:
-        super().__init__(stream)
-        self._line_bytes = 0  # bytes of the current line so far
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._line_bytes = 0
-        return super().seek(offset, whence)
-
-    def _inspect(self, piece: memoryview) -> None:
+        piece = memoryview(buffer)[:count]
         for part in (piece[-_TAIL_BYTES:], piece):
             end = bytes(part).rfind(b"\n")
             if end >= 0:
                 self._line_bytes = len(part) - end - 1
-                return
-        self._line_bytes += len(piece)
+                return count
+        self._line_bytes += count
         if self._line_bytes > MAX_LINE_BYTES:
             raise OSError(f"a line is longer than {MAX_LINE_BYTES >> 20} MB, the maximum")
-
-
-class QuoteCountingStream(_MonitoredStream):
-    """A stream of text that counts its quotes.
-
-    Attributes:
-        count: the number of quotes so far.
-    """
-
-    def __init__(self, stream: BinaryIO) -> None:
-        super().__init__(stream)
-        self.count = 0
-
-    def _inspect(self, piece: memoryview) -> None:
-        self.count += bytes(piece).count(b'"')
+        return count
 
 
 # --- Sources of bytes

@@ -1,21 +1,20 @@
 """Columns that are read in batches, and streamed over many passes when they do not fit in memory.
 
-Readers of files deliver batches of rows (`ColumnBatch`, with labels as `CodedLabels`). `GrowingArray` concatenates
-them; `Rechunker` makes chunks of equal length of them. `StreamedColumns` provides the columns of a fit chunk by chunk,
-pass after pass. Its first pass finds the rows that stay and the labels. If parsing again would be slow, it writes the
-decoded columns to a temporary file (`DecodedColumns`); otherwise every pass reads the files again and checks that they
-have not changed.
+Files yield batches of rows (`ColumnBatch`), and `Rechunker` makes chunks of equal length of them. `StreamedColumns`
+provides the columns of a fit chunk by chunk, pass after pass. Its first pass finds the rows that stay and the labels.
+If parsing again would be slow, it writes the decoded columns to a temporary file (`DecodedColumns`); otherwise every
+pass reads the files again and checks that they have not changed.
 """
 
 from __future__ import annotations
 
 import contextlib
-import math
+import dataclasses
 import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
@@ -25,143 +24,50 @@ from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
 from autodiff_cli.cache import cache_folder
-from autodiff_cli.data.dialect import DataError, parse_number
+from autodiff_cli.data.batches import (
+    ColumnBatch,
+    ColumnQuery,
+    LabelColumn,
+    LabelEncoder,
+    MissingCells,
+    labels_of,
+    numbers_of,
+    with_fallback,
+)
+from autodiff_cli.data.dialect import DataError
 from autodiff_cli.data.source import RESERVED_BYTES, available_memory, respect_memory_limits
-from autodiff_cli.data.table import FallbackRequired, LabelColumn, complete_table
+from autodiff_cli.data.table import Table, check_has_rows
 from autodiff_cli.limits import has_memory_limits
 
 _MAX_LABELS = 1 << 16  # different labels of a column; more are measurements or identifiers
-
-
-@dataclass(frozen=True, slots=True)
-class CodedLabels:
-    """Labels of some rows: for each row the index of its text in `texts`, or -1 if it is missing."""
-
-    codes: NDArray[np.int64]
-    texts: list[Any]
-
-    def filter_rows(self, rows: NDArray[np.bool_]) -> CodedLabels:
-        """Return the labels of the rows that a mask selects."""
-        return CodedLabels(self.codes[rows], self.texts)
-
-    def cells(self) -> NDArray[np.object_]:
-        """Return the labels as an array of objects, with None for missing ones."""
-        return np.array([*self.texts, None], dtype=object)[self.codes]
-
-
-class ColumnBatch(NamedTuple):
-    """Some rows of a file.
-
-    Attributes:
-        file: the name of the file.
-        columns: by name, floats or `CodedLabels`.
-        row_numbers: the number of each row in the file, counted from 1.
-    """
-
-    file: str
-    columns: Mapping[str, Any]
-    row_numbers: NDArray[np.intp]
-
-
-RawBatch = dict[str, Any]  # columns by name: floats, with nan for missing cells, or `CodedLabels`
-
-
-def batch_floats(column: Any) -> NDArray[np.float64]:
-    """Return a column of a batch as floats, also if it was read as labels. Labels that are not numbers become nan."""
-    if not isinstance(column, CodedLabels):
-        return np.asarray(column, np.float64)
-    values = [parse_number(str(text)) for text in column.texts]
-    return np.array([math.nan if value is None else value for value in (*values, None)])[column.codes]
-
-
-def encode_arrow_labels(cells: Any) -> CodedLabels:
-    """Return an Arrow column of any type as labels."""
-    import pyarrow as pa
-
-    codes: dict[Any, int] = {}
-    parts = []
-    for chunk in cells.chunks:
-        encoded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
-        indices = encoded.indices.cast(pa.int64()).fill_null(-1)
-        start = indices.offset
-        chunk_codes = np.frombuffer(indices.buffers()[1], np.int64)[start : start + len(indices)]
-        parts.append(np.array([*_label_codes(encoded.dictionary.to_pylist(), codes), -1], np.int64)[chunk_codes])
-    return CodedLabels(np.concatenate(parts) if parts else np.empty(0, np.int64), [*codes])
-
-
-def encode_labels(cells: Iterable[Any]) -> CodedLabels:
-    """Return text cells as labels. None marks a missing cell."""
-    codes: dict[Any, int] = {}
-    return CodedLabels(np.array([*_label_codes(cells, codes)], np.int64), [*codes])
-
-
-def _label_codes(texts: Iterable[Any], codes: dict[Any, int]) -> Iterable[int]:
-    """Yield the code of each text, extending the table of codes; -1 for missing texts."""
-    for text in texts:
-        cell = text.strip() if isinstance(text, str) else text
-        if cell is None or cell != cell or cell == "":
-            yield -1
-        else:
-            yield codes.setdefault(cell, len(codes))
-
-
-class LabelEncoder:
-    """Assigns codes to the labels of a column in the order in which they first occur.
-
-    Args:
-        name: the name of the column, for messages.
-
-    Raises:
-        DataError: for labels that are neither integers nor texts, and for very many different labels.
-    """
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._codes: dict[str, int] = {}
-
-    def encode(self, batch: CodedLabels) -> NDArray[np.float64]:
-        """Return the code of each label of a batch, or -1 where it is missing."""
-        codes = [self._codes.setdefault(str(text), len(self._codes)) for text in batch.texts]
-        if len(self._codes) > _MAX_LABELS:
-            raise DataError(f"column `{self._name}` has more than {_MAX_LABELS} different values, too many for labels")
-        return np.array([*codes, -1], np.float64)[batch.codes]
-
-    @property
-    def labels(self) -> NDArray[Any]:
-        """The labels by code: integers if all of them are numbers, otherwise texts."""
-        texts = [*self._codes]
-        values = [parse_number(text) for text in texts]
-        if None in values:
-            return np.array(texts)
-        numbers = np.array(values, dtype=np.float64)
-        for value in numbers.tolist():
-            if not math.isfinite(value) or value != round(value) or abs(value) >= 2**63:
-                reason = f"a label must be a whole number below 2^63 or text, not {value:g}"
-                raise DataError(f"column `{self._name}`: {reason}")
-        return numbers.astype(np.int64)
 
 
 class Rechunker:
     """Converts batches of any length to chunks of one length.
 
     Args:
-        buffers: buffers of one chunk each, as arrays by column name; they are filled in turn.
+        chunk: the number of rows of a chunk.
+        buffers: buffers of one chunk each, as arrays by column name, which are filled in turn. By default there is one,
+            with the types of the first batch.
     """
 
-    def __init__(self, buffers: Sequence[dict[str, NDArray[np.float64]]], chunk: int) -> None:
-        self._buffers = buffers
+    def __init__(self, chunk: int, buffers: Sequence[dict[str, NDArray[Any]]] = ()) -> None:
         self._chunk = chunk
+        self._buffers = buffers
         self._turn = 0
         self._filled = 0
 
-    def add(self, batch: dict[str, NDArray[np.float64]], rows: int) -> Iterable[dict[str, NDArray[np.float64]]]:
+    def add(self, batch: Mapping[str, NDArray[Any]], rows: int) -> Iterator[dict[str, NDArray[Any]]]:
         """Add a batch, and yield the chunks that it completes. Use each chunk before requesting the next."""
+        self._buffers = self._buffers or [
+            {name: np.empty((*column.shape[:-1], self._chunk), column.dtype) for name, column in batch.items()}
+        ]
         start = 0
         while start < rows:
             count = min(rows - start, self._chunk - self._filled)
             buffer = self._buffers[self._turn]
             for name, array in buffer.items():
-                array[self._filled : self._filled + count] = batch[name][start : start + count]
+                array[..., self._filled : self._filled + count] = batch[name][..., start : start + count]
             start += count
             self._filled += count
             if self._filled == self._chunk:
@@ -169,57 +75,12 @@ class Rechunker:
                 self._turn = (self._turn + 1) % len(self._buffers)
                 yield buffer
 
-    def remainder(self) -> tuple[dict[str, NDArray[np.float64]], int]:
-        """Return the last, incomplete chunk and its number of rows."""
-        return self._buffers[self._turn], self._filled
-
-
-# --- Columns that grow
-
-
-_GROWTH_DIVISOR = 8  # grow by 1/8 more than needed: the system moves pages, so frequent growth is cheap
-
-
-class GrowingArray:
-    """An array that grows by appending parts, without a second copy of everything. A single part is not copied.
-
-    Args:
-        expected: the expected number of values. Unused space does not take up physical memory.
-
-    >>> column = GrowingArray()
-    >>> column.add(np.array([1, 2], np.int8))
-    >>> column.add(np.array([0.5]))
-    >>> column.finish()
-    array([1. , 2. , 0.5])
-    """
-
-    def __init__(self, expected: int = 0) -> None:
-        self._expected = expected
-        self._values: NDArray[Any] = np.empty(0)
-        self._is_own = False
-        self._count = 0
-
-    def add(self, part: NDArray[Any]) -> None:
-        """Append a part. The array takes the smallest type that can hold both."""
-        if not self._count:
-            self._values, self._count = part, len(part)
-            return
-        begin, end = self._count, self._count + len(part)
-        dtype = np.result_type(self._values, part)
-        if dtype != self._values.dtype or not self._is_own:
-            larger = np.empty(max(end, self._expected), dtype)
-            larger[:begin] = self._values[:begin]
-            self._values, self._is_own = larger, True
-        if end > len(self._values):
-            self._values.resize(end + end // _GROWTH_DIVISOR, refcheck=False)
-        self._values[begin:end] = part
-        self._count = end
-
-    def finish(self) -> NDArray[Any]:
-        """Return the array. No more parts can be added."""
-        if self._is_own and len(self._values) > self._count:
-            self._values.resize(self._count, refcheck=False)
-        return self._values
+    def remainder(self) -> Iterator[tuple[dict[str, NDArray[Any]], int]]:
+        """Yield the last, incomplete chunk and its number of rows, if there is one."""
+        if self._filled:
+            buffer = self._buffers[self._turn]
+            # Contiguous as complete chunks are: sums of matrix products depend on it.
+            yield {n: np.ascontiguousarray(array[..., : self._filled]) for n, array in buffer.items()}, self._filled
 
 
 _FLOAT_BYTES = np.dtype(np.float64).itemsize
@@ -330,7 +191,7 @@ class DecodedColumns:
 
 
 T = TypeVar("T")
-Chunk: TypeAlias = tuple[dict[str, Array], int]  # buffers by column, and the number of rows at their start
+Chunk: TypeAlias = tuple[dict[str, Array], int]  # columns, and the number of rows
 
 
 # --- Streamed columns
@@ -354,7 +215,7 @@ CHUNKS = ChunkSettings()
 
 
 class BatchedSource(Protocol):
-    """Files that can be read in batches; see `DataFile`."""
+    """Files that can be read in batches; see `files.DataSource`."""
 
     @property
     def name(self) -> str: ...
@@ -362,11 +223,14 @@ class BatchedSource(Protocol):
     @property
     def is_slow_to_parse(self) -> bool: ...
 
-    def iter_batches(
-        self, wanted: Collection[str], texts: Collection[str], size: int, *, drop_missing: bool, cell_by_cell: bool
-    ) -> Generator[ColumnBatch]: ...
+    def iter_batches(self, query: ColumnQuery) -> Generator[ColumnBatch]: ...
 
     def signature(self) -> Any: ...
+
+
+def extend_checksum(checksum: int, column: Array) -> int:
+    """Return the checksum of a column, given that of the rows before these."""
+    return (checksum * 3 + int(np.add.reduce(column.view(np.uint64)))) % 2**64
 
 
 class PassProgress(NamedTuple):
@@ -401,7 +265,7 @@ class StreamedColumns:
 
     Attributes:
         rows, dropped: the numbers of rows that are in the chunks, and that were dropped.
-        labels: the encoder of each label column. Chunks have its codes under `label_key(name)`.
+        labels: the labels of each label column, by code. Chunks have the codes under `label_key(name)`.
 
     Raises:
         DataError: for invalid data, and if the available memory is too small for a chunk.
@@ -421,17 +285,21 @@ class StreamedColumns:
     def __post_init__(self) -> None:
         respect_memory_limits()
         self.names = (*self.numeric_names, *map(label_key, self.label_names))
-        self.labels = {name: LabelEncoder(name) for name in self.label_names}
         self.chunk = _chunk_rows(len(self.names))
         self.passes = 0
         self.rows_read = 0  # in all passes
         self.seconds = 0.0
-        self._cell_by_cell = False
         self._buffers = [{name: np.empty(self.chunk) for name in self.names} for _ in range(2)]
         self._decoded: DecodedColumns | None = None
         self._signature = self.source.signature()
-        self._checksums: dict[str, int] = {}
-        self._first_pass()
+        missing = MissingCells.DROP if self.drop_missing else MissingCells.REFUSE
+        self._query = ColumnQuery(self.numeric_names, self.label_names, missing, self.chunk)
+        with_fallback(self._query, self._read_first)
+        check_has_rows(Table({}, self.rows, self.dropped), f"{self.source.name}: ")
+        self.labels = {
+            name: LabelColumn(np.empty(0, np.int32), encoder.values).parsed() for name, encoder in self.encoders.items()
+        }
+        self.passes = 1
 
     @property
     def is_decoded(self) -> bool:
@@ -476,30 +344,18 @@ class StreamedColumns:
         if self._decoded is not None:
             self._decoded.close()
 
-    def _first_pass(self) -> None:
-        """Read all rows, first with the fast reader and then, if that fails, cell by cell."""
-        is_worth_storing = self.random_access or self.source.is_slow_to_parse
-        while True:
-            try:
-                self._read_first(is_worth_storing)
-                break
-            except FallbackRequired:
-                self.close()
-                self._cell_by_cell = True
-                self.labels = {name: LabelEncoder(name) for name in self.label_names}
-                self.rows = self.dropped = 0
-        if not self.rows:
-            problem = "no rows are left: every row has a missing cell" if self.dropped else "there are no rows"
-            raise DataError(f"{self.source.name}: {problem}")
-        self.passes = 1
-
-    def _read_first(self, is_worth_storing: bool) -> None:
+    def _read_first(self, query: ColumnQuery) -> None:
         """Read all rows once. Store them decoded if reading them again would be slow."""
-        self._decoded = self._create_decoded() if is_worth_storing or self.label_names else None
+        self.close()
+        self._query = query
+        self.encoders = {name: LabelEncoder(name, _MAX_LABELS) for name in self.label_names}
+        self.rows = self.dropped = 0
+        is_worth_storing = self.random_access or self.source.is_slow_to_parse or self.label_names
+        self._decoded = self._create_decoded() if is_worth_storing else None
         self._checksums = dict.fromkeys(self.names, 0)
-        for columns, count in self._report_progress(self._read_files(self.names, of_first=True)):
+        for columns, count in self._report_progress(self._read_files(self.names)):
             if self.inspect is not None:
-                self.inspect({name: values[:count] for name, values in columns.items()}, self.rows)
+                self.inspect(columns, self.rows)
             if self._decoded is not None:
                 try:
                     self._decoded.add(columns, count)
@@ -548,7 +404,7 @@ class StreamedColumns:
         checksums, self._checksums = self._checksums, dict.fromkeys(self.names, 0)
         rows = 0
         try:
-            for columns, count in self._read_files(needed, of_first=False):
+            for columns, count in self._read_files(needed):
                 rows += count
                 self._check_unchanged(rows <= self.rows)
                 yield columns, count
@@ -562,64 +418,30 @@ class StreamedColumns:
         if not is_same:
             raise DataError(f"{self.source.name}: the data changed while they were read; run the command again")
 
-    def _read_files(self, names: Sequence[str], *, of_first: bool) -> Generator[Chunk]:
+    def _read_files(self, names: Sequence[str]) -> Generator[Chunk]:
         """Yield chunks read from the files in advance, and update the checksum of each column."""
         buffers = [{name: buffer[name] for name in names} for buffer in self._buffers]
-        for columns, count in prefetch(self._iter_file_chunks(names, buffers, of_first)):
-            if of_first or self._decoded is None:
-                for name in names:
-                    bits = columns[name][:count].view(np.uint64)
-                    self._checksums[name] = (self._checksums[name] * 3 + int(np.add.reduce(bits))) % 2**64
+        for columns, count in prefetch(self._iter_file_chunks(names, buffers)):
+            for name in names:
+                self._checksums[name] = extend_checksum(self._checksums[name], columns[name][:count])
             yield columns, count
 
-    def _iter_file_chunks(
-        self, names: Sequence[str], buffers: Sequence[dict[str, Array]], of_first: bool
-    ) -> Generator[Chunk]:
+    def _iter_file_chunks(self, names: Sequence[str], buffers: Sequence[dict[str, Array]]) -> Generator[Chunk]:
         """Yield chunks of complete rows from the files."""
-        chunks = Rechunker(buffers, self.chunk)
+        chunks = Rechunker(self.chunk, buffers)
         texts = {name for name in self.label_names if label_key(name) in names}
         numbers = {name for name in self.numeric_names if name in names}
-        batches = self.source.iter_batches(
-            numbers | texts, texts, self.chunk, drop_missing=self.drop_missing, cell_by_cell=self._cell_by_cell
-        )
+        batches = self.source.iter_batches(dataclasses.replace(self._query, numbers=numbers, labels=texts))
         with contextlib.closing(batches):
             for batch in batches:
-                columns = {name: batch_floats(batch.columns[name]) for name in numbers}
-                columns |= {label_key(name): self.labels[name].encode(batch.columns[name]) for name in texts}
-                columns = self._drop_missing_rows(batch, columns) if of_first or self.dropped else columns
-                count = len(next(iter(columns.values())))
-                for buffer in chunks.add(columns, count):
+                columns = {name: numbers_of(batch.columns, name) for name in numbers}
+                for name in texts:
+                    columns[label_key(name)] = self.encoders[name].encode(labels_of(batch.columns, name))
+                if not self.passes:
+                    self.dropped += batch.dropped
+                for buffer in chunks.add(columns, batch.rows):
                     yield buffer, self.chunk
-        rest, count = chunks.remainder()
-        if count:
-            yield rest, count
-
-    def _drop_missing_rows(self, batch: ColumnBatch, columns: dict[str, Array]) -> dict[str, Array]:
-        """Return the columns of a batch without incomplete rows. Raises DataError for these unless they may be
-        dropped.
-        """
-        missing = {
-            name: ~np.isfinite(values) if name in self.numeric_names else values < 0 for name, values in columns.items()
-        }
-        is_incomplete = np.logical_or.reduce([*missing.values()])
-        if not is_incomplete.any():
-            return columns
-        if not self.drop_missing:
-            if self.source.is_slow_to_parse and not self._cell_by_cell:
-                raise FallbackRequired
-            self._raise_missing(batch, columns, missing)
-        if not self.passes:
-            self.dropped += int(np.count_nonzero(is_incomplete))
-        return {name: values[~is_incomplete] for name, values in columns.items()}
-
-    def _raise_missing(
-        self, batch: ColumnBatch, columns: Mapping[str, Array], missing: Mapping[str, NDArray[np.bool_]]
-    ) -> None:
-        """Raise DataError that lists missing cells."""
-        numbers = {name: values for name, values in columns.items() if name in self.numeric_names}
-        label_name = next((name for name in self.label_names if missing[label_key(name)].any()), None)
-        labels = None if label_name is None else LabelColumn(label_name, np.empty(0), missing[label_key(label_name)])
-        complete_table(numbers, drop_missing=False, where=f"{batch.file}: ", labels=labels, rows=batch.row_numbers)
+        yield from chunks.remainder()
 
     def _report_progress(self, chunks: Generator[Chunk]) -> Generator[Chunk]:
         """Yield the chunks of a pass while reporting its progress and measuring its time."""
@@ -627,13 +449,13 @@ class StreamedColumns:
         rows, number, total = 0, self.passes or 1, self.rows or None
         try:
             with contextlib.closing(chunks):
-                for chunk in chunks:
-                    rows += chunk[1]
+                for columns, count in chunks:
+                    rows += count
                     now = time.monotonic()
                     if self.on_progress is not None and now >= due:
                         self.on_progress(PassProgress(number, rows, total, now - started))
                         due = now + CHUNKS.progress_seconds
-                    yield chunk
+                    yield {name: values[:count] for name, values in columns.items()}, count
         finally:
             self.rows_read += rows
             self.seconds += time.monotonic() - started
@@ -681,7 +503,7 @@ def prefetch(items: Iterator[T]) -> Generator[T]:
                 future = executor.submit(next, items, None)
                 yield item
         finally:
-            with contextlib.suppress(BaseException):
+            with contextlib.suppress(Exception):
                 future.result()
             close = getattr(items, "close", None)
             if close is not None:

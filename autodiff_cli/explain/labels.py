@@ -128,8 +128,8 @@ class Label:
 
 
 def _abbreviate_name(text: str, room: int) -> str:
-    """Return a long name without its middle. A number is left out whole: with fewer digits it would be another one."""
-    if room < _MIN_NAME_LENGTH or not (text[0].isalpha() or text[0] in "_`"):
+    """Return a long name without its middle. A number or an index is left out whole: fewer digits would change it."""
+    if room < _MIN_NAME_LENGTH or not (text[0].isalpha() or text[0] in "_`") or "[" in text:
         return ELLIPSIS
     end = (room - len(ELLIPSIS)) // 2
     return f"{text[: room - len(ELLIPSIS) - end]}{ELLIPSIS}{text[-end:]}"

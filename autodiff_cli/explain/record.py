@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from autodiff_cli.explain.labels import Labels
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.op import Op
-from autodiff_cli.graph.tape import Tape
+from autodiff_cli.graph.tape import Tape, has_array_operations
 
 
 class ForwardStep(NamedTuple):
@@ -117,8 +117,7 @@ class Trace:
     @cached_property
     def is_scalar(self) -> bool:
         """Whether every node is a number, and no operation works on whole arrays."""
-        is_structural = any(node.op is not None and node.op.is_structural for node in self.tape.nodes)
-        return not is_structural and not any(map(array_shape, self.values))
+        return not has_array_operations(self.tape.nodes) and not any(map(array_shape, self.values))
 
     @property
     def value(self) -> Any:

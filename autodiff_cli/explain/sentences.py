@@ -56,10 +56,10 @@ class Slot(NamedTuple):
     """A slot in a phrase for a text, most often a number.
 
     Attributes:
-        what: which text. Of the node of the step: `name`, `output` (its value), `adjoint`, `jacobian`; `chosen`, the
-            labels of the inputs that a choice selects, and `share`, the part of the adjoint that each of them gets. Of
-            an input: `label` and `value`. Of the contribution to an input: `local`, `amount`, `total`, `use`, `uses`.
-            Of any node: `value at` and `adjoint at`.
+        what: which text. Of the node of the step: `node` (its label), `name`, `output` (its value), `adjoint`,
+            `jacobian`; `chosen`, the labels of the inputs that a choice selects, and `share`, the part of the adjoint
+            that each of them gets. Of an input: `label` and `value`. Of the contribution to an input: `local`,
+            `amount`, `total`, `use`, `uses`. Of any node: `value at` and `adjoint at`.
         of: the position of the input, or the id of the node.
         is_loose: whether a negative number is put in brackets.
     """
@@ -303,6 +303,29 @@ def _numbers_phrase(op: Op, slots: Sequence[Slot]) -> Phrase:
     return tuple(part for part in parts if part)
 
 
+@cache
+def warning_phrases(op: Op, count: int) -> dict[str, Phrase]:
+    """Return the phrases of the warnings that can be decided from the numbers of a node alone, by what is the matter.
+
+    They are `undefined` (the value is nan, no input is), `infinite` (the value is, no input is), `kink`, and for the
+    input at position k `slope k` (the local derivative is not finite).
+    """
+    call = _numbers_phrase(op, [Slot("value", k) for k in range(count)])
+    phrases: dict[str, Phrase] = {
+        "undefined": (Slot("node"), ": ", *call, " is not defined, so nan"),
+        "infinite": (Slot("node"), ": the value is ", Slot("output")),
+    }
+    for k in range(count):
+        phrases[f"slope {k}"] = (
+            Slot("node"),
+            ": the slope with respect to ",
+            Slot("label", k),
+            " is ",
+            Slot("local", k),
+        )
+    return phrases | ({} if op.kink is None else {"kink": (Slot("node"), f": {op.kink_note}")})
+
+
 def contribution_phrase(trace: Trace, i: int, position: int) -> Phrase:
     """Return the phrase of the contribution of a node to one of its inputs, with slots for the numbers."""
     total = Slot("total", position)
@@ -536,6 +559,8 @@ class _StepFacts:
     def text(self, what: str, of: int) -> str:
         """Return the text of a slot; see `Slot`."""
         match what:
+            case "node":
+                return self._trace.labels[self._node]
             case "name":
                 return label_with_definition(self._trace, self._node)
             case "chosen":

@@ -280,6 +280,7 @@ def elementwise_trace(trace_record: Trace) -> Trace | None:
     if trace_record.is_scalar or array_shape(trace_record.value):
         return None
     from autodiff_cli.autodiff.unrolling import TooManyOperationsError, element_leaves, unroll
+    from autodiff_cli.language.printer import to_text
 
     formula, index = trace_record.expression, trace_record.tape.index
     elements = {name: element_leaves(name, array_shape(value)) for name, value in trace_record.point.items()}
@@ -295,7 +296,8 @@ def elementwise_trace(trace_record: Trace) -> Trace | None:
         if leaf.text in leaves
     }
     wrt = [leaf.text for name in trace_record.wrt for leaf in _flatten(elements[name]) if leaf.text in leaves]
-    scalar_trace = trace(type(formula)(output.item(), leaves), point, wrt)
+    text = to_text(output.item())  # the graph as it is, not simplified
+    scalar_trace = trace(type(formula)(output.item(), leaves, text=text), point, wrt)
     return scalar_trace if len(scalar_trace.tape) <= MAX_SCALARS else None
 
 

@@ -27,6 +27,7 @@ from autodiff_cli.export.program import (
     comment_lines,
     header_comment,
     indent_lines,
+    indexed_element,
     is_plain_name,
     join_words,
     layout_source,
@@ -294,7 +295,7 @@ _JAVASCRIPT_RESERVED = frozenset({"gradient", "hessian"})
 
 def javascript_source(program: ExportProgram) -> str:
     """Return a JavaScript module with the function, and with all functions that it calls."""
-    layout = layout_source(program, Library(JAVASCRIPT), JAVASCRIPT_NAMES, _javascript_element, _JAVASCRIPT_RESERVED)
+    layout = layout_source(program, Library(JAVASCRIPT), JAVASCRIPT_NAMES, indexed_element, _JAVASCRIPT_RESERVED)
     parameters = ", ".join(
         _javascript_parameter(variable.name, layout.names[variable.name]) for variable in layout.used_variables
     )
@@ -323,10 +324,6 @@ def _object_key(name: str) -> str:
     if name == "__proto__":
         return '["__proto__"]'
     return name if _is_javascript_name(name) else json.dumps(name, ensure_ascii=False)
-
-
-def _javascript_element(variable: ExportVariable, name: str, k: int) -> str:
-    return name + "".join(f"[{i}]" for i in variable.position(k))
 
 
 def _javascript_body(program: ExportProgram, layout: SourceLayout) -> Iterator[str]:

@@ -23,7 +23,7 @@ from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.shapes import ShapeInference, format_shape
-from autodiff_cli.graph.tape import substitute, topological_order
+from autodiff_cli.graph.tape import has_array_operations, substitute, topological_order
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.printer import to_text
@@ -53,7 +53,7 @@ _MAX_SUFFIX = 8  # characters that make a shortened name different from all othe
 
 @dataclass(frozen=True)
 class NamingRules:
-    """Which names a language allows.
+    """The rules of a language for names.
 
     Attributes:
         keywords: reserved words, and names of the library that the code uses.
@@ -79,15 +79,18 @@ class NamingRules:
         >>> rules = NamingRules(frozenset({"for"}), is_plain_name)
         >>> rules.legalize(["x", "for", "λ", "x₁", "x̂", "lambda"], {"x"})
         {'x': 'x_', 'for': 'for_', 'λ': 'lambda', 'x₁': 'x1', 'x̂': 'x_hat', 'lambda': 'lambda_'}
+        >>> NamingRules(frozenset(), is_plain_name, max_length=12).legalize(["twelve_chars", "thirteen_char"], set())
+        {'twelve_chars': 'twelve_chars', 'thirteen_char': 'thir_'}
         """
         used = {self._fold_case(name) for name in reserved | self.keywords}
         legal_names: dict[str, str] = {}
         for name in names:
             stem = name if self._is_name(name) else transliterate(name)
-            if self.max_length is not None:
-                stem = stem[: self.max_length - _MAX_SUFFIX]
-            candidates = chain([stem, f"{stem}_"], (f"{stem}_{k}" for k in count(2)))
-            legal_names[name] = legal = next(text for text in candidates if self._fold_case(text) not in used)
+            short = stem if self.max_length is None else stem[: self.max_length - _MAX_SUFFIX]
+            candidates = chain([stem, f"{short}_"], (f"{short}_{k}" for k in count(2)))
+            legal_names[name] = legal = next(
+                text for text in candidates if self._fold_case(text) not in used and self._fits(text)
+            )
             used.add(self._fold_case(legal))
         return legal_names
 
@@ -97,7 +100,10 @@ class NamingRules:
         return self._is_name(name) and self._fold_case(name) not in map(self._fold_case, taken)
 
     def _is_name(self, text: str) -> bool:
-        return self.is_legal(text) and (self.max_length is None or len(text) <= self.max_length)
+        return self.is_legal(text) and self._fits(text)
+
+    def _fits(self, text: str) -> bool:
+        return self.max_length is None or len(text) <= self.max_length
 
     def fresh_names(self, reserved: Set[str]) -> Iterator[str]:
         """Yield names for intermediate results, `t1`, `t2` and so on, without reserved names."""
@@ -106,6 +112,11 @@ class NamingRules:
 
     def _fold_case(self, name: str) -> str:
         return name.lower() if self.is_case_insensitive else name
+
+
+def indexed_element(variable: ExportVariable, name: str, k: int) -> str:
+    """Return the expression of the k-th element of a variable, in nested lists indexed from 0."""
+    return name + "".join(f"[{i}]" for i in variable.position(k))
 
 
 def is_plain_name(name: str) -> bool:
@@ -307,8 +318,7 @@ def build_program(
         name: ExportVariable(name, formula.shapes.get(name, ()), (leaf,)) for name, leaf in formula.leaves.items()
     }
     parts: list[tuple[Node, ...]] = [(graph,) for graph in graphs]
-    is_scalar = not any(node.op is not None and node.op.is_structural for node in topological_order(graphs))
-    is_unrolled = not is_scalar and (options.hessian or not has_arrays)
+    is_unrolled = has_array_operations(topological_order(graphs)) and (options.hessian or not has_arrays)
     if is_unrolled:
         variables, parts = _unroll_arrays(variables, graphs)
     values, slope_parts, named_parts = parts[0], parts[1 : 1 + len(slopes)], parts[1 + len(slopes) :]

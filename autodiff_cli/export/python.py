@@ -19,6 +19,7 @@ from autodiff_cli.export.program import (
     SourceLayout,
     comment_lines,
     indent_lines,
+    indexed_element,
     layout_source,
     origin_comment,
     renaming_comment,
@@ -46,7 +47,7 @@ _PYTHON_RESERVED = frozenset({"gradient", "hessian"})
 
 def python_source(program: ExportProgram) -> str:
     """Return a Python module with the function, and with all functions that it calls beyond `math`."""
-    layout = layout_source(program, PythonLibrary(PYTHON), PYTHON_NAMES, python_element, _PYTHON_RESERVED)
+    layout = layout_source(program, PythonLibrary(PYTHON), PYTHON_NAMES, indexed_element, _PYTHON_RESERVED)
     assert isinstance(layout.library, PythonLibrary)
     body = [*docstring_lines(program, layout), *statements(layout), *results(layout)]
     functions = [text for text in layout.library.texts.values() if text]
@@ -79,11 +80,6 @@ def quoted_lines(lines: Sequence[str]) -> Iterator[str]:
     yield f'"""{first}'
     yield from rest
     yield '"""'
-
-
-def python_element(variable: ExportVariable, name: str, k: int) -> str:
-    """Return the expression of the k-th element of a variable, in nested lists."""
-    return name + "".join(f"[{i}]" for i in variable.position(k))
 
 
 def statements(layout: SourceLayout) -> Iterator[str]:

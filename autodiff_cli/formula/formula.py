@@ -28,7 +28,7 @@ from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import ZERO, Shape
 from autodiff_cli.graph.shapes import ShapeError, format_shape, infer_shapes
-from autodiff_cli.graph.tape import PackedGraph, Tape, pack, topological_order, unpack
+from autodiff_cli.graph.tape import PackedGraph, Tape, has_array_operations, pack, topological_order, unpack
 from autodiff_cli.language.errors import (
     ExpressionError,
     MissingValueError,
@@ -192,7 +192,7 @@ class Formula:
     @cached_property
     def is_scalar(self) -> bool:
         """Whether every node is a number if all variables are numbers."""
-        return not self.shapes and not any(node.op is not None and node.op.is_structural for node in self.tape.nodes)
+        return not self.shapes and not has_array_operations(self.tape.nodes)
 
     def at(self, point: Point | None = None, /, **values: ArrayLike) -> dict[str, Any]:
         """Return the values of a point by canonical names, as floats and arrays of floats.
@@ -254,9 +254,9 @@ class Formula:
 
     @cached_property
     def _possible_arrays(self) -> frozenset[str]:
-        from autodiff_cli.language.arrays import possible_array_names
+        from autodiff_cli.language.arrays import array_names
 
-        return possible_array_names((self.output,), self.shapes)
+        return array_names((self.output,), self.shapes, include_possible=True)
 
     def example_shapes(self, known: Mapping[str, Shape] | None = None) -> dict[str, Shape]:
         """Return shapes of the variables that are arrays: declared and known ones, and small examples for the others.
@@ -283,13 +283,13 @@ class Formula:
         self.check_scalar_output(sizes)
         return sizes
 
-    def check_no_arrays(self, given: Mapping[str, Shape]) -> None:
+    def check_no_arrays(self, value_shapes: Mapping[str, Shape]) -> None:
         """Raise ExpressionError for a variable that can only be a number and has an array as its value.
 
         Args:
-            given: the shapes of the values, by name.
+            value_shapes: the shapes of the values, by name.
         """
-        for name, shape in given.items():
+        for name, shape in value_shapes.items():
             if shape and name not in self.arrays | self.shapes.keys() | self._possible_arrays:
                 raise self.unexpected_array_error(name, shape)
 

@@ -34,7 +34,7 @@ class Fragment(NamedTuple):
 
 
 class Notation(NamedTuple):
-    """How a language writes an operation.
+    """The notation of an operation in a language.
 
     Attributes:
         texts: the code before, between and after the operands.

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from autodiff_cli.graph.node import Node, get_op, is_literal
 from autodiff_cli.graph.op import ONE, ZERO, Op, Partial, Shape
 from autodiff_cli.graph.shapes import ShapeInference, infer_shapes
-from autodiff_cli.graph.tape import Tape, Template, substitute
+from autodiff_cli.graph.tape import Tape, Template, has_array_operations, substitute
 
 LinearMap = Callable[[Node], Node]  # instantiates a graph that depends linearly on its placeholder
 
@@ -39,7 +39,7 @@ class TapeShapes:
     """
 
     def __init__(self, tape: Tape, leaves: Mapping[str, Shape] | None) -> None:
-        self._has_arrays = bool(leaves) or any(node.op is not None and node.op.is_structural for node in tape.nodes)
+        self._has_arrays = bool(leaves) or has_array_operations(tape.nodes)
         self._tape_shapes = infer_shapes(tape, leaves or {}) if self._has_arrays else [()] * len(tape)
         self._graph_shapes = ShapeInference(leaves or {})
         self._nonempty_masks: set[Node] = set()
@@ -329,18 +329,18 @@ def _instantiate(graph: Node, known: Mapping[Node, Node], placeholder: Node, arg
 
 
 @functools.cache
-def _rule_template(op: Op, count: int, wanted: tuple[int, ...]) -> Template:
+def _rule_template(op: Op, count: int, positions: tuple[int, ...]) -> Template:
     """Return a template of the partial derivatives with respect to some inputs: local, mask, local, mask, and so on.
 
     A mask of None is the constant 1.
     """
     rule = op.derivative_rule(count)
-    pairs = [(p.local, ONE if p.mask is None else p.mask) for p in (rule.partials[k] for k in wanted)]
+    pairs = [(p.local, ONE if p.mask is None else p.mask) for p in (rule.partials[k] for k in positions)]
     return Template((rule.output, *rule.inputs), [graph for pair in pairs for graph in pair])
 
 
-def partials_at(node: Node, wanted: tuple[int, ...]) -> list[Partial]:
-    """Return the partial derivatives of a node with respect to its inputs at the positions `wanted`."""
+def partials_at(node: Node, positions: tuple[int, ...]) -> list[Partial]:
+    """Return the partial derivatives of a node with respect to its inputs at some positions."""
     assert node.op is not None
-    built = _rule_template(node.op, len(node.inputs), wanted).build((node, *node.inputs))
+    built = _rule_template(node.op, len(node.inputs), positions).build((node, *node.inputs))
     return [Partial(local, None if mask is ONE else mask) for local, mask in zip(built[::2], built[1::2], strict=True)]

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence, Set
 
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Shape
-from autodiff_cli.graph.tape import Tape
+from autodiff_cli.graph.tape import Tape, infer
 
 
 class ShapeError(ValueError):
@@ -57,18 +57,7 @@ class ShapeInference:
         Raises:
             ShapeError: if known shapes are incompatible.
         """
-        shapes = self._shapes
-        stack = [root]
-        while stack:
-            node = stack[-1]
-            missing = [child for child in node.inputs if child not in shapes]
-            if missing:
-                stack.extend(reversed(missing))
-                continue
-            stack.pop()
-            if node not in shapes:
-                shapes[node] = self._shape(node)
-        return shapes[root]
+        return infer(root, self._shapes, self._shape)
 
     def _shape(self, node: Node) -> Shape | None:
         if node.op is None:

@@ -44,26 +44,53 @@ class Vertex(Protocol):
 
 
 V = TypeVar("V", bound=Vertex)
+T = TypeVar("T")
 
 
 def topological_order(outputs: Iterable[V]) -> list[V]:
     """Return all ancestors of the outputs, and the outputs, each once and after its inputs, visited in input order."""
     order: list[V] = []
-    done: set[V] = set()
-    expanded: set[V] = set()
-    stack: list[V] = list(outputs)[::-1]
+    visited: set[V] = set()
+    stack: list[V | None] = [*[*outputs][::-1]]  # None: the inputs of the node below it are in the order
     while stack:
         node = stack.pop()
-        if node in done:
-            continue
-        if node.inputs and node not in expanded:
-            expanded.add(node)
-            stack.append(node)
-            stack.extend(node.inputs[::-1])
-        else:
-            done.add(node)
+        if node is None:
+            node = stack.pop()
+            assert node is not None
             order.append(node)
+        elif node not in visited:
+            visited.add(node)
+            if node.inputs:
+                stack += (node, None, *node.inputs[::-1])
+            else:
+                order.append(node)
     return order
+
+
+def has_array_operations(nodes: Iterable[Node]) -> bool:
+    """Whether an operation on whole arrays is among nodes."""
+    return any(node.op is not None and node.op.is_structural for node in nodes)
+
+
+def infer(root: Node, known: dict[Node, T], rule: Callable[[Node], T]) -> T:
+    """Return a property of a node that follows from that of its inputs. Each node is visited once, without recursion.
+
+    Args:
+        root: the node.
+        known: the property of nodes that were visited; it grows.
+        rule: returns the property of a node whose inputs are known.
+    """
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        missing = [child for child in node.inputs if child not in known]
+        if missing:
+            stack.extend(reversed(missing))
+            continue
+        stack.pop()
+        if node not in known:
+            known[node] = rule(node)
+    return known[root]
 
 
 class Tape:
@@ -86,28 +113,31 @@ class Tape:
     __slots__ = ("active_inputs", "index", "inputs", "is_active", "nodes", "outputs")
 
     def __init__(self, outputs: Sequence[Node], wrt: Iterable[Node] | None = None) -> None:
+        seeds = None if wrt is None else set(wrt)
+        self.index: dict[Node, int] = {}
+        self.inputs: list[tuple[int, ...]] = []
+        self.is_active: list[bool] = []
+        self.active_inputs: list[tuple[int, ...]] = []
         with gc_paused():
             self.nodes = topological_order(outputs)
-            self.index = {node: i for i, node in enumerate(self.nodes)}
-            index = self.index
-            self.inputs = [tuple([index[child] for child in node.inputs]) for node in self.nodes]
-            self.outputs = tuple(index[output] for output in outputs)
-            self.is_active: list[bool] = []
-            self.active_inputs: list[tuple[int, ...]] = []
-            self._mark_active(None if wrt is None else set(wrt))
+            self._number_nodes(seeds)
+        self.outputs = tuple(self.index[output] for output in outputs)
 
-    def _mark_active(self, seeds: set[Node] | None) -> None:
-        is_active, active_inputs = self.is_active, self.active_inputs
+    def _number_nodes(self, seeds: set[Node] | None) -> None:
+        index, is_active, active_inputs = self.index, self.is_active, self.active_inputs
         zeros: set[int] = set()
-        for i, (node, inputs) in enumerate(zip(self.nodes, self.inputs, strict=True)):
+        for i, node in enumerate(self.nodes):
             op = node.op
+            index[node] = i
             if op is None:
-                seed = node.is_input if seeds is None else node in seeds
-                is_active.append(seed)
+                self.inputs.append(())
                 active_inputs.append(())
-                if is_literal(node, 0):
+                is_active.append(not node.is_constant if seeds is None else node in seeds)
+                if node.is_constant and is_literal(node, 0):
                     zeros.add(i)
                 continue
+            inputs = tuple([index[child] for child in node.inputs])
+            self.inputs.append(inputs)
             active = _POSITIONS[len(inputs)] if len(inputs) < len(_POSITIONS) else tuple(range(len(inputs)))
             if False in [is_active[j] for j in inputs]:
                 active = tuple([k for k in active if is_active[inputs[k]]])

@@ -9,7 +9,7 @@ element. Each call in the text has one set of parameters, even if it stands in a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -43,7 +43,7 @@ EXAMPLE_LIMITS = ExampleSearchLimits()
 # --- Which names are arrays
 
 
-def array_names(roots: Sequence[Node], declared: Mapping[str, Shape]) -> frozenset[str]:
+def array_names(roots: Sequence[Node], declared: Mapping[str, Shape], include_possible: bool = False) -> frozenset[str]:
     """Return the free names without a declared shape that stand where an array is required.
 
     They are operands of operations on whole arrays, such as `@` and `sum`, or of an elementwise operation that is such
@@ -53,36 +53,11 @@ def array_names(roots: Sequence[Node], declared: Mapping[str, Shape]) -> frozens
     Args:
         roots: the graphs.
         declared: the declared shapes, by name.
+        include_possible: whether names count that an elementwise operation combines with an array, as `b` in
+            `W @ x + b`. They may be arrays or numbers.
 
     Raises:
         ShapeError: for known shapes that are incompatible.
-    """
-    return _required_arrays(
-        roots, declared, lambda is_required, is_beside_an_array: is_required and not is_beside_an_array
-    )
-
-
-def possible_array_names(roots: Sequence[Node], declared: Mapping[str, Shape]) -> frozenset[str]:
-    """Return the free names without a declared shape that may be arrays.
-
-    They are the names that `array_names` returns, and names that an elementwise operation combines with an array, as
-    `b` in `W @ x + b`.
-
-    Args:
-        roots: the graphs.
-        declared: the declared shapes, by name.
-    """
-    return _required_arrays(roots, declared, lambda is_required, is_beside_an_array: is_required or is_beside_an_array)
-
-
-def _required_arrays(
-    roots: Sequence[Node], declared: Mapping[str, Shape], passes_on: Callable[[bool, bool], bool]
-) -> frozenset[str]:
-    """Return the free names without a declared shape that must or may be arrays.
-
-    Inputs of operations on whole arrays must be. The requirement passes on to the inputs of an elementwise operation if
-    `passes_on(is_required, has_array_input)` says so, where the first argument is whether the operation itself must be
-    an array.
     """
     order = topological_order(roots)
     arrays = _certain_arrays(order, declared)
@@ -90,9 +65,10 @@ def _required_arrays(
     for node in reversed(order):
         if node.op is None:
             continue
+        has_array = not arrays.isdisjoint(node.inputs)
         if node.op.is_structural:
             required.update(_array_inputs(node))
-        elif passes_on(node in required, not arrays.isdisjoint(node.inputs)):
+        elif (has_array and include_possible) or (node in required and (include_possible or not has_array)):
             required.update(node.inputs)
     return frozenset(node.text for node in required if node.is_input and node.text not in declared)
 
@@ -293,17 +269,17 @@ class LayerBuilder:
 
     def _layer_plan(self, call: LayerCall, place: int, sizes: Node) -> list[tuple[str, int, Op | None]]:
         """Return the layers of a call: the name, the number of units and the activation of each."""
-        through = activation_op(call, self._names.lexemes)
+        activation_of_layers = activation_op(call, self._names.lexemes)
         prefix = self._prefix(call, place)
         if call.text == "dense":
-            return [(prefix, self._units(call, place, sizes), through)]
+            return [(prefix, self._units(call, place, sizes), activation_of_layers)]
         if sizes.op is not _STACK:
             words = f"the sizes of the hidden layers go in square brackets, as in `{LAYER_EXAMPLES['mlp']}`"
             example = f"[{sizes.text}]" if sizes.is_constant else None
             raise self._error(words, self._graph.source.lexeme_number(sizes) or place, example)
         hidden = [self._units(call, place, size) for size in sizes.inputs]
         plan: list[tuple[str, int, Op | None]] = []
-        plan += [(f"{prefix}.{i}", units, through or _TANH) for i, units in enumerate(hidden)]
+        plan += [(f"{prefix}.{i}", units, activation_of_layers or _TANH) for i, units in enumerate(hidden)]
         return [*plan, (f"{prefix}.{len(hidden)}", self._outputs or 1, None)]
 
     def _prefix(self, call: LayerCall, place: int) -> str:

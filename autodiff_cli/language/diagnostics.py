@@ -101,6 +101,8 @@ FOREIGN_FUNCTIONS = {
     "W": "lambertw",
     "φ": "normal_pdf",
     "phi": "normal_pdf",
+    "cosine": "cos",
+    "tangent": "tan",
     "tg": "tan",
     "ctg": "cot",
     "cotan": "cot",
@@ -132,31 +134,63 @@ FOREIGN_FUNCTIONS = {
 }
 
 
-DERIVATIVE_FUNCTIONS = {"grad", "diff", "derivative", "deriv", "D"}  # functions of other languages that differentiate
 DERIVATIVE_MESSAGE = "derivatives are not written in the expression; `grad` differentiates the whole expression"
+_COMPLEX_MESSAGE = "complex numbers are not in the language: all numbers are real"
+_POLYNOMIAL_MESSAGE = "a polynomial is written term by term"
+# Functions that have no counterpart here: a message, and what to write instead; `{}` stands for the first argument.
+UNAVAILABLE_FUNCTIONS: dict[str, Message] = {
+    **dict.fromkeys(("grad", "gradient", "diff", "derivative", "deriv", "D"), (DERIVATIVE_MESSAGE, "{}")),
+    **dict.fromkeys(("hessian", "hess"), (DERIVATIVE_MESSAGE.replace("`grad`", "`grad --hessian`"), "{}")),
+    **dict.fromkeys(("jacobian", "jac"), (DERIVATIVE_MESSAGE.replace("`grad`", "`grad --jacobian`"), "{}")),
+    **dict.fromkeys(("integrate", "integral", "quad"), ("integrals are not in the language", None)),
+    **dict.fromkeys(("lim", "limit"), ("limits are not in the language", None)),
+    **dict.fromkeys(("complex", "re", "im", "Re", "Im", "real", "imag", "conj", "arg"), (_COMPLEX_MESSAGE, None)),
+    **dict.fromkeys(("linear", "affine"), ("a linear model is written with its parameters", "a + b*{}")),
+    **dict.fromkeys(("poly", "polynomial", "polyval", "cubic"), (_POLYNOMIAL_MESSAGE, "a + b*{} + c*{}^2")),
+    "quadratic": (_POLYNOMIAL_MESSAGE, "a + b*{} + c*{}^2"),
+}
 
 
-def translate_call(name: str, arguments: str) -> str | None:
+def translate_call(name: str, arguments: str, count: int) -> Message | None:
     """Translate a call from another language: another name of the function, a library's prefix, or a method.
 
     Args:
         name: the name that is called.
         arguments: the arguments with their brackets.
+        count: the number of arguments.
 
     Returns:
-        The call to write here; None if no translation is known.
+        A message, empty for the usual one, and what to write here; None if no translation is known.
 
-    >>> [translate_call(*call) for call in (("σ", "(x)"), ("np.sin", "(x)"), ("x.sin", "()"), ("factorial", "(n)"))]
-    ['sigmoid(x)', 'sin(x)', 'sin(x)', 'gamma(n + 1)']
+    >>> calls = (("σ", "(x)"), ("np.sin", "(x)"), ("factorial", "(n)"), ("linear", "(x)"))
+    >>> [translate_call(*call, count=1)[1] for call in calls]
+    ['sigmoid(x)', 'sin(x)', 'gamma(n + 1)', 'a + b*x']
+    >>> translate_call("x.sin", "()", 0)
+    ('', 'sin(x)')
     """
     inside = arguments[1:].removesuffix(")").strip()
     before, _, last = name.rpartition(".")
     if before and ops.overloads(last):
-        return f"{last}{arguments}" if inside else f"{last}({before})"
-    translation = FOREIGN_FUNCTIONS.get(name)
-    if translation is None or "{}" not in translation:
-        return translation and f"{translation}{arguments}"
-    return translation.format(inside or "x")
+        return "", f"{last}{arguments}" if inside else f"{last}({before})"
+    if name in UNAVAILABLE_FUNCTIONS:
+        words, template = UNAVAILABLE_FUNCTIONS[name]
+        first = _first_argument(inside)
+        operand = first if template == "{}" or first.isidentifier() else f"({first})"
+        return words, template.replace("{}", operand) if template is not None and first else None
+    translation = FOREIGN_FUNCTIONS.get(name, "")
+    if "{}" in translation:
+        return "", translation.format(inside or "x")
+    accepts = any(op.accepts(count) for op in ops.overloads(translation))
+    return ("", f"{translation}{arguments}") if accepts else None
+
+
+def _first_argument(arguments: str) -> str:
+    depth = 0
+    for k, character in enumerate(arguments):
+        depth += (character in "([") - (character in ")]")
+        if character == "," and depth == 0:
+            return arguments[:k].strip()
+    return arguments
 
 
 def foreign_notation(text: str, before: list[Lexeme], unexpected: Lexeme, after: list[Lexeme]) -> Message | None:

@@ -19,7 +19,7 @@ MAX_SHOWN_NAME = 60  # characters; longer names are shortened in messages, and n
 MAX_QUOTE = 30  # characters of source that a suggestion repeats
 MAX_LISTED = 8  # names that a message lists
 MIN_PREFIX = 2  # letters; a name that begins with fewer is no completion worth suggesting
-MIN_SIMILARITY = 0.65  # of a suggested name, from 0 to 1: twice the number of common letters over the total
+MIN_SIMILARITY = 0.65  # of a suggested name, from 0 to 1: see `similarity`
 
 NEWLINE = re.compile(r"\r\n|\r|\n")
 
@@ -129,24 +129,47 @@ def suggest(name: str, candidates: Iterable[str], *, allow_prefix: bool = True) 
     Args:
         allow_prefix: whether the shortest candidate that begins with the name is returned if none is similar.
     """
-    import difflib
-
     if len(name) > MAX_SHOWN_NAME:
         return None
     spellings = {candidate.casefold(): candidate for candidate in candidates}
     name = name.casefold()
-    matcher = difflib.SequenceMatcher(None, "", name)
     closest = (MIN_SIMILARITY, False)
     best = None
     for spelling, candidate in spellings.items():
-        matcher.set_seq1(spelling)
-        closeness = matcher.ratio(), spelling[:3] == name[:3]  # a common beginning decides between equals
-        if closeness > closest:
-            closest, best = closeness, candidate
+        if min(len(spelling), len(name)) >= max(len(spelling), len(name)) * _MIN_LENGTH_RATIO:
+            # A common beginning decides between equals.
+            closeness = similarity(spelling, name), spelling[:3] == name[:3]
+            if closeness > closest:
+                closest, best = closeness, candidate
     if best is None and allow_prefix and len(name) >= MIN_PREFIX:
         longer = [candidate for spelling, candidate in spellings.items() if spelling.startswith(name)]
         return min(longer, key=len, default=None)
     return best
+
+
+# Names of lengths m < n differ by n - m letters at least, so their similarity is at most 2*m/(m + n).
+_MIN_LENGTH_RATIO = MIN_SIMILARITY / (2 - MIN_SIMILARITY)
+
+
+def similarity(a: str, b: str) -> float:
+    """Return the similarity of two words, from 0 to 1: 1 minus the share of their letters that must change.
+
+    A change is a letter more or less, or two neighbouring letters exchanged (optimal string alignment).
+
+    >>> similarity("tahn", "tanh"), similarity("sinn", "sinh"), similarity("abc", "xyz")
+    (0.875, 0.75, 0.0)
+    """
+    last_but_one: list[int] = []
+    last: list[int] = [*range(len(b) + 1)]
+    for i, letter in enumerate(a):
+        costs: list[int] = [i + 1]
+        for j, other in enumerate(b):
+            cost = last[j] if letter == other else min(last[j + 1], costs[j]) + 1
+            if i and j and (letter, a[i - 1]) == (b[j - 1], other):
+                cost = min(cost, last_but_one[j - 1] + 1)
+            costs.append(cost)
+        last_but_one, last = last, costs
+    return 1 - last[-1] / max(len(a) + len(b), 1)
 
 
 def format_names(names: Collection[str], mark: str = "") -> str:

@@ -394,36 +394,35 @@ class _Resolver:
 
     def check_call(self, call: Instruction, place: int, parameters: Container[str]) -> None:
         """Record the operation of a call or of a pair of square brackets, unless it calls a function of the text."""
-        function = self.names.functions.get(call.text) if call.type == "CALL" else None
-        if function is not None:
-            self.check_arity(call, place, [(len(function.parameters), len(function.parameters))])
+        if call.type == "CALL" and (call.text in self.names.functions or call.text in LAYER_FUNCTIONS):
+            self.check_arity(call, place)  # a call of a layer with one argument or none is no LayerCall
             return
-        if call.type == "CALL" and call.text in LAYER_FUNCTIONS:  # with one argument or none, so it is no LayerCall
-            self.check_arity(call, place, [LAYER_ARITY])
         candidates = (_BRACKET_OPS[call.type],) if call.type in _BRACKET_OPS else ops.overloads(call.text)
         if not candidates:
             raise unknown_function_error(
-                self.names, call.text, place, call.text in self.defined_names or call.text in parameters
+                self.names, call, place, call.text in self.defined_names or call.text in parameters
             )
         if call.type == "INDEX" and not candidates[0].accepts(call.operands):
             raise self.lexemes.error("an array takes one or two indices, as in `v[0]` and `M[i, j]`", place)
-        self.check_arity(call, place, [(op.min_inputs, op.max_inputs) for op in candidates])
+        if call.type == "CALL":
+            self.check_arity(call, place)
         self.names.operations[call] = next(op for op in candidates if op.accepts(call.operands))
 
     def check_layer(self, call: LayerCall, place: int) -> None:
         """Check the arguments of a layer."""
         from autodiff_cli.language.arrays import LAYER_EXAMPLES, activation_op
 
-        self.check_arity(call, place, [LAYER_ARITY])
+        self.check_arity(call, place)
         if call.operands == 3:
             words = f"the activation must be the name of a function, as in `{LAYER_EXAMPLES[call.text]}`"
             raise self.lexemes.error(words, place)
         activation_op(call, self.lexemes)
 
-    def check_arity(self, call: Instruction, place: int, accepted: list[tuple[int, int | None]]) -> None:
-        """Raise ExpressionError for a call whose number of arguments is in none of the ranges."""
-        if not any(least <= call.operands and (most is None or call.operands <= most) for least, most in accepted):
-            raise self.lexemes.error(f"`{call.text}` {arity_text(accepted)}, not {call.operands}", place)
+    def check_arity(self, call: Instruction, place: int) -> None:
+        """Raise ExpressionError for a call of a function with a wrong number of arguments."""
+        if not _accepts(self.names, call.text, call.operands):
+            words = f"`{call.text}` {arity_text(_arities(self.names, call.text))}, not {call.operands}"
+            raise self.lexemes.error(words, place)
 
     def notes(self) -> Iterator[str]:
         """Yield notes for the user: constants that are hidden, and bindings that are not used."""
@@ -513,15 +512,15 @@ def early_use_error(names: ResolvedNames, name: str, number: int) -> ExpressionE
     return lexemes.error(f"`{name}` is used before its binding in line {line}, column {column}", number)
 
 
-def unknown_function_error(names: ResolvedNames, name: str, number: int, is_value: bool) -> ExpressionError:
+def unknown_function_error(names: ResolvedNames, call: Instruction, number: int, is_value: bool) -> ExpressionError:
     """Return the error for a call, at a lexeme, of a name that is not a function, or is not yet defined.
 
     Args:
         is_value: whether the name has a value there, as a variable or by a binding.
     """
-    from autodiff_cli.language.diagnostics import DERIVATIVE_FUNCTIONS, DERIVATIVE_MESSAGE, translate_call
+    from autodiff_cli.language.diagnostics import translate_call
 
-    lexemes, binder = names.lexemes, names.binding_statements.get(name)
+    lexemes, name, binder = names.lexemes, call.text, names.binding_statements.get(call.text)
     if binder is not None and binder.parameters is not None:
         assert binder.name is not None
         cycle = _call_cycle(names, name)
@@ -532,21 +531,40 @@ def unknown_function_error(names: ResolvedNames, name: str, number: int, is_valu
     arguments = lexemes.text[lexemes.start(number + 1) : lexemes.end(number)]
     arguments = arguments if is_quotable(arguments) else "("
     inside = arguments[1:].removesuffix(")").strip()
-    if not is_value and (
-        name in DERIVATIVE_FUNCTIONS or (name.startswith("d") and lexemes.words[:number] == ["d", "/"])
-    ):
-        return lexemes.error(DERIVATIVE_MESSAGE, number, inside.split(",")[0] or None)
-    translation = None if is_value else translate_call(name, arguments)
-    if translation is not None:
-        return lexemes.error(f"there is no function `{name}`", number, translation)
-    close = suggest(name, [*ops.function_names(), *LAYER_FUNCTIONS, *names.functions])
-    if close is not None and not is_value and not lexemes.is_in_backticks(number):
-        return lexemes.error(f"there is no function `{name}`", number, close)
-    if not inside or "," in inside:
-        words = f"`{name}` is not a function; define your own before you call it: `f(a, b) = a*b; f(x, y)`"
-        return lexemes.error(words, number)
-    product = f"{quote_name(name)}*{arguments}"
-    return lexemes.error(f"`{name}` is not a function; multiplication is written `*`", number, product)
+    is_quotient = name.startswith("d") and lexemes.words[:number] == ["d", "/"]
+    translation = translate_call("derivative" if is_quotient else name, arguments, call.operands)
+    if translation is not None and not is_value:
+        words, suggestion = translation
+        return lexemes.error(words or f"there is no function `{name}`", number, suggestion)
+    if call.operands == 1 and inside and (is_value or lexemes.is_in_backticks(number) or len(name) == 1):
+        words = f"`{name}` is not a function; multiplication is written `*`"
+        return lexemes.error(words, number, f"{quote_name(name)}*{arguments}")
+    functions = [*ops.function_names(), *LAYER_FUNCTIONS, *names.functions]
+    callable_functions = [function for function in functions if _accepts(names, function, call.operands)]
+    for candidates in () if is_value else (callable_functions, functions):
+        close = suggest(name, candidates, allow_prefix=False)
+        if close in callable_functions:
+            return lexemes.error(f"there is no function `{name}`", number, close)
+        if close is not None:
+            words = f"there is no function `{name}`; `{close}` {arity_text(_arities(names, close))}"
+            return lexemes.error(words, number)
+    words = f"`{name}` is not a function; define your own before you call it: `f(a, b) = a*b; f(x, y)`"
+    return lexemes.error(words, number)
+
+
+def _arities(names: ResolvedNames, function: str) -> list[tuple[int, int | None]]:
+    """Return the ranges of the numbers of arguments that a function accepts."""
+    if function in names.functions:
+        count = len(names.functions[function].parameters)
+        return [(count, count)]
+    if function in LAYER_FUNCTIONS:
+        return [LAYER_ARITY]
+    return [(op.min_inputs, op.max_inputs) for op in ops.overloads(function)]
+
+
+def _accepts(names: ResolvedNames, function: str, count: int) -> bool:
+    """Whether a function accepts this number of arguments."""
+    return any(least <= count and (most is None or count <= most) for least, most in _arities(names, function))
 
 
 def _call_cycle(names: ResolvedNames, name: str) -> str:

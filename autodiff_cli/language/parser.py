@@ -413,7 +413,7 @@ class _InstructionCache(dict[str, Instruction]):
 
 
 class _Reduction(NamedTuple):
-    """What the parser does when a rule is complete.
+    """The step of the parser for a complete rule.
 
     Attributes:
         symbol: the symbol on the rule's left side.

@@ -69,12 +69,12 @@ def to_pieces(
     [Gap(leaf=<input x>, needs_brackets=True), '^2*', Gap(leaf=<input y>, needs_brackets=True)]
     """
     pieces: list[str | Gap] = []
-    given_precedences = precedences or {}
-    for piece in _print_pieces(node, gaps=dict.fromkeys(leaves, Precedence.SIGN) | dict(given_precedences)):
+    known_precedences = precedences or {}
+    for piece in _print_pieces(node, gaps=dict.fromkeys(leaves, Precedence.SIGN) | dict(known_precedences)):
         before = pieces[-1] if pieces else None
         if isinstance(piece, str) and isinstance(before, str):
             pieces[-1] = before + piece
-        elif isinstance(piece, Gap) and piece.leaf not in given_precedences and isinstance(before, str):
+        elif isinstance(piece, Gap) and piece.leaf not in known_precedences and isinstance(before, str):
             is_beside = before.rstrip().endswith(NO_SIGN_AFTER)
             pieces.append(piece._replace(needs_brackets=piece.needs_brackets or is_beside))
         elif piece != "":
@@ -158,8 +158,8 @@ class _Printer:
 
     def _bracket_counts(self) -> Counter[Node]:
         """Count how often each node would stand in brackets."""
-        written_in_a_chain = {chain.inputs[1] for chain in self.chains}
-        alone = (self.notations[node] for node in self.notations if node not in written_in_a_chain)
+        links = {chain.inputs[1] for chain in self.chains}
+        alone = (self.notations[node] for node in self.notations if node not in links)
         return Counter(
             child
             for form, operands in alone

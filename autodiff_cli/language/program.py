@@ -11,7 +11,7 @@ expanded where they are called. `Source` maps every node back to its place in th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -183,7 +183,7 @@ MAX_STEPS = 2_000_000
 
 _INFIX = {op.symbol: op for op in ops.all_ops() if op.symbol and op.min_inputs == 2}
 _INFIX |= {spelling: _INFIX[symbol] for spelling, symbol in OPERATOR_ALIASES.items()}
-_NEG, _NOT, _POW = (get_op(name) for name in ("neg", "not", "pow"))
+_NEG, _NOT, _POW, _EXP = (get_op(name) for name in ("neg", "not", "pow", "exp"))
 _PREFIX = {"-": _NEG, "−": _NEG, "not": _NOT}
 _SUPERSCRIPT_DIGITS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789", "⁺⁻")
 
@@ -606,7 +606,8 @@ def read(
         ExpressionError: for the first mistake in the text, with its position.
     """
     with gc_paused():
-        names = resolve(parse(text), frozenset(map(canonical_name, variables)), columns)
+        variables = frozenset(map(canonical_name, variables))
+        names = resolve(parse(text), variables, columns)
         graph = build_graph(names, outputs)
         if graph.error is not None:
             raise graph.error
@@ -625,6 +626,30 @@ def read(
             layer_parameters=graph.layer_parameters,
             bound=bound,
             column_leaves=names.column_leaves,
-            notes=names.notes,
+            notes=(*names.notes, *_imaginary_unit_notes(graph, variables)),
             source=graph.source,
         )
+
+
+def _imaginary_unit_notes(graph: Graph, variables: Container[str]) -> Iterator[str]:
+    """Yield a note for a variable `i` or `j` in an exponent, as in `e^(i*x)`, unless it is known to be a variable."""
+    for name in ("i", "j"):
+        leaf = graph.leaves.get(name)
+        if leaf is None or name in variables or graph.output is None:
+            continue
+        exponents = (
+            node.inputs[-1]
+            for node in topological_order([graph.output])
+            if node.op is _EXP or (node.op is _POW and node.inputs[0].is_constant and node.inputs[0].text == "e")
+        )
+        if any(leaf in _factors(exponent) for exponent in exponents):
+            yield f"`{name}` is a variable here, not the imaginary unit; complex numbers are not in the language"
+
+
+def _factors(product: Node) -> list[Node]:
+    """Return the factors and divisors of a product."""
+    factors = [product]
+    for node in factors:
+        if node.op is not None and node.op.name in ("mul", "div", "neg"):
+            factors.extend(node.inputs)
+    return factors

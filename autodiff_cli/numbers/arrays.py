@@ -20,7 +20,14 @@ import numpy as np
 from autodiff_cli.array_types import Array
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Op
-from autodiff_cli.numbers.array_functions import ACTIVATIONS, ELEMENTARY, SPECIAL, two_product
+from autodiff_cli.numbers.array_functions import (
+    ELEMENTARY,
+    LOGICAL_UFUNCS,
+    SPECIAL,
+    ArrayForm,
+    parse_constant,
+    product_error,
+)
 from autodiff_cli.numbers.floats import (
     EPSILON,
     PERTURBED_RUNS,
@@ -29,11 +36,11 @@ from autodiff_cli.numbers.floats import (
     UNDERFLOW_SUBSTITUTE,
     Operation,
     is_undecided,
-    parse_constant,
     perturbation_ulps,
     perturbed_constant,
     perturbed_table,
 )
+from autodiff_cli.numbers.forms import ARRAY_DEFINITIONS
 from autodiff_cli.numbers.kind import Kind
 
 
@@ -57,29 +64,6 @@ def _sum_like(x: Array, like: Array) -> Any:
     return x.sum(axis=stretched, keepdims=True)
 
 
-def _norm(x: Array) -> Any:
-    """Return the root of the sum of squares, scaled by the largest element so that no square overflows or
-    underflows."""
-    flat = np.abs(_flat(x))
-    scale = flat.max(axis=0)
-    is_scalable = (scale > 0) & np.isfinite(scale)
-    ratio = flat / np.where(is_scalable, scale, 1.0)
-    return np.where(is_scalable, scale * np.sqrt(np.square(ratio).sum(axis=0)), scale)
-
-
-def _logsumexp(x: Array) -> Any:
-    flat = _flat(x)
-    maximum = flat.max(axis=0)
-    shift = np.where(np.isfinite(maximum), maximum, 0.0)
-    return shift + np.log(np.exp(flat - shift).sum(axis=0))
-
-
-def _softmax(x: Array) -> Any:
-    axes = tuple(range(x.ndim - 1))
-    z = np.exp(x - x.max(axis=axes, keepdims=True))
-    return z / z.sum(axis=axes, keepdims=True)
-
-
 def _matmul(a: Array, b: Array) -> Any:
     if a.shape[-1] == 1:
         return np.tensordot(a[..., 0], b, axes=1)
@@ -94,10 +78,6 @@ def _matmul(a: Array, b: Array) -> Any:
 
 def _outer(a: Array, b: Array) -> Any:
     return a[:, None, :] * b[None, :, :]
-
-
-def _dot(a: Array, b: Array) -> Any:
-    return (_flat(a) * _flat(b)).sum(axis=0)
 
 
 def _broadcast_rows(xs: tuple[Array, ...]) -> list[Array]:
@@ -126,15 +106,12 @@ _STRUCTURAL: dict[str, Callable[..., Any]] = {
     "sum_like": _sum_like,
     "sum": lambda x: _flat(x).sum(axis=0),
     "size": lambda x: np.full(1, float(math.prod(x.shape[:-1]))),
-    "norm": _norm,
-    "logsumexp": _logsumexp,
     "largest": lambda x: _flat(x).max(axis=0),
     "smallest": lambda x: _flat(x).min(axis=0),
     "matmul": _matmul,
     "outer": _outer,
-    "dot": _dot,
     "prod": lambda x: _flat(x).prod(axis=0),
-    "softmax": _softmax,
+    **{op.name: ArrayForm(definition, lambda: ARRAYS) for op, definition in ARRAY_DEFINITIONS.items()},
     "stack": lambda *xs: np.stack(_broadcast_rows(xs)),
     "index": lambda x, *positions: x[_as_index(positions)],
     "place": _place,
@@ -152,50 +129,22 @@ def ignore_float_errors() -> np.errstate:
     return np.errstate(all="ignore")
 
 
-# NumPy's comparisons and logical operations, which return truth values.
-LOGICAL_UFUNCS: dict[str, np.ufunc] = {
-    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
-    "and": np.logical_and, "or": np.logical_or, "not": np.logical_not,
-}  # fmt: skip
-
-
 def _as_float(compare: np.ufunc) -> Callable[..., Array]:
     # Rules add conditions to count ties, but `True + True` is `True` in NumPy, so conditions are floats.
     return lambda *xs: np.asarray(compare(*xs), dtype=np.float64)
 
 
-def _extreme(pick: np.ufunc) -> Callable[..., Array]:
-    def extreme(first: Array, *rest: Array) -> Array:
-        for x in rest:
-            first = pick(x, first)  # of 0 and -0, NumPy returns the second argument and Python the first
-        return first
-
-    return extreme
-
-
-def _parse_constant(text: str) -> Any:
-    return np.float64(parse_constant(text))
-
-
-# fmt: off
-ARRAYS: Kind[Any] = Kind("arrays", {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative,
-    "quotient_slope": lambda x, y: x / y / y,
-    "mod": np.mod,
-    **{name: _as_float(truth) for name, truth in LOGICAL_UFUNCS.items()},
-    "abs": np.abs, "sign": lambda x: np.where(x == 0, x, np.sign(x)),
-    "floor": np.floor, "ceil": np.ceil, "round": np.round,
-    "where": lambda condition, a, b: np.where(condition != 0, a, b),
-    "max": _extreme(np.maximum), "min": _extreme(np.minimum),
-    "clip": lambda x, low, high: np.minimum(high, np.maximum(low, x)),
-    "relu": lambda x: np.maximum(x, 0.0), "heaviside": lambda x: np.heaviside(x, 0.5),
-    "where_defined": lambda z, slope: np.where(np.isnan(z), np.nan, slope),
-    **ELEMENTARY,
-    **ACTIVATIONS,
-    **SPECIAL,
-    **STRUCTURAL,
-}, _parse_constant)
-# fmt: on
+ARRAYS: Kind[Any] = Kind(
+    "arrays",
+    {
+        **ELEMENTARY,
+        **SPECIAL,
+        **{name: _as_float(truth) for name, truth in LOGICAL_UFUNCS.items()},
+        "where": lambda condition, a, b: np.where(condition != 0, a, b),
+        **STRUCTURAL,
+    },
+    parse_constant,
+)
 
 
 # --- Long doubles: the platform's extended precision ---
@@ -363,7 +312,7 @@ def _perturb_if_rounded(function: Operation, is_exact: Operation | None) -> Oper
 
 def _is_product(x: Any, y: Any) -> Any:
     """Return where the product of short numbers is not rounded."""
-    return two_product(x, y)[1] == 0
+    return product_error(x, y) == 0
 
 
 def _is_short(x: Any) -> Any:

@@ -116,33 +116,37 @@ def ratio_series(ratio: Callable[[float], float]) -> float:
 
 def root(x: float, n: float) -> float:
     """The real n-th root; nan for a negative x unless n is an odd integer."""
-    if x != x or n != n:
+    size = abs(x)
+    z = sqrt(size) if n == 2 else (cbrt(size) if n == 3 else _root_of_size(size, n))
+    if x != x or n != n or n == 0:
         return nan
     if x < 0:
-        return -root(-x, n) if is_odd(n) else nan
-    if n == 2:
-        return math.sqrt(abs(x))
-    if n == 3:
-        return cbrt(abs(x))
-    if n == 0:
-        return nan
-    z = power(abs(x), 1.0 / n)
-    if z == 0 or z == 1 or z != z or math.isinf(z):
-        return z
-    # Correct for the rounding error of 1/n: to first order, x^error is 1 + error·log(x).
-    exponent_error = 1.0 - 1.0 / n * n - product_error(1.0 / n, n)
-    return z + z * (exponent_error / n * math.log(x))
+        return -z if is_odd(n) else nan
+    return z
+
+
+def _root_of_size(size: float, n: float) -> float:
+    """size^(1/n), corrected for the rounding error of 1/n: to first order, x^error is 1 + error·log(x)."""
+    z = power(size, divide(1.0, n))
+    exponent_error = 1.0 - divide(1.0, n) * n - product_error(divide(1.0, n), n)
+    step = z * (exponent_error / n * log(size)) if n != 0 else 0.0
+    return z + step if math.isfinite(step) else z
 
 
 def cbrt(x: float) -> float:
     """The cube root: one step of Newton's method from the platform's result, which is up to 3 ulps off."""
-    if x == 0:
-        return x
-    if abs(x) < 1e-290:
-        return cbrt(x * 2.0**300) / 2.0**100
+    return _tiny_cbrt(x) if abs(x) < 1e-290 else _refined_cbrt(x)
+
+
+def _refined_cbrt(x: float) -> float:
     z = math.cbrt(x)
     cube = z * z * z
     return z - (cube - x) / (3.0 * z * z) if abs(cube) < inf else z
+
+
+def _tiny_cbrt(x: float) -> float:
+    """The cube root of a number whose square may underflow."""
+    return x if x == 0 else _refined_cbrt(x * 2.0**300) / 2.0**100
 
 
 def log_base(x: float, base: float) -> float:
@@ -159,8 +163,11 @@ def pow_slope_base(x: float, y: float) -> float:
     if y == 0:
         return 0.0
     z = power(x, y)
-    if x != 0 and (z != z or 1e-290 < abs(z) < inf):
-        return y * (z / x)
+    return y * (z / x) if x != 0 and (z != z or 1e-290 < abs(z) < inf) else _pow_slope_at_edge(x, y)
+
+
+def _pow_slope_at_edge(x: float, y: float) -> float:
+    """y·x^(y-1), corrected for the rounding error of y - 1."""
     slope = y * power(x, y - 1.0)
     correction = slope * sum_error(y, -1.0) * log(abs(x))
     return slope + correction if math.isfinite(correction) else slope
@@ -215,7 +222,8 @@ def sinh(x: float) -> float:
     if abs(x) > 1:
         z = math.exp(abs(x))
         return copysign((z - 1 / z) / 2, x)
-    total, square = 0.0, x * x
+    total = 0.0
+    square = x * x
     for coefficient in SINH_SERIES:
         total = (total + coefficient) * square
     return x + x * total
@@ -228,9 +236,9 @@ def coth(x: float) -> float:
 
 def asec(x: float) -> float:
     """acos(1/x), in a form that is accurate near 1 and -1."""
-    if x < 0:
-        return math.pi - asec(-x)
-    return math.atan(sqrt(x - 1) * sqrt(x + 1))
+    size = abs(x)
+    angle = math.atan(sqrt(size - 1) * sqrt(size + 1))
+    return math.pi - angle if x < 0 else angle
 
 
 def acsc(x: float) -> float:
@@ -248,7 +256,7 @@ def acoth(x: float) -> float:
 def acsch(x: float) -> float:
     """asinh(1/x); near 0, where 1/x may overflow, log(2/x)."""
     size = abs(x)
-    return copysign(math.log(2) - log(size) if size < 1e-9 else math.asinh(1.0 / size), x)
+    return copysign(math.log(2) - log(size) if size < 1e-9 else math.asinh(divide(1.0, size)), x)
 
 
 def asech(x: float) -> float:
@@ -260,26 +268,36 @@ def asech(x: float) -> float:
 
 def sech(x: float) -> float:
     """1/cosh(x); for large x as 2·exp(-|x|/2)², because cosh overflows before its reciprocal underflows."""
-    if abs(x) < 700:
-        return 1.0 / math.cosh(x)
+    return 1.0 / cosh(x) if abs(x) < 700 else _far_sech(x)
+
+
+def _far_sech(x: float) -> float:
     half = math.exp(-abs(x) / 2)
     return 2 * half * half
 
 
 def csch(x: float) -> float:
     """1/sinh(x); for large x as `sech`, with the sign of x."""
-    return divide(1.0, sinh(x)) if abs(x) < 700 else copysign(sech(x), x)
+    return divide(1.0, sinh(x)) if abs(x) < 700 else _far_csch(x)
+
+
+def _far_csch(x: float) -> float:
+    return copysign(_far_sech(x), x)
 
 
 def sech_square(x: float) -> float:
     """1/cosh(x)², as 2/(1 + cosh(2x)), which has fewer roundings."""
     c = cosh(2 * x)
-    return 2.0 / (1.0 + c) if c < inf else sech(x) * sech(x)
+    return 2.0 / (1.0 + c) if c < inf else _far_sech_square(x)
+
+
+def _far_sech_square(x: float) -> float:
+    return _far_sech(x) * _far_sech(x)
 
 
 def csch_square(x: float) -> float:
     """1/sinh(x)², where 4·sinh(x)² is computed as -expm1(2x)·expm1(-2x)."""
-    return divide(-4.0, math.expm1(2 * x) * math.expm1(-2 * x)) if abs(x) < 300 else csch(x) * csch(x)
+    return divide(-4.0, expm1(2 * x) * expm1(-2 * x)) if abs(x) < 300 else _far_sech_square(x)
 
 
 def atanh_slope(x: float) -> float:
@@ -289,7 +307,11 @@ def atanh_slope(x: float) -> float:
 
 def atan_slope(x: float) -> float:
     """1/(1 + x²), also where the square overflows."""
-    return 1.0 / (1.0 + x * x) if abs(x) < 1e150 else 1.0 / x / x
+    return 1.0 / (1.0 + x * x) if abs(x) < 1e150 else _far_atan_slope(x)
+
+
+def _far_atan_slope(x: float) -> float:
+    return 1.0 / x / x
 
 
 def sinc(x: float) -> float:
@@ -388,9 +410,8 @@ def normal_pdf(x: float, mean: float = 0.0, deviation: float = 1.0) -> float:
     """The density of the normal distribution."""
     u = _standardize(x, mean, deviation)
     z = exp_minus_half_square(u)
-    if z != 0:
-        z -= z * u * _standardization_error(x, mean, deviation, u)
-    return divide(z, deviation * SQRT_TWO_PI)
+    corrected = z - z * u * _standardization_error(x, mean, deviation, u) if z != 0 else z
+    return divide(corrected, deviation * SQRT_TWO_PI)
 
 
 def normal_cdf(x: float, mean: float = 0.0, deviation: float = 1.0) -> float:
@@ -413,16 +434,14 @@ MISH_LINEAR_FROM = 40.0  # above, mish(x) rounds to x and its derivative to 1
 
 def sigmoid(x: float) -> float:
     """1/(1 + exp(-x)), in a form that does not overflow."""
-    if x >= 0:
-        return 1.0 / (1.0 + math.exp(-x))
-    z = math.exp(x)
-    return z / (1.0 + z)
+    z = math.exp(-abs(x))
+    return (1.0 if x >= 0 else z) / (1.0 + z)
 
 
 def sigmoid_slope(x: float) -> float:
     """sigmoid(x)·sigmoid(-x)."""
     z = math.exp(-abs(x))
-    return z / (1.0 + z) / (1.0 + z)
+    return z / ((1.0 + z) * (1.0 + z))
 
 
 def logaddexp(x: float, y: float) -> float:
@@ -437,12 +456,12 @@ def logaddexp(x: float, y: float) -> float:
 
 def softplus(x: float) -> float:
     """log(1 + exp(x))."""
-    return logaddexp(x, 0.0)
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
 
 
 def logsigmoid(x: float) -> float:
     """log(sigmoid(x))."""
-    return -logaddexp(-x, 0.0)
+    return -softplus(-x)
 
 
 def binary_softmax(x: float, y: float) -> float:
@@ -458,38 +477,37 @@ def silu(x: float) -> float:
 
 def silu_slope(x: float) -> float:
     """sigmoid(x)·(1 + x·sigmoid(-x))."""
-    return _times_exp(1.0 + x, x) if x < FAR_LEFT else sigmoid(x) * (1.0 + x * sigmoid(-x))
+    z = math.exp(-abs(x))
+    slope = (1.0 + z + (z * x if x >= 0 else x)) / (1.0 + z) * ((1.0 if x >= 0 else z) / (1.0 + z))
+    return _times_exp(1.0 + x, x) if x < FAR_LEFT else slope
 
 
 def _times_exp(factor: float, x: float) -> float:
     """factor·exp(x) for x < 0, also where the exponential alone underflows."""
-    half = math.exp(x / 2)
+    half = math.exp(min(x, 0.0) / 2)
     return factor * half * half
 
 
 def mish(x: float) -> float:
     """x·tanh(softplus(x)), which in w = exp(x) is x·n/(n + 2) with n = w·(w + 2)."""
-    if x < FAR_LEFT:
-        return silu(x)
     w = math.exp(min(x, MISH_LINEAR_FROM))
     n = w * (w + 2)
-    return x * (n / (n + 2))
+    return _times_exp(x, x) if x < FAR_LEFT else x * (n / (n + 2))
 
 
 def mish_slope(x: float) -> float:
     """The derivative of mish: n/(n + 2) + 4·x·w·(1 + w)/(n + 2)², arranged for few roundings."""
-    if x < FAR_LEFT:
-        return silu_slope(x)
-    x = min(x, MISH_LINEAR_FROM)
-    w = math.exp(x)
+    near = min(x, MISH_LINEAR_FROM)
+    w = math.exp(near)
     n = w * (w + 2)
-    return w / (n + 2) * (w + 2 + 2 * x / (1 + w * w / (2 + 2 * w)))
+    slope = w / (n + 2) * (w + 2 + 2 * near / (1 + w * w / (2 + 2 * w)))
+    return _times_exp(1.0 + x, x) if x < FAR_LEFT else slope
 
 
 def logit(x: float) -> float:
     """log(x/(1 - x)); near 1/2, where that cancels, 2·atanh(2x - 1), because 2x - 1 is exact there."""
     if 0.25 < x < 0.75:
-        return 2 * math.atanh(2 * x - 1)
+        return 2 * atanh(2 * x - 1)
     return log(divide(x, 1 - x))
 
 
@@ -512,3 +530,8 @@ ACTIVATIONS: dict[str, Callable[..., float]] = {
 # fmt: on
 
 OPERATIONS: dict[str, Callable[..., float]] = ELEMENTARY | ACTIVATIONS
+
+# Functions that few numbers need. Many numbers at a time are given to them only if one of them needs it.
+RARELY_NEEDED: tuple[Callable[..., float], ...] = (
+    _tiny_cbrt, _pow_slope_at_edge, _far_sech, _far_csch, _far_sech_square, _far_atan_slope, _times_exp,
+)  # fmt: skip

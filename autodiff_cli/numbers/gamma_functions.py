@@ -542,7 +542,8 @@ def gammaincinv(a: float, probability: float) -> float:
         return 0.0 if probability == 0 else inf
     cube_root = 1 - 1 / (9 * a) + math.sqrt(2) * erfinv(2 * probability - 1) / (3 * math.sqrt(a))
     x = a * cube_root * cube_root * cube_root if a > 1 and cube_root > 0.1 else power(probability * gamma(a + 1), 1 / a)
-    low, high = 0.0, inf
+    low = 0.0
+    high = inf
     for _ in range(100):
         excess = gammainc(a, x) - probability if probability < 0.5 else 1 - probability - gammaincc(a, x)
         if excess < 0:

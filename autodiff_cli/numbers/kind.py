@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from autodiff_cli.graph.codegen import INFIX, Fragment, FunctionSyntax, Notation, call_notation, straight_line_code
-from autodiff_cli.graph.node import Node
+from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.op import Op
 from autodiff_cli.graph.tape import topological_order
 
@@ -108,6 +108,11 @@ class Kind(Generic[N]):
             compiled = None if graph is None else self._compile(op.placeholders(count), [graph], "{}")
             self._predicates[key] = compiled
         return self._predicates[key]
+
+    def compile_form(self, form: Callable[..., Node], count: int) -> Callable[..., N]:
+        """Return a function of `count` numbers that computes the graph that `form` returns for as many nodes."""
+        parameters = [variable(f"x{k}") for k in range(count)]
+        return self._compile(parameters, [form(*parameters)], "{}")
 
     def _compile(self, parameters: Sequence[Node], roots: Sequence[Node], result: str) -> Callable[..., Any]:
         """Return a function of the parameters that computes the roots and fills them into the template `result`.

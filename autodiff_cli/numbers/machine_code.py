@@ -179,9 +179,6 @@ class _FunctionWriter:
                 result = self._condition(value) if is_question else self._number(value)
                 self._lines.append(f"  ret {'i1' if is_question else 'double'} {result}")
                 self._start_block(self._label())
-            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
-                for target, number in zip(targets, [*map(self._number, values)], strict=True):
-                    self._store(cast(ast.Name, target).id, _Value(number))
             case ast.Assign(targets=targets, value=value):
                 number_value = _Value(self._number(value))
                 for target in targets:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import copy
 import importlib
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -118,6 +119,15 @@ def variable_name(op: str) -> str | None:
     return None
 
 
+@cache
+def parse_function(function: FunctionType) -> ast.FunctionDef:
+    """Return the syntax tree of a function, without parsing the rest of its module."""
+    lines = _source_lines(sys.modules[function.__module__])
+    start = function.__code__.co_firstlineno - 1
+    stop = next((k for k in range(start + 1, len(lines)) if lines[k][0] not in " )\n"), len(lines))
+    return cast(ast.FunctionDef, ast.parse("".join(lines[start:stop])).body[0])
+
+
 def returns_condition(node: ast.AST) -> bool:
     """Return whether this is a definition of a function that returns a truth value."""
     return isinstance(node, ast.FunctionDef) and isinstance(node.returns, ast.Name) and node.returns.id == "bool"
@@ -190,13 +200,17 @@ def _operation_table(module: ModuleType) -> Mapping[str, Any]:
 
 
 @cache
+def _source_lines(module: ModuleType) -> list[str]:
+    assert module.__file__ is not None
+    return Path(module.__file__).read_text(encoding="utf-8").splitlines(keepends=True)
+
+
+@cache
 def _parse_module(module: ModuleType) -> dict[str, tuple[ast.FunctionDef | ast.Assign, str]]:
     """Return the top-level definitions of a module by name: syntax tree and source code."""
-    assert module.__file__ is not None
-    source = Path(module.__file__).read_text(encoding="utf-8")
-    lines = source.splitlines(keepends=True)
+    lines = _source_lines(module)
     definitions: dict[str, tuple[ast.FunctionDef | ast.Assign, str]] = {}
-    for node in ast.parse(source).body:
+    for node in ast.parse("".join(lines)).body:
         if isinstance(node, ast.FunctionDef | ast.Assign):
             first = min([node.lineno, *(part.lineno for part in getattr(node, "decorator_list", []))])
             text = "".join(lines[first - 1 : node.end_lineno])

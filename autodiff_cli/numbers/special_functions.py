@@ -13,6 +13,7 @@ from functools import cache
 from math import copysign, inf, nan, pi
 
 from autodiff_cli.numbers.float_functions import (
+    cos,
     cosh,
     divide,
     exp,
@@ -71,6 +72,25 @@ def _sine_derivative(n: float, x: float) -> float:
     return math.cos(x) if quarter_turns == 1 else -math.cos(x)
 
 
+# (-1)^k·2k/(2k + 1)! for k from 10 to 2: the coefficients of the power series of sinc_slope(x)/x, highest power first.
+SINC_SLOPE_SERIES = [(-1.0) ** k * 2 * k / math.factorial(2 * k + 1) for k in range(10, 1, -1)]
+
+
+def sinc_slope(x: float) -> float:
+    """The derivative of sin(x)/x; by its power series between -1 and 1."""
+    if abs(x) < 1:
+        return _sinc_slope_near_0(x)
+    return 0.0 if math.isinf(x) else (cos(x) - sin(x) / x) / x
+
+
+def _sinc_slope_near_0(x: float) -> float:
+    total = 0.0
+    square = x * x
+    for coefficient in SINC_SLOPE_SERIES:
+        total = (total + coefficient) * square
+    return x * (total - 1 / 3) + 0.0  # 0 and not -0 at 0
+
+
 def sinc_derivative(n: float, x: float) -> float:
     """The n-th derivative of sin(x)/x for an integer n from 0.
 
@@ -78,6 +98,8 @@ def sinc_derivative(n: float, x: float) -> float:
     times. The forward recurrence damps errors by k/x in each step. Near 0 the backward recurrence is used, which damps
     errors by x/k. It starts at an order so high that its starting value 0 has no effect on the result.
     """
+    if n == 1:
+        return sinc_slope(x)
     if not is_derivative_order(n) or x != x:
         return nan
     if math.isinf(x):

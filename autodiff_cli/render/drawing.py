@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, NamedTuple
 
+from autodiff_cli.data.json_records import to_json
 from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.views import Frame, fold_frames, frame_derivatives, frames
 from autodiff_cli.render.formatting import (
@@ -38,7 +39,6 @@ from autodiff_cli.render.layout import (
     layout_with_lanes,
     page_overflow,
 )
-from autodiff_cli.render.report import json_number
 
 # --- Nodes, edges and frames ---
 
@@ -520,9 +520,14 @@ def _box_size(role: Role, texts: Sequence[str]) -> Size:
 
 def _heading(drawing: Drawing, show: NumberFormat) -> list[str]:
     trace = drawing.trace
-    slopes = ", ".join(f"d/d{name} = {show(slope)}" for name, slope in trace.gradient.items())
-    result = f"value = {show(trace.value)}{'; ' if slopes else ''}{slopes}"
-    return [shorten_middle(safe_label(text), SVG.max_title_length) for text in (trace.expression.text, result)]
+    result = f"value = {show(trace.value)}"
+    for k, (name, slope) in enumerate(trace.gradient.items()):
+        entry = f"{', ' if k else '; '}d/d{name} = {show(slope)}"
+        if len(result) + len(entry) > SVG.max_title_length:
+            result += f" and {pluralize(len(trace.gradient) - k, 'more derivative')}"
+            break
+        result += entry
+    return [shorten_middle(safe_label(trace.expression.text), SVG.max_title_length), safe_label(result)]
 
 
 def _description(drawing: Drawing, show: NumberFormat) -> str:
@@ -647,7 +652,7 @@ def _shorten(line: str) -> str:
 
 def _data_attribute(x: Any) -> str:
     """Return a number or an array as an attribute value, with all digits."""
-    value = json_number(x)
+    value = to_json(x)
     return shortest_text(value) if isinstance(value, float) else escape(str(value))
 
 

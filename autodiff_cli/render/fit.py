@@ -40,12 +40,11 @@ MIN_CORRELATION = 0.5  # weaker correlations are not listed
 MAX_CORRELATIONS = 10  # pairs listed, strongest first
 
 
-def fit_report(fit: FittedModel, digits: int | None, is_saved: bool = False, has_plot: bool = False) -> Report:
+def fit_report(fit: FittedModel, digits: int | None, is_saved: bool = False) -> Report:
     """Report how the fit ended, the parameters with their standard errors, the figures of the fit, the formula.
 
     Args:
         is_saved: whether the model is also saved to a file.
-        has_plot: whether to draw the fit after the report.
     """
 
     def write(paper: Paper) -> None:
@@ -55,10 +54,6 @@ def fit_report(fit: FittedModel, digits: int | None, is_saved: bool = False, has
             hint = "--save MODEL.json saves the model for `autodiff predict`; --json has all its numbers"
             paper.line()
             paper.line(hint, Style.FAINT)
-        if has_plot:
-            from autodiff_cli.render.plots import write_plot
-
-            write_plot(paper, fit)
 
     return Report(write, lambda: [fit_document(fit)])
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from autodiff_cli.data.json_records import to_json
+from autodiff_cli.data.json_records import pick, to_json
 from autodiff_cli.graph.tape import gc_paused
 from autodiff_cli.render.fit import CONFIDENCE, estimate_cells, fit_document, interval_ends, interval_title
 from autodiff_cli.render.formatting import NumberFormat, number_formats, pluralize, shortest_text
@@ -250,29 +250,28 @@ def _test_sentence(test: NestedTest, show: NumberFormat) -> str:
 
 def _comparison_document(comparison: Comparison) -> dict[str, Any]:
     return {
-        "rows": comparison.rows,
-        "folds": comparison.folds,
+        **pick(comparison, "rows", "folds"),
         "models": [_model_document(compared) for compared in comparison.models],
         "tests": [_test_document(test) for test in comparison.tests],
     }
 
 
-_MODEL_FIGURES = (
-    *("loss", "aicc", "aic", "bic", "delta_aicc", "weight", "cv_error", "log_likelihood"),
-    *("rss", "r_squared", "rmse", "dof", "parameters", "converged"),
-)
-
-
 def _model_document(compared: ComparedModel) -> dict[str, Any]:
     fit = compared.fit
-    known = {"delta_aicc": compared.delta, "weight": compared.weight, "cv_error": compared.cv_error}
-    figures = {name: known[name] if name in known else getattr(fit, name) for name in _MODEL_FIGURES}
-    remarks = {"warnings": _model_warnings(compared), "notes": fit.notes}
-    return {"model": fit.model, "k": compared.k, **to_json(figures), **remarks}
+    return {
+        "model": fit.model,
+        "k": compared.k,
+        **pick(fit, "loss", "aicc", "aic", "bic"),
+        "delta_aicc": to_json(compared.delta),
+        **pick(compared, "weight", "cv_error"),
+        **pick(fit, "log_likelihood", "rss", "r_squared", "rmse", "dof", "parameters", "converged"),
+        "warnings": _model_warnings(compared),
+        "notes": fit.notes,
+    }
 
 
 def _test_document(test: NestedTest) -> dict[str, Any]:
     models = {"smaller": test.smaller, "larger": test.larger}
     if not test.name:
         return {**models, "test": None, "reason": test.reason}
-    return {**models, "test": test.name, **to_json({"statistic": test.statistic, "dof": test.dof, "p": test.p})}
+    return {**models, "test": test.name, **pick(test, "statistic", "dof", "p")}

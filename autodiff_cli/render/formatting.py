@@ -2,7 +2,7 @@
 
 Text is escaped so that it cannot control a terminal, measured in terminal columns, wrapped and shortened. Numbers are
 written in full or to a few digits; a value with a standard error is rounded to the place of the error's second digit.
-JSON documents do not come from here: they always have numbers in full (see `report.json_number`).
+JSON documents do not come from here: they always have numbers in full (see `data.json_records`).
 """
 
 from __future__ import annotations
@@ -136,17 +136,28 @@ def wrap_line(line: str, width: int) -> Iterator[str]:
     yield indent + line
 
 
+_WORD = re.compile(r"[\w.]+")
+_PARTIAL_WORD_END, _PARTIAL_WORD_START = re.compile(r"[\w.]+$"), re.compile(r"^[\w.]+")
+
+
 def shorten_middle(text: str, limit: int | None) -> str:
     """Return a text whose middle is replaced by a note of its length if it has more than `limit` characters.
 
-    A text that is longer than `limit` by less than the length of the note stays as it is.
+    A text that is longer than `limit` by less than the length of the note stays as it is. Words and numbers stay whole
+    or are left out, unless they are very long.
     """
     if limit is None or len(text) <= limit:
         return text
     half = limit // 2
-    missing = len(text) - 2 * half
+    head, tail = text[:half], text[-half:]
+    whole_head, whole_tail = _PARTIAL_WORD_END.sub("", head), _PARTIAL_WORD_START.sub("", tail)
+    if _WORD.fullmatch(text, half - 1, half + 1) and len(whole_head) > half // 2:
+        head = whole_head
+    if _WORD.fullmatch(text, len(text) - half - 1, len(text) - half + 1) and len(whole_tail) > half // 2:
+        tail = whole_tail
+    missing = len(text) - len(head) - len(tail)
     note = f" … ({missing} characters) … "
-    return f"{text[:half]}{note}{text[-half:]}" if missing > len(note) else text
+    return f"{head}{note}{tail}" if missing > len(note) else text
 
 
 def pluralize(count: int, noun: str) -> str:

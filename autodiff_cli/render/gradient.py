@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
+from autodiff_cli.data.json_records import to_json
 from autodiff_cli.explain.record import NodeWarning, Trace
+from autodiff_cli.formula.derivatives import DerivativeMatrix, HigherDerivatives, Uncertainty
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.render.formatting import NumberFormat, display_width, number_formats, shorten_middle, single_line
-from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, json_number, json_numbers
-
-if TYPE_CHECKING:
-    from autodiff_cli.formula.derivatives import DerivativeMatrix, HigherDerivatives, Uncertainty
+from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable
 
 OptionSpelling: TypeAlias = Callable[[str, str], str]  # the command-line option that sets a variable (name, value)
 
@@ -29,15 +28,7 @@ MAX_EXAMPLE_LENGTH = 4  # elements shown along each axis of an example of an arr
 
 def gradient_report(trace: Trace, digits: int | None) -> Report:
     """Report the value, the gradient, and every node with its value and sensitivity."""
-
-    def write(paper: Paper) -> None:
-        in_full, brief = number_formats(digits)
-        write_title(paper, trace, in_full)
-        write_result(paper, trace, in_full)
-        write_nodes(paper, trace, {"sensitivity": trace.adjoints}, brief)
-        write_warnings(paper, trace.warnings)
-
-    return Report(write, lambda: [gradient_document(trace)])
+    return derivatives_report(trace.expression, trace.point, trace, HigherDerivatives(), digits)
 
 
 def uncertainty_report(uncertainty: Uncertainty, digits: int | None) -> Report:
@@ -50,7 +41,7 @@ def uncertainty_report(uncertainty: Uncertainty, digits: int | None) -> Report:
         for name, share in uncertainty.shares.items():
             paper.line(f"  from {name}: {100 * share:.1f} % of its variance")
 
-    fields = {"value": json_number(uncertainty.value), "shares": json_numbers(uncertainty.shares)}
+    fields = {"value": to_json(uncertainty.value), "shares": to_json(uncertainty.shares)}
     return Report(write, lambda: [{"uncertainty": fields}])
 
 
@@ -74,17 +65,6 @@ def write_formula(paper: Paper, name_text: str, derivative: Formula) -> None:
     """Write a derivative as a formula after its name, `d/dx = cos(x)`."""
     text = single_line(str(derivative))
     paper.line(f"{name_text}{':' if ';' in text else ' ='} {shorten_middle(text, paper.max_formula_length)}")
-
-
-def formulas_report(expression: Formula, derivatives: Mapping[str, Formula], spell_option: OptionSpelling) -> Report:
-    """Report the derivative with respect to each variable as a formula, and how to evaluate it."""
-
-    def write(paper: Paper) -> None:
-        for name, derivative in derivatives.items():
-            write_formula(paper, f"d/d{name}", derivative)
-        write_evaluation_hint(paper, expression, spell_option)
-
-    return Report(write, lambda: [formulas_document(expression, derivatives)])
 
 
 def write_evaluation_hint(paper: Paper, expression: Formula, spell_option: OptionSpelling) -> None:
@@ -150,7 +130,7 @@ def write_warnings(paper: Paper, warnings: Sequence[NodeWarning]) -> None:
 # --- Higher derivatives, directions, Jacobians ---
 
 
-def derivative_formulas_report(expression: Formula, request: HigherDerivatives, spell_option: OptionSpelling) -> Report:
+def formulas_report(expression: Formula, request: HigherDerivatives, spell_option: OptionSpelling) -> Report:
     """Report all requested derivatives as formulas, and how to evaluate them."""
     document = {"expression": expression.text, "variables": [*expression.variables]}
     return Report(
@@ -259,13 +239,13 @@ def _derivatives_document(
     warnings: Sequence[NodeWarning],
 ) -> dict[str, Any]:
     if trace is None:
-        elements = [*map(json_number, (request.outputs or {}).values())]
-        document: dict[str, Any] = {"expression": expression.text, "variables": json_numbers(point), "value": elements}
+        elements = to_json([*(request.outputs or {}).values()])
+        document: dict[str, Any] = {"expression": expression.text, "variables": to_json(point), "value": elements}
     else:
         document = gradient_document(trace)
     document["warnings"] = [*map(warning_document, warnings)]
     if request.tangents is not None:
-        document["gradient"] = {name: json_number(column[-1]) for name, column in request.tangents.items()}
+        document["gradient"] = {name: to_json(column[-1]) for name, column in request.tangents.items()}
     return document | _derivative_fields(request)
 
 
@@ -280,14 +260,7 @@ def _derivative_fields(request: HigherDerivatives) -> dict[str, Any]:
         "jacobian": request.jacobian,
         "outputs": request.outputs,
     }
-    return {name: _json_nested(field) for name, field in fields.items() if field is not None}
-
-
-def _json_nested(x: Any) -> Any:
-    """Convert numbers and formulas in nested mappings for JSON."""
-    if isinstance(x, Mapping):
-        return {name: _json_nested(entry) for name, entry in x.items()}
-    return str(x) if isinstance(x, Formula) else json_number(x)
+    return {name: to_json(field) for name, field in fields.items() if field is not None}
 
 
 def _upper_triangle(matrix: DerivativeMatrix) -> Iterator[tuple[str, str, Formula]]:
@@ -315,8 +288,8 @@ def gradient_document(trace: Trace) -> dict[str, Any]:
             "label": label,
             "op": "input" if node.is_input else "constant" if node.op is None else node.op.name,
             "inputs": inputs,
-            "value": json_number(value),
-            "adjoint": json_number(adjoint),
+            "value": to_json(value),
+            "adjoint": to_json(adjoint),
         }
         for i, (node, label, inputs, value, adjoint) in enumerate(
             zip(tape.nodes, trace.labels, tape.inputs, trace.values, trace.adjoints, strict=True)
@@ -324,9 +297,9 @@ def gradient_document(trace: Trace) -> dict[str, Any]:
     ]
     return {
         "expression": trace.expression.text,
-        "variables": json_numbers(trace.point),
-        "value": json_number(trace.value),
-        "gradient": json_numbers(trace.gradient),
+        "variables": to_json(trace.point),
+        "value": to_json(trace.value),
+        "gradient": to_json(trace.gradient),
         "nodes": nodes,
         "order": [*range(len(tape))],
         "warnings": [warning_document(warning) for warning in trace.warnings],
@@ -337,12 +310,3 @@ def warning_document(warning: NodeWarning) -> dict[str, Any]:
     """Return a warning for JSON, with the correct digits under "right" if it has any."""
     document = {"node": warning.node, "kind": warning.kind, "message": warning.message}
     return {**document, "right": dict(warning.right)} if warning.right else document
-
-
-def formulas_document(expression: Formula, derivatives: Mapping[str, Formula]) -> dict[str, Any]:
-    """Return the document that `grad --json` writes when no values are given: the derivatives as formulas."""
-    return {
-        "expression": expression.text,
-        "variables": [*expression.variables],
-        "derivatives": {name: str(derivative) for name, derivative in derivatives.items()},
-    }

@@ -20,6 +20,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from autodiff_cli.data.json_records import to_json
 from autodiff_cli.explain.operations import adjoint_formula, has_jacobian, is_at_kink, jacobian, readable_local_value
 from autodiff_cli.explain.record import BackwardStep, Trace
 from autodiff_cli.explain.sentences import (
@@ -34,6 +35,7 @@ from autodiff_cli.explain.sentences import (
     phrase_json,
     saturation_values,
     slope_formula,
+    warning_phrases,
 )
 from autodiff_cli.explain.tracing import elementwise_trace
 from autodiff_cli.explain.views import Work, forward_work, reverse_work
@@ -54,7 +56,6 @@ from autodiff_cli.render.formatting import (
 )
 from autodiff_cli.render.javascript import evaluator, optimizer_equations, optimizer_functions
 from autodiff_cli.render.layout import MAX_NODES
-from autodiff_cli.render.report import json_number
 from autodiff_cli.targets.latex import LATEX, LatexLibrary
 from autodiff_cli.targets.translation import GraphWriter
 
@@ -256,13 +257,19 @@ def _trace_document(trace: Trace) -> dict[str, Any]:
     formula = _FormulaText(trace)
     nodes = [_node_document(trace, i, steps.get(i), phrases) | formula.span(i) for i in range(len(trace.tape))]
     index, leaves = trace.tape.index, trace.expression.leaves
+    operations = [(node.op, len(node.inputs)) for node in trace.tape.nodes if node.op is not None]
+    warnings = {
+        f"{op.name} {count}": {name: phrases.setdefault(phrase, len(phrases)) for name, phrase in by_name.items()}
+        for op, count in dict.fromkeys(operations)
+        for by_name in [warning_phrases(op, count)]
+    }
     begins, *ends_ = (
         phrases.setdefault(phrase, len(phrases)) for phrase in (backward_pass_phrase(trace), *closing_phrases(trace))
     )
     return {
         "text": formula.text,
         "variables": [
-            {"name": safe_label(name), "key": name, "node": index.get(leaves[name]), "value": json_number(value)}
+            {"name": safe_label(name), "key": name, "node": index.get(leaves[name]), "value": to_json(value)}
             for name, value in trace.point.items()
         ],
         "output": trace.tape.outputs[0],
@@ -273,6 +280,8 @@ def _trace_document(trace: Trace) -> dict[str, Any]:
         "beginning": begins,
         "closing": ends_,
         "warnings": [safe_label(warning.message) for warning in trace.warnings],
+        "warningPhrases": warnings,
+        "hasPrecisionWarning": any(warning.kind == "precision" for warning in trace.warnings),
         "largest": MAX_TABLE_ELEMENTS,
         "near": SATURATION_DISTANCE,
     }
@@ -288,8 +297,8 @@ def _node_document(trace: Trace, i: int, step: BackwardStep | None, phrases: dic
     document: dict[str, Any] = {
         "label": safe_label(trace.labels[i]),
         "inputs": trace.tape.inputs[i],
-        "value": json_number(trace.values[i]),
-        "adjoint": json_number(adjoint),
+        "value": to_json(trace.values[i]),
+        "adjoint": to_json(adjoint),
         "contributions": [] if step is None else [*_contribution_documents(trace, step, phrases)],
     }
     if node.op is None:
@@ -316,19 +325,19 @@ def _contribution_documents(trace: Trace, step: BackwardStep, phrases: dict[Phra
         document = {
             "position": contribution.position,
             "to": contribution.to,
-            "local": json_number(contribution.local),
-            "amount": json_number(contribution.amount),
+            "local": to_json(contribution.local),
+            "amount": to_json(contribution.amount),
             "nothing": contribution.is_structural_zero,
             "phrase": phrases.setdefault(phrase, len(phrases)),
         }
         if has_formulas and (read := readable_local_value(trace, step.node, contribution)) is not None:
-            document["read"] = json_number(read)
+            document["read"] = to_json(read)
         if (are_scalars or step.op.is_structural) and is_at_kink(trace, step.node):
             document["kink"] = 1
         if step.op.is_structural:
             document["rule"] = adjoint_formula(trace, step.node, contribution.position) or "0"
         if has_jacobian(trace, step.node):
-            document["jacobian"] = json_number(jacobian(trace, step.node))
+            document["jacobian"] = to_json(jacobian(trace, step.node))
         if has_formulas:
             formula = slope_formula(step.op, len(inputs), contribution.position)
             if len(formula) <= _MAX_FORMULA_PARTS:
@@ -530,12 +539,12 @@ def _recording_document(recording: FitRecording) -> dict[str, Any]:
     return {
         "names": [*recording.layout.shapes],
         "shapes": [*recording.layout.shapes.values()],
-        "fixed": {name: json_number(value) for name, value in recording.fixed.items()},
+        "fixed": to_json(recording.fixed),
         "epochs": [
             {
                 "number": epoch.number,
-                "loss": json_number(epoch.loss),
-                "validation": None if epoch.validation_loss is None else json_number(epoch.validation_loss),
+                "loss": to_json(epoch.loss),
+                "validation": to_json(epoch.validation_loss),
                 "theta": epoch.theta.tolist(),
             }
             for epoch in recording.epochs

@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from autodiff_cli.data.json_records import pick, to_json
 from autodiff_cli.render.formatting import NumberFormat, number_formats, shorten_middle
-from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, json_number
+from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable
 
 if TYPE_CHECKING:
     from autodiff_cli.backends.selection import BackendStatus
@@ -109,16 +110,14 @@ def _operation_document(description: Description) -> dict[str, Any]:
     return {
         "name": op.name,
         "call": description.call,
-        "aliases": [*op.aliases],
-        "summary": op.summary,
+        **pick(op, "aliases", "summary"),
         "definition": description.definition,
         ("contributions" if op.is_structural else "derivatives"): description.derivatives,
         "textbook": description.textbook,
         "gate": op.gate.value,
         "kink": description.kink,
         "kink_note": op.kink_note,
-        "domain": description.domain,
-        "singular": description.singular,
+        **pick(description, "domain", "singular"),
     }
 
 
@@ -202,23 +201,15 @@ def _column_cells(column: ColumnSummary, show: NumberFormat) -> tuple[str, str, 
 def _summary_document(summary: DataSummary) -> dict[str, Any]:
     columns = []
     for column in summary.columns:
-        document = {
-            "name": column.name,
-            "written": column.written,
-            "type": column.type,
-            "missing": column.missing,
-            "min": json_number(column.minimum),
-            "max": json_number(column.maximum),
-        }
+        document = {**pick(column, "name", "written", "type", "missing"), "min": to_json(column.minimum)}
+        document["max"] = to_json(column.maximum)
         columns.append(document if column.levels is None else {**document, "levels": column.levels})
     return {
         "file": summary.name,
-        "format": summary.format,
-        "rows": summary.rows,
+        **pick(summary, "format", "rows"),
         "columns": columns,
-        "first": [list(cells) for cells in summary.first_rows],
-        "notes": list(summary.notes),
-        "options": list(summary.options),
+        "first": to_json(summary.first_rows),
+        **pick(summary, "notes", "options"),
     }
 
 

@@ -50,7 +50,7 @@ from autodiff_cli.graph.tape import substitute, topological_order
 from autodiff_cli.language.printer import to_pieces
 from autodiff_cli.targets.c_family import JAVASCRIPT
 from autodiff_cli.targets.translation import GraphWriter, Library
-from autodiff_cli.training.options import OPTIMIZERS
+from autodiff_cli.training.optimizers import OPTIMIZERS
 
 # --- The evaluator ---
 

@@ -16,6 +16,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from autodiff_cli.data.json_records import to_json
 from autodiff_cli.explain.lessons import Lesson, Question
 from autodiff_cli.explain.record import BackwardStep, Contribution, ForwardStep, Trace
 from autodiff_cli.explain.sentences import StepSentences, label_with_definition
@@ -23,7 +24,7 @@ from autodiff_cli.graph.op import Gate
 from autodiff_cli.render.drawing import SVG_STYLE, View, build_drawing, graph_shapes, safe_label
 from autodiff_cli.render.formatting import number_formats, shortest_text, single_line
 from autodiff_cli.render.gradient import assignments_text
-from autodiff_cli.render.report import Column, Paper, Report, Style, TextTable, json_numbers
+from autodiff_cli.render.report import Column, Paper, Report, Style, TextTable
 from autodiff_cli.render.trace import trace_document, trace_report
 
 # --- Lessons ---
@@ -114,7 +115,7 @@ def _lesson_document(lesson: Lesson) -> dict[str, Any]:
         "name": lesson.name,
         "title": lesson.title,
         "text": [*lesson.text],
-        "asked_at": json_numbers(lesson.question_trace.point),
+        "asked_at": to_json(lesson.question_trace.point),
         "questions": [*map(question_document, lesson.questions)],
         **trace_document(lesson.trace),
     }

@@ -15,16 +15,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from html import escape
 from pathlib import PurePath
-from typing import Any
 
 import numpy as np
 
-from autodiff_cli.array_types import Array
-from autodiff_cli.data.writing import open_atomic_bytes, open_atomic_text
-from autodiff_cli.render.formatting import Rounding, drop_double_negations, pluralize, shorten_middle, single_line
+from autodiff_cli.array_types import Array, Mask
+from autodiff_cli.data.writing import open_atomic_bytes
+from autodiff_cli.options import OptionError
+from autodiff_cli.render.fit import estimate_cells, has_short_formula
+from autodiff_cli.render.formatting import drop_double_negations, pluralize, shorten_middle, single_line
 from autodiff_cli.render.progress import step_noun
-from autodiff_cli.render.report import Paper, Style
-from autodiff_cli.training.options import OptionError
+from autodiff_cli.render.report import Paper, Report, Style
 from autodiff_cli.training.result.fitted_model import FittedModel
 from autodiff_cli.training.result.prediction import FitPlot
 
@@ -261,6 +261,11 @@ _PLOT_ROWS = 8  # lines of a panel with height_share 1
 _MAX_MARKED_POINTS = 80
 
 
+def plot_report(fit: FittedModel) -> Report:
+    """Report the plots of a fit; their numbers are in the document of the fit."""
+    return Report(lambda paper: write_plot(paper, fit), list)
+
+
 def write_plot(paper: Paper, fit: FittedModel) -> None:
     """Draw the panels of a fit on a paper, one below the other."""
     for panel in fit_panels(fit):
@@ -287,42 +292,33 @@ def _plot_lines(panel: Panel, width: int) -> list[str]:
     figure.y_ticks_fkt = lambda value, _: (
         f"{10**value:.3g}" if panel.is_y_logarithmic else _short_label(value, high - low)
     )
-    field = _PlotArea(figure, low, high)
     few = panel.points is not None and len(panel.points[0]) <= _MAX_MARKED_POINTS
     columns = np.linspace(left, right, figure.width)
+    curves = [(line, None if few or line.is_reference or panel.points is None else "━") for line in panel.lines]
     if panel.band is not None:
-        for edge in (panel.band.low, panel.band.high):
-            field.draw_curve(columns, _heights_at(columns, panel.band.x, edge), None if few else "·")
-    for line in panel.lines:
-        is_dots = few or line.is_reference or panel.points is None
-        field.draw_curve(columns, _heights_at(columns, line.x, line.y), None if is_dots else "━")
+        edges = [Line(panel.band.x, edge, panel.band.name) for edge in (panel.band.low, panel.band.high)]
+        curves = [*((edge, None if few else "·") for edge in edges), *curves]
+    for line, mark in curves:
+        heights = _heights_at(columns, line.x, line.y)
+        for x, y in _parts(columns, heights, (heights >= low) & (heights <= high)):
+            if mark is None:
+                figure.plot(x.tolist(), y.tolist())
+            else:
+                figure.scatter(x.tolist(), y.tolist(), marker=mark)
     if panel.points is not None:
-        field.draw_points(*panel.points, "o" if few else None)
+        x, y = panel.points
+        visible = (y >= low) & (y <= high)
+        if visible.any():
+            figure.scatter(x[visible].tolist(), y[visible].tolist(), marker="o" if few else None)
     lines: list[str] = figure.show().splitlines()[1:]
     return [line.removesuffix("-> ()").rstrip() for line in lines]
 
 
-class _PlotArea:
-    """Draws points and curves into a plotille figure, clipped to the limits of the y axis."""
-
-    def __init__(self, figure: Any, low: float, high: float) -> None:
-        self._figure, self._low, self._high = figure, low, high
-
-    def draw_points(self, x: Array, y: Array, mark: str | None) -> None:
-        """Draw points as a mark, or as dots if `mark` is None."""
-        visible = (y >= self._low) & (y <= self._high)
-        if visible.any():
-            self._figure.scatter(x[visible].tolist(), y[visible].tolist(), marker=mark)
-
-    def draw_curve(self, x: Array, y: Array, mark: str | None) -> None:
-        """Draw a line through points, as a mark in each column, or as dots if `mark` is None."""
-        if mark is not None:
-            self.draw_points(x, y, mark)
-            return
-        visible = (y >= self._low) & (y <= self._high)
-        ends = np.flatnonzero(np.diff(np.concatenate(([False], visible, [False])).astype(int)))
-        for start, end in ends.reshape(-1, 2).tolist():
-            self._figure.plot(x[start:end].tolist(), y[start:end].tolist())
+def _parts(x: Array, y: Array, is_visible: Mask) -> Iterator[tuple[Array, Array]]:
+    """Yield x and y of the parts of a line in which it is visible."""
+    ends = np.flatnonzero(np.diff(np.concatenate(([False], is_visible, [False])).astype(int)))
+    for start, end in ends.reshape(-1, 2).tolist():
+        yield x[start:end], y[start:end]
 
 
 def _heights_at(columns: Array, x: Array, y: Array) -> Array:
@@ -486,7 +482,7 @@ class _Axes:
         yield from self._points()
         for number, line in enumerate(line for line in panel.lines if not line.is_reference):
             colour = _CURVE_COLOURS[number % len(_CURVE_COLOURS)]
-            for x, y in _finite_parts(line):
+            for x, y in _parts(line.x, line.y, np.isfinite(line.x) & np.isfinite(line.y)):
                 d = self._path(x, y)
                 yield f'<path class="curve{number}" d="{d}" fill="none" stroke="{colour}" stroke-width="1.8"/>'
 
@@ -542,14 +538,6 @@ class _Axes:
         return [float(value) for value in pixels]
 
 
-def _finite_parts(line: Line) -> Iterator[tuple[Array, Array]]:
-    """Yield x and y of the parts of a line in which it is finite."""
-    finite = np.isfinite(line.x) & np.isfinite(line.y)
-    ends = np.flatnonzero(np.diff(np.concatenate(([False], finite, [False])).astype(int)))
-    for start, end in ends.reshape(-1, 2).tolist():
-        yield line.x[start:end], line.y[start:end]
-
-
 def _svg_text(x: float, y: float, text: str, anchor: str, kind: str = "", attributes: str = "") -> str:
     colour = "#666666" if kind else "#333333"
     place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
@@ -571,7 +559,7 @@ td:first-child,th:first-child{{text-align:left}}code{{overflow-wrap:anywhere}}
 def check_plot_path(path: str) -> None:
     """Raise OptionError if a plot cannot be written to this path; call it before a fit that may take long."""
     kind = PurePath(path).suffix.lower()
-    if kind not in _WRITERS:
+    if kind not in _CONTENTS:
         raise OptionError(
             f"--plot {path}: a file for a plot must end in .svg, .png or .html; without a file, the plot is printed"
         )
@@ -587,59 +575,43 @@ def save_plot(fit: FittedModel, path: str | os.PathLike[str]) -> None:
         OptionError: if the suffix is unknown, or cairosvg is missing for a PNG file.
     """
     check_plot_path(os.fspath(path))
-    _WRITERS[PurePath(path).suffix.lower()](fit, path)
-
-
-def _write_svg(fit: FittedModel, path: str | os.PathLike[str]) -> None:
-    with open_atomic_text(path) as stream:
-        stream.write(plot_svg(fit))
+    content = _CONTENTS[PurePath(path).suffix.lower()](fit)
+    with open_atomic_bytes(path) as stream:
+        stream.write(content if isinstance(content, bytes) else content.encode(errors="surrogateescape"))
 
 
 def plot_html(fit: FittedModel) -> str:
     """Return the plot, the parameters and the formula of a fit as HTML, to be put into a page."""
-    rows = []
-    for name, value in fit.parameters.items():
-        if not isinstance(value, float):
-            continue
-        error = fit.stderr[name]
-        rounding = Rounding.from_error(value, error, None)
-        error_text = "" if error is None else rounding.format_error(error)
-        cells = (escape(name), rounding.format_value(value), error_text)
-        rows.append(f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
+    names = [name for name, value in fit.parameters.items() if isinstance(value, float)]
+    cells = [[name, *estimate_cells(fit, name, None, [])] for name in names]
+    rows = [f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in cells]
     head = "<tr><th>parameter</th><th>value</th><th>standard error</th></tr>"
     table = [f"<table>{head}", *rows, "</table>"] if rows else []
     formula = drop_double_negations(single_line(fit.formula))
-    paragraph = f"<p><code>{escape(formula)}</code></p>" if 0 < len(fit.formula) <= 300 else ""
+    paragraph = f"<p><code>{escape(formula)}</code></p>" if has_short_formula(fit) else ""
     return "\n".join([plot_svg(fit).rstrip("\n"), *table, paragraph])
 
 
-def _write_html(fit: FittedModel, path: str | os.PathLike[str]) -> None:
-    title = escape(single_line(fit.model))
-    with open_atomic_text(path) as stream:
-        stream.write(
-            "\n".join(
-                [
-                    "<!doctype html>",
-                    '<html lang="en"><head><meta charset="utf-8">',
-                    '<meta name="viewport" content="width=device-width, initial-scale=1">',
-                    f"<title>{title}</title><style>{_PAGE_STYLE}</style></head><body>",
-                    plot_html(fit),
-                    "</body></html>\n",
-                ]
-            )
-        )
+def _plot_page(fit: FittedModel) -> str:
+    """Return a page with the plot of a fit."""
+    parts = [
+        "<!doctype html>",
+        '<html lang="en"><head><meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>{escape(single_line(fit.model))}</title><style>{_PAGE_STYLE}</style></head><body>",
+        plot_html(fit),
+        "</body></html>\n",
+    ]
+    return "\n".join(parts)
 
 
-def _write_png(fit: FittedModel, path: str | os.PathLike[str]) -> None:
+def _plot_png(fit: FittedModel) -> bytes:
+    """Return the plot of a fit as a PNG image."""
     import cairosvg
 
-    content = cairosvg.svg2png(bytestring=plot_svg(fit).encode(), scale=2)
-    with open_atomic_bytes(path) as stream:
-        stream.write(content)
+    content: bytes = cairosvg.svg2png(bytestring=plot_svg(fit).encode(), scale=2)
+    return content
 
 
-_WRITERS: dict[str, Callable[[FittedModel, str | os.PathLike[str]], None]] = {
-    ".svg": _write_svg,
-    ".html": _write_html,
-    ".png": _write_png,
-}
+# What a plot file contains, by the suffix of its name.
+_CONTENTS: dict[str, Callable[[FittedModel], str | bytes]] = {".svg": plot_svg, ".html": _plot_page, ".png": _plot_png}

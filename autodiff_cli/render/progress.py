@@ -14,7 +14,7 @@ from autodiff_cli.render.formatting import number_formats, shorten_middle, singl
 from autodiff_cli.render.report import Paper, Style
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress
 
     from autodiff_cli.data.streaming import PassProgress
     from autodiff_cli.training.methods.gradient_descent import Epoch, EpochProgress
@@ -140,97 +140,58 @@ class ProgressBar:
         self._total = total
         self._clock = clock
         self._next_refresh = clock() + BAR_DELAY
-        self._epoch_task: tuple[Progress, TaskID] | None = None
-        self._reading_task: tuple[Progress, TaskID] | None = None
+        self._bar: Progress | None = None
+        self._work = ""  # what the bar shows: "epochs", or "reading" rows
 
     def update(self, completed: int, fraction: float, loss: float, noun: str) -> None:
-        """Show the progress of the fit, at most every `BAR_INTERVAL` seconds.
+        """Show the progress of the fit.
 
         Args:
             completed: the number of complete epochs.
             fraction: the part of the next epoch that is done.
             noun: "epoch" or "iteration".
         """
-        time = self._clock()
-        if time < self._next_refresh:
-            return
-        self._next_refresh = time + BAR_INTERVAL
-        if self._reading_task is not None:
-            self.hide()
-        progress, task = self._epoch_task = self._epoch_task or self._start_epochs()
         at = f"{noun} {completed + 1}, {fraction:.0%}" if fraction else f"{noun} {completed}"
-        progress.update(task, completed=completed + fraction, at=at, loss=f"{loss:.6g}", refresh=True)
+        self._show("epochs", completed + fraction, self._total, at, f"loss {loss:.6g}")
 
     def update_reading(self, reading: PassProgress) -> None:
         """Show the progress of a pass over streamed rows: rows read, rows per second, and the remaining time."""
+        rate = reading.rows / max(reading.seconds, 1e-9)
+        self._show("reading", reading.rows, reading.total, f"pass {reading.number}", f"{rate / 1e6:.3g} million rows/s")
+
+    def _show(self, work: str, completed: float, total: int | None, before: str, after: str) -> None:
+        """Show the progress with a text before and after the bar, at most every `BAR_INTERVAL` seconds."""
         time = self._clock()
         if time < self._next_refresh:
             return
         self._next_refresh = time + BAR_INTERVAL
-        if self._reading_task is None:
+        if self._work != work:
             self.hide()
-            self._reading_task = self._start_reading()
-        progress, task = self._reading_task
-        rate = reading.rows / max(reading.seconds, 1e-9)
-        left = "" if reading.total is None else remaining_time((reading.total - reading.rows) / max(rate, 1e-9))
-        progress.update(
-            task,
-            completed=reading.rows,
-            total=reading.total,
-            number=reading.number,
-            rate=f"{rate / 1e6:.3g} million rows/s",
-            left=left,
-            refresh=True,
+        if self._bar is None:
+            self._bar, self._work = self._start(), work
+        self._bar.update(
+            self._bar.task_ids[0], completed=completed, total=total, before=before, after=after, refresh=True
         )
 
     def hide(self) -> None:
         """Remove the bar until the next update."""
-        if self._epoch_task is not None:
-            self._epoch_task[0].stop()
-            self._epoch_task = None
-        if self._reading_task is not None:
-            self._reading_task[0].stop()
-            self._reading_task = None
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
 
-    def _start_reading(self) -> tuple[Progress, TaskID]:
+    def _start(self) -> Progress:
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn
+        from rich.progress import BarColumn, Progress, TimeRemainingColumn
 
-        progress = Progress(
-            TextColumn("  pass {task.fields[number]}"),
+        bar = Progress(
+            "  {task.fields[before]}",
             BarColumn(),
-            TextColumn("{task.fields[rate]}"),
-            TextColumn("{task.fields[left]}"),
-            console=Console(file=self._stream, width=self._width, color_system=self._colours, force_terminal=True),
-            auto_refresh=False,
-            transient=True,
-        )
-        progress.start()
-        return progress, progress.add_task("", total=None, number=1, rate="", left="")
-
-    def _start_epochs(self) -> tuple[Progress, TaskID]:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-        progress = Progress(
-            TextColumn("  {task.fields[at]}"),
-            BarColumn(),
-            TextColumn("loss {task.fields[loss]}"),
+            "{task.fields[after]}",
             TimeRemainingColumn(),
             console=Console(file=self._stream, width=self._width, color_system=self._colours, force_terminal=True),
             auto_refresh=False,
             transient=True,
         )
-        progress.start()
-        return progress, progress.add_task("", total=self._total, at="", loss="")
-
-
-def remaining_time(seconds: float) -> str:
-    """Return a remaining time as text.
-
-    >>> remaining_time(75), remaining_time(7322)
-    ('1:15 left', '2:02:02 left')
-    """
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02} left" if hours else f"{minutes}:{rest:02} left"
+        bar.start()
+        bar.add_task("", total=None, before="", after="")
+        return bar

@@ -2,7 +2,6 @@
 
 A `Report` can write itself on a `Paper`, which has headings, lines and tables, and can return its JSON documents.
 The caller chooses between the two. `Paper` itself is for pipes and files: plain aligned lines, nothing wrapped, nothing
-The caller chooses between the two. `Paper` itself is for pipes and files: plain aligned lines, nothing wrapped, nothing
 omitted. `terminal.TerminalPaper` has the same methods for people at a terminal; only that module imports Rich.
 """
 
@@ -10,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import enum
-import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TextIO
@@ -190,24 +188,6 @@ def combine_reports(*reports: Report, gap: bool = False) -> Report:
         return {name: value for report in reports for part in report.documents() for name, value in part.items()}
 
     return Report(write, lambda: [document()])
-
-
-def json_number(x: Any) -> Any:
-    """Convert a number or an array for JSON.
-
-    Infinities and nan become "inf", "-inf" and "nan", -0.0 becomes 0.0, and an array becomes nested lists. A number
-    with more digits than a float is a text already and stays one.
-    """
-    if isinstance(x, float):
-        return (x or 0.0) if math.isfinite(x) else str(x)
-    if x is None or isinstance(x, str):
-        return x
-    return [*map(json_number, x)] if isinstance(x, list) else json_number(x.tolist())
-
-
-def json_numbers(named: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert named numbers for JSON (see `json_number`)."""
-    return {name: json_number(x) for name, x in named.items()}
 
 
 def dumps(document: Mapping[str, Any]) -> str:

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from autodiff_cli.data.json_records import to_json
 from autodiff_cli.data.table import TextBatch, format_numbers
 from autodiff_cli.explain.accuracy import describe_correct_digits
 from autodiff_cli.render.formatting import NumberFormat, digits_format, shortest_text
-from autodiff_cli.render.report import Paper, Report, json_number, json_numbers
+from autodiff_cli.render.report import Paper, Report
 
 if TYPE_CHECKING:
     from autodiff_cli.array_types import Array
@@ -177,9 +178,9 @@ class GradientTable:
             for row, (point, (value, *slopes)) in enumerate(zip(points, results.T.tolist(), strict=True)):
                 warnings = {"warnings": [_warning_document(correct[row])]} if row in correct else {}
                 yield {
-                    "variables": json_numbers(dict(zip(names, point, strict=True))),
-                    "value": json_number(value),
-                    "gradient": json_numbers(dict(zip(self._gradients.wrt, slopes, strict=True))),
+                    "variables": to_json(dict(zip(names, point, strict=True))),
+                    "value": to_json(value),
+                    "gradient": to_json(dict(zip(self._gradients.wrt, slopes, strict=True))),
                     **warnings,
                 }
 
@@ -242,7 +243,7 @@ def _predictions_document(fit: FittedModel, names: Sequence[str], chunks: Iterab
     columns: dict[str, list[Any]] = {name: [] for name in names}
     for chunk in chunks:
         for name, column in chunk.items():
-            columns[name] += map(_json_value, column.tolist())
+            columns[name] += to_json(column)
     return {"model": fit.model, "rows": len(columns[names[0]]), **columns}
 
 
@@ -250,7 +251,3 @@ def count_undefined(predictions: Predictions) -> int:
     """Number of rows with a prediction that is nan or infinite."""
     numeric = [~np.isfinite(column) for column in predictions.values() if column.dtype.kind == "f"]
     return int(np.count_nonzero(np.logical_or.reduce(numeric))) if numeric else 0
-
-
-def _json_value(value: Any) -> Any:
-    return json_number(value) if isinstance(value, float) else value

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from autodiff_cli.data.json_records import pick, to_json
 from autodiff_cli.explain.labels import format_operation_on_numbers
 from autodiff_cli.explain.operations import has_jacobian, jacobian
 from autodiff_cli.explain.record import BackwardStep, ForwardStep, Trace, array_shape
@@ -27,7 +28,7 @@ from autodiff_cli.render.formatting import (
 )
 from autodiff_cli.render.gradient import gradient_document, write_result, write_title, write_warnings
 from autodiff_cli.render.layout import GraphTooLargeError
-from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, dumps, json_number
+from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, dumps
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
@@ -163,13 +164,7 @@ def _write_trace(paper: Paper, trace: Trace, digits: int | None) -> None:
 def trace_document(trace: Trace) -> dict[str, Any]:
     """Return the document that `trace --json` writes: that of `grad`, and the steps of both passes."""
     forward = [
-        {
-            "step": step.step,
-            "node": step.node,
-            "op": step.op.name,
-            "inputs": step.inputs,
-            "value": json_number(step.value),
-        }
+        {"step": step.step, "node": step.node, "op": step.op.name, "inputs": step.inputs, "value": to_json(step.value)}
         for step in trace.forward
     ]
     backward = [
@@ -177,15 +172,9 @@ def trace_document(trace: Trace) -> dict[str, Any]:
             "step": step.step,
             "node": step.node,
             "op": step.op.name,
-            "adjoint": json_number(step.adjoint),
+            "adjoint": to_json(step.adjoint),
             "contributions": [
-                {
-                    "to": contribution.to,
-                    "local": json_number(contribution.local),
-                    "amount": json_number(contribution.amount),
-                    "total": json_number(contribution.total),
-                }
-                for contribution in step.contributions
+                pick(contribution, "to", "local", "amount", "total") for contribution in step.contributions
             ],
         }
         for step in trace.backward
@@ -259,7 +248,7 @@ def _forward_mode_fields(modes: Sequence[ForwardMode]) -> dict[str, Any]:
         "forward_all": modes[0].all_variables._asdict(),
         "reverse": modes[0].reverse._asdict(),
     }
-    return {"tangents": {mode.name: [*map(json_number, mode.tangents)] for mode in modes}, "work": work}
+    return {"tangents": {mode.name: to_json(mode.tangents) for mode in modes}, "work": work}
 
 
 def _write_operation_counts(paper: Paper, modes: Sequence[ForwardMode]) -> None:
@@ -311,17 +300,13 @@ def _paths_fields(path_sets: Sequence[Paths]) -> dict[str, Any]:
     return {
         "paths": {
             paths.name: [
-                {
-                    "nodes": path.nodes,
-                    "locals": [*map(json_number, path.local_derivatives)],
-                    "product": json_number(path.product),
-                }
+                {"nodes": path.nodes, "locals": to_json(path.local_derivatives), "product": to_json(path.product)}
                 for path in paths.listed
             ]
             for paths in path_sets
         },
         "paths_count": {paths.name: _json_count(paths.total) for paths in path_sets},
-        "paths_rest": {paths.name: json_number(paths.rest) for paths in path_sets},
+        "paths_rest": {paths.name: to_json(paths.rest) for paths in path_sets},
     }
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from autodiff_cli.data.json_records import pick, to_json
 from autodiff_cli.explain.accuracy import VALUE
 from autodiff_cli.explain.gradient_check import Finding, GradientCheck, Verdict
 from autodiff_cli.explain.precision import Interval, ProvenBounds
@@ -14,7 +15,7 @@ from autodiff_cli.formula.formula import Formula
 from autodiff_cli.numbers.ball_arithmetic import nearest_float
 from autodiff_cli.render.formatting import number_formats
 from autodiff_cli.render.gradient import write_title
-from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, json_number, json_numbers
+from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable
 
 _UNDEFINED_MESSAGE = (
     "the value or a derivative may be unbounded or undefined somewhere in the intervals; try narrower intervals"
@@ -55,10 +56,9 @@ def enclosure_report(
         return {
             "expression": formula.text,
             "variables": {
-                name: [*map(json_number, ends)] if len(ends) > 1 else json_number(ends[0])
-                for name, ends in ends_by_name.items()
+                name: to_json(ends) if len(ends) > 1 else to_json(ends[0]) for name, ends in ends_by_name.items()
             },
-            "enclosure": {name: [json_number(low), json_number(high)] for name, (low, high) in proven.bounds.items()},
+            "enclosure": to_json(proven.bounds),
             "warnings": warnings if proven.undefined else [],
         }
 
@@ -148,8 +148,8 @@ def _check_document(check: GradientCheck, referee: FrameworkGradient | None, agr
     """Return the JSON document; the order is null if unknown, and "inf" if there is no remainder at all."""
     return {
         "expression": check.trace.expression.text,
-        "variables": json_numbers(check.trace.point),
-        "value": json_number(check.trace.value),
+        "variables": to_json(check.trace.point),
+        "value": to_json(check.trace.value),
         "agrees": agrees,
         **({"better": check.rewriting} if check.rewriting is not None else {}),
         **({} if referee is None else {"against": _framework_document(check, referee)}),
@@ -158,24 +158,13 @@ def _check_document(check: GradientCheck, referee: FrameworkGradient | None, agr
 
 
 def _framework_document(check: GradientCheck, referee: FrameworkGradient) -> dict[str, Any]:
-    return {
-        "framework": referee.framework,
-        "version": referee.version,
-        "value": json_number(referee.value),
-        "gradient": json_numbers(referee.gradient),
-        "agrees": {finding.variable: referee.agrees(finding.variable, finding.gradient) for finding in check.findings},
-    }
+    agrees = {finding.variable: referee.agrees(finding.variable, finding.gradient) for finding in check.findings}
+    return {**pick(referee, "framework", "version", "value", "gradient"), "agrees": agrees}
 
 
 def _finding_document(finding: Finding) -> dict[str, Any]:
-    return {
-        "gradient": json_number(finding.gradient),
-        "reference": finding.reference,
-        "relative_error": json_number(finding.relative_error),
-        "order": json_number(finding.order),
-        "verdict": finding.verdict.value,
-        "note": finding.note,
-    }
+    figures = pick(finding, "gradient", "reference", "relative_error", "order")
+    return {**figures, "verdict": finding.verdict.value, "note": finding.note}
 
 
 def _order_text(order: float | None) -> str:

@@ -8,19 +8,17 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from autodiff_cli.graph.codegen import PRODUCT, SIGN, SUM, Fragment, Notation, call_notation
-from autodiff_cli.targets.target import CODE_WIDTH, Target, TargetFunction, expand_small_power, shortest_literal
+from autodiff_cli.targets.target import (
+    CODE_WIDTH,
+    Target,
+    TargetFunction,
+    comparison,
+    expand_small_power,
+    infix,
+    shortest_literal,
+)
 
 CHOICE, OR, AND, EQUALITY, ORDER = 1, 2, 3, 4, 5
-
-
-def infix(symbol: str, binding: int) -> Notation:
-    """Return the notation of a left-associative operator between two operands."""
-    return Notation(("", symbol, ""), (binding, binding + 1), binding)
-
-
-def comparison(symbol: str, binding: int) -> Notation:
-    """Return the notation of a comparison of two numbers."""
-    return Notation(("", f" {symbol} ", ""), (SUM, SUM), binding, is_condition=True)
 
 
 BRACE_NOTATIONS = {

@@ -7,17 +7,13 @@ import textwrap
 from collections.abc import Iterable, Sequence
 
 from autodiff_cli.graph.codegen import PRODUCT, SUM, Fragment, Notation, call_notation
-from autodiff_cli.targets.target import CODE_WIDTH, Target, TargetFunction, shortest_literal
+from autodiff_cli.targets.target import CODE_WIDTH, Target, TargetFunction, comparison, infix, shortest_literal
 from autodiff_cli.targets.translation import Library
 
 _INDENT = "    "
 RESULT = "returned"
 OR, AND, NOT, ORDER = 1, 2, 3, 4
 POWER = PRODUCT + 1
-
-
-def _comparison(symbol: str) -> Notation:
-    return Notation(("", f" {symbol} ", ""), (SUM, SUM), ORDER, is_condition=True)
 
 
 def _c_interface(name: str, theirs: str = "") -> tuple[str, str]:
@@ -56,19 +52,19 @@ _LIBRARY = (
 )  # fmt: skip
 _C_FUNCTIONS = ("expm1", "log1p", "log2", "cbrt")
 NOTATIONS = {
-    "add": Notation(("", " + ", ""), (SUM, SUM + 1), SUM),
-    "sub": Notation(("", " - ", ""), (SUM, SUM + 1), SUM),
-    "mul": Notation(("", "*", ""), (PRODUCT, PRODUCT + 1), PRODUCT),
-    "div": Notation(("", "/", ""), (PRODUCT, PRODUCT + 1), PRODUCT),
+    "add": infix(" + ", SUM),
+    "sub": infix(" - ", SUM),
+    "mul": infix("*", PRODUCT),
+    "div": infix("/", PRODUCT),
     "neg": Notation(("-", ""), (PRODUCT,), SUM),
     "pow": Notation(("", "**", ""), (POWER + 1, POWER + 1), POWER),
     "exp2": Notation(("2.0_dp**", ""), (POWER + 1,), POWER),
-    "lt": _comparison("<"),
-    "le": _comparison("<="),
-    "gt": _comparison(">"),
-    "ge": _comparison(">="),
-    "eq": _comparison("=="),
-    "ne": _comparison("/="),
+    "lt": comparison("<", ORDER),
+    "le": comparison("<=", ORDER),
+    "gt": comparison(">", ORDER),
+    "ge": comparison(">=", ORDER),
+    "eq": comparison("==", ORDER),
+    "ne": comparison("/=", ORDER),
     "and": Notation(("", " .and. ", ""), (AND, AND + 1), AND, True, (0, 1)),
     "or": Notation(("", " .or. ", ""), (OR, OR + 1), OR, True, (0, 1)),
     "not": Notation((".not. ", ""), (ORDER + 1,), NOT, True, (0,)),

@@ -11,55 +11,48 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from textwrap import fill
 
 from autodiff_cli.graph.codegen import PRODUCT, SIGN, SUM, Fragment, Notation, call_notation
 from autodiff_cli.graph.node import Node, constant
+from autodiff_cli.numbers.forms import ARRAY_DEFINITIONS, careful_form
 from autodiff_cli.numbers.sources import Definition, find_definition, variable_name
-from autodiff_cli.ops.arithmetic import (
-    abs_,
-    and_,
-    equal,
-    greater,
-    greater_equal,
-    less,
-    max_,
-    min_,
-    mod,
-    not_equal,
-    or_,
-    sign,
-    where,
-)
-from autodiff_cli.ops.elementary import acos, acosh, asin, asinh, atan, atanh, exp, log, sin
+from autodiff_cli.ops.arithmetic import abs_, and_, equal, greater, less, max_, min_, mod, not_equal, or_, sign, where
+from autodiff_cli.ops.elementary import acos, acosh, asin, asinh, atan, atanh, log
 from autodiff_cli.ops.elementary import pow_ as power
-from autodiff_cli.ops.special import sigmoid, softplus
-from autodiff_cli.targets.target import CODE_WIDTH, Target, expand_small_power, pairwise, shortest_literal
+from autodiff_cli.ops.special import sigmoid
+from autodiff_cli.ops.structural import logsumexp, softmax
+from autodiff_cli.targets.target import (
+    CODE_WIDTH,
+    Target,
+    comparison,
+    expand_small_power,
+    infix,
+    pairwise,
+    shortest_literal,
+)
 from autodiff_cli.targets.translation import Library
 
 CHOICE, OR, AND, NOT, ORDER = 1, 2, 3, 4, 5
-DIVISION = Notation(("", "/", ""), (PRODUCT, PRODUCT + 1), PRODUCT)
-
-
-def comparison(symbol: str) -> Notation:
-    """Return the notation of a comparison of two numbers."""
-    return Notation(("", f" {symbol} ", ""), (SUM, SUM), ORDER, is_condition=True)
+DIVISION = infix("/", PRODUCT)
 
 
 ARITHMETIC = {
-    "add": Notation(("", " + ", ""), (SUM, SUM + 1), SUM),
-    "sub": Notation(("", " - ", ""), (SUM, SUM + 1), SUM),
-    "mul": Notation(("", "*", ""), (PRODUCT, PRODUCT + 1), PRODUCT),
+    "add": infix(" + ", SUM),
+    "sub": infix(" - ", SUM),
+    "mul": infix("*", PRODUCT),
     "neg": Notation(("-", ""), (SIGN + 1,), SIGN),
-    "eq": comparison("=="),
-    "ne": comparison("!="),
-    "lt": comparison("<"),
-    "le": comparison("<="),
-    "gt": comparison(">"),
-    "ge": comparison(">="),
+    "eq": comparison("==", ORDER),
+    "ne": comparison("!=", ORDER),
+    "lt": comparison("<", ORDER),
+    "le": comparison("<=", ORDER),
+    "gt": comparison(">", ORDER),
+    "ge": comparison(">=", ORDER),
 }
 # Functions of `math` that never raise an exception, with their numbers of arguments.
 _MATH_FUNCTIONS = {"atan": 1, "tanh": 1, "asinh": 1, "erf": 1, "erfc": 1, "atan2": 2, "hypot": 2}
+_AS_CONDITION = Notation(("", " != 0"), (SUM,), ORDER, True)
 PYTHON_NOTATIONS = {
     **ARITHMETIC,
     **{name: call_notation(f"math.{name}", arity) for name, arity in _MATH_FUNCTIONS.items()},
@@ -76,7 +69,7 @@ PYTHON = Target(
     numbers={name: f"math.{name}" for name in ("pi", "tau", "e", "inf", "nan")},
     literal=shortest_literal,
     as_number=Notation(("float(", ")"), (0,)),
-    as_condition=Notation(("", " != 0"), (SUM,), ORDER, True),
+    as_condition=_AS_CONDITION,
     definitions={"pow": expand_small_power},
 )
 
@@ -163,7 +156,7 @@ _NUMPY_UNARY_NAMES = {
 }  # fmt: skip
 _NUMPY_BINARY_NAMES = {
     "atan2": "arctan2", "hypot": "hypot", "mod": "mod", "max": "maximum", "min": "minimum", "logaddexp": "logaddexp",
-    "outer": "outer", "dot": "vdot",
+    "outer": "outer", "dot": "vdot", "copysign": "copysign",
 }  # fmt: skip
 
 
@@ -173,7 +166,7 @@ def array_notations(module: str) -> dict[str, Notation]:
         **ARITHMETIC,
         "div": DIVISION,
         "pow": Notation(("", "**", ""), (POWER + 1, POWER), POWER),
-        "matmul": Notation(("", " @ ", ""), (PRODUCT, PRODUCT + 1), PRODUCT),
+        "matmul": infix(" @ ", PRODUCT),
         "and": Notation(("", " & ", ""), (BIT_AND + 1, BIT_AND + 1), BIT_AND, True, (0, 1)),
         "or": Notation(("", " | ", ""), (BIT_OR + 2, BIT_OR + 2), BIT_OR, True, (0, 1)),
         "not": Notation(("~", ""), (SUBSCRIPT,), SIGN, True, (0,)),
@@ -191,44 +184,18 @@ def _pow_slope_base(x: Node, y: Node) -> Node:
     return where(equal(y, 0), 0, where(is_usual, y * (z / x), y * power(x, y - 1)))
 
 
-def _pow_slope_exponent(x: Node, y: Node) -> Node:
-    at_0 = where(greater(y, 0), 0, constant("nan"))
-    return where(and_(equal(x, 0), greater_equal(y, 0)), at_0, power(x, y) * log(x))
-
-
-def _sinc(x: Node) -> Node:
-    return where(equal(x, 0), 1, where(equal(abs_(x), constant("inf")), 0, sin(x) / x))
-
-
-def _sigmoid(x: Node) -> Node:
-    z = exp(-abs_(x))
-    return where(greater_equal(x, 0), 1, z) / (1 + z)
-
-
-def _sigmoid_slope(x: Node) -> Node:
-    z = exp(-abs_(x))
-    return z / (1 + z) / (1 + z)
-
-
-def _logit(x: Node) -> Node:
-    is_middle = and_(greater(x, 0.25), less(x, 0.75))
-    return where(is_middle, 2 * atanh(2 * x - 1), log(x / (1 - x)))
-
-
-# Definitions with branches: where floats take one branch, NumPy computes both and selects element by element.
+# Operations that are defined by their careful forms. Other functions run in Python for each element.
+_NUMPY_FORMS = (
+    "pow_slope_exponent", "times_log", "sinc", "sigmoid", "sigmoid_slope", "logsigmoid", "logit", "softsign",
+    "asec", "acsc", "acoth", "asech", "acsch",
+)  # fmt: skip
 NUMPY_DEFINITIONS: Mapping[str, Callable[..., Node | None]] = {
+    **{name: partial(careful_form, name) for name in _NUMPY_FORMS},
+    **{op.name: ARRAY_DEFINITIONS[op] for op in (logsumexp, softmax)},
     "pow_slope_base": _pow_slope_base,
-    "pow_slope_exponent": _pow_slope_exponent,
+    "binary_softmax": lambda x, y: sigmoid(x - y),
     "max": pairwise(max_),
     "min": pairwise(min_),
-    "times_log": lambda a, x: where(and_(equal(a, 0), equal(x, x)), 0, a * log(x)),
-    "sinc": _sinc,
-    "sigmoid": _sigmoid,
-    "sigmoid_slope": _sigmoid_slope,
-    "binary_softmax": lambda x, y: sigmoid(x - y),
-    "logsigmoid": lambda x: -softplus(-x),
-    "logit": _logit,
-    "softsign": lambda x: where(equal(abs_(x), constant("inf")), sign(x), x / (1 + abs_(x))),
 }
 NUMPY_NOTATIONS = {
     **array_notations("np"),
@@ -241,7 +208,7 @@ NUMPY_NOTATIONS = {
     "where_defined": Notation(("np.where(np.isnan(", "), np.nan, ", ")"), (0, 0)),
     "concat": Notation(("np.concatenate([", ", ", "])"), (0, 0)),
     "broadcast_like": Notation(("np.broadcast_to(", ", np.shape(", "))"), (0, 0)),
-    **{name: call_notation(name, 1) for name in ("erf", "erfc", "logsumexp", "softmax")},
+    **{name: call_notation(name, 1) for name in ("erf", "erfc")},
     "power": call_notation("np.power", 2),
     "sum_like": call_notation("sum_like", 2),
     "place": call_notation("place", 3),
@@ -250,19 +217,6 @@ NUMPY_NOTATIONS = {
 NUMPY_SNIPPETS = {
     "erf": "erf = np.vectorize(math.erf, otypes=[float])\n",
     "erfc": "erfc = np.vectorize(math.erfc, otypes=[float])\n",
-    "logsumexp": '''\
-def logsumexp(x):
-    """Return log(sum(exp(x))) without overflow."""
-    top = np.max(x)
-    level = top if np.isfinite(top) else 0.0
-    return level + np.log(np.sum(np.exp(x - level)))
-''',
-    "softmax": '''\
-def softmax(x):
-    """Return exp(x)/sum(exp(x)) without overflow."""
-    z = np.exp(x - np.max(x))
-    return z / np.sum(z)
-''',
     "sum_like": '''\
 def sum_like(x, like):
     """Sum x over the axes along which an array like the other would be broadcast to its shape."""
@@ -291,9 +245,7 @@ NUMPY = Target(
     numbers={"pi": "np.pi", "tau": "(2*np.pi)", "e": "np.e", "inf": "np.inf", "nan": "np.nan"},
     literal=shortest_literal,
     as_number=Notation(("np.where(", ", 1.0, 0.0)"), (0,)),
-    as_condition=ARITHMETIC["ne"]._replace(
-        texts=("", " != 0"), operand_precedences=ARITHMETIC["ne"].operand_precedences[:1]
-    ),
+    as_condition=_AS_CONDITION,
     definitions=NUMPY_DEFINITIONS,
     snippets=NUMPY_SNIPPETS,
 )
@@ -362,9 +314,6 @@ _SHARED_NAMES = (
     "sqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh",
     "abs", "sign", "floor", "ceil", "square", "sum", "prod",
 )  # fmt: skip
-_AS_CONDITION = ARITHMETIC["ne"]._replace(
-    texts=("", " != 0"), operand_precedences=ARITHMETIC["ne"].operand_precedences[:1]
-)
 
 
 def _unary_notations(module: str, names: Mapping[str, str]) -> dict[str, Notation]:

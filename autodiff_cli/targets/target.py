@@ -1,4 +1,4 @@
-"""Target languages as tables of notations, and definitions of operations that a language may lack."""
+"""Target languages as tables of notations, and short definitions of operations that a language may lack."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from autodiff_cli.graph.codegen import Fragment, Notation
+from autodiff_cli.graph.codegen import SUM, Fragment, Notation
 from autodiff_cli.graph.node import Node, is_literal
-from autodiff_cli.ops.arithmetic import equal, less_equal, max_, min_, sign, where
-from autodiff_cli.ops.elementary import atan, cos, cosh, log, log2, log10, sin, sinh, sqrt, square, tan, tanh
+from autodiff_cli.ops.arithmetic import equal, max_, min_, where
+from autodiff_cli.ops.elementary import cosh, log, log2, log10, sinh, square, tanh
 from autodiff_cli.ops.special import exp_minus_half_square, exp_minus_square, exp_square, mish, silu, silu_slope
 
 CODE_WIDTH = 96  # characters of a line of comments or tables in generated code
@@ -67,6 +67,16 @@ class TargetFunction(NamedTuple):
     body: Sequence[str]
     comment: str
     is_recursive: bool
+
+
+def infix(symbol: str, binding: int) -> Notation:
+    """Return the notation of a left-associative operator between two operands."""
+    return Notation(("", symbol, ""), (binding, binding + 1), binding)
+
+
+def comparison(symbol: str, binding: int) -> Notation:
+    """Return the notation of a comparison of two numbers."""
+    return Notation(("", f" {symbol} ", ""), (SUM, SUM), binding, is_condition=True)
 
 
 def shortest_literal(text: str) -> str:
@@ -132,9 +142,6 @@ class Target:
         return (self.as_condition if is_condition else self.as_number).format([fragment])
 
 
-Definition = Callable[..., Node]
-
-
 def expand_small_power(x: Node, exponent: Node) -> Node | None:
     """Return x² or x³ as a product, and None for other powers; for languages in which a power is a function call."""
     if is_literal(exponent, 2):
@@ -159,20 +166,6 @@ def pairwise(operation: Callable[..., Node]) -> Callable[..., Node | None]:
     return nested
 
 
-# Definitions of operations that floats compute by anonymous functions, with the same nan and infinities.
-DEFINITIONS: Mapping[str, Definition] = {
-    "quotient_slope": lambda x, y: x / y / y,
-    "relu": lambda x: where(less_equal(x, 0), 0, x),
-    "heaviside": lambda x: 0.5 * (sign(x) + 1),
-    "square": lambda x: x * x,
-    "sec": lambda x: 1 / cos(x),
-    "csc": lambda x: 1 / sin(x),
-    "cot": lambda x: 1 / tan(x),
-    "acot": lambda x: atan(1 / x),
-    "asin_slope": lambda x: 1 / sqrt((1 - x) * (1 + x)),
-}
-
-
 def _log_base(x: Node, base: Node) -> Node:
     if is_literal(base, 2):
         return log2(x)
@@ -181,7 +174,7 @@ def _log_base(x: Node, base: Node) -> Node:
 
 # Short definitions of operations that floats compute in longer forms for the last digits or for subnormal results. They
 # are what a person would write, and are accurate to 1e-13 wherever the result is a normal number.
-SHORT_DEFINITIONS: Mapping[str, Definition] = {
+SHORT_DEFINITIONS: Mapping[str, Callable[..., Node]] = {
     "sech": lambda x: 1 / cosh(x),
     "csch": lambda x: 1 / sinh(x),
     "coth": lambda x: 1 / tanh(x),

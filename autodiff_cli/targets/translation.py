@@ -19,6 +19,7 @@ from autodiff_cli.graph.codegen import Fragment, call_notation
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Op
 from autodiff_cli.graph.tape import topological_order
+from autodiff_cli.numbers.forms import DEFINITIONS
 from autodiff_cli.numbers.sources import (
     find_definition,
     function_name,
@@ -28,7 +29,7 @@ from autodiff_cli.numbers.sources import (
     specialize,
     table_name,
 )
-from autodiff_cli.targets.target import DEFINITIONS, Target, TargetFunction
+from autodiff_cli.targets.target import Target, TargetFunction
 
 _OPERATIONS: dict[type[ast.AST], str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.Mod: "fmod",
@@ -368,9 +369,9 @@ class Library:
 
     def constant(self, name: str) -> Fragment:
         """Return the code of a named number: `pi`, `tau`, `e`, `inf` or `nan`."""
-        written = self.target.numbers[name]
-        self._require_snippets(written)
-        return Fragment(written)
+        code = self.target.numbers[name]
+        self._require_snippets(code)
+        return Fragment(code)
 
     def number(self, text: str) -> Fragment:
         """Return the code of a constant, given its text: a decimal number or a name such as `pi`.

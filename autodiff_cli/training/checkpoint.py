@@ -12,9 +12,11 @@ of the objective: deterministic methods without a state of their own resume by r
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
 import hashlib
 import json
+import math
 import os
 import secrets
 import stat
@@ -39,7 +41,7 @@ except ImportError:  # without file locks, `_check_sole_writer` alone detects a 
 
 
 CHECKPOINT_FORMAT = "autodiff checkpoint"
-CHECKPOINT_VERSION = 2
+CHECKPOINT_VERSION = 3
 
 
 class CheckpointError(DataError):
@@ -98,6 +100,7 @@ def read_checkpoint(path: str | os.PathLike[str], identity: Mapping[str, Any]) -
         )
     if arrays.pop("hash", np.empty(0)).tobytes() != _content_hash(arrays):
         raise CheckpointError(f"{path}: {_DAMAGED_MESSAGE}")
+    del arrays["head"]
     for name, expected in identity.items():
         stored = head["identity"].get(name)
         if stored != expected:
@@ -149,24 +152,32 @@ def _has_zip_header(stream: IO[bytes]) -> bool:
     return stream.read(4) == b"PK\x03\x04"
 
 
-def _state_from_archive(head: Mapping[str, Any], arrays: Mapping[str, Array]) -> CheckpointState:
-    evaluations = []
-    start = 0
-    for mark, shape in head["answers"]:
-        size = int(np.prod(shape, dtype=np.intp))
-        evaluations.append((int(mark), arrays["answers"][start : start + size].reshape(shape)))
-        start += size
-    return CheckpointState(
-        reported_epochs=int(head["told"]),
-        optimizer_values=arrays["numbers"] if head["generator"] is not None else None,
-        step_count=int(head["steps"]),
-        generator_state=head["generator"],
-        history=arrays["history"].reshape(-1, 3),
-        first_theta=arrays["first"],
-        best_theta=arrays["best"],
-        best_number=int(head["best_number"]),
-        evaluations=evaluations,
-    )
+def _state_from_archive(head: Mapping[str, Any], arrays: dict[str, Array]) -> CheckpointState:
+    sizes = [math.prod(shape) for _, shape in head["evaluations"]]
+    results = np.split(arrays.pop("evaluations"), np.cumsum(sizes, dtype=np.intp))
+    evaluations = [
+        (mark, result.reshape(shape)) for (mark, shape), result in zip(head["evaluations"], results, strict=False)
+    ]
+    values: dict[str, Any] = {**head["state"], **arrays}
+    return CheckpointState(**values, evaluations=evaluations)
+
+
+def _archive_from_state(identity: Mapping[str, Any], state: CheckpointState) -> dict[str, NDArray[Any]]:
+    values = {field.name: getattr(state, field.name) for field in dataclasses.fields(state)}
+    evaluations = values.pop("evaluations")
+    head = {
+        "format": CHECKPOINT_FORMAT,
+        "version": CHECKPOINT_VERSION,
+        "autodiff": __version__,
+        "identity": dict(identity),
+        "state": {name: value for name, value in values.items() if not isinstance(value, np.ndarray)},
+        "evaluations": [(mark, result.shape) for mark, result in evaluations],
+    }
+    arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+    arrays["evaluations"] = np.concatenate([np.empty(0), *(result.ravel() for _, result in evaluations)])
+    arrays["head"] = np.frombuffer(json.dumps(head).encode(), np.uint8)
+    arrays["hash"] = np.frombuffer(_content_hash(arrays), np.uint8)
+    return arrays
 
 
 class CheckpointFile:
@@ -201,30 +212,10 @@ class CheckpointFile:
 
         Raises OSError; CheckpointError if another run writes it too.
         """
-        head = {
-            "format": CHECKPOINT_FORMAT,
-            "version": CHECKPOINT_VERSION,
-            "autodiff": __version__,
-            "identity": dict(identity),
-            "told": state.reported_epochs,
-            "steps": state.step_count,
-            "generator": state.generator_state,
-            "best_number": state.best_number,
-            "answers": [(mark, result.shape) for mark, result in state.evaluations],
-        }
-        arrays: dict[str, NDArray[Any]] = {
-            "head": np.frombuffer(json.dumps(head).encode(), np.uint8),
-            "numbers": np.empty(0) if state.optimizer_values is None else state.optimizer_values,
-            "history": state.history,
-            "first": state.first_theta,
-            "best": state.best_theta,
-            "answers": np.concatenate([np.empty(0), *(result.ravel() for _, result in state.evaluations)]),
-        }
-        arrays["hash"] = np.frombuffer(_content_hash(arrays), np.uint8)
         part = self._target.with_name(f".{secrets.token_hex(8)}.part")
         try:
             with part.open("xb") as stream:
-                np.savez(stream, **arrays)  # type: ignore[arg-type]
+                np.savez(stream, **_archive_from_state(identity, state))  # type: ignore[arg-type]
                 stream.flush()
                 os.fsync(stream.fileno())
                 descriptor = os.dup(stream.fileno())

@@ -1,291 +1,65 @@
-"""The options of a fit: how they are grouped, which values they accept, and which optimizers and schedules there are.
+"""The options of a fit, each declared once.
 
-`Options` holds one record per group (parameters, data, loss, method, validation, checkpointing, report). Each record
-checks its values when it is made and raises `OptionError`. `fit` explains what each option means.
-
-`OPTIMIZERS` holds the gradient methods. Each is one update step, written as a graph for a single number among the
-parameters. A backend runs the graph over whole vectors, or compiles it together with the gradient.
-`LearningRateSchedule` varies the learning rate from epoch to epoch.
+`ObjectiveOptions` and `FitOptions` are the records of options. The command line, `fit`, `Objective`, the estimators for
+scikit-learn and the identity of checkpoints are made from their fields. `COMBINATIONS` is the table of options that
+cannot be combined.
 
 This module does not import NumPy, because the command line reads it at start-up.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, TypeAlias
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
-from autodiff_cli.backends.protocol import GRADIENT, RATE, STEP, THETA, Update
 from autodiff_cli.backends.selection import BACKEND_NAMES, has_compiler
-from autodiff_cli.graph.node import Node, variable
-from autodiff_cli.language.errors import suggest
-from autodiff_cli.ops.arithmetic import clip
-from autodiff_cli.ops.elementary import expm1, sqrt, square
-from autodiff_cli.training.losses import FAMILIES, LOSSES
+from autodiff_cli.language.lexer import canonical_name, is_name
+from autodiff_cli.options import (
+    NOT_NEGATIVE,
+    POSITIVE,
+    Option,
+    OptionError,
+    Restriction,
+    at_least,
+    check_fields,
+    check_restrictions,
+    convert_plain_value,
+    excludes,
+    given_options,
+    must_be,
+    needs,
+    one_of,
+    option_fields,
+)
+from autodiff_cli.training.losses import FAMILIES, HUBER_DELTA, LOSSES
+from autodiff_cli.training.optimizers import DEFAULT_EPOCHS, METHODS, OPTIMIZERS, SCHEDULES, parse_schedule
 
 if TYPE_CHECKING:
+    from distributed import Client
     from numpy.typing import ArrayLike
 
-
-class OptionError(ValueError):
-    """An option that does not exist, has a value that it cannot have, or conflicts with another option."""
-
-
-# For each plain type of a field: the types that are accepted, its name in messages, and the conversion.
-_PLAIN_TYPES: dict[str, tuple[tuple[type, ...], str, Any]] = {
-    "str": ((str,), "a text", str),
-    "int": ((Integral,), "a whole number", int),
-    "float": ((Real,), "a number", float),
-    "bool": ((bool, Integral), "true or false", bool),
-}
-
-
-def normalize_fields(options: Any) -> None:
-    """Convert the fields of an options record to their declared plain types, in place.
-
-    Fields of other types, and None where it is allowed, stay as they are. NumPy scalars count as numbers and booleans.
-    Raises OptionError for a value of the wrong type.
-    """
-    for item in dataclasses.fields(options):
-        value = getattr(options, item.name)
-        kind, _, optional = str(item.type).partition(" | ")
-        if kind not in _PLAIN_TYPES or (value is None and optional == "None"):
-            continue
-        object.__setattr__(options, item.name, convert_plain_value(value, kind, item.name))
-
-
-def convert_plain_value(value: Any, kind: str, name: str) -> Any:
-    """Return a value converted to the plain type `kind`: `str`, `int`, `float` or `bool`.
-
-    Raises OptionError, which names the option, for a value of another type.
-
-    >>> convert_plain_value(2, "float", "scale")
-    2.0
-    """
-    types, words, make = _PLAIN_TYPES[kind]
-    is_truth = kind == "bool" and getattr(getattr(value, "dtype", None), "kind", "") == "b" and not value.ndim
-    try:
-        if not (isinstance(value, types) or is_truth):
-            raise TypeError
-        return make(value)
-    except (TypeError, OverflowError):
-        shown = f"{value!r}" if isinstance(value, float | str | bytes) else type(value).__name__
-        raise OptionError(f"{name} is {words}, not {shown[:40]}") from None
+    from autodiff_cli.training.methods.gradient_descent import Epoch
+else:  # the types of options are evaluated, and these would be slow to import
+    ArrayLike = Client = Epoch = Any
 
 
 class ClusterError(RuntimeError):
     """A failure of the cluster from which a fit cannot recover."""
 
 
-_THETA, _GRADIENT, _RATE, _STEP = map(variable, (THETA, GRADIENT, RATE, STEP))
+def join_words(names: Any, last: str = "or") -> str:
+    """Return names as a list in words, with `last` before the final one.
 
-FIRST_MOMENT_DECAY = 0.9  # per step, of the moving average of gradients and of the velocity; the usual value
-SECOND_MOMENT_DECAY = 0.999  # per step, of the moving average of squared gradients in adam (Kingma & Ba 2015)
-LOWER_BOUND, UPPER_BOUND = "low", "high"  # accumulators of a projected method that hold the bounds
-EPSILON = 1e-8  # added to the root mean square, so that no step is divided by 0
-WEIGHT_DECAY = 0.01  # of adamw, per step and unit of learning rate; the default of its authors
-
-
-def _sgd() -> Update:
-    """Gradient descent (Cauchy 1847); on batches, stochastic gradient descent (Robbins & Monro 1951)."""
-    return Update(_THETA - _RATE * _GRADIENT)
-
-
-def _momentum() -> Update:
-    """Heavy-ball momentum (Polyak 1964)."""
-    velocity = FIRST_MOMENT_DECAY * variable("velocity") + _GRADIENT
-    return Update(_THETA - _RATE * velocity, {"velocity": velocity})
-
-
-def _nesterov() -> Update:
-    """Nesterov's accelerated gradient (Nesterov 1983), in the form of Bengio et al. 2013, eq. 7."""
-    velocity = FIRST_MOMENT_DECAY * variable("velocity") + _GRADIENT
-    return Update(_THETA - _RATE * (_GRADIENT + FIRST_MOMENT_DECAY * velocity), {"velocity": velocity})
-
-
-def _adagrad() -> Update:
-    """AdaGrad: each parameter's rate falls with the sum of its squared gradients (Duchi, Hazan & Singer 2011)."""
-    total = variable("total") + square(_GRADIENT)
-    return Update(_THETA - _RATE * _GRADIENT / (sqrt(total) + 1e-10), {"total": total})
-
-
-def _rmsprop() -> Update:
-    """RMSProp: AdaGrad with a moving average in place of the sum (Hinton 2012, Coursera, lecture 6e)."""
-    squares = _moving_average("square", square(_GRADIENT), FIRST_MOMENT_DECAY)
-    return Update(_THETA - _RATE * _GRADIENT / (sqrt(squares) + EPSILON), {"square": squares})
-
-
-def _adam(theta: Node = _THETA) -> Update:
-    """Adam, with bias correction (Kingma & Ba 2015, arXiv 1412.6980, algorithm 1)."""
-    mean = _moving_average("mean", _GRADIENT, FIRST_MOMENT_DECAY)
-    squares = _moving_average("square", square(_GRADIENT), SECOND_MOMENT_DECAY)
-    rate = _RATE / _bias_correction(FIRST_MOMENT_DECAY)
-    root = sqrt(squares) / sqrt(_bias_correction(SECOND_MOMENT_DECAY)) + EPSILON
-    return Update(theta - rate * (mean / root), {"mean": mean, "square": squares})
-
-
-def _adamw() -> Update:
-    """Adam with decoupled weight decay (Loshchilov & Hutter 2019, arXiv 1711.05101)."""
-    return _adam(_THETA * (1 - _RATE * WEIGHT_DECAY))
-
-
-def _moving_average(name: str, new: Node, decay: float) -> Node:
-    """The exponential moving average of `new`, remembered under `name`."""
-    return decay * variable(name) + (1 - decay) * new
-
-
-def _bias_correction(decay: float) -> Node:
-    """The weight `1 - decay**step` of the gradients in a moving average that began at 0.
-
-    It is computed by `expm1`, which takes half of the time of a power.
+    >>> join_words(["mse", "mae", "bce"])
+    'mse, mae or bce'
     """
-    return -expm1(_STEP * math.log(decay))
+    *others, end = names
+    return f"{', '.join(others)} {last} {end}" if others else str(end)
 
-
-OPTIMIZERS: dict[str, Update] = {
-    "sgd": _sgd(),
-    "momentum": _momentum(),
-    "nesterov": _nesterov(),
-    "adagrad": _adagrad(),
-    "rmsprop": _rmsprop(),
-    "adam": _adam(),
-    "adamw": _adamw(),
-}
-
-
-def project_onto_bounds(update: Update) -> Update:
-    """Return the update followed by projection onto the bounds (projected gradients, Goldstein 1964).
-
-    The bounds of each number are accumulators named `LOWER_BOUND` and `UPPER_BOUND`, so the clipped step is still one
-    graph for any backend.
-    """
-    low, high = variable(LOWER_BOUND), variable(UPPER_BOUND)
-    return Update(clip(update.theta, low, high), {**update.accumulators, LOWER_BOUND: low, UPPER_BOUND: high})
-
-
-_PLATEAU_THRESHOLD = 1e-4  # relative decrease of the loss below which an epoch counts as part of a plateau
-
-# The syntax of each schedule and the defaults of its numbers: a number of epochs, and a factor.
-SCHEDULES: dict[str, tuple[str, tuple[float, ...]]] = {
-    "constant": ("constant", ()),
-    "cosine": ("cosine", ()),
-    "step": ("step[:EPOCHS[:FACTOR]]", (30, 0.1)),
-    "exponential": ("exponential[:FACTOR]", (0.95,)),
-    "plateau": ("plateau[:EPOCHS[:FACTOR]]", (10, 0.1)),
-}
-
-
-@dataclass(slots=True)
-class LearningRateSchedule:
-    """The learning rate as a function of the epoch.
-
-    - `constant`: the initial rate.
-    - `cosine`: falls to 0 over all epochs along half a cosine (Loshchilov & Hutter 2017, arXiv 1608.03983, without
-      restarts).
-    - `step`: is multiplied by the factor every given number of epochs.
-    - `exponential`: is multiplied by the factor after every epoch.
-    - `plateau`: is multiplied by the factor when the loss has not fallen by 0.01 % for the given number of epochs. It
-      watches the validation loss if there is one.
-
-    Args:
-        text: the name of the schedule and its numbers, separated by colons, such as `step:30:0.1`.
-        initial_rate: the rate of the first epoch.
-        epochs: the number of epochs of the fit.
-
-    Raises:
-        OptionError: for an unknown schedule, or for numbers that it does not take.
-
-    >>> cosine = LearningRateSchedule("cosine", 0.1, 100)
-    >>> cosine.rate(1, []), cosine.rate(51, [])
-    (0.1, 0.05)
-    >>> LearningRateSchedule("step:2:0.5", 1.0, 9).rate(5, [])
-    0.25
-    >>> LearningRateSchedule("plateau:2:0.5", 1.0, 9).rate(4, [1.0, 0.5, 0.6, 0.5])
-    0.5
-    """
-
-    text: str
-    initial_rate: float
-    epochs: int
-    _name: str = field(init=False)
-    _numbers: tuple[float, ...] = field(init=False)
-    _losses_read: int = field(default=0, init=False)  # number of losses that were examined for a plateau
-    _best_loss: float = field(default=math.inf, init=False)
-    _epochs_waited: int = field(default=0, init=False)
-    _reductions: int = field(default=0, init=False)
-
-    def __post_init__(self) -> None:
-        self._name, self._numbers = parse_schedule(self.text)
-
-    def rate(self, number: int, losses: Sequence[float]) -> float:
-        """Return the learning rate of an epoch.
-
-        Args:
-            number: the number of the epoch; 1 is the first.
-            losses: the losses at the start and after every epoch before this one.
-        """
-        return self.initial_rate * _FACTORS[self._name](self, number - 1, losses)
-
-    def _step_factor(self, passed: int) -> float:
-        epochs, factor = self._numbers
-        return factor ** (passed // int(epochs))
-
-    def _plateau_factor(self, losses: Sequence[float]) -> float:
-        epochs, factor = self._numbers
-        for loss in losses[self._losses_read :]:
-            if loss < self._best_loss - _PLATEAU_THRESHOLD * abs(self._best_loss) or math.isinf(self._best_loss):
-                self._best_loss, self._epochs_waited = loss, 0
-                continue
-            self._epochs_waited += 1
-            if self._epochs_waited >= epochs:
-                self._reductions, self._epochs_waited = self._reductions + 1, 0
-        self._losses_read = len(losses)
-        return factor**self._reductions
-
-
-_FACTORS: dict[str, Callable[[LearningRateSchedule, int, Sequence[float]], float]] = {
-    "constant": lambda _, passed, losses: 1.0,
-    "cosine": lambda own, passed, losses: (1 + math.cos(math.pi * passed / own.epochs)) / 2,
-    "step": lambda own, passed, losses: own._step_factor(passed),
-    "exponential": lambda own, passed, losses: own._numbers[0] ** passed,
-    "plateau": lambda own, passed, losses: own._plateau_factor(losses),
-}
-
-
-def parse_schedule(text: str) -> tuple[str, tuple[float, ...]]:
-    """Return the name of a schedule and its numbers, with defaults for those that are not given.
-
-    Raises:
-        OptionError: for an unknown schedule, or for numbers that it does not take.
-
-    >>> parse_schedule("step:10")
-    ('step', (10.0, 0.1))
-    """
-    name, *words = text.split(":")
-    if name not in SCHEDULES:
-        close = suggest(name, SCHEDULES)
-        hint = f"did you mean {close}?" if close else f"there are {', '.join(SCHEDULES)}"
-        raise OptionError(f"there is no learning-rate schedule {name}; {hint}")
-    form, defaults = SCHEDULES[name]
-    try:
-        numbers = [float(word) for word in words]
-    except ValueError:
-        numbers = [math.nan]
-    values = (*numbers, *defaults[len(numbers) :])
-    epochs, factor = values[:-1], values[-1:]
-    is_valid = all(n >= 1 and n == int(n) for n in epochs if math.isfinite(n)) and all(0 < n < 1 for n in factor)
-    if len(values) != len(defaults) or not all(map(math.isfinite, values)) or not is_valid:
-        raise OptionError(f"schedule `{text}`: write {form}, with a factor between 0 and 1")
-    return name, values
-
-
-METHODS = ("auto", "lm", "lbfgs", *OPTIMIZERS)
-DEFAULT_EPOCHS = 100  # for gradient methods, which have no convergence test of their own
-DEFAULT_LEARNING_RATE = 0.01  # for gradient methods
 
 BoundPair: TypeAlias = tuple[float, float]  # the lower and the upper bound, infinite where there is none
 
@@ -333,15 +107,52 @@ def check_confidence_level(level: float) -> float:
     >>> check_confidence_level(95)
     0.95
     """
-    level = convert_plain_value(level, "float", "a confidence level")
+    level = convert_plain_value(level, float, "a confidence level")
     share = level / 100 if 1 < level < 100 else level
     if not 0 < share < 1:
         raise OptionError(f"a confidence level must be between 0 and 1 (or 0 and 100 %), not {level:g}")
     return share
 
 
-@dataclass(frozen=True, slots=True)
-class ParameterOptions:
+def canonicalize_names(values: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return values by canonical names of parameters. Raises OptionError if they are not a mapping."""
+    if values is not None and not hasattr(values, "items"):
+        raise OptionError(f"values of parameters must be a mapping of names to values, not {type(values).__name__}")
+    return {} if values is None else {canonical_name(name): value for name, value in values.items()}
+
+
+def parse_quantities(source: Mapping[str, str] | Iterable[str]) -> dict[str, str]:
+    """Return quantities by name, from a mapping or from texts such as `half = ln(2)/b`. A text without a name is its
+    own name.
+
+    Raises:
+        OptionError: for values that are not texts, a name without an expression, and repeated names.
+
+    >>> parse_quantities(["half = ln(2)/b", "a*b"])
+    {'half': 'ln(2)/b', 'a*b': 'a*b'}
+    """
+    quantities: dict[str, str] = {}
+    texts = [source] if isinstance(source, str) or not isinstance(source, Iterable) else source
+    pairs = source.items() if isinstance(source, Mapping) else map(_parse_quantity, texts)
+    for name, text in pairs:
+        convert_plain_value(name, str, "the name of a derived quantity")
+        if not convert_plain_value(text, str, "a derived quantity").strip():
+            raise OptionError(f"derive takes NAME=EXPR, such as half=ln(2)/b: `{name}` has no expression")
+        if name in quantities:
+            raise OptionError(f"the derived quantity `{name}` is defined twice")
+        quantities[name] = text
+    return quantities
+
+
+def _parse_quantity(text: str) -> tuple[str, str]:
+    """Return the name and the expression of a quantity."""
+    name, equals, rest = str(convert_plain_value(text, str, "a derived quantity")).partition("=")
+    if equals and is_name(name.strip()):
+        return canonical_name(name.strip()), rest.strip()
+    return text.strip(), text.strip()
+
+
+class ParameterValues(NamedTuple):
     """Starting values, fixed values and bounds of parameters, by canonical names.
 
     Attributes:
@@ -350,252 +161,456 @@ class ParameterOptions:
         bounds: the lower and upper bound of parameters, infinite where there is none.
     """
 
-    start: Mapping[str, ArrayLike] = field(default_factory=dict)
-    fixed: Mapping[str, ArrayLike | None] = field(default_factory=dict)
-    bounds: Mapping[str, BoundPair] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        checked = {name: check_bounds(name, limits) for name, limits in self.bounds.items()}
-        object.__setattr__(self, "bounds", checked)
-        for name in checked:
-            if name in self.fixed:
-                raise OptionError(f"`{name}` is fixed, so it cannot have bounds")
+    start: Mapping[str, ArrayLike]
+    fixed: Mapping[str, ArrayLike | None]
+    bounds: Mapping[str, BoundPair]
 
     @property
-    def parameter_names(self) -> set[str]:
-        """The names to which these options refer; each must be a parameter of the model."""
-        return {*self.start, *self.fixed, *self.bounds}
+    def names(self) -> tuple[str, ...]:
+        """The parameters that have a value or bounds."""
+        return tuple(dict.fromkeys((*self.start, *self.fixed, *self.bounds)))
 
 
 @dataclass(frozen=True, slots=True)
-class DataOptions:
-    """Options for the rows: weights and errors, missing cells, and streaming."""
+class FitOption(Option):
+    """An option of a fit.
 
-    weights: ArrayLike | str | None = None
-    sigma: ArrayLike | str | None = None
-    absolute_sigma: bool = False
-    drop_missing: bool = False
-    no_columns: bool = False
-    x_sigma: Mapping[str, ArrayLike | str] = field(default_factory=dict)
-    stream: bool = False
+    Attributes:
+        identifies: whether the course of a fit depends on it, so that a checkpoint belongs to one value only.
+        compared: whether `autodiff compare` has it too.
+    """
+
+    identifies: bool = False
+    compared: bool = False
+
+
+_model = partial(FitOption, group="Model")
+_data = partial(FitOption, group="Data")
+_loss = partial(FitOption, group="Loss and likelihood")
+_method = partial(FitOption, group="Method")
+_statistics = partial(FitOption, group="Statistics")
+_output = partial(FitOption, group="Output")
+
+_GRADIENT_METHODS = join_words(OPTIMIZERS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectiveOptions:
+    """The options of an objective: of the model, the data and the loss, and how it is evaluated.
+
+    Attributes:
+        start: starting values. The default is 1 for numbers; arrays are initialised at random (see `initial_arrays`).
+            If a fit by `auto` or `lm` ends badly, better values may be estimated from the data, which a warning
+            reports.
+        fixed: parameters that are not fitted. A number fixes the value, None fixes the starting value, and a text such
+            as `"2*a"` ties the parameter to others; it is then among `derived`.
+        bounds: lower and upper bounds by name, `{"b": (0, None)}`; None means unbounded. The bounds of an array hold
+            for each of its numbers. Parameters that end on a bound have no standard error.
+        weights: one weight per row, or the name of a column; they multiply squared residuals.
+        sigma: standard deviations of the target, an array or a column, which give the weights 1/sigma².
+        x_sigma: standard deviations of columns that the model reads, by name, each an array or a column. Errors in x
+            are included by the effective variance `sigma² + Σ(∂f/∂x · x_sigma)²` of a row, at the current parameters.
+        drop_missing: leave out rows with a missing cell, which are an error otherwise.
+        no_columns: allow a model whose prediction uses no column of the data.
+        stream: read files in blocks at every pass, with the same result bit for bit. This is for data larger than
+            memory; it is the default for those. Weights, sigma and x_sigma must then be names of columns.
+        loss: the loss of a row, one of `LOSSES`. The default is `mse`, and `cross_entropy` for classifications. For
+            several targets it is the mean over them.
+        scale: the residual scale of robust losses (huber, logcosh, soft_l1, cauchy). By default, fits estimate it: the
+            robust standard deviation of the residuals, 1.4826 times their median absolute value. An `Objective` has 1.
+        huber_delta: the threshold of the loss huber, in scales; 1.345 by default.
+        family: the distribution of the target, whose mean is the prediction: gaussian, poisson, binomial or gamma.
+            Standard errors come from the inverse Hessian.
+        likelihood: treat a model without `~` as each row's negative log-likelihood; standard errors come from the
+            inverse Hessian.
+        l1, l2: factors of penalties that are added to the mean loss: `l1·Σ|θ| + l2·Σ θ²` over all free numbers. With
+            `l2`, standard errors describe the scatter of the penalised values; with `l1` there are none.
+        seed: of the random number generator (arrays, batches, starting values): the same seed gives the same fit, bit
+            for bit.
+        recompute_every: recompute intermediate values within this many layers instead of storing them for the gradient.
+            This is slower, needs less memory, and gives the same result.
+        backend: `numpy`, `llvm` (compiled kernels), or `auto`: the faster one for the work at hand.
+        threads: the maximum number of threads of compiled kernels; all cores by default. The result has the same bits.
+    """
+
+    start: Annotated[Mapping[str, ArrayLike] | None, FitOption(compared=True)] = None
+    fixed: Annotated[
+        Mapping[str, ArrayLike | str | None] | None,
+        _model(
+            "--fix NAME[=VALUE]", "Fix a parameter at its start or at VALUE; b=2*a ties it to another.", repeats=True
+        ),
+    ] = None
+    bounds: Annotated[
+        Mapping[str, tuple[float | None, float | None]] | None,
+        _model("--bounds NAME=LOW:HIGH", 'Bounds of a parameter; also written as "0 < a < 1".', repeats=True),
+    ] = None
+    weights: Annotated[
+        ArrayLike | str | None,
+        _data("--weights COLUMN", "Column with weights of the squared residuals.", compared=True),
+    ] = None
+    sigma: Annotated[
+        ArrayLike | str | None,
+        _data("--sigma COLUMN", "Column with standard deviations of the target (weights 1/sigma^2).", compared=True),
+    ] = None
+    x_sigma: Annotated[
+        Mapping[str, ArrayLike | str] | None,
+        _data("--x-sigma NAME=COLUMN", "Standard deviations of a predictor; needs --sigma.", repeats=True),
+    ] = None
+    drop_missing: Annotated[
+        bool, _data("--drop-missing", "Leave out rows with empty, nan or infinite cells.", compared=True)
+    ] = False
+    no_columns: Annotated[bool, _data("--no-columns", "Allow a model that uses no column of DATA.")] = False
+    stream: Annotated[
+        bool, _data("--stream", "Read DATA in blocks on every pass (automatic for data larger than memory).")
+    ] = False
+    loss: Annotated[
+        str | None,
+        _loss(
+            "--loss NAME",
+            f"Loss function: {join_words(LOSSES)} (default: mse; cross_entropy for classes).",
+            one_of(LOSSES),
+            compared=True,
+        ),
+    ] = None
+    scale: Annotated[
+        float | None,
+        _loss(
+            "--scale S",
+            "Residual scale for robust losses (default: estimated).",
+            POSITIVE,
+            identifies=True,
+            compared=True,
+        ),
+    ] = None
+    huber_delta: Annotated[
+        float | None,
+        _loss(
+            "--huber-delta D",
+            f"Threshold of the Huber loss, in units of the scale (default: {HUBER_DELTA:g}).",
+            POSITIVE,
+            identifies=True,
+            compared=True,
+        ),
+    ] = None
+    family: Annotated[
+        str | None,
+        _loss(
+            "--family NAME",
+            f"Distribution of the target given the prediction: {join_words(FAMILIES)}.",
+            one_of(FAMILIES),
+            identifies=True,
+            compared=True,
+        ),
+    ] = None
+    likelihood: Annotated[
+        bool,
+        _loss("--likelihood", "Treat MODEL as each row's negative log-likelihood.", identifies=True, compared=True),
+    ] = False
+    l1: Annotated[
+        float, _loss("--l1 FACTOR", "L1 penalty: FACTOR times the sum of |parameter|.", NOT_NEGATIVE, identifies=True)
+    ] = 0.0
+    l2: Annotated[
+        float, _loss("--l2 FACTOR", "L2 penalty: FACTOR times the sum of parameter^2.", NOT_NEGATIVE, identifies=True)
+    ] = 0.0
+    seed: Annotated[
+        int, _method("--seed N", "Seed for the random number generator.", at_least(0), identifies=True, compared=True)
+    ] = 0
+    recompute_every: Annotated[
+        int | None,
+        _method(
+            "--recompute-every K", "Store only every K-th layer's values: less memory, more time.", at_least(1, "layer")
+        ),
+    ] = None
+    backend: Annotated[
+        str,
+        _method(
+            "--backend auto|numpy|llvm",
+            "Backend (default: compiled kernels where they are faster).",
+            one_of(BACKEND_NAMES),
+            compared=True,
+        ),
+    ] = "auto"
+    threads: Annotated[
+        int | None,
+        _method("--threads N", "Maximum number of threads (default: all cores).", at_least(1), compared=True),
+    ] = None
 
     def __post_init__(self) -> None:
-        normalize_fields(self)
-        if self.x_sigma and self.sigma is None:
-            raise OptionError("x_sigma needs sigma: errors in x are added to errors in y")
-        if self.weights is not None and self.sigma is not None:
-            raise OptionError("weights and sigma cannot be combined (weights = 1/sigma²): give one of them")
-        if self.absolute_sigma and self.sigma is None:
-            raise OptionError("absolute_sigma needs sigma")
+        given = check_fields(self)
+        _ = self.parameters, self.x_errors
+        check_restrictions(COMBINATIONS, given)
+
+    @cached_property
+    def parameters(self) -> ParameterValues:
+        """The starting values, fixed values and bounds, by canonical names. Raises OptionError."""
+        bounds = {name: check_bounds(name, limits) for name, limits in canonicalize_names(self.bounds).items()}
+        values = ParameterValues(canonicalize_names(self.start), canonicalize_names(self.fixed), bounds)
+        for name in bounds:
+            if name in values.fixed:
+                raise OptionError(f"`{name}` is fixed, so it cannot have bounds")
+        return values
+
+    @cached_property
+    def x_errors(self) -> Mapping[str, ArrayLike | str]:
+        """The standard deviations of columns, by canonical names."""
+        return canonicalize_names(self.x_sigma)
 
     @property
     def column_names(self) -> tuple[str, ...]:
         """The columns of the data to which these options refer."""
-        return tuple(given for given in (self.weights, self.sigma, *self.x_sigma.values()) if isinstance(given, str))
+        return tuple(given for given in (self.weights, self.sigma, *self.x_errors.values()) if isinstance(given, str))
 
 
-@dataclass(frozen=True, slots=True)
-class LossOptions:
-    """Which loss is minimised, with its scale and penalties; None stands for an option that was not given."""
+@dataclass(frozen=True, kw_only=True)
+class FitOptions(ObjectiveOptions):
+    """The options of a fit: those of `ObjectiveOptions`, and how the objective is minimised and what is reported.
 
-    loss: str | None = None
-    scale: float | None = None
-    huber_delta: float | None = None
-    family: str | None = None
-    likelihood: bool = False
-    l1: float = 0.0
-    l2: float = 0.0
+    Attributes:
+        optimizer: `lm`, `lbfgs`, one of `OPTIMIZERS`, or `auto`: adam for networks (models with a layer) and mini-
+            batches, else lm for the loss mse, else lbfgs.
+        learning_rate: of the gradient methods (sgd to adamw).
+        lr_schedule: the learning-rate schedule: constant, cosine, step, exponential or plateau, with numbers such as
+            `step:30:0.1`. See `LearningRateSchedule`.
+        epochs: the maximum number of passes over the data. The default is 100 for the gradient methods; other methods
+            run until convergence.
+        batch_size: rows per step of the gradient methods; all by default.
+        clip_norm: the norm to which longer gradients (of a batch, or of all rows) are scaled down.
+        tolerance: the relative decrease of the loss below which the fit stops: per step, for gradient methods over 10
+            epochs. By default `lm` and `lbfgs` run to the last digits, and gradient methods to the last epoch.
+        starts: the number of starting points, the given one and random ones; the best end is kept. By default, other
+            starting values are estimated from the data only if the fit ends badly.
+        validation: the fraction of the rows, drawn at random, that is held out to evaluate the fit.
+        patience: stop when the validation loss has not decreased for this many epochs. The parameters are then those of
+            the epoch with the least validation loss.
+        min_delta: the least decrease of the validation loss that counts for patience.
+        cluster: run on a cluster, with the same result bit for bit: a client of Dask's `distributed`, the address of a
+            scheduler, or `local:N` for N processes on this machine. Needs the extra `cluster`.
+        absolute_sigma: use sigma as it is for the standard errors, instead of scaling it by the residuals.
+        confidence: the confidence level of the intervals in reports, as 0.95 or 95 per cent.
+        derive: derived quantities by name, `{"half": "ln(2)/b"}`, or as texts, `["half = ln(2)/b"]`. They are in
+            `derived`, with standard errors by the delta method.
+        profile: compute profile-likelihood intervals too: `intervals["profile"]`.
+        bootstrap: the number of bootstrap resamples, for `intervals["bootstrap"]`.
+        diagnosis: examine the layers of a network; see `Diagnosis`.
+        checkpoint: a file to which the state of the fit is written, at most once per second and at the end. It is
+            replaced atomically, so it is valid at any moment.
+        checkpoint_every: write the checkpoint every this many epochs instead.
+        resume: a checkpoint from which the fit resumes, with the same result bit for bit as without interruption. It
+            must belong to the same fit of the same data; `epochs` counts all epochs.
+        on_epoch: a callback, called with the start and after each epoch; from epoch 0 again if the fit restarts from a
+            better start.
+        plot: collect the data of a plot of the fit; by default in a notebook, which then shows it.
+    """
+
+    optimizer: Annotated[
+        str, _method("--optimizer NAME", f"Optimization method: {join_words(METHODS)}.", one_of(METHODS), compared=True)
+    ] = "auto"
+    learning_rate: Annotated[
+        float,
+        _method("--lr, --learning-rate RATE", f"Learning rate of {_GRADIENT_METHODS}.", POSITIVE, identifies=True),
+    ] = 0.01
+    lr_schedule: Annotated[
+        str,
+        _method(
+            "--lr-schedule NAME",
+            f"Learning rate schedule: {join_words([form for form, _ in SCHEDULES.values()])}.",
+            identifies=True,
+        ),
+    ] = "constant"
+    epochs: Annotated[
+        int | None,
+        _method(
+            "--epochs, --max-epochs N",
+            f"Maximum number of epochs (default: {DEFAULT_EPOCHS} for gradient methods, else until convergence).",
+            at_least(0),
+            compared=True,
+        ),
+    ] = None
+    batch_size: Annotated[
+        int | None,
+        _method("--batch-size ROWS", "Rows per step of gradient methods (default: all).", at_least(1), identifies=True),
+    ] = None
+    clip_norm: Annotated[
+        float | None,
+        _method(
+            "--clip-norm LENGTH",
+            "Maximum norm of the gradient; longer gradients are scaled down.",
+            POSITIVE,
+            identifies=True,
+        ),
+    ] = None
+    tolerance: Annotated[
+        float | None,
+        _method(
+            "--tolerance SHARE",
+            "Stop when the relative decrease of the loss is at most this.",
+            must_be("between 0 and 1, because it is relative to the loss", lambda share: 0 < share < 1),
+            identifies=True,
+        ),
+    ] = None
+    starts: Annotated[
+        int | None, _method("--starts N", "Fit from N random starting points and keep the best result.", at_least(1))
+    ] = None
+    validation: Annotated[
+        float | None,
+        _method(
+            "--validation FRACTION",
+            "Fraction of the rows to hold out for validation.",
+            must_be("a fraction of the rows, between 0 and 1", lambda share: 0 < share < 1),
+            identifies=True,
+        ),
+    ] = None
+    patience: Annotated[
+        int | None,
+        _method("--patience N", "Stop when the validation loss has not fallen for N epochs.", at_least(1, "epoch")),
+    ] = None
+    min_delta: Annotated[
+        float,
+        _method("--min-delta D", "Minimum decrease of the loss that --patience counts as progress.", NOT_NEGATIVE),
+    ] = 0.0
+    cluster: Annotated[
+        str | Client | None,
+        _method("--cluster ADDRESS|local[:N]", "Compute on a Dask cluster, or in N processes on this machine."),
+    ] = None
+    absolute_sigma: Annotated[
+        bool, _statistics("--absolute-sigma", "Do not rescale standard errors by the residuals.", compared=True)
+    ] = False
+    confidence: Annotated[
+        float, _statistics("--confidence LEVEL", "Confidence level of intervals: 0.95, or 95 for percent.")
+    ] = 0.95
+    derive: Annotated[
+        Mapping[str, str] | Sequence[str] | None,
+        _statistics(
+            "--derive NAME=EXPR", "Also compute a function of the parameters with its standard error.", repeats=True
+        ),
+    ] = None
+    profile: Annotated[bool, _statistics("--profile", "Also compute profile-likelihood intervals.")] = False
+    bootstrap: Annotated[
+        int | None,
+        _statistics(
+            "--bootstrap N",
+            "Also compute intervals from N bootstrap samples, such as 1000.",
+            must_be("at least 2 resamples", lambda count: count >= 2),
+        ),
+    ] = None
+    diagnosis: Annotated[
+        bool, _statistics("--diagnose", "Check for inactive units and for vanishing or exploding gradients.")
+    ] = False
+    checkpoint: Annotated[
+        str | os.PathLike[str] | None,
+        _output("--checkpoint FILE", "Write the state of the fit to a file, once a second."),
+    ] = None
+    checkpoint_every: Annotated[
+        int | None,
+        _output("--checkpoint-every N", "Write the checkpoint after every N epochs instead.", at_least(1, "epoch")),
+    ] = None
+    resume: Annotated[
+        str | os.PathLike[str] | None, _output("--resume FILE", "Continue from a checkpoint; --epochs is the total.")
+    ] = None
+    on_epoch: Annotated[Callable[[Epoch], None] | None, FitOption()] = None
+    plot: Annotated[bool | None, FitOption()] = None
 
     def __post_init__(self) -> None:
-        normalize_fields(self)
-        for name, factor in (("l1", self.l1), ("l2", self.l2)):
-            if not 0 <= factor < math.inf:
-                raise OptionError(f"{name} must be a finite number of at least 0, not {factor:g}")
-        if self.family is not None and self.family not in FAMILIES:
-            raise OptionError(_unknown_choice("family", self.family, FAMILIES))
-        if self.family is not None and self.loss is not None:
-            raise OptionError("family and loss cannot be combined: a family determines its loss")
-        if self.likelihood and (self.family is not None or self.loss is not None):
-            raise OptionError(
-                "likelihood cannot be combined with loss or family: the model itself is the negative log-likelihood"
-            )
-        if self.scale is not None and not 0 < self.scale < math.inf:
-            raise OptionError(f"scale must be positive, not {self.scale:g}")
-        if self.huber_delta is not None and not 0 < self.huber_delta < math.inf:
-            raise OptionError(f"huber_delta must be positive, not {self.huber_delta:g}")
-        if self.loss is not None and self.loss not in LOSSES:
-            raise OptionError(_unknown_choice("loss", self.loss, LOSSES))
-
-
-@dataclass(frozen=True, slots=True)
-class MethodOptions:
-    """Which optimizer runs, how long, and on which backend; None stands for an option that was not given."""
-
-    optimizer: str = "auto"
-    learning_rate: float | None = None
-    epochs: int | None = None
-    batch_size: int | None = None
-    seed: int = 0
-    recompute_every: int | None = None
-    backend: str = "auto"
-    threads: int | None = None
-    lr_schedule: str = "constant"
-    clip_norm: float | None = None
-    tolerance: float | None = None
-    starts: int | None = None
-
-    def __post_init__(self) -> None:
-        normalize_fields(self)
+        super().__post_init__()
         parse_schedule(self.lr_schedule)
-        if self.starts is not None and self.starts < 1:
-            raise OptionError(f"starts must be at least 1, not {self.starts}")
-        if self.clip_norm is not None and not 0 < self.clip_norm < math.inf:
-            raise OptionError(f"clip_norm must be positive, not {self.clip_norm:g}")
-        if self.tolerance is not None and not 0 < self.tolerance < 1:
-            raise OptionError(f"tolerance is relative to the loss: it must be between 0 and 1, not {self.tolerance:g}")
-        if self.optimizer not in METHODS:
-            raise OptionError(_unknown_choice("optimizer", self.optimizer, METHODS))
-        if self.learning_rate is not None and not 0 < self.learning_rate < math.inf:
-            raise OptionError(f"the learning rate must be positive, not {self.learning_rate:g}")
-        if self.epochs is not None and self.epochs < 0:
-            raise OptionError(f"epochs must be at least 0, not {self.epochs}")
-        if self.batch_size is not None and self.batch_size < 1:
-            raise OptionError(f"batch_size must be at least 1, not {self.batch_size}")
-        if self.seed < 0:
-            raise OptionError(f"seed must be at least 0, not {self.seed}")
-        if self.batch_size is not None and self.optimizer in ("lm", "lbfgs"):
-            raise OptionError(
-                f"{self.optimizer} uses all rows at every step; for mini-batches choose {join_words(OPTIMIZERS)}"
-            )
-        if self.recompute_every is not None and self.recompute_every < 1:
-            raise OptionError(f"recompute_every must be at least 1 (layer), not {self.recompute_every}")
-        if self.backend not in BACKEND_NAMES:
-            raise OptionError(_unknown_choice("backend", self.backend, BACKEND_NAMES))
-        if self.backend == "llvm" and not has_compiler():
-            raise OptionError("the backend llvm needs llvmlite, which is not installed; choose numpy instead")
-        if self.threads is not None and self.threads < 1:
-            raise OptionError(f"threads must be at least 1, not {self.threads}")
+        object.__setattr__(self, "confidence", check_confidence_level(self.confidence))
+        _ = self.quantities
+
+    @cached_property
+    def quantities(self) -> Mapping[str, str]:
+        """The derived quantities by name. Raises OptionError."""
+        return parse_quantities(self.derive or ())
+
+    def identity(self) -> dict[str, Any]:
+        """Return the options on which the course of a fit depends, by name."""
+        fields = option_fields(FitOptions).items()
+        return {name: getattr(self, name) for name, field in fields if getattr(field.option, "identifies", False)}
 
     def check_method(self, method: str) -> None:
         """Raise OptionError if an option was given that the chosen method does not use."""
-        if method in OPTIMIZERS:
-            return
-        given = {
-            "a learning rate": self.learning_rate is not None,
-            "a learning-rate schedule": self.lr_schedule != "constant",
-            "clip_norm": self.clip_norm is not None,
-        }
-        for name, is_given in given.items():
-            if is_given:
-                raise OptionError(f"{method} chooses its own step sizes; {name} is for {join_words(OPTIMIZERS)}")
+        check_restrictions(_METHOD_RESTRICTIONS, given_options(self) | {"method": method})
 
 
-@dataclass(frozen=True, slots=True)
-class ValidationOptions:
-    """Options for validation on held-out rows, and for stopping early."""
+@dataclass(frozen=True, kw_only=True)
+class ComparisonOptions(FitOptions):
+    """The options of a comparison: those of its fits, and of the cross-validation.
 
-    validation: float | None = None
-    patience: int | None = None
-    min_delta: float = 0.0
-
-    def __post_init__(self) -> None:
-        normalize_fields(self)
-        fraction, patience = self.validation, self.patience
-        if fraction is not None and not 0 < fraction < 1:
-            raise OptionError(f"validation is a fraction of the rows: it must be between 0 and 1, not {fraction:g}")
-        if patience is not None and fraction is None:
-            raise OptionError(
-                "patience needs validation, such as --validation 0.2: it waits for the validation loss to fall"
-            )
-        if patience is not None and patience < 1:
-            raise OptionError(f"patience must be at least 1 (epoch), not {patience}")
-        if not 0 <= self.min_delta < math.inf:
-            raise OptionError(f"min_delta must be a finite number of at least 0, not {self.min_delta:g}")
-        if self.min_delta and patience is None:
-            raise OptionError("min_delta needs patience: it is the decrease of the loss that patience waits for")
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointOptions:
-    """Where a running fit writes checkpoints, and which checkpoint it resumes from."""
-
-    checkpoint: str | None = None
-    checkpoint_every: int | None = None
-    resume: str | None = None
-
-    def __post_init__(self) -> None:
-        normalize_fields(self)
-        if self.checkpoint_every is not None and self.checkpoint is None:
-            raise OptionError("checkpoint_every needs checkpoint, the file to write")
-        if self.checkpoint_every is not None and self.checkpoint_every < 1:
-            raise OptionError(f"checkpoint_every must be at least 1 (epoch), not {self.checkpoint_every}")
-
-
-@dataclass(frozen=True, slots=True)
-class ReportOptions:
-    """Options for the report: what it includes besides parameters and standard errors."""
-
-    diagnosis: bool = False
-    confidence: float = 0.95
-    derive: Mapping[str, str] = field(default_factory=dict)
-    profile: bool = False
-    bootstrap: int | None = None
-    plot: bool = False
-
-    def __post_init__(self) -> None:
-        normalize_fields(self)
-        object.__setattr__(self, "confidence", check_confidence_level(self.confidence))
-        if self.bootstrap is not None and self.bootstrap < 2:
-            raise OptionError(f"bootstrap needs at least 2 resamples, not {self.bootstrap}; 1000 are usual")
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """All options of a fit, in groups."""
-
-    parameters: ParameterOptions = ParameterOptions()
-    data: DataOptions = DataOptions()
-    loss: LossOptions = LossOptions()
-    method: MethodOptions = MethodOptions()
-    validation: ValidationOptions = ValidationOptions()
-    report: ReportOptions = ReportOptions()
-    checkpointing: CheckpointOptions = CheckpointOptions()
-    # The `Cluster` that holds the rows; None for this process. Its class is defined in a module above this one.
-    cluster: Any = None
-
-    def __post_init__(self) -> None:
-        if self.method.starts is not None and (self.checkpointing.checkpoint or self.checkpointing.resume):
-            raise OptionError("starts cannot be combined with checkpoint or resume: a checkpoint holds a single fit")
-
-    def check_cluster(self) -> None:
-        """Raise OptionError for options that cannot be used with rows on a cluster."""
-        if self.data.stream:
-            raise OptionError("stream cannot be combined with cluster, whose workers hold the rows")
-        method = self.method.optimizer
-        stay = "but workers of a cluster keep their rows"
-        if self.method.batch_size is not None:
-            name = "mini-batches" if method == "auto" else f"{method} in mini-batches"
-            raise OptionError(
-                f"cluster: {name} would need rows from all workers at every step, {stay}; "
-                "leave out the batch size to use all rows at every step"
-            )
-        if self.report.bootstrap is not None:
-            raise OptionError(
-                f"cluster: a bootstrap would resample all rows for every fit, {stay}; use profile for intervals"
-            )
-
-
-def join_words(names: Any, last: str = "or") -> str:
-    """Return names as a list in words, with `last` before the final one.
-
-    >>> join_words(["mse", "mae", "bce"])
-    'mse, mae or bce'
+    Attributes:
+        folds: the number of folds of the cross-validation, which are drawn with `seed`; 0 for none. The default of 5
+            is the usual compromise between bias and cost.
     """
-    *others, end = names
-    return f"{', '.join(others)} {last} {end}" if others else str(end)
+
+    folds: Annotated[
+        int,
+        _statistics(
+            "--folds N",
+            "Number of random folds of cross-validation; 0 for none.",
+            must_be("at least 2, or 0 for none", lambda count: count == 0 or count >= 2),
+            compared=True,
+        ),
+    ] = 5
 
 
-def _unknown_choice(kind: str, name: str, known: Any) -> str:
-    close = suggest(name, known)
-    hint = f"did you mean {close}?" if close else f"there are {', '.join(known)}"
-    return f"there is no {kind} {name}; {hint}"
+_WORKERS_KEEP_ROWS = "but workers of a cluster keep their rows"
+
+# The options of a fit that cannot be combined.
+COMBINATIONS = (
+    needs("x_sigma", "sigma", "x_sigma needs sigma: errors in x are added to errors in y"),
+    excludes("x_sigma", ["family"], "x_sigma requires least squares and cannot be combined with family"),
+    excludes("weights", ["sigma"], "weights and sigma cannot be combined (weights = 1/sigma²): give one of them"),
+    needs("absolute_sigma", "sigma", "absolute_sigma needs sigma"),
+    excludes("family", ["loss"], "family and loss cannot be combined: a family determines its loss"),
+    excludes(
+        "likelihood",
+        ["family", "loss"],
+        "likelihood cannot be combined with loss or family: the model itself is the negative log-likelihood",
+    ),
+    Restriction(
+        "backend",
+        lambda given: given["backend"] == "llvm" and not has_compiler(),
+        "the backend llvm needs llvmlite, which is not installed; choose numpy instead",
+    ),
+    Restriction(
+        "batch_size",
+        lambda given: given.get("optimizer") in ("lm", "lbfgs"),
+        f"{{optimizer}} uses all rows at every step; for mini-batches choose {_GRADIENT_METHODS}",
+    ),
+    needs(
+        "patience",
+        "validation",
+        "patience needs validation, such as --validation 0.2: it waits for the validation loss to fall",
+    ),
+    needs("min_delta", "patience", "min_delta needs patience: it is the decrease of the loss that patience waits for"),
+    needs("checkpoint_every", "checkpoint", "checkpoint_every needs checkpoint, the file to write"),
+    excludes(
+        "starts",
+        ["checkpoint", "resume"],
+        "starts cannot be combined with checkpoint or resume: a checkpoint holds a single fit",
+    ),
+    excludes("cluster", ["stream"], "stream cannot be combined with cluster, whose workers hold the rows"),
+    excludes(
+        "cluster",
+        ["batch_size"],
+        f"cluster: mini-batches would need rows from all workers at every step, {_WORKERS_KEEP_ROWS}; "
+        "leave out the batch size to use all rows at every step",
+    ),
+    excludes(
+        "cluster",
+        ["bootstrap"],
+        f"cluster: a bootstrap would resample all rows for every fit, {_WORKERS_KEEP_ROWS}; use profile for intervals",
+    ),
+)
+
+# The options that only gradient methods use.
+_METHOD_RESTRICTIONS = tuple(
+    Restriction(
+        option,
+        lambda given: given["method"] not in OPTIMIZERS,
+        f"{{method}} chooses its own step sizes; {words} is for {_GRADIENT_METHODS}",
+    )
+    for option, words in (
+        ("learning_rate", "a learning rate"),
+        ("lr_schedule", "a learning-rate schedule"),
+        ("clip_norm", "clip_norm"),
+    )
+)

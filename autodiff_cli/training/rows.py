@@ -1,9 +1,9 @@
 """The rows of a fit, and how results over all of them are computed: by folding tasks over blocks.
 
-`Rows` is the interface: rows in memory (`MemoryRows`, `SelectedMemoryRows`), with some columns set to 0 (`ZeroedRows`),
-streamed from files, or on a cluster. A `Task` computes something from a chunk of rows. It can be pickled, so it can be
-sent to where the rows are. Inside a chunk, a task computes block by block; `reductions` below turn the values of a
-block into a small result and combine two results.
+`Rows` is the base of rows in memory (`MemoryRows`), streamed from files, on a cluster, selected among others
+(`SelectedRows`), or with some columns set to 0 (`ZeroedRows`). A `Task` computes something from a chunk of rows. It can
+be pickled, so it can be sent to where the rows are. Inside a chunk, a task computes block by block; `reductions` below
+turn the values of a block into a small result and combine two results.
 
 Blocks have a power of two of rows, chunks a power of two of blocks, and results are combined in a fixed tree. So the
 result has the same bits wherever the rows are and wherever chunks begin.
@@ -11,10 +11,11 @@ result has the same bits wherever the rows are and wherever chunks begin.
 
 from __future__ import annotations
 
-import dataclasses
+import abc
+import contextlib
 import functools
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Generator, Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
@@ -22,9 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
-from autodiff_cli.backends.gradient_descent import epoch_orders, mean_loss, total_weight
+from autodiff_cli.backends.gradient_descent import SHUFFLE, epoch_orders, mean_loss
 from autodiff_cli.backends.protocol import EpochKernel, OptimizerState, Point, ProgressCallback, RowKernel, SumKernel
 from autodiff_cli.backends.reductions import block_slices, fold, single_threaded_blas
+from autodiff_cli.data.streaming import Rechunker, prefetch
 from autodiff_cli.data.table import Table
 from autodiff_cli.numbers.arrays import ignore_float_errors
 
@@ -90,12 +92,11 @@ class EpochRun:
         return self.kernel.run_full_batch(self.state, self.rate, self.point, weight, sums)
 
 
-class Rows(Protocol):
+class Rows(abc.ABC):
     """The rows of an objective, in memory or elsewhere.
 
     Everything computed over all rows is a task, folded over chunks of 2^k maximal blocks each. Tasks combine the
-    results of
-    blocks in the order of `fold`, and the results of chunks are combined in the same order.
+    results of blocks in the order of `fold`, and the results of chunks are combined in the same order.
 
     Attributes:
         rows: the number of rows.
@@ -103,29 +104,92 @@ class Rows(Protocol):
         dropped: the number of rows that were left out because a cell is missing.
     """
 
-    @property
-    def rows(self) -> int: ...
+    rows: int
+    names: Set[str]
+    dropped: int
 
-    @property
-    def names(self) -> Set[str]: ...
-
-    @property
-    def dropped(self) -> int: ...
-
+    @abc.abstractmethod
     def fold(self, task: Task[T], combine: Callable[[T, T], T]) -> T:
         """Return the combined results of a task for all chunks. Raises ValueError if there is no row."""
+
+    @abc.abstractmethod
+    def gather(self, numbers: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """Return all columns of the rows with these numbers, in this order."""
+
+    @property
+    def gathered_rows(self) -> int:
+        """The number of rows of an epoch that are gathered at a time."""
+        return SHUFFLE.chunk_rows
+
+    @functools.cached_property
+    def total_weight(self) -> float:
+        """The sum of the weights; the number of rows if there are no weights."""
+        if WEIGHT not in self.names:
+            return float(self.rows)
+        total: float = self.fold(ColumnTask(frozenset({WEIGHT}), sum_weights, operator.add), operator.add)
+        return total
+
+    @functools.cached_property
+    def _in_memory(self) -> MemoryRows:
+        """All of few rows, in memory."""
+        return MemoryRows(self.to_table())
 
     def select_rows(self, rows: RowIndex) -> Rows:
         """Return some of the rows, selected by a slice, row numbers, a boolean mask, or counts (`uint8`).
 
         Rows selected by their numbers are in memory.
         """
-
-    def run_epoch(self, epoch: EpochRun) -> float:
-        """Run an epoch over the rows and return the mean loss of the batches."""
+        numbers = row_numbers(rows, self.rows)
+        return MemoryRows(Table(self.gather(numbers), len(numbers), self.dropped))
 
     def to_table(self) -> Table:
         """Return all rows in memory; for callers who know that there are few."""
+        return Table(self.gather(np.arange(self.rows)), self.rows, self.dropped)
+
+    def run_epoch(self, epoch: EpochRun) -> float:
+        """Run an epoch over the rows and return the mean loss of the batches."""
+        if epoch.batch_rows >= self.rows > MAX_BLOCK_ROWS:
+            return epoch.run_full_batch(self.total_weight, lambda sums, at: self.fold(SumTask(sums, at), np.add))
+        if self.rows <= SHUFFLE.max_full_shuffle_rows:
+            return self._in_memory.run_epoch(epoch)
+        return self._run_parts(epoch, prefetch(self._gathered_parts(epoch)))
+
+    def _gathered_parts(self, epoch: EpochRun) -> Iterator[EpochPart]:
+        """Yield the rows of an epoch in the order of their batches."""
+        for order in epoch_orders(epoch.generator, self.rows, epoch.batch_rows, self.gathered_rows):
+            assert order is not None, "a full batch"
+            yield EpochPart(self.gather(order), None, len(order))
+
+    def _run_parts(self, epoch: EpochRun, parts: Generator[EpochPart]) -> float:
+        """Run an epoch part by part and return the mean loss of the batches."""
+        losses: list[float] = []
+        done = 0
+
+        def report(share: float, loss: float) -> None:
+            assert epoch.on_progress is not None
+            epoch.on_progress((done + share * count) / self.rows, loss)
+
+        with contextlib.closing(parts):
+            for columns, order, count in parts:
+                mean = epoch.run(columns, order, epoch.on_progress and report, losses)
+                if epoch.on_progress is not None and done + count < self.rows:
+                    report(1.0, mean)
+                done += count
+        return mean_loss(losses) if losses else mean
+
+
+class EpochPart(NamedTuple):
+    """Some rows of an epoch.
+
+    Attributes:
+        columns: the columns that hold the rows.
+        order: the numbers of the rows in these columns; None for all of them, in order.
+        rows: the number of rows.
+    """
+
+    columns: ColumnArrays
+    order: NDArray[Any] | None
+    rows: int
 
 
 def row_numbers(rows: RowIndex, count: int) -> NDArray[np.intp]:
@@ -242,6 +306,11 @@ class ColumnTask(Generic[T]):
         )
         with ignore_float_errors():
             return fold(map(self.reduce, parts), self.combine)
+
+
+def sum_weights(columns: ColumnArrays) -> float:
+    """Return the sum of the weights of a block."""
+    return float(np.sum(columns[WEIGHT]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -493,21 +562,6 @@ class RowSelection:
         bits = np.unpackbits(self._packed[start // 8 : (start + self._chunk) // 8], count=count)
         return np.flatnonzero(bits) + start
 
-    def iter_chunks(self) -> Iterator[NDArray[np.intp]]:
-        """Yield the row numbers of all selected rows in order, as many at a time as a chunk has.
-
-        >>> [numbers.tolist() for numbers in RowSelection(np.arange(20) % 2 == 0, 8).iter_chunks()]
-        [[0, 2, 4, 6, 8, 10, 12, 14], [16, 18]]
-        """
-        pending = np.empty(0, np.intp)
-        for number in range(len(self._ends)):
-            pending = np.concatenate((pending, self.chunk_rows(number)))
-            while len(pending) >= self._chunk:
-                yield pending[: self._chunk]
-                pending = pending[self._chunk :]
-        if len(pending):
-            yield pending
-
     def row_numbers(self, positions: NDArray[np.integer]) -> NDArray[np.intp]:
         """Return the row numbers, among all rows, of selected rows given by their positions in the selection."""
         order = np.argsort(positions)
@@ -521,40 +575,77 @@ class RowSelection:
         return numbers
 
 
-_MAX_COPIED_ROWS = 1 << 20  # a selection among more rows is not copied: it would take too much memory
+class ChunkedRows(Rows):
+    """Rows that this process reads chunk by chunk."""
+
+    @property
+    @abc.abstractmethod
+    def chunk_rows(self) -> int:
+        """The number of rows of a chunk on request, which is 2^k maximal blocks."""
+
+    @abc.abstractmethod
+    def iter_chunks(self, names: Set[str], size: int | None = None) -> Generator[tuple[ColumnArrays, int]]:
+        """Yield columns of all rows in order, chunk by chunk, each with its number of rows. A chunk is valid until the
+        next one.
+
+        Args:
+            names: the names of the columns.
+            size: `chunk_rows` for chunks of this length; by default they may be longer.
+        """
+
+    def fold(self, task: Task[T], combine: Callable[[T, T], T]) -> T:
+        """Return the combined results of a task for all chunks."""
+        with contextlib.closing(self.iter_chunks(task.names & self.names)) as chunks:
+            return fold((task(columns, rows) for columns, rows in chunks), combine)
+
+    def select_rows(self, rows: RowIndex) -> Rows:
+        """Return some of the rows. Those selected by a mask or counts are not copied."""
+        if not isinstance(rows, slice) and rows.dtype in (np.bool_, np.uint8):
+            return SelectedRows(self, cast(RowCounts, rows))
+        return super().select_rows(rows)
+
+
+_MAX_COPIED_ROWS = 1 << 20  # a selection among more rows in memory is not copied: it would take too much
 _GATHER_ROWS = 1 << 17  # rows that are gathered at a time: 1 MB per column, and a power of two of blocks
 
 
-class MemoryRows:
-    """The rows of a table in memory, which are a single chunk. Implements `Rows`."""
+class MemoryRows(ChunkedRows):
+    """The rows of a table in memory, which are a single chunk."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
         self._columns = table.columns
-        self.rows = table.rows
-        self.dropped = table.dropped
+        self.rows, self.names, self.dropped = table.rows, table.columns.keys(), table.dropped
 
     @property
-    def names(self) -> Set[str]:
-        """The names of the columns."""
-        return self._columns.keys()
+    def chunk_rows(self) -> int:
+        """The number of rows of a chunk on request; see `ChunkedRows.chunk_rows`."""
+        return _GATHER_ROWS
 
-    def fold(self, task: Task[T], combine: Callable[[T, T], T]) -> T:  # noqa: ARG002 - one chunk is not combined
-        """Return the result of a task for all rows."""
-        return task(self._columns, self.rows)
+    def iter_chunks(self, names: Set[str], size: int | None = None) -> Generator[tuple[ColumnArrays, int]]:  # noqa: ARG002
+        """Yield all rows, by default in a single chunk. There may be more columns than requested."""
+        if size is None:
+            yield self._columns, self.rows
+            return
+        for part in block_slices(self.rows, size):
+            yield {name: column[..., part] for name, column in self._columns.items()}, part.stop - part.start
 
-    def select_rows(self, rows: RowIndex) -> MemoryRows | SelectedMemoryRows:
-        """Return some of the rows. Of many rows, those selected by a mask or counts are not copied."""
+    def gather(self, numbers: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """Return all columns of the rows with these numbers."""
+        # `take` gives contiguous arrays, unlike indexing: bits of matrix products depend on it.
+        return {name: np.take(column, numbers, axis=-1) for name, column in self._columns.items()}
+
+    def select_rows(self, rows: RowIndex) -> Rows:
+        """Return some of the rows. Those of a slice share memory with these, and those of a short table are copied."""
         if isinstance(rows, slice):
             return MemoryRows(self._table.select_rows(rows))
-        if self.rows > _MAX_COPIED_ROWS and rows.dtype in (np.bool_, np.uint8):
-            return SelectedMemoryRows(self, cast(RowCounts, rows))
-        return MemoryRows(self._table.select_rows(row_numbers(rows, self.rows)))
+        return Rows.select_rows(self, rows) if self.rows <= _MAX_COPIED_ROWS else super().select_rows(rows)
 
     def run_epoch(self, epoch: EpochRun) -> float:
         """Run an epoch over the rows and return the mean loss of the batches."""
-        return _run_epoch_in_parts(
-            epoch, self._columns, epoch_orders(epoch.generator, self.rows, epoch.batch_rows), self.rows
+        orders = epoch_orders(epoch.generator, self.rows, epoch.batch_rows)
+        return self._run_parts(
+            epoch, (EpochPart(self._columns, order, self.rows if order is None else len(order)) for order in orders)
         )
 
     def to_table(self) -> Table:
@@ -562,82 +653,46 @@ class MemoryRows:
         return self._table
 
 
-class SelectedMemoryRows:
-    """A selection among many rows in memory, gathered chunk by chunk at every pass. Implements `Rows`.
+class SelectedRows(ChunkedRows):
+    """A selection among many rows, which are selected chunk by chunk at every pass.
 
     Args:
         rows: all rows.
         times: a boolean mask, or how often each row is selected.
     """
 
-    def __init__(self, rows: MemoryRows, times: RowCounts) -> None:
+    def __init__(self, rows: ChunkedRows, times: RowCounts) -> None:
         self._source = rows
-        self._columns = rows.to_table().columns
-        self._selection = RowSelection(times, _GATHER_ROWS)
-        self.rows = self._selection.rows
-        self.dropped = rows.dropped
-        self.names = rows.names
+        self._selection = RowSelection(times, rows.chunk_rows)
+        self.rows, self.names, self.dropped = self._selection.rows, rows.names, rows.dropped
 
-    def fold(self, task: Task[T], combine: Callable[[T, T], T]) -> T:
-        """Return the combined results of a task for all chunks."""
-        names = task.names & self.names
+    @property
+    def chunk_rows(self) -> int:
+        """The number of rows of a chunk; see `ChunkedRows.chunk_rows`."""
+        return self._source.chunk_rows
 
-        def done(numbers: NDArray[np.intp]) -> T:
-            return task({name: self._columns[name][..., numbers] for name in names}, len(numbers))
+    @property
+    def gathered_rows(self) -> int:
+        """The number of rows of an epoch that are gathered at a time."""
+        return self._source.gathered_rows
 
-        return fold(map(done, self._selection.iter_chunks()), combine)
+    def iter_chunks(self, names: Set[str], size: int | None = None) -> Generator[tuple[ColumnArrays, int]]:
+        """Yield the selected rows, chunk by chunk."""
+        size = self.chunk_rows
+        if not names:  # a task that reads no column is still computed for all rows
+            yield from (({}, part.stop - part.start) for part in block_slices(self.rows, size))
+            return
+        chunks = Rechunker(size)
+        for number, (columns, _) in enumerate(self._source.iter_chunks(names, size)):
+            selected = self._selection.chunk_rows(number) - number * size
+            selected_columns = {name: np.take(columns[name], selected, axis=-1) for name in names}
+            for chunk in chunks.add(selected_columns, len(selected)):
+                yield chunk, size
+        yield from chunks.remainder()
 
-    def select_rows(self, rows: RowIndex) -> MemoryRows:
-        """Return some of the selected rows, copied into memory."""
-        return MemoryRows(
-            self._source.to_table().select_rows(self._selection.row_numbers(row_numbers(rows, self.rows)))
-        )
-
-    def run_epoch(self, epoch: EpochRun) -> float:
-        """Run an epoch over the rows and return the mean loss of the batches."""
-        if epoch.batch_rows >= self.rows:
-            return epoch.run_full_batch(self._total_weight(), lambda sums, at: self.fold(SumTask(sums, at), np.add))
-        order = epoch_orders(epoch.generator, self.rows, epoch.batch_rows)
-        parts = (self._selection.row_numbers(part) for part in order if part is not None)
-        return _run_epoch_in_parts(epoch, self._columns, parts, self.rows)
-
-    def _total_weight(self) -> float:
-        """Return the sum of the weights."""
-        if WEIGHT not in self.names:
-            return float(self.rows)
-        weights = ColumnTask({WEIGHT}, lambda columns: total_weight(columns[WEIGHT]), operator.add)
-        return float(self.fold(weights, operator.add))
-
-    def to_table(self) -> Table:
-        """Return a table of the selected rows."""
-        return self.select_rows(slice(None)).to_table()
-
-
-def _run_epoch_in_parts(
-    epoch: EpochRun, columns: ColumnArrays, parts: Iterable[NDArray[Any] | None], rows: int
-) -> float:
-    """Run an epoch over rows whose order is drawn part by part, and return the mean loss of the batches.
-
-    Args:
-        parts: the row numbers of each part, in order; None for all rows as they are.
-        rows: the total number of rows.
-    """
-    on_progress = epoch.on_progress
-    losses: list[float] = []
-    done = 0
-    for order in parts:
-        if order is None:
-            return epoch.run(columns, on_progress=on_progress)
-
-        def report_total(share: float, loss: float, done: int = done, count: int = len(order)) -> None:
-            if on_progress is not None:
-                on_progress((done + share * count) / rows, loss)
-
-        mean = epoch.run(columns, order, on_progress and report_total, losses)
-        done += len(order)
-        if on_progress is not None and done < rows:
-            on_progress(done / rows, mean)
-    return mean_loss(losses)
+    def gather(self, numbers: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """Return all columns of the selected rows with these numbers."""
+        return self._source.gather(self._selection.row_numbers(numbers))
 
 
 @dataclass(frozen=True, slots=True)
@@ -657,34 +712,22 @@ class ZeroedTask(Generic[T]):
         return self.task({**columns, **dict.fromkeys(self.zeroed, np.zeros(rows))}, rows)
 
 
-class ZeroedRows:
-    """Other rows with some columns set to 0. Implements `Rows`."""
+class ZeroedRows(Rows):
+    """Other rows with some columns set to 0."""
 
     def __init__(self, rows: Rows, zeroed: Set[str]) -> None:
-        self._inner = rows
+        self._source = rows
         self._zeroed = zeroed
-        self.rows, self.dropped = rows.rows, rows.dropped
-
-    @property
-    def names(self) -> Set[str]:
-        """The names of the columns, including those that are 0."""
-        return self._inner.names | self._zeroed
+        self.rows, self.names, self.dropped = rows.rows, rows.names | zeroed, rows.dropped
 
     def fold(self, task: Task[T], combine: Callable[[T, T], T]) -> T:
         """Return the combined results of a task for all chunks."""
-        return self._inner.fold(ZeroedTask(task, self._zeroed), combine)
+        return self._source.fold(ZeroedTask(task, self._zeroed), combine)
 
-    def select_rows(self, rows: RowIndex) -> ZeroedRows:
+    def select_rows(self, rows: RowIndex) -> Rows:
         """Return some of the rows, with the same columns set to 0."""
-        return ZeroedRows(self._inner.select_rows(rows), self._zeroed)
+        return ZeroedRows(self._source.select_rows(rows), self._zeroed)
 
-    def run_epoch(self, epoch: EpochRun) -> float:
-        """Run an epoch over the rows, which are loaded into memory for it."""
-        return MemoryRows(self.to_table()).run_epoch(epoch)
-
-    def to_table(self) -> Table:
-        """Return a table of the rows."""
-        table = self._inner.to_table()
-        return dataclasses.replace(
-            table, columns={**table.columns, **dict.fromkeys(self._zeroed, np.zeros(table.rows))}
-        )
+    def gather(self, numbers: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """Return all columns of the rows with these numbers."""
+        return {**self._source.gather(numbers), **dict.fromkeys(self._zeroed, np.zeros(len(numbers)))}

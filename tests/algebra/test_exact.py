@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from autodiff_cli.algebra.simplify import ExactNumber, common_divisor, exact_number
+from autodiff_cli.algebra.exact import ExactNumber, common_divisor, exact_number
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from autodiff_cli import Objective
 from autodiff_cli.backends.gradient_descent import epoch_orders, total_weight
 from autodiff_cli.backends.protocol import OptimizerState, Point, SumKernel
 from autodiff_cli.backends.reductions import fold
-from autodiff_cli.training.options import OPTIMIZERS
+from autodiff_cli.training.optimizers import OPTIMIZERS
 
 RATE = 0.03
 ROWS = 10

@@ -11,7 +11,8 @@ from autodiff_cli.backends.protocol import Backend, RowGraphs
 from autodiff_cli.backends.selection import choose_backend
 from autodiff_cli.data.table import MemoryDataset
 from autodiff_cli.language.program import read
-from autodiff_cli.training.options import MethodOptions, OptionError, Options
+from autodiff_cli.options import OptionError
+from autodiff_cli.training.options import FitOptions
 from tests.support import run_cli
 
 GRAPHS = RowGraphs([read("(y - a*exp(-b*x))^2").output], {"x", "y"})
@@ -29,10 +30,26 @@ def test_many_small_batches_are_compiled() -> None:
     assert choose_backend("auto", None, GRAPHS, 1000, passes=5, batches=32).name == "numpy"
     x = np.linspace(0, 3, 1000)
     for batch_size, expected in ((32, "llvm"), (500, "numpy"), (1000, "numpy"), (None, "numpy")):
-        method = MethodOptions("sgd", batch_size=batch_size)
-        objective = ad.Objective.of("y ~ a*exp(-b*x)", MemoryDataset({"x": x, "y": x}), Options(method=method))
+        options = FitOptions(optimizer="sgd", batch_size=batch_size)
+        objective = ad.Objective.of("y ~ a*exp(-b*x)", MemoryDataset({"x": x, "y": x}), options)
         assert objective.kernels._epoch_backend.name == expected
         assert objective.kernels._backend.name == "numpy"
+
+
+def test_many_evaluations_of_few_rows_are_compiled_by_their_number() -> None:
+    x = np.linspace(0, 3, 1000)
+    runs = []
+    for backend in ("auto", "auto", "numpy"):
+        objective = ad.Objective("y ~ a*exp(-b*x)", {"x": x, "y": x}, backend=backend)
+        names, values = [], []
+        for k in range(1000):
+            values.append(objective.value([1.0, 1 + k / 1000]))
+            names.append(objective.kernels._backend.name)
+        runs.append((names, values))
+    assert runs[0] == runs[1]  # to the last bit
+    assert {*runs[0][0]} == {"numpy", "llvm"}
+    assert {*runs[2][0]} == {"numpy"}
+    np.testing.assert_allclose(runs[0][1], runs[2][1], rtol=1e-14)
 
 
 def test_a_broken_compiler_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,7 +106,7 @@ def test_regions_and_the_network_of_two_classes(page: Page, tmp_path: Path) -> N
     assert json.loads(shown) == saved["mlp.0.weight"]
     assert parameter(page, "mlp.0.weight[2, 1]") == saved["mlp.0.weight"][2][1]
     assert page.locator("#fit-picture path[class*=class-]").count() > 1
-    assert page.locator("#network-picture .connection").count() == 2 * 4 + 4
+    assert page.locator("#network-picture > svg .connection").count() == 2 * 4 + 4
     data = np.loadtxt(SETS / "moons.csv", delimiter=",", skiprows=1)
     found = ad.load(tmp_path / "m.json").predict({"x1": data[:, 0], "x2": data[:, 1]})
     hits = int(np.count_nonzero((found > 0.5) == (data[:, 2] == 1)))

@@ -267,14 +267,14 @@ def test_find_matches_labels_and_operations(page: Page, tmp_path: Path) -> None:
     opened(page, tmp_path, NAMED)
     find = page.get_by_label("Find a node")
     find.fill("LOG")
-    assert page.locator(".found").text_content() is not None
+    assert page.locator(".match").text_content() is not None
     assert "log(a)" in (page.locator(".node.found").text_content() or "")
     find.fill("pow")
-    assert page.locator("#found").text_content() == "1 of 2"
+    assert page.locator("#matches").text_content() == "1 of 2"
     find.press("Enter")
-    assert page.locator("#found").text_content() == "2 of 2"
+    assert page.locator("#matches").text_content() == "2 of 2"
     find.fill("nowhere")
-    assert page.locator("#found").text_content() == "no match"
+    assert page.locator("#matches").text_content() == "no match"
     assert page.locator(".node.found").count() == 0
 
 

@@ -87,4 +87,4 @@ def test_passes_are_counted_as_the_command_counts_their_work(page: Page, tmp_pat
 def test_other_drawings_still_refuse_forward_mode(tmp_path: Path) -> None:
     found = run_cli(["trace", *XY, "--mode", "forward", "-o", str(tmp_path / "x.svg")])
     assert found.status == 2
-    assert "--mode forward need text, json or html" in found.stderr
+    assert "--format svg cannot show --mode; use text, json, html" in found.stderr

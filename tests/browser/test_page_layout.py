@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.browser.support import in_document, numbers, opened, press
+from tests.browser.test_page_movements import FORMULAS as MOVING_FORMULAS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -298,3 +299,58 @@ def test_folded_parts_never_use_each_other_in_a_circle(page: Page, tmp_path: Pat
         press(page, "Scalars")
         page.wait_for_function("isInScalars && graph.ids.length")
         assert page.evaluate(IS_IN_ORDER)
+
+
+# Edges that a box hides: of every edge, the boxes other than its ends that it passes behind.
+HIDDEN = """(isOpen) => {
+  fold(!isOpen);
+  const boxes = graph.ids.map((i) => ({ id: String(i), ...placeOf(graph.element(i).querySelector("rect")) }));
+  return [...graph.svg.querySelectorAll(".edge")].flatMap((edge) => {
+    const path = edge.querySelector("path");
+    const { from, to } = edge.dataset;
+    const others = boxes.filter(({ id }) => id !== from && id !== to);
+    const length = path.getTotalLength();
+    const points = Array.from({ length: Math.ceil(length / 2) }, (_, k) => path.getPointAtLength(2 * k));
+    return points.flatMap(({ x, y }) => others
+      .filter((box) => x > box.x + 1 && x < box.x + box.width - 1 && y > box.y + 1 && y < box.y + box.height - 1)
+      .map(({ id }) => `${from} to ${to} behind ${id}`));
+  });
+}"""
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844), (1920, 1080)])
+@pytest.mark.parametrize(("text", "point"), MOVING_FORMULAS, ids=range(len(MOVING_FORMULAS)))
+def test_no_box_hides_an_edge(
+    page: Page, tmp_path: Path, text: str, point: dict[str, Any], width: int, height: int
+) -> None:
+    page.set_viewport_size({"width": width, "height": height})
+    opened(page, tmp_path, [text, *(f"--{name}={value}" for name, value in point.items())])
+    assert [page.evaluate(HIDDEN, is_open) for is_open in (False, True)] == [[], []]
+
+
+# Steps at which the node, the sentence or the button is covered or outside the window.
+COVERED = """async () => {
+  const isInSight = (element) => {
+    const { left, top, width, height } = element.getBoundingClientRect();
+    const middle = left + width / 2;
+    return [4, height / 2, height - 4].every((down) => element.contains(document.elementFromPoint(middle, top + down)));
+  };
+  const covered = [];
+  for (let position = 1; position <= playback.length; position++) {
+    go(position);
+    await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+    const elements = [graph.element(playback.current), byId("step"), byId("status").firstChild];
+    if (!elements.every(isInSight)) covered.push(position);
+  }
+  return covered;
+}"""
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)])
+@pytest.mark.parametrize(("text", "point"), MOVING_FORMULAS, ids=range(len(MOVING_FORMULAS)))
+def test_the_node_of_the_step_its_sentence_and_the_controls_are_in_one_window(
+    page: Page, tmp_path: Path, text: str, point: dict[str, Any], width: int, height: int
+) -> None:
+    page.set_viewport_size({"width": width, "height": height})
+    opened(page, tmp_path, [text, *(f"--{name}={value}" for name, value in point.items())])
+    assert page.evaluate(COVERED) == []

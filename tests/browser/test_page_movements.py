@@ -74,6 +74,24 @@ def test_each_step_moves_its_own_numbers_only(page: Page, tmp_path: Path, text: 
             assert all(line.startswith(f"{head}: ") for head, line in zip(heads, step["sentences"], strict=False))
 
 
+def test_a_folded_box_keeps_its_numbers_during_steps_inside_it(page: Page, tmp_path: Path) -> None:
+    text, point = FORMULAS[-1]
+    document = opened(page, tmp_path, [text, *(f"--{name}={value}" for name, value in point.items())])
+    members, position = page.evaluate("""() => {
+      fold(true);
+      const members = graph.parts.shown.folds.find((inside) => inside.length > 3);
+      const last = Math.max(...members.map((i) => backwardStep.get(i)).filter(Number.isFinite));
+      go(record.forward.length + last + 1, () => 1e7);
+      return [members, playback.position];
+    }""")
+    assert position > len(document["forward"])
+    shown = page.locator(f"[data-node='{members[-1]}'] text.value").text_content()
+    assert shown is not None
+    assert float(shown.removeprefix("= ").removeprefix("value ")) == pytest.approx(
+        document["nodes"][members[-1]]["value"], rel=1e-3
+    )
+
+
 def _receivers(step: dict[str, Any]) -> set[int]:
     """The inputs to which a step contributes. At these points only structural zeros are 0."""
     return {term["to"] for term in step["contributions"] if np.any(term["amount"])}

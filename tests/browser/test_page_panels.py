@@ -150,10 +150,11 @@ def test_contours_lie_where_the_output_has_their_height(page: Page, tmp_path: Pa
     opened(page, tmp_path, ["a^2 + b^2", "--a", "1", "--b", "2"])
     pieces = page.evaluate("""() => {
       const axis = Array.from({ length: 21 }, (_, k) => k / 10 - 1);
-      return crossings(axis.map((y) => axis.map((x) => x * x + y * y)), 0.5);
+      return levelLines(axis.map((y) => axis.map((x) => x * x + y * y)), 0.5);
     }""")
-    assert len(pieces) > 20
-    for x, y in (end for piece in pieces for end in piece):
+    assert [piece["isClosed"] for piece in pieces] == [True]
+    assert len(pieces[0]["points"]) > 20
+    for x, y in pieces[0]["points"]:
         assert math.hypot(x / 10 - 1, y / 10 - 1) == pytest.approx(math.sqrt(0.5), abs=0.005)
 
 
@@ -258,3 +259,48 @@ def test_names_that_mean_something_to_a_script_have_panels_too(page: Page, tmp_p
     assert value_in(page, "__proto__") == 3.5
     descend(page, "__proto__", "constructor", rate="0.5", method="adam")
     assert value_in(page, "constructor") == pytest.approx(0.5)
+
+
+def test_contours_are_closed_only_around_stationary_points(page: Page, tmp_path: Path) -> None:
+    """The valley of Rosenbrock's function is narrower than a grid can resolve; its only stationary point is (1, 1)."""
+    opened(page, tmp_path, ["(1 - x)^2 + 100*(y - x^2)^2", "--x", "-1", "--y", "1.5"])
+    for name in "xy":
+        page.get_by_role("checkbox", name=f"learn {name}").check()
+    lines = [
+        path or ""
+        for path in page.locator("#curve .level").evaluate_all("all => all.map((path) => path.getAttribute('d'))")
+    ]
+    assert len(lines) >= 6
+    pieces = [re.findall(r"-?[\d.]+ -?[\d.]+", piece) for path in lines for piece in path.split("M")[1:]]
+    assert not [piece for piece in pieces if len(piece) > 2 and piece[0] == piece[-1]]
+    opened(page, tmp_path, ["x^2 + y^2", "--x", "0.5", "--y", "0.3"])
+    for name in "xy":
+        page.get_by_role("checkbox", name=f"learn {name}").check()
+    path = page.locator("#curve .level").first.get_attribute("d") or ""
+    points = re.findall(r"-?[\d.]+ -?[\d.]+", path)
+    assert points[0] == points[-1]
+
+
+def test_several_steps_are_called_several_steps(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, ["w^2", "--w", "4"])
+    page.get_by_role("checkbox", name="learn w").check()
+    page.get_by_label("Steps", exact=True).fill("20")
+    press(page, "Descend")
+    assert says(page).startswith("Steps 1 to 20 of sgd: the output falls from 16 to ")
+
+
+def test_why_of_arrays_shows_the_rule(page: Page, tmp_path: Path) -> None:
+    opened(page, tmp_path, ["sum(tanh(W @ x))", "--W", "[[1, 2], [3, 4]]", "--x", "[0.1, 0.2]"])
+    page.evaluate("panel.show(record.variables.find(({name}) => name === 'W').node)")
+    text = panel(page, "Why this number?").inner_text()
+    assert "part of" not in text
+    assert "∂f/∂W = outer(∂f/∂(W @ x), x)" in text
+    assert r"\text{outer(}\frac{\partial f}{\partial \left(W \, x\right)}\text{, x)}" in page.evaluate("why.latex()")
+
+
+def test_the_title_of_the_scalars_is_their_graph(page: Page, tmp_path: Path) -> None:
+    values = ["--W", "[[1, -1], [0, 2]]", "--x", "[1, 0.5]"]
+    opened(page, tmp_path, ["p = softmax(W @ x); -log(p[0])", *values])
+    press(page, "Scalars")
+    page.locator("#scalars[aria-pressed=true]").wait_for()
+    assert "exp(" in page.locator("#formula").inner_text()  # the graph has the exponentials of the softmax

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.browser.support import numbers, opened, press, says, wait_for
 
 if TYPE_CHECKING:
@@ -86,9 +88,14 @@ def test_the_backward_pass_begins_with_its_reason_and_ends_with_the_gradient(pag
     assert remark.inner_text() == ""
 
 
-def test_the_edge_keeps_what_it_carried(page: Page, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("width", "arrow"), [(1280, "←"), (390, "↑")])
+def test_edges_keep_contributions_and_their_arrows_point_from_user_to_input(
+    page: Page, tmp_path: Path, width: int, arrow: str
+) -> None:
+    page.set_viewport_size({"width": width, "height": 844})
     document = opened(page, tmp_path, ["(x + 1)^2", "--x", "2"])
     page.emulate_media(reduced_motion="reduce")
     press(page, "Backward pass")
-    wanted = [f"← {given['amount']:.6g}" for step in reversed(document["backward"]) for given in step["contributions"]]
+    terms = [term for step in reversed(document["backward"]) for term in step["contributions"]]
+    wanted = [f"{arrow} {term['amount']:.6g}" for term in terms]
     assert page.locator(".edge .amount").all_text_contents() == wanted

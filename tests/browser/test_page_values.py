@@ -170,3 +170,24 @@ def test_names_that_mean_something_to_a_script_are_names(page: Page, tmp_path: P
     at_the_end(page)
     page.get_by_label(name, exact=True).fill("4")
     assert {pair for pair in numbers(page).values() if pair[1] == 8} == {(4, 8)}
+
+
+def test_warnings_follow_the_values(page: Page, tmp_path: Path) -> None:
+    document = opened(page, tmp_path, ["abs(x) + log(y) + sqrt(z)", "--x", "0", "--y", "1", "--z", "4"])
+    warnings = page.locator("#warnings li")
+
+    def type_value(name: str, text: str) -> list[str]:
+        page.get_by_label(name, exact=True).fill(text)
+        return warnings.all_inner_texts()
+
+    opening = warnings.all_inner_texts()
+    assert opening == [warning["message"] for warning in document["warnings"]]
+    assert len(opening) == 1
+    assert type_value("x", "1") == []
+    assert type_value("y", "-1") == ["log(y): log(-1) is not defined, so nan"]
+    assert type_value("y", "0") == ["log(y): the value is -inf"]
+    assert type_value("y", "2") == []
+    assert type_value("z", "0") == ["sqrt(z): the slope with respect to z is inf"]
+    (kink,) = type_value("z", "4") or type_value("x", "0")
+    assert kink.startswith("abs(x): ")
+    assert type_value("y", "1") == opening

@@ -72,6 +72,16 @@ def test_a_typed_formula_can_be_traced_and_shared(page: Page) -> None:
     assert numbers(page) == before
 
 
+def test_the_examples_work(page: Page, address: str) -> None:
+    examples = page.locator("[data-formula]").all_text_contents()
+    for text in examples:
+        page.goto(address)
+        page.get_by_role("button", name=text, exact=True).click()
+        page.get_by_role("button", name="Backward pass", exact=True).wait_for()
+        assert page.get_by_role("alert").count() == 0
+    assert len(examples) >= 3
+
+
 def test_a_fragment_alone_finds_its_formula(page: Page, address: str) -> None:
     page.goto("about:blank")
     page.goto(f"{address}#formula=x^2&values=%7B%22x%22%3A3%7D&step=1")

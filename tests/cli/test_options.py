@@ -36,7 +36,7 @@ SPLIT = [
     (["-x", "--x", "2"],               [],                          ["-x"],   {"x": "2"}),
     (["-o*2", "--o", "3"],             [],                          ["-o*2"], {"o": "3"}),
     (["--x*2", "--x", "3"],            [],                          ["--x*2"], {"x": "3"}),
-    (["--x-y", "--x", "3"],            [],                          ["--x-y"], {"x": "3"}),
+    (["--", "--x-y"],                  [],                          ["--x-y"], {}),
     (["-", "--x", "2"],                [],                          ["-"],    {"x": "2"}),
     (["--json", "-x^2"],               ["--json"],                  ["-x^2"], {}),
     (["x", "--digits", "3"],           ["--digits=3"],              ["x"],    {}),
@@ -74,6 +74,9 @@ WRONG = [
     (["x", "--jsn"],                        "there is no option --jsn; did you mean --json?"),
     (["--jsn", "x"],                        "there is no option --jsn; did you mean --json?"),
     (["x", "*", "y"],                       "unexpected argument `*`"),
+    (["--x-y", "--x", "3"],                 "to use it as an expression, put it in brackets: `(--x-y)`"),
+    (["x", "--ordr-n", "3"],                "there is no option --ordr-n"),
+    (["x", "--x", "--hessian-of"],          "--x needs a value, such as --x 2, but --hessian-of follows"),
     ([],                                    "missing EXPR"),
     (["x", "-o"],                           "no option -o"),
     (["x", "--wrt", ""],                    "--wrt needs a value, such as --wrt x,y"),
@@ -112,7 +115,7 @@ def test_set_gives_values_and_refuses_a_second_one() -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("grad x --x 2 --order two", "--order takes a whole number, at least 1, not `two`"),
+        ("grad x --x 2 --order two", "--order takes a whole number, not `two`"),
         ("grad x --x 2 --digits 40", "--digits takes a whole number, at least 1, at most 17, not `40`"),
         ("grad x --x 2 --mode back", "--mode takes reverse or forward, not `back`"),
         ("train y~x data.csv --lr fast", "--lr takes a number, not `fast`"),

@@ -19,7 +19,7 @@ from pyarrow import feather, parquet
 from autodiff_cli.cli.environment import Environment
 from autodiff_cli.cli.main import run
 from autodiff_cli.data import source
-from autodiff_cli.data.files import DataFile
+from autodiff_cli.data.files import DataFile, open_data
 from autodiff_cli.data.table import DataError
 from tests.support import SETS, run_cli
 
@@ -85,7 +85,7 @@ def test_a_damaged_file_is_read_or_refused_by_name(kind: str, seeds: range, tmp_
     for seed in seeds:
         path.write_bytes(damaged(WHOLE[kind], Random(seed)))
         try:
-            file = DataFile(str(path))
+            file = open_data([str(path)])
             file.load([name for name in file.names if name in ("x", "y", "petal_length")], drop_missing=seed % 2 == 0)
         except DataError as error:
             assert str(path) in str(error), seed  # noqa: PT017 - it may be read
@@ -120,7 +120,7 @@ def test_a_damaged_file_of_arrow_is_read_or_refused(kind: Any, seeds: range, tmp
     for seed in seeds:
         path.write_bytes(damaged(stream.getvalue(), Random(seed)))
         try:
-            file = DataFile(str(path))
+            file = open_data([str(path)])
             file.load([name for name in file.names if name == "x"])
             file.row(3, [name for name in file.names if name == "note"])
         except DataError as error:
@@ -144,7 +144,7 @@ def test_a_line_without_an_end_is_refused_before_memory_is_full(
             assert (output.status, output) == (2, "")
             assert "a line is longer than 1 MB, the maximum" in output.stderr
     path.write_bytes(b"x,y\n" + b"1,2\n" * (1 << 19))  # a long file of short lines
-    assert DataFile(str(path)).load(["x", "y"]).rows == 1 << 19
+    assert open_data([str(path)]).load(["x", "y"]).rows == 1 << 19
 
 
 def test_a_device_without_an_end_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,16 +160,16 @@ def test_lines_of_json_that_are_nested_too_deeply_are_refused(opening: bytes, tm
     path = tmp_path / "deep.jsonl"
     path.write_bytes(b'{"x": 1}\n' + opening * 50_000 + b"\n")
     with pytest.raises(DataError, match=r"deep\.jsonl: line 2: nested more than 100 levels deep"):
-        DataFile(str(path))
+        open_data([str(path)])
     path.write_bytes(b'{"x": 1, "note": "%s"}\n' % (b"[" * 5000) * 2)  # brackets inside a text do not nest
-    assert DataFile(str(path)).load(["x"]).rows == 2
+    assert open_data([str(path)]).load(["x"]).rows == 2
 
 
 def test_moments_beyond_the_calendar_are_refused(tmp_path: Path) -> None:
     for type in (pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.date64()):
         parquet.write_table(pa.table({"x": pa.array([1 << 62], pa.int64()).cast(type)}), tmp_path / "far.parquet")
         with pytest.raises(DataError, match=r"far\.parquet: "):
-            DataFile(str(tmp_path / "far.parquet")).load(["x"])
+            open_data([str(tmp_path / "far.parquet")]).load(["x"])
 
 
 # --- quotes that are never closed
@@ -194,19 +194,19 @@ def test_a_quote_that_is_never_closed_takes_no_rows_away(rows: int, stream: list
 def test_quotes_among_the_names_of_columns(tmp_path: Path) -> None:
     path = tmp_path / "data.csv"
     path.write_text('x,h 5",y\n1,2,3\n4,5,6\n')
-    assert DataFile(str(path)).names == ("x", 'h 5"', "y")
+    assert open_data([str(path)]).names == ("x", 'h 5"', "y")
     path.write_text('x,"h\n""5""",y\n1,2,3\n4,5,6\n')
-    assert DataFile(str(path)).header == ("x", 'h\n"5"', "y")
+    assert open_data([str(path)]).header == ("x", 'h\n"5"', "y")
     path.write_text('x,"y\n' + "1,2\n" * 200_000)  # must not take quadratic time
     with pytest.raises(DataError, match="line 1: a quote that opens in the header is never closed"):
-        DataFile(str(path))
+        open_data([str(path)])
 
 
 def test_lines_that_end_in_carriage_returns_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "old.csv"
     path.write_bytes(b"x,y\r1,2\r3,4\r")
     with pytest.raises(DataError, match="a line ends in a carriage return alone; save the file with line feeds"):
-        DataFile(str(path))
+        open_data([str(path)])
 
 
 # --- many columns, long cells
@@ -253,4 +253,4 @@ def test_a_number_beyond_all_floats_is_shown_short(tmp_path: Path) -> None:
     path = tmp_path / "long.csv"
     path.write_text("x,y\n1," + "9" * 100_000 + "\n2,3\n")
     with pytest.raises(DataError, match=r"line 2, column `y`: 9{40}$"):
-        DataFile(str(path)).load(["x", "y"])
+        open_data([str(path)]).load(["x", "y"])

@@ -16,21 +16,23 @@ from hypothesis import strategies as st
 from pyarrow import feather
 
 from autodiff_cli.data.dialect import CellParser, FileOptions
-from autodiff_cli.data.files import DataFile, DataSource, open_data, summarize_data
+from autodiff_cli.data.files import DataSource, open_data, summarize_data
 from autodiff_cli.data.table import DataError
 from tests.support import expect_refusal, run_cli
 
 
-def opened(content: str | bytes, **options: object) -> DataFile:
+def opened(content: str | bytes, **options: object) -> DataSource:
     content = content.encode() if isinstance(content, str) else content
-    return DataFile("-", io.BytesIO(content), options=FileOptions(**options))  # type: ignore[arg-type]
+    return open_data(["-"], io.BytesIO(content), options=FileOptions(**options))  # type: ignore[arg-type]
 
 
 def rows(file: DataSource) -> list[list[str]]:
-    return [row for cells in file.iter_rows() for row in (cells if isinstance(cells, list) else cells.rows())]
+    """Return the rows that the filter selects as text."""
+    blocks = file.iter_selected_rows()
+    return [row for cells in blocks for row in (cells if isinstance(cells, list) else cells.rows())]
 
 
-def column(file: DataFile, name: str) -> list[float]:
+def column(file: DataSource, name: str) -> list[float]:
     return [float(x) for x in file.load({name}).columns[name]]
 
 
@@ -107,7 +109,7 @@ def test_a_date_that_does_not_parse_is_named() -> None:
 
 
 def test_the_first_time_of_a_column_of_dates_can_be_set() -> None:
-    file = DataFile("-", io.BytesIO(b"t\n2024-01-03\n"), origins={"t": datetime(2024, 1, 1)})
+    file = open_data(["-"], io.BytesIO(b"t\n2024-01-03\n"), origins={"t": datetime(2024, 1, 1)})
     assert column(file, "t") == [2 * 86400]
 
 

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from autodiff_cli.data import delimited
-from autodiff_cli.data.delimited import line_blocks
-from autodiff_cli.data.streaming import GrowingArray
-from autodiff_cli.data.table import FallbackRequired
+from autodiff_cli.data.batches import GrowingArray
+from autodiff_cli.data.delimited import LineReader
 
 
 class Slow(io.BytesIO):
@@ -38,7 +37,7 @@ def test_blocks_end_with_lines_and_together_have_all_lines(
     size: int, stream: type[io.BytesIO], text: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delimited, "SETTINGS", dataclasses.replace(delimited.SETTINGS, line_block_bytes=size))
-    found = [bytes(lines) for lines in line_blocks(stream(text))]
+    found = [bytes(lines) for lines in LineReader(stream(text))]
     assert [line for slab in found for line in slab.split(b"\n") if line.strip()] == [
         line for line in text.split(b"\n") if line.strip()
     ]
@@ -50,8 +49,11 @@ def test_blocks_end_with_lines_and_together_have_all_lines(
 def test_a_quote_is_recognised_anywhere(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delimited, "SETTINGS", dataclasses.replace(delimited.SETTINGS, line_block_bytes=size))
     for text in (b'"1",2\n', b'1,2\n3,"4"\n', b'1,2\n3,4\n5"'):
-        with pytest.raises(FallbackRequired):
-            list(line_blocks(io.BytesIO(text)))
+        reader = LineReader(io.BytesIO(text))
+        before = b"".join(bytes(lines) for lines in reader)
+        assert b'"' not in before
+        assert reader.rest is not None
+        assert before + reader.rest.read() == text
 
 
 @pytest.mark.parametrize("about", [0, 1, 4, 100])

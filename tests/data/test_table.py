@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autodiff_cli.data.table import DataError, MemoryDataset, arrow_floats
+from autodiff_cli.data.batches import arrow_floats
+from autodiff_cli.data.table import DataError, MemoryDataset
 from tests.support import run_cli
 
 
@@ -85,8 +86,8 @@ def test_reading_numbers_from_a_file_imports_no_pandas(tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_text("x,y\n1,2\n,3\n", encoding="utf-8")
     script = """
 import sys
-from autodiff_cli.data.files import DataFile
-print(DataFile(sys.argv[1]).load({"x", "y"}, drop_missing=True).columns["y"], "pandas" in sys.modules)
+from autodiff_cli.data.files import open_data
+print(open_data([sys.argv[1]]).load({"x", "y"}, drop_missing=True).columns["y"], "pandas" in sys.modules)
 """
     command = [sys.executable, "-c", script, str(tmp_path / "data.csv")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -12,7 +12,7 @@ import pytest
 
 import autodiff_cli as ad
 from autodiff_cli.data.dialect import DataError
-from autodiff_cli.training.options import OptionError
+from autodiff_cli.options import OptionError
 
 LINE = {"x": np.array([1.0, 2.0, 3.0]), "y": np.array([2.0, 4.0, 6.0])}
 

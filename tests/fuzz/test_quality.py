@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from autodiff_cli import ExpressionError
-from autodiff_cli.algebra.simplify import ExactNumber
+from autodiff_cli.algebra.exact import ExactNumber
 from autodiff_cli.autodiff.sweeps import ReversePass
 from autodiff_cli.explain import tracing
 from autodiff_cli.numbers.arrays import ARRAYS

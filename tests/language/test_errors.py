@@ -278,9 +278,22 @@ BAD = [
     ("(1, x)", 1, 3, "unexpected `,`", None),
     ("[1; -2.5]", 1, 3, "commas separate", "[1, -2.5]"),
     ("max(1; 2)", 1, 6, "is not closed", None),
+    # what newcomers type
+    ("linear(x)", 1, 1, "a linear model is written with its parameters", "a + b*x"),
+    ("y ~ linear(x - 1)", 1, 5, "a linear model is written with its parameters", "a + b*(x - 1)"),
+    ("poly(x, 2)", 1, 1, "a polynomial is written term by term", "a + b*x + c*x^2"),
+    ("hessian(x^2)", 1, 1, "`grad --hessian` differentiates", "x^2"),
+    ("jacobian([x, y])", 1, 1, "`grad --jacobian` differentiates", "[x, y]"),
+    ("re(x)", 1, 1, "complex numbers are not in the language", None),
+    ("integrate(x^2, x)", 1, 1, "integrals are not in the language", None),
+    ("tahn(x)", 1, 1, "there is no function `tahn`", "tanh"),
+    ("arctan2(y, x)", 1, 1, "there is no function `arctan2`", "atan2"),
+    ("hypto(x)", 1, 1, "there is no function `hypto`; `hypot` takes 2 arguments", None),
+    ("lineer(x)", 1, 1, "`lineer` is not a function; define your own", None),
+    ("dropout(x)", 1, 1, "there is no function `dropout`; `root` takes 2 arguments", None),
     # the first of several mistakes
     ("sine(x) + )", 1, 1, "there is no function `sine`", "sin"),
-    ("a = cosine(x)\nb = 2x", 1, 5, "there is no function `cosine`", "cos"),
+    ("a = cosine(x)\nb = 2x", 1, 5, "there is no function `cosine`", "cos(x)"),
     ("x\n)", 1, 1, "in brackets", None),
     ("2x + sine(x)", 1, 2, "expected an operator", "2*x"),
 ]
@@ -376,6 +389,25 @@ def test_errors_about_values_need_no_place() -> None:
 def test_the_beginning_of_a_name_is_completed_to_the_shortest() -> None:
     assert suggest("opt", ["json", "optimizer", "optimizer-of-many"]) == "optimizer"
     assert suggest("o", ["optimizer"]) is None
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_suggested_function_accepts_the_arguments(count: int) -> None:
+    arguments = f"({', '.join('xyz'[:count])})"
+    for function in function_names():
+        for misspelt in (function[:-1], function + function[-1], function[:-2] + function[-1] + function[-2:-1]):
+            error = refusal(misspelt + arguments) if len(misspelt) > 2 else None
+            if error is not None and error.suggestion is not None:
+                corrected = error.suggestion if "(" in error.suggestion else error.suggestion + arguments
+                assert refusal(corrected) is None or "shape" in str(refusal(corrected)), (misspelt, corrected)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_noted"), [("e^(i*x)", True), ("exp(-2*j*x)", True), ("i*x", False), ("exp(k*x)", False)]
+)
+def test_an_imaginary_unit_is_noted(text: str, is_noted: bool) -> None:
+    assert any("complex numbers" in note for note in read(text).notes) is is_noted
+    assert not read(text, ["i", "j"]).notes
 
 
 def test_no_suggestion_where_nothing_is_close() -> None:

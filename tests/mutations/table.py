@@ -46,7 +46,7 @@ ARRAY_DIGITS = ("tests/explain/accuracy/test_array_digits.py",)
 ACTIVATIONS = "autodiff_cli/numbers/float_functions.py"
 ELEMENTARY, ARITHMETIC = (f"autodiff_cli/ops/{name}.py" for name in ("elementary", "arithmetic"))
 REVERSE = FORWARD = "autodiff_cli/autodiff/sweeps.py"
-METHODS = "autodiff_cli/training/options.py"
+METHODS = "autodiff_cli/training/optimizers.py"
 STATISTICS = "autodiff_cli/training/result/statistics.py"
 SIMPLIFY, SIMPLIFIED = "autodiff_cli/algebra/simplify.py", ("tests/algebra/test_simplify.py",)
 PASSES = "autodiff_cli/render/page/primitives/passes.js"

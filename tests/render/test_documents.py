@@ -7,7 +7,8 @@ import math
 
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.expression import parse
-from autodiff_cli.render.gradient import formulas_document, gradient_document
+from autodiff_cli.formula.derivatives import HigherDerivatives
+from autodiff_cli.render.gradient import formulas_report, gradient_document
 from autodiff_cli.render.report import dumps
 from autodiff_cli.render.trace import trace_document
 
@@ -77,6 +78,7 @@ def test_the_label_of_a_named_intermediate_is_its_name() -> None:
 
 def test_derivatives_as_formulas_read_back() -> None:
     expression = parse("x*y + sin(x)")
-    document = formulas_document(expression, {name: expression.derivative(name) for name in "xy"})
+    derivatives = HigherDerivatives(formulas={name: expression.derivative(name) for name in "xy"})
+    (document,) = formulas_report(expression, derivatives, lambda name, value: f"--{name} {value}").documents()
     assert document["variables"] == ["x", "y"]
     assert parse(document["derivatives"]["x"])(**POINT) == X

@@ -83,7 +83,7 @@ def test_the_rows_of_a_file_come_back_as_they_are(content: bytes, at_once: bool,
         np.testing.assert_array_equal(block.columns["x"], np.arange(9000)[part] + 0.5)
         found += csv_rows(block.cells, [numbers[part]])
     assert found == "".join(csv_row([*row, shortest_text(k / 3)]) for k, row in enumerate(wanted))
-    assert sum(map(len, file.iter_rows())) == 9000
+    assert start == 9000
 
 
 @pytest.mark.usefixtures("always_at_once")

@@ -9,8 +9,9 @@ import pytest
 from scipy.optimize import least_squares
 
 import autodiff_cli as ad
+from autodiff_cli.options import OptionError
 from autodiff_cli.training.objective.parameters import parse_bounds
-from autodiff_cli.training.options import OPTIMIZERS, OptionError
+from autodiff_cli.training.optimizers import OPTIMIZERS
 
 X = np.linspace(0, 4, 40)
 Y = 2.5 * np.exp(-1.3 * X) + 0.1 + 0.02 * np.random.default_rng(1).standard_normal(40)

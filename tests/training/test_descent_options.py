@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from autodiff_cli import fit
-from autodiff_cli.training.options import LearningRateSchedule, OptionError
+from autodiff_cli.options import OptionError
+from autodiff_cli.training.optimizers import LearningRateSchedule
 
 LINEAR = "y ~ a*x1 + b*x2 + c"
 

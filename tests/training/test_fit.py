@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from autodiff_cli import DataError, ExpressionError, MissingValueError, Objective, UnknownNameError, fit, parse
+from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting.fit import Interrupted
 from autodiff_cli.training.methods.gradient_descent import Epoch
-from autodiff_cli.training.options import OPTIMIZERS, OptionError
+from autodiff_cli.training.optimizers import OPTIMIZERS
 
 MODEL = "y ~ a*exp(-b*x) + c"
 TRUTH = {"a": 2.5, "b": 1.3, "c": 0.1}
@@ -83,7 +84,7 @@ def test_better_starting_values_are_estimated_and_reported() -> None:
 def test_starting_values_of_the_user_are_used() -> None:
     x = np.linspace(0, 10, 100)
     data = {"x": x, "y": 3 * np.sin(2.2 * x + 0.4)}
-    found = fit("y ~ a*sin(w*x + p)", data, {"a": 1, "w": 5, "p": 0})
+    found = fit("y ~ a*sin(w*x + p)", data, start={"a": 1, "w": 5, "p": 0})
     first = Objective("y ~ a*sin(w*x + p)", data).value_and_grad([1, 5, 0])[0]
     assert found.history[0]["loss"] == pytest.approx(first, rel=1e-14)
     assert not any("better ones were estimated" in note for note in found.notes)
@@ -92,7 +93,9 @@ def test_starting_values_of_the_user_are_used() -> None:
 
 def test_points_outside_the_domain_on_the_way_do_not_stop_it() -> None:
     x = np.linspace(0.1, 5, 50)
-    found = fit("y ~ sqrt(a*x) + log(b + x)", {"x": x, "y": np.sqrt(0.01 * x) + np.log(0.02 + x)}, {"a": 9, "b": 9})
+    found = fit(
+        "y ~ sqrt(a*x) + log(b + x)", {"x": x, "y": np.sqrt(0.01 * x) + np.log(0.02 + x)}, start={"a": 9, "b": 9}
+    )
     assert found.parameters == pytest.approx({"a": 0.01, "b": 0.02}, rel=1e-6)
 
 
@@ -105,7 +108,7 @@ def test_history_begins_before_the_first_step_and_ends_at_the_loss() -> None:
     seen: list[Epoch] = []
     for optimizer in ("lm", "lbfgs", "adam"):
         seen.clear()
-        found = fit(MODEL, data, {"a": 2}, optimizer=optimizer, epochs=5, on_epoch=seen.append)
+        found = fit(MODEL, data, start={"a": 2}, optimizer=optimizer, epochs=5, on_epoch=seen.append)
         assert [record["epoch"] for record in found.history] == [*range(6)]
         assert found.history[0]["loss"] == pytest.approx(objective.value_and_grad([2, 1, 1])[0], rel=1e-14)
         assert found.history[-1]["loss"] == pytest.approx(found.loss, rel=1e-14)
@@ -116,19 +119,19 @@ def test_history_begins_before_the_first_step_and_ends_at_the_loss() -> None:
 
 def test_with_batches_history_is_the_mean_of_the_batches_and_loss_is_over_all_rows() -> None:
     data = {"y": [1.0, 1.0, 1.0, 1.0]}
-    found = fit("y ~ a", data, {"a": 0}, optimizer="sgd", learning_rate=0.25, batch_size=2, epochs=1)
+    found = fit("y ~ a", data, start={"a": 0}, optimizer="sgd", learning_rate=0.25, batch_size=2, epochs=1)
     # Each batch halves the distance: the losses are 1 and 1/4.
     assert found.history == [{"epoch": 0, "loss": 1.0}, {"epoch": 1, "loss": (1 + 0.25) / 2}]
     assert found.loss == 0.0625
 
 
 def test_batches_without_weight_are_passed_over() -> None:
-    found = fit("y ~ a", {"y": [1.0, 1.0, 9.0, 9.0]}, {"a": 0}, batch_size=1, weights=[1, 1, 0, 0], epochs=200)
+    found = fit("y ~ a", {"y": [1.0, 1.0, 9.0, 9.0]}, start={"a": 0}, batch_size=1, weights=[1, 1, 0, 0], epochs=200)
     assert found.parameters == pytest.approx({"a": 1}, abs=0.1)
 
 
 def test_no_epochs_is_the_start() -> None:
-    found = fit(MODEL, decay(), TRUTH, optimizer="adam", epochs=0)
+    found = fit(MODEL, decay(), start=TRUTH, optimizer="adam", epochs=0)
     assert found.parameters == TRUTH
     assert found.history == [{"epoch": 0, "loss": found.loss}]
 
@@ -238,7 +241,7 @@ def test_a_likely_misspelling_is_pointed_out() -> None:
     data = {"price": [1.0, 2.0, 4.0], "y": [1.0, 2.0, 3.0]}
     assert any("did you mean the column `price`?" in warning for warning in fit("y ~ a*price + pricee", data).warnings)
     assert any("did you mean the column `price`?" in warning for warning in fit("y ~ a*price + Price", data).warnings)
-    assert not fit("y ~ a*price + pricee", data, {"pricee": 1}).warnings
+    assert not fit("y ~ a*price + pricee", data, start={"pricee": 1}).warnings
     assert not fit("y ~ a*price + b", data).warnings
 
 
@@ -316,7 +319,7 @@ def test_divergence_gives_the_parameters_before_it_and_advice() -> None:
 
 @pytest.mark.parametrize("optimizer", ["lm", "lbfgs", "adam"])
 def test_a_loss_that_is_not_defined_at_the_start(optimizer: str) -> None:
-    found = fit("y ~ log(a) + b*x", line(), {"a": -1, "b": 2}, optimizer=optimizer)
+    found = fit("y ~ log(a) + b*x", line(), start={"a": -1, "b": 2}, optimizer=optimizer)
     if optimizer == "lm":
         assert any("better ones were estimated" in note for note in found.notes)
         assert found.converged
@@ -329,7 +332,7 @@ def test_a_loss_that_is_not_defined_at_the_start(optimizer: str) -> None:
 
 @pytest.mark.parametrize("model", ["y ~ sqrt(a)", "y ~ a + where(a > 2, 0, sqrt(-1))"])
 def test_the_edge_of_a_domain_is_no_solution(model: str) -> None:
-    found = fit(model, {"y": [-1.0, -1.1, -1.3]}, {"a": 5})
+    found = fit(model, {"y": [-1.0, -1.1, -1.3]}, start={"a": 5})
     assert not found.converged
     assert "stuck at the edge of the model's domain" in found.failure
 
@@ -344,13 +347,13 @@ def test_stopping_early_is_not_convergence_and_no_failure() -> None:
 @pytest.mark.parametrize(("epochs", "converged"), [(27, False), (30, False), (31, True), (40, True)])
 def test_a_gradient_method_has_converged_when_a_millionth_is_left(epochs: int, converged: bool) -> None:
     # Each epoch leaves 0.8² of the loss, and 0.64^30.96 is a millionth.
-    found = fit("y ~ a", {"y": [1.0, 1.0]}, {"a": 0}, optimizer="sgd", learning_rate=0.1, epochs=epochs)
+    found = fit("y ~ a", {"y": [1.0, 1.0]}, start={"a": 0}, optimizer="sgd", learning_rate=0.1, epochs=epochs)
     assert found.loss == pytest.approx(0.64**epochs)
     assert found.converged is converged
 
 
 def test_small_steps_are_not_convergence() -> None:
-    assert not fit("y ~ a", {"y": [1.0, 1.0]}, {"a": 0}, optimizer="sgd", learning_rate=1e-9).converged
+    assert not fit("y ~ a", {"y": [1.0, 1.0]}, start={"a": 0}, optimizer="sgd", learning_rate=1e-9).converged
 
 
 @pytest.mark.parametrize("optimizer", ["lm", "lbfgs", "adam"])

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
+from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting.fit import fit_objective
 from autodiff_cli.training.fitting.progress import MAX_RECORDED_EPOCHS, Recorder
 from autodiff_cli.training.methods.gradient_descent import Epoch
 from autodiff_cli.training.objective.loading import as_dataset
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.options import MethodOptions, OptionError, Options
+from autodiff_cli.training.options import FitOptions
 
 DATA = {"x": [0.0, 1.0, 2.0, 3.0], "y": [1.0, 3.0, 5.0, 7.5]}
 
 
 @pytest.mark.parametrize("epochs", [0, 3, 199, 200, 201, 1000])
 def test_at_most_200_epochs_the_first_and_the_last_among_them(epochs: int) -> None:
-    options = Options(method=MethodOptions("adam", epochs=epochs))
+    options = FitOptions(optimizer="adam", epochs=epochs)
     objective = Objective.of("y ~ a*x + b", as_dataset(DATA), options)
     recorder = Recorder.for_objective(objective)
-    fit = fit_objective(objective, options, recorder.add)
+    fit = fit_objective(objective, dataclasses.replace(options, on_epoch=recorder.add))
     course = recorder.trajectory(objective, fit)
     assert len(course) <= MAX_RECORDED_EPOCHS
     assert len(course) > min(epochs, MAX_RECORDED_EPOCHS // 2 - 1)
@@ -30,9 +33,9 @@ def test_at_most_200_epochs_the_first_and_the_last_among_them(epochs: int) -> No
 
 def test_the_end_is_what_the_fit_reports() -> None:
     """Least squares may end at a point that is reported in another, equal form."""
-    objective = Objective.of("y ~ a*x + b", as_dataset(DATA), Options())
+    objective = Objective.of("y ~ a*x + b", as_dataset(DATA), FitOptions())
     recorder = Recorder.for_objective(objective)
-    fit = fit_objective(objective, Options(), recorder.add)
+    fit = fit_objective(objective, FitOptions(on_epoch=recorder.add))
     assert [*recorder.trajectory(objective, fit)[-1].theta] == [*fit.parameters.values()]
 
 

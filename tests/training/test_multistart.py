@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
-from autodiff_cli.training.options import OptionError
+from autodiff_cli.options import OptionError
 
 X = np.linspace(0, 10, 80)
 PEAKS = 2 * np.exp(-((X - 3) ** 2) / 0.5) + 1.2 * np.exp(-((X - 7) ** 2) / 1.5)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from autodiff_cli import Objective, fit
-from autodiff_cli.data.files import DataFile
-from autodiff_cli.training.options import OptionError
+from autodiff_cli.data.files import open_data
+from autodiff_cli.options import OptionError
 from tests.support import SETS
 
 STEP = 1e-200
@@ -121,7 +121,7 @@ def test_xor_from_nearly_every_seed() -> None:
 def test_two_moons() -> None:
     found = fit(
         "moon ~ softmax(mlp([x1, x2], [16, 16], relu))",
-        DataFile(str(SETS / "moons.csv")),
+        open_data([str(SETS / "moons.csv")]),
         epochs=100,
         batch_size=32,
         validation=0.25,
@@ -131,7 +131,7 @@ def test_two_moons() -> None:
 
 
 def test_iris() -> None:
-    found = fit(IRIS, DataFile(str(SETS / "iris.csv")), epochs=300, learning_rate=0.02)
+    found = fit(IRIS, open_data([str(SETS / "iris.csv")]), epochs=300, learning_rate=0.02)
     assert found.classes == ("setosa", "versicolor", "virginica")
     assert found.accuracy is not None
     assert found.accuracy > 0.95
@@ -147,7 +147,7 @@ def test_digits() -> None:
     pixels = ", ".join(f"p{k}" for k in range(64))
     found = fit(
         f"digit ~ softmax(mlp([{pixels}]/16, [32], relu))",
-        DataFile(str(SETS / "digits.csv.gz")),
+        open_data([str(SETS / "digits.csv.gz")]),
         epochs=15,
         batch_size=32,
         validation=0.2,

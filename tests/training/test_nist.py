@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from autodiff_cli import fit
-from autodiff_cli.data.files import DataFile
+from autodiff_cli.data.files import open_data
 from tests.support import SETS
 
 FOLDER = SETS / "nist"
@@ -20,7 +20,7 @@ PROBLEMS: dict[str, Any] = json.loads((FOLDER / "problems.json").read_text())
 def test_certified_values(name: str, start: int) -> None:
     problem = PROBLEMS[name]
     certified = problem["certified"]
-    found = fit(problem["model"], DataFile(str(FOLDER / problem["data"])), problem["starts"][start])
+    found = fit(problem["model"], open_data([str(FOLDER / problem["data"])]), start=problem["starts"][start])
     assert found.parameters == pytest.approx(certified["parameters"], rel=1e-9)
     assert found.stderr == pytest.approx(certified["stderr"], rel=1e-9)
     assert found.rss == pytest.approx(certified["rss"], rel=1e-9)
@@ -31,19 +31,19 @@ def test_certified_values(name: str, start: int) -> None:
 
 def test_adam_gets_within_a_percent() -> None:
     problem = PROBLEMS["DanWood"]
-    file = DataFile(str(FOLDER / problem["data"]))
-    found = fit(problem["model"], file, problem["starts"][1], optimizer="adam", learning_rate=0.01, epochs=3000)
+    file = open_data([str(FOLDER / problem["data"])])
+    found = fit(problem["model"], file, start=problem["starts"][1], optimizer="adam", learning_rate=0.01, epochs=3000)
     assert found.rss == pytest.approx(problem["certified"]["rss"], rel=0.01)
 
 
 def test_a_local_minimum_that_explains_nearly_all_is_left() -> None:
     problem = PROBLEMS["Thurber"]
-    found = fit(problem["model"], DataFile(str(FOLDER / problem["data"])), optimizer="lbfgs")
+    found = fit(problem["model"], open_data([str(FOLDER / problem["data"])]), optimizer="lbfgs")
     assert found.rss == pytest.approx(problem["certified"]["rss"], rel=1e-9)
 
 
 @pytest.mark.parametrize("name", ["Misra1a", "DanWood", "Kirby2", "Hahn1", "MGH17", "BoxBOD", "Rat42", "Chwirut2"])
 def test_without_starting_values(name: str) -> None:
     problem = PROBLEMS[name]
-    found = fit(problem["model"], DataFile(str(FOLDER / problem["data"])))
+    found = fit(problem["model"], open_data([str(FOLDER / problem["data"])]))
     assert found.rss == pytest.approx(problem["certified"]["rss"], rel=1e-9)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from autodiff_cli import Objective, fit
-from autodiff_cli.training.options import OptionError
+from autodiff_cli.options import OptionError
 from autodiff_cli.training.result.goodness import MAD_TO_STD, robust_scale
 from tests.support import run_cli
 

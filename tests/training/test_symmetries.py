@@ -28,28 +28,28 @@ CASES: list[tuple[str, Any, dict[str, float], dict[str, float]]] = [
 @pytest.mark.parametrize(("model", "y", "start", "expected"), CASES)
 def test_one_of_many_equal_points_is_reported(model: str, y: Any, start: Any, expected: Any) -> None:
     data = {"x": X, "y": y + NOISE}
-    found = fit(model, data, start)
+    found = fit(model, data, start=start)
     parameters = found.parameters
     assert all(value > 0 for name, value in parameters.items() if name != "p")
     assert abs(parameters.get("p", 0)) <= math.pi
     assert parameters == pytest.approx({**parameters, **expected}, abs=0.05)
-    assert fit(model, data, parameters, epochs=0, optimizer="lm").loss == pytest.approx(found.loss, rel=1e-12)
+    assert fit(model, data, start=parameters, epochs=0, optimizer="lm").loss == pytest.approx(found.loss, rel=1e-12)
 
 
 def test_the_chosen_equivalent_solution_is_reported() -> None:
     data = {"x": X, "y": 2 * np.sin(3 * X + 0.5) + NOISE}
-    found = fit("y ~ a*sin(w*x + p)", data, {"w": 3, "p": 64724 * 2 * math.pi / 10})
+    found = fit("y ~ a*sin(w*x + p)", data, start={"w": 3, "p": 64724 * 2 * math.pi / 10})
     assert found.parameters["p"] == pytest.approx(0.5, abs=0.05)
     assert any(note.startswith("`p` is reported within half a turn of 0") for note in found.notes)
     assert not found.warnings
     peak = {"x": X, "y": 2 * np.exp(-(((X - 4) / 1.5) ** 2)) + NOISE}
-    widths = [fit("y ~ a*exp(-((x - m)/w)^2)", peak, {"m": 4, "w": w}) for w in (1, -1)]
+    widths = [fit("y ~ a*exp(-((x - m)/w)^2)", peak, start={"m": 4, "w": w}) for w in (1, -1)]
     assert widths[1].parameters["w"] == -widths[0].parameters["w"]  # its start was given with that sign
     assert not widths[1].warnings
 
 
 def test_a_standard_deviation_is_positive() -> None:
-    found = fit("((y - m)/s)^2/2 + log(s^2)/2", {"y": 3 + NOISE}, {"m": 3})
+    found = fit("((y - m)/s)^2/2 + log(s^2)/2", {"y": 3 + NOISE}, start={"m": 3})
     assert found.converged
     assert found.parameters["s"] == pytest.approx(np.std(NOISE), rel=1e-8)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
-from autodiff_cli.training.options import OptionError
+from autodiff_cli.options import OptionError
 from tests.support import expect_refusal, run_cli
 
 # Pearson's data with York's weights: York 1966, Can. J. Phys. 44, 1079.

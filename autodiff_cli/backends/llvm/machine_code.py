@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,6 +36,8 @@ from autodiff_cli.version import __version__
 _VECTOR_LIBRARY = "libmvec.so.1"  # glibc's vector functions
 # The letter in its symbols for each vector width in doubles: SSE2, AVX2, AVX-512.
 _WIDTH_LETTERS = {2: "b", 4: "d", 8: "e"}
+# Instruction sets that AUTODIFF_CPU may name, with their vector width in doubles and the extensions that we ask about.
+_INSTRUCTION_SETS = {"x86-64": (2, "+sse2"), "x86-64-v3": (4, "+avx2,+fma")}
 
 
 @dataclass(frozen=True)
@@ -95,19 +98,29 @@ class Processor:
 
 @functools.cache
 def host_processor(width: int | None = None) -> Processor:
-    """Return the processor of this machine.
+    """Return the processor to compile for: that of this machine, or the instruction set that `AUTODIFF_CPU` names.
 
     Args:
         width: the number of doubles in a vector, at most what the processor supports; by default the maximum.
+
+    Raises:
+        CompilationError: if `AUTODIFF_CPU` names no instruction set of this machine.
     """
     _initialize_llvm()
-    features = llvm.get_host_cpu_features()
-    has_avx512 = features.get("avx512f") and features.get("avx512dq")
-    has_avx2 = features.get("avx2") and features.get("fma")
-    widest = 8 if has_avx512 else 4 if has_avx2 else 2
+    triple, cpu = llvm.get_process_triple(), os.environ.get("AUTODIFF_CPU", "native")
+    host_features = llvm.get_host_cpu_features()
+    has_avx512 = host_features.get("avx512f") and host_features.get("avx512dq")
+    has_avx2 = host_features.get("avx2") and host_features.get("fma")
+    widest, features = 8 if has_avx512 else 4 if has_avx2 else 2, host_features.flatten()
+    if cpu == "native":
+        cpu = llvm.get_host_cpu_name()
+    elif triple.startswith("x86_64") and cpu in _INSTRUCTION_SETS and _INSTRUCTION_SETS[cpu][0] <= widest:
+        widest, features = _INSTRUCTION_SETS[cpu]
+    else:
+        raise CompilationError(f"AUTODIFF_CPU={cpu}: this machine has native, {', '.join(_INSTRUCTION_SETS)}")
     if width is not None and width > widest:
         raise ValueError(f"this processor has vectors of at most {widest} doubles")
-    return Processor(llvm.get_process_triple(), llvm.get_host_cpu_name(), features.flatten(), width or widest)
+    return Processor(triple, cpu, features, width or widest)
 
 
 @functools.cache
@@ -524,13 +537,6 @@ def _as_compilation_error(kinds: tuple[type[Exception], ...] = (RuntimeError, OS
         yield
     except kinds as error:
         raise CompilationError(str(error) or type(error).__name__) from error
-
-
-def assembly(text: str, target: Processor) -> str:
-    """Return the assembly code of a module, for reading."""
-    with LLVM_LOCK:
-        code: str = target.target_machine().emit_assembly(parse_assembly(text))
-    return code
 
 
 def _object_code(text: str, target: Processor) -> bytes:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from autodiff_cli.algebra.table import NodeTable, build_node, share
+from autodiff_cli.algebra.table import NodeTable, share
 from autodiff_cli.backends.llvm.functions import ARITHMETIC, apply_rounded, apply_to_vectors
 from autodiff_cli.backends.llvm.vectors import LaneType, Vector, VectorCode
 from autodiff_cli.backends.protocol import RowGraphs
@@ -26,9 +26,10 @@ from autodiff_cli.graph.shapes import ShapeInference, infer_shapes
 from autodiff_cli.graph.tape import Tape, substitute, topological_order
 from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.numbers.floats import parse_constant
-from autodiff_cli.ops.arithmetic import abs_, and_, mod, where
-from autodiff_cli.ops.elementary import exp, log, pow_, sqrt, square
-from autodiff_cli.ops.structural import dot, largest, literal_index, logsumexp, norm, size, softmax, sum_
+from autodiff_cli.numbers.forms import ARRAY_DEFINITIONS
+from autodiff_cli.ops.arithmetic import mod, where
+from autodiff_cli.ops.elementary import pow_
+from autodiff_cli.ops.structural import literal_index, size
 
 Compute: TypeAlias = Callable[..., Vector | None]
 
@@ -87,7 +88,7 @@ Input: TypeAlias = StridedView | float  # what an item reads: an array, or a con
 
 
 class Effect(enum.Enum):
-    """What happens to a computed value."""
+    """The effect of an item on its result."""
 
     STORE = "store"  # in an element of an array
     ADD = "add"  # reduced along the axes whose stride is 0
@@ -262,36 +263,6 @@ def seconds_per_row(plan: KernelPlan, width: int) -> float:
     return total * 1e-9
 
 
-_INFINITY = constant("inf")
-
-
-def _norm(x: Node) -> Node:
-    """Return the Euclidean norm, scaled by the largest element so that squares neither overflow nor vanish."""
-    sizes = abs_(x)
-    scale = largest(sizes)
-    usable = and_(scale > 0, scale < _INFINITY)
-    return where(usable, scale * sqrt(sum_(square(sizes / where(usable, scale, 1)))), scale)
-
-
-def _logsumexp(x: Node) -> Node:
-    top = largest(x)
-    shift = where(abs_(top) < _INFINITY, top, 0)
-    return shift + log(sum_(exp(x - shift)))
-
-
-def _softmax(x: Node) -> Node:
-    z = exp(x - largest(x))
-    return z / sum_(z)
-
-
-_ARRAY_DEFINITIONS: dict[Op, Callable[..., Node]] = {
-    norm: _norm,
-    logsumexp: _logsumexp,
-    softmax: _softmax,
-    dot: lambda a, b: sum_(a * b),
-}
-
-
 def expand_array_operations(roots: Sequence[Node], leaves: Mapping[str, Shape]) -> list[Node]:
     """Return the graphs with operations on whole arrays expressed by fewer ones, and common sub-expressions shared.
 
@@ -301,19 +272,19 @@ def expand_array_operations(roots: Sequence[Node], leaves: Mapping[str, Shape]) 
     """
     shapes = ShapeInference(leaves)
 
-    def rewrite(table: NodeTable, op: Op, inputs: tuple[Node, ...]) -> Node:
+    def rewrite(table: NodeTable, op: Op, inputs: tuple[Node, ...]) -> Node | None:
         if op is size:
             return table.leaf(constant(str(math.prod(shapes.infer(inputs[0]) or ()))))
         definition = _definition_of(op, inputs)
-        return build_node(table, op, inputs) if definition is None else _insert_graph(table, definition, inputs)
+        return None if definition is None else _insert_graph(table, definition, inputs)
 
     return NodeTable(rewrite).rebuild(roots)
 
 
 def _definition_of(op: Op, inputs: tuple[Node, ...]) -> Node | None:
     """Return an operation on whole arrays expressed by others; None if it remains."""
-    if op in _ARRAY_DEFINITIONS:
-        return _ARRAY_DEFINITIONS[op](*inputs)
+    if op in ARRAY_DEFINITIONS:
+        return ARRAY_DEFINITIONS[op](*inputs)
     expansion = op.expand(len(inputs)) if op.is_structural else None
     if expansion is None:
         return None

@@ -246,26 +246,31 @@ class VectorCode:
 
         None of them becomes part of a fused multiply-add, and no quotient becomes a product.
         """
-        self._rounds_separately = True
+        before, self._rounds_separately = self._rounds_separately, True
         try:
             yield
         finally:
-            self._rounds_separately = False
+            self._rounds_separately = before
 
     def call(self, name: str, *inputs: Operand) -> Vector:
         """Return a call of a function: one instruction, or a call of the mathematical library."""
         return self.make("call", LaneType.FLOAT, *map(self.as_vector, inputs), detail=name)
 
-    def with_cold_path(self, needed: Vector, usual: Vector, careful: Callable[..., Vector], *inputs: Vector) -> Vector:
-        """Return the usual value, or the value of a careful function where `needed` holds.
+    def with_cold_path(
+        self, name: str, needed: Vector, usual: Vector, careful: Callable[..., Vector | None], *inputs: Vector
+    ) -> Vector | None:
+        """Return the usual value, or the value of a careful function where `needed` holds; None if it has no value.
 
-        The careful function of the inputs is compiled separately, and skipped unless a lane needs it.
+        The careful function of the inputs, which has a unique name, is compiled separately, and skipped unless a lane
+        needs it.
         """
         body = VectorCode()
         arguments = [body.make("argument", each.lane_type, detail=k, is_varying=True) for k, each in enumerate(inputs)]
         result = careful(*arguments)
-        key = (careful.__module__, careful.__qualname__, len(inputs))
-        return self.make("cold_path", LaneType.FLOAT, needed, usual, *inputs, detail=ColdPath(key, result))
+        if result is None:
+            return None
+        path = ColdPath((name, len(inputs)), result)
+        return self.make("cold_path", LaneType.FLOAT, needed, usual, *inputs, detail=path)
 
     def _fold_constants(self, compute: Callable[..., float], *inputs: Vector) -> Vector | None:
         """Return the result if all inputs are constants, else None."""
@@ -374,11 +379,6 @@ def is_nan(x: Vector) -> Vector:
     return x.code.compare("uno", x, x)
 
 
-def is_infinite(x: Vector) -> Vector:
-    """Return whether x is inf or -inf."""
-    return equal(abs(x), math.inf)
-
-
 def is_finite(x: Vector) -> Vector:
     """Return whether x is neither nan nor infinite."""
     return abs(x) < math.inf
@@ -421,21 +421,19 @@ def fma(a: Vector, b: Operand, c: Operand) -> Vector:
     return a.code.call("fma", a, b, c)
 
 
-def two_product(a: Vector, b: Operand) -> tuple[Vector, Vector]:
-    """Return the rounded product a·b and its rounding error, which is 0 if the product is not finite."""
-    product = a.code.unfused("fmul", a, b)
-    error = fma(a, b, -product)
-    return product, where(is_finite(product), error, 0.0)
+def product_error(a: Vector, b: Vector) -> Vector:
+    """Return the rounding error of the product a·b, which is 0 if the product is not finite."""
+    product = a.code.unfused("fmul", *_canonical_order(a, b))
+    return where(is_finite(product), fma(a, b, -product), 0.0)
 
 
-def two_sum(a: Vector, b: Operand) -> tuple[Vector, Vector]:
-    """Return the rounded sum a + b and its rounding error (Knuth), which is 0 if it is not finite."""
-    exactly = a.code.unfused
-    total = exactly("fadd", a, b)
-    b_part = exactly("fsub", total, a)
-    a_part = exactly("fsub", total, b_part)
-    error = exactly("fadd", exactly("fsub", a, a_part), exactly("fsub", b, b_part))
-    return total, where(is_finite(error), error, 0.0)
+def sum_error(a: Vector, b: Vector) -> Vector:
+    """Return the rounding error of the sum a + b (Knuth), which is 0 if it is not finite."""
+    with a.code.separate_rounding():
+        total = a + b
+        b_part = total - a
+        error = (a - (total - b_part)) + (b - b_part)
+    return where(is_finite(error), error, 0.0)
 
 
 def polynomial(coefficients: Sequence[float], x: Vector) -> Vector:

@@ -47,9 +47,23 @@ function drawNetwork(parameters) {
     }
   });
   const left = sizes.some((size) => size > MOST_UNITS) ? ` The first ${MOST_UNITS} units of each layer.` : "";
-  const mapped = maps === null ? "" : ` Units show their output over ${recording.predictors.join(" and ")}: orange above 0, blue below.`;
-  picture("network-picture", svg, "Thickness: the weight, dashed where it is negative. Colour: the gradient of this row's "
-    + `loss, orange where the loss rises with the weight, blue where it falls, grey where there is none.${left}${mapped}`);
+  const mapped = maps === null ? [] : [` Units show their output over ${recording.predictors.join(" and ")}: `,
+    squareInText(1), " above 0, ", squareInText(0), " below."];
+  picture("network-picture", svg, ["Thickness: the weight, dashed where it is negative. Colour: the gradient of this row's loss, ",
+    lineInText("up"), " where the loss rises with the weight, ", lineInText("down"), " where it falls, ", lineInText(""),
+    ` where there is none.${left}`, ...mapped]);
+}
+
+/** A piece of a connection for a line of text. */
+function lineInText(way) {
+  const piece = svgElement("path", { class: `connection ${way}`, d: "M0 2H18", "stroke-width": 4 });
+  return svgElement("svg", { class: "swatch line", viewBox: "0 0 18 4", width: 18, height: 4, "aria-hidden": "true" }, [piece]);
+}
+
+/** A square in the colour of a sign for a line of text. */
+function squareInText(kind) {
+  const square = svgElement("path", { class: `class-${kind}`, d: "M0 0H10V10H0Z" });
+  return svgElement("svg", { class: "swatch", viewBox: "0 0 10 10", width: 10, height: 10, "aria-hidden": "true" }, [square]);
 }
 
 /** The node of what a layer puts out: after its bias, and the function that is done to every unit; null if it is not clear. */

@@ -3,7 +3,22 @@
 const recording = record.addition;
 const CELLS = 40; // of a side, for regions
 const SHADES = 5; // from undecided to sure
-const COLOURS = 6; // of classes
+const KINDS = 6; // of markers of classes
+const MARKERS = [ // paths of size 2 around 0, so that classes can be told without colours
+  "M-1 0A1 1 0 0 1 1 0A1 1 0 0 1 -1 0Z", "M-.9 -.9H.9V.9H-.9Z", "M0 -1.2L1.1 .8H-1.1Z", "M0 -1.3L1.3 0L0 1.3L-1.3 0Z",
+  "M0 1.2L1.1 -.8H-1.1Z", "M-1.2 -.4H-.4V-1.2H.4V-.4H1.2V.4H.4V1.2H-.4V.4H-1.2Z",
+];
+
+/** The marker of a class at a point. */
+function marker(kind, x, y, radius) {
+  const transform = `translate(${x} ${y}) scale(${radius})`;
+  return svgElement("path", { class: `marker class-${kind % KINDS}`, d: MARKERS[kind % KINDS], transform });
+}
+
+/** The marker of a class for a line of text. */
+function markerInText(kind) {
+  return svgElement("svg", { class: "swatch", viewBox: "-1.5 -1.5 3 3", width: 12, height: 12, "aria-hidden": "true" }, [marker(kind, 0, 0, 1)]);
+}
 
 /** A chart in the room of a picture. */
 const framed = (name, x, y) => chart(name, x, y, byId("loss-picture"));
@@ -130,20 +145,19 @@ function drawRegions(parameters, [first, second], chosen) {
   }
   for (const [key, d] of cells) {
     const [kind, shade] = key.split(" ").map(Number);
-    svg.append(svgElement("path", { class: `class-${kind % COLOURS}`, d, "fill-opacity": (0.1 + (0.45 * shade) / SHADES).toFixed(2) }));
+    svg.append(svgElement("path", { class: `class-${kind % KINDS}`, d, "fill-opacity": (0.1 + (0.45 * shade) / SHADES).toFixed(2) }));
   }
   let hits = 0;
   xs.forEach((x, k) => {
     const kind = classOf(k);
     hits += decided(predicted({ ...parameters, ...rowPoints[k] }))[0] === kind;
-    const dot = svgElement("circle", { class: `class-${kind % COLOURS}`, cx: toX(x), cy: toY(ys[k]), r: 4 });
+    const dot = marker(kind, toX(x), toY(ys[k]), 4);
     dot.append(svgElement("title", {}, labels[kind]));
     svg.append(dot);
   });
   svg.append(svgElement("circle", { class: "chosen", cx: toX(xs[chosen]), cy: toY(ys[chosen]), r: 8 }));
-  const names = ["blue", "orange", "green", "purple", "yellow", "teal"];
-  const legend = labels.map((label, k) => `${names[k % COLOURS]} is ${label}`).join(", ");
-  picture("fit-picture", svg, `${recording.targetName}: ${legend}; ${hits} of ${xs.length} rows are in their region`);
+  const legend = labels.flatMap((label, k) => [k ? ", " : "", markerInText(k), ` ${label}`]);
+  picture("fit-picture", svg, [`${recording.targetName}: `, ...legend, `; ${hits} of ${xs.length} rows are in their region`]);
 }
 
 function drawAgainst(parameters, chosen) {
@@ -164,10 +178,12 @@ function drawAgainst(parameters, chosen) {
 function drawShares(predictions, chosen) {
   const { svg, toX, toY } = framed("How probable the class of each row is", ["row", [1, recording.count]], ["p", [0, 1]]);
   predictions.forEach((shares, k) => {
-    const place = { cx: toX(recording.rows[k]), cy: toY(shares[targets[k]]) };
-    svg.append(svgElement("circle", { class: `class-${targets[k] % COLOURS}`, ...place, r: 3.5 }));
-    if (k === chosen) svg.append(svgElement("circle", { class: "chosen", ...place, r: 8 }));
+    const [x, y] = [toX(recording.rows[k]), toY(shares[targets[k]])];
+    svg.append(marker(targets[k], x, y, 3.5));
+    if (k === chosen) svg.append(svgElement("circle", { class: "chosen", cx: x, cy: y, r: 8 }));
   });
   const hits = predictions.filter((shares, k) => decided(shares)[0] === targets[k]).length;
-  picture("fit-picture", svg, `the probability that each row's own class gets; ${hits} of ${predictions.length} rows are classified correctly`);
+  const legend = labels.flatMap((label, k) => [k ? ", " : "", markerInText(k), ` ${label}`]);
+  const text = `; ${hits} of ${predictions.length} rows are classified correctly`;
+  picture("fit-picture", svg, ["the probability that each row's own class gets: ", ...legend, text]);
 }

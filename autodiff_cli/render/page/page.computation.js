@@ -113,6 +113,25 @@ class Computation {
     return slopes.has(from) ? slopes.get(from) : 0;
   }
 
+  /** Sentences that warn where the numbers are not what a reader may assume. */
+  warnings() {
+    const contributing = record.nodes.map((_, i) => i).filter((i) => this.arrived.has(i) && record.nodes[i].inputs.length);
+    return contributing.flatMap((i) => {
+      const { op, inputs } = record.nodes[i];
+      const phrases = record.warningPhrases[`${op} ${inputs.length}`];
+      const given = inputs.map((j) => this.values[j]).flat(Infinity);
+      const value = [this.values[i]].flat(Infinity);
+      if (given.some(Number.isNaN)) return []; // the operation that gave the nan has a warning
+      const isAtKink = this.contributions[i].some(({ kink }) => [kink].flat(Infinity).some((x) => x === 1 || x === true));
+      const isInfinite = value.some((x) => !Number.isFinite(x)) && areFinite(given);
+      const first = value.some(Number.isNaN) ? ["undefined"] : isInfinite ? ["infinite"] : [];
+      const slopes = this.contributions[i].filter(({ local, nothing }) => local !== null && !nothing && !areFinite([local]))
+        .map(({ position }) => `slope ${position}`);
+      const names = [...first, ...(isAtKink ? ["kink"] : []), ...(first.length ? [] : slopes)];
+      return names.filter((name) => name in phrases).map((name) => this.#filled(phrases[name], i));
+    });
+  }
+
   /** A phrase of no step, with numbers of any nodes. */
   sentence(phrase) {
     return this.#filled(phrase, record.output);
@@ -126,6 +145,8 @@ class Computation {
   #text(i, what, of) {
     const node = record.nodes[i];
     switch (what) {
+      case "node":
+        return node.label;
       case "name":
         return node.name;
       case "label":

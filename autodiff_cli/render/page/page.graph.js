@@ -4,6 +4,7 @@ const MOST_TRAVELLERS = 24; // more moving numbers cannot be followed
 const ZOOM = { step: 1.25, least: 0.05, most: 4 };
 const LARGEST = 1.35; // scale at which a drawing opens
 const LEAST = 160; // pixels
+const AIR = 8; // pixels between a node and what covers the window
 const SHEET = { width: 690, height: 930 }; // pixels of a printed page
 const NOTES = ["data-tangent", "data-change", "data-predicted", "data-error"]; // attributes of texts that replace an adjoint
 const stillness = matchMedia("(prefers-reduced-motion: reduce)");
@@ -159,6 +160,10 @@ class Graph {
     const moving = this.#movements(i, textOf).slice(0, MOST_TRAVELLERS).map(({ edge: { path }, texts }) => {
       return { path, length: path.getTotalLength(), element: this.#traveller(texts.join(" + "), isBackward) };
     });
+    if (moving.length === 0) {
+      this.finishTravel();
+      return;
+    }
     const start = performance.now();
     const move = (now) => {
       const share = Math.min((now - start) / duration, 1);
@@ -179,6 +184,17 @@ class Graph {
     const [node] = near;
     const width = Math.max(node.width, this.stage.clientWidth / this.#scale - 2 * BESIDE);
     this.#scrollTo([{ ...node, x: node.x + node.width - width, width }]);
+  }
+
+  /** Scroll the window until the box of a node is in it, beside what is docked there; with its inputs if all have room. */
+  uncover(i) {
+    const covered = docked();
+    const [begin, end] = [covered.top + AIR, innerHeight - covered.bottom - AIR];
+    const boxes = [i, ...record.nodes[i].inputs].map((j) => this.element(j)?.getBoundingClientRect()).filter(Boolean);
+    const [first, last] = [Math.min(...boxes.map(({ top }) => top)), Math.max(...boxes.map(({ bottom }) => bottom))];
+    const { top, bottom } = last - first <= end - begin ? { top: first, bottom: last } : boxes[0];
+    if (top < begin || bottom - top > end - begin) scrollBy(0, top - begin);
+    else if (bottom > end) scrollBy(0, bottom - end);
   }
 
   /** Scroll until some nodes are seen; false if there is no room for them. */

@@ -63,6 +63,11 @@ function showStatus(first, others = []) {
   byId("status").replaceChildren(htmlElement("p", first), ...(others.length ? [list] : []));
 }
 
+/** Let the layout know the height of the transport bar. */
+new ResizeObserver(([{ target }]) => {
+  document.documentElement.style.setProperty("--bar", `${target.offsetHeight}px`);
+}).observe(document.querySelector(".controls"));
+
 /** Make the explanation focusable when it scrolls, as on a phone. */
 const growing = new ResizeObserver(() => {
   const all = byId("explanation");
@@ -240,6 +245,6 @@ byId("fold").hidden = !graph.parts.canFold;
 byId("fold").setAttribute("aria-pressed", String(graph.parts.areFolded));
 graph.watch(drawAll);
 byId("quiz").disabled = !record.nodes.some((_, i) => takesGradient(i));
-byId("warnings").replaceChildren(...record.warnings.map((text) => htmlElement("li", text)));
+showWarnings();
 drawAll();
 explain();

@@ -47,10 +47,18 @@ function compute(point) {
   playback.point = point;
   playback.computation = computed(point);
   leaveQuiz();
-  byId("warnings").replaceChildren();
+  showWarnings();
   drawAll();
   explain();
   announce("computed");
+}
+
+/** Show the warnings at the current values: those that the page came with, or what its numbers tell. */
+function showWarnings() {
+  const isAsOpened = record.variables.every(({ key, value }) => inFull(playback.point[key]) === inFull(value));
+  const note = record.hasPrecisionWarning ? ["Lost digits are checked only at the values with which the page was made."] : [];
+  const texts = isAsOpened ? record.warnings : [...playback.computation.warnings(), ...note];
+  byId("warnings").replaceChildren(...texts.map((text) => htmlElement("li", text)));
 }
 
 /** Everything at a point, by the evaluator, which has a rule for each operation of the formula. */
@@ -60,8 +68,9 @@ function computed(point) {
 
 /** What the evaluator gives, as a computation. */
 function computationOf({ values, adjoints, contributions }) {
-  const plain = ({ local, amount, jacobian = null, ...others }) => {
-    return { ...others, local: nested(local), amount: nested(amount), jacobian: nested(jacobian) };
+  const plain = ({ local, amount, jacobian = null, kink = null, ...others }) => {
+    const isAtKink = typeof kink === "boolean" ? kink : nested(kink);
+    return { ...others, local: nested(local), amount: nested(amount), jacobian: nested(jacobian), kink: isAtKink };
   };
   return new Computation({
     values: values.map(nested),

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import combinations, islice, product
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from autodiff_cli.algebra.readable import readable
 from autodiff_cli.array_types import Array
@@ -25,23 +25,16 @@ from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.graph.tape import substitute, topological_order
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.options import OptionError, check_restrictions, given_options, option_fields, refused
 from autodiff_cli.training.fitting.fit import fit_objective
 from autodiff_cli.training.fitting.optimization import optimize
 from autodiff_cli.training.fitting.progress import Progress
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.objective.kernels import linear_parameters
-from autodiff_cli.training.objective.loading import SharedDataset, as_dataset
+from autodiff_cli.training.objective.loading import SharedDataset
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.objective.parameters import canonicalize_names
-from autodiff_cli.training.options import (
-    DataOptions,
-    LossOptions,
-    MethodOptions,
-    OptionError,
-    Options,
-    ParameterOptions,
-)
+from autodiff_cli.training.options import ComparisonOptions, FitOptions
 from autodiff_cli.training.result.fitted_model import FittedModel
 from autodiff_cli.training.result.goodness import chi_squared_tail, criteria_parameters, fisher_tail
 
@@ -57,7 +50,7 @@ def assign_folds(rows: int, folds: int, seed: int) -> NDArray[np.intp]:
     return np.random.default_rng(seed).permutation(np.arange(rows) % folds)
 
 
-def cross_validation_loss(objective: Objective, theta: Array, method: str, options: MethodOptions, folds: int) -> float:
+def cross_validation_loss(objective: Objective, theta: Array, method: str, options: FitOptions, folds: int) -> float:
     """Return the (weighted) mean loss of the rows, each from a fit to the folds that do not contain it; nan if there
     are too few rows.
 
@@ -196,7 +189,11 @@ def _leaf_names(root: Node) -> Iterator[str]:
     return (leaf.text for leaf in topological_order([root]) if leaf.is_input)
 
 
-DEFAULT_FOLDS = 5  # folds of a cross-validation, the usual compromise between bias and cost
+# A comparison has one set of options for all models, and reports statistics of its own.
+_COMPARISON_RESTRICTIONS = refused(
+    (name for name, field in option_fields(FitOptions).items() if not getattr(field.option, "compared", False)),
+    "compare has no option {option}",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,62 +254,21 @@ class Comparison:
     folds: int
 
 
-def compare(
-    models: Sequence[str],
-    data: Mapping[str, ArrayLike] | Dataset,
-    *,
-    start: Mapping[str, ArrayLike] | None = None,
-    loss: str | None = None,
-    family: str | None = None,
-    likelihood: bool = False,
-    weights: ArrayLike | str | None = None,
-    sigma: ArrayLike | str | None = None,
-    absolute_sigma: bool = False,
-    optimizer: str = "auto",
-    seed: int = 0,
-    drop_missing: bool = False,
-    folds: int = DEFAULT_FOLDS,
-) -> Comparison:
-    """Fit several models of one target to the same rows, and compare them.
-
-    Args:
-        models: the texts of the models; see `fit`, also for the other options. A starting value applies to all models
-            that have the parameter.
-        folds: the number of folds of the cross-validation, which are drawn with `seed`; 0 for none.
-
-    Raises:
-        OptionError: for fewer than two models, and for models of different targets.
-        ExpressionError, DataError: see `fit`.
-
-    >>> x = [0, 1, 2, 3, 4, 5, 6, 7]
-    >>> found = compare(["y ~ a + b*x", "y ~ a"], {"x": x, "y": [1, 3.1, 4.9, 7, 9.2, 11, 12.8, 15]})
-    >>> [one.fit.model for one in found.models], found.tests[0].name, found.tests[0].p < 1e-6
-    (['y ~ a + b*x', 'y ~ a'], 'F', True)
-    """
-    options = Options(
-        ParameterOptions(canonicalize_names(start)),
-        DataOptions(weights, sigma, absolute_sigma, drop_missing, no_columns=True),
-        LossOptions(loss, family=family, likelihood=likelihood),
-        MethodOptions(optimizer, seed=seed),
-    )
-    return compare_models(models, as_dataset(data), options, folds)
-
-
-def compare_models(models: Sequence[str], dataset: Dataset, options: Options, folds: int = DEFAULT_FOLDS) -> Comparison:
-    """Fit and compare several models; see `compare`, which has the options as keyword arguments."""
+def compare_models(models: Sequence[str], dataset: Dataset, options: ComparisonOptions) -> Comparison:
+    """Fit and compare several models. See `autodiff_cli.compare`, also for the exceptions."""
+    check_restrictions(_COMPARISON_RESTRICTIONS, given_options(options))
+    folds, options = options.folds, dataclasses.replace(options, no_columns=True)
     if len(models) < 2:
         raise OptionError("compare needs at least two models")
     if len({*models}) < len(models):
         raise OptionError("the same model was given twice")
-    if folds < 0 or folds == 1:
-        raise OptionError(f"cross-validation needs at least 2 folds (or 0 for none), not {folds}")
     start = options.parameters.start
     parsed = [Model.parse(text, dataset.names, start) for text in models]
     _check_targets(parsed)
     for name in start:
         if not any(model.accepts(name) for model in parsed):
             raise OptionError(f"no model has the parameter `{name}`")
-    shared = SharedDataset(dataset, parsed, options.data)
+    shared = SharedDataset(dataset, parsed, options)
     objectives = [Objective.of(model, shared, _options_for_model(model, options)) for model in parsed]
     fits = [fit_objective(one, options) for one in objectives]
     folds = min(folds, objectives[0].rows)
@@ -324,7 +280,7 @@ def compare_models(models: Sequence[str], dataset: Dataset, options: Options, fo
     compared = [
         ComparedModel(
             fit,
-            criteria_parameters(objective, options.data.absolute_sigma),
+            criteria_parameters(objective, options.absolute_sigma),
             delta,
             None if weight is None else weight / total,
             _cross_validation_error(objective, fit, options, folds),
@@ -349,18 +305,18 @@ def _check_targets(models: Sequence[Model]) -> None:
             raise OptionError(f"models of different targets, {first} and {different}, cannot be compared")
 
 
-def _options_for_model(model: Model, options: Options) -> Options:
+def _options_for_model(model: Model, options: FitOptions) -> FitOptions:
     """Return the options with the starting values of the parameters that a model has."""
     start = {name: value for name, value in options.parameters.start.items() if model.accepts(name)}
-    return dataclasses.replace(options, parameters=dataclasses.replace(options.parameters, start=start))
+    return dataclasses.replace(options, start=start)
 
 
-def _cross_validation_error(objective: Objective, fit: FittedModel, options: Options, folds: int) -> float | None:
+def _cross_validation_error(objective: Objective, fit: FittedModel, options: FitOptions, folds: int) -> float | None:
     """Return the cross-validation error of a model; None without folds, if its fit failed, and for too few rows."""
     if folds < 2 or fit.failure:
         return None
     theta = objective.layout.flatten([fit.parameters[name] for name in objective.parameters])
-    error = cross_validation_loss(objective, theta, fit.optimizer, options.method, folds)
+    error = cross_validation_loss(objective, theta, fit.optimizer, options, folds)
     return None if math.isnan(error) else error
 
 

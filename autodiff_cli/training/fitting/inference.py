@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,55 +27,22 @@ from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.shapes import ShapeError, ShapeInference
 from autodiff_cli.graph.tape import substitute, topological_order
 from autodiff_cli.language.errors import ExpressionError, UnknownNameError, format_names, shape_error, suggest
-from autodiff_cli.language.lexer import canonical_name, is_name
-from autodiff_cli.language.program import Program, read
+from autodiff_cli.language.lexer import is_name
+from autodiff_cli.language.program import Program
 from autodiff_cli.numbers.arrays import ignore_float_errors
-from autodiff_cli.training.fitting.optimization import minimize
-from autodiff_cli.training.fitting.progress import Progress
+from autodiff_cli.options import OptionError
+from autodiff_cli.training.fitting.minimization import minimize_batch
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
-from autodiff_cli.training.methods.gradient_descent import Diverged, Epoch, Outcome
-from autodiff_cli.training.methods.least_squares import levenberg_marquardt
-from autodiff_cli.training.methods.quasi_newton import lbfgs_with_kinks
-from autodiff_cli.training.objective.loading import StreamedRows
+from autodiff_cli.training.methods.gradient_descent import Outcome
+from autodiff_cli.training.objective.batch import BATCH, Batch, GroupBatch, ObjectiveBatch, can_evaluate_together
 from autodiff_cli.training.objective.model import Model, quote_level_names
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.objective.parameters import PARAMETERS_LIKE_CONSTANTS, Bounds, ParameterLayout
-from autodiff_cli.training.options import MethodOptions, OptionError, Options, ReportOptions, convert_plain_value
+from autodiff_cli.training.objective.parameters import Bounds, ParameterLayout, read_with_parameters
+from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.fitted_model import DerivedQuantity, FittedModel
 from autodiff_cli.training.result.statistics import ComputedStatistics, combination_variance
 
 DerivedValues = dict[str, DerivedQuantity]
-
-
-def parse_quantities(source: Mapping[str, str] | Iterable[str]) -> dict[str, str]:
-    """Return quantities by name, from a mapping or from texts such as `half = ln(2)/b`. A text without a name is its
-    own name.
-
-    Raises:
-        OptionError: for values that are not texts, a name without an expression, and repeated names.
-
-    >>> parse_quantities(["half = ln(2)/b", "a*b"])
-    {'half': 'ln(2)/b', 'a*b': 'a*b'}
-    """
-    quantities: dict[str, str] = {}
-    texts = [source] if isinstance(source, str) or not isinstance(source, Iterable) else source
-    pairs = source.items() if isinstance(source, Mapping) else map(_parse_quantity, texts)
-    for name, text in pairs:
-        convert_plain_value(name, "str", "the name of a derived quantity")
-        if not convert_plain_value(text, "str", "a derived quantity").strip():
-            raise OptionError(f"derive takes NAME=EXPR, such as half=ln(2)/b: `{name}` has no expression")
-        if name in quantities:
-            raise OptionError(f"the derived quantity `{name}` is defined twice")
-        quantities[name] = text
-    return quantities
-
-
-def _parse_quantity(text: str) -> tuple[str, str]:
-    """Return the name and the expression of a quantity."""
-    name, equals, rest = str(convert_plain_value(text, "str", "a derived quantity")).partition("=")
-    if equals and is_name(name.strip()):
-        return canonical_name(name.strip()), rest.strip()
-    return text.strip(), text.strip()
 
 
 class DerivedQuantities:
@@ -109,8 +76,7 @@ class DerivedQuantities:
     def _build_graph(self, text: str, model: Model, earlier: Mapping[str, Node]) -> Node:
         """Return the graph of one quantity, given the earlier ones."""
         declared = {name for name in (*model.parameters, *model.program.bound, *earlier) if is_name(name)}
-        declared.update(PARAMETERS_LIKE_CONSTANTS)
-        program = read(quote_level_names(text, (*model.parameters, *model.program.bound)), declared)
+        program = read_with_parameters(quote_level_names(text, (*model.parameters, *model.program.bound)), declared)
         if program.target is not None:
             raise ExpressionError("a derived quantity must not have `~`", text)
         replacements = {leaf: _resolve_name(name, program, model, earlier) for name, leaf in program.leaves.items()}
@@ -408,13 +374,14 @@ class _Profile:
 
 def _fit_constrained(objective: Objective, start: Array, bounds: Bounds) -> Array | None:
     """Return the end of a fit with one element fixed; None if the model is not defined there."""
-    epochs: list[Epoch] = []
-    try:
-        method = levenberg_marquardt if objective.kind is LossKind.SQUARES else lbfgs_with_kinks
-        outcome = method(objective, start, epochs.append, bounds=bounds)
-    except Diverged:
-        return None
-    return outcome.theta if np.isfinite(outcome.theta).all() else None
+    batch = ObjectiveBatch([objective], bounds)
+    (outcome,) = minimize_batch(_method_of(objective), objective, batch, start[None])
+    return outcome.theta if isinstance(outcome, Outcome) and np.isfinite(outcome.theta).all() else None
+
+
+def _method_of(objective: Objective) -> str:
+    """Return the method that fits an objective to the last digits."""
+    return "lm" if objective.kind is LossKind.SQUARES and not objective.settings[L1_FACTOR] else "lbfgs"
 
 
 # --- Bootstrap intervals
@@ -434,8 +401,6 @@ BOOTSTRAP = BootstrapSettings()
 
 def check_bootstrap(objective: Objective) -> None:
     """Raise OptionError for an objective that cannot be resampled."""
-    if isinstance(objective.data, StreamedRows):
-        raise OptionError("bootstrap: resampling needs all rows in memory, but they are streamed")
     if objective.is_network:
         raise OptionError(
             "bootstrap: parameters of a network have no intervals, because hidden units are interchangeable"
@@ -465,12 +430,17 @@ class BootstrapFits:
 def bootstrap_fits(objective: Objective, theta: Array, count: int, seed: int, level: float) -> BootstrapFits:
     """Fit `count` resamples of the rows, each from the start `theta`. A seed always draws the same rows."""
     generator = np.random.default_rng(seed)
-    ends = []
-    with ignore_float_errors():
-        for _ in range(count):
-            end = _fit_resample(objective.select_rows(_draw_row_counts(generator, objective.rows)), theta)
-            if end is not None:
-                ends.append(end)
+    ends: list[Array] = []
+    together = max(1, BATCH.rows // objective.rows) if can_evaluate_together(objective) else 1
+    for part in block_slices(count, together):
+        draws = [_draw_row_counts(generator, objective.rows) for _ in range(part.stop - part.start)]
+        batch: Batch = (
+            GroupBatch.of_resamples(objective, draws)
+            if together > 1
+            else ObjectiveBatch([objective.select_rows(draw) for draw in draws], objective.bounds)
+        )
+        outcomes = minimize_batch(_method_of(objective), objective, batch, np.tile(theta, (len(draws), 1)))
+        ends += [end.theta for end in outcomes if isinstance(end, Outcome) and end.converged]
     failed = count - len(ends)
     fits = BootstrapFits(np.array(ends).reshape(len(ends), len(theta)))
     if failed > BOOTSTRAP.max_failed_share * count:
@@ -494,36 +464,22 @@ def _draw_row_counts(generator: np.random.Generator, rows: int) -> NDArray[np.ui
     return counts
 
 
-def _fit_resample(objective: Objective, start: Array) -> Array | None:
-    """Return the end of the fit of a resample; None if it failed."""
-    progress = Progress()
-    try:
-        if objective.kind is LossKind.SQUARES and not objective.settings[L1_FACTOR]:
-            outcome: Outcome = levenberg_marquardt(objective, start, progress.record, bounds=objective.bounds)
-        else:
-            outcome = minimize(objective, start, MethodOptions(), progress)
-    except Diverged:
-        return None
-    return outcome.theta if outcome.converged else None
-
-
 # --- Requested intervals
 
 
-def check_intervals(objective: Objective, report: ReportOptions) -> None:
+def check_intervals(objective: Objective, options: FitOptions) -> None:
     """Raise OptionError for requested intervals that the objective does not allow."""
-    if report.profile:
+    if options.profile:
         check_profile(objective)
-    if report.bootstrap is not None:
+    if options.bootstrap is not None:
         check_bootstrap(objective)
 
 
 def add_intervals(
-    fit: FittedModel, objective: Objective, options: Options, quantities: DerivedQuantities
+    fit: FittedModel, objective: Objective, options: FitOptions, quantities: DerivedQuantities
 ) -> FittedModel:
     """Return the fit with the requested profile and bootstrap intervals. The bootstrap includes derived quantities."""
-    report = options.report
-    if not report.profile and report.bootstrap is None:
+    if not options.profile and options.bootstrap is None:
         return fit
     intervals: dict[str, dict[str, Any]] = {}
     warnings: list[str] = []
@@ -531,12 +487,12 @@ def add_intervals(
         warnings.append("no profile or bootstrap intervals: the fit did not converge")
         return dataclasses.replace(fit, warnings=[*fit.warnings, *warnings])
     theta = objective.layout.flatten([*fit.parameters.values()])
-    if report.profile:
+    if options.profile:
         profiled = profile_intervals(objective, theta, fit)
         intervals["profile"] = _intervals_by_name(objective, profiled.low, profiled.high)
         warnings += profiled.warnings
-    if report.bootstrap is not None:
-        resampled = bootstrap_fits(objective, theta, report.bootstrap, options.method.seed, fit.confidence_level)
+    if options.bootstrap is not None:
+        resampled = bootstrap_fits(objective, theta, options.bootstrap, options.seed, fit.confidence_level)
         intervals["bootstrap"] = _intervals_by_name(
             objective, *resampled.percentile_intervals(resampled.thetas, fit.confidence_level)
         )

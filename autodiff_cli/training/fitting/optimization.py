@@ -22,7 +22,9 @@ from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
 from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.options import OptionError
 from autodiff_cli.training.checkpoint import EvaluationLog
+from autodiff_cli.training.fitting.minimization import estimated_scales, minimize, minimize_batch
 from autodiff_cli.training.fitting.progress import PatienceExhausted, Progress, selection_loss
 from autodiff_cli.training.fitting.starts import (
     Sinusoids,
@@ -30,23 +32,17 @@ from autodiff_cli.training.fitting.starts import (
     multistart,
     sample_starts,
     start_from_scales,
-    warm_start,
+    warm_starts,
 )
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
-from autodiff_cli.training.methods.gradient_descent import Diverged, Epoch, EpochCallback, GradientMethod, Outcome
+from autodiff_cli.training.methods.gradient_descent import Diverged, Epoch, GradientMethod, Outcome
 from autodiff_cli.training.methods.least_squares import levenberg_marquardt
-from autodiff_cli.training.methods.quasi_newton import lbfgs_with_kinks
+from autodiff_cli.training.objective.batch import repeat_objective
 from autodiff_cli.training.objective.kernels import linear_parameters, x_sigma_column
 from autodiff_cli.training.objective.model import unbounded_loss_hint
 from autodiff_cli.training.objective.objective import Objective, find_undefined
-from autodiff_cli.training.options import (
-    DEFAULT_EPOCHS,
-    DEFAULT_LEARNING_RATE,
-    OPTIMIZERS,
-    LearningRateSchedule,
-    MethodOptions,
-    OptionError,
-)
+from autodiff_cli.training.optimizers import DEFAULT_EPOCHS, OPTIMIZERS, LearningRateSchedule
+from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.diagnosis import explain_divergence
 from autodiff_cli.training.result.goodness import (
     OUTLIER_SCALES,
@@ -76,7 +72,7 @@ class RestartSettings:
 RESTARTS = RestartSettings()
 
 
-def fit_least_squares(objective: Objective, options: MethodOptions, progress: Progress) -> Outcome:
+def fit_least_squares(objective: Objective, options: FitOptions, progress: Progress) -> Outcome:
     """Fit by Levenberg-Marquardt; if the fit ends badly, fit again from starting values estimated from the data.
 
     Raises:
@@ -131,7 +127,7 @@ def format_starts(objective: Objective, theta: Array) -> str:
 def _refit_from(
     find: Callable[..., StartCandidate | None],
     objective: Objective,
-    options: MethodOptions,
+    options: FitOptions,
     progress: Progress,
     first: Outcome | Diverged,
 ) -> Outcome | Diverged:
@@ -210,20 +206,7 @@ def warn_if_doubtful(objective: Objective, progress: Progress, outcome: Outcome)
 _RESIDUAL_LOSSES = (LossKind.SQUARES, LossKind.ROBUST)
 
 
-@dataclass(frozen=True, slots=True)
-class RobustScaleSettings:
-    """Estimation of the residual scale along with a robust fit, and exact zeros of an l1 penalty."""
-
-    max_rounds: int = 200  # of fitting and estimating the scale in turn
-    tolerance: float = 1e-9  # relative change of the scale that counts as none
-    zero_scale: float = 1e-12  # relative to the spread of the target: a smaller scale counts as 0
-    l1_slope_share: float = 1 - 1e-6  # a parameter is 0 if the loss pulls with less than this share of the l1 penalty
-
-
-ROBUST_SCALE = RobustScaleSettings()
-
-
-def fit_smooth_loss(objective: Objective, options: MethodOptions, progress: Progress) -> Outcome:
+def fit_smooth_loss(objective: Objective, options: FitOptions, progress: Progress) -> Outcome:
     """Minimise any loss by L-BFGS; if the fit ends badly, fit again from starting values estimated from the data.
 
     Raises:
@@ -271,11 +254,11 @@ def _scaled_start(objective: Objective, free: NDArray[np.bool_], seed: int) -> A
     candidate = start_from_scales(objective, objective.start, free, seed, objective.bounds)
     if candidate is None:
         return None
-    warmed = warm_start(objective, objective.start)
+    (warmed,) = warm_starts(repeat_objective(objective, 1), objective, objective.start[None])
     return warmed if objective.rss(warmed) < objective.rss(candidate.end) else candidate.end
 
 
-def _is_failed_likelihood(objective: Objective, options: MethodOptions, first: Outcome | Diverged) -> bool:
+def _is_failed_likelihood(objective: Objective, options: FitOptions, first: Outcome | Diverged) -> bool:
     """Whether a likelihood fit failed from its default start, so that a simpler start should be tried."""
     if isinstance(first, Outcome) and (
         not first.failure or first.is_unbounded or has_no_finite_minimum(objective, first.theta)
@@ -327,6 +310,13 @@ def _is_defined(objective: Objective, theta: Array) -> bool:
 def _is_poor_smooth_fit(objective: Objective, first: Outcome | Diverged) -> bool:
     """Whether another starting point may lead to a better fit."""
     if (
+        isinstance(first, Outcome)
+        and first.converged
+        and objective.kind is LossKind.LIKELIHOOD
+        and objective.is_generalised_linear
+    ):
+        return False  # this loss has a single minimum
+    if (
         isinstance(first, Diverged)
         or not first.converged
         or has_systematic_residuals(objective, first.theta, RESTARTS.suspect_sigmas)
@@ -342,7 +332,7 @@ def _is_poor_smooth_fit(objective: Objective, first: Outcome | Diverged) -> bool
 
 
 def _search_better_start(
-    objective: Objective, first: Outcome | Diverged, options: MethodOptions, progress: Progress
+    objective: Objective, first: Outcome | Diverged, options: FitOptions, progress: Progress
 ) -> Outcome | Diverged:
     """Fit again from starting values estimated from the data, if the fit is poor and they are clearly better.
 
@@ -372,7 +362,7 @@ def _without_outliers(objective: Objective, first: Outcome | Diverged) -> Object
     return objective.select_rows(np.flatnonzero(is_near)) if is_near.any() and not is_near.all() else None
 
 
-def _is_better(objective: Objective, theta: Array, first: Outcome | Diverged, options: MethodOptions) -> bool:
+def _is_better(objective: Objective, theta: Array, first: Outcome | Diverged, options: FitOptions) -> bool:
     """Whether a fit from a point ends clearly lower than another fit.
 
     For least squares the point itself is compared, without a fit.
@@ -394,72 +384,6 @@ def _comparison_loss(objective: Objective, theta: Array) -> float:
     return loss if math.isfinite(loss) else math.inf
 
 
-def minimize(objective: Objective, start: Array, options: MethodOptions, progress: Progress) -> Outcome:
-    """Fit once from one start, and estimate the residual scale of a robust loss along with it. Raises Diverged."""
-    if objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
-        return _fit_robust(objective, start, options, progress)
-    box = objective.bounds
-    outcome = lbfgs_with_kinks(objective, start, progress.record, options.epochs, box, options.tolerance)
-    return _with_exact_zeros(objective, outcome)
-
-
-def _with_exact_zeros(objective: Objective, outcome: Outcome) -> Outcome:
-    """Return the outcome with parameters set to 0 that an l1 penalty holds there.
-
-    The slope of the penalty exceeds that of the loss at these. With the kink of the penalty smoothed, they end close to
-    0.
-    """
-    if not objective.settings[L1_FACTOR] or not outcome.converged:
-        return outcome
-    _, slopes = objective.without_penalty().value_and_grad(outcome.theta)
-    is_zero = np.abs(slopes) < ROBUST_SCALE.l1_slope_share * objective.settings[L1_FACTOR]
-    theta = np.where(is_zero, 0.0, outcome.theta)
-    if not objective.bounds.contains(theta) or objective.value(theta) > objective.value(outcome.theta) * (
-        1 + ROBUST_SCALE.tolerance
-    ):
-        return outcome
-    return dataclasses.replace(outcome, theta=theta)
-
-
-def _fit_robust(objective: Objective, theta: Array, options: MethodOptions, progress: Progress) -> Outcome:
-    """Fit and estimate the residual scale in turn, until the scale is that of the residuals (Huber 1981, section 7.8).
-
-    The objective keeps the estimated scale.
-    """
-    epochs_done = 0
-    outcome = Outcome(theta, False)
-    spread = math.sqrt(objective.mean_square(objective.target_variation()))
-    for _ in range(ROBUST_SCALE.max_rounds):
-        scale = robust_scale(objective, theta)
-        if scale <= ROBUST_SCALE.zero_scale * spread:
-            progress.warnings.append(
-                "at least half of the rows are fitted exactly, so the residuals have no scale; set one with --scale"
-            )
-            return outcome if epochs_done else Outcome(theta, True)
-        if epochs_done and abs(scale / objective.scale - 1) <= ROBUST_SCALE.tolerance:
-            break
-        objective.set_scale(scale)
-        epochs_left = None if options.epochs is None else options.epochs - epochs_done
-        reached: list[int] = []
-        on_epoch = _renumbered(progress.record, epochs_done, reached)
-        outcome = lbfgs_with_kinks(objective, theta, on_epoch, epochs_left, objective.bounds, options.tolerance)
-        epochs_done, theta = epochs_done + reached[-1], outcome.theta
-        if not outcome.converged:
-            break
-    return outcome
-
-
-def _renumbered(on_epoch: EpochCallback, offset: int, reached: list[int]) -> EpochCallback:
-    """Return a callback that reports epochs with numbers continued from `offset`, and collects their own numbers."""
-
-    def report(epoch: Epoch) -> None:
-        reached.append(epoch.number)
-        if epoch.number or not offset:
-            on_epoch(dataclasses.replace(epoch, number=offset + epoch.number))
-
-    return report
-
-
 @dataclass(frozen=True, slots=True)
 class GradientConvergenceSettings:
     """Criteria for the convergence of gradient methods."""
@@ -475,7 +399,7 @@ GRADIENT_CONVERGENCE = GradientConvergenceSettings()
 _MAX_LM_PARAMETERS = 5000  # lm stores matrices of all pairs of parameters: 200 MB each at this size
 
 
-def choose_method(options: MethodOptions, objective: Objective) -> str:
+def choose_method(options: FitOptions, objective: Objective) -> str:
     """Return the name of the method to run. Raises OptionError if the chosen one does not suit the objective."""
     squares = objective.kind is LossKind.SQUARES
     if options.optimizer == "lm" and not squares:
@@ -497,7 +421,7 @@ def choose_method(options: MethodOptions, objective: Objective) -> str:
     )
 
 
-def optimize(method: str, objective: Objective, options: MethodOptions, progress: Progress) -> Outcome:
+def optimize(method: str, objective: Objective, options: FitOptions, progress: Progress) -> Outcome:
     """Run a method to its end. A divergence is an outcome too, at the last parameters before it."""
     try:
         outcome = _run_method(method, objective, options, progress)
@@ -509,7 +433,7 @@ def optimize(method: str, objective: Objective, options: MethodOptions, progress
         explained = (
             f"diverged: {error}{explain_divergence(error, objective)}; "
             f"the parameters are those of epoch {error.epoch - 1}. "
-            f"A smaller learning rate (--lr, now {_learning_rate(options):g}) may help"
+            f"A smaller learning rate (--lr, now {options.learning_rate:g}) may help"
         )
         return Outcome(progress.latest.theta, False, explained)
     finally:
@@ -560,7 +484,7 @@ def has_plateaued(losses: Sequence[float], tolerance: float, *, drawn: bool) -> 
     )
 
 
-def _run_method(method: str, objective: Objective, options: MethodOptions, progress: Progress) -> Outcome:
+def _run_method(method: str, objective: Objective, options: FitOptions, progress: Progress) -> Outcome:
     if method not in OPTIMIZERS and (progress.checkpoint_writer is not None or progress.resumed_from is not None):
         objective.evaluation_log = progress.evaluations = EvaluationLog(
             [] if progress.resumed_from is None else progress.resumed_from.evaluations
@@ -582,15 +506,11 @@ def _run_method(method: str, objective: Objective, options: MethodOptions, progr
     return Outcome(progress.latest.theta, has_converged([record["loss"] for record in progress.history]))
 
 
-def _gradient_method(method: str, objective: Objective, options: MethodOptions, progress: Progress) -> GradientMethod:
+def _gradient_method(method: str, objective: Objective, options: FitOptions, progress: Progress) -> GradientMethod:
     epochs = DEFAULT_EPOCHS if options.epochs is None else options.epochs
-    update, rates = OPTIMIZERS[method], LearningRateSchedule(options.lr_schedule, _learning_rate(options), epochs)
+    update, rates = OPTIMIZERS[method], LearningRateSchedule(options.lr_schedule, options.learning_rate, epochs)
     size, longest = options.batch_size, options.clip_norm
     return GradientMethod(objective, update, rates, size, longest, options.seed, progress.on_progress)
-
-
-def _learning_rate(options: MethodOptions) -> float:
-    return DEFAULT_LEARNING_RATE if options.learning_rate is None else options.learning_rate
 
 
 def _start_failure(error: Diverged, objective: Objective) -> str:
@@ -602,6 +522,7 @@ def _start_failure(error: Diverged, objective: Objective) -> str:
 
 
 _EXTRA_START_EPOCHS = 200  # per extra start of methods that run to convergence, which may wander from a bad start
+_SURVEY_TOLERANCE = 1e-10  # of fits from extra starts, of which the best is repeated to the last digits
 _EQUAL_MINIMUM_TOLERANCE = 1e-6  # relative difference of two losses that count as the same minimum
 
 
@@ -615,7 +536,7 @@ class _StartResult(NamedTuple):
     loss: float
 
 
-def optimize_multistart(method: str, objective: Objective, options: MethodOptions, progress: Progress) -> Outcome:
+def optimize_multistart(method: str, objective: Objective, options: FitOptions, progress: Progress) -> Outcome:
     """Run a method from the given start and from others drawn with the seed, and keep the best end. See `optimize`.
 
     The best end has the least loss, over the validation rows if there are any. Its epochs are reported to the callback.
@@ -623,35 +544,72 @@ def optimize_multistart(method: str, objective: Objective, options: MethodOption
     if options.starts is None:
         return optimize(method, objective, options, progress)
     starts = [objective.start, *sample_starts(objective, options.seed, options.starts - 1)]
-    best: _StartResult | None = None
-    losses = []
-    later_options = options
-    if options.epochs is None and method in ("lm", "lbfgs"):
-        later_options = dataclasses.replace(options, epochs=_EXTRA_START_EPOCHS)
-    for number, start in enumerate(starts):
-        started = objective.with_rows(objective.data)
-        started.start = warm_start(started, start) if number and method == "lbfgs" else start
-        epochs: list[Epoch] = []
-        run_progress = Progress(epochs.append, progress.validation)
-        try:
-            outcome = optimize(
-                method, started, later_options if number else dataclasses.replace(options, starts=None), run_progress
-            )
-        except KeyboardInterrupt:
-            _adopt(
-                progress,
-                objective,
-                best or _StartResult(started, Outcome(start, False), run_progress, epochs, math.inf),
-            )
-            raise
-        run = _StartResult(started, outcome, run_progress, epochs, _final_loss(started, outcome, run_progress))
-        losses.append(run.loss)
-        if best is None or run.loss < best.loss:
-            best = run
-    assert best is not None
+    first = _run_start(method, objective, objective.start, dataclasses.replace(options, starts=None), progress)
+    losses, best = [first.loss], first
+    later_options = dataclasses.replace(options, starts=None)
+    together = method in ("lm", "lbfgs") and progress.validation is None
+    if together and options.epochs is None:
+        later_options = dataclasses.replace(later_options, epochs=_EXTRA_START_EPOCHS)
+    try:
+        if together and len(starts) > 1:
+            points = np.array(starts[1:])
+            points, later_losses = _losses_from_starts(method, objective, points, later_options)
+            losses += later_losses
+            if not _is_equal_loss(first.loss, min(later_losses)):
+                start = points[int(np.argmin(later_losses))]
+                best = _run_start(method, objective, start, later_options, progress)
+        else:
+            for start in starts[1:]:
+                run = _run_start(method, objective, start, later_options, progress)
+                losses.append(run.loss)
+                best = run if run.loss < best.loss else best
+    except KeyboardInterrupt:
+        _adopt(progress, objective, best)
+        raise
     _adopt(progress, objective, best)
     (progress.warnings if math.isinf(best.loss) else progress.notes).append(_multistart_summary(losses, best.loss))
     return best.outcome
+
+
+def _run_start(
+    method: str, objective: Objective, start: Array, options: FitOptions, progress: Progress
+) -> _StartResult:
+    """Run a method from one start."""
+    started = objective.with_rows(objective.data)
+    started.start = start
+    epochs: list[Epoch] = []
+    run_progress = Progress(epochs.append, progress.validation)
+    try:
+        outcome = optimize(method, started, options, run_progress)
+    except KeyboardInterrupt:
+        unfinished = _StartResult(started, Outcome(start, False), run_progress, epochs, math.inf)
+        _adopt(progress, objective, unfinished)
+        raise
+    return _StartResult(started, outcome, run_progress, epochs, _final_loss(started, outcome, run_progress))
+
+
+def _losses_from_starts(
+    method: str, objective: Objective, starts: Array, options: FitOptions
+) -> tuple[Array, list[float]]:
+    """Return the starting points, improved by least squares for other methods, and the losses at the ends of the fits
+    from there; infinite for failed fits.
+    """
+    every = np.arange(len(starts))
+    batch = repeat_objective(objective, len(starts))
+    if method != "lm":
+        starts = warm_starts(batch, objective, starts)
+    tolerance = _SURVEY_TOLERANCE if options.tolerance is None else options.tolerance
+    outcomes = minimize_batch(method, objective, batch, starts, epochs=options.epochs, tolerance=tolerance)
+    theta = np.array(
+        [end.theta if isinstance(end, Outcome) else start for end, start in zip(outcomes, starts, strict=True)]
+    )
+    has_failed = [isinstance(end, Diverged) or bool(end.failure) for end in outcomes]
+    with ignore_float_errors():
+        if objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
+            losses = estimated_scales(batch, theta, every)
+        else:
+            losses = batch.losses(theta, every)
+    return starts, np.where(has_failed | np.isnan(losses), math.inf, losses).tolist()
 
 
 def _final_loss(objective: Objective, outcome: Outcome, progress: Progress) -> float:
@@ -678,21 +636,26 @@ def _adopt(progress: Progress, objective: Objective, run: _StartResult) -> None:
             progress.on_epoch(epoch)
 
 
+def _is_equal_loss(loss: float, best: float) -> bool:
+    """Return whether a loss is that of the same minimum as the best one, or lower."""
+    return loss <= best + _EQUAL_MINIMUM_TOLERANCE * abs(best)
+
+
 def _multistart_summary(losses: list[float], best: float) -> str:
     """Return a sentence on how many starts led to the best fit."""
     count = len(losses)
     if math.isinf(best):
         return f"none of {count} starting points led to a fit"
-    equal = sum(loss <= best + _EQUAL_MINIMUM_TOLERANCE * abs(best) for loss in losses)
+    equal = sum(_is_equal_loss(loss, best) for loss in losses)
     failed = sum(map(math.isinf, losses))
     rest = [f"{count - equal - failed} led to worse fits"] * (count > equal + failed)
     rest += [f"{failed} failed"] * (failed > 0)
     best_count = f"{equal} of them led to this fit"
-    first = "; the given one is not among these" if losses[0] > best + _EQUAL_MINIMUM_TOLERANCE * abs(best) else ""
+    first = "" if _is_equal_loss(losses[0], best) else "; the given one is not among these"
     return f"the best of {count} starting points: {', '.join([best_count, *rest])}{first}"
 
 
-def start_without_x_errors(objective: Objective, method: str, options: MethodOptions) -> Objective:
+def start_without_x_errors(objective: Objective, method: str, options: FitOptions) -> Objective:
     """Return the objective with the starting point to which a fit without errors in x leads, if that fit succeeds.
 
     Far from the solution, a steep model has a large effective variance, which would hide how wrong it is. A fit with

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
 from autodiff_cli.data.table import DataError
+from autodiff_cli.options import OptionError
 from autodiff_cli.training.checkpoint import (
     CheckpointFile,
     CheckpointState,
@@ -34,7 +35,8 @@ from autodiff_cli.training.methods.gradient_descent import (
     Outcome,
 )
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.options import DEFAULT_EPOCHS, DEFAULT_LEARNING_RATE, OptionError, Options
+from autodiff_cli.training.optimizers import DEFAULT_EPOCHS
+from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.fitted_model import FittedModel
 from autodiff_cli.training.result.goodness import classification_accuracy
 from autodiff_cli.training.rows import ColumnArrays
@@ -375,7 +377,7 @@ class Recorder:
         return epochs
 
 
-def fit_identity(objective: Objective, method: str, options: Options) -> dict[str, Any]:
+def fit_identity(objective: Objective, method: str, options: FitOptions) -> dict[str, Any]:
     """Return what identifies a fit: with all of it equal, the fit takes the same course, bit for bit.
 
     The number of epochs, the backend and the report do not belong to it. All values can be written as JSON.
@@ -384,8 +386,6 @@ def fit_identity(objective: Objective, method: str, options: Options) -> dict[st
         objective: over all rows, including the validation rows.
         method: the name of the optimizer that runs.
     """
-    method_options, loss = options.method, options.loss
-    rate = method_options.learning_rate
     bounds = objective.bounds
     return {
         "model": objective.model.text,
@@ -394,22 +394,12 @@ def fit_identity(objective: Objective, method: str, options: Options) -> dict[st
         "fixed parameters": {name: np.asarray(value).tolist() for name, value in objective.fixed.items()},
         "start": digest([objective.start, bounds.low, bounds.high]),
         "loss": objective.loss,
-        "scale": loss.scale,
-        "huber_delta": loss.huber_delta,
-        "l1": loss.l1,
-        "l2": loss.l2,
-        "learning rate": DEFAULT_LEARNING_RATE if rate is None else rate,
-        "lr_schedule": method_options.lr_schedule,
-        "clip_norm": method_options.clip_norm,
-        "tolerance": method_options.tolerance,
-        "batch size": method_options.batch_size,
-        "seed": method_options.seed,
-        "validation": options.validation.validation,
+        **options.identity(),
     }
 
 
 def open_checkpoint(
-    options: Options, objective: Objective, method: str
+    options: FitOptions, objective: Objective, method: str
 ) -> tuple[CheckpointWriter | None, CheckpointState | None]:
     """Return the checkpoint writer and the checkpoint from which to resume; None for each that was not requested.
 
@@ -420,20 +410,19 @@ def open_checkpoint(
     Raises:
         CheckpointError, OptionError, OSError: see `fit`.
     """
-    requested = options.checkpointing
-    if requested.checkpoint is None and requested.resume is None:
+    if options.checkpoint is None and options.resume is None:
         return None, None
     identity = fit_identity(objective, method, options)
-    checkpoint = None if requested.resume is None else read_checkpoint(requested.resume, identity)
-    epochs = DEFAULT_EPOCHS if options.method.epochs is None else options.method.epochs
+    checkpoint = None if options.resume is None else read_checkpoint(options.resume, identity)
+    epochs = DEFAULT_EPOCHS if options.epochs is None else options.epochs
     if checkpoint is not None and len(checkpoint.history) > epochs + 1:
         epochs_done = len(checkpoint.history) - 1
         raise OptionError(
-            f"{requested.resume} is already at epoch {epochs_done}; epochs, here {epochs}, counts all epochs of the fit"
+            f"{options.resume} is already at epoch {epochs_done}; epochs, here {epochs}, counts all epochs of the fit"
         )
-    if requested.checkpoint is None:
+    if options.checkpoint is None:
         return None, checkpoint
-    return CheckpointWriter(CheckpointFile(requested.checkpoint), requested.checkpoint_every, identity), checkpoint
+    return CheckpointWriter(CheckpointFile(options.checkpoint), options.checkpoint_every, identity), checkpoint
 
 
 def digest_rows(columns: ColumnArrays) -> str:

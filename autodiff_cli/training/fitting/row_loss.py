@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from autodiff_cli.data import dialect as cells
 from autodiff_cli.data.files import DataSource
 from autodiff_cli.data.table import DataError
@@ -18,15 +20,14 @@ from autodiff_cli.training.losses import RESIDUAL_SCALE
 from autodiff_cli.training.objective.kernels import choose_loss, row_loss_graph
 from autodiff_cli.training.objective.loading import (
     Classes,
+    check_classes,
     check_labels,
     check_parameter_names,
     distinct_levels,
-    encode_labels,
     indicator_columns,
-    load_with_labels,
 )
 from autodiff_cli.training.objective.model import Model
-from autodiff_cli.training.options import LossOptions, ParameterOptions
+from autodiff_cli.training.options import FitOptions, ParameterValues
 from autodiff_cli.training.result.fitted_model import FittedModel
 
 
@@ -47,7 +48,7 @@ class TracedRow:
     notes: tuple[str, ...] = ()
 
 
-def row_loss_formula(model: Model, loss: str, options: LossOptions, classes: int | None) -> Formula:
+def row_loss_formula(model: Model, loss: str, options: FitOptions, classes: int | None) -> Formula:
     """Return the loss of a row as a formula; its text is the model's.
 
     Args:
@@ -71,7 +72,7 @@ def row_loss_formula(model: Model, loss: str, options: LossOptions, classes: int
 
 
 def trace_model_row(
-    text: str, file: DataSource, number: int, values: Mapping[str, Any], options: LossOptions
+    text: str, file: DataSource, number: int, values: Mapping[str, Any], options: FitOptions
 ) -> TracedRow:
     """Return the loss of a row of a model, at the parameters that are given.
 
@@ -88,9 +89,9 @@ def trace_model_row(
     check_parameter_names(values, model)
     loss = choose_loss(model, options)
     if model.level_columns:
-        _, labels = load_with_labels(file, (), model.level_columns, drop_missing=True)
-        model = model.with_levels({name: distinct_levels(row_labels) for name, row_labels in labels.items()})
-        values = model.expand_options(ParameterOptions(start=values)).start
+        labels = file.load((), drop_missing=True, labels=model.level_columns).labels
+        model = model.with_levels({name: distinct_levels(column.levels(name)) for name, column in labels.items()})
+        values = model.expand_values(ParameterValues(values, {}, {})).start
     point, classes = _read_row(file, number, model, None)
     model = model.resolve(values, None if classes is None else len(classes))
     formula = row_loss_formula(model, loss, options, None if classes is None else len(classes))
@@ -110,12 +111,12 @@ def trace_fit_row(fit: FittedModel, file: DataSource, number: int, values: Mappi
     check_parameter_names(values, model)
     if fit.loss_name is None and fit.scale is not None:
         raise DataError("the model file does not say which loss it was fitted by: `train --save` it anew")
-    options = LossOptions(fit.loss_name or None, fit.scale, fit.huber_delta)
+    options = FitOptions(loss=fit.loss_name or None, scale=fit.scale, huber_delta=fit.huber_delta)
     loss = choose_loss(model, options)
     point, classes = _read_row(file, number, model, fit.classes)
     formula = row_loss_formula(model, loss, options, None if classes is None else len(classes))
     free = tuple(name for name in model.parameters if name not in fit.fixed)
-    values = model.expand_options(ParameterOptions(start=values)).start
+    values = model.expand_values(ParameterValues(values, {}, {})).start
     point |= {**fit.parameters, **fit.fixed, **values}
     return TracedRow(formula, point, free, _class_notes(model, classes))
 
@@ -136,15 +137,15 @@ def _read_row(
             raise DataError(f"{where}: the cell is empty, and the loss needs it; choose another row")
         if name == model.class_column:
             if classes is None:
-                all_labels = file.load((), drop_missing=True, labels=name).labels
-                assert all_labels is not None
-                classes, _ = encode_labels(all_labels, name)
+                table = file.load((), drop_missing=True, labels=[name])
+                classes = check_classes(np.unique(table.labels[name].levels(name)), table.rows, name)
             point[name] = float(_class_position(text, classes, where))
             continue
         if name in model.label_columns:
             labels[name] = check_labels([text], name, None)
-            levels = [*map(str, model.levels.get(name, labels[name]))]
-            if str(labels[name][0]) not in levels:
+            label = str(labels[name][1][0])
+            levels = [*map(str, model.levels.get(name, [label]))]
+            if label not in levels:
                 raise DataError(f"{where}: {cells.quoted_cell(text)} is no level of the model ({format_names(levels)})")
         if name not in model.numeric:
             continue

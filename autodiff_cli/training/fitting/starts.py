@@ -12,12 +12,10 @@ end. Three ideas reduce the search:
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import heapq
-import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import operator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -28,6 +26,7 @@ from autodiff_cli.algebra.simplify import simplify
 from autodiff_cli.algebra.table import share
 from autodiff_cli.array_types import Array
 from autodiff_cli.backends.protocol import RowGraphs, RowKernel
+from autodiff_cli.backends.reductions import block_slices
 from autodiff_cli.backends.selection import make_backend
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, is_literal
@@ -36,14 +35,15 @@ from autodiff_cli.graph.tape import topological_order
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.floats import FLOATS, parse_constant
 from autodiff_cli.ops.elementary import cos, sin
+from autodiff_cli.training.fitting.minimization import estimated_scales
 from autodiff_cli.training.losses import LossKind
-from autodiff_cli.training.methods.gradient_descent import Diverged, Epoch
-from autodiff_cli.training.methods.least_squares import levenberg_marquardt
+from autodiff_cli.training.methods.gradient_descent import Outcome
+from autodiff_cli.training.methods.least_squares import fit_squares
+from autodiff_cli.training.objective.batch import BATCH, Batch, repeat_objective
 from autodiff_cli.training.objective.kernels import linear_parameters
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import Bounds, initial_arrays
 from autodiff_cli.training.objective.preparation import ThreadLocalCache
-from autodiff_cli.training.result.goodness import robust_scale
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE
 from autodiff_cli.training.rows import Moments, SpreadReduction, extremes, join_spreads
 
@@ -375,16 +375,16 @@ def start_from_scales(
         return _Multistart(objective, start, free, generator, bounds or Bounds.unbounded(len(start))).refine(scaled)
 
 
-def warm_start(objective: Objective, start: Array) -> Array:
-    """Improve a starting point by a few steps of least squares, whatever the loss; return it unchanged if they fail."""
+def warm_starts(batch: Batch, objective: Objective, starts: Array) -> Array:
+    """Improve starting points of fits by a few steps of least squares, whatever the loss. Points where they fail stay
+    unchanged.
+    """
     if not objective.has_residuals or objective.layout.size > MAX_COVARIANCE_SIZE:
-        return start
-    epochs: list[Epoch] = []
-    with contextlib.suppress(Diverged):
-        levenberg_marquardt(
-            objective, start, epochs.append, evaluations=SETTINGS.descent_evaluations, bounds=objective.bounds
-        )
-    return epochs[-1].theta if epochs else start
+        return starts
+    outcomes = fit_squares(batch, starts, evaluations=SETTINGS.descent_evaluations)
+    return np.array(
+        [end.theta if isinstance(end, Outcome) else start for end, start in zip(outcomes, starts, strict=True)]
+    )
 
 
 def _start_at_scales(objective: Objective, start: Array, free: NDArray[np.bool_]) -> Array | None:
@@ -392,6 +392,14 @@ def _start_at_scales(objective: Objective, start: Array, free: NDArray[np.bool_]
     sizes = _parameter_scales(objective)
     far = free & (np.abs(np.log10(sizes)) > SETTINGS.min_scale_distance)
     return np.where(far, sizes, start) if far.any() else None
+
+
+def at_dimensional_scales(objective: Objective, free: NDArray[np.bool_]) -> Array | None:
+    """Return the start with free parameters at their dimensional scales where these are far from 1; None if none
+    are.
+    """
+    with ignore_float_errors():
+        return _start_at_scales(objective, objective.start, free)
 
 
 def _parameter_scales(objective: Objective) -> Array:
@@ -447,18 +455,18 @@ def _column_ranges(objective: Objective) -> _ColumnRanges:
     return _ColumnRanges(of_values.low, of_values.high, _typical_sizes(of_values.moments, objective.rows))
 
 
-def _sample_values(columns: _ColumnRanges, generator: np.random.Generator, count: int) -> Array:
-    """Draw values for `count` parameters.
+def _sample_values(columns: _ColumnRanges, generator: np.random.Generator, shape: int | tuple[int, ...]) -> Array:
+    """Draw values of parameters.
 
     With probability 1/2, a value is uniform over the range of a column (a location). Otherwise it has the scale 1, that
     of a column or its spread, or of their reciprocals (a rate), within a factor of 100 and with either sign.
     """
     low, high, sizes = columns
-    columns_drawn = generator.integers(len(low), size=count)
+    columns_drawn = generator.integers(len(low), size=shape)
     location = generator.uniform(low[columns_drawn], high[columns_drawn])
-    magnitude = generator.choice(sizes, count) * 10 ** generator.triangular(-2, 0, 2, count)
-    sign = generator.choice((1.0, 1.0, -1.0), count)
-    values: Array = np.where(generator.random(count) < 0.5, location, magnitude * sign)
+    magnitude = generator.choice(sizes, shape) * 10 ** generator.triangular(-2, 0, 2, shape)
+    sign = generator.choice((1.0, 1.0, -1.0), shape)
+    values: Array = np.where(generator.random(shape) < 0.5, location, magnitude * sign)
     return values
 
 
@@ -488,57 +496,50 @@ class _Multistart:
         """Return the best candidate; None if none is usable."""
         best: StartCandidate | None = None
         confirmations = 0
-        for theta in self._candidates():
-            candidate = self._descend(theta)
-            if candidate is None:
-                continue
-            if best is None or candidate.loss < best.loss * (1 - SETTINGS.equal_loss_tolerance):
-                best, confirmations = candidate, 1
-            elif candidate.loss <= best.loss * (1 + SETTINGS.equal_loss_tolerance):
-                confirmations += 1
-            if best.loss < self._good or confirmations >= SETTINGS.confirmations:
-                break
+        for points in self._candidates():
+            for candidate in self._descend(points):
+                if best is None or candidate.loss < best.loss * (1 - SETTINGS.equal_loss_tolerance):
+                    best, confirmations = candidate, 1
+                elif candidate.loss <= best.loss * (1 + SETTINGS.equal_loss_tolerance):
+                    confirmations += 1
+                if best.loss < self._good or confirmations >= SETTINGS.confirmations:
+                    return best
         return best
 
     def refine(self, theta: Array) -> StartCandidate | None:
         """Descend from a point, after its linear parameters are set to their best values."""
-        for point, _ in self._project_linear([theta], self._linear):
-            return self._descend(point)
-        return None
+        points, _ = self._project_linear(theta[None], self._linear)
+        return next(iter(self._descend(points)), None)
 
     def _candidates(self) -> Iterator[Array]:
-        """Yield the points from which to descend, the most promising first."""
+        """Yield arrays of points from which to descend, the most promising first."""
         scaled = _start_at_scales(self._sample, self._start, self._searched | self._linear)
         if scaled is not None:
-            yield from (theta for theta, _ in self._project_linear([scaled], self._linear))
+            yield self._project_linear(scaled[None], self._linear)[0]
         with_frequencies = self._scan_frequencies(self._start)
-        yield from with_frequencies
-        random_points = [
-            theta
-            for theta, _ in heapq.nsmallest(
-                SETTINGS.max_descents, self._project_linear(self._random_points(), self._linear), key=_remaining_squares
-            )
-        ]
-        if not with_frequencies:
-            yield from random_points
+        if len(with_frequencies):
+            yield with_frequencies
+        points, remaining = self._project_linear(self._random_points(), self._linear)
+        random_points = points[np.argsort(remaining, kind="stable")[: SETTINGS.max_descents]]
+        if not len(with_frequencies):
+            yield random_points
         else:
             for theta in random_points[: SETTINGS.max_descents // 3]:
-                yield from self._scan_frequencies(theta)[:1] or [theta]
+                best = self._scan_frequencies(theta)[:1]
+                yield best if len(best) else theta[None]
 
-    def _random_points(self) -> Iterator[Array]:
-        """Yield points with random values of the parameters that are not linear; see `_sample_values`."""
+    def _random_points(self) -> Array:
+        """Return points with random values of the parameters that are not linear; see `_sample_values`."""
         count = int(np.count_nonzero(self._searched))
         if not count or not self._sample.model.numeric:
-            yield self._start
-            return
-        columns = _column_ranges(self._sample)
-        size = len(self._start)
-        for _ in range(min(SETTINGS.max_draws, SETTINGS.max_draw_work // (self._sample.rows * size * size) + 1)):
-            theta = self._start.copy()
-            theta[self._searched] = _sample_values(columns, self._generator, count)
-            yield theta
+            return self._start[None]
+        columns, size = _column_ranges(self._sample), len(self._start)
+        draws = min(SETTINGS.max_draws, SETTINGS.max_draw_work // (self._sample.rows * size * size) + 1)
+        points = np.tile(self._start, (draws, 1))
+        points[:, self._searched] = _sample_values(columns, self._generator, (draws, count))
+        return points
 
-    def _scan_frequencies(self, theta: Array) -> list[Array]:
+    def _scan_frequencies(self, theta: Array) -> Array:
         """Scan the frequencies one after the other; return the best points, or none if the model has no frequency."""
         per_turn = max(SETTINGS.frequencies_per_turn, 2 * SETTINGS.min_frequencies // self._sample.rows)
         scans = [
@@ -546,85 +547,85 @@ class _Multistart:
             for scan in self._sinusoids.frequency_grids(theta, per_turn, SETTINGS.max_frequencies)
             if self._searched[scan.parameter]
         ]
-        points: list[Array] = []
+        points = np.empty((0, len(theta)))
         for _ in range(SETTINGS.frequency_rounds if len(scans) > 1 else len(scans)):
             for scan in scans:
-                points = self._scan_frequency(theta, scan) or points or [theta]
+                scanned = self._scan_frequency(theta, scan)
+                points = scanned if len(scanned) else points if len(points) else theta[None]
                 theta = points[0]
         return points
 
-    def _scan_frequency(self, theta: Array, scan: FrequencyGrid) -> list[Array]:
+    def _scan_frequency(self, theta: Array, scan: FrequencyGrid) -> Array:
         """Return the points with the best values of one frequency and of the phases, the best first."""
         phases = [index for index, _ in self._sinusoids.quarter_turns(theta) if self._searched[index]]
         # A sinusoid of any phase is a sum of two of fixed phase; the derivative towards the phase is the second one.
         adjusted = self._linear.copy()
         adjusted[phases] = True
-        points = (np.where(self._only(scan.parameter), value, theta) for value in scan.values)
-        scanned = [*self._project_linear(points, adjusted, with_fitted=False)]
-        remaining = np.array([np.inf, *map(_remaining_squares, scanned), np.inf])
-        is_peak = (remaining[1:-1] <= remaining[:-2]) & (remaining[1:-1] <= remaining[2:])
-        peaks = heapq.nsmallest(SETTINGS.max_peaks, itertools.compress(scanned, is_peak), key=_remaining_squares)
-        variants = (self._project_linear(self._phase_variants(peak), self._linear) for peak, _ in peaks)
-        best = (min(points, key=_remaining_squares, default=None) for points in variants)
-        return [point for point, _ in sorted(filter(None, best), key=_remaining_squares)]
+        points = np.tile(theta, (len(scan.values), 1))
+        points[:, scan.parameter] = scan.values
+        scanned, sums = self._project_linear(points, adjusted, with_fitted=False)
+        around = np.array([np.inf, *sums, np.inf])
+        peaks = np.flatnonzero((sums <= around[:-2]) & (sums <= around[2:]))
+        best = peaks[np.argsort(sums[peaks], kind="stable")[: SETTINGS.max_peaks]]
+        found = []
+        for peak in scanned[best]:
+            variants, remaining = self._project_linear(self._phase_variants(peak), self._linear)
+            if len(variants):
+                found.append((float(remaining.min()), variants[np.argmin(remaining)]))
+        found.sort(key=operator.itemgetter(0))
+        return np.array([point for _, point in found]).reshape(len(found), len(theta))
 
-    def _phase_variants(self, theta: Array) -> Iterator[Array]:
-        """Yield the point with all phases shifted by multiples of an eighth of a turn."""
+    def _phase_variants(self, theta: Array) -> Array:
+        """Return the point with all phases shifted by multiples of an eighth of a turn."""
         quarters = [(index, shift) for index, shift in self._sinusoids.quarter_turns(theta) if self._searched[index]]
-        for eighths in range(8 if quarters else 1):
-            shifted = theta.copy()
-            for index, shift in quarters:
-                shifted[index] += eighths * shift / 2
-            yield shifted
-
-    def _only(self, index: int) -> NDArray[np.bool_]:
-        """The mask that is true for one parameter only."""
-        mask: NDArray[np.bool_] = np.arange(len(self._start)) == index
-        return mask
+        variants = np.tile(theta, (8 if quarters else 1, 1))
+        for index, shift in quarters:
+            variants[:, index] += np.arange(8) * shift / 2
+        return variants
 
     def _project_linear(
-        self, points: Iterable[Array], adjusted: NDArray[np.bool_], *, with_fitted: bool = True
-    ) -> Iterator[tuple[Array, float]]:
-        """Yield points with their remaining sums of squares, after a linear fit of the adjusted parameters.
+        self, points: Array, adjusted: NDArray[np.bool_], *, with_fitted: bool = True
+    ) -> tuple[Array, Array]:
+        """Return the usable points with their remaining sums of squares, after a linear fit of the adjusted parameters.
 
         Args:
             adjusted: the mask of the parameters in which the model is linearised.
             with_fitted: whether the points are returned with the fitted values of these parameters.
         """
-        columns = np.flatnonzero(adjusted)
-        for point in points:
-            theta = self._box.clip(point)
-            triangle = self._sample.triangle(theta)
-            if not np.isfinite(triangle).all():
-                continue
-            jacobian, residuals = triangle[:, columns], triangle[:, -1]
-            scale = np.sqrt(np.sum(np.square(jacobian), axis=0))
-            scale[scale == 0] = 1.0
-            step = np.linalg.lstsq(jacobian / scale, residuals, rcond=1e-10)[0] / scale
-            remaining = float(np.sum(np.square(residuals - jacobian @ step)))
-            if with_fitted:
-                theta[columns] -= step
-            if np.isfinite(theta).all() and np.isfinite(remaining):
-                yield self._box.clip(theta), remaining
+        theta, columns = self._box.clip(points), np.flatnonzero(adjusted)
+        triangles = np.empty((len(theta), theta.shape[1] + 1, theta.shape[1] + 1))
+        for part in block_slices(len(theta), max(1, BATCH.rows // self._sample.rows)):
+            batch = repeat_objective(self._sample, part.stop - part.start, self._box)
+            triangles[part] = batch.triangles(theta[part], np.arange(part.stop - part.start))
+        is_usable = np.isfinite(triangles).all(axis=(1, 2))
+        theta, triangles = theta[is_usable], triangles[is_usable]
+        jacobian, residuals = triangles[:, :, columns], triangles[:, :, -1:]
+        scale = np.sqrt(np.sum(np.square(jacobian), axis=1))
+        scale[scale == 0] = 1.0
+        steps = np.zeros(scale.shape)
+        if steps.size:
+            steps = (np.linalg.pinv(jacobian / scale[:, None, :], rcond=1e-10) @ residuals)[:, :, 0] / scale
+        remaining = np.sum(np.square(residuals - jacobian @ steps[:, :, None]), axis=(1, 2))
+        if with_fitted:
+            theta[:, columns] -= steps
+        is_finite = np.isfinite(theta).all(axis=1) & np.isfinite(remaining)
+        return self._box.clip(theta[is_finite]), remaining[is_finite]
 
-    def _descend(self, theta: Array) -> StartCandidate | None:
-        """Run Levenberg-Marquardt from a point; None if the residuals are undefined there."""
-        epochs: list[Epoch] = []
-        with contextlib.suppress(Diverged):
-            levenberg_marquardt(
-                self._sample, theta, epochs.append, evaluations=SETTINGS.descent_evaluations, bounds=self._box
-            )
-        if not epochs:
-            return None
-        end, loss = epochs[-1].theta, epochs[-1].loss
+    def _descend(self, points: Array) -> list[StartCandidate]:
+        """Run Levenberg-Marquardt from points, and return the candidates of those where the residuals are defined."""
+        batch = repeat_objective(self._sample, len(points), self._box)
+        outcomes = fit_squares(batch, points, evaluations=SETTINGS.descent_evaluations)
+        fits = np.array([k for k, end in enumerate(outcomes) if isinstance(end, Outcome)], np.intp)
+        ends = np.array([end.theta for end in outcomes if isinstance(end, Outcome)]).reshape(len(fits), points.shape[1])
         if self._sample.kind is LossKind.ROBUST:  # outliers must not decide here either
-            loss = robust_scale(self._sample, end) ** 2
-        return StartCandidate(theta, end, loss)
-
-
-def _remaining_squares(measured: tuple[Array, float]) -> float:
-    """The key by which points are compared: the remaining sum of squares."""
-    return measured[1]
+            losses = np.square(estimated_scales(batch, ends, fits))
+        else:
+            squares = np.sum(np.square(batch.triangles(ends, fits)[:, :, -1]), axis=1)
+            losses = batch.mean_squares(squares, fits)
+        return [
+            StartCandidate(start, end, loss)
+            for start, end, loss in zip(points[fits], ends, losses.tolist(), strict=True)
+        ]
 
 
 def _typical_sizes(moments: Moments, rows: int) -> Array:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 import numpy as np
+from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
 from autodiff_cli.backends.gradient_descent import Stepper, clip_gradient
@@ -19,7 +20,7 @@ from autodiff_cli.backends.protocol import OptimizerState, Update
 from autodiff_cli.backends.selection import make_backend
 from autodiff_cli.training.checkpoint import CheckpointState
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.options import LOWER_BOUND, UPPER_BOUND, LearningRateSchedule, project_onto_bounds
+from autodiff_cli.training.optimizers import LOWER_BOUND, UPPER_BOUND, LearningRateSchedule, project_onto_bounds
 
 
 class _EpochLoss(TypedDict):
@@ -60,8 +61,47 @@ class Epoch:
 EpochCallback = Callable[[Epoch], None]
 
 
+# Called with the numbers of some fits of a batch, the number of the epoch of each, its loss, and its parameters.
+BatchCallback = Callable[[NDArray[np.intp], NDArray[np.intp], Array, Array], None]
+
+
 def ignore_epoch(_: Epoch) -> None:
     """Do nothing: the callback of a method whose epochs nobody follows."""
+
+
+def ignore_steps(*_: object) -> None:
+    """Do nothing: the callback of a batch whose steps nobody follows."""
+
+
+def renumber(
+    on_step: BatchCallback, active: NDArray[np.intp], done: NDArray[np.intp], reached: NDArray[np.intp]
+) -> BatchCallback:
+    """Return a callback for some fits of a batch, which continues the numbers of their epochs.
+
+    Args:
+        on_step: is called with the numbers of the fits in the whole batch. A start is reported only once.
+        active: the numbers of these fits in the whole batch.
+        done: the number of epochs of each fit of the whole batch so far.
+        reached: receives the number of the last epoch of each fit of the whole batch.
+    """
+
+    def report(some: NDArray[np.intp], numbers: NDArray[np.intp], losses: Array, theta: Array) -> None:
+        fits = active[some]
+        reached[fits] = done[fits] + numbers
+        is_new = (numbers > 0) | (done[fits] == 0)
+        if is_new.any():
+            on_step(fits[is_new], reached[fits[is_new]], losses[is_new], theta[is_new])
+
+    return report
+
+
+def report_single_fit(on_epoch: EpochCallback) -> BatchCallback:
+    """Return the callback of a batch of one fit, which reports its epochs."""
+
+    def report(_: NDArray[np.intp], numbers: NDArray[np.intp], losses: Array, theta: Array) -> None:
+        on_epoch(Epoch(int(numbers[0]), float(losses[0]), theta[0].copy()))
+
+    return report
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +133,7 @@ class Outcome:
         is_unbounded: whether it stopped because the loss decreases without bound.
         is_stuck: whether it stopped at a point that is not a minimum, although no lower point was found.
         note: a remark about the point where it converged.
+        kinks: the indices of the parameters that end at a kink of the loss.
     """
 
     theta: Array
@@ -101,6 +142,7 @@ class Outcome:
     is_unbounded: bool = False
     is_stuck: bool = False
     note: str = ""
+    kinks: tuple[int, ...] = ()
 
 
 class Diverged(ArithmeticError):  # noqa: N818 - named after the event

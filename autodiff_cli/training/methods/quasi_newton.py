@@ -1,28 +1,25 @@
 """L-BFGS with bounds, for smooth losses (Liu & Nocedal 1989), finished by Newton steps with exact second derivatives.
 
-The initial Hessian approximation is the diagonal of the exact one, so parameters may have any unit. The Newton steps at
+The fits of a batch take their steps together; a fit that has ended takes no more. A single fit is a batch of one. The
+initial Hessian approximation is the diagonal of the exact one, so parameters may have any unit. The Newton steps at
 the end give all digits and prove that the point is a minimum. Losses with kinks are fitted with the kinks smoothed, by
 ever smaller radii.
 
-`Iterate` is the current point of a method with its line search; `refine_minimum` is Newton's method; `lbfgs` and
-`lbfgs_with_kinks` are the methods themselves.
+`_Iterates` has the current points of a batch with their line search, L-BFGS and Newton's method. `fit_smooth` and
+`fit_smooth_with_kinks` are the methods themselves.
 """
 
 from __future__ import annotations
 
-import math
-from collections import deque
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from autodiff_cli.array_types import Array
+from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.numbers.arrays import ignore_float_errors
-from autodiff_cli.training.losses import LossKind
-from autodiff_cli.training.methods.gradient_descent import Diverged, Epoch, EpochCallback, Outcome
-from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.methods.gradient_descent import BatchCallback, Diverged, Outcome, ignore_steps, renumber
+from autodiff_cli.training.objective.batch import Batch, Fits
 from autodiff_cli.training.objective.parameters import ZERO_LOSS_TOLERANCE, Bounds, snap_to_zero
 
 
@@ -41,152 +38,6 @@ class LineSearchSettings:
 LINE_SEARCH = LineSearchSettings()
 
 
-class SmoothFunction(Protocol):
-    """A differentiable function to be minimised."""
-
-    def value_and_grad(self, theta: Array) -> tuple[float, Array]:
-        """Return the value and the gradient, nan or infinite where they are undefined."""
-
-    def curvature(self, theta: Array) -> Array:
-        """Return the Hessian, of shape (P, P)."""
-
-
-class UnboundedLoss(Exception):  # noqa: N818 - named after the event
-    """The loss decreases without bound along a line."""
-
-
-class EpochLimitReached(Exception):  # noqa: N818 - named after the event
-    """The requested number of epochs is reached."""
-
-
-class Iterate:
-    """The current point of a method, between bounds.
-
-    Args:
-        on_epoch: is called with the start and with every step.
-        epochs: the maximum number of steps, after which `EpochLimitReached` is raised.
-        unit: the unit of the loss, if it has one: a larger decrease is measured as one unit.
-
-    Attributes:
-        theta, loss, gradient: the point, and the loss and its gradient there.
-        reference_loss: the loss from which its decrease is measured; at first the one at the start.
-        step_count: the number of steps taken.
-
-    Raises:
-        Diverged: if the loss or its gradient at the start is not finite.
-    """
-
-    def __init__(
-        self,
-        function: SmoothFunction,
-        start: Array,
-        on_epoch: EpochCallback,
-        epochs: int | None,
-        bounds: Bounds,
-        unit: float | None = None,
-    ) -> None:
-        self.function = function
-        self._loss_unit = unit
-        self.bounds = bounds
-        self._on_epoch = on_epoch
-        self._max_steps = epochs
-        self.theta = start
-        self.loss, self.gradient = function.value_and_grad(start)
-        if not _is_finite(self.loss, self.gradient):
-            raise Diverged(0, self.loss)
-        self.reference_loss = self.loss
-        self.step_count = 0
-        on_epoch(Epoch(0, self.loss, start.copy()))
-
-    @property
-    def free_mask(self) -> NDArray[np.bool_]:
-        """Which parameters can move down the gradient."""
-        return self.bounds.free_mask(self.theta, self.gradient)
-
-    def move_to(self, theta: Array, loss: float, gradient: Array) -> None:
-        """Move to a point. Raises EpochLimitReached if that was the last step, and UnboundedLoss."""
-        if loss < -LINE_SEARCH.unbounded_ratio * max(abs(self.reference_loss), 1.0):
-            raise UnboundedLoss
-        self.theta, self.loss, self.gradient = theta, loss, gradient
-        self.step_count += 1
-        self._on_epoch(Epoch(self.step_count, loss, theta.copy()))
-        if self.step_count == self._max_steps:
-            raise EpochLimitReached
-
-    @property
-    def loss_scale(self) -> float:
-        """The size against which a decrease is judged: the loss, or its decrease so far if that is larger."""
-        fallen = self.reference_loss - self.loss
-        return max(abs(self.loss), fallen if self._loss_unit is None else min(fallen, self._loss_unit))
-
-    def reset_loss_scale(self) -> bool:
-        """Measure the decrease of the loss from here on, if the loss started out of proportion to its value now.
-
-        If a loss started at 1e30, a share of 1e-12 of that is not small. Returns whether the scale was reset.
-        """
-        if self._loss_unit is not None or not self.reference_loss - self.loss > LINE_SEARCH.rescale_ratio * abs(
-            self.loss
-        ):
-            return False
-        self.reference_loss = self.loss
-        return True
-
-    def line_search(self, direction: Array) -> bool:
-        """Search along a descent direction until Wolfe's conditions hold, or up to the bounds.
-
-        The step length is found by bisection and interpolation, which requires no smoothness (Lewis & Overton 2013,
-        Math.
-        Program. 141). A point where the loss is undefined counts as too far.
-
-        Returns:
-            Whether a step was taken.
-
-        Raises:
-            UnboundedLoss: if the loss keeps decreasing up to the largest step.
-            EpochLimitReached: see `move_to`.
-        """
-        slope = float(self.gradient @ direction)
-        if not slope < 0:
-            return False
-        near, far, length = 0.0, math.inf, 1.0
-        reached: tuple[Array, float, Array] | None = None
-        for _ in range(LINE_SEARCH.max_evaluations):
-            theta = self.bounds.clip(self.theta + length * direction)
-            if (theta == self.theta).all():
-                break
-            loss, gradient = self.function.value_and_grad(theta)
-            promised = float(self.gradient @ (theta - self.theta))
-            if not _is_finite(loss, gradient) or loss > self.loss + LINE_SEARCH.armijo * promised or loss >= self.loss:
-                far = length
-                length = near + (far - near) * _backtracking_factor(
-                    self.loss, slope * length, loss if near == 0 else math.nan
-                )
-                continue
-            reached = theta, loss, gradient
-            is_inside = bool((theta == self.theta + length * direction).all())
-            if float(gradient @ direction) >= LINE_SEARCH.wolfe * slope or not is_inside:
-                break
-            near = length
-            length = 2 * near if math.isinf(far) else (near + far) / 2
-            if length > LINE_SEARCH.max_step_length:
-                raise UnboundedLoss
-        if reached is None:
-            return False
-        self.move_to(*reached)
-        return True
-
-
-def _backtracking_factor(loss: float, slope: float, beyond: float) -> float:
-    """The minimiser of a parabola through the known values, as a share of the step, between 0.1 and 0.5."""
-    if not math.isfinite(beyond):
-        return 0.5
-    return min(max(-slope / (2 * (beyond - loss - slope)), 0.1), 0.5)
-
-
-def _is_finite(loss: float, gradient: Array) -> bool:
-    return math.isfinite(loss) and bool(np.isfinite(gradient).all())
-
-
 @dataclass(frozen=True, slots=True)
 class NewtonSettings:
     """Tolerances and limits of Newton's method."""
@@ -201,127 +52,6 @@ class NewtonSettings:
 
 
 NEWTON = NewtonSettings()
-
-
-class NewtonStep(NamedTuple):
-    """The result of Newton's method at one point: the step, and what the second derivatives say about the point.
-
-    Attributes:
-        step: the step to the minimum of the quadratic model, with negative curvatures made positive.
-        gain: the decrease of the loss that the model predicts.
-        has_flat_slope: whether the loss decreases in a direction without curvature, where no step length is known.
-        is_convex: whether no curvature is negative.
-        gradient_norm: the norm of the gradient, with parameters scaled by the curvatures.
-        descent_direction: the direction of the most negative curvature; None if there is none.
-    """
-
-    step: Array
-    gain: float
-    has_flat_slope: bool
-    is_convex: bool
-    gradient_norm: float
-    descent_direction: Array | None
-
-
-def is_minimum(iterate: Iterate, verdict: NewtonStep) -> bool:
-    """Whether nothing more is to be gained at a point, whatever the units of the parameters and the loss."""
-    is_near = bool((np.abs(verdict.step) <= NEWTON.negligible_step * np.abs(iterate.theta)).all())
-    is_near = is_near and not verdict.has_flat_slope
-    return verdict.is_convex and (verdict.gain <= NEWTON.negligible_gain * iterate.loss_scale or is_near)
-
-
-def newton_step(iterate: Iterate) -> NewtonStep:
-    """Analyse the second derivatives at the current point."""
-    free = iterate.free_mask
-    count = len(free)
-    step, downhill = np.zeros(count), None
-    hessian = iterate.function.curvature(iterate.theta)[np.ix_(free, free)]
-    gradient = iterate.gradient[free]
-    if not free.any():
-        return NewtonStep(step, 0.0, False, True, 0.0, None)
-    if not np.isfinite(hessian).all():
-        return NewtonStep(step, np.inf, True, False, np.inf, None)
-    diagonal = np.sqrt(np.abs(np.diag(hessian)))
-    scale = np.where(diagonal > 0, diagonal, 1.0)
-    curvatures, directions = np.linalg.eigh(hessian / np.outer(scale, scale))
-    slopes = directions.T @ (gradient / scale)
-    least = NEWTON.zero_curvature * len(scale) * max(float(np.abs(curvatures).max()), 0.0)
-    sizes = np.abs(curvatures)
-    is_curved = sizes > least
-    components = np.where(is_curved, -slopes / np.where(is_curved, sizes, 1.0), 0.0)
-    # In flat directions there is no step, only a slope, which is ignored if it is no larger than rounding errors.
-    flat = float(np.sum(np.abs(slopes[~is_curved])))
-    gain = float(np.sum(np.square(slopes[is_curved]) / sizes[is_curved])) / 2
-    is_sloped = flat > np.sqrt(least) * float(np.abs(slopes).max(initial=0.0))
-    gain += flat if is_sloped else 0.0
-    step[free] = directions @ components / scale
-    is_bowl = not bool((curvatures < -np.sqrt(NEWTON.zero_curvature)).any())
-    if not is_bowl:
-        downhill = np.zeros(count)
-        downhill[free] = directions[:, 0] / scale
-    return NewtonStep(step, gain, is_sloped, is_bowl, float(np.linalg.norm(slopes)), downhill)
-
-
-def refine_minimum(iterate: Iterate) -> NewtonStep:
-    """Take Newton steps as long as they get closer to the minimum, and return the analysis of the last point.
-
-    Close to a minimum the loss has only half of the digits, so the gradient is the measure there.
-
-    Raises:
-        UnboundedLoss, EpochLimitReached: see `Iterate`.
-    """
-    verdict = newton_step(iterate)
-    for _ in range(NEWTON.max_steps):
-        if verdict.gradient_norm == 0 and verdict.is_convex:
-            break
-        if not _take_step(iterate, verdict):
-            break
-        following = newton_step(iterate)
-        if (
-            is_minimum(iterate, following)
-            and following.gradient_norm > NEWTON.min_gradient_reduction * verdict.gradient_norm
-        ):
-            return following
-        verdict = following
-    return verdict
-
-
-def _take_step(iterate: Iterate, verdict: NewtonStep) -> bool:
-    """Take a step, and return whether it made progress."""
-    if is_minimum(iterate, verdict):
-        return _polish(iterate, verdict)
-    if verdict.descent_direction is not None and verdict.gain <= NEWTON.negligible_gain * max(
-        abs(iterate.loss), 1e-300
-    ):
-        return _leave_saddle(iterate, verdict.descent_direction)
-    return iterate.line_search(verdict.step)
-
-
-def _polish(iterate: Iterate, verdict: NewtonStep) -> bool:
-    """Take the full Newton step if it reduces the gradient and does not increase the loss beyond rounding."""
-    theta = iterate.bounds.clip(iterate.theta + verdict.step)
-    loss, gradient = iterate.function.value_and_grad(theta)
-    if not np.isfinite(loss) or loss > iterate.loss + 1e-12 * abs(iterate.loss) + verdict.gain:
-        return False
-    before, after = (np.abs(g[iterate.free_mask]) for g in (iterate.gradient, gradient))
-    if not np.isfinite(after).all() or float(np.sum(after)) > NEWTON.min_gradient_reduction * float(np.sum(before)):
-        return False
-    iterate.move_to(theta, loss, gradient)
-    return True
-
-
-def _leave_saddle(iterate: Iterate, downhill: Array) -> bool:
-    """Leave a saddle point along its direction of negative curvature, and return whether the loss decreased."""
-    for sign in (1.0, -1.0):
-        length = 1.0
-        for _ in range(NEWTON.max_saddle_trials):
-            theta = iterate.bounds.clip(iterate.theta + sign * length * downhill)
-            loss, gradient = iterate.function.value_and_grad(theta)
-            if np.isfinite(loss) and np.isfinite(gradient).all() and loss < iterate.loss:
-                iterate.move_to(theta, loss, gradient)
-                return True
-            length /= 4
-    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,187 +74,517 @@ LBFGS = LbfgsSettings()
 MAX_HESSIAN_SIZE = 500  # parameters; for more, a full Hessian takes too long
 
 
-def lbfgs(
-    function: SmoothFunction,
+class _NewtonSteps(NamedTuple):
+    """The results of Newton's method at one point of each fit: steps, and what second derivatives say of the points.
+
+    Attributes:
+        step: the step to the minimum of the quadratic model, with negative curvatures made positive.
+        gain: the decrease of the loss that the model predicts.
+        has_flat_slope: whether the loss decreases in a direction without curvature, where no step length is known.
+        is_convex: whether no curvature is negative.
+        gradient_norm: the norm of the gradient, with parameters scaled by the curvatures.
+        descent_direction: the direction of the least curvature.
+        is_defined: whether the second derivatives are finite.
+    """
+
+    step: Array
+    gain: Array
+    has_flat_slope: Mask
+    is_convex: Mask
+    gradient_norm: Array
+    descent_direction: Array
+    is_defined: Mask
+
+    def select(self, chosen: Mask | Fits) -> _NewtonSteps:
+        """Return the results of some fits."""
+        return _NewtonSteps(
+            self.step[chosen],
+            self.gain[chosen],
+            self.has_flat_slope[chosen],
+            self.is_convex[chosen],
+            self.gradient_norm[chosen],
+            self.descent_direction[chosen],
+            self.is_defined[chosen],
+        )
+
+
+class _Iterates:
+    """The current points of a batch of fits, between bounds.
+
+    Args:
+        on_step: is called with the starts and with every step.
+        max_steps: the number of steps after which a fit ends.
+        tolerance: the predicted decrease, relative to the loss, at which to stop; 0 to find the minimum.
+        unit: the unit of the loss, if it has one: a larger decrease is measured as one unit.
+
+    Attributes:
+        theta, loss, gradient: the points, and the losses and their gradients there.
+        step_count: the number of steps taken.
+        is_usable: which fits have a finite loss and gradient at the start.
+        is_limited, is_unbounded: which fits ended after the last step, or because the loss decreases without bound.
+        is_at_minimum, is_convex: which fits ended at a minimum, and at a point without negative curvature.
+    """
+
+    def __init__(
+        self,
+        batch: Batch,
+        start: Array,
+        on_step: BatchCallback,
+        max_steps: int,
+        tolerance: float | None,
+        unit: float | None,
+    ) -> None:
+        count, size = start.shape
+        self._batch = batch
+        self._is_bounded = batch.bounds.has_bounds
+        self._loss_unit = unit
+        self._on_step = on_step
+        self._max_steps = max_steps
+        self._tolerance = tolerance or 0.0
+        self._has_curvatures = size <= MAX_HESSIAN_SIZE
+        self._is_refined = self._has_curvatures and tolerance is None
+        every = np.arange(count)
+        self.theta = start.copy()
+        self.loss, self.gradient = batch.values_and_gradients(start, every)
+        self.is_usable = _is_finite(self.loss, self.gradient)
+        self._reference_loss = self.loss.copy()
+        self.step_count = np.zeros(count, np.intp)
+        self.is_limited, self.is_unbounded, self.is_at_minimum = (np.zeros(count, np.bool_) for _ in range(3))
+        self.is_convex = np.ones(count, np.bool_)
+        # The last steps and changes of the gradient of each fit, the newest last.
+        self._moves, self._changes = (np.zeros((LBFGS.memory, count, size)) for _ in range(2))
+        self._is_stored = np.zeros((LBFGS.memory, count), np.bool_)
+        usable = every[self.is_usable]
+        if len(usable):
+            on_step(usable, self.step_count[usable], self.loss[usable], start[usable])
+
+    def run(self) -> None:
+        """Take L-BFGS steps, and then Newton steps, until each fit ends."""
+        fits = self.is_usable.nonzero()[0]
+        while len(fits):
+            is_slow = self._descend(fits)
+            if self._is_refined:
+                self._refine(fits[self._is_running(fits)])
+            is_pending = is_slow & ~self.is_at_minimum[fits]
+            is_pending[~is_pending] = self._reset_loss_scale(fits[~is_pending])
+            fits = fits[is_pending & self._is_running(fits)]
+
+    def _is_running(self, fits: Fits) -> Mask:
+        running: Mask = ~(self.is_limited[fits] | self.is_unbounded[fits])
+        return running
+
+    def _bounds(self, fits: Fits) -> Bounds:
+        return self._batch.bounds.select(fits)
+
+    def _free_mask(self, fits: Fits) -> Mask:
+        """Which parameters can move down the gradient."""
+        if not self._is_bounded:
+            return np.ones((len(fits), self.theta.shape[1]), np.bool_)
+        return self._bounds(fits).free_mask(self.theta[fits], self.gradient[fits])
+
+    def _move_to(self, fits: Fits, theta: Array, loss: Array, gradient: Array) -> None:
+        """Move to points. Fits whose loss is out of proportion there end as unbounded instead."""
+        is_sane = loss >= -LINE_SEARCH.unbounded_ratio * np.maximum(np.abs(self._reference_loss[fits]), 1.0)
+        self.is_unbounded[fits[~is_sane]] = True
+        fits = fits[is_sane]
+        if not len(fits):
+            return
+        self.theta[fits], self.loss[fits], self.gradient[fits] = theta[is_sane], loss[is_sane], gradient[is_sane]
+        self.step_count[fits] += 1
+        self.is_limited[fits] = self.step_count[fits] == self._max_steps
+        self._on_step(fits, self.step_count[fits], self.loss[fits], self.theta[fits])
+
+    def loss_scale(self, fits: Fits) -> Array:
+        """The sizes against which decreases are judged: the loss, or its decrease so far if that is larger."""
+        fallen = self._reference_loss[fits] - self.loss[fits]
+        return np.maximum(
+            np.abs(self.loss[fits]), fallen if self._loss_unit is None else fallen.clip(max=self._loss_unit)
+        )
+
+    def _reset_loss_scale(self, fits: Fits) -> Mask:
+        """Measure the decrease of losses from here on that started out of proportion to their values now.
+
+        If a loss started at 1e30, a share of 1e-12 of that is not small. Returns which scales were reset.
+        """
+        if self._loss_unit is not None:
+            return np.zeros(len(fits), np.bool_)
+        fallen = self._reference_loss[fits] - self.loss[fits]
+        is_reset: Mask = fallen > LINE_SEARCH.rescale_ratio * np.abs(self.loss[fits])
+        self._reference_loss[fits[is_reset]] = self.loss[fits[is_reset]]
+        return is_reset
+
+    def _line_search(self, fits: Fits, directions: Array) -> Mask:
+        """Search along descent directions until Wolfe's conditions hold, or up to the bounds.
+
+        The step length is found by bisection and interpolation, which requires no smoothness (Lewis & Overton 2013,
+        Math. Program. 141). A point where the loss is undefined counts as too far. Fits whose loss keeps decreasing up
+        to the largest step end as unbounded.
+
+        Returns:
+            Which fits took a step.
+        """
+        count = len(fits)
+        slope = _inner(self.gradient[fits], directions)
+        near, far, length = np.zeros(count), np.full(count, np.inf), np.ones(count)
+        best_theta, best_loss, best_gradient = self.theta[fits], self.loss[fits], self.gradient[fits]
+        is_reached = np.zeros(count, np.bool_)
+        some = (slope < 0).nonzero()[0]
+        for _ in range(LINE_SEARCH.max_evaluations):
+            origin = self.theta[fits[some]]
+            target = origin + length[some, None] * directions[some]
+            theta = self._bounds(fits[some]).clip(target) if self._is_bounded else target
+            is_moved = (theta != origin).any(axis=1)
+            some, origin, target, theta = some[is_moved], origin[is_moved], target[is_moved], theta[is_moved]
+            if not len(some):
+                break
+            numbers = fits[some]
+            base = self.loss[numbers]
+            loss, gradient = self._batch.values_and_gradients(theta, numbers)
+            promised = _inner(self.gradient[numbers], theta - origin)
+            is_low = _is_finite(loss, gradient) & (loss <= base + LINE_SEARCH.armijo * promised) & (loss < base)
+            low, high = some[is_low], some[~is_low]
+            far[high] = length[high]
+            beyond = np.where(near[high] == 0, loss[~is_low], np.nan)
+            backwards = _backtracking_factors(base[~is_low], slope[high] * length[high], beyond)
+            length[high] = near[high] + (far[high] - near[high]) * backwards
+            best_theta[low], best_loss[low], best_gradient[low] = theta[is_low], loss[is_low], gradient[is_low]
+            is_reached[low] = True
+            is_flat = _inner(gradient[is_low], directions[low]) >= LINE_SEARCH.wolfe * slope[low]
+            on_bound = (theta[is_low] != target[is_low]).any(axis=1)
+            low = low[~is_flat & ~on_bound]
+            near[low] = length[low]
+            length[low] = np.where(np.isinf(far[low]), 2 * near[low], (near[low] + far[low]) / 2)
+            is_long = length[low] > LINE_SEARCH.max_step_length
+            self.is_unbounded[fits[low[is_long]]] = True
+            is_reached[low[is_long]] = False
+            some = np.sort(np.concatenate((high, low[~is_long])))
+        self._move_to(fits[is_reached], best_theta[is_reached], best_loss[is_reached], best_gradient[is_reached])
+        return is_reached & self._is_running(fits)
+
+    def _descend(self, fits: Fits) -> Mask:
+        """Take L-BFGS steps until the predicted decreases are negligible, or for so many steps that Newton's method is
+        to be tried.
+
+        Returns:
+            Which fits stopped because of the number of steps.
+        """
+        restarts, is_slow = np.zeros(len(self.theta), np.intp), np.zeros(len(self.theta), np.bool_)
+        last_step = np.full(len(self.theta), np.iinfo(np.intp).max)
+        if self._is_refined:
+            per_fit, per_parameter = LBFGS.steps_before_newton
+            last_step[fits] = self.step_count[fits] + per_fit + per_parameter * self.theta.shape[1]
+        diagonal = np.empty(self.theta.shape)
+        diagonal[fits] = self._initial_diagonals(fits)
+        self._is_stored[:, fits] = False
+        active = fits
+        while len(active):
+            directions = self._directions(active, diagonal[active])
+            promised = -_inner(self.gradient[active], directions) / 2
+            is_slow[active] = self.step_count[active] >= last_step[active]
+            is_found = promised <= self._negligible_decrease(active)
+            self.is_at_minimum[active] = is_found
+            is_open = ~is_found & ~is_slow[active]
+            active, directions = active[is_open], directions[is_open]
+            theta, gradient = self.theta[active], self.gradient[active]
+            is_reached = self._line_search(active, directions)
+            moved = active[is_reached]
+            self._store(moved, self.theta[moved] - theta[is_reached], self.gradient[moved] - gradient[is_reached])
+            restarts[moved] = 0
+            failed = active[~is_reached & self._is_running(active)]
+            restarts[failed] += 1
+            again = failed[(restarts[failed] <= LBFGS.max_restarts) & self._is_stored[-1, failed]]
+            if len(again):
+                diagonal[again] = self._initial_diagonals(again)
+                self._is_stored[:, again] = False
+            active = np.sort(np.concatenate((moved, again)))
+        return np.asarray(is_slow[fits])
+
+    def _store(self, fits: Fits, moves: Array, changes: Array) -> None:
+        """Add a step and the change of the gradient to the memory of fits."""
+        for memory, newest in ((self._moves, moves), (self._changes, changes), (self._is_stored, True)):
+            memory[:-1, fits] = memory[1:, fits]
+            memory[-1, fits] = newest
+
+    def _negligible_decrease(self, fits: Fits) -> Array:
+        """The decreases of the loss that count as none."""
+        return np.maximum(self._tolerance * np.abs(self.loss[fits]), LBFGS.negligible_decrease * self.loss_scale(fits))
+
+    def _initial_diagonals(self, fits: Fits) -> Array:
+        """The absolute curvature along each parameter; the norm of the gradient for all of them if none is known."""
+        sizes = np.sqrt(np.sum(np.square(self.gradient[fits]), axis=1))
+        diagonals = np.repeat(np.where(sizes > 0, sizes, 1.0)[:, None], self.theta.shape[1], axis=1)
+        if not self._has_curvatures:
+            return diagonals
+        hessians = self._batch.hessians(self.theta[fits], fits)
+        curvatures = np.abs(np.diagonal(hessians, axis1=1, axis2=2))
+        is_known = np.isfinite(curvatures) & (curvatures > 0)
+        for k in np.flatnonzero(is_known.any(axis=1) & ~is_known.all(axis=1)):
+            diagonals[k] = np.median(curvatures[k, is_known[k]])
+        return np.where(is_known, curvatures, diagonals)
+
+    def _directions(self, fits: Fits, diagonal: Array) -> Array:
+        """The L-BFGS directions over the free parameters, by the two-loop recursion (Nocedal 1980)."""
+        free = self._free_mask(fits)
+        directions = np.where(free, self.gradient[fits], 0.0)
+        slots = np.flatnonzero(self._is_stored[:, fits].any(axis=1))
+        chosen = slots[:, None], fits
+        moves, changes = (np.where(free, memory[chosen], 0.0) for memory in (self._moves, self._changes))
+        products = np.einsum("kij,kij->ki", moves, changes)
+        squares = np.einsum("kij,kij->ki", changes, changes / diagonal)
+        sizes = np.sqrt(np.einsum("kij,kij->ki", moves, moves) * np.einsum("kij,kij->ki", changes, changes))
+        is_used = self._is_stored[chosen] & (products > 1e-16 * sizes) & (squares > 0)
+        inverse = np.where(is_used, 1 / np.where(is_used, products, 1.0), 0.0)
+        coefficients = np.zeros(products.shape)
+        for k in reversed(range(len(slots))):
+            coefficients[k] = _inner(moves[k], directions) * inverse[k]
+            directions = directions - coefficients[k][:, None] * changes[k]
+        if len(slots):
+            newest = len(slots) - 1 - np.argmax(is_used[::-1], axis=0)
+            scale = np.where(is_used, products / squares, 1.0)[newest, np.arange(len(fits))]
+            directions = scale[:, None] * directions
+        directions = directions / diagonal
+        for k in range(len(slots)):
+            correction = coefficients[k] - _inner(changes[k], directions) * inverse[k]
+            directions = directions + correction[:, None] * moves[k]
+        return np.where(free, -directions, 0.0)
+
+    # --- Newton's method
+
+    def _newton_steps(self, fits: Fits) -> _NewtonSteps:
+        """Analyse the second derivatives at the current points."""
+        size = self.theta.shape[1]
+        free = self._free_mask(fits)
+        hessians = self._batch.hessians(self.theta[fits], fits)
+        # The Hessian of a parameter that is not free is replaced by the identity, and its gradient by 0.
+        is_free_pair = free[:, :, None] & free[:, None, :]
+        is_defined: Mask = np.asarray((np.isfinite(hessians) | ~is_free_pair).all(axis=(1, 2)))
+        hessians = np.where(is_free_pair & is_defined[:, None, None], hessians, np.eye(size))
+        gradient = np.where(free, self.gradient[fits], 0.0)
+        diagonal = np.sqrt(np.abs(np.diagonal(hessians, axis1=1, axis2=2)))
+        scale = np.where(diagonal > 0, diagonal, 1.0)
+        curvatures, directions = np.linalg.eigh(hessians / (scale[:, :, None] * scale[:, None, :]))
+        slopes = (directions.swapaxes(1, 2) @ (gradient / scale)[:, :, None])[:, :, 0]
+        sizes = np.abs(curvatures)
+        least = NEWTON.zero_curvature * size * sizes.max(axis=1)
+        is_curved = sizes > least[:, None]
+        components = np.where(is_curved, -slopes / np.where(is_curved, sizes, 1.0), 0.0)
+        # In flat directions there is no step, only a slope, which is ignored if it is no larger than rounding errors.
+        flat = np.sum(np.where(is_curved, 0.0, np.abs(slopes)), axis=1)
+        is_sloped = flat > np.sqrt(least) * np.abs(slopes).max(axis=1)
+        gain = np.sum(-slopes * components, axis=1) / 2 + np.where(is_sloped, flat, 0.0)
+        steps = np.where(free, (directions @ components[:, :, None])[:, :, 0] / scale, 0.0)
+        is_convex: Mask = np.asarray((curvatures >= -np.sqrt(NEWTON.zero_curvature)).all(axis=1))
+        return _NewtonSteps(
+            steps * is_defined[:, None],
+            np.where(is_defined, gain, np.inf),
+            is_sloped | ~is_defined,
+            is_convex & is_defined,
+            np.where(is_defined, np.sqrt(np.sum(np.square(slopes), axis=1)), np.inf),
+            np.where(free, directions[:, :, 0] / scale, 0.0),
+            is_defined,
+        )
+
+    def _is_minimum(self, fits: Fits, newton: _NewtonSteps) -> Mask:
+        """Whether nothing more is to be gained at points, whatever the units of the parameters and the loss."""
+        is_near = (np.abs(newton.step) <= NEWTON.negligible_step * np.abs(self.theta[fits])).all(axis=1)
+        is_near &= ~newton.has_flat_slope
+        is_minimum: Mask = newton.is_convex & (
+            (newton.gain <= NEWTON.negligible_gain * self.loss_scale(fits)) | is_near
+        )
+        return is_minimum
+
+    def _refine(self, fits: Fits) -> None:
+        """Take Newton steps as long as they get closer to the minimum, and store what is known of the last points.
+
+        Close to a minimum the loss has only half of the digits, so the gradient is the measure there.
+        """
+        if not len(fits):
+            return
+        newton = self._newton_steps(fits)
+        self._assess(fits, newton)
+        for _ in range(NEWTON.max_steps):
+            is_open = (newton.gradient_norm != 0) | ~newton.is_convex
+            fits, newton = fits[is_open], newton.select(is_open)
+            if not len(fits):
+                return
+            is_taken = self._take_steps(fits, newton)
+            fits, before = fits[is_taken], newton.gradient_norm[is_taken]
+            if not len(fits):
+                return
+            newton = self._newton_steps(fits)
+            self._assess(fits, newton)
+            is_done = self.is_at_minimum[fits] & (newton.gradient_norm > NEWTON.min_gradient_reduction * before)
+            fits, newton = fits[~is_done], newton.select(~is_done)
+
+    def _assess(self, fits: Fits, newton: _NewtonSteps) -> None:
+        self.is_at_minimum[fits], self.is_convex[fits] = self._is_minimum(fits, newton), newton.is_convex
+
+    def _take_steps(self, fits: Fits, newton: _NewtonSteps) -> Mask:
+        """Take a step of each fit, and return which made progress."""
+        is_polished = self.is_at_minimum[fits]
+        is_gainless = newton.gain <= NEWTON.negligible_gain * np.maximum(np.abs(self.loss[fits]), 1e-300)
+        is_saddle = ~is_polished & ~newton.is_convex & newton.is_defined & is_gainless
+        is_taken = np.zeros(len(fits), np.bool_)
+        kinds = (
+            (is_polished, self._polish),
+            (is_saddle, self._leave_saddles),
+            (~is_polished & ~is_saddle, lambda some, steps: self._line_search(some, steps.step)),
+        )
+        for chosen, take in kinds:
+            if chosen.any():
+                is_taken[chosen] = take(fits[chosen], newton.select(chosen))
+        return is_taken & self._is_running(fits)
+
+    def _polish(self, fits: Fits, newton: _NewtonSteps) -> Mask:
+        """Take full Newton steps that reduce the gradient and do not increase the loss beyond rounding."""
+        theta, free = self._bounds(fits).clip(self.theta[fits] + newton.step), self._free_mask(fits)
+        loss, gradient = self._batch.values_and_gradients(theta, fits)
+        before, after = (np.sum(np.where(free, np.abs(g), 0.0), axis=1) for g in (self.gradient[fits], gradient))
+        is_better: Mask = loss <= self.loss[fits] + 1e-12 * np.abs(self.loss[fits]) + newton.gain
+        is_better &= np.isfinite(loss) & (after <= NEWTON.min_gradient_reduction * before)
+        self._move_to(fits[is_better], theta[is_better], loss[is_better], gradient[is_better])
+        return is_better
+
+    def _leave_saddles(self, fits: Fits, newton: _NewtonSteps) -> Mask:
+        """Leave saddle points along their directions of negative curvature, and return whether losses decreased."""
+        is_left = np.zeros(len(fits), np.bool_)
+        for sign in (1.0, -1.0):
+            for power in range(NEWTON.max_saddle_trials):
+                some = (~is_left).nonzero()[0]
+                if not len(some):
+                    return is_left
+                moves = sign * 0.25**power * newton.descent_direction[some]
+                theta = self._bounds(fits[some]).clip(self.theta[fits[some]] + moves)
+                loss, gradient = self._batch.values_and_gradients(theta, fits[some])
+                is_lower = _is_finite(loss, gradient) & (loss < self.loss[fits[some]])
+                left = some[is_lower]
+                self._move_to(fits[left], theta[is_lower], loss[is_lower], gradient[is_lower])
+                is_left[left] = True
+        return is_left
+
+    def outcome(self, fit: int, start: Array, epochs: int | None) -> Outcome | Diverged:
+        """Return the end of a fit.
+
+        Args:
+            start: the starting point.
+            epochs: the maximum number of steps that was asked for; None without one.
+        """
+        if not self.is_usable[fit]:
+            return Diverged(0, float(self.loss[fit]))
+        theta, count = self.theta[fit].copy(), self.step_count[fit]
+        if self.is_limited[fit]:
+            return Outcome(theta, False, "" if epochs is not None else f"no convergence after {count} iterations")
+        if self.is_unbounded[fit]:
+            return Outcome(theta, False, "the loss has no minimum: it decreases without bound", is_unbounded=True)
+        if self.is_at_minimum[fit]:
+            return Outcome(self._snapped_point(fit, start), True)
+        kind_of_point = "a slope" if self.is_convex[fit] else "a saddle point"
+        reason = f"no minimum was found: after {count} iterations it is on {kind_of_point} that no step leaves"
+        return Outcome(theta, False, reason, is_stuck=True)
+
+    def _snapped_point(self, fit: int, start: Array) -> Array:
+        """The point of a fit with those parameters set to 0 that converge to 0.
+
+        The loss is even in them, as in `a` of `a^2`.
+        """
+        one = np.array([fit])
+        theta: Array = self.theta[fit].copy()
+        snapped = snap_to_zero(theta, start, self._batch.bounds.select(fit))
+        if snapped is None:
+            return theta
+        point, is_small = snapped
+        loss, gradient = self._batch.values_and_gradients(point[None], one)
+        largest = self.loss[fit] + ZERO_LOSS_TOLERANCE * self.loss_scale(one)[0]
+        is_as_low = bool(loss[0] <= largest) and not gradient[0, is_small].any()
+        return point if is_as_low else theta
+
+
+def _inner(a: Array, b: Array) -> Array:
+    """Return the inner product of each pair of rows."""
+    products: Array = np.einsum("ij,ij->i", a, b)
+    return products
+
+
+def _backtracking_factors(loss: Array, slope: Array, beyond: Array) -> Array:
+    """The minimisers of parabolas through the known values, as shares of the steps, between 0.1 and 0.5."""
+    shares = np.clip(-slope / (2 * (beyond - loss - slope)), 0.1, 0.5)
+    return np.where(np.isfinite(beyond), shares, 0.5)
+
+
+def _is_finite(loss: Array, gradient: Array) -> Mask:
+    finite: Mask = np.isfinite(loss) & np.isfinite(gradient).all(axis=1)
+    return finite
+
+
+@ignore_float_errors()
+def fit_smooth(
+    batch: Batch,
     start: Array,
-    on_epoch: EpochCallback,
+    on_step: BatchCallback = ignore_steps,
     epochs: int | None = None,
-    bounds: Bounds | None = None,
     tolerance: float | None = None,
     unit: float | None = None,
-) -> Outcome:
-    """Minimise a smooth function.
+) -> list[Outcome | Diverged]:
+    """Minimise the smooth losses of a batch of fits.
 
     Args:
-        start: the starting point, of shape (P,), between the bounds.
-        on_epoch: is called with the start and with every step.
+        start: the starting points, of shape (fits, P), between the bounds.
+        on_step: is called with the starts and with every step.
         epochs: the maximum number of steps.
         tolerance: the predicted decrease, relative to the loss, at which to stop; by default the method stops when
-            second
-            derivatives prove a minimum.
-        unit: the unit of the function, if it has one: 1 for logarithms of probabilities.
-
-    Raises:
-        Diverged: if the loss or its gradient at the start is not finite.
-    """
-    with ignore_float_errors():
-        limit = LBFGS.max_epochs if epochs is None else epochs
-        iterate = Iterate(function, start, on_epoch, limit, bounds or Bounds.unbounded(len(start)), unit)
-        return _minimize(iterate, epochs, tolerance)
-
-
-def _minimize(iterate: Iterate, epochs: int | None, tolerance: float | None) -> Outcome:
-    start = iterate.theta
-    if epochs == 0:
-        return Outcome(start, False)
-    has_curvatures = len(start) <= MAX_HESSIAN_SIZE
-    try:
-        while True:
-            max_steps = (
-                LBFGS.steps_before_newton[0] + LBFGS.steps_before_newton[1] * len(start)
-                if has_curvatures and tolerance is None
-                else None
-            )
-            promised, is_slow = _descend(iterate, has_curvatures, tolerance or 0.0, max_steps)
-            verdict = refine_minimum(iterate) if has_curvatures and tolerance is None else None
-            is_at_minimum = verdict is None or is_minimum(iterate, verdict)
-            if not (is_slow and not is_at_minimum) and not iterate.reset_loss_scale():
-                break
-    except EpochLimitReached:
-        if epochs is None:
-            return Outcome(iterate.theta, False, f"no convergence after {iterate.step_count} iterations")
-        return Outcome(iterate.theta, False)
-    except UnboundedLoss:
-        return Outcome(iterate.theta, False, "the loss has no minimum: it decreases without bound", is_unbounded=True)
-    return _outcome_at(iterate, start, verdict, promised, tolerance or 0.0)
-
-
-def lbfgs_with_kinks(
-    objective: Objective,
-    start: Array,
-    on_epoch: EpochCallback,
-    epochs: int | None = None,
-    bounds: Bounds | None = None,
-    tolerance: float | None = None,
-) -> Outcome:
-    """Minimise an objective that may have kinks: `abs(u)` is smoothed, with ever smaller radii.
-
-    Args:
-        start, on_epoch, epochs, bounds, tolerance: see `lbfgs`.
-
-    The last radius is negligible, so the point at the end can be proved to be a minimum.
-    """
-    unit = 1.0 if objective.kind is LossKind.LIKELIHOOD else None
-    smooth = objective.without_kinks() if len(start) <= MAX_HESSIAN_SIZE else None
-    if smooth is None:
-        return lbfgs(objective, start, on_epoch, epochs, bounds, tolerance, unit)
-    epochs_done, theta = 0, start
-    outcome = Outcome(start, False)
-
-    def report(epoch: Epoch) -> None:
-        if epoch.number or not epochs_done:
-            on_epoch(Epoch(epochs_done + epoch.number, objective.value(epoch.theta), epoch.theta))
-            reached.append(epoch.number)
-
-    for radius in LBFGS.smoothing_radii:
-        reached = [0]
-        epochs_left = None if epochs is None else epochs - epochs_done
-        outcome = lbfgs(smooth.with_smoothing(radius, theta), theta, report, epochs_left, bounds, tolerance, unit)
-        epochs_done, theta = epochs_done + reached[-1], outcome.theta
-        if outcome.failure or (epochs is not None and epochs_done >= epochs):
-            break
-    return outcome
-
-
-def _outcome_at(
-    iterate: Iterate, start: Array, verdict: NewtonStep | None, promised: float, tolerance: float
-) -> Outcome:
-    is_found = promised <= _negligible_decrease(iterate, tolerance) if verdict is None else is_minimum(iterate, verdict)
-    if is_found:
-        return Outcome(_snapped_point(iterate, start), True)
-    kind_of_point = "a saddle point" if verdict is not None and not verdict.is_convex else "a slope"
-    reason = f"no minimum was found: after {iterate.step_count} iterations it is on {kind_of_point} that no step leaves"
-    return Outcome(iterate.theta, False, reason, is_stuck=True)
-
-
-def _snapped_point(iterate: Iterate, start: Array) -> Array:
-    """The point with those parameters set to 0 that converge to 0.
-
-    The loss is even in them, as in `a` of `a^2`.
-    """
-    snapped = snap_to_zero(iterate.theta, start, iterate.bounds)
-    if snapped is None:
-        return iterate.theta
-    point, is_small = snapped
-    loss, gradient = iterate.function.value_and_grad(point)
-    is_same = loss <= iterate.loss + ZERO_LOSS_TOLERANCE * iterate.loss_scale and not gradient[is_small].any()
-    return point if is_same else iterate.theta
-
-
-def _descend(iterate: Iterate, has_curvatures: bool, tolerance: float, max_steps: int | None) -> tuple[float, bool]:
-    """Take L-BFGS steps until the predicted decrease is negligible, or until `max_steps` steps were taken.
+            second derivatives prove a minimum.
+        unit: the unit of the loss, if it has one: 1 for logarithms of probabilities.
 
     Returns:
-        The predicted decrease, and whether the method stopped because of the number of steps.
+        The end of each fit; `Diverged` if the loss or its gradient at the start is not finite.
     """
-    restarts = 0
-    last_step = math.inf if max_steps is None else iterate.step_count + max_steps
-    while True:
-        diagonal = _initial_diagonal(iterate, has_curvatures)
-        pairs: deque[tuple[Array, Array]] = deque(maxlen=LBFGS.memory)
-        while True:
-            free = iterate.free_mask
-            direction = _lbfgs_direction(pairs, iterate.gradient, free, diagonal)
-            promised = -float(iterate.gradient @ direction) / 2
-            if promised <= _negligible_decrease(iterate, tolerance) or iterate.step_count >= last_step:
-                return promised, iterate.step_count >= last_step
-            before = iterate.theta, iterate.gradient
-            if not iterate.line_search(direction):
-                break
-            pairs.append((iterate.theta - before[0], iterate.gradient - before[1]))
-            restarts = 0
-        restarts += 1
-        if restarts > LBFGS.max_restarts or not pairs:
-            return promised, False
+    limit = LBFGS.max_epochs if epochs is None else epochs
+    iterates = _Iterates(batch, start, on_step, limit, tolerance, unit)
+    if limit == 0:
+        iterates.is_limited[:] = True
+    else:
+        iterates.run()
+    return [iterates.outcome(fit, point, epochs) for fit, point in enumerate(start)]
 
 
-def _negligible_decrease(iterate: Iterate, tolerance: float) -> float:
-    """The decrease of the loss that counts as none."""
-    return max(tolerance * abs(iterate.loss), LBFGS.negligible_decrease * iterate.loss_scale)
+def fit_smooth_with_kinks(
+    batch: Batch,
+    start: Array,
+    on_step: BatchCallback = ignore_steps,
+    epochs: int | None = None,
+    tolerance: float | None = None,
+    unit: float | None = None,
+) -> list[Outcome | Diverged]:
+    """Minimise losses that may have kinks: `abs(u)` is smoothed, with ever smaller radii.
+
+    The last radius is negligible, so the point at the end can be proved to be a minimum. For the arguments and the
+    result see `fit_smooth`.
+    """
+    smooth = batch.without_kinks() if start.shape[1] <= MAX_HESSIAN_SIZE else None
+    if smooth is None:
+        return fit_smooth(batch, start, on_step, epochs, tolerance, unit)
+    theta, outcomes = start.copy(), list[Outcome | Diverged]([Outcome(point, False) for point in start])
+    epochs_done, active = np.zeros(len(start), np.intp), np.arange(len(start))
+
+    def report_with_kinks(fits: Fits, numbers: Fits, _: Array, points: Array) -> None:
+        on_step(fits, numbers, batch.losses(points, fits), points)
+
+    for radius in LBFGS.smoothing_radii:
+        report = renumber(report_with_kinks, active, epochs_done.copy(), epochs_done)
+        part = smooth.take(active).with_smoothing(radius, theta[active])
+        epochs_left = None if epochs is None else int(epochs - epochs_done[active].max())
+        ends = fit_smooth(part, theta[active], report, epochs_left, tolerance, unit)
+        for fit, end in zip(active.tolist(), ends, strict=True):
+            outcomes[fit] = end
+            if isinstance(end, Outcome):
+                theta[fit] = end.theta
+        active = np.array([fit for fit in active.tolist() if not _has_failed(outcomes[fit])], np.intp)
+        if epochs is not None:
+            active = active[epochs_done[active] < epochs]
+        if not len(active):
+            break
+    return outcomes
 
 
-def _initial_diagonal(iterate: Iterate, has_curvatures: bool) -> Array:
-    """The absolute curvature along each parameter; the norm of the gradient for all of them if it is not known."""
-    count = len(iterate.theta)
-    if has_curvatures:
-        curvatures = np.abs(np.diag(iterate.function.curvature(iterate.theta)))
-        known = np.isfinite(curvatures) & (curvatures > 0)
-        if known.any():
-            return np.where(known, curvatures, np.median(curvatures[known]))
-    steepest = float(np.linalg.norm(iterate.gradient))
-    return np.full(count, steepest or 1.0)
-
-
-def _lbfgs_direction(
-    pairs: deque[tuple[Array, Array]], gradient: Array, free: NDArray[np.bool_], diagonal: Array
-) -> Array:
-    """The L-BFGS direction over the free parameters, by the two-loop recursion (Nocedal 1980)."""
-    direction = np.where(free, gradient, 0.0)
-    used = []
-    scale = 1.0
-    for step, change in pairs:
-        step, change = np.where(free, step, 0.0), np.where(free, change, 0.0)
-        inner_product = float(step @ change)
-        square = float(np.sum(np.square(change) / diagonal))
-        if inner_product > 1e-16 * float(np.linalg.norm(step) * np.linalg.norm(change)) and square > 0:
-            used.append((step, change, inner_product))
-            scale = inner_product / square
-    coefficients = []
-    for step, change, inner_product in reversed(used):
-        coefficient = float(step @ direction) / inner_product
-        direction = direction - coefficient * change
-        coefficients.append(coefficient)
-    direction = scale * direction / diagonal
-    for (step, change, inner_product), coefficient in zip(used, reversed(coefficients), strict=True):
-        direction = direction + (coefficient - float(change @ direction) / inner_product) * step
-    return np.where(free, -direction, 0.0)
+def _has_failed(outcome: Outcome | Diverged) -> bool:
+    return isinstance(outcome, Diverged) or bool(outcome.failure)

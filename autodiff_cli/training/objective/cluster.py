@@ -7,16 +7,17 @@ workers read shares of the files themselves (`ClusterData`), or the data are rea
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import itertools
 import math
-import operator
+import os
 import pickle
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -25,34 +26,19 @@ from numpy.typing import NDArray
 from autodiff_cli.backends import protocol
 from autodiff_cli.backends.protocol import CompilationError
 from autodiff_cli.backends.reductions import block_slices, fold
-from autodiff_cli.data.files import DataFile, FileCollection
-from autodiff_cli.data.shares import FileShare, ShareData, divide_files, individual_files, read_share
-from autodiff_cli.data.table import DataError, Dataset, FallbackRequired, Table, labels_from_texts
-from autodiff_cli.language.names import TextMatch
-from autodiff_cli.training.objective.kernels import LossGraphs, x_sigma_column
-from autodiff_cli.training.objective.loading import Classes, LoadedData, check_classes, distinct_levels
+from autodiff_cli.data.batches import CodeTable, ColumnQuery, FallbackRequired, LabelColumn, MissingCells
+from autodiff_cli.data.dialect import CellKind, DataError, FileOptions
+from autodiff_cli.data.files import DataFile, DataSource, FilterCounts
+from autodiff_cli.data.streaming import extend_checksum, label_key
+from autodiff_cli.data.table import Dataset, Table
+from autodiff_cli.training.objective.loading import ColumnRecipe, FitData, LoadedData, Weighting
 from autodiff_cli.training.objective.model import Model
-from autodiff_cli.training.options import ClusterError, Options
-from autodiff_cli.training.rows import (
-    MAX_BLOCK_ROWS,
-    WEIGHT,
-    ColumnArrays,
-    ColumnTask,
-    EpochRun,
-    MemoryRows,
-    RowIndex,
-    Rows,
-    SumTask,
-    Task,
-    row_numbers,
-)
+from autodiff_cli.training.options import ClusterError, FitOptions
+from autodiff_cli.training.rows import MAX_BLOCK_ROWS, WEIGHT, ColumnArrays, RowIndex, Rows, SumTask, Task
 from autodiff_cli.version import __version__
 
 if TYPE_CHECKING:
     from distributed import Client, Future
-
-    from autodiff_cli.data.files import DataSource
-    from autodiff_cli.training.options import DataOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,66 +137,134 @@ def take_rows(partition: Partition, rows: slice | NDArray[np.intp]) -> ColumnArr
     return {name: np.ascontiguousarray(column[..., rows]) for name, column in partition.columns.items()}
 
 
+# --- Shares of files
+
+
 @dataclass(frozen=True, slots=True)
-class ShareSummary:
-    """The summary of a share of a file, without its columns. See `ShareData`.
+class FileShare:
+    """A part of the rows of a file.
 
     Attributes:
-        weight_ranges: for columns of weights or errors: the minimum, the maximum, and whether any number is not 0.
+        path: the absolute path of the file.
+        size: the size of the file in bytes.
+        options: how to read the file.
+        extent: the part of the divisible range; see `ColumnFormat.restrict`. None for the whole file.
+    """
+
+    path: str
+    size: int
+    options: FileOptions
+    extent: tuple[int, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ShareData:
+    """The data of a share.
+
+    Attributes:
+        table: the columns. Labels are texts, even if all of them are numbers.
+        filter_counts: the effect of the filter.
+        checksum: a checksum of the columns of numbers.
+    """
+
+    table: Table
+    filter_counts: FilterCounts
+    checksum: int
+
+
+def divide_files(files: DataSource, count: int) -> list[list[FileShare]] | None:
+    """Divide files into about `count` shares, listed by file in the order of the rows. Returns None for sources that
+    cannot be read twice.
+
+    >>> from autodiff_cli.data.files import open_data
+    >>> import io
+    >>> divide_files(open_data(["-"], io.BytesIO(b"x,y\\n1,2\\n")), 3) is None
+    True
+    """
+    file_list = files.files
+    if not all(os.path.isfile(file.path) for file in file_list):
+        return None
+    sizes = [os.path.getsize(file.path) for file in file_list]
+    shares = []
+    for file, size in zip(file_list, sizes, strict=True):
+        path = os.path.abspath(file.path)
+        extent = file.format.divisible_range
+        if extent is None:
+            shares.append([FileShare(path, size, file.options, None)])
+            continue
+        begin, end = extent
+        parts = min(max(1, round(count * size / max(1, sum(sizes)))), max(1, end - begin))
+        ends = [begin + (end - begin) * k // parts for k in range(parts + 1)]
+        shares.append([FileShare(path, size, file.options, (ends[k], ends[k + 1])) for k in range(parts)])
+    return shares
+
+
+def read_share(share: FileShare, wanted: Collection[str], labels: Collection[str], *, drop_missing: bool) -> ShareData:
+    """Read the columns of a share.
+
+    Args:
+        wanted: the columns to read as numbers.
+        labels: the columns to read as labels.
+        drop_missing: drop rows with a missing cell.
+
+    Raises:
+        FallbackRequired: if the share cannot be interpreted, or an error cannot be located, without the rest of the
+            file.
+        DataError: if the file is missing or has another size.
+    """
+    try:
+        size = os.path.getsize(share.path)
+    except OSError as error:
+        raise DataError(f"{share.path}: {(error.strerror or str(error)).lower()}") from None
+    if size != share.size:
+        raise DataError(
+            f"{share.path}: the file has {size} bytes on this worker, but {share.size} where the fit was started"
+        )
+    file = DataFile(share.path, options=share.options)
+    files = DataSource([file])
+    file.is_part = True
+    try:
+        if share.extent is not None:
+            file.format.restrict(*share.extent)
+        missing = MissingCells.DROP if drop_missing else MissingCells.REFUSE
+        table = files.read_once(ColumnQuery(wanted, labels, missing))
+    except DataError:
+        raise FallbackRequired from None  # the error has a location in the share, not in the file
+    if any(parser.kind not in (None, CellKind.NUMBER) for parser in file.parsers.values()):
+        raise FallbackRequired  # the first cell of the file decides the kind of a column
+    checksum = 0
+    for name in sorted(table.columns):
+        checksum = extend_checksum(checksum, np.ascontiguousarray(table.columns[name], np.float64))
+    return ShareData(table, file.filter_counts, checksum)
+
+
+@dataclass(frozen=True, slots=True)
+class ShareSummary:
+    """The summary of a share of a file, without its columns.
+
+    Attributes:
+        rows, dropped: the numbers of rows in the share, and of those that were dropped because a cell was missing.
+        labels: the different labels of each column of labels.
+        filter_counts, checksum: see `ShareData`.
+        has_valid_weights: whether all weights and errors are valid.
+        has_weight: whether a row has a weight other than 0.
     """
 
     rows: int
     dropped: int
-    filtered_out: int
-    texts: Mapping[str, list[str]]
-    observed_texts: Mapping[str, list[str | None]]
+    labels: Mapping[str, Sequence[Any]]
+    filter_counts: FilterCounts
     checksum: int
-    weight_ranges: Mapping[str, tuple[float, float, bool]]
+    has_valid_weights: bool
+    has_weight: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnPlan:
-    """A plan to build the columns that kernels read from those of a share.
-
-    Attributes:
-        numeric: the columns that are used as they are.
-        weight: the column of weights, and whether it holds standard deviations instead.
-        renamed: the names in the share, by the names that kernels read.
-        encoded: by the name that kernels read, the column of texts and the number for each text.
-        vectors: the columns of each vector, by its name.
-    """
-
-    numeric: tuple[str, ...]
-    weight: tuple[str, bool] | None = None
-    renamed: Mapping[str, str] = field(default_factory=dict)
-    encoded: Mapping[str, tuple[str, Mapping[str, float]]] = field(default_factory=dict)
-    vectors: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-
-    @property
-    def names(self) -> set[str]:
-        """The columns that the plan builds."""
-        return {*self.numeric, *self.renamed, *self.encoded, *self.vectors, *([] if self.weight is None else [WEIGHT])}
-
-    def build(self, share: ShareData, rows: slice) -> dict[str, NDArray[Any]]:
-        """Return these columns for some rows, except for vectors."""
-        columns = {name: share.columns[name][rows] for name in self.numeric}
-        columns |= {name: share.columns[source][rows] for name, source in self.renamed.items()}
-        for name, (column, number_of_text) in self.encoded.items():
-            values = np.array([number_of_text[text] for text in share.texts[column]], np.float64)
-            columns[name] = values[share.columns[column][rows]]
-        if self.weight is not None:
-            column, is_sigma = self.weight
-            values = np.asarray(share.columns[column][rows], np.float64)
-            columns[WEIGHT] = 1 / np.square(values) if is_sigma else values
-        return columns
-
-
-def read_on_worker(share: FileShare, wanted: Collection[str], texts: Collection[str], drop_missing: bool) -> ShareData:
+def read_on_worker(share: FileShare, wanted: Collection[str], labels: Collection[str], drop_missing: bool) -> ShareData:
     """Read a share. Raises as `read_share` does; a message about a file that cannot be read names the worker."""
     from distributed import get_worker
 
     try:
-        return read_share(share, wanted, texts, drop_missing=drop_missing)
+        return read_share(share, wanted, labels, drop_missing=drop_missing)
     except DataError as error:
         raise DataError(
             f"the worker {get_worker().address} cannot read {error}; "
@@ -218,32 +272,50 @@ def read_on_worker(share: FileShare, wanted: Collection[str], texts: Collection[
         ) from None
 
 
-def summarize_share(share: ShareData, counting: Collection[str]) -> ShareSummary:
+def summarize_share(share: ShareData, weightings: Sequence[Weighting]) -> ShareSummary:
     """Return the summary of a share."""
-    weight_ranges = {}
-    for name in counting:
-        column = share.columns[name]
-        if len(column):
-            weight_ranges[name] = float(column.min()), float(column.max()), bool(column.any())
+    table, has_valid_weights, has_weight = share.table, True, False
+    for weighting in weightings:
+        values = table.columns[weighting.source_name]
+        has_weight |= weighting.column == WEIGHT and bool(values.any())
+        try:
+            weighting.check(values)
+        except DataError:
+            has_valid_weights = False
+    labels = {name: column.values for name, column in table.labels.items()}
     return ShareSummary(
-        share.rows, share.dropped, share.filtered_out, share.texts, share.observed_texts, share.checksum, weight_ranges
+        table.rows, table.dropped, labels, share.filter_counts, share.checksum, has_valid_weights, has_weight
     )
 
 
 def assemble_partition(
-    pieces: Sequence[ShareData], rows: Sequence[slice], checks: Sequence[int], plan: ColumnPlan
+    pieces: Sequence[ShareData],
+    rows: Sequence[slice],
+    checks: Sequence[int],
+    recipe: ColumnRecipe,
+    codes: Mapping[str, Mapping[Any, int]],
 ) -> Partition:
     """Assemble a partition from rows of consecutive shares.
+
+    Args:
+        codes: the code of each label of each column, which is the same for all shares.
 
     Raises DataError if a share differs from when it was read first.
     """
     if [piece.checksum for piece in pieces] != [*checks]:
         raise DataError("the data changed during the fit: a worker that read them again found other numbers")
-    built = [plan.build(piece, part) for piece, part in zip(pieces, rows, strict=True)]
-    columns = {name: np.concatenate([part[name] for part in built]) for name in built[0]}
-    for name, names in plan.vectors.items():
-        columns[name] = np.stack([columns[each] for each in names])
-    return Partition(columns, sum(part.stop - part.start for part in rows))
+    columns: dict[str, NDArray[Any]] = {}
+    for name in pieces[0].table.columns:
+        columns[name] = np.concatenate(
+            [piece.table.columns[name][part] for piece, part in zip(pieces, rows, strict=True)]
+        )
+    for name, code_of in codes.items():
+        parts = []
+        for piece, part in zip(pieces, rows, strict=True):
+            column = piece.table.labels[name]
+            parts.append(np.array([code_of[value] for value in column.values], np.int32)[column.codes[part]])
+        columns[label_key(name)] = np.concatenate(parts)
+    return Partition(recipe.build(columns, recipe.names), sum(part.stop - part.start for part in rows))
 
 
 def has_rows(partition: Partition) -> bool:
@@ -437,8 +509,8 @@ def partition_rows(rows: int, workers: int) -> int:
     return min(_MAX_PARTITION_ROWS, piece_rows(rows, PARTITIONS_PER_WORKER * workers))
 
 
-class ClusterRows:
-    """Rows on a cluster. Implements `Rows`.
+class ClusterRows(Rows):
+    """Rows on a cluster.
 
     Args:
         cluster: the cluster that holds them.
@@ -454,7 +526,6 @@ class ClusterRows:
         self._partitions = parts
         self._partition_rows = size
         self.rows, self.names, self.dropped = rows, names, dropped
-        self._weight: float | None = None
 
     @classmethod
     def from_table(cls, cluster: Cluster, table: Table) -> ClusterRows:
@@ -485,35 +556,19 @@ class ClusterRows:
         """Return some of the rows: in memory, or on the cluster again if there are very many."""
         if isinstance(rows, slice) and rows.indices(self.rows) == (0, self.rows, 1):
             return self
-        table = self._gather_table(row_numbers(rows, self.rows))
-        return MemoryRows(table) if table.rows <= _MAX_LOCAL_ROWS else ClusterRows.from_table(self._cluster, table)
+        selected = super().select_rows(rows)
+        return (
+            selected if selected.rows <= _MAX_LOCAL_ROWS else ClusterRows.from_table(self._cluster, selected.to_table())
+        )
 
-    def run_epoch(self, epoch: EpochRun) -> float:
-        """Run an epoch over the rows and return the mean loss. Options ensure that it is a single batch."""
-        if self.rows <= MAX_BLOCK_ROWS:  # a single block; in memory the order of the rows is random too
-            return MemoryRows(self.to_table()).run_epoch(epoch)
-        assert epoch.batch_rows >= self.rows, "mini-batches"
-        return epoch.run_full_batch(self._total_weight(), lambda sums, at: self.fold(SumTask(sums, at), np.add))
-
-    def to_table(self) -> Table:
-        """Return all rows in memory."""
-        return self._gather_table(np.arange(self.rows))
-
-    def _total_weight(self) -> float:
-        """Return the sum of the weights."""
-        if self._weight is None:
-            weights = ColumnTask(frozenset({WEIGHT}), _block_weight, operator.add)
-            self._weight = self.fold(weights, operator.add) if WEIGHT in self.names else float(self.rows)
-        return self._weight
-
-    def _gather_table(self, rows: NDArray[Any]) -> Table:
-        """Return these rows, in this order, in memory."""
-        of_part = rows // self._partition_rows
+    def gather(self, numbers: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """Return all columns of the rows with these numbers."""
+        of_part = numbers // self._partition_rows
         order = np.argsort(of_part, kind="stable")
         partition_numbers, begins = np.unique(of_part[order], return_index=True)
         wanted = [
             _as_slice(part - k * self._partition_rows)
-            for k, part in zip(partition_numbers, np.split(rows[order], begins[1:]), strict=True)
+            for k, part in zip(partition_numbers, np.split(numbers[order], begins[1:]), strict=True)
         ]
         gathered = self._cluster.gather_rows(self._partitions, [int(k) for k in partition_numbers], wanted)
         inverse_order = None if (np.diff(order) == 1).all() else np.argsort(order)
@@ -521,7 +576,7 @@ class ClusterRows:
         for name in gathered[0] if gathered else ():
             joined = np.concatenate([columns[name] for columns in gathered], axis=-1)
             columns[name] = joined if inverse_order is None else joined[..., inverse_order]
-        return Table(columns, len(rows), self.dropped)
+        return columns
 
 
 def _as_slice(rows: NDArray[Any]) -> slice | NDArray[Any]:
@@ -530,85 +585,52 @@ def _as_slice(rows: NDArray[Any]) -> slice | NDArray[Any]:
     return slice(begin, end) if end - begin == len(rows) and (np.diff(rows) == 1).all() else rows
 
 
-def _block_weight(columns: ColumnArrays) -> float:
-    return float(np.sum(columns[WEIGHT]))
-
-
-class ClusterData:
-    """The columns that a model uses, read by workers from shares of the files. See `LoadedData` for the methods.
+class ClusterData(FitData):
+    """The columns that a model uses, read by workers from shares of the files.
 
     Args:
         shares: the shares of each file.
 
     Raises:
-        NotPlain: if only a process that reads all rows can interpret the file, or say what is wrong with it.
+        FallbackRequired: if only a process that reads all rows can interpret the file, or say what is wrong with it.
         DataError: if a worker does not find a file, or if no row is left.
     """
 
     def __init__(
-        self, cluster: Cluster, files: DataSource, shares: list[list[FileShare]], model: Model, options: DataOptions
+        self, cluster: Cluster, files: DataSource, shares: list[list[FileShare]], model: Model, options: FitOptions
     ) -> None:
-        self._cluster = cluster
-        self._weight = None if options.weights is None else (_column_name(options.weights), False)
-        if options.sigma is not None:
-            self._weight = _column_name(options.sigma), True
-        self._renamed = {x_sigma_column(name): _column_name(given) for name, given in options.x_sigma.items()}
-        classes = model.class_column
-        self._numeric = tuple(sorted({*model.numeric, *options.column_names} - {classes}))
-        self._label_columns = tuple(dict.fromkeys([*([] if classes is None else [classes]), *model.label_columns]))
-        flat = [*itertools.chain(*shares)]
-        common = self._numeric, self._label_columns, options.drop_missing
-        self._shares = cluster.create_partitions(read_on_worker, flat, common=common)
-        self._summaries: list[ShareSummary] = cluster.apply(self._shares, summarize_share, options.column_names)
-        begin = 0
-        for file, own in zip(individual_files(files), shares, strict=True):
-            own_summaries, begin = self._summaries[begin : begin + len(own)], begin + len(own)
-            observed: dict[str, dict[str | None, None]] = {}
-            for fact in own_summaries:
-                for name, texts in fact.observed_texts.items():
-                    observed.setdefault(name, {}).update(dict.fromkeys(texts))
-            kept_rows = sum(fact.rows + fact.dropped for fact in own_summaries)
-            file.note_filter_result(
-                kept_rows,
-                kept_rows + sum(fact.filtered_out for fact in own_summaries),
-                {n: [*texts] for n, texts in observed.items()},
-            )
-        self.rows = sum(fact.rows for fact in self._summaries)
-        self._dropped = sum(fact.dropped for fact in self._summaries)
-        if not self.rows or not self._has_valid_weights():
+        super().__init__(files, model, options)
+        if not all(isinstance(weighting.source, str) for weighting in self.weightings):
             raise FallbackRequired
-        self.is_weighted = self._weight is not None
-        self._encoded: dict[str, tuple[str, Mapping[str, float]]] = {}
-        self._labels = {name: self._labels_of_texts(name) for name in self._label_columns}
+        self._cluster = cluster
+        flat = [*itertools.chain(*shares)]
+        common = self.numeric, self.label_names, options.drop_missing
+        self._shares = cluster.create_partitions(read_on_worker, flat, common=common)
+        self._summaries: list[ShareSummary] = cluster.apply(self._shares, summarize_share, self.weightings)
+        remaining = iter(self._summaries)
+        for file, own_shares in zip(files.files, shares, strict=True):
+            counts = FilterCounts()
+            for summary in itertools.islice(remaining, len(own_shares)):
+                counts.add(summary.filter_counts)
+            file.note_filter_counts(counts)
+        self.rows = sum(summary.rows for summary in self._summaries)
+        self._dropped = sum(summary.dropped for summary in self._summaries)
+        has_weight = not self.is_weighted or any(summary.has_weight for summary in self._summaries)
+        if not (self.rows and has_weight and all(summary.has_valid_weights for summary in self._summaries)):
+            raise FallbackRequired  # reading the data here gives the error message
+        self._codes = {name: CodeTable() for name in self.label_names}
+        for summary in self._summaries:
+            for name, labels in summary.labels.items():
+                self._codes[name].codes(labels)
 
-    def encode_classes(self, name: str) -> Classes:
-        """Use the positions of labels among the classes for a column, and return the classes. Raises DataError."""
-        texts, labels = self._labels[name]
-        distinct, positions = np.unique(labels, return_inverse=True)
-        classes = check_classes(distinct, self.rows, name)
-        self._encoded[name] = name, dict(zip(texts, map(float, positions), strict=True))
-        return classes
+    def labels(self, name: str) -> NDArray[Any]:
+        """Return the label of each code of a column."""
+        return LabelColumn(np.empty(0, np.int32), [*self._codes[name]]).parsed().levels(name)
 
-    def levels(self, name: str) -> tuple[Any, ...]:
-        """Return the different labels of a column, sorted."""
-        return distinct_levels(self._labels[name][1])
-
-    def add_indicators(self, matches: Mapping[str, TextMatch]) -> list[str]:
-        """Add indicator columns by the names of their leaves; return the names of those that are 0 in all rows."""
-        empty = []
-        for name, match in matches.items():
-            texts, labels = self._labels[match.column]
-            is_level = (labels.astype(str) == match.text).astype(np.float64)
-            self._encoded[name] = match.column, dict(zip(texts, is_level.tolist(), strict=True))
-            if not is_level.any():
-                empty.append(name)
-        return empty
-
-    def build_rows(self, graphs: LossGraphs) -> ClusterRows:
-        """Return the rows, with the columns that the graphs read."""
-        plan = ColumnPlan(self._numeric, self._weight, self._renamed, self._encoded, graphs.vectors)
+    def rows_by(self, recipe: ColumnRecipe) -> Rows:
+        """Return the rows, with columns that are built by a recipe."""
         size = partition_rows(self.rows, self._cluster.workers)
-        ends = [*itertools.accumulate(fact.rows for fact in self._summaries)]
+        ends = [*itertools.accumulate(summary.rows for summary in self._summaries)]
         pieces, slices, checks = [], [], []
         for begin in range(0, self.rows, size):
             end = min(begin + size, self.rows)
@@ -618,60 +640,34 @@ class ClusterData:
             pieces.append([self._shares.futures[k] for k in used])
             slices.append([slice(max(begin - starts[k], 0), min(end, ends[k]) - starts[k]) for k in used])
             checks.append([self._summaries[k].checksum for k in used])
-        parts = self._cluster.create_partitions(assemble_partition, pieces, slices, checks, common=[plan])
+        codes = {name: dict(table) for name, table in self._codes.items()}
+        parts = self._cluster.create_partitions(assemble_partition, pieces, slices, checks, common=[recipe, codes])
         self._cluster.apply(parts, has_rows)
-        return ClusterRows(self._cluster, parts, self.rows, size, plan.names, dropped=self._dropped)
-
-    def _has_valid_weights(self) -> bool:
-        """Whether all weights and errors are valid. Otherwise the data are read here, which gives the error message."""
-        for name, is_sigma in [
-            *([] if self._weight is None else [self._weight]),
-            *((n, False) for n in self._renamed.values()),
-        ]:
-            limits = [fact.weight_ranges[name] for fact in self._summaries if name in fact.weight_ranges]
-            if any(low < 0 or (is_sigma and low == 0) or math.isinf(high) for low, high, _ in limits):
-                return False
-        return self._weight is None or any(
-            fact.weight_ranges.get(self._weight[0], (0, 0, False))[2] for fact in self._summaries
-        )
-
-    def _labels_of_texts(self, name: str) -> tuple[list[str], NDArray[Any]]:
-        """Return the different texts of a column, and the label of each."""
-        texts = [*dict.fromkeys(itertools.chain(*(fact.texts[name] for fact in self._summaries)))]
-        return texts, labels_from_texts(texts, name)
-
-
-def _column_name(given: Any) -> str:
-    """Return the name of a column. Raises NotPlain for an array."""
-    if not isinstance(given, str):
-        raise FallbackRequired
-    return given
+        return ClusterRows(self._cluster, parts, self.rows, size, recipe.names, dropped=self._dropped)
 
 
 class ScatteredData(LoadedData):
     """Data that are read here as a whole and sent to a cluster."""
 
-    def __init__(self, cluster: Cluster, dataset: Dataset, model: Model, options: Options) -> None:
-        super().__init__(dataset, model, options.data)
+    def __init__(self, cluster: Cluster, dataset: Dataset, model: Model, options: FitOptions) -> None:
+        super().__init__(dataset, model, options)
         self._cluster = cluster
 
-    def build_rows(self, graphs: LossGraphs) -> Rows:
-        """Return the rows on the cluster, with the columns that the graphs read."""
-        return ClusterRows.from_table(self._cluster, super().build_rows(graphs).to_table())
+    def rows_by(self, recipe: ColumnRecipe) -> Rows:
+        """Return the rows on the cluster, with columns that are built by a recipe."""
+        return ClusterRows.from_table(self._cluster, super().rows_by(recipe).to_table())
 
 
-def open_on_cluster(cluster: Cluster, dataset: Dataset, model: Model, options: Options) -> ScatteredData | ClusterData:
+def open_on_cluster(
+    cluster: Cluster, dataset: Dataset, model: Model, options: FitOptions
+) -> ScatteredData | ClusterData:
     """Open data on a cluster: workers read the files if each can interpret its share; otherwise the data are read here.
 
     Raises the exceptions of `open_fit_data`.
     """
-    has_all_columns = {*model.columns, *options.data.column_names} <= {*dataset.names}
-    file_shares = None
-    if has_all_columns and isinstance(dataset, DataFile | FileCollection):
+    if isinstance(dataset, DataSource) and {*model.columns, *options.column_names} <= {*dataset.names}:
         file_shares = divide_files(dataset, PARTITIONS_PER_WORKER * cluster.threads)
-    if file_shares is not None and isinstance(dataset, DataFile | FileCollection):
-        try:
-            return ClusterData(cluster, dataset, file_shares, model, options.data)
-        except FallbackRequired:
-            pass  # reading the whole file here gives the data, or the error message
+        if file_shares is not None:
+            with contextlib.suppress(FallbackRequired):  # reading all rows here gives the data, or the error message
+                return ClusterData(cluster, dataset, file_shares, model, options)
     return ScatteredData(cluster, dataset, model, options)

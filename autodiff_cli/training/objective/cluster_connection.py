@@ -12,7 +12,7 @@ import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from autodiff_cli.training.options import OptionError
+from autodiff_cli.options import OptionError
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -53,12 +53,13 @@ def local_workers(address: str) -> int | None:
 
 
 @contextlib.contextmanager
-def connect_cluster(given: str | Client | None) -> Iterator[Cluster | None]:
+def connect_cluster(given: str | Client | Cluster | None) -> Iterator[Cluster | None]:
     """Connect to a cluster for the duration of a context. Workers started for it end with it; a given client stays
     open.
 
     Args:
-        given: the address of a scheduler, `local` or `local:N` for workers on this machine, a client, or None.
+        given: the address of a scheduler, `local` or `local:N` for workers on this machine, a client, a cluster that is
+            connected already, or None.
 
     Raises:
         OptionError: if a package is missing, if there is no scheduler or no worker at the address, and for workers
@@ -69,6 +70,11 @@ def connect_cluster(given: str | Client | None) -> Iterator[Cluster | None]:
         return
     if importlib.util.find_spec("distributed") is None:
         raise OptionError(_NOT_INSTALLED)
+    from autodiff_cli.training.objective.cluster import Cluster
+
+    if isinstance(given, Cluster):
+        yield given
+        return
     if not isinstance(given, str):
         yield _verified_cluster(_check_client(given), f"cluster {_scheduler_address(given)}")
         return

@@ -14,12 +14,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 import operator
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
-
-import numpy as np
 
 from autodiff_cli.algebra.simplify import simplify
 from autodiff_cli.algebra.table import share
@@ -32,8 +30,7 @@ from autodiff_cli.backends.protocol import (
     SumKernel,
     Update,
 )
-from autodiff_cli.backends.selection import make_backend
-from autodiff_cli.data.table import Table
+from autodiff_cli.backends.selection import compiling_backend, make_backend
 from autodiff_cli.graph.gradient import gradient_nodes, tangent
 from autodiff_cli.graph.node import Node, constant, is_literal, variable
 from autodiff_cli.graph.op import ONE, Shape
@@ -44,9 +41,19 @@ from autodiff_cli.ops.arithmetic import abs_, equal
 from autodiff_cli.ops.elementary import exp, hypot, sqrt, square
 from autodiff_cli.ops.special import sigmoid
 from autodiff_cli.ops.structural import dot, index, mean, softmax, stack
-from autodiff_cli.training.losses import FAMILIES, HUBER_DELTA, LOSSES, LossKind, penalty_graph
+from autodiff_cli.options import OptionError
+from autodiff_cli.training.losses import (
+    FAMILIES,
+    HUBER_DELTA,
+    L1_FACTOR,
+    L2_FACTOR,
+    LOSSES,
+    RESIDUAL_SCALE,
+    LossKind,
+    penalty_graph,
+)
 from autodiff_cli.training.objective.model import Model
-from autodiff_cli.training.options import LossOptions, OptionError
+from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.rows import WEIGHT
 
 LINK_FUNCTIONS = (softmax, sigmoid, exp)  # textbooks call their inverses links
@@ -153,23 +160,9 @@ class LossGraphs:
     has_weight: bool
     x_errors: tuple[str, ...] = ()
 
-    def add_vectors(self, table: Table) -> Table:
-        """Return the table with a column for each vector. The single columns become views of it."""
-        columns = dict(table.columns)
-        for leaf, names in self.vectors.items():
-            vectors = columns[leaf] = np.stack([columns[name] for name in names])
-            columns.update(zip(names, vectors, strict=True))
-        return Table(columns, table.rows, table.dropped)
-
 
 def build_graphs(
-    model: Model,
-    loss: str,
-    options: LossOptions,
-    classes: int | None,
-    weighted: bool,
-    free: Sequence[str],
-    x_errors: Iterable[str] = (),
+    model: Model, loss: str, options: FitOptions, classes: int | None, weighted: bool, free: Sequence[str]
 ) -> LossGraphs:
     """Build the graphs of a model with its loss.
 
@@ -180,10 +173,9 @@ def build_graphs(
         classes: the number of classes, for a classification.
         weighted: whether rows have weights, in the column `WEIGHT`.
         free: the parameters to which penalties apply.
-        x_errors: the columns with errors of their own.
     """
     program = model.program
-    x_errors = tuple(x_errors)
+    x_errors = tuple(options.x_errors)
     roots = [program.output] if program.target is None else [program.output, program.target]
     column_vectors = [] if x_errors else _column_vectors(roots, model)
     prediction, *targets = substitute(roots, {node: variable(to_text(node)) for node in column_vectors})
@@ -239,7 +231,7 @@ def effective_residual(model: Model, loss: str, residuals: Sequence[Node], x_err
 
 
 def row_loss_graph(
-    model: Model, loss: str, options: LossOptions, classes: int | None, target: Node | None, prediction: Node
+    model: Model, loss: str, options: FitOptions, classes: int | None, target: Node | None, prediction: Node
 ) -> Node:
     """Return the loss of a row, without its weight. The arguments are those of `build_graphs`."""
     if target is None:
@@ -252,7 +244,7 @@ def row_loss_graph(
     return mean(row_loss) if model.target_shape else row_loss
 
 
-def choose_loss(model: Model, options: LossOptions) -> str:
+def choose_loss(model: Model, options: FitOptions) -> str:
     """Return the name of the loss that a fit uses; empty if the model is its own loss.
 
     Raises:
@@ -334,6 +326,12 @@ class Kernels:
         self._hessian_kernels: dict[int, SumKernel] = {}
         self._cache: dict[str, Any] = {}
 
+    def compiled(self, threads: int | None) -> Kernels:
+        """Return kernels of the same graphs as compiled code."""
+        notes = [*self.notes]
+        backend = compiling_backend(threads, notes.append)
+        return Kernels(self.graphs, self.columns, self._parameters, self._recompute_every, backend, notes)
+
     def cached(self, name: str, build: Callable[[], T]) -> T:
         """Return what `build` computes from the graphs, cached under a name."""
         if name not in self._cache:
@@ -357,9 +355,12 @@ class Kernels:
     @cached_property
     def kink_sizes(self) -> SumKernel:
         """The sums of the arguments of the kinks in absolute value; of an array, the mean over its elements."""
+        return self._backend.sum_kernel(self._row_graphs(self._mean_kinks))
+
+    @property
+    def _mean_kinks(self) -> list[Node]:
         shapes = RowGraphs(self._kinks, self.columns, self.graphs.leaf_shapes).output_shapes
-        means = [mean(corner) if shape else corner for corner, shape in zip(self._kinks, shapes, strict=True)]
-        return self._backend.sum_kernel(self._row_graphs(means))
+        return [mean(corner) if shape else corner for corner, shape in zip(self._kinks, shapes, strict=True)]
 
     @property
     def parameter_kinks(self) -> list[int]:
@@ -440,15 +441,39 @@ class Kernels:
 
     @cached_property
     def grouped_residuals_and_jacobian(self) -> RowKernel:
-        """For each component of the residual of every row: its gradient, then itself, with parameters that differ
-        between rows.
+        """For each component of the residual of every row: its gradient, then itself. See `_grouped`."""
+        parts = [_gradient_first(self._with_gradient(residual)) for residual in self.graphs.residuals]
+        return self._grouped([output for part in parts for output in part])
 
-        The free parameters, which must be numbers, are columns.
+    @cached_property
+    def grouped_residuals(self) -> RowKernel:
+        """Each component of the residual of every row. See `_grouped`."""
+        return self._grouped(self.graphs.residuals)
+
+    @cached_property
+    def grouped_loss_and_gradient(self) -> RowKernel:
+        """The weighted loss of every row with the penalty, and its gradient. See `_grouped`."""
+        return self._grouped(self._with_gradient(self.graphs.weighted_loss))
+
+    @cached_property
+    def grouped_hessian(self) -> RowKernel:
+        """The second derivatives of the weighted loss of every row, row by row from the diagonal on. See `_grouped`."""
+        loss, *leaves = share([self.graphs.weighted_loss, *self._parameters])
+        slopes = gradient_nodes(loss, leaves, self.graphs.leaf_shapes)
+        pairs = [(slope, leaf) for k, slope in enumerate(slopes) for leaf in leaves[k:]]
+        return self._grouped(simplify([tangent(slope, {leaf: ONE}, self.graphs.leaf_shapes) for slope, leaf in pairs]))
+
+    @cached_property
+    def grouped_kink_sizes(self) -> RowKernel:
+        """The arguments of the kinks in absolute value. See `_grouped`."""
+        return self._grouped(self._mean_kinks)
+
+    def _grouped(self, outputs: Sequence[Node]) -> RowKernel:
+        """Return a kernel whose parameters, which must be numbers, and settings differ between rows: they are
+        columns.
         """
-        outputs = [
-            part for residual in self.graphs.residuals for part in _gradient_first(self._with_gradient(residual))
-        ]
-        columns = {*self.columns, *(leaf.text for leaf in self._parameters)}
+        settings = (RESIDUAL_SCALE, L1_FACTOR, L2_FACTOR, *self.smoothing_radii)
+        columns = {*self.columns, *(leaf.text for leaf in self._parameters), *settings}
         return self._backend.row_kernel(RowGraphs(outputs, columns, self.graphs.leaf_shapes))
 
     @cached_property

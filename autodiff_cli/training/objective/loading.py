@@ -1,113 +1,42 @@
 """Loading the data of a fit: the rows that a model uses, in memory or streamed from files.
 
-`LoadedData` reads the columns as a whole; `StreamedData` reads files in chunks at every pass, for data larger than
-memory. Both encode classes and levels as numbers and end in `Rows`. `StreamedRows` builds the columns that kernels read
-from each chunk by a `ColumnRecipe`. `SharedDataset` is read once for several models or groups.
+`FitData` has the columns that a model uses, and encodes classes and levels as numbers. `LoadedData` reads them as a
+whole; `StreamedData` reads files in chunks at every pass, for data larger than memory. A `ColumnRecipe` builds the
+columns that kernels read, of all rows or of a chunk. `SharedDataset` is read once for several models or groups.
 """
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import dataclasses
+import itertools
 import os
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Collection, Generator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from autodiff_cli.array_types import Array
-from autodiff_cli.backends.gradient_descent import SHUFFLE, epoch_orders, mean_loss
-from autodiff_cli.backends.reductions import block_slices, fold
-from autodiff_cli.data.files import DataFile, FileCollection, open_data
+from autodiff_cli.backends.reductions import block_slices
+from autodiff_cli.data.batches import LabelColumn, is_numeric
+from autodiff_cli.data.dialect import DataError
+from autodiff_cli.data.files import DataSource, open_data
 from autodiff_cli.data.source import RESERVED_BYTES, available_memory
-from autodiff_cli.data.streaming import Chunk, Rechunker, StreamedColumns, label_key, prefetch
-from autodiff_cli.data.table import DataError, Dataset, MemoryDataset, Table, float_vector, label_array
+from autodiff_cli.data.streaming import StreamedColumns, label_key
+from autodiff_cli.data.table import Dataset, MemoryDataset, Table, float_vector
 from autodiff_cli.language.errors import UnknownNameError, format_names, suggest
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.names import TextMatch
 from autodiff_cli.limits import has_memory_limits
 from autodiff_cli.numbers.conversion import as_label_array
+from autodiff_cli.options import OptionError
 from autodiff_cli.training.objective.kernels import LossGraphs, x_sigma_column
 from autodiff_cli.training.objective.model import Model
-from autodiff_cli.training.options import DataOptions, OptionError, Options
-from autodiff_cli.training.rows import (
-    WEIGHT,
-    ColumnArrays,
-    EpochRun,
-    MemoryRows,
-    RowIndex,
-    Rows,
-    RowSelection,
-    Task,
-    row_numbers,
-)
-
-_BLOCK_LABELS = 65_536  # labels per step of `factorize`, which limits its memory
-
-
-def load_with_labels(
-    dataset: Dataset, wanted: Collection[str], labels: Sequence[str], drop_missing: bool
-) -> tuple[Table, dict[str, NDArray[Any]]]:
-    """Load columns of numbers, and several columns of labels: whole numbers or texts.
-
-    Raises:
-        DataError: see `Dataset.load`.
-    """
-    label_names = [*labels]
-    # A column can be loaded as numbers and as labels, but not both at once.
-    first = next((name for name in label_names if name not in wanted), None)
-    tables: dict[str | None, Table] = {first: dataset.load(wanted, drop_missing=drop_missing, labels=first)}
-    for other in label_names:
-        if other != first:
-            tables[other] = dataset.load((), drop_missing=drop_missing, labels=other)
-    table = tables[first]
-    if len(tables) == 1:
-        return dataclasses.replace(table, labels=None), {} if first is None else {first: _table_labels(table)}
-    masks = {name: _full_mask(one) if one.row_mask is None else one.row_mask for name, one in tables.items()}
-    total = len(masks[first])
-    for name, mask in masks.items():
-        if len(mask) != total:
-            raise DataError(f"the columns differ in length: `{name}` has {len(mask)}, others {total}")
-    row_mask = np.logical_and.reduce([*masks.values()])
-    if not row_mask.any():
-        raise DataError("no row is left: every row has a missing cell")
-    row_labels = {name: _table_labels(one)[row_mask[masks[name]]] for name, one in tables.items() if name is not None}
-    columns = {name: values[row_mask[masks[first]]] for name, values in table.columns.items()}
-    rows = int(np.count_nonzero(row_mask))
-    return Table(
-        columns, rows, table.dropped + table.rows - rows, row_mask=None if row_mask.all() else row_mask
-    ), row_labels
-
-
-def _full_mask(table: Table) -> NDArray[np.bool_]:
-    return np.ones(table.rows, dtype=np.bool_)
-
-
-def _table_labels(table: Table) -> NDArray[Any]:
-    assert table.labels is not None
-    return table.labels
-
-
-def factorize(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int32]]:
-    """Return the different labels, sorted, and the position of each row's label among them.
-
-    >>> factorize(np.array(["b", "a", "b"]))
-    (array(['a', 'b'], dtype='<U1'), array([1, 0, 1], dtype=int32))
-    """
-    codes = np.empty(len(labels), np.int32)
-    blocks = [slice(start, start + _BLOCK_LABELS) for start in range(0, len(labels), _BLOCK_LABELS)]
-    if labels.dtype != object:
-        distinct = np.unique(np.concatenate([labels[:0], *(np.unique(labels[part]) for part in blocks)]))
-        for part in blocks:
-            codes[part] = np.searchsorted(distinct, labels[part])
-        return distinct, codes
-    texts = sorted({text for part in blocks for text in labels[part].tolist()})
-    codes_by_text = {text: place for place, text in enumerate(texts)}
-    for part in blocks:
-        codes[part] = [codes_by_text[text] for text in labels[part].tolist()]
-    return np.array(texts), codes
+from autodiff_cli.training.options import FitOptions
+from autodiff_cli.training.rows import WEIGHT, ChunkedRows, ColumnArrays, MemoryRows, Rows
 
 
 def distinct_levels(labels: NDArray[Any]) -> tuple[Any, ...]:
@@ -116,26 +45,37 @@ def distinct_levels(labels: NDArray[Any]) -> tuple[Any, ...]:
     >>> distinct_levels(np.array(["b", "a", "b"]))
     ('a', 'b')
     """
-    return tuple(factorize(labels)[0].tolist())
+    return tuple(np.unique(labels).tolist())
 
 
-def indicator_columns(matches: Mapping[str, TextMatch], labels: Mapping[str, NDArray[Any]]) -> dict[str, Array]:
+def indicator_columns(
+    matches: Mapping[str, TextMatch], labels: Mapping[str, tuple[NDArray[Any], NDArray[Any]]]
+) -> dict[str, Array]:
     """Return the columns of 1 and 0 that indicate a level, by the names of their leaves.
 
-    >>> indicator_columns({"m": TextMatch("group", "b")}, {"group": np.array(["b", "a"])})
+    Args:
+        labels: for each column, the codes of the rows and the level of each code; see `check_labels`.
+
+    >>> indicator_columns({"m": TextMatch("group", "b")}, {"group": (np.array([0, 1]), np.array(["b", "a"]))})
     {'m': array([1., 0.])}
     """
-    coded = {column: factorize(values.ravel()) for column, values in labels.items()}
     columns = {}
     for name, match in matches.items():
-        levels, codes = coded[match.column]
-        is_level = (levels.astype(str) == match.text).astype(np.float64)
-        columns[name] = is_level[codes].reshape(labels[match.column].shape)
+        codes, levels = labels[match.column]
+        columns[name] = _is_level(levels, match)[codes]
     return columns
 
 
-def check_labels(values: ArrayLike, name: str, levels: Sequence[Any] | None) -> NDArray[Any]:
-    """Return new labels, of any shape.
+def _is_level(levels: NDArray[Any], match: TextMatch) -> Array:
+    """Return 1 for each level that a text compares equal to, otherwise 0."""
+    is_level: Array = (levels.astype(str) == match.text).astype(np.float64)
+    return is_level
+
+
+def check_labels(
+    values: ArrayLike, name: str, levels: Sequence[Any] | None
+) -> tuple[NDArray[np.integer[Any]], NDArray[Any]]:
+    """Return new labels, of any shape, as codes and the label of each code.
 
     Args:
         name: the name of their column.
@@ -145,38 +85,25 @@ def check_labels(values: ArrayLike, name: str, levels: Sequence[Any] | None) -> 
         DataError: for a label that is missing, or not among the levels.
     """
     array = as_label_array(values)
-    label_values, missing = label_array(array.ravel(), name)
-    if missing.any():
-        raise DataError(f"row {int(np.argmax(missing)) + 1}, column `{name}`: no label", missing=True)
+    labels = LabelColumn.of(array.ravel())
+    if len(labels.codes) and labels.codes.min() < 0:
+        raise DataError(f"row {int(np.argmin(labels.codes)) + 1}, column `{name}`: no label", missing=True)
+    new_levels = labels.levels(name)
     if levels is not None:
-        unknown = ~np.isin(label_values.astype(str), [*map(str, levels)])
-        if unknown.any():
-            row = int(np.argmax(unknown))
+        is_unknown = ~np.isin(new_levels.astype(str), [*map(str, levels)])[labels.codes]
+        if is_unknown.any():
+            row = int(np.argmax(is_unknown))
             listed = format_names([*map(str, levels)], "`")
             raise DataError(
-                f"row {row + 1}, column `{name}`: "
-                f"the model was not fitted with the level `{label_values[row]}`, only with {listed}"
+                f"row {row + 1}, column `{name}`: the model was not fitted with the level "
+                f"`{new_levels[labels.codes[row]]}`, only with {listed}"
             )
-    return label_values.reshape(array.shape)
+    return labels.codes.reshape(array.shape), new_levels
 
 
 Classes: TypeAlias = tuple[int, ...] | tuple[str, ...]
 
 _MAX_CLASSES = 20  # with more classes than this, and more than half as many as rows, a column is hardly a class
-
-
-def encode_labels(labels: NDArray[Any], name: str) -> tuple[Classes, Array]:
-    """Return the different classes, sorted (integers by value, texts by characters), and the position of each label.
-
-    Args:
-        labels: one label per row, from `Dataset.load`.
-        name: the name of their column.
-
-    Raises:
-        DataError: if there is only one class, or if there are so many that the column is hardly a class.
-    """
-    distinct, codes = factorize(labels)
-    return check_classes(distinct, len(labels), name), codes.astype(np.float64)
 
 
 def check_classes(distinct: NDArray[Any], rows: int, name: str) -> Classes:
@@ -187,10 +114,6 @@ def check_classes(distinct: NDArray[Any], rows: int, name: str) -> Classes:
     if len(classes) == rows or (len(classes) > _MAX_CLASSES and 2 * len(classes) > rows):
         raise DataError(f"column `{name}` has {len(classes)} different values in {rows} rows: it is hardly a class")
     return tuple(classes)
-
-
-SIGMA = "sigma"
-NO_POSITIVE_WEIGHT = "weights: all weights are 0"
 
 
 Data: TypeAlias = "Mapping[str, ArrayLike] | Dataset | str | os.PathLike[str]"
@@ -212,104 +135,194 @@ def check_parameter_names(given: Collection[str], model: Model) -> None:
             raise UnknownNameError(f"the model has no parameter `{name}`", suggestion=suggest(name, model.parameters))
 
 
-def load_table(dataset: Dataset, model: Model, options: DataOptions) -> tuple[Table, dict[str, NDArray[Any]]]:
-    """Load the columns that a model uses, with the weights in the column `WEIGHT`, and the labels of text columns.
+@dataclass(frozen=True, slots=True)
+class Weighting:
+    """Weights or standard deviations that the options name.
 
-    Raises:
-        DataError: if the data or the weights cannot be used.
+    Attributes:
+        words: their name in messages.
+        column: the column in which kernels read them.
+        source: the column of the data that holds them, or their values.
+        is_sigma: whether these are standard deviations of the target, from which weights are computed.
     """
-    weightings = weighting_columns(dataset, options)
-    classes = model.class_column
-    wanted = {*model.numeric, *options.column_names} - {classes}
-    labelled = [*dict.fromkeys([*([] if classes is None else [classes]), *model.label_columns])]
-    table, labels = load_with_labels(dataset, wanted, labelled, options.drop_missing)
-    weight_columns: dict[str, Array] = {}
-    for words, (column, source) in weightings.items():
-        values = float_vector(table.columns[source] if isinstance(source, str) else source, words)
-        if len(values) != table.rows:
-            raise DataError(f"{words}: {len(values)} values for {table.rows} rows")
-        check_weights(words, values)
-        weight_columns[column] = 1 / np.square(values) if words == SIGMA else values
-    if WEIGHT in weight_columns and not weight_columns[WEIGHT].any():
-        raise DataError(NO_POSITIVE_WEIGHT)
-    return dataclasses.replace(table, columns={**table.columns, **weight_columns}), labels
+
+    words: str
+    column: str
+    source: ArrayLike | str
+    is_sigma: bool
+
+    @property
+    def source_name(self) -> str:
+        """The column of the data; for values that are not in the data, a name that no column has."""
+        return self.source if isinstance(self.source, str) else f"\2{self.words}"
+
+    def check(self, values: Array, before: int = 0) -> None:
+        """Raise DataError for a number that cannot be a weight or a standard deviation.
+
+        Args:
+            before: the number of rows before these.
+        """
+        is_invalid = (~(values > 0) if self.is_sigma else ~(values >= 0)) | np.isinf(values)
+        if is_invalid.any():
+            row = int(np.argmax(is_invalid))
+            kind = "a weight" if self.words == "weights" else "a standard deviation"
+            needed = f"{kind} must be positive" if self.is_sigma else f"{kind} cannot be negative"
+            raise DataError(f"{self.words}: row {before + row + 1} has {values[row]}; {needed}")
 
 
-def weighting_columns(dataset: Dataset, options: DataOptions) -> dict[str, tuple[str, ArrayLike | str]]:
-    """Return the weights and errors that the options name.
-
-    Returns:
-        By their names in messages: the column in which kernels read them, and the column or array that holds them.
-
-    Raises:
-        DataError: for a column that does not exist.
-    """
-    weightings: dict[str, tuple[str, ArrayLike | str]] = {}
+def find_weightings(dataset: Dataset, options: FitOptions) -> list[Weighting]:
+    """Return the weights and errors that the options name. Raises DataError for a column that does not exist."""
+    weightings = []
     if options.weights is not None:
-        weightings["weights"] = WEIGHT, options.weights
+        weightings.append(Weighting("weights", WEIGHT, options.weights, is_sigma=False))
     if options.sigma is not None:
-        weightings[SIGMA] = WEIGHT, options.sigma
-    weightings |= {f"x_sigma of {name}": (x_sigma_column(name), values) for name, values in options.x_sigma.items()}
-    for words, (_, source) in weightings.items():
-        if isinstance(source, str) and source not in dataset.names:
-            raise DataError(f"{words}: the data have no column `{source}` ({format_names(dataset.names)})")
+        weightings.append(Weighting("sigma", WEIGHT, options.sigma, is_sigma=True))
+    for name, values in options.x_errors.items():
+        weightings.append(Weighting(f"x_sigma of {name}", x_sigma_column(name), values, is_sigma=False))
+    for weighting in weightings:
+        if isinstance(weighting.source, str) and weighting.source not in dataset.names:
+            problem = f"the data have no column `{weighting.source}` ({format_names(dataset.names)})"
+            raise DataError(f"{weighting.words}: {problem}")
     return weightings
 
 
-def check_weights(words: str, values: Array, before: int = 0) -> None:
-    """Raise DataError for a number that cannot be a weight or a standard deviation.
+@dataclass(frozen=True, slots=True)
+class ColumnRecipe:
+    """A recipe to build the columns that kernels read from those of the data. It can be pickled.
 
-    Args:
-        words: the name in messages.
-        before: the number of rows before these.
+    Attributes:
+        sources: the columns of the data that are used as they are, by the names that kernels read.
+        has_sigma: whether the source of the weights holds standard deviations.
+        encoded: by the name that kernels read, the column of labels and the value of each label code.
+        vectors: the columns of each vector, by its name.
     """
-    is_sigma = words == SIGMA
-    is_invalid = ~(values > 0) if is_sigma else ~(values >= 0)
-    is_invalid |= np.isinf(values)
-    if is_invalid.any():
-        row = int(np.argmax(is_invalid))
-        kind = "a weight" if words == "weights" else "a standard deviation"
-        needed = f"{kind} must be positive" if is_sigma else f"{kind} cannot be negative"
-        raise DataError(f"{words}: row {before + row + 1} has {values[row]}; {needed}")
+
+    sources: Mapping[str, str]
+    has_sigma: bool
+    encoded: Mapping[str, tuple[str, Array]]
+    vectors: Mapping[str, tuple[str, ...]]
+
+    @property
+    def names(self) -> Set[str]:
+        """The columns that the recipe builds."""
+        return {*self.sources, *self.encoded, *self.vectors}
+
+    def _with_components(self, wanted: Set[str]) -> set[str]:
+        """Return names of columns and those of the components of vectors among them."""
+        return {*wanted, *itertools.chain(*(self.vectors[name] for name in wanted & self.vectors.keys()))}
+
+    def required_columns(self, wanted: Set[str]) -> set[str]:
+        """Return the columns of the data that are needed for the wanted ones."""
+        wanted = self._with_components(wanted)
+        required = {self.sources[name] for name in wanted & self.sources.keys()}
+        return required | {label_key(self.encoded[name][0]) for name in wanted & self.encoded.keys()}
+
+    def build(self, columns: ColumnArrays, wanted: Set[str]) -> dict[str, NDArray[Any]]:
+        """Return the wanted columns of some rows, and the components of vectors as views of these."""
+        single = self._with_components(wanted)
+        built: dict[str, NDArray[Any]] = {}
+        for name in single & self.sources.keys():
+            built[name] = columns[self.sources[name]]
+        for name in single & self.encoded.keys():
+            label_column, values = self.encoded[name]
+            built[name] = values[columns[label_key(label_column)].astype(np.intp, copy=False)]
+        if WEIGHT in built:
+            weights = np.asarray(built[WEIGHT], np.float64)
+            built[WEIGHT] = 1 / np.square(weights) if self.has_sigma else weights
+        for name in wanted & self.vectors.keys():
+            vectors = built[name] = np.stack([built[part] for part in self.vectors[name]])
+            built.update(zip(self.vectors[name], vectors, strict=True))
+        return built
 
 
-class LoadedData:
-    """The columns that a model uses, loaded into memory. See `load_table`, also for the exceptions.
+class FitData(abc.ABC):
+    """The columns that a model uses, before they become `Rows`: in memory, streamed, or on a cluster.
 
     Attributes:
         rows: the number of rows.
         is_weighted: whether the rows have weights.
     """
 
-    def __init__(self, dataset: Dataset, model: Model, options: DataOptions) -> None:
-        self._table, self._labels = load_table(dataset, model, options)
-        self.rows = self._table.rows
-        self.is_weighted = WEIGHT in self._table.columns
+    rows: int
+
+    def __init__(self, dataset: Dataset, model: Model, options: FitOptions) -> None:
+        self.weightings = find_weightings(dataset, options)
+        self.is_weighted = any(weighting.column == WEIGHT for weighting in self.weightings)
+        classes = model.class_column
+        self.numeric = sorted({*model.numeric, *options.column_names} - {classes})
+        self.label_names = [*dict.fromkeys([*([] if classes is None else [classes]), *model.label_columns])]
+        self._encoded: dict[str, tuple[str, Array]] = {}
+
+    @abc.abstractmethod
+    def labels(self, name: str) -> NDArray[Any]:
+        """Return the label of each code of a column. Several codes may have the same label."""
+
+    @abc.abstractmethod
+    def rows_by(self, recipe: ColumnRecipe) -> Rows:
+        """Return the rows, with columns that are built by a recipe."""
 
     def encode_classes(self, name: str) -> Classes:
-        """Replace the labels of a column by their positions among the classes, and return the classes.
-
-        Raises DataError.
-        """
-        classes, codes = encode_labels(self._labels[name], name)
-        self._add_columns({name: codes})
+        """Use the positions of labels among the classes for a column, and return the classes. Raises DataError."""
+        distinct, positions = np.unique(self.labels(name), return_inverse=True)
+        classes = check_classes(distinct, self.rows, name)
+        self._encoded[name] = name, positions.astype(np.float64)
         return classes
 
     def levels(self, name: str) -> tuple[Any, ...]:
         """Return the different labels of a column, sorted."""
-        return distinct_levels(self._labels[name])
+        return distinct_levels(self.labels(name))
 
     def add_indicators(self, matches: Mapping[str, TextMatch]) -> list[str]:
         """Add indicator columns by the names of their leaves; return the names of those that are 0 in all rows."""
-        self._add_columns(indicator_columns(matches, self._labels))
-        return [name for name in matches if not self._table.columns[name].any()]
+        for name, match in matches.items():
+            self._encoded[name] = match.column, _is_level(self.labels(match.column), match)
+        return [name for name in matches if not self._encoded[name][1].any()]
 
     def build_rows(self, graphs: LossGraphs) -> Rows:
         """Return the rows, with the columns that the graphs read."""
-        return MemoryRows(graphs.add_vectors(self._table))
+        sources = {name: name for name in self.numeric}
+        sources |= {weighting.column: weighting.source_name for weighting in self.weightings}
+        has_sigma = any(weighting.is_sigma for weighting in self.weightings)
+        return self.rows_by(ColumnRecipe(sources, has_sigma, self._encoded, graphs.vectors))
 
-    def _add_columns(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        self._table = dataclasses.replace(self._table, columns={**self._table.columns, **columns})
+
+def check_any_weight(has_weight: bool) -> None:
+    """Raise DataError if no row has a weight other than 0."""
+    if not has_weight:
+        raise DataError("weights: all weights are 0")
+
+
+class LoadedData(FitData):
+    """The columns that a model uses, loaded into memory.
+
+    Raises:
+        DataError: if the data or the weights cannot be used.
+    """
+
+    def __init__(self, dataset: Dataset, model: Model, options: FitOptions) -> None:
+        super().__init__(dataset, model, options)
+        table = dataset.load(self.numeric, drop_missing=options.drop_missing, labels=self.label_names)
+        self._columns: dict[str, NDArray[Any]] = dict(table.columns)
+        self._labels = {name: column.levels(name) for name, column in table.labels.items()}
+        self._columns |= {label_key(name): column.codes for name, column in table.labels.items()}
+        self.rows, self._dropped = table.rows, table.dropped
+        for weighting in self.weightings:
+            source = weighting.source
+            values = float_vector(self._columns[source] if isinstance(source, str) else source, weighting.words)
+            if len(values) != self.rows:
+                raise DataError(f"{weighting.words}: {len(values)} values for {self.rows} rows")
+            weighting.check(values)
+            self._columns[weighting.source_name] = values
+            if weighting.column == WEIGHT:
+                check_any_weight(bool(values.any()))
+
+    def labels(self, name: str) -> NDArray[Any]:
+        """Return the label of each code of a column."""
+        return self._labels[name]
+
+    def rows_by(self, recipe: ColumnRecipe) -> Rows:
+        """Return the rows, with columns that are built by a recipe."""
+        return MemoryRows(Table(recipe.build(self._columns, recipe.names), self.rows, self._dropped))
 
 
 class SharedDataset:
@@ -317,198 +330,87 @@ class SharedDataset:
 
     Args:
         models: the models whose columns are needed.
-        more: a further column, of labels or numbers.
+        more: a further column of labels.
 
     Attributes:
-        labels: the labels of each column that is read by them.
+        names: the names of all columns.
+        table: the columns that are needed.
 
     Raises:
         DataError: see `Dataset.load`.
     """
 
-    def __init__(
-        self, dataset: Dataset, models: Sequence[Model], options: DataOptions, more: str | None = None
-    ) -> None:
+    def __init__(self, dataset: Dataset, models: Sequence[Model], options: FitOptions, more: str | None = None) -> None:
         self.names = dataset.names
         classes = {model.class_column for model in models} - {None}
-        read = [*classes, *(name for model in models for name in model.label_columns), more]
-        columns = {name for model in models for name in model.numeric} | {
-            canonical_name(name) for name in options.column_names
-        }
-        wanted = [name for name in dict.fromkeys(read) if name is not None]
-        columns -= classes
-        try:
-            self._table, self.labels = load_with_labels(dataset, columns, wanted, options.drop_missing)
-        except DataError as error:
-            if more is None or more in classes or error.missing:
-                raise
-            self._load_numeric_groups(dataset, columns, [name for name in wanted if name != more], options, more, error)
+        labels = [*classes, *(name for model in models for name in model.label_columns), more]
+        numbers = {name for model in models for name in model.numeric}
+        numbers |= {canonical_name(name) for name in options.column_names}
+        self.table = dataset.load(
+            numbers - classes,
+            drop_missing=options.drop_missing,
+            labels=[name for name in dict.fromkeys(labels) if name is not None],
+        )
 
-    def _load_numeric_groups(
-        self,
-        dataset: Dataset,
-        columns: set[str],
-        labels: Sequence[str],
-        options: DataOptions,
-        more: str,
-        error: DataError,
-    ) -> None:
-        """Load the data when the further column holds numbers that are not whole. Raises `error` if it does not."""
+    def groups(self, name: str) -> tuple[NDArray[Any], NDArray[np.int32]]:
+        """Return the different labels of a column, sorted, and the position of each row's label among them. The labels
+        may also be numbers that are not whole.
+        """
+        column = self.table.labels[name]
         try:
-            self._table, self.labels = load_with_labels(dataset, columns | {more}, labels, options.drop_missing)
+            labels = column.levels(name)
         except DataError:
-            raise error from None
-        self.labels[more] = self._table.columns[more]
+            if not is_numeric(column.values):
+                raise
+            labels = np.array(column.values, np.float64)
+        distinct, positions = np.unique(labels, return_inverse=True)
+        codes: NDArray[np.int32] = positions.astype(np.int32)[column.codes]
+        return distinct, codes
 
-    def load(self, wanted: Collection[str], *, drop_missing: bool = False, labels: str | None = None) -> Table:  # noqa: ARG002
+    def load(self, wanted: Collection[str], *, drop_missing: bool = False, labels: Collection[str] = ()) -> Table:  # noqa: ARG002
         """Return some of the columns that were read. See `Dataset.load`; missing cells were handled before."""
-        columns = {name: values for name, values in self._table.columns.items() if name in wanted}
-        named: NDArray[Any] | None = None if labels is None else self.labels[labels]
-        return Table(columns, self._table.rows, self._table.dropped if labels is None else 0, named)
+        return dataclasses.replace(
+            self.table,
+            columns={name: values for name, values in self.table.columns.items() if name in wanted},
+            labels={name: self.table.labels[name] for name in labels},
+        )
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnRecipe:
-    """A recipe to build the columns that kernels read from the columns of a chunk. It can be pickled.
-
-    Attributes:
-        numeric: the columns that are used as they are.
-        weight: the column of weights, and whether it holds standard deviations instead.
-        renamed: the names in the chunk, by the names that kernels read.
-        encoded: by the name that kernels read, the column of labels and the value of each label code.
-        vectors: the columns of each vector, by its name.
-    """
-
-    numeric: tuple[str, ...]
-    weight: tuple[str, bool] | None = None
-    renamed: Mapping[str, str] = field(default_factory=dict)
-    encoded: Mapping[str, tuple[str, Array]] = field(default_factory=dict)
-    vectors: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-
-    @property
-    def names(self) -> Set[str]:
-        """The columns that the recipe builds."""
-        weight = set() if self.weight is None else {WEIGHT}
-        return {*self.numeric, *weight, *self.renamed, *self.encoded, *self.vectors}
-
-    def required_columns(self, wanted: Set[str]) -> set[str]:
-        """Return the columns of a chunk that are needed for the wanted ones."""
-        required = {name for name in self.numeric if name in wanted}
-        for names in (self.vectors[name] for name in wanted & self.vectors.keys()):
-            required |= self.required_columns({*names})
-        required |= {self.renamed[name] for name in wanted & self.renamed.keys()}
-        required |= {label_key(self.encoded[name][0]) for name in wanted & self.encoded.keys()}
-        return required | ({self.weight[0]} if self.weight is not None and WEIGHT in wanted else set())
-
-    def build(self, columns: ColumnArrays, wanted: Set[str]) -> dict[str, NDArray[Any]]:
-        """Return the wanted columns of some rows."""
-        built: dict[str, NDArray[Any]] = {name: columns[name] for name in wanted & {*self.numeric}}
-        for name in wanted & self.renamed.keys():
-            built[name] = columns[self.renamed[name]]
-        for name in wanted & self.encoded.keys():
-            label_column, values = self.encoded[name]
-            built[name] = values[columns[label_key(label_column)].astype(np.intp)]
-        for name in wanted & self.vectors.keys():
-            vector_columns = self.build(columns, {*self.vectors[name]})
-            built[name] = np.stack([vector_columns[part] for part in self.vectors[name]])
-        if self.weight is not None and WEIGHT in wanted:
-            name, is_sigma = self.weight
-            built[WEIGHT] = 1 / np.square(columns[name]) if is_sigma else columns[name]
-        return built
-
-
-T = TypeVar("T")
-
-
-class StreamedRows:
-    """Rows that are read in chunks at every pass. Implements `Rows`.
+class StreamedRows(ChunkedRows):
+    """Rows that are read in chunks at every pass.
 
     Args:
         columns: the source of the chunks.
         recipe: how the columns are built.
-        chosen: the selection among the rows; all rows by default.
     """
 
-    def __init__(self, columns: StreamedColumns, recipe: ColumnRecipe, chosen: RowSelection | None = None) -> None:
+    def __init__(self, columns: StreamedColumns, recipe: ColumnRecipe) -> None:
         self._columns = columns
         self._recipe = recipe
-        self._in_memory: MemoryRows | None = None  # all of few rows, for mini-batches
-        self.names = recipe.names
-        self._selection = chosen
-        self.rows = columns.rows if chosen is None else chosen.rows
-        self.dropped = columns.dropped
+        self.rows, self.names, self.dropped = columns.rows, recipe.names, columns.dropped
 
-    def fold(self, task: Task[T], combine: Callable[[T, T], T]) -> T:
-        """Return the combined results of a task for all chunks."""
-        with contextlib.closing(self._results(task)) as results:
-            return fold(results, combine)
+    @property
+    def chunk_rows(self) -> int:
+        """The number of rows of a chunk; see `ChunkedRows.chunk_rows`."""
+        return self._columns.chunk
 
-    def _results(self, task: Task[T]) -> Generator[T]:
-        wanted = task.names & self.names
-        with contextlib.closing(self._chunks(self._recipe.required_columns(wanted))) as chunks:
-            for columns, rows in chunks:
-                chunk_columns = (
-                    columns if rows == self._columns.chunk else {n: values[:rows] for n, values in columns.items()}
-                )
-                yield task(self._recipe.build(chunk_columns, wanted), rows)
+    @property
+    def gathered_rows(self) -> int:
+        """The number of rows of an epoch that are gathered at a time."""
+        return self._columns.chunk
 
-    def _chunks(self, names: Set[str]) -> Generator[Chunk]:
-        """Yield the columns of the selected rows, chunk by chunk."""
+    def iter_chunks(self, names: Set[str], size: int | None = None) -> Generator[tuple[ColumnArrays, int]]:  # noqa: ARG002
+        """Yield columns of all rows, chunk by chunk."""
         if not names:  # a task that reads no column is still computed for all rows
-            yield from (({}, part.stop - part.start) for part in block_slices(self.rows, self._columns.chunk))
+            yield from (({}, part.stop - part.start) for part in block_slices(self.rows, self.chunk_rows))
             return
-        with contextlib.closing(self._columns.iter_chunks(names)) as chunks:
-            if self._selection is None:
-                yield from chunks
-                return
-            size = self._columns.chunk
-            rechunker = Rechunker([{name: np.empty(size) for name in names}], size)
-            for number, (columns, rows) in enumerate(chunks):
-                selected = self._selection.chunk_rows(number) - number * size
-                selected_columns = {name: values[:rows][selected] for name, values in columns.items()}
-                for space in rechunker.add(selected_columns, len(selected)):
-                    yield space, size
-            rest, count = rechunker.remainder()
-            if count:
-                yield rest, count
+        with contextlib.closing(self._columns.iter_chunks(self._recipe.required_columns(names))) as chunks:
+            for columns, rows in chunks:
+                yield self._recipe.build(columns, names), rows
 
-    def select_rows(self, rows: RowIndex) -> MemoryRows | StreamedRows:
-        """Return some of the rows: streamed again if a mask selects them, else in memory."""
-        if self._selection is None and not isinstance(rows, slice) and rows.dtype == np.bool_:
-            mask = np.asarray(rows, dtype=np.bool_)
-            return StreamedRows(self._columns, self._recipe, RowSelection(mask, self._columns.chunk))
-        return self._load_rows(rows)
-
-    def _load_rows(self, rows: RowIndex) -> MemoryRows:
-        numbers = row_numbers(rows, self.rows)
-        return MemoryRows(Table(self._gather_columns(numbers), len(numbers), self.dropped))
-
-    def run_epoch(self, epoch: EpochRun) -> float:
-        """Run an epoch over the rows and return the mean loss of the batches."""
-        if epoch.batch_rows >= self.rows or self.rows <= SHUFFLE.max_full_shuffle_rows:  # few rows, or full batches
-            self._in_memory = self._in_memory or self._load_rows(slice(None))
-            return self._in_memory.run_epoch(epoch)
-        parts = epoch_orders(epoch.generator, self.rows, epoch.batch_rows, self._columns.chunk)
-        losses: list[float] = []
-        done = 0
-        with contextlib.closing(
-            prefetch((self._gather_columns(part), len(part)) for part in parts if part is not None)
-        ) as drawn:
-            for columns, rows in drawn:
-                mean = epoch.run(columns, losses=losses)
-                done += rows
-                if epoch.on_progress is not None and done < self.rows:
-                    epoch.on_progress(done / self.rows, mean)
-        return mean_loss(losses)
-
-    def _gather_columns(self, numbers: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    def gather(self, numbers: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """Return all columns of the rows with these numbers."""
-        numbers = numbers if self._selection is None else self._selection.row_numbers(numbers)
         return self._recipe.build(self._columns.gather(numbers, self._recipe.required_columns(self.names)), self.names)
-
-    def to_table(self) -> Table:
-        """Return all rows in memory."""
-        return self._load_rows(slice(None)).to_table()
 
 
 _MIN_STREAMED_BYTES = 64 << 20  # smaller data are never streamed unless the user asks for it
@@ -516,8 +418,8 @@ _NUMBER_BYTES, _LABEL_BYTES = 8, 64  # estimated memory of one number and one la
 _MEMORY_DIVISOR = 2  # columns may take the reciprocal of this, one half, of the available memory
 
 
-class StreamedData:
-    """The columns that a model uses, streamed from files at every pass. See `LoadedData` for the methods.
+class StreamedData(FitData):
+    """The columns that a model uses, streamed from files at every pass.
 
     Args:
         why: the reason for streaming, in words.
@@ -527,78 +429,48 @@ class StreamedData:
         OptionError: if weights or errors are arrays in memory.
     """
 
-    def __init__(self, files: DataFile | FileCollection, model: Model, options: Options, why: str) -> None:
-        rows = options.data
-        self._weight: tuple[str, bool] | None = None
-        self._renamed: dict[str, str] = {}
-        self._weight_columns: dict[str, str] = {}
-        for words, (column, source) in weighting_columns(files, rows).items():
-            if not isinstance(source, str):
-                raise OptionError(f"{words}: streamed rows need the name of a column, not an array")
-            self._weight_columns[words] = source
-            if column == WEIGHT:
-                self._weight = source, words == SIGMA
-            else:
-                self._renamed[column] = source
-        classes = model.class_column
-        self._numeric = sorted({*model.numeric, *rows.column_names} - {classes})
-        texts = [*dict.fromkeys([*([] if classes is None else [classes]), *model.label_columns])]
-        self._has_weight = False
-        self._columns = StreamedColumns(
+    def __init__(self, files: DataSource, model: Model, options: FitOptions, why: str) -> None:
+        super().__init__(files, model, options)
+        for weighting in self.weightings:
+            if not isinstance(weighting.source, str):
+                raise OptionError(f"{weighting.words}: streamed rows need the name of a column, not an array")
+        self._has_weight = not self.is_weighted
+        self._columns = files.streamed = StreamedColumns(
             files,
-            self._numeric,
-            texts,
+            self.numeric,
+            self.label_names,
             why,
-            rows.drop_missing,
-            random_access=options.method.batch_size is not None,
-            inspect=self._check_chunk_weights if rows.column_names else None,
+            options.drop_missing,
+            random_access=options.batch_size is not None,
+            inspect=self._check_weights,
             on_progress=files.on_progress,
         )
-        files.streamed = self._columns
-        if self._weight is not None and not self._has_weight:
-            raise DataError(NO_POSITIVE_WEIGHT)
-        self._encoded: dict[str, tuple[str, NDArray[np.float64]]] = {}
+        check_any_weight(self._has_weight)
         self.rows = self._columns.rows
-        self.is_weighted = self._weight is not None
 
-    def encode_classes(self, name: str) -> Classes:
-        """Use the positions of labels among the classes for a column, and return the classes. Raises DataError."""
-        distinct, positions = np.unique(self._columns.labels[name].labels, return_inverse=True)
-        classes = check_classes(distinct, self.rows, name)
-        self._encoded[name] = name, positions.astype(np.float64)
-        return classes
+    def labels(self, name: str) -> NDArray[Any]:
+        """Return the label of each code of a column."""
+        return self._columns.labels[name].levels(name)
 
-    def levels(self, name: str) -> tuple[Any, ...]:
-        """Return the different labels of a column, sorted."""
-        return distinct_levels(self._columns.labels[name].labels)
-
-    def add_indicators(self, matches: Mapping[str, TextMatch]) -> list[str]:
-        """Add indicator columns by the names of their leaves; return the names of those that are 0 in all rows."""
-        for name, match in matches.items():
-            texts = self._columns.labels[match.column].labels.astype(str)
-            self._encoded[name] = match.column, (texts == match.text).astype(np.float64)
-        return [name for name in matches if not self._encoded[name][1].any()]
-
-    def build_rows(self, graphs: LossGraphs) -> StreamedRows:
-        """Return the rows, with the columns that the graphs read."""
-        recipe = ColumnRecipe(tuple(self._numeric), self._weight, self._renamed, self._encoded, graphs.vectors)
+    def rows_by(self, recipe: ColumnRecipe) -> Rows:
+        """Return the rows, with columns that are built by a recipe."""
         return StreamedRows(self._columns, recipe)
 
-    def _check_chunk_weights(self, columns: Mapping[str, NDArray[Any]], before: int) -> None:
-        """Check the weights and errors of a chunk."""
-        for words, name in self._weight_columns.items():
-            check_weights(words, columns[name], before)
-        if self._weight is not None and not self._has_weight:
-            self._has_weight = bool(columns[self._weight[0]].any())
+    def _check_weights(self, columns: Mapping[str, Array], before: int) -> None:
+        """Check the weights and errors of a chunk, given the number of rows before it."""
+        for weighting in self.weightings:
+            values = columns[weighting.source_name]
+            weighting.check(values, before)
+            self._has_weight |= weighting.column == WEIGHT and bool(values.any())
 
 
-def streaming_reason(dataset: DataFile | FileCollection, model: Model, options: DataOptions) -> str | None:
+def streaming_reason(dataset: DataSource, model: Model, options: FitOptions) -> str | None:
     """Return why the rows of a fit do not fit into memory, in words; None if they do."""
     numbers = len({*model.numeric, *options.column_names})
     return memory_shortage(dataset, numbers, len({*model.label_columns, model.class_column} - {None}))
 
 
-def memory_shortage(dataset: DataFile | FileCollection, numbers: int, labels: int) -> str | None:
+def memory_shortage(dataset: DataSource, numbers: int, labels: int) -> str | None:
     """Return why so many columns of numbers and labels do not fit into memory, in words; None if they do."""
     required_bytes = dataset.estimate_rows() * (_NUMBER_BYTES * numbers + _LABEL_BYTES * labels)
     if required_bytes < _MIN_STREAMED_BYTES:

@@ -15,11 +15,12 @@ import difflib
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from autodiff_cli.algebra.table import with_subtraction
+from autodiff_cli.backends.evaluation import evaluate
 from autodiff_cli.graph.node import Node, constant, variable
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.shapes import ShapeError, ShapeInference, format_shape
@@ -38,12 +39,9 @@ from autodiff_cli.language.parser import parse
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.language.program import Program, read
 from autodiff_cli.ops.structural import dot, matmul, softmax, stack
-from autodiff_cli.training.objective.parameters import PARAMETERS_LIKE_CONSTANTS
-from autodiff_cli.training.options import OptionError
-
-if TYPE_CHECKING:
-    from autodiff_cli.training.options import ParameterOptions
-
+from autodiff_cli.options import OptionError
+from autodiff_cli.training.objective.parameters import read_with_parameters
+from autodiff_cli.training.options import FitOptions, ParameterValues
 
 Levels = Mapping[str, tuple[Any, ...]]
 
@@ -373,8 +371,8 @@ class Model:
             ExpressionError: if the text is not a model, if it has an infinite or undefined constant, if a parameter is
                 left of `~`, if a column is bound to an expression, or if there is no parameter.
         """
-        hidden = () if is_saved else PARAMETERS_LIKE_CONSTANTS
-        program = read(text, variables=(*names, *given, *hidden), columns=model_column_names(text, names))
+        parse = read if is_saved else read_with_parameters
+        program = parse(text, (*names, *given), columns=model_column_names(text, names))
         if not is_saved:
             _check_constants(program)
         check_columns_not_bound(program, names)
@@ -423,14 +421,14 @@ class Model:
         """The columns with levels for which parameters have values, while the levels are unknown."""
         return tuple(dict.fromkeys(level.column for level in check_levels(self.program, self.columns).values()))
 
-    def expand_options(self, options: ParameterOptions) -> ParameterOptions:
-        """Return the options with values for all levels copied to each level.
+    def expand_values(self, values: ParameterValues) -> ParameterValues:
+        """Return values of parameters, with values for all levels copied to each level.
 
         Raises:
             UnknownNameError: for a level that does not exist.
         """
         if not self.levels:
-            return options
+            return values
         of_levels = {
             level.parameter: [
                 name
@@ -439,15 +437,10 @@ class Model:
             ]
             for level in check_levels(self._reparse(None), self.columns).values()
         }
-        values_by_kind = {"start": options.start, "fixed": options.fixed, "bounds": options.bounds}
-        spread = {
-            kind: spread_over_levels(values, self.parameters, of_levels) for kind, values in values_by_kind.items()
-        }
+        start, fixed, bounds = (spread_over_levels(each, self.parameters, of_levels) for each in values)
         # A bound for all levels does not apply to fixed ones.
-        bounds = {
-            n: limits for n, limits in spread["bounds"].items() if n in options.bounds or n not in spread["fixed"]
-        }
-        return dataclasses.replace(options, **{**spread, "bounds": bounds})
+        bounds = {name: limits for name, limits in bounds.items() if name in values.bounds or name not in fixed}
+        return ParameterValues(start, fixed, bounds)
 
     def _reparse(self, classes: int | None) -> Program:
         names = (*self.columns, *self.parameters)
@@ -584,6 +577,33 @@ class Model:
         return tuple(map(to_text, target.inputs if target.op is stack else (target,)))
 
 
+def tie_fixed_parameters(text: str, names: Collection[str], options: FitOptions) -> tuple[str, FitOptions]:
+    """Return a model with the parameters tied that `fixed` gives as expressions, and the options without these.
+
+    Tied parameters become derived quantities. A constant expression such as `pi/2` fixes a parameter at its value.
+
+    Args:
+        names: the columns of the data.
+
+    Raises:
+        ExpressionError: see `tie_parameters`.
+    """
+    fixed, ties = dict(options.parameters.fixed), {}
+    expressions = {name: value for name, value in fixed.items() if isinstance(value, str)}
+    if not expressions:
+        return text, options
+    for name, expression in expressions.items():
+        is_level = "[" in expression and not expression.lstrip().startswith("[")  # a[north], see `tie_parameters`
+        program = None if is_level else read_with_parameters(expression)
+        if program is None or program.leaves:
+            ties[name] = expression
+            del fixed[name]
+        else:
+            fixed[name] = evaluate([program.output], {}, {})[0]
+    quantities = {**{name: name for name in ties}, **options.quantities}
+    return tie_parameters(text, ties, names), dataclasses.replace(options, fixed=fixed, derive=quantities)
+
+
 def tie_parameters(text: str, ties: Mapping[str, str], names: Collection[str]) -> str:
     """Return the text of a model with parameters tied to others, by definitions such as `b = 2*a` in front of it.
 
@@ -601,8 +621,7 @@ def tie_parameters(text: str, ties: Mapping[str, str], names: Collection[str]) -
     """
     if not ties:
         return text
-    variables = (*names, *ties, *PARAMETERS_LIKE_CONSTANTS)
-    program = read(text, variables=variables, columns=model_column_names(text, names))
+    program = read_with_parameters(text, (*names, *ties), model_column_names(text, names))
     leveled = check_levels(program, names)
     leaves = {*parameter_names(program, names)} - {*leveled}
     definitions = []

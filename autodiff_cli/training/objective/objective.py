@@ -30,21 +30,15 @@ from autodiff_cli.graph.tape import Tape, topological_order
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.conversion import as_float_array
+from autodiff_cli.options import given_options, takes_options
 from autodiff_cli.training.checkpoint import EvaluationLog
 from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES, RESIDUAL_SCALE, LossKind
 from autodiff_cli.training.objective.kernels import DIRECTION, LINK_FUNCTIONS, Kernels, is_generalised_linear
 from autodiff_cli.training.objective.loading import Data, as_dataset
 from autodiff_cli.training.objective.model import Model
-from autodiff_cli.training.objective.parameters import ParameterLayout, canonicalize_names
+from autodiff_cli.training.objective.parameters import ParameterLayout
 from autodiff_cli.training.objective.preparation import PreparedObjective, prepare
-from autodiff_cli.training.options import (
-    DataOptions,
-    LossOptions,
-    MethodOptions,
-    Options,
-    ParameterOptions,
-    convert_plain_value,
-)
+from autodiff_cli.training.options import FitOptions, ObjectiveOptions
 from autodiff_cli.training.rows import (
     WEIGHT,
     ColumnArrays,
@@ -83,6 +77,8 @@ class ModelOverRows:
     fixed: dict[str, Any]
     is_weighted: bool
     kernels: Kernels
+    passes_before_compiling: float  # over the rows, until compiled kernels pay; infinite if they never do
+    threads: int | None
     settings: dict[str, float]
     evaluation_log: EvaluationLog | None
     _triangle_cache: dict[bytes, Array]
@@ -107,10 +103,7 @@ class ModelOverRows:
     @property
     def total_weight(self) -> float:
         """The sum of the weights; the number of rows if there are no weights."""
-        if not self.is_weighted:
-            return float(self.rows)
-        total: float = self._cached("total weight", lambda: self.fold_columns({WEIGHT}, _sum_weights, operator.add))
-        return total
+        return self.data.total_weight
 
     @property
     def weighted_rows(self) -> int:
@@ -151,6 +144,7 @@ class ModelOverRows:
         Args:
             more: values of leaves other than parameters.
         """
+        self._count_pass()
         point = self.point(theta)
         if more:
             point |= more
@@ -187,8 +181,19 @@ class ModelOverRows:
         >>> objective.fold_rows(make_backend().row_kernel(graphs), [3], lambda values, _: values.max(), max)
         np.float64(6.0)
         """
+        self._count_pass()
         more = frozenset({WEIGHT} if self.is_weighted else ())
         return self.data.fold(FoldTask(kernel, self.point(theta), reduce, combine, more), combine)
+
+    def _count_pass(self) -> None:
+        """Count a pass over the rows, and compile the kernels of the following ones if the passes so far add up.
+
+        A fit with a checkpoint does not compile, because a resumed one repeats only some of its passes.
+        """
+        if self.evaluation_log is None:
+            self.passes_before_compiling -= 1
+            if self.passes_before_compiling < 0:
+                self.kernels, self.passes_before_compiling = self.kernels.compiled(self.threads), math.inf
 
     def fold_columns(self, names: Set[str], reduce: Callable[[ColumnArrays], T], combine: Callable[[T, T], T]) -> T:
         """Return the result of a reduction of columns, block by block. See `ColumnTask`."""
@@ -219,10 +224,6 @@ class ModelOverRows:
 
 def _count_weighted(columns: ColumnArrays) -> int:
     return int(np.count_nonzero(columns[WEIGHT]))
-
-
-def _sum_weights(columns: ColumnArrays) -> float:
-    return float(np.sum(columns[WEIGHT]))
 
 
 _HUGE_TARGET = 1e150  # the squares of larger numbers nearly overflow
@@ -354,22 +355,7 @@ class Objective(ModelOverRows):
         data: the columns by name, the path of a file, or a Dataset. Names in the model that are not columns are
             parameters. Arrays, also of float32 and integers, are not copied, so later changes to them change the
             objective.
-        loss: the loss of a row, one of `LOSSES`; by default `mse`, for classes `cross_entropy`. Without a `~` there is
-            no choice.
-        weights: one weight per row, or the name of a column; 1 by default.
-        sigma: standard deviations of the target instead: the weights are 1/sigma².
-        fixed: parameters that are not fitted, with their values; None keeps the starting value.
-        bounds: lower and upper bounds by name, as pairs; None means unbounded.
-        drop_missing: leave out rows with a missing cell, which are an error otherwise.
-        no_columns: allow a model whose prediction uses no column of the data.
-        start: starting values. The default is 1 for numbers; arrays are drawn as `initial_arrays` does.
-        seed: of the random number generator.
-        recompute_every: recompute intermediate values within this many layers instead of storing them for the gradient.
-        scale: the residual scale of robust losses (huber, logcosh, soft_l1, cauchy).
-        huber_delta: the threshold of the loss huber, in scales; 1.345 by default.
-        backend: `numpy`, `llvm` (compiled kernels), or `auto`: the faster one for the work at hand.
-        threads: the maximum number of threads of compiled kernels; all cores by default. The results have the same
-            bits.
+        options: the fields of `ObjectiveOptions`, as keywords.
 
     Attributes:
         model: the model with all shapes resolved.
@@ -398,40 +384,16 @@ class Objective(ModelOverRows):
     (('a', 'b'), array([1., 1.]))
     """
 
-    def __init__(
-        self,
-        model: str | Model,
-        data: Data,
-        loss: str | None = None,
-        weights: ArrayLike | str | None = None,
-        *,
-        sigma: ArrayLike | str | None = None,
-        fixed: Mapping[str, ArrayLike | None] | None = None,
-        bounds: Mapping[str, tuple[float | None, float | None]] | None = None,
-        drop_missing: bool = False,
-        no_columns: bool = False,
-        start: Mapping[str, ArrayLike] | None = None,
-        seed: int = 0,
-        recompute_every: int | None = None,
-        scale: float = 1.0,
-        huber_delta: float | None = None,
-        backend: str = "auto",
-        threads: int | None = None,
-    ) -> None:
-        scale = convert_plain_value(scale, "float", "scale")
-        options = Options(
-            ParameterOptions(canonicalize_names(start), canonicalize_names(fixed), canonicalize_names(bounds)),
-            DataOptions(weights, sigma, drop_missing=drop_missing, no_columns=no_columns),
-            LossOptions(loss, None if scale == 1 else scale, huber_delta),
-            MethodOptions(seed=seed, recompute_every=recompute_every, backend=backend, threads=threads),
-        )
-        self._initialize(prepare(model, as_dataset(data), options), scale)
+    @takes_options(ObjectiveOptions)
+    def __init__(self, model: str | Model, data: Data, options: ObjectiveOptions) -> None:
+        dataset = as_dataset(data)
+        self._initialize(prepare(model, dataset, FitOptions(**given_options(options))), options.scale or 1.0)
 
     @classmethod
-    def of(cls, model: str | Model, dataset: Dataset, options: Options) -> Objective:
+    def of(cls, model: str | Model, dataset: Dataset, options: FitOptions) -> Objective:
         """Return the objective for the options of a fit. Raises the exceptions of the constructor."""
         objective = cls.__new__(cls)
-        objective._initialize(prepare(model, dataset, options), options.loss.scale)
+        objective._initialize(prepare(model, dataset, options), options.scale)
         return objective
 
     def _initialize(self, prepared: PreparedObjective, scale: float | None) -> None:
@@ -447,6 +409,8 @@ class Objective(ModelOverRows):
         self.bounds = prepared.bounds
         self.bounds_by_name = prepared.bounds_by_name
         self.kernels = prepared.kernels
+        self.passes_before_compiling = prepared.passes_before_compiling
+        self.threads = prepared.threads
         self.family = prepared.family
         self.is_likelihood = prepared.is_likelihood
         # Values of leaves that are neither columns nor parameters.
@@ -528,7 +492,7 @@ class Objective(ModelOverRows):
         Its arguments are the state of the method, the learning rate, the rows of a batch, the generator that draws
         them, and optionally a progress callback. It returns the mean loss of the batches.
 
-        >>> from autodiff_cli.training.options import OPTIMIZERS
+        >>> from autodiff_cli.training.optimizers import OPTIMIZERS
         >>> objective = Objective("y ~ a", {"y": [1, 1, 1, 1]}, start={"a": 0})
         >>> state = OptimizerState.initial(objective.start, OPTIMIZERS["sgd"])
         >>> objective.epoch_runner(OPTIMIZERS["sgd"])(state, 0.25, 2, np.random.default_rng(0))  # losses 1, 1/4
@@ -561,7 +525,7 @@ class Objective(ModelOverRows):
         if kernels is None:
             return None
         smooth = copy.copy(self)
-        smooth.kernels = kernels
+        smooth.kernels, smooth.passes_before_compiling = kernels, math.inf
         smooth.settings = {**self.settings, **dict.fromkeys(kernels.smoothing_radii, 0.0)}
         return smooth
 

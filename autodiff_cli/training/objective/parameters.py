@@ -25,9 +25,11 @@ from autodiff_cli.graph.tape import topological_order
 from autodiff_cli.language.arrays import LayerParameter
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.language.lexer import canonical_name, is_level_name, is_name
-from autodiff_cli.language.program import read
+from autodiff_cli.language.names import NO_COLUMNS, ColumnNames
+from autodiff_cli.language.program import Program, read
 from autodiff_cli.numbers.conversion import as_float_array
-from autodiff_cli.training.options import BoundPair, OptionError
+from autodiff_cli.options import OptionError
+from autodiff_cli.training.options import BoundPair
 
 
 class ParameterLayout:
@@ -111,15 +113,13 @@ def check_value(name: str, value: ArrayLike) -> Any:
     return array if array.ndim else float(array)
 
 
-def canonicalize_names(values: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return values by canonical names of parameters. Raises OptionError if they are not a mapping."""
-    if values is not None and not hasattr(values, "items"):
-        raise OptionError(f"values of parameters must be a mapping of names to values, not {type(values).__name__}")
-    return {} if values is None else {canonical_name(name): value for name, value in values.items()}
-
-
 INITIAL_VALUE = 1.0
-PARAMETERS_LIKE_CONSTANTS = ("tau", "e")  # names of constants that are parameters in models; tau is often a decay time
+_PARAMETERS_LIKE_CONSTANTS = ("tau", "e")  # constants whose names are parameters in models; tau is often a decay time
+
+
+def read_with_parameters(text: str, names: Iterable[str] = (), columns: ColumnNames = NO_COLUMNS) -> Program:
+    """Parse text in which `tau` and `e` are parameters, as they are in models. The arguments are those of `read`."""
+    return read(text, (*names, *_PARAMETERS_LIKE_CONSTANTS), columns=columns)
 
 
 def initial_arrays(shapes: Mapping[str, Shape], layers: Mapping[str, LayerParameter], seed: int) -> dict[str, Array]:
@@ -212,6 +212,19 @@ class Bounds:
         """Whether a point is within the bounds."""
         return bool((theta >= self.low).all() and (theta <= self.high).all())
 
+    def contains_each(self, theta: Array) -> NDArray[np.bool_]:
+        """Whether each of several points is within the bounds."""
+        return np.asarray(((theta >= self.low) & (theta <= self.high)).all(axis=-1))
+
+    @classmethod
+    def stack(cls, boxes: Sequence[Bounds]) -> Bounds:
+        """Return the bounds of a batch of fits, of shape (fits, P), from those of each fit."""
+        return cls(np.array([box.low for box in boxes]), np.array([box.high for box in boxes]))
+
+    def select(self, fits: int | NDArray[np.intp]) -> Bounds:
+        """Return the bounds of some fits of a batch; bounds of shape (P,) hold for all fits."""
+        return self if self.low.ndim == 1 else Bounds(self.low[fits], self.high[fits])
+
     def active(self, theta: Array) -> NDArray[np.bool_]:
         """Return the mask of the numbers that are on a bound."""
         is_active: NDArray[np.bool_] = ((theta <= self.low) | (theta >= self.high)) & np.isfinite(theta)
@@ -283,7 +296,7 @@ def _parse_bounds_text(text: str) -> Iterator[tuple[str, float, float]]:
             yield canonical_name(name.strip()), _parse_end(low, text, -math.inf), _parse_end(high, text, math.inf)
             return
     try:
-        output = read(_LEVEL_NAME.sub(r"`\g<0>`", text), PARAMETERS_LIKE_CONSTANTS).output
+        output = read_with_parameters(_LEVEL_NAME.sub(r"`\g<0>`", text)).output
     except ExpressionError:
         raise OptionError(f"{_SYNTAX}; not `{text}`") from None
     yield from _bounds_of_condition(output, text)

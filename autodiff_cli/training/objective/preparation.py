@@ -8,24 +8,26 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from autodiff_cli.array_types import Array
 from autodiff_cli.backends.protocol import Backend, RowGraphs
-from autodiff_cli.backends.selection import choose_backend
-from autodiff_cli.data.files import DataFile, FileCollection
+from autodiff_cli.backends.selection import choose_backend, passes_before_compiling
+from autodiff_cli.data.files import DataSource
 from autodiff_cli.data.table import Dataset
-from autodiff_cli.language.names import TextMatch
+from autodiff_cli.options import OptionError
 from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR
 from autodiff_cli.training.objective.kernels import Kernels, LossGraphs, build_graphs, choose_loss, x_sigma_column
 from autodiff_cli.training.objective.loading import (
     Classes,
+    FitData,
     LoadedData,
     StreamedData,
     check_parameter_names,
@@ -40,7 +42,8 @@ from autodiff_cli.training.objective.parameters import (
     check_value,
     initial_arrays,
 )
-from autodiff_cli.training.options import DEFAULT_EPOCHS, BoundPair, OptionError, Options, describe_bounds
+from autodiff_cli.training.optimizers import DEFAULT_EPOCHS
+from autodiff_cli.training.options import BoundPair, FitOptions, describe_bounds
 from autodiff_cli.training.rows import WEIGHT, Rows
 
 T = TypeVar("T")
@@ -74,43 +77,26 @@ class ThreadLocalCache(threading.local, Generic[T]):
         self._entries.clear()
 
 
-class FitData(Protocol):
-    """The data of a fit before they become `Rows`. See `LoadedData` for the methods."""
-
-    @property
-    def rows(self) -> int: ...
-
-    @property
-    def is_weighted(self) -> bool: ...
-
-    def encode_classes(self, name: str) -> Classes: ...
-
-    def levels(self, name: str) -> tuple[Any, ...]: ...
-
-    def add_indicators(self, matches: Mapping[str, TextMatch]) -> list[str]: ...
-
-    def build_rows(self, graphs: LossGraphs) -> Rows: ...
-
-
-def open_fit_data(dataset: Dataset, model: Model, options: Options) -> FitData:
+def open_fit_data(dataset: Dataset, model: Model, options: FitOptions) -> FitData:
     """Open the data of a fit: streamed if the options ask for it, or if they need more than half of the available
     memory.
 
     Raises:
         DataError, OptionError: see `load_table`, `StreamedData` and `ClusterData`.
     """
-    streamable = dataset if isinstance(dataset, DataFile | FileCollection) else None
-    if options.data.stream and streamable is None:
+    streamable = dataset if isinstance(dataset, DataSource) else None
+    if options.stream and streamable is None:
         raise OptionError("stream requires files; these data are in memory already")
     if options.cluster is not None:
-        from autodiff_cli.training.objective.cluster import open_on_cluster
+        from autodiff_cli.training.objective.cluster import Cluster, open_on_cluster
 
+        assert isinstance(options.cluster, Cluster)
         return open_on_cluster(options.cluster, dataset, model, options)
-    why = "as asked" if options.data.stream else None
+    why = "as asked" if options.stream else None
     if streamable is not None and why is None:
-        why = streaming_reason(streamable, model, options.data)
+        why = streaming_reason(streamable, model, options)
     if streamable is None or why is None:
-        return LoadedData(dataset, model, options.data)
+        return LoadedData(dataset, model, options)
     return StreamedData(streamable, model, options, why)
 
 
@@ -134,23 +120,23 @@ class PreparedObjective:
     bounds: Bounds
     bounds_by_name: dict[str, BoundPair]
     kernels: Kernels
+    passes_before_compiling: float
+    threads: int | None
     family: str | None
     is_likelihood: bool
     penalties: dict[str, float]
 
 
-def prepare(model: str | Model, dataset: Dataset, options: Options) -> PreparedObjective:
+def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> PreparedObjective:
     """Parse the model, load the data, and build graphs and kernels.
 
     Raises:
         ExpressionError, DataError, OptionError: see `Objective`.
     """
-    named = options.parameters.parameter_names
+    named = options.parameters.names
     parsed = model if isinstance(model, Model) else _parse_model(model, tuple(dataset.names), frozenset(named))
     check_parameter_names(named, parsed)
-    loss = choose_loss(parsed, options.loss)
-    if options.data.x_sigma and options.loss.family is not None:
-        raise OptionError("x_sigma requires least squares and cannot be combined with family")
+    loss = choose_loss(parsed, options)
     data = open_fit_data(dataset, parsed, options)
     classes: Classes | None = None
     if parsed.class_column is not None:
@@ -159,7 +145,7 @@ def prepare(model: str | Model, dataset: Dataset, options: Options) -> PreparedO
     if parsed.label_columns:
         parsed = _add_levels(parsed, data)
         empty_indicators = data.add_indicators(parsed.matches)
-    parameters = parsed.expand_options(options.parameters)
+    parameters = parsed.expand_values(options.parameters)
     start_values = {name: check_value(name, value) for name, value in parameters.start.items()}
     fixed_values = {
         name: value if value is None else check_value(name, value) for name, value in parameters.fixed.items()
@@ -176,15 +162,15 @@ def prepare(model: str | Model, dataset: Dataset, options: Options) -> PreparedO
     )
     resolved, graphs, layout, loss_of_row = compiled.model, compiled.graphs, compiled.layout, compiled.loss
     free_names = layout.names
-    if not options.data.no_columns:
-        check_reads_data(resolved, dataset.names, options.data.column_names, named)
+    if not options.no_columns:
+        check_reads_data(resolved, dataset.names, options.column_names, named)
     values: dict[str, Any] = dict.fromkeys(resolved.parameters, INITIAL_VALUE)
-    values |= initial_arrays(resolved.array_parameters, resolved.program.layer_parameters, options.method.seed)
+    values |= initial_arrays(resolved.array_parameters, resolved.program.layer_parameters, options.seed)
     values |= given
     bounds = bounds_box(layout.slices, layout.size, parameters.bounds)
     _check_starts(start_values, parameters.bounds)
     notes: list[str] = []
-    chosen = choose_backend(options.method.backend, options.method.threads, loss_of_row, data.rows, notify=notes.append)
+    chosen = choose_backend(options.backend, options.threads, loss_of_row, data.rows, notify=notes.append)
     stepping = _epoch_backend(options, loss_of_row, data.rows, chosen, notes)
     notes += [
         f"no row has the text '{resolved.matches[name].text}' in the column `{resolved.matches[name].column}`"
@@ -202,10 +188,16 @@ def prepare(model: str | Model, dataset: Dataset, options: Options) -> PreparedO
         given_starts=frozenset(start_values),
         bounds=bounds,
         bounds_by_name=dict(parameters.bounds),
-        kernels=compiled.kernels(options.method.recompute_every, chosen, notes, stepping),
-        family=options.loss.family,
-        is_likelihood=options.loss.likelihood,
-        penalties={L1_FACTOR: options.loss.l1, L2_FACTOR: options.loss.l2},
+        kernels=compiled.kernels(options.recompute_every, chosen, notes, stepping),
+        passes_before_compiling=(
+            passes_before_compiling(loss_of_row, data.rows)
+            if options.backend == "auto" and chosen.name == "numpy"
+            else math.inf
+        ),
+        threads=options.threads,
+        family=options.family,
+        is_likelihood=options.likelihood,
+        penalties={L1_FACTOR: options.l1, L2_FACTOR: options.l2},
     )
 
 
@@ -253,7 +245,7 @@ def _compile_model(
     given: Mapping[str, Any],
     fixed_names: Sequence[str],
     loss: str,
-    options: Options,
+    options: FitOptions,
     classes: int | None,
     *,
     weighted: bool,
@@ -263,7 +255,7 @@ def _compile_model(
     def build() -> _CompiledModel:
         resolved = parsed.resolve(given, classes)
         free = [name for name in resolved.parameters if name not in fixed_names]
-        loss_graphs = build_graphs(resolved, loss, options.loss, classes, weighted, free, options.data.x_sigma)
+        loss_graphs = build_graphs(resolved, loss, options, classes, weighted, free)
         columns = {*resolved.row_leaves, *loss_graphs.vectors, *map(x_sigma_column, loss_graphs.x_errors), WEIGHT}
         return _CompiledModel(
             resolved,
@@ -276,18 +268,18 @@ def _compile_model(
     if classes is not None or parsed.label_columns or parsed.program.arrays or any(map(np.ndim, given.values())):
         return build()
     # The parsed model is stored with the result, so that its id is not reused while the entry exists.
-    key = (id(parsed), tuple(fixed_names), loss, options.loss, weighted, tuple(options.data.x_sigma))
+    settings = options.huber_delta, options.l1, options.l2, *options.x_errors
+    key = (id(parsed), tuple(fixed_names), loss, settings, weighted)
     return model_cache.get(key, build)
 
 
-def _epoch_backend(options: Options, loss: RowGraphs, rows: int, backend: Backend, notes: list[str]) -> Backend:
+def _epoch_backend(options: FitOptions, loss: RowGraphs, rows: int, backend: Backend, notes: list[str]) -> Backend:
     """Return the backend for mini-batches, which may be worth compiling although full batches are not."""
-    method = options.method
-    if method.batch_size is None or backend.name != "numpy" or notes:
+    if options.batch_size is None or backend.name != "numpy" or notes:
         return backend
-    batches = -(-rows // method.batch_size)
+    batches = -(-rows // options.batch_size)
     # The requested number of epochs must not matter, because a fit may resume with more of them.
-    return choose_backend(method.backend, method.threads, loss, rows, DEFAULT_EPOCHS, notes.append, batches)
+    return choose_backend(options.backend, options.threads, loss, rows, DEFAULT_EPOCHS, notes.append, batches)
 
 
 def _add_levels(model: Model, data: FitData) -> Model:

@@ -27,12 +27,13 @@ from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.language.errors import ExpressionError, MissingValueError, format_names
 from autodiff_cli.language.lexer import canonical_name
+from autodiff_cli.options import OptionError
 from autodiff_cli.training.losses import LOSSES
 from autodiff_cli.training.methods.gradient_descent import EpochRecord
 from autodiff_cli.training.objective.loading import Classes, check_labels, indicator_columns
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.parameters import ParameterLayout
-from autodiff_cli.training.options import OptionError, check_confidence_level
+from autodiff_cli.training.options import check_confidence_level
 from autodiff_cli.training.result.diagnosis import Diagnosis
 from autodiff_cli.training.result.goodness import normal_quantile, student_quantile
 from autodiff_cli.training.result.prediction import Bands, FitPlot, prediction_bands
@@ -56,13 +57,6 @@ class PredictionGraph(NamedTuple):
     values: dict[str, Any]
     columns: tuple[str, ...]
     matches: tuple[str, ...]
-
-
-def prediction_graph(model: Model, values: Mapping[str, Any]) -> PredictionGraph:
-    """Return the prediction of a model with fitted parameters."""
-    program = model.program
-    shapes = {name: shape for name, shape in model.shapes.items() if name in program.leaves}
-    return PredictionGraph(program.output, shapes, dict(values), model.predictors(), tuple(model.matches))
 
 
 NOT_SAVED = {"is_saved": False}  # metadata of a field that model files do not have
@@ -295,7 +289,9 @@ class FittedModel(FitStatistics):
     @property
     def prediction(self) -> PredictionGraph:
         """The prediction of a row as a graph."""
-        return prediction_graph(self._parsed_model, {**self.parameters, **self.fixed})
+        model, values = self._parsed_model, {**self.parameters, **self.fixed}
+        shapes = {name: shape for name, shape in model.shapes.items() if name in model.program.leaves}
+        return PredictionGraph(model.program.output, shapes, values, model.predictors(), tuple(model.matches))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file, which `load` reads. Raises OSError if that fails; an existing file is then
@@ -403,7 +399,7 @@ class FittedModel(FitStatistics):
         """Return columns of data as floats, and the indicators of their labels. Raises MissingValueError for missing
         columns.
         """
-        arrays = {canonical_name(name): values for name, values in named_columns(data).items()}
+        arrays = _canonical_columns(data)
         missing = [name for name in names if name not in arrays]
         if missing:
             raise MissingValueError(f"no value for {format_names(missing, '`')}")
@@ -420,12 +416,17 @@ class FittedModel(FitStatistics):
         settings = self.settings
         if not settings.weighted:
             return 1.0
-        arrays = {canonical_name(name): values for name, values in named_columns(data).items()}
+        arrays = _canonical_columns(data)
         if settings.weighting_column not in arrays:
             return None
         values = float_array(arrays[settings.weighting_column], settings.weighting_column)
         with np.errstate(all="ignore"):
             return values if settings.sigma is not None else 1 / np.sqrt(values)
+
+
+def _canonical_columns(data: Mapping[str, ArrayLike]) -> dict[str, ArrayLike]:
+    """Return the columns of data by their canonical names."""
+    return {canonical_name(name): values for name, values in named_columns(data).items()}
 
 
 def _first_column_shape(data: Mapping[str, ArrayLike]) -> tuple[int, ...]:

@@ -140,7 +140,6 @@ class ResidualSettings:
     median_margin: float = 0.01  # rank, as a share of the rows, by which a median of the sample may be off
     clip_scales: float = 1.345  # robust scales at which residuals are clipped before the test (Huber's constant)
     systematic_sigmas: float = 3.5  # standard errors from randomness: a chance of 1 in 4000
-    radix_bits: int = 16  # bits of a float that one counting pass finds
     max_sorted_rows: int = 1_000_000  # rows whose residuals are kept in memory and sorted for quantiles
 
 
@@ -165,45 +164,29 @@ def is_sorted_by_predictor(objective: Objective) -> bool:
     predictors = objective.model.predictors()
     if len(predictors) != 1 or predictors[0] not in objective.data.names:
         return False
-    order = objective.fold_columns(set(predictors), ColumnMonotonicity(predictors[0]), join_monotonicity)
-    return (order.is_nondecreasing or order.is_nonincreasing) and order.is_varying
-
-
-class Monotonicity(NamedTuple):
-    """The first and last value of a column, and whether it never falls, never rises, and varies at all."""
-
-    first: float
-    last: float
-    is_nondecreasing: bool
-    is_nonincreasing: bool
-    is_varying: bool
+    _, _, smallest, largest = objective.fold_columns(set(predictors), ColumnSteps(predictors[0]), join_steps)
+    return bool((smallest == 0) != (largest == 0))
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnMonotonicity:
-    """Returns the monotonicity of a column in a block of rows."""
+class ColumnSteps:
+    """Returns the first and last value of a column in a block of rows, the smallest step from a row to the next, if
+    any is negative, and the largest, if any is positive; otherwise 0.
+    """
 
     name: str
 
-    def __call__(self, columns: ColumnArrays) -> Monotonicity:
-        """Return the monotonicity in a block."""
-        column = columns[self.name]
-        before, after = column[:-1], column[1:]
-        is_nondecreasing, is_nonincreasing = bool((after >= before).all()), bool((after <= before).all())
-        return Monotonicity(
-            float(column[0]), float(column[-1]), is_nondecreasing, is_nonincreasing, bool((after != before).any())
-        )
+    def __call__(self, columns: ColumnArrays) -> Array:
+        """Return the four numbers of a block."""
+        column = np.asarray(columns[self.name], np.float64)
+        steps = np.diff(column)
+        return np.array([column[0], column[-1], steps.min(initial=0.0), steps.max(initial=0.0)])
 
 
-def join_monotonicity(a: Monotonicity, b: Monotonicity) -> Monotonicity:
-    """Return the monotonicity of two consecutive ranges of rows."""
-    is_nondecreasing, is_nonincreasing = (
-        a.is_nondecreasing and b.is_nondecreasing and b.first >= a.last,
-        a.is_nonincreasing and b.is_nonincreasing and b.first <= a.last,
-    )
-    return Monotonicity(
-        a.first, b.last, is_nondecreasing, is_nonincreasing, a.is_varying or b.is_varying or b.first != a.last
-    )
+def join_steps(a: Array, b: Array) -> Array:
+    """Return the numbers of two consecutive ranges of rows together; see `ColumnSteps`."""
+    between = b[0] - a[1]
+    return np.array([a[0], b[1], min(a[2], b[2], between), max(a[3], b[3], between)])
 
 
 def robust_scale(objective: Objective, theta: Array) -> float:
@@ -220,7 +203,7 @@ def robust_scale(objective: Objective, theta: Array) -> float:
     low, high = np.quantile(
         _absolute_residuals(sample, theta), (0.5 - RESIDUALS.median_margin, 0.5 + RESIDUALS.median_margin)
     )
-    return float(MAD_TO_STD * _median_between(objective, theta, float(low), float(high)))
+    return float(MAD_TO_STD * _median_between(objective, theta, ResidualsBetween(float(low), float(high))))
 
 
 def _subsampled(objective: Objective) -> Objective:
@@ -279,57 +262,18 @@ def join_between(a: tuple[int, int, Array], b: tuple[int, int, Array]) -> tuple[
     return a[0] + b[0], a[1] + b[1], np.concatenate((a[2], b[2]))
 
 
-def _median_between(objective: Objective, theta: Array, low: float, high: float) -> float:
-    """Return the median absolute residual, which is very likely between two bounds. Only residuals between them are
-    kept in memory.
+def _median_between(objective: Objective, theta: Array, bracket: ResidualsBetween) -> float:
+    """Return the median absolute residual, which lies between two bounds with a chance of error below 1e-15. Only
+    residuals between them are kept in memory.
     """
-    kernel = objective.kernels.residuals
-    count, below, between = objective.fold_rows(kernel, theta, ResidualsBetween(low, high), join_between)
+    if math.isnan(bracket.low):
+        return math.nan
+    count, below, between = objective.fold_rows(objective.kernels.residuals, theta, bracket, join_between)
     first, last = (count - 1) // 2 - below, count // 2 - below
     if first < 0 or last >= len(between):
-        return (ranked_residual(objective, theta, (count - 1) // 2) + ranked_residual(objective, theta, count // 2)) / 2
+        return float(np.median(_absolute_residuals(objective, theta)))
     middle = np.partition(between, (first, last))
     return float((middle[first] + middle[last]) / 2)
-
-
-@dataclass(frozen=True, slots=True)
-class RadixCounts:
-    """Counts the absolute residuals of a block whose first bits are known, by their next bits. Non-negative floats sort
-    like their bits; nan is last.
-    """
-
-    prefix: int
-    known_bits: int  # bits
-
-    def __call__(self, block: Array, columns: ColumnArrays) -> NDArray[np.int64]:
-        """Return the counts of a block."""
-        magnitudes = np.abs(block[:, columns[WEIGHT] > 0] if WEIGHT in columns else block).ravel()
-        bits = magnitudes.view(np.uint64)
-        if self.known_bits:
-            bits = bits[bits >> np.uint64(64 - self.known_bits) == self.prefix]
-        digits = (bits >> np.uint64(64 - self.known_bits - RESIDUALS.radix_bits)) & np.uint64(
-            2**RESIDUALS.radix_bits - 1
-        )
-        return np.bincount(digits.astype(np.intp), minlength=2**RESIDUALS.radix_bits)
-
-
-def ranked_residual(objective: Objective, theta: Array, rank: int) -> float:
-    """Return the absolute residual of rank `rank`, counted from 0, by radix selection: four counting passes without
-    storing residuals.
-
-    >>> ranked_residual(Objective("y ~ a", {"y": [1, 2, 3, 4, 100]}), np.array([3.0]), 3)
-    2.0
-    """
-    prefix = 0
-    for pass_number in range(64 // RESIDUALS.radix_bits):
-        counts = objective.fold_rows(
-            objective.kernels.residuals, theta, RadixCounts(prefix, pass_number * RESIDUALS.radix_bits), np.add
-        )
-        ends = np.cumsum(counts)
-        digit = int(np.searchsorted(ends, rank, side="right"))
-        rank -= int(ends[digit] - counts[digit])
-        prefix = (prefix << RESIDUALS.radix_bits) | digit
-    return float(np.array([prefix], np.uint64).view(np.float64)[0])
 
 
 def von_neumann_score(ordered: Array) -> float:
@@ -520,7 +464,7 @@ def least_squares_goodness(
         else None,
         reduced_chi_squared=None if residual_std is None else residual_std * residual_std,
         chi_squared_p=chi_squared_tail(residual_norm * residual_norm, dof) if absolute_sigma and dof > 0 else None,
-        **_information_criteria(log_likelihood, k, count),
+        **information_criteria(log_likelihood, k, count),
         **residual_figures,
     )
 
@@ -542,7 +486,7 @@ def _likelihood_goodness(objective: Objective, theta: Array, count: int, dof: in
     k = criteria_parameters(objective, absolute_sigma=False)
     if objective.classes is not None or not objective.has_target:
         log_likelihood = -objective.value(theta) * objective.total_weight
-        return GoodnessOfFit(deviance=-2 * log_likelihood, **_information_criteria(log_likelihood, k, count))
+        return GoodnessOfFit(deviance=-2 * log_likelihood, **information_criteria(log_likelihood, k, count))
     kernels = objective.kernels
     total, weight = objective.fold_rows(kernels.target, theta, weighted_sum, np.add)
     reduction = LikelihoodReduction(objective.loss, objective.components, total / weight)
@@ -557,11 +501,11 @@ def _likelihood_goodness(objective: Objective, theta: Array, count: int, dof: in
         deviance=deviance,
         null_deviance=2 * sums.null_deviance,
         dispersion=dispersion,
-        **_information_criteria(log_likelihood, k, count),
+        **information_criteria(log_likelihood, k, count),
     )
 
 
-def _information_criteria(log_likelihood: float, k: int, count: int) -> dict[str, Any]:
+def information_criteria(log_likelihood: float, k: int, count: int) -> dict[str, Any]:
     """Return AIC (Akaike 1974), AICc for few rows (Hurvich & Tsai 1989) and BIC (Schwarz 1978)."""
     aic = 2 * k - 2 * log_likelihood
     return {
@@ -655,15 +599,25 @@ class LikelihoodReduction:
         """Return the sums of a block as an array."""
         values, weights = _weighted_rows(values, columns)
         y, p, w = values[: self.components], values[self.components :], weights[: self.components]
-        deviance, likelihood = _FAMILIES[self.loss]
-        of_rows = (
-            deviance(y, p),
-            deviance(y, np.full_like(y, self.mean)),
-            np.square(y / p - 1),
-            likelihood(y, p, self.dispersion),
-        )
+        of_rows = row_likelihoods(self.loss, y, p, self.mean, self.dispersion)
         log_combinations, non_integer_weights = _log_binomial_coefficients(y, w) if self.loss == "bce" else (0.0, 0)
         return np.array([*(np.sum(w * each) for each in of_rows), log_combinations, non_integer_weights])
+
+
+def row_likelihoods(
+    loss: str, y: Array, p: Array, mean: Array | float, dispersion: float = math.nan
+) -> tuple[Array, Array, Array, Array]:
+    """Return half of the deviance, half of the null deviance, Pearson's statistic and the log-likelihood of each value.
+
+    Args:
+        loss: the name of the loss.
+        y, p: the targets and the predictions.
+        mean: the mean of all targets.
+        dispersion: the dispersion, if the likelihood needs it.
+    """
+    deviance, likelihood = _FAMILIES[loss]
+    null = deviance(y, np.broadcast_to(mean, y.shape))
+    return deviance(y, p), null, np.square(y / p - 1), likelihood(y, p, dispersion)
 
 
 def _relative_entropy(y: Array, over: Array | float) -> Array:

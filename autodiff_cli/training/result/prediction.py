@@ -7,8 +7,9 @@ variance of the residuals or of the distribution of the target.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,7 +20,6 @@ from autodiff_cli.algebra.simplify import is_increasing, simplify
 from autodiff_cli.algebra.table import share
 from autodiff_cli.array_types import Array
 from autodiff_cli.backends.evaluation import evaluate
-from autodiff_cli.data.files import DataFile, FileCollection
 from autodiff_cli.data.streaming import StreamedColumns, label_key
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, variable
@@ -28,8 +28,9 @@ from autodiff_cli.numbers.array_functions import Elementwise
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.gamma_functions import betainc, gammaincc, gammaincinv
 from autodiff_cli.ops.structural import index
+from autodiff_cli.options import OptionError
 from autodiff_cli.training.losses import LOSSES, LossKind
-from autodiff_cli.training.options import OptionError, check_confidence_level
+from autodiff_cli.training.options import check_confidence_level
 from autodiff_cli.training.rows import ColumnExtremes
 
 if TYPE_CHECKING:
@@ -319,64 +320,48 @@ def _probability_columns(fit: FittedModel, data: Mapping[str, ArrayLike]) -> dic
 _PREDICTION_CHUNK_ROWS = 1 << 17  # rows: bounds the memory of a prediction
 
 
-class MemoryPredictions:
-    """Predictions for columns in memory. They are computed again in every pass, unless there are few rows."""
-
-    def __init__(self, fit: FittedModel, columns: Mapping[str, NDArray[Any]], request: PredictionRequest) -> None:
-        self._fit, self._columns, self._request = fit, columns, request
-        self._rows = len(next(iter(columns.values())))
-        self._cached: list[PredictionColumns] = []
-
-    def iter_chunks(self) -> Iterator[PredictionColumns]:
-        """Yield the predictions of all rows in order. Raises OptionError for columns that the fit cannot predict."""
-        if self._rows > _PREDICTION_CHUNK_ROWS:
-            return (self._predict_chunk(start) for start in range(0, self._rows, _PREDICTION_CHUNK_ROWS))
-        self._cached = self._cached or [self._predict_chunk(0)]
-        return iter(self._cached)
-
-    def _predict_chunk(self, start: int) -> PredictionColumns:
-        columns = {name: values[start : start + _PREDICTION_CHUNK_ROWS] for name, values in self._columns.items()}
-        return prediction_columns(self._fit, columns, self._request)
-
-
-class StreamedPredictions:
-    """Predictions for rows that are streamed from files. They are computed again in every pass.
+class Predictions:
+    """Predictions of rows that come in chunks of columns. They are computed again in every pass, unless there is only
+    one chunk.
 
     Args:
-        numbers, texts: the columns that are read as numbers and as labels.
-        reason: why the rows are streamed, for a note.
-
-    Attributes:
-        rows: the number of rows.
-
-    Raises:
-        DataError: see `StreamedColumns`.
+        read_chunks: returns the columns of all rows in order, chunk by chunk.
     """
 
     def __init__(
         self,
         fit: FittedModel,
-        files: DataFile | FileCollection,
-        numbers: Collection[str],
-        texts: Sequence[str],
+        read_chunks: Callable[[], Iterable[Mapping[str, NDArray[Any]]]],
         request: PredictionRequest,
-        reason: str,
     ) -> None:
-        self._fit, self._request = fit, request
-        self._columns = files.streamed = StreamedColumns(
-            files, sorted(numbers), texts, reason, on_progress=files.on_progress
-        )
-        self.rows = self._columns.rows
+        self._fit, self._read_chunks, self._request = fit, read_chunks, request
+        self._only_chunk: PredictionColumns | None = None
 
     def iter_chunks(self) -> Iterator[PredictionColumns]:
         """Yield the predictions of all rows in order. Raises OptionError for columns that the fit cannot predict."""
-        labels = {name: codes.labels for name, codes in self._columns.labels.items()}
-        for columns, rows in self._columns.iter_chunks(self._columns.names):
-            data = {name: columns[name][:rows] for name in self._columns.numeric_names}
-            labels_of_rows = {
-                name: values[columns[label_key(name)][:rows].astype(int)] for name, values in labels.items()
-            }
-            yield prediction_columns(self._fit, {**data, **labels_of_rows}, self._request)
+        if self._only_chunk is None:
+            chunks = (prediction_columns(self._fit, columns, self._request) for columns in self._read_chunks())
+            first, second = next(chunks), next(chunks, None)
+            if second is not None:
+                return itertools.chain((first, second), chunks)
+            self._only_chunk = first
+        return iter((self._only_chunk,))
+
+
+def column_chunks(columns: Mapping[str, NDArray[Any]]) -> Iterator[Mapping[str, NDArray[Any]]]:
+    """Yield columns in memory in chunks of rows."""
+    for start in range(0, len(next(iter(columns.values()))), _PREDICTION_CHUNK_ROWS):
+        yield {name: values[start : start + _PREDICTION_CHUNK_ROWS] for name, values in columns.items()}
+
+
+def streamed_chunks(streamed: StreamedColumns) -> Iterator[Mapping[str, NDArray[Any]]]:
+    """Yield columns that are streamed from files in chunks of rows, with labels in place of their codes."""
+    labels = {name: column.levels(name) for name, column in streamed.labels.items()}
+    for columns, _ in streamed.iter_chunks(streamed.names):
+        data: dict[str, NDArray[Any]] = {name: columns[name] for name in streamed.numeric_names}
+        for name, levels in labels.items():
+            data[name] = levels[columns[label_key(name)].astype(int)]
+        yield data
 
 
 # --- Data of plots

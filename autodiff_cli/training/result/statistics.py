@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from autodiff_cli.array_types import Array
+from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.data.json_records import NAN_IS_NULL, NOT_IN_DOCUMENT
+from autodiff_cli.language.errors import format_names
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.special import sigmoid
 from autodiff_cli.ops.structural import softmax
@@ -46,7 +46,6 @@ class CovarianceSettings:
     rounding_variation: float = 1e-20  # share of the target's variation below which residuals are only rounding errors
     max_minimum_distance: float = 0.5  # standard errors to the minimum, beyond which they are not reported
     max_pairs_shown: int = 3  # correlated pairs in warnings
-    max_names_shown: int = 10  # undetermined parameters in a warning
     max_bounds_shown: int = 10  # parameters on a bound in warnings
 
 
@@ -88,36 +87,21 @@ def inverse_gram(
     if not np.isfinite(factor).all():
         unknown = np.full((len(names), len(names)), math.nan)
         return unknown, ["no standard errors: the derivatives are not finite at the solution"]
-    lengths = np.sqrt(np.sum(np.square(factor), axis=0))
-    has_no_effect = lengths == 0
-    scale = np.where(has_no_effect, 1.0, lengths)
-    _, singular_values, directions = np.linalg.svd(factor / scale)
-    is_null = singular_values <= tolerance * singular_values[0]
+    scale, singular_values, directions, is_null = _scaled_svd(factor, tolerance)
+    has_no_effect = np.sum(np.square(factor), axis=0) == 0
     undetermined = (np.abs(directions[is_null]) > COVARIANCE.null_space_share).any(axis=0) | has_no_effect
     scaled_directions = directions[~is_null] / singular_values[~is_null, None]
     inverse = scaled_directions.T @ scaled_directions / np.outer(scale, scale)
     inverse[undetermined, :] = math.nan
     inverse[:, undetermined] = math.nan
     reasons = [
-        f"`{name}` is not determined: it has no effect on the prediction at the solution"
-        for name, is_without_effect in zip(names, has_no_effect, strict=True)
-        if is_without_effect
+        f"`{names[k]}` is not determined: it has no effect on the prediction at the solution"
+        for k in np.flatnonzero(has_no_effect).tolist()
     ]
-    dependent = [
-        f"`{name}`"
-        for name, is_unknown, is_without_effect in zip(names, undetermined, has_no_effect, strict=True)
-        if is_unknown and not is_without_effect
-    ]
+    dependent = [names[k] for k in np.flatnonzero(undetermined & ~has_no_effect).tolist()]
     if dependent:
-        rest = (
-            f" and {len(dependent) - COVARIANCE.max_names_shown} more"
-            if len(dependent) > COVARIANCE.max_names_shown
-            else ""
-        )
-        reasons.append(
-            "the data determine only a combination of "
-            f"{', '.join(dependent[: COVARIANCE.max_names_shown])}{rest}, not each of them"
-        )
+        listed = format_names(dependent, "`")
+        reasons.append(f"the data determine only a combination of {listed}, not each of them")
     return inverse, reasons
 
 
@@ -128,14 +112,21 @@ def combination_variance(slopes: Array, factor: Array) -> float:
     >>> round(combination_variance(np.array([1.0, 2.0]), np.array([[1.0, 2.0], [0.0, 0.0]])), 12)  # of a + 2*b
     1.0
     """
-    lengths = np.sqrt(np.sum(np.square(factor), axis=0))
-    scale = np.where(lengths == 0, 1.0, lengths)
-    _, singular_values, directions = np.linalg.svd(factor / scale)
+    scale, singular_values, directions, is_null = _scaled_svd(factor, DEPENDENCE_TOLERANCE)
     components = directions @ (slopes / scale)
-    is_null = singular_values <= DEPENDENCE_TOLERANCE * singular_values[0]
     if (np.abs(components[is_null]) > COVARIANCE.null_space_tolerance * np.linalg.norm(components)).any():
         return math.nan
     return float(np.sum(np.square(components[~is_null] / singular_values[~is_null])))
+
+
+def _scaled_svd(factor: Array, tolerance: float) -> tuple[Array, Array, Array, Mask]:
+    """Return the lengths of the columns of a matrix (1 for 0), the singular values and right singular vectors with
+    columns of length 1, and which singular values count as 0.
+    """
+    lengths = np.sqrt(np.sum(np.square(factor), axis=0))
+    scale = np.where(lengths == 0, 1.0, lengths)
+    _, singular_values, directions = np.linalg.svd(factor / scale)
+    return scale, singular_values, directions, singular_values <= tolerance * singular_values[0]
 
 
 def high_correlation_warnings(names: Sequence[str], values: Array, covariance: Array) -> list[str]:
@@ -380,8 +371,7 @@ class ComputedStatistics(FitStatistics):
         missing_error_reasons: a sentence for each reason for which standard errors are unknown.
         separation_warning: a sentence on parameters without a finite best value because the model separates the
             classes.
-        bound_warnings: a sentence for each parameter on a bound.
-        correlation_warnings: a sentence for each pair of strongly correlated parameters.
+        warnings: these reasons, and a sentence for each parameter on a bound and each strongly correlated pair.
         partial_factor: for least squares that determine only combinations of parameters, the factor R and the scale s
             of the covariance inv(RᵀR)·s²; see `combination_variance`.
         minimum_distance: the distance to the minimum in standard errors; see `_minimum_distance`.
@@ -389,8 +379,7 @@ class ComputedStatistics(FitStatistics):
 
     missing_error_reasons: tuple[str, ...]
     separation_warning: str = ""
-    bound_warnings: tuple[str, ...] = ()
-    correlation_warnings: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     partial_factor: tuple[Array, float] | None = None
     minimum_distance: float = math.nan
 
@@ -456,6 +445,7 @@ def _compute_statistics(
     stderr = {name: None if np.isnan(of).all() else of for name, of in objective.layout.values(errors).items()}
     has_errors = any(error is not None for error in stderr.values())
     separation = separation_warning(objective, theta, unknown if reason else estimate.covariance) if is_solved else ""
+    reasons = () if separation else tuple(estimate.reasons)
     return ComputedStatistics(
         rss=None if residual_norm is None else residual_norm * residual_norm,
         dof=dof,
@@ -464,10 +454,13 @@ def _compute_statistics(
         stderr=stderr,
         definition=estimate.definition if has_errors else "",
         interval_dof=None if absolute_sigma or objective.kind is LossKind.LIKELIHOOD else dof,
-        missing_error_reasons=() if separation else tuple(estimate.reasons),
+        missing_error_reasons=reasons,
         partial_factor=_partial_factor(objective, theta, estimate, on_bound),
-        correlation_warnings=_correlation_warnings(objective, theta, estimate) if has_errors else (),
-        bound_warnings=_bound_warnings(objective, theta, on_bound, has_errors=has_errors),
+        warnings=(
+            *reasons,
+            *_bound_warnings(objective, theta, on_bound, has_errors=has_errors),
+            *(_correlation_warnings(objective, theta, estimate) if has_errors else ()),
+        ),
         separation_warning=separation,
         minimum_distance=distance,
     )
@@ -552,7 +545,7 @@ def _correlation_warnings(objective: Objective, theta: Array, estimate: _ScaledC
 
 
 def _partial_factor(
-    objective: Objective, theta: Array, estimate: _ScaledCovariance, on_bound: NDArray[np.bool_]
+    objective: Objective, theta: Array, estimate: _ScaledCovariance, on_bound: Mask
 ) -> tuple[Array, float] | None:
     """Return the factor and scale of the covariance of least squares that determine only combinations of parameters;
     else None.
@@ -563,7 +556,7 @@ def _partial_factor(
     return np.where(on_bound, 0.0, factor), estimate.scale
 
 
-def _embed_free(estimate: _ScaledCovariance, free: NDArray[np.bool_]) -> _ScaledCovariance:
+def _embed_free(estimate: _ScaledCovariance, free: Mask) -> _ScaledCovariance:
     """Return a covariance of free elements as one of all elements, with nan for the others."""
     if free.all():
         return estimate
@@ -574,9 +567,7 @@ def _embed_free(estimate: _ScaledCovariance, free: NDArray[np.bool_]) -> _Scaled
     return dataclasses.replace(estimate, inverse=inverse, units=units)
 
 
-def _bound_warnings(
-    objective: Objective, theta: Array, on_bound: NDArray[np.bool_], *, has_errors: bool
-) -> tuple[str, ...]:
+def _bound_warnings(objective: Objective, theta: Array, on_bound: Mask, *, has_errors: bool) -> tuple[str, ...]:
     """Return a sentence for each of the first elements on a bound, and one that counts the others."""
     names, bounds = objective.layout.element_names if on_bound.any() else (), objective.bounds
     active = [
@@ -590,7 +581,7 @@ def _bound_warnings(
 
 
 def _estimate_covariance(
-    objective: Objective, theta: Array, absolute_sigma: bool, residual_norm: float, dof: int, free: NDArray[np.bool_]
+    objective: Objective, theta: Array, absolute_sigma: bool, residual_norm: float, dof: int, free: Mask
 ) -> _ScaledCovariance:
     """Return the covariance of the free elements, with the others fixed."""
     size = objective.layout.size
@@ -633,7 +624,7 @@ def _penalised_covariance(
     absolute_sigma: bool,
     residual_norm: float,
     count: int,
-    free: NDArray[np.bool_],
+    free: Mask,
     names: Sequence[str],
 ) -> _ScaledCovariance:
     """Return the sampling covariance of penalised estimates: inv(H)·I·inv(H), with the Hessian I of the loss and H of

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
@@ -12,11 +13,12 @@ from autodiff_cli.algebra.simplify import simplify
 from autodiff_cli.backends.llvm import machine_code
 from autodiff_cli.backends.llvm.codegen import kernel_module
 from autodiff_cli.backends.llvm.layout import lay_out, loop_nests
-from autodiff_cli.backends.llvm.machine_code import Processor, assembly, host_processor
+from autodiff_cli.backends.llvm.machine_code import Processor, host_processor
 from autodiff_cli.backends.llvm.plan import plan_kernel
-from autodiff_cli.backends.protocol import RowGraphs
+from autodiff_cli.backends.protocol import CompilationError, RowGraphs
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.language.program import read
+from autodiff_cli.numbers.machine_code import parse_assembly
 from tests.backends.llvm.compiled import WIDTHS
 
 X86 = pytest.mark.skipif(not host_processor().triple.startswith("x86_64"), reason="needs an x86 processor")
@@ -30,6 +32,12 @@ def text_of(expression: str, processor: Processor) -> str:
     found = loop_nests(plan)
     layout = lay_out(plan, found, processor.width)
     return kernel_module(processor, plan, found, layout, ("f8",) * len(plan.column_inputs), 8192, is_summed=True)
+
+
+def assembly(text: str, processor: Processor) -> str:
+    """The assembly code of a module."""
+    listing: str = processor.target_machine().emit_assembly(parse_assembly(text))
+    return listing
 
 
 def inner_loop(expression: str, processor: Processor) -> str:
@@ -114,3 +122,27 @@ def test_other_processors_get_code_too() -> None:
 def test_a_width_that_the_processor_lacks_is_refused() -> None:
     with pytest.raises(ValueError, match="at most"):
         host_processor(16)
+
+
+@pytest.fixture
+def choose_processor(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Processor]]:
+    """A function that returns the processor with `AUTODIFF_CPU` set."""
+
+    def choose(name: str) -> Processor:
+        monkeypatch.setenv("AUTODIFF_CPU", name)
+        host_processor.cache_clear()
+        return host_processor()
+
+    yield choose
+    host_processor.cache_clear()
+
+
+@X86
+def test_the_environment_chooses_the_instruction_set(choose_processor: Callable[[str], Processor]) -> None:
+    oldest, native = choose_processor("x86-64"), choose_processor("native")
+    assert (oldest.width, oldest.has_fma) == (2, False)
+    if native.width >= 4:
+        newer = choose_processor("x86-64-v3")
+        assert (newer.width, newer.has_fma) == (4, True)
+    with pytest.raises(CompilationError, match="AUTODIFF_CPU=sparc"):
+        choose_processor("sparc")

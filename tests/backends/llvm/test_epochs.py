@@ -18,7 +18,7 @@ from autodiff_cli.backends.llvm import backend as llvm_backend
 from autodiff_cli.backends.llvm.backend import LlvmBackend
 from autodiff_cli.backends.numpy_backend import NumpyBackend
 from autodiff_cli.backends.protocol import Backend, GradientDescent, OptimizerState
-from autodiff_cli.training.options import OPTIMIZERS
+from autodiff_cli.training.optimizers import OPTIMIZERS
 from tests.backends.llvm.compiled import every_width
 from tests.backends.llvm.test_columns import Fenced
 

@@ -124,7 +124,7 @@ BAD = [
     ("grad x --x 2+-z",                       "error of `x`"),
     ("grad x --x 2+-(-1)",                    "must be 0 or positive"),
     ("grad x --x 2 --precision 0",            "--precision"),
-    ("grad x --x 2 --precision 1000000",      "at most 100,000 digits"),
+    ("grad x --x 2 --precision 1000000",      "from 2 to 100,000"),
     ("grad x*y --x 2 --precision 30",         "no value for `y`"),
     ("grad sum(outer(v,v)) --v [1,2] --precision 30 --order 2", "cannot be combined with --order"),
     ("check 2*v --v [1,2]",                   "is a number here, not an array"),

@@ -54,6 +54,6 @@ def test_bad_input_is_status_2() -> None:
     expect_refusal(run_cli(["compare", DECAY, MODELS[0]]), "needs at least two models")
     expect_refusal(run_cli(["compare", DECAY, MODELS[0], "y ~ a +"]), "")
     expect_refusal(
-        run_cli(["compare", DECAY, MODELS[0], MODELS[1], "--folds", "1"]), "cross-validation needs at least 2 folds"
+        run_cli(["compare", DECAY, MODELS[0], MODELS[1], "--folds", "1"]), "--folds must be at least 2, or 0 for none"
     )
     expect_refusal(run_cli(["compare", DECAY, MODELS[0], MODELS[1], "--jsn"]), "--json")

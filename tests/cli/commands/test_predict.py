@@ -160,7 +160,7 @@ def test_a_damaged_column_that_is_only_copied_is_reported_before_rows_are_writte
 def test_rows_that_quotes_make_more_than_one_of_are_known_before_they_are_written(
     model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("autodiff_cli.data.files.DataFile.iter_rows", lambda _: iter([["1"]]))
+    monkeypatch.setattr("autodiff_cli.data.files.DataSource.iter_rows", lambda _: iter([["1"]]))
     assert "it has 2 or 1 rows" in refused(run_cli(["predict", model, "-"], stdin="x\n1\n2\n"))
 
 

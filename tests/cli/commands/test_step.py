@@ -273,7 +273,7 @@ def test_without_a_terminal_all_steps_are_printed(terminal: Terminal) -> None:
 def test_step_excludes_what_is_not_for_a_terminal(options: list[str]) -> None:
     output = run_cli([*LINE, "--step", *options])
     assert (output.status, output) == (2, "")
-    assert output.stderr.startswith("error: --step cannot be combined with --paths")
+    assert output.stderr.startswith("error: --step cannot be combined with --")
 
 
 # fmt: off

@@ -162,9 +162,9 @@ WRONG = [
     (["--paths", "z"],                         "--paths z: the expression has no variable `z`"),
     (["--paths", "y", "--wrt", "x"],           "--paths y"),
     (["--format", "svg", "--highlight", "z"],  "--highlight z: the expression has no variable `z`"),
-    (["--format", "svg", "--paths"],           "--format svg draws the graph"),
-    (["--highlight", "x"],                     "need a drawing"),
-    (["--hide-constants", "--json"],           "need a drawing"),
+    (["--format", "svg", "--paths"],           "--format svg cannot show --paths; use text, json"),
+    (["--highlight", "x"],                     "needs a drawing"),
+    (["--hide-constants", "--json"],           "needs a drawing"),
     (["--json", "--format", "dot"],            "cannot be combined with --format"),
     (["--format", "png"],                      "png"),
     (["--paths", "x", "--paths", "y"],         "--paths is given twice"),
@@ -207,7 +207,7 @@ def test_folding_is_for_drawings_and_draws_calls_as_one_node() -> None:
     assert 'label="f(x)\\n3 nodes inside' in run_cli([*line, "--format", "dot"])
     output = run_cli(line)
     assert (output.status, output) == (2, "")
-    assert "--fold and --find need a drawing" in output.stderr
+    assert "--fold needs a drawing" in output.stderr
 
 
 def test_finding_nothing_suggests_what_is_there() -> None:

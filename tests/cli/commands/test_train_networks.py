@@ -47,7 +47,7 @@ def test_the_formula_of_a_small_network_can_be_pasted() -> None:
     output, document = run_cli(line), run_cli([*line, "--json"]).json
     assert f"  {document['formula']}" in output.splitlines()
     value = run_cli(["grad", document["formula"], "--x", "0.5", "--json"]).json["value"]
-    fit = ad.fit("y ~ mlp(x, [2], tanh)", {"x": [1.0, 2.0], "y": [0.0, 1.0]}, document["parameters"], epochs=0)
+    fit = ad.fit("y ~ mlp(x, [2], tanh)", {"x": [1.0, 2.0], "y": [0.0, 1.0]}, start=document["parameters"], epochs=0)
     assert value == pytest.approx(fit.predict({"x": [0.5]})[0], rel=1e-12)
 
 

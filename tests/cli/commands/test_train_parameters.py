@@ -92,7 +92,7 @@ def test_requested_intervals_are_shown_side_by_side() -> None:
     for of_kind in found.values():
         assert of_kind["a"][0] < 2.5 < of_kind["a"][1]
     assert "intervals" not in train("--json").json
-    expect_refusal(train("--bootstrap", "1"), "bootstrap needs at least 2 resamples, not 1")
+    expect_refusal(train("--bootstrap", "1"), "--bootstrap must be at least 2 resamples, not 1")
     expect_refusal(train("--profile", "--loss", "mae"), "profile needs least squares or a likelihood")
 
 

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import feather, parquet
 
-from autodiff_cli.data.dialect import DEFAULT_FILE_OPTIONS, FileOptions
+from autodiff_cli.data.batches import FallbackRequired
+from autodiff_cli.data.dialect import DEFAULT_FILE_OPTIONS, DataError, FileOptions
 from autodiff_cli.data.files import open_data
-from autodiff_cli.data.shares import ShareData, divide_files, read_share
-from autodiff_cli.data.table import DataError, FallbackRequired
+from autodiff_cli.training.objective.cluster import ShareData, divide_files, read_share
 
 ROWS = 1000
 X = np.round(np.random.default_rng(1).normal(size=ROWS), 6)
@@ -51,16 +51,16 @@ def written(folder: Path, name: str) -> str:
 def all_of(paths: list[str], count: int, options: FileOptions = DEFAULT_FILE_OPTIONS, **more: Any) -> list[ShareData]:
     found = divide_files(open_data(paths, options=options), count)
     assert found is not None
-    given = {"wanted": ["x", "y"], "texts": ["g"], "drop_missing": False, **more}
+    given = {"wanted": ["x", "y"], "labels": ["g"], "drop_missing": False, **more}
     return [read_share(pickle.loads(pickle.dumps(share)), **given) for share in itertools.chain(*found)]
 
 
 def joined(found: list[ShareData], name: str) -> Any:
-    return np.concatenate([part.columns[name] for part in found])
+    return np.concatenate([part.table.columns[name] for part in found])
 
 
 def texts(found: list[ShareData], name: str) -> list[str]:
-    return [*itertools.chain(*(np.array(part.texts[name], object)[part.columns[name]] for part in found if part.rows))]
+    return [*itertools.chain(*(part.table.labels[name].cells() for part in found))]
 
 
 NAMES = ["plain.csv", "crlf.csv", "unended.csv", "commented.csv", "blanks.txt", "a.parquet", "a.csv.gz", "a.arrow"]
@@ -87,14 +87,14 @@ def test_conditions_and_missing_cells(name: str, tmp_path: Path) -> None:
     found = all_of([written(tmp_path, name)], 5, options)
     kept = (Y >= 500) & (G == "left")
     np.testing.assert_array_equal(joined(found, "y"), Y[kept])
-    assert sum(part.filtered_out for part in found) == np.count_nonzero(~kept)
+    assert sum(part.filter_counts.rows - part.filter_counts.selected for part in found) == np.count_nonzero(~kept)
     path = tmp_path / "gaps.csv"
     lines = TEXT.splitlines()
     lines[8], lines[9], lines[901] = "1,,left", "1,nan,left", "1,900,"
     path.write_text("\n".join(lines))
     found = all_of([str(path)], 5, drop_missing=True)
     np.testing.assert_array_equal(joined(found, "y"), np.delete(Y, [7, 8, 900]))
-    assert sum(part.dropped for part in found) == 3
+    assert sum(part.table.dropped for part in found) == 3
     with pytest.raises(FallbackRequired):
         all_of([str(path)], 5)
 

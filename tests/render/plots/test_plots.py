@@ -16,11 +16,12 @@ import numpy as np
 import pytest
 
 from autodiff_cli.data.table import Dataset
+from autodiff_cli.options import OptionError
 from autodiff_cli.render.plots import check_plot_path, fit_panels, plot_svg, save_plot, ticks, write_plot
 from autodiff_cli.render.report import Paper
 from autodiff_cli.training.fitting.fit import fit_dataset
 from autodiff_cli.training.objective.loading import as_dataset
-from autodiff_cli.training.options import MethodOptions, OptionError, Options, ReportOptions, ValidationOptions
+from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.fitted_model import FittedModel
 from autodiff_cli.training.result.prediction import PLOT
 from tests.support import run_cli
@@ -35,7 +36,7 @@ def decay(rows: int = 40) -> dict[str, Any]:
 
 def drawn(model: str, data: dict[str, Any], **options: Any) -> FittedModel:
     dataset: Dataset = as_dataset(data)
-    return fit_dataset(model, dataset, Options(report=ReportOptions(plot=True), **options))
+    return fit_dataset(model, dataset, FitOptions(plot=True, **options))
 
 
 def in_characters(fit: FittedModel, width: int = 80) -> list[str]:
@@ -78,9 +79,7 @@ def test_what_there_is_to_show(model: str, titles: list[str]) -> None:
 
 def test_plots_of_classes_show_training_and_validation_losses() -> None:
     data = {"x": np.linspace(0, 1, 40), "kind": np.array(["a", "b"] * 20)}
-    found = drawn(
-        "kind ~ softmax(mlp(x, [3], relu))", data, method=MethodOptions(epochs=5), validation=ValidationOptions(0.3)
-    )
+    found = drawn("kind ~ softmax(mlp(x, [3], relu))", data, epochs=5, validation=0.3)
     (panel,) = fit_panels(found)
     assert [line.name for line in panel.lines] == ["loss", "validation loss"]
     assert len(panel.lines[0].x) == 6

@@ -18,7 +18,7 @@ from autodiff_cli.training.fitting.fit import fit_dataset
 from autodiff_cli.training.objective import cluster as on_cluster
 from autodiff_cli.training.objective.cluster import ClusterData, ClusterRows
 from autodiff_cli.training.objective.cluster_connection import connect_cluster
-from autodiff_cli.training.options import DataOptions, LossOptions, MethodOptions, Options, ParameterOptions
+from autodiff_cli.training.options import FitOptions
 
 pytest.importorskip("distributed")
 
@@ -80,9 +80,8 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> list[type]:
     return found
 
 
-def options(cluster: Any = None, **given: Any) -> Options:
-    groups = {"data": DataOptions, "loss": LossOptions, "method": MethodOptions, "parameters": ParameterOptions}
-    return Options(**{name: groups[name](**each) for name, each in given.items()}, cluster=cluster)
+def options(cluster: Any = None, **given: Any) -> FitOptions:
+    return FitOptions(**given, cluster=cluster)
 
 
 def both(model: str, paths: list[str], client: Any, how: FileOptions, **given: Any) -> tuple[list[Any], list[Any]]:
@@ -106,20 +105,15 @@ SAME: dict[str, tuple[str, list[str], dict[str, Any], dict[str, Any]]] = {
     "several": (MODEL, ["a.csv", "a.parquet"], {}, {}),
     "a condition": (MODEL, ["a.parquet"], {"where": "x > 1 and g == 'B'"}, {}),
     "a condition of several": (MODEL, ["a.csv", "a.parquet"], {"where": "x > 1 and g == 'Q' or x < 1"}, {}),
-    "missing cells": (MODEL, ["gaps.csv"], {}, {"data": {"drop_missing": True}}),
-    "missing labels": ("y ~ a[g]*exp(-b*x)", ["gaps.csv"], {}, {"data": {"drop_missing": True}}),
-    "weights": (MODEL, ["a.parquet"], {}, {"data": {"weights": "w"}, "loss": {"loss": "huber"}}),
-    "errors": (
-        MODEL,
-        ["a.csv"],
-        {},
-        {"data": {"sigma": "w", "x_sigma": {"x": "w"}}, "parameters": {"start": {"a": 2}}},
-    ),
+    "missing cells": (MODEL, ["gaps.csv"], {}, {"drop_missing": True}),
+    "missing labels": ("y ~ a[g]*exp(-b*x)", ["gaps.csv"], {}, {"drop_missing": True}),
+    "weights": (MODEL, ["a.parquet"], {}, {"weights": "w", "loss": "huber"}),
+    "errors": (MODEL, ["a.csv"], {}, {"sigma": "w", "x_sigma": {"x": "w"}, "start": {"a": 2}}),
     "levels": ("y ~ a[g]*exp(-b*x)", ["a.csv"], {}, {}),
     "a text": ("y ~ a + b*(g == 'A') + c*(g == 'Z')", ["a.parquet"], {}, {}),
     "classes": ("g ~ softmax([0, a*x + b, c*x + d])", ["a.csv"], {}, {}),
     "classes by number": ("k ~ softmax([0, a*x + b])", ["a.parquet"], {}, {}),
-    "vectors": ("y ~ dot(v, [x, w, 1])", ["a.csv"], {}, {"parameters": {"start": {"v": [0.0, 0.0, 0.0]}}}),
+    "vectors": ("y ~ dot(v, [x, w, 1])", ["a.csv"], {}, {"start": {"v": [0.0, 0.0, 0.0]}}),
 }
 SHORT = {"parquet", "several", "a condition of several", "missing labels"}
 
@@ -137,14 +131,14 @@ def test_workers_read_what_one_reader_reads(name: str, folder: Path, client: Any
     [
         ("gaps.csv", {}, {}),
         ("broken.csv", {}, {}),
-        ("broken.csv", {}, {"data": {"drop_missing": True}}),
+        ("broken.csv", {}, {"drop_missing": True}),
         ("quoted.csv", {}, {}),
         ("dates.csv", {}, {}),
         ("empty.csv", {}, {}),
         ("a.csv", {"where": "x > 100"}, {}),
         ("a.parquet", {"where": "g == 'D'"}, {}),
-        ("a.csv", {}, {"data": {"weights": "nothing"}}),
-        ("a.csv", {}, {"data": {"weights": np.arange(ROWS) % 7}}),
+        ("a.csv", {}, {"weights": "nothing"}),
+        ("a.csv", {}, {"weights": np.arange(ROWS) % 7}),
     ],
 )
 def test_errors_and_warnings_are_those_of_rows_in_memory(
@@ -158,7 +152,7 @@ def test_errors_and_warnings_are_those_of_rows_in_memory(
 def test_a_weight_that_is_none_is_named_by_its_row(folder: Path, client: Any) -> None:
     path = folder / "weights.csv"
     path.write_text(text({**TABLE, "w": np.where(np.arange(ROWS) == 15_000, -1, TABLE["w"])}))
-    here, there = both(MODEL, [str(path)], client, FileOptions(), data={"weights": "w"})
+    here, there = both(MODEL, [str(path)], client, FileOptions(), weights="w")
     assert there == here
     assert "row 15001 has -1" in there[0]
 

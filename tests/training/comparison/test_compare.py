@@ -9,8 +9,8 @@ import pytest
 
 import autodiff_cli as ad
 from autodiff_cli.data.table import DataError
+from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting.comparison import Comparison, NestedTest, assign_folds
-from autodiff_cli.training.options import OptionError
 
 X = np.linspace(0, 4, 12)
 Y = [1.17, 2.14, 2.62, 2.53, 4.36, 4.86, 5.1, 6.38, 7.0, 7.69, 8.29, 9.27]

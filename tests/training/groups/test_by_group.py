@@ -5,22 +5,17 @@ from __future__ import annotations
 import dataclasses
 import time
 import tracemalloc
+from typing import Any
 
 import numpy as np
 import pytest
 
 import autodiff_cli as ad
 from autodiff_cli.data.table import DataError
-from autodiff_cli.training.fitting import batched_fit, groups
-from autodiff_cli.training.fitting.groups import FittedGroups, fit_groups
-from autodiff_cli.training.options import (
-    DataOptions,
-    LossOptions,
-    OptionError,
-    Options,
-    ParameterOptions,
-    ReportOptions,
-)
+from autodiff_cli.options import OptionError
+from autodiff_cli.training.fitting import groups
+from autodiff_cli.training.fitting.groups import FittedGroups
+from autodiff_cli.training.objective import batch
 from autodiff_cli.training.result.fitted_model import FittedModel
 
 
@@ -60,16 +55,13 @@ def check_alike(found: FittedModel, wanted: FittedModel) -> None:
     assert found.confidence()["a"] == pytest.approx(wanted.confidence()["a"], rel=1e-7)
 
 
-@pytest.mark.parametrize(
-    "options", [DataOptions(), DataOptions(weights="w"), DataOptions(sigma="w", absolute_sigma=True)]
-)
-def test_every_group_is_as_if_it_were_alone(options: DataOptions) -> None:
+@pytest.mark.parametrize("options", [{}, {"weights": "w"}, {"sigma": "w", "absolute_sigma": True}])
+def test_every_group_is_as_if_it_were_alone(options: dict[str, Any]) -> None:
     data = decays([20, 7, 33, 20, 12, 100])
-    found = fit_groups("y ~ a*exp(-b*x)", data, "group", Options(data=options))
-    asked = {"weights": options.weights, "sigma": options.sigma, "absolute_sigma": options.absolute_sigma}
+    found = ad.fit_by("y ~ a*exp(-b*x)", data, "group", **options)
     for group in found:
         assert group.fit is not None
-        wanted = alone("y ~ a*exp(-b*x)", data, int(group.by), **asked)
+        wanted = alone("y ~ a*exp(-b*x)", data, int(group.by), **options)
         check_alike(group.fit, wanted)
         value = ad.parse(group.fit.formula)(x=0.5)
         assert value == pytest.approx(float(wanted.predict({"x": 0.5})), rel=1e-7)
@@ -82,7 +74,7 @@ def test_rows_in_order_have_the_figure_of_durbin_and_watson() -> None:
     data = decays([20, 7, 33, 20, 12, 100])
     order = np.lexsort((data["x"], data["group"]))
     data = {name: values[order] for name, values in data.items()}
-    found = fit_groups("y ~ a*exp(-b*x)", data, "group")
+    found = ad.fit_by("y ~ a*exp(-b*x)", data, "group")
     for group in found:
         assert group.fit is not None
         assert group.fit.durbin_watson is not None
@@ -93,7 +85,7 @@ def test_signs_phases_and_several_targets_are_reported_as_alone() -> None:
     data = decays([20] * 6)
     data["v"] = data["y"] ** 2
     for model in ("[y, v] ~ [a*exp(-b*x), a^2*exp(-2*b*x)]", "y ~ a^2*exp(-b^2*x)", "y ~ a + b*x"):
-        for group in fit_groups(model, data, "group"):
+        for group in ad.fit_by(model, data, "group"):
             assert group.fit is not None
             wanted = alone(model, data, int(group.by))
             np.testing.assert_allclose([*group.fit.parameters.values()], [*wanted.parameters.values()], rtol=1e-6)
@@ -107,7 +99,7 @@ def test_groups_with_bad_starts_find_good_ones() -> None:
     group = np.repeat(np.arange(12), 40)
     size = np.repeat(generator.uniform(1, 3, 12), 40)
     y = size * np.sin(4.2 * x + 0.3) + 0.05 * generator.normal(size=480)
-    found = fit_groups("y ~ a*sin(f*x + p)", {"x": x, "y": y, "group": group}, "group")
+    found = ad.fit_by("y ~ a*sin(f*x + p)", {"x": x, "y": y, "group": group}, "group")
     for one in found:
         assert one.fit is not None
         assert one.fit.r_squared > 0.98
@@ -118,7 +110,7 @@ def test_a_group_that_fails_does_not_stop_the_others() -> None:
     data = decays([20, 1, 2, 20, 20, 20])
     bad = data["group"] == 3
     data["x"] = np.where(bad, -data["x"] - 5, data["x"])
-    found = fit_groups("y ~ a*log(x + 4) + b", data, "group")
+    found = ad.fit_by("y ~ a*log(x + 4) + b", data, "group")
     assert len(found) == 6
     assert found.groups[3].failure
     assert "log(x + 4)" in found.groups[3].failure
@@ -129,21 +121,23 @@ def test_a_group_that_fails_does_not_stop_the_others() -> None:
     single = found.groups[1].fit
     assert single is not None
     assert set(single.stderr.values()) == {None}
-    undetermined = fit_groups("y ~ a*b*exp(-x)", data, "group").groups[0].fit
+    undetermined = ad.fit_by("y ~ a*b*exp(-x)", data, "group").groups[0].fit
     assert undetermined is not None
     assert any("combination" in warning for warning in undetermined.warnings)
 
 
 def test_other_losses_and_options_are_for_each_group() -> None:
     data = decays([20, 15, 30, 20, 20])
-    for options, asked in (
-        (Options(loss=LossOptions("huber")), {"loss": "huber"}),
-        (Options(ParameterOptions(bounds={"b": (None, 0.5)})), {"bounds": {"b": (None, 0.5)}}),
-        (Options(ParameterOptions(fixed={"b": 1.0})), {"fixed": {"b": 1.0}}),
-        (Options(report=ReportOptions(derive={"h": "ln(2)/b"})), {"derive": {"h": "ln(2)/b"}}),
-    ):
-        found: FittedGroups = fit_groups("y ~ a*exp(-b*x)", data, "group", options)
-        wanted = alone("y ~ a*exp(-b*x)", data, 2, **asked)
+    different: tuple[dict[str, Any], ...] = (
+        {"loss": "huber"},
+        {"bounds": {"b": (None, 0.5)}},
+        {"fixed": {"b": 1.0}},
+        {"fixed": {"b": "a/3"}},
+        {"derive": {"h": "ln(2)/b"}},
+    )
+    for options in different:
+        found: FittedGroups = ad.fit_by("y ~ a*exp(-b*x)", data, "group", **options)
+        wanted = alone("y ~ a*exp(-b*x)", data, 2, **options)
         fit = found[2]
         np.testing.assert_allclose([*fit.parameters.values()], [*wanted.parameters.values()], rtol=1e-6)
         assert fit.fixed == wanted.fixed
@@ -154,19 +148,19 @@ def test_missing_cells_and_columns() -> None:
     data = decays([20, 20, 20, 20])
     data["y"][5] = np.nan
     with pytest.raises(DataError, match="column `y`"):
-        fit_groups("y ~ a*exp(-b*x)", data, "group")
-    found = fit_groups("y ~ a*exp(-b*x)", data, "group", Options(data=DataOptions(drop_missing=True)))
+        ad.fit_by("y ~ a*exp(-b*x)", data, "group")
+    found = ad.fit_by("y ~ a*exp(-b*x)", data, "group", drop_missing=True)
     assert (found.rows, found.dropped) == (79, 1)
     with pytest.raises(DataError, match="did you mean `group`"):
-        fit_groups("y ~ a*exp(-b*x)", data, "groups")
+        ad.fit_by("y ~ a*exp(-b*x)", data, "groups")
     with pytest.raises(OptionError, match="every parameter is fixed"):
-        fit_groups("y ~ a*x", decays([5, 5]), "group", Options(ParameterOptions(fixed={"a": 1})))
+        ad.fit_by("y ~ a*x", decays([5, 5]), "group", fixed={"a": 1})
 
 
 def test_many_groups_take_their_steps_together() -> None:
     data = decays([20] * 2000)
     before = time.process_time()
-    found = fit_groups("y ~ a*exp(-b*x)", data, "group")
+    found = ad.fit_by("y ~ a*exp(-b*x)", data, "group")
     taken = time.process_time() - before
     assert all(group.fit is not None and group.fit.converged for group in found)
     assert taken < 2.5  # seconds: typically 0.3, and 5 for separate fits
@@ -193,10 +187,10 @@ def test_rows_of_groups_stay_where_they_are(as_text: bool) -> None:
     y = group * x + generator.normal(size=rows)
     names = np.array([f"g{k:03d}" for k in range(count)], dtype=object)
     columns = {"x": x, "y": y, "group": names[group] if as_text else group}
-    fit_groups("y ~ a*x", {name: column[:20_000] for name, column in columns.items()}, "group")
+    ad.fit_by("y ~ a*x", {name: column[:20_000] for name, column in columns.items()}, "group")
     tracemalloc.start()
     try:
-        found = fit_groups("y ~ a*x", columns, "group")
+        found = ad.fit_by("y ~ a*x", columns, "group")
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -207,11 +201,11 @@ def test_rows_of_groups_stay_where_they_are(as_text: bool) -> None:
 
 def test_a_large_group_is_fitted_where_it_lies(monkeypatch: pytest.MonkeyPatch) -> None:
     data = decays([40, 30, 500])
-    wanted = fit_groups("y ~ a*exp(-b*x)", data, "group")
-    monkeypatch.setattr(batched_fit, "BATCH", dataclasses.replace(batched_fit.BATCH, max_copied_rows=100))
+    wanted = ad.fit_by("y ~ a*exp(-b*x)", data, "group")
+    monkeypatch.setattr(batch, "BATCH", dataclasses.replace(batch.BATCH, max_copied_rows=100))
     monkeypatch.setattr(groups, "BATCHING", dataclasses.replace(groups.BATCHING, min_groups=10, max_rows=100))
     monkeypatch.setattr("autodiff_cli.training.rows._MAX_COPIED_ROWS", 100)
-    found = fit_groups("y ~ a*exp(-b*x)", data, "group")
+    found = ad.fit_by("y ~ a*exp(-b*x)", data, "group")
     for one, other in zip(found, wanted, strict=True):
         assert one.fit is not None
         assert other.fit is not None

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
-from autodiff_cli.training.options import OptionError
+from autodiff_cli.options import OptionError
 
 GENERATOR = np.random.default_rng(3)
 X = np.linspace(0, 4, 200)

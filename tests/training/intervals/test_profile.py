@@ -12,8 +12,8 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import chi2, norm
 
 import autodiff_cli as ad
+from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting import inference
-from autodiff_cli.training.options import OptionError
 from tests.support import run_cli
 
 # Enzyme kinetics with treated cells: Bates & Watts 1988, table A1.3.
@@ -99,7 +99,7 @@ def test_a_profile_with_an_asymptote_has_an_end_only_above_the_threshold(ratio: 
     quantile = norm.ppf(0.975)
     sigma = math.sqrt(2) / (quantile * ratio)  # the root of the rise from y = 1 to 0 in standard errors
     data = {"y": y, "s": np.full(2, sigma)}
-    found = ad.fit("y ~ 2/(1 + exp(b))", data, {"b": 0.1}, sigma="s", absolute_sigma=True, profile=True)
+    found = ad.fit("y ~ 2/(1 + exp(b))", data, start={"b": 0.1}, sigma="s", absolute_sigma=True, profile=True)
     low, high = found.intervals["profile"]["b"]
     if ratio < 1:
         assert high == math.inf

@@ -11,7 +11,7 @@ from scipy import optimize
 import autodiff_cli as ad
 from autodiff_cli.data.table import DataError
 from autodiff_cli.language.errors import ExpressionError, UnknownNameError
-from autodiff_cli.training.options import OptionError
+from autodiff_cli.options import OptionError
 
 X = np.tile(np.linspace(0, 3, 8), 3)
 SITE = np.repeat(["north", "south", "far east"], 8)

@@ -10,7 +10,7 @@ import pytest
 from autodiff_cli.backends.gradient_descent import Stepper
 from autodiff_cli.backends.protocol import OptimizerState
 from autodiff_cli.backends.selection import make_backend
-from autodiff_cli.training.options import OPTIMIZERS
+from autodiff_cli.training.optimizers import OPTIMIZERS
 
 RATE = 0.1
 

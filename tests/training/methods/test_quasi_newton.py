@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize
 
 from autodiff_cli import Objective, fit
-from autodiff_cli.training.methods.gradient_descent import Epoch
-from autodiff_cli.training.methods.quasi_newton import lbfgs
+from autodiff_cli.training.methods.gradient_descent import Epoch, Outcome, report_single_fit
+from autodiff_cli.training.methods.quasi_newton import fit_smooth
+from autodiff_cli.training.objective.batch import ObjectiveBatch
 from autodiff_cli.training.objective.parameters import Bounds
 
 T = np.linspace(0, 5, 200)
@@ -36,7 +37,7 @@ def test_the_likelihood_of_a_decay_with_its_noise(start: dict[str, float], unit:
         name: value * (unit if name in "acs" else 1)
         for name, value in {"a": 1, "b": 1, "c": 1, "s": 1, **start}.items()
     }
-    found = fit(LIKELIHOOD, {"t": T, "y": data["y"] * unit}, scaled)
+    found = fit(LIKELIHOOD, {"t": T, "y": data["y"] * unit}, start=scaled)
     spread = np.sqrt(squares.rss / len(T))  # type: ignore[operator]
     assert found.converged
     expected = {name: value * (unit if name in "ac" else 1) for name, value in squares.parameters.items()}
@@ -87,6 +88,14 @@ class Function:
         return (np.array(rows) + np.array(rows).T) / 2
 
 
+def lbfgs(function: Function, start: Any, on_epoch: Any, bounds: Bounds | None = None) -> Outcome:
+    """Return the end of the fit of a function."""
+    batch = ObjectiveBatch([function], bounds or Bounds.unbounded(len(start)))  # type: ignore[list-item]
+    (outcome,) = fit_smooth(batch, start[None], report_single_fit(on_epoch))
+    assert isinstance(outcome, Outcome)
+    return outcome
+
+
 def rosenbrock(x: Any) -> Any:
     return np.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
 
@@ -119,18 +128,18 @@ def test_in_a_box_against_scipy(low: list[float], widths: list[float]) -> None:
 
 
 def test_a_saddle_is_left() -> None:
-    found = fit("(a^2 - 1)^2 + (b - 1)^2*x", {"x": [1.0, 1.0]}, {"a": 0, "b": 1})
+    found = fit("(a^2 - 1)^2 + (b - 1)^2*x", {"x": [1.0, 1.0]}, start={"a": 0, "b": 1})
     assert found.converged
     assert abs(found.parameters["a"]) == pytest.approx(1)
 
 
 def test_a_top_is_no_minimum() -> None:
-    found = fit("1/(1 + (a*x)^2)", {"x": [1.0, 2.0]}, {"a": 0})
+    found = fit("1/(1 + (a*x)^2)", {"x": [1.0, 2.0]}, start={"a": 0})
     assert not found.converged or abs(found.parameters["a"]) > 1e3
 
 
 def test_the_edge_of_a_domain_is_no_minimum() -> None:
-    found = fit("sqrt(a) + 0*x", {"x": [1.0]}, {"a": 5})
+    found = fit("sqrt(a) + 0*x", {"x": [1.0]}, start={"a": 5})
     assert not found.converged
     assert "no minimum was found" in found.failure
 

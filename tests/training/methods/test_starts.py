@@ -81,7 +81,7 @@ def test_a_wave_in_many_rows_is_found_from_a_sample() -> None:
 
 def test_a_fit_that_explains_nothing_of_what_is_there_is_doubtful() -> None:
     x = at(0, 10)
-    found = fit("y ~ a*sin(w*x + p)", {"x": x, "y": 3 * np.sin(22 * x)}, {"a": 1, "w": 1, "p": 0})
+    found = fit("y ~ a*sin(w*x + p)", {"x": x, "y": 3 * np.sin(22 * x)}, start={"a": 1, "w": 1, "p": 0})
     assert found.r_squared < 0.1  # type: ignore[operator]
     assert any(warning.startswith("this fit is doubtful: it explains") for warning in found.warnings)
 

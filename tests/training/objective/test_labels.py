@@ -11,7 +11,7 @@ import pytest
 from pyarrow import parquet
 
 from autodiff_cli import DataError, Objective, fit
-from autodiff_cli.data.files import DataFile
+from autodiff_cli.data.files import DataSource, open_data
 
 MODEL = "k ~ softmax([0, a*x + b, c*x])"
 X = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
@@ -33,10 +33,10 @@ def test_classes_are_sorted_and_counted(labels: Any, classes: tuple[Any, ...]) -
     assert objective.confusion(objective.start).sum(axis=1).tolist() == [2, 2, 2]
 
 
-def csv(tmp_path: Path, labels: list[str]) -> DataFile:
+def csv(tmp_path: Path, labels: list[str]) -> DataSource:
     path = tmp_path / "rows.csv"
     path.write_text("x,k\n" + "".join(f"{x},{label}\n" for x, label in zip(X, labels, strict=True)))
-    return DataFile(str(path))
+    return open_data([str(path)])
 
 
 def test_labels_of_a_file_that_are_all_numbers_are_numbers(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_labels_of_a_file_that_are_all_numbers_are_numbers(tmp_path: Path) -> No
 def test_labels_of_a_parquet_file(tmp_path: Path, labels: list[Any]) -> None:
     path = tmp_path / "rows.parquet"
     parquet.write_table(pa.table({"x": X, "k": labels}), path)
-    assert Objective(MODEL, DataFile(str(path))).classes == tuple(labels[:3])
+    assert Objective(MODEL, open_data([str(path)])).classes == tuple(labels[:3])
 
 
 def test_a_label_that_is_missing_is_named_or_its_row_left_out(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_a_label_that_is_not_utf_8_is_named_by_line_and_column(tmp_path: Path) -
     path = tmp_path / "data.csv"
     path.write_bytes(b"x,k\n1,a\n2,b\xff\n3,a\n")
     with pytest.raises(DataError, match="line 3, column `k`: text that is not UTF-8"):
-        Objective(MODEL, DataFile(str(path)))
+        Objective(MODEL, open_data([str(path)]))
 
 
 def test_many_values_for_a_few_rows_are_hardly_classes() -> None:

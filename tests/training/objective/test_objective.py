@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from autodiff_cli import DataError, ExpressionError, Objective, UnknownNameError
 from autodiff_cli.backends import numpy_backend
 from autodiff_cli.backends.numpy_backend import BLOCK_ROWS
+from autodiff_cli.options import OptionError
 from autodiff_cli.training.objective.preparation import model_cache
-from autodiff_cli.training.options import OptionError
 
 MODEL = "y ~ a*exp(-b*x) + c*sin(d*x)"
 THETA = np.array([1.3, 0.7, -0.4, 2.1])

@@ -50,7 +50,7 @@ def test_the_innermost_part_that_is_not_finite(model: str, start: dict[str, floa
 
 
 def test_a_derivative_that_is_not_finite_where_the_loss_is() -> None:
-    found = fit("y ~ b*(t - a)^0.3", {"t": T, "y": Y}, {"a": 0}, optimizer="lbfgs")
+    found = fit("y ~ b*(t - a)^0.3", {"t": T, "y": Y}, start={"a": 0}, optimizer="lbfgs")
     assert found.failure.startswith(
         "a derivative is not finite at the start: `(t - a)^-0.7` is inf in row 1 (y = 1, t = 0)"
     )

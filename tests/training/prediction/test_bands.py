@@ -12,9 +12,9 @@ import pytest
 from scipy import optimize, stats
 
 import autodiff_cli as ad
-from autodiff_cli.training.options import OptionError
+from autodiff_cli.options import OptionError
 from autodiff_cli.training.result import prediction
-from autodiff_cli.training.result.prediction import MemoryPredictions, PredictionRequest, prediction_columns
+from autodiff_cli.training.result.prediction import PredictionRequest, Predictions, column_chunks, prediction_columns
 
 X = np.linspace(0, 4, 12)
 Y = [1.17, 2.14, 2.62, 2.53, 4.36, 4.86, 5.1, 6.38, 7.0, 7.69, 8.29, 9.27]
@@ -143,7 +143,7 @@ def test_rows_in_parts_have_the_predictions_of_all_at_once(monkeypatch: pytest.M
     wanted = PredictionRequest(0.95, residuals=True)
     whole = prediction_columns(fit, {"x": X, "y": np.array(Y)}, wanted)
     monkeypatch.setattr(prediction, "_PREDICTION_CHUNK_ROWS", 5)
-    parts = MemoryPredictions(fit, {"x": X, "y": np.array(Y)}, wanted)
+    parts = Predictions(fit, lambda: column_chunks({"x": X, "y": np.array(Y)}), wanted)
     for _ in range(2):
         found = [*parts.iter_chunks()]
         assert [len(part.columns["prediction"]) for part in found] == [5, 5, 2]

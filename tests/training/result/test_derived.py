@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
-from autodiff_cli.training.options import OptionError
+from autodiff_cli.options import OptionError
 
 X = np.linspace(0, 4, 40)
 DATA = {"x": X, "y": 2.5 * np.exp(-1.3 * X) + 0.1 + 0.02 * np.random.default_rng(1).standard_normal(40)}

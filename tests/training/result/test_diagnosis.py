@@ -15,7 +15,7 @@ DATA = {"x": X, "y": np.sin(2 * X)}
 
 
 def diagnosed(model: str, start: dict[str, Any] | None = None, **options: Any) -> Diagnosis:
-    fit = ad.fit(model, DATA, start, diagnosis=True, **{"epochs": 1, "optimizer": "adam", **options})
+    fit = ad.fit(model, DATA, start=start, diagnosis=True, **{"epochs": 1, "optimizer": "adam", **options})
     assert fit.diagnosis is not None
     return fit.diagnosis
 

@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 from autodiff_cli import Fit, fit, fit_by, load
-from autodiff_cli.training.options import OptionError
+from autodiff_cli.options import OptionError
 from tests.support import goodness, run_cli
 
 GENERATOR = np.random.default_rng(0)

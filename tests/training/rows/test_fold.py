@@ -11,12 +11,11 @@ import pytest
 
 import autodiff_cli as ad
 from autodiff_cli.backends.reductions import block_slices, fold
-from autodiff_cli.data.table import Table
 from autodiff_cli.training.fitting.fit import fit_objective
 from autodiff_cli.training.objective.loading import as_dataset
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.options import DataOptions, LossOptions, MethodOptions, Options, ReportOptions
-from autodiff_cli.training.result.goodness import is_sorted_by_predictor, ranked_residual
+from autodiff_cli.training.options import FitOptions
+from autodiff_cli.training.result.goodness import is_sorted_by_predictor
 from autodiff_cli.training.rows import MAX_BLOCK_ROWS, MemoryRows, Task
 from tests.support import goodness
 
@@ -74,16 +73,8 @@ FITS: list[tuple[str, Mapping[str, Any]]] = [
 ]
 
 
-def options(given: Mapping[str, Any]) -> Options:
-    def of(names: tuple[str, ...]) -> dict[str, Any]:
-        return {name: given[name] for name in names if name in given}
-
-    return Options(
-        data=DataOptions(**of(("weights", "sigma", "x_sigma"))),
-        loss=LossOptions(**of(("loss", "family"))),
-        method=MethodOptions(**of(("optimizer", "epochs"))),
-        report=ReportOptions(profile=given.get("profile", False), plot=True),
-    )
+def options(given: Mapping[str, Any]) -> FitOptions:
+    return FitOptions(**given, plot=True)
 
 
 every_fit = pytest.mark.parametrize(
@@ -123,12 +114,6 @@ def test_what_rows_are_reduced_to_can_be_pickled(model: str, given: Mapping[str,
     fit_objective(objective.with_rows(Sent(objective.table)), options(given))
 
 
-def test_ranks_of_residuals_are_exact_also_among_infinite_ones() -> None:
-    y = np.array([3.0, -1.0, 0.0, np.inf, 1e-310, -7.5, 2.0])
-    objective = Objective("y ~ a", {"y": np.ones(7)}).with_rows(Chunked(Table({"y": y}, 7)))
-    assert [ranked_residual(objective, np.zeros(1), rank) for rank in range(7)] == sorted(np.abs(y).tolist())
-
-
 def test_rows_are_ordered_across_chunks() -> None:
     def ordered(x: Any) -> bool:
         objective = Objective("y ~ a*x", {"x": x, "y": x})
@@ -147,12 +132,12 @@ def test_checkpoints_know_the_data_whatever_chunks_they_come_in() -> None:
 
     objective = Objective(CURVE, DATA)
     whole, parts = (
-        fit_identity(each, "lm", Options()) for each in (objective, objective.with_rows(Chunked(objective.table)))
+        fit_identity(each, "lm", FitOptions()) for each in (objective, objective.with_rows(Chunked(objective.table)))
     )
     assert whole == parts
     other = {**DATA, "y": DATA["y"].copy()}
     other["y"][-1] += 1e-12
-    assert fit_identity(Objective(CURVE, other), "lm", Options())["data"] != whole["data"]
+    assert fit_identity(Objective(CURVE, other), "lm", FitOptions())["data"] != whole["data"]
 
 
 def test_fits_know_what_was_left_out() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import autodiff_cli as ad
 from autodiff_cli.training import rows as memory
-from autodiff_cli.training.rows import MemoryRows, SelectedMemoryRows
+from autodiff_cli.training.rows import MemoryRows, SelectedRows
 from tests.support import goodness
 
 ROWS = 60_000
@@ -42,8 +42,8 @@ def test_a_fit_with_validation_rows_has_the_same_bits(
     made: list[None] = []
     monkeypatch.setattr(memory, "_MAX_COPIED_ROWS", 1000)
     monkeypatch.setattr(memory, "_GATHER_ROWS", 8192)
-    begin = SelectedMemoryRows.__init__
-    monkeypatch.setattr(SelectedMemoryRows, "__init__", lambda *given: (made.append(None), begin(*given))[1])
+    begin = SelectedRows.__init__
+    monkeypatch.setattr(SelectedRows, "__init__", lambda *given: (made.append(None), begin(*given))[1])
     found = ad.fit(model, columns, validation=0.3, **options)
     assert len(made) == 2
     for name, value in expected.parameters.items():

@@ -22,7 +22,6 @@ import autodiff_cli as ad
 from autodiff_cli.data import source, streaming
 from autodiff_cli.data.files import open_data
 from autodiff_cli.data.streaming import DecodedColumns
-from autodiff_cli.training.fitting.fit import fit
 from autodiff_cli.training.objective import loading
 from tests.support import ROOT, expect_refusal, run_cli
 
@@ -96,7 +95,7 @@ def test_what_is_larger_than_half_of_the_memory_is_streamed_by_itself(
     monkeypatch.setattr(loading, "_MIN_STREAMED_BYTES", 0)
     monkeypatch.setattr(loading, "available_memory", lambda: 4 * 8 * 2000)
     files = open_data([str(path)])
-    fit(CURVE, files)
+    ad.fit(CURVE, files)
     assert files.streamed is None  # exactly half of the memory
     monkeypatch.setattr(loading, "available_memory", lambda: 4 * 8 * 2000 - 2)
     monkeypatch.setattr(loading, "has_memory_limits", lambda: True)  # reserved address space counts
@@ -157,7 +156,7 @@ def test_no_room_on_disk_costs_time_only(tmp_path: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(DecodedColumns, "add", add)
     files = open_data([str(path)])
-    found = fit(CURVE, files, stream=True)
+    found = ad.fit(CURVE, files, stream=True)
     assert found.parameters == ad.fit(CURVE, str(path)).parameters
     assert files.streamed is not None
     assert not files.streamed.is_decoded

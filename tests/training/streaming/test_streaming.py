@@ -19,8 +19,7 @@ from autodiff_cli.data import delimited, streaming
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.data.files import open_data
 from autodiff_cli.data.streaming import CHUNKS
-from autodiff_cli.training.fitting.fit import fit as fit_in_training
-from autodiff_cli.training.options import OptionError
+from autodiff_cli.options import OptionError
 from tests.support import goodness
 
 ROWS = 2 * CHUNKS.min_rows + 100
@@ -33,7 +32,7 @@ FORMATS = ("d.parquet", "d.arrow", "d.csv", "d.csv.gz", "d.jsonl", "d.tsv")
 def small_chunks(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Use many small chunks, and a cache folder of its own."""
     monkeypatch.setattr(streaming, "CHUNKS", dataclasses.replace(streaming.CHUNKS, max_rows=streaming.CHUNKS.min_rows))
-    monkeypatch.setattr(delimited, "SETTINGS", dataclasses.replace(delimited.SETTINGS, stream_block_bytes=1 << 14))
+    monkeypatch.setattr(delimited, "SETTINGS", dataclasses.replace(delimited.SETTINGS, line_block_bytes=1 << 14))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
 
 
@@ -88,6 +87,7 @@ def facts(found: Any) -> str:
             found.accuracy,
             found.warnings,
             found.validation_loss,
+            found.intervals,
         ]
     )
 
@@ -95,9 +95,9 @@ def facts(found: Any) -> str:
 def both(paths: list[str], model: str, given: Mapping[str, Any], reading: FileOptions | None = None) -> tuple[str, str]:
     """Return what a fit reports for rows in memory and for streamed rows."""
     options = FileOptions() if reading is None else reading
-    whole = fit_in_training(model, open_data(paths, options=options), **given)
+    whole = ad.fit(model, open_data(paths, options=options), **given)
     files = open_data(paths, options=options)
-    streamed = fit_in_training(model, files, stream=True, **given)
+    streamed = ad.fit(model, files, stream=True, **given)
     assert files.streamed is not None
     return facts(whole), facts(streamed)
 
@@ -117,6 +117,7 @@ FITS: list[tuple[str, Mapping[str, Any]]] = [
     (CURVE, {"loss": "mae"}),
     (CURVE, {"optimizer": "lbfgs", "weights": "w"}),
     (CURVE, {"profile": True}),
+    (CURVE, {"bootstrap": 3}),
     (CURVE, {"starts": 3}),
     (CURVE, {"validation": 0.3, "patience": 2, "optimizer": "adam", "epochs": 6, "learning_rate": 0.05}),
     (CURVE, {"validation": 0.3, "batch_size": 500, "epochs": 2}),
@@ -213,10 +214,10 @@ def test_checkpoints_go_on_whether_rows_are_streamed_or_not(folder: Path, tmp_pa
 @pytest.mark.slow
 def test_long_orders_of_mini_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from autodiff_cli.backends import gradient_descent
-    from autodiff_cli.training.objective import loading
+    from autodiff_cli.training import rows
 
     settings = dataclasses.replace(gradient_descent.SHUFFLE, max_full_shuffle_rows=10_000)
-    for module in (gradient_descent, loading):
+    for module in (gradient_descent, rows):
         monkeypatch.setattr(module, "SHUFFLE", settings)
     rng = np.random.default_rng(1)
     x = rng.uniform(0, 3, 60_000)
@@ -236,8 +237,6 @@ def test_long_orders_of_mini_batches(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_what_streamed_rows_cannot_do_is_named(folder: Path) -> None:
     path = str(folder / "d.parquet")
-    with pytest.raises(OptionError, match="needs all rows in memory"):
-        ad.fit(CURVE, path, stream=True, bootstrap=10)
     with pytest.raises(OptionError, match="the name of a column"):
         ad.fit(CURVE, path, stream=True, weights=np.ones(ROWS))
     with pytest.raises(OptionError, match="in memory already"):

@@ -32,7 +32,9 @@ function inColumn({ boxes, arrows, frames }, sizes, width, isFlat) {
   };
   let y = 0;
   const places = new Map();
-  for (const { boxes: inside, width: taken, height, turns } of rows) {
+  for (const line of rows) {
+    const { boxes: inside, width: taken, height, turns } = line;
+    Object.assign(line, { top: y, bottom: y + height });
     let x = -taken / 2;
     for (const { id } of inside) {
       const size = sizes.get(id);
@@ -49,9 +51,11 @@ function inColumn({ boxes, arrows, frames }, sizes, width, isFlat) {
     const last = { x: entries[k], y: end.y - end.height / 2 };
     const lane = lanes.get(from);
     const turn = (x, at) => ({ x, y: at, isTurn: true });
-    const [out, into] = [first.y + 5 + ROWS.each * (lane % 5), last.y - 10 - ROWS.each * (lane % 5)];
+    // Lines turn between rows, so that no box hides them.
+    const [{ bottom }, { top }] = [rows[row.get(from)], rows[row.get(to)]];
+    const [out, into] = [bottom + 5 + ROWS.each * (lane % 5), top - 10 - ROWS.each * (lane % 5)];
     if (row.get(to) === row.get(from) + 1) {
-      const low = last.y - ROWS.low;
+      const low = top - ROWS.low;
       return [first, turn(first.x, low), turn(last.x, low), { ...last, isTurn: true }];
     }
     const side = (lane % 2 ? 1 : -1) * (half + SIDE.each * Math.floor(lane / 2));

@@ -35,11 +35,17 @@ function openFor(parts, stage) {
   ways.at(chosenWay)?.();
 }
 
+/** How many pixels of the window the transport bar and the sentence of the step cover, at the top and at the bottom. */
+function docked() {
+  const [bar, sentence] = [document.querySelector(".controls"), byId("explanation")];
+  const isBelow = getComputedStyle(bar).position === "fixed";
+  return isBelow ? { top: 0, bottom: bar.offsetHeight + sentence.offsetHeight } : { top: bar.offsetHeight, bottom: 0 };
+}
+
 /** The preferred height of the drawing in window heights, so that a step and its explanation are visible together. */
 function roomFor(stage) {
   const above = stage.getBoundingClientRect().top + scrollY;
-  const sentence = byId("explanation");
-  const covered = getComputedStyle(sentence).position === "sticky" ? sentence.offsetHeight : 0;
+  const covered = docked().bottom;
   const left = BELOW.map((below) => (innerHeight - above - below - covered) / innerHeight);
   return left[0] < SHARE.least ? [SHARE.usual] : left;
 }

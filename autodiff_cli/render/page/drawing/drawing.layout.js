@@ -25,7 +25,7 @@ const LANE = { first: 12, each: 7 }; // pixels, for edges that continue in the n
 const STUB = 8; // pixels of an edge before its first turn
 
 /** Ways to arrange what is shown: across or down, in one band or more, in more or less detail, with `size(box, detail)` and
- * `labelOf(arrow, members, digits, isOneLine)`, the size of the numbers on an arrow, into a fold of these members. */
+ * `labelOf(arrow, members, manner)`, the size of the numbers on an arrow, into a fold of these members. */
 class Arrangements {
   #arrangements = new Map();
 
@@ -74,7 +74,7 @@ class Arrangements {
 
   #joined(detail, isDown) {
     const { digits, isFlat } = DETAILS[detail];
-    return new Bundles(this.shown, (arrow, members) => this.labelOf(arrow, members, digits, isDown && isFlat));
+    return new Bundles(this.shown, (arrow, members) => this.labelOf(arrow, members, { digits, isDown, isOneLine: isDown && isFlat }));
   }
 
   *#made(detail) {
@@ -128,19 +128,29 @@ function layered({ boxes, arrows, frames }, sizes, isDown, apart) {
   const layers = layersOf([...places.values()], along, length);
   const side = isMirrored(places, along, across) ? -1 : 1;
   for (const place of places.values()) place[across] *= side;
-  const isInLayer = (at) => layers.some(({ from: a, to: b }) => at[along] > a && at[along] < b);
+  const layerOf = (at) => layers.find(({ from: a, to: b }) => at[along] > a && at[along] < b);
   const bends = arrows.map((arrow, k) => {
     const { points, x, y } = graph.edge(String(arrow.from), String(arrow.to), String(k));
     const isLabel = (at) => arrow.label && Math.abs(at.x - x) < 1 && Math.abs(at.y - y) < 1;
     const labelled = points.slice(1, -1).map((at) => ({ ...at, [across]: side * at[across], label: isLabel(at) ? arrow.label : null }));
-    return labelled.filter((at) => at.label || isInLayer(at));
+    return labelled.filter((at) => at.label || layerOf(at));
   });
   const entries = entriesOf(arrows, places, across, breadth, bends);
+  // An edge runs straight through a layer, and turns only between layers, so that no box hides it.
+  const through = (at) => {
+    const layer = layerOf(at);
+    if (!layer) return [at];
+    const [begin, end] = [layer.from, layer.to].map((edge) => ({ [along]: edge, [across]: at[across] }));
+    return at.label ? [begin, at, end] : [begin, end];
+  };
   const routes = arrows.map(({ from, to }, k) => {
     const [start, end] = [places.get(from), places.get(to)];
-    const first = { [along]: start[along] + start[length] / 2, [across]: start[across] };
-    const last = { [along]: end[along] - end[length] / 2, [across]: entries[k] };
-    return [first, ...bends[k], last];
+    const [first, last] = [{ ...start, [along]: start[along] + start[length] / 2 }, { [along]: end[along] - end[length] / 2, [across]: entries[k] }];
+    const points = [
+      { [along]: first[along], [across]: first[across] }, { [along]: layerOf(start).to, [across]: first[across] },
+      ...bends[k].flatMap(through), { ...last, [along]: layerOf(end).from }, last,
+    ];
+    return points.filter((at, n) => n === 0 || at[along] - points[n - 1][along] > 0.01 || at[across] !== points[n - 1][across]);
   });
   return settled({ places, routes, frames, layers, isDown, boxes, arrows });
 }

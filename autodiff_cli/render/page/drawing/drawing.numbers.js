@@ -3,14 +3,13 @@
 const LEAST_LABEL = 40; // pixels
 const widest = new Map(); // widths of edges whose numbers became wider than at first, in pixels
 
-/** How much room the numbers on an edge take, below each other or on one line, as far as can be known: those that the page
- * came with. */
-function labelOf(arrow, members, digits, isOneLine) {
+/** How much room the numbers on an edge take, as far as can be known: those that the page came with. `manner` says how
+ * many digits they have, whether they stand on one line, and whether values go down and adjoints up. */
+function labelOf(arrow, members, manner) {
   const { computation } = playback;
   const contribution = members ? { local: computation.rate(members, arrow.from) } : computation.contribution(arrow.to, arrow.position);
-  const manner = { digits, isOneLine };
   const width = Math.max(widthOf(numbersOf(contribution, manner), manner), widest.get(edgeName(arrow, manner)) ?? LEAST_LABEL);
-  return { width, height: isOneLine ? LINE - 2 : 2 * LINE - 4, ...manner };
+  return { width, height: manner.isOneLine ? LINE - 2 : 2 * LINE - 4, ...manner };
 }
 
 function edgeName({ from, to, position }, { digits, isOneLine }) {
@@ -18,9 +17,9 @@ function edgeName({ from, to, position }, { digits, isOneLine }) {
 }
 
 /** The two lines on an edge: the local derivative and the contribution. */
-function numbersOf(contribution, { digits }) {
+function numbersOf(contribution, { digits, isDown }) {
   if (!contribution || contribution.local === null) return ["", ""];
-  return [compact(contribution.local, digits), contribution.amount === undefined ? "" : `← ${compact(contribution.amount, digits)}`];
+  return [compact(contribution.local, digits), contribution.amount === undefined ? "" : `${isDown ? "↑" : "←"} ${compact(contribution.amount, digits)}`];
 }
 
 function widthOf(lines, { isOneLine }) {

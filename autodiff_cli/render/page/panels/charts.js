@@ -2,7 +2,7 @@
 
 const CHART = { least: 260, most: 520, shape: 0.625, left: 62, right: 14, top: 12, bottom: 40 }; // pixels
 const SAMPLES = 121; // of a curve
-const GRID = 41; // points of a side, for contours
+const GRID = 81; // points of a side, for contours
 const LEVELS = 12;
 const MOST_WORK = 2e6; // operations that contours may take
 
@@ -98,7 +98,7 @@ function middle(numbers) {
   return sorted.slice(0, sorted.length - cut);
 }
 
-/** Contours of the output over two elements, and the trail. */
+/** Contours of the output over two elements, and the trail. A level is left out if the grid is too coarse for its lines. */
 function contoursOf(elements, trail) {
   const sides = elements.map((_, k) => {
     const visited = trail.map(({ xs }) => xs[k]);
@@ -106,44 +106,79 @@ function contoursOf(elements, trail) {
     return around([...visited, visited.at(-1) - reach, visited.at(-1) + reach], 0.08);
   });
   const count = Math.max(9, Math.min(GRID, Math.floor(Math.sqrt(MOST_WORK / record.nodes.length))));
-  const [xs, ys] = sides.map(([low, high]) => Array.from({ length: count }, (_, k) => low + ((high - low) * k) / (count - 1)));
-  const heights = ys.map((y) => xs.map((x) => outputAt([[elements[0], x], [elements[1], y]])));
+  const at = ([low, high], k) => low + ((high - low) * k) / (count - 1);
+  const indices = [...Array(count).keys()];
+  const heights = indices.map((j) => indices.map((i) => outputAt([[elements[0], at(sides[0], i)], [elements[1], at(sides[1], j)]])));
   const names = elements.map(({ name }) => name);
   const title = `Contours of the output over ${names.join(" and ")}, with the trail`;
   const { svg, toX, toY } = chart(title, [names[0], sides[0]], [names[1], sides[1]]);
   const sorted = heights.flat().filter(Number.isFinite).sort((a, b) => a - b);
   const levels = Array.from({ length: LEVELS }, (_, k) => sorted[Math.floor(((k + 0.5) / LEVELS) ** 1.5 * sorted.length)]);
   for (const level of new Set(levels)) {
-    if (level === undefined) continue;
-    const d = crossings(heights, level).map(([[ax, ay], [bx, by]]) => {
-      const at = (u, list) => list[0] + ((list.at(-1) - list[0]) * u) / (count - 1);
-      return line([[toX(at(ax, xs)), toY(at(ay, ys))], [toX(at(bx, xs)), toY(at(by, ys))]]);
-    }).join("");
-    const path = svgElement("path", { class: "level", d });
-    path.append(svgElement("title", {}, `${OUTPUT} = ${brief(level)}`));
-    svg.append(path);
+    const lines = level === undefined ? [] : levelLines(heights, level).map(({ points, isClosed }) => {
+      return { points: points.map(([x, y]) => [at(sides[0], x), at(sides[1], y)]), isClosed };
+    });
+    if (lines.some(({ points, isClosed }) => isClosed && !surroundsStationaryPoint(elements, points))) continue;
+    const d = lines.map(({ points }) => line(points.map(([x, y]) => [toX(x), toY(y)]))).join("");
+    svg.append(svgElement("path", { class: "level", d }, [svgElement("title", {}, `${OUTPUT} = ${brief(level)}`)]));
   }
   return trailOf(svg, trail.map(({ xs: [x, y] }) => [toX(x), toY(y)]));
 }
 
-/** Where a surface over a grid has a height: pieces of lines, from side to side of a cell (marching squares). */
-function crossings(heights, level) {
-  const segments = [];
+/** The lines on which a surface over a grid has a height, in coordinates of the grid (marching squares). */
+function levelLines(heights, level) {
+  const crossings = new Map(); // by edge of the grid: the point on it, and the edges to which its line goes on
+  const crossing = (key, point) => {
+    if (!crossings.has(key)) crossings.set(key, { point, next: [] });
+    return key;
+  };
   for (let j = 0; j + 1 < heights.length; j++) {
     for (let i = 0; i + 1 < heights[j].length; i++) {
       const corners = [[i, j], [i + 1, j], [i + 1, j + 1], [i, j + 1]];
-      const ends = [];
-      corners.forEach(([x, y], k) => {
-        const [nextX, nextY] = corners[(k + 1) % 4];
-        const [from, to] = [heights[y][x] - level, heights[nextY][nextX] - level];
-        if (from < 0 === to < 0 || !Number.isFinite(from - to)) return;
+      const above = corners.map(([x, y]) => heights[y][x] - level);
+      if (!above.every(Number.isFinite)) continue;
+      const ends = corners.flatMap(([x, y], k) => {
+        const [[nextX, nextY], from, to] = [corners[(k + 1) % 4], above[k], above[(k + 1) % 4]];
+        if (from < 0 === to < 0) return [];
         const share = from / (from - to);
-        ends.push([x + share * (nextX - x), y + share * (nextY - y)]);
+        const edge = `${Math.min(x, nextX)} ${Math.min(y, nextY)} ${x === nextX}`;
+        return [crossing(edge, [x + share * (nextX - x), y + share * (nextY - y)])];
       });
-      for (let k = 0; k + 1 < ends.length; k += 2) segments.push([ends[k], ends[k + 1]]);
+      const isMiddleBelow = above.reduce((a, b) => a + b) < 0;
+      if (ends.length === 4 && isMiddleBelow !== above[0] < 0) ends.push(ends.shift()); // lines do not cross the middle
+      for (let k = 0; k + 1 < ends.length; k += 2) {
+        crossings.get(ends[k]).next.push(ends[k + 1]);
+        crossings.get(ends[k + 1]).next.push(ends[k]);
+      }
     }
   }
-  return segments;
+  const follow = (start) => {
+    const points = [];
+    for (let key = start; key !== undefined;) {
+      const { point, next } = crossings.get(key);
+      points.push(point);
+      crossings.delete(key);
+      key = next.find((edge) => crossings.has(edge));
+      if (key === undefined && points.length > 2 && next.includes(start)) return { points: [...points, points[0]], isClosed: true };
+    }
+    return { points, isClosed: false };
+  };
+  const open = [...crossings].filter(([, { next }]) => next.length === 1).map(([key]) => key);
+  return [...open, ...crossings.keys()].flatMap((key) => (crossings.has(key) ? [follow(key)] : []));
+}
+
+/** Whether the gradient turns around once along a closed line. Otherwise no stationary point is inside, and no true contour
+ * is closed. */
+function surroundsStationaryPoint(elements, points) {
+  const angles = points.map((xs) => {
+    const point = { ...playback.point };
+    elements.forEach(({ variable: { key }, at }, k) => { point[key] = withElement(point[key], at, xs[k]); });
+    const { adjoints } = evaluator.run(point);
+    const [x, y] = elements.map(({ variable: { node }, at }) => elementAt(nested(adjoints[node]), at));
+    return Math.atan2(y, x);
+  });
+  const turns = angles.slice(1).map((angle, k) => Math.atan2(Math.sin(angle - angles[k]), Math.cos(angle - angles[k])));
+  return !(Math.abs(turns.reduce((a, b) => a + b, 0)) < Math.PI); // nan proves nothing
 }
 
 /** The output from step to step. */

@@ -84,10 +84,12 @@ class Descent {
     this.#isOwn = false;
     go(playback.length);
     byId("update").replaceChildren(...arithmetic.map((text) => htmlElement("li", text)));
-    const steps = this.#trail.length - 1;
+    const last = this.#trail.length - 1;
     const after = this.#trail.at(-1).value;
-    const way = after < before ? "falls" : after > before ? "rises" : "stays";
-    showStatus(`Step ${steps} of ${byId("method").value}: the output ${way} from ${brief(before)} to ${brief(after)}.`, arithmetic);
+    const way = after < before ? "falls" : "rises";
+    const range = brief(before) === brief(after) ? `stays at ${brief(after)}` : `${way} from ${brief(before)} to ${brief(after)}`;
+    const steps = repeats === 1 ? `Step ${last}` : `Steps ${last - repeats + 1} to ${last}`;
+    showStatus(`${steps} of ${byId("method").value}: the output ${range}.${repeats > 1 ? ` The arithmetic of step ${last}:` : ""}`, arithmetic);
     this.#draw();
   }
 

@@ -57,9 +57,10 @@ class Why {
       byId("reasons").replaceChildren(equation([`${name} = `, htmlElement("b", adjoint)]), ...notes);
       return;
     }
+    const inNumbers = terms.map((term) => this.#inNumbers(term)).join(" + ");
     byId("reasons").replaceChildren(
       equation([`${name} = ${terms.map((term) => this.#inSymbols(term)).join(" + ")}`]),
-      equation([`= ${terms.map((term) => this.#inNumbers(term)).join(" + ")}`]),
+      ...(inNumbers === adjoint ? [] : [equation([`= ${inNumbers}`])]),
       equation(["= ", htmlElement("b", adjoint)]),
       ...notes,
       ...this.#paths(),
@@ -125,17 +126,24 @@ class Why {
     const terms = i === record.output ? [] : this.#terms.filter(({ contribution }) => !contribution.nothing);
     const inSymbols = terms.map(({ node, position }) => {
       const slope = slopes[node][position];
-      return slope === null ? `\\text{part of }${towards(node)}` : `${bracketed(slope)} \\cdot ${towards(node)}`;
+      if (slope === null) return ruleInLatex(playback.computation.rule(node, position), towards(node));
+      return `${bracketed(slope)} \\cdot ${towards(node)}`;
     });
     const inNumbers = terms.map(({ node, contribution }) => (contribution.local === null ? latexNumber(contribution.amount)
       : `${bracketed(latexNumber(contribution.local))} \\cdot ${bracketed(latexNumber(playback.computation.adjoints[node]))}`));
     const sides = [inSymbols.join(" + "), inNumbers.join(" + "), latexNumber(playback.computation.adjoints[i])].filter(Boolean);
-    return `\\begin{align*}\n${towards(i)} &= ${sides.join(" \\\\\n&= ")}\n\\end{align*}`;
+    return `\\begin{align*}\n${towards(i)} &= ${[...new Set(sides)].join(" \\\\\n&= ")}\n\\end{align*}`;
   }
 }
 
 function equation(parts) {
   return htmlElement("p", parts, "equation");
+}
+
+/** The rule of an operation on whole arrays in LaTeX, as text around the name of the adjoint. */
+function ruleInLatex(rule, adjoint) {
+  const texts = rule.split(/(?:the )?\badjoint\b/).map((text) => text.replace(/[_#%&$]/g, "\\$&").replaceAll("ᵀ", "}^{\\top}\\text{"));
+  return texts.map((text) => `\\text{${text}}`).join(adjoint).replaceAll("\\text{}", "");
 }
 
 /** A part of a product in LaTeX: in brackets if it is a sum or has a sign. */

@@ -1,0 +1,447 @@
+"""Batches of columns: what readers of files yield, and how batches are joined.
+
+A batch maps names to arrays of numbers or to `LabelColumn`. A reader receives a `ColumnRequest`. `GrowingArray` joins
+numbers, `LabelEncoder` labels. `ProblemList` collects what is wrong with cells, for one message.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autodiff_cli.array_types import Array
+from autodiff_cli.data.dialect import CellParser, DataError, parse_number
+
+_BLOCK_VALUES = 65_536  # values per block: temporary arrays stay in the cache
+_LABEL_LIMIT = 2**63  # labels are stored as 64-bit integers
+_MAX_PROBLEMS_SHOWN = 5  # in one message: enough to see the pattern
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class LabelColumn:
+    """A column of labels, such as the names of groups.
+
+    Attributes:
+        codes: for each row the position of its label in `values`; -1 if it is missing.
+        values: the different labels: texts and numbers. A label may occur twice, as the texts `7` and `07` do once they
+            are numbers.
+    """
+
+    codes: NDArray[np.integer[Any]]
+    values: Sequence[Any]
+
+    @classmethod
+    def of(cls, cells: NDArray[Any]) -> LabelColumn:
+        """Return the labels in an array. Cells that are None, nan, infinite or blank are missing.
+
+        >>> LabelColumn.of(np.array(["b", "a", "b"]))
+        LabelColumn(codes=array([0, 1, 0], dtype=int32), values=['b', 'a'])
+        """
+        codes, table = np.empty(len(cells), np.int32), CodeTable()
+        for start in range(0, len(cells), _BLOCK_VALUES):  # in blocks, so that a large array is never copied as a whole
+            block = cells[start : start + _BLOCK_VALUES]
+            if block.dtype.kind in "biuf":
+                distinct, positions = np.unique(block, return_inverse=True)
+                codes[start : start + len(block)] = table.codes(distinct.tolist())[positions]
+            else:
+                codes[start : start + len(block)] = table.codes(block.tolist())
+        return cls(codes, [*table])
+
+    def select_rows(self, rows: slice | NDArray[Any]) -> LabelColumn:
+        """Return the labels of some rows, with only the values that these have."""
+        return LabelColumn(self.codes[rows], self.values).compacted()
+
+    def compacted(self) -> LabelColumn:
+        """Return the labels without values that no row has."""
+        used = np.flatnonzero(np.bincount(self.codes + 1, minlength=len(self.values) + 1)[1:])
+        if len(used) == len(self.values):
+            return self
+        new_codes = np.full(len(self.values) + 1, -1, np.int32)
+        new_codes[used] = np.arange(len(used))
+        return LabelColumn(new_codes[self.codes], [self.values[code] for code in used.tolist()])
+
+    def cells(self) -> NDArray[np.object_]:
+        """Return the label of each row, with None for missing ones."""
+        cells: NDArray[np.object_] = np.array([*self.values, None], dtype=object)[self.codes]
+        return cells
+
+    def parsed(self) -> LabelColumn:
+        """Return the labels as numbers if all of them can be, as those of a text file may; otherwise unchanged."""
+        numbers = [_as_number(label) for label in self.values]
+        return self if None in numbers else LabelColumn(self.codes, numbers)
+
+    def numbers(self, name: str) -> Array:
+        """Return the labels as numbers, with nan for missing ones. Raises DataError for text."""
+        numbers = [_as_number(cell) for cell in self.values]
+        if None in numbers:
+            raise DataError(f"column `{name}` holds text, not numbers")
+        values: Array = np.array([*numbers, math.nan], np.float64)[self.codes]
+        return values
+
+    def levels(self, name: str) -> NDArray[Any]:
+        """Return the label of each code: integers if all of them are numbers, otherwise texts.
+
+        Args:
+            name: the name of the column.
+
+        Raises:
+            DataError: for numbers that are not whole, and for text that is not valid Unicode.
+        """
+        if is_numeric(self.values):
+            for code, value in enumerate(self.values):
+                if abs(value) >= _LABEL_LIMIT or value != round(value):
+                    reason = f"a label must be a whole number below 2^63 or text, not {value:g}"
+                    raise DataError(f"{self._location(code, name)}: {reason}")
+            return np.array([int(value) for value in self.values], np.int64)
+        for code, value in enumerate(map(str, self.values)):
+            try:
+                value.encode()  # what cannot be encoded cannot be saved
+            except UnicodeEncodeError:
+                raise DataError(f"{self._location(code, name)}: {value!r} is not Unicode text") from None
+        return np.array([*map(str, self.values)])
+
+    def _location(self, code: int, name: str) -> str:
+        """Return where a label occurs first. Of streamed rows only the column is known."""
+        rows = np.flatnonzero(self.codes == code)
+        return f"row {rows[0] + 1}, column `{name}`" if len(rows) else f"column `{name}`"
+
+
+def is_numeric(labels: Iterable[Any]) -> bool:
+    """Return whether all labels are numbers, not texts."""
+    return all(isinstance(label, int | float) for label in labels)
+
+
+class CodeTable(dict[Any, int]):
+    """The codes of labels, numbered in the order in which the labels first occur."""
+
+    def __missing__(self, label: Any) -> int:
+        """Return the code of a new label; -1 for cells without a label."""
+        if _is_missing(label):
+            return -1
+        code = self[label] = len(self)
+        return code
+
+    def codes(self, labels: Iterable[Any]) -> NDArray[np.int32]:
+        """Return the code of each label."""
+        return np.array([self[label] for label in labels], np.int32)
+
+
+class LabelEncoder:
+    """Combines the labels of the batches of a column of a file.
+
+    Args:
+        name: the name of the column.
+        max_labels: the maximum number of different labels.
+
+    Raises:
+        DataError: for more labels.
+    """
+
+    def __init__(self, name: str, max_labels: int | None = None) -> None:
+        self._name, self._max_labels = name, max_labels
+        self._table = CodeTable()
+
+    def encode(self, batch: LabelColumn) -> NDArray[np.int32]:
+        """Return the code of each label of a batch; -1 if it is missing."""
+        codes: NDArray[np.int32] = self._table.codes((*batch.values, None))
+        if self._max_labels is not None and len(self._table) > self._max_labels:
+            problem = f"has more than {self._max_labels} different values, too many for labels"
+            raise DataError(f"column `{self._name}` {problem}")
+        of_rows: NDArray[np.int32] = codes[batch.codes]
+        return of_rows
+
+    @property
+    def values(self) -> list[Any]:
+        """The labels by code."""
+        return [*self._table]
+
+
+def _as_number(label: Any) -> float | None:
+    """Return a label as a number, exactly if it is whole; None for other text."""
+    if isinstance(label, int | float):
+        return label
+    value = parse_number(str(label))
+    return value if value is None or not _WHOLE_NUMBER.fullmatch(str(label)) else int(str(label))
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRequest:
+    """The columns to read from a file, and how.
+
+    Attributes:
+        positions: the position of each column in the file, by its name.
+        labels: the names of the columns that are read as labels.
+        parsers: the parser of each column, which records its kind.
+        batch_rows: the approximate number of rows of a batch, if the file does not determine it.
+        accepts_missing: whether missing cells are left to the caller.
+        cell_by_cell: whether to parse text cell by cell, so that every notation is understood and errors name the line.
+    """
+
+    positions: Mapping[str, int]
+    labels: Collection[str]
+    parsers: Mapping[str, CellParser]
+    batch_rows: int
+    accepts_missing: bool
+    cell_by_cell: bool
+
+
+RawBatch: TypeAlias = "dict[str, NDArray[Any] | LabelColumn]"  # by name: numbers, with nan for missing cells, or labels
+
+
+def numbers_of(batch: RawBatch, name: str) -> NDArray[Any]:
+    """Return a column of a batch as numbers, also if it was read as labels. Raises DataError for text."""
+    column = batch[name]
+    return column.numbers(name) if isinstance(column, LabelColumn) else column
+
+
+def labels_of(batch: RawBatch, name: str) -> LabelColumn:
+    """Return a column of a batch that was read as labels."""
+    column = batch[name]
+    assert isinstance(column, LabelColumn)
+    return column
+
+
+class MissingCells(Enum):
+    """How rows with missing cells are treated. Rows that a filter drops may have missing cells in any case."""
+
+    REFUSE = "refuse"
+    DROP = "drop"
+    KEEP = "keep"
+
+
+class ColumnBatch(NamedTuple):
+    """Some rows of a file.
+
+    Attributes:
+        columns: by name, numbers or labels.
+        rows: the number of rows.
+        mask: which of the file's rows these are, of those that were read for this batch; None for all of them.
+        dropped: the number of rows that were dropped because a cell is missing.
+    """
+
+    columns: RawBatch
+    rows: int
+    mask: NDArray[np.bool_] | None
+    dropped: int
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnQuery:
+    """The columns to read from data files, and how.
+
+    Attributes:
+        numbers: the columns of numbers. Those that are among `labels` too are read as labels.
+        labels: the columns of labels.
+        missing: how rows with missing cells are treated.
+        batch_rows, cell_by_cell: see `ColumnRequest`.
+    """
+
+    numbers: Collection[str]
+    labels: Collection[str] = ()
+    missing: MissingCells = MissingCells.REFUSE
+    batch_rows: int = 1 << 18  # few enough that a file is never in memory twice
+    cell_by_cell: bool = False
+
+
+class FallbackRequired(Exception):  # noqa: N818 - it signals a slower path, not an error
+    """Raised where a fast reader cannot handle a file, so that its rows have to be parsed one by one."""
+
+
+def with_fallback(query: ColumnQuery, read: Callable[[ColumnQuery], T]) -> T:
+    """Return the result of a query: read as fast as possible and, if that fails, cell by cell."""
+    try:
+        return read(query)
+    except FallbackRequired:
+        return read(dataclasses.replace(query, cell_by_cell=True))
+
+
+def missing_cells(
+    columns: Mapping[str, NDArray[Any]], labels: Mapping[str, LabelColumn] = MappingProxyType({})
+) -> dict[str, NDArray[np.bool_]]:
+    """Return a mask of the missing cells of each column that has some: cells that are empty, nan or infinite."""
+    missing = {name: ~np.isfinite(values) for name, values in columns.items() if not all_finite(values)}
+    for name, column in labels.items():
+        if name not in missing and len(column.codes) and column.codes.min() < 0:
+            missing[name] = column.codes < 0
+    return missing
+
+
+class ProblemList:
+    """Problems of the cells of a file or a table: cells that are invalid or, if there are none, missing ones.
+
+    Args:
+        where: the start of the message, such as `"prices.csv: "`.
+    """
+
+    def __init__(self, where: str = "") -> None:
+        self._where = where
+        self.invalid: list[str] = []
+        self.missing: list[str] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.invalid or self.missing)
+
+    def add_missing(
+        self,
+        missing: Mapping[str, NDArray[np.bool_]],
+        columns: Mapping[str, NDArray[Any]],
+        row_numbers: Sequence[int] | NDArray[np.intp],
+    ) -> None:
+        """Add missing cells by row and column.
+
+        Args:
+            missing: a mask of the missing cells of each column.
+            columns: the columns of numbers; other columns hold labels.
+            row_numbers: the number of each row in the file, counted from 1.
+        """
+        for row in np.flatnonzero(np.logical_or.reduce([*missing.values()])).tolist():
+            for name, is_missing_cell in missing.items():
+                if is_missing_cell[row]:
+                    cell = columns[name][row] if name in columns else "no label"
+                    self.missing.append(f"row {row_numbers[row]}, column `{name}`: {cell}")
+
+    def raise_if_any(self) -> None:
+        """Raise DataError that lists the first few problems, one per line, and counts the rest."""
+        listed = self.invalid or self.missing
+        if len(listed) == 1:
+            raise DataError(self._where + listed[0], missing=not self.invalid)
+        if listed:
+            rest = [f"… and {len(listed) - _MAX_PROBLEMS_SHOWN} more"] if len(listed) > _MAX_PROBLEMS_SHOWN else []
+            lines = [f"{self._where}{len(listed)} problems:", *listed[:_MAX_PROBLEMS_SHOWN], *rest]
+            raise DataError("\n  ".join(lines), missing=not self.invalid)
+
+
+def _is_missing(cell: Any) -> bool:
+    try:
+        return (
+            cell is None
+            or bool(cell != cell)
+            or (isinstance(cell, str) and not cell.strip())
+            or (isinstance(cell, float) and math.isinf(cell))
+        )
+    except TypeError:  # pandas.NA != pandas.NA is NA, which has no truth value
+        return True
+
+
+def all_finite(values: NDArray[Any]) -> bool:
+    """Return whether all values are finite, without allocating an array of their length."""
+    return all(
+        bool(np.isfinite(values[start : start + _BLOCK_VALUES]).all()) for start in range(0, len(values), _BLOCK_VALUES)
+    )
+
+
+# --- Arrays
+
+
+_GROWTH_DIVISOR = 8  # grow by 1/8 more than needed: the system moves pages, so frequent growth is cheap
+
+
+class GrowingArray:
+    """An array that grows by appending parts, without a second copy of everything. A single part is not copied.
+
+    Args:
+        expected: the expected number of values. Unused space does not take up physical memory.
+
+    >>> column = GrowingArray()
+    >>> column.add(np.array([1, 2], np.int8))
+    >>> column.add(np.array([0.5]))
+    >>> column.finish()
+    array([1. , 2. , 0.5])
+    """
+
+    def __init__(self, expected: int = 0) -> None:
+        self._expected = expected
+        self._values: NDArray[Any] = np.empty(0)
+        self._is_own = False
+        self._count = 0
+
+    def add(self, part: NDArray[Any]) -> None:
+        """Append a part. The array takes the smallest type that can hold both."""
+        if not self._count:
+            self._values, self._count = part, len(part)
+            return
+        begin, end = self._count, self._count + len(part)
+        dtype = np.result_type(self._values, part)
+        if dtype != self._values.dtype or not self._is_own:
+            larger = np.empty(max(end, self._expected), dtype)
+            larger[:begin] = self._values[:begin]
+            self._values, self._is_own = larger, True
+        if end > len(self._values):
+            self._values.resize(end + end // _GROWTH_DIVISOR, refcheck=False)
+        self._values[begin:end] = part
+        self._count = end
+
+    def finish(self) -> NDArray[Any]:
+        """Return the array. No more parts can be added."""
+        if self._is_own and len(self._values) > self._count:
+            self._values.resize(self._count, refcheck=False)
+        return self._values
+
+
+def arrow_floats(cells: Any) -> Array:
+    """Return a list, or an Arrow column of doubles, as floats with nan for missing values.
+
+    The Arrow buffers are read directly: `to_numpy` of Arrow imports pandas where it is installed, which takes longer
+    than a small fit.
+    """
+    if not hasattr(cells, "chunks"):
+        return np.array(cells, dtype=np.float64)
+    return np.concatenate([np.empty(0), *arrow_float_chunks(cells)])
+
+
+def arrow_float_chunks(cells: Any) -> Iterator[Array]:
+    """Yield the chunks of an Arrow column of doubles as floats, with nan for missing values. Chunks without missing
+    values are not copied.
+    """
+    for chunk in cells.chunks:
+        valid, values = chunk.buffers()
+        part = slice(chunk.offset, chunk.offset + len(chunk))
+        if not len(chunk):
+            continue
+        floats = np.frombuffer(values, np.float64)[part]
+        if chunk.null_count:
+            is_present = np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little")[part]
+            floats = np.where(is_present, floats, np.nan)
+        yield floats
+
+
+def arrow_native(cells: Any) -> NDArray[Any] | None:
+    """Return an Arrow column without missing cells in its own numeric type, without a copy if it is one chunk. Returns
+    None for types that backends do not read directly.
+    """
+    import pyarrow as pa
+
+    if not (pa.types.is_integer(cells.type) or cells.type in (pa.float32(), pa.float64())):
+        return None
+    name = str(cells.type)
+    kind = np.dtype({"float": "float32", "double": "float64"}.get(name, name))
+    chunks = [chunk for chunk in cells.chunks if len(chunk)]
+    parts = [np.frombuffer(chunk.buffers()[1], kind)[chunk.offset : chunk.offset + len(chunk)] for chunk in chunks]
+    return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, kind), *parts])
+
+
+def arrow_labels(cells: Any) -> LabelColumn:
+    """Return an Arrow column of any type as labels, with texts without surrounding blanks."""
+    import pyarrow as pa
+
+    table, parts = CodeTable(), [np.empty(0, np.int32)]
+    for chunk in cells.chunks:
+        encoded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
+        indices = encoded.indices.cast(pa.int64()).fill_null(-1)
+        positions = np.frombuffer(indices.buffers()[1], np.int64)[indices.offset : indices.offset + len(indices)]
+        words = (cell.strip() if isinstance(cell, str) else cell for cell in encoded.dictionary.to_pylist())
+        parts.append(table.codes((*words, None))[positions])
+    labels = LabelColumn(np.concatenate(parts), [*table])
+    return labels.compacted() if pa.types.is_dictionary(cells.type) else labels

@@ -1,0 +1,322 @@
+"""Options declared once, as fields of records.
+
+A field `seed: Annotated[int, Option("--seed N", "Seed for the random number generator.", at_least(0))] = 0` declares an
+option with its flag, help, type, check and default. The parameters of commands and of Python functions are made from
+such fields (`takes_options`), and so are the checks of values (`check_fields`). Which options can be combined is a
+table of `Restriction`s.
+
+This module does not import NumPy, because the command line reads it at start-up.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import math
+import re
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, overload
+
+from autodiff_cli.language.errors import suggest
+
+
+class OptionError(ValueError):
+    """An option that does not exist, has a value that it cannot have, or conflicts with another option."""
+
+
+class Check(NamedTuple):
+    """A test of a value.
+
+    Attributes:
+        holds: whether a value passes.
+        explain: returns why a value does not pass, from the name of the option and the value.
+    """
+
+    holds: Callable[[Any], bool]
+    explain: Callable[[str, Any], str]
+
+
+def must_be(words: str, holds: Callable[[Any], bool]) -> Check:
+    """Return the check that a number `holds`; `words` say what it must be."""
+    return Check(
+        holds, lambda name, value: f"{name} must be {words}, not {value if isinstance(value, int) else f'{value:g}'}"
+    )
+
+
+def at_least(least: int, unit: str = "") -> Check:
+    """Return the check that a number is not below `least`."""
+    return must_be(f"at least {least}{unit and f' ({unit})'}", lambda value: value >= least)
+
+
+def between(least: int, most: int) -> Check:
+    """Return the check that a number is neither below `least` nor above `most`."""
+    return must_be(f"from {least} to {most:,}", lambda value: least <= value <= most)
+
+
+POSITIVE = must_be("positive", lambda value: 0 < value < math.inf)
+NOT_NEGATIVE = must_be("a finite number of at least 0", lambda value: 0 <= value < math.inf)
+
+
+def one_of(choices: Iterable[str]) -> Check:
+    """Return the check that a text is one of several choices; the error suggests the closest one."""
+    known = [*choices]
+    return Check(lambda value: value in known, lambda name, value: unknown_choice(name, value, known))
+
+
+def unknown_choice(kind: str, name: str, known: Iterable[str]) -> str:
+    """Return the message for a name that is not one of the known ones."""
+    close = suggest(name, known)
+    hint = f"did you mean {close}?" if close else f"there are {', '.join(known)}"
+    return f"there is no {kind.lstrip('-')} {name}; {hint}"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """How a field of a record is an option. It stands in the annotation of the field.
+
+    Attributes:
+        usage: the flags and the name of the value, as help shows them: `--lr RATE`; empty for an option of Python
+            functions alone.
+        help: a short imperative or noun phrase.
+        check: the test of a value that is not the default.
+        group: the heading of the option in help.
+        repeats: whether the flag may be given several times.
+    """
+
+    usage: str = ""
+    help: str = ""
+    check: Check | None = None
+    group: str = ""
+    repeats: bool = False
+
+    @property
+    def flags(self) -> list[str]:
+        """The flags, such as `--lr`."""
+        return [word for word in self.usage.replace(", ", " ").split(" ") if word.startswith("-")]
+
+    @property
+    def metavar(self) -> str | None:
+        """The name of the value in help; None for an option without a value.
+
+        >>> Option("-o, --output FILE").metavar
+        'FILE'
+        """
+        words = self.usage.replace(", ", " ").split(" ")
+        return " ".join(word for word in words if not word.startswith("-")) or None
+
+
+class OptionField(NamedTuple):
+    """A field of a record that is an option.
+
+    Attributes:
+        option: its declaration.
+        default: its default value.
+        kinds: the types that its values may have, without None.
+    """
+
+    option: Option
+    default: Any
+    kinds: tuple[Any, ...]
+
+
+def option_fields(record: type[Any]) -> Mapping[str, OptionField]:
+    """Return the options among the fields of a dataclass, by the name of the field."""
+    if record not in _option_fields:
+        _option_fields[record] = _read_option_fields(record)
+    return _option_fields[record]
+
+
+_option_fields: dict[type[Any], Mapping[str, OptionField]] = {}
+
+
+def _read_option_fields(record: type[Any]) -> Mapping[str, OptionField]:
+    hints = typing.get_type_hints(record, include_extras=True)
+    found = {}
+    for field in dataclasses.fields(record):
+        option = next(
+            (each for each in getattr(hints[field.name], "__metadata__", ()) if isinstance(each, Option)), None
+        )
+        if option is not None:
+            kind = hints[field.name].__origin__
+            kinds = kind.__args__ if isinstance(kind, types.UnionType | typing._UnionGenericAlias) else (kind,)  # type: ignore[attr-defined]
+            default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+            found[field.name] = OptionField(option, default, tuple(each for each in kinds if each is not type(None)))
+    return found
+
+
+def given_options(record: Any) -> dict[str, Any]:
+    """Return the options of a record whose values are not the defaults, by name."""
+    values = {name: (getattr(record, name), field.default) for name, field in option_fields(type(record)).items()}
+    return {name: value for name, (value, default) in values.items() if is_given(value, default)}
+
+
+def is_given(value: Any, default: Any) -> bool:
+    """Whether the value of an option differs from its default. An array always does, and an empty container never."""
+    if value is default or (isinstance(value, Mapping | list | tuple) and not value):
+        return False
+    return hasattr(value, "__array__") or type(value) is not type(default) or bool(value != default)
+
+
+# For each plain type: the types that are accepted, its name in messages, and the conversion.
+_PLAIN_TYPES: dict[Any, tuple[tuple[type, ...], str, Any]] = {
+    str: ((str,), "a text", str),
+    int: ((Integral,), "a whole number", int),
+    float: ((Real,), "a number", float),
+    bool: ((bool, Integral), "true or false", bool),
+}
+
+
+def convert_plain_value(value: Any, kind: type, name: str) -> Any:
+    """Return a value converted to a plain type: `str`, `int`, `float` or `bool`. NumPy scalars count as numbers.
+
+    Raises OptionError, which names the option, for a value of another type.
+
+    >>> convert_plain_value(2, float, "scale")
+    2.0
+    """
+    accepted, words, make = _PLAIN_TYPES[kind]
+    is_truth = kind is bool and getattr(getattr(value, "dtype", None), "kind", "") == "b" and not value.ndim
+    try:
+        if not (isinstance(value, accepted) or is_truth):
+            raise TypeError
+        return make(value)
+    except (TypeError, OverflowError):
+        shown = f"{value!r}" if isinstance(value, float | str | bytes) else type(value).__name__
+        raise OptionError(f"{name} is {words}, not {shown[:40]}") from None
+
+
+def check_fields(record: Any) -> dict[str, Any]:
+    """Convert the options of a record to their plain types, in place, and check their values.
+
+    None stands for the default. Options of other types stay as they are.
+
+    Returns:
+        The options that are given.
+
+    Raises:
+        OptionError: for a value of the wrong type, or one that fails its check.
+    """
+    values, given = vars(record), {}
+    for name, (option, default, kinds) in option_fields(type(record)).items():
+        value = values[name]
+        if value is default:
+            continue
+        if value is None:
+            value = default
+        elif len(kinds) == 1 and kinds[0] in _PLAIN_TYPES:
+            value = convert_plain_value(value, kinds[0], name)
+            if option.check is not None and value != default and not option.check.holds(value):
+                raise OptionError(option.check.explain(name, value))
+        values[name] = value
+        if is_given(value, default):
+            given[name] = value
+    return given
+
+
+class Restriction(NamedTuple):
+    """A combination of options that is refused.
+
+    Attributes:
+        option: the option that must not be given.
+        is_refused: whether it is refused, from the values of all options that are given, by name.
+        message: why; it may refer to values, as `{optimizer}`.
+    """
+
+    option: str
+    is_refused: Callable[[Mapping[str, Any]], bool]
+    message: str
+
+
+def refused(options: Iterable[str], message: str) -> tuple[Restriction, ...]:
+    """Return the restrictions that options are refused in any case; `{option}` in the message is the option."""
+    return tuple(Restriction(option, lambda given: True, message.replace("{option}", option)) for option in options)
+
+
+def needs(option: str, other: str, message: str) -> Restriction:
+    """Return the restriction that an option is refused without another one."""
+    return Restriction(option, lambda given: other not in given, message)
+
+
+def excludes(option: str, others: Iterable[str], message: str) -> Restriction:
+    """Return the restriction that an option is refused together with any of several others."""
+    listed = tuple(others)
+    return Restriction(option, lambda given: any(other in given for other in listed), message)
+
+
+def exclusive(option: str, others: Iterable[str]) -> tuple[Restriction, ...]:
+    """Return the restrictions that an option cannot be combined with any of several others.
+
+    Names with a blank stand for what is not an option; their values are words for the message.
+    """
+
+    def words(name: str) -> str:
+        return f"{{{name}}}" if " " in name else f"--{name.rstrip('_').replace('_', '-')}"
+
+    return tuple(
+        excludes(option, [other], f"{words(option)} cannot be combined with {words(other)}: leave one of them out")
+        for other in others
+    )
+
+
+def check_restrictions(restrictions: Iterable[Restriction], given: Mapping[str, Any]) -> None:
+    """Raise OptionError for the first restriction that refuses the options that are given."""
+    for each in restrictions:
+        if each.option in given and each.is_refused(given):
+            raise OptionError(each.message.format_map(given))
+
+
+P = ParamSpec("P")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+R = TypeVar("R")
+Record = TypeVar("Record", covariant=True)
+
+
+_ANNOTATED = re.compile(r"Annotated\[(.+?), \w+\(.*", re.DOTALL)
+
+
+def record_parameters(record: Callable[..., Any]) -> list[inspect.Parameter]:
+    """Return the parameters of a record's constructor, with the types of options alone as annotations."""
+    parameters = inspect.signature(record).parameters.values()
+    return [each.replace(annotation=_ANNOTATED.sub(r"\1", str(each.annotation))) for each in parameters]
+
+
+class _TakesOptions(typing.Protocol[P, Record]):
+    """The decorator that `takes_options` returns, for functions of two or three arguments before the options."""
+
+    @overload
+    def __call__(self, function: Callable[[A, B, Record], R]) -> Callable[Concatenate[A, B, P], R]: ...
+    @overload
+    def __call__(self, function: Callable[[A, B, C, Record], R]) -> Callable[Concatenate[A, B, C, P], R]: ...
+
+
+def takes_options(record: Callable[P, Record]) -> _TakesOptions[P, Record]:
+    """Return a decorator that gives a function one keyword argument for each field of a record.
+
+    The function takes the record as its last argument. Type checkers and `inspect.signature` see the keywords.
+
+    Raises:
+        OptionError: at a call with options that the record refuses.
+    """
+
+    make: Callable[..., Record] = record
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        own = [*inspect.signature(function).parameters.values()][:-1]
+        names = [parameter.name for parameter in own]
+
+        @functools.wraps(function)
+        def call(*arguments: Any, **options: Any) -> Any:
+            rest = [options.pop(name) for name in names[len(arguments) :] if name in options]
+            return function(*arguments, *rest, make(**options))
+
+        call.__signature__ = inspect.Signature([*own, *record_parameters(record)])  # type: ignore[attr-defined]
+        return call
+
+    return decorate

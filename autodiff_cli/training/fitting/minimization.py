@@ -1,0 +1,158 @@
+"""One attempt of a batch of fits that run to convergence, each from one start.
+
+`minimize_batch` runs Levenberg-Marquardt or L-BFGS, estimates the residual scale of robust losses along with the fits,
+and sets parameters to exactly 0 that an l1 penalty holds there. `minimize` is a batch of one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from autodiff_cli.array_types import Array, Mask
+from autodiff_cli.training.fitting.progress import Progress
+from autodiff_cli.training.losses import L1_FACTOR, LossKind
+from autodiff_cli.training.methods.gradient_descent import (
+    BatchCallback,
+    Diverged,
+    Outcome,
+    ignore_steps,
+    renumber,
+    report_single_fit,
+)
+from autodiff_cli.training.methods.least_squares import fit_squares
+from autodiff_cli.training.methods.quasi_newton import fit_smooth_with_kinks
+from autodiff_cli.training.objective.batch import Batch, Fits, GroupBatch, ObjectiveBatch
+from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.options import FitOptions
+from autodiff_cli.training.result.goodness import MAD_TO_STD, robust_scale
+
+
+@dataclass(frozen=True, slots=True)
+class RobustScaleSettings:
+    """Estimation of the residual scale along with a robust fit, and exact zeros of an l1 penalty."""
+
+    max_rounds: int = 200  # of fitting and estimating the scale in turn
+    tolerance: float = 1e-9  # relative change of the scale that counts as none
+    zero_scale: float = 1e-12  # relative to the spread of the target: a smaller scale counts as 0
+    l1_slope_share: float = 1 - 1e-6  # a parameter is 0 if the loss pulls with less than this share of the l1 penalty
+
+
+ROBUST_SCALE = RobustScaleSettings()
+_NO_SCALE = "at least half of the rows are fitted exactly, so the residuals have no scale; set one with --scale"
+
+
+def minimize(objective: Objective, start: Array, options: FitOptions, progress: Progress) -> Outcome:
+    """Fit once from one start by L-BFGS, and estimate the residual scale of a robust loss along with it.
+
+    The objective keeps the estimated scale.
+
+    Raises:
+        Diverged: if the loss or its gradient at the start is not finite.
+    """
+    batch = ObjectiveBatch([objective], objective.bounds)
+    report = report_single_fit(progress.record)
+    (outcome,) = minimize_batch("lbfgs", objective, batch, start[None], report, options.epochs, options.tolerance)
+    if isinstance(outcome, Diverged):
+        raise outcome
+    return outcome
+
+
+def minimize_batch(
+    method: str,
+    objective: Objective,
+    batch: Batch,
+    start: Array,
+    on_step: BatchCallback = ignore_steps,
+    epochs: int | None = None,
+    tolerance: float | None = None,
+) -> list[Outcome | Diverged]:
+    """Fit a batch once, each from one start.
+
+    Args:
+        method: `lm` or `lbfgs`.
+        objective: the objective of the fits, over any rows.
+        start: the starting points, of shape (fits, P).
+        on_step: is called with the starts and with every step.
+        epochs, tolerance: see `FitOptions`.
+    """
+    if method == "lm":
+        return fit_squares(batch, start, on_step, epochs, tolerance=tolerance)
+    if objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
+        return _fit_robust(batch, start, on_step, epochs, tolerance)
+    unit = 1.0 if objective.kind is LossKind.LIKELIHOOD else None
+    outcomes = fit_smooth_with_kinks(batch, start, on_step, epochs, tolerance, unit)
+    return _with_exact_zeros(objective, batch, outcomes) if objective.settings[L1_FACTOR] else outcomes
+
+
+def estimated_scales(batch: Batch, theta: Array, fits: Fits) -> Array:
+    """Return the robust standard deviation of the residuals of some fits; see `robust_scale`."""
+    if isinstance(batch, GroupBatch):
+        return MAD_TO_STD * batch.median_magnitudes(theta, fits)
+    pairs = zip(fits.tolist(), theta, strict=True)
+    return np.array([robust_scale(batch.objectives[fit], point) for fit, point in pairs])
+
+
+def _fit_robust(
+    batch: Batch, start: Array, on_step: BatchCallback, epochs: int | None, tolerance: float | None
+) -> list[Outcome | Diverged]:
+    """Fit and estimate the residual scales in turn, until they are those of the residuals (Huber 1981, section 7.8).
+
+    The batch keeps the estimated scales.
+    """
+    every = np.arange(len(start))
+    theta, epochs_done = start.copy(), np.zeros(len(start), np.intp)
+    outcomes: list[Outcome | Diverged] = [Outcome(point, False) for point in start]
+    spreads = np.sqrt(batch.mean_squares(batch.target_variations(every), every))
+    active = every
+    for number in range(ROBUST_SCALE.max_rounds):
+        scales = estimated_scales(batch, theta[active], active)
+        is_exact = scales <= ROBUST_SCALE.zero_scale * spreads[active]
+        for fit in active[is_exact].tolist():
+            outcome = outcomes[fit] if epochs_done[fit] else Outcome(theta[fit], True)
+            outcomes[fit] = dataclasses.replace(outcome, note=_NO_SCALE) if isinstance(outcome, Outcome) else outcome
+        with np.errstate(invalid="ignore"):
+            is_settled = (number > 0) & (np.abs(scales / batch.scales[active] - 1) <= ROBUST_SCALE.tolerance)
+        is_open: Mask = ~is_exact & ~is_settled
+        active = active[is_open]
+        if not len(active):
+            break
+        batch.set_scales(active, scales[is_open])
+        report = renumber(on_step, active, epochs_done.copy(), epochs_done)
+        epochs_left = None if epochs is None else epochs - int(epochs_done[active].max())
+        ends = fit_smooth_with_kinks(batch.take(active), theta[active], report, epochs_left, tolerance)
+        for fit, end in zip(active.tolist(), ends, strict=True):
+            outcomes[fit] = end
+            theta[fit] = end.theta if isinstance(end, Outcome) else theta[fit]
+        active = np.array([fit for fit in active.tolist() if getattr(outcomes[fit], "converged", False)], np.intp)
+    return outcomes
+
+
+def _with_exact_zeros(
+    objective: Objective, batch: Batch, outcomes: list[Outcome | Diverged]
+) -> list[Outcome | Diverged]:
+    """Return the outcomes with parameters set to 0 that an l1 penalty holds there.
+
+    The slope of the penalty exceeds that of the loss at these. With the kink of the penalty smoothed, they end close to
+    0.
+    """
+    found = {k: end for k, end in enumerate(outcomes) if isinstance(end, Outcome) and end.converged}
+    if not found:
+        return outcomes
+    fits = np.array([*found])
+    theta = np.array([end.theta for end in found.values()])
+    _, slopes = batch.without_penalty().values_and_gradients(theta, fits)
+    is_zero = np.abs(slopes) < ROBUST_SCALE.l1_slope_share * objective.settings[L1_FACTOR]
+    snapped = np.where(is_zero, 0.0, theta)
+    is_allowed = batch.bounds.select(fits).contains_each(snapped) & ~(
+        batch.losses(snapped, fits) > batch.losses(theta, fits) * (1 + ROBUST_SCALE.tolerance)
+    )
+    replaced: dict[int, Any] = {
+        fit: dataclasses.replace(found[fit], theta=point)
+        for fit, point, allowed in zip(fits.tolist(), snapped, is_allowed, strict=True)
+        if allowed
+    }
+    return [replaced.get(k, end) for k, end in enumerate(outcomes)]

@@ -1,0 +1,477 @@
+"""Batches of fits of one model, for methods that take the steps of all fits together.
+
+`ObjectiveBatch` evaluates one objective after the other, wherever their rows are. `GroupBatch` has all rows in memory
+and evaluates the fits of a batch in one call, with the parameters of each fit as columns: fits of groups of rows, of
+resamples, and fits of the same rows from several starting points.
+
+All arrays have the fits as their first axis. Fits are selected by their numbers.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autodiff_cli.array_types import Array, Mask
+from autodiff_cli.backends.protocol import RowKernel
+from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, RESIDUAL_SCALE
+from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.objective.parameters import Bounds
+from autodiff_cli.training.rows import WEIGHT, MemoryRows
+
+Fits = NDArray[np.intp]  # the numbers of some fits of a batch
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSettings:
+    """Numbers of rows that are processed together."""
+
+    rows: int = 2**17  # rows of fits that are evaluated together, which bounds the memory of their matrices
+    sort_rows: int = 2**18  # rows that are sorted together
+    max_shared_rows: int = 2**13  # rows that fits share: more are evaluated one fit after the other
+    max_parameters: int = 30  # parameters of a fit: with more, matrices dominate, which are not faster together
+    max_copied_rows: int = 2**20  # rows of a group that are copied; larger groups select rows by a mask
+
+
+BATCH = BatchSettings()
+
+
+class ObjectiveBatch:
+    """Fits of several objectives, evaluated one after the other.
+
+    Args:
+        objectives: the objective of each fit; they may be the same.
+        bounds: the bounds of all fits, of shape (P,) or (fits, P).
+    """
+
+    def __init__(self, objectives: Sequence[Objective], bounds: Bounds) -> None:
+        self.objectives = objectives
+        self.bounds = bounds
+
+    def take(self, fits: Fits, bounds: Bounds | None = None) -> Self:
+        """Return a batch of some fits, which may repeat, with other bounds if they are given."""
+        other = copy.copy(self)
+        other.objectives = [self.objectives[fit] for fit in fits.tolist()]
+        other.bounds = bounds or self.bounds.select(fits)
+        return other
+
+    def triangles(self, theta: Array, fits: Fits) -> Array:
+        """Return the triangular factors of [J | r], of shape (fits, P+1, P+1)."""
+        triangles = [self.objectives[fit].triangle(point) for fit, point in zip(fits.tolist(), theta, strict=True)]
+        return np.array(triangles).reshape(len(fits), theta.shape[1] + 1, theta.shape[1] + 1)
+
+    def values_and_gradients(self, theta: Array, fits: Fits) -> tuple[Array, Array]:
+        """Return the mean losses, and their gradients."""
+        values, gradients = np.empty(len(fits)), np.empty(theta.shape)
+        for k, (fit, point) in enumerate(zip(fits.tolist(), theta, strict=True)):
+            values[k], gradients[k] = self.objectives[fit].value_and_grad(point)
+        return values, gradients
+
+    def hessians(self, theta: Array, fits: Fits) -> Array:
+        """Return the Hessians of the mean losses, of shape (fits, P, P)."""
+        hessians = [self.objectives[fit].curvature(point) for fit, point in zip(fits.tolist(), theta, strict=True)]
+        return np.array(hessians).reshape(len(fits), theta.shape[1], theta.shape[1])
+
+    def losses(self, theta: Array, fits: Fits) -> Array:
+        """Return the mean losses."""
+        return np.array([self.objectives[fit].value(point) for fit, point in zip(fits.tolist(), theta, strict=True)])
+
+    def mean_squares(self, sums: Array, fits: Fits) -> Array:
+        """Return the mean losses that correspond to weighted sums of squares."""
+        pairs = zip(fits.tolist(), sums.tolist(), strict=True)
+        return np.array([self.objectives[fit].mean_square(total) for fit, total in pairs])
+
+    def target_variations(self, fits: Fits) -> Array:
+        """Return the sums of squares of the targets about their means."""
+        return np.array([self.objectives[fit].target_variation() for fit in fits.tolist()])
+
+    @property
+    def scales(self) -> Array:
+        """The residual scale of each fit, for robust losses."""
+        return np.array([objective.scale for objective in self.objectives])
+
+    def set_scales(self, fits: Fits, scales: Array) -> None:
+        """Set the residual scales of some fits, in their objectives."""
+        for fit, scale in zip(fits.tolist(), scales.tolist(), strict=True):
+            self.objectives[fit].set_scale(scale)
+
+    def without_penalty(self) -> Self:
+        """Return the batch without the penalties of its objectives."""
+        other = copy.copy(self)
+        other.objectives = [objective.without_penalty() for objective in self.objectives]
+        return other
+
+    def without_kinks(self) -> Self | None:
+        """Return the batch with the kinks of its losses smoothed; None if they have none."""
+        smooth = [objective.without_kinks() for objective in self.objectives]
+        objectives = [objective for objective in smooth if objective is not None]
+        if not objectives:
+            return None
+        other = copy.copy(self)
+        other.objectives = objectives
+        return other
+
+    def with_smoothing(self, share: float, theta: Array) -> Self:
+        """Return the batch with each kink smoothed by a share of the mean size of its argument at `theta`."""
+        other = copy.copy(self)
+        pairs = zip(self.objectives, theta, strict=True)
+        other.objectives = [objective.with_smoothing(share, point) for objective, point in pairs]
+        return other
+
+
+class GroupBatch:
+    """Fits of groups of rows in memory, evaluated together. Rows are gathered for some groups at a time.
+
+    Args:
+        objective: an objective over all rows whose free parameters are all numbers.
+        order: the row numbers, group by group. A row may belong to several groups.
+        sizes: the number of rows of each group.
+        bounds: the bounds of all fits, of shape (P,) or (fits, P).
+    """
+
+    def __init__(
+        self, objective: Objective, order: NDArray[Any], sizes: NDArray[np.intp], bounds: Bounds | None = None
+    ) -> None:
+        self.objective = objective
+        self.sizes = sizes
+        self.bounds = bounds or objective.bounds
+        self._order = order
+        self._ends = np.cumsum(sizes)
+        self._kernels = objective.kernels
+        self._settings = {name: np.full(len(sizes), value) for name, value in objective.settings.items()}
+
+    @classmethod
+    def of_repeated(cls, objective: Objective, count: int, bounds: Bounds | None = None) -> GroupBatch:
+        """Return a batch of fits that all have the rows of one objective."""
+        order = np.tile(np.arange(objective.rows), count)
+        return cls(objective, order, np.full(count, objective.rows), bounds)
+
+    @classmethod
+    def of_resamples(cls, objective: Objective, counts: Sequence[NDArray[np.uint8]]) -> GroupBatch:
+        """Return a batch of fits of resamples of an objective's rows, given how often each row occurs in them."""
+        rows = np.arange(objective.rows)
+        order = np.concatenate([np.repeat(rows, times) for times in counts])
+        return cls(objective, order, np.array([int(times.sum()) for times in counts]))
+
+    def take(self, fits: Fits, bounds: Bounds | None = None) -> Self:
+        """Return a batch of some fits, which may repeat, with other bounds if they are given."""
+        other = copy.copy(self)
+        other._order, other.sizes = self.row_numbers(fits), self.sizes[fits]
+        other._ends = np.cumsum(other.sizes)
+        other.bounds = bounds or self.bounds.select(fits)
+        other._settings = {name: values[fits] for name, values in self._settings.items()}
+        return other
+
+    @property
+    def scales(self) -> Array:
+        """The residual scale of each fit, for robust losses."""
+        return self._settings[RESIDUAL_SCALE]
+
+    def set_scales(self, fits: Fits, scales: Array) -> None:
+        """Set the residual scales of some fits."""
+        self._settings[RESIDUAL_SCALE][fits] = scales
+
+    def without_penalty(self) -> Self:
+        """Return the batch without penalties."""
+        other = copy.copy(self)
+        other._settings = {**self._settings, **dict.fromkeys((L1_FACTOR, L2_FACTOR), np.zeros(len(self.sizes)))}
+        return other
+
+    def row_numbers(self, fits: Fits) -> NDArray[Any]:
+        """Return the row numbers of some groups, group by group."""
+        sizes = self.sizes[fits]
+        return self._order[_concatenated_ranges(self._ends[fits] - sizes, sizes)]
+
+    def group_objective(self, fit: int) -> Objective:
+        """Return the objective over the rows of one group. Large groups are not copied."""
+        end = int(self._ends[fit])
+        rows = self._order[end - int(self.sizes[fit]) : end]
+        if len(rows) <= BATCH.max_copied_rows:
+            part = self.objective.select_rows(rows)
+        else:
+            chosen = np.zeros(self.objective.rows, np.bool_)
+            chosen[rows] = True
+            part = self.objective.select_rows(chosen)
+        part.settings.update({name: float(values[fit]) for name, values in self._settings.items()})
+        return part
+
+    def parts(self, fits: Fits | None = None) -> list[Fits]:
+        """Return all fits, or some, in parts with few rows each."""
+        chosen = np.arange(len(self.sizes)) if fits is None else fits
+        number = np.cumsum(self.sizes[chosen]) // BATCH.rows
+        return np.split(chosen, np.flatnonzero(np.diff(number)) + 1)
+
+    def column(self, name: str, fits: Fits) -> Array:
+        """Return a column for the rows of some groups."""
+        values: Array = self.objective.table.columns[name][self.row_numbers(fits)]
+        return values
+
+    def weights(self, fits: Fits) -> Array:
+        """Return the weight of each row of some groups."""
+        return self.column(WEIGHT, fits) if self.objective.is_weighted else np.ones(int(self.sizes[fits].sum()))
+
+    def target(self, fits: Fits) -> Array:
+        """Return the target in the rows of some groups, of shape (components, rows)."""
+        return self.evaluate(self.objective.kernels.target, np.zeros((len(fits), self.objective.layout.size)), fits)
+
+    def total_weights(self, fits: Fits) -> Array:
+        """Return the sum of the weights of each group."""
+        if not self.objective.is_weighted:
+            return self.sizes[fits].astype(np.float64)
+        return self.totals(self.weights(fits), fits)
+
+    def totals(self, values: Array, fits: Fits) -> Array:
+        """Return the sums of values per row over each group, along the last axis."""
+        sizes = self.sizes[fits]
+        totals: Array = np.add.reduceat(values, np.cumsum(sizes) - sizes, axis=-1)
+        return totals
+
+    def evaluate(self, kernel: RowKernel, theta: Array, fits: Fits) -> Array:
+        """Return the values of a kernel, of shape (values, rows), for the rows of groups with few rows in total.
+
+        The parameters and the settings are columns of the kernel.
+        """
+        rows, sizes, objective = self.row_numbers(fits), self.sizes[fits], self.objective
+        available = objective.table.columns
+        columns = {name: available[name][..., rows] for name in kernel.names.intersection(available)}
+        by_row = np.repeat(theta.T, sizes, axis=1)
+        columns |= {name: by_row[k] for k, name in enumerate(objective.parameters) if name in kernel.names}
+        for name in kernel.names.intersection(self._settings):
+            columns[name] = np.repeat(self._settings[name][fits], sizes)
+        values = np.empty((kernel.value_count, len(rows)))
+        kernel.write(kernel.prepare(objective.fixed), columns, values)
+        return values
+
+    @ignore_float_errors()
+    def _means(self, kernel: RowKernel, theta: Array, fits: Fits) -> Array:
+        """Return the sums of a kernel over each group, divided by its total weight, of shape (fits, values)."""
+        means, done = np.empty((len(fits), kernel.value_count)), 0
+        for part in self.parts(fits):
+            end = done + len(part)
+            sums = self.totals(self.evaluate(kernel, theta[done:end], part), part)
+            means[done:end] = (sums / self.total_weights(part)).T
+            done = end
+        return means
+
+    def values_and_gradients(self, theta: Array, fits: Fits) -> tuple[Array, Array]:
+        """Return the mean losses, and their gradients."""
+        means = self._means(self._kernels.grouped_loss_and_gradient, theta, fits)
+        return means[:, 0], means[:, 1:]
+
+    def losses(self, theta: Array, fits: Fits) -> Array:
+        """Return the mean losses."""
+        return self.values_and_gradients(theta, fits)[0]
+
+    def hessians(self, theta: Array, fits: Fits) -> Array:
+        """Return the Hessians of the mean losses, of shape (fits, P, P)."""
+        size = theta.shape[1]
+        hessians = np.empty((len(fits), size, size))
+        rows, columns = np.triu_indices(size)
+        elements = self._means(self._kernels.grouped_hessian, theta, fits)
+        hessians[:, rows, columns] = hessians[:, columns, rows] = elements
+        return hessians
+
+    @ignore_float_errors()
+    def triangles(self, theta: Array, fits: Fits) -> Array:
+        """Return the triangular factors of [J | r], of shape (fits, P+1, P+1)."""
+        width = theta.shape[1] + 1
+        triangles, done = np.empty((len(fits), width, width)), 0
+        for part in self.parts(fits):
+            end = done + len(part)
+            triangles[done:end] = self._small_triangles(theta[done:end], part)
+            done = end
+        return triangles
+
+    def _small_triangles(self, theta: Array, fits: Fits) -> Array:
+        """Return the triangles of groups that have few rows in total."""
+        width, count, sizes = theta.shape[1] + 1, self.objective.components, self.sizes[fits]
+        values = self.evaluate(self._kernels.grouped_residuals_and_jacobian, theta, fits)
+        if self.objective.is_weighted:
+            values *= np.sqrt(self.weights(fits))
+        by_row = np.ascontiguousarray(values.reshape(count, width, -1).transpose(2, 0, 1))
+        starts = np.cumsum(sizes) - sizes
+        triangles = np.empty((len(fits), width, width))
+        for similar, indices, exists in padded_groups(sizes):
+            rows_of_groups = by_row[np.where(exists, starts[similar, None] + indices, 0)]
+            rows_of_groups[~exists] = 0
+            matrices = rows_of_groups.reshape(len(similar), -1, width)
+            if self.objective.settings[L2_FACTOR]:
+                penalty = self.objective.settings[L2_FACTOR] * self.total_weights(fits[similar]) * count
+                rows = np.sqrt(penalty)[:, None, None] * np.dstack(
+                    (np.broadcast_to(np.eye(width - 1), (len(similar), width - 1, width - 1)), theta[similar])
+                )
+                matrices = np.concatenate((matrices, rows), axis=1)
+            triangles[similar] = _triangular_factors(matrices)
+        return triangles
+
+    def residuals(self, theta: Array, fits: Fits) -> Array:
+        """Return the unweighted residuals in the rows of some groups, of shape (components, rows)."""
+        return self.evaluate(self._kernels.grouped_residuals, theta, fits)
+
+    def mean_squares(self, sums: Array, fits: Fits) -> Array:
+        """Return the mean losses that correspond to weighted sums of squares."""
+        return sums / (self.total_weights(fits) * self.objective.components)
+
+    @ignore_float_errors()
+    def target_variations(self, fits: Fits) -> Array:
+        """Return the sums of squares of the targets about their means."""
+        variations, done = np.empty(len(fits)), 0
+        for part in self.parts(fits):
+            end = done + len(part)
+            target, weight = self.target(part), self.weights(part)
+            means = self.totals(target * weight, part) / self.totals(weight, part)
+            deviations = target - np.repeat(means, self.sizes[part], axis=1)
+            variations[done:end] = self.totals(np.sum(weight * np.square(deviations), axis=0), part)
+            done = end
+        return variations
+
+    def without_kinks(self) -> Self | None:
+        """Return the batch with the kinks of its losses smoothed; None if they have none."""
+        kernels = self._kernels.without_kinks
+        if kernels is None:
+            return None
+        other = copy.copy(self)
+        other._kernels = kernels
+        radii = {name: np.zeros(len(self.sizes)) for name in kernels.smoothing_radii}
+        other._settings = {**self._settings, **radii}
+        return other
+
+    def with_smoothing(self, share: float, theta: Array) -> Self:
+        """Return the batch with each kink smoothed by a share of the mean size of its argument at `theta`."""
+        every = np.arange(len(theta))
+        sizes = np.empty((len(self._kernels.smoothing_radii), len(theta)))
+        for part in self.parts(every):
+            values = self.evaluate(self._kernels.grouped_kink_sizes, theta[part], part)
+            sizes[:, part] = self.totals(values, part) / self.sizes[part]
+        parameter_kinks = self._kernels.parameter_kinks
+        if parameter_kinks:  # a penalty treats all parameters alike, so they share one radius
+            largest = sizes[parameter_kinks].max(axis=0)
+            sizes[parameter_kinks] = np.where(largest > 0, largest, 1.0)
+        other = copy.copy(self)
+        other._settings = {**self._settings, **dict(zip(self._kernels.smoothing_radii, share * sizes, strict=True))}
+        return other
+
+    @ignore_float_errors()
+    def median_magnitudes(self, theta: Array, fits: Fits) -> Array:
+        """Return the median absolute residual of each group, over its rows with a positive weight."""
+        medians, done = np.empty(len(fits)), 0
+        for part in self.parts(fits):
+            magnitudes = np.abs(self.residuals(theta[done : done + len(part)], part))
+            if self.objective.is_weighted:
+                magnitudes = np.where(self.weights(part) > 0, magnitudes, math.inf)
+            medians[done : done + len(part)] = self.quantiles(magnitudes, part, (0.5,))[:, 0]
+            done += len(part)
+        return medians
+
+    def quantiles(self, values: Array, fits: Fits, shares: Sequence[float]) -> Array:
+        """Return quantiles of the finite values of shape (components, rows) of each group, of shape (fits, shares)."""
+        sizes = self.sizes[fits]
+        starts = np.cumsum(sizes) - sizes
+        quantiles = np.empty((len(fits), len(shares)))
+        for similar, indices, exists in padded_groups(sizes):
+            chosen = values[:, np.where(exists, starts[similar, None] + indices, 0)]
+            ordered = np.where(exists, chosen, np.inf).transpose(1, 0, 2).reshape(len(similar), -1)
+            ordered.sort(axis=1)
+            last = np.maximum(np.count_nonzero(ordered < np.inf, axis=1) - 1, 0)
+            for k, share in enumerate(shares):
+                below = np.floor(share * last).astype(np.intp)
+                above = np.minimum(below + 1, last)
+                lower, upper = (ordered[np.arange(len(similar)), position] for position in (below, above))
+                quantiles[similar, k] = lower + (share * last - below) * (upper - lower)
+        return quantiles
+
+
+Batch = ObjectiveBatch | GroupBatch
+
+
+def can_evaluate_together(objective: Objective) -> bool:
+    """Return whether fits of an objective's rows can be evaluated in one call: few rows in memory, and few parameters,
+    which are numbers.
+    """
+    return (
+        isinstance(objective.data, MemoryRows)
+        and objective.rows <= BATCH.max_shared_rows
+        and objective.layout.size <= BATCH.max_parameters
+        and not objective.model.array_parameters
+        and not objective.model.shapes
+        and objective.classes is None
+        and not objective.is_network
+        and objective.evaluation_log is None
+    )
+
+
+def repeat_objective(objective: Objective, count: int, bounds: Bounds | None = None) -> Batch:
+    """Return a batch of fits of one objective, with bounds of their own if they are given.
+
+    >>> from autodiff_cli import Objective
+    >>> batch = repeat_objective(Objective("y ~ a*x", {"x": [1.0, 2], "y": [2.0, 5]}), 2)
+    >>> batch.values_and_gradients(np.array([[2.0], [3.0]]), np.array([0, 1]))[0]
+    array([0.5, 1. ])
+    """
+    if can_evaluate_together(objective):
+        return GroupBatch.of_repeated(objective, count, bounds)
+    copies = [objective.with_rows(objective.data) for _ in range(count)]
+    return ObjectiveBatch(copies, objective.bounds if bounds is None else bounds)
+
+
+def padded_groups(sizes: NDArray[np.intp]) -> Iterator[tuple[Fits, NDArray[np.intp], Mask]]:
+    """Yield groups of similar size, the indices of their rows up to a power of 2, and a mask of the rows that exist."""
+    lengths = 1 << np.ceil(np.log2(sizes)).astype(np.intp)
+    for length in np.unique(lengths):
+        similar = np.flatnonzero(lengths == length)
+        indices = np.arange(length if (sizes[similar] != sizes[similar[0]]).any() else sizes[similar[0]])
+        yield similar, indices, indices < sizes[similar, None]
+
+
+def sort_by_group(codes: NDArray[np.int32], count: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Return the row numbers sorted by group, in their order within each group, and the size of each group.
+
+    Args:
+        codes: the group of each row, counted from 0.
+        count: the number of groups.
+
+    >>> sort_by_group(np.array([1, 0, 1], np.int32), 2)
+    (array([1, 0, 2], dtype=int32), array([1, 2]))
+    """
+    parts = [(start, codes[start : start + BATCH.sort_rows]) for start in range(0, len(codes), BATCH.sort_rows)]
+    sizes = np.zeros(count, np.intp)
+    for _, part in parts:
+        sizes += np.bincount(part, minlength=count)
+    positions = np.cumsum(sizes) - sizes
+    order = np.empty(len(codes), np.int32 if len(codes) < 2**31 else np.int64)
+    for start, part in parts:
+        rows = np.argsort(part, kind="stable")
+        sizes_in_block = np.bincount(part, minlength=count)
+        order[
+            np.repeat(positions - (np.cumsum(sizes_in_block) - sizes_in_block), sizes_in_block) + np.arange(len(part))
+        ] = start + rows
+        positions += sizes_in_block
+    return order, sizes
+
+
+def _concatenated_ranges(starts: NDArray[np.intp], sizes: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return ranges of integers with given starts and lengths, one after the other."""
+    total = int(sizes.sum())
+    ends = np.cumsum(sizes)
+    return np.arange(total) - np.repeat(ends - sizes - starts, sizes)
+
+
+def _triangular_factors(matrices: Array) -> Array:
+    """Return the triangular factors of matrices, with rows of zeros if there are too few rows; nan for matrices that
+    are not finite.
+    """
+    missing_rows = matrices.shape[2] - matrices.shape[1]
+    if missing_rows > 0:
+        matrices = np.concatenate((matrices, np.zeros((len(matrices), missing_rows, matrices.shape[2]))), axis=1)
+    is_invalid = ~np.isfinite(matrices).all(axis=(1, 2))
+    matrices[is_invalid] = 0
+    factors: Array = np.linalg.qr(matrices, mode="r")  # type: ignore[assignment]
+    factors[is_invalid] = np.nan
+    return factors
