@@ -268,14 +268,14 @@ def test_find_matches_labels_and_operations(page: Page, tmp_path: Path) -> None:
     find = page.get_by_label("Find a node")
     find.fill("LOG")
     assert page.locator(".match").text_content() is not None
-    assert "log(a)" in (page.locator(".node.found").text_content() or "")
+    assert "log(a)" in (page.locator(".node.match").text_content() or "")
     find.fill("pow")
     assert page.locator("#matches").text_content() == "1 of 2"
     find.press("Enter")
     assert page.locator("#matches").text_content() == "2 of 2"
     find.fill("nowhere")
     assert page.locator("#matches").text_content() == "no match"
-    assert page.locator(".node.found").count() == 0
+    assert page.locator(".node.match").count() == 0
 
 
 def test_only_requested_nodes_are_drawn(page: Page, tmp_path: Path) -> None:
