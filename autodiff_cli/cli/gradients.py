@@ -94,7 +94,7 @@ def _output_warnings(
 
 def _accuracy_warnings(trace: Trace, derivatives: HigherDerivatives) -> list[NodeWarning]:
     """Return the warnings of a trace, with the correct digits of inaccurate higher derivatives."""
-    from autodiff_cli.explain.accuracy_checks import check_higher_derivatives
+    from autodiff_cli.explain.warnings import check_higher_derivatives
 
     output = trace.tape.outputs[0]
     inaccurate = check_higher_derivatives(trace.expression, trace.point, derivatives, trace.unrepresentable)

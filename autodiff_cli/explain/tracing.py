@@ -18,9 +18,8 @@ from types import MappingProxyType
 from typing import Any
 
 from autodiff_cli.autodiff.sweeps import forward, reverse
-from autodiff_cli.explain.accuracy_checks import check_accuracy, unrepresentable_warnings
 from autodiff_cli.explain.record import EdgeAmounts, Trace, accumulate_contributions, any_true, array_shape
-from autodiff_cli.explain.warnings import find_warnings
+from autodiff_cli.explain.warnings import check_accuracy, find_warnings, unrepresentable_warnings
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.gradient import ReverseSweep, partials_at, reverse_sweep
 from autodiff_cli.graph.node import Node, is_literal

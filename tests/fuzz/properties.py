@@ -23,10 +23,10 @@ from autodiff_cli.autodiff.arbitrary_precision import evaluate_to_digits
 from autodiff_cli.backends.protocol import RowGraphs, RowKernel
 from autodiff_cli.backends.selection import BACKEND_FACTORIES, make_backend
 from autodiff_cli.explain.accuracy import UNKNOWN, exact_computation
-from autodiff_cli.explain.accuracy_checks import check_higher_derivatives
 from autodiff_cli.explain.array_accuracy import element_values, second_derivative_computation, unroll_at
 from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.tracing import trace
+from autodiff_cli.explain.warnings import check_higher_derivatives
 from autodiff_cli.expression import Expression
 from autodiff_cli.formula.derivatives import HigherDerivatives, hessian_by_name
 from autodiff_cli.graph.gradient import gradient_nodes

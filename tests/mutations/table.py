@@ -133,7 +133,7 @@ MUTATIONS = [
     Mutation("autodiff_cli/numbers/floats.py", "z if is_exact else z * _FACTORS.next())\n\n    def __add__", "z)\n\n    def __add__", ("tests/fuzz/test_fuzz.py", "-k", "stays_mended")),
     Mutation("autodiff_cli/numbers/arrays.py", "function(x if is_exact else _perturb(x), *like)", "function(x, *like)", ARRAY_DIGITS),
     Mutation("autodiff_cli/numbers/arrays.py", "z = function(a, _perturb(b)) if (a.size > b.size) == is_large else function(_perturb(a), b)", "z = function(a, b)", ARRAY_DIGITS),
-    Mutation("autodiff_cli/explain/array_accuracy.py", "if not doubtful:", "if True:", ARRAY_DIGITS),
+    Mutation("autodiff_cli/explain/array_accuracy.py", "if not doubtful:\n        return InaccurateDigits({})\n    try:\n        elements, unrolled = unroll_at([graphs", "if True:\n        return InaccurateDigits({})\n    try:\n        elements, unrolled = unroll_at([graphs", ARRAY_DIGITS),
     Mutation("autodiff_cli/numbers/floats.py", " + (z - z)  #", "  #", ("tests/explain/accuracy/test_correct_digits.py",)),
     Mutation("autodiff_cli/explain/array_accuracy.py", "doubtful[name] &= ~_is_certainly_correct(numbers[name], extended, distances[name])", "pass", ARRAY_DIGITS),
     Mutation("autodiff_cli/explain/precision.py", "return sys.float_info.max", "return math.inf", ("tests/explain/accuracy/test_enclosure.py",)),
