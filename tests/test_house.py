@@ -35,7 +35,7 @@ PRIVATE_WORDS = {
     "crew": "thread pool",
     "deed": "cell store",
     "fronted": "api",
-    "unheard": "ignore_broken_pipe",
+    "unheard": "output guard",
     "told": "warnings",
 }
 

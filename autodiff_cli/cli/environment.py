@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from autodiff_cli.data.dialect import FileOptions
     from autodiff_cli.data.files import DataFile, DataSource
-    from autodiff_cli.render.report import Paper, Report
+    from autodiff_cli.render.report import OutputGuard, Paper, Report
 
 
 class ExitStatus(enum.IntEnum):
@@ -224,7 +224,8 @@ class Output(NamedTuple):
         status: the exit status of the process.
         path: the file to write, replaced as a whole; None for standard output.
         after_write: work that is left once the report is written, such as saving files. A failure there does not lose
-            the report, and it runs even if standard output was closed early.
+            the report, and it runs even if standard output was closed early or is full.
+        guard: the guard of standard output during the command; a new one by default.
     """
 
     report: Report | None
@@ -232,6 +233,7 @@ class Output(NamedTuple):
     status: ExitStatus = ExitStatus.DONE
     path: str | None = None
     after_write: Callable[[], None] | None = None
+    guard: OutputGuard | None = None
 
     def write(self, environment: Environment) -> ExitStatus:
         """Write the report, then run `after_write`.
@@ -242,12 +244,15 @@ class Output(NamedTuple):
         if self.after_write is None:
             self._write_report(environment)
             return self.status
-        from autodiff_cli.render.report import ignore_broken_pipe
+        from autodiff_cli.render.report import OutputGuard
 
-        with ignore_broken_pipe(environment.stdout):
+        guard = self.guard or OutputGuard(environment.stdout)
+        with guard:
             self._write_report(environment)
             environment.stdout.flush()
         self.after_write()
+        if guard.error is not None:
+            raise Failure(f"cannot write the report: {(guard.error.strerror or str(guard.error)).lower()}")
         return self.status
 
     def _write_report(self, environment: Environment) -> None:

@@ -32,6 +32,7 @@ from autodiff_cli.training.options import ComparisonOptions, FitOption, FitOptio
 if TYPE_CHECKING:
     from autodiff_cli.data.files import DataSource
     from autodiff_cli.render.progress import EpochTable
+    from autodiff_cli.render.report import OutputGuard
     from autodiff_cli.training.fitting.progress import Recorder
     from autodiff_cli.training.methods.gradient_descent import Epoch, EpochCallback
     from autodiff_cli.training.objective.model import Model
@@ -120,7 +121,7 @@ def train(
     from autodiff_cli.render.fit import fit_report
     from autodiff_cli.render.plots import check_plot_path, plot_report, save_plot
     from autodiff_cli.render.progress import step_noun
-    from autodiff_cli.render.report import combine_reports
+    from autodiff_cli.render.report import OutputGuard, combine_reports
     from autodiff_cli.training.fitting.fit import Interrupted, fit_objective
     from autodiff_cli.training.fitting.optimization import choose_method
     from autodiff_cli.training.fitting.progress import Recorder
@@ -159,15 +160,15 @@ def train(
         options = dataclasses.replace(options, start=inputs.constant_values(start_texts))
         if by is not None:
             return fit_by_group(parsed_model, source, by, options, environment, output, digits, json)
-        writes_files = any((save, page, plot, options.checkpoint))
-        table = _epoch_table(environment, parsed_model, source.name, every, digits, json, options.epochs, writes_files)
+        guard = OutputGuard(environment.stdout) if any((save, page, plot, options.checkpoint)) else None
+        table = _epoch_table(environment, parsed_model, source.name, every, digits, json, options.epochs, guard)
         source.on_progress = table.update_reading
         try:
             cluster = cluster_stack.enter_context(connect_cluster(options.cluster))
             objective = Objective.of(parsed_model, source, dataclasses.replace(options, cluster=cluster))
             recorder = None if page is None else Recorder.for_objective(objective)
             options = dataclasses.replace(options, cluster=cluster, on_epoch=_observe_both(table, recorder))
-            with errors_as_failure(str(options.checkpoint or "")):
+            with errors_as_failure(str(options.checkpoint)) if options.checkpoint else contextlib.nullcontext():
                 table.step_noun = step_noun(choose_method(options, objective))
                 fit = fit_objective(objective, options, table.update)
         except Interrupted as interruption:
@@ -204,7 +205,7 @@ def train(
 
     fit_text = fit_report(fit, digits, is_saved=save is not None)
     full_report = combine_reports(fit_text, plot_report(fit)) if plot == "" else fit_text
-    return Output(full_report, json, status, after_write=finish)
+    return Output(full_report, json, status, after_write=finish, guard=guard)
 
 
 def _observe_both(table: EpochTable, recorder: Recorder | None) -> EpochCallback:
@@ -257,19 +258,20 @@ def _epoch_table(
     digits: int | None,
     json: bool,
     epochs: int | None,
-    writes_files: bool,
+    guard: OutputGuard | None,
 ) -> EpochTable:
     """Return the live table of epochs; with `json` it is written to standard error.
 
-    A fit that writes files (`writes_files`) continues if standard output is closed early.
+    With a guard the fit goes on if standard output is closed early or is full.
     """
     from autodiff_cli.render.progress import EpochTable, ProgressBar, columns_text
-    from autodiff_cli.render.report import BrokenPipeTolerantPaper, Paper
+    from autodiff_cli.render.report import GuardedPaper, Paper
 
     title = model.text, f"data: {source}, {columns_text(model.columns)}", *model.warnings
-    plain = BrokenPipeTolerantPaper if writes_files else Paper
     if json or not environment.terminal:
-        return EpochTable(plain(environment.stderr if json else environment.stdout), title, every, digits)
+        stream = environment.stderr if json else environment.stdout
+        paper = Paper(stream) if json or guard is None else GuardedPaper(stream, guard)
+        return EpochTable(paper, title, every, digits)
     bar = ProgressBar(environment.stdout, environment.width, environment.colour, epochs, environment.clock)
     return EpochTable(environment.paper(), title, every, digits, bar)
 

@@ -358,6 +358,8 @@ class ByteSource:
                 with self._path.open("rb") as pipe:  # a pipe can be read only once
                     self._bytes = read_all(pipe, self.name, spool_to_disk=spool_to_disk)
             self.first_bytes = self._peek()
+        except DataError:
+            raise
         except (OSError, ValueError) as error:  # ValueError: the path has a null character
             raise self.read_error(error) from None
         for magic, description in _UNSUPPORTED_FORMATS.items():

@@ -7,10 +7,10 @@ omitted. `terminal.TerminalPaper` has the same methods for people at a terminal;
 
 from __future__ import annotations
 
-import contextlib
 import enum
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import TracebackType
 from typing import Any, NamedTuple, TextIO
 
 from autodiff_cli.render.formatting import display_width, escape_controls, pluralize, single_line
@@ -107,27 +107,47 @@ class Paper:
             self.line(f"  … {pluralize(count, noun)} omitted; a pipe (| less) or --json shows all", Style.FAINT)
 
 
-class BrokenPipeTolerantPaper(Paper):
-    """Writes plain lines to a stream, and drops them once the reader has closed it."""
+class OutputGuard:
+    """A context in which a stream may fail: what is written there is then lost, and work that also writes files goes
+    on.
+
+    Attributes:
+        error: the reason for which output was lost; None if nothing was lost, or if its reader closed it (`| head`).
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.error: OSError | None = None
+
+    def __enter__(self) -> None:
+        """Enter the context, which may be done many times."""
+
+    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> bool:
+        """Discard what is written to the stream from now on if it failed."""
+        if not isinstance(error, OSError):
+            return False
+        if not isinstance(error, BrokenPipeError):
+            self.error = error
+        discard_output(self._stream)
+        return True
+
+
+class GuardedPaper(Paper):
+    """Writes plain lines to a stream, and drops them once it has failed."""
+
+    def __init__(self, stream: TextIO, guard: OutputGuard) -> None:
+        super().__init__(stream)
+        self._guard = guard
 
     def line(self, text: str = "", style: Style = Style.PLAIN) -> None:
         """See `Paper.line`."""
-        with ignore_broken_pipe(self.stream):
+        with self._guard:
             super().line(text, style)
 
     def flush(self) -> None:
         """See `Paper.flush`."""
-        with ignore_broken_pipe(self.stream):
+        with self._guard:
             super().flush()
-
-
-@contextlib.contextmanager
-def ignore_broken_pipe(stream: TextIO) -> Iterator[None]:
-    """Continue after the reader of a stream has closed it (`| head`), for work that also writes files."""
-    try:
-        yield
-    except BrokenPipeError:
-        discard_output(stream)
 
 
 def discard_output(stream: TextIO) -> None:

@@ -149,7 +149,7 @@ def test_a_line_without_an_end_is_refused_before_memory_is_full(
 
 def test_a_device_without_an_end_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source, "SPOOL", dataclasses.replace(source.SPOOL, check_bytes=1 << 16))
-    with pytest.raises(DataError, match="/dev/zero: this is an endless device, not a data file"):
+    with pytest.raises(DataError, match=r"^/dev/zero: this is an endless device, not a data file"):
         DataFile("/dev/zero")
     with pytest.raises(DataError, match="/dev/null: the file is empty"):
         DataFile("/dev/null")
