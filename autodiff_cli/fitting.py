@@ -172,5 +172,13 @@ def compare(models: Sequence[str], data: Data, options: ComparisonOptions) -> Co
 
 
 def load(path: str | os.PathLike[str]) -> Fit:
-    """Read a fitted model that `Fit.save` or `train --save` wrote. Raises ModelFileError."""
+    """Read a fitted model that `Fit.save` or `train --save` wrote. Raises ModelFileError.
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "model.json")
+    ...     fit("y ~ a*x", {"x": [1, 2], "y": [2, 4]}).save(path)
+    ...     load(path)
+    <Fit of y ~ a*x: a = 2>
+    """
     return _public_fit(fitted_model.load(path))

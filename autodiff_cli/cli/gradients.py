@@ -94,17 +94,10 @@ def _output_warnings(
 
 def _accuracy_warnings(trace: Trace, derivatives: HigherDerivatives) -> list[NodeWarning]:
     """Return the warnings of a trace, with the correct digits of inaccurate higher derivatives."""
-    from autodiff_cli.explain.accuracy import add_correct_digits, inaccurate_higher_derivatives
+    from autodiff_cli.explain.warnings import check_higher_derivatives
 
     output = trace.tape.outputs[0]
-    if trace.is_scalar:
-        correct_digits = inaccurate_higher_derivatives(
-            trace.expression, trace.point, derivatives, trace.unrepresentable
-        )
-        return add_correct_digits(trace.warnings, correct_digits, output, trace.labels[output])
-    from autodiff_cli.explain.array_accuracy import check_higher_derivatives
-
-    inaccurate = check_higher_derivatives(trace.expression, trace.point, derivatives)
+    inaccurate = check_higher_derivatives(trace.expression, trace.point, derivatives, trace.unrepresentable)
     return inaccurate.add_to(trace.warnings, output, trace.labels[output])
 
 

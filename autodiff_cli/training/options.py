@@ -400,6 +400,9 @@ class FitOptions(ObjectiveOptions):
         on_epoch: a callback, called with the start and after each epoch; from epoch 0 again if the fit restarts from a
             better start.
         plot: collect the data of a plot of the fit; by default in a notebook, which then shows it.
+
+    >>> FitOptions(optimizer="adam", epochs=20, start={"a": 2}).learning_rate
+    0.01
     """
 
     optimizer: Annotated[
@@ -522,12 +525,19 @@ class FitOptions(ObjectiveOptions):
         return parse_quantities(self.derive or ())
 
     def identity(self) -> dict[str, Any]:
-        """Return the options on which the course of a fit depends, by name."""
+        """Return the options on which the course of a fit depends, by name.
+
+        >>> FitOptions(seed=3).identity()["seed"]
+        3
+        """
         fields = option_fields(FitOptions).items()
         return {name: getattr(self, name) for name, field in fields if getattr(field.option, "identifies", False)}
 
     def check_method(self, method: str) -> None:
-        """Raise OptionError if an option was given that the chosen method does not use."""
+        """Raise OptionError if an option was given that the chosen method does not use.
+
+        >>> FitOptions(learning_rate=0.1).check_method("adam")
+        """
         check_restrictions(_METHOD_RESTRICTIONS, given_options(self) | {"method": method})
 
 

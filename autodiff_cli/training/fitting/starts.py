@@ -13,9 +13,10 @@ end. Three ideas reduce the search:
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -486,6 +487,7 @@ class _Multistart:
         self._searched = free & ~self._linear
         self._generator = generator
         self._box = box
+        self._has_frequencies = False
         self._good = (
             SETTINGS.good_fit_share
             * min(1.0, len(rows) / SETTINGS.few_rows)
@@ -496,14 +498,14 @@ class _Multistart:
         """Return the best candidate; None if none is usable."""
         best: StartCandidate | None = None
         confirmations = 0
-        for points in self._candidates():
-            for candidate in self._descend(points):
-                if best is None or candidate.loss < best.loss * (1 - SETTINGS.equal_loss_tolerance):
-                    best, confirmations = candidate, 1
-                elif candidate.loss <= best.loss * (1 + SETTINGS.equal_loss_tolerance):
-                    confirmations += 1
-                if best.loss < self._good or confirmations >= SETTINGS.confirmations:
-                    return best
+        proposals = (points for strategy in START_STRATEGIES for points in strategy.propose(self))
+        for candidate in itertools.chain.from_iterable(map(self._descend, proposals)):
+            if best is None or candidate.loss < best.loss * (1 - SETTINGS.equal_loss_tolerance):
+                best, confirmations = candidate, 1
+            elif candidate.loss <= best.loss * (1 + SETTINGS.equal_loss_tolerance):
+                confirmations += 1
+            if best.loss < self._good or confirmations >= SETTINGS.confirmations:
+                break
         return best
 
     def refine(self, theta: Array) -> StartCandidate | None:
@@ -511,22 +513,29 @@ class _Multistart:
         points, _ = self._project_linear(theta[None], self._linear)
         return next(iter(self._descend(points)), None)
 
-    def _candidates(self) -> Iterator[Array]:
-        """Yield arrays of points from which to descend, the most promising first."""
+    def scaled_points(self) -> Iterator[Array]:
+        """Yield the start at dimensional scales, with the best values of the linear parameters."""
         scaled = _start_at_scales(self._sample, self._start, self._searched | self._linear)
         if scaled is not None:
             yield self._project_linear(scaled[None], self._linear)[0]
-        with_frequencies = self._scan_frequencies(self._start)
-        if len(with_frequencies):
-            yield with_frequencies
+
+    def frequency_points(self) -> Iterator[Array]:
+        """Yield the start with the best frequencies and phases, and the best values of the linear parameters."""
+        points = self._scan_frequencies(self._start)
+        self._has_frequencies = len(points) > 0
+        if self._has_frequencies:
+            yield points
+
+    def random_points(self) -> Iterator[Array]:
+        """Yield the best random points, with the best values of the linear parameters and the best frequencies."""
         points, remaining = self._project_linear(self._random_points(), self._linear)
-        random_points = points[np.argsort(remaining, kind="stable")[: SETTINGS.max_descents]]
-        if not len(with_frequencies):
-            yield random_points
-        else:
-            for theta in random_points[: SETTINGS.max_descents // 3]:
-                best = self._scan_frequencies(theta)[:1]
-                yield best if len(best) else theta[None]
+        points = points[np.argsort(remaining, kind="stable")[: SETTINGS.max_descents]]
+        if not self._has_frequencies:
+            yield points
+            return
+        for theta in points[: SETTINGS.max_descents // 3]:
+            best = self._scan_frequencies(theta)[:1]
+            yield best if len(best) else theta[None]
 
     def _random_points(self) -> Array:
         """Return points with random values of the parameters that are not linear; see `_sample_values`."""
@@ -626,6 +635,27 @@ class _Multistart:
             StartCandidate(start, end, loss)
             for start, end, loss in zip(points[fits], ends, losses.tolist(), strict=True)
         ]
+
+
+@dataclass(frozen=True, slots=True)
+class StartStrategy:
+    """A way to propose points from which to descend.
+
+    Attributes:
+        name: what the strategy uses.
+        propose: yields arrays of points, each array the most promising first.
+    """
+
+    name: str
+    propose: Callable[[_Multistart], Iterator[Array]]
+
+
+# In the order in which they are tried. All of them use variable projection for the linear parameters.
+START_STRATEGIES = (
+    StartStrategy("dimensional scales", _Multistart.scaled_points),
+    StartStrategy("frequency scan", _Multistart.frequency_points),
+    StartStrategy("random values", _Multistart.random_points),
+)
 
 
 def _typical_sizes(moments: Moments, rows: int) -> Array:

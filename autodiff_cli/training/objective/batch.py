@@ -403,7 +403,6 @@ def can_evaluate_together(objective: Objective) -> bool:
         and not objective.model.shapes
         and objective.classes is None
         and not objective.is_network
-        and objective.evaluation_log is None
     )
 
 

@@ -144,7 +144,7 @@ class TestApplication:
             (scope("/?" + urlencode({"formula": "<b>sine(x)"})),),
         )
         assert 'data-node="4"' in page.text
-        assert '<pre class="said" role="alert" tabindex="0">error: line 1, column 1' in mistake.text
+        assert '<pre class="message" role="alert" tabindex="0">error: line 1, column 1' in mistake.text
         assert "<b>" not in mistake.text
 
     def test_a_fit_is_answered_and_its_rows_can_be_traced(self) -> None:

@@ -220,3 +220,67 @@ def test_a_large_group_is_fitted_where_it_lies(monkeypatch: pytest.MonkeyPatch) 
         assert one.fit is not None
         assert other.fit is not None
         assert one.fit.parameters == pytest.approx(other.fit.parameters, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"family": "poisson"},
+        {"family": "poisson", "weights": "w"},
+        {"family": "gamma"},
+        {"family": "gaussian"},
+        {"loss": "huber"},
+        {"loss": "cauchy", "weights": "w"},
+        {"loss": "soft_l1", "scale": 0.1},
+        {"loss": "mae"},
+        {"l2": 0.01},
+        {"l1": 0.01},
+        {"loss": "huber", "l2": 0.01},
+        {"bounds": {"b": (0.5, 1.0)}},
+        {"family": "poisson", "bounds": {"b": (0.5, 1.0)}},
+        {"derive": ["half = ln(2)/b"]},
+        {"profile": True},
+        {"bootstrap": 50, "seed": 3},
+        {"tolerance": 1e-12},
+    ],
+    ids=str,
+)
+def test_options_mean_in_groups_what_they_mean_alone(options: dict[str, Any]) -> None:
+    data = decays([20, 17, 33, 20, 12])
+    data["y"] = np.round(20 * np.abs(data["y"])) + 1.0
+    found = ad.fit_by("y ~ a*exp(-b*x)", data, "group", **options)
+    for group in found:
+        assert group.fit is not None
+        wanted = alone("y ~ a*exp(-b*x)", data, int(group.by), **options)
+        np.testing.assert_allclose([*group.fit.parameters.values()], [*wanted.parameters.values()], rtol=1e-5)
+        assert [*group.fit.stderr] == [*wanted.stderr]
+        for name, error in wanted.stderr.items():
+            assert alike(group.fit.stderr[name], error, 1e-4), name
+        for name in (
+            "loss",
+            "rss",
+            "dof",
+            "r_squared",
+            "aic",
+            "bic",
+            "deviance",
+            "null_deviance",
+            "dispersion",
+            "scale",
+        ):
+            assert alike(getattr(group.fit, name), getattr(wanted, name), 1e-5), name
+        assert (group.fit.definition, group.fit.converged) == (wanted.definition, wanted.converged)
+        assert (group.fit.interval_dof, group.fit.loss_name) == (wanted.interval_dof, wanted.loss_name)
+        assert [*group.fit.intervals] == [*wanted.intervals]
+        for kind, intervals in wanted.intervals.items():
+            for name, interval in intervals.items():
+                np.testing.assert_allclose(group.fit.intervals[kind][name], interval, rtol=1e-4)
+
+
+def test_a_fit_does_not_depend_on_the_other_groups_of_its_batch() -> None:
+    data = decays([20, 17, 33, 20, 12, 40, 9, 25])
+    part = {name: values[data["group"] < 5] for name, values in data.items()}
+    every, some = (ad.fit_by("y ~ a*exp(-b*x)", columns, "group") for columns in (data, part))
+    for group in some:
+        assert group.fit is not None
+        assert every[group.by].parameters == group.fit.parameters
