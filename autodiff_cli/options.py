@@ -35,10 +35,12 @@ class Check(NamedTuple):
     Attributes:
         holds: whether a value passes.
         explain: returns why a value does not pass, from the name of the option and the value.
+        choices: the values that pass, if they can be listed.
     """
 
     holds: Callable[[Any], bool]
     explain: Callable[[str, Any], str]
+    choices: tuple[str, ...] = ()
 
 
 def must_be(words: str, holds: Callable[[Any], bool]) -> Check:
@@ -64,8 +66,8 @@ NOT_NEGATIVE = must_be("a finite number of at least 0", lambda value: 0 <= value
 
 def one_of(choices: Iterable[str]) -> Check:
     """Return the check that a text is one of several choices; the error suggests the closest one."""
-    known = [*choices]
-    return Check(lambda value: value in known, lambda name, value: unknown_choice(name, value, known))
+    known = (*choices,)
+    return Check(lambda value: value in known, lambda name, value: unknown_choice(name, value, known), known)
 
 
 def unknown_choice(kind: str, name: str, known: Iterable[str]) -> str:

@@ -22,6 +22,7 @@ from typer.core import TyperArgument, TyperCommand, TyperOption
 from autodiff_cli.cli.command_line import COMMANDS, command_group, takes_values
 from autodiff_cli.cli.environment import BadInput, Output
 from autodiff_cli.language.errors import ExpressionError
+from autodiff_cli.options import option_fields
 from autodiff_cli.version import __version__
 
 BASH = """\
@@ -86,8 +87,7 @@ def completion_script(shell: str) -> str:
 
 _QUOTES = "\"'"
 _NAME_AT_END = re.compile(r"[^\W\d]\w*$")  # the incomplete name at the end of an expression
-_VARIABLE_OPTIONS = ("--wrt", "--fix", "--bounds", "--set", "--direction", "--paths")  # take names of variables
-_COLUMN_OPTIONS = ("--weights", "--sigma", "--by", "--x-sigma")  # take names of columns
+_VARIABLE_METAVAR = re.compile(r"\[?VAR]?|x(=1)?,y(=2)?|NAME\[?=(VALUE]?|LOW:HIGH)")  # the value is a variable
 # How many arguments of each command are expressions.
 _EXPRESSION_COUNTS = {"grad": 1, "trace": 1, "check": 1, "export": 1, "train": 1, "compare": 99}
 _DATA_SUFFIXES = (".csv", ".tsv", ".txt", ".dat", ".gz", ".parquet", ".arrow", ".feather", ".jsonl", ".ndjson")
@@ -114,12 +114,10 @@ def completions(words: Sequence[str], after: Sequence[str] = ()) -> list[str]:
     options = {text: p for p in command.params if isinstance(p, TyperOption) for text in p.opts}
     last = rest[-1] if rest else ""
     if last in options and not options[last].is_flag:
-        return _option_values(options[last], last, line, typed)
+        return _option_values(options[last], line, typed)
     option, equals, value = typed.partition("=")
     if equals and option in options:
-        return [
-            f"{option}={completion_text}" for completion_text in _option_values(options[option], option, line, value)
-        ]
+        return [f"{option}={completion_text}" for completion_text in _option_values(options[option], line, value)]
     if typed.startswith("-"):
         variable_options = (f"--{variable}" for variable in _variable_names(line)) if takes_values(command) else ()
         return sorted({text for text in (*options, *variable_options) if text.startswith(typed) and text not in line})
@@ -129,23 +127,20 @@ def completions(words: Sequence[str], after: Sequence[str] = ()) -> list[str]:
     return []
 
 
-def _option_values(option: TyperOption, name: str, line_words: Sequence[str], typed: str) -> list[str]:
-    """Return the completions of the value of an option."""
-    choices: Iterable[str] = getattr(option.type, "choices", ())
+def _option_values(option: TyperOption, line_words: Sequence[str], typed: str) -> list[str]:
+    """Return the completions of the value of an option, which its type, its check or its metavar tells."""
+    from autodiff_cli.training.options import ComparisonOptions
+
     metavar = option.metavar or ""
-    if not choices and re.fullmatch(r"\[?[a-z][a-z0-9]*(\|[a-z0-9]+)+\]?", metavar):
+    field = option_fields(ComparisonOptions).get(option.name or "")
+    choices: Iterable[str] = getattr(option.type, "choices", ())
+    if field is not None and field.option.check is not None:
+        choices = field.option.check.choices
+    elif re.fullmatch(r"\[?[a-z][a-z0-9]*(\|[a-z0-9]+)+\]?", metavar):
         choices = metavar.strip("[]").split("|")
-    if not choices and name == "--optimizer":
-        from autodiff_cli.training.optimizers import METHODS
-
-        choices = METHODS
-    if not choices and name == "--loss":
-        from autodiff_cli.training.losses import LOSSES
-
-        choices = LOSSES
-    if name in _COLUMN_OPTIONS:
+    elif metavar.endswith("COLUMN"):
         choices = _column_names(line_words)
-    if name in _VARIABLE_OPTIONS:
+    elif _VARIABLE_METAVAR.fullmatch(metavar):
         *listed, typed = typed.split(",")
         head = "".join(f"{part}," for part in listed)
         return [head + name for name in _variable_names(line_words) if name.startswith(typed) and name not in listed]

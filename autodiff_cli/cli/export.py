@@ -6,37 +6,46 @@ from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from autodiff_cli.cli.environment import BadInput, Call, Output, errors_as_bad_input, errors_as_failure
-from autodiff_cli.cli.shared_options import Expr, Json, Wrt
+from autodiff_cli.cli.shared_options import Expr, Json, Wrt, with_options
+from autodiff_cli.options import Restriction, check_restrictions, exclusive
 
 if TYPE_CHECKING:
     from autodiff_cli.export.program import ExportOptions
 
 
-class Language(StrEnum):
-    """The languages of `export`."""
+# The languages, and the suffixes of their files.
+LANGUAGES: dict[str, tuple[str, ...]] = {
+    "c": (".c",),
+    "fortran": (".f90",),
+    "python": (".py",),
+    "numpy": (),
+    "jax": (),
+    "torch": (),
+    "js": (".js", ".mjs"),
+    "latex": (".tex",),
+    "onnx": (".onnx",),
+}
+Language = StrEnum("Language", [(name.upper(), name) for name in LANGUAGES])  # type: ignore[misc]
 
-    C = "c"
-    FORTRAN = "fortran"
-    PYTHON = "python"
-    NUMPY = "numpy"
-    JAX = "jax"
-    TORCH = "torch"
-    JS = "js"
-    LATEX = "latex"
-    ONNX = "onnx"
+_RESTRICTIONS = (
+    *exclusive("value_only", ("hessian", "wrt")),
+    *(
+        Restriction(
+            option,
+            lambda given: given["language"] == "onnx",
+            f"--to onnx writes only the prediction and cannot be combined with --{option.replace('_', '-')}",
+        )
+        for option in ("wrt", "hessian", "value_only")
+    ),
+)
 
 
-_LANGUAGE_BY_SUFFIX = {
-    ".c": Language.C, ".f90": Language.FORTRAN, ".py": Language.PYTHON, ".js": Language.JS, ".mjs": Language.JS,
-    ".tex": Language.LATEX, ".onnx": Language.ONNX,
-}  # fmt: skip
-
-
+@with_options()
 def export(
     context: typer.Context,
     expression: Expr,
@@ -52,6 +61,8 @@ def export(
     value_only: Annotated[bool, typer.Option("--value-only", help="Leave out the derivatives.")] = False,
     hessian: Annotated[bool, typer.Option("--hessian", help="Also compute all second derivatives.")] = False,
     json: Json = False,
+    *,
+    given: Mapping[str, Any],
 ) -> Output:
     """Write a formula and its derivatives as a function in another language.
 
@@ -84,15 +95,15 @@ def export(
     from autodiff_cli.export import languages as exporters
     from autodiff_cli.export.program import ExportError, ExportOptions, TooLargeError
 
-    if value_only and (hessian or wrt is not None):
-        raise BadInput(f"--value-only cannot be combined with {'--hessian' if hessian else '--wrt'}")
     output = None if output == "-" else output
     language = _select_language(to, output)
+    with errors_as_bad_input():
+        check_restrictions(_RESTRICTIONS, {**given, "language": language})
     options = ExportOptions(name, None, not value_only, hessian)
     try:
         if expression.endswith(inputs.MODEL_SUFFIX):
             return _export_model(expression, language, options, wrt, json, output)
-        if language is Language.ONNX:
+        if language == "onnx":
             raise BadInput("--to onnx needs a fitted model: give a file MODEL.json that `train --save` wrote")
         formula = inputs.read_formula(context, inputs.read_text(expression, Call.of(context).environment), [])
         names = None if wrt is None else inputs.select_variables(formula, wrt)
@@ -104,7 +115,7 @@ def export(
 
 
 def _export_model(
-    path: str, language: Language, options: ExportOptions, wrt: str | None, json: bool, output: str | None
+    path: str, language: str, options: ExportOptions, wrt: str | None, json: bool, output: str | None
 ) -> Output:
     """Export the prediction of a fitted model."""
     from autodiff_cli.data.writing import open_atomic_text
@@ -113,17 +124,13 @@ def _export_model(
 
     with errors_as_bad_input():
         fit = load(path)
-    if language is not Language.ONNX:
+    if language != "onnx":
         names = None if wrt is None else tuple(name.strip() for name in wrt.split(","))
         source = prediction_source(fit, language, replace(options, wrt=names))
         document = {"model": fit.model, "variables": fit.predictors}
         return _source_output(document, language, options.name, source, json, output)
     if output is None:
         raise BadInput("ONNX is a binary format: name the file with -o FILE")
-    if wrt is not None or options.hessian or not options.gradient:
-        raise BadInput(
-            "--to onnx writes only the prediction and cannot be combined with --wrt, --hessian or --value-only"
-        )
     content = prediction_onnx(fit, options.name)
     with errors_as_failure(output), open_atomic_text(output) as stream:
         stream.buffer.write(content)
@@ -131,27 +138,28 @@ def _export_model(
 
 
 def _source_output(
-    subject: Mapping[str, object], language: Language, name: str, source: str, json: bool, output: str | None
+    subject: Mapping[str, object], language: str, name: str, source: str, json: bool, output: str | None
 ) -> Output:
     from autodiff_cli.render.report import Report
 
-    document = {**subject, "language": language.value, "name": name, "source": source}
+    document = {**subject, "language": language, "name": name, "source": source}
     report = Report(lambda paper: paper.stream.writelines([source]), lambda: [document], is_data=True)
     return Output(report, json, path=output)
 
 
-def _select_language(to: Language | None, output: str | None) -> Language:
+def _select_language(to: str | None, output: str | None) -> str:
     """Return the target language: that of `--to`, else by the suffix of the file.
 
     Raises:
         BadInput: if neither names one.
     """
     if to is not None:
-        return to
-    languages = "|".join(Language)
+        return str(to)
+    choices = "|".join(LANGUAGES)
     if output is None:
-        raise BadInput(f"choose a language: --to {languages}")
+        raise BadInput(f"choose a language: --to {choices}")
     ending = PurePath(output).suffix.lower()
-    if ending not in _LANGUAGE_BY_SUFFIX:
-        raise BadInput(f"-o {output}: its suffix belongs to no language; choose one with --to {languages}")
-    return _LANGUAGE_BY_SUFFIX[ending]
+    for language, suffixes in LANGUAGES.items():
+        if ending in suffixes:
+            return language
+    raise BadInput(f"-o {output}: its suffix belongs to no language; choose one with --to {choices}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import typer
@@ -85,14 +86,6 @@ def grad(
     kinds = {_INTERVAL: has_interval and _INTERVAL, _UNCERTAIN: errors and _UNCERTAIN, _RANGE: ranges and ranges[0]}
     with errors_as_bad_input():
         check_restrictions(_RESTRICTIONS, {**given, **{kind: words for kind, words in kinds.items() if words}})
-    if has_interval:
-        from autodiff_cli.cli.gradients import interval_report
-
-        return Output(interval_report(context, expression, value_texts, wrt, digits), json)
-    if errors or request.precision is not None:
-        from autodiff_cli.cli.gradients import precision_report
-
-        return Output(precision_report(context, expression, value_texts, errors, request.precision, wrt, digits), json)
     if request.at is not None or ranges:
         from autodiff_cli.cli.gradients import points_output
 
@@ -101,14 +94,31 @@ def grad(
         context, inputs.read_text(expression, call.environment), value_texts, notes=request.outputs is None
     )
     names = inputs.select_variables(formula, wrt)
-    if request != DerivativeRequest():
+    if has_interval:
+        from autodiff_cli.cli.gradients import interval_report
+
+        return Output(interval_report(context, formula, value_texts, names, digits), json)
+    if replace(request, precision=None) != DerivativeRequest():
         from autodiff_cli.cli.gradients import higher_derivatives_report
 
         return Output(higher_derivatives_report(context, formula, value_texts, names, request, digits), json)
     from autodiff_cli.formula.derivatives import HigherDerivatives
-    from autodiff_cli.render.gradient import formulas_report, gradient_report
+    from autodiff_cli.render.gradient import formulas_report, gradient_report, uncertainty_report
+    from autodiff_cli.render.report import combine_reports
 
-    if formula.variables and not value_texts:
+    if request.precision is not None:
+        from autodiff_cli.explain.precision import precise_trace
+
+        trace = precise_trace(formula, inputs.value_graphs(context, formula, value_texts), names, request.precision)
+    elif formula.variables and not value_texts:
         derivatives = HigherDerivatives(formulas={name: formula.derivative(name) for name in names})
         return Output(formulas_report(formula, derivatives, functools.partial(inputs.value_option, context)), json)
-    return Output(gradient_report(inputs.trace_at(context, formula, value_texts, names), digits), json)
+    else:
+        trace = inputs.trace_at(context, formula, value_texts, names)
+    report = gradient_report(trace, digits)
+    if errors:
+        from autodiff_cli.cli.gradients import propagated_uncertainty
+
+        uncertainty = propagated_uncertainty(context, formula, value_texts, errors)
+        report = combine_reports(report, uncertainty_report(uncertainty, digits))
+    return Output(report, json)

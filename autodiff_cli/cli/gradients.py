@@ -1,7 +1,7 @@
 """The reports of `grad` beyond value and gradient at one point.
 
 - `higher_derivatives_report`: formulas, tangents, higher orders, directions, several outputs.
-- `precision_report`: any number of proven digits, or the uncertainty that uncertain values cause.
+- `propagated_uncertainty`: the uncertainty that uncertain values cause.
 - `interval_report`: proven bounds over intervals (`--x 1.9..2.1`).
 - `points_output`: many points, the rows of a file (`--at FILE`) or a grid of ranges (`--x 0:10:101`).
 
@@ -94,17 +94,10 @@ def _output_warnings(
 
 def _accuracy_warnings(trace: Trace, derivatives: HigherDerivatives) -> list[NodeWarning]:
     """Return the warnings of a trace, with the correct digits of inaccurate higher derivatives."""
-    from autodiff_cli.explain.accuracy import add_correct_digits, inaccurate_higher_derivatives
+    from autodiff_cli.explain.warnings import check_higher_derivatives
 
     output = trace.tape.outputs[0]
-    if trace.is_scalar:
-        correct_digits = inaccurate_higher_derivatives(
-            trace.expression, trace.point, derivatives, trace.unrepresentable
-        )
-        return add_correct_digits(trace.warnings, correct_digits, output, trace.labels[output])
-    from autodiff_cli.explain.array_accuracy import check_higher_derivatives
-
-    inaccurate = check_higher_derivatives(trace.expression, trace.point, derivatives)
+    inaccurate = check_higher_derivatives(trace.expression, trace.point, derivatives, trace.unrepresentable)
     return inaccurate.add_to(trace.warnings, output, trace.labels[output])
 
 
@@ -175,56 +168,20 @@ def _read_direction(text: str) -> dict[str, Any]:
     return inputs.constant_values(merge_assignments({}, parts, "--direction"))
 
 
-def precision_report(
-    context: typer.Context,
-    argument: str,
-    value_texts: Mapping[str, str],
-    errors: Mapping[str, str],
-    precision: int | None,
-    wrt: str | None,
-    digits: int | None,
-) -> Report:
-    """Return the report of value and gradient to a number of proven digits, or with propagated uncertainty.
+def propagated_uncertainty(
+    context: typer.Context, formula: Formula, value_texts: Mapping[str, str], errors: Mapping[str, str]
+) -> Uncertainty:
+    """Return the uncertainty of the value that the errors of the variables cause.
 
     Args:
         context: Typer's context of the command.
-        argument: the argument EXPR.
+        formula: the formula.
         value_texts: the texts of the values.
         errors: the texts of the standard errors.
-        precision: the number of digits to compute; None for floats.
-        wrt: the list of `--wrt`.
-        digits: the number of digits to show.
 
     Raises:
-        BadInput: for too many digits, a negative error, and options that cannot be combined.
-        ExpressionError: for an expression that cannot be read or evaluated at this point.
+        BadInput: for a negative error, and for an error whose shape is not that of the value.
     """
-    from autodiff_cli.render.gradient import gradient_report, uncertainty_report
-    from autodiff_cli.render.report import combine_reports
-
-    formula = inputs.read_formula(context, inputs.read_text(argument, Call.of(context).environment), value_texts)
-    report = gradient_report(_trace_to_precision(context, formula, value_texts, precision, wrt), digits)
-    if not errors:
-        return report
-    return combine_reports(report, uncertainty_report(_uncertainty(context, formula, value_texts, errors), digits))
-
-
-def _trace_to_precision(
-    context: typer.Context, formula: Formula, value_texts: Mapping[str, str], precision: int | None, wrt: str | None
-) -> Trace:
-    """Return the trace with a number of proven digits; with None as floats."""
-    names = inputs.select_variables(formula, wrt)
-    if precision is None:
-        return inputs.trace_at(context, formula, value_texts, names)
-    from autodiff_cli.explain.precision import precise_trace
-
-    return precise_trace(formula, inputs.value_graphs(context, formula, value_texts), names, precision)
-
-
-def _uncertainty(
-    context: typer.Context, formula: Formula, value_texts: Mapping[str, str], errors: Mapping[str, str]
-) -> Uncertainty:
-    """Return the uncertainty of the value that the errors of the variables cause."""
     point = inputs.read_point(context, formula, value_texts)
     deviations = {name: inputs.constant_value(f"the error of `{name}`", text) for name, text in errors.items()}
     for name, deviation in deviations.items():
@@ -239,26 +196,24 @@ def _uncertainty(
 
 
 def interval_report(
-    context: typer.Context, argument: str, value_texts: Mapping[str, str], wrt: str | None, digits: int | None
+    context: typer.Context, formula: Formula, value_texts: Mapping[str, str], names: Sequence[str], digits: int | None
 ) -> Report:
     """Return the report of proven bounds of value and gradient over intervals.
 
     Args:
         context: Typer's context of the command.
-        argument: the argument EXPR.
+        formula: the formula.
         value_texts: the texts of the values.
-        wrt: the list of `--wrt`.
+        names: the variables to differentiate with respect to.
         digits: the number of digits to show.
 
     Raises:
-        BadInput: for a text that is not an interval, for arrays, and for options that cannot be combined.
-        ExpressionError: for an expression that cannot be read.
+        BadInput: for a text that is not an interval, and for arrays.
+        MissingValueError: for a variable without a value.
     """
     from autodiff_cli.explain.precision import enclosure
     from autodiff_cli.render.verification import enclosure_report
 
-    formula = inputs.read_formula(context, inputs.read_text(argument, Call.of(context).environment), value_texts)
-    names = inputs.select_variables(formula, wrt)
     inputs.check_all_have_values(context, formula, value_texts)
     if not formula.is_scalar:
         raise BadInput("intervals need scalar variables, but this expression has arrays")

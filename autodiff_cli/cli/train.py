@@ -143,7 +143,7 @@ def train(
             bounds=parse_bounds(bounds or ()),
             derive=derive,
             x_sigma=merge_assignments({}, x_sigma or (), "--x-sigma"),
-            plot=plot is not None,
+            plot=None if plot is None else True,
         )
         if plot:
             check_plot_path(plot)

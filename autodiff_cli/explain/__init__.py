@@ -1,1 +1,1 @@
-"""What happened at a point, and why: the trace of both passes, its warnings, its steps in words, its accuracy."""
+"""Explanations of a computation at a point: its trace, its warnings, its steps in words, and its accuracy."""

@@ -358,10 +358,10 @@ def suggest_rewriting(trace: Trace) -> str | None:
     return None if best is None else str(best)
 
 
-def _inaccurate_names(trace: Trace, written: Formula) -> frozenset[str]:
+def _inaccurate_names(trace: Trace, formula: Formula) -> frozenset[str]:
     """Return the names of the inaccurate numbers among value and gradient if the formula is written in this way."""
-    point = {name: trace.point[name] for name in written.leaves}
-    value, gradient = written.value_and_grad(point)
+    point = {name: trace.point[name] for name in formula.leaves}
+    value, gradient = formula.value_and_grad(point)
     numbers = {VALUE: float(value), **{name: float(gradient[name]) for name in trace.wrt if name in point}}
     return frozenset(inaccurate_numbers(trace.expression, point, numbers))
 

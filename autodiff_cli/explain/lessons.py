@@ -113,6 +113,16 @@ def make_question(trace: Trace, specification: Mapping[str, Any], show: Callable
     )
 
 
+def _node(trace: Trace, label: str) -> int:
+    """Return the id of the node with a label."""
+    return trace.labels.index(label)
+
+
+def _contribution(trace: Trace, user: int, to: int) -> Contribution:
+    """Return the first contribution of a node to one of its inputs."""
+    return next(contribution for contribution in trace.contributions[user] if contribution.to == to)
+
+
 class _QuestionMaker:
     def __init__(self, trace: Trace, show: Callable[[Any], str]) -> None:
         self._trace = trace
@@ -125,7 +135,7 @@ class _QuestionMaker:
 
     def ask_value(self, of: str) -> Question:
         """Ask for the value of an operation."""
-        i = self._node(of)
+        i = _node(self._trace, of)
         step = next(step for step in self._trace.forward if step.node == i)
         filled_in = self._words.forward(step).rpartition(" = ")[0]
         hints = (
@@ -136,8 +146,8 @@ class _QuestionMaker:
 
     def ask_local(self, of: str, towards: str) -> Question:
         """Ask for a local derivative."""
-        i, j = self._node(of), self._node(towards)
-        op, contribution = self._trace.tape.nodes[i].op, self._contribution(i, j)
+        i, j = _node(self._trace, of), _node(self._trace, towards)
+        op, contribution = self._trace.tape.nodes[i].op, _contribution(self._trace, i, j)
         assert op is not None
         text = f"What is the local derivative of {of} with respect to {towards}?"
         if op.gate is Gate.ROUTE:
@@ -157,7 +167,7 @@ class _QuestionMaker:
 
     def ask_adjoint(self, of: str) -> Question:
         """Ask for an adjoint."""
-        i = self._node(of)
+        i = _node(self._trace, of)
         users = self._users[i]
         labels = " and ".join(self._trace.labels[user] for user in users)
         each = "it" if len(users) == 1 else "each"
@@ -170,7 +180,7 @@ class _QuestionMaker:
 
     def ask_next(self, after: Sequence[str]) -> Question:
         """Ask which node is ready for the next backward step."""
-        done = {self._node(label) for label in after}
+        done = {_node(self._trace, label) for label in after}
         waiting = [step.node for step in self._trace.backward if step.node not in done]
         ready = [i for i in waiting if self._users_with_gradient(i) <= done]
         choices = sorted((self._trace.labels[i] for i in waiting), key=str.lower)
@@ -195,7 +205,7 @@ class _QuestionMaker:
         candidates = [i for i, adjoint in enumerate(wrong) if adjoint is not None and i not in trace.tape.outputs]
         candidates.reverse()
         choices = tuple(f"{trace.labels[i]}: {self._show(wrong[i])}" for i in candidates)
-        first = self._node(of)
+        first = _node(self._trace, of)
         assert next(i for i in candidates if wrong[i] != trace.adjoints[i]) == first
         users = self._users[first]
         hints = (
@@ -221,12 +231,6 @@ class _QuestionMaker:
         assert isinstance(x, float)
         assert math.isfinite(x)
         return Question(kind, text, (), (), x or 0.0, hints)
-
-    def _node(self, label: str) -> int:
-        return self._trace.labels.index(label)
-
-    def _contribution(self, user: int, to: int) -> Any:
-        return next(contribution for contribution in self._trace.contributions[user] if contribution.to == to)
 
     def _users_with_gradient(self, i: int) -> set[int]:
         return {j for j in self._users[i] if self._trace.tape.is_active[j]}
@@ -331,28 +335,22 @@ class _PlaceholderTexts:
             return self._show(self._value_after(float(gap.rpartition(" ")[2])))
         match what:
             case "value":
-                return self._show(self._trace.values[self._node(of)])
+                return self._show(self._trace.values[_node(self._trace, of)])
             case "adjoint":
-                return self._show(self._trace.adjoints[self._node(of)])
+                return self._show(self._trace.adjoints[_node(self._trace, of)])
             case "local" | "amount":
-                return self._show(getattr(self._contribution(of), what))
+                user, to = (_node(self._trace, label.strip()) for label in of.split("->"))
+                return self._show(getattr(_contribution(self._trace, user, to), what))
             case "paths":
                 return str(PathNetwork(self._trace).from_variable(of, 0).total)
             case "uses":
-                return str(Counter(j for inputs in self._trace.tape.inputs for j in inputs)[self._node(of)])
+                return str(Counter(j for inputs in self._trace.tape.inputs for j in inputs)[_node(self._trace, of)])
             case "rate":
                 return self._show(float(of))
             case "moved":
                 name, rate = of.split()
                 return self._show(self._updated_value(name, float(rate)))
         raise KeyError(gap)
-
-    def _node(self, label: str) -> int:
-        return self._trace.labels.index(label)
-
-    def _contribution(self, edge: str) -> Contribution:
-        user, to = (self._node(label.strip()) for label in edge.split("->"))
-        return next(contribution for contribution in self._trace.contributions[user] if contribution.to == to)
 
     def _updated_value(self, name: str, rate: float) -> float:
         return float(self._trace.point[name] - rate * self._trace.gradient[name])

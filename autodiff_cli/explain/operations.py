@@ -228,14 +228,14 @@ def jacobian(trace: Trace, i: int) -> Any:
     op, x = trace.tape.nodes[i].op, trace.values[trace.tape.inputs[i][0]]
     assert op is not None
     output_shape, shape = array_shape(trace.values[i]), array_shape(x)
-    passage, count = op.structural_rule((shape,)), math.prod(output_shape)
-    graph = passage.vjp_graphs[0]
+    rule, count = op.structural_rule((shape,)), math.prod(output_shape)
+    graph = rule.vjp_graphs[0]
     assert graph is not None
     tape = Tape((graph,))
     point = {  # the last axis has one row for each element of the output
-        passage.adjoint.text: np.eye(count).reshape(*output_shape, count),
-        passage.output.text: np.asarray(trace.values[i])[..., None],
-        passage.inputs[0].text: np.asarray(x)[..., None],
+        rule.adjoint.text: np.eye(count).reshape(*output_shape, count),
+        rule.output.text: np.asarray(trace.values[i])[..., None],
+        rule.inputs[0].text: np.asarray(x)[..., None],
     }
     with ignore_float_errors():
         adjoints = forward(tape, ARRAYS, point)[tape.outputs[0]]

@@ -18,9 +18,8 @@ from types import MappingProxyType
 from typing import Any
 
 from autodiff_cli.autodiff.sweeps import forward, reverse
-from autodiff_cli.explain.accuracy import VALUE, check_accuracy, unrepresentable_warnings
 from autodiff_cli.explain.record import EdgeAmounts, Trace, accumulate_contributions, any_true, array_shape
-from autodiff_cli.explain.warnings import find_warnings
+from autodiff_cli.explain.warnings import check_accuracy, find_warnings, unrepresentable_warnings
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.gradient import ReverseSweep, partials_at, reverse_sweep
 from autodiff_cli.graph.node import Node, is_literal
@@ -53,8 +52,8 @@ class SweepGraphs:
     def graphs(self) -> list[Node]:
         """All graphs without repetition; the value and the gradient come first."""
         sweep = self.sweep
-        given = [amount for contributions in sweep.contributions for amount in contributions.values()]
-        amounts = [amount for amount in [*sweep.adjoints, *given] if amount is not None]
+        contributions = [amount for by_position in sweep.contributions for amount in by_position.values()]
+        amounts = [amount for amount in [*sweep.adjoints, *contributions] if amount is not None]
         parts = [node for amount in amounts for node in (amount.local, amount.mask)]
         locals_ = [local for by_position in self.locals for local in by_position.values()]
         graphs = [*self.results, *sweep.tape.nodes, *locals_, *parts]
@@ -227,12 +226,7 @@ def trace(
             record, slopes = trace_arrays(expression, point, variables)
         record = replace(record, unrepresentable=unrepresentable) if unrepresentable else record
         record.warnings.extend(find_warnings(record))
-        if record.is_scalar:
-            record.warnings[:] = check_accuracy(record)
-        else:
-            from autodiff_cli.explain.array_accuracy import check_array_accuracy
-
-            record.warnings[:] = check_array_accuracy(record, {VALUE: expression.output, **slopes})
+        record.warnings[:] = check_accuracy(record, slopes)
         record.warnings.extend(unrepresentable_warnings(record))
         return record
 
@@ -288,19 +282,19 @@ def elementwise_trace(trace_record: Trace) -> Trace | None:
     from autodiff_cli.language.printer import to_text
 
     formula, index = trace_record.expression, trace_record.tape.index
-    written = {name: element_leaves(name, array_shape(value)) for name, value in trace_record.point.items()}
+    elements = {name: element_leaves(name, array_shape(value)) for name, value in trace_record.point.items()}
     try:
-        (output,) = unroll([formula.output], {formula.leaves[name]: written[name] for name in written}, MAX_SCALARS)
+        (output,) = unroll([formula.output], {formula.leaves[name]: elements[name] for name in elements}, MAX_SCALARS)
     except TooManyOperationsError:
         return None
-    leaves = dict(leaf for name in written if formula.leaves[name] in index for leaf in _leaves(written[name]))
+    leaves = dict(leaf for name in elements if formula.leaves[name] in index for leaf in _leaves(elements[name]))
     point = {
         leaf.text: float(value)
-        for name in written
-        for leaf, value in zip(_flatten(written[name]), _flatten(trace_record.point[name]), strict=True)
+        for name in elements
+        for leaf, value in zip(_flatten(elements[name]), _flatten(trace_record.point[name]), strict=True)
         if leaf.text in leaves
     }
-    wrt = [leaf.text for name in trace_record.wrt for leaf in _flatten(written[name]) if leaf.text in leaves]
+    wrt = [leaf.text for name in trace_record.wrt for leaf in _flatten(elements[name]) if leaf.text in leaves]
     text = to_text(output.item())  # the graph as it is, not simplified
     scalar_trace = trace(type(formula)(output.item(), leaves, text=text), point, wrt)
     return scalar_trace if len(scalar_trace.tape) <= MAX_SCALARS else None

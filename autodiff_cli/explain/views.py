@@ -395,6 +395,8 @@ class TapeEntry(NamedTuple):
 class CheckpointingCost(NamedTuple):
     """The cost of activation checkpointing with a checkpoint after every `every` operations.
 
+    The names of the fields are keys of the JSON document.
+
     Only values that a later segment reads are stored. The backward pass recomputes a segment before it enters it; the
     last segment is still in memory.
 
@@ -477,9 +479,9 @@ def _saved_positions(
 ) -> tuple[int, ...]:
     """Return which values the derivative rule reads for the inputs at `active`: 0 for the output, k + 1 for input k."""
     if op.is_structural:
-        passage = op.structural_rule(shapes)
-        places = (passage.output, *passage.inputs)
-        roots = [graph for k in active if (graph := passage.vjp_graphs[k]) is not None]
+        structural_rule = op.structural_rule(shapes)
+        places = (structural_rule.output, *structural_rule.inputs)
+        roots = [graph for k in active if (graph := structural_rule.vjp_graphs[k]) is not None]
     else:
         rule = op.derivative_rule(count)
         places = (rule.output, *rule.inputs)
@@ -504,21 +506,21 @@ def _values_read(roots: list[Node]) -> set[Node]:
 def _checkpointing_cost(
     trace: Trace, operations: list[int], saved: set[int], memory: list[int], every: int
 ) -> CheckpointingCost:
-    stretch = {i: position // every for position, i in enumerate(operations)}
-    last = stretch[operations[-1]]
+    segment = {i: position // every for position, i in enumerate(operations)}
+    last = segment[operations[-1]]
     crossing = {
         j
         for i in operations
         for j in trace.tape.inputs[i]
-        if trace.tape.nodes[j].op is not None and stretch[j] < stretch[i]
+        if trace.tape.nodes[j].op is not None and segment[j] < segment[i]
     }
     inside = [0] * (last + 1)
     for i in saved - crossing:
-        if i in stretch:
-            inside[stretch[i]] += memory[i]
-    kept = sum(memory[i] for i in crossing)
-    again = sum(1 for i in operations if stretch[i] < last and i not in crossing)
-    return CheckpointingCost(every, last + 1, kept, kept + max(inside), again)
+        if i in segment:
+            inside[segment[i]] += memory[i]
+    stored = sum(memory[i] for i in crossing)
+    again = sum(1 for i in operations if segment[i] < last and i not in crossing)
+    return CheckpointingCost(every, last + 1, stored, stored + max(inside), again)
 
 
 class Frame(NamedTuple):
@@ -550,21 +552,23 @@ def frames(trace: Trace, shown: Sequence[bool]) -> list[Frame]:
     for group in reversed(direct):
         if group.parent is not None:
             counts[group.parent] += counts[group]
-    found: list[Frame] = []
+    named_frames: list[Frame] = []
     places: dict[Group | None, int | None] = {None: None}
     for group, members in direct.items():
         outer = places[group.parent]
         places[group] = outer
         if counts[group] > 1 and group.parent is not None and counts[group] == counts[group.parent]:
             assert outer is not None
-            found[outer] = found[outer]._replace(label=f"{found[outer].label} = {_group_label(trace, group)}")
+            named_frames[outer] = named_frames[outer]._replace(
+                label=f"{named_frames[outer].label} = {_group_label(trace, group)}"
+            )
         elif counts[group] > 1:
-            places[group] = len(found)
-            found.append(Frame(_group_label(trace, group), outer, []))
+            places[group] = len(named_frames)
+            named_frames.append(Frame(_group_label(trace, group), outer, []))
         position = places[group]
         if position is not None:
-            found[position].members.extend(members)
-    return [frame._replace(members=sorted(frame.members)) for frame in found]
+            named_frames[position].members.extend(members)
+    return [frame._replace(members=sorted(frame.members)) for frame in named_frames]
 
 
 class FoldedFrames(NamedTuple):

@@ -9,16 +9,34 @@ that are not finite or at which a predicate holds.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
-from autodiff_cli.autodiff.sweeps import forward
+from autodiff_cli.autodiff.sweeps import ReversePass, forward
+from autodiff_cli.explain.accuracy import (
+    SETTINGS,
+    VALUE,
+    InaccurateDigits,
+    N,
+    Numbers,
+    as_decimals,
+    correct_digits,
+    doubtful_numbers,
+    exact_computation,
+    exact_evaluator,
+    inaccurate_numbers,
+    is_correct,
+)
 from autodiff_cli.explain.labels import format_operation_on_numbers
-from autodiff_cli.explain.record import NodeWarning, Trace, any_true
+from autodiff_cli.explain.record import NodeWarning, Trace, any_true, array_shape
+from autodiff_cli.formula.derivatives import HigherDerivatives
+from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Op
 from autodiff_cli.graph.tape import Tape, substitute
 from autodiff_cli.numbers.floats import FLOATS
+from autodiff_cli.numbers.kind import Kind
 
 Index = tuple[int, ...]  # of an element in its array; empty for a number
 
@@ -202,10 +220,10 @@ def find_warnings(trace: Trace) -> list[NodeWarning]:
             if adjoint is not None and is_kink_of_arrays(trace, i):
                 messages["kink"] = f"{_location(trace, i)}: {node.op.kink_note}"
         elif node.op is not None:
-            for spot in element_contexts(trace, i):
-                for kind, reason in _element_reasons(trace, spot):
+            for element in element_contexts(trace, i):
+                for kind, reason in _element_reasons(trace, element):
                     if kind not in messages:
-                        messages[kind] = f"{_location(trace, i, spot)}: {reason}"
+                        messages[kind] = f"{_location(trace, i, element)}: {reason}"
         warnings.extend(NodeWarning(i, kind, message) for kind, message in messages.items())
     return [*warnings, *(_cancellation_warnings(trace) if trace.is_scalar else ())]
 
@@ -255,20 +273,20 @@ def _is_exact(value: float, is_computed: bool) -> bool:
     return (value * 1024).is_integer() and not (is_computed and abs(value) >= LARGE_FLOAT)
 
 
-def _element_reasons(trace: Trace, spot: ElementContext) -> Iterator[Reason]:
+def _element_reasons(trace: Trace, element: ElementContext) -> Iterator[Reason]:
     """Yield the kinds and reasons of warnings about an operation at its inputs, the most important first."""
-    if any(map(math.isnan, spot.inputs)):  # the operation that produced the nan has its own warning
+    if any(map(math.isnan, element.inputs)):  # the operation that produced the nan has its own warning
         return
-    singular = predicate_holds(spot.op, "singular", spot.inputs)
-    yield from _value_reasons(spot.op, spot.inputs, spot.value, singular)
-    if spot.adjoint is None:
+    singular = predicate_holds(element.op, "singular", element.inputs)
+    yield from _value_reasons(element.op, element.inputs, element.value, singular)
+    if element.adjoint is None:
         return
-    if predicate_holds(spot.op, "kink", spot.inputs):
-        yield "kink", spot.op.kink_note
-    for k, local in spot.slopes.items():
-        yield from _amount_reasons(local, spot.adjoint)
-        if not math.isfinite(local) and not math.isnan(spot.value):
-            yield from _slope_reasons(spot, k, local, singular, trace.labels[trace.tape.inputs[spot.node][k]])
+    if predicate_holds(element.op, "kink", element.inputs):
+        yield "kink", element.op.kink_note
+    for k, local in element.slopes.items():
+        yield from _amount_reasons(local, element.adjoint)
+        if not math.isfinite(local) and not math.isnan(element.value):
+            yield from _slope_reasons(element, k, local, singular, trace.labels[trace.tape.inputs[element.node][k]])
 
 
 def _value_reasons(op: Op, inputs: Sequence[float], value: float, singular: bool) -> Iterator[Reason]:
@@ -293,19 +311,19 @@ def _amount_reasons(local: float, adjoint: float) -> Iterator[Reason]:
         yield "overflow", "slope times adjoint is too large for a float, so infinite"
 
 
-def _slope_reasons(spot: ElementContext, k: int, local: float, singular: bool, towards: str) -> Iterator[Reason]:
+def _slope_reasons(element: ElementContext, k: int, local: float, singular: bool, towards: str) -> Iterator[Reason]:
     """Yield a warning about a local derivative that is not finite although the value is defined."""
-    if k in spot.op.unavailable_inputs:
-        yield "unavailable", f"the derivative of {spot.op.name} with respect to {towards} is not available, so nan"
+    if k in element.op.unavailable_inputs:
+        yield "unavailable", f"the derivative of {element.op.name} with respect to {towards} is not available, so nan"
     elif singular:
         yield "singular", f"the slope with respect to {towards} is {_format_number(local)}"
     elif math.isnan(local):
-        missing = _undefined_subexpression(spot.op, k, spot.inputs, spot.value)
+        missing = _undefined_subexpression(element.op, k, element.inputs, element.value)
         if missing is None:
             yield "singular", f"the slope with respect to {towards} is not defined, so nan"
         else:
             yield "domain", f"the slope with respect to {towards} needs {missing}, which is not defined, so nan"
-    elif math.isfinite(spot.value) and all(map(math.isfinite, spot.inputs)):
+    elif math.isfinite(element.value) and all(map(math.isfinite, element.inputs)):
         yield "overflow", f"the slope with respect to {towards} is too large for a float, so {_format_number(local)}"
 
 
@@ -357,7 +375,7 @@ def _format_number(x: float) -> str:
     return f"{x or 0.0:.6g}"  # a negative zero is a zero
 
 
-def _location(trace: Trace, i: int, spot: ElementContext | None = None) -> str:
+def _location(trace: Trace, i: int, element: ElementContext | None = None) -> str:
     """Return the location of a warning: sub-expression, column in the text, input values, index of the element."""
     source = trace.expression.source
     position = None if source is None else source.line_and_column(trace.tape.nodes[i])
@@ -366,14 +384,152 @@ def _location(trace: Trace, i: int, spot: ElementContext | None = None) -> str:
         line, column = position
         words += f" (column {column})" if "\n" not in trace.expression.text else f" (line {line}, column {column})"
     inputs = trace.tape.inputs[i]
-    values = [trace.values[j] for j in inputs] if spot is None else spot.inputs
+    values = [trace.values[j] for j in inputs] if element is None else element.inputs
     numbers = [(j, x) for j, x in zip(inputs, values, strict=True) if isinstance(x, float)]
     operands = {trace.labels[j]: _format_number(x) for j, x in numbers}
     known = [f"{label} = {value}" for label, value in operands.items() if label != value]
     if known:
         words += f" at {', '.join(known)}"
     return (
-        f"{words}, element [{', '.join(map(str, spot.element_index))}]"
-        if spot is not None and spot.element_index
+        f"{words}, element [{', '.join(map(str, element.element_index))}]"
+        if element is not None and element.element_index
         else words
     )
+
+
+# --- Inaccurate digits: NumPy is imported only for arrays, Hessians and directional derivatives ---
+
+
+def check_accuracy(trace: Trace, slopes: Mapping[str, Node] = MappingProxyType({})) -> list[NodeWarning]:
+    """Return the warnings of a trace, with the correct digits of every inaccurate number.
+
+    Args:
+        trace: both passes, with the warnings so far.
+        slopes: the graphs of the derivatives, by variable; only for a trace with arrays.
+    """
+    warnings = trace.warnings
+    if trace.is_scalar:
+        inaccurate = _inaccurate_scalars(trace)
+    else:
+        from autodiff_cli.explain.array_accuracy import inaccurate_elements
+
+        graphs = {VALUE: trace.expression.output, **slopes}
+        numbers = {name: trace.value if name == VALUE else trace.gradient[name] for name in graphs}
+        inaccurate = inaccurate_elements(graphs, numbers, trace.point, trace.expression.leaves, trace.unrepresentable)
+    if any(warning.kind in ("singular", "domain") for warning in warnings):
+        inaccurate = inaccurate.without_nan()
+    is_cancelling = trace.is_scalar and any(warning.kind == "precision" for warning in warnings)
+    if is_cancelling and VALUE not in inaccurate.correct and _is_correct_as_written(trace):
+        warnings = [warning for warning in warnings if warning.kind != "precision"]
+    if inaccurate == ({}, 0):
+        return warnings  # computing labels takes time, and nothing needs one
+    output = trace.tape.outputs[0]
+    return inaccurate.add_to(warnings, output, trace.labels[output])
+
+
+def _inaccurate_scalars(trace: Trace) -> InaccurateDigits:
+    """Return the inaccurate numbers among value and gradient of a trace of numbers."""
+    point = _scalars(trace.point)
+    numbers = {VALUE: trace.value, **{name: slope for name, slope in trace.gradient.items() if name in point}}
+    doubtful = [*numbers] if trace.unrepresentable else doubtful_numbers(numbers, _recomputation(trace))
+    if not doubtful:
+        return InaccurateDigits({})
+    selected = {name: numbers[name] for name in doubtful}
+    return InaccurateDigits(inaccurate_numbers(trace.expression, point, selected, trace.unrepresentable))
+
+
+def _scalars(point: Mapping[str, Any]) -> dict[str, float]:
+    """Return the numbers of a point, without the arrays that are declared but that the output does not use."""
+    return {name: x for name, x in point.items() if not array_shape(x)}
+
+
+def _recomputation(trace: Trace) -> Callable[[Kind[float]], Numbers]:
+    """Return a function that computes the value and the gradient of a trace with a kind of float."""
+    tape = trace.tape
+    places = {name: tape.index.get(trace.expression.leaves[name]) for name in trace.wrt}
+    back: ReversePass[float] | None = None
+
+    def compute(kind: Kind[float]) -> Numbers:
+        nonlocal back
+        back = back or ReversePass(tape, kind)
+        values = forward(tape, kind, trace.point)
+        adjoints = back(values, kind.parse_derivative("1"))
+        slopes = {name: None if i is None else adjoints[i] for name, i in places.items()}
+        return {VALUE: values[tape.outputs[0]], **{name: 0.0 if x is None else x for name, x in slopes.items()}}
+
+    return compute
+
+
+def _is_correct_as_written(trace: Trace) -> bool:
+    """Whether the value is correct, despite cancellation, at the decimals that the given values are written as."""
+    exact = exact_evaluator({VALUE: trace.expression.output})
+    at_decimals = exact({**as_decimals(_scalars(trace.point)), **trace.unrepresentable}, [VALUE])
+    return is_correct(trace.value, at_decimals[VALUE])
+
+
+def unrepresentable_warnings(trace: Trace) -> Iterator[NodeWarning]:
+    """Yield a warning for every given value that no float represents."""
+    for name, exact in trace.unrepresentable.items():
+        from autodiff_cli.numbers.ball_arithmetic import format_shortest
+
+        i = trace.tape.index.get(trace.expression.leaves[name], trace.tape.outputs[0])
+        text, used = format_shortest(exact, SETTINGS.shown_digits), trace.point[name]
+        yield NodeWarning(
+            i, "precision", f"{name}: {text} is not representable as a float; {used:.15g} is used instead"
+        )
+
+
+def check_higher_derivatives(
+    formula: Formula,
+    point: Mapping[str, Any],
+    derivatives: HigherDerivatives,
+    unrepresentable: Mapping[str, Any] = MappingProxyType({}),
+) -> InaccurateDigits:
+    """Return the inaccurate numbers among higher derivatives: `derivative`, `directional`, `hessian.x.y`.
+
+    Args:
+        formula: the formula, whose output is a number.
+        point: a number or an array for every variable.
+        derivatives: the derivatives as floats give them.
+        unrepresentable: exact values of variables that no float represents.
+    """
+    parts = []
+    if derivatives.derivative is not None:
+        parts.append(_check_order(formula, point, derivatives, unrepresentable))
+    if derivatives.directional is not None or derivatives.hessian is not None:
+        from autodiff_cli.explain.array_accuracy import check_directional, check_hessian
+
+        if derivatives.directional is not None and derivatives.direction is not None:
+            direction, slope = derivatives.direction, derivatives.directional
+            parts.append(check_directional(formula, point, direction, slope, unrepresentable))
+        if derivatives.hessian is not None:
+            parts.append(check_hessian(formula, point, derivatives.hessian, unrepresentable))
+    correct = {name: text for part in parts for name, text in part.correct.items()}
+    return InaccurateDigits(correct, sum(part.unknown_count for part in parts))
+
+
+def _check_order(
+    formula: Formula, point: Mapping[str, Any], request: HigherDerivatives, unrepresentable: Mapping[str, Any]
+) -> InaccurateDigits:
+    """Check a derivative of higher order, which comes from a Taylor series and has no graph."""
+    from autodiff_cli.autodiff.taylor import derivatives
+
+    output, leaf = formula.output, formula.leaves[request.variable]
+    if not formula.is_scalar or any(map(array_shape, point.values())):
+        from autodiff_cli.autodiff.unrolling import TooManyOperationsError
+        from autodiff_cli.explain.array_accuracy import element_values, unroll_at
+
+        try:
+            elements, (array,) = unroll_at([output], point, formula.leaves)
+        except TooManyOperationsError:
+            return InaccurateDigits({}, 1)
+        output, leaf, point = array.item(), elements[request.variable].item(), element_values(elements, point)
+    tape = Tape((output,), [leaf])
+
+    def compute(kind: Kind[N], point: Mapping[str, N]) -> dict[str, N]:
+        return {"derivative": derivatives(tape, leaf, kind, point, request.order)[-1]}
+
+    numbers = {"derivative": float(request.derivative)}
+    if not (unrepresentable or doubtful_numbers(numbers, lambda kind: compute(kind, point))):
+        return InaccurateDigits({})
+    return InaccurateDigits(correct_digits(numbers, point, exact_computation(compute), unrepresentable))

@@ -38,12 +38,12 @@ from autodiff_cli.export.program import (
     wrap_statement,
 )
 from autodiff_cli.graph.op import Op
+from autodiff_cli.numbers.translation import Library, identifiers
 from autodiff_cli.targets.c_family import JAVASCRIPT, C, forward_declaration
 from autodiff_cli.targets.fortran import FORTRAN, RESULT, FortranLibrary, split_declarations
 from autodiff_cli.targets.latex import LATEX, LatexLibrary
 from autodiff_cli.targets.python import JAX, NUMPY, PYTHON, TORCH, JaxLibrary, NumpyLibrary, PythonLibrary, TorchLibrary
-from autodiff_cli.targets.target import SHORT_DEFINITIONS
-from autodiff_cli.targets.translation import GraphWriter, Library, UnsupportedOperationError, identifiers
+from autodiff_cli.targets.translation import SHORT_DEFINITIONS, GraphWriter, UnsupportedOperationError
 
 if TYPE_CHECKING:
     from autodiff_cli.formula.formula import Formula

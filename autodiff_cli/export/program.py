@@ -28,8 +28,8 @@ from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.numbers.floats import FLOATS
-from autodiff_cli.targets.target import SHORT_DEFINITIONS
-from autodiff_cli.targets.translation import GraphWriter, Library
+from autodiff_cli.numbers.translation import Library
+from autodiff_cli.targets.translation import SHORT_DEFINITIONS, GraphWriter
 from autodiff_cli.version import __version__
 
 if TYPE_CHECKING:

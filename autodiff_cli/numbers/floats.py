@@ -134,6 +134,7 @@ SMALLEST_NORMAL = sys.float_info.min  # smaller floats have fewer digits
 UNDERFLOW_SUBSTITUTE = 1024 * SMALLEST_NORMAL  # replaces a result that underflowed; normal also when perturbed
 _FRESNEL_OPS = ("fresnels", "fresnelc", "chirp_sine", "chirp_cosine")
 _MAX_FRESNEL_ARGUMENT = 2.0**26  # above, a float has no digits left for the phase pi*x^2/2
+_RANGE_MARGIN = 16  # times the range of a few runs, in which all errors are: runs may move to one side by chance
 _SECANT_STEP = 2.0**-40  # of an argument, for the slope of a function: far above its rounding, and nearly straight
 SHORT_LIMIT = 2.0**43  # from here on, sums of multiples of 1/1024 can be rounded
 
@@ -220,10 +221,10 @@ def has_undecided_comparison() -> bool:
 def is_undecided(least: Any, greatest: Any) -> Any:
     """Return whether numbers between `least` and `greatest`, the results of perturbed runs, may be rounded zeros.
 
-    The range is widened by its width on both sides, because a few runs do not reach all errors. Numbers that are equal
-    in all runs have no error.
+    The range is widened on both sides, because a few runs do not reach all errors. Numbers that are equal in all runs
+    have no error.
     """
-    width = greatest - least
+    width = _RANGE_MARGIN * (greatest - least)
     return (width > 0) & (least <= width) & (-greatest <= width)
 
 

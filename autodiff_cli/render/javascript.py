@@ -48,8 +48,9 @@ from autodiff_cli.graph.node import Node, get_op, variable
 from autodiff_cli.graph.op import Op, Partial
 from autodiff_cli.graph.tape import substitute, topological_order
 from autodiff_cli.language.printer import to_pieces
+from autodiff_cli.numbers.translation import Library
 from autodiff_cli.targets.c_family import JAVASCRIPT
-from autodiff_cli.targets.translation import GraphWriter, Library
+from autodiff_cli.targets.translation import GraphWriter
 from autodiff_cli.training.optimizers import OPTIMIZERS
 
 # --- The evaluator ---

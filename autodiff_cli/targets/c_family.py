@@ -4,19 +4,12 @@ statements."""
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from autodiff_cli.graph.codegen import PRODUCT, SIGN, SUM, Fragment, Notation, call_notation
-from autodiff_cli.targets.target import (
-    CODE_WIDTH,
-    Target,
-    TargetFunction,
-    comparison,
-    expand_small_power,
-    infix,
-    shortest_literal,
-)
+from autodiff_cli.numbers.translation import Block, Target, TargetFunction
+from autodiff_cli.targets.translation import CODE_WIDTH, comparison, expand_small_power, infix, shortest_literal
 
 CHOICE, OR, AND, EQUALITY, ORDER = 1, 2, 3, 4, 5
 
@@ -82,22 +75,23 @@ class BraceStatements:
         """Return an assignment, or an augmented assignment if `symbol` is not empty."""
         return [f"{name} {symbol}= {value.text};"]
 
-    def if_statement(self, cases: Sequence[tuple[str, list[str]]], otherwise: list[str]) -> list[str]:
+    def if_statement(self, cases: Sequence[tuple[Callable[[], str], Block]], otherwise: Block) -> list[str]:
         """Return a branch to the block of the first condition that is true."""
         lines: list[str] = []
         for k, (condition, block) in enumerate(cases):
-            lines += [f"{'} else ' if k else ''}if ({condition}) {{", *self._indented(block)]
-        return [*lines, *(["} else {", *self._indented(otherwise)] if otherwise else []), "}"]
+            lines += [f"{'} else ' if k else ''}if ({condition()}) {{", *self._indented(block())]
+        rest = otherwise()
+        return [*lines, *(["} else {", *self._indented(rest)] if rest else []), "}"]
 
-    def while_loop(self, condition: str, block: list[str]) -> list[str]:
+    def while_loop(self, condition: Callable[[], str], block: Block) -> list[str]:
         """Return a loop that runs while a condition is true."""
-        return [f"while ({condition}) {{", *self._indented(block), "}"]
+        return [f"while ({condition()}) {{", *self._indented(block()), "}"]
 
-    def for_loop(self, name: str, start: int, stop: int, step: int, block: list[str]) -> list[str]:
+    def for_loop(self, name: str, start: int, stop: int, step: int, block: Block) -> list[str]:
         """Return a loop over the integers from `start` to, but excluding, `stop`."""
         first = self._syntax.counter.format(name=name)
         forth = f"{name} < {stop}; {name}++" if step == 1 else f"{name} > {stop}; {name}--"
-        return [f"for ({first} = {start}; {forth}) {{", *self._indented(block), "}"]
+        return [f"for ({first} = {start}; {forth}) {{", *self._indented(block()), "}"]
 
     def return_statement(self, value: str, is_last: bool) -> list[str]:  # noqa: ARG002 - needed in Fortran
         """Return the statement that returns a value."""

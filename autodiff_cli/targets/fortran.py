@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from autodiff_cli.graph.codegen import PRODUCT, SUM, Fragment, Notation, call_notation
-from autodiff_cli.targets.target import CODE_WIDTH, Target, TargetFunction, comparison, infix, shortest_literal
-from autodiff_cli.targets.translation import Library
+from autodiff_cli.numbers.translation import Block, Library, Target, TargetFunction
+from autodiff_cli.targets.translation import CODE_WIDTH, comparison, infix, shortest_literal
 
 _INDENT = "    "
 RESULT = "returned"
@@ -130,21 +130,22 @@ class _Statements:
         new = value if operation is None else NOTATIONS[operation].format([Fragment(name), value])
         return [f"{name} = {new.text}"]
 
-    def if_statement(self, cases: Sequence[tuple[str, list[str]]], otherwise: list[str]) -> list[str]:
+    def if_statement(self, cases: Sequence[tuple[Callable[[], str], Block]], otherwise: Block) -> list[str]:
         """Return a branch to the block of the first condition that is true."""
         lines: list[str] = []
         for k, (condition, block) in enumerate(cases):
-            lines += [f"{'else ' if k else ''}if ({condition}) then", *_indented(block)]
-        return [*lines, *(["else", *_indented(otherwise)] if otherwise else []), "end if"]
+            lines += [f"{'else ' if k else ''}if ({condition()}) then", *_indented(block())]
+        rest = otherwise()
+        return [*lines, *(["else", *_indented(rest)] if rest else []), "end if"]
 
-    def while_loop(self, condition: str, block: list[str]) -> list[str]:
+    def while_loop(self, condition: Callable[[], str], block: Block) -> list[str]:
         """Return a loop that runs while a condition is true."""
-        return [f"do while ({condition})", *_indented(block), "end do"]
+        return [f"do while ({condition()})", *_indented(block()), "end do"]
 
-    def for_loop(self, name: str, start: int, stop: int, step: int, block: list[str]) -> list[str]:
+    def for_loop(self, name: str, start: int, stop: int, step: int, block: Block) -> list[str]:
         """Return a loop over the integers from `start` to, but excluding, `stop`."""
         bounds = f"{start}, {stop - step}" + (f", {step}" if step != 1 else "")
-        return [f"do {name} = {bounds}", *_indented(block), "end do"]
+        return [f"do {name} = {bounds}", *_indented(block()), "end do"]
 
     def return_statement(self, value: str, is_last: bool) -> list[str]:
         """Return the statement that returns a value."""

@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 
 from autodiff_cli.graph.codegen import ATOM_PRECEDENCE, Fragment, Notation
-from autodiff_cli.targets.target import Target, shortest_literal
-from autodiff_cli.targets.translation import Library
+from autodiff_cli.numbers.translation import Library, Target
+from autodiff_cli.targets.translation import shortest_literal
 
 OR, AND, NOT, ORDER, SUM, SIGN, PRODUCT, POWER = range(1, 9)
 _BRACKETS = (r"\left(", r"\right)")

@@ -36,6 +36,9 @@ def test_options_and_what_they_take(data: str) -> None:
     assert completions(["train", "signal ~ a*time", data, "--weights", "e"]) == ["error"]
     assert completions(["grad", "x*y", "--wrt", "x,"]) == ["x,y"]
     assert completions(["grad", "x", "--json", "--js"]) == []
+    assert completions(["train", "y ~ a*x", "--family", "g"]) == ["gaussian", "gamma"]
+    assert completions(["train", "signal ~ a*exp(-b*time)", data, "--bounds", ""]) == ["a", "b"]
+    assert completions(["train", "signal ~ a*time", data, "--x-sigma", "e"]) == ["error"]
 
 
 def test_names_of_variables_are_options(data: str) -> None:

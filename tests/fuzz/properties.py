@@ -22,15 +22,11 @@ from autodiff_cli import ExpressionError, Objective, parse
 from autodiff_cli.autodiff.arbitrary_precision import evaluate_to_digits
 from autodiff_cli.backends.protocol import RowGraphs, RowKernel
 from autodiff_cli.backends.selection import BACKEND_FACTORIES, make_backend
-from autodiff_cli.explain.accuracy import (
-    UNKNOWN,
-    exact_computation,
-    inaccurate_higher_derivatives,
-    second_derivative_computation,
-)
-from autodiff_cli.explain.array_accuracy import check_higher_derivatives, element_values, unroll_at
+from autodiff_cli.explain.accuracy import UNKNOWN, exact_computation
+from autodiff_cli.explain.array_accuracy import element_values, second_derivative_computation, unroll_at
 from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.tracing import trace
+from autodiff_cli.explain.warnings import check_higher_derivatives
 from autodiff_cli.expression import Expression
 from autodiff_cli.formula.derivatives import HigherDerivatives, hessian_by_name
 from autodiff_cli.graph.gradient import gradient_nodes
@@ -308,11 +304,7 @@ def curvatures(case: Case) -> None:
     if any(caveat.kind != "precision" for caveat in at.warnings) or sum(map(np.size, case.point.values())) > MOST_ROWS:
         return
     found = HigherDerivatives(hessian=hessian_by_name(f, case.point, f.variables))
-    right = (
-        inaccurate_higher_derivatives(f, at.point, found)
-        if at.is_scalar
-        else check_higher_derivatives(f, at.point, found).correct
-    )
+    right = check_higher_derivatives(f, at.point, found).correct
     slopes = gradient_nodes(f.output, [*f.leaves.values()], f.value_shapes(at.point))
     numbers, graphs = unroll_at(slopes, at.point, f.leaves)
     leaves = [leaf.text for name in f.variables for leaf in np.ravel(numbers[name])]

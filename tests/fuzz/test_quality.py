@@ -36,7 +36,7 @@ def adjoints_that_are_twice_too_large(patch: pytest.MonkeyPatch) -> None:
 
 
 def lost_digits_that_nobody_looks_for(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(tracing, "check_accuracy", lambda at: at.warnings)
+    patch.setattr(tracing, "check_accuracy", lambda at, slopes: at.warnings)
 
 
 def a_number_that_is_added_up_wrongly_in_texts(patch: pytest.MonkeyPatch) -> None:

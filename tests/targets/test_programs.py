@@ -15,10 +15,10 @@ import pytest
 from autodiff_cli.graph.codegen import Fragment, StraightLineCode, straight_line_code
 from autodiff_cli.graph.node import variable
 from autodiff_cli.graph.op import Op
+from autodiff_cli.numbers.translation import Library, Target
 from autodiff_cli.targets.c_family import JAVASCRIPT, C, forward_declaration
 from autodiff_cli.targets.fortran import FORTRAN, FortranLibrary, split_declarations
-from autodiff_cli.targets.target import SHORT_DEFINITIONS, Target
-from autodiff_cli.targets.translation import GraphWriter, Library
+from autodiff_cli.targets.translation import SHORT_DEFINITIONS, GraphWriter
 from tests.numbers.test_arrays import ELEMENTWISE, by_floats, inputs_of
 from tests.tools import program
 

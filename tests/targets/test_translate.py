@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from autodiff_cli.graph.codegen import Fragment
+from autodiff_cli.numbers.translation import Library, Target
 from autodiff_cli.ops import all_ops
 from autodiff_cli.targets.c_family import JAVASCRIPT, C
 from autodiff_cli.targets.fortran import FORTRAN
-from autodiff_cli.targets.target import Target
-from autodiff_cli.targets.translation import Library
 
 X = Fragment("x")
 

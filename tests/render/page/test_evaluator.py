@@ -13,10 +13,11 @@ from autodiff_cli.graph.codegen import Fragment, straight_line_code
 from autodiff_cli.graph.node import Node, get_op, variable
 from autodiff_cli.graph.op import Op
 from autodiff_cli.numbers.arrays import STRUCTURAL
+from autodiff_cli.numbers.translation import Library
 from autodiff_cli.ops import all_ops
 from autodiff_cli.render.javascript import evaluator, javascript_declarations
 from autodiff_cli.targets.c_family import JAVASCRIPT
-from autodiff_cli.targets.translation import GraphWriter, Library
+from autodiff_cli.targets.translation import GraphWriter
 from tests.graphs import ELEMENTWISE
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 import tracemalloc
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from autodiff_cli.training.fitting import groups
 from autodiff_cli.training.fitting.groups import FittedGroups
 from autodiff_cli.training.objective import batch
 from autodiff_cli.training.result.fitted_model import FittedModel
+from tests.support import run_cli
 
 
 def decays(sizes: list[int], noise: float = 0.02) -> dict[str, np.ndarray]:
@@ -164,6 +166,14 @@ def test_many_groups_take_their_steps_together() -> None:
     taken = time.process_time() - before
     assert all(group.fit is not None and group.fit.converged for group in found)
     assert taken < 2.5  # seconds: typically 0.3, and 5 for separate fits
+
+
+def test_the_command_line_fits_many_groups_in_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = np.column_stack([decays([20] * 5)[name] for name in ("x", "y", "group")])
+    np.savetxt(tmp_path / "d.csv", rows, delimiter=",", header="x,y,group", comments="")
+    monkeypatch.setattr(groups, "_fit_group", lambda *_: pytest.fail("a group was fitted by itself"))
+    output = run_cli(["train", "y ~ a*exp(-b*x)", str(tmp_path / "d.csv"), "--by", "group", "--json"])
+    assert all(group["converged"] for group in output.json["groups"])
 
 
 def test_from_python_groups_have_summaries_and_labels_of_any_kind() -> None:

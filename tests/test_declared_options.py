@@ -1,0 +1,130 @@
+"""An option is declared once: the command line, Python and their checks follow its declaration."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+import pytest
+import typer
+
+import autodiff_cli as ad
+from autodiff_cli.cli import grad, trace, train
+from autodiff_cli.cli.shared_options import with_options
+from autodiff_cli.options import (
+    Option,
+    OptionError,
+    Restriction,
+    at_least,
+    check_fields,
+    check_restrictions,
+    exclusive,
+    needs,
+    option_fields,
+    takes_options,
+)
+from autodiff_cli.sklearn import FormulaRegressor
+from autodiff_cli.training.fitting import comparison, groups
+from autodiff_cli.training.options import COMBINATIONS, ComparisonOptions, FitOptions, ObjectiveOptions
+from tests.support import run_cli
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweets(FitOptions):
+    """The options of a fit and a further one."""
+
+    sugar: Annotated[int, Option("--sugar SPOONS", "Spoons of sugar.", at_least(0), group="Taste")] = 2
+
+
+@takes_options(Sweets)
+def stir(model: str, data: str, options: Sweets) -> tuple[str, str, int, int]:
+    return model, data, options.sugar, options.seed
+
+
+def test_a_field_alone_makes_a_keyword_with_its_type_default_and_check() -> None:
+    assert stir("tea", "cup") == ("tea", "cup", 2, 0)
+    assert stir("tea", data="cup", sugar=np.int64(3), seed=1) == ("tea", "cup", 3, 1)
+    parameter = inspect.signature(stir).parameters["sugar"]
+    assert (parameter.default, parameter.annotation) == (2, "int")
+    with pytest.raises(OptionError, match="sugar must be at least 0, not -1"):
+        stir("tea", "cup", sugar=-1)
+    with pytest.raises(OptionError, match=r"sugar is a whole number, not 1\.5"):
+        stir("tea", "cup", sugar=1.5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="shugar"):
+        stir("tea", "cup", shugar=1)  # type: ignore[call-arg]
+
+
+def test_a_field_alone_makes_an_option_of_a_command() -> None:
+    @with_options(*exclusive("sugar", ["milk"]), options=Sweets)
+    def serve(*, options: Sweets, milk: Annotated[bool, typer.Option("--milk")] = False) -> int:
+        return options.sugar - milk
+
+    parameter = inspect.signature(serve).parameters["sugar"]
+    (option,) = parameter.annotation.__metadata__
+    assert (option.default, option.metavar, option.help) == ("--sugar", "SPOONS", "Spoons of sugar.")
+    defaults = {name: one.default for name, one in inspect.signature(serve).parameters.items()}
+    assert serve(**{**defaults, "sugar": 5}) == 5
+    for given in ({"sugar": 5, "milk": True}, {"sugar": -5}):
+        with pytest.raises(Exception, match="--sugar"):
+            serve(**{**defaults, **given})
+
+
+def test_every_front_has_the_options_of_the_record() -> None:
+    names = {*option_fields(FitOptions)}
+    assert {*inspect.signature(ad.fit).parameters} == names | {"model", "data"}
+    assert {*inspect.signature(ad.fit_by).parameters} == names | {"model", "data", "by"}
+    assert {*inspect.signature(ad.compare).parameters} == names | {"models", "data", "folds"}
+    assert {*inspect.signature(ad.Objective).parameters} == {*option_fields(ObjectiveOptions)} | {"model", "data"}
+    assert {*FormulaRegressor().get_params()} == names | {"formula", "random_state"}
+    help_text = run_cli("train --help")
+    for name, field in option_fields(FitOptions).items():
+        assert all(f" {flag}" in help_text for flag in field.option.flags), name
+
+
+def test_help_lists_options_under_headings() -> None:
+    lines = run_cli("train --help").splitlines()
+    headings = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
+    assert headings[:7] == [
+        "Arguments:",
+        "Model:",
+        "Data:",
+        "Loss and likelihood:",
+        "Method:",
+        "Statistics:",
+        "Output:",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("restrictions", "names"),
+    [
+        (COMBINATIONS, option_fields(FitOptions)),
+        (groups._GROUP_RESTRICTIONS, option_fields(FitOptions)),
+        (comparison._COMPARISON_RESTRICTIONS, option_fields(ComparisonOptions)),
+        (train._TRAIN_RESTRICTIONS, inspect.signature(train.train).parameters),
+        (
+            grad._RESTRICTIONS,
+            (*inspect.signature(grad.grad).parameters, "an interval", "an uncertain value", "a range"),
+        ),
+        (trace._RESTRICTIONS, inspect.signature(trace.trace).parameters),
+    ],
+)
+def test_restrictions_are_about_options_that_exist(restrictions: tuple[Restriction, ...], names: object) -> None:
+    assert {one.option for one in restrictions} <= {*names}  # type: ignore[misc]
+
+
+def test_restrictions_say_what_is_wrong_with_values() -> None:
+    rows = (needs("b", "a", "b = {b} needs a"), *exclusive("a", ["a range"]))
+    check_restrictions(rows, {"a": 1, "b": 2})
+    with pytest.raises(OptionError, match="b = 2 needs a"):
+        check_restrictions(rows, {"b": 2})
+    with pytest.raises(OptionError, match="--a cannot be combined with --x 0:1:3: leave one of them out"):
+        check_restrictions(rows, {"a": 1, "a range": "--x 0:1:3"})
+
+
+def test_none_and_empty_containers_stand_for_the_default() -> None:
+    options = FitOptions(seed=None, start={}, bounds={}, x_sigma={}, derive=())  # type: ignore[arg-type]
+    assert options.seed == 0
+    assert check_fields(options) == {}
