@@ -195,7 +195,7 @@ def convert_plain_value(value: Any, kind: type, name: str) -> Any:
 def check_fields(record: Any) -> dict[str, Any]:
     """Convert the options of a record to their plain types, in place, and check their values.
 
-    None stands for the default. Options of other types stay as they are.
+    Options of other types stay as they are.
 
     Returns:
         The options that are given.
@@ -208,9 +208,7 @@ def check_fields(record: Any) -> dict[str, Any]:
         value = values[name]
         if value is default:
             continue
-        if value is None:
-            value = default
-        elif len(kinds) == 1 and kinds[0] in _PLAIN_TYPES:
+        if len(kinds) == 1 and kinds[0] in _PLAIN_TYPES:
             value = convert_plain_value(value, kinds[0], name)
             if option.check is not None and value != default and not option.check.holds(value):
                 raise OptionError(option.check.explain(name, value))

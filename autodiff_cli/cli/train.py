@@ -265,12 +265,14 @@ def _epoch_table(
     With a guard the fit goes on if standard output is closed early or is full.
     """
     from autodiff_cli.render.progress import EpochTable, ProgressBar, columns_text
-    from autodiff_cli.render.report import GuardedPaper, Paper
+    from autodiff_cli.render.report import GuardedPaper, OutputGuard, Paper
 
     title = model.text, f"data: {source}, {columns_text(model.columns)}", *model.warnings
-    if json or not environment.terminal:
-        stream = environment.stderr if json else environment.stdout
-        paper = Paper(stream) if json or guard is None else GuardedPaper(stream, guard)
+    if json:  # progress that nobody can read is no reason to stop
+        paper: Paper = GuardedPaper(environment.stderr, OutputGuard(environment.stderr))
+        return EpochTable(paper, title, every, digits)
+    if not environment.terminal:
+        paper = Paper(environment.stdout) if guard is None else GuardedPaper(environment.stdout, guard)
         return EpochTable(paper, title, every, digits)
     bar = ProgressBar(environment.stdout, environment.width, environment.colour, epochs, environment.clock)
     return EpochTable(environment.paper(), title, every, digits, bar)
