@@ -119,12 +119,13 @@ def open_cache_folder() -> Path:
 
 
 def _user_cache_folder() -> Path:
-    if sys.platform == "linux":  # platformdirs would return this too, but its import is a tenth of the start-up time
-        base = Path(os.environ.get("XDG_CACHE_HOME", ""))
-        return (base if base.is_absolute() else Path.home() / ".cache") / "autodiff"
-    from platformdirs import user_cache_path
+    if sys.platform != "linux":
+        from platformdirs import user_cache_path
 
-    return user_cache_path("autodiff", appauthor=False)
+        return user_cache_path("autodiff", appauthor=False)
+    # platformdirs would return the same, but its import takes a tenth of the start-up time
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (base if base.is_absolute() else Path.home() / ".cache") / "autodiff"
 
 
 def _is_private(status: os.stat_result) -> bool:
