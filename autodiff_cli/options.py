@@ -151,13 +151,13 @@ def _read_option_fields(record: type[Any]) -> Mapping[str, OptionField]:
     return found
 
 
-def given_options(record: Any) -> dict[str, Any]:
+def explicit_options(record: Any) -> dict[str, Any]:
     """Return the options of a record whose values are not the defaults, by name."""
     values = {name: (getattr(record, name), field.default) for name, field in option_fields(type(record)).items()}
-    return {name: value for name, (value, default) in values.items() if is_given(value, default)}
+    return {name: value for name, (value, default) in values.items() if is_explicit(value, default)}
 
 
-def is_given(value: Any, default: Any) -> bool:
+def is_explicit(value: Any, default: Any) -> bool:
     """Whether the value of an option differs from its default. An array always does, and an empty container never."""
     if value is default or (isinstance(value, Mapping | list | tuple) and not value):
         return False
@@ -203,7 +203,7 @@ def check_fields(record: Any) -> dict[str, Any]:
     Raises:
         OptionError: for a value of the wrong type, or one that fails its check.
     """
-    values, given = vars(record), {}
+    values, explicit = vars(record), {}
     for name, (option, default, kinds) in option_fields(type(record)).items():
         value = values[name]
         if value is default:
@@ -213,9 +213,9 @@ def check_fields(record: Any) -> dict[str, Any]:
             if option.check is not None and value != default and not option.check.holds(value):
                 raise OptionError(option.check.explain(name, value))
         values[name] = value
-        if is_given(value, default):
-            given[name] = value
-    return given
+        if is_explicit(value, default):
+            explicit[name] = value
+    return explicit
 
 
 class Restriction(NamedTuple):
@@ -234,18 +234,18 @@ class Restriction(NamedTuple):
 
 def refused(options: Iterable[str], message: str) -> tuple[Restriction, ...]:
     """Return the restrictions that options are refused in any case; `{option}` in the message is the option."""
-    return tuple(Restriction(option, lambda given: True, message.replace("{option}", option)) for option in options)
+    return tuple(Restriction(option, lambda explicit: True, message.replace("{option}", option)) for option in options)
 
 
 def needs(option: str, other: str, message: str) -> Restriction:
     """Return the restriction that an option is refused without another one."""
-    return Restriction(option, lambda given: other not in given, message)
+    return Restriction(option, lambda explicit: other not in explicit, message)
 
 
 def excludes(option: str, others: Iterable[str], message: str) -> Restriction:
     """Return the restriction that an option is refused together with any of several others."""
     listed = tuple(others)
-    return Restriction(option, lambda given: any(other in given for other in listed), message)
+    return Restriction(option, lambda explicit: any(other in explicit for other in listed), message)
 
 
 def exclusive(option: str, others: Iterable[str]) -> tuple[Restriction, ...]:
@@ -263,11 +263,11 @@ def exclusive(option: str, others: Iterable[str]) -> tuple[Restriction, ...]:
     )
 
 
-def check_restrictions(restrictions: Iterable[Restriction], given: Mapping[str, Any]) -> None:
+def check_restrictions(restrictions: Iterable[Restriction], explicit: Mapping[str, Any]) -> None:
     """Raise OptionError for the first restriction that refuses the options that are given."""
     for each in restrictions:
-        if each.option in given and each.is_refused(given):
-            raise OptionError(each.message.format_map(given))
+        if each.option in explicit and each.is_refused(explicit):
+            raise OptionError(each.message.format_map(explicit))
 
 
 P = ParamSpec("P")

@@ -162,7 +162,7 @@ def split_arguments(command: TyperCommand, words: Sequence[str]) -> Arguments:
     """
     declared = _declared_options(command)
     arguments = Arguments([], [], {})
-    given_options: set[tuple[str, str]] = set()
+    explicit_options: set[tuple[str, str]] = set()
     optional: list[tuple[str, str, int]] = []  # (option, next word, position) of options with an optional value
     unknown: BadInput | None = None  # raised at the end, because --help may follow
     queue = list(words)[::-1]
@@ -189,11 +189,11 @@ def split_arguments(command: TyperCommand, words: Sequence[str]) -> Arguments:
             if equals:
                 hint = f"; to set a variable of this name, use --set {word[2:]}"
                 raise BadInput(f"{name} takes no value{hint if takes_values(command) else ''}")
-            _check_not_repeated(given_options, name, option.name or name)
+            _check_not_repeated(explicit_options, name, option.name or name)
             arguments.options.append(name)
             continue
         if not equals and option is not None and _has_optional_value(option):
-            _check_not_repeated(given_options, name, option.name or name)
+            _check_not_repeated(explicit_options, name, option.name or name)
             word = "" if not queue or _is_option(queue[-1].partition("=")[0], declared) else queue.pop()
             optional.append((name, word, len(arguments.positionals)))
             continue
@@ -201,13 +201,13 @@ def split_arguments(command: TyperCommand, words: Sequence[str]) -> Arguments:
             text = _next_value(name, queue, declared)
         if option is None:
             variable = canonical_name(name[2:])
-            _check_not_repeated(given_options, name, variable)
+            _check_not_repeated(explicit_options, name, variable)
             arguments.values[variable] = text
         else:
             if not text:
                 raise _missing_value_error(name, option)
             _check_not_repeated(
-                given_options, name, option.name or name, _repetition_key(text) if option.multiple else ""
+                explicit_options, name, option.name or name, _repetition_key(text) if option.multiple else ""
             )
             long_name = next(each for each in option.opts if each.startswith("--"))
             arguments.options.append(f"{long_name}={text}")  # Typer accepts no `=` after a short option
@@ -351,18 +351,18 @@ def _missing_value_error(name: str, option: TyperOption | None, instead: str = "
     return BadInput(f"{name} needs a value, such as {name} {sample}{instead}")
 
 
-def _check_not_repeated(given: set[tuple[str, str]], name: str, key: str, part: str = "") -> None:
+def _check_not_repeated(known: set[tuple[str, str]], name: str, key: str, part: str = "") -> None:
     """Raise BadInput for an option that was given before, and record that it was given.
 
     Args:
-        given: the keys of the options so far.
+        known: the keys of the options so far.
         name: the option as typed.
         key: the parameter that it sets.
         part: for a repeatable option, the part that may not be repeated; see `_repetition_key`.
     """
-    if (key, part) in given:
+    if (key, part) in known:
         raise BadInput(f"{name}{f' {part}' if part else ''} is given twice")
-    given.add((key, part))
+    known.add((key, part))
 
 
 def check_not_a_number(word: str) -> None:

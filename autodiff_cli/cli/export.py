@@ -37,7 +37,7 @@ _RESTRICTIONS = (
     *(
         Restriction(
             option,
-            lambda given: given["language"] == "onnx",
+            lambda explicit: explicit["language"] == "onnx",
             f"--to onnx writes only the prediction and cannot be combined with --{option.replace('_', '-')}",
         )
         for option in ("wrt", "hessian", "value_only")
@@ -62,7 +62,7 @@ def export(
     hessian: Annotated[bool, typer.Option("--hessian", help="Also compute all second derivatives.")] = False,
     json: Json = False,
     *,
-    given: Mapping[str, Any],
+    explicit: Mapping[str, Any],
 ) -> Output:
     """Write a formula and its derivatives as a function in another language.
 
@@ -98,7 +98,7 @@ def export(
     output = None if output == "-" else output
     language = _select_language(to, output)
     with errors_as_bad_input():
-        check_restrictions(_RESTRICTIONS, {**given, "language": language})
+        check_restrictions(_RESTRICTIONS, {**explicit, "language": language})
     options = ExportOptions(name, None, not value_only, hessian)
     try:
         if expression.endswith(inputs.MODEL_SUFFIX):

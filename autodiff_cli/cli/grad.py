@@ -35,7 +35,7 @@ def grad(
     expression: Expr,
     *,
     request: DerivativeRequest,
-    given: Mapping[str, Any],
+    explicit: Mapping[str, Any],
     assignments: Assignments = None,
     wrt: Wrt = None,
     digits: Digits = None,
@@ -85,7 +85,7 @@ def grad(
     has_interval = any(map(inputs.split_interval, value_texts.values()))
     kinds = {_INTERVAL: has_interval and _INTERVAL, _UNCERTAIN: errors and _UNCERTAIN, _RANGE: ranges and ranges[0]}
     with errors_as_bad_input():
-        check_restrictions(_RESTRICTIONS, {**given, **{kind: words for kind, words in kinds.items() if words}})
+        check_restrictions(_RESTRICTIONS, {**explicit, **{kind: words for kind, words in kinds.items() if words}})
     if request.at is not None or ranges:
         from autodiff_cli.cli.gradients import points_output
 

@@ -255,22 +255,22 @@ def check_single_values(value_texts: Mapping[str, str], command: str) -> None:
             )
 
 
-def check_all_have_values(context: typer.Context, expression: Formula, given: Container[str]) -> None:
+def check_all_have_values(context: typer.Context, expression: Formula, valued_names: Container[str]) -> None:
     """Raise MissingValueError if variables have no value.
 
     It names all of them, and suggests values whose shapes fit the given ones.
     """
-    missing = [name for name in expression.variables if name not in given]
+    missing = [name for name in expression.variables if name not in valued_names]
     if missing:
         from autodiff_cli.render.gradient import example_value
 
-        known_texts = given if isinstance(given, Mapping) and not expression.is_scalar else {}
+        known_texts = valued_names if isinstance(valued_names, Mapping) and not expression.is_scalar else {}
         known_values = {
             name: constant_value(f"`{name}`", x) if isinstance(x, str) else x for name, x in known_texts.items()
         }
-        given_shapes = {name: getattr(x, "shape", ()) for name, x in known_values.items()}
-        expression.check_no_arrays(given_shapes)
-        shapes = expression.example_shapes(given_shapes)
+        known_shapes = {name: getattr(x, "shape", ()) for name, x in known_values.items()}
+        expression.check_no_arrays(known_shapes)
+        shapes = expression.example_shapes(known_shapes)
         values = {name: example_value(shapes.get(name, ())) for name in missing[:MAX_LISTED]}
         example = " ".join(value_option(context, name, value) for name, value in values.items())
         more = " …" if len(missing) > MAX_LISTED else ""
@@ -282,10 +282,10 @@ def value_option(context: typer.Context, name: str, value: str) -> str:
 
     It is `--NAME VALUE`, or `--set NAME=VALUE` if the command has an option of that name or the name needs backticks.
     """
-    written = quote_name(name)
-    if written != name:
+    quoted = quote_name(name)
+    if quoted != name:
         bare = value.strip('"')
-        return f"--set {shlex.quote(f'{written}={bare}')}"
+        return f"--set {shlex.quote(f'{quoted}={bare}')}"
     options = {*HELP, *(option for parameter in context.command.params for option in parameter.opts)}
     return f"--set {name}={value}" if f"--{name}" in options else f"--{name} {value}"
 

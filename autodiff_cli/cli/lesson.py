@@ -60,9 +60,11 @@ def lesson(
     json = json or (output or "").lower().endswith(".json")
     if output is not None and output != "-" and not json and output.lower().endswith(_PAGE_SUFFIXES):
         return Output(_page_report(lesson_record, digits), json, path=output)
-    is_asked = output is None and not json and call.environment.terminal and call.environment.stdin.isatty()
-    answer = Output(lesson_report(lesson_record, digits, not is_asked), json, path=None if output == "-" else output)
-    if not is_asked:
+    is_interactive = output is None and not json and call.environment.terminal and call.environment.stdin.isatty()
+    answer = Output(
+        lesson_report(lesson_record, digits, not is_interactive), json, path=None if output == "-" else output
+    )
+    if not is_interactive:
         return answer
     return answer._replace(after_write=lambda: _ask_questions(lesson_record, call.environment, digits))
 

@@ -217,7 +217,7 @@ class RequestHandlers:
             )
             try:
                 async with asyncio.timeout(seconds):
-                    written, _ = await process.communicate(request)
+                    output, _ = await process.communicate(request)
             except TimeoutError as error:
                 raise TimeLimitError(
                     f"this takes longer than {seconds:g} seconds; use the command line, which has no limit"
@@ -226,7 +226,7 @@ class RequestHandlers:
                 with contextlib.suppress(ProcessLookupError):
                     process.kill()
                 await process.wait()
-        return json.loads(written) if written else {"error": "error: not enough time or memory"}
+        return json.loads(output) if output else {"error": "error: not enough time or memory"}
 
 
 def _expired_response() -> Response:

@@ -22,7 +22,7 @@ from autodiff_cli.options import (
     between,
     check_fields,
     check_restrictions,
-    is_given,
+    is_explicit,
     option_fields,
 )
 
@@ -112,8 +112,8 @@ def with_options(
     """Return a decorator that gives a command one option for each field with a flag of the records that it takes.
 
     A field that is a parameter of the command too is passed to the command, as it was typed; the record keeps its
-    default. A parameter `given` of the command gets all options that are given. Options that a record or a restriction
-    refuses are bad input.
+    default. A parameter `explicit` of the command gets all options that are given. Options that a record or a
+    restriction refuses are bad input.
 
     Args:
         restrictions: the combinations of options that are refused.
@@ -133,31 +133,31 @@ def with_options(
         others = [
             parameter
             for name, parameter in own.items()
-            if name not in records and name not in fields and name != "given"
+            if name not in records and name not in fields and name != "explicit"
         ]
         defaults = {parameter.name: parameter.default for parameter in (*others, *options)}
 
-        def run(**given: Any) -> Any:
+        def run(**values: Any) -> Any:
             with errors_as_bad_input():
-                typed = {name: value for name, value in given.items() if is_given(value, defaults[name])}
+                typed = {name: value for name, value in values.items() if is_explicit(value, defaults[name])}
                 for name, value in typed.items():
                     check = fields[name].option.check if name in fields else None
                     if check is not None and not check.holds(value):
                         raise OptionError(check.explain(fields[name].option.flags[0], value))
                 check_restrictions(restrictions, typed)
-                made = {
+                arguments = {
                     parameter: record(
                         **{
-                            name: given.pop(name)
+                            name: values.pop(name)
                             for name in option_fields(record)
                             if name in fields and name not in own
                         }
                     )
                     for parameter, record in records.items()
                 }
-            if "given" in own:
-                made["given"] = typed
-            return command(**given, **made)
+            if "explicit" in own:
+                arguments["explicit"] = typed
+            return command(**values, **arguments)
 
         # Arguments come first, then the options of the records, then those of the command alone.
         first = [each for each in others if each.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]

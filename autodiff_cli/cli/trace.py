@@ -125,7 +125,7 @@ _RESTRICTIONS = (
     *(
         Restriction(
             option,
-            lambda given, option=option: option not in FORMATS[given["format name"]].views,  # type: ignore[misc]
+            lambda explicit, option=option: option not in FORMATS[explicit["format name"]].views,  # type: ignore[misc]
             f"--format {{format name}} cannot show --{option}; use "
             + ", ".join(name for name, form in FORMATS.items() if option in form.views),
         )
@@ -134,14 +134,14 @@ _RESTRICTIONS = (
     *(
         Restriction(
             option,
-            lambda given: given["format name"] not in _DRAWINGS,
+            lambda explicit: explicit["format name"] not in _DRAWINGS,
             f"--{option.replace('_', '-')} needs a drawing; add --format, one of {', '.join(_DRAWINGS)}",
         )
         for option in ("highlight", "only", "hide_constants", "fold", "find")
     ),
     Restriction(
         "exercise",
-        lambda given: given["format name"] != "html" or "mode" in given,
+        lambda explicit: explicit["format name"] != "html" or "mode" in explicit,
         "--exercise writes HTML in reverse mode: use -o sheet.html or --format html",
     ),
     *exclusive("step", ("paths", "tape", "mode", "format_", "json", "output")),
@@ -193,7 +193,7 @@ def trace(
     *,
     views: ViewRequest,
     reading: FileOptions,
-    given: Mapping[str, Any],
+    explicit: Mapping[str, Any],
     assignments: Assignments = None,
     wrt: Wrt = None,
     step: Annotated[
@@ -271,7 +271,7 @@ def trace(
             "to trace the loss at a row of a data file, add --row N"
         )
     with errors_as_bad_input():
-        check_restrictions(_RESTRICTIONS, {**given, "format name": format_name})
+        check_restrictions(_RESTRICTIONS, {**explicit, "format name": format_name})
     value_texts = merge_assignments(Call.of(context).values, assignments or ())
     inputs.check_single_values(value_texts, "trace")
     row_request = None if row is None else RowRequest(data or [], row, loss, reading)

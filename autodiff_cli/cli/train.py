@@ -219,7 +219,7 @@ def _observe_both(table: EpochTable, recorder: Recorder | None) -> EpochCallback
     return add
 
 
-def _fixed_parameters(assignments: Iterable[str], given: Mapping[str, str]) -> dict[str, str | None]:
+def _fixed_parameters(assignments: Iterable[str], user_names: Mapping[str, str]) -> dict[str, str | None]:
     """Parse `--fix NAME[=VALUE]` into the text of the value by name; None if there is no value.
 
     Raises:
@@ -234,17 +234,17 @@ def _fixed_parameters(assignments: Iterable[str], given: Mapping[str, str]) -> d
         if not (is_name(name) or is_level_name(name)) or (equals and not text):
             raise BadInput(f"--fix takes NAME or NAME=VALUE, such as --fix a=2, not `{assignment}`")
         name = canonical_name(name)
-        if equals and name in given:
-            raise BadInput(f"`{name}` is given two values: `{given[name]}` and, by --fix, `{text}`")
+        if equals and name in user_names:
+            raise BadInput(f"`{name}` is given two values: `{user_names[name]}` and, by --fix, `{text}`")
         fixed[name] = text or None
     return fixed
 
 
-def _check_names(given: Iterable[str], model: Model, context: typer.Context) -> None:
+def _check_names(user_names: Iterable[str], model: Model, context: typer.Context) -> None:
     """Raise UnknownNameError for an option about a name that is neither a parameter nor a column of the model."""
     from autodiff_cli.cli import inputs
 
-    for name in given:
+    for name in user_names:
         if not model.accepts(name) and name not in model.columns:
             bound = model.program.source.names.values()
             raise inputs.unknown_name_error(name, model.parameters, bound, "model has no parameter", context)

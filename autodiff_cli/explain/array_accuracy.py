@@ -152,8 +152,8 @@ def _distances_of_elements(
     tape = Tape([*values])
     # For large arrays one matrix product per perturbation is faster than one product with an extra axis.
     at_once = _count_numbers(point) < accuracy.SETTINGS.small_point
-    moved = perturbation_distances(tape, [x[..., None] for x in values.values()], with_row_axis(point), at_once)
-    distances = {graph: distance[..., 0] for graph, distance in zip(values, moved, strict=True)}
+    shifts = perturbation_distances(tape, [x[..., None] for x in values.values()], with_row_axis(point), at_once)
+    distances = {graph: distance[..., 0] for graph, distance in zip(values, shifts, strict=True)}
     for name, inputs in factors.items():
         if is_product[name]:
             sizes, changes = [np.abs(values[part]) for part in inputs], [distances[part] for part in inputs]

@@ -96,8 +96,8 @@ class NamingRules:
 
     def allows(self, name: str) -> bool:
         """Whether a text is a legal name."""
-        taken = self.keywords | self.function_keywords
-        return self._is_name(name) and self._fold_case(name) not in map(self._fold_case, taken)
+        keywords = self.keywords | self.function_keywords
+        return self._is_name(name) and self._fold_case(name) not in map(self._fold_case, keywords)
 
     def _is_name(self, text: str) -> bool:
         return self.is_legal(text) and self._fits(text)

@@ -179,7 +179,7 @@ def safe_label(text: str) -> str:
 
 def to_mermaid(drawing: Drawing, show: NumberFormat) -> str:
     """Return a drawing as a Mermaid flowchart."""
-    written = ["flowchart LR"]
+    output_lines = ["flowchart LR"]
     boxes = {box.id: box for box in drawing.boxes}
 
     def node(i: int) -> str:
@@ -189,24 +189,24 @@ def to_mermaid(drawing: Drawing, show: NumberFormat) -> str:
         return f'n{i}{opening}"{text}"{closing}:::{kind}'
 
     framed = {i for frame in drawing.frames for i in frame.members}
-    written += [f"  {node(box.id)}" for box in drawing.boxes if box.id not in framed]
+    output_lines += [f"  {node(box.id)}" for box in drawing.boxes if box.id not in framed]
     for indent, k, is_start in _frame_outline(drawing.frames):
         if is_start:
-            written.append(f'{indent}subgraph g{k}["{_mermaid_text(drawing.frames[k].label)}"]')
-            written += [f"{indent}  {node(i)}" for i in drawing.frames[k].members]
+            output_lines.append(f'{indent}subgraph g{k}["{_mermaid_text(drawing.frames[k].label)}"]')
+            output_lines += [f"{indent}  {node(i)}" for i in drawing.frames[k].members]
         else:
-            written.append(f"{indent}end")
+            output_lines.append(f"{indent}end")
     for arrow in drawing.arrows:
         line = "==>" if arrow.is_highlighted else "-->"
         label = "" if arrow.local is None else f'|"{_mermaid_text(show(arrow.local))}"|'
-        written.append(f"  n{arrow.source} {line}{label} n{arrow.target}")
-    written += [f"  classDef {kind} {style}" for kind, style in _MERMAID_STYLES.items()]
-    return "\n".join(written) + "\n"
+        output_lines.append(f"  n{arrow.source} {line}{label} n{arrow.target}")
+    output_lines += [f"  classDef {kind} {style}" for kind, style in _MERMAID_STYLES.items()]
+    return "\n".join(output_lines) + "\n"
 
 
 def to_dot(drawing: Drawing, show: NumberFormat) -> str:
     """Return a drawing as a DOT graph for Graphviz."""
-    written = [
+    output_lines = [
         "digraph autodiff {",
         f"  label={_dot_string(safe_label(drawing.trace.expression.text))};",
         '  rankdir=LR; bgcolor="transparent";',
@@ -216,22 +216,22 @@ def to_dot(drawing: Drawing, show: NumberFormat) -> str:
     for box in drawing.boxes:
         text = _dot_string(*box_lines(box, show))
         strong = ", penwidth=3" if box.is_highlighted else ""
-        written.append(f"  n{box.id} [label={text}, {_DOT_SHAPES[box.role]}{strong}];")
+        output_lines.append(f"  n{box.id} [label={text}, {_DOT_SHAPES[box.role]}{strong}];")
     for indent, k, is_start in _frame_outline(drawing.frames):
         if is_start:
-            written.append(
+            output_lines.append(
                 f"{indent}subgraph cluster_{k} {{ label={_dot_string(drawing.frames[k].label)}; style=rounded;"
             )
-            written.append(f"{indent}  {' '.join(f'n{i};' for i in drawing.frames[k].members)}")
+            output_lines.append(f"{indent}  {' '.join(f'n{i};' for i in drawing.frames[k].members)}")
         else:
-            written.append(f"{indent}}}")
+            output_lines.append(f"{indent}}}")
     for arrow in drawing.arrows:
         local = [] if arrow.local is None else [f"label={_dot_string(show(arrow.local))}"]
         if arrow.is_highlighted:
             local.append("penwidth=3")
         attributes = f" [{', '.join(local)}]" if local else ""
-        written.append(f"  n{arrow.source} -> n{arrow.target}{attributes};")
-    return "\n".join([*written, "}"]) + "\n"
+        output_lines.append(f"  n{arrow.source} -> n{arrow.target}{attributes};")
+    return "\n".join([*output_lines, "}"]) + "\n"
 
 
 def _label_and_title(trace: Trace, i: int) -> tuple[str, str]:

@@ -423,13 +423,13 @@ def _local_formulas(writer: GraphWriter, trace: Trace, i: int, parts: dict[Node,
 
 def _local_formula(writer: GraphWriter, local: Node, places: dict[Node, Fragment]) -> str | None:
     root = expand_helpers([local])[local]
-    written = dict(places)
+    fragments = dict(places)
     for part in topological_order([root]):
-        if part not in written:
-            written[part] = _node_latex(writer, part, written)
-            if len(written[part].text) > 2 * _MAX_LATEX_LENGTH:
+        if part not in fragments:
+            fragments[part] = _node_latex(writer, part, fragments)
+            if len(fragments[part].text) > 2 * _MAX_LATEX_LENGTH:
                 return None
-    return LATEX.coerce(written[root]).text
+    return LATEX.coerce(fragments[root]).text
 
 
 # --- Pages of `autodiff serve` ---

@@ -252,9 +252,9 @@ def optimizer_functions() -> str:
     the new parameter as `theta`. Accumulators are 0 before the first step, which has the number 1.
     """
     writer = GraphWriter(Library(JAVASCRIPT))
-    written = [f"  {name}: {_update_function(writer, OPTIMIZERS[name])},\n" for name in PAGE_OPTIMIZERS]
+    update_functions = [f"  {name}: {_update_function(writer, OPTIMIZERS[name])},\n" for name in PAGE_OPTIMIZERS]
     needed = "".join(writer.library.texts.values())
-    return f"const methods = (() => {{\n{needed}return {{\n{''.join(written)}}};\n}})();\n"
+    return f"const methods = (() => {{\n{needed}return {{\n{''.join(update_functions)}}};\n}})();\n"
 
 
 def _update_function(writer: GraphWriter, update: Update) -> str:

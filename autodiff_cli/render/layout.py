@@ -173,7 +173,7 @@ class _LabelPlacer:
     """Places labels on their edges, away from nodes and from each other as long as there is space."""
 
     def __init__(self, nodes: Iterable[Rectangle]) -> None:
-        self._taken: dict[tuple[int, int], list[Rectangle]] = {}  # rectangles by grid square
+        self._occupied: dict[tuple[int, int], list[Rectangle]] = {}  # rectangles by grid square
         for node in nodes:
             self._occupy(node)
 
@@ -193,11 +193,11 @@ class _LabelPlacer:
 
     def _occupy(self, place: Rectangle) -> None:
         for square in _grid_squares(place):
-            self._taken.setdefault(square, []).append(place)
+            self._occupied.setdefault(square, []).append(place)
 
     def _is_free(self, place: Rectangle) -> bool:
         return not any(
-            _overlap(place, other) for square in _grid_squares(place) for other in self._taken.get(square, ())
+            _overlap(place, other) for square in _grid_squares(place) for other in self._occupied.get(square, ())
         )
 
 

@@ -125,8 +125,8 @@ def latex_number(x: Any, show: Callable[[Any], str], shorter: Callable[[Any], st
     if len(shape) > 2 or max(shape) > _MAX_MATRIX_SIDE:
         return _array_summary(x, show)
     rows = [[item] for item in x.tolist()] if len(shape) == 1 else x.tolist()
-    for written in filter(None, (show, shorter)):
-        body = r" \\ ".join(" & ".join(_scalar_fragment(written(item)).text for item in row) for row in rows)
+    for write in filter(None, (show, shorter)):
+        body = r" \\ ".join(" & ".join(_scalar_fragment(write(item)).text for item in row) for row in rows)
         matrix = rf"\begin{{pmatrix}} {body} \end{{pmatrix}}"
         if latex_width(matrix) <= MAX_LINE_WIDTH - _MATRIX_MARGIN:
             return Fragment(matrix)
@@ -160,7 +160,7 @@ def latex_product(factors: Sequence[Fragment]) -> str:
 
 
 _ELEMENTWISE_PRODUCT = NOTATIONS["mul"]._replace(texts=("", r" \odot ", ""))
-_PEN = GraphWriter(LatexLibrary(LATEX))
+_WRITER = GraphWriter(LatexLibrary(LATEX))
 
 
 def latex_operation(node: Node, operands: Sequence[Fragment], arrays: Collection[Node] = ()) -> Fragment:
@@ -176,7 +176,7 @@ def latex_operation(node: Node, operands: Sequence[Fragment], arrays: Collection
         operands = [*operands[: _MAX_OPERANDS - 2], Fragment(r"\dots"), operands[-1]]
     if node.op.name == "index" and operands[0].text.endswith("}") and operands[0].precedence > POWER:
         operands = [Fragment(rf"\left({operands[0].text}\right)"), *operands[1:]]  # TeX allows only one subscript
-    return _PEN.write(node, operands)
+    return _WRITER.write(node, operands)
 
 
 def latex_numeric_operation(node: Node, numbers: Sequence[Fragment]) -> Fragment:
@@ -202,16 +202,16 @@ def latex_formula(
         arrays: the nodes that are arrays.
     """
     parts: list[tuple[str, str]] = []
-    written = dict(known)
+    fragments = dict(known)
     for node in topological_order([root]):
-        if node in written:
+        if node in fragments:
             continue
-        operands = [written[child] for child in node.inputs]
-        piece = _PEN.write(node, ()) if node.op is None else latex_operation(node, operands, arrays)
+        operands = [fragments[child] for child in node.inputs]
+        piece = _WRITER.write(node, ()) if node.op is None else latex_operation(node, operands, arrays)
         if node.op is not None and latex_width(piece.text) > widest:
             operands = []
             for child in node.inputs:
-                part = written[child]
+                part = fragments[child]
                 if (
                     child.op is not None
                     and child not in known
@@ -219,11 +219,11 @@ def latex_formula(
                 ):
                     name = fresh(child)
                     parts.append((name, LATEX.coerce(part).text))
-                    part = written[child] = Fragment(name)
+                    part = fragments[child] = Fragment(name)
                 operands.append(part)
             piece = latex_operation(node, operands, arrays)
-        written[node] = piece
-    return LATEX.coerce(written[root]).text, parts
+        fragments[node] = piece
+    return LATEX.coerce(fragments[root]).text, parts
 
 
 def latex_width(text: str) -> int:
@@ -255,9 +255,9 @@ def equation_rows(left: str, sides: Sequence[Sequence[str]]) -> Iterator[str]:
     repeats the one before is left out.
     """
     distinct = [side for side, _ in itertools.groupby(sides)]
-    whole = " = ".join(" + ".join(side) for side in distinct)
-    if latex_width(whole) <= MAX_LINE_WIDTH:
-        yield f"{left} &= {whole}"
+    equation = " = ".join(" + ".join(side) for side in distinct)
+    if latex_width(equation) <= MAX_LINE_WIDTH:
+        yield f"{left} &= {equation}"
         return
     for k, side in enumerate(distinct):
         row = f"{'' if k else left} &= "

@@ -29,7 +29,7 @@ from autodiff_cli.options import (
     check_restrictions,
     convert_plain_value,
     excludes,
-    given_options,
+    explicit_options,
     must_be,
     needs,
     one_of,
@@ -64,7 +64,7 @@ def join_words(names: Any, last: str = "or") -> str:
 BoundPair: TypeAlias = tuple[float, float]  # the lower and the upper bound, infinite where there is none
 
 
-def check_bounds(name: str, given: Any) -> BoundPair:
+def check_bounds(name: str, explicit: Any) -> BoundPair:
     """Return the bounds of a parameter as two floats; None means unbounded.
 
     Raises:
@@ -74,10 +74,10 @@ def check_bounds(name: str, given: Any) -> BoundPair:
     (0.0, inf)
     """
     try:
-        low, high = given
+        low, high = explicit
         low, high = -math.inf if low is None else float(low), math.inf if high is None else float(high)
     except (TypeError, ValueError, OverflowError):
-        raise OptionError(f"the bounds of `{name}` must be a pair of numbers, (low, high), not {given!r}") from None
+        raise OptionError(f"the bounds of `{name}` must be a pair of numbers, (low, high), not {explicit!r}") from None
     if math.isnan(low) or math.isnan(high):
         raise OptionError(f"a bound of `{name}` is nan")
     if low == high:
@@ -336,9 +336,9 @@ class ObjectiveOptions:
     ] = None
 
     def __post_init__(self) -> None:
-        given = check_fields(self)
+        explicit = check_fields(self)
         _ = self.parameters, self.x_errors
-        check_restrictions(COMBINATIONS, given)
+        check_restrictions(COMBINATIONS, explicit)
 
     @cached_property
     def parameters(self) -> ParameterValues:
@@ -358,7 +358,9 @@ class ObjectiveOptions:
     @property
     def column_names(self) -> tuple[str, ...]:
         """The columns of the data to which these options refer."""
-        return tuple(given for given in (self.weights, self.sigma, *self.x_errors.values()) if isinstance(given, str))
+        return tuple(
+            explicit for explicit in (self.weights, self.sigma, *self.x_errors.values()) if isinstance(explicit, str)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -538,7 +540,7 @@ class FitOptions(ObjectiveOptions):
 
         >>> FitOptions(learning_rate=0.1).check_method("adam")
         """
-        check_restrictions(_METHOD_RESTRICTIONS, given_options(self) | {"method": method})
+        check_restrictions(_METHOD_RESTRICTIONS, explicit_options(self) | {"method": method})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -577,12 +579,12 @@ COMBINATIONS = (
     ),
     Restriction(
         "backend",
-        lambda given: given["backend"] == "llvm" and not has_compiler(),
+        lambda explicit: explicit["backend"] == "llvm" and not has_compiler(),
         "the backend llvm needs llvmlite, which is not installed; choose numpy instead",
     ),
     Restriction(
         "batch_size",
-        lambda given: given.get("optimizer") in ("lm", "lbfgs"),
+        lambda explicit: explicit.get("optimizer") in ("lm", "lbfgs"),
         f"{{optimizer}} uses all rows at every step; for mini-batches choose {_GRADIENT_METHODS}",
     ),
     needs(
@@ -615,7 +617,7 @@ COMBINATIONS = (
 _METHOD_RESTRICTIONS = tuple(
     Restriction(
         option,
-        lambda given: given["method"] not in OPTIMIZERS,
+        lambda explicit: explicit["method"] not in OPTIMIZERS,
         f"{{method}} chooses its own step sizes; {words} is for {_GRADIENT_METHODS}",
     )
     for option, words in (

@@ -156,11 +156,13 @@ class VectorCode:
         if self._rounds_separately and op in _ROUNDED_OPERATIONS:
             detail = ROUNDED
         key = (op, kind, detail, *[vector.rank for vector in inputs])
-        made = self._instructions.get(key)
-        if made is None:
+        existing = self._instructions.get(key)
+        if existing is None:
             is_varying = is_varying or any(vector.is_varying for vector in inputs)
-            made = self._instructions[key] = Vector(self, len(self._instructions), op, kind, inputs, detail, is_varying)
-        return made
+            existing = self._instructions[key] = Vector(
+                self, len(self._instructions), op, kind, inputs, detail, is_varying
+            )
+        return existing
 
     def as_vector(self, operand: Operand) -> Vector:
         """Return the operand itself, or a number in all lanes."""
@@ -307,17 +309,17 @@ def topological_order(roots: Sequence[Vector], visited: set[Vector] | None = Non
         visited: vectors that are left out; those returned are added to it.
     """
     order: list[Vector] = []
-    seen = set() if visited is None else visited
+    done = set() if visited is None else visited
     stack = list(roots)[::-1]
     while stack:
         vector = stack[-1]
-        pending = [] if vector in seen else [each for each in vector.inputs if each not in seen]
+        pending = [] if vector in done else [each for each in vector.inputs if each not in done]
         if pending:
             stack.extend(reversed(pending))
             continue
         stack.pop()
-        if vector not in seen:
-            seen.add(vector)
+        if vector not in done:
+            done.add(vector)
             order.append(vector)
     return order
 

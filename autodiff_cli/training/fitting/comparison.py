@@ -25,7 +25,7 @@ from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.graph.tape import substitute, topological_order
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.numbers.arrays import ignore_float_errors
-from autodiff_cli.options import OptionError, check_restrictions, given_options, option_fields, refused
+from autodiff_cli.options import OptionError, check_restrictions, explicit_options, option_fields, refused
 from autodiff_cli.training.fitting.fit import fit_objective
 from autodiff_cli.training.fitting.optimization import optimize
 from autodiff_cli.training.fitting.progress import Progress
@@ -256,7 +256,7 @@ class Comparison:
 
 def compare_models(models: Sequence[str], dataset: Dataset, options: ComparisonOptions) -> Comparison:
     """Fit and compare several models. See `autodiff_cli.compare`, also for the exceptions."""
-    check_restrictions(_COMPARISON_RESTRICTIONS, given_options(options))
+    check_restrictions(_COMPARISON_RESTRICTIONS, explicit_options(options))
     folds, options = options.folds, dataclasses.replace(options, no_columns=True)
     if len(models) < 2:
         raise OptionError("compare needs at least two models")

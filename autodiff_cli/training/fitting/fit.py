@@ -98,7 +98,7 @@ class _Symmetries:
         self._theta = theta
         self._bounds = bounds
         self._original = theta
-        backwards = [name in objective.given_starts and objective.start[k] < 0 for k, name in enumerate(self._names)]
+        backwards = [name in objective.user_starts and objective.start[k] < 0 for k, name in enumerate(self._names)]
         self._signs = np.where(backwards, -1.0, 1.0)
         self._sinusoids = Sinusoids(self._objective)
         self._phases = [index for index, _ in self._sinusoids.quarter_turns(theta)]
@@ -333,7 +333,9 @@ def build_fit(
 
 def fit_settings(objective: Objective, rows: FitOptions) -> FitSettings:
     """Return the settings of a fit that matter for predictions."""
-    weights, sigma = (canonical_name(given) if isinstance(given, str) else None for given in (rows.weights, rows.sigma))
+    weights, sigma = (
+        canonical_name(option) if isinstance(option, str) else None for option in (rows.weights, rows.sigma)
+    )
     is_absolute = rows.absolute_sigma
     return FitSettings(objective.is_likelihood, objective.is_weighted, weights, sigma, is_absolute)
 

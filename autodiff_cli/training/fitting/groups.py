@@ -18,7 +18,7 @@ from autodiff_cli.data.table import DataError
 from autodiff_cli.graph.tape import gc_paused
 from autodiff_cli.language.errors import ExpressionError, format_names, suggest
 from autodiff_cli.language.lexer import canonical_name
-from autodiff_cli.options import OptionError, check_restrictions, given_options, refused
+from autodiff_cli.options import OptionError, check_restrictions, explicit_options, refused
 from autodiff_cli.training.fitting.batched_fit import BatchedFit
 from autodiff_cli.training.fitting.batched_statistics import BatchedStatistics
 from autodiff_cli.training.fitting.fit import build_fit, fit_objective
@@ -105,7 +105,7 @@ class FittedGroups:
 
 def fit_groups(model: str | Model, data: Data, by: str, options: FitOptions) -> FittedGroups:
     """Fit a model to each group of rows. See `autodiff_cli.fit_by`, also for the exceptions."""
-    check_restrictions(_GROUP_RESTRICTIONS, given_options(options))
+    check_restrictions(_GROUP_RESTRICTIONS, explicit_options(options))
     dataset = as_dataset(data)
     name = canonical_name(by)
     if name not in dataset.names:
@@ -172,7 +172,7 @@ def _can_batch(objective: Objective, method: str, options: FitOptions, sizes: ND
         and (method == "lm" or (objective.components == 1 and objective.classes is None))
         and not objective.model.array_parameters
         and not objective.is_network
-        and _SINGLE_OPTIONS.isdisjoint(given_options(options))
+        and _SINGLE_OPTIONS.isdisjoint(explicit_options(options))
     )
 
 

@@ -139,11 +139,11 @@ def _with_exact_zeros(
     The slope of the penalty exceeds that of the loss at these. With the kink of the penalty smoothed, they end close to
     0.
     """
-    found = {k: end for k, end in enumerate(outcomes) if isinstance(end, Outcome) and end.converged}
-    if not found:
+    converged_ends = {k: end for k, end in enumerate(outcomes) if isinstance(end, Outcome) and end.converged}
+    if not converged_ends:
         return outcomes
-    fits = np.array([*found])
-    theta = np.array([end.theta for end in found.values()])
+    fits = np.array([*converged_ends])
+    theta = np.array([end.theta for end in converged_ends.values()])
     _, slopes = batch.without_penalty().values_and_gradients(theta, fits)
     is_zero = np.abs(slopes) < ROBUST_SCALE.l1_slope_share * objective.settings[L1_FACTOR]
     snapped = np.where(is_zero, 0.0, theta)
@@ -151,7 +151,7 @@ def _with_exact_zeros(
         batch.losses(snapped, fits) > batch.losses(theta, fits) * (1 + ROBUST_SCALE.tolerance)
     )
     replaced: dict[int, Any] = {
-        fit: dataclasses.replace(found[fit], theta=point)
+        fit: dataclasses.replace(converged_ends[fit], theta=point)
         for fit, point, allowed in zip(fits.tolist(), snapped, is_allowed, strict=True)
         if allowed
     }

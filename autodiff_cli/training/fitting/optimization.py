@@ -109,7 +109,7 @@ def scalar_parameters(objective: Objective) -> list[str]:
 
 def unset_parameters(objective: Objective) -> list[str]:
     """The free parameters that are numbers and have no starting value from the user."""
-    return [name for name in scalar_parameters(objective) if name not in objective.given_starts]
+    return [name for name in scalar_parameters(objective) if name not in objective.user_starts]
 
 
 def better_starts_note(objective: Objective, theta: Array) -> str:

@@ -90,10 +90,10 @@ def _check_validation_classes(fitted: Objective, held_out: Objective) -> None:
     column = fitted.model.class_column
     if fitted.classes is None or column is None:
         return
-    held_classes, fitted_classes = (
+    validation_classes, fitted_classes = (
         part.fold_columns({column}, UniqueValues(column), np.union1d) for part in (held_out, fitted)
     )
-    unseen = np.setdiff1d(held_classes, fitted_classes)
+    unseen = np.setdiff1d(validation_classes, fitted_classes)
     for code in unseen[:1]:
         raise DataError(
             f"column `{column}`: all rows of the class {fitted.classes[int(code)]} are held out for validation, "

@@ -576,13 +576,13 @@ class _Multistart:
         around = np.array([np.inf, *sums, np.inf])
         peaks = np.flatnonzero((sums <= around[:-2]) & (sums <= around[2:]))
         best = peaks[np.argsort(sums[peaks], kind="stable")[: SETTINGS.max_peaks]]
-        found = []
+        candidates = []
         for peak in scanned[best]:
             variants, remaining = self._project_linear(self._phase_variants(peak), self._linear)
             if len(variants):
-                found.append((float(remaining.min()), variants[np.argmin(remaining)]))
-        found.sort(key=operator.itemgetter(0))
-        return np.array([point for _, point in found]).reshape(len(found), len(theta))
+                candidates.append((float(remaining.min()), variants[np.argmin(remaining)]))
+        candidates.sort(key=operator.itemgetter(0))
+        return np.array([point for _, point in candidates]).reshape(len(candidates), len(theta))
 
     def _phase_variants(self, theta: Array) -> Array:
         """Return the point with all phases shifted by multiples of an eighth of a turn."""

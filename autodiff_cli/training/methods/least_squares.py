@@ -592,22 +592,22 @@ class TrustRegions:
         # φ(λ) = length - radius is convex and decreasing: Newton steps from the left never pass its root.
         steep = np.sum(np.square(along / sizes / longest[:, None] / sizes), axis=1)  # -φ'/φ; no square underflows
         low, high = (1 - radius / longest) / steep, norms(sizes * along) / radius
-        found = np.minimum(np.maximum(guess[open_], low), high)
+        estimate = np.minimum(np.maximum(guess[open_], low), high)
         squares, products = np.square(sizes), sizes * along
         for _ in range(REGION.max_damping_steps):
-            squared = squares + found[:, None]
+            squared = squares + estimate[:, None]
             parts = products / squared
             now = norms(parts)
             excess = now - radius
             is_off = np.abs(excess) > REGION.radius_tolerance * radius
             if not np.count_nonzero(is_off):
                 break
-            low = np.where(is_off & (excess > 0), found, low)
-            high = np.where(is_off & (excess <= 0), found, high)
+            low = np.where(is_off & (excess > 0), estimate, low)
+            high = np.where(is_off & (excess <= 0), estimate, high)
             steep = np.sum(np.square(parts / now[:, None]) / squared, axis=1)
-            newton = np.minimum(np.maximum(found + excess / radius / steep, low), high)
-            found = np.where(is_off, newton, found)
-        damping[open_] = found
+            newton = np.minimum(np.maximum(estimate + excess / radius / steep, low), high)
+            estimate = np.where(is_off, newton, estimate)
+        damping[open_] = estimate
         return damping
 
 

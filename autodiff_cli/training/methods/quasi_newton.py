@@ -233,8 +233,8 @@ class _Iterates:
             origin = self.theta[fits[some]]
             target = origin + length[some, None] * directions[some]
             theta = self._bounds(fits[some]).clip(target) if self._is_bounded else target
-            is_moved = (theta != origin).any(axis=1)
-            some, origin, target, theta = some[is_moved], origin[is_moved], target[is_moved], theta[is_moved]
+            has_moved = (theta != origin).any(axis=1)
+            some, origin, target, theta = some[has_moved], origin[has_moved], target[has_moved], theta[has_moved]
             if not len(some):
                 break
             numbers = fits[some]
@@ -281,22 +281,24 @@ class _Iterates:
             directions = self._directions(active, diagonal[active])
             promised = -_inner(self.gradient[active], directions) / 2
             is_slow[active] = self.step_count[active] >= last_step[active]
-            is_found = promised <= self._negligible_decrease(active)
-            self.is_at_minimum[active] = is_found
-            is_open = ~is_found & ~is_slow[active]
+            is_negligible = promised <= self._negligible_decrease(active)
+            self.is_at_minimum[active] = is_negligible
+            is_open = ~is_negligible & ~is_slow[active]
             active, directions = active[is_open], directions[is_open]
             theta, gradient = self.theta[active], self.gradient[active]
             is_reached = self._line_search(active, directions)
-            moved = active[is_reached]
-            self._store(moved, self.theta[moved] - theta[is_reached], self.gradient[moved] - gradient[is_reached])
-            restarts[moved] = 0
+            accepted = active[is_reached]
+            self._store(
+                accepted, self.theta[accepted] - theta[is_reached], self.gradient[accepted] - gradient[is_reached]
+            )
+            restarts[accepted] = 0
             failed = active[~is_reached & self._is_running(active)]
             restarts[failed] += 1
             again = failed[(restarts[failed] <= LBFGS.max_restarts) & self._is_stored[-1, failed]]
             if len(again):
                 diagonal[again] = self._initial_diagonals(again)
                 self._is_stored[:, again] = False
-            active = np.sort(np.concatenate((moved, again)))
+            active = np.sort(np.concatenate((accepted, again)))
         return np.asarray(is_slow[fits])
 
     def _store(self, fits: Fits, moves: Array, changes: Array) -> None:

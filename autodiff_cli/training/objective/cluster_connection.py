@@ -53,34 +53,34 @@ def local_workers(address: str) -> int | None:
 
 
 @contextlib.contextmanager
-def connect_cluster(given: str | Client | Cluster | None) -> Iterator[Cluster | None]:
+def connect_cluster(address_or_client: str | Client | Cluster | None) -> Iterator[Cluster | None]:
     """Connect to a cluster for the duration of a context. Workers started for it end with it; a given client stays
     open.
 
     Args:
-        given: the address of a scheduler, `local` or `local:N` for workers on this machine, a client, a cluster that is
-            connected already, or None.
+        address_or_client: the address of a scheduler, `local` or `local:N` for workers on this machine, a client,
+            a cluster that is connected already, or None.
 
     Raises:
         OptionError: if a package is missing, if there is no scheduler or no worker at the address, and for workers
             whose results would not have the same bits.
     """
-    if given is None:
+    if address_or_client is None:
         yield None
         return
     if importlib.util.find_spec("distributed") is None:
         raise OptionError(_NOT_INSTALLED)
     from autodiff_cli.training.objective.cluster import Cluster
 
-    if isinstance(given, Cluster):
-        yield given
+    if isinstance(address_or_client, Cluster):
+        yield address_or_client
         return
-    if not isinstance(given, str):
-        yield _verified_cluster(_check_client(given), f"cluster {_scheduler_address(given)}")
+    if not isinstance(address_or_client, str):
+        yield _verified_cluster(_check_client(address_or_client), f"cluster {_scheduler_address(address_or_client)}")
         return
-    count = local_workers(given)
-    with _local_client(count) if count is not None else _remote_client(given) as client:
-        yield _verified_cluster(client, f"cluster {given}")
+    count = local_workers(address_or_client)
+    with _local_client(count) if count is not None else _remote_client(address_or_client) as client:
+        yield _verified_cluster(client, f"cluster {address_or_client}")
 
 
 def _check_client(client: Any) -> Client:

@@ -126,9 +126,9 @@ def as_dataset(data: Data) -> Dataset:
     return data if isinstance(data, Dataset) else MemoryDataset(data)
 
 
-def check_parameter_names(given: Collection[str], model: Model) -> None:
+def check_parameter_names(user_names: Collection[str], model: Model) -> None:
     """Raise UnknownNameError if a value is given for a name that is not a parameter of the model."""
-    for name in given:
+    for name in user_names:
         if name in model.columns:
             raise UnknownNameError(f"`{name}` is a column of the data; only parameters take a value")
         if not model.accepts(name):

@@ -255,17 +255,17 @@ _SIMILARITY_CUTOFF = 0.8  # of difflib: a parameter so similar to a column may b
 _MIN_COMPARED_LENGTH = 4  # characters; shorter names are similar by chance
 
 
-def ambiguity_warnings(parameters: Sequence[str], names: Sequence[str], given: Collection[str]) -> Iterator[str]:
+def ambiguity_warnings(parameters: Sequence[str], names: Sequence[str], user_names: Collection[str]) -> Iterator[str]:
     """Yield a sentence for each part of a model that may not be intended.
 
     Args:
         names: the columns of the data.
-        given: names to which the user gives values.
+        user_names: names to which the user gives values.
     """
-    if "e" in parameters and "e" not in given:
+    if "e" in parameters and "e" not in user_names:
         yield "`e` is fitted here; write `exp(x)` for a power of Euler's number, or set --fix e=exp(1)"
     for parameter in parameters:
-        if parameter in given:
+        if parameter in user_names:
             continue
         close = [name for name in names if name.casefold() == parameter.casefold()]
         if len(parameter) >= _MIN_COMPARED_LENGTH:
@@ -294,18 +294,18 @@ def check_columns_not_bound(program: Program, names: Sequence[str]) -> None:
             raise ExpressionError(message, suggestion=suggestion)
 
 
-def check_reads_data(model: Model, names: Sequence[str], named: Collection[str], given: Collection[str]) -> None:
+def check_reads_data(model: Model, names: Sequence[str], named: Collection[str], user_names: Collection[str]) -> None:
     """Raise ExpressionError for a prediction that uses no column although the data have unused ones.
 
     Args:
         names: the columns of the data.
         named: the columns that the options name.
-        given: parameters to which the user gives values.
+        user_names: parameters to which the user gives values.
     """
     others = [name for name in names if name not in model.columns and name not in named]
     if model.program.target is None or not others or model.predictors():
         return
-    unknown = [name for name in model.parameters if name not in given]
+    unknown = [name for name in model.parameters if name not in user_names]
     candidate = next(((name, close) for name in unknown if (close := suggest(name, others))), None)
     if candidate is None and len(others) == 1 and unknown:
         candidate = unknown[-1], others[0]
@@ -359,12 +359,12 @@ class Model:
     levels: Levels = field(default_factory=dict)
 
     @classmethod
-    def parse(cls, text: str, names: Sequence[str], given: Collection[str] = (), is_saved: bool = False) -> Model:
+    def parse(cls, text: str, names: Sequence[str], user_names: Collection[str] = (), is_saved: bool = False) -> Model:
         """Parse a model.
 
         Args:
             names: the columns of the data.
-            given: names to which the user gives values: they are parameters, even if they resemble a column.
+            user_names: names to which the user gives values: they are parameters, even if they resemble a column.
             is_saved: whether `given` has all parameters, so that other names of constants are constants.
 
         Raises:
@@ -372,7 +372,7 @@ class Model:
                 left of `~`, if a column is bound to an expression, or if there is no parameter.
         """
         parse = read if is_saved else read_with_parameters
-        program = parse(text, (*names, *given), columns=model_column_names(text, names))
+        program = parse(text, (*names, *user_names), columns=model_column_names(text, names))
         if not is_saved:
             _check_constants(program)
         check_columns_not_bound(program, names)
@@ -393,7 +393,7 @@ class Model:
                 raise ExpressionError(message, text, program.source.start(program.leaves[name]))
         if not parameters:
             raise ExpressionError("there is nothing to fit: every name of the model is a column of the data")
-        bases = {base_parameter(name, parameters) for name in given}
+        bases = {base_parameter(name, parameters) for name in user_names}
         warnings = (*program.notes, *ambiguity_warnings(parameters, names, bases))
         others = tuple(name for name in names if name not in columns)
         labelled = tuple(dict.fromkeys(leaf.column for leaf in program.column_leaves.values()))

@@ -30,7 +30,7 @@ from autodiff_cli.graph.tape import Tape, topological_order
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.conversion import as_float_array
-from autodiff_cli.options import given_options, takes_options
+from autodiff_cli.options import explicit_options, takes_options
 from autodiff_cli.training.checkpoint import EvaluationLog
 from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES, RESIDUAL_SCALE, LossKind
 from autodiff_cli.training.objective.kernels import DIRECTION, LINK_FUNCTIONS, Kernels, is_generalised_linear
@@ -363,7 +363,7 @@ class Objective(ModelOverRows):
         layout: where their numbers are in every `theta`, a vector of shape (P,).
         fixed: the values of the other parameters.
         start: the starting point.
-        given_starts: the parameters whose starting value the user gave.
+        user_starts: the parameters whose starting value the user gave.
         bounds: the box to which fits keep `theta`; values and gradients are defined outside of it too.
         bounds_by_name: the bounds that the user gave.
         kernels: what is evaluated over rows.
@@ -387,7 +387,7 @@ class Objective(ModelOverRows):
     @takes_options(ObjectiveOptions)
     def __init__(self, model: str | Model, data: Data, options: ObjectiveOptions) -> None:
         dataset = as_dataset(data)
-        self._initialize(prepare(model, dataset, FitOptions(**given_options(options))), options.scale or 1.0)
+        self._initialize(prepare(model, dataset, FitOptions(**explicit_options(options))), options.scale or 1.0)
 
     @classmethod
     def of(cls, model: str | Model, dataset: Dataset, options: FitOptions) -> Objective:
@@ -405,7 +405,7 @@ class Objective(ModelOverRows):
         self.layout = prepared.layout
         self.fixed = prepared.fixed
         self.start = prepared.start
-        self.given_starts = prepared.given_starts
+        self.user_starts = prepared.user_starts
         self.bounds = prepared.bounds
         self.bounds_by_name = prepared.bounds_by_name
         self.kernels = prepared.kernels

@@ -116,7 +116,7 @@ class PreparedObjective:
     layout: ParameterLayout
     fixed: dict[str, Any]
     start: Array
-    given_starts: frozenset[str]
+    user_starts: frozenset[str]
     bounds: Bounds
     bounds_by_name: dict[str, BoundPair]
     kernels: Kernels
@@ -150,10 +150,10 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
     fixed_values = {
         name: value if value is None else check_value(name, value) for name, value in parameters.fixed.items()
     }
-    given = start_values | {name: value for name, value in fixed_values.items() if value is not None}
+    known_values = start_values | {name: value for name, value in fixed_values.items() if value is not None}
     compiled = _compile_model(
         parsed,
-        given,
+        known_values,
         [*fixed_values],
         loss,
         options,
@@ -166,7 +166,7 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
         check_reads_data(resolved, dataset.names, options.column_names, named)
     values: dict[str, Any] = dict.fromkeys(resolved.parameters, INITIAL_VALUE)
     values |= initial_arrays(resolved.array_parameters, resolved.program.layer_parameters, options.seed)
-    values |= given
+    values |= known_values
     bounds = bounds_box(layout.slices, layout.size, parameters.bounds)
     _check_starts(start_values, parameters.bounds)
     notes: list[str] = []
@@ -185,7 +185,7 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
         layout=layout,
         fixed={name: values[name] for name in resolved.parameters if name in fixed_values},
         start=_initial_theta(layout, layout.flatten([values[name] for name in free_names]), start_values, bounds),
-        given_starts=frozenset(start_values),
+        user_starts=frozenset(start_values),
         bounds=bounds,
         bounds_by_name=dict(parameters.bounds),
         kernels=compiled.kernels(options.recompute_every, chosen, notes, stepping),
@@ -242,7 +242,7 @@ model_cache: ThreadLocalCache[_CompiledModel] = ThreadLocalCache(_CACHED_MODELS)
 
 def _compile_model(
     parsed: Model,
-    given: Mapping[str, Any],
+    known_values: Mapping[str, Any],
     fixed_names: Sequence[str],
     loss: str,
     options: FitOptions,
@@ -253,7 +253,7 @@ def _compile_model(
     """Return the graphs of a model, from the cache if nothing in them depends on the data."""
 
     def build() -> _CompiledModel:
-        resolved = parsed.resolve(given, classes)
+        resolved = parsed.resolve(known_values, classes)
         free = [name for name in resolved.parameters if name not in fixed_names]
         loss_graphs = build_graphs(resolved, loss, options, classes, weighted, free)
         columns = {*resolved.row_leaves, *loss_graphs.vectors, *map(x_sigma_column, loss_graphs.x_errors), WEIGHT}
@@ -265,7 +265,7 @@ def _compile_model(
             parsed,
         )
 
-    if classes is not None or parsed.label_columns or parsed.program.arrays or any(map(np.ndim, given.values())):
+    if classes is not None or parsed.label_columns or parsed.program.arrays or any(map(np.ndim, known_values.values())):
         return build()
     # The parsed model is stored with the result, so that its id is not reused while the entry exists.
     settings = options.huber_delta, options.l1, options.l2, *options.x_errors

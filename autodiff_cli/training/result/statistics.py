@@ -320,18 +320,18 @@ ABSOLUTE = "square roots of the diagonal of inv(J'WJ), W = 1/sigma^2, sigma take
 LIKELIHOOD = "square roots of the diagonal of the inverse Hessian of the summed loss"
 DISPERSED = "square roots of the diagonal of the inverse Hessian of the summed loss, times the dispersion"
 GAUSSIAN = "square roots of the diagonal of the inverse Hessian of rss/2, times rss/dof"
-_PENALTY_CAVEAT = "the spread of the penalised values, not how far the penalty draws them towards 0"
+_PENALTY_NOTE = "the spread of the penalised values, not how far the penalty draws them towards 0"
 PENALISED = (
     "square roots of the diagonal of inv(H)*I*inv(H), of the Hessians of the summed loss with the l2 penalty and "
-    f"without it: {_PENALTY_CAVEAT}"
+    f"without it: {_PENALTY_NOTE}"
 )
 PENALISED_SCALED = (
     "square roots of the diagonal of inv(H)*J'J*inv(H)*s^2, H the Hessian of rss/2 and the l2 penalty, s^2 the "
-    f"variance of rows about the fit without it: {_PENALTY_CAVEAT}"
+    f"variance of rows about the fit without it: {_PENALTY_NOTE}"
 )
 PENALISED_ROBUST = (
     "square roots of the diagonal of inv(H)*G'G*inv(H)*n/(n - tr(inv(H)*I)), of the Hessians with the l2 penalty and "
-    f"without it, and the gradients of the loss: {_PENALTY_CAVEAT}"
+    f"without it, and the gradients of the loss: {_PENALTY_NOTE}"
 )
 SANDWICH = "square roots of the diagonal of inv(H)*G'G*inv(H)*n/dof, of the Hessian and the gradients of the loss"
 

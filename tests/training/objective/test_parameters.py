@@ -75,5 +75,5 @@ def test_default_starts_are_1_for_numbers_and_0_for_biases_beside_user_values() 
     assert not first["mlp.0.bias"].any()
     assert second["mlp.0.weight"].tolist() == [[1], [2], [3]]
     np.testing.assert_array_equal(first["mlp.1.weight"], second["mlp.1.weight"])
-    assert given.given_starts == {"mlp.0.weight"}
+    assert given.user_starts == {"mlp.0.weight"}
     assert "a" not in given.parameters
