@@ -349,7 +349,7 @@ def _worst_mistakes(classes: Sequence[Any], confusion: NDArray[np.int64]) -> Ite
 _PROBLEM_TEXTS = {
     "dead": (
         "dead units",
-        "{amount:g} of {of:g} units are dead: they are 0 in every row and no longer learn",
+        "{amount:g} of {of:g} units are dead: they are 0 in every row, so no gradient reaches their weights",
         "a smaller --lr, another --seed, leaky_relu or elu instead of relu, inputs scaled to about 1",
     ),
     "saturated": (
