@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from autodiff_cli.render.progress import EpochTable
     from autodiff_cli.render.report import OutputGuard
     from autodiff_cli.training.fitting.progress import Recorder
-    from autodiff_cli.training.methods.gradient_descent import Epoch, EpochCallback
     from autodiff_cli.training.objective.model import Model
     from autodiff_cli.training.objective.objective import Objective
+    from autodiff_cli.training.optimizers import Epoch, EpochCallback
     from autodiff_cli.training.result.fitted_model import FittedModel
 
 

@@ -63,10 +63,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from autodiff_cli.training.methods.gradient_descent import Epoch
     from autodiff_cli.training.objective.loading import Classes
     from autodiff_cli.training.objective.model import Model
     from autodiff_cli.training.objective.parameters import ParameterLayout
+    from autodiff_cli.training.optimizers import Epoch
 
 # --- The page of a trace ---
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from autodiff_cli.data.streaming import PassProgress
-    from autodiff_cli.training.methods.gradient_descent import Epoch, EpochProgress
+    from autodiff_cli.training.methods.gradient_descent import EpochProgress
+    from autodiff_cli.training.optimizers import Epoch
 
 MAX_MODEL_LENGTH = 300  # characters; longer models are shortened
 BAR_DELAY = 1.0  # seconds before the bar appears, so that short fits show none

@@ -1,4 +1,4 @@
-"""The gradient methods and the learning-rate schedules.
+"""The gradient methods, the learning-rate schedules, and the record of an epoch.
 
 `OPTIMIZERS` holds the gradient methods. Each is one update step, written as a graph for a single number among the
 parameters. A backend runs the graph over whole vectors, or compiles it together with the gradient.
@@ -12,12 +12,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypedDict
 
 from autodiff_cli.backends.protocol import GRADIENT, RATE, STEP, THETA, Update
 from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.ops.arithmetic import clip
 from autodiff_cli.ops.elementary import expm1, sqrt, square
 from autodiff_cli.options import OptionError, unknown_choice
+
+if TYPE_CHECKING:
+    from autodiff_cli.array_types import Array
 
 _THETA, _GRADIENT, _RATE, _STEP = map(variable, (THETA, GRADIENT, RATE, STEP))
 
@@ -26,6 +30,44 @@ SECOND_MOMENT_DECAY = 0.999  # per step, of the moving average of squared gradie
 LOWER_BOUND, UPPER_BOUND = "low", "high"  # accumulators of a projected method that hold the bounds
 EPSILON = 1e-8  # added to the root mean square, so that no step is divided by 0
 WEIGHT_DECAY = 0.01  # of adamw, per step and unit of learning rate; the default of its authors
+
+
+class _EpochLoss(TypedDict):
+    """The number of an epoch and the loss after it."""
+
+    epoch: int
+    loss: float
+
+
+class EpochRecord(_EpochLoss, total=False):
+    """An epoch in the history of a fit; it has a validation loss if rows were held out."""
+
+    validation_loss: float
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """The state of a fit after an epoch: a pass over all rows, or one step of a method that uses all rows at once.
+
+    Attributes:
+        number: the number of the epoch; 0 is the start, before any step.
+        loss: the mean loss over all rows at `theta`; with mini-batches, the mean loss of the batches during the epoch.
+        theta: the free parameters, of shape (P,).
+        validation_loss: the loss over the validation rows at `theta`; None if there are none.
+    """
+
+    number: int
+    loss: float
+    theta: Array
+    validation_loss: float | None = None
+
+    def history_record(self) -> EpochRecord:
+        """Return the epoch as an entry of a fit's `history`."""
+        record: EpochRecord = {"epoch": self.number, "loss": self.loss}
+        return record if self.validation_loss is None else {**record, "validation_loss": self.validation_loss}
+
+
+EpochCallback = Callable[[Epoch], None]
 
 
 def _sgd() -> Update:

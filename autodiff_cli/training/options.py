@@ -36,15 +36,13 @@ from autodiff_cli.options import (
     option_fields,
 )
 from autodiff_cli.training.losses import FAMILIES, HUBER_DELTA, LOSSES
-from autodiff_cli.training.optimizers import DEFAULT_EPOCHS, METHODS, OPTIMIZERS, SCHEDULES, parse_schedule
+from autodiff_cli.training.optimizers import DEFAULT_EPOCHS, METHODS, OPTIMIZERS, SCHEDULES, Epoch, parse_schedule
 
 if TYPE_CHECKING:
     from distributed import Client
     from numpy.typing import ArrayLike
-
-    from autodiff_cli.training.methods.gradient_descent import Epoch
 else:  # the types of options are evaluated, and these would be slow to import
-    ArrayLike = Client = Epoch = Any
+    ArrayLike = Client = Any
 
 
 class ClusterError(RuntimeError):

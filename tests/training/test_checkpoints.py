@@ -20,8 +20,7 @@ from autodiff_cli import fit
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.checkpoint import CheckpointError, CheckpointFile, CheckpointState, read_checkpoint
 from autodiff_cli.training.fitting.fit import Interrupted
-from autodiff_cli.training.methods.gradient_descent import Epoch
-from autodiff_cli.training.optimizers import OPTIMIZERS
+from autodiff_cli.training.optimizers import OPTIMIZERS, Epoch
 
 MODEL = "y ~ a*exp(-b*x) + c"
 

@@ -12,8 +12,7 @@ import pytest
 from autodiff_cli import DataError, ExpressionError, MissingValueError, Objective, UnknownNameError, fit, parse
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting.fit import Interrupted
-from autodiff_cli.training.methods.gradient_descent import Epoch
-from autodiff_cli.training.optimizers import OPTIMIZERS
+from autodiff_cli.training.optimizers import OPTIMIZERS, Epoch
 
 MODEL = "y ~ a*exp(-b*x) + c"
 TRUTH = {"a": 2.5, "b": 1.3, "c": 0.1}

@@ -10,9 +10,9 @@ import pytest
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting.fit import fit_objective
 from autodiff_cli.training.fitting.progress import MAX_RECORDED_EPOCHS, Recorder
-from autodiff_cli.training.methods.gradient_descent import Epoch
 from autodiff_cli.training.objective.loading import as_dataset
 from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.optimizers import Epoch
 from autodiff_cli.training.options import FitOptions
 
 DATA = {"x": [0.0, 1.0, 2.0, 3.0], "y": [1.0, 3.0, 5.0, 7.5]}

@@ -10,8 +10,8 @@ import pytest
 import autodiff_cli as ad
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting.progress import selection_loss, split_validation
-from autodiff_cli.training.methods.gradient_descent import Epoch
 from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.optimizers import Epoch
 
 X = np.linspace(-1, 1, 40)
 DATA = {"x": X, "y": 3 * X + np.sin(50 * X)}

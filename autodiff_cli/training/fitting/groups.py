@@ -25,11 +25,12 @@ from autodiff_cli.training.fitting.fit import build_fit, fit_objective
 from autodiff_cli.training.fitting.inference import DerivedQuantities, add_intervals
 from autodiff_cli.training.fitting.optimization import choose_method, warn_if_doubtful
 from autodiff_cli.training.fitting.progress import Progress
-from autodiff_cli.training.methods.gradient_descent import Epoch, Outcome
+from autodiff_cli.training.methods.gradient_descent import Outcome
 from autodiff_cli.training.objective.batch import GroupBatch, sort_by_group
 from autodiff_cli.training.objective.loading import Data, SharedDataset, as_dataset
 from autodiff_cli.training.objective.model import Model, tie_fixed_parameters
 from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.optimizers import Epoch
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.fitted_model import FittedModel
 

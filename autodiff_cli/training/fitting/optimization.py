@@ -35,13 +35,13 @@ from autodiff_cli.training.fitting.starts import (
     warm_starts,
 )
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
-from autodiff_cli.training.methods.gradient_descent import Diverged, Epoch, GradientMethod, Outcome
+from autodiff_cli.training.methods.gradient_descent import Diverged, GradientMethod, Outcome
 from autodiff_cli.training.methods.least_squares import levenberg_marquardt
 from autodiff_cli.training.objective.batch import repeat_objective
 from autodiff_cli.training.objective.kernels import linear_parameters, x_sigma_column
 from autodiff_cli.training.objective.model import unbounded_loss_hint
 from autodiff_cli.training.objective.objective import Objective, find_undefined
-from autodiff_cli.training.optimizers import DEFAULT_EPOCHS, OPTIMIZERS, LearningRateSchedule
+from autodiff_cli.training.optimizers import DEFAULT_EPOCHS, OPTIMIZERS, Epoch, LearningRateSchedule
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.diagnosis import explain_divergence
 from autodiff_cli.training.result.goodness import (

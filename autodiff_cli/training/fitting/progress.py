@@ -27,15 +27,9 @@ from autodiff_cli.training.checkpoint import (
     EvaluationLog,
     read_checkpoint,
 )
-from autodiff_cli.training.methods.gradient_descent import (
-    Epoch,
-    EpochCallback,
-    EpochProgressCallback,
-    EpochRecord,
-    Outcome,
-)
+from autodiff_cli.training.methods.gradient_descent import EpochProgressCallback, Outcome
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.optimizers import DEFAULT_EPOCHS
+from autodiff_cli.training.optimizers import DEFAULT_EPOCHS, Epoch, EpochCallback, EpochRecord
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.fitted_model import FittedModel
 from autodiff_cli.training.result.goodness import classification_accuracy

@@ -1,4 +1,4 @@
-"""Gradient methods, and the records that every method reports: epochs, progress within an epoch, and the outcome.
+"""Gradient methods, and the records that every method reports: progress within an epoch, and the outcome.
 
 `GradientMethod` runs an update rule such as Adam, by full or mini-batches, and yields an `Epoch` per pass. Nothing here
 knows how progress is displayed.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,46 +19,14 @@ from autodiff_cli.backends.protocol import OptimizerState, Update
 from autodiff_cli.backends.selection import make_backend
 from autodiff_cli.training.checkpoint import CheckpointState
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.optimizers import LOWER_BOUND, UPPER_BOUND, LearningRateSchedule, project_onto_bounds
-
-
-class _EpochLoss(TypedDict):
-    """The number of an epoch and the loss after it."""
-
-    epoch: int
-    loss: float
-
-
-class EpochRecord(_EpochLoss, total=False):
-    """An epoch in the history of a fit; it has a validation loss if rows were held out."""
-
-    validation_loss: float
-
-
-@dataclass(frozen=True, slots=True)
-class Epoch:
-    """The state of a fit after an epoch: a pass over all rows, or one step of a method that uses all rows at once.
-
-    Attributes:
-        number: the number of the epoch; 0 is the start, before any step.
-        loss: the mean loss over all rows at `theta`; with mini-batches, the mean loss of the batches during the epoch.
-        theta: the free parameters, of shape (P,).
-        validation_loss: the loss over the validation rows at `theta`; None if there are none.
-    """
-
-    number: int
-    loss: float
-    theta: Array
-    validation_loss: float | None = None
-
-    def history_record(self) -> EpochRecord:
-        """Return the epoch as an entry of a fit's `history`."""
-        record: EpochRecord = {"epoch": self.number, "loss": self.loss}
-        return record if self.validation_loss is None else {**record, "validation_loss": self.validation_loss}
-
-
-EpochCallback = Callable[[Epoch], None]
-
+from autodiff_cli.training.optimizers import (
+    LOWER_BOUND,
+    UPPER_BOUND,
+    Epoch,
+    EpochCallback,
+    LearningRateSchedule,
+    project_onto_bounds,
+)
 
 # Called with the numbers of some fits of a batch, the number of the epoch of each, its loss, and its parameters.
 BatchCallback = Callable[[NDArray[np.intp], NDArray[np.intp], Array, Array], None]

@@ -19,7 +19,6 @@ from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.training.methods.gradient_descent import (
     BatchCallback,
     Diverged,
-    EpochCallback,
     Outcome,
     ignore_steps,
     report_single_fit,
@@ -27,6 +26,7 @@ from autodiff_cli.training.methods.gradient_descent import (
 from autodiff_cli.training.objective.batch import Batch, Fits, ObjectiveBatch
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import ZERO_LOSS_TOLERANCE, Bounds, snap_to_zero
+from autodiff_cli.training.optimizers import EpochCallback
 
 # Columns of J, each scaled to length 1, count as dependent if a singular value is this small beside the largest: what
 # rounding leaves of an exact 0, with room to spare.

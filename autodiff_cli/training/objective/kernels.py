@@ -124,13 +124,13 @@ def smooth_kinks(graphs: Sequence[Node], parameters: Collection[Node]) -> Smooth
     ['radius 0']
     """
     tape = Tape(graphs, wrt=parameters)
-    corners = [node for node, reached in zip(tape.nodes, tape.is_active, strict=True) if node.op is abs_ and reached]
-    radii = [f"radius {k}" for k in range(len(corners))]  # no name in a text has a blank
+    kinks = [node for node, reached in zip(tape.nodes, tape.is_active, strict=True) if node.op is abs_ and reached]
+    radii = [f"radius {k}" for k in range(len(kinks))]  # no name in a text has a blank
     replacements: dict[Node, Node] = {}
-    for corner, radius in zip(corners, radii, strict=True):
-        (argument,) = substitute(corner.inputs, replacements)
-        replacements[corner] = hypot(argument, variable(radius))
-    return SmoothedGraphs(substitute(graphs, replacements), corners, radii)
+    for kink, radius in zip(kinks, radii, strict=True):
+        (argument,) = substitute(kink.inputs, replacements)
+        replacements[kink] = hypot(argument, variable(radius))
+    return SmoothedGraphs(substitute(graphs, replacements), kinks, radii)
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +321,7 @@ class Kernels:
         self._recompute_every = recompute_every
         self._backend = backend
         self._epoch_backend = stepping or backend
-        self.smoothing_radii: Sequence[str] = ()  # the leaves that say how far corners are rounded
+        self.smoothing_radii: Sequence[str] = ()  # the leaves that say how far kinks are rounded
         self._kinks: Sequence[Node] = ()
         self._hessian_kernels: dict[int, SumKernel] = {}
         self._cache: dict[str, Any] = {}
@@ -360,12 +360,12 @@ class Kernels:
     @property
     def _mean_kinks(self) -> list[Node]:
         shapes = RowGraphs(self._kinks, self.columns, self.graphs.leaf_shapes).output_shapes
-        return [mean(corner) if shape else corner for corner, shape in zip(self._kinks, shapes, strict=True)]
+        return [mean(kink) if shape else kink for kink, shape in zip(self._kinks, shapes, strict=True)]
 
     @property
     def parameter_kinks(self) -> list[int]:
         """The indices of the kinks whose argument is a single parameter."""
-        return [k for k, corner in enumerate(self._kinks) if corner.inputs[0] in self._parameters]
+        return [k for k, kink in enumerate(self._kinks) if kink.inputs[0] in self._parameters]
 
     @cached_property
     def loss(self) -> SumKernel:

@@ -29,10 +29,10 @@ from autodiff_cli.language.errors import ExpressionError, MissingValueError, for
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.losses import LOSSES
-from autodiff_cli.training.methods.gradient_descent import EpochRecord
 from autodiff_cli.training.objective.loading import Classes, check_labels, indicator_columns
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.parameters import ParameterLayout
+from autodiff_cli.training.optimizers import EpochRecord
 from autodiff_cli.training.options import check_confidence_level
 from autodiff_cli.training.result.diagnosis import Diagnosis
 from autodiff_cli.training.result.goodness import normal_quantile, student_quantile

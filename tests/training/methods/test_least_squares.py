@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from scipy.optimize import least_squares, lsq_linear
 
 from autodiff_cli import Objective, fit
-from autodiff_cli.training.methods.gradient_descent import Diverged, Epoch
+from autodiff_cli.training.methods.gradient_descent import Diverged
 from autodiff_cli.training.methods.least_squares import levenberg_marquardt
 from autodiff_cli.training.objective.parameters import Bounds
+from autodiff_cli.training.optimizers import Epoch
 
 MODELS = {
     "y ~ a*exp(-b*x) + c": lambda x, a, b, c: a * np.exp(-b * x) + c,

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize
 
 from autodiff_cli import Objective, fit
-from autodiff_cli.training.methods.gradient_descent import Epoch, Outcome, report_single_fit
+from autodiff_cli.training.methods.gradient_descent import Outcome, report_single_fit
 from autodiff_cli.training.methods.quasi_newton import fit_smooth
 from autodiff_cli.training.objective.batch import ObjectiveBatch
 from autodiff_cli.training.objective.parameters import Bounds
+from autodiff_cli.training.optimizers import Epoch
 
 T = np.linspace(0, 5, 200)
 LIKELIHOOD = "((y-a*exp(-b*t)-c)/s)^2/2+log(s)"
