@@ -79,7 +79,7 @@ def unknown_choice(kind: str, name: str, known: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """How a field of a record is an option. It stands in the annotation of the field.
+    """The declaration of an option. It stands in the annotation of the field.
 
     Attributes:
         usage: the flags and the name of the value, as help shows them: `--lr RATE`; empty for an option of Python

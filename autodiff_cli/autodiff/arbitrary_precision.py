@@ -38,7 +38,7 @@ MAX_CANCELLED_DIGITS = 1000  # if more digits of a result cancel, it is assumed 
 
 @dataclass(frozen=True)
 class RefinementSettings:
-    """How the working precision grows until the results have enough digits."""
+    """The growth of the working precision, until the results have enough digits."""
 
     guard_digits: int = 10  # decimal digits known beyond the required ones, so that rounding is right except at ties
     guard_bits: int = 64  # bits of the first attempt beyond those of the results

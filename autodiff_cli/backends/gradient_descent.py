@@ -37,7 +37,7 @@ from autodiff_cli.numbers.arrays import ignore_float_errors
 
 @dataclass(frozen=True)
 class ShuffleSettings:
-    """How rows are shuffled: fully, or in windows of runs if there are many. Rows, all of them."""
+    """The shuffling of rows: fully, or in windows of runs if there are many. All values are numbers of rows."""
 
     max_full_shuffle_rows: int = 2**18  # a full permutation of more rows reads memory in random order, which is slow
     run_rows: int = 32  # consecutive rows that stay together, for whole cache lines to be read

@@ -165,7 +165,7 @@ BLOCK_ROWS = 8192
 
 @dataclass(frozen=True)
 class BlockSettings:
-    """How the NumPy backend adapts its blocks and its memory to arrays per row."""
+    """Sizes of the NumPy backend's blocks, and of its memory for arrays per row."""
 
     full_block_elements: int = 8  # per row: values with more elements get shorter blocks, which stay in the cache
     max_shortening: int = 16  # times shorter than `BLOCK_ROWS`: matrix products need some rows to be fast

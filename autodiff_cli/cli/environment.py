@@ -1,4 +1,4 @@
-"""What surrounds a command: its streams, the data files it reads, its output, and how it ends.
+"""The environment of a command: its streams, data files, output and exit status.
 
 `Environment` holds the streams of the process, so that tests can replace them. A command gets it in its `Call`, opens
 data files here, and returns an `Output`: a report, and how to write it. `Output.write` is the one place where a report

@@ -1,4 +1,4 @@
-"""How commands read their arguments: expressions, values of variables, and lists of names.
+"""Reads the arguments of commands: expressions, values of variables, and lists of names.
 
 A value is any constant expression. `grad` also accepts intervals (`1.9..2.1`), ranges (`0:10:101`) and values with a
 standard error (`2+-0.1`).

@@ -63,7 +63,7 @@ class DrawingRequest(NamedTuple):
 
     @property
     def show(self) -> NumberFormat:
-        """How numbers are written."""
+        """The format of numbers."""
         return number_formats(self.digits)[1]
 
 

@@ -214,7 +214,7 @@ def labels_of(batch: RawBatch, name: str) -> LabelColumn:
 
 
 class MissingCells(Enum):
-    """How rows with missing cells are treated. Rows that a filter drops may have missing cells in any case."""
+    """The treatment of rows with missing cells. Rows that a filter drops may have missing cells in any case."""
 
     REFUSE = "refuse"
     DROP = "drop"

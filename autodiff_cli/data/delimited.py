@@ -47,7 +47,7 @@ from autodiff_cli.data.table import Record, TextBatch
 
 @dataclass(frozen=True, slots=True)
 class DelimitedSettings:
-    """How many bytes of delimited text are read and parsed together."""
+    """Sizes of the blocks of delimited text that are read and parsed together."""
 
     line_block_bytes: int = 1 << 20  # bytes of lines that pyarrow parses in one call, on all cores
     parse_block_bytes: int = 1 << 17  # bytes that one core parses at a time

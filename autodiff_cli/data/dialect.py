@@ -1,4 +1,4 @@
-"""How text files of data are written, and how their cells are parsed.
+"""Dialects of text files of data, and the parsing of their cells.
 
 This module parses single cells (numbers, yes or no, dates and times), detects the dialect of a text file (its
 delimiter, decimal mark, comments and header) from its first lines, and has the options with which a user sets the

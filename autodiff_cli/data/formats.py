@@ -101,7 +101,7 @@ class ColumnFormat(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ArrowSettings:
-    """How much of a file is read and converted together, and limits of its content."""
+    """Sizes of the parts of a file that are converted together, and limits of its content."""
 
     json_block_bytes: int = 1 << 22  # bytes of lines of JSON that are parsed together
     text_batch_rows: int = 1 << 15  # rows that are converted to text together: text takes several times the memory

@@ -116,7 +116,7 @@ def _ulimit_memory(proc: Path) -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True)
 class SpoolSettings:
-    """How the bytes of pipes are kept."""
+    """Limits of the storage for bytes from pipes."""
 
     read_bytes: int = 1 << 20  # bytes per read: an interrupt is noticed between two reads
     check_bytes: int = 64 << 20  # bytes between two checks of the available memory

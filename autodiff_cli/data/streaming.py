@@ -199,7 +199,7 @@ Chunk: TypeAlias = tuple[dict[str, Array], int]  # columns, and the number of ro
 
 @dataclass(frozen=True, slots=True)
 class ChunkSettings:
-    """How many rows are read and processed together."""
+    """Numbers of rows that are read and processed together."""
 
     min_rows: int = 8192  # the number of rows is always this times a power of 2
     max_rows: int = 1 << 17  # rows, measured: the work on a chunk is long compared with the cost of starting it

@@ -284,7 +284,7 @@ class _EpochWriter:
 
 @dataclass(frozen=True)
 class EpochSettings:
-    """How epochs are divided into calls of compiled code."""
+    """The division of epochs into calls of compiled code."""
 
     max_batch_rows: int = 8192  # larger batches are summed by all threads, in a Python loop over batches
     gather_bytes: int = 2**18  # gathered rows remain in a near cache
@@ -499,7 +499,7 @@ def _aligned_zeros(count: int) -> Array:
 
 @dataclass(frozen=True)
 class BlockLimits:
-    """How rows are divided into blocks."""
+    """The division of rows into blocks."""
 
     rows: int = 8192  # the same as in the NumPy backend
     min_rows: int = 512  # enough for the work of a block to outweigh its overhead

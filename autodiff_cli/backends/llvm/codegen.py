@@ -78,7 +78,7 @@ _COMBINERS: dict[Effect, Callable[[Vector, Vector], Vector]] = {
 
 @dataclass(frozen=True)
 class TilingSettings:
-    """How loops are unrolled and interleaved, so that values stay in registers and the processor stays busy."""
+    """The unrolling and interleaving of loops, so that values stay in registers and the processor stays busy."""
 
     tile_elements: int = 4  # along both axes: sums of outer products over rows share the loads of their factors
     reserved_registers: int = 8  # for everything except sums

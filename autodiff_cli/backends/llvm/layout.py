@@ -124,7 +124,7 @@ ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 
 @dataclass(frozen=True)
 class StripSettings:
-    """How many rows a strip has, by measurements, and how its totals are stored."""
+    """Numbers of rows in a strip, found by measurements, and the storage of its totals."""
 
     unstored_rows: int = 1024  # without stored values a strip only bounds the number of terms in a partial sum
     call_rows: int = 4096  # with calls of Python, which are expensive, so that there are few of them

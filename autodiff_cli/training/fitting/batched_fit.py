@@ -27,7 +27,7 @@ from autodiff_cli.training.result.goodness import MAD_TO_STD, RESIDUALS
 
 @dataclass(frozen=True, slots=True)
 class RetrySettings:
-    """How poor fits of a batch are improved."""
+    """Limits of the attempts to improve poor fits of a batch."""
 
     max_retries: int = 3  # groups that are fitted by themselves to find starting values for the other poor fits
 

@@ -1,4 +1,4 @@
-"""What happens while a fit runs: its epochs, validation on held-out rows, recording for a page, and checkpoints.
+"""The progress of a running fit: its epochs, validation on held-out rows, recording for a page, and checkpoints.
 
 `Progress` receives every epoch from a method. It keeps the history, evaluates the validation rows (`Validation`),
 reports to the caller and hands the state to the checkpoint writer. `Recorder` keeps the parameters of some epochs for

@@ -177,7 +177,7 @@ class _Iterates:
         return self._batch.bounds.select(fits)
 
     def _free_mask(self, fits: Fits) -> Mask:
-        """Which parameters can move down the gradient."""
+        """The mask of the parameters that can move down the gradient."""
         if not self._is_bounded:
             return np.ones((len(fits), self.theta.shape[1]), np.bool_)
         return self._bounds(fits).free_mask(self.theta[fits], self.gradient[fits])

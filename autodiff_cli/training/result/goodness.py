@@ -1,4 +1,4 @@
-"""How well a model fits: quantiles of distributions, tests of the residuals, accuracy and information criteria.
+"""Goodness of fit: quantiles of distributions, tests of the residuals, accuracy and information criteria.
 
 `goodness_of_fit` computes the figures of a fit as a whole. `has_systematic_residuals` tests whether the residuals are
 random along the predictor. Sums over rows are folds of small picklable functions, so that they run block by block, also

@@ -369,7 +369,7 @@ def streamed_chunks(streamed: StreamedColumns) -> Iterator[Mapping[str, NDArray[
 
 @dataclass(frozen=True, slots=True)
 class PlotSettings:
-    """How much of a fit is plotted, and when the predictor has a logarithmic axis."""
+    """Limits of a plot of a fit, and the rule for logarithmic axes."""
 
     max_rows: int = 2000  # rows: a random sample stands for more
     curve_points: int = 241  # points of a curve, so that it looks smooth at the width of a page
