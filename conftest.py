@@ -62,12 +62,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not config.getoption("--skip-passed") or config.cache is None:
         return
     passed = set(config.cache.get(PASSED, []))
-    left_out = [
-        item
-        for item in items
-        if item.nodeid in passed and not getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
-    ]
-    items[:] = [item for item in items if item not in set(left_out)]
+    kept: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
+    for item in items:
+        is_property = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+        (left_out if item.nodeid in passed and not is_property else kept).append(item)
+    items[:] = kept
     config.hook.pytest_deselected(items=left_out)
 
 

@@ -101,7 +101,9 @@ DECAY_OPTIONS = """
 --stream
 --backend numpy
 """
-SENTENCES = ("message", "summary", "note", "title", "description", "text", "explanation", "reason")
+SENTENCES = (
+    "message", "summary", "note", "notes", "title", "description", "text", "explanation", "reason", "warnings",
+)  # fmt: skip
 
 
 def commands() -> list[list[str]]:
@@ -179,8 +181,7 @@ def without_sentences(value: Any, key: str = "") -> Any:
         return {name: without_sentences(item, name) for name, item in value.items()}
     if isinstance(value, list):
         return [without_sentences(item, key) for item in value]
-    is_sentence = key in SENTENCES or key in ("warnings", "notes")
-    return "" if is_sentence and isinstance(value, str) else value
+    return "" if key in SENTENCES and isinstance(value, str) else value
 
 
 def difference(before: dict[str, Any], after: dict[str, Any]) -> str:

@@ -114,15 +114,6 @@ class Formula:
         shapes: the declared shapes of variables, by name.
         arrays: the other variables that must be arrays; their shapes are those of their values.
         bound: the values of the names that the text binds (`a = x + y`).
-
-    >>> from autodiff_cli import parse
-    >>> f = parse("x^2*y")
-    >>> f.grad(x=3, y=2)
-    {'x': 12.0, 'y': 9.0}
-    >>> f(x=[1, 2, 3], y=2)
-    array([ 2.,  8., 18.])
-    >>> parse("sum(v^2)").grad(v=[1, 2])
-    {'v': array([2., 4.])}
     """
 
     def __init__(

@@ -356,9 +356,7 @@ class ObjectiveOptions:
     @property
     def column_names(self) -> tuple[str, ...]:
         """The columns of the data to which these options refer."""
-        return tuple(
-            explicit for explicit in (self.weights, self.sigma, *self.x_errors.values()) if isinstance(explicit, str)
-        )
+        return tuple(each for each in (self.weights, self.sigma, *self.x_errors.values()) if isinstance(each, str))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -71,9 +71,14 @@ class Computation {
     });
   }
 
+  /** What the page came with about the contribution of a node to an input: its formula or its rule. */
+  #recorded(i, position) {
+    return record.nodes[i].contributions.find((contribution) => contribution.position === position);
+  }
+
   /** The local derivative towards an input as a formula of labels, `cos(x)`; undefined where it has none. */
   formula(i, position) {
-    const { formula } = record.nodes[i].contributions.find((contribution) => contribution.position === position);
+    const { formula } = this.#recorded(i, position);
     if (formula === undefined) return undefined;
     const parts = record.phrases[formula];
     return parts.map((part, k) => labelled(i, part, parts[k - 1], parts[k + 1])).join("");
@@ -81,12 +86,12 @@ class Computation {
 
   /** The rule by which an operation on whole arrays computes its contribution to an input, `outer(adjoint, x)`. */
   rule(i, position) {
-    return record.nodes[i].contributions.find((contribution) => contribution.position === position).rule;
+    return this.#recorded(i, position).rule;
   }
 
   /** The local derivative towards an input as a formula with numbers, `cos(2)`. */
   formulaInNumbers(i, position) {
-    const { formula } = record.nodes[i].contributions.find((contribution) => contribution.position === position);
+    const { formula } = this.#recorded(i, position);
     return formula === undefined ? undefined : this.#filled(formula, i);
   }
 

@@ -123,7 +123,7 @@ class Wiggle {
   }
 }
 
-/** What is error of a change, but for what rounding makes of the values. */
+/** What remains of a change beyond its prediction, but for what rounding makes of the values. */
 function rest(change, predicted, now, before) {
   const error = change - predicted;
   return Math.abs(error) <= 8 * Number.EPSILON * Math.max(Math.abs(now), Math.abs(before)) ? 0 : error;

@@ -37,8 +37,7 @@ function productOf(tokens) {
 }
 
 function signed(tokens) {
-  if (tokens[0] === "-") return -signed(tokens.splice(0, 1) && tokens);
-  if (tokens[0] === "+") return signed(tokens.splice(0, 1) && tokens);
+  if (tokens[0] === "-" || tokens[0] === "+") return tokens.shift() === "-" ? -signed(tokens) : signed(tokens);
   const base = atom(tokens);
   if (tokens[0] !== "^" && tokens[0] !== "**") return base;
   tokens.shift();
