@@ -40,7 +40,7 @@ from autodiff_cli.backends.llvm.machine_code import (
     host_processor,
 )
 from autodiff_cli.backends.llvm.plan import KernelPlan, Stage, aligned_count, plan_kernel
-from autodiff_cli.backends.llvm.runtime import BoundColumns, PlanRunner, PythonCalls
+from autodiff_cli.backends.llvm.runtime import BoundColumns, PlanRunner
 from autodiff_cli.backends.protocol import (
     GRADIENT,
     RATE,
@@ -328,7 +328,6 @@ class CompiledEpochKernel:
             accumulator_count=len(descent.update.accumulators),
         )
         self._modules: dict[tuple[str, ...], CompiledModule] = {}
-        self._calls = [PythonCalls(laid_out.plan, laid_out.layout.strip_rows) for laid_out in (loss, step)]
         width, memory = self._plan.padded_count, self._plan.accumulator_count
         self._point = _aligned_zeros(width + sum(math.prod(leaf.shape) for leaf in other_inputs))
         self._accumulators = _aligned_zeros(memory * width)
@@ -336,8 +335,6 @@ class CompiledEpochKernel:
         self._sums = _aligned_zeros(loss.plan.value_count + width)
         self._step_point = _aligned_zeros(len(step.plan.point_inputs))
         self._workspaces = [_aligned_zeros(laid_out.layout.size // 8) for laid_out in (loss, step)]
-        for workspace, calls in zip(self._workspaces, self._calls, strict=True):
-            workspace.view(np.uint64)[0] = calls.address
         rows = {THETA: self._point, GRADIENT: self._sums[1:]}
         rows |= {name: self._accumulators[k * width :] for k, name in enumerate(descent.update.accumulators)}
         self._step_columns = np.array([(rows[leaf.name].ctypes.data, 0) for leaf in step.plan.column_inputs], np.int64)
@@ -402,13 +399,7 @@ class CompiledEpochKernel:
             end = min(begin + part, rows)
             self._set_job(begin=begin, end=end)
             start = time.perf_counter()
-            with (
-                self._calls[0].deferred_interrupts(_ignore_interrupt),
-                self._calls[1].deferred_interrupts(_ignore_interrupt),
-            ):
-                run(self._job.ctypes.data, self._workspaces[0].ctypes.data)
-            for calls in self._calls:
-                calls.raise_failure()
+            run(self._job.ctypes.data, self._workspaces[0].ctypes.data)
             pace = max(1e-9, (time.perf_counter() - start) / (end - begin))
             begin, part = end, max(1, int(EPOCHS.call_seconds / pace) // window) * window
             if tell is not None and begin < rows:
@@ -457,10 +448,6 @@ class CompiledEpochKernel:
     def _set_job(self, **fields: NDArray[Any] | int) -> None:
         for name, value in fields.items():
             self._job[EPOCH_JOB_FIELDS.index(name)] = value if isinstance(value, int) else value.ctypes.data
-
-
-def _ignore_interrupt() -> None:
-    """Do nothing: part of an epoch is not cut short."""
 
 
 def _lay_out_plan(plan: KernelPlan, target: Processor) -> LaidOutPlan:
