@@ -288,24 +288,35 @@ def _insert_graph(table: NodeTable, graph: Node, inputs: tuple[Node, ...]) -> No
     return rebuilt[graph]
 
 
-def plan_kernel(graphs: RowGraphs, *, is_summed: bool, leading: Sequence[str] = ()) -> KernelPlan:
+def plan_kernel(
+    graphs: RowGraphs,
+    *,
+    is_summed: bool,
+    leading: Sequence[str] = (),
+    finish: Callable[[list[Node]], list[Node]] | None = None,
+) -> KernelPlan:
     """Return the plan for graphs, or for their sums over rows.
 
     Args:
         graphs: the graphs.
         is_summed: whether to compute sums over rows.
+        finish: returns the outputs, given the graphs of the sums; by default the sums are the outputs.
         leading: leaves whose numbers come first in the point, consecutively; the others follow at the next multiple of
             `POINT_ALIGNMENT`.
     """
     outputs = expand_array_operations(share(graphs.outputs), graphs.leaf_shapes)
     if is_summed:
         outputs = totals(outputs, graphs.columns, graphs.leaf_shapes)
+    finished = outputs if finish is None else finish(outputs)
+    if finish is not None:
+        expanded = expand_array_operations([*outputs, *finished], graphs.leaf_shapes)
+        outputs, finished = expanded[: len(outputs)], expanded[len(outputs) :]
     # Derivatives in the order in which a backward sweep computes them: towards the last parameters first.
-    tape = Tape([*outputs[:1], *outputs[:0:-1]])
-    planner = _Planner(graphs, leading, _decisive_nodes(tape.nodes))
+    tape = Tape([*outputs[:1], *outputs[:0:-1], *finished])
+    planner = _Planner(graphs, leading, _decisive_nodes(topological_order(outputs)))
     stage = Stage.TOTAL if is_summed else Stage.ROW
     output_positions: dict[Node, list[tuple[Shape, int]]] = {}
-    for output, output_shape, numbers in zip(outputs, graphs.output_shapes, graphs.output_slices, strict=True):
+    for output, output_shape, numbers in zip(finished, graphs.output_shapes, graphs.output_slices, strict=True):
         output_positions.setdefault(output, []).append((output_shape, numbers.start))
     for node, shape in zip(tape.nodes, infer_shapes(tape, graphs.leaf_shapes), strict=True):
         planner.add_node(node, shape)
