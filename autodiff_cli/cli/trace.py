@@ -164,11 +164,6 @@ class ViewRequest:
     def __post_init__(self) -> None:
         check_fields(self)
 
-    @property
-    def is_any(self) -> bool:
-        """Whether any of these views is requested."""
-        return self.paths is not None or self.tape or self.mode is PassMode.FORWARD
-
 
 @with_options(views=ViewRequest, reading=FileOptions)
 def trace(
