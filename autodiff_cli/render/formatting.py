@@ -27,7 +27,8 @@ LOOKALIKE_ERRORS = "lookalikes"
 _SUBSTITUTES = {"×": "*", "·": "*", "÷": "/", "−": "-", "²": "^2", "±": "+-", "≤": "<=", "≥": ">=", "≠": "!="}
 _SUBSTITUTES |= {"…": "...", "→": "->", "←": "<-", "↑": "^", "↓": "v", "∂": "d", "ᵀ": "'"}
 _SUBSTITUTES |= {"▸": ">", "◂": "<", "•": "*", "░": ".", "▒": ":", "▓": "*", "█": "#"}
-_LINE_SUBSTITUTES = {"HEAVY": "=##", "DOUBLE": "=|*", "LIGHT": "-|+"}  # for horizontal and vertical lines, and corners
+# For lines by weight: horizontal, vertical, corners.
+_LINE_SUBSTITUTES = {"HEAVY": ("=", "#", "#"), "DOUBLE": ("=", "|", "*"), "LIGHT": ("-", "|", "+")}
 _CONTINUES = re.compile(r"(?:[-+*/%@^=<>≤≥≠~,;×·÷−]|\b(?:and|or|not))$")  # ends a line whose formula continues below
 _FIRST_BRAILLE, _LAST_BRAILLE = "\u2800", "\u28ff"  # plots in the terminal are made of Braille patterns
 
@@ -62,7 +63,7 @@ def _lookalike(character: str) -> str:
         return " " if character == _FIRST_BRAILLE else "*"
     words = unicodedata.name(character, "").split()
     if words[:2] == ["BOX", "DRAWINGS"]:
-        horizontal, vertical, corner = next(signs for weight, signs in _LINE_SUBSTITUTES.items() if weight in words)
+        horizontal, vertical, corner = next(each for weight, each in _LINE_SUBSTITUTES.items() if weight in words)
         if {"UP", "DOWN", "VERTICAL"}.isdisjoint(words):
             return horizontal
         return vertical if {"LEFT", "RIGHT", "HORIZONTAL"}.isdisjoint(words) else corner
