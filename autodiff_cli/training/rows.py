@@ -244,7 +244,7 @@ class ValueTask:
         return values
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FoldTask(Generic[T]):
     """The values of a kernel for each block, of shape (values, rows of the block), reduced and combined.
 

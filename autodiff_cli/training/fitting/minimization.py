@@ -45,20 +45,25 @@ ROBUST_SCALE = RobustScaleSettings()
 _NO_SCALE = "at least half of the rows are fitted exactly, so the residuals have no scale; set one with --scale"
 
 
-def minimize(objective: Objective, start: Array, options: FitOptions, progress: Progress) -> Outcome:
-    """Fit once from one start by L-BFGS, and estimate the residual scale of a robust loss along with it.
+def minimize(method: str, objective: Objective, start: Array, options: FitOptions, progress: Progress) -> Outcome:
+    """Fit once from one start, and estimate the residual scale of a robust loss along with it.
 
     The objective keeps the estimated scale.
 
     Raises:
-        Diverged: if the loss or its gradient at the start is not finite.
+        Diverged: if the loss or its derivatives at the start are not finite.
     """
     batch = ObjectiveBatch([objective], objective.bounds)
     report = report_single_fit(progress.record)
-    (outcome,) = minimize_batch("lbfgs", objective, batch, start[None], report, options.epochs, options.tolerance)
+    (outcome,) = minimize_batch(method, objective, batch, start[None], report, options.epochs, options.tolerance)
     if isinstance(outcome, Diverged):
         raise outcome
-    return outcome
+    if not outcome.kinks:
+        return outcome
+    listed = " and ".join(f"`{objective.layout.element_names[k]}`" for k in outcome.kinks)
+    verb = "ends at a kink" if len(outcome.kinks) == 1 else "end at kinks"
+    words = f"{listed} {verb} of the loss (from abs, max, relu or where); standard errors hold on one side of it only"
+    return dataclasses.replace(outcome, note=words)
 
 
 def minimize_batch(
@@ -69,6 +74,7 @@ def minimize_batch(
     on_step: BatchCallback = ignore_steps,
     epochs: int | None = None,
     tolerance: float | None = None,
+    evaluations: int | None = None,
 ) -> list[Outcome | Diverged]:
     """Fit a batch once, each from one start.
 
@@ -78,9 +84,10 @@ def minimize_batch(
         start: the starting points, of shape (fits, P).
         on_step: is called with the starts and with every step.
         epochs, tolerance: see `FitOptions`.
+        evaluations: the maximum number of evaluations of a fit by `lm`.
     """
     if method == "lm":
-        return fit_squares(batch, start, on_step, epochs, tolerance=tolerance)
+        return fit_squares(batch, start, on_step, epochs, evaluations, tolerance)
     if objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
         return _fit_robust(batch, start, on_step, epochs, tolerance)
     unit = 1.0 if objective.kind is LossKind.LIKELIHOOD else None
@@ -123,7 +130,9 @@ def _fit_robust(
         batch.set_scales(active, scales[is_open])
         report = renumber(on_step, active, epochs_done.copy(), epochs_done)
         epochs_left = None if epochs is None else epochs - int(epochs_done[active].max())
-        ends = fit_smooth_with_kinks(batch.take(active), theta[active], report, epochs_left, tolerance)
+        near = number > 0  # a slightly different scale moves the minimum little
+        part = batch.take(active)
+        ends = fit_smooth_with_kinks(part, theta[active], report, epochs_left, tolerance, is_near=near)
         for fit, end in zip(active.tolist(), ends, strict=True):
             outcomes[fit] = end
             theta[fit] = end.theta if isinstance(end, Outcome) else theta[fit]

@@ -36,8 +36,7 @@ from autodiff_cli.training.fitting.starts import (
 )
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
 from autodiff_cli.training.methods.gradient_descent import Diverged, GradientMethod, Outcome
-from autodiff_cli.training.methods.least_squares import levenberg_marquardt
-from autodiff_cli.training.objective.batch import repeat_objective
+from autodiff_cli.training.objective.batch import Fits, repeat_objective
 from autodiff_cli.training.objective.kernels import linear_parameters, x_sigma_column
 from autodiff_cli.training.objective.model import unbounded_loss_hint
 from autodiff_cli.training.objective.objective import Objective, find_undefined
@@ -80,14 +79,7 @@ def fit_least_squares(objective: Objective, options: FitOptions, progress: Progr
     """
     first: Outcome | Diverged
     try:
-        first = levenberg_marquardt(
-            objective,
-            objective.start,
-            progress.record,
-            options.epochs,
-            bounds=objective.bounds,
-            tolerance=options.tolerance,
-        )
+        first = minimize("lm", objective, objective.start, options, progress)
     except Diverged as error:
         first = error
     may_search = options.epochs is None and options.starts is None
@@ -139,20 +131,12 @@ def _refit_from(
     loss = progress.last.loss if progress.last else math.inf
     if candidate is None or not objective.value(candidate.end) < RESTARTS.clear_improvement * loss:
         return first
-    return _refit(objective, progress, candidate, options.tolerance)
-
-
-def _refit(objective: Objective, progress: Progress, candidate: StartCandidate, tolerance: float | None) -> Outcome:
-    """Fit again from the start of a candidate, and from its end if the first fit ends elsewhere.
-
-    A candidate was found on a sample of the rows, so a fit to all rows may lead elsewhere.
-    """
     progress.notes.append(better_starts_note(objective, candidate.start))
-    box = objective.bounds
-    outcome = levenberg_marquardt(objective, candidate.start, progress.record, bounds=box, tolerance=tolerance)
+    outcome = minimize("lm", objective, candidate.start, options, progress)
     if progress.latest.loss <= objective.value(candidate.end) / RESTARTS.clear_improvement:
         return outcome
-    return levenberg_marquardt(objective, candidate.end, progress.record, bounds=box, tolerance=tolerance)
+    # The candidate was found on a sample of the rows, and a fit of all rows from its start leads elsewhere.
+    return minimize("lm", objective, candidate.end, options, progress)
 
 
 def _is_poor_least_squares(objective: Objective, outcome: Outcome) -> bool:
@@ -223,14 +207,14 @@ def fit_smooth_loss(objective: Objective, options: FitOptions, progress: Progres
             scaled = _scaled_start(objective, free, options.seed)
         if scaled is not None:
             progress.notes.append(f"starting values estimated from the columns: {format_starts(objective, scaled)}")
-        first = minimize(objective, _defined_start(objective) if scaled is None else scaled, options, progress)
+        first = minimize("lbfgs", objective, _defined_start(objective) if scaled is None else scaled, options, progress)
     except Diverged as error:
         first = error
     if _is_failed_likelihood(objective, options, first) and (simplest := _simplest_start(objective)) is not None:
         progress.notes.append(
             f"the fit from the starting values failed; restarted from {format_starts(objective, simplest)}"
         )
-        first = minimize(objective, simplest, options, progress)
+        first = minimize("lbfgs", objective, simplest, options, progress)
     if may_search:
         first = _search_better_start(objective, first, options, progress)
     if isinstance(first, Diverged):
@@ -344,7 +328,7 @@ def _search_better_start(
         candidate = multistart(searched, objective.start, free, options.seed, objective.bounds)
         if candidate is not None and _is_better(objective, candidate.end, first, options):
             progress.notes.append(better_starts_note(objective, candidate.end))
-            first = minimize(objective, candidate.end, options, progress)
+            first = minimize("lbfgs", objective, candidate.end, options, progress)
         searched = _without_outliers(objective, first) if searched is objective else None
     return first
 
@@ -372,7 +356,7 @@ def _is_better(objective: Objective, theta: Array, first: Outcome | Diverged, op
     if objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
         saved_settings = dict(objective.settings)
         with contextlib.suppress(Diverged):
-            theta = minimize(objective, theta, options, Progress(None)).theta
+            theta = minimize("lbfgs", objective, theta, options, Progress(None)).theta
         objective.settings.update(saved_settings)
     return _comparison_loss(objective, theta) < RESTARTS.clear_improvement * _comparison_loss(objective, first.theta)
 
@@ -521,8 +505,19 @@ def _start_failure(error: Diverged, objective: Objective) -> str:
     return f"{error}: {where}; {where.advice}"
 
 
-_EXTRA_START_EPOCHS = 200  # per extra start of methods that run to convergence, which may wander from a bad start
-_SURVEY_TOLERANCE = 1e-10  # of fits from extra starts, of which the best is repeated to the last digits
+@dataclass(frozen=True, slots=True)
+class SurveySettings:
+    """Limits of the fits from many starting points, of which the best is repeated to the last digits."""
+
+    epochs: int = 40  # of all fits
+    more_epochs: int = 160  # of the best fits that have not converged
+    share: float = 0.05  # of all fits that are continued, rounded up
+    evaluations_per_epoch: int = 2  # by Levenberg-Marquardt; an evaluation may lead to no step
+    tolerance: float = 1e-10  # of the losses at which fits stop
+    max_runs: int = 3  # starts that are fitted to the last digits, as long as these fits fail
+
+
+SURVEY = SurveySettings()
 _EQUAL_MINIMUM_TOLERANCE = 1e-6  # relative difference of two losses that count as the same minimum
 
 
@@ -544,28 +539,29 @@ def optimize_multistart(method: str, objective: Objective, options: FitOptions, 
     if options.starts is None:
         return optimize(method, objective, options, progress)
     starts = [objective.start, *sample_starts(objective, options.seed, options.starts - 1)]
-    first = _run_start(method, objective, objective.start, dataclasses.replace(options, starts=None), progress)
-    losses, best = [first.loss], first
-    later_options = dataclasses.replace(options, starts=None)
-    together = method in ("lm", "lbfgs") and progress.validation is None
-    if together and options.epochs is None:
-        later_options = dataclasses.replace(later_options, epochs=_EXTRA_START_EPOCHS)
-    try:
-        if together and len(starts) > 1:
-            points = np.array(starts[1:])
-            points, later_losses = _losses_from_starts(method, objective, points, later_options)
-            losses += later_losses
-            if not _is_equal_loss(first.loss, min(later_losses)):
-                start = points[int(np.argmin(later_losses))]
-                best = _run_start(method, objective, start, later_options, progress)
-        else:
-            for start in starts[1:]:
-                run = _run_start(method, objective, start, later_options, progress)
+    options = dataclasses.replace(options, starts=None)
+    best: _StartResult | None = None
+    losses: list[float] = []
+    if method in ("lm", "lbfgs") and progress.validation is None and len(starts) > 1:
+        points, losses = _survey(method, objective, np.array(starts), options, progress)
+        order = np.argsort(np.where(_is_equal_loss(losses[0], min(losses)), [-math.inf, *losses[1:]], losses))
+        for number in order[: SURVEY.max_runs].tolist():
+            run = _run_start(method, objective, points[number], options, progress)
+            losses[number] = run.loss
+            best = run if best is None or run.loss < best.loss else best
+            if not run.outcome.failure:
+                break
+    else:
+        try:
+            for start in starts:
+                run = _run_start(method, objective, start, options, progress)
                 losses.append(run.loss)
-                best = run if run.loss < best.loss else best
-    except KeyboardInterrupt:
-        _adopt(progress, objective, best)
-        raise
+                best = run if best is None or run.loss < best.loss else best
+        except KeyboardInterrupt:
+            if best is not None:
+                _adopt(progress, objective, best)
+            raise
+    assert best is not None
     _adopt(progress, objective, best)
     (progress.warnings if math.isinf(best.loss) else progress.notes).append(_multistart_summary(losses, best.loss))
     return best.outcome
@@ -588,28 +584,52 @@ def _run_start(
     return _StartResult(started, outcome, run_progress, epochs, _final_loss(started, outcome, run_progress))
 
 
-def _losses_from_starts(
-    method: str, objective: Objective, starts: Array, options: FitOptions
+def _survey(
+    method: str, objective: Objective, starts: Array, options: FitOptions, progress: Progress
 ) -> tuple[Array, list[float]]:
-    """Return the starting points, improved by least squares for other methods, and the losses at the ends of the fits
-    from there; infinite for failed fits.
+    """Fit from all starting points in one batch.
+
+    Returns:
+        The starting points, improved by least squares for other methods except for the first, and the losses at the
+        ends of the fits from there; infinite for failed fits.
     """
     every = np.arange(len(starts))
     batch = repeat_objective(objective, len(starts))
     if method != "lm":
-        starts = warm_starts(batch, objective, starts)
-    tolerance = _SURVEY_TOLERANCE if options.tolerance is None else options.tolerance
-    outcomes = minimize_batch(method, objective, batch, starts, epochs=options.epochs, tolerance=tolerance)
-    theta = np.array(
-        [end.theta if isinstance(end, Outcome) else start for end, start in zip(outcomes, starts, strict=True)]
-    )
-    has_failed = [isinstance(end, Diverged) or bool(end.failure) for end in outcomes]
-    with ignore_float_errors():
-        if objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
-            losses = estimated_scales(batch, theta, every)
-        else:
-            losses = batch.losses(theta, every)
-    return starts, np.where(has_failed | np.isnan(losses), math.inf, losses).tolist()
+        starts = np.vstack((starts[:1], warm_starts(batch, objective, starts)[1:]))
+    tolerance = SURVEY.tolerance if options.tolerance is None else options.tolerance
+    best = Epoch(0, math.inf, objective.start)
+
+    def keep_best(_: Fits, __: Fits, step_losses: Array, points: Array) -> None:
+        nonlocal best
+        least = int(np.argmin(step_losses))
+        if step_losses[least] < best.loss:
+            best = Epoch(0, float(step_losses[least]), points[least].copy())
+
+    theta, losses, fits = starts.copy(), np.full(len(starts), math.inf), every
+    rounds = (SURVEY.epochs, SURVEY.more_epochs) if options.epochs is None else (options.epochs,)
+    for epochs in rounds:
+        part = batch.take(fits)
+        try:
+            most = SURVEY.evaluations_per_epoch * epochs
+            outcomes = minimize_batch(method, objective, part, theta[fits], keep_best, epochs, tolerance, most)
+        except KeyboardInterrupt:
+            progress.record(best)
+            raise
+        for fit, end in zip(fits.tolist(), outcomes, strict=True):
+            theta[fit] = end.theta if isinstance(end, Outcome) else theta[fit]
+        with ignore_float_errors():
+            if objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
+                found = estimated_scales(part, theta[fits], every[: len(fits)])
+            else:
+                found = part.losses(theta[fits], every[: len(fits)])
+        losses[fits] = np.where([isinstance(end, Diverged) for end in outcomes] | np.isnan(found), math.inf, found)
+        is_open = np.array([not getattr(end, "converged", False) for end in outcomes]) & np.isfinite(losses[fits])
+        fits = fits[is_open]
+        fits = fits[np.argsort(losses[fits], kind="stable")[: math.ceil(SURVEY.share * len(starts))]]
+        if not len(fits):
+            break
+    return starts, losses.tolist()
 
 
 def _final_loss(objective: Objective, outcome: Outcome, progress: Progress) -> float:

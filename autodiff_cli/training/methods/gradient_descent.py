@@ -32,10 +32,6 @@ from autodiff_cli.training.optimizers import (
 BatchCallback = Callable[[NDArray[np.intp], NDArray[np.intp], Array, Array], None]
 
 
-def ignore_epoch(_: Epoch) -> None:
-    """Do nothing: the callback of a method whose epochs nobody follows."""
-
-
 def ignore_steps(*_: object) -> None:
     """Do nothing: the callback of a batch whose steps nobody follows."""
 

@@ -97,15 +97,7 @@ class _NewtonSteps(NamedTuple):
 
     def select(self, chosen: Mask | Fits) -> _NewtonSteps:
         """Return the results of some fits."""
-        return _NewtonSteps(
-            self.step[chosen],
-            self.gain[chosen],
-            self.has_flat_slope[chosen],
-            self.is_convex[chosen],
-            self.gradient_norm[chosen],
-            self.descent_direction[chosen],
-            self.is_defined[chosen],
-        )
+        return _NewtonSteps(*(values[chosen] for values in self))
 
 
 class _Iterates:
@@ -158,11 +150,14 @@ class _Iterates:
         if len(usable):
             on_step(usable, self.step_count[usable], self.loss[usable], start[usable])
 
-    def run(self) -> None:
-        """Take L-BFGS steps, and then Newton steps, until each fit ends."""
+    def run(self, *, is_near: bool) -> None:
+        """Take L-BFGS steps, and then Newton steps, until each fit ends; first Newton steps if the starts are near the
+        minima.
+        """
         fits = self.is_usable.nonzero()[0]
         while len(fits):
-            is_slow = self._descend(fits)
+            is_slow = np.ones(len(fits), np.bool_) if is_near and self._is_refined else self._descend(fits)
+            is_near = False
             if self._is_refined:
                 self._refine(fits[self._is_running(fits)])
             is_pending = is_slow & ~self.is_at_minimum[fits]
@@ -331,9 +326,8 @@ class _Iterates:
         slots = np.flatnonzero(self._is_stored[:, fits].any(axis=1))
         chosen = slots[:, None], fits
         moves, changes = (np.where(free, memory[chosen], 0.0) for memory in (self._moves, self._changes))
-        products = np.einsum("kij,kij->ki", moves, changes)
-        squares = np.einsum("kij,kij->ki", changes, changes / diagonal)
-        sizes = np.sqrt(np.einsum("kij,kij->ki", moves, moves) * np.einsum("kij,kij->ki", changes, changes))
+        products, squares = np.vecdot(moves, changes), np.vecdot(changes, changes / diagonal)
+        sizes = np.sqrt(np.vecdot(moves, moves) * np.vecdot(changes, changes))
         is_used = self._is_stored[chosen] & (products > 1e-16 * sizes) & (squares > 0)
         inverse = np.where(is_used, 1 / np.where(is_used, products, 1.0), 0.0)
         coefficients = np.zeros(products.shape)
@@ -503,7 +497,7 @@ class _Iterates:
 
 def _inner(a: Array, b: Array) -> Array:
     """Return the inner product of each pair of rows."""
-    products: Array = np.einsum("ij,ij->i", a, b)
+    products: Array = np.vecdot(a, b)
     return products
 
 
@@ -526,6 +520,8 @@ def fit_smooth(
     epochs: int | None = None,
     tolerance: float | None = None,
     unit: float | None = None,
+    *,
+    is_near: bool = False,
 ) -> list[Outcome | Diverged]:
     """Minimise the smooth losses of a batch of fits.
 
@@ -536,6 +532,8 @@ def fit_smooth(
         tolerance: the predicted decrease, relative to the loss, at which to stop; by default the method stops when
             second derivatives prove a minimum.
         unit: the unit of the loss, if it has one: 1 for logarithms of probabilities.
+        is_near: whether the starts are near minima, as those of a similar loss are, so that Newton's method comes
+            first.
 
     Returns:
         The end of each fit; `Diverged` if the loss or its gradient at the start is not finite.
@@ -545,7 +543,7 @@ def fit_smooth(
     if limit == 0:
         iterates.is_limited[:] = True
     else:
-        iterates.run()
+        iterates.run(is_near=is_near)
     return [iterates.outcome(fit, point, epochs) for fit, point in enumerate(start)]
 
 
@@ -556,6 +554,8 @@ def fit_smooth_with_kinks(
     epochs: int | None = None,
     tolerance: float | None = None,
     unit: float | None = None,
+    *,
+    is_near: bool = False,
 ) -> list[Outcome | Diverged]:
     """Minimise losses that may have kinks: `abs(u)` is smoothed, with ever smaller radii.
 
@@ -564,7 +564,7 @@ def fit_smooth_with_kinks(
     """
     smooth = batch.without_kinks() if start.shape[1] <= MAX_HESSIAN_SIZE else None
     if smooth is None:
-        return fit_smooth(batch, start, on_step, epochs, tolerance, unit)
+        return fit_smooth(batch, start, on_step, epochs, tolerance, unit, is_near=is_near)
     theta, outcomes = start.copy(), list[Outcome | Diverged]([Outcome(point, False) for point in start])
     epochs_done, active = np.zeros(len(start), np.intp), np.arange(len(start))
 
@@ -575,11 +575,12 @@ def fit_smooth_with_kinks(
         report = renumber(report_with_kinks, active, epochs_done.copy(), epochs_done)
         part = smooth.take(active).with_smoothing(radius, theta[active])
         epochs_left = None if epochs is None else int(epochs - epochs_done[active].max())
-        ends = fit_smooth(part, theta[active], report, epochs_left, tolerance, unit)
+        ends = fit_smooth(part, theta[active], report, epochs_left, tolerance, unit, is_near=is_near)
         for fit, end in zip(active.tolist(), ends, strict=True):
             outcomes[fit] = end
             if isinstance(end, Outcome):
                 theta[fit] = end.theta
+        is_near = True
         active = np.array([fit for fit in active.tolist() if not _has_failed(outcomes[fit])], np.intp)
         if epochs is not None:
             active = active[epochs_done[active] < epochs]

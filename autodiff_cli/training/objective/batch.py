@@ -295,13 +295,16 @@ class GroupBatch:
         values = self.evaluate(self._kernels.grouped_residuals_and_jacobian, theta, fits)
         if self.objective.is_weighted:
             values *= np.sqrt(self.weights(fits))
-        by_row = np.ascontiguousarray(values.reshape(count, width, -1).transpose(2, 0, 1))
+        by_component = values.reshape(count, width, -1)
         starts = np.cumsum(sizes) - sizes
         triangles = np.empty((len(fits), width, width))
         for similar, indices, exists in padded_groups(sizes):
-            rows_of_groups = by_row[np.where(exists, starts[similar, None] + indices, 0)]
-            rows_of_groups[~exists] = 0
-            matrices = rows_of_groups.reshape(len(similar), -1, width)
+            if len(similar) == len(fits) and exists.all():  # all groups are equally long, so nothing is gathered
+                by_group = by_component.reshape(count, width, len(fits), -1)
+            else:
+                by_group = by_component[:, :, np.where(exists, starts[similar, None] + indices, 0)]
+                by_group[:, :, ~exists] = 0
+            matrices = by_group.transpose(2, 3, 0, 1).reshape(len(similar), -1, width)
             if self.objective.settings[L2_FACTOR]:
                 penalty = self.objective.settings[L2_FACTOR] * self.total_weights(fits[similar]) * count
                 rows = np.sqrt(penalty)[:, None, None] * np.dstack(
@@ -469,8 +472,6 @@ def _triangular_factors(matrices: Array) -> Array:
     missing_rows = matrices.shape[2] - matrices.shape[1]
     if missing_rows > 0:
         matrices = np.concatenate((matrices, np.zeros((len(matrices), missing_rows, matrices.shape[2]))), axis=1)
-    is_invalid = ~np.isfinite(matrices).all(axis=(1, 2))
-    matrices[is_invalid] = 0
     factors: Array = np.linalg.qr(matrices, mode="r")  # type: ignore[assignment]
-    factors[is_invalid] = np.nan
+    factors[~np.isfinite(factors).all(axis=(1, 2))] = np.nan
     return factors
