@@ -18,7 +18,7 @@ from autodiff_cli.training.fitting.minimization import estimated_scales, minimiz
 from autodiff_cli.training.fitting.optimization import RESTARTS, unset_parameters
 from autodiff_cli.training.fitting.starts import at_dimensional_scales, warm_starts
 from autodiff_cli.training.losses import LossKind
-from autodiff_cli.training.methods.gradient_descent import Outcome
+from autodiff_cli.training.methods.gradient_descent import Outcome, StoppingRule
 from autodiff_cli.training.objective.batch import Fits, GroupBatch
 from autodiff_cli.training.objective.kernels import linear_parameters
 from autodiff_cli.training.options import FitOptions
@@ -92,9 +92,8 @@ class BatchedFit:
     def _attempt(self, batch: GroupBatch, start: Array) -> tuple[Array, Mask, list[list[float]]]:
         """Return the parameters, whether they are a minimum, and the losses of fits from a start."""
         log = StepLog()
-        outcomes = minimize_batch(
-            self._method, self._objective, batch, start, log.record, tolerance=self._options.tolerance
-        )
+        stop = StoppingRule(tolerance=self._options.tolerance)
+        outcomes = minimize_batch(self._method, self._objective, batch, start, log.record, stop)
         ends = [
             end if isinstance(end, Outcome) else Outcome(point, False)
             for end, point in zip(outcomes, start, strict=True)

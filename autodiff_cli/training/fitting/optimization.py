@@ -35,7 +35,7 @@ from autodiff_cli.training.fitting.starts import (
     warm_starts,
 )
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
-from autodiff_cli.training.methods.gradient_descent import Diverged, GradientMethod, Outcome
+from autodiff_cli.training.methods.gradient_descent import Diverged, GradientMethod, Outcome, StoppingRule
 from autodiff_cli.training.objective.batch import Fits, repeat_objective
 from autodiff_cli.training.objective.kernels import linear_parameters, x_sigma_column
 from autodiff_cli.training.objective.model import unbounded_loss_hint
@@ -611,8 +611,8 @@ def _survey(
     for epochs in rounds:
         part = batch.take(fits)
         try:
-            most = SURVEY.evaluations_per_epoch * epochs
-            outcomes = minimize_batch(method, objective, part, theta[fits], keep_best, epochs, tolerance, most)
+            stop = StoppingRule(epochs, tolerance, SURVEY.evaluations_per_epoch * epochs)
+            outcomes = minimize_batch(method, objective, part, theta[fits], keep_best, stop)
         except KeyboardInterrupt:
             progress.record(best)
             raise

@@ -15,7 +15,14 @@ import numpy as np
 
 from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.numbers.arrays import ignore_float_errors
-from autodiff_cli.training.methods.gradient_descent import BatchCallback, Diverged, Outcome, ignore_steps
+from autodiff_cli.training.methods.gradient_descent import (
+    CONVERGENCE,
+    BatchCallback,
+    Diverged,
+    Outcome,
+    StoppingRule,
+    ignore_steps,
+)
 from autodiff_cli.training.objective.batch import Batch, Fits
 from autodiff_cli.training.objective.parameters import ZERO_LOSS_TOLERANCE, Bounds, snap_to_zero
 
@@ -47,33 +54,25 @@ SETTINGS = LevenbergMarquardtSettings()
 
 @ignore_float_errors()
 def fit_squares(
-    batch: Batch,
-    start: Array,
-    on_step: BatchCallback = ignore_steps,
-    epochs: int | None = None,
-    evaluations: int | None = None,
-    tolerance: float | None = None,
+    batch: Batch, start: Array, on_step: BatchCallback = ignore_steps, stop: StoppingRule = CONVERGENCE
 ) -> list[Outcome | Diverged]:
     """Minimise the (weighted) sums of squared residuals of a batch of fits.
 
     Args:
         start: the starting points, of shape (fits, P).
         on_step: is called with the starts and with the accepted steps.
-        epochs: the maximum number of steps; None for a limit on evaluations alone.
-        evaluations: the maximum number of evaluations of a fit.
-        tolerance: the relative change of the sum of squares or the parameters at which to stop; by default the method
-            continues to the last digits.
+        stop: without a limit on steps there is one on evaluations.
 
     Returns:
         The end of each fit; `Diverged` if the residuals or their derivatives at the start are not finite.
     """
-    method = _LevenbergMarquardt(batch, start, on_step, tolerance or SETTINGS.tolerance)
-    most = evaluations or SETTINGS.max_evaluations + 20 * start.shape[1]
+    method = _LevenbergMarquardt(batch, start, on_step, stop.tolerance or SETTINGS.tolerance)
+    most = stop.evaluations or SETTINGS.max_evaluations + 20 * start.shape[1]
     usable = method.is_usable.nonzero()[0]
     is_finished = np.zeros(len(start), np.bool_)
-    is_finished[usable] = method.run(usable, most, epochs)
-    is_limited = np.zeros(len(start), np.bool_) if epochs is None else method.epochs == epochs
-    if tolerance is None:
+    is_finished[usable] = method.run(usable, most, stop.epochs)
+    is_limited = np.zeros(len(start), np.bool_) if stop.epochs is None else method.epochs == stop.epochs
+    if stop.tolerance is None:
         method.polish((is_finished & ~is_limited).nonzero()[0])
     is_stuck = method.is_stuck()
     for fit in (method.is_usable & ~is_limited & (~is_finished | is_stuck)).nonzero()[0].tolist():
@@ -91,7 +90,7 @@ def fit_squares(
             reason = f"no convergence within {method.evaluations[fit]} evaluations"
             outcomes.append(Outcome(theta, False, reason))
         else:
-            outcomes.append(method.end_of_stuck_fit(fit, most, may_search=evaluations is None))
+            outcomes.append(method.end_of_stuck_fit(fit, most, may_search=stop.evaluations is None))
     return outcomes
 
 
