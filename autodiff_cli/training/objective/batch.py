@@ -67,6 +67,10 @@ class ObjectiveBatch:
         triangles = [self.objectives[fit].triangle(point) for fit, point in zip(fits.tolist(), theta, strict=True)]
         return np.array(triangles).reshape(len(fits), theta.shape[1] + 1, theta.shape[1] + 1)
 
+    def residual_matrices(self, theta: Array, fits: Fits) -> Array:
+        """Return matrices with the sums of products of [J | r]: their triangular factors."""
+        return self.triangles(theta, fits)
+
     def values_and_gradients(self, theta: Array, fits: Fits) -> tuple[Array, Array]:
         """Return the mean losses, and their gradients."""
         values, gradients = np.empty(len(fits)), np.empty(theta.shape)
@@ -289,20 +293,31 @@ class GroupBatch:
             done = end
         return triangles
 
-    def _small_triangles(self, theta: Array, fits: Fits) -> Array:
-        """Return the triangles of groups that have few rows in total."""
-        width, count, sizes = theta.shape[1] + 1, self.objective.components, self.sizes[fits]
+    @ignore_float_errors()
+    def residual_matrices(self, theta: Array, fits: Fits) -> Array:
+        """Return the matrices [J | r] of fits that have equally many rows, of shape (fits, rows, P+1)."""
+        columns = self._matrix_columns(theta, fits)
+        by_group = columns.reshape(*columns.shape[:2], len(fits), -1)
+        return by_group.transpose(2, 3, 0, 1).reshape(len(fits), -1, theta.shape[1] + 1)
+
+    def _matrix_columns(self, theta: Array, fits: Fits) -> Array:
+        """Return the weighted columns of [J | r] of some groups, of shape (components, P+1, rows)."""
         values = self.evaluate(self._kernels.grouped_residuals_and_jacobian, theta, fits)
         if self.objective.is_weighted:
             values *= np.sqrt(self.weights(fits))
-        by_component = values.reshape(count, width, -1)
+        return values.reshape(self.objective.components, theta.shape[1] + 1, -1)
+
+    def _small_triangles(self, theta: Array, fits: Fits) -> Array:
+        """Return the triangles of groups that have few rows in total."""
+        columns, sizes = self._matrix_columns(theta, fits), self.sizes[fits]
+        count, width, _ = columns.shape
         starts = np.cumsum(sizes) - sizes
         triangles = np.empty((len(fits), width, width))
         for similar, indices, exists in padded_groups(sizes):
             if len(similar) == len(fits) and exists.all():  # all groups are equally long, so nothing is gathered
-                by_group = by_component.reshape(count, width, len(fits), -1)
+                by_group = columns.reshape(count, width, len(fits), -1)
             else:
-                by_group = by_component[:, :, np.where(exists, starts[similar, None] + indices, 0)]
+                by_group = columns[:, :, np.where(exists, starts[similar, None] + indices, 0)]
                 by_group[:, :, ~exists] = 0
             matrices = by_group.transpose(2, 3, 0, 1).reshape(len(similar), -1, width)
             if self.objective.settings[L2_FACTOR]:
