@@ -366,7 +366,7 @@ def _gauss_newton_points(theta: Array, triangles: Array, free: Mask) -> tuple[Ar
         if not len(columns):
             continue
         factors = triangles[some][:, :size, columns]
-        scale = np.sqrt(np.vecdot(factors, factors, axis=1))
+        scale = np.sqrt(np.einsum("gij,gij->gj", factors, factors))
         left, sizes, right = np.linalg.svd(factors / np.where(scale > 0, scale, 1.0)[:, None, :], full_matrices=False)
         is_unique[some] = (scale > 0).all(axis=1) & (sizes > DEPENDENCE_TOLERANCE * sizes[:, :1]).all(axis=1)
         along = _apply(left.swapaxes(1, 2), triangles[some, :size, size])

@@ -12,7 +12,7 @@ method itself.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -105,7 +105,8 @@ class _NewtonSteps(NamedTuple):
 
     def select(self, chosen: Mask | Fits) -> _NewtonSteps:
         """Return the results of some fits."""
-        return _NewtonSteps(*(values[chosen] for values in self))
+        chosen_values: list[Any] = [values[chosen] for values in self]
+        return _NewtonSteps(*chosen_values)
 
 
 class _Iterates:
