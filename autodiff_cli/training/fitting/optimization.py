@@ -18,9 +18,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from autodiff_cli.array_types import Array
+from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.checkpoint import EvaluationLog
@@ -29,6 +28,7 @@ from autodiff_cli.training.fitting.progress import PatienceExhausted, Progress, 
 from autodiff_cli.training.fitting.starts import (
     Sinusoids,
     StartCandidate,
+    at_dimensional_scales,
     multistart,
     sample_starts,
     start_from_frequencies,
@@ -37,7 +37,7 @@ from autodiff_cli.training.fitting.starts import (
 )
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
 from autodiff_cli.training.methods.gradient_descent import Diverged, GradientMethod, Outcome, StoppingRule
-from autodiff_cli.training.objective.batch import Fits, repeat_objective
+from autodiff_cli.training.objective.batch import Batch, Fits, ObjectiveBatch, repeat_objective
 from autodiff_cli.training.objective.kernels import linear_parameters, x_sigma_column
 from autodiff_cli.training.objective.model import unbounded_loss_hint
 from autodiff_cli.training.objective.objective import Objective, find_undefined
@@ -234,13 +234,13 @@ def fit_smooth_loss(objective: Objective, options: FitOptions, progress: Progres
         options.epochs is None and options.starts is None and objective.has_residuals and unset_parameters(objective)
     )
     free = objective.layout.mask(unset_parameters(objective))
-    scaled = None
+    start = objective.start
+    if may_search or objective.is_generalised_linear:
+        (start,), is_estimated = default_starts(objective, ObjectiveBatch([objective], objective.bounds), free)
+        if is_estimated:
+            progress.notes.append(f"starting values estimated from the columns: {format_starts(objective, start)}")
     try:
-        if may_search and not objective.is_generalised_linear:
-            scaled = _scaled_start(objective, free, options.seed)
-        if scaled is not None:
-            progress.notes.append(f"starting values estimated from the columns: {format_starts(objective, scaled)}")
-        first = minimize("lbfgs", objective, _defined_start(objective) if scaled is None else scaled, options, progress)
+        first = minimize("lbfgs", objective, start, options, progress)
     except Diverged as error:
         first = error
     if _is_failed_likelihood(objective, options, first) and (simplest := _simplest_start(objective)) is not None:
@@ -261,18 +261,6 @@ def fit_smooth_loss(objective: Objective, options: FitOptions, progress: Progres
         return outcome
     hint = unbounded_loss_hint(objective.model)
     return dataclasses.replace(outcome, failure=f"{outcome.failure}. {hint}" if hint else outcome.failure)
-
-
-def _scaled_start(objective: Objective, free: NDArray[np.bool_], seed: int) -> Array | None:
-    """Return the end of least squares from dimensional scales, or from the given start if that ends lower.
-
-    The result is None if the scales are about 1.
-    """
-    candidate = start_from_scales(objective, objective.start, free, seed, objective.bounds)
-    if candidate is None:
-        return None
-    (warmed,) = warm_starts(repeat_objective(objective, 1), objective, objective.start[None])
-    return warmed if objective.rss(warmed) < objective.rss(candidate.end) else candidate.end
 
 
 def _is_failed_likelihood(objective: Objective, options: FitOptions, first: Outcome | Diverged) -> bool:
@@ -299,29 +287,44 @@ def _simplest_start(objective: Objective) -> Array | None:
         if index is not None:
             theta[index] = 1.0
         theta = objective.bounds.clip(theta)
-        loss = objective.value(theta) if _is_defined(objective, theta) else math.inf
+        loss, gradient = objective.value_and_grad(theta)
+        if not np.isfinite(gradient).all():
+            continue
         if loss < (math.inf if best is None else best[0]):
             best = loss, theta
     return None if best is None else best[1]
 
 
-def _defined_start(objective: Objective) -> Array:
-    """Return the start, with unset parameters at 0 if the loss is undefined at the given one.
+def default_starts(objective: Objective, batch: Batch, free: Mask) -> tuple[Array, bool]:
+    """Return where the fits of a batch start by default, and whether these points were estimated from the columns.
 
-    This is done for generalised linear models only, whose loss has a single minimum. The loss of `exp(a + b*x)`, for
-    example, overflows at 1 for large x.
+    The loss of a generalised linear model has a single minimum, but may be undefined at the given start: `exp(a + b*x)`
+    overflows at 1 for large x. Then unset parameters are 0. If dimensional scales are not all about 1, other fits of
+    residuals start where least squares leads from these, or from the given start if that ends lower.
+
+    Args:
+        free: the mask of the parameters that have no value from the user.
     """
-    start = objective.start
-    if not objective.is_generalised_linear or _is_defined(objective, start):
-        return start
-    at_0 = objective.bounds.clip(np.where(objective.layout.mask(unset_parameters(objective)), 0.0, start))
-    return at_0 if _is_defined(objective, at_0) else start
+    every = np.arange(batch.count)
+    starts = np.tile(objective.start, (batch.count, 1))
+    if objective.is_generalised_linear:
+        undefined = np.flatnonzero(~_are_defined(batch, starts, every))
+        at_0 = objective.bounds.clip(np.where(free, 0.0, starts[undefined]))
+        is_better = _are_defined(batch, at_0, undefined)
+        starts[undefined[is_better]] = at_0[is_better]
+        return starts, False
+    scaled = at_dimensional_scales(objective, free) if objective.has_residuals and free.any() else None
+    if scaled is None:
+        return starts, False
+    ends = [warm_starts(batch, objective, np.tile(point, (batch.count, 1))) for point in (objective.start, scaled)]
+    sums = [np.sum(np.square(batch.triangles(end, every)[:, :, -1]), axis=1) for end in ends]
+    return np.where((sums[0] < sums[1])[:, None], *ends), True
 
 
-def _is_defined(objective: Objective, theta: Array) -> bool:
-    """Whether the loss and its gradient are finite."""
-    loss, gradient = objective.value_and_grad(theta)
-    return math.isfinite(loss) and bool(np.isfinite(gradient).all())
+def _are_defined(batch: Batch, theta: Array, fits: Fits) -> Mask:
+    """Return at which points the losses of some fits and their gradients are finite."""
+    losses, gradients = batch.values_and_gradients(theta, fits)
+    return np.asarray(np.isfinite(losses) & np.isfinite(gradients).all(axis=1))
 
 
 def _is_poor_smooth_fit(objective: Objective, first: Outcome | Diverged) -> bool:

@@ -55,6 +55,11 @@ class ObjectiveBatch:
         self.objectives = objectives
         self.bounds = bounds
 
+    @property
+    def count(self) -> int:
+        """The number of fits."""
+        return len(self.objectives)
+
     def take(self, fits: Fits, bounds: Bounds | None = None) -> Self:
         """Return a batch of some fits, which may repeat, with other bounds if they are given."""
         other = copy.copy(self)
@@ -163,6 +168,11 @@ class GroupBatch:
         rows = np.arange(objective.rows)
         order = np.concatenate([np.repeat(rows, times) for times in counts])
         return cls(objective, order, np.array([int(times.sum()) for times in counts]))
+
+    @property
+    def count(self) -> int:
+        """The number of fits."""
+        return len(self.sizes)
 
     def take(self, fits: Fits, bounds: Bounds | None = None) -> Self:
         """Return a batch of some fits, which may repeat, with other bounds if they are given."""
