@@ -309,6 +309,8 @@ def default_starts(objective: Objective, batch: Batch, free: Mask) -> tuple[Arra
     starts = np.tile(objective.start, (batch.count, 1))
     if objective.is_generalised_linear:
         undefined = np.flatnonzero(~_are_defined(batch, starts, every))
+        if not len(undefined):
+            return starts, False
         at_0 = objective.bounds.clip(np.where(free, 0.0, starts[undefined]))
         is_better = _are_defined(batch, at_0, undefined)
         starts[undefined[is_better]] = at_0[is_better]
