@@ -299,7 +299,7 @@ def guard_branches(roots: Sequence[Node], shapes: Mapping[str, Shape]) -> list[N
     get a number in the domain of the branch where it is not taken.
 
     >>> from autodiff_cli.language.program import read
-    >>> to_text(guard_branches([read("where(x > 0, sqrt(x), 5*x)").output], {})[0])
+    >>> to_text(guard_branches([read("where(x > 0, sqrt(x), 5*x)").output], {})[0], share=False)
     'where(x > 0, sqrt(where(x > 0, x, 1)), 5*x)'
     """
     guarded: dict[Node, Node] = {}

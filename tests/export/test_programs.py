@@ -175,7 +175,7 @@ def test_a_function_has_no_name_of_a_function_that_it_calls(target: str) -> None
 
 def test_a_comment_lists_renamed_variables() -> None:
     f = parse("λ*for*x₁ + class")
-    assert "λ (here lambda); for (here for_); x₁ (here x1); class." in export(f, "c", ExportOptions())
+    assert "λ (here lambda); for (here for_); x₁ (here x1); class (here class_)." in export(f, "c", ExportOptions())
     assert "Here for is for_, x₁ is x1 and class is class_." in export(f, "python", ExportOptions())
 
 
