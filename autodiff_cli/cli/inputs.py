@@ -11,13 +11,10 @@ import re
 import shlex
 from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autodiff_cli.cli.command_line import HELP, Call, suggest_option
 from autodiff_cli.cli.environment import BadInput, Environment
-from autodiff_cli.explain.accuracy import exact_if_unrepresentable
-from autodiff_cli.explain.record import Trace
-from autodiff_cli.explain.tracing import trace
 from autodiff_cli.expression import parse
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.node import Node
@@ -31,6 +28,9 @@ from autodiff_cli.language.errors import (
 )
 from autodiff_cli.language.lexer import canonical_name, quote_name
 from autodiff_cli.language.parser import MAX_TEXT_LENGTH
+
+if TYPE_CHECKING:
+    from autodiff_cli.explain.record import Trace
 
 _PLUS_MINUS = re.compile(r"±|\+-")
 MODEL_SUFFIX = ".json"  # the suffix of files with fitted models; no formula ends like this
@@ -178,6 +178,8 @@ def trace_at(call: Call, expression: Formula, value_texts: Mapping[str, str], wr
         MissingValueError: if variables have no value; it names all of them.
         BadInput: for a value that is not a constant expression.
     """
+    from autodiff_cli.explain.tracing import trace
+
     return trace(
         expression, read_point(call, expression, value_texts), wrt, unrepresentable_values(expression, value_texts)
     )
@@ -197,6 +199,8 @@ def read_point(call: Call, expression: Formula, value_texts: Mapping[str, str]) 
 
 def unrepresentable_values(expression: Formula, value_texts: Mapping[str, str]) -> dict[str, Any]:
     """Return the exact values of those variables whose value no float represents, such as `1e-400`."""
+    from autodiff_cli.explain.accuracy import exact_if_unrepresentable
+
     exact_values = {
         name: exact_if_unrepresentable(constant_expression(f"`{name}`", value_texts[name]))
         for name in expression.variables
