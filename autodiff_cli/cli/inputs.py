@@ -28,28 +28,56 @@ from autodiff_cli.language.errors import (
 )
 from autodiff_cli.language.lexer import canonical_name, quote_name
 from autodiff_cli.language.parser import MAX_TEXT_LENGTH
+from autodiff_cli.language.program import read
 
 if TYPE_CHECKING:
     from autodiff_cli.explain.record import Trace
 
+_MAX_PRODUCTS = 1000  # that `--implicit` inserts, since each is found by reading the text again
 _PLUS_MINUS = re.compile(r"±|\+-")
 MODEL_SUFFIX = ".json"  # the suffix of files with fitted models; no formula ends like this
 _COMMA = re.compile(r",(?=(?:[^`]*`[^`]*`)*[^`]*$)")  # outside backticks
 
 
-def read_text(argument: str, environment: Environment) -> str:
+def read_text(argument: str, environment: Environment, implicit: bool = False) -> str:
     """Return the text of an expression: the argument itself, standard input for `-`, or a file for `@file`.
 
     Reading stops where the text is known to be too long.
 
+    Args:
+        argument: the argument of the command.
+        environment: the streams.
+        implicit: whether to insert `*` between factors; see `insert_products`.
+
     Raises:
         BadInput: for a file that cannot be read.
     """
+    text = argument
     if argument == "-":
-        return _read_utf8("standard input", lambda: environment.stdin.read(MAX_TEXT_LENGTH + 1))
-    if argument.startswith("@"):
-        return _read_utf8(f"`{argument[1:]}`", lambda: _read_file(argument[1:]))
-    return argument
+        text = _read_utf8("standard input", lambda: environment.stdin.read(MAX_TEXT_LENGTH + 1))
+    elif argument.startswith("@"):
+        text = _read_utf8(f"`{argument[1:]}`", lambda: _read_file(argument[1:]))
+    return insert_products(text) if implicit else text
+
+
+def insert_products(text: str) -> str:
+    """Return an expression with `*` between factors that stand side by side.
+
+    A text with another error, or with very many products, is returned as it is from there on.
+
+    >>> [insert_products(text) for text in ("2x", "3(x + 1)y", "x(y + 1)", "2 sin(x) x^2", "xy")]
+    ['2*x', '3*(x + 1)*y', 'x*(y + 1)', '2 *sin(x) *x^2', 'xy']
+    """
+    for _ in range(_MAX_PRODUCTS):
+        try:
+            read(text)
+            break
+        except ExpressionError as error:
+            if error.start is None or "multiplication is written `*`" not in error.message:
+                break
+            at = text.index("(", error.start) if "not a function" in error.message else error.start
+            text = f"{text[:at]}*{text[at:]}"
+    return text
 
 
 def _read_file(path: str) -> str:
