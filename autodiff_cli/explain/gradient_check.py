@@ -1,6 +1,6 @@
 """Checks of a gradient by two independent tests, with advice where digits are lost.
 
-The *reference* is the gradient to 50 proven digits: it shows the rounding error of the printed number. The *order* tests
+The *reference* is the gradient to 50 proven digits: it shows the rounding error of the result. The *order* tests
 the rules themselves: if g is the derivative, the remainder f(x + h) - f(x) - h·g shrinks like h², otherwise like h.
 With as many digits as the subtraction needs, h can be so small that its choice does not matter.
 
