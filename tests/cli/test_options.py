@@ -15,6 +15,7 @@ from autodiff_cli.cli.command_line import (
     split_command_line,
 )
 from autodiff_cli.cli.environment import BadInput
+from tests.each import each
 from tests.support import run_cli
 
 GRAD = command_group("grad").commands["grad"]
@@ -54,7 +55,7 @@ SPLIT = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("words", "options", "positionals", "values"), SPLIT)
+@each(("words", "options", "positionals", "values"), SPLIT)
 def test_split(words: list[str], options: list[str], positionals: list[str], values: dict[str, str]) -> None:
     assert parts(*words) == Arguments(options, positionals, values)
 
@@ -86,7 +87,7 @@ WRONG = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("words", "message"), WRONG)
+@each(("words", "message"), WRONG)
 def test_what_is_wrong_is_named(words: list[str], message: str) -> None:
     with pytest.raises(BadInput) as error:
         parts(*words)
@@ -112,7 +113,7 @@ def test_set_gives_values_and_refuses_a_second_one() -> None:
         merge_assignments({}, ["x"])
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "message"),
     [
         ("grad x --x 2 --order two", "--order takes a whole number, not `two`"),
@@ -140,7 +141,7 @@ def test_an_unknown_command_gets_a_suggestion() -> None:
         split_command_line(command_group("x*y"), ["x*y"])
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@each("name", COMMANDS)
 def test_every_option_of_a_command_is_known_to_the_splitter(name: str) -> None:
     command = command_group(name).commands[name]
     for parameter in command.params:
@@ -150,7 +151,7 @@ def test_every_option_of_a_command_is_known_to_the_splitter(name: str) -> None:
             assert split_arguments(command, [*needed, *words]).values == {}
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@each("name", COMMANDS)
 def test_help_has_examples_and_every_option_explained(name: str) -> None:
     text = run_cli(f"{name} --help")
     assert text.status == 0
