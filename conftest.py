@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Choose how many examples each property is tried on, and keep the caches of the tests apart from the user's."""
     settings.load_profile("slow" if config.getoption("--slow") else "quick")
     os.environ["XDG_CACHE_HOME"] = str(CACHE)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a job of the background; tests interrupt processes
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)

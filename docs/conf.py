@@ -1,0 +1,95 @@
+"""The documentation site, built by Sphinx: `python -m sphinx -W docs build/site`, then open `build/site/index.html`.
+
+Sphinx with MyST, because it is maintained for the long term, reads the Markdown pages as they are, generates the Python
+reference from docstrings, and has a checker of links (`-b linkcheck`). Before a build, `generate` writes the reference
+of the commands, and runs the commands of the cookbook and the gallery for their pictures and pages.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+GENERATED = ROOT / "docs" / "generated"
+(GENERATED / "files").mkdir(parents=True, exist_ok=True)  # Sphinx looks for it before it builds
+sys.path.insert(0, str(ROOT))
+
+from autodiff_cli import __version__  # noqa: E402
+from autodiff_cli.cli.command_line import command_group  # noqa: E402
+from tests.support import run_cli  # noqa: E402
+
+project = "autodiff"
+release = version = __version__
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
+exclude_patterns = ["notebook.ipynb", "generated/files"]
+html_theme = "furo"
+html_title = "autodiff"
+html_extra_path = ["generated/files"]
+default_role = "code"
+smartquotes = False  # they turn -- into a dash
+myst_heading_anchors = 3
+myst_enable_extensions = ["colon_fence"]
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+copybutton_prompt_text = "$ "
+copybutton_only_copy_prompt_lines = True
+
+
+def commands_page() -> str:
+    """Return the reference of the commands as Markdown, from their own help."""
+    import typer
+
+    group = command_group("")
+    parts = ["# Command line\n", "Every option of every command, from the help that `autodiff COMMAND --help` prints.\n"]
+    for name, command in group.commands.items():
+        context = typer.Context(command, info_name=f"autodiff {name}")
+        if command.hidden:
+            continue
+        parts.append(f"## {name}\n")
+        parts.append(f"```text\n{command.get_usage(context).removeprefix('Usage: ')}\n```\n")
+        parts.append("\n\n".join(_paragraph(text) for text in (command.help or "").split("\n\n")) + "\n")
+        panels: dict[str, list[str]] = {}
+        for parameter in command.get_params(context):
+            if record := parameter.get_help_record(context):
+                panel = getattr(parameter, "rich_help_panel", None) or "Options"
+                panels.setdefault(panel, []).append(f"`{record[0]}`\n: {_escaped(record[1])}\n")
+        for panel, options in panels.items():
+            parts += [f"**{panel}**\n", *options]
+    return "\n".join(parts)
+
+
+def _paragraph(text: str) -> str:
+    """Return a paragraph of a help text; one that keeps its line breaks becomes a block."""
+    if text.startswith("\b\n"):
+        return f"```text\n{text[2:]}\n```"
+    return _escaped(text)
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"([*<>\[\]_^~|])", r"\\\1", text)
+
+
+def run_examples(page: Path, folder: Path) -> None:
+    """Run the commands of a page's console blocks, in a folder from which the data can be reached."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for block in re.findall(r"^```console\n(.*?)^```", page.read_text(encoding="utf-8"), re.S | re.M):
+        for command in re.findall(r"^\$ autodiff (.*)$", block, re.M):
+            command = re.sub(r"\b(docs|tests)/", rf"{ROOT}/\1/", command)
+            with contextlib.chdir(folder):
+                run_cli(command)
+
+
+def generate(app: Any) -> None:  # noqa: ARG001 - Sphinx's signature
+    """Write what is generated, before the pages are read."""
+    (GENERATED / "commands.md").write_text(commands_page(), encoding="utf-8")
+    for name in ("cookbook", "gallery"):
+        run_examples(ROOT / "docs" / f"{name}.md", GENERATED / "files" / name)
+
+
+def setup(app: Any) -> None:
+    """Connect `generate` to the build."""
+    app.connect("builder-inited", generate)
