@@ -1,4 +1,4 @@
-"""Run the tests as older processors would: digits may differ from processor to processor, verdicts and warnings may not.
+"""Run the tests as on older processors. Digits may differ from processor to processor, verdicts and warnings may not.
 
 python .ci/processors.py [ARGUMENT OF PYTEST]...
 

@@ -44,7 +44,7 @@ def commands_page() -> str:
     import typer
 
     group = command_group("")
-    parts = ["# Command line\n", "Every option of every command, from the help that `autodiff COMMAND --help` prints.\n"]
+    parts = ["# Command line\n", "Every option of every command, as `autodiff COMMAND --help` prints them.\n"]
     for name, command in group.commands.items():
         context = typer.Context(command, info_name=f"autodiff {name}")
         if command.hidden:
