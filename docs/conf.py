@@ -19,8 +19,10 @@ GENERATED = ROOT / "docs" / "generated"
 sys.path.insert(0, str(ROOT))
 
 from autodiff_cli import __version__  # noqa: E402
-from autodiff_cli.cli.command_line import command_group  # noqa: E402
+from autodiff_cli.cli.command_line import COMMANDS, find_command  # noqa: E402
 from tests.support import run_cli  # noqa: E402
+
+WIDTH = 84  # of a line of help, so that it fits a column of the page
 
 project = "autodiff"
 release = version = __version__
@@ -41,36 +43,10 @@ copybutton_only_copy_prompt_lines = True
 
 def commands_page() -> str:
     """Return the reference of the commands as Markdown, from their own help."""
-    import typer
-
-    group = command_group("")
     parts = ["# Command line\n", "Every option of every command, as `autodiff COMMAND --help` prints them.\n"]
-    for name, command in group.commands.items():
-        context = typer.Context(command, info_name=f"autodiff {name}")
-        if command.hidden:
-            continue
-        parts.append(f"## {name}\n")
-        parts.append(f"```text\n{command.get_usage(context).removeprefix('Usage: ')}\n```\n")
-        parts.append("\n\n".join(_paragraph(text) for text in (command.help or "").split("\n\n")) + "\n")
-        panels: dict[str, list[str]] = {}
-        for parameter in command.get_params(context):
-            if record := parameter.get_help_record(context):
-                panel = getattr(parameter, "rich_help_panel", None) or "Options"
-                panels.setdefault(panel, []).append(f"`{record[0]}`\n: {_escaped(record[1])}\n")
-        for panel, options in panels.items():
-            parts += [f"**{panel}**\n", *options]
+    for name in COMMANDS:
+        parts += [f"## {name}\n", f"```text\n{find_command(name).help(WIDTH).strip()}\n```\n"]
     return "\n".join(parts)
-
-
-def _paragraph(text: str) -> str:
-    """Return a paragraph of a help text; one that keeps its line breaks becomes a block."""
-    if text.startswith("\b\n"):
-        return f"```text\n{text[2:]}\n```"
-    return _escaped(text)
-
-
-def _escaped(text: str) -> str:
-    return re.sub(r"([*<>\[\]_^~|])", r"\\\1", text)
 
 
 def run_examples(page: Path, folder: Path) -> None:
