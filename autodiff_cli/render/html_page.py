@@ -80,6 +80,7 @@ _SCRIPTS = (
     "drawing/drawing.layout.js",
     "drawing/drawing.column.js",
     "drawing/drawing.fitting.js",
+    "drawing/drawing.symbols.js",
     "drawing/drawing.shapes.js",
     "drawing/drawing.numbers.js",
     "drawing/drawing.grids.js",
@@ -93,6 +94,7 @@ _SCRIPTS = (
     "quiz/node_levels.js",
     "page.details.js",
     "page.values.js",
+    "page.tabs.js",
 )
 _PANELS = tuple(
     f"panels/{name}.js" for name in ("kit", "wiggle", "charts", "descend", "tangents", "why", "scalars", "link")
@@ -106,7 +108,7 @@ _SHORT_TITLE_LENGTH = 15  # characters of a node title in a narrow panel
 
 
 class PageAddition(NamedTuple):
-    """Content above the step-by-step view of a page.
+    """Content above the step-by-step view of a page, or among the panels beside it.
 
     Attributes:
         title: the title of the page; the formula if empty.
@@ -114,6 +116,7 @@ class PageAddition(NamedTuple):
         style: its CSS.
         script: its JavaScript, which runs last in a scope of its own.
         data: what the script finds in `record.addition`.
+        is_panel: whether the content stands among the panels beside the drawing.
     """
 
     title: str
@@ -121,6 +124,7 @@ class PageAddition(NamedTuple):
     style: str
     script: str
     data: Mapping[str, Any]
+    is_panel: bool = False
 
 
 def to_html(
@@ -136,7 +140,7 @@ def to_html(
         view: the part of the graph to draw; the steps are always complete.
         digits: the number of significant digits.
         seed: the variable whose tangent is 1 if the page opens in forward mode; None for reverse mode.
-        addition: content above the step-by-step view.
+        addition: content above or beside the step-by-step view.
 
     Raises:
         GraphTooLargeError: if the graph has too many nodes to draw.
@@ -159,7 +163,8 @@ def to_html(
     return _page_file("page.html").format(
         policy=content_security_policy(script, style),
         title=escape(title),
-        addition=above.markup,
+        addition="" if above.is_panel else above.markup,
+        panel=above.markup if above.is_panel else "",
         style=style,
         graph=_static_svg(drawing, show),
         panels=_page_file("panels/panels.html"),

@@ -131,22 +131,22 @@ _LESSON_FOLDER = Path(__file__).parent / "lessons"
 
 
 def lesson_page(lesson: Lesson, digits: int | None = None) -> str:
-    """Return a lesson as a self-contained HTML page: its text and questions above the steps of its formula."""
+    """Return a lesson as a self-contained HTML page: its text and questions beside the steps of its formula."""
     from autodiff_cli.render.html_page import PageAddition, to_html
 
     paragraphs = "\n".join(f"<p>{escape(text)}</p>" for text in lesson.text)
-    markup = f"""<div class="lessons"><section class="lesson" aria-labelledby="lesson-title">
+    markup = f"""<section class="lesson" id="lesson" data-tab="Lesson" aria-labelledby="lesson-title">
 <h2 id="lesson-title">{escape(lesson.title)}</h2>
 {paragraphs}
 </section>
-<section class="lesson" aria-labelledby="questions-title">
+<section class="lesson" id="questions" data-tab="Questions" aria-labelledby="questions-title">
 <h2 id="questions-title">{escape(questions_heading(lesson, digits).capitalize())}</h2>
 <p class="hint">To check an answer, set the values below to these.</p>
 <ol id="lesson-questions"></ol>
-</section></div>"""
+</section>"""
     data = {"questions": [question_document(question) for question in lesson.questions]}
     style, script = ((_LESSON_FOLDER / f"lesson.{ending}").read_text(encoding="utf-8") for ending in ("css", "js"))
-    return to_html(lesson.trace, digits=digits, addition=PageAddition(lesson.title, markup, style, script, data))
+    return to_html(lesson.trace, digits=digits, addition=PageAddition(lesson.title, markup, style, script, data, is_panel=True))
 
 
 # --- Exercise sheets ---

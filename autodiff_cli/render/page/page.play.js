@@ -26,9 +26,10 @@ function go(position, travels = () => 0) {
   const changed = playback.moveTo(position);
   draw(changed);
   explain();
+  tabs.follow(playback.current);
   if (playback.current !== null) {
     panel.show(playback.current);
-    graph.uncover(playback.current);
+    byId("app").scrollIntoView({ block: "nearest" });
   }
   const time = duration * travels(readingTime());
   if (time > 0) graph.travel(playback.current, playback.isBackward, time, movementText);

@@ -1,6 +1,7 @@
 // "Why this number?": an adjoint as the sum over the node's users, and as the sum over paths to the output.
 
 const MOST_PATHS = 6; // paths that are listed
+const ADJOINT = /(?:the )?\badjoint\b/; // in the rule of an operation on whole arrays
 const MOST_TRIED = 4000; // partial paths that the search extends, so that it ends soon
 
 class Why {
@@ -31,7 +32,11 @@ class Why {
   /** Say it of the node that is chosen, unless a question is about that. */
   show() {
     const i = this.#node;
-    document.querySelector(".panels").hidden = playback.quiz !== null;
+    const panels = document.querySelector(".panels");
+    if (panels.hidden !== (playback.quiz !== null)) {
+      panels.hidden = playback.quiz !== null;
+      tabs.refresh();
+    }
     clearPath();
     if (playback.quiz) return;
     if (this.#isHighlighted) this.#highlightAll();
@@ -69,7 +74,7 @@ class Why {
 
   #inSymbols({ node, position, contribution }) {
     const user = slopeName(record.nodes[node].label);
-    if (contribution.local === null) return playback.computation.rule(node, position).replace(/(the )?\badjoint\b/, user);
+    if (contribution.local === null) return playback.computation.rule(node, position).split(ADJOINT).join(user);
     const formula = playback.computation.formula(node, position);
     return `${formula === undefined ? `∂${tight(record.nodes[node].label)}/∂${tight(record.nodes[this.#node].label)}`
       : tight(formula)} × ${user}`;
@@ -142,7 +147,7 @@ function equation(parts) {
 
 /** The rule of an operation on whole arrays in LaTeX, as text around the name of the adjoint. */
 function ruleInLatex(rule, adjoint) {
-  const texts = rule.split(/(?:the )?\badjoint\b/).map((text) => text.replace(/[_#%&$]/g, "\\$&").replaceAll("ᵀ", "}^{\\top}\\text{"));
+  const texts = rule.split(ADJOINT).map((text) => text.replace(/[_#%&$]/g, "\\$&").replaceAll("ᵀ", "}^{\\top}\\text{"));
   return texts.map((text) => `\\text{${text}}`).join(adjoint).replaceAll("\\text{}", "");
 }
 
