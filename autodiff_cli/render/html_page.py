@@ -86,6 +86,7 @@ _SCRIPTS = (
     "drawing/drawing.grids.js",
     "drawing/drawing.cursor.js",
     "drawing/drawing.map.js",
+    "page.typeset.js",
     "page.graph.js",
     "page.play.js",
     "page.quiz.js",
@@ -97,7 +98,7 @@ _SCRIPTS = (
     "page.tabs.js",
 )
 _PANELS = tuple(
-    f"panels/{name}.js" for name in ("kit", "wiggle", "charts", "descend", "tangents", "why", "scalars", "link")
+    f"panels/{name}.js" for name in ("kit", "wiggle", "charts", "slope", "descend", "tangents", "why", "scalars", "link")
 )
 _MAX_TITLE_LENGTH = 100  # characters
 _MAX_FORMULA_PARTS = 25  # longer formulas of local derivatives are not shown
@@ -372,6 +373,7 @@ class _FormulaText:
 # --- Panels beside the graph ---
 
 _MAX_LATEX_LENGTH = 120  # characters of a node in LaTeX; a longer one is abbreviated as `n_i`
+_MAX_FORMULA_LENGTH = 400  # characters in LaTeX of the formula above the drawing; a longer one is shown as it was typed
 _MAX_LATEX_NODES = 400  # larger formulas have no LaTeX on the page
 
 
@@ -398,14 +400,18 @@ def _latex_document(trace: Trace) -> dict[str, Any]:
     writer = GraphWriter(LatexLibrary(LATEX))
     names = {node: name for node, name in trace.expression.names.items() if node in trace.tape.index}
     parts: dict[Node, Fragment] = {}
-    for i, node in enumerate(trace.tape.nodes):
-        if node.is_input or node in names:
-            parts[node] = Fragment(latex_symbol(names.get(node, node.text)))
-            continue
-        latex = _node_latex(writer, node, parts)
-        parts[node] = latex if len(latex.text) <= _MAX_LATEX_LENGTH else Fragment(rf"n_{{{i}}}")
+    output, formula = trace.tape.nodes[trace.tape.outputs[0]], ""
+    for limit in (_MAX_FORMULA_LENGTH, _MAX_LATEX_LENGTH):
+        for i, node in enumerate(trace.tape.nodes):
+            if node.is_input or (node in names and node is not output):
+                parts[node] = Fragment(latex_symbol(names.get(node, node.text)))
+                continue
+            latex = _node_latex(writer, node, parts)
+            parts[node] = latex if len(latex.text) <= limit else Fragment(rf"n_{{{i}}}")
+        formula = formula or LATEX.coerce(parts[output]).text
     slopes = [[*_local_formulas(writer, trace, i, parts)] for i in range(len(trace.tape))]
-    return {"nodes": [LATEX.coerce(parts[node]).text for node in trace.tape.nodes], "slopes": slopes}
+    nodes = [LATEX.coerce(parts[node]).text for node in trace.tape.nodes]
+    return {"formula": "" if "n_{" in formula else formula, "nodes": nodes, "slopes": slopes}
 
 
 def _node_latex(writer: GraphWriter, node: Node, parts: dict[Node, Fragment]) -> Fragment:

@@ -1,6 +1,6 @@
 // Tabs: the panels stand in one column that scrolls beside the drawing; a tab brings its panel to the top.
 
-const CAPTION = 520; // pixels, the width of a usual sentence
+const CAPTION = 700; // pixels, the width of a usual sentence with the slope picture
 const narrow = matchMedia("(max-width: 899px)");
 
 class Tabs {

@@ -51,7 +51,7 @@ function contentOf({ id, title, short, role, inside }, detail, isDown) {
   const isOperation = role !== "input" && role !== "constant" && !inside;
   const most = LONGEST[isLabelled ? "roomy" : "brief"];
   const symbol = cut(isOperation ? symbolOf(op) : isLabelled ? title : short, most);
-  const caption = isOperation && (isLabelled || isNamed) && (isLabelled ? title : short) !== symbol ? cut(isLabelled ? title : short, most) : "";
+  const caption = isOperation && (isLabelled || isNamed) && (isLabelled ? title : short) !== symbol ? cut(pretty(isLabelled ? title : short), most) : "";
   const small = inside ? `${inside} inside` : "";
   const grid = Array.isArray(value) ? gridOf(value, letters) : null;
   const kinds = [...(op === "constant" && !inside ? [] : ["value"]), ...(takesGradient(id) ? ["adjoint"] : [])];

@@ -31,3 +31,12 @@ function nameShape(text, x, y, kind) {
 function isName({ role, title }) {
   return role === "input" || (role === "folded" && /^[\p{L}\p{M}\p{N}_]+(\([^()]*\))?$/u.test(title));
 }
+
+const SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
+const NAMES_OF_GREEK = new RegExp(`\\b(${Object.keys(GREEK).join("|")})(?![\\p{L}\\p{N}_(])`, "gu");
+
+/** A formula on one line, with the signs of mathematics in place of those of a keyboard. */
+function pretty(text) {
+  return text.replace(NAMES_OF_GREEK, (name) => GREEK[name]).replace(/\^(\d)(?![\d.])/g, (_, digit) => SUPERSCRIPTS[digit])
+    .replaceAll("*", "·").replaceAll("-", "−").replaceAll("sqrt(", "√(");
+}

@@ -90,3 +90,5 @@ const OUTPUT = record.nodes.some(({ label }) => label === "f") ? "z" : "f";
 function slopeName(label) {
   return `∂${OUTPUT}/∂${/^[\p{L}\p{M}\p{N}_]+$/u.test(label) ? label : `(${label})`}`;
 }
+
+showTypeset();

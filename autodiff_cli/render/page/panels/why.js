@@ -64,6 +64,7 @@ class Why {
     }
     const inNumbers = terms.map((term) => this.#inNumbers(term)).join(" + ");
     byId("reasons").replaceChildren(
+      ...(record.latex ? [this.#typeset()] : []),
       equation([`${name} = ${terms.map((term) => this.#inSymbols(term)).join(" + ")}`]),
       ...(inNumbers === adjoint ? [] : [equation([`= ${inNumbers}`])]),
       equation(["= ", htmlElement("b", adjoint)]),
@@ -123,6 +124,10 @@ class Why {
     highlightPath(edges, reached);
   }
 
+  #typeset() {
+    return htmlElement("div", [typesetLines(this.latex())], "typeset");
+  }
+
   /** The derivation in LaTeX: a sum in symbols, in numbers, and what it gives. */
   latex() {
     const i = this.#node;
@@ -139,6 +144,20 @@ class Why {
     const sides = [inSymbols.join(" + "), inNumbers.join(" + "), latexNumber(playback.computation.adjoints[i])].filter(Boolean);
     return `\\begin{align*}\n${towards(i)} &= ${[...new Set(sides)].join(" \\\\\n&= ")}\n\\end{align*}`;
   }
+}
+
+/** The equations of a derivation below each other, at their signs of equality. */
+function typesetLines(latex) {
+  const rows = latex.split("\n").slice(1, -1).map((line) => line.replace(/ \\\\$/, "").split("&="));
+  const table = mathElement("mtable", rows.map(([left, right]) => mathElement("mtr", [
+    mathElement("mtd", new Typesetter(left).row()), mathElement("mtd", [mathElement("mo", "="), ...new Typesetter(right).row()]),
+  ])));
+  table.classList.add("aligned");
+  table.setAttribute("displaystyle", "true");
+  const math = mathElement("math", table);
+  math.setAttribute("display", "block");
+  math.setAttribute("aria-hidden", "true");
+  return math;
 }
 
 function equation(parts) {
