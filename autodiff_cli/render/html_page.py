@@ -98,7 +98,8 @@ _SCRIPTS = (
     "page.tabs.js",
 )
 _PANELS = tuple(
-    f"panels/{name}.js" for name in ("kit", "wiggle", "charts", "slope", "descend", "tangents", "why", "scalars", "link")
+    f"panels/{name}.js"
+    for name in ("kit", "wiggle", "charts", "slope", "descend", "tangents", "why", "scalars", "link")
 )
 _MAX_TITLE_LENGTH = 100  # characters
 _MAX_FORMULA_PARTS = 25  # longer formulas of local derivatives are not shown
@@ -373,7 +374,7 @@ class _FormulaText:
 # --- Panels beside the graph ---
 
 _MAX_LATEX_LENGTH = 120  # characters of a node in LaTeX; a longer one is abbreviated as `n_i`
-_MAX_FORMULA_LENGTH = 400  # characters in LaTeX of the formula above the drawing; a longer one is shown as it was typed
+_MAX_FORMULA_LENGTH = 240  # characters in LaTeX of the formula above the drawing; a longer one is shown as it was typed
 _MAX_LATEX_NODES = 400  # larger formulas have no LaTeX on the page
 
 
@@ -396,22 +397,35 @@ def _work_counts(work: Work) -> list[int]:
 
 
 def _latex_document(trace: Trace) -> dict[str, Any]:
-    """Return all nodes and their local derivatives in LaTeX; null for derivatives of operations on whole arrays."""
+    """Return the formula, all nodes and local derivatives in LaTeX; null for derivatives of whole-array operations."""
     writer = GraphWriter(LatexLibrary(LATEX))
-    names = {node: name for node, name in trace.expression.names.items() if node in trace.tape.index}
-    parts: dict[Node, Fragment] = {}
-    output, formula = trace.tape.nodes[trace.tape.outputs[0]], ""
-    for limit in (_MAX_FORMULA_LENGTH, _MAX_LATEX_LENGTH):
-        for i, node in enumerate(trace.tape.nodes):
-            if node.is_input or (node in names and node is not output):
-                parts[node] = Fragment(latex_symbol(names.get(node, node.text)))
-                continue
-            latex = _node_latex(writer, node, parts)
-            parts[node] = latex if len(latex.text) <= limit else Fragment(rf"n_{{{i}}}")
-        formula = formula or LATEX.coerce(parts[output]).text
+    formula = r", \quad ".join(_typeset_nodes(writer, trace, _MAX_FORMULA_LENGTH)[1])
+    parts, _ = _typeset_nodes(writer, trace, _MAX_LATEX_LENGTH)
     slopes = [[*_local_formulas(writer, trace, i, parts)] for i in range(len(trace.tape))]
     nodes = [LATEX.coerce(parts[node]).text for node in trace.tape.nodes]
     return {"formula": "" if "n_{" in formula else formula, "nodes": nodes, "slopes": slopes}
+
+
+def _typeset_nodes(writer: GraphWriter, trace: Trace, limit: int) -> tuple[dict[Node, Fragment], list[str]]:
+    """Return all nodes in LaTeX, and equations: the output, then a definition of each name.
+
+    Args:
+        limit: the most characters of a node; a longer one is abbreviated as `n_i`.
+    """
+    output, names = trace.tape.nodes[trace.tape.outputs[0]], trace.expression.names
+    parts: dict[Node, Fragment] = {}
+    equations: list[str] = []
+    for i, node in enumerate(trace.tape.nodes):
+        latex = Fragment(latex_symbol(node.text)) if node.is_input else _node_latex(writer, node, parts)
+        parts[node] = latex if len(latex.text) <= limit else Fragment(rf"n_{{{i}}}")
+        text = LATEX.coerce(parts[node]).text
+        if node is output:
+            equations.insert(0, text)
+        if node in names and not node.is_input:
+            symbol = latex_symbol(names[node])
+            equations += [f"{symbol} = {text}"] if node is not output else []
+            parts[node] = Fragment(symbol)
+    return parts, equations
 
 
 def _node_latex(writer: GraphWriter, node: Node, parts: dict[Node, Fragment]) -> Fragment:

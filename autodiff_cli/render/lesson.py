@@ -146,7 +146,9 @@ def lesson_page(lesson: Lesson, digits: int | None = None) -> str:
 </section>"""
     data = {"questions": [question_document(question) for question in lesson.questions]}
     style, script = ((_LESSON_FOLDER / f"lesson.{ending}").read_text(encoding="utf-8") for ending in ("css", "js"))
-    return to_html(lesson.trace, digits=digits, addition=PageAddition(lesson.title, markup, style, script, data, is_panel=True))
+    return to_html(
+        lesson.trace, digits=digits, addition=PageAddition(lesson.title, markup, style, script, data, is_panel=True)
+    )
 
 
 # --- Exercise sheets ---

@@ -38,6 +38,7 @@ class Graph {
       const { clientWidth, clientHeight } = this.stage;
       const isOther = Math.abs(clientWidth - this.#panel.width) >= 2 || Math.abs(clientHeight - this.#panel.height) >= 2;
       if (this.#isOnPaper || !isOther || clientWidth === 0) return;
+      if (!this.parts.areChosen) openFor(this.parts, this.stage);
       this.arrange();
       redraw();
     }).observe(this.stage);
@@ -242,8 +243,9 @@ class Graph {
     if (!this.#pending.has(i)) {
       const word = noted ? noted.text.split(" ")[0] : isKnown || soFar?.isAll ? "adjoint" : "so far";
       const isArray = Array.isArray(computation.values[i]);
-      if (node.value) write(node.value, isArray ? caption(value, "value", i) : value, node.value.room, COLUMN);
-      if (node.adjoint) write(node.adjoint, isArray ? caption(adjoint, word, i) : adjoint, node.adjoint.room, COLUMN);
+      const line = (text, kind) => (isArray ? caption(text, kind, i) : text);
+      if (node.value) write(node.value, line(value, "value"), node.value.room, COLUMN);
+      if (node.adjoint) write(node.adjoint, line(adjoint, word), node.adjoint.room, COLUMN);
       const array = isKnown ? computation.adjoints[i] : soFar?.total ?? null;
       for (const grid of node.grids) {
         if (grid.classList.contains("value")) fillGrid(grid, isComputed ? computation.values[i] : null);

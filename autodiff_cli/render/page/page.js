@@ -74,6 +74,16 @@ function showPosition() {
   slider.style.setProperty("--forward-share", `${(100 * record.forward.length) / (playback.length || 1)}%`);
 }
 
+let isUntouched = true; // until the first step
+
+/** What the page is about, before anything is pressed. */
+function opening() {
+  const { values } = playback.computation;
+  const point = record.variables.map(({ name, key }) => `${name} = ${brief(playback.point[key], NODE_DIGITS)}`).join(", ");
+  const result = `${OUTPUT} = ${brief(values[record.output], NODE_DIGITS)}`;
+  return `${point ? `At ${point}: ` : ""}${result}. Forward shows how this number is computed; Backward, how it changes with each variable.`;
+}
+
 /** Explain the current step in the status. */
 function explain() {
   const i = playback.current;
@@ -160,6 +170,7 @@ function selectNodeAt(element) {
 
 /** Redraw after parts were folded or opened. */
 function refold() {
+  graph.parts.areChosen = true;
   byId("fold").setAttribute("aria-pressed", String(graph.parts.areFolded));
   graph.arrange();
   drawAll();

@@ -102,15 +102,15 @@ class Typesetter {
         return letters;
       }
       case ",":
-      case " ": {
+      case "quad": {
         const space = mathElement("mspace");
-        space.setAttribute("width", ".17em");
+        space.setAttribute("width", name === "quad" ? "1em" : ".17em");
         return space;
       }
       default:
         if (Object.hasOwn(GREEK, name)) return mathElement("mi", GREEK[name]);
         if (Object.hasOwn(LATEX_SYMBOLS, name)) return mathElement("mo", LATEX_SYMBOLS[name]);
-        return mathElement(/\w/.test(name) ? "mi" : "mo", name.replace(/^arc/, "arc"));
+        return mathElement(/\w/.test(name) ? "mi" : "mo", name);
     }
   }
 

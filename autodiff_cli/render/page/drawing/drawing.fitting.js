@@ -1,6 +1,5 @@
 // Fitting: how much of the graph is folded when the page opens.
 
-const FEWEST = 6; // folding more must save at least this many boxes
 const FEWER = [18, 12, 8, 5, 3]; // numbers of boxes, not counting variables, that are tried if more are unreadable
 
 /** Fold as little as possible so that the whole drawing is readable in its panel. */
@@ -9,7 +8,7 @@ function openFor(parts, { clientWidth, clientHeight }) {
   const ways = [
     ...(length > BOXES || record.isFolded ? [] : [() => parts.open()]),
     ...(parts.canFold ? [() => parts.fold()] : []),
-    ...FEWER.filter((most) => most < length - FEWEST).map((most) => () => parts.fold(most)),
+    ...FEWER.filter((most) => most < length).map((most) => () => parts.fold(most)),
   ];
   let [best, largest] = [null, 0];
   for (const fold of ways) {

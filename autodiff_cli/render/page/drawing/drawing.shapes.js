@@ -13,7 +13,7 @@ const LONGEST = { roomy: 24, brief: 12 }; // characters of a label
 const MOST_NUMBERS = 5; // with more edges into a box, their numbers appear only on demand
 const STRETCH = 100; // pixels
 const SHARES = [0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.12, 0.88, 0.45, 0.55, 0.35, 0.65, 0.25, 0.75]; // positions along a line that are tried for its numbers
-const MOST_AVOIDED = 60; // with more lines, numbers do not avoid lines, which would take too long
+const MOST_SAMPLED = 150; // with more lines, numbers avoid the lines between their points, since sampling takes too long
 const DOT = 8; // pixels of a line
 const NUMBERS_APART = 6; // pixels between a box and its numbers
 const DOUBLE = 4; // between the double borders of the output and of folded parts
@@ -45,7 +45,7 @@ function cut(text, most) {
  * line that leaves it; its label stands above the box, or above the numbers
  * where lines go down. Arrays have grids inside the box. A folded part has its name in the box. */
 function contentOf({ id, title, short, role, inside }, detail, isDown) {
-  const { isLabelled, isFlat, letters } = DETAILS[detail];
+  const { isLabelled, isFlat, letters, hasGrids } = DETAILS[detail];
   const { op, label, name, value } = record.nodes[id];
   const isNamed = name !== undefined && name !== label;
   const isOperation = role !== "input" && role !== "constant" && !inside;
@@ -53,7 +53,8 @@ function contentOf({ id, title, short, role, inside }, detail, isDown) {
   const symbol = cut(isOperation ? symbolOf(op) : isLabelled ? title : short, most);
   const caption = isOperation && (isLabelled || isNamed) && (isLabelled ? title : short) !== symbol ? cut(pretty(isLabelled ? title : short), most) : "";
   const small = inside ? `${inside} inside` : "";
-  const grid = Array.isArray(value) ? gridOf(value, letters) : null;
+  const isArray = hasGrids && Array.isArray(value);
+  const grid = isArray ? gridOf(value, letters) : null;
   const kinds = [...(op === "constant" && !inside ? [] : ["value"]), ...(takesGradient(id) ? ["adjoint"] : [])];
   const core = {
     width: Math.max(SYMBOL.least, [...symbol].length * SYMBOL.column + 2 * PADDING, small.length * COLUMN + 2 * PADDING),
@@ -61,7 +62,7 @@ function contentOf({ id, title, short, role, inside }, detail, isDown) {
   };
   if (role === "folded" || role === "output") core.width += 2 * DOUBLE;
   let beside = kinds.length && !grid ? ROOM * COLUMN + NUMBERS_APART : 0;
-  if (Array.isArray(value)) {
+  if (isArray) {
     beside = 0;
     const [width, height] = [Math.max(8 * COLUMN, grid?.width ?? 0), LINE + (grid ? grid.height + 2 : 0)];
     const isRow = isFlat && kinds.length > 1;
@@ -90,7 +91,7 @@ function sizeOf(box, detail, isDown) {
 /** The drawing of an arrangement. */
 function picture({ boxes, arrows, places, routes, rectangles, bundles, width, height, detail, isDown }) {
   const lines = arrows.map((_, k) => svgElement("path", { d: curve(routes[k], isDown) }));
-  const spots = new Spots(boxes.map(({ id }) => places.get(id)), bundles, lines, width);
+  const spots = new Spots(boxes.map(({ id }) => places.get(id)), bundles, lines, routes, width);
   return svgElement("svg", {
     class: "autodiff", role: "group", "aria-label": "Graph of the formula", width, height, viewBox: `0 0 ${width} ${height}`,
   }, [
@@ -142,19 +143,20 @@ function boxShape(box, place, detail, isDown) {
     text.room = wide;
     shapes.push(text, ...(grid ? [gridShape(grid, x - grid.width / 2, y + LINE, kind)] : []));
   });
+  for (const shape of shapes) if (shape.localName === "text") shape.setAttribute("aria-hidden", "true"); // the name of the node says more
   return svgElement("g", {
     class: `node ${role}${isHighlighted ? " highlighted" : ""}`, "data-node": id, role: "button", tabindex: -1,
   }, shapes.flatMap((shape) => [shape, " "])); // blanks keep the texts apart for whoever reads them as one
 }
 
 /** A line, and beside it the texts of its numbers if one of the `spots` along it is free; they are its tooltip too. */
-function edgeShape({ from, to, position, isHighlighted, label }, line, route, isDown, spots) {
+function edgeShape({ from, to, position, isHighlighted, numbers }, line, route, isDown, spots) {
   const head = svgElement("path", { class: "head", d: arrowHead(route.at(-1), isDown) });
   const reach = svgElement("path", { class: "reach", d: line.getAttribute("d") }); // a wide invisible line that a mouse can hit
   const shapes = [svgElement("title"), line, reach, head];
   const element = svgElement("g", { class: `edge${isHighlighted ? " highlighted" : ""}`, "data-from": from, "data-to": to }, shapes);
   if (position !== undefined) element.dataset.position = position;
-  element.spot = label && spots.along(line, label, route.find((at) => at.label));
+  element.spot = numbers && spots.along(line, numbers, route.find((at) => at.label));
   if (element.spot) element.append(...edgeTexts(element.spot));
   return element;
 }
@@ -183,15 +185,23 @@ class Spots {
   #taken = new Map(); // by stretch of the drawing's height
   #width;
 
-  constructor(boxes, bundles, lines, width) {
+  constructor(boxes, bundles, lines, routes, width) {
     this.#width = width;
     for (const place of [...boxes, ...bundles]) this.#take(place);
-    for (const line of lines.length > MOST_AVOIDED ? [] : lines) {
+    lines.forEach((line, k) => {
+      if (lines.length > MOST_SAMPLED) {
+        routes[k].slice(1).forEach((b, n) => {
+          const a = routes[k][n];
+          const size = { width: Math.abs(a.x - b.x) + 1, height: Math.abs(a.y - b.y) + 1 };
+          this.#take({ x: (a.x + b.x) / 2, y: (a.y + b.y) / 2, ...size, line, own: size });
+        });
+        return;
+      }
       for (let at = 0; at < line.getTotalLength(); at += DOT) {
         const { x, y } = line.getPointAtLength(at);
-        this.#take({ x, y, width: DOT, height: DOT, line });
+        this.#take({ x, y, width: DOT, height: DOT, line, own: { width: 1, height: 1 } });
       }
-    }
+    });
   }
 
   /** The place of numbers on both sides of a line where it is straight, where the layout has `reserved` it if it has; undefined
@@ -224,7 +234,7 @@ class Spots {
       ? { x: x + way * (width / 4 + BESIDE_LINE / 2), y, width: width / 2 - BESIDE_LINE, height }
       : { x, y: y + way * (height / 4 + 1), width, height: height / 2 - 4 }));
     const near = new Set(stretches(spot).flatMap((stretch) => [...(this.#taken.get(stretch) ?? [])]));
-    return ![...near].some((other) => (other.line === line ? sides.some((side) => overlap(side, { ...other, width: 1, height: 1 })) : overlap(spot, other)));
+    return ![...near].some((other) => (other.line === line ? sides.some((side) => overlap(side, { ...other, ...other.own })) : overlap(spot, other)));
   }
 }
 

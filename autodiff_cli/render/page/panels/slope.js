@@ -12,14 +12,14 @@ class SlopePicture {
   }
 
   /** The only input of a node that varies, and the derivative of the node with respect to it; null if there are several, or
-   * arrays. */
+   * arrays, or numbers that are not finite. */
   #dependence(i) {
     const { inputs } = record.nodes[i];
     const varying = [...new Set(inputs.filter(takesGradient))];
     const { values, contributions } = playback.computation;
     if (varying.length !== 1 || [i, ...inputs].some((j) => typeof values[j] !== "number")) return null;
-    const locals = contributions[i].map(({ local }) => local);
-    return { from: varying[0], slope: locals.reduce((a, b) => a + b, 0) };
+    const slope = contributions[i].map(({ local }) => local).reduce((a, b) => a + b, 0);
+    return [values[varying[0]], values[i], slope].every(Number.isFinite) ? { from: varying[0], slope } : null;
   }
 
   show() {
