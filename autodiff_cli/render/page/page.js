@@ -9,6 +9,7 @@ const panel = new Panel(byId("details"), playback);
 const table = new Table(byId("table"), playback);
 const fields = record.variables.map(field);
 const tabs = new Tabs();
+for (const part of [byId("explanation"), byId("status"), byId("remark")]) new ResizeObserver(() => scrollable(byId("explanation"))).observe(part);
 
 /** Show the current numbers of some nodes and the effect of the current step. */
 function draw(nodes) {

@@ -13,6 +13,14 @@ function mathElement(tag, children = []) {
   return element;
 }
 
+/** Let the tab key reach what scrolls, while it does. */
+function scrollable(element) {
+  const { scrollWidth, clientWidth, scrollHeight, clientHeight } = element;
+  setOrRemove(element, "tabindex", scrollWidth > clientWidth + 1 || scrollHeight > clientHeight + 1 ? 0 : null);
+}
+
+const scrolling = new ResizeObserver((entries) => entries.forEach(({ target }) => scrollable(target)));
+
 /** A formula in LaTeX as MathML; screen readers get its text instead. */
 function typeset(latex) {
   const math = mathElement("math", new Typesetter(latex).row());
@@ -158,4 +166,5 @@ function showTypeset() {
   if (!formula) return;
   const names = record.variables.map(({ node }) => (node === null ? null : record.latex.nodes[node])).filter(Boolean).join(", ");
   byId("typeset").replaceChildren(typeset(`${OUTPUT}${names.length && names.length < 40 ? `\\left(${names}\\right)` : ""} = ${formula}`));
+  scrolling.observe(byId("typeset"));
 }

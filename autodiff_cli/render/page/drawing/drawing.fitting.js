@@ -10,12 +10,18 @@ function openFor(parts, { clientWidth, clientHeight }) {
     ...(parts.canFold ? [() => parts.fold()] : []),
     ...FEWER.filter((most) => most < length).map((most) => () => parts.fold(most)),
   ];
-  let [best, largest] = [null, 0];
-  for (const fold of ways) {
-    fold();
-    const { scale } = new Arrangements(parts.shown, sizeOf, labelOf).best(clientWidth, clientHeight);
-    if (scale >= READABLE) return;
-    if (scale > largest) [best, largest] = [fold, scale];
+  const drawings = [];
+  let [best, largest] = [0, 0];
+  // To decide what is folded, the details that take the least room are enough; shapes in place of grids come last.
+  for (const details of [["bare"], ["plain"]]) {
+    for (const [k, fold] of ways.entries()) {
+      fold();
+      drawings[k] ??= new Arrangements(parts.shown, sizeOf, labelOf);
+      const { scale } = drawings[k].best(clientWidth, clientHeight, details);
+      if (scale >= READABLE) return;
+      if (scale > largest) [best, largest] = [k, scale];
+    }
+    if (!record.nodes.some(({ value }) => Array.isArray(value))) break;
   }
-  best?.();
+  ways[best]?.();
 }

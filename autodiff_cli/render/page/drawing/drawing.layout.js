@@ -36,8 +36,8 @@ class Arrangements {
     Object.assign(this, { shown, size, labelOf });
   }
 
-  /** The arrangement with the largest scale in a panel, preferably a readable one. */
-  best(width, height) {
+  /** The arrangement with the largest scale in a panel, preferably a readable one, in one of some `details`. */
+  best(width, height, details = Object.keys(DETAILS)) {
     let best = null;
     const compare = (arrangement) => {
       const scale = Math.min(width / arrangement.width, height / arrangement.height);
@@ -45,11 +45,11 @@ class Arrangements {
       if (best === null || merit > best.merit) best = { ...arrangement, scale, merit };
     };
     const isLarge = this.shown.boxes.length > MOST_LAYERED;
-    for (const [detail, { less }] of isLarge ? [] : Object.entries(DETAILS)) {
-      if (best !== null && best.merit >= 1 - less) break;
+    for (const detail of isLarge ? [] : details) {
+      if (best !== null && best.merit >= 1 - DETAILS[detail].less) break;
       this.#all(detail, () => this.#made(detail)).forEach(compare);
     }
-    if (best === null || best.scale < READABLE || best.bands > 1) this.#all(width, () => this.#columns(width)).forEach(compare);
+    if (best === null || best.scale < READABLE || best.bands > 1) this.#all(width, () => this.#columns(width)).filter(({ detail }) => details.includes(detail)).forEach(compare);
     return best;
   }
 

@@ -143,7 +143,6 @@ function boxShape(box, place, detail, isDown) {
     text.room = wide;
     shapes.push(text, ...(grid ? [gridShape(grid, x - grid.width / 2, y + LINE, kind)] : []));
   });
-  for (const shape of shapes) if (shape.localName === "text") shape.setAttribute("aria-hidden", "true"); // the name of the node says more
   return svgElement("g", {
     class: `node ${role}${isHighlighted ? " highlighted" : ""}`, "data-node": id, role: "button", tabindex: -1,
   }, shapes.flatMap((shape) => [shape, " "])); // blanks keep the texts apart for whoever reads them as one

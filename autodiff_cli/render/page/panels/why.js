@@ -125,7 +125,10 @@ class Why {
   }
 
   #typeset() {
-    return htmlElement("div", [typesetLines(this.latex())], "typeset");
+    const lines = htmlElement("div", [typesetLines(this.latex())], "typeset");
+    Object.assign(lines, { role: "region", ariaLabel: "Derivation" });
+    scrolling.observe(lines);
+    return lines;
   }
 
   /** The derivation in LaTeX: a sum in symbols, in numbers, and what it gives. */
