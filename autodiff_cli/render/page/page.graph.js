@@ -5,6 +5,7 @@ const ZOOM = { step: 1.25, least: 0.05, most: 4 };
 const LARGEST = 2; // scale at which a drawing opens
 const AIR = 6; // pixels around the nodes of a step
 const SHEET = { width: 690, height: 930 }; // pixels of a printed page
+const NOTED = 2.5; // how much more room a text has that replaces an adjoint
 const NOTES = ["data-tangent", "data-change", "data-predicted", "data-error"]; // attributes of texts that replace an adjoint
 const stillness = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -245,7 +246,7 @@ class Graph {
       const isArray = Array.isArray(computation.values[i]);
       const line = (text, kind) => (isArray ? caption(text, kind, i) : text);
       if (node.value) write(node.value, line(value, "value"), node.value.room, COLUMN);
-      if (node.adjoint) write(node.adjoint, line(adjoint, word), node.adjoint.room, COLUMN);
+      if (node.adjoint) write(node.adjoint, line(adjoint, word), noted ? NOTED * node.adjoint.room : node.adjoint.room, COLUMN);
       const array = isKnown ? computation.adjoints[i] : soFar?.total ?? null;
       for (const grid of node.grids) {
         if (grid.classList.contains("value")) fillGrid(grid, isComputed ? computation.values[i] : null);
