@@ -136,7 +136,7 @@ def test_on_a_phone_the_sentence_of_a_step_is_visible_below_the_drawing(page: Pa
     page.set_viewport_size({"width": 390, "height": 844})
     opened(page, tmp_path, PAGES[name])
     press(page, "Backward pass")
-    stage, sentence = page.locator("#stage").bounding_box(), page.locator("#explanation").bounding_box()
+    stage, sentence = page.locator("#stage").bounding_box(), page.locator("#status").bounding_box()
     assert stage is not None
     assert sentence is not None
     assert sentence["y"] > stage["y"] + 250
