@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import io
 import json
-import math
 import shlex
 from collections.abc import Sequence
 from functools import cached_property
@@ -35,11 +34,6 @@ class Output(str):
 
 def _refuse(name: str) -> None:
     raise AssertionError(f"{name} is not JSON")
-
-
-def is_power_of_minus_infinity(name: str, point: Sequence[float]) -> bool:
-    """Whether a program calls the platform's power outside its domain, where that returns inf or 0 and not nan."""
-    return name.startswith("pow") and point[0] == -math.inf and point[1] % 1 != 0
 
 
 def run_cli(line: str | Sequence[str], stdin: str = "", terminal: int | None = None, colour: bool = False) -> Output:

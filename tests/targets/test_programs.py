@@ -20,7 +20,6 @@ from autodiff_cli.targets.c_family import JAVASCRIPT, C, forward_declaration
 from autodiff_cli.targets.fortran import FORTRAN, FortranLibrary, split_declarations
 from autodiff_cli.targets.translation import SHORT_DEFINITIONS, GraphWriter
 from tests.numbers.test_arrays import ELEMENTWISE, by_floats, inputs_of
-from tests.support import is_power_of_minus_infinity
 from tests.tools import program
 
 Calls = list[tuple[Op, int]]
@@ -121,6 +120,11 @@ def compiled(target: Target, source: str, folder: Path) -> list[str | Path]:
         case _:
             return [program("node", "nodejs"), file]
     return [binary]
+
+
+def is_power_of_minus_infinity(name: str, point: Sequence[float]) -> bool:
+    """Whether a program calls the platform's power outside its domain, where that returns inf or 0 and not nan."""
+    return name in ("pow", "pow_slope_base") and point[0] == -math.inf and point[1] % 1 != 0
 
 
 @pytest.mark.parametrize("shorter", [False, True], ids=["as floats", "as people write"])
