@@ -22,7 +22,7 @@ from autodiff_cli.backends.reductions import ROW_COUNT_NODE, TOTAL_FUNCTIONS, to
 from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.graph.op import Gate, Op, Shape
 from autodiff_cli.graph.shapes import ShapeInference, infer_shapes
-from autodiff_cli.graph.tape import Tape, substitute, topological_order
+from autodiff_cli.graph.tape import Tape, topological_order
 from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.numbers.floats import parse_constant
 from autodiff_cli.numbers.forms import ARRAY_DEFINITIONS
@@ -248,32 +248,13 @@ def expand_array_operations(roots: Sequence[Node], leaves: Mapping[str, Shape]) 
     def rewrite(table: NodeTable, op: Op, inputs: tuple[Node, ...]) -> Node | None:
         if op is size:
             return table.leaf(constant(str(math.prod(shapes.infer(inputs[0]) or ()))))
-        definition = _definition_of(op, inputs)
-        return None if definition is None else _insert_graph(table, definition, inputs)
+        if op not in ARRAY_DEFINITIONS and not (op.is_structural and op.expansion is not None):
+            return None
+        placeholders = op.placeholders(len(inputs))
+        definition = (ARRAY_DEFINITIONS.get(op) or op.expansion)(*placeholders)  # type: ignore[misc]
+        return table.rebuild([definition], dict(zip(placeholders, inputs, strict=True)))[0]
 
     return NodeTable(rewrite).rebuild(roots)
-
-
-def _definition_of(op: Op, inputs: tuple[Node, ...]) -> Node | None:
-    """Return an operation on whole arrays expressed by others; None if it remains."""
-    if op in ARRAY_DEFINITIONS:
-        return ARRAY_DEFINITIONS[op](*inputs)
-    expansion = op.expand(len(inputs)) if op.is_structural else None
-    if expansion is None:
-        return None
-    return substitute([expansion], dict(zip(op.placeholders(len(inputs)), inputs, strict=True)))[0]
-
-
-def _insert_graph(table: NodeTable, graph: Node, inputs: tuple[Node, ...]) -> Node:
-    """Return a graph over nodes of the table, rebuilt in the table."""
-    rebuilt: dict[Node, Node] = {node: node for node in inputs}
-    for node in topological_order([graph]):
-        if node in rebuilt:
-            continue
-        rebuilt[node] = (
-            table.leaf(node) if node.op is None else table.apply(node.op, *[rebuilt[each] for each in node.inputs])
-        )
-    return rebuilt[graph]
 
 
 def plan_kernel(
