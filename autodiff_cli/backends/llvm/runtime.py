@@ -221,7 +221,9 @@ class ThreadPool:
         while True:
             wake_lock.acquire()
             self._asleep[number] = False
-            self._serve(self._words, number + 1, self._patience)
+            # With more threads than cores, polling would take time from those at work.
+            patience = self._patience if len(self._wake_locks) < available_cores() else 0
+            self._serve(self._words, number + 1, patience)
             self._asleep[number] = True
 
 
