@@ -90,7 +90,7 @@ class _Partial(NamedTuple):
 
 @dataclass(slots=True)
 class _Entry:
-    """What is known of a node that takes part.
+    """The derivatives that are needed of a node, and how they are computed.
 
     Attributes:
         depth: derivatives are needed up to the requested order minus `depth`.
