@@ -195,7 +195,8 @@ _FIGURE_LINES = (
     ("R²  = {r_squared}", ", adjusted {adjusted_r_squared}"),
     ("rss = {rss}", ""),
     ("deviance = {deviance}", ", {null_deviance} for the mean alone"),
-    ("dispersion = {dispersion}", ""),
+    ("dispersion = {dispersion} (Pearson's χ² = {pearson_chi_squared})", ""),
+    ("theta = {theta}", " ± {theta_stderr}, by maximum likelihood: variance = mean + mean²/theta"),
     ("{degrees_of_freedom}", ""),
     ("standard deviation of residuals = {residual_std}", ""),
     ("penalty = {penalty} (included in the loss)", ""),
@@ -218,6 +219,7 @@ def _write_figures(paper: Paper, fit: FittedModel, digits: int | None) -> None:
         del figures["r_squared"]
     if fit.deviance is not None:  # a likelihood is not judged by its squares
         figures.pop("rss", None)
+        figures.pop("scale", None)
     elif fit.residual_quantiles is not None:
         figures["quantiles"] = [*map(show, fit.residual_quantiles)]
     paper.heading("figures")

@@ -345,7 +345,7 @@ def _nested_test(a: ComparedModel, b: ComparedModel, small: Objective, large: Ob
     gain, unit = _deviance(small_fit) - _deviance(large_fit), None
     if small.kind is LossKind.SQUARES and not large_fit.settings.absolute_sigma:
         unit = large_fit.rss or 0.0
-    elif small.loss == "gamma":
+    elif small.has_dispersion:
         unit = (large_fit.dispersion or 0.0) * large_fit.dof
     if unit is None:
         return _test_result(texts, "likelihood ratio", gain, (extra_parameters,))

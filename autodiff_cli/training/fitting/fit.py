@@ -35,7 +35,7 @@ from autodiff_cli.training.fitting.optimization import (
 )
 from autodiff_cli.training.fitting.progress import Progress, Validation, open_checkpoint, split_validation
 from autodiff_cli.training.fitting.starts import Sinusoids
-from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LossKind
+from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES
 from autodiff_cli.training.methods.gradient_descent import EpochProgressCallback, Outcome
 from autodiff_cli.training.objective.cluster_connection import connect_cluster
 from autodiff_cli.training.objective.model import Model, tie_fixed_parameters
@@ -44,7 +44,7 @@ from autodiff_cli.training.objective.parameters import Bounds
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.diagnosis import diagnose, explain_failure
 from autodiff_cli.training.result.fitted_model import FitSettings, FittedModel
-from autodiff_cli.training.result.goodness import classification_accuracy
+from autodiff_cli.training.result.goodness import classification_accuracy, overdispersion_warnings
 from autodiff_cli.training.result.prediction import collect_plot_data
 from autodiff_cli.training.result.statistics import (
     MAX_COVARIANCE_SIZE,
@@ -302,6 +302,7 @@ def build_fit(
             *dropped,
             *progress.warnings,
             *known.warnings,
+            *overdispersion_warnings(known, objective.loss),
             *quantity_warnings,
             *(
                 []
@@ -324,7 +325,7 @@ def build_fit(
         confidence_level=options.confidence,
         settings=fit_settings(objective, options),
         penalty=_penalty_value(objective, outcome.theta),
-        scale=objective.scale if objective.kind is LossKind.ROBUST else None,
+        scale=objective.scale if objective.loss and LOSSES[objective.loss].has_scale else None,
         diagnosis=diagnose(objective, first.theta, outcome.theta) if options.diagnosis and first else None,
         **({} if progress.validation is None else progress.validation.summary(outcome.theta)),
         **{each.name: getattr(known, each.name) for each in dataclasses.fields(FitStatistics)},
@@ -337,7 +338,7 @@ def fit_settings(objective: Objective, rows: FitOptions) -> FitSettings:
         canonical_name(option) if isinstance(option, str) else None for option in (rows.weights, rows.sigma)
     )
     is_absolute = rows.absolute_sigma
-    return FitSettings(objective.is_likelihood, objective.is_weighted, weights, sigma, is_absolute)
+    return FitSettings(objective.is_likelihood, objective.is_weighted, weights, sigma, is_absolute, objective.family)
 
 
 def _canonical_outcome(objective: Objective, method: str, outcome: Outcome) -> tuple[Outcome, list[str]]:

@@ -28,7 +28,7 @@ from autodiff_cli.training.methods.quasi_newton import fit_smooth_with_kinks
 from autodiff_cli.training.objective.batch import Batch, Fits, GroupBatch, ObjectiveBatch
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.options import FitOptions
-from autodiff_cli.training.result.goodness import MAD_TO_STD, robust_scale
+from autodiff_cli.training.result.goodness import MAD_TO_STD, MAX_THETA, estimate_theta, robust_scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,25 +81,36 @@ def minimize_batch(
     """
     if method == "lm":
         return fit_squares(batch, start, on_step, epochs, tolerance=tolerance)
-    if objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
-        return _fit_robust(batch, start, on_step, epochs, tolerance)
     unit = 1.0 if objective.kind is LossKind.LIKELIHOOD else None
+    if objective.is_scale_estimated:
+        return _fit_with_scale(batch, start, on_step, epochs, tolerance, unit)
     outcomes = fit_smooth_with_kinks(batch, start, on_step, epochs, tolerance, unit)
     return _with_exact_zeros(objective, batch, outcomes) if objective.settings[L1_FACTOR] else outcomes
 
 
-def estimated_scales(batch: Batch, theta: Array, fits: Fits) -> Array:
-    """Return the robust standard deviation of the residuals of some fits; see `robust_scale`."""
+def estimated_scales(batch: Batch, theta: Array, fits: Fits, is_first: bool = False) -> Array:
+    """Return the robust standard deviation of the residuals of some fits, or theta of negative binomial counts; see
+    `robust_scale` and `estimate_theta`.
+
+    Args:
+        is_first: whether there is no fit yet; counts then begin as Poisson counts.
+    """
+    if isinstance(batch, ObjectiveBatch) and batch.objectives[0].has_theta:
+        pairs = zip(fits.tolist(), theta, strict=True)
+        return np.array(
+            [MAX_THETA if is_first else estimate_theta(batch.objectives[fit], point) for fit, point in pairs]
+        )
     if isinstance(batch, GroupBatch):
         return MAD_TO_STD * batch.median_magnitudes(theta, fits)
     pairs = zip(fits.tolist(), theta, strict=True)
     return np.array([robust_scale(batch.objectives[fit], point) for fit, point in pairs])
 
 
-def _fit_robust(
-    batch: Batch, start: Array, on_step: BatchCallback, epochs: int | None, tolerance: float | None
+def _fit_with_scale(
+    batch: Batch, start: Array, on_step: BatchCallback, epochs: int | None, tolerance: float | None, unit: float | None
 ) -> list[Outcome | Diverged]:
-    """Fit and estimate the residual scales in turn, until they are those of the residuals (Huber 1981, section 7.8).
+    """Fit and estimate the scales in turn, until they settle: residual scales as Huber 1981, section 7.8, theta of
+    counts as Venables & Ripley 2002, section 7.4.
 
     The batch keeps the estimated scales.
     """
@@ -109,7 +120,7 @@ def _fit_robust(
     spreads = np.sqrt(batch.mean_squares(batch.target_variations(every), every))
     active = every
     for number in range(ROBUST_SCALE.max_rounds):
-        scales = estimated_scales(batch, theta[active], active)
+        scales = estimated_scales(batch, theta[active], active, is_first=number == 0)
         is_exact = scales <= ROBUST_SCALE.zero_scale * spreads[active]
         for fit in active[is_exact].tolist():
             outcome = outcomes[fit] if epochs_done[fit] else Outcome(theta[fit], True)
@@ -123,7 +134,7 @@ def _fit_robust(
         batch.set_scales(active, scales[is_open])
         report = renumber(on_step, active, epochs_done.copy(), epochs_done)
         epochs_left = None if epochs is None else epochs - int(epochs_done[active].max())
-        ends = fit_smooth_with_kinks(batch.take(active), theta[active], report, epochs_left, tolerance)
+        ends = fit_smooth_with_kinks(batch.take(active), theta[active], report, epochs_left, tolerance, unit)
         for fit, end in zip(active.tolist(), ends, strict=True):
             outcomes[fit] = end
             theta[fit] = end.theta if isinstance(end, Outcome) else theta[fit]

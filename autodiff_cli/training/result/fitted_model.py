@@ -78,6 +78,7 @@ class FitSettings:
         weighted: whether rows had weights or standard deviations.
         weights, sigma: the column with the weights or standard deviations; None if they were given as arrays.
         absolute_sigma: whether standard deviations are absolute, not relative.
+        family: the family of the target, if one was named.
     """
 
     likelihood: bool = False
@@ -85,6 +86,7 @@ class FitSettings:
     weights: str | None = None
     sigma: str | None = None
     absolute_sigma: bool = False
+    family: str | None = None
 
     @property
     def weighting_column(self) -> str | None:

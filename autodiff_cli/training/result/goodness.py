@@ -23,10 +23,10 @@ from autodiff_cli.data.json_records import IF_KNOWN, NOT_IN_DOCUMENT
 from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.numbers.float_functions import erfinv
 from autodiff_cli.numbers.gamma_functions import gammaincc
-from autodiff_cli.ops.special import lgamma
+from autodiff_cli.ops.special import lgamma, polygamma
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.rows import WEIGHT, ColumnArrays
+from autodiff_cli.training.rows import WEIGHT, ColumnArrays, join_triangles, triangular_factor
 
 _LENTZ_FLOOR = 1e-300  # replaces 0 in denominators of the method of Lentz
 _MAX_ITERATIONS = 20_000  # terms of a continued fraction, and steps of a bisection
@@ -141,6 +141,8 @@ class ResidualSettings:
     clip_scales: float = 1.345  # robust scales at which residuals are clipped before the test (Huber's constant)
     systematic_sigmas: float = 3.5  # standard errors from randomness: a chance of 1 in 4000
     max_sorted_rows: int = 1_000_000  # rows whose residuals are kept in memory and sorted for quantiles
+    overdispersion_p: float = 2.3e-4  # p-value of overdispersion from which on it is reported: 3.5 standard errors
+    min_overdispersion: float = 1.2  # dispersion from which on it matters: standard errors are 10 % too small
 
 
 RESIDUALS = ResidualSettings()
@@ -362,7 +364,12 @@ class GoodnessOfFit:
         chi_squared_p: the probability of a larger chi-squared, if sigma is absolute.
         deviance: twice the difference in log-likelihood to a perfect fit.
         null_deviance: the deviance of a model that predicts the mean.
-        dispersion: Pearson's estimate of the dispersion of positive targets whose spread is proportional to their mean.
+        pearson_chi_squared: the sum of squared residuals, each divided by the variance that the family gives it.
+        dispersion: Pearson's estimate of the dispersion: `pearson_chi_squared/dof`.
+        overdispersion_p: the probability of a larger `pearson_chi_squared` if counts or proportions scatter as their
+            family says.
+        theta, theta_stderr: the maximum likelihood estimate of theta of negative binomial counts, whose variance is
+            `mean + mean²/theta`, and its standard error.
         durbin_watson: the Durbin–Watson statistic, if the rows are sorted by the only predictor; 2 if neighbours are
             independent.
         residual_quantiles: the minimum, lower quartile, median, upper quartile and maximum.
@@ -379,7 +386,11 @@ class GoodnessOfFit:
     chi_squared_p: float | None = field(default=None, metadata=IF_KNOWN)
     deviance: float | None = field(default=None, metadata=IF_KNOWN)
     null_deviance: float | None = field(default=None, metadata=IF_KNOWN)
+    pearson_chi_squared: float | None = field(default=None, metadata=IF_KNOWN)
     dispersion: float | None = field(default=None, metadata=IF_KNOWN)
+    overdispersion_p: float | None = field(default=None, metadata=IF_KNOWN)
+    theta: float | None = field(default=None, metadata=IF_KNOWN)
+    theta_stderr: float | None = field(default=None, metadata=IF_KNOWN)
     durbin_watson: float | None = field(default=None, metadata=IF_KNOWN)
     residual_quantiles: tuple[float, ...] | None = field(default=None, metadata=IF_KNOWN)
     residual_std: float | None = field(default=None, metadata=NOT_IN_DOCUMENT)
@@ -426,11 +437,12 @@ def goodness_of_fit(
 
 
 def criteria_parameters(objective: Objective, absolute_sigma: bool) -> int:
-    """Return the number of parameters that information criteria count: the free ones, and the variance or the
-    dispersion if it is estimated.
+    """Return the number of parameters that information criteria count: the free ones, and the variance, the dispersion
+    or theta if it is estimated.
     """
     estimates_variance = objective.kind is LossKind.SQUARES and not absolute_sigma
-    return objective.layout.size + (estimates_variance or objective.loss == "gamma")
+    estimates_theta = objective.has_theta and objective.is_scale_estimated
+    return objective.layout.size + (estimates_variance or objective.has_dispersion or estimates_theta)
 
 
 def least_squares_goodness(
@@ -487,22 +499,57 @@ def _likelihood_goodness(objective: Objective, theta: Array, count: int, dof: in
     if objective.classes is not None or not objective.has_target:
         log_likelihood = -objective.value(theta) * objective.total_weight
         return GoodnessOfFit(deviance=-2 * log_likelihood, **information_criteria(log_likelihood, k, count))
-    kernels = objective.kernels
+    kernels, shape = objective.kernels, objective.scale if objective.has_theta else math.nan
     total, weight = objective.fold_rows(kernels.target, theta, weighted_sum, np.add)
-    reduction = LikelihoodReduction(objective.loss, objective.components, total / weight)
+    reduction = LikelihoodReduction(objective.loss, objective.components, total / weight, shape)
     sums = LikelihoodSums(*objective.fold_rows(kernels.target_and_prediction, theta, reduction, np.add).tolist())
-    deviance, dispersion = 2 * sums.deviance, None
     if objective.loss == "gamma":
-        dispersion = sums.pearson / dof if dof > 0 else math.nan
-        reduction = dataclasses.replace(reduction, dispersion=deviance / weight)
+        reduction = dataclasses.replace(reduction, shape=weight / (2 * sums.deviance))
         sums = LikelihoodSums(*objective.fold_rows(kernels.target_and_prediction, theta, reduction, np.add).tolist())
     log_likelihood = sums.log_likelihood + (0.0 if sums.non_integer_weights else sums.log_combinations)
-    return GoodnessOfFit(
-        deviance=deviance,
-        null_deviance=2 * sums.null_deviance,
-        dispersion=dispersion,
-        **information_criteria(log_likelihood, k, count),
-    )
+    # Weights of counts may be frequencies or exposures, and those of proportions anything but numbers of trials.
+    is_tested = not objective.is_weighted if objective.loss == "poisson" else sums.log_combinations > 0
+    figures = count_figures(sums, dof, is_tested=is_tested and not objective.is_quasi)
+    if objective.has_theta:
+        slopes = ThetaSlopes(objective.components, shape)
+        information = float(objective.fold_rows(kernels.target_and_prediction, theta, slopes, np.add)[1])
+        error = 1 / math.sqrt(information) if information > 0 and objective.is_scale_estimated else None
+        figures |= {"theta": shape, "theta_stderr": error} if shape < MAX_THETA else {"theta": math.inf}
+    criteria = {} if objective.is_quasi else information_criteria(log_likelihood, k, count)
+    return GoodnessOfFit(**figures, **criteria)
+
+
+def count_figures(sums: LikelihoodSums, dof: int, *, is_tested: bool) -> dict[str, Any]:
+    """Return the deviances, Pearson's chi-squared with the dispersion, and the test of overdispersion.
+
+    The test compares chi-squared with its mean and variance under the family, so it holds for small counts, too.
+    """
+    score = (sums.pearson - dof) / math.sqrt(sums.pearson_variance) if sums.pearson_variance > 0 else 0.0
+    return {
+        "deviance": 2 * sums.deviance,
+        "null_deviance": 2 * sums.null_deviance,
+        "pearson_chi_squared": sums.pearson,
+        "dispersion": sums.pearson / dof if dof > 0 else None,
+        "overdispersion_p": math.erfc(score / math.sqrt(2)) / 2 if is_tested and dof > 0 else None,
+    }
+
+
+def overdispersion_warnings(goodness: GoodnessOfFit, loss: str | None) -> list[str]:
+    """Return a sentence if counts or proportions scatter clearly more than their family allows, or if negative binomial
+    counts do not scatter more than Poisson counts.
+    """
+    if goodness.theta == math.inf:
+        return ["theta has no finite estimate: the counts scatter no more than Poisson counts; use --family poisson"]
+    dispersion, p = goodness.dispersion or 0.0, goodness.overdispersion_p
+    if p is None or p > RESIDUALS.overdispersion_p or dispersion < RESIDUALS.min_overdispersion:
+        return []
+    subject, advice = "counts scatter more than Poisson counts", "quasipoisson or negative_binomial"
+    if loss == "bce":
+        subject, advice = "proportions scatter more than binomial ones", "quasibinomial"
+    return [
+        f"the {subject}: the dispersion is {dispersion:.3g} instead of 1, so the standard errors are too small by a "
+        f"factor of {math.sqrt(dispersion):.2g}; use --family {advice}"
+    ]
 
 
 def information_criteria(log_likelihood: float, k: int, count: int) -> dict[str, Any]:
@@ -551,6 +598,7 @@ class LikelihoodSums(NamedTuple):
     """Sums over rows for likelihoods, in halves of deviances.
 
     Attributes:
+        pearson, pearson_variance: Pearson's chi-squared, and its variance under the family.
         log_combinations: the logarithm of the number of ways in which the successes can be distributed over the trials,
             where weights are numbers of trials.
         non_integer_weights: the number of weights that cannot be numbers of trials.
@@ -559,9 +607,10 @@ class LikelihoodSums(NamedTuple):
     deviance: float
     null_deviance: float
     pearson: float
+    pearson_variance: float
     log_likelihood: float
-    log_combinations: float
-    non_integer_weights: float
+    log_combinations: float = 0.0
+    non_integer_weights: float = 0.0
 
 
 def weighted_sum(target: Array, columns: ColumnArrays) -> Array:
@@ -587,37 +636,43 @@ class LikelihoodReduction:
         loss: the name of the loss.
         components: the number of components of the target.
         mean: the mean of all targets.
-        dispersion: the dispersion, if the likelihood needs it.
+        shape: a further parameter of the distribution; see `row_likelihoods`.
     """
 
     loss: str
     components: int
     mean: float
-    dispersion: float = math.nan
+    shape: float = math.nan
 
     def __call__(self, values: Array, columns: ColumnArrays) -> Array:
         """Return the sums of a block as an array."""
         values, weights = _weighted_rows(values, columns)
         y, p, w = values[: self.components], values[self.components :], weights[: self.components]
-        of_rows = row_likelihoods(self.loss, y, p, self.mean, self.dispersion)
+        of_rows = row_likelihoods(self.loss, y, p, w, self.mean, self.shape)
         log_combinations, non_integer_weights = _log_binomial_coefficients(y, w) if self.loss == "bce" else (0.0, 0)
-        return np.array([*(np.sum(w * each) for each in of_rows), log_combinations, non_integer_weights])
+        return np.array([*map(np.sum, of_rows), log_combinations, non_integer_weights])
 
 
 def row_likelihoods(
-    loss: str, y: Array, p: Array, mean: Array | float, dispersion: float = math.nan
-) -> tuple[Array, Array, Array, Array]:
-    """Return half of the deviance, half of the null deviance, Pearson's statistic and the log-likelihood of each value.
+    loss: str, y: Array, p: Array, w: Array, mean: Array | float, shape: float = math.nan
+) -> tuple[Array, Array, Array, Array, Array]:
+    """Return the first terms of `LikelihoodSums` for each value.
 
     Args:
         loss: the name of the loss.
-        y, p: the targets and the predictions.
+        y, p, w: the targets, the predictions and the weights.
         mean: the mean of all targets.
-        dispersion: the dispersion, if the likelihood needs it.
+        shape: the shape of gamma distributions, or theta of negative binomial ones.
     """
-    deviance, likelihood = _FAMILIES[loss]
-    null = deviance(y, np.broadcast_to(mean, y.shape))
-    return deviance(y, p), null, np.square(y / p - 1), likelihood(y, p, dispersion)
+    of = DISTRIBUTIONS[loss]
+    variance = of.variance(p, shape)
+    return (
+        w * of.deviance(y, p, shape),
+        w * of.deviance(y, np.broadcast_to(mean, y.shape), shape),
+        w * np.square(y - p) / variance,
+        2 + of.excess_kurtosis(p, w),
+        w * of.log_likelihood(y, p, shape),
+    )
 
 
 def _relative_entropy(y: Array, over: Array | float) -> Array:
@@ -648,12 +703,24 @@ def _log_binomial_coefficients(y: Array, w: Array) -> tuple[float, int]:
     return float(np.sum(_log_gamma(w + 1) - _log_gamma(w * y + 1) - _log_gamma(w * (1 - y) + 1))), 0
 
 
-def _gamma_likelihood(y: Array, p: Array, dispersion: float) -> Array:
-    """Return the gamma log-likelihood of each value, with the dispersion estimated from the deviance."""
-    shape = 1 / dispersion
+def _gamma_likelihood(y: Array, p: Array, shape: float) -> Array:
+    """Return the gamma log-likelihood of each value."""
     log_likelihood: Array = (
         shape * np.log(shape * y / p) - shape * y / p - np.log(y) - _log_gamma(np.full_like(y, shape))
     )
+    return log_likelihood
+
+
+def _negative_binomial_deviance(y: Array, p: Array, theta: float) -> Array:
+    """Return half of the negative binomial deviance of each value."""
+    deviance: Array = _relative_entropy(y, p) - (y + theta) * np.log1p((y - p) / (p + theta))
+    return deviance
+
+
+def _negative_binomial_likelihood(y: Array, p: Array, theta: float) -> Array:
+    """Return the negative binomial log-likelihood of each value."""
+    binomial = _log_gamma(y + theta) - _log_gamma(np.full_like(y, theta)) - _log_gamma(y + 1)
+    log_likelihood: Array = binomial + np.where(y > 0, y * np.log(p / theta), 0.0) - (y + theta) * np.log1p(p / theta)
     return log_likelihood
 
 
@@ -663,11 +730,118 @@ def _log_gamma(x: Array) -> Array:
     return values
 
 
-DevianceFunction = Callable[[Array, Array], Array]
-LikelihoodFunction = Callable[[Array, Array, float], Array]
+class Distribution(NamedTuple):
+    """A distribution of the target, as functions of the targets y, the predictions p and a shape.
 
-_FAMILIES: dict[str, tuple[DevianceFunction, LikelihoodFunction]] = {
-    "poisson": (lambda y, p: _relative_entropy(y, p) - (y - p), _poisson_likelihood),
-    "bce": (lambda y, p: _relative_entropy(y, p) + _relative_entropy(1 - y, 1 - p), _binomial_likelihood),
-    "gamma": (lambda y, p: (y - p) / p - np.log(y / p), _gamma_likelihood),
+    Attributes:
+        deviance: half of the deviance of each value.
+        log_likelihood: the log-likelihood of each value, per trial.
+        variance: the variance of each value, per trial, up to the dispersion.
+        excess_kurtosis: the excess kurtosis of each value, for p and the weights; 0 where nothing depends on it.
+    """
+
+    deviance: Callable[[Array, Array, float], Array]
+    log_likelihood: Callable[[Array, Array, float], Array]
+    variance: Callable[[Array, float], Array]
+    excess_kurtosis: Callable[[Array, Array], Array] = lambda p, _: np.zeros_like(p)
+
+
+DISTRIBUTIONS = {
+    "poisson": Distribution(
+        lambda y, p, _: _relative_entropy(y, p) - (y - p), _poisson_likelihood, lambda p, _: p, lambda p, _: 1 / p
+    ),
+    "bce": Distribution(
+        lambda y, p, _: _relative_entropy(y, p) + _relative_entropy(1 - y, 1 - p),
+        _binomial_likelihood,
+        lambda p, _: p * (1 - p),
+        lambda p, w: (1 / (p * (1 - p)) - 6) / w,
+    ),
+    "gamma": Distribution(lambda y, p, _: (y - p) / p - np.log(y / p), _gamma_likelihood, lambda p, _: np.square(p)),
+    "negative_binomial": Distribution(
+        _negative_binomial_deviance, _negative_binomial_likelihood, lambda p, theta: p + np.square(p) / theta
+    ),
 }
+
+
+# --- Expected information
+
+
+@dataclass(frozen=True, slots=True)
+class InformationReduction:
+    """Returns the triangular factor R of the expected information RᵀR of a block: of the Jacobian of the predictions,
+    each row divided by the standard deviation of the target.
+
+    Attributes:
+        loss: the name of the loss.
+        components: the number of components of the target.
+        shape: see `row_likelihoods`.
+    """
+
+    loss: str
+    components: int
+    shape: float
+
+    def __call__(self, values: Array, columns: ColumnArrays) -> Array:
+        """Return the factor for the values of `Kernels.prediction_and_jacobian`."""
+        values, weights = _weighted_rows(values, columns)
+        by_component = values.reshape(self.components, -1, values.shape[-1])
+        variance = DISTRIBUTIONS[self.loss].variance(by_component[:, -1:], self.shape)
+        slopes = by_component[:, :-1] * np.sqrt(weights[: self.components, None] / variance)
+        return triangular_factor(slopes.swapaxes(0, 1).reshape(slopes.shape[1], -1).T)
+
+
+def information_factor(objective: Objective, theta: Array) -> Array:
+    """Return the triangular factor R of the expected information RᵀR for dispersion 1 (Fisher's scoring)."""
+    reduction = InformationReduction(objective.loss, objective.components, objective.scale)
+    return objective.fold_rows(objective.kernels.prediction_and_jacobian, theta, reduction, join_triangles)
+
+
+# --- Theta of negative binomial counts
+
+MAX_THETA = 1e7  # with a larger theta, counts cannot be told from Poisson counts
+_THETA_TOLERANCE = 1e-12  # relative change of theta that counts as none
+
+
+@dataclass(frozen=True, slots=True)
+class ThetaSlopes:
+    """Returns the derivative of the log-likelihood with respect to theta, and minus the second derivative, for a block
+    of targets and predictions.
+    """
+
+    components: int
+    theta: float
+
+    def __call__(self, values: Array, columns: ColumnArrays) -> Array:
+        """Return the two sums."""
+        values, weights = _weighted_rows(values, columns)
+        y, p, w, theta = values[: self.components], values[self.components :], weights[: self.components], self.theta
+        score = _polygamma(0, y + theta) - _polygamma(0, theta) - np.log1p(p / theta) - (y - p) / (p + theta)
+        information = (
+            _polygamma(1, theta) - _polygamma(1, y + theta) - p / (theta * (p + theta)) + (p - y) / (p + theta) ** 2
+        )
+        return np.array([np.sum(w * score), np.sum(w * information)])
+
+
+def _polygamma(order: int, x: Array | float) -> Array:
+    """Return the digamma (order 0) or trigamma (order 1) function."""
+    values: Array = np.asarray(ARRAYS.function(polygamma, 2)(np.full_like(x, order, np.float64), x))
+    return values
+
+
+def estimate_theta(objective: Objective, theta: Array) -> float:
+    """Return the maximum likelihood estimate of theta of negative binomial counts for given means, by Newton's method
+    for its logarithm; `MAX_THETA` if the counts scatter no more than Poisson counts.
+    """
+    estimate = min(objective.scale, 1.0)
+    for _ in range(_MAX_ITERATIONS):
+        slopes = ThetaSlopes(objective.components, estimate)
+        score, information = objective.fold_rows(objective.kernels.target_and_prediction, theta, slopes, np.add)
+        curvature = estimate * estimate * information - estimate * score
+        step = estimate * score / curvature if curvature > 0 else math.copysign(1.0, score)
+        change = math.exp(min(max(step, -1.0), 1.0))
+        if not change > 0 or estimate * change >= MAX_THETA:
+            return MAX_THETA if change > 0 else math.nan
+        estimate *= change
+        if abs(change - 1) <= _THETA_TOLERANCE:
+            break
+    return estimate

@@ -202,8 +202,11 @@ def _prediction_limits(
 ) -> tuple[Array, Array]:
     """Return the limits of the prediction bands."""
     shares = (1 - level) / 2, (1 + level) / 2
-    if fit.loss_name == "poisson":
-        low, high = (count_quantiles(mean, error, share) for share in shares)
+    if fit.loss_name in ("poisson", "negative_binomial"):
+        extra = np.square(mean) / fit.scale if fit.scale else 0.0
+        if fit.settings.family == "quasipoisson" and fit.dispersion is not None:
+            extra = max(fit.dispersion - 1, 0.0) * mean
+        low, high = (count_quantiles(mean, np.sqrt(np.square(error) + extra), share) for share in shares)
         return low, high
     if fit.loss_name == "gamma" and fit.dispersion is not None:
         variance = np.square(error) + fit.dispersion * np.square(mean)

@@ -28,7 +28,12 @@ from autodiff_cli.training.losses import L1_FACTOR, LossKind
 from autodiff_cli.training.methods.gradient_descent import Diverged, ignore_epoch
 from autodiff_cli.training.methods.least_squares import DEPENDENCE_TOLERANCE, levenberg_marquardt
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.result.goodness import GoodnessOfFit, classification_accuracy, goodness_of_fit
+from autodiff_cli.training.result.goodness import (
+    GoodnessOfFit,
+    classification_accuracy,
+    goodness_of_fit,
+    information_factor,
+)
 from autodiff_cli.training.rows import ColumnArrays
 
 
@@ -318,7 +323,8 @@ ABSOLUTE_EFFECTIVE = f"square roots of the diagonal of inv(J'WJ), {_EFFECTIVE_VA
 SCALED_WEIGHTED = "square roots of the diagonal of inv(J'WJ)*rss/dof"
 ABSOLUTE = "square roots of the diagonal of inv(J'WJ), W = 1/sigma^2, sigma taken as it is"
 LIKELIHOOD = "square roots of the diagonal of the inverse Hessian of the summed loss"
-DISPERSED = "square roots of the diagonal of the inverse Hessian of the summed loss, times the dispersion"
+EXPECTED = "square roots of the diagonal of inv(J'WJ), W = 1/variance: by expected information"
+DISPERSED = "square roots of the diagonal of inv(J'WJ)*dispersion, W = dispersion/variance: by expected information"
 GAUSSIAN = "square roots of the diagonal of the inverse Hessian of rss/2, times rss/dof"
 _PENALTY_NOTE = "the spread of the penalised values, not how far the penalty draws them towards 0"
 PENALISED = (
@@ -453,7 +459,7 @@ def _compute_statistics(
         covariance=estimate.inverse if reason else estimate.covariance,
         stderr=stderr,
         definition=estimate.definition if has_errors else "",
-        interval_dof=None if absolute_sigma or objective.kind is LossKind.LIKELIHOOD else dof,
+        interval_dof=None if absolute_sigma or (is_likelihood and not objective.is_quasi) else dof,
         missing_error_reasons=reasons,
         partial_factor=_partial_factor(objective, theta, estimate, on_bound),
         warnings=(
@@ -602,6 +608,12 @@ def _estimate_covariance(
         definition = SCALED_WEIGHTED if objective.is_weighted else SCALED
         definition = SCALED_EFFECTIVE if objective.kernels.graphs.x_errors else definition
         return _scaled_by_residuals(inverse, residual_norm, dof, definition, reasons, units)
+    if objective.has_dispersion or objective.has_theta:
+        inverse, reasons = inverse_gram(information_factor(objective, theta)[:, free], names)
+        if objective.has_theta:
+            return _ScaledCovariance(inverse, 1.0, EXPECTED, reasons)
+        dispersion = goodness_of_fit(objective, theta, None, dof + size, dof, absolute_sigma).dispersion or math.nan
+        return _ScaledCovariance(inverse, math.sqrt(dispersion), DISPERSED, reasons)
     open_directions = softmax_null_space(objective, theta) if free.all() else None
     if open_directions is not None and open_directions.shape[1]:
         return _constrained_covariance(objective.hessian(theta), open_directions)
@@ -612,9 +624,6 @@ def _estimate_covariance(
         scores = objective.score_triangle(theta)[:, free] * objective.components
         meat = inverse @ (scores.T @ scores) @ inverse
         return _scaled_by_residuals(meat, math.sqrt(dof + size), dof, SANDWICH, reasons)
-    if objective.loss == "gamma":
-        dispersion = goodness_of_fit(objective, theta, None, dof + size, dof, absolute_sigma).dispersion or math.nan
-        return _ScaledCovariance(inverse, math.sqrt(dispersion), DISPERSED, reasons)
     return _ScaledCovariance(inverse, 1.0, LIKELIHOOD, reasons)
 
 
@@ -657,7 +666,7 @@ def _penalised_covariance(
         if count > size:
             residual_norm, residual_dof = _unpenalised_norm(plain, theta, residual_norm), count - size
         return _scaled_by_residuals(sandwich, residual_norm, residual_dof, PENALISED_SCALED, reasons)
-    if objective.loss == "gamma":
+    if objective.has_dispersion:
         dispersion = goodness_of_fit(plain, theta, None, count, count - size, absolute_sigma).dispersion or math.nan
         return _ScaledCovariance(sandwich, math.sqrt(dispersion), f"{PENALISED}, times the dispersion", reasons)
     return _ScaledCovariance(sandwich, 1.0, PENALISED, reasons)
