@@ -22,14 +22,13 @@ from autodiff_cli.array_types import Array
 from autodiff_cli.data.json_records import IF_KNOWN, NOT_IN_DOCUMENT
 from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.numbers.float_functions import erfinv
-from autodiff_cli.numbers.gamma_functions import gammaincc
+from autodiff_cli.numbers.gamma_functions import betainc, gammaincc
 from autodiff_cli.ops.special import lgamma, polygamma
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.rows import WEIGHT, ColumnArrays, join_triangles, triangular_factor
 
-_LENTZ_FLOOR = 1e-300  # replaces 0 in denominators of the method of Lentz
-_MAX_ITERATIONS = 20_000  # terms of a continued fraction, and steps of a bisection
+_MAX_ITERATIONS = 20_000  # steps of a bisection
 _NORMAL_LIMIT_DOF = 1e7  # degrees of freedom: beyond, Student's t equals the normal distribution in double precision
 
 
@@ -70,7 +69,8 @@ def student_tail(size: float, dof: float) -> float:
     >>> round(student_tail(2.228139, 10), 6)
     0.05
     """
-    return incomplete_beta(dof / 2, 0.5, dof / (dof + size * size))
+    square = size * size
+    return betainc(dof / 2, 0.5, dof / (dof + square), square / (dof + square))
 
 
 def chi_squared_tail(value: float, dof: float) -> float:
@@ -88,44 +88,8 @@ def fisher_tail(ratio: float, above: float, below: float) -> float:
     >>> round(fisher_tail(4.10282, 2, 10), 5)
     0.05
     """
-    return incomplete_beta(below / 2, above / 2, below / (below + above * ratio)) if ratio > 0 else 1.0
-
-
-def incomplete_beta(a: float, b: float, x: float) -> float:
-    """Return the regularised incomplete beta function, by its continued fraction (DLMF 8.17.22) and the method of
-    Lentz.
-
-    >>> round(incomplete_beta(2, 3, 0.5), 12)
-    0.6875
-    """
-    if not 0 < x < 1:
-        return 0.0 if x <= 0 else 1.0
-    logarithm = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
-    if x < (a + 1) / (a + b + 2):
-        return math.exp(logarithm) * _continued_fraction(lambda n: _beta_fraction_term(a, b, x, n)) / a
-    return 1 - math.exp(logarithm) * _continued_fraction(lambda n: _beta_fraction_term(b, a, 1 - x, n)) / b
-
-
-def _beta_fraction_term(a: float, b: float, x: float, n: int) -> float:
-    """Return the n-th coefficient of the continued fraction of the incomplete beta function."""
-    m = n // 2
-    if n % 2:
-        return -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
-    return m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
-
-
-def _continued_fraction(term: Callable[[int], float]) -> float:
-    """Return 1/(1 + t₁/(1 + t₂/(1 + …))), by the method of Lentz as modified by Thompson & Barnett 1986."""
-    value = above = 1.0
-    below = 0.0
-    for n in range(1, _MAX_ITERATIONS):
-        amount = term(n)
-        below = 1 / ((1 + amount * below) or _LENTZ_FLOOR)
-        above = (1 + amount / above) or _LENTZ_FLOOR
-        value *= above * below
-        if abs(above * below - 1) < 1e-16:
-            break
-    return 1 / value
+    total = below + above * ratio
+    return betainc(below / 2, above / 2, below / total, above * ratio / total) if ratio > 0 else 1.0
 
 
 MAD_TO_STD = 1.482602218505602  # standard deviation of a normal distribution, divided by its median absolute deviation
@@ -166,29 +130,8 @@ def is_sorted_by_predictor(objective: Objective) -> bool:
     predictors = objective.model.predictors()
     if len(predictors) != 1 or predictors[0] not in objective.data.names:
         return False
-    _, _, smallest, largest = objective.fold_columns(set(predictors), ColumnSteps(predictors[0]), join_steps)
-    return bool((smallest == 0) != (largest == 0))
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnSteps:
-    """Returns the first and last value of a column in a block of rows, the smallest step from a row to the next, if
-    any is negative, and the largest, if any is positive; otherwise 0.
-    """
-
-    name: str
-
-    def __call__(self, columns: ColumnArrays) -> Array:
-        """Return the four numbers of a block."""
-        column = np.asarray(columns[self.name], np.float64)
-        steps = np.diff(column)
-        return np.array([column[0], column[-1], steps.min(initial=0.0), steps.max(initial=0.0)])
-
-
-def join_steps(a: Array, b: Array) -> Array:
-    """Return the numbers of two consecutive ranges of rows together; see `ColumnSteps`."""
-    between = b[0] - a[1]
-    return np.array([a[0], b[1], min(a[2], b[2], between), max(a[3], b[3], between)])
+    steps = np.diff(objective.column(predictors[0]))
+    return bool((steps >= 0).all() != (steps <= 0).all())
 
 
 def robust_scale(objective: Objective, theta: Array) -> float:
