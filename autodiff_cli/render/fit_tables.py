@@ -15,12 +15,20 @@ import numpy as np
 
 from autodiff_cli.data.json_records import pick, to_json
 from autodiff_cli.graph.tape import gc_paused
-from autodiff_cli.render.fit import CONFIDENCE, estimate_cells, fit_document, interval_ends, interval_title
+from autodiff_cli.render.fit import (
+    CONFIDENCE,
+    estimate_cells,
+    fit_document,
+    interval_ends,
+    interval_title,
+    test_sentence,
+)
 from autodiff_cli.render.formatting import NumberFormat, number_formats, pluralize, shortest_text
 from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable
 from autodiff_cli.training.fitting.comparison import NESTING_UNKNOWN, ComparedModel, Comparison, NestedTest
 from autodiff_cli.training.fitting.groups import FittedGroup, FittedGroups
 from autodiff_cli.training.result.fitted_model import FittedModel
+from autodiff_cli.training.result.goodness import SignificanceTest
 
 # --- Groups of rows ---
 
@@ -193,7 +201,8 @@ def _write_comparison(paper: Paper, comparison: Comparison, show: NumberFormat) 
         paper.heading("tests of nested models: is the larger one significantly better?")
         tested = [test for test in comparison.tests if test.reason != NESTING_UNKNOWN]
         for test in tested:
-            paper.line(f"  {places[test.smaller]} within {places[test.larger]}: {_test_sentence(test, show)}")
+            sentence = test_sentence(_test_result(test), show) if test.name else f"not tested: {test.reason}"
+            paper.line(f"  {places[test.smaller]} within {places[test.larger]}: {sentence}")
         if len(tested) < len(comparison.tests):
             paper.line(f"  no test for {'other' if tested else 'these'} pairs: {NESTING_UNKNOWN}", Style.FAINT)
     warnings = [
@@ -241,13 +250,6 @@ def _fixed_or_dash(value: float | None, format_spec: str) -> str:
     return NO_VALUE if value is None or math.isnan(value) else format(value, format_spec)
 
 
-def _test_sentence(test: NestedTest, show: NumberFormat) -> str:
-    if not test.name:
-        return f"not tested: {test.reason}"
-    statistic = f"F({', '.join(map(str, test.dof))})" if test.name == "F" else f"likelihood ratio, χ²({test.dof[0]})"
-    return f"{statistic} = {show(test.statistic)}, p = {format(test.p, '.3g')}"
-
-
 def _comparison_document(comparison: Comparison) -> dict[str, Any]:
     return {
         **pick(comparison, "rows", "folds"),
@@ -270,8 +272,10 @@ def _model_document(compared: ComparedModel) -> dict[str, Any]:
     }
 
 
+def _test_result(test: NestedTest) -> SignificanceTest:
+    return SignificanceTest(test.name, test.statistic, test.dof, test.p)
+
+
 def _test_document(test: NestedTest) -> dict[str, Any]:
-    models = {"smaller": test.smaller, "larger": test.larger}
-    if not test.name:
-        return {**models, "test": None, "reason": test.reason}
-    return {**models, "test": test.name, **pick(test, "statistic", "dof", "p")}
+    result = to_json(_test_result(test)._asdict()) if test.name else {"test": None, "reason": test.reason}
+    return {"smaller": test.smaller, "larger": test.larger, **result}

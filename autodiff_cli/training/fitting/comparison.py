@@ -36,7 +36,7 @@ from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.options import ComparisonOptions, FitOptions
 from autodiff_cli.training.result.fitted_model import FittedModel
-from autodiff_cli.training.result.goodness import chi_squared_tail, criteria_parameters, fisher_tail
+from autodiff_cli.training.result.goodness import criteria_parameters, significance_test
 
 _REFIT_EPOCHS = 1000  # iterations: a fit that starts near its solution needs few
 
@@ -221,10 +221,7 @@ class NestedTest:
 
     Attributes:
         smaller, larger: the texts of the models.
-        name: `F` or `likelihood ratio`; empty if there is no test.
-        statistic: F, or twice the difference of the log-likelihoods.
-        dof: the degrees of freedom: one number, or two for F.
-        p: the probability of a larger statistic if the smaller model is true.
+        name, statistic, dof, p: see `SignificanceTest`; the name is empty if there is no test.
         reason: why there is no test.
     """
 
@@ -344,26 +341,16 @@ def _nested_test(a: ComparedModel, b: ComparedModel, small: Objective, large: Ob
     extra_parameters = large.layout.size - small.layout.size
     gain, unit = _deviance(small_fit) - _deviance(large_fit), None
     if small.kind is LossKind.SQUARES and not large_fit.settings.absolute_sigma:
-        unit = large_fit.rss or 0.0
+        unit = (large_fit.rss or 0.0) / max(large_fit.dof, 1)
     elif small.has_dispersion:
-        unit = (large_fit.dispersion or 0.0) * large_fit.dof
-    if unit is None:
-        return _test_result(texts, "likelihood ratio", gain, (extra_parameters,))
-    if large_fit.dof <= 0 or not unit > 0:
+        unit = large_fit.dispersion or 0.0
+    if unit is not None and (large_fit.dof <= 0 or not unit > 0):
         return NestedTest(*texts, reason="the larger model fits exactly, so the residual variance is unknown")
-    ratio = (gain / extra_parameters) / (unit / large_fit.dof)
-    return _test_result(texts, "F", ratio, (extra_parameters, large_fit.dof))
+    if gain < -1e-6 * (1.0 if unit is None else unit):
+        return NestedTest(*texts, reason="the model with more parameters fits worse, so its best fit was not found")
+    return NestedTest(*texts, *significance_test(gain, extra_parameters, unit, large_fit.dof))
 
 
 def _deviance(fit: FittedModel) -> float:
     """Return the sum of squares of least squares, else the deviance."""
     return (fit.rss if fit.deviance is None else fit.deviance) or 0.0
-
-
-def _test_result(texts: tuple[str, str], name: str, statistic: float, dof: tuple[int, ...]) -> NestedTest:
-    """Return a test with its p-value."""
-    if statistic < -1e-6:
-        return NestedTest(*texts, reason="the model with more parameters fits worse, so its best fit was not found")
-    size = max(statistic, 0.0)
-    p = fisher_tail(size, *dof) if len(dof) == 2 else chi_squared_tail(size, dof[0])
-    return NestedTest(*texts, name, size, dof, p)

@@ -44,7 +44,7 @@ from autodiff_cli.training.objective.parameters import Bounds
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.diagnosis import diagnose, explain_failure
 from autodiff_cli.training.result.fitted_model import FitSettings, FittedModel
-from autodiff_cli.training.result.goodness import classification_accuracy, overdispersion_warnings
+from autodiff_cli.training.result.goodness import classification_accuracy, overdispersion_warnings, roc_curve
 from autodiff_cli.training.result.prediction import collect_plot_data
 from autodiff_cli.training.result.statistics import (
     MAX_COVARIANCE_SIZE,
@@ -279,6 +279,8 @@ def build_fit(
     )
     if known.minimum_distance < _NEGLIGIBLE_DISTANCE and not outcome.failure:
         outcome = dataclasses.replace(outcome, converged=True)
+    with ignore_float_errors():
+        auc, roc = roc_curve(objective, outcome.theta) or (None, None)
     quantity_values, quantity_warnings = estimate_quantities(quantities, objective.point(outcome.theta), known)
     dropped = [f"rows left out because a cell is missing: {dropped_rows}"] if dropped_rows else []
     closing = (
@@ -319,6 +321,8 @@ def build_fit(
         element_names=layout.element_names if layout.size <= MAX_COVARIANCE_SIZE else (),
         classes=objective.classes,
         accuracy=classification_accuracy(objective, outcome.theta),
+        auc=auc,
+        roc=roc,
         confusion=confusion,
         loss_name=objective.loss,
         huber_delta=options.huber_delta,
@@ -337,8 +341,15 @@ def fit_settings(objective: Objective, rows: FitOptions) -> FitSettings:
     weights, sigma = (
         canonical_name(option) if isinstance(option, str) else None for option in (rows.weights, rows.sigma)
     )
-    is_absolute = rows.absolute_sigma
-    return FitSettings(objective.is_likelihood, objective.is_weighted, weights, sigma, is_absolute, objective.family)
+    return FitSettings(
+        objective.is_likelihood,
+        objective.is_weighted,
+        weights,
+        sigma,
+        rows.absolute_sigma,
+        objective.family,
+        has_sigma=rows.sigma is not None,
+    )
 
 
 def _canonical_outcome(objective: Objective, method: str, outcome: Outcome) -> tuple[Outcome, list[str]]:

@@ -25,8 +25,9 @@ from autodiff_cli.numbers.float_functions import erfinv
 from autodiff_cli.numbers.gamma_functions import betainc, gammaincc
 from autodiff_cli.ops.special import lgamma, polygamma
 from autodiff_cli.training.losses import LossKind
+from autodiff_cli.training.objective.kernels import LINK_FUNCTIONS
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.rows import WEIGHT, ColumnArrays, join_triangles, triangular_factor
+from autodiff_cli.training.rows import WEIGHT, ColumnArrays, TriangleReduction, join_triangles, triangular_factor
 
 _MAX_ITERATIONS = 20_000  # steps of a bisection
 _NORMAL_LIMIT_DOF = 1e7  # degrees of freedom: beyond, Student's t equals the normal distribution in double precision
@@ -92,6 +93,37 @@ def fisher_tail(ratio: float, above: float, below: float) -> float:
     return betainc(below / 2, above / 2, below / total, above * ratio / total) if ratio > 0 else 1.0
 
 
+class SignificanceTest(NamedTuple):
+    """A test whether parameters are needed.
+
+    Attributes:
+        test: `F` or `likelihood ratio`.
+        statistic: F, or the difference of the deviances.
+        dof: the degrees of freedom: two numbers for F, else one.
+        p: the probability of a larger statistic if the parameters are not needed.
+    """
+
+    test: str
+    statistic: float
+    dof: tuple[int, ...]
+    p: float
+
+
+def significance_test(gain: float, extra: int, unit: float | None, dof: int) -> SignificanceTest:
+    """Return the F-test, or for a known variance the likelihood-ratio test, of parameters that lower the deviance.
+
+    Args:
+        gain: by how much they lower it.
+        extra: their number.
+        unit: the estimated variance or dispersion, with `dof` degrees of freedom; None if it is known.
+    """
+    gain = max(gain, 0.0)
+    if unit is None:
+        return SignificanceTest("likelihood ratio", gain, (extra,), chi_squared_tail(gain, extra))
+    ratio = gain / extra / unit
+    return SignificanceTest("F", ratio, (extra, dof), fisher_tail(ratio, extra, dof))
+
+
 MAD_TO_STD = 1.482602218505602  # standard deviation of a normal distribution, divided by its median absolute deviation
 
 
@@ -104,6 +136,7 @@ class ResidualSettings:
     median_margin: float = 0.01  # rank, as a share of the rows, by which a median of the sample may be off
     clip_scales: float = 1.345  # robust scales at which residuals are clipped before the test (Huber's constant)
     systematic_sigmas: float = 3.5  # standard errors from randomness: a chance of 1 in 4000
+    span_tolerance: float = 1e-9  # share of a constant outside of the span of a model that counts as rounding
     max_sorted_rows: int = 1_000_000  # rows whose residuals are kept in memory and sorted for quantiles
     overdispersion_p: float = 2.3e-4  # p-value of overdispersion from which on it is reported: 3.5 standard errors
     min_overdispersion: float = 1.2  # dispersion from which on it matters: standard errors are 10 % too small
@@ -130,7 +163,7 @@ def is_sorted_by_predictor(objective: Objective) -> bool:
     predictors = objective.model.predictors()
     if len(predictors) != 1 or predictors[0] not in objective.data.names:
         return False
-    steps = np.diff(objective.column(predictors[0]))
+    steps = np.diff(np.asarray(objective.column(predictors[0]), np.float64))
     return bool((steps >= 0).all() != (steps <= 0).all())
 
 
@@ -162,12 +195,13 @@ def _subsampled(objective: Objective) -> Objective:
 
 def robust_r_squared(objective: Objective, theta: Array) -> float:
     """Return the share of the variance of the target that the prediction explains, with variances from medians instead
-    of means.
+        of means.
 
-    >>> from autodiff_cli.training.objective.objective import Objective
-    >>> columns = {"x": [1, 2, 3, 4, 5], "y": [1.1, 2, 2.9, 4, 500]}
-    >>> round(robust_r_squared(Objective("y ~ a*x", columns), np.array([1.0])), 3)
-    0.992
+        >>> from autodiff_cli.training.objective.kernels import LINK_FUNCTIONS
+    from autodiff_cli.training.objective.objective import Objective
+        >>> columns = {"x": [1, 2, 3, 4, 5], "y": [1.1, 2, 2.9, 4, 500]}
+        >>> round(robust_r_squared(Objective("y ~ a*x", columns), np.array([1.0])), 3)
+        0.992
     """
     sample = _subsampled(objective)
     target = sample.evaluate_rows(sample.kernels.target, theta)
@@ -290,6 +324,45 @@ def _count_correct(values: Array, columns: ColumnArrays) -> NDArray[np.intp]:
     return np.array([invalid, np.count_nonzero((prediction > 0.5) == (target > 0.5)), len(target)])
 
 
+class RocCurve(NamedTuple):
+    """The receiver operating characteristic of a model of two classes: the rates of true and false positives if rows
+    with a probability of at least each threshold are called positive. Points on a straight line are left out.
+    """
+
+    false_positive_rate: Array
+    true_positive_rate: Array
+    threshold: Array
+
+
+def roc_curve(objective: Objective, theta: Array) -> tuple[float, RocCurve] | None:
+    """Return the area under the receiver operating characteristic, and the curve, of a model of two classes; None for
+    other models and very many rows.
+
+    >>> objective = Objective("t ~ sigmoid(a*x)", {"x": [-1, 1, 2], "t": [0, 1, 0]}, loss="bce")
+    >>> round(roc_curve(objective, np.array([1.0]))[0], 4)
+    0.5
+    """
+    if objective.classes is None and (objective.loss != "bce" or objective.components != 1):
+        return None
+    if objective.rows > RESIDUALS.max_sorted_rows or len(objective.classes or (0, 1)) != 2:
+        return None
+    values = objective.evaluate_rows(objective.kernels.target_and_prediction, theta)
+    target, score = values[0], values[-1]
+    weight = objective.column(WEIGHT) if objective.is_weighted else np.ones_like(target)
+    if not np.isin(target, (0, 1)).all() or not np.isfinite(score).all():
+        return None
+    order = np.argsort(-score, kind="stable")
+    is_last = np.append(np.diff(score[order]) != 0, True)  # of rows with equal scores
+    true, false = (np.append(0.0, np.cumsum(weight[order] * (target[order] == label))[is_last]) for label in (1, 0))
+    if not true[-1] > 0 or not false[-1] > 0:
+        return None
+    true, false = true / true[-1], false / false[-1]
+    area = float(np.sum(np.diff(false) * (true[1:] + true[:-1]) / 2))
+    is_corner = np.append(True, np.append((np.diff(true, 2) != 0) | (np.diff(false, 2) != 0), True))
+    threshold = np.append(np.inf, score[order][is_last])
+    return area, RocCurve(false[is_corner], true[is_corner], threshold[is_corner])
+
+
 # --- Goodness of fit
 
 
@@ -313,6 +386,7 @@ class GoodnessOfFit:
             family says.
         theta, theta_stderr: the maximum likelihood estimate of theta of negative binomial counts, whose variance is
             `mean + mean²/theta`, and its standard error.
+        null_test: the test against a constant; see `null_test`.
         durbin_watson: the Durbin–Watson statistic, if the rows are sorted by the only predictor; 2 if neighbours are
             independent.
         residual_quantiles: the minimum, lower quartile, median, upper quartile and maximum.
@@ -334,6 +408,7 @@ class GoodnessOfFit:
     overdispersion_p: float | None = field(default=None, metadata=IF_KNOWN)
     theta: float | None = field(default=None, metadata=IF_KNOWN)
     theta_stderr: float | None = field(default=None, metadata=IF_KNOWN)
+    null_test: SignificanceTest | None = field(default=None, metadata=IF_KNOWN)
     durbin_watson: float | None = field(default=None, metadata=IF_KNOWN)
     residual_quantiles: tuple[float, ...] | None = field(default=None, metadata=IF_KNOWN)
     residual_std: float | None = field(default=None, metadata=NOT_IN_DOCUMENT)
@@ -460,6 +535,60 @@ def _likelihood_goodness(objective: Objective, theta: Array, count: int, dof: in
         figures |= {"theta": shape, "theta_stderr": error} if shape < MAX_THETA else {"theta": math.inf}
     criteria = {} if objective.is_quasi else information_criteria(log_likelihood, k, count)
     return GoodnessOfFit(**figures, **criteria)
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantColumn:
+    """Returns the triangular factor of the Jacobian of the predictions of a block, followed by how they change with a
+    constant that is added to the linear predictor.
+
+    Attributes:
+        link: the name of the operation that makes predictions from the linear predictor; empty for none.
+        width: the number of parameters and this constant.
+    """
+
+    link: str
+    width: int
+
+    def __call__(self, values: Array, columns: ColumnArrays) -> Array:
+        """Return the factor for the values of `Kernels.prediction_and_jacobian`."""
+        slopes = {"exp": values[-1], "sigmoid": values[-1] * (1 - values[-1])}
+        values[-1] = slopes.get(self.link, 1.0)
+        return TriangleReduction(1, self.width)(values, columns)
+
+
+def has_constant(objective: Objective, theta: Array) -> bool:
+    """Return whether a model that is linear but for its link contains a constant, such as `a` in `exp(a + b*x)`, or the
+    parameters of all levels of a column. Very many rows are represented by a random sample.
+    """
+    if not objective.is_generalised_linear or objective.components != 1 or objective.classes is not None:
+        return False
+    operation = objective.model.program.output.op
+    link = operation.name if operation in LINK_FUNCTIONS else ""
+    sample, reduction = _subsampled(objective), ConstantColumn(link, objective.layout.size + 1)
+    factor = sample.fold_rows(sample.kernels.prediction_and_jacobian, theta, reduction, join_triangles)
+    outside = abs(factor[-1, -1]) if len(factor) == reduction.width else 0.0
+    return bool(outside <= RESIDUALS.span_tolerance * np.linalg.norm(factor[:, -1]))
+
+
+def null_test(
+    objective: Objective, theta: Array, goodness: GoodnessOfFit, rss: float | None, dof: int, absolute_sigma: bool
+) -> SignificanceTest | None:
+    """Return the test of a model against a constant: F for least squares and estimated dispersions, else a
+    likelihood ratio. None if the constant is not a special case of the model, or the only one.
+    """
+    extra, gain, unit = objective.layout.size - 1, None, None
+    if goodness.deviance is not None and goodness.null_deviance is not None:
+        gain, unit = (
+            goodness.null_deviance - goodness.deviance,
+            goodness.dispersion if objective.has_dispersion else None,
+        )
+    elif objective.kind is LossKind.SQUARES and rss is not None and not objective.kernels.graphs.x_errors:
+        gain, unit = objective.target_variation() - rss, None if absolute_sigma else rss / max(dof, 1)
+    is_tested = gain is not None and extra > 0 and dof > 0 and unit != 0 and not objective.is_penalised
+    if gain is None or not is_tested or objective.bounds.active(theta).any() or not has_constant(objective, theta):
+        return None
+    return significance_test(gain, extra, unit, dof)
 
 
 def count_figures(sums: LikelihoodSums, dof: int, *, is_tested: bool) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from autodiff_cli.training.result.goodness import (
     classification_accuracy,
     goodness_of_fit,
     information_factor,
+    null_test,
 )
 from autodiff_cli.training.rows import ColumnArrays
 
@@ -418,7 +419,10 @@ def compute_statistics(
         # With errors in x the weights depend on the parameters, so that R² has no baseline. A search for starting
         # values may still compare it.
         r_squared = None if objective.kernels.graphs.x_errors else statistics.r_squared
-        return dataclasses.replace(statistics, r_squared=r_squared, **dataclasses.asdict(goodness))
+        figures = {each.name: getattr(goodness, each.name) for each in dataclasses.fields(goodness)}
+        if statistics.definition:
+            figures["null_test"] = null_test(objective, theta, goodness, statistics.rss, statistics.dof, absolute_sigma)
+        return dataclasses.replace(statistics, r_squared=r_squared, **figures)
 
 
 def _compute_statistics(
