@@ -11,7 +11,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import compress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,9 @@ from autodiff_cli.training.result.fitted_model import FittedModel
 from autodiff_cli.training.result.goodness import SignificanceTest
 from autodiff_cli.training.result.prediction import FitPlot
 from autodiff_cli.training.result.statistics import format_correlation
+
+if TYPE_CHECKING:
+    from autodiff_cli.training.fitting.comparison import NestedTest
 
 # --- The report ---
 
@@ -120,20 +123,18 @@ def p_value_text(p: float) -> str:
     return "<2e-16" if p < 2e-16 else f"{p:.2g}"
 
 
-def test_sentence(result: SignificanceTest, show: NumberFormat) -> str:
+def test_text(test: SignificanceTest | NestedTest, show: NumberFormat) -> str:
     """Return the result of a test in words."""
-    statistic = (
-        f"F({', '.join(map(str, result.dof))})" if result.test == "F" else f"likelihood ratio, χ²({result.dof[0]})"
-    )
-    return f"{statistic} = {show(result.statistic)}, p = {result.p:.3g}"
+    name = f"F({', '.join(map(str, test.dof))})" if test.name == "F" else f"{test.name}, χ²({test.dof[0]})"
+    return f"{name} = {show(test.statistic)}, p = {test.p:.3g}"
 
 
 def _write_odds_ratios(paper: Paper, fit: FittedModel, digits: int | None) -> None:
     show = number_formats(digits)[1]
     rows = [
-        (name, show(ratio), NO_VALUE if ends is None else interval_text(ends, show))
-        for name, (ratio, ends) in fit.odds_ratios.items()
-        if not np.ndim(ratio)
+        (name, show(of["value"]), NO_VALUE if of["low"] is None else interval_text((of["low"], of["high"]), show))
+        for name, of in fit.odds_ratios.items()
+        if not np.ndim(of["value"])
     ]
     if rows:
         paper.heading("odds ratios, exp of the parameters")
@@ -270,7 +271,7 @@ def _write_figures(paper: Paper, fit: FittedModel, digits: int | None) -> None:
             figures["reduced"], figures["root"] = figures["reduced_chi_squared"], figures["residual_std"]
         figures.pop("residual_std", None)
     if fit.null_test is not None:
-        figures["null_test"] = test_sentence(fit.null_test, show)
+        figures["null_test"] = test_text(fit.null_test, show)
     if fit.deviance is None and fit.residual_quantiles is not None:
         figures["quantiles"] = [*map(show, fit.residual_quantiles)]
     paper.heading("figures")
@@ -500,19 +501,8 @@ _SECTIONS = (
 
 # The keys that come first; the others follow in the order of the fields of the record.
 _FIRST_KEYS = (
-    *(
-        "model",
-        "rows",
-        "parameters",
-        "fixed",
-        "stderr",
-        "t_values",
-        "p_values",
-        "confidence",
-        "covariance",
-        "correlation",
-    ),
-    *("loss", "rss", "dof", "r_squared"),
+    *("model", "rows", "parameters", "fixed", "stderr", "t_values", "p_values", "confidence"),
+    *("covariance", "correlation", "loss", "rss", "dof", "r_squared"),
 )
 
 
@@ -525,17 +515,9 @@ def fit_document(fit: FittedModel) -> dict[str, Any]:
     """
     document = {**dict.fromkeys(_FIRST_KEYS), **to_document(fit), "formula": fit.formula or None}
     document["confidence"] = {"level": fit.confidence_level, **to_json(fit.confidence(), **NAN_IS_NULL)}
-    document["t_values"], document["p_values"] = (
-        to_json(fit.t_values, **NAN_IS_NULL),
-        to_json(fit.p_values, **NAN_IS_NULL),
-    )
-    if fit.chi_squared is not None:
-        document["chi_squared"] = to_json(fit.chi_squared)
-    if odds_ratios := fit.odds_ratios:
-        document["odds_ratios"] = {
-            name: to_json({"value": ratio, "low": ends and ends[0], "high": ends and ends[1]}, **NAN_IS_NULL)
-            for name, (ratio, ends) in odds_ratios.items()
-        }
+    for name in ("t_values", "p_values", "chi_squared", "odds_ratios"):
+        if (values := getattr(fit, name)) not in (None, {}):
+            document[name] = to_json(values, **NAN_IS_NULL)
     document["covariance"] = _matrix_document(fit, fit.covariance)
     document["correlation"] = _matrix_document(fit, fit.correlation)
     if fit.diagnosis is not None:

@@ -15,20 +15,12 @@ import numpy as np
 
 from autodiff_cli.data.json_records import pick, to_json
 from autodiff_cli.graph.tape import gc_paused
-from autodiff_cli.render.fit import (
-    CONFIDENCE,
-    estimate_cells,
-    fit_document,
-    interval_ends,
-    interval_title,
-    test_sentence,
-)
+from autodiff_cli.render.fit import CONFIDENCE, estimate_cells, fit_document, interval_ends, interval_title, test_text
 from autodiff_cli.render.formatting import NumberFormat, number_formats, pluralize, shortest_text
 from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable
 from autodiff_cli.training.fitting.comparison import NESTING_UNKNOWN, ComparedModel, Comparison, NestedTest
 from autodiff_cli.training.fitting.groups import FittedGroup, FittedGroups
 from autodiff_cli.training.result.fitted_model import FittedModel
-from autodiff_cli.training.result.goodness import SignificanceTest
 
 # --- Groups of rows ---
 
@@ -201,7 +193,7 @@ def _write_comparison(paper: Paper, comparison: Comparison, show: NumberFormat) 
         paper.heading("tests of nested models: is the larger one significantly better?")
         tested = [test for test in comparison.tests if test.reason != NESTING_UNKNOWN]
         for test in tested:
-            sentence = test_sentence(_test_result(test), show) if test.name else f"not tested: {test.reason}"
+            sentence = test_text(test, show) if test.name else f"not tested: {test.reason}"
             paper.line(f"  {places[test.smaller]} within {places[test.larger]}: {sentence}")
         if len(tested) < len(comparison.tests):
             paper.line(f"  no test for {'other' if tested else 'these'} pairs: {NESTING_UNKNOWN}", Style.FAINT)
@@ -272,10 +264,6 @@ def _model_document(compared: ComparedModel) -> dict[str, Any]:
     }
 
 
-def _test_result(test: NestedTest) -> SignificanceTest:
-    return SignificanceTest(test.name, test.statistic, test.dof, test.p)
-
-
 def _test_document(test: NestedTest) -> dict[str, Any]:
-    result = to_json(_test_result(test)._asdict()) if test.name else {"test": None, "reason": test.reason}
-    return {"smaller": test.smaller, "larger": test.larger, **result}
+    result = pick(test, "statistic", "dof", "p") if test.name else {"reason": test.reason}
+    return {"smaller": test.smaller, "larger": test.larger, "test": test.name or None, **result}

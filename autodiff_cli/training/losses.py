@@ -56,14 +56,6 @@ class Loss:
     has_scale: bool = False
 
 
-def _mse(target: Node, prediction: Node, _: float) -> Node:
-    return square(target - prediction)
-
-
-def _mae(target: Node, prediction: Node, _: float) -> Node:
-    return abs_(target - prediction)
-
-
 def _huber(r: Node, delta: float) -> Node:
     """Huber's loss: quadratic up to `delta`, linear beyond (Huber 1964, Ann. Math. Stat. 35, 73)."""
     size = hypot(r, 0)
@@ -79,10 +71,6 @@ def _logcosh(r: Node, _: float) -> Node:
 def _soft_l1(r: Node, _: float) -> Node:
     """`2·(sqrt(1 + r²) - 1)`: quadratic near 0, linear for large residuals, without cancellation."""
     return 2 * square(r) / (1 + sqrt(1 + square(r)))
-
-
-def _cauchy(r: Node, _: float) -> Node:
-    return log1p(square(r))
 
 
 def _robust_loss(of: Callable[[Node, float], Node]) -> Loss:
@@ -170,12 +158,12 @@ FAMILIES = {
 }
 
 LOSSES: dict[str, Loss] = {
-    "mse": Loss(_mse, LossKind.SQUARES),
-    "mae": Loss(_mae, LossKind.OTHER),
+    "mse": Loss(lambda target, prediction, _: square(target - prediction), LossKind.SQUARES),
+    "mae": Loss(lambda target, prediction, _: abs_(target - prediction), LossKind.OTHER),
     "huber": _robust_loss(_huber),
     "logcosh": _robust_loss(_logcosh),
     "soft_l1": _robust_loss(_soft_l1),
-    "cauchy": _robust_loss(_cauchy),
+    "cauchy": _robust_loss(lambda r, _: log1p(square(r))),
     "bce": Loss(_bce, LossKind.LIKELIHOOD, min_target=0, max_target=1),
     "poisson": Loss(_poisson, LossKind.LIKELIHOOD, min_target=0),
     "gamma": Loss(_gamma, LossKind.LIKELIHOOD, min_target=0, is_min_excluded=True),

@@ -253,8 +253,7 @@ def choose_loss(model: Model, options: FitOptions) -> str:
     if options.family is not None:
         if model.program.target is None or is_classification:
             raise OptionError("family requires a model `target ~ prediction` that predicts a number")
-        _check_loss_settings(FAMILIES[options.family].loss, options)
-        return FAMILIES[options.family].loss
+        requested = FAMILIES[options.family].loss
     if options.likelihood and model.program.target is not None:
         raise OptionError(
             "likelihood requires a model without `~`, which is itself the negative log-likelihood of a row"
@@ -268,17 +267,12 @@ def choose_loss(model: Model, options: FitOptions) -> str:
     if requested == "cross_entropy" and not is_classification:
         raise OptionError("the loss cross_entropy requires a classification: `column ~ softmax(…)`")
     loss = requested or ("cross_entropy" if is_classification else "mse")
-    _check_loss_settings(loss, options)
-    return loss
-
-
-def _check_loss_settings(loss: str, options: FitOptions) -> None:
-    """Raise OptionError for a setting that a loss does not have."""
     if options.scale is not None and not LOSSES[loss].has_scale:
         scaled = [name for name, loss in LOSSES.items() if loss.has_scale]
         raise OptionError(f"the loss {loss} has no scale; losses with a scale are {', '.join(scaled)}")
     if options.huber_delta is not None and loss != "huber":
         raise OptionError(f"huber_delta requires the loss huber, not {loss}")
+    return loss
 
 
 def _column_vectors(roots: Sequence[Node], model: Model) -> list[Node]:
@@ -294,6 +288,7 @@ T = TypeVar("T")
 
 DIRECTION = "direction"  # the leaf of the direction along which an array parameter moves
 _MAX_PRODUCT_COLUMNS = 12  # of [J | r]; with more, the products take as long as a QR factorization
+_MAX_JOINT_HESSIAN = 20  # parameters whose second derivatives are all in one graph
 
 
 class Kernels:
@@ -469,10 +464,23 @@ class Kernels:
     @cached_property
     def grouped_hessian(self) -> RowKernel:
         """The second derivatives of the weighted loss of every row, row by row from the diagonal on. See `_grouped`."""
+        return self._grouped(self._second_derivatives)
+
+    @cached_property
+    def hessian(self) -> SumKernel | None:
+        """The second derivatives of the summed loss, row by row from the diagonal on; None for arrays, and for many
+        parameters, whose graphs would be large.
+        """
+        if any(self._shapes) or len(self._parameters) > _MAX_JOINT_HESSIAN:
+            return None
+        return self._backend.sum_kernel(self._row_graphs(self._second_derivatives))
+
+    @property
+    def _second_derivatives(self) -> list[Node]:
         loss, *leaves = share([self.graphs.weighted_loss, *self._parameters])
         slopes = gradient_nodes(loss, leaves, self.graphs.leaf_shapes)
         pairs = [(slope, leaf) for k, slope in enumerate(slopes) for leaf in leaves[k:]]
-        return self._grouped(simplify([tangent(slope, {leaf: ONE}, self.graphs.leaf_shapes) for slope, leaf in pairs]))
+        return simplify([tangent(slope, {leaf: ONE}, self.graphs.leaf_shapes) for slope, leaf in pairs])
 
     @cached_property
     def grouped_kink_sizes(self) -> RowKernel:

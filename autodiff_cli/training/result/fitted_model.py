@@ -240,11 +240,8 @@ class FittedModel(FitStatistics):
         """The value of each parameter divided by its standard error; None, or nan in an array, if that is unknown or
         0.
         """
-        known = {
-            name: None if error is None else np.where(error, error, math.nan) for name, error in self.stderr.items()
-        }
-        ratios = {name: None if error is None else self.parameters[name] / error for name, error in known.items()}
-        return {name: t if np.ndim(t) else None if t is None or np.isnan(t) else float(t) for name, t in ratios.items()}
+        errors = {name: math.nan if error is None else error for name, error in self.stderr.items()}
+        return {name: _known(self.parameters[name] / np.where(errors[name], errors[name], math.nan)) for name in errors}
 
     @property
     def p_values(self) -> dict[str, Any | None]:
@@ -257,31 +254,26 @@ class FittedModel(FitStatistics):
         """
 
         def tail(t: float) -> float:
-            if self.interval_dof is None or math.isnan(t):
+            if self.interval_dof is None:
                 return math.erfc(abs(t) / math.sqrt(2))
             return student_tail(abs(t), self.interval_dof) if self.interval_dof > 0 else math.nan
 
-        tails = {
-            name: None if t is None else np.reshape([*map(tail, np.ravel(t))], np.shape(t))
-            for name, t in self.t_values.items()
-        }
-        return {name: p if p is None or np.ndim(p) else float(p) for name, p in tails.items()}
+        tails = np.vectorize(tail, otypes=[float])
+        return {name: None if t is None else _known(tails(t)) for name, t in self.t_values.items()}
 
     @property
-    def odds_ratios(self) -> dict[str, tuple[Any, tuple[Any, Any] | None]]:
-        """The odds ratio, exp of the parameter, with its confidence interval, for each parameter of a logistic
-        regression; empty for other models.
+    def odds_ratios(self) -> dict[str, dict[str, Any]]:
+        """The odds ratio of each parameter of a logistic regression, exp of the parameter, as `value`, with its
+        confidence interval from `low` to `high`; empty for other models.
         """
-        model = self._parsed_model
-        leaves = [model.program.leaves[name] for name in self.parameters]
-        if self.loss_name != "bce" or model.program.output.op is not sigmoid:
+        output, shapes = self._parsed_model.program.output, self._parsed_model.shapes
+        leaves = [self._parsed_model.program.leaves[name] for name in self.parameters]
+        if self.loss_name != "bce" or output.op is not sigmoid or not is_generalised_linear(output, leaves, shapes):
             return {}
-        if not is_generalised_linear(model.program.output, leaves, model.shapes):
-            return {}
-        intervals = self.confidence()
+        ends = {name: (math.nan, math.nan) if pair is None else pair for name, pair in self.confidence().items()}
+        ratios = {name: map(np.exp, (self.parameters[name], *ends[name])) for name in ends}
         return {
-            name: (np.exp(value), None if (ends := intervals[name]) is None else (np.exp(ends[0]), np.exp(ends[1])))
-            for name, value in self.parameters.items()
+            name: dict(zip(("value", "low", "high"), map(_known, three), strict=True)) for name, three in ratios.items()
         }
 
     def estimate(self, name: str) -> tuple[Any, Any | None]:
@@ -486,6 +478,11 @@ class FittedModel(FitStatistics):
         values = float_array(arrays[settings.weighting_column], settings.weighting_column)
         with np.errstate(all="ignore"):
             return values if settings.sigma is not None else 1 / np.sqrt(values)
+
+
+def _known(values: Array) -> Any | None:
+    """Return an array, or a number; None for nan."""
+    return values if values.ndim else None if np.isnan(values) else float(values)
 
 
 def _canonical_columns(data: Mapping[str, ArrayLike]) -> dict[str, ArrayLike]:

@@ -23,11 +23,11 @@ from autodiff_cli.data.json_records import IF_KNOWN, NOT_IN_DOCUMENT
 from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.numbers.float_functions import erfinv
 from autodiff_cli.numbers.gamma_functions import betainc, gammaincc
-from autodiff_cli.ops.special import lgamma, polygamma
+from autodiff_cli.ops.elementary import exp
+from autodiff_cli.ops.special import lgamma, polygamma, sigmoid
 from autodiff_cli.training.losses import LossKind
-from autodiff_cli.training.objective.kernels import LINK_FUNCTIONS
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.rows import WEIGHT, ColumnArrays, TriangleReduction, join_triangles, triangular_factor
+from autodiff_cli.training.rows import WEIGHT, ColumnArrays, join_triangles, triangular_factor
 
 _MAX_ITERATIONS = 20_000  # steps of a bisection
 _NORMAL_LIMIT_DOF = 1e7  # degrees of freedom: beyond, Student's t equals the normal distribution in double precision
@@ -97,13 +97,13 @@ class SignificanceTest(NamedTuple):
     """A test whether parameters are needed.
 
     Attributes:
-        test: `F` or `likelihood ratio`.
+        name: `F` or `likelihood ratio`.
         statistic: F, or the difference of the deviances.
         dof: the degrees of freedom: two numbers for F, else one.
         p: the probability of a larger statistic if the parameters are not needed.
     """
 
-    test: str
+    name: str
     statistic: float
     dof: tuple[int, ...]
     p: float
@@ -137,6 +137,7 @@ class ResidualSettings:
     clip_scales: float = 1.345  # robust scales at which residuals are clipped before the test (Huber's constant)
     systematic_sigmas: float = 3.5  # standard errors from randomness: a chance of 1 in 4000
     span_tolerance: float = 1e-9  # share of a constant outside of the span of a model that counts as rounding
+    max_design_rows: int = 10_000  # rows on which a constant is compared with the span of a model
     max_sorted_rows: int = 1_000_000  # rows whose residuals are kept in memory and sorted for quantiles
     overdispersion_p: float = 2.3e-4  # p-value of overdispersion from which on it is reported: 3.5 standard errors
     min_overdispersion: float = 1.2  # dispersion from which on it matters: standard errors are 10 % too small
@@ -195,13 +196,12 @@ def _subsampled(objective: Objective) -> Objective:
 
 def robust_r_squared(objective: Objective, theta: Array) -> float:
     """Return the share of the variance of the target that the prediction explains, with variances from medians instead
-        of means.
+    of means.
 
-        >>> from autodiff_cli.training.objective.kernels import LINK_FUNCTIONS
-    from autodiff_cli.training.objective.objective import Objective
-        >>> columns = {"x": [1, 2, 3, 4, 5], "y": [1.1, 2, 2.9, 4, 500]}
-        >>> round(robust_r_squared(Objective("y ~ a*x", columns), np.array([1.0])), 3)
-        0.992
+    >>> from autodiff_cli.training.objective.objective import Objective
+    >>> columns = {"x": [1, 2, 3, 4, 5], "y": [1.1, 2, 2.9, 4, 500]}
+    >>> round(robust_r_squared(Objective("y ~ a*x", columns), np.array([1.0])), 3)
+    0.992
     """
     sample = _subsampled(objective)
     target = sample.evaluate_rows(sample.kernels.target, theta)
@@ -449,9 +449,12 @@ def goodness_of_fit(
             of_residuals,
             sum_log_weights(objective) if objective.is_weighted else 0.0,
         )
-        # With errors in x the weights depend on the parameters, so the sum of squares is not a likelihood.
-        unknown = {"log_likelihood": None, "aic": None, "aicc": None, "bic": None}
-        return dataclasses.replace(goodness, **unknown) if has_x_errors else goodness
+        if has_x_errors:
+            # The weights depend on the parameters, so the sum of squares is not a likelihood.
+            return dataclasses.replace(goodness, log_likelihood=None, aic=None, aicc=None, bic=None)
+        unit = None if absolute_sigma else goodness.reduced_chi_squared
+        gain = objective.target_variation() - residual_norm * residual_norm
+        return dataclasses.replace(goodness, null_test=null_test(objective, theta, gain, unit, dof))
 
 
 def criteria_parameters(objective: Objective, absolute_sigma: bool) -> int:
@@ -534,61 +537,35 @@ def _likelihood_goodness(objective: Objective, theta: Array, count: int, dof: in
         error = 1 / math.sqrt(information) if information > 0 and objective.is_scale_estimated else None
         figures |= {"theta": shape, "theta_stderr": error} if shape < MAX_THETA else {"theta": math.inf}
     criteria = {} if objective.is_quasi else information_criteria(log_likelihood, k, count)
-    return GoodnessOfFit(**figures, **criteria)
-
-
-@dataclass(frozen=True, slots=True)
-class ConstantColumn:
-    """Returns the triangular factor of the Jacobian of the predictions of a block, followed by how they change with a
-    constant that is added to the linear predictor.
-
-    Attributes:
-        link: the name of the operation that makes predictions from the linear predictor; empty for none.
-        width: the number of parameters and this constant.
-    """
-
-    link: str
-    width: int
-
-    def __call__(self, values: Array, columns: ColumnArrays) -> Array:
-        """Return the factor for the values of `Kernels.prediction_and_jacobian`."""
-        slopes = {"exp": values[-1], "sigmoid": values[-1] * (1 - values[-1])}
-        values[-1] = slopes.get(self.link, 1.0)
-        return TriangleReduction(1, self.width)(values, columns)
+    unit, gain = figures["dispersion"] if objective.has_dispersion else None, 2 * (sums.null_deviance - sums.deviance)
+    return GoodnessOfFit(**figures, **criteria, null_test=null_test(objective, theta, gain, unit, dof))
 
 
 def has_constant(objective: Objective, theta: Array) -> bool:
     """Return whether a model that is linear but for its link contains a constant, such as `a` in `exp(a + b*x)`, or the
-    parameters of all levels of a column. Very many rows are represented by a random sample.
+    parameters of all levels of a column. A sample stands for very many rows.
     """
     if not objective.is_generalised_linear or objective.components != 1 or objective.classes is not None:
         return False
-    operation = objective.model.program.output.op
-    link = operation.name if operation in LINK_FUNCTIONS else ""
-    sample, reduction = _subsampled(objective), ConstantColumn(link, objective.layout.size + 1)
-    factor = sample.fold_rows(sample.kernels.prediction_and_jacobian, theta, reduction, join_triangles)
-    outside = abs(factor[-1, -1]) if len(factor) == reduction.width else 0.0
-    return bool(outside <= RESIDUALS.span_tolerance * np.linalg.norm(factor[:, -1]))
+    count = min(objective.rows, RESIDUALS.max_design_rows)
+    sample = objective.select_rows(np.arange(count) * objective.rows // count)
+    *slopes, mean = sample.evaluate_rows(objective.kernels.prediction_and_jacobian, theta)
+    of_links = {exp: mean, sigmoid: mean * (1 - mean)}  # how the prediction changes with a constant inside of the link
+    change = of_links.get(objective.model.program.output.op, np.ones_like(mean))
+    matrix = np.array(slopes).T / np.maximum(np.linalg.norm(slopes, axis=1), np.finfo(float).tiny)
+    coefficients, _, rank, _ = np.linalg.lstsq(matrix, change)
+    outside = np.linalg.norm(change - matrix @ coefficients) / np.linalg.norm(change)
+    return bool(rank == len(slopes) and outside <= RESIDUALS.span_tolerance)
 
 
-def null_test(
-    objective: Objective, theta: Array, goodness: GoodnessOfFit, rss: float | None, dof: int, absolute_sigma: bool
-) -> SignificanceTest | None:
-    """Return the test of a model against a constant: F for least squares and estimated dispersions, else a
-    likelihood ratio. None if the constant is not a special case of the model, or the only one.
+def null_test(objective: Objective, theta: Array, gain: float, unit: float | None, dof: int) -> SignificanceTest | None:
+    """Return the test of a model against a constant, by how much it lowers the deviance; see `significance_test`. None
+    if a constant is not a special case of the model.
     """
-    extra, gain, unit = objective.layout.size - 1, None, None
-    if goodness.deviance is not None and goodness.null_deviance is not None:
-        gain, unit = (
-            goodness.null_deviance - goodness.deviance,
-            goodness.dispersion if objective.has_dispersion else None,
-        )
-    elif objective.kind is LossKind.SQUARES and rss is not None and not objective.kernels.graphs.x_errors:
-        gain, unit = objective.target_variation() - rss, None if absolute_sigma else rss / max(dof, 1)
-    is_tested = gain is not None and extra > 0 and dof > 0 and unit != 0 and not objective.is_penalised
-    if gain is None or not is_tested or objective.bounds.active(theta).any() or not has_constant(objective, theta):
+    extra = objective.layout.size - 1
+    if not (extra > 0 and dof > 0 and unit != 0) or objective.bounds.active(theta).any():
         return None
-    return significance_test(gain, extra, unit, dof)
+    return significance_test(gain, extra, unit, dof) if has_constant(objective, theta) else None
 
 
 def count_figures(sums: LikelihoodSums, dof: int, *, is_tested: bool) -> dict[str, Any]:
@@ -753,18 +730,6 @@ def _relative_entropy(y: Array, over: Array | float) -> Array:
     return terms
 
 
-def _poisson_likelihood(y: Array, p: Array, _: float) -> Array:
-    """Return the Poisson log-likelihood of each value."""
-    log_likelihood: Array = np.where(y > 0, y * np.log(p), 0.0) - p - _log_gamma(y + 1)
-    return log_likelihood
-
-
-def _binomial_likelihood(y: Array, p: Array, _: float) -> Array:
-    """Return the binomial log-likelihood of each value, per trial."""
-    log_likelihood: Array = np.where(y > 0, y * np.log(p), 0.0) + np.where(y < 1, (1 - y) * np.log1p(-p), 0.0)
-    return log_likelihood
-
-
 def _log_binomial_coefficients(y: Array, w: Array) -> tuple[float, int]:
     """Return the sum of the log binomial coefficients of weights that are numbers of trials, and the number of weights
     that cannot be.
@@ -773,27 +738,6 @@ def _log_binomial_coefficients(y: Array, w: Array) -> tuple[float, int]:
     if not are_trials.all():
         return 0.0, int(np.count_nonzero(~are_trials))
     return float(np.sum(_log_gamma(w + 1) - _log_gamma(w * y + 1) - _log_gamma(w * (1 - y) + 1))), 0
-
-
-def _gamma_likelihood(y: Array, p: Array, shape: float) -> Array:
-    """Return the gamma log-likelihood of each value."""
-    log_likelihood: Array = (
-        shape * np.log(shape * y / p) - shape * y / p - np.log(y) - _log_gamma(np.full_like(y, shape))
-    )
-    return log_likelihood
-
-
-def _negative_binomial_deviance(y: Array, p: Array, theta: float) -> Array:
-    """Return half of the negative binomial deviance of each value."""
-    deviance: Array = _relative_entropy(y, p) - (y + theta) * np.log1p((y - p) / (p + theta))
-    return deviance
-
-
-def _negative_binomial_likelihood(y: Array, p: Array, theta: float) -> Array:
-    """Return the negative binomial log-likelihood of each value."""
-    binomial = _log_gamma(y + theta) - _log_gamma(np.full_like(y, theta)) - _log_gamma(y + 1)
-    log_likelihood: Array = binomial + np.where(y > 0, y * np.log(p / theta), 0.0) - (y + theta) * np.log1p(p / theta)
-    return log_likelihood
 
 
 def _log_gamma(x: Array) -> Array:
@@ -820,17 +764,32 @@ class Distribution(NamedTuple):
 
 DISTRIBUTIONS = {
     "poisson": Distribution(
-        lambda y, p, _: _relative_entropy(y, p) - (y - p), _poisson_likelihood, lambda p, _: p, lambda p, _: 1 / p
+        lambda y, p, _: _relative_entropy(y, p) - (y - p),
+        lambda y, p, _: np.where(y > 0, y * np.log(p), 0.0) - p - _log_gamma(y + 1),
+        lambda p, _: p,
+        lambda p, _: 1 / p,
     ),
     "bce": Distribution(
         lambda y, p, _: _relative_entropy(y, p) + _relative_entropy(1 - y, 1 - p),
-        _binomial_likelihood,
+        lambda y, p, _: np.where(y > 0, y * np.log(p), 0.0) + np.where(y < 1, (1 - y) * np.log1p(-p), 0.0),
         lambda p, _: p * (1 - p),
         lambda p, w: (1 / (p * (1 - p)) - 6) / w,
     ),
-    "gamma": Distribution(lambda y, p, _: (y - p) / p - np.log(y / p), _gamma_likelihood, lambda p, _: np.square(p)),
+    "gamma": Distribution(
+        lambda y, p, _: (y - p) / p - np.log(y / p),
+        lambda y, p, k: k * np.log(k * y / p) - k * y / p - np.log(y) - _log_gamma(np.full_like(y, k)),
+        lambda p, _: np.square(p),
+    ),
     "negative_binomial": Distribution(
-        _negative_binomial_deviance, _negative_binomial_likelihood, lambda p, theta: p + np.square(p) / theta
+        lambda y, p, theta: _relative_entropy(y, p) - (y + theta) * np.log1p((y - p) / (p + theta)),
+        lambda y, p, theta: (
+            _log_gamma(y + theta)
+            - _log_gamma(np.full_like(y, theta))
+            - _log_gamma(y + 1)
+            + np.where(y > 0, y * np.log(p / theta), 0.0)
+            - (y + theta) * np.log1p(p / theta)
+        ),
+        lambda p, theta: p + np.square(p) / theta,
     ),
 }
 

@@ -34,7 +34,7 @@ def test_t_values_and_the_overall_test_as_summary_lm_of_r() -> None:
     assert found.p_values["b"] == pytest.approx(1.12e-06, rel=5e-3)
     assert found.p_values["c"] == pytest.approx(0.00145, rel=5e-3)
     assert found.null_test is not None
-    assert (found.null_test.test, found.null_test.dof) == ("F", (2, 29))
+    assert (found.null_test.name, found.null_test.dof) == ("F", (2, 29))
     assert found.null_test.statistic == pytest.approx(69.21, abs=5e-3)
     assert found.null_test.p == pytest.approx(9.109e-12, rel=1e-3)
 
@@ -67,12 +67,14 @@ def test_logistic_regression_as_statsmodels() -> None:
     np.testing.assert_allclose([*found.t_values.values()], referee.tvalues, rtol=1e-6)
     np.testing.assert_allclose([*found.p_values.values()], referee.pvalues, rtol=1e-6)
     assert found.null_test is not None
-    assert found.null_test.test == "likelihood ratio"
+    assert found.null_test.name == "likelihood ratio"
     assert found.null_test.statistic == pytest.approx(referee.llr, rel=1e-8)
     assert found.null_test.p == pytest.approx(referee.llr_pvalue, rel=1e-6)
     ratios = found.odds_ratios
-    np.testing.assert_allclose([ratio for ratio, _ in ratios.values()], np.exp(referee.params), rtol=1e-7)
-    np.testing.assert_allclose([ends for _, ends in ratios.values()], np.exp(referee.conf_int()), rtol=1e-6)
+    np.testing.assert_allclose([ratio["value"] for ratio in ratios.values()], np.exp(referee.params), rtol=1e-7)
+    np.testing.assert_allclose(
+        [[ratio["low"], ratio["high"]] for ratio in ratios.values()], np.exp(referee.conf_int()), rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -136,4 +138,4 @@ def test_the_report_names_what_it_shows(cars: Path) -> None:
     document = json.loads(str(run_cli(["train", "mpg ~ a + b*wt", str(cars), "--sigma", "s", "--json"])))
     assert document["chi_squared"] == document["rss"]
     assert {"a", "b"} == {*document["t_values"]} == {*document["p_values"]}
-    assert document["null_test"]["test"] == "F"
+    assert document["null_test"]["name"] == "F"
