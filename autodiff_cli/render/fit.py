@@ -10,7 +10,6 @@ import contextlib
 import dataclasses
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -101,17 +100,19 @@ def _estimates_table(fit: FittedModel, names: Iterable[str], digits: int | None)
     """Return a table of parameters or derived quantities: values, standard errors, and intervals if any is known."""
     titles = ["name", "value", "standard error", "z" if fit.interval_dof is None else "t", "p"]
     columns = [Column(title, is_number=title != "name", is_optional=len(title) == 1) for title in titles]
-    columns.append(Column(interval_title(fit, CONFIDENCE), is_number=True, is_optional=True))
+    columns += [Column(title, True, is_optional=True) for title in (interval_title(fit, CONFIDENCE), "odds ratio")]
     tests = (fit.t_values, fit.p_values) if fit.definition else ({}, {})
+    odds = fit.odds_ratios
     rows = []
     for name in names:
         value, error, interval = estimate_cells(fit, name, digits, [interval_ends(fit, CONFIDENCE)])
         t, p = (values.get(name) for values in tests)
         cells = (NO_VALUE, NO_VALUE) if t is None or p is None or np.ndim(t) else (f"{t:.2f}", p_value_text(p))
-        rows.append((name, value, error, *cells, interval))
-    is_shown = [k < 3 or any(row[k] not in ("", NO_VALUE) for row in rows) for k in range(len(columns))]
-    shown_rows = [tuple(compress(row, is_shown)) for row in rows]
-    return TextTable(tuple(compress(columns, is_shown)), shown_rows)
+        ratio = [*odds[name].values()] if cells[0] != NO_VALUE and name in odds else None
+        ratio_text = "{:.3g} ({:.3g} to {:.3g})".format(*ratio) if ratio else NO_VALUE
+        rows.append((name, value, error, *cells, interval, ratio_text))
+    shown = [k for k, cells in enumerate(zip(*rows, strict=True)) if k < 3 or {*cells} - {"", NO_VALUE}]
+    return TextTable(tuple(columns[k] for k in shown), [tuple(row[k] for k in shown) for row in rows])
 
 
 def p_value_text(p: float) -> str:
@@ -127,19 +128,6 @@ def test_text(test: SignificanceTest | NestedTest, show: NumberFormat) -> str:
     """Return the result of a test in words."""
     name = f"F({', '.join(map(str, test.dof))})" if test.name == "F" else f"{test.name}, χ²({test.dof[0]})"
     return f"{name} = {show(test.statistic)}, p = {test.p:.3g}"
-
-
-def _write_odds_ratios(paper: Paper, fit: FittedModel, digits: int | None) -> None:
-    show = number_formats(digits)[1]
-    rows = [
-        (name, show(of["value"]), NO_VALUE if of["low"] is None else interval_text((of["low"], of["high"]), show))
-        for name, of in fit.odds_ratios.items()
-        if not np.ndim(of["value"])
-    ]
-    if rows:
-        paper.heading("odds ratios, exp of the parameters")
-        titles = Column("name"), Column("odds ratio", True), Column(interval_title(fit, CONFIDENCE), True)
-        paper.table(TextTable(titles, rows))
 
 
 CONFIDENCE = "confidence"  # the kind of interval that every fit has; profile and bootstrap intervals are optional
@@ -485,7 +473,6 @@ def _write_diagnosis(paper: Paper, fit: FittedModel, digits: int | None) -> None
 _SECTIONS = (
     _write_outcome,
     _write_parameters,
-    _write_odds_ratios,
     _write_derived,
     _write_intervals,
     _write_correlations,

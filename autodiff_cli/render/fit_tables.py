@@ -186,7 +186,7 @@ def _write_comparison(paper: Paper, comparison: Comparison, show: NumberFormat) 
     paper.line()
     paper.table(_comparison_table(comparison, show))
     if comparison.folds:
-        note = f"  CV error: mean loss of held-out rows, {_fraction_name(comparison.folds)} of the rows at a time"
+        note = f"  CV error: mean loss of held-out rows, 1/{comparison.folds} of the rows at a time"
         paper.line(note, Style.FAINT)
     places = {compared.fit.model: place for place, compared in enumerate(comparison.models, 1)}
     if comparison.tests:
@@ -208,10 +208,6 @@ def _write_comparison(paper: Paper, comparison: Comparison, show: NumberFormat) 
 
 def _model_warnings(compared: ComparedModel) -> list[str]:
     return [*dict.fromkeys([*compared.fit.warnings, *([compared.fit.failure] if compared.fit.failure else [])])]
-
-
-def _fraction_name(folds: int) -> str:
-    return {2: "a half", 3: "a third", 4: "a quarter", 5: "a fifth", 10: "a tenth"}.get(folds, f"1/{folds}")
 
 
 def _comparison_table(comparison: Comparison, show: NumberFormat) -> TextTable:

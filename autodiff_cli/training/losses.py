@@ -68,11 +68,6 @@ def _logcosh(r: Node, _: float) -> Node:
     return where(size <= 1, log1p(2 * square(sinh(r / 2))), size + log1p(exp(-2 * size)) - math.log(2))
 
 
-def _soft_l1(r: Node, _: float) -> Node:
-    """`2·(sqrt(1 + r²) - 1)`: quadratic near 0, linear for large residuals, without cancellation."""
-    return 2 * square(r) / (1 + sqrt(1 + square(r)))
-
-
 def _robust_loss(of: Callable[[Node, float], Node]) -> Loss:
     """Return a loss of residuals measured in units of the scale, times the square of the scale."""
 
@@ -162,7 +157,8 @@ LOSSES: dict[str, Loss] = {
     "mae": Loss(lambda target, prediction, _: abs_(target - prediction), LossKind.OTHER),
     "huber": _robust_loss(_huber),
     "logcosh": _robust_loss(_logcosh),
-    "soft_l1": _robust_loss(_soft_l1),
+    # 2·(sqrt(1 + r²) - 1), without cancellation
+    "soft_l1": _robust_loss(lambda r, _: 2 * square(r) / (1 + sqrt(1 + square(r)))),
     "cauchy": _robust_loss(lambda r, _: log1p(square(r))),
     "bce": Loss(_bce, LossKind.LIKELIHOOD, min_target=0, max_target=1),
     "poisson": Loss(_poisson, LossKind.LIKELIHOOD, min_target=0),

@@ -112,7 +112,7 @@ MUTATIONS = [
     Mutation(METHODS, 'variable("total") + square(_GRADIENT)', "square(_GRADIENT)", OPTIMIZERS),
     Mutation(STATISTICS, "residual_norm / math.sqrt(dof), definition", "residual_norm, definition", FITS),
     Mutation(STATISTICS, "1 - residual_norm * residual_norm / variation", "1 + residual_norm * residual_norm / variation", FITS),
-    Mutation(STATISTICS, "dof = _target_size(objective) - size", "dof = _target_size(objective)", FITS),
+    Mutation(STATISTICS, "objective.components - size", "objective.components", FITS),
     Mutation("autodiff_cli/training/fitting/progress.py", "epoch.number - self._best_epoch[0] >= self._patience", "epoch.number - self._best_epoch[0] > self._patience", ("tests/training/test_validation.py",)),
     Mutation("autodiff_cli/training/fitting/progress.py", "return math.inf if math.isnan(loss) else loss", "return loss", ("tests/training/test_validation.py", "tests/training/test_fit.py")),
     # simplifying

@@ -84,16 +84,9 @@ def cross_validation_loss(objective: Objective, theta: Array, method: str, optio
 NESTING_UNKNOWN = "it is not known whether one is a special case of the other"
 
 
-@dataclass(frozen=True, slots=True)
-class NestingSettings:
-    """Settings of the test whether models are nested."""
-
-    max_substitutions: int = 2000  # assignments of 0 and 1 to parameters that are tried
-    max_rows: int = 200_000  # rows for which the columns of linear models are compared
-    span_tolerance: float = 1e-9  # share of a column outside of a span that counts as rounding
-
-
-NESTING = NestingSettings()
+_MAX_SUBSTITUTIONS = 2000  # assignments of 0 and 1 to parameters that are tried
+_MAX_SPAN_ROWS = 200_000  # rows for which the columns of linear models are compared
+_SPAN_TOLERANCE = 1e-9  # share of a column outside of a span that counts as rounding
 
 
 def why_not_nested(small: Objective, large: Objective) -> str | None:
@@ -101,7 +94,7 @@ def why_not_nested(small: Objective, large: Objective) -> str | None:
     unknown, as a clause.
     """
     linear_both = _is_linear_model(small) and _is_linear_model(large)
-    if linear_both and small.rows <= NESTING.max_rows:
+    if linear_both and small.rows <= _MAX_SPAN_ROWS:
         return None if _in_span(small, large) else NESTING_UNKNOWN
     if small.model.array_parameters or large.model.array_parameters:
         return "they have array parameters"
@@ -130,9 +123,9 @@ def _in_span(small: Objective, large: Objective) -> bool:
             return False
         lengths = np.linalg.norm(basis, axis=0)
         directions, singular_values, _ = np.linalg.svd(basis / np.where(lengths > 0, lengths, 1.0), full_matrices=False)
-        directions = directions[:, singular_values > NESTING.span_tolerance * singular_values[0]]
+        directions = directions[:, singular_values > _SPAN_TOLERANCE * singular_values[0]]
         distances = np.linalg.norm(columns - directions @ (directions.T @ columns), axis=0)
-        return bool((distances <= NESTING.span_tolerance * np.linalg.norm(columns, axis=0)).all())
+        return bool((distances <= _SPAN_TOLERANCE * np.linalg.norm(columns, axis=0)).all())
 
 
 def _design_matrix(objective: Objective) -> Array:
@@ -154,7 +147,7 @@ def _substitution_failure(small: Objective, large: Objective) -> str | None:
     if len(extra) != count or len(common) != small.layout.size:
         return NESTING_UNKNOWN
     leaves = {name: program.leaves[name] for name in extra}
-    for values in islice(product((0.0, 1.0), repeat=count), NESTING.max_substitutions):
+    for values in islice(product((0.0, 1.0), repeat=count), _MAX_SUBSTITUTIONS):
         setting = {leaves[name]: constant(value) for name, value in zip(extra, values, strict=True)}
         if _canonical_text(_substituted_output(large, setting)) != smaller_text:
             continue

@@ -275,8 +275,7 @@ def build_fit(
     )
     if known.minimum_distance < _NEGLIGIBLE_DISTANCE and not outcome.failure:
         outcome = dataclasses.replace(outcome, converged=True)
-    with ignore_float_errors():
-        auc, roc = roc_curve(objective, outcome.theta) or (None, None)
+    auc, roc = roc_curve(objective, outcome.theta) or (None, None)
     quantity_values, quantity_warnings = estimate_quantities(quantities, objective.point(outcome.theta), known)
     dropped = [f"rows left out because a cell is missing: {dropped_rows}"] if dropped_rows else []
     closing = (

@@ -37,7 +37,7 @@ from autodiff_cli.training.objective.parameters import ParameterLayout
 from autodiff_cli.training.optimizers import EpochRecord
 from autodiff_cli.training.options import check_confidence_level
 from autodiff_cli.training.result.diagnosis import Diagnosis
-from autodiff_cli.training.result.goodness import RocCurve, normal_quantile, student_quantile, student_tail
+from autodiff_cli.training.result.goodness import normal_quantile, student_quantile, student_tail
 from autodiff_cli.training.result.prediction import Bands, FitPlot, prediction_bands
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE, FitStatistics, correlations
 from autodiff_cli.version import __version__
@@ -125,7 +125,7 @@ class FittedModel(FitStatistics):
         classes: the sorted labels of a classifier; otherwise None, like the next two.
         accuracy: the share of rows whose class is predicted correctly.
         auc: the area under the receiver operating characteristic of a model of two classes.
-        roc: that curve.
+        roc: that curve: `false_positive_rate`, `true_positive_rate` and `threshold`.
         confusion: the number of rows of each class (row of the matrix) that are predicted as each class (column).
         validation_rows: the number of rows that were held out.
         validation_loss, validation_accuracy: the loss and accuracy for these rows; None if there are none.
@@ -173,7 +173,7 @@ class FittedModel(FitStatistics):
     classes: Classes | None = field(default=None, metadata=IF_KNOWN)
     accuracy: float | None = field(default=None, metadata=IF_KNOWN)
     auc: float | None = field(default=None, metadata=IF_KNOWN)
-    roc: RocCurve | None = field(default=None, metadata=IF_KNOWN | NOT_SAVED)
+    roc: dict[str, Array] | None = field(default=None, metadata=IF_KNOWN | NOT_SAVED)
     confusion: NDArray[np.int64] | None = field(default=None, metadata=IF_KNOWN)
     validation_rows: int = field(default=0, metadata=IF_KNOWN)
     validation_loss: float | None = field(default=None, metadata=IF_KNOWN)

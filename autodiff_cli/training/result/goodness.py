@@ -27,7 +27,7 @@ from autodiff_cli.ops.elementary import exp
 from autodiff_cli.ops.special import lgamma, polygamma, sigmoid
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.rows import WEIGHT, ColumnArrays, join_triangles, triangular_factor
+from autodiff_cli.training.rows import WEIGHT, ColumnArrays, TriangleReduction, join_triangles
 
 _MAX_ITERATIONS = 20_000  # steps of a bisection
 _NORMAL_LIMIT_DOF = 1e7  # degrees of freedom: beyond, Student's t equals the normal distribution in double precision
@@ -324,43 +324,34 @@ def _count_correct(values: Array, columns: ColumnArrays) -> NDArray[np.intp]:
     return np.array([invalid, np.count_nonzero((prediction > 0.5) == (target > 0.5)), len(target)])
 
 
-class RocCurve(NamedTuple):
-    """The receiver operating characteristic of a model of two classes: the rates of true and false positives if rows
-    with a probability of at least each threshold are called positive. Points on a straight line are left out.
-    """
-
-    false_positive_rate: Array
-    true_positive_rate: Array
-    threshold: Array
-
-
-def roc_curve(objective: Objective, theta: Array) -> tuple[float, RocCurve] | None:
+def roc_curve(objective: Objective, theta: Array) -> tuple[float, dict[str, Array]] | None:
     """Return the area under the receiver operating characteristic, and the curve, of a model of two classes; None for
     other models and very many rows.
+
+    The curve has the rates of true and false positives if rows with a probability of at least each threshold are called
+    positive. Points on a straight line are left out.
 
     >>> objective = Objective("t ~ sigmoid(a*x)", {"x": [-1, 1, 2], "t": [0, 1, 0]}, loss="bce")
     >>> round(roc_curve(objective, np.array([1.0]))[0], 4)
     0.5
     """
-    if objective.classes is None and (objective.loss != "bce" or objective.components != 1):
-        return None
-    if objective.rows > RESIDUALS.max_sorted_rows or len(objective.classes or (0, 1)) != 2:
+    is_binary = objective.loss == "bce" and objective.components == 1
+    if not (is_binary or len(objective.classes or ()) == 2) or objective.rows > RESIDUALS.max_sorted_rows:
         return None
     values = objective.evaluate_rows(objective.kernels.target_and_prediction, theta)
     target, score = values[0], values[-1]
     weight = objective.column(WEIGHT) if objective.is_weighted else np.ones_like(target)
-    if not np.isin(target, (0, 1)).all() or not np.isfinite(score).all():
-        return None
     order = np.argsort(-score, kind="stable")
     is_last = np.append(np.diff(score[order]) != 0, True)  # of rows with equal scores
     true, false = (np.append(0.0, np.cumsum(weight[order] * (target[order] == label))[is_last]) for label in (1, 0))
-    if not true[-1] > 0 or not false[-1] > 0:
+    if not (np.isin(target, (0, 1)).all() and np.isfinite(score).all() and true[-1] > 0 and false[-1] > 0):
         return None
     true, false = true / true[-1], false / false[-1]
     area = float(np.sum(np.diff(false) * (true[1:] + true[:-1]) / 2))
     is_corner = np.append(True, np.append((np.diff(true, 2) != 0) | (np.diff(false, 2) != 0), True))
     threshold = np.append(np.inf, score[order][is_last])
-    return area, RocCurve(false[is_corner], true[is_corner], threshold[is_corner])
+    points = {"false_positive_rate": false, "true_positive_rate": true, "threshold": threshold}
+    return area, {name: values[is_corner] for name, values in points.items()}
 
 
 # --- Goodness of fit
@@ -550,8 +541,9 @@ def has_constant(objective: Objective, theta: Array) -> bool:
     count = min(objective.rows, RESIDUALS.max_design_rows)
     sample = objective.select_rows(np.arange(count) * objective.rows // count)
     *slopes, mean = sample.evaluate_rows(objective.kernels.prediction_and_jacobian, theta)
-    of_links = {exp: mean, sigmoid: mean * (1 - mean)}  # how the prediction changes with a constant inside of the link
-    change = of_links.get(objective.model.program.output.op, np.ones_like(mean))
+    link = objective.model.program.output.op
+    # How the prediction changes with a constant inside of the link.
+    change: Array = mean if link is exp else mean * (1 - mean) if link is sigmoid else np.ones_like(mean)
     matrix = np.array(slopes).T / np.maximum(np.linalg.norm(slopes, axis=1), np.finfo(float).tiny)
     coefficients, _, rank, _ = np.linalg.lstsq(matrix, change)
     outside = np.linalg.norm(change - matrix @ coefficients) / np.linalg.norm(change)
@@ -726,8 +718,7 @@ def row_likelihoods(
 
 def _relative_entropy(y: Array, over: Array | float) -> Array:
     """Return y·log(y/over), with 0 where y is 0."""
-    terms: Array = np.where(y > 0, y * np.log(np.where(y > 0, y, 1) / over), 0.0)
-    return terms
+    return np.where(y > 0, y * np.log(np.where(y > 0, y, 1) / over), 0.0)
 
 
 def _log_binomial_coefficients(y: Array, w: Array) -> tuple[float, int]:
@@ -799,32 +790,35 @@ DISTRIBUTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class InformationReduction:
-    """Returns the triangular factor R of the expected information RᵀR of a block: of the Jacobian of the predictions,
-    each row divided by the standard deviation of the target.
+    """Returns the triangular factor of a block of the Jacobian of the predictions and the predictions themselves, each
+    row divided by the standard deviation of the target.
 
     Attributes:
         loss: the name of the loss.
         components: the number of components of the target.
+        width: the number of columns of the matrix.
         shape: see `row_likelihoods`.
     """
 
     loss: str
     components: int
+    width: int
     shape: float
 
     def __call__(self, values: Array, columns: ColumnArrays) -> Array:
         """Return the factor for the values of `Kernels.prediction_and_jacobian`."""
-        values, weights = _weighted_rows(values, columns)
-        by_component = values.reshape(self.components, -1, values.shape[-1])
-        variance = DISTRIBUTIONS[self.loss].variance(by_component[:, -1:], self.shape)
-        slopes = by_component[:, :-1] * np.sqrt(weights[: self.components, None] / variance)
-        return triangular_factor(slopes.swapaxes(0, 1).reshape(slopes.shape[1], -1).T)
+        by_component = values.reshape(self.components, self.width, -1)
+        by_component /= np.sqrt(DISTRIBUTIONS[self.loss].variance(by_component[:, -1:], self.shape))
+        return TriangleReduction(self.components, self.width)(values, columns)
 
 
-def information_factor(objective: Objective, theta: Array) -> Array:
+def fisher_factor(objective: Objective, theta: Array) -> Array:
     """Return the triangular factor R of the expected information RᵀR for dispersion 1 (Fisher's scoring)."""
-    reduction = InformationReduction(objective.loss, objective.components, objective.scale)
-    return objective.fold_rows(objective.kernels.prediction_and_jacobian, theta, reduction, join_triangles)
+    size = objective.layout.size
+    reduction = InformationReduction(objective.loss, objective.components, size + 1, objective.scale)
+    return objective.fold_rows(objective.kernels.prediction_and_jacobian, theta, reduction, join_triangles)[
+        :size, :size
+    ]
 
 
 # --- Theta of negative binomial counts

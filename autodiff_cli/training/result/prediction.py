@@ -119,7 +119,11 @@ def prediction_bands(
     Raises:
         OptionError: for a fit without standard errors, a classifier, and an invalid level.
     """
-    _check_standard_errors(fit)
+    if fit.classes is not None:
+        raise OptionError("a classifier has no intervals; use --probabilities")
+    if not fit.definition:
+        reason = next((text for text in fit.warnings if text.startswith("no standard errors")), "")
+        raise OptionError(f"the fit has no intervals: {reason or 'no standard errors'}")
     level = check_confidence_level(level)
     program, shapes = model.program, model.shapes
     outputs = [program.output]
@@ -130,15 +134,6 @@ def prediction_bands(
     if not model.target_shape:
         return bands[0]
     return Bands(*(np.stack(columns, axis=-1) for columns in zip(*bands, strict=True)))
-
-
-def _check_standard_errors(fit: FittedModel) -> None:
-    """Raise OptionError for a fit without intervals."""
-    if fit.classes is not None:
-        raise OptionError("a classifier has no intervals; use --probabilities")
-    if not fit.definition:
-        reason = next((text for text in fit.warnings if text.startswith("no standard errors")), "")
-        raise OptionError(f"the fit has no intervals: {reason or 'no standard errors'}")
 
 
 def _component_bands(

@@ -28,12 +28,7 @@ from autodiff_cli.training.methods.gradient_descent import Diverged
 from autodiff_cli.training.methods.least_squares import DEPENDENCE_TOLERANCE, fit_squares
 from autodiff_cli.training.objective.batch import ObjectiveBatch
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.result.goodness import (
-    GoodnessOfFit,
-    classification_accuracy,
-    goodness_of_fit,
-    information_factor,
-)
+from autodiff_cli.training.result.goodness import GoodnessOfFit, classification_accuracy, fisher_factor, goodness_of_fit
 from autodiff_cli.training.rows import ColumnArrays
 
 
@@ -418,8 +413,7 @@ def compute_statistics(
         # With errors in x the weights depend on the parameters, so that R² has no baseline. A search for starting
         # values may still compare it.
         r_squared = None if objective.kernels.graphs.x_errors else statistics.r_squared
-        figures = {each.name: getattr(goodness, each.name) for each in dataclasses.fields(goodness)}
-        return dataclasses.replace(statistics, r_squared=r_squared, **figures)
+        return dataclasses.replace(statistics, r_squared=r_squared, **dataclasses.asdict(goodness))
 
 
 def _compute_statistics(
@@ -427,7 +421,7 @@ def _compute_statistics(
 ) -> ComputedStatistics:
     """Return the statistics without the goodness of fit."""
     size = objective.layout.size
-    dof = _target_size(objective) - size
+    dof = objective.weighted_rows * objective.components - size
     residual_norm, r_squared = None, None
     if objective.has_residuals:
         residual_norm = _residual_norm(objective.without_penalty(), theta)
@@ -490,11 +484,6 @@ def _minimum_distance(objective: Objective, theta: Array, estimate: _ScaledCovar
         return math.nan
     step = np.where(np.isnan(estimate.inverse), 0.0, estimate.inverse) @ slopes
     return float(np.nanmax(np.abs(step) / np.sqrt(np.diag(estimate.inverse))))
-
-
-def _target_size(objective: Objective) -> int:
-    """Return the number of target values in rows with a positive weight."""
-    return objective.weighted_rows * objective.components
 
 
 def _residual_norm(objective: Objective, theta: Array) -> float:
@@ -610,7 +599,7 @@ def _estimate_covariance(
         definition = SCALED_EFFECTIVE if objective.kernels.graphs.x_errors else definition
         return _scaled_by_residuals(inverse, residual_norm, dof, definition, reasons, units)
     if objective.has_dispersion or objective.has_theta:
-        inverse, reasons = inverse_gram(information_factor(objective, theta)[:, free], names)
+        inverse, reasons = inverse_gram(fisher_factor(objective, theta)[:, free], names)
         if objective.has_theta:
             return _ScaledCovariance(inverse, 1.0, EXPECTED, reasons)
         dispersion = goodness_of_fit(objective, theta, None, dof + size, dof, absolute_sigma).dispersion or math.nan

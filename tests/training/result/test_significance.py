@@ -90,11 +90,13 @@ def test_the_receiver_operating_characteristic_as_scikit_learn(weighted: bool) -
     assert found.roc is not None
     false, true, _ = metrics.roc_curve(hit, score, sample_weight=weight, drop_intermediate=False)
     np.testing.assert_allclose(
-        np.interp(false, found.roc.false_positive_rate, found.roc.true_positive_rate)[np.diff(false, append=2) > 0],
+        np.interp(false, found.roc["false_positive_rate"], found.roc["true_positive_rate"])[
+            np.diff(false, append=2) > 0
+        ],
         true[np.diff(false, append=2) > 0],
         atol=1e-12,
     )
-    assert metrics.auc(found.roc.false_positive_rate, found.roc.true_positive_rate) == pytest.approx(found.auc)
+    assert metrics.auc(found.roc["false_positive_rate"], found.roc["true_positive_rate"]) == pytest.approx(found.auc)
 
 
 def test_two_classes_have_an_area_and_three_have_none() -> None:
