@@ -48,6 +48,7 @@ Expr: TypeAlias = Annotated[
 Assignments: TypeAlias = Annotated[
     list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Set a variable whose name is also an option.")
 ]
+Implicit: TypeAlias = Annotated[bool, typer.Option("--implicit", help="Read 2x and 3(x + 1) as products.")]
 Wrt: TypeAlias = Annotated[
     str | None, typer.Option("--wrt", metavar="x,y", help="Differentiate with respect to these variables only.")
 ]
@@ -183,5 +184,5 @@ def _parameter(name: str, field: OptionField) -> inspect.Parameter:
         show_default=not isinstance(field.default, Enum),
     )
     return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=Annotated[kind, option]
+        name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=Annotated[kind, option, field.option]
     )
