@@ -1,8 +1,8 @@
-"""Goodness of fit: quantiles of distributions, tests of the residuals, accuracy and information criteria.
+"""Goodness of fit: quantiles of distributions, significance tests, scales of residuals, accuracy, information criteria
+and likelihoods of families.
 
-`goodness_of_fit` computes the figures of a fit as a whole. `has_systematic_residuals` tests whether the residuals are
-random along the predictor. Sums over rows are folds of small picklable functions, so that they run block by block, also
-on a cluster.
+`goodness_of_fit` computes the figures of a fit as a whole. Sums over rows are folds of small picklable functions, so
+that they run block by block, also on a cluster.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from autodiff_cli.ops.elementary import exp
 from autodiff_cli.ops.special import lgamma, polygamma, sigmoid
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.rows import WEIGHT, ColumnArrays, TriangleReduction, join_triangles
+from autodiff_cli.training.rows import WEIGHT, ColumnArrays
 
 _MAX_ITERATIONS = 20_000  # steps of a bisection
 _NORMAL_LIMIT_DOF = 1e7  # degrees of freedom: beyond, Student's t equals the normal distribution in double precision
@@ -178,14 +178,14 @@ def robust_scale(objective: Objective, theta: Array) -> float:
     """
     if objective.rows <= RESIDUALS.max_sampled_rows:
         return float(MAD_TO_STD * np.median(_absolute_residuals(objective, theta)))
-    sample = _subsampled(objective)
+    sample = subsample(objective)
     low, high = np.quantile(
         _absolute_residuals(sample, theta), (0.5 - RESIDUALS.median_margin, 0.5 + RESIDUALS.median_margin)
     )
     return float(MAD_TO_STD * _median_between(objective, theta, ResidualsBetween(float(low), float(high))))
 
 
-def _subsampled(objective: Objective) -> Objective:
+def subsample(objective: Objective) -> Objective:
     """Return an objective over a random sample of the rows, if there are very many."""
     if objective.rows <= RESIDUALS.max_sampled_rows:
         return objective
@@ -203,7 +203,7 @@ def robust_r_squared(objective: Objective, theta: Array) -> float:
     >>> round(robust_r_squared(Objective("y ~ a*x", columns), np.array([1.0])), 3)
     0.992
     """
-    sample = _subsampled(objective)
+    sample = subsample(objective)
     target = sample.evaluate_rows(sample.kernels.target, theta)
     if sample.is_weighted:
         target = target[:, sample.column(WEIGHT) > 0]
@@ -253,46 +253,6 @@ def _median_between(objective: Objective, theta: Array, bracket: ResidualsBetwee
         return float(np.median(_absolute_residuals(objective, theta)))
     middle = np.partition(between, (first, last))
     return float((middle[first] + middle[last]) / 2)
-
-
-def von_neumann_score(ordered: Array) -> float:
-    """Return by how many standard errors neighbours are more alike than in a random order (von Neumann 1941).
-
-    >>> import numpy as np
-    >>> round(von_neumann_score(np.array([1.0, 2, 3, 4, 3, 2, 1, -1, -2, -3, -4, -3])), 1)
-    3.5
-    """
-    count = len(ordered)
-    centred = ordered - ordered.mean()
-    total = float(np.sum(np.square(centred)))
-    if count < RESIDUALS.min_rows or not 0 < total < math.inf:
-        return 0.0
-    ratio = float(np.sum(np.square(np.diff(ordered)))) / total
-    return (2 - ratio) / (2 * math.sqrt((count - 2) / (count * count - 1)))
-
-
-def has_systematic_residuals(
-    objective: Objective, theta: Array, threshold: float = RESIDUALS.systematic_sigmas
-) -> bool:
-    """Return whether the residuals follow the only predictor more than chance explains.
-
-    Very many rows are represented by a random sample, in which neighbours are still close together.
-
-    Args:
-        threshold: the number of standard errors from randomness.
-    """
-    predictors = [name for name in objective.model.predictors() if name in objective.data.names]
-    if len(predictors) != 1 or not objective.has_residuals:
-        return False
-    objective = _subsampled(objective)
-    column = objective.column(predictors[0])
-    order = np.argsort(column, kind="stable")
-    with ignore_float_errors():
-        residuals = weighted_residuals(objective, theta)
-        if objective.kind is LossKind.ROBUST:  # an outlier would hide the pattern of the other rows
-            limit = RESIDUALS.clip_scales * robust_scale(objective, theta)
-            residuals = np.clip(residuals, -limit, limit)
-        return any(von_neumann_score(component[order]) > threshold for component in residuals)
 
 
 # --- Accuracy
@@ -783,42 +743,6 @@ DISTRIBUTIONS = {
         lambda p, theta: p + np.square(p) / theta,
     ),
 }
-
-
-# --- Expected information
-
-
-@dataclass(frozen=True, slots=True)
-class InformationReduction:
-    """Returns the triangular factor of a block of the Jacobian of the predictions and the predictions themselves, each
-    row divided by the standard deviation of the target.
-
-    Attributes:
-        loss: the name of the loss.
-        components: the number of components of the target.
-        width: the number of columns of the matrix.
-        shape: see `row_likelihoods`.
-    """
-
-    loss: str
-    components: int
-    width: int
-    shape: float
-
-    def __call__(self, values: Array, columns: ColumnArrays) -> Array:
-        """Return the factor for the values of `Kernels.prediction_and_jacobian`."""
-        by_component = values.reshape(self.components, self.width, -1)
-        by_component /= np.sqrt(DISTRIBUTIONS[self.loss].variance(by_component[:, -1:], self.shape))
-        return TriangleReduction(self.components, self.width)(values, columns)
-
-
-def fisher_factor(objective: Objective, theta: Array) -> Array:
-    """Return the triangular factor R of the expected information RᵀR for dispersion 1 (Fisher's scoring)."""
-    size = objective.layout.size
-    reduction = InformationReduction(objective.loss, objective.components, size + 1, objective.scale)
-    return objective.fold_rows(objective.kernels.prediction_and_jacobian, theta, reduction, join_triangles)[
-        :size, :size
-    ]
 
 
 # --- Theta of negative binomial counts

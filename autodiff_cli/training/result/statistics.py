@@ -28,8 +28,8 @@ from autodiff_cli.training.methods.gradient_descent import Diverged
 from autodiff_cli.training.methods.least_squares import DEPENDENCE_TOLERANCE, fit_squares
 from autodiff_cli.training.objective.batch import ObjectiveBatch
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.result.goodness import GoodnessOfFit, classification_accuracy, fisher_factor, goodness_of_fit
-from autodiff_cli.training.rows import ColumnArrays
+from autodiff_cli.training.result.goodness import DISTRIBUTIONS, GoodnessOfFit, classification_accuracy, goodness_of_fit
+from autodiff_cli.training.rows import ColumnArrays, TriangleReduction, join_triangles
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +162,39 @@ def format_correlation(correlation: float, min_decimals: int) -> str:
         if abs(correlation) >= 1 or abs(float(text)) < 1:
             break
     return text
+
+
+@dataclass(frozen=True, slots=True)
+class InformationReduction:
+    """Returns the triangular factor of a block of the Jacobian of the predictions and the predictions themselves, each
+    row divided by the standard deviation of the target.
+
+    Attributes:
+        loss: the name of the loss.
+        components: the number of components of the target.
+        width: the number of columns of the matrix.
+        shape: see `row_likelihoods`.
+    """
+
+    loss: str
+    components: int
+    width: int
+    shape: float
+
+    def __call__(self, values: Array, columns: ColumnArrays) -> Array:
+        """Return the factor for the values of `Kernels.prediction_and_jacobian`."""
+        by_component = values.reshape(self.components, self.width, -1)
+        by_component /= np.sqrt(DISTRIBUTIONS[self.loss].variance(by_component[:, -1:], self.shape))
+        return TriangleReduction(self.components, self.width)(values, columns)
+
+
+def fisher_factor(objective: Objective, theta: Array) -> Array:
+    """Return the triangular factor R of the expected information RᵀR for dispersion 1 (Fisher's scoring)."""
+    size = objective.layout.size
+    reduction = InformationReduction(objective.loss, objective.components, size + 1, objective.scale)
+    return objective.fold_rows(objective.kernels.prediction_and_jacobian, theta, reduction, join_triangles)[
+        :size, :size
+    ]
 
 
 def correlations(covariance: Array) -> Array:
