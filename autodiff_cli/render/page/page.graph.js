@@ -159,7 +159,7 @@ class Graph {
   /** Let the numbers of a step travel along the edges into a node, or back; see `markCurrent`. */
   travel(i, isBackward, duration, textOf) {
     const moving = this.#movements(i, textOf).slice(0, MOST_TRAVELLERS).map(({ edge: { path }, texts }) => {
-      return { path, length: path.getTotalLength(), element: this.#traveller(texts.join(" + "), isBackward) };
+      return { path, length: path.getTotalLength(), ...this.#traveller(texts.join(" + "), isBackward) };
     });
     if (moving.length === 0) {
       this.finishTravel();
@@ -168,9 +168,10 @@ class Graph {
     const start = performance.now();
     const move = (now) => {
       const share = Math.min((now - start) / duration, 1);
-      for (const { path, length, element } of moving) {
+      for (const { path, length, element, width } of moving) {
         const { x, y } = path.getPointAtLength(length * (isBackward ? 1 - share : share));
-        element.setAttribute("transform", `translate(${x.toFixed(1)} ${y.toFixed(1)})`);
+        const [first, last] = [this.size.x + width / 2, this.size.x + this.size.width - width / 2]; // whole at the margins
+        element.setAttribute("transform", `translate(${Math.max(Math.min(x, last), first).toFixed(1)} ${y.toFixed(1)})`);
       }
       if (share < 1) this.#frame = requestAnimationFrame(move);
       else this.finishTravel();
@@ -310,6 +311,7 @@ class Graph {
     if (!writeNumbers(edge, contribution)) this.isCramped = true;
   }
 
+  /** A number that moves along an edge, and its width. */
   #traveller(text, isBackward) {
     const group = document.createElementNS(SVG, "g");
     const [room, words] = [document.createElementNS(SVG, "rect"), document.createElementNS(SVG, "text")];
@@ -321,7 +323,7 @@ class Graph {
     group.setAttribute("class", `traveller ${isBackward ? "returning" : "flowing"}`);
     group.append(room, words);
     this.travellers.append(group);
-    return group;
+    return { element: group, width };
   }
 
   #mark(element, kind) {
