@@ -210,10 +210,6 @@ class DataFile:
             raise DataError("\n".join([f"{self.name}: --where keeps none of {counts.rows} rows", *notes]))
         self._notes |= dict.fromkeys([*notes, f"--where keeps {counts.selected} of {counts.rows} rows"])
 
-    def iter_rows(self) -> Iterator[CellRows]:
-        """Yield all rows as text; see `DataSource.iter_rows`."""
-        return (block.cells for block in self.iter_blocks((), _TEXT_BLOCK_ROWS))
-
     def iter_blocks(self, wanted: Collection[str], size: int) -> Iterator[RowBlock]:
         """Yield all rows in order, at most `size` at a time: the requested columns as numbers, and the text of all
         cells.
@@ -439,9 +435,12 @@ class DataSource:
         """Yield some columns of the rows that the filter selects, some rows at a time. Only these columns are read.
 
         Raises:
-            DataError: for cells that are not numbers, and for missing cells.
+            DataError: for a query of no column, for cells that are not numbers, and for missing cells.
             FallbackRequired: if the files have to be parsed cell by cell.
         """
+        if not self.is_filtered and {*query.numbers, *query.labels}.isdisjoint(self.names):
+            used = f"uses none of its columns, which are {format_names(self.names)}"
+            raise DataError(f"{self.name}: {f'the model {used}' if self.names else 'the columns have no names'}")
         rows = 0
         for file in self.files:
             for batch in file.iter_batches(query):
@@ -456,8 +455,6 @@ class DataSource:
         """Return some columns as a table; see `Dataset.load`. Only these columns are read. Labels become numbers if all
         of them are numbers.
         """
-        if not self.is_filtered and {*wanted, *labels}.isdisjoint(self.names):
-            raise DataError(f"{self.name}: the model uses none of its columns, which are {format_names(self.names)}")
         table = self.read(ColumnQuery(wanted, labels, MissingCells.DROP if drop_missing else MissingCells.REFUSE))
         check_has_rows(table, f"{self.name}: ")
         return table
@@ -478,21 +475,21 @@ class DataSource:
         encoders = {name: LabelEncoder(name) for name in self.names if name in query.labels}
         codes = {name: GrowingArray(expected) for name in encoders}
         rows = dropped = 0
-        masks: list[NDArray[np.bool_]] = []
+        masks: list[tuple[NDArray[np.bool_] | None, int]] = []
         for batch in self.iter_batches(query):
             for name, array in numbers.items():
                 array.add(numbers_of(batch.columns, name))
             for name, encoder in encoders.items():
                 codes[name].add(encoder.encode(labels_of(batch.columns, name)))
             rows, dropped = rows + batch.rows, dropped + batch.dropped
-            masks.append(np.ones(batch.rows, np.bool_) if batch.mask is None else batch.mask)
-        mask = np.concatenate([np.empty(0, np.bool_), *masks])
+            masks.append((batch.mask, batch.rows))
+        has_all = all(mask is None for mask, _ in masks)
         return Table(
             {name: array.finish() for name, array in numbers.items()},
             rows,
             dropped,
             {name: LabelColumn(array.finish(), encoders[name].values) for name, array in codes.items()},
-            None if mask.all() else mask,
+            None if has_all else np.concatenate([np.ones(n, np.bool_) if mask is None else mask for mask, n in masks]),
         )
 
     def iter_rows(self) -> Iterator[CellRows]:
@@ -511,13 +508,9 @@ class DataSource:
                     else [[row[position] for position in positions] for row in cells]
                 )
 
-    def iter_selected_rows(self, table: Table | None = None) -> Iterator[CellRows]:
-        """Yield the rows that a table has as text; by default those that the filter selects."""
-        if table is None and self.is_filtered:
-            table = self.read(ColumnQuery((), (), MissingCells.KEEP))
-        if table is None or table.row_mask is None:
-            return self.iter_rows()
-        return _filter_rows(self.iter_rows(), table.row_mask)
+    def iter_selected_rows(self, table: Table) -> Iterator[CellRows]:
+        """Yield the rows that a table has as text."""
+        return self.iter_rows() if table.row_mask is None else _filter_rows(self.iter_rows(), table.row_mask)
 
     def row(self, number: int, wanted: Collection[str]) -> Record:
         """Return the requested cells of a row as text, in the order of `wanted`. Rows are counted from 1, of those that

@@ -1,7 +1,7 @@
 """Tables of data: named columns of numbers of one length, with labels where a model needs them.
 
 A `Dataset` provides the columns of a model as a `Table`: `MemoryDataset` from mappings, data frames and Arrow tables,
-`files.DataFile` from files. The module also converts the values that users provide to arrays, holds rows as text
+`files.DataSource` from files. The module also converts the values that users provide to arrays, holds rows as text
 (`TextBatch`), and selects rows by an expression such as `t > 0 and group == 'A'` (`RowFilter`).
 """
 

@@ -82,7 +82,7 @@ def open_fit_data(dataset: Dataset, model: Model, options: FitOptions) -> FitDat
     memory.
 
     Raises:
-        DataError, OptionError: see `load_table`, `StreamedData` and `ClusterData`.
+        DataError, OptionError: see `LoadedData`, `StreamedData` and `ClusterData`.
     """
     streamable = dataset if isinstance(dataset, DataSource) else None
     if options.stream and streamable is None:
