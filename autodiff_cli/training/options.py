@@ -540,6 +540,48 @@ class FitOptions(ObjectiveOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class FigureOptions:
+    """The options of a plot in a file.
+
+    Attributes:
+        log: the logarithmic axes, `x`, `y`, `x,y` or `none`; None to choose by the data.
+        panels: the panels of a single fit from top to bottom: `data`, `residuals` and `loss`, separated by commas.
+
+    Raises:
+        OptionError: for other axes and panels.
+    """
+
+    log: Annotated[
+        str | None, _output("--log x,y", "Logarithmic axes of --plot FILE: x, y, x,y or none (default: detected).")
+    ] = None
+    panels: Annotated[
+        str, _output("--panels LIST", "Panels of --plot FILE: data,residuals,loss (default: data,residuals).")
+    ] = "data,residuals"
+
+    def __post_init__(self) -> None:
+        if self.log not in (None, "none") and not self._log_axes <= {"x", "y"}:
+            raise OptionError(f"log takes x, y, x,y or none, not `{self.log}`")
+        if not {*self.panel_names} <= {"data", "residuals", "loss"}:
+            raise OptionError(f"panels takes data, residuals and loss, separated by commas, not `{self.panels}`")
+
+    @property
+    def _log_axes(self) -> set[str]:
+        return {axis.strip() for axis in (self.log or "").split(",")}
+
+    @property
+    def panel_names(self) -> list[str]:
+        """The names of the panels."""
+        return [*dict.fromkeys(name.strip() for name in self.panels.split(","))]
+
+    def is_log(self, axis: str, detected: bool) -> bool:
+        """Return whether an axis is logarithmic, given what the data suggest."""
+        return detected if self.log is None else axis in self._log_axes
+
+
+DEFAULT_FIGURE = FigureOptions()
+
+
+@dataclass(frozen=True, kw_only=True)
 class ComparisonOptions(FitOptions):
     """The options of a comparison: those of its fits, and of the cross-validation.
 

@@ -196,7 +196,7 @@ def test_files_a_folder_and_a_pattern_are_one_table(tmp_path: Path) -> None:
         table = data.load({"x", "y"})
         assert [*table.columns["x"]] == [1, 3, 5]
         assert [*table.columns["y"]] == [2, 4, 6]
-        assert [row[0] for row in rows(data)] == ["1", "3", "5"]
+        assert [row[0] for row in rows(data, "y")] == ["1", "3", "5"]
 
 
 def test_dates_of_several_files_have_one_origin(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_many_rows_of_files_whose_columns_are_in_another_order(tmp_path: Path) -
     (tmp_path / "b.csv").write_text("y,x\n" + "".join(f"-{k},{k}\n" for k in range(count)))
     data = open_data([str(tmp_path)], options=FileOptions(where="x > 10"))
     assert rows(data, "y")[:1] == [["11", "-11"]]
-    assert rows(data) == 2 * [[f"{k}", f"-{k}"] for k in range(11, count)]
+    assert rows(data, "y") == 2 * [[f"{k}", f"-{k}"] for k in range(11, count)]
 
 
 # --- what it is
