@@ -19,7 +19,14 @@ from autodiff_cli.explain.record import NodeWarning
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node
-from autodiff_cli.numbers.floats import PERTURBED_RUNS, SMALLEST_NORMAL, has_undecided_comparison, start_perturbed_run
+from autodiff_cli.numbers.floats import (
+    PERTURBED_RUNS,
+    SMALLEST_NORMAL,
+    UNPERTURBED,
+    has_comparisons,
+    has_undecided_comparison,
+    start_perturbed_run,
+)
 from autodiff_cli.numbers.kind import Kind
 
 
@@ -144,7 +151,9 @@ def doubtful_numbers(numbers: Numbers, compute: Callable[[Kind[float]], Numbers]
         compute: computes the same numbers with a given kind of float.
     """
     doubtful = dict.fromkeys(name for name, x in numbers.items() if not math.isfinite(x))
-    for perturbation in PERTURBED_RUNS:
+    for perturbation in (*PERTURBED_RUNS, UNPERTURBED):
+        if perturbation == UNPERTURBED and not has_comparisons():
+            break
         perturbed = compute(start_perturbed_run(perturbation))
         if has_undecided_comparison():
             return [*numbers]

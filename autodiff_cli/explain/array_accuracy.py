@@ -40,11 +40,12 @@ from autodiff_cli.numbers.arrays import (
     ARRAYS,
     LONGDOUBLE,
     LONGDOUBLE_EPS_RATIO,
+    has_array_comparisons,
     ignore_float_errors,
     start_perturbed_array_run,
     undecided_array_comparisons,
 )
-from autodiff_cli.numbers.floats import PERTURBED_RUNS, SMALLEST_NORMAL
+from autodiff_cli.numbers.floats import PERTURBED_RUNS, SMALLEST_NORMAL, UNPERTURBED
 from autodiff_cli.numbers.kind import Kind
 from autodiff_cli.ops.structural import index
 
@@ -205,6 +206,8 @@ def perturbation_distances(
                 if at_once:
                     distance = distance.max(axis=-1, keepdims=True)  # a nan stays nan
                 farthest[k] = np.maximum(farthest[k], distance)
+        if has_array_comparisons():
+            forward(tape, start_perturbed_array_run(UNPERTURBED), leaf_values)
     undecided = undecided_array_comparisons()
     return [np.where(undecided, math.inf, distance) for distance in farthest] if np.any(undecided) else farthest
 

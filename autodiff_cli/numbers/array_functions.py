@@ -7,6 +7,7 @@ Special functions are the functions of floats, compiled and applied to every ele
 from __future__ import annotations
 
 import ctypes
+import functools
 import math
 import os
 import re
@@ -76,10 +77,25 @@ def _compile_rows(function: Callable[..., float], count: int) -> Callable[..., A
         run(out.ctypes.data, out.size, *(array.ctypes.data for array in arrays))
         return out
 
-    rows.engine = engine  # type: ignore[attr-defined]  # keeps the machine code alive
     return rows
 
 
+@functools.cache
+def compiled_symbol(op: str) -> str | None:
+    """Return the symbol of the compiled function of floats that computes an operation, for compiled code to call.
+
+    None if the platform's library lacks a function that it calls.
+    """
+    from autodiff_cli.numbers.machine_code import add_symbol
+
+    engine = _machine_code(_COMPILABLE[op])
+    if engine is None:
+        return None
+    add_symbol(f"autodiff_{op}", engine.get_function_address("one"))
+    return f"autodiff_{op}"
+
+
+@functools.cache  # keeps the machine code alive
 def _machine_code(function: Callable[..., float]) -> Any:
     """Return an engine with the compiled function; None if the platform's library lacks a function that it calls."""
     import llvmlite.binding as llvm
@@ -231,12 +247,12 @@ ELEMENTARY: dict[str, Callable[..., Any]] = {
     **ARITHMETIC,
 }
 
+_SPECIAL_FUNCTIONS = special_functions.OPERATIONS | gamma_functions.GAMMA | gamma_functions.INCOMPLETE_GAMMA
+_COMPILABLE = {**_SPECIAL_FUNCTIONS, "erfinv": float_functions.erfinv}  # functions with loops, which have no form
 SPECIAL: dict[str, Any] = {
-    name: Elementwise(function)
-    for functions in (special_functions.OPERATIONS, gamma_functions.GAMMA, gamma_functions.INCOMPLETE_GAMMA)
-    for name, function in functions.items()
-    if name != "sinc"
-} | {"sinc_derivative": _sinc_derivative}
+    **{name: Elementwise(function) for name, function in _SPECIAL_FUNCTIONS.items()},
+    "sinc_derivative": _sinc_derivative,
+}
 
 
 def parse_constant(text: str) -> Any:

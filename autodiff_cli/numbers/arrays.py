@@ -218,7 +218,7 @@ class _ArrayFactors:
     def start(self, runs: Sequence[int]) -> None:
         self._runs, self._at, self._count = runs, 0, 0
         if runs[0] == PERTURBED_RUNS[0]:
-            self._ranges: list[tuple[Any, Any]] = []  # of the difference of the sides of each comparison
+            self._ranges: list[tuple[Any, Any]] = []  # of the sides of each comparison, and of their difference
             self.undecided: Any = np.zeros(1, dtype=bool)
 
     def like(self, x: Any) -> Array:
@@ -230,11 +230,18 @@ class _ArrayFactors:
         return np.stack([_factor_table(run, periods)[start:stop] for run in self._runs], axis=-1).reshape(*shape, -1)
 
     def compared(self, a: Any, b: Any) -> None:
-        """Record the difference of the two sides of a comparison, and whether the runs so far leave it in doubt."""
-        difference = np.atleast_1d(a - b)
-        least = greatest = difference
+        """Record the two sides of a comparison, and whether the runs so far leave it in doubt."""
+        for number in (a, b, a - b):
+            self._observe(np.atleast_1d(number))
+
+    def has_comparisons(self) -> bool:
+        """Return whether the runs so far have compared numbers."""
+        return bool(self._ranges)
+
+    def _observe(self, number: Any) -> None:
+        least = greatest = number
         if len(self._runs) > 1:
-            least, greatest = (pick(difference, axis=-1, keepdims=True) for pick in (np.min, np.max))
+            least, greatest = (pick(number, axis=-1, keepdims=True) for pick in (np.min, np.max))
         if self._count == len(self._ranges):
             self._ranges.append((least, greatest))
         else:
@@ -242,12 +249,10 @@ class _ArrayFactors:
             least, greatest = np.minimum(before[0], least), np.maximum(before[1], greatest)
             self._ranges[self._count] = least, greatest
         self._count += 1
-        masks: list[Any] = [is_undecided(least, greatest), ~np.isfinite(a), ~np.isfinite(b)]
-        for undecided in masks:
-            if np.any(undecided):
-                rows: Any = np.atleast_1d(undecided)
-                rows = rows if len(self._runs) == 1 else rows.any(axis=-1, keepdims=True)
-                self.undecided = self.undecided | rows.any(axis=tuple(range(rows.ndim - 1)))
+        undecided: Any = is_undecided(least, greatest) | ~np.isfinite(number)
+        if np.any(undecided):
+            rows = undecided if len(self._runs) == 1 else undecided.any(axis=-1, keepdims=True)
+            self.undecided = self.undecided | rows.any(axis=tuple(range(rows.ndim - 1)))
 
 
 _ARRAY_FACTORS = _ArrayFactors()
@@ -269,9 +274,15 @@ def _perturbed_constant(text: str) -> Any:
 def undecided_array_comparisons() -> Any:
     """Return in which rows a comparison in the perturbed runs so far is in doubt; one element if rows are not compared.
 
-    That is the case if its two sides are within their errors of one another, or if one may be infinite by overflow.
+    That is the case if its two sides are within their errors of one another, if one has no correct digit, since its
+    error may then be of any size, or if one may be infinite by overflow.
     """
     return _ARRAY_FACTORS.undecided
+
+
+def has_array_comparisons() -> bool:
+    """Return whether the perturbed runs so far have compared numbers."""
+    return _ARRAY_FACTORS.has_comparisons()
 
 
 def _perturb(z: Any) -> Any:

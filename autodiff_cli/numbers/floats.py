@@ -128,6 +128,7 @@ Operation: TypeAlias = Callable[..., Any]
 # These are module constants and not fields of a record because every perturbed operation reads some of them.
 EPSILON = sys.float_info.epsilon  # one ulp of 1
 PERTURBED_RUNS = (0, 1, 2)  # a single run may leave an inaccurate result unchanged by chance
+UNPERTURBED = 3  # a further run, for the comparisons that the numbers in doubt depend on
 MAX_PERTURBATION_ULPS = 8  # ulps: more than rounding errors of most operations, yet few digits
 _FACTOR_PERIOD = 509  # factors until they repeat: a prime, so that similar parts of a formula get different ones
 SMALLEST_NORMAL = sys.float_info.min  # smaller floats have fewer digits
@@ -146,9 +147,11 @@ def perturbation_ulps(way: int, count: int) -> list[int]:
     that errors do not accumulate in long sums.
 
     Args:
-        way: the run, one of `PERTURBED_RUNS`.
+        way: the run, one of `PERTURBED_RUNS`, or `UNPERTURBED`.
         count: the number of perturbations.
     """
+    if way == UNPERTURBED:
+        return [0] * count
     # The third run uses other bits of the hash.
     first = [_hashed_ulps(k, shift=20 if way == 2 else 12) for k in range(1, count + 1)]
     # The second run does not exactly negate the first, so a result unchanged in one by chance changes in the other.
@@ -174,24 +177,28 @@ class _FactorSequence:
     def __init__(self) -> None:
         self._factors: list[float] = []
         self._at = -1
-        self._differences: list[list[float]] = [[]]  # of each run, for each comparison the difference of its two sides
-        self.compared = self._differences[-1].append
+        self._compared: list[list[float]] = [[]]  # of each run: the sides of each comparison, and their difference
 
     def start(self, way: int) -> None:
         self._factors, self._at = _run_factors(way), -1
         if way == PERTURBED_RUNS[0]:
-            self._differences.clear()
-        self._differences.append([])
-        self.compared = self._differences[-1].append
+            self._compared.clear()
+        self._compared.append([])
+
+    def compared(self, a: float, b: float) -> None:
+        """Record the two sides of a comparison."""
+        self._compared[-1] += (a, b, a - b)
+
+    def has_comparisons(self) -> bool:
+        """Return whether the latest run has compared numbers."""
+        return bool(self._compared[-1])
 
     def has_undecided(self) -> bool:
         """Return whether a comparison in the runs so far is in doubt."""
-        current = self._differences[-1]
-        if not current:
-            return False
-        if any(map(math.isnan, current)) or len({*map(len, self._differences)}) > 1:
+        current = self._compared[-1]
+        if not all(map(math.isfinite, current)) or len({*map(len, self._compared)}) > 1:
             return True
-        return any(is_undecided(min(of), max(of)) for of in zip(*self._differences, strict=True))
+        return any(is_undecided(min(of), max(of)) for of in zip(*self._compared, strict=True))
 
     def next(self) -> float:
         """Return the next factor."""
@@ -213,9 +220,15 @@ def start_perturbed_run(way: int) -> Kind[float]:
 def has_undecided_comparison() -> bool:
     """Return whether a comparison in the perturbed runs so far is in doubt.
 
-    That is the case if its two sides are within their errors of one another, or if one may be infinite by overflow.
+    That is the case if its two sides are within their errors of one another, if one has no correct digit, since its
+    error may then be of any size, or if one may be infinite by overflow.
     """
     return _FACTORS.has_undecided()
+
+
+def has_comparisons() -> bool:
+    """Return whether the latest perturbed run has compared numbers."""
+    return _FACTORS.has_comparisons()
 
 
 def is_undecided(least: Any, greatest: Any) -> Any:
@@ -362,10 +375,6 @@ def _is_product(x: float, y: float) -> bool:
     return product_error(x, y) == 0
 
 
-def _compared(a: float, b: float) -> None:
-    _FACTORS.compared(a - b if a - a == 0 and b - b == 0 else math.nan)
-
-
 class _PerturbedDerivative(float):
     """A derivative: products and sums of the forward and reverse loops are perturbed too."""
 
@@ -409,7 +418,13 @@ COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 @cache
 def _perturbed_floats() -> Kind[float]:
     table = perturbed_table(
-        FLOATS.table, _perturb, lambda x: _FACTORS.next(), _compared, _lift_underflow, _perturb_if_rounded, _is_product
+        FLOATS.table,
+        _perturb,
+        lambda x: _FACTORS.next(),
+        _FACTORS.compared,
+        _lift_underflow,
+        _perturb_if_rounded,
+        _is_product,
     )
     return Kind("perturbed floats", table, _rule_constant, {}).with_constants(
         partial(perturbed_constant, next_factor=_FACTORS.next), _PerturbedDerivative

@@ -61,12 +61,13 @@ def llvm_program(function: Callable[..., float]) -> str:
     loads = "".join(
         f"  %p{k} = getelementptr double, ptr %in{k}, i64 %row\n  %x{k} = load double, ptr %p{k}\n" for k in positions
     )
-    arguments = ", ".join(f"double %x{k}" for k in positions)
+    parameters = ", ".join(f"double %x{k}" for k in positions)
     rows = (
+        f"define double @one({parameters}) {{\n  %y = call double @{symbol}({parameters})\n  ret double %y\n}}\n"
         f"define void @rows(ptr %out, i64 %count{in_parameters}) {{\n"
         "start:\n  %none = icmp eq i64 %count, 0\n  br i1 %none, label %end, label %body\n"
         "body:\n  %row = phi i64 [0, %start], [%next, %body]\n"
-        f"{loads}  %y = call double @{symbol}({arguments})\n"
+        f"{loads}  %y = call double @{symbol}({parameters})\n"
         "  %place = getelementptr double, ptr %out, i64 %row\n  store double %y, ptr %place\n"
         "  %next = add i64 %row, 1\n  %more = icmp ult i64 %next, %count\n"
         "  br i1 %more, label %body, label %end\n"
@@ -318,6 +319,15 @@ def parse_assembly(text: str) -> Any:
     return module
 
 
+_symbols: dict[str, int] = {}  # the addresses of compiled functions that other compiled code may call
+
+
+def add_symbol(name: str, address: int) -> None:
+    """Let compiled code that is loaded from now on call a function by this name."""
+    llvm.add_symbol(name, address)
+    _symbols[name] = address
+
+
 def load_object_code(code: bytes, machine: Any) -> Any:
     """Load object code into memory and return an engine that looks up the addresses of its functions."""
     if sys.platform == "linux":
@@ -340,6 +350,8 @@ class _LinkedLibrary:
         self._jit = _jit()
         self._name = f"autodiff-{next(_library_numbers)}"
         library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+        for symbol, address in _symbols.items():
+            library.import_symbol(symbol, address)
         self._resources = [library.link(self._jit, self._name)]
 
     def get_function_address(self, name: str) -> int:

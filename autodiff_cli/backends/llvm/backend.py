@@ -40,7 +40,7 @@ from autodiff_cli.backends.llvm.machine_code import (
     host_processor,
 )
 from autodiff_cli.backends.llvm.plan import KernelPlan, Stage, aligned_count, plan_kernel
-from autodiff_cli.backends.llvm.runtime import BoundColumns, PlanRunner, PythonCalls
+from autodiff_cli.backends.llvm.runtime import BoundColumns, PlanRunner
 from autodiff_cli.backends.protocol import (
     GRADIENT,
     RATE,
@@ -55,24 +55,27 @@ from autodiff_cli.backends.protocol import (
     ProgressCallback,
     RowGraphs,
     SumKernel,
+    Update,
     available_cores,
     thread_limit,
 )
-from autodiff_cli.backends.reductions import fold
-from autodiff_cli.graph.node import variable
-from autodiff_cli.graph.tape import substitute, topological_order
+from autodiff_cli.backends.reductions import ROW_COUNT_NODE, fold
+from autodiff_cli.graph.node import Node, constant, variable
 from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.ops.arithmetic import and_, where
+from autodiff_cli.ops.structural import broadcast_like, norm, stack
 
 # The fields of a job, 8 bytes each. `order` has row numbers of 4 bytes each, of which positions `begin` to `end` are
 # processed in batches of `batch` rows. `window` rows, which are some batches, are gathered at a time from `columns` to
-# `drawn`, two tables of columns. The sums of a batch are written to `sums`, and its mean loss to `losses`; `count` is
-# the number of losses. `point` begins with the parameters, and `memory` has the accumulators. A step reads the table
-# `step_columns`, writes to `next`, and is counted in `step_point`. `longest` is the maximum length of a gradient.
+# `drawn`, two tables of columns. Without an `order`, batches are read from `drawn` as they are stored. The means of a
+# batch are written to `means`, and its mean loss to `losses`; `count` is the number of losses. `point` begins with the
+# parameters, and `memory` has the accumulators. A step reads the table `step_columns`, writes to `next`, and is counted
+# in `step_point`.
 EPOCH_JOB_FIELDS = (
-    "order", "begin", "end", "batch", "window", "columns", "drawn", "sums", "losses", "count",
-    "point", "memory", "step_columns", "step_point", "step_memory", "next", "longest",
+    "order", "begin", "end", "batch", "window", "columns", "drawn", "means", "losses", "count",
+    "point", "memory", "step_columns", "step_point", "step_memory", "next",
 )  # fmt: skip
-_ADDRESS_FIELDS = frozenset(EPOCH_JOB_FIELDS) - {"begin", "end", "batch", "window", "count", "longest"}
+_ADDRESS_FIELDS = frozenset(EPOCH_JOB_FIELDS) - {"begin", "end", "batch", "window", "count"}
 
 _GATHER_UNROLL = 4  # rows per iteration, to keep several loads in flight
 
@@ -89,12 +92,10 @@ class EpochPlan(NamedTuple):
     """The computation of one step over a batch. Positions are None if the value is not needed.
 
     Attributes:
-        loss: the sums of the loss and of its slopes over the rows of a batch.
+        loss: the means of the loss and of its slopes over the rows of a batch, and the sum of its weights, if any.
         step: the update of the parameters.
-        weight_position: the position of the sum of the weights among the sums; None if all rows have weight 1.
+        weight_position: the position of the sum of the weights; None if all rows have weight 1.
         step_counter: the position of the number of the step in the step's point.
-        divisor: the position of the number by which the sums are divided, in the step's point.
-        clip_factor: the position of the factor that shortens the gradient, in the step's point.
         parameter_count: the number of parameters.
         padded_count: the number of parameters, rounded up to whole vectors.
         accumulator_count: the number of accumulators per parameter.
@@ -104,8 +105,6 @@ class EpochPlan(NamedTuple):
     step: LaidOutPlan
     weight_position: int | None
     step_counter: int | None
-    divisor: int | None
-    clip_factor: int | None
     parameter_count: int
     padded_count: int
     accumulator_count: int
@@ -164,15 +163,18 @@ class _EpochWriter:
         ir = self._ir
         for k, name in enumerate(EPOCH_JOB_FIELDS):
             pointer = ir.assign(f"getelementptr i64, ptr %job, i64 {k}")
-            kind = "ptr" if name in _ADDRESS_FIELDS else "double" if name == "longest" else "i64"
+            kind = "ptr" if name in _ADDRESS_FIELDS else "i64"
             self._job[name] = pointer if name == "count" else ir.assign(f"load {kind}, ptr {pointer}")
         job = self._job
         with ir.loop(job["begin"], job["end"], job["window"]) as window:
             count = self._write_minimum(ir.assign(f"sub i64 {job['end']}, {window.index}"), job["window"])
-            self._write_gather(window.index, count)
+            is_ordered = ir.assign(f"icmp ne ptr {job['order']}, null")
+            start = ir.assign(f"select i1 {is_ordered}, i64 0, i64 {window.index}")
+            with ir.branch(is_ordered):
+                self._write_gather(window.index, count)
             with ir.loop("0", count, job["batch"]) as batch:
                 rows = self._write_minimum(ir.assign(f"sub i64 {count}, {batch.index}"), job["batch"])
-                self._write_batch(batch.index, rows)
+                self._write_batch(ir.assign(f"add i64 {start}, {batch.index}"), rows)
         return ir
 
     def _write_minimum(self, a: str, b: str) -> str:
@@ -200,34 +202,26 @@ class _EpochWriter:
         return begin, self._ir.assign(f"load i64, ptr {self._field_address(field, 2 * column + 1, 'i64')}")
 
     def _write_batch(self, first: str, rows: str) -> None:
-        """Compute the sums over the rows of a batch, and take the step."""
+        """Compute the means over the rows of a batch, and take the step, unless the batch has no weight."""
         ir, job = self._ir, self._job
         ir.emit(f"call void @prologue(ptr %memory, ptr {job['point']})")
         ir.emit(
             f"call void @block(ptr %memory, ptr {job['point']}, ptr {job['drawn']}, i64 {first}, i64 {rows}, "
-            f"ptr {job['sums']}, i64 0)"
+            f"ptr {job['means']}, i64 0)"
         )
         if self._plan.weight_position is None:
-            self._write_step(ir.assign(f"uitofp i64 {rows} to double"))
+            self._write_step()
             return
-        weight = ir.assign(f"load double, ptr {self._field_address('sums', self._plan.weight_position)}")
+        weight = ir.assign(f"load double, ptr {self._field_address('means', self._plan.weight_position)}")
         with ir.branch(ir.assign(f"fcmp une double {weight}, 0.0")):
-            self._write_step(weight)
+            self._write_step()
 
-    def _write_step(self, weight: str) -> None:
+    def _write_step(self) -> None:
         ir, job = self._ir, self._job
-        total = ir.assign(f"load double, ptr {job['sums']}")
+        loss = ir.assign(f"load double, ptr {job['means']}")
         number = ir.assign(f"load i64, ptr {job['count']}")
-        ir.emit(
-            f"store double {ir.assign(f'fdiv double {total}, {weight}')}, ptr {self._field_address('losses', number)}"
-        )
+        ir.emit(f"store double {loss}, ptr {self._field_address('losses', number)}")
         ir.emit(f"store i64 {ir.assign(f'add i64 {number}, 1')}, ptr {job['count']}")
-        if self._plan.divisor is not None:
-            ir.emit(f"store double {weight}, ptr {self._field_address('step_point', self._plan.divisor)}")
-        if self._plan.clip_factor is not None:
-            factor = self._write_clip_factor(weight)
-            pointer = self._field_address("step_point", self._plan.clip_factor)
-            ir.emit(f"store double {factor}, ptr {pointer}")
         if self._plan.step_counter is not None:
             counter = self._field_address("step_point", self._plan.step_counter)
             steps = ir.assign(f"load double, ptr {counter}")
@@ -243,35 +237,6 @@ class _EpochWriter:
         self._write_copy("point", 0, width)
         if self._plan.accumulator_count:
             self._write_copy("memory", width, self._plan.accumulator_count * width)
-
-    def _write_clip_factor(self, weight: str) -> str:
-        """Return the factor that shortens a gradient to its maximum length; 1 if it is shorter, or not finite.
-
-        The slopes are scaled by the largest one before they are squared, since squares may overflow.
-        """
-        ir, end = self._ir, str(self._plan.parameter_count + 1)
-        with ir.loop("1", end) as loop:
-            before = loop.carry(ir.new_name(), "double", "0.0")
-            slope = ir.assign(f"load double, ptr {self._field_address('sums', loop.index)}")
-            negative = ir.assign(f"fneg double {slope}")
-            size = ir.assign(
-                f"select i1 {ir.assign(f'fcmp olt double {slope}, 0.0')}, double {negative}, double {slope}"
-            )
-            is_larger = ir.assign(f"fcmp ogt double {size}, {before}")
-            loop.set_next(ir.assign(f"select i1 {is_larger}, double {size}, double {before}"))
-        (largest,) = loop.final_values
-        with ir.loop("1", end) as loop:
-            before = loop.carry(ir.new_name(), "double", "0.0")
-            slope = ir.assign(f"load double, ptr {self._field_address('sums', loop.index)}")
-            part = ir.assign(f"fdiv double {slope}, {largest}")
-            loop.set_next(ir.assign(f"fadd double {before}, {ir.assign(f'fmul double {part}, {part}')}"))
-        (squares,) = loop.final_values
-        self._module.declare("double @llvm.sqrt.f64(double)")
-        root = ir.assign(f"call double @llvm.sqrt.f64(double {squares})")
-        norm = ir.assign(f"fmul double {root}, {ir.assign(f'fdiv double {largest}, {weight}')}")
-        limit = self._job["longest"]
-        factor = ir.assign(f"fdiv double {limit}, {norm}")
-        return ir.assign(f"select i1 {ir.assign(f'fcmp ogt double {norm}, {limit}')}, double {factor}, double 1.0")
 
     def _write_copy(self, field: str, begin: int, count: int) -> None:
         """Copy the results of a step to the state."""
@@ -293,8 +258,6 @@ class EpochSettings:
 
 EPOCHS = EpochSettings()
 
-_DIVISOR, _CLIP_FACTOR = "weight of a batch", "factor of a gradient"  # leaves whose names no formula can contain
-
 
 class CompiledEpochKernel:
     """Epochs in compiled code, on one thread, since each step depends on the one before; see `EpochKernel`.
@@ -310,7 +273,7 @@ class CompiledEpochKernel:
         self._target = target
         self._lock = threading.Lock()
         loss = _lay_out_plan(_loss_plan(descent), target)
-        step = _lay_out_plan(_step_plan(descent), target)
+        step = _lay_out_plan(_step_plan(descent.update), target)
         parameters = sum(math.prod(descent.loss.leaf_shapes.get(name, ())) for name in descent.parameters)
         other_inputs = loss.plan.point_inputs[len(descent.parameters) :]
         self._point_names = [leaf.name for leaf in other_inputs]
@@ -321,30 +284,24 @@ class CompiledEpochKernel:
             step,
             weight_position=None if descent.weight_column is None else descent.loss.value_count,
             step_counter=positions.get(STEP),
-            divisor=positions.get(_DIVISOR),
-            clip_factor=positions.get(_CLIP_FACTOR),
             parameter_count=parameters,
             padded_count=aligned_count(parameters),
             accumulator_count=len(descent.update.accumulators),
         )
         self._modules: dict[tuple[str, ...], CompiledModule] = {}
-        self._calls = [PythonCalls(laid_out.plan, laid_out.layout.strip_rows) for laid_out in (loss, step)]
         width, memory = self._plan.padded_count, self._plan.accumulator_count
         self._point = _aligned_zeros(width + sum(math.prod(leaf.shape) for leaf in other_inputs))
         self._accumulators = _aligned_zeros(memory * width)
         self._next = _aligned_zeros((1 + memory) * width)
-        self._sums = _aligned_zeros(loss.plan.value_count + width)
+        self._means = _aligned_zeros(loss.plan.value_count + width)
         self._step_point = _aligned_zeros(len(step.plan.point_inputs))
         self._workspaces = [_aligned_zeros(laid_out.layout.size // 8) for laid_out in (loss, step)]
-        for workspace, calls in zip(self._workspaces, self._calls, strict=True):
-            workspace.view(np.uint64)[0] = calls.address
-        rows = {THETA: self._point, GRADIENT: self._sums[1:]}
+        rows = {THETA: self._point, GRADIENT: self._means[1:]}
         rows |= {name: self._accumulators[k * width :] for k, name in enumerate(descent.update.accumulators)}
         self._step_columns = np.array([(rows[leaf.name].ctypes.data, 0) for leaf in step.plan.column_inputs], np.int64)
         self._job = np.zeros(len(EPOCH_JOB_FIELDS), np.uint64)
-        self._set_job(point=self._point, memory=self._accumulators, next=self._next, sums=self._sums)
+        self._set_job(point=self._point, memory=self._accumulators, next=self._next, means=self._means)
         self._set_job(step_point=self._step_point, step_columns=self._step_columns, step_memory=self._workspaces[1])
-        self._job.view(np.float64)[EPOCH_JOB_FIELDS.index("longest")] = descent.clip_norm or 0.0
 
     def run(
         self,
@@ -366,9 +323,10 @@ class CompiledEpochKernel:
             run = self._module(bound.type_codes).function("epoch")
             self._load_state(state, learning_rate, point)
             try:
-                order = np.arange(rows, dtype=np.uint32) if order is None else order.astype(np.uint32)
-                batch = max(1, min(batch_rows, len(order)))
-                return mean_loss(self._run(run, bound, order, batch, on_progress, [] if losses is None else losses))
+                rows = rows if order is None else len(order)
+                batch = max(1, min(batch_rows, rows))
+                losses = [] if losses is None else losses
+                return mean_loss(self._run(run, bound, order, rows, batch, on_progress, losses))
             finally:
                 self._store_state(state)
 
@@ -387,28 +345,23 @@ class CompiledEpochKernel:
         self,
         run: Any,
         bound: BoundColumns,
-        order: NDArray[Any],
+        order: NDArray[Any] | None,
+        rows: int,
         batch: int,
         tell: ProgressCallback | None,
         before: list[float],
     ) -> list[float]:
-        rows = len(order)
         window, gathered, _buffers = self._gather_buffers(bound, batch)
         losses = np.empty(-(-rows // batch))
-        self._set_job(order=order, columns=bound.table, drawn=gathered, losses=losses)
-        self._set_job(batch=batch, window=window, count=0)
+        positions = 0 if order is None else order.astype(np.uint32)
+        self._set_job(order=positions, columns=bound.table, drawn=bound.table if order is None else gathered)
+        self._set_job(losses=losses, batch=batch, window=window, count=0)
         begin, part = 0, window
         while begin < rows:
             end = min(begin + part, rows)
             self._set_job(begin=begin, end=end)
             start = time.perf_counter()
-            with (
-                self._calls[0].deferred_interrupts(_ignore_interrupt),
-                self._calls[1].deferred_interrupts(_ignore_interrupt),
-            ):
-                run(self._job.ctypes.data, self._workspaces[0].ctypes.data)
-            for calls in self._calls:
-                calls.raise_failure()
+            run(self._job.ctypes.data, self._workspaces[0].ctypes.data)
             pace = max(1e-9, (time.perf_counter() - start) / (end - begin))
             begin, part = end, max(1, int(EPOCHS.call_seconds / pace) // window) * window
             if tell is not None and begin < rows:
@@ -459,35 +412,40 @@ class CompiledEpochKernel:
             self._job[EPOCH_JOB_FIELDS.index(name)] = value if isinstance(value, int) else value.ctypes.data
 
 
-def _ignore_interrupt() -> None:
-    """Do nothing: part of an epoch is not cut short."""
-
-
 def _lay_out_plan(plan: KernelPlan, target: Processor) -> LaidOutPlan:
     nests = loop_nests(plan)
     return LaidOutPlan(plan, nests, lay_out(plan, nests, target.width))
 
 
 def _loss_plan(descent: GradientDescent) -> KernelPlan:
-    """Return the plan of the sums of the loss, of its slopes, and of the weights."""
+    """Return the plan of the means of the loss and of its slopes, and of the sum of the weights, if there are any."""
     graphs, weights = descent.loss, [] if descent.weight_column is None else [variable(descent.weight_column)]
     outputs = share([*graphs.outputs, *weights])
     shapes = (*graphs.output_shapes, *[() for _ in weights])
+
+    def means(sums: list[Node]) -> list[Node]:
+        total_weight = sums[-1] if weights else ROW_COUNT_NODE
+        loss, *slopes = [each / total_weight for each in sums[: len(graphs.outputs)]]
+        if descent.clip_norm is not None:
+            sizes = zip(slopes, descent.parameters, graphs.output_shapes[1:], strict=True)
+            parts = [norm(broadcast_like(x, variable(name))) if shape else x for x, name, shape in sizes]
+            length = norm(stack(*parts))
+            is_long = and_(length > descent.clip_norm, length < constant("inf"))
+            factor = where(is_long, descent.clip_norm / length, 1)
+            slopes = [slope * factor for slope in slopes]
+        return [loss, *slopes, *sums[len(graphs.outputs) :]]
+
     return plan_kernel(
-        RowGraphs(outputs, graphs.columns, graphs.leaf_shapes, shapes), is_summed=True, leading=descent.parameters
+        RowGraphs(outputs, graphs.columns, graphs.leaf_shapes, shapes),
+        is_summed=True,
+        leading=descent.parameters,
+        finish=means,
     )
 
 
-def _step_plan(descent: GradientDescent) -> KernelPlan:
-    """Return the plan of the update, written for sums of slopes instead of their mean."""
-    update = descent.update
+def _step_plan(update: Update) -> KernelPlan:
     outputs = share([update.theta, *update.accumulators.values()])
-    mean = variable(GRADIENT) / variable(_DIVISOR)
-    if descent.clip_norm is not None:
-        mean = mean * variable(_CLIP_FACTOR)
-    gradient = {node: mean for node in topological_order(outputs) if node.is_input and node.text == GRADIENT}
-    graphs = RowGraphs(substitute(outputs, gradient), {THETA, GRADIENT, *update.accumulators})
-    return plan_kernel(graphs, is_summed=False)
+    return plan_kernel(RowGraphs(outputs, {THETA, GRADIENT, *update.accumulators}), is_summed=False)
 
 
 def _aligned_zeros(count: int) -> Array:

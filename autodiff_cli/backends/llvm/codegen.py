@@ -41,7 +41,6 @@ from autodiff_cli.backends.llvm.plan import (
     KernelInput,
     KernelPlan,
     MatrixProduct,
-    PythonCall,
     Stage,
 )
 from autodiff_cli.backends.llvm.vectors import (
@@ -131,24 +130,6 @@ def emit_assembled(memory: MemoryAccess, plan: KernelPlan, number: int) -> None:
             )
 
 
-def emit_python_call(memory: MemoryAccess, plan: KernelPlan, number: int) -> None:
-    """Emit a call of Python.
-
-    Its arguments are the item's number, the addresses of its inputs and of its result, and the number of rows.
-    """
-    item = plan.items[number]
-    assert isinstance(item, PythonCall)
-    ir = memory.ir
-    addresses = [None if isinstance(operand, float) else memory.item_address(operand.source) for operand in item.inputs]
-    arguments = memory.arguments_address()
-    for k, address in enumerate(addresses):
-        if address is not None:
-            ir.emit(f"store ptr {address}, ptr {ir.assign(f'getelementptr i64, ptr {arguments}, i64 {k}')}, align 8")
-    called = ir.assign("load ptr, ptr %memory, align 8")
-    rows = "%span" if item.stage is Stage.ROW else "1"
-    ir.emit(f"call void {called}(i64 {number}, ptr {arguments}, ptr {memory.item_address(number)}, i64 {rows})")
-
-
 def _emit_fill(memory: MemoryAccess, number: int, stage: Stage, size: int, value: float) -> None:
     """Emit code that sets all elements of an array to a number."""
     for tile in loop_tiles(memory, (size,), (1,)):
@@ -206,9 +187,7 @@ def _emit_tile(memory: MemoryAccess, plan: KernelPlan, nest: LoopNest, tile: Til
                 else _input_vector(memory, code, operand, indices)
                 for operand in item.inputs
             ]
-            value = item.compute(*vectors)
-            assert value is not None
-            values[k] = value
+            values[k] = value = item.compute(*vectors)
             if item.effect is not Effect.STORE or memory.is_stored(k):
                 stores.append(CellStore(k, item.effect, cell_at(k, item.offset, item.strides, indices), value))
     _emit_stores(memory, nest.stage, stores)
@@ -587,8 +566,6 @@ class PlanWriter:
                 emit_elementwise(memory, self._plan, nest)
             case AssembledArray():
                 emit_assembled(memory, self._plan, nest.item_numbers[0])
-            case PythonCall():
-                emit_python_call(memory, self._plan, nest.item_numbers[0])
             case MatrixProduct():
                 emit_product(memory, self._plan, nest.item_numbers[0])
 

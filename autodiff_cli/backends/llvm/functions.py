@@ -5,8 +5,8 @@ Conditions are the numbers 1 and 0. Between comparisons and choices they remain 
 
 The table has the functions of the mathematical library, and functions that share one exponential, such as tanh and
 its slope. Other functions are evaluated by their careful forms, graphs of the operations in the table; see
-`numbers.forms`. Composite operations are expanded. Operations that have no vector form are computed by NumPy, a strip
-of rows at a time; see `runtime.PythonCalls`.
+`numbers.forms`. Composite operations are expanded. Special functions, which have loops, are the compiled functions of
+floats, called for each lane.
 """
 
 from __future__ import annotations
@@ -34,9 +34,11 @@ from autodiff_cli.backends.llvm.vectors import (
     sum_error,
     where,
 )
+from autodiff_cli.backends.protocol import CompilationError
 from autodiff_cli.graph.node import Node, Operand, variable
 from autodiff_cli.graph.op import Op
 from autodiff_cli.graph.tape import topological_order
+from autodiff_cli.numbers.array_functions import compiled_symbol
 from autodiff_cli.numbers.arrays import ARRAYS
 from autodiff_cli.numbers.floats import parse_constant
 from autodiff_cli.numbers.forms import DEFINITIONS, FORM_FUNCTIONS, RARE_FUNCTIONS, careful_form, function_form
@@ -209,7 +211,7 @@ _VECTOR_FUNCTIONS: dict[str, Callable[..., Vector | None]] = {
 }  # fmt: skip
 
 
-def apply_rounded(op: Op, *inputs: Vector) -> Vector | None:
+def apply_rounded(op: Op, *inputs: Vector) -> Vector:
     """Return the result of an elementwise operation whose arithmetic is rounded as in NumPy, as `apply_to_vectors`."""
     if op.name == "pow" and inputs[1].constant in _INEXACT_POWERS:
         return _pow(*inputs)
@@ -217,8 +219,12 @@ def apply_rounded(op: Op, *inputs: Vector) -> Vector | None:
         return apply_to_vectors(op, *inputs)
 
 
-def apply_to_vectors(op: Op, *inputs: Vector) -> Vector | None:
-    """Return the result of an elementwise operation on vectors; None if the operation has no vector form."""
+def apply_to_vectors(op: Op, *inputs: Vector) -> Vector:
+    """Return the result of an elementwise operation on vectors.
+
+    Raises:
+        CompilationError: if the platform's library lacks a function that it needs.
+    """
     function = _VECTOR_FUNCTIONS.get(op.name)
     value = None if function is None else function(*inputs)
     if value is not None:
@@ -229,16 +235,19 @@ def apply_to_vectors(op: Op, *inputs: Vector) -> Vector | None:
         return code.with_cold_path(op.name, as_condition(needed), usual, _rare_value(op.name), *arguments)
     definition = _definition(op, tuple(vector.constant for vector in inputs))
     if definition is None:
-        return None
+        symbol = compiled_symbol(op.name)
+        if symbol is None:
+            raise CompilationError(f"the C library lacks a function that {op.name} needs")
+        return code.call(symbol, *inputs)
     with code.separate_rounding() if definition.has_errors else contextlib.nullcontext():
         return definition.evaluate(inputs)
 
 
-def _rare_value(name: str) -> Callable[..., Vector | None]:
+def _rare_value(name: str) -> VectorFunction:
     """Return a function that evaluates a rarely needed form on vectors."""
     function = RARE_FUNCTIONS[name]
 
-    def value(*inputs: Vector) -> Vector | None:
+    def value(*inputs: Vector) -> Vector:
         placeholders = [variable(f"x{k}") for k in range(len(inputs))]
         definition = _Definition(placeholders, function_form(function, *placeholders))
         with inputs[0].code.separate_rounding():
@@ -259,18 +268,15 @@ class _Definition:
         self._order = topological_order([graph])
         self.has_errors = any(node.op and node.op.name in ("product_error", "sum_error") for node in self._order)
 
-    def evaluate(self, inputs: Sequence[Vector]) -> Vector | None:
-        """Return its value; None if an operation has no vector form."""
+    def evaluate(self, inputs: Sequence[Vector]) -> Vector:
+        """Return its value."""
         values: dict[Node, Vector] = dict(zip(self._placeholders, inputs, strict=True))
         for node in self._order:
             if node.op is None:
                 if node.is_constant:
                     values[node] = inputs[0].code.as_vector(parse_constant(node.text))
                 continue
-            value = apply_to_vectors(node.op, *[values[child] for child in node.inputs])
-            if value is None:
-                return None
-            values[node] = value
+            values[node] = apply_to_vectors(node.op, *[values[child] for child in node.inputs])
         return values[self._order[-1]]
 
 

@@ -20,7 +20,6 @@ from autodiff_cli.backends.llvm.plan import (
     Item,
     KernelInput,
     KernelPlan,
-    PythonCall,
     Stage,
     StridedView,
 )
@@ -127,7 +126,6 @@ class StripSettings:
     """Numbers of rows in a strip, found by measurements, and the storage of its totals."""
 
     unstored_rows: int = 1024  # without stored values a strip only bounds the number of terms in a partial sum
-    call_rows: int = 4096  # with calls of Python, which are expensive, so that there are few of them
     min_rows: int = 64
     max_rows: int = 512
     cache_bytes: int = 128 * 1024  # stored values of a strip remain in the nearest caches
@@ -143,7 +141,6 @@ class MemoryLayout:
 
     Attributes:
         strip_rows: the maximum number of rows in a strip.
-        arguments: the pointers passed to calls of Python. At offset 0 is the address of the function called.
         offsets: every stored item: one number per element, or for values by row a strip of rows per element.
         lane_offsets: the totals that are summed in whole vectors, one vector per element, relative to `lane_sums`.
         lane_sums: the beginning of these vectors, for complete vectors of rows.
@@ -159,7 +156,6 @@ class MemoryLayout:
     """
 
     strip_rows: int
-    arguments: int = 0
     offsets: dict[int, int] = field(default_factory=dict)
     lane_offsets: dict[int, int] = field(default_factory=dict)
     lane_sums: int = 0
@@ -184,12 +180,8 @@ def lay_out(plan: KernelPlan, nests: list[LoopNest], width: int) -> MemoryLayout
     """
     stored = stored_items(plan, nests)
     by_row = {k: item for k, item in enumerate(plan.items) if k in stored and _is_stored_by_row(item)}
-    layout = MemoryLayout(_strip_rows(plan, by_row, width))
+    layout = MemoryLayout(_strip_rows(by_row, width))
     allocator = _Allocator()
-    allocator.allocate(8)
-    layout.arguments = allocator.allocate(
-        8 * max([len(item.inputs) for item in plan.items if isinstance(item, PythonCall)], default=0)
-    )
     totals = 0
     for k, item in enumerate(plan.items):
         if is_total(item) and item.size <= _STRIPS.max_lane_elements:
@@ -228,9 +220,7 @@ def _is_stored_by_row(item: Item) -> bool:
     return item.stage is Stage.ROW and not is_out
 
 
-def _strip_rows(plan: KernelPlan, by_row: dict[int, Item], width: int) -> int:
-    if any(isinstance(item, PythonCall) and item.stage is Stage.ROW for item in plan.items):
-        return _STRIPS.call_rows
+def _strip_rows(by_row: dict[int, Item], width: int) -> int:
     if not by_row:
         return _STRIPS.unstored_rows
     bytes_per_row = 8 * sum(item.size for item in by_row.values())
@@ -365,15 +355,6 @@ class MemoryAccess:
         if key in self._pointers:
             return
         self._pointers[key] = self._output_address(cell) if effect is Effect.OUTPUT else self._address(cell, effect)
-
-    def item_address(self, source: int | KernelInput) -> str:
-        """Return the address of an item's first element."""
-        assert isinstance(source, int)
-        return self.ir.assign(f"getelementptr inbounds i8, ptr %memory, i64 {self._layout.offsets[source]}")
-
-    def arguments_address(self) -> str:
-        """Return the address of the pointers that are passed to calls of Python."""
-        return self.ir.assign(f"getelementptr inbounds i8, ptr %memory, i64 {self._layout.arguments}")
 
     def load(self, vector: Vector, row: str | None = None) -> str:
         """Load a located element, as a vector of rows or as one number in all lanes.

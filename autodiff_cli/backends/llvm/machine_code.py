@@ -411,7 +411,7 @@ class InstructionWriter:
                 sign = assign(f"and {integers} {shifted}, splat (i64 {-(2**63)})")
                 return assign(f"bitcast {integers} {assign(f'xor {integers} {bits}, {sign}')} to {floats}")
             case "call":
-                return self._write_call(vector.detail, names)
+                return self._write_call(vector.detail, names, is_varying=vector.is_varying)
             case "cold_path":
                 needed, usual, *arguments = names
                 operands = ", ".join(f"{floats} {each}" for each in arguments)
@@ -419,7 +419,7 @@ class InstructionWriter:
                 return self._write_branch(needed, usual, lambda: self._write_select(needed, assign(call), usual))
         raise NotImplementedError(vector.op)
 
-    def _write_call(self, name: str, arguments: Sequence[str]) -> str:
+    def _write_call(self, name: str, arguments: Sequence[str], *, is_varying: bool = True) -> str:
         module, count = self._module, len(arguments)
         floats = module.float_vector
         symbol = (
@@ -428,20 +428,22 @@ class InstructionWriter:
             else module.target.vector_function(name, count)
         )
         if symbol is None:
-            return self._write_scalar_calls(name, arguments)
+            return self._write_scalar_calls(name, arguments, is_varying=is_varying)
         module.declare(f"{floats} @{symbol}({', '.join([floats] * count)})")
         return self._ir.assign(f"call {floats} @{symbol}({', '.join(f'{floats} {each}' for each in arguments)})")
 
-    def _write_scalar_calls(self, name: str, arguments: Sequence[str]) -> str:
-        """Write calls of the C library's function, one per lane."""
-        assign, floats = self._ir.assign, self._module.float_vector
+    def _write_scalar_calls(self, name: str, arguments: Sequence[str], *, is_varying: bool) -> str:
+        """Write calls of a function of numbers: one per lane, or one for all lanes."""
+        assign, floats, width = self._ir.assign, self._module.float_vector, self._module.target.width
         self._module.declare(f"double @{name}({', '.join(['double'] * len(arguments))})")
         result = "poison"
-        for lane in range(self._module.target.width):
+        for lane in range(width if is_varying else 1):
             lanes = [assign(f"extractelement {floats} {each}, i64 {lane}") for each in arguments]
             value = assign(f"call double @{name}({', '.join(f'double {each}' for each in lanes)})")
             result = assign(f"insertelement {floats} {result}, double {value}, i64 {lane}")
-        return result
+        if is_varying:
+            return result
+        return assign(f"shufflevector {floats} {result}, {floats} poison, <{width} x i32> zeroinitializer")
 
     def _write_select(self, mask: str, yes: str, no: str) -> str:
         masks, floats = self._module.vector_type(LaneType.BOOL), self._module.float_vector

@@ -9,7 +9,6 @@ of arrays from parts.
 from __future__ import annotations
 
 import enum
-import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from typing import TypeAlias
 
 from autodiff_cli.algebra.table import NodeTable, share
 from autodiff_cli.backends.llvm.functions import ARITHMETIC, apply_rounded, apply_to_vectors
-from autodiff_cli.backends.llvm.vectors import LaneType, Vector, VectorCode
+from autodiff_cli.backends.llvm.vectors import Vector
 from autodiff_cli.backends.protocol import RowGraphs
 from autodiff_cli.backends.reductions import ROW_COUNT_NODE, TOTAL_FUNCTIONS, totals
 from autodiff_cli.graph.node import Node, constant
@@ -31,7 +30,7 @@ from autodiff_cli.ops.arithmetic import mod, where
 from autodiff_cli.ops.elementary import pow_
 from autodiff_cli.ops.structural import literal_index, size
 
-Compute: TypeAlias = Callable[..., Vector | None]
+Compute: TypeAlias = Callable[..., Vector]
 
 
 class Stage(enum.IntEnum):
@@ -125,17 +124,6 @@ class ElementwiseItem:
 
 
 @dataclass(frozen=True, slots=True)
-class PythonCall:
-    """A NumPy function that is called for all elements and a strip of rows at a time. Its inputs are contiguous."""
-
-    op: Op
-    inputs: tuple[Input, ...]
-    shape: Shape
-    stage: Stage
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
 class AssembledArray:
     """An array assembled from parts, each with the offset and the strides of its elements; all other elements are 0."""
 
@@ -169,7 +157,7 @@ class MatrixProduct:
     stage: Stage = Stage.ROW
 
 
-Item: TypeAlias = ElementwiseItem | PythonCall | AssembledArray | MatrixProduct
+Item: TypeAlias = ElementwiseItem | AssembledArray | MatrixProduct
 
 
 @dataclass(slots=True)
@@ -234,7 +222,6 @@ class CostModel:
 
     instruction: float = 0.25  # per vector
     operation: float = 2.0  # per vector: the average over arithmetic and functions
-    python_call: float = 150.0  # per number, in a NumPy function without a vector form
 
 
 _COSTS = CostModel()
@@ -254,8 +241,6 @@ def seconds_per_row(plan: KernelPlan, width: int) -> float:
         match item:
             case MatrixProduct():
                 total += item.size * item.inner * _COSTS.instruction / width
-            case PythonCall():
-                total += item.size * _COSTS.python_call
             case ElementwiseItem():
                 total += math.prod(item.shape) * _COSTS.operation / width
             case _:
@@ -303,24 +288,35 @@ def _insert_graph(table: NodeTable, graph: Node, inputs: tuple[Node, ...]) -> No
     return rebuilt[graph]
 
 
-def plan_kernel(graphs: RowGraphs, *, is_summed: bool, leading: Sequence[str] = ()) -> KernelPlan:
+def plan_kernel(
+    graphs: RowGraphs,
+    *,
+    is_summed: bool,
+    leading: Sequence[str] = (),
+    finish: Callable[[list[Node]], list[Node]] | None = None,
+) -> KernelPlan:
     """Return the plan for graphs, or for their sums over rows.
 
     Args:
         graphs: the graphs.
         is_summed: whether to compute sums over rows.
+        finish: returns the outputs, given the graphs of the sums; by default the sums are the outputs.
         leading: leaves whose numbers come first in the point, consecutively; the others follow at the next multiple of
             `POINT_ALIGNMENT`.
     """
     outputs = expand_array_operations(share(graphs.outputs), graphs.leaf_shapes)
     if is_summed:
         outputs = totals(outputs, graphs.columns, graphs.leaf_shapes)
+    finished = outputs if finish is None else finish(outputs)
+    if finish is not None:
+        expanded = expand_array_operations([*outputs, *finished], graphs.leaf_shapes)
+        outputs, finished = expanded[: len(outputs)], expanded[len(outputs) :]
     # Derivatives in the order in which a backward sweep computes them: towards the last parameters first.
-    tape = Tape([*outputs[:1], *outputs[:0:-1]])
-    planner = _Planner(graphs, leading, _decisive_nodes(tape.nodes))
+    tape = Tape([*outputs[:1], *outputs[:0:-1], *finished])
+    planner = _Planner(graphs, leading, _decisive_nodes(topological_order(outputs)))
     stage = Stage.TOTAL if is_summed else Stage.ROW
     output_positions: dict[Node, list[tuple[Shape, int]]] = {}
-    for output, output_shape, numbers in zip(outputs, graphs.output_shapes, graphs.output_slices, strict=True):
+    for output, output_shape, numbers in zip(finished, graphs.output_shapes, graphs.output_slices, strict=True):
         output_positions.setdefault(output, []).append((output_shape, numbers.start))
     for node, shape in zip(tape.nodes, infer_shapes(tape, graphs.leaf_shapes), strict=True):
         planner.add_node(node, shape)
@@ -424,8 +420,8 @@ class _Planner:
         self, matrix: StridedView, strides: tuple[int, ...], vector: StridedView, shape: Shape
     ) -> StridedView:
         """Add the product of a matrix that is common to all rows, read with these strides, with one vector per row."""
-        contiguous = self._contiguous(vector, vector.shape)
-        assert isinstance(contiguous, StridedView)
+        is_stored = isinstance(vector.source, int) and vector.is_contiguous
+        contiguous = vector if is_stored else self.add_elementwise(_identity, [vector], vector.shape)
         length = vector.shape[0]
         matrix_view = StridedView(matrix.source, (*shape, length), matrix.offset, strides)
         return self.add_item(MatrixProduct((matrix_view, contiguous), length, shape[0]), shape)
@@ -449,18 +445,8 @@ class _Planner:
         if len(constants) == len(inputs):
             with ignore_float_errors():
                 return float(ARRAYS.function(op, len(inputs))(*constants))
-        if not _has_vector_form(op, tuple(each if isinstance(each, float) else None for each in inputs)):
-            views = tuple(self._contiguous(each, shape) for each in inputs)
-            return self.add_item(PythonCall(op, views, shape, self.plan.latest_stage(inputs), math.prod(shape)), shape)
         apply = apply_rounded if is_decisive else apply_to_vectors
         return self.add_elementwise(lambda *vectors: apply(op, *vectors), inputs, shape)
-
-    def _contiguous(self, view: Input, shape: Shape) -> Input:
-        """Return a contiguous view of these elements, copied if necessary."""
-        if isinstance(view, float):
-            return view
-        is_stored = isinstance(view.source, int) and view.shape == shape and view.is_contiguous
-        return view if is_stored else self.add_elementwise(_identity, [view], shape)
 
     def _add_total(self, factors: Sequence[Input], sizes: Sequence[Shape], shape: Shape) -> StridedView:
         """Add the sum over rows of an array, of an outer product, or of a matrix product."""
@@ -486,20 +472,6 @@ def aligned_count(count: int) -> int:
 
 def _identity(x: Vector) -> Vector:
     return x
-
-
-@functools.lru_cache(4096)
-def _has_vector_form(op: Op, numbers: tuple[float | None, ...]) -> bool:
-    """Return whether an operation has a vector form for these inputs: constants, or None where a value is unknown.
-
-    Some operations only have a vector form for certain constants.
-    """
-    code = VectorCode()
-    vectors = [
-        code.make("load", LaneType.FLOAT, detail=k, is_varying=True) if each is None else code.as_vector(each)
-        for k, each in enumerate(numbers)
-    ]
-    return apply_to_vectors(op, *vectors) is not None
 
 
 # --- Rules of operations on whole arrays

@@ -1,4 +1,4 @@
-"""The execution of compiled kernels: threads, the binding of columns, calls of Python, and the runner of blocks.
+"""The execution of compiled kernels: threads, the binding of columns, and the runner of blocks.
 
 Threads share a job through mailboxes in compiled code. A mailbox is one word: `AWAY` if its thread sleeps, `READY` if
 its thread is waiting for a task, `BUSY` while a task is being executed, otherwise the address of a task. Only the
@@ -14,11 +14,9 @@ import contextlib
 import ctypes
 import math
 import os
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import is_
 from typing import Any
@@ -30,9 +28,8 @@ from numpy.typing import NDArray
 from autodiff_cli.backends.llvm.codegen import BLOCK_JOB_FIELDS, kernel_module
 from autodiff_cli.backends.llvm.layout import ALIGNMENT, COLUMN_TYPES, lay_out, loop_nests
 from autodiff_cli.backends.llvm.machine_code import CompiledModule, Processor, compile_module, host_processor
-from autodiff_cli.backends.llvm.plan import KernelInput, KernelPlan, PythonCall, Stage, seconds_per_row
+from autodiff_cli.backends.llvm.plan import KernelInput, KernelPlan, seconds_per_row
 from autodiff_cli.backends.protocol import Columns, Point, available_cores
-from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 
 # The fields of a task, 8 bytes each: the function, its two arguments, and the number of polls for another task after
 # it; then, only for `share`: whether it is finished, its mailbox, and the mailbox's previous content.
@@ -393,92 +390,6 @@ def _type_code(array: NDArray[Any]) -> str:
     return f"{array.dtype.kind}{array.dtype.itemsize}"
 
 
-_CallbackFunction = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
-
-
-class PythonCalls:
-    """The functions of a plan that compiled code calls in Python, for operations that cannot be compiled.
-
-    They use the table of NumPy functions, with a strip of rows per call.
-
-    Args:
-        plan: the plan.
-        strip: the maximum number of rows of a call.
-
-    Attributes:
-        address: the address of the function that is called; 0 if the plan has no such operations.
-    """
-
-    def __init__(self, plan: KernelPlan, strip: int) -> None:
-        self._items = {k: item for k, item in enumerate(plan.items) if isinstance(item, PythonCall)}
-        self._plan = plan
-        self._strip = strip
-        self._failure: BaseException | None = None
-        self._function = _CallbackFunction(self._call)  # must live as long as its address is in use
-        self.address = ctypes.cast(self._function, ctypes.c_void_p).value or 0 if self._items else 0
-
-    def raise_failure(self) -> None:
-        """Raise the exception of an earlier call, which compiled code could not pass on."""
-        failure, self._failure = self._failure, None
-        if failure is not None:
-            raise failure
-
-    def deferred_interrupts(self, stop: Callable[[], object]) -> AbstractContextManager[None]:
-        """Defer Ctrl-C while compiled code runs that calls Python, where exceptions could be lost at any moment.
-
-        Args:
-            stop: called when Ctrl-C is pressed. KeyboardInterrupt, or what the signal handler does, follows at the end.
-        """
-        return _deferred_interrupts(stop) if self.address else contextlib.nullcontext()
-
-    def _call(self, number: int, arguments: int, out: int, rows: int) -> None:
-        item = self._items[number]
-        result = self._view(out, item.size, item.stage, rows)
-        try:
-            inputs = [
-                each
-                if isinstance(each, float)
-                else self._view(_read_pointer(arguments, k), item.size, self._plan.stage_of(each), rows)
-                for k, each in enumerate(item.inputs)
-            ]
-            with ignore_float_errors():
-                result[...] = ARRAYS.function(item.op, len(inputs))(*inputs)
-        except BaseException as failure:  # for `raise_failure`
-            result[...] = np.nan
-            self._failure = failure
-
-    def _view(self, address: int, size: int, level: Stage, rows: int) -> NDArray[np.float64]:
-        """Return the numbers at an address as an array: for each element one number, or one for each row."""
-        strip = self._strip if level is Stage.ROW else 1
-        memory: Any = (ctypes.c_double * (size * strip)).from_address(address)
-        return np.frombuffer(memory, np.float64).reshape(size, strip)[:, : rows if level is Stage.ROW else 1]
-
-
-@contextlib.contextmanager
-def _deferred_interrupts(stop: Callable[[], object]) -> Iterator[None]:
-    handler = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(handler):
-        yield  # Python handles signals in the main thread only
-        return
-    signals: list[tuple[int, Any]] = []
-
-    def note(*arguments: Any) -> None:
-        signals.append(arguments)
-        stop()
-
-    signal.signal(signal.SIGINT, note)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, handler)
-    if signals:
-        handler(*signals[0])
-
-
-def _read_pointer(table: int, number: int) -> int:
-    return ctypes.c_void_p.from_address(table + 8 * number).value or 0
-
-
 @dataclass(frozen=True)
 class SchedulingSettings:
     """When blocks run on several threads, and for how long at a time. Times are for whole jobs, in seconds."""
@@ -493,7 +404,6 @@ class SchedulingSettings:
 SCHEDULING = SchedulingSettings()
 
 _MIN_BLOCK_SECONDS = 1e-9  # estimate where the clock did not advance; it must not be 0
-_BEYOND_ANY_BLOCK = 2**62  # a block number that ends a job
 
 _POINT, _COLUMNS, _OUT, _ROWS, _NEXT, _END, _STRIDE = range(len(BLOCK_JOB_FIELDS))
 
@@ -523,7 +433,6 @@ class PlanRunner:
         self._is_summed = is_summed
         self._nests = loop_nests(plan)
         self._layout = lay_out(plan, self._nests, target.width)
-        self._calls = PythonCalls(plan, self._layout.strip_rows)
         self._modules: dict[tuple[str, ...], CompiledModule] = {}
         self._memories: list[NDArray[np.uint64]] = []
         self._addresses: list[int] = []
@@ -588,7 +497,7 @@ class PlanRunner:
         return [(start, min(start + size, blocks)) for start in range(0, blocks, size)]
 
     def run(self, point: Any, out: int, first: int, end: int, stride: int = 0) -> None:
-        """Compute the blocks from `first` up to, but not including, `end`.
+        """Compute the blocks from `first` up to, but not including, `end`, on several threads if that is faster.
 
         Args:
             point: the result of `pack_point`.
@@ -597,18 +506,9 @@ class PlanRunner:
             end: the end of the blocks.
             stride: the distance of the rows of `out` in bytes.
         """
-        job = self._job
-        job[_POINT], job[_OUT], job[_NEXT], job[_END], job[_STRIDE] = ctypes.addressof(point), out, first, end, stride
-        if not self._calls.address:
-            self._run_job(end - first)
-            return
-        with self._calls.deferred_interrupts(self._stop):
-            self._run_job(end - first)
-        self._calls.raise_failure()
-
-    def _run_job(self, blocks: int) -> None:
-        """Run the job, on several threads if that is faster."""
         global _last_job_end
+        job, blocks = self._job, end - first
+        job[_POINT], job[_OUT], job[_NEXT], job[_END], job[_STRIDE] = ctypes.addressof(point), out, first, end, stride
         start = time.perf_counter()
         solo_estimate = blocks * self._seconds_per_block
         is_near = self._may_keep_helpers_awake and start - _last_job_end < SCHEDULING.polling_seconds
@@ -663,15 +563,11 @@ class PlanRunner:
         """
         self._fold_blocks(out, blocks)
 
-    def _stop(self) -> None:
-        self._job[_NEXT] = _BEYOND_ANY_BLOCK
-
     def _memory_address(self, number: int) -> int:
         """Return the address of the memory of a thread."""
         while len(self._addresses) <= number:
             memory = np.zeros((self._layout.size + ALIGNMENT) // 8, np.uint64)
             start = -memory.ctypes.data % ALIGNMENT
-            memory[start // 8] = self._calls.address
             self._memories.append(memory)
             self._addresses.append(memory.ctypes.data + start)
         return self._addresses[number]

@@ -259,19 +259,16 @@ class VectorCode:
         return self.make("call", LaneType.FLOAT, *map(self.as_vector, inputs), detail=name)
 
     def with_cold_path(
-        self, name: str, needed: Vector, usual: Vector, careful: Callable[..., Vector | None], *inputs: Vector
-    ) -> Vector | None:
-        """Return the usual value, or the value of a careful function where `needed` holds; None if it has no value.
+        self, name: str, needed: Vector, usual: Vector, careful: Callable[..., Vector], *inputs: Vector
+    ) -> Vector:
+        """Return the usual value, or the value of a careful function where `needed` holds.
 
         The careful function of the inputs, which has a unique name, is compiled separately, and skipped unless a lane
         needs it.
         """
         body = VectorCode()
         arguments = [body.make("argument", each.lane_type, detail=k, is_varying=True) for k, each in enumerate(inputs)]
-        result = careful(*arguments)
-        if result is None:
-            return None
-        path = ColdPath((name, len(inputs)), result)
+        path = ColdPath((name, len(inputs)), careful(*arguments))
         return self.make("cold_path", LaneType.FLOAT, needed, usual, *inputs, detail=path)
 
     def _fold_constants(self, compute: Callable[..., float], *inputs: Vector) -> Vector | None:

@@ -25,6 +25,7 @@ from autodiff_cli.training.fitting.fit import build_fit, fit_objective
 from autodiff_cli.training.fitting.inference import DerivedQuantities, add_intervals
 from autodiff_cli.training.fitting.optimization import choose_method, warn_if_doubtful
 from autodiff_cli.training.fitting.progress import Progress
+from autodiff_cli.training.fitting.starts import Sinusoids
 from autodiff_cli.training.methods.gradient_descent import Outcome
 from autodiff_cli.training.objective.batch import GroupBatch, sort_by_group
 from autodiff_cli.training.objective.loading import Data, SharedDataset, as_dataset
@@ -197,6 +198,8 @@ class _BatchedGroups:
         fits, objective = self._fits, self._batch.objective
         if not fits.converged[group] or self._batch.sizes[group] * objective.components <= objective.layout.size:
             return None
+        if fits.is_poor[group] and Sinusoids(objective).frequency_mask.any():
+            return None  # its frequency may be its own
         if self._statistics.is_regular[group] and not fits.is_poor[group] and self._is_plain:
             return self._statistics.fit(group)
         part, theta = self._batch.group_objective(group), fits.theta[group].copy()

@@ -31,6 +31,7 @@ from autodiff_cli.training.fitting.starts import (
     StartCandidate,
     multistart,
     sample_starts,
+    start_from_frequencies,
     start_from_scales,
     warm_starts,
 )
@@ -64,6 +65,7 @@ class RestartSettings:
     perfect_r_squared: float = 1 - 1e-12  # R² above which no other start can help at all
     clear_improvement: float = 0.99  # share of the loss that another start may leave at most to be preferred
     few_rows_per_parameter: int = 4  # with so few rows, several frequencies may fit the data
+    frequency_gain: float = 20.0  # gain in log-likelihood that no chance among 10⁶ frequencies explains
     suspect_sigmas: float = 2.5  # standard errors by which residuals follow the predictor, for a fit to be suspect
     max_trimmed_rows: int = 200_000  # rows up to which a robust fit is repeated without outliers
     max_unit_starts: int = 20  # parameters that are set to 1 alone, with all others at 0, as simplest starts
@@ -96,6 +98,8 @@ def fit_least_squares(objective: Objective, options: FitOptions, progress: Progr
     elif may_search and unset_parameters(objective):
         # Even a high R² may be due to a single row, if the scales of parameters are far from 1.
         first = _refit_from(start_from_scales, objective, options, progress, first)
+        if not _is_nearly_perfect(objective, first):
+            first = _refit_from(start_from_frequencies, objective, options, progress, first)
     if isinstance(first, Diverged):
         raise first
     warn_if_doubtful(objective, progress, first)
@@ -118,10 +122,11 @@ def better_starts_note(objective: Objective, theta: Array) -> str:
     return f"the fit from the starting values was poor; better ones were estimated from the data: {starts}"
 
 
-def format_starts(objective: Objective, theta: Array) -> str:
-    """Return starting values as words for a sentence."""
-    point = objective.point(theta)
-    return ", ".join(f"{name} = {point[name]:.4g}" for name in scalar_parameters(objective))
+def format_starts(objective: Objective, theta: Array, chosen: Sequence[int] | None = None) -> str:
+    """Return the starting values of all numbers, or of those with some indices, as words for a sentence."""
+    slices, names = objective.layout.slices, scalar_parameters(objective)
+    listed = [name for name in names if chosen is None or slices[name].start in chosen]
+    return ", ".join(f"{name} = {theta[slices[name].start]:.4g}" for name in listed)
 
 
 def _refit_from(
@@ -135,7 +140,8 @@ def _refit_from(
     if not scalar_parameters(objective):
         return first
     free = objective.layout.mask(unset_parameters(objective) or scalar_parameters(objective))
-    candidate = find(objective, objective.start, free, options.seed, objective.bounds)
+    start = first.theta if find is start_from_frequencies and isinstance(first, Outcome) else objective.start
+    candidate = find(objective, start, free, options.seed, objective.bounds)
     loss = progress.last.loss if progress.last else math.inf
     if candidate is None or not objective.value(candidate.end) < RESTARTS.clear_improvement * loss:
         return first
@@ -171,6 +177,12 @@ def _is_poor_least_squares(objective: Objective, outcome: Outcome) -> bool:
     )
 
 
+def _is_nearly_perfect(objective: Objective, outcome: Outcome | Diverged) -> bool:
+    """Whether a fit explains so much that no other start can help."""
+    explained = explained_variance(objective, outcome.theta) if isinstance(outcome, Outcome) else None
+    return explained is not None and explained > RESTARTS.nearly_perfect_r_squared
+
+
 def _is_frequency_ambiguous(objective: Objective) -> bool:
     """Whether there are so few rows that sinusoids of several frequencies may fit them."""
     few = objective.rows * objective.components <= RESTARTS.few_rows_per_parameter * objective.layout.size
@@ -186,21 +198,42 @@ def explained_variance(objective: Objective, theta: Array) -> float | None:
 
 
 def warn_if_doubtful(objective: Objective, progress: Progress, outcome: Outcome) -> None:
-    """Add a warning if the fit explains little and its residuals are systematic, or its frequency is ambiguous."""
+    """Add a warning if the fit explains little and its residuals are systematic, if its frequency is ambiguous, or if
+    the same model explains far more with another frequency.
+    """
     explained = explained_variance(objective, outcome.theta)
     if outcome.failure or explained is None or not explained < RESTARTS.poor_r_squared:
+        return
+    share = f"this fit is doubtful: it explains {100 * max(explained, 0):.2g} % of the target's variation"
+    better = _better_given_frequencies(objective, outcome)
+    if better is not None:
+        starts = format_starts(objective, better, np.flatnonzero(Sinusoids(objective).frequency_mask).tolist())
+        progress.warnings.append(f"{share}, and another frequency explains far more; start from {starts}")
         return
     doubt = "the residuals show structure"
     if not has_systematic_residuals(objective, outcome.theta):
         if not unset_parameters(objective) or not _is_frequency_ambiguous(objective):
             return
         doubt = "so few rows do not determine the frequency"
-    share = f"{100 * max(explained, 0):.2g} % of the target's variation"
     model, names = objective.model, objective.parameters
     leaves = [model.program.leaves[name] for name in names]
     is_linear = len(linear_parameters(model.program.output, leaves, model.shapes)) == len(names)
     other = "Another model" if is_linear else "Other starting values, or another model,"
-    progress.warnings.append(f"this fit is doubtful: it explains {share}, and {doubt}. {other} may fit better")
+    progress.warnings.append(f"{share}, and {doubt}. {other} may fit better")
+
+
+def _better_given_frequencies(objective: Objective, outcome: Outcome) -> Array | None:
+    """Return a fit that is far better than one whose frequencies began at given values; None if there is none."""
+    waves = Sinusoids(objective)
+    given = objective.layout.mask([name for name in scalar_parameters(objective) if name in objective.user_starts])
+    if not (waves.frequency_mask & given).any():
+        return None
+    every = objective.layout.mask(scalar_parameters(objective))
+    candidate = start_from_frequencies(objective, outcome.theta, every, 0, objective.bounds)
+    if candidate is None:
+        return None
+    gain = objective.rows / 2 * math.log(objective.rss(outcome.theta) / max(objective.rss(candidate.end), 1e-300))
+    return candidate.end if gain > RESTARTS.frequency_gain else None
 
 
 _RESIDUAL_LOSSES = (LossKind.SQUARES, LossKind.ROBUST)

@@ -46,7 +46,7 @@ from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import Bounds, initial_arrays
 from autodiff_cli.training.objective.preparation import ThreadLocalCache
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE
-from autodiff_cli.training.rows import Moments, SpreadReduction, extremes, join_spreads
+from autodiff_cli.training.rows import Moments, SpreadReduction, join_spreads
 
 # Points at which elasticities are compared: unrelated numbers. Operations with more inputs reuse them cyclically.
 _SAMPLE_POINTS = ((0.31, 0.83, 0.47, 0.71, 0.59), (0.67, 0.37, 0.89, 0.53, 0.43), (0.41, 0.61, 0.29, 0.79, 0.97))
@@ -202,6 +202,10 @@ def _exponents(op: Op, constants: tuple[float | None, ...]) -> tuple[tuple[float
 
 
 _SPAN_TOLERANCE = 1e-6  # relative difference of two slope ranges that count as equal
+_RIDGE = 1e-12  # added to the diagonal of normal equations with unit diagonal, which may be singular
+_EVEN_STEPS = 1e-3  # deviation from whole multiples of the smallest distance, beyond which rows are uneven
+_UNEVEN_SHARE = 5.0  # highest frequency for uneven rows, relative to that of even ones; more if some rows are close
+_CLOSEST_ROWS = 1e-9  # distance of rows, relative to their range, below which they count as one
 
 
 class FrequencyGrid(NamedTuple):
@@ -210,14 +214,19 @@ class FrequencyGrid(NamedTuple):
     Attributes:
         parameter: the index of the parameter in `theta`.
         values: its values, evenly spaced in turns over the range of the data.
+        turns: the number of turns for each value.
     """
 
     parameter: int
     values: Array
+    turns: Array
 
 
 class Sinusoids:
     """The frequencies and phases of a prediction: the parameters in the arguments of its sines and cosines.
+
+    Attributes:
+        frequency_mask: which parameters have an effect on an argument that depends on columns.
 
     >>> from autodiff_cli.training.objective.objective import Objective
     >>> objective = Objective("y ~ a*sin(2*pi*x/P + p)", {"x": [0.0, 1, 2, 3, 4], "y": [0, 1, 0, -1, 0]})
@@ -232,28 +241,56 @@ class Sinusoids:
         self._objective = objective
         arguments = objective.kernels.cached("waves", lambda: _find_arguments(objective))
         self._slopes, self._frequencies, self._phases = arguments
+        self.frequency_mask = np.isin(np.arange(objective.layout.size), self._frequencies)
 
-    def frequency_grids(self, theta: Array, per_turn: int, most: int) -> Iterator[FrequencyGrid]:
-        """Yield the values to scan for each frequency or period, up to one turn per two rows.
+    @property
+    def count(self) -> int:
+        """The number of frequencies and phases."""
+        return len(self._slopes)
+
+    def frequency_grids(
+        self, theta: Array, per_turn: int, most: int, box: Bounds | None = None
+    ) -> Iterator[FrequencyGrid]:
+        """Yield the values to scan for each frequency or period, up to half a turn between the two closest rows.
+
+        Rows at even distances do not distinguish higher frequencies from lower ones; rows at uneven distances do.
 
         Args:
             theta: the values of all other parameters.
             per_turn: the number of values per additional turn.
             most: the maximum number of values.
+            box: bounds within which the values lie.
         """
         for index in self._frequencies:
             at_one = theta.copy()
             at_one[index] = at_one[index] or 1.0
             at_two = at_one.copy()
             at_two[index] *= 2
-            span, span_at_two = self._slope_range(index, at_one), self._slope_range(index, at_two)
-            turns = np.arange(1, min(most, per_turn * self._objective.rows // 2) + 1) / per_turn
+            slopes, span_at_two = self._row_slopes(index, at_one), np.ptp(self._row_slopes(index, at_two))
+            span = float(np.ptp(slopes))
             if not (span > 0 and np.isfinite(span)):
                 continue
             if abs(span_at_two / span - 1) < _SPAN_TOLERANCE:
-                yield FrequencyGrid(index, 2 * np.pi * turns / span)
+                unit, power = 2 * np.pi / span, 1
             elif abs(4 * span_at_two / span - 1) < _SPAN_TOLERANCE:
-                yield FrequencyGrid(index, span * at_one[index] ** 2 / (2 * np.pi * turns))
+                unit, power = span * at_one[index] ** 2 / (2 * np.pi), -1
+            else:
+                continue
+            gaps = np.diff(np.unique(slopes))
+            gaps = gaps[gaps > _CLOSEST_ROWS * span]
+            steps, high = gaps / gaps.min(), max(span / gaps.min(), self._objective.rows) / 2
+            if (np.abs(steps - np.rint(steps)) > _EVEN_STEPS).any():
+                high = max(high, _UNEVEN_SHARE * self._objective.rows / 2)
+            low = 1 / per_turn
+            if box is not None:
+                ends = np.array([box.low[index], box.high[index]])
+                with np.errstate(divide="ignore"):
+                    turns = np.sort((np.where(ends > 0, ends, 0.0) / unit) ** power)
+                low, high = max(low, turns[0]), turns[1] if np.isfinite(turns[1]) else high
+            first, last = math.ceil(low * per_turn - 1e-6), math.floor(high * per_turn + 1e-6)
+            turns = np.arange(first, min(last, first + most) + 1)
+            if len(turns):
+                yield FrequencyGrid(index, unit * (turns / per_turn) ** power, turns / per_turn)
 
     def quarter_turns(self, theta: Array) -> list[tuple[int, float]]:
         """Return the index of each phase, and the change of it that is a quarter of a turn."""
@@ -266,10 +303,10 @@ class Sinusoids:
         kernel.write(kernel.prepare(self._objective.point(theta)), {}, value)
         return float(value[0, 0])
 
-    def _slope_range(self, index: int, theta: Array) -> float:
-        """The range of the derivative of an argument over the rows."""
-        least, most = self._objective.fold_rows(self._slopes[index], theta, extremes, np.minimum)
-        return float(-most - least)
+    def _row_slopes(self, index: int, theta: Array) -> Array:
+        """The derivative of an argument in each row."""
+        slopes: Array = self._objective.evaluate_rows(self._slopes[index], theta)[0]
+        return slopes
 
 
 class _SinusoidArguments(NamedTuple):
@@ -312,9 +349,11 @@ class MultistartSettings:
     max_draws: int = 1500  # random points, with values for all parameters that are not linear
     # rows times squared number of parameters over all draws; limits the number of draws
     max_draw_work: int = 30_000_000
-    max_frequencies: int = 12_000  # values scanned for one frequency
-    frequencies_per_turn: int = 3  # scanned frequencies per additional turn over the range of the data
-    min_frequencies: int = 200  # values scanned in all: with few rows, three per turn alias
+    max_frequencies: int = 100_000  # values scanned for one frequency
+    max_scan_work: int = 10_000_000  # values scanned for one frequency, times rows
+    max_check_work: int = 1_000_000  # the same for a fit that is not poor
+    frequencies_per_turn: int = 5  # scanned frequencies per additional turn over the range of the data
+    min_frequencies: int = 200  # values scanned in all: with few rows, five per turn alias
     max_peaks: int = 6  # frequencies for which phases are tried
     frequency_rounds: int = 2  # passes over all frequencies, if the model has several
     max_descents: int = 12  # Levenberg-Marquardt runs, from the best points
@@ -374,6 +413,25 @@ def start_from_scales(
             return None
         generator = np.random.default_rng(seed)
         return _Multistart(objective, start, free, generator, bounds or Bounds.unbounded(len(start))).refine(scaled)
+
+
+def start_from_frequencies(
+    objective: Objective, start: Array, free: NDArray[np.bool_], seed: int, bounds: Bounds | None = None
+) -> StartCandidate | None:
+    """Return the end of a fit from the best frequencies of a quick scan; None if the model has none.
+
+    Args:
+        start: the end of another fit.
+        free, seed, bounds: see `multistart`.
+    """
+    waves = Sinusoids(objective)
+    if not (waves.frequency_mask & free).any():
+        return None
+    with ignore_float_errors():
+        box, generator = bounds or Bounds.unbounded(len(start)), np.random.default_rng(seed)
+        search = _Multistart(objective, start, free, generator, box, SETTINGS.max_check_work)
+        candidates = [found for points in search.frequency_points() for found in search.descend(points)]
+    return min(candidates, key=lambda candidate: candidate.loss, default=None)
 
 
 def warm_starts(batch: Batch, objective: Objective, starts: Array) -> Array:
@@ -475,7 +533,13 @@ class _Multistart:
     """A search for starting values on a random sample of the rows."""
 
     def __init__(
-        self, objective: Objective, start: Array, free: NDArray[np.bool_], generator: np.random.Generator, box: Bounds
+        self,
+        objective: Objective,
+        start: Array,
+        free: NDArray[np.bool_],
+        generator: np.random.Generator,
+        box: Bounds,
+        max_scan_work: int = SETTINGS.max_scan_work,
     ) -> None:
         rows = _sample_rows(generator, objective.rows)
         self._sample = objective.select_rows(np.sort(rows))
@@ -488,6 +552,7 @@ class _Multistart:
         self._generator = generator
         self._box = box
         self._has_frequencies = False
+        self._max_scan_work = max_scan_work
         self._good = (
             SETTINGS.good_fit_share
             * min(1.0, len(rows) / SETTINGS.few_rows)
@@ -499,7 +564,7 @@ class _Multistart:
         best: StartCandidate | None = None
         confirmations = 0
         proposals = (points for strategy in START_STRATEGIES for points in strategy.propose(self))
-        for candidate in itertools.chain.from_iterable(map(self._descend, proposals)):
+        for candidate in itertools.chain.from_iterable(map(self.descend, proposals)):
             if best is None or candidate.loss < best.loss * (1 - SETTINGS.equal_loss_tolerance):
                 best, confirmations = candidate, 1
             elif candidate.loss <= best.loss * (1 + SETTINGS.equal_loss_tolerance):
@@ -511,7 +576,7 @@ class _Multistart:
     def refine(self, theta: Array) -> StartCandidate | None:
         """Descend from a point, after its linear parameters are set to their best values."""
         points, _ = self._project_linear(theta[None], self._linear)
-        return next(iter(self._descend(points)), None)
+        return next(iter(self.descend(points)), None)
 
     def scaled_points(self) -> Iterator[Array]:
         """Yield the start at dimensional scales, with the best values of the linear parameters."""
@@ -533,6 +598,8 @@ class _Multistart:
         if not self._has_frequencies:
             yield points
             return
+        if np.count_nonzero(self._searched) <= self._sinusoids.count:
+            return  # all that matters was scanned
         for theta in points[: SETTINGS.max_descents // 3]:
             best = self._scan_frequencies(theta)[:1]
             yield best if len(best) else theta[None]
@@ -551,9 +618,10 @@ class _Multistart:
     def _scan_frequencies(self, theta: Array) -> Array:
         """Scan the frequencies one after the other; return the best points, or none if the model has no frequency."""
         per_turn = max(SETTINGS.frequencies_per_turn, 2 * SETTINGS.min_frequencies // self._sample.rows)
+        most = min(SETTINGS.max_frequencies, self._max_scan_work // self._sample.rows)
         scans = [
             scan
-            for scan in self._sinusoids.frequency_grids(theta, per_turn, SETTINGS.max_frequencies)
+            for scan in self._sinusoids.frequency_grids(theta, per_turn, most, self._box)
             if self._searched[scan.parameter]
         ]
         points = np.empty((0, len(theta)))
@@ -572,12 +640,14 @@ class _Multistart:
         adjusted[phases] = True
         points = np.tile(theta, (len(scan.values), 1))
         points[:, scan.parameter] = scan.values
-        scanned, sums = self._project_linear(points, adjusted, with_fitted=False)
+        sums = self._remaining_squares(points, np.flatnonzero(adjusted))
+        # Among many frequencies some fit by chance, so the likelihood is weighed by a prior density of 1/frequency.
+        sums *= scan.turns ** (2 / self._sample.rows)
         around = np.array([np.inf, *sums, np.inf])
-        peaks = np.flatnonzero((sums <= around[:-2]) & (sums <= around[2:]))
+        peaks = np.flatnonzero((sums <= around[:-2]) & (sums <= around[2:]) & np.isfinite(sums))
         best = peaks[np.argsort(sums[peaks], kind="stable")[: SETTINGS.max_peaks]]
         candidates = []
-        for peak in scanned[best]:
+        for peak in points[best]:
             variants, remaining = self._project_linear(self._phase_variants(peak), self._linear)
             if len(variants):
                 candidates.append((float(remaining.min()), variants[np.argmin(remaining)]))
@@ -592,14 +662,29 @@ class _Multistart:
             variants[:, index] += np.arange(8) * shift / 2
         return variants
 
-    def _project_linear(
-        self, points: Array, adjusted: NDArray[np.bool_], *, with_fitted: bool = True
-    ) -> tuple[Array, Array]:
-        """Return the usable points with their remaining sums of squares, after a linear fit of the adjusted parameters.
+    def _remaining_squares(self, points: Array, columns: NDArray[np.intp]) -> Array:
+        """Return the sums of squares at many points after a linear fit of some parameters, by normal equations, whose
+        accuracy is enough to compare frequencies; infinite where they are undefined.
+        """
+        sums = np.empty(len(points))
+        chosen = [*columns, points.shape[1]]
+        for part in block_slices(len(points), max(1, BATCH.rows // self._sample.rows)):
+            count = part.stop - part.start
+            batch = repeat_objective(self._sample, count, self._box)
+            matrices = batch.residual_matrices(points[part], np.arange(count))[:, :, chosen]
+            grams = np.swapaxes(matrices, 1, 2) @ matrices
+            grams[~np.isfinite(grams).all(axis=(1, 2))] = np.nan
+            scale = np.sqrt(np.diagonal(grams, axis1=1, axis2=2))
+            scale = np.where(scale > 0, scale, 1.0)
+            grams /= scale[:, :, None] * scale[:, None, :]
+            grams[:, range(len(columns)), range(len(columns))] += _RIDGE
+            steps = np.linalg.solve(grams[:, :-1, :-1], grams[:, :-1, -1:])
+            sums[part] = (1 - np.sum(grams[:, :-1, -1:] * steps, axis=(1, 2))) * np.square(scale[:, -1])
+        return np.where(np.isfinite(sums), np.maximum(sums, 0.0), np.inf)
 
-        Args:
-            adjusted: the mask of the parameters in which the model is linearised.
-            with_fitted: whether the points are returned with the fitted values of these parameters.
+    def _project_linear(self, points: Array, adjusted: NDArray[np.bool_]) -> tuple[Array, Array]:
+        """Return the usable points with fitted values of the adjusted parameters, in which the model is linearised, and
+        their remaining sums of squares.
         """
         theta, columns = self._box.clip(points), np.flatnonzero(adjusted)
         triangles = np.empty((len(theta), theta.shape[1] + 1, theta.shape[1] + 1))
@@ -615,12 +700,11 @@ class _Multistart:
         if steps.size:
             steps = (np.linalg.pinv(jacobian / scale[:, None, :], rcond=1e-10) @ residuals)[:, :, 0] / scale
         remaining = np.sum(np.square(residuals - jacobian @ steps[:, :, None]), axis=(1, 2))
-        if with_fitted:
-            theta[:, columns] -= steps
+        theta[:, columns] -= steps
         is_finite = np.isfinite(theta).all(axis=1) & np.isfinite(remaining)
         return self._box.clip(theta[is_finite]), remaining[is_finite]
 
-    def _descend(self, points: Array) -> list[StartCandidate]:
+    def descend(self, points: Array) -> list[StartCandidate]:
         """Run Levenberg-Marquardt from points, and return the candidates of those where the residuals are defined."""
         batch = repeat_objective(self._sample, len(points), self._box)
         outcomes = fit_squares(batch, points, evaluations=SETTINGS.descent_evaluations)

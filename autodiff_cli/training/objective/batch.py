@@ -67,6 +67,10 @@ class ObjectiveBatch:
         triangles = [self.objectives[fit].triangle(point) for fit, point in zip(fits.tolist(), theta, strict=True)]
         return np.array(triangles).reshape(len(fits), theta.shape[1] + 1, theta.shape[1] + 1)
 
+    def residual_matrices(self, theta: Array, fits: Fits) -> Array:
+        """Return matrices with the sums of products of [J | r]: their triangular factors."""
+        return self.triangles(theta, fits)
+
     def values_and_gradients(self, theta: Array, fits: Fits) -> tuple[Array, Array]:
         """Return the mean losses, and their gradients."""
         values, gradients = np.empty(len(fits)), np.empty(theta.shape)
@@ -289,13 +293,23 @@ class GroupBatch:
             done = end
         return triangles
 
-    def _small_triangles(self, theta: Array, fits: Fits) -> Array:
-        """Return the triangles of groups that have few rows in total."""
-        width, count, sizes = theta.shape[1] + 1, self.objective.components, self.sizes[fits]
+    @ignore_float_errors()
+    def residual_matrices(self, theta: Array, fits: Fits) -> Array:
+        """Return the matrices [J | r] of fits that have equally many rows, of shape (fits, rows, P+1)."""
+        return self._rows_of_matrices(theta, fits).reshape(len(fits), -1, theta.shape[1] + 1)
+
+    def _rows_of_matrices(self, theta: Array, fits: Fits) -> Array:
+        """Return the weighted rows of [J | r] of some groups, of shape (rows, components, P+1)."""
         values = self.evaluate(self._kernels.grouped_residuals_and_jacobian, theta, fits)
         if self.objective.is_weighted:
             values *= np.sqrt(self.weights(fits))
-        by_row = np.ascontiguousarray(values.reshape(count, width, -1).transpose(2, 0, 1))
+        by_row = values.reshape(self.objective.components, theta.shape[1] + 1, -1).transpose(2, 0, 1)
+        return np.ascontiguousarray(by_row)
+
+    def _small_triangles(self, theta: Array, fits: Fits) -> Array:
+        """Return the triangles of groups that have few rows in total."""
+        width, count, sizes = theta.shape[1] + 1, self.objective.components, self.sizes[fits]
+        by_row = self._rows_of_matrices(theta, fits)
         starts = np.cumsum(sizes) - sizes
         triangles = np.empty((len(fits), width, width))
         for similar, indices, exists in padded_groups(sizes):

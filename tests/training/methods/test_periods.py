@@ -1,0 +1,88 @@
+"""Periods and frequencies of series with uneven times, far above one turn per two rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autodiff_cli import fit, fit_by
+
+SPAN = 100.0
+
+
+def uneven_times(kind: str, generator: np.random.Generator, rows: int) -> Any:
+    if kind == "random":
+        return np.sort(generator.uniform(0, SPAN, rows))
+    if kind == "gaps":
+        starts = np.repeat([0.0, 60.0, 90.0], [rows // 3, rows // 3, rows - 2 * (rows // 3)])
+        return np.sort(starts + generator.uniform(0, 10, rows))
+    if kind == "nights":
+        return np.sort(generator.integers(0, SPAN, rows) + generator.uniform(0, 0.3, rows))
+    if kind == "logarithmic":
+        return np.logspace(-1, np.log10(SPAN), rows)
+    return np.arange(rows) * SPAN / rows + generator.uniform(-0.2, 0.2, rows) * SPAN / rows
+
+
+MODELS = {
+    "y ~ a*sin(2*pi*f*t + p) + c": lambda found: abs(found["f"]),
+    "y ~ c + a*cos(2*pi*t/P) + b*sin(2*pi*t/P)": lambda found: 1 / abs(found["P"]),
+    "y ~ m + a*sin(w*t + p)": lambda found: abs(found["w"]) / (2 * np.pi),
+}
+
+
+@pytest.mark.parametrize("kind", ["random", "gaps", "nights", "logarithmic", "jittered"])
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(k, marks=pytest.mark.slow) for k in range(3, 8))])
+def test_the_period_of_an_uneven_series_is_found(kind: str, seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    rows = int(generator.integers(40, 120))
+    t = uneven_times(kind, generator, rows)
+    frequency = generator.uniform(0.3, 4) * rows / (2 * SPAN)
+    y = 5 + 2 * np.sin(2 * np.pi * frequency * t + generator.uniform(0, 6)) + generator.normal(0, 0.5, rows)
+    model, frequency_of = [*MODELS.items()][seed % 3]
+    found = fit(model, {"t": t, "y": y})
+    assert found.converged
+    assert abs(frequency_of(found.parameters) - frequency) < 0.3 / SPAN
+    assert found.r_squared > 0.85  # type: ignore[operator]
+
+
+def test_a_wave_upon_a_trend_is_found_although_the_trend_explains_nearly_all() -> None:
+    generator = np.random.default_rng(4)
+    t = np.sort(generator.uniform(0, 100, 80))
+    y = 3 * t + 2 * np.sin(2 * np.pi * 1.37 * t) + generator.normal(0, 0.3, 80)
+    found = fit("y ~ c + d*t + a*sin(2*pi*f*t + p)", {"t": t, "y": y})
+    assert abs(found.parameters["f"]) == pytest.approx(1.37, rel=1e-3)
+
+
+def test_frequencies_are_scanned_within_their_bounds() -> None:
+    generator = np.random.default_rng(3)
+    t = np.sort(generator.uniform(0, 100, 60))
+    y = 2 * np.sin(2 * np.pi * 55.5 * t + 1) + 1.5 * np.sin(2 * np.pi * 0.2 * t) + generator.normal(0, 0.2, 60)
+    found = fit("y ~ a*sin(2*pi*f*t + p)", {"t": t, "y": y}, bounds={"f": (50, 60)})
+    assert found.parameters["f"] == pytest.approx(55.5, rel=1e-4)
+
+
+def test_a_given_period_that_explains_little_is_doubtful() -> None:
+    generator = np.random.default_rng(5)
+    t = np.sort(generator.uniform(0, 100, 80))
+    y = 2 * np.sin(2 * np.pi * t / 0.73) + generator.normal(0, 0.3, 80)
+    found = fit("y ~ a*sin(2*pi*t/P + p)", {"t": t, "y": y}, start={"a": 1, "P": 5, "p": 0})
+    assert any("doubtful" in warning and "P = 0.73" in warning for warning in found.warnings)
+
+
+def test_noise_has_no_doubtful_period() -> None:
+    generator = np.random.default_rng(6)
+    data = {"t": np.sort(generator.uniform(0, 100, 80)), "y": generator.normal(0, 1, 80)}
+    assert not fit("y ~ a*sin(2*pi*t/P + p)", data, start={"a": 1, "P": 5, "p": 0}).warnings
+
+
+def test_every_group_has_the_period_of_its_own() -> None:
+    generator = np.random.default_rng(7)
+    frequencies = np.array([0.31, 1.9, 0.77, 1.2, 1.55])
+    t = np.concatenate([np.sort(generator.uniform(0, 100, 60)) for _ in frequencies])
+    star = np.repeat(np.arange(5.0), 60)
+    y = 3 * np.sin(2 * np.pi * np.repeat(frequencies, 60) * t + star) + generator.normal(0, 0.3, 300)
+    fits = fit_by("y ~ a*sin(2*pi*f*t + p)", {"t": t, "y": y, "star": star}, "star")
+    found = [abs(group.fit.parameters["f"]) for group in fits if group.fit is not None]
+    np.testing.assert_allclose(found, frequencies, rtol=1e-3)
