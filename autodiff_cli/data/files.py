@@ -175,9 +175,11 @@ class DataFile:
         with contextlib.closing(self.format.iter_batches(request)) as batches:
             for batch in batches:
                 mask = None if row_filter is None else row_filter.mask(batch)
-                count = len(_any_column(batch))
+                column = next(iter(batch.values()))
+                count = len(column.codes if isinstance(column, LabelColumn) else column)
                 selected = count if mask is None else int(np.count_nonzero(mask))
-                counts.add(FilterCounts(count, selected, _texts(batch, texts)))
+                found = {name: dict.fromkeys(labels_of(batch, name).values) for name in texts}
+                counts.add(FilterCounts(count, selected, found))
                 columns = _select({name: batch[name] for name in wanted}, mask)
                 incomplete = {} if query.missing is MissingCells.KEEP else _find_missing(columns, query.numbers)
                 dropped = 0
@@ -185,7 +187,8 @@ class DataFile:
                     complete = ~np.logical_or.reduce([*incomplete.values()])
                     columns = _select(columns, complete)
                     dropped = int(np.count_nonzero(~complete))
-                    mask = complete if mask is None else _nested_mask(mask, complete)
+                    mask = np.ones(count, np.bool_) if mask is None else mask.copy()
+                    mask[mask] = complete
                 elif incomplete:
                     if not (request.accepts_missing or request.cell_by_cell) and self.format.is_slow_to_parse:
                         raise FallbackRequired  # which finds the lines
@@ -275,12 +278,6 @@ class DataFile:
         return {name: np.array(values) for name, values in columns.items()}
 
 
-def _any_column(batch: RawBatch) -> NDArray[Any]:
-    """Return an array of the length of a batch."""
-    column = next(iter(batch.values()))
-    return column.codes if isinstance(column, LabelColumn) else column
-
-
 def _select(columns: RawBatch, mask: NDArray[np.bool_] | None) -> RawBatch:
     """Return the rows that a mask selects."""
     if mask is None:
@@ -289,18 +286,6 @@ def _select(columns: RawBatch, mask: NDArray[np.bool_] | None) -> RawBatch:
         name: column.select_rows(mask) if isinstance(column, LabelColumn) else column[mask]
         for name, column in columns.items()
     }
-
-
-def _nested_mask(mask: NDArray[np.bool_], selected: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return a mask of all rows, given a second mask of the rows that the first one selects."""
-    nested = mask.copy()
-    nested[mask] = selected
-    return nested
-
-
-def _texts(batch: RawBatch, names: Collection[str]) -> dict[str, dict[str, None]]:
-    """Return the different texts of some columns."""
-    return {name: dict.fromkeys(labels_of(batch, name).values) for name in names}
 
 
 def _numbers_only(columns: RawBatch) -> dict[str, NDArray[Any]]:
@@ -429,7 +414,7 @@ class DataSource:
         return self.is_filtered or any(file.format.is_slow_to_parse for file in self.files)
 
     def estimate_rows(self) -> int:
-        """Return the estimated number of rows; see `ColumnFormat.estimate_rows`."""
+        """Return the estimated number of rows; estimated from the first ones if a file does not state it."""
         return sum(file.format.estimate_rows() for file in self.files)
 
     def signature(self) -> tuple[Any, ...]:

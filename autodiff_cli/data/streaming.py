@@ -143,24 +143,16 @@ class DecodedColumns:
         columns = {name: np.empty(len(numbers)) for name in names}
         if not len(numbers):
             return columns
-        order = np.argsort(numbers, kind="stable")
-        ordered = numbers[order]
+        ordered, positions = np.unique(numbers, return_inverse=True)
         is_break = (np.diff(ordered) > 1) | (ordered[1:] // self._chunk != ordered[:-1] // self._chunk)
         starts = np.flatnonzero(np.concatenate(([True], is_break)))
         ends = np.append(starts[1:], len(ordered))
-        runs = list(
-            zip(starts.tolist(), ends.tolist(), ordered[starts].tolist(), ordered[ends - 1].tolist(), strict=True)
-        )
-        for name, values in columns.items():
-            sorted_values = np.empty(len(numbers))
-            for start, end, first, last in runs:
-                if last - first + 1 == end - start:  # consecutive rows without repetition
-                    self._fill(self._offset(name, first), sorted_values[start:end])
-                else:
-                    run = np.empty(last - first + 1)
-                    self._fill(self._offset(name, first), run)
-                    sorted_values[start:end] = run[ordered[start:end] - first]
-            values[order] = sorted_values
+        runs = [*zip(starts.tolist(), ends.tolist(), ordered[starts].tolist(), strict=True)]
+        for name in columns:
+            values = np.empty(len(ordered))
+            for start, end, first in runs:
+                self._fill(self._offset(name, first), values[start:end])
+            columns[name] = values[positions]
         return columns
 
     def close(self) -> None:

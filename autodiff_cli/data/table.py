@@ -26,7 +26,6 @@ from autodiff_cli.data.batches import (
     numbers_of,
 )
 from autodiff_cli.data.dialect import DataError as DataError
-from autodiff_cli.data.dialect import parse_number
 from autodiff_cli.language.errors import ExpressionError, format_names, suggest
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.names import ColumnNames, TextMatch
@@ -248,18 +247,12 @@ class TextBatch:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        cells = self.batch.column(position)
         try:
-            numbers = np.asarray(pc.ascii_trim_whitespace(cells.cast(pa.string())).cast(pa.float64()))
-            if np.isfinite(numbers).all():
-                return numbers
-        except pa.ArrowInvalid:
-            pass
-        # Other readers accept more notations, so the parser of cells decides.
-        values = [parse_number(cell.strip()) for cell in _decode_cells(cells)]
-        if None in values:
-            raise FallbackRequired
-        return np.array(values, dtype=np.float64)
+            return np.asarray(
+                pc.ascii_trim_whitespace(self.batch.column(position).cast(pa.string())).cast(pa.float64())
+            )
+        except pa.ArrowInvalid:  # other readers accept more notations
+            raise FallbackRequired from None
 
     def rows(self) -> list[list[str]]:
         """Return the cells of every row."""

@@ -200,16 +200,21 @@ def _plot_lines(panel: Panel, width: int) -> list[str]:
     figure.set_x_limits(left, right)
     figure.set_y_limits(low, high)
     figure.x_label = figure.y_label = ""
-    figure.x_ticks_fkt = lambda value, _: _x_tick_label(value, panel, right - left)
-    figure.y_ticks_fkt = lambda value, _: (
-        f"{10**value:.3g}" if panel.is_y_logarithmic else _short_label(value, high - low)
+    figure.x_ticks_fkt = lambda value, _: (
+        _short_label(value, right - left, panel.is_x_logarithmic)
+        if panel.origin is None
+        else time_label(value, right - left, panel.origin)
     )
+    figure.y_ticks_fkt = lambda value, _: _short_label(value, high - low, panel.is_y_logarithmic)
     few = panel.points is not None and len(panel.points[0]) <= _MAX_MARKED_POINTS
     columns = np.linspace(left, right, figure.width)
     lines = [(panel.lines[0].x, edge, None if few else "·") for edge in panel.band]
     lines += [(line.x, line.y, None if few or panel.points is None else "━") for line in panel.lines]
     for line_x, line_y, mark in lines:
-        heights = _heights_at(columns, line_x, line_y)
+        finite = np.isfinite(line_y)
+        heights = (
+            np.interp(columns, line_x[finite], line_y[finite], np.nan, np.nan) if finite.any() else columns * np.nan
+        )
         for x, y in _parts(columns, heights, (heights >= low) & (heights <= high)):
             if mark is None:
                 figure.plot(x.tolist(), y.tolist())
@@ -231,30 +236,15 @@ def _parts(x: Array, y: Array, is_visible: Mask) -> Iterator[tuple[Array, Array]
         yield x[start:end], y[start:end]
 
 
-def _heights_at(columns: Array, x: Array, y: Array) -> Array:
-    """Interpolate a line at the x of each column; nan outside the line."""
-    finite = np.isfinite(y)
-    if not finite.any():
-        return np.full_like(columns, np.nan)
-    heights: Array = np.interp(columns, x[finite], y[finite], np.nan, np.nan)
-    return heights
-
-
-def _x_tick_label(value: float, panel: Panel, span: float) -> str:
-    if panel.origin is not None:
-        return time_label(value, span, panel.origin)
-    return f"{10**value:.3g}" if panel.is_x_logarithmic else _short_label(value, span)
-
-
-def _short_label(value: float, span: float) -> str:
+def _short_label(value: float, span: float, is_exponent: bool) -> str:
+    if is_exponent:
+        return f"{10**value:.3g}"
     return f"{float(f'{value:.3g}'):g}" if abs(value) > span / 500 else "0"
 
 
 def _legend_entries(panel: Panel) -> list[str]:
     few = panel.points is not None and len(panel.points[0]) <= _MAX_MARKED_POINTS
-    entries = []
-    if panel.points is not None:
-        entries.append(f"{panel.y_name} over {panel.x_name}")
+    entries = [] if panel.points is None else [f"{panel.y_name} over {panel.x_name}"]
     if panel.note:
         entries.append(f"{'o' if few else 'dots'}: {panel.note}")
         entries += [f"{'line' if few else '━'}: {line.name}" for line in panel.lines]
@@ -322,8 +312,9 @@ class _Scales:
         first, units = plots[0], fits[0].units
         x = np.concatenate([plot.x for plot in plots])
         origin = _time_origin(fits[0], first)
-        is_x_log = options.is_log("x", first.is_log_scale) and origin is None and bool(np.any(x > 0))
-        is_y_log = options.is_log("y", False) and any(bool(np.any(plot.y > 0)) for plot in plots)
+        log = ["x"] * first.is_log_scale if options.log is None else options.log.split(",")
+        is_x_log = "x" in log and origin is None and bool(np.any(x > 0))
+        is_y_log = "y" in log and any(bool(np.any(plot.y > 0)) for plot in plots)
         zero = None
         if is_x_log and np.any(x == 0):
             zero = 10.0 ** (math.floor(math.log10(x[x > 0].min()) - 0.3) - 0.5)
@@ -405,7 +396,7 @@ def draw_figure(fits: Mapping[str, FittedModel], options: FigureOptions) -> Any:
 
 def _draw_fit(figure: Any, fit: FittedModel, options: FigureOptions) -> None:
     """Draw the panels of one fit, one below the other."""
-    names = [name for name in options.panel_names if name == "loss" or fit.plot is not None] or ["loss"]
+    names = [name for name in options.panels.split(",") if name == "loss" or fit.plot is not None] or ["loss"]
     heights = [_INCHES[name] for name in names]
     figure.set_size_inches(_INCHES["width"], sum(heights) + _INCHES["legend"])
     panels = figure.subplots(len(names), height_ratios=heights, squeeze=False).ravel()
@@ -455,10 +446,9 @@ def _draw_cells(figure: Any, cells: Sequence[tuple[str, FittedModel, int]], opti
 
 def _add_legend_above(figure: Any, handles: Sequence[Any]) -> None:
     """Add a legend above the axes, in two lines if it is long."""
-    length = sum(len(handle.get_label()) for handle in handles)
-    columns = len(handles) if length <= _MAX_LEGEND_CHARS else -(-len(handles) // 2)
+    is_long = sum(len(handle.get_label()) for handle in handles) > _MAX_LEGEND_CHARS
     if handles:
-        figure.legend(handles=handles, loc="outside upper left", ncols=columns)
+        figure.legend(handles=handles, loc="outside upper left", ncols=-(-len(handles) // (1 + is_long)))
 
 
 class _Rows(NamedTuple):
@@ -607,10 +597,8 @@ def plot_html(fits: Mapping[str, FittedModel], options: FigureOptions = DEFAULT_
     if len(fits) == 1:
         (fit,) = fits.values()
         names = [name for name, value in fit.parameters.items() if isinstance(value, float)]
-        rows = [
-            f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in (name, *estimate_cells(fit, name, None, [])))}</tr>"
-            for name in names
-        ]
+        cells = [map(escape, (name, *estimate_cells(fit, name, None, []))) for name in names]
+        rows = [f"<tr><td>{'</td><td>'.join(row)}</td></tr>" for row in cells]
         head = "<tr><th>parameter</th><th>value</th><th>standard error</th></tr>"
         parts += [f"<table>{head}", *rows, "</table>"] if rows else []
         if has_short_formula(fit):
@@ -628,12 +616,12 @@ td:first-child,th:first-child{text-align:left}code{overflow-wrap:anywhere}
 
 def _plot_page(fits: Mapping[str, FittedModel], options: FigureOptions) -> bytes:
     """Return a page with the plot of fits."""
-    parts = [
-        "<!doctype html>",
-        '<html lang="en"><head><meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>{escape(single_line(next(iter(fits.values())).model))}</title><style>{_PAGE_STYLE}</style></head><body>",
-        plot_html(fits, options),
-        "</body></html>\n",
-    ]
-    return "\n".join(parts).encode(errors="surrogateescape")
+    title = escape(single_line(next(iter(fits.values())).model))
+    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>'
+    page = f"""<!doctype html>
+<html lang="en"><head>{head}<style>{_PAGE_STYLE}</style></head>
+<body>
+{plot_html(fits, options)}
+</body></html>
+"""
+    return page.encode(errors="surrogateescape")

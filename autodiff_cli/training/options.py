@@ -21,6 +21,7 @@ from autodiff_cli.language.lexer import canonical_name, is_name
 from autodiff_cli.options import (
     NOT_NEGATIVE,
     POSITIVE,
+    Check,
     Option,
     OptionError,
     Restriction,
@@ -552,30 +553,25 @@ class FigureOptions:
     """
 
     log: Annotated[
-        str | None, _output("--log x,y", "Logarithmic axes of --plot FILE: x, y, x,y or none (default: detected).")
+        str | None,
+        _output(
+            "--log AXES", "Logarithmic axes of --plot FILE (default: detected).", one_of(("x", "y", "x,y", "none"))
+        ),
     ] = None
     panels: Annotated[
-        str, _output("--panels LIST", "Panels of --plot FILE: data,residuals,loss (default: data,residuals).")
+        str,
+        _output(
+            "--panels LIST",
+            "Panels of --plot FILE: data,residuals,loss (default: data,residuals).",
+            Check(
+                lambda text: {*text.split(",")} <= {"data", "residuals", "loss"},
+                lambda name, text: f"{name} takes data, residuals and loss, separated by commas, not `{text}`",
+            ),
+        ),
     ] = "data,residuals"
 
     def __post_init__(self) -> None:
-        if self.log not in (None, "none") and not self._log_axes <= {"x", "y"}:
-            raise OptionError(f"log takes x, y, x,y or none, not `{self.log}`")
-        if not {*self.panel_names} <= {"data", "residuals", "loss"}:
-            raise OptionError(f"panels takes data, residuals and loss, separated by commas, not `{self.panels}`")
-
-    @property
-    def _log_axes(self) -> set[str]:
-        return {axis.strip() for axis in (self.log or "").split(",")}
-
-    @property
-    def panel_names(self) -> list[str]:
-        """The names of the panels."""
-        return [*dict.fromkeys(name.strip() for name in self.panels.split(","))]
-
-    def is_log(self, axis: str, detected: bool) -> bool:
-        """Return whether an axis is logarithmic, given what the data suggest."""
-        return detected if self.log is None else axis in self._log_axes
+        check_fields(self)
 
 
 DEFAULT_FIGURE = FigureOptions()

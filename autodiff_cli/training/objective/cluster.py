@@ -148,7 +148,7 @@ class FileShare:
         path: the absolute path of the file.
         size: the size of the file in bytes.
         options: how to read the file.
-        extent: the part of the divisible range; see `ColumnFormat.restrict`. None for the whole file.
+        extent: the part of the divisible range; see `DelimitedText.restrict`. None for the whole file.
     """
 
     path: str
