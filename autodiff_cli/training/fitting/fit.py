@@ -12,7 +12,6 @@ import functools
 import math
 from collections.abc import Iterator
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -52,10 +51,6 @@ from autodiff_cli.training.result.statistics import (
     compute_statistics,
     softmax_null_space,
 )
-
-if TYPE_CHECKING:
-    pass
-
 
 _MAX_PARAMETERS = 20  # symmetries are searched up to this many parameters, because all subsets are tried
 _MAX_COMPARED_ROWS = 500  # rows on which predictions are compared
@@ -201,7 +196,8 @@ def fit_dataset(model: str | Model, dataset: Dataset, options: FitOptions) -> Fi
     if isinstance(model, str):
         model, options = tie_fixed_parameters(model, dataset.names, options)
     with connect_cluster(options.cluster) as cluster:
-        options = dataclasses.replace(options, cluster=cluster)
+        if cluster is not options.cluster:
+            options = dataclasses.replace(options, cluster=cluster)
         return fit_objective(Objective.of(model, dataset, options), options)
 
 
