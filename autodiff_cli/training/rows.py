@@ -634,10 +634,6 @@ class MemoryRows(ChunkedRows):
         for part in block_slices(self.rows, self.chunk_rows):
             yield {name: column[..., part] for name, column in self._columns.items()}, part.stop - part.start
 
-    def fold(self, task: Task[T], combine: Callable[[T, T], T]) -> T:  # noqa: ARG002 - there is a single chunk
-        """Return the result of a task for all rows."""
-        return task(self._columns, self.rows)
-
     def gather(self, numbers: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """Return all columns of the rows with these numbers."""
         # `take` gives contiguous arrays, unlike indexing: bits of matrix products depend on it.
