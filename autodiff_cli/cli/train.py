@@ -190,7 +190,7 @@ def train(
             table.end()
     for note in source.notes:
         environment.note(note)
-    fit = dataclasses.replace(fit, origins=source.origins, units=source.units)
+    fit = dataclasses.replace(fit, origins=source.origins)
 
     def finish() -> None:
         if page is not None and recorder is not None:
@@ -333,7 +333,7 @@ def fit_by_group(
 
     def finish() -> None:
         plots = {
-            f"{group.by}": dataclasses.replace(group.fit, origins=source.origins, units=source.units)
+            f"{group.by}": dataclasses.replace(group.fit, origins=source.origins)
             for group in groups
             if group.fit is not None and group.fit.plot is not None
         }

@@ -404,11 +404,6 @@ class DataSource:
         return self.files[0].origins
 
     @property
-    def units(self) -> dict[str, str]:
-        """The units of columns, from the row of units."""
-        return {}
-
-    @property
     def is_slow_to_parse(self) -> bool:
         """Whether parsing or filtering takes so long that the result is worth storing."""
         return self.is_filtered or any(file.format.is_slow_to_parse for file in self.files)

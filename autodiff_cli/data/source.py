@@ -170,9 +170,6 @@ class _SpooledStream(io.RawIOBase):
         self._at = max(0, start + offset)
         return self._at
 
-    def tell(self) -> int:
-        return self._at
-
 
 def reopen(content: bytes | SpooledBytes) -> BinaryIO:
     """Return a stream that starts at the first byte."""

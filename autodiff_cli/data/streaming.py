@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from autodiff_cli.array_types import Array
 from autodiff_cli.cache import cache_folder
 from autodiff_cli.data.batches import (
-    ColumnBatch,
     ColumnQuery,
     LabelColumn,
     LabelEncoder,
@@ -206,20 +205,6 @@ class ChunkSettings:
 CHUNKS = ChunkSettings()
 
 
-class BatchedSource(Protocol):
-    """Files that can be read in batches; see `files.DataSource`."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def is_slow_to_parse(self) -> bool: ...
-
-    def iter_batches(self, query: ColumnQuery) -> Generator[ColumnBatch]: ...
-
-    def signature(self) -> Any: ...
-
-
 def extend_checksum(checksum: int, column: Array) -> int:
     """Return the checksum of a column, given that of the rows before these."""
     return (checksum * 3 + int(np.add.reduce(column.view(np.uint64)))) % 2**64
@@ -246,7 +231,7 @@ class StreamedColumns:
     """Columns of files that are read chunk by chunk in every pass.
 
     Args:
-        source: the files.
+        source: the files, a `files.DataSource`.
         numeric_names: the columns to read as numbers.
         label_names: the columns to read as labels. A column may be in both.
         reason: why the columns are streamed, for the note.
@@ -263,7 +248,7 @@ class StreamedColumns:
         DataError: for invalid data, and if the available memory is too small for a chunk.
     """
 
-    source: BatchedSource
+    source: Any
     numeric_names: Sequence[str]
     label_names: Sequence[str]
     reason: str

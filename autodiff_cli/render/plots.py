@@ -263,7 +263,7 @@ _MAX_COLOURED_CURVES = 8  # curves on common axes; more have axes of their own
 _MAX_COLUMNS = 6  # axes in a row
 _MAX_SHARP_POINTS = 300  # with more points, each is smaller and paler, so that their density shows
 _MAX_LABEL_CHARS = 48
-_MAX_LEGEND_CHARS = 62  # of a line
+_MAX_LEGEND_CHARS = 56  # of a line
 _INCHES = {"width": 5.2, "data": 3.2, "residuals": 1.2, "loss": 1.5, "cell": 1.5, "legend": 0.3}
 _MARKERS = "os^Dv<>P"  # tell curves apart without colours
 _STYLE: dict[Any, Any] = {
@@ -271,14 +271,11 @@ _STYLE: dict[Any, Any] = {
     "axes.prop_cycle": "cycler(color=['#0072B2', '#D55E00', '#009E73', '#CC79A7', '#E69F00', '#56B4E9', '#000000'])",
     "font.sans-serif": ["DejaVu Sans"],  # which matplotlib brings along, so that figures look alike everywhere
     "font.size": 9,
-    "axes.titlesize": "medium",
     "axes.spines.top": False,
     "axes.spines.right": False,
     "legend.frameon": False,
     "legend.fontsize": "small",
     "legend.title_fontsize": "small",
-    "legend.columnspacing": 1.2,
-    "legend.handlelength": 1.6,
     "svg.fonttype": "none",  # text stays text: it can be searched and edited
     "svg.hashsalt": "autodiff",  # the same figure has the same bytes
     "pdf.fonttype": 42,  # TrueType, which journals ask for
@@ -309,7 +306,7 @@ class _Scales:
     def of(cls, fits: Sequence[FittedModel], options: FigureOptions) -> _Scales:
         """Return the axes that show some fits."""
         plots = [fit.plot for fit in fits if fit.plot is not None]
-        first, units = plots[0], fits[0].units
+        first = plots[0]
         x = np.concatenate([plot.x for plot in plots])
         origin = _time_origin(fits[0], first)
         log = ["x"] * first.is_log_scale if options.log is None else options.log.split(",")
@@ -318,10 +315,7 @@ class _Scales:
         zero = None
         if is_x_log and np.any(x == 0):
             zero = 10.0 ** (math.floor(math.log10(x[x > 0].min()) - 0.3) - 0.5)
-        predictor, target = (
-            _figure_text(f"{name} ({units[name]})" if name in units else name)
-            for name in (first.predictor, first.target)
-        )
+        predictor, target = _figure_text(first.predictor), _figure_text(first.target)
         labels = (predictor, target) if predictor else (f"predicted {target}", f"observed {target}")
         return cls(*labels, origin, is_x_log, is_y_log, zero)
 
@@ -606,12 +600,7 @@ def plot_html(fits: Mapping[str, FittedModel], options: FigureOptions = DEFAULT_
     return "\n".join(parts)
 
 
-_PAGE_STYLE = """
-body{font:15px/1.5 system-ui,"Helvetica Neue",Arial,sans-serif;margin:1.5rem auto;padding:0 1rem;max-width:46rem}
-svg{max-width:100%;height:auto}
-table{border-collapse:collapse;margin:1rem 0}td,th{padding:.15rem .9rem .15rem 0;text-align:right}
-td:first-child,th:first-child{text-align:left}code{overflow-wrap:anywhere}
-"""
+_PAGE_STYLE = "body{font:15px system-ui,sans-serif;margin:1.5rem auto;max-width:46rem}svg{max-width:100%;height:auto}"
 
 
 def _plot_page(fits: Mapping[str, FittedModel], options: FigureOptions) -> bytes:

@@ -22,7 +22,6 @@ from autodiff_cli.options import (
     FRACTION,
     NOT_NEGATIVE,
     POSITIVE,
-    Check,
     Option,
     OptionError,
     Restriction,
@@ -536,6 +535,9 @@ class FitOptions(ObjectiveOptions):
         check_restrictions(_METHOD_RESTRICTIONS, explicit_options(self) | {"method": method})
 
 
+_PANELS = ("data", "residuals", "loss", "data,residuals", "data,loss", "data,residuals,loss")
+
+
 @dataclass(frozen=True, kw_only=True)
 class FigureOptions:
     """The options of a plot in a file.
@@ -555,15 +557,7 @@ class FigureOptions:
         ),
     ] = None
     panels: Annotated[
-        str,
-        _output(
-            "--panels LIST",
-            "Panels of --plot FILE: data,residuals,loss (default: data,residuals).",
-            Check(
-                lambda text: {*text.split(",")} <= {"data", "residuals", "loss"},
-                lambda name, text: f"{name} takes data, residuals and loss, separated by commas, not `{text}`",
-            ),
-        ),
+        str, _output("--panels LIST", "Panels of --plot FILE (default: data,residuals).", one_of(_PANELS))
     ] = "data,residuals"
 
     def __post_init__(self) -> None:

@@ -34,7 +34,6 @@ from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.optimizers import Epoch
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.fitted_model import FittedModel
-from autodiff_cli.training.result.prediction import collect_plot_data
 
 Order = NDArray[np.intp]
 
@@ -135,10 +134,6 @@ def fit_groups(model: str | Model, data: Data, by: str, options: FitOptions) -> 
     with contextlib.nullcontext() if batch is None else gc_paused():
         for number, label in enumerate(labels.tolist()):
             fit = None if batch is None else batch.fit(number)
-            if fit is not None and options.plot:
-                part = rows.group_objective(number)
-                theta = part.layout.flatten([*fit.parameters.values()])
-                fit = dataclasses.replace(fit, plot=collect_plot_data(fit, part, theta, options))
             groups.append(
                 _fit_group(label, rows.group_objective(number), options) if fit is None else FittedGroup(label, fit)
             )
@@ -165,7 +160,7 @@ def _fit_group(label: Any, part: Objective, options: FitOptions) -> FittedGroup:
 
 
 # The options that a batch of fits does not support.
-_SINGLE_OPTIONS = {"x_sigma", "epochs", "starts", "validation", "diagnosis"}
+_SINGLE_OPTIONS = {"x_sigma", "epochs", "starts", "validation", "diagnosis", "plot"}
 
 
 def _can_batch(objective: Objective, method: str, options: FitOptions, sizes: NDArray[np.intp]) -> bool:
