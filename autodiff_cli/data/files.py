@@ -618,7 +618,7 @@ def summarize_data(file: DataSource) -> DataSummary:
     table = file.read(ColumnQuery({*file.names}.difference(texts), texts, MissingCells.KEEP))
     originals = {name: first.header[position] for name, position in first.column_positions(file.names).items()}
     columns = tuple(
-        _summarize_text(name, originals[name], table.labels[name])
+        _summarize_labels(name, originals[name], table.labels[name].codes)
         if name in table.labels
         else _summarize_numbers(name, originals[name], table.columns[name], file.parsers[name].kind)
         for name in file.names
@@ -638,11 +638,10 @@ def summarize_data(file: DataSource) -> DataSummary:
     )
 
 
-def _summarize_text(name: str, original: str, column: LabelColumn) -> ColumnSummary:
+def _summarize_labels(name: str, original: str, codes: NDArray[Any]) -> ColumnSummary:
     """Return the description of a text column."""
-    codes = column.codes[column.codes >= 0]
-    missing = len(column.codes) - len(codes)
-    return ColumnSummary(name, quote_name(name), original, "text", missing, levels=len(np.unique(codes)))
+    levels = len(np.unique(codes[codes >= 0]))
+    return ColumnSummary(name, quote_name(name), original, "text", int(np.sum(codes < 0)), levels=levels)
 
 
 def _summarize_numbers(name: str, original: str, column: NDArray[Any], kind: CellKind | None) -> ColumnSummary:

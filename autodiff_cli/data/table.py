@@ -256,7 +256,10 @@ class TextBatch:
 
     def rows(self) -> list[list[str]]:
         """Return the cells of every row."""
-        return [list(cells) for cells in zip(*map(_decode_cells, self.batch.columns), strict=True)]
+        columns = [
+            [cell.decode("utf-8", "surrogateescape") for cell in cells.to_pylist()] for cells in self.batch.columns
+        ]
+        return [list(cells) for cells in zip(*columns, strict=True)]
 
 
 def format_numbers(column: NDArray[Any], format_number: Callable[[float], str]) -> Any:
@@ -275,10 +278,6 @@ def format_numbers(column: NDArray[Any], format_number: Callable[[float], str]) 
     return pc.replace_with_mask(
         texts, pa.array(is_special), pa.array([*map(format_number, column[is_special].tolist())], pa.string())
     )
-
-
-def _decode_cells(cells: Any) -> list[str]:
-    return [cell.decode("utf-8", "surrogateescape") for cell in cells.to_pylist()]
 
 
 # --- Selection of rows

@@ -35,7 +35,6 @@ from autodiff_cli.training.result.prediction import FitPlot, FittedCurve
 _MIN_LOG_RANGE = 30.0  # largest loss / smallest loss from which a logarithmic scale is used
 _MAX_BAND_RATIO = 4.0  # a band that makes the axis so many times longer is cut off
 _MIN_TIME_SPAN = 10  # seconds; over a shorter span, times are labelled as numbers
-_MAX_LOSS_POINTS = 1000  # longer curves of losses are sampled: more points than pixels show nothing
 
 
 def _rows_note(plot: FitPlot) -> str:
@@ -52,13 +51,9 @@ def _time_origin(fit: FittedModel, plot: FitPlot) -> datetime | None:
 
 def _loss_curves(fit: FittedModel) -> tuple[Array, dict[str, Array], bool]:
     """Return the epochs, the losses by name, and whether they differ so much that their axis is logarithmic."""
-    count = min(len(fit.history), _MAX_LOSS_POINTS)
-    records = [fit.history[k] for k in np.linspace(0, len(fit.history) - 1, count).astype(int).tolist()]
-    curves = {
-        key.replace("_", " "): np.array([float(record[key]) for record in records])
-        for key in ("loss", "validation_loss")
-        if key in records[0]
-    }
+    records = fit.history
+    names = [name for name in ("loss", "validation_loss") if name in records[0]]
+    curves = {name.replace("_", " "): np.array([float(record[name]) for record in records]) for name in names}
     losses = np.concatenate([*curves.values()])
     losses = losses[np.isfinite(losses)]
     is_logarithmic = len(losses) > 0 and losses.min() > 0 and losses.max() / losses.min() > _MIN_LOG_RANGE
@@ -535,12 +530,10 @@ class _Rows(NamedTuple):
 
 def _draw_losses(axes: Any, fit: FittedModel) -> list[Any]:
     """Draw the losses during the fit, and return the entries of the legend."""
-    from matplotlib.ticker import MaxNLocator
-
     epochs, curves, is_log = _loss_curves(fit)
     lines = [axes.plot(epochs, losses, label=name)[0] for name, losses in curves.items()]
     axes.set(xlabel=step_noun(fit.optimizer), ylabel="loss", yscale="log" if is_log else "linear")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.xaxis.get_major_locator().set_params(integer=True)
     return lines if len(lines) > 1 else []
 
 
