@@ -29,7 +29,7 @@ _PROC = Path("/proc")
 _CGROUPS = Path("/sys/fs/cgroup")
 # Bytes of address space that a fit needs besides its data, where reserved addresses count against a limit: for readers,
 # threads, compiled code and the buffers of BLAS.
-RESERVED_BYTES = 96 << 20
+RESERVED_BYTES = 288 << 20
 _UNLIMITED_BYTES = 1 << 62  # bytes; control groups without a limit report a value beyond it
 
 

@@ -34,7 +34,7 @@ from autodiff_cli.data.batches import (
     with_fallback,
 )
 from autodiff_cli.data.dialect import DataError
-from autodiff_cli.data.source import RESERVED_BYTES, available_memory, respect_memory_limits
+from autodiff_cli.data.source import available_memory, respect_memory_limits
 from autodiff_cli.data.table import Table, check_has_rows
 from autodiff_cli.limits import has_memory_limits
 
@@ -199,6 +199,7 @@ class ChunkSettings:
     max_bytes: int = 128 << 20  # bytes of all copies: longer chunks are not faster
     memory_share: int = 4  # all copies together take at most 1/4 of the available memory
     fixed_bytes: int = 24 << 20  # bytes that readers need for chunks of any size
+    limited_bytes: int = 96 << 20  # bytes that readers and kernels need where address space is limited
     progress_seconds: float = 0.1  # seconds between two progress reports of a pass
 
 
@@ -449,7 +450,7 @@ def _chunk_rows(columns: int) -> int:
     if available is None:
         return CHUNKS.max_rows
     row_bytes = columns * _FLOAT_BYTES * CHUNKS.copies
-    fixed = RESERVED_BYTES if has_memory_limits() else CHUNKS.fixed_bytes
+    fixed = CHUNKS.limited_bytes if has_memory_limits() else CHUNKS.fixed_bytes
     if available < fixed + CHUNKS.min_rows * row_bytes:
         needed = (fixed + CHUNKS.min_rows * row_bytes) / 2**20
         raise DataError(
