@@ -29,6 +29,7 @@ from autodiff_cli.training.fitting.progress import PatienceExhausted, Progress, 
 from autodiff_cli.training.fitting.starts import (
     Sinusoids,
     StartCandidate,
+    likelihood_starts,
     multistart,
     sample_starts,
     start_from_frequencies,
@@ -43,7 +44,7 @@ from autodiff_cli.training.objective.kernels import linear_parameters, x_sigma_c
 from autodiff_cli.training.objective.model import unbounded_loss_hint
 from autodiff_cli.training.objective.objective import Objective, find_undefined
 from autodiff_cli.training.optimizers import DEFAULT_EPOCHS, OPTIMIZERS, Epoch, LearningRateSchedule
-from autodiff_cli.training.options import FitOptions
+from autodiff_cli.training.options import FitOptions, describe_bounds
 from autodiff_cli.training.result.diagnosis import explain_divergence
 from autodiff_cli.training.result.goodness import (
     OUTLIER_SCALES,
@@ -60,10 +61,15 @@ class RestartSettings:
     """Thresholds that decide whether a fit starts again from better starting values."""
 
     poor_r_squared: float = 0.9  # R² below which a fit from default starts is not trusted
+    good_r_squared: float = 0.99  # R² below which structure in the residuals makes a nonlinear fit doubtful
     poor_robust_r_squared: float = 0.95  # for R² by medians, which judges bad fits more favourably
     nearly_perfect_r_squared: float = 0.999999  # R² above which no other start can help, if all errors are known
     perfect_r_squared: float = 1 - 1e-12  # R² above which no other start can help at all
     clear_improvement: float = 0.99  # share of the loss that another start may leave at most to be preferred
+    vanished_scale: float = 1e-9  # size of a positive parameter, relative to its start, below which it went to 0
+    shrinkage: float = 1e3  # share of a parameter at which it should matter
+    growth_factors: tuple[float, ...] = (3.0, 10.0)  # multiples of a parameter that may go to infinity
+    likelihood_tolerance: float = 1e-3  # change of the log-likelihood of all rows that is none
     few_rows_per_parameter: int = 4  # with so few rows, several frequencies may fit the data
     frequency_gain: float = 20.0  # gain in log-likelihood that no chance among 10⁶ frequencies explains
     suspect_sigmas: float = 2.5  # standard errors by which residuals follow the predictor, for a fit to be suspect
@@ -114,6 +120,13 @@ def scalar_parameters(objective: Objective) -> list[str]:
 def unset_parameters(objective: Objective) -> list[str]:
     """The free parameters that are numbers and have no starting value from the user."""
     return [name for name in scalar_parameters(objective) if name not in objective.user_starts]
+
+
+def is_linear_model(objective: Objective) -> bool:
+    """Whether the prediction is linear in all parameters, so that least squares have a single minimum."""
+    model, names = objective.model, objective.parameters
+    leaves = [model.program.leaves[name] for name in names]
+    return len(linear_parameters(model.program.output, leaves, model.shapes)) == len(names)
 
 
 def better_starts_note(objective: Objective, theta: Array) -> str:
@@ -173,7 +186,14 @@ def _is_poor_least_squares(objective: Objective, outcome: Outcome) -> bool:
         return False
     return not outcome.converged or (
         bool(unset_parameters(objective))
-        and (explained < RESTARTS.poor_r_squared or _is_frequency_ambiguous(objective))
+        and (
+            explained < RESTARTS.poor_r_squared
+            or _is_frequency_ambiguous(objective)
+            or (
+                not is_linear_model(objective)
+                and has_systematic_residuals(objective, outcome.theta, RESTARTS.suspect_sigmas)
+            )
+        )
     )
 
 
@@ -202,7 +222,9 @@ def warn_if_doubtful(objective: Objective, progress: Progress, outcome: Outcome)
     the same model explains far more with another frequency.
     """
     explained = explained_variance(objective, outcome.theta)
-    if outcome.failure or explained is None or not explained < RESTARTS.poor_r_squared:
+    is_linear = is_linear_model(objective)
+    enough = RESTARTS.poor_r_squared if is_linear or objective.is_network else RESTARTS.good_r_squared
+    if outcome.failure or explained is None or not explained < enough:
         return
     share = f"this fit is doubtful: it explains {100 * max(explained, 0):.2g} % of the target's variation"
     better = _better_given_frequencies(objective, outcome)
@@ -212,12 +234,10 @@ def warn_if_doubtful(objective: Objective, progress: Progress, outcome: Outcome)
         return
     doubt = "the residuals show structure"
     if not has_systematic_residuals(objective, outcome.theta):
-        if not unset_parameters(objective) or not _is_frequency_ambiguous(objective):
+        is_ambiguous = unset_parameters(objective) and _is_frequency_ambiguous(objective)
+        if not is_ambiguous or explained >= RESTARTS.poor_r_squared:
             return
         doubt = "so few rows do not determine the frequency"
-    model, names = objective.model, objective.parameters
-    leaves = [model.program.leaves[name] for name in names]
-    is_linear = len(linear_parameters(model.program.output, leaves, model.shapes)) == len(names)
     other = "Another model" if is_linear else "Other starting values, or another model,"
     progress.warnings.append(f"{share}, and {doubt}. {other} may fit better")
 
@@ -266,6 +286,8 @@ def fit_smooth_loss(objective: Objective, options: FitOptions, progress: Progres
         first = minimize(objective, simplest, options, progress)
     if may_search:
         first = _search_better_start(objective, first, options, progress)
+    if objective.is_likelihood:
+        first = _search_likelihood(objective, first, options, progress)
     if isinstance(first, Diverged):
         raise first
     outcome = first
@@ -275,7 +297,7 @@ def fit_smooth_loss(objective: Objective, options: FitOptions, progress: Progres
         return dataclasses.replace(outcome, failure="")
     if not outcome.is_unbounded:
         return outcome
-    hint = unbounded_loss_hint(objective.model)
+    hint = "" if objective.is_likelihood else unbounded_loss_hint(objective.model)
     return dataclasses.replace(outcome, failure=f"{outcome.failure}. {hint}" if hint else outcome.failure)
 
 
@@ -298,6 +320,82 @@ def _is_failed_likelihood(objective: Objective, options: FitOptions, first: Outc
     ):
         return False
     return objective.kind is LossKind.LIKELIHOOD and options.epochs is None and options.starts is None
+
+
+def _search_likelihood(
+    objective: Objective, first: Outcome | Diverged, options: FitOptions, progress: Progress
+) -> Outcome | Diverged:
+    """Fit a model that is itself minus a log-likelihood again from random starts, if the first fit is no minimum.
+
+    Densities may be infinite at the edge of their parameters' ranges. Then the best minimum inside is kept.
+    """
+    ends = np.array([objective.bounds.low, objective.bounds.high]).T.tolist()
+    limits = {name: tuple(ends[objective.layout.slices[name].start]) for name in scalar_parameters(objective)}
+    ranges = ", ".join(
+        f"`{name}` {describe_bounds(pair)}"
+        for name, pair in limits.items()
+        if pair != objective.bounds_by_name.get(name, (-math.inf, math.inf))
+    )
+    progress.notes += [f"parameters are kept where the model has a meaning: {ranges}"] if ranges else []
+    may_search = options.epochs is None and options.starts is None and unset_parameters(objective)
+    if (
+        may_search
+        and not objective.is_generalised_linear
+        and not objective.model.shapes
+        and _is_no_minimum(objective, first)
+    ):
+        points = likelihood_starts(objective, options.seed)
+        if len(points):
+            short = dataclasses.replace(options, epochs=_EXTRA_START_EPOCHS)
+            points, losses = _losses_from_starts("lbfgs", objective, points, short)
+            best = int(np.argmin(losses))
+            second = minimize(objective, points[best], options, Progress()) if math.isfinite(losses[best]) else None
+            if second is not None and not _is_no_minimum(objective, second):
+                progress.notes.append(better_starts_note(objective, points[best]))
+                first = minimize(objective, points[best], options, progress)
+    if isinstance(first, Outcome) and not first.is_unbounded and (reason := _unbounded_reason(objective, first.theta)):
+        return dataclasses.replace(
+            first, converged=False, failure=f"the loss has no minimum: {reason}", is_unbounded=True
+        )
+    return first
+
+
+def _is_no_minimum(objective: Objective, first: Outcome | Diverged) -> bool:
+    """Whether a fit failed, or its parameters are undetermined or at the edge of the ranges that have a meaning."""
+    if isinstance(first, Diverged) or not first.converged or _unbounded_reason(objective, first.theta):
+        return True
+    return bool(compute_statistics(objective, first.theta).missing_error_reasons) or bool(
+        objective.bounds.active(first.theta).any()
+    )
+
+
+def _unbounded_reason(objective: Objective, theta: Array) -> str:
+    """Return how a likelihood can grow for ever from a point, as a clause; empty if it cannot.
+
+    A parameter that is more likely the larger it is has no estimate. A positive one that has shrunk to nothing, such as
+    the standard deviation of a component at a single row, makes a density infinite.
+    """
+    loss = objective.value(theta)
+    for name in scalar_parameters(objective):
+        index = objective.layout.slices[name].start
+        low, value = objective.bounds.low[index], theta[index]
+        if low == 0 and 0 < value < RESTARTS.vanished_scale * max(abs(objective.start[index]), abs(theta).max()):
+            return f"it falls without end as `{name}` goes to 0, where the model is infinite or undefined"
+        rises = []
+        for other in (
+            value / RESTARTS.shrinkage,
+            math.copysign(objective.start[index], value),
+            *(value * factor for factor in RESTARTS.growth_factors),
+        ):
+            moved = theta.copy()
+            moved[index] = other
+            moved_loss = objective.value(moved) if objective.bounds.contains(moved) else math.inf
+            rises.append((moved_loss - loss) * objective.total_weight)
+        is_flat = [rise < RESTARTS.likelihood_tolerance for rise in rises]
+        if all(is_flat[2:]) and not all(is_flat):
+            end = "minus infinity" if value < 0 else "infinity"
+            return f"it does not rise again as `{name}` goes to {end}, so the data set no limit to it"
+    return ""
 
 
 def _simplest_start(objective: Objective) -> Array | None:
