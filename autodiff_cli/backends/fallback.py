@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeAlias, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar, cast
 
 from autodiff_cli.array_types import Array
 from autodiff_cli.backends.protocol import (
@@ -19,8 +19,6 @@ from autodiff_cli.backends.protocol import (
 )
 
 Kernel = TypeVar("Kernel")
-Result = TypeVar("Result")
-DataKernel = TypeVar("DataKernel", SumKernel, RowKernel)
 Notify: TypeAlias = Callable[[str], object]
 
 
@@ -72,23 +70,27 @@ class FallbackBackend:
 
     def sum_kernel(self, graphs: RowGraphs, *, recompute_every: int | None = None) -> SumKernel:
         """Compile graphs whose outputs are summed over rows; see `Backend.sum_kernel`."""
-        return _FallbackSumKernel(self, lambda backend: backend.sum_kernel(graphs, recompute_every=recompute_every))
+        return self._kernel(lambda backend: backend.sum_kernel(graphs, recompute_every=recompute_every))
 
     def row_kernel(self, graphs: RowGraphs) -> RowKernel:
         """Compile graphs that give values for each row; see `Backend.row_kernel`."""
-        return _FallbackRowKernel(self, lambda backend: backend.row_kernel(graphs))
+        return self._kernel(lambda backend: backend.row_kernel(graphs))
 
     def epoch_kernel(self, descent: GradientDescent, *, recompute_every: int | None = None) -> EpochKernel:
         """Compile a gradient method; see `Backend.epoch_kernel`."""
-        return _FallbackEpochKernel(
-            self, lambda backend: backend.epoch_kernel(descent, recompute_every=recompute_every)
-        )
+        return self._kernel(lambda backend: backend.epoch_kernel(descent, recompute_every=recompute_every))
+
+    def _kernel(self, make: Callable[[Backend], Kernel]) -> Kernel:
+        return cast(Kernel, _FallbackKernel(self, make))
 
 
-class _FallbackKernel(Generic[Kernel]):
-    """A kernel that may fail to compile when it is made, or when it is first called with columns."""
+class _FallbackKernel:
+    """A kernel of any kind that may fail to compile when it is made, or when it is first called with columns.
 
-    def __init__(self, owner: FallbackBackend, make: Callable[[Backend], Kernel]) -> None:
+    Its attributes are those of the kernel in use. What a row kernel prepares names the kernel that prepared it.
+    """
+
+    def __init__(self, owner: FallbackBackend, make: Callable[[Backend], Any]) -> None:
         self._owner = owner
         self._make = make
         try:
@@ -96,56 +98,25 @@ class _FallbackKernel(Generic[Kernel]):
         except (CompilationError, MemoryError) as error:
             self._switch(error)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return self._kernel.__reduce__()  # type: ignore[return-value]  # as the kernel that is in use
+    def __reduce__(self) -> Any:
+        return self._kernel.__reduce__()  # as the kernel that is in use
 
-    def _retried(self, run: Callable[[Kernel], Result]) -> Result:
-        """Return what `run` computes with the kernel, or with the plain backend's if compilation fails."""
-        try:
-            return run(self._kernel)
-        except CompilationError as error:
-            self._switch(error)
-            return run(self._kernel)
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        attribute = getattr(self._kernel, name)
+        if not callable(attribute):
+            return attribute
 
-    def _switch(self, error: Exception) -> None:
-        """Replace the kernel by the plain backend's; errors of that one are raised."""
-        self._owner.disable_compilation(error)
-        self._kernel = self._make(self._owner.active_backend)
+        def call(*arguments: Any, **options: Any) -> Any:
+            try:
+                return getattr(self._kernel, name)(*arguments, **options)
+            except CompilationError as error:
+                self._switch(error)
+                return getattr(self._kernel, name)(*arguments, **options)
 
-
-class _FallbackDataKernel(_FallbackKernel[DataKernel]):
-    """A fallback kernel that reads columns."""
-
-    @property
-    def names(self) -> frozenset[str]:
-        return self._kernel.names
-
-    @property
-    def block_rows(self) -> int:
-        return self._kernel.block_rows
-
-
-class _FallbackSumKernel(_FallbackDataKernel[SumKernel]):
-    """A `SumKernel` that falls back."""
-
-    def sums(self, point: Point, columns: Columns, rows: int) -> Array:
-        try:  # without `_retried`, because a call takes microseconds
-            return self._kernel.sums(point, columns, rows)
-        except CompilationError as error:
-            self._switch(error)
-            return self._kernel.sums(point, columns, rows)
-
-
-class _FallbackRowKernel(_FallbackDataKernel[RowKernel]):
-    """A `RowKernel` that falls back. What it prepares names the kernel that prepared it."""
-
-    @property
-    def value_count(self) -> int:
-        return self._kernel.value_count
-
-    @property
-    def output_slices(self) -> Sequence[slice]:
-        return self._kernel.output_slices
+        self.__dict__[name] = call
+        return call
 
     def prepare(self, point: Point) -> list[Any]:
         return [self._kernel, point, self._kernel.prepare(point)]
@@ -159,12 +130,7 @@ class _FallbackRowKernel(_FallbackDataKernel[RowKernel]):
             self._switch(error)
             self.write(prepared, columns, out)
 
-
-class _FallbackEpochKernel(_FallbackKernel[EpochKernel]):
-    """An `EpochKernel` that falls back, before its first step."""
-
-    def run(self, *arguments: Any, **options: Any) -> float:
-        return self._retried(lambda kernel: kernel.run(*arguments, **options))
-
-    def run_full_batch(self, *arguments: Any, **options: Any) -> float:
-        return self._retried(lambda kernel: kernel.run_full_batch(*arguments, **options))
+    def _switch(self, error: Exception) -> None:
+        """Replace the kernel by the plain backend's; errors of that one are raised."""
+        self._owner.disable_compilation(error)
+        self._kernel = self._make(self._owner.active_backend)

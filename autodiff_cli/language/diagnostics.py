@@ -54,27 +54,10 @@ Message = tuple[str, str | None]  # a message and a suggestion, or None for no s
 # What to write here for characters of other notations.
 
 FOREIGN_CHARACTERS = {
-    "&": "and",
-    "∑": "sum(v)",
-    "∏": "prod(v)",
-    "∞": "inf",
-    "?": "where(condition, a, b)",
-    "{": "(",
-    "}": ")",
-    "⋅": "*",
-    "∙": "*",
-    "∗": "*",
-    "•": "*",
-    "∕": "/",
-    "⁄": "/",
-    "–": "-",
-    "—": "-",
-    "≈": "==",
-    "‘": "'A'",
-    "’": "'A'",
-    "“": "'A'",
-    "”": "'A'",
-}
+    "&": "and", "∑": "sum(v)", "∏": "prod(v)", "∞": "inf", "?": "where(condition, a, b)", "{": "(", "}": ")",
+    "≈": "==", **dict.fromkeys("⋅∙∗•", "*"), **dict.fromkeys("∕⁄", "/"), **dict.fromkeys("–—", "-"),
+    **dict.fromkeys("‘’“”", "'A'"),
+}  # fmt: skip
 # What to write here for two operators in a row.
 FOREIGN_OPERATORS = {
     ("=", ">"): ">=",
@@ -87,57 +70,19 @@ FOREIGN_OPERATORS = {
 }
 QUOTATION_MARKS = {"`": "a name of any characters", "'": "text", '"': "text"}  # what a pair of each encloses
 
-# Names of functions in other languages, and what to write here; `{}` stands for the argument where it changes.
+# What to write here for functions of other languages, by name; `{}` stands for the argument where it changes.
 FOREIGN_FUNCTIONS = {
-    "σ": "sigmoid",
-    "expit": "sigmoid",
-    "Γ": "gamma",
-    "ψ": "digamma",
-    "Ψ": "digamma",
-    "θ": "heaviside",
-    "Θ": "heaviside",
-    "H": "heaviside",
-    "step": "heaviside",
-    "W": "lambertw",
-    "φ": "normal_pdf",
-    "phi": "normal_pdf",
-    "Phi": "normal_cdf",
-    "N": "normal_cdf",
-    "pnorm": "normal_cdf",
-    "dnorm": "normal_pdf",
-    "cosine": "cos",
-    "tangent": "tan",
-    "tg": "tan",
-    "ctg": "cot",
-    "cotan": "cot",
-    "cosec": "csc",
-    "sh": "sinh",
-    "ch": "cosh",
-    "th": "tanh",
-    "arctg": "atan",
-    "arsinh": "asinh",
-    "arcosh": "acosh",
-    "artanh": "atanh",
-    "lg": "log10",
-    "lb": "log2",
-    "ld": "log2",
-    "sgn": "sign",
-    "fabs": "abs",
-    "int": "floor",
-    "power": "pow",
-    "average": "mean",
-    "avg": "mean",
-    "product": "prod",
-    "Σ": "sum",
-    "Π": "prod",
-    "factorial": "gamma({} + 1)",
-    "if": "where",
-    "ifelse": "where",
-    "iif": "where",
-    "piecewise": "where",
-}
-
-
+    name: ours
+    for ours, names in {
+        "abs": "fabs", "acosh": "arcosh", "asinh": "arsinh", "atan": "arctg", "atanh": "artanh", "cos": "cosine",
+        "cosh": "ch", "cot": "ctg cotan", "csc": "cosec", "digamma": "ψ Ψ", "floor": "int", "gamma": "Γ",
+        "gamma({} + 1)": "factorial", "heaviside": "θ Θ H step", "lambertw": "W", "log10": "lg", "log2": "lb ld",
+        "mean": "average avg", "normal_cdf": "Phi N pnorm", "normal_pdf": "φ phi dnorm", "pow": "power",
+        "prod": "product Π", "sigmoid": "σ expit", "sign": "sgn", "sinh": "sh", "sum": "Σ", "tan": "tangent tg",
+        "tanh": "th", "where": "if ifelse iif piecewise",
+    }.items()
+    for name in names.split()
+}  # fmt: skip
 DERIVATIVE_MESSAGE = "derivatives are not written in the expression; `grad` differentiates the whole expression"
 _COMPLEX_MESSAGE = "complex numbers are not in the language: all numbers are real"
 _POLYNOMIAL_MESSAGE = "a polynomial is written term by term"

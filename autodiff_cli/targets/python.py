@@ -159,6 +159,12 @@ _NUMPY_BINARY_NAMES = {
 }  # fmt: skip
 
 
+def library_calls(module: str, names: Mapping[str, str] | Sequence[str], arity: int = 1) -> dict[str, Notation]:
+    """Return the notations of calls of a library: its names by operation, or only the names that are equal in both."""
+    by_op = names if isinstance(names, Mapping) else {name: name for name in names}
+    return {op: call_notation(f"{module}.{theirs}", arity) for op, theirs in by_op.items()}
+
+
 def array_notations(module: str) -> dict[str, Notation]:
     """Return the notations that array libraries share, with the name of the library's module."""
     return {
@@ -198,9 +204,9 @@ NUMPY_DEFINITIONS: Mapping[str, Callable[..., Node | None]] = {
 }
 NUMPY_NOTATIONS = {
     **array_notations("np"),
-    **{name: call_notation(f"np.{name}", 1) for name in _NUMPY_SAME_NAMES},
-    **{name: call_notation(f"np.{theirs}", 1) for name, theirs in _NUMPY_UNARY_NAMES.items()},
-    **{name: call_notation(f"np.{theirs}", 2) for name, theirs in _NUMPY_BINARY_NAMES.items()},
+    **library_calls("np", _NUMPY_SAME_NAMES),
+    **library_calls("np", _NUMPY_UNARY_NAMES),
+    **library_calls("np", _NUMPY_BINARY_NAMES, 2),
     "relu": Notation(("np.maximum(", ", 0)"), (0,)),
     "heaviside": Notation(("np.heaviside(", ", 0.5)"), (0,)),
     "softplus": Notation(("np.logaddexp(", ", 0)"), (0,)),
@@ -315,10 +321,6 @@ _SHARED_NAMES = (
 )  # fmt: skip
 
 
-def _unary_notations(module: str, names: Mapping[str, str]) -> dict[str, Notation]:
-    return {op: call_notation(f"{module}.{theirs}", 1) for op, theirs in names.items()}
-
-
 def _constants(module: str) -> dict[str, str]:
     names = {name: f"{module}.{name}" for name in ("pi", "e", "inf", "nan")}
     return names | {"tau": f"(2*{module}.pi)"}
@@ -342,23 +344,13 @@ JAX = Target(
     name="jax",
     notations={
         **array_notations("jnp"),
-        **{name: call_notation(f"jnp.{name}", 1) for name in _SHARED_NAMES},
-        **_unary_notations("jnp", _JAX_NUMPY),
-        **_unary_notations("jax.nn", _JAX_NN),
-        **_unary_notations("jax.scipy.special", _JAX_SPECIAL),
-        **{
-            name: call_notation(f"jax.scipy.special.{name}", 2)
-            for name in ("polygamma", "beta", "gammainc", "gammaincc")
-        },
-        "atan2": call_notation("jnp.arctan2", 2),
-        "hypot": call_notation("jnp.hypot", 2),
-        "mod": call_notation("jnp.mod", 2),
-        "max": call_notation("jnp.maximum", 2),
-        "min": call_notation("jnp.minimum", 2),
+        **library_calls("jnp", _SHARED_NAMES),
+        **library_calls("jnp", _JAX_NUMPY),
+        **library_calls("jnp", _NUMPY_BINARY_NAMES, 2),
+        **library_calls("jax.nn", _JAX_NN),
+        **library_calls("jax.scipy.special", _JAX_SPECIAL),
+        **library_calls("jax.scipy.special", ("polygamma", "beta", "gammainc", "gammaincc"), 2),
         "clip": call_notation("jnp.clip", 3),
-        "logaddexp": call_notation("jnp.logaddexp", 2),
-        "outer": call_notation("jnp.outer", 2),
-        "dot": call_notation("jnp.vdot", 2),
         "gelu": Notation(("jax.nn.gelu(", ", approximate=False)"), (0,)),
         "sinc": Notation(("jnp.sinc(", "/jnp.pi)"), (ARITHMETIC["mul"].precedence,)),
         "softmax": Notation(("jax.nn.softmax(", ", axis=None)"), (0,)),
@@ -391,10 +383,10 @@ TORCH = Target(
     name="torch",
     notations={
         **array_notations("torch"),
-        **{name: call_notation(f"torch.{name}", 1) for name in _SHARED_NAMES},
-        **_unary_notations("torch", _TORCH),
-        **_unary_notations(_FUNCTIONAL, _TORCH_NN),
-        **{name: call_notation(f"torch.{theirs}", 2) for name, theirs in _TORCH_OF_TWO.items()},
+        **library_calls("torch", _SHARED_NAMES),
+        **library_calls("torch", _TORCH),
+        **library_calls(_FUNCTIONAL, _TORCH_NN),
+        **library_calls("torch", _TORCH_OF_TWO, 2),
         "clip": call_notation("torch.clamp", 3),
         # above 40, softplus(x) rounds to x; PyTorch's default threshold of 20 would lose half of the digits
         "softplus": Notation((f"{_FUNCTIONAL}.softplus(", ", threshold=40)"), (0,)),

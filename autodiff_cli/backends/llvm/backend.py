@@ -144,8 +144,8 @@ def _gather_function(kind: str) -> FunctionBuilder:
 def _copy_row(ir: FunctionBuilder, kind: str, index: str) -> None:
     number = ir.assign(f"load i32, ptr {ir.assign(f'getelementptr inbounds i32, ptr %order, i64 {index}')}, align 4")
     row = ir.assign(f"zext i32 {number} to i64")
-    value = ir.assign(f"load {kind}, ptr {ir.assign(f'getelementptr inbounds {kind}, ptr %from, i64 {row}')}")
-    ir.emit(f"store {kind} {value}, ptr {ir.assign(f'getelementptr inbounds {kind}, ptr %to, i64 {index}')}")
+    value = ir.load(kind, ir.assign(f"getelementptr inbounds {kind}, ptr %from, i64 {row}"))
+    ir.store(kind, value, ir.assign(f"getelementptr inbounds {kind}, ptr %to, i64 {index}"))
 
 
 class _EpochWriter:
@@ -162,9 +162,9 @@ class _EpochWriter:
     def function(self) -> FunctionBuilder:
         ir = self._ir
         for k, name in enumerate(EPOCH_JOB_FIELDS):
-            pointer = ir.assign(f"getelementptr i64, ptr %job, i64 {k}")
+            pointer = ir.element("i64", "%job", k)
             kind = "ptr" if name in _ADDRESS_FIELDS else "i64"
-            self._job[name] = pointer if name == "count" else ir.assign(f"load {kind}, ptr {pointer}")
+            self._job[name] = pointer if name == "count" else ir.load(kind, pointer)
         job = self._job
         with ir.loop(job["begin"], job["end"], job["window"]) as window:
             count = self._write_minimum(ir.assign(f"sub i64 {job['end']}, {window.index}"), job["window"])
@@ -198,8 +198,8 @@ class _EpochWriter:
 
     def _column_entry(self, field: str, column: int) -> tuple[str, str]:
         """Load an entry of a table of columns: the address and the distance between elements."""
-        begin = self._ir.assign(f"load ptr, ptr {self._field_address(field, 2 * column, 'i64')}")
-        return begin, self._ir.assign(f"load i64, ptr {self._field_address(field, 2 * column + 1, 'i64')}")
+        begin = self._ir.load("ptr", self._field_address(field, 2 * column, "i64"))
+        return begin, self._ir.load("i64", self._field_address(field, 2 * column + 1, "i64"))
 
     def _write_batch(self, first: str, rows: str) -> None:
         """Compute the means over the rows of a batch, and take the step, unless the batch has no weight."""
@@ -212,20 +212,20 @@ class _EpochWriter:
         if self._plan.weight_position is None:
             self._write_step()
             return
-        weight = ir.assign(f"load double, ptr {self._field_address('means', self._plan.weight_position)}")
+        weight = ir.load("double", self._field_address("means", self._plan.weight_position))
         with ir.branch(ir.assign(f"fcmp une double {weight}, 0.0")):
             self._write_step()
 
     def _write_step(self) -> None:
         ir, job = self._ir, self._job
-        loss = ir.assign(f"load double, ptr {job['means']}")
-        number = ir.assign(f"load i64, ptr {job['count']}")
-        ir.emit(f"store double {loss}, ptr {self._field_address('losses', number)}")
-        ir.emit(f"store i64 {ir.assign(f'add i64 {number}, 1')}, ptr {job['count']}")
+        loss = ir.load("double", job["means"])
+        number = ir.load("i64", job["count"])
+        ir.store("double", loss, self._field_address("losses", number))
+        ir.store("i64", ir.assign(f"add i64 {number}, 1"), job["count"])
         if self._plan.step_counter is not None:
             counter = self._field_address("step_point", self._plan.step_counter)
-            steps = ir.assign(f"load double, ptr {counter}")
-            ir.emit(f"store double {ir.assign(f'fadd double {steps}, 1.0')}, ptr {counter}")
+            steps = ir.load("double", counter)
+            ir.store("double", ir.assign(f"fadd double {steps}, 1.0"), counter)
         ir.emit(f"call void @step_prologue(ptr {job['step_memory']}, ptr {job['step_point']})")
         width, strip = self._plan.padded_count, self._plan.step.layout.strip_rows
         with ir.loop("0", str(width), strip) as part:

@@ -486,7 +486,7 @@ def _fold_function(target: Processor, numbers: int) -> FunctionBuilder:
     with ir.loop("0", ir.assign(f"sub i64 %blocks, {step}"), twice) as block:
         second = ir.assign(f"add i64 {block.index}, {step}")
         sums, second_sums = (
-            ir.assign(f"getelementptr i8, ptr %out, i64 {ir.assign(f'mul i64 {pointer}, {8 * numbers}')}")
+            ir.element("i8", "%out", ir.assign(f"mul i64 {pointer}, {8 * numbers}"))
             for pointer in (block.index, second)
         )
         whole = numbers // target.width * target.width
@@ -494,8 +494,7 @@ def _fold_function(target: Processor, numbers: int) -> FunctionBuilder:
             if start < stop:
                 with ir.loop(str(start), str(stop), target.width if kind != "double" else 1) as number:
                     total, second_pointer = (
-                        ir.assign(f"getelementptr double, ptr {pointer}, i64 {number.index}")
-                        for pointer in (sums, second_sums)
+                        ir.element("double", pointer, number.index) for pointer in (sums, second_sums)
                     )
                     a, b = (ir.assign(f"load {kind}, ptr {pointer}, align 8") for pointer in (total, second_pointer))
                     ir.emit(f"store {kind} {ir.assign(f'fadd {kind} {a}, {b}')}, ptr {total}, align 8")
@@ -578,28 +577,24 @@ class PlanWriter:
             width = self._module.target.width
             last = ir.assign("sub i64 %rest, 1")
             with ir.loop("0", "%count") as element, ir.loop("0", str(width)) as lane:
-                begin = ir.assign(
-                    f"getelementptr i8, ptr %from, i64 {ir.assign(f'mul i64 {element.index}, %distance')}"
-                )
+                begin = ir.element("i8", "%from", ir.assign(f"mul i64 {element.index}, %distance"))
                 is_live = ir.assign(f"icmp ult i64 {lane.index}, {last}")
                 row = ir.assign(f"select i1 {is_live}, i64 {lane.index}, i64 {last}")
-                value = ir.assign(f"load {kind}, ptr {ir.assign(f'getelementptr {kind}, ptr {begin}, i64 {row}')}")
+                value = ir.load(kind, ir.element(kind, begin, row))
                 position = ir.assign(f"add i64 {ir.assign(f'mul i64 {element.index}, {width}')}, {lane.index}")
-                ir.emit(f"store {kind} {value}, ptr {ir.assign(f'getelementptr {kind}, ptr %to, i64 {position}')}")
+                ir.store(kind, value, ir.element(kind, "%to", position))
             self._module.add(ir)
 
     def write_block(self, *, is_summed: bool) -> None:
         """Write the function that processes all rows of a block, strip by strip."""
         ir = FunctionBuilder(f"define internal void @block({_BLOCK_PARAMETERS}) {VECTOR_ATTRIBUTES} {{")
         layout, width = self._layout, self._module.target.width
-        sums = ir.assign(f"getelementptr i8, ptr %memory, i64 {layout.lane_sums}")
+        sums = ir.element("i8", "%memory", layout.lane_sums)
         if is_summed:
             self._write_clear(ir, layout.lane_sums, layout.lane_sums_size)
             self._write_clear(ir, layout.sum_range[0], layout.sum_range[1] - layout.sum_range[0])
             count = ir.assign("uitofp i64 %rows to double")
-            ir.emit(
-                f"store double {count}, ptr {ir.assign(f'getelementptr i8, ptr %memory, i64 {layout.sum_range[0]}')}"
-            )
+            ir.store("double", count, ir.element("i8", "%memory", layout.sum_range[0]))
         whole = ir.assign(f"and i64 %rows, {-width}")
         with ir.branch(ir.assign(f"icmp ne i64 {whole}, 0")), ir.loop("0", whole, layout.strip_rows) as strip:
             remaining = ir.assign(f"sub i64 {whole}, {strip.index}")
@@ -620,25 +615,25 @@ class PlanWriter:
 
     def _write_clear(self, ir: FunctionBuilder, start: int, size: int) -> None:
         self._module.declare_memset()
-        pointer = ir.assign(f"getelementptr i8, ptr %memory, i64 {start}")
+        pointer = ir.element("i8", "%memory", start)
         ir.emit(f"call void @llvm.memset.p0.i64(ptr align 64 {pointer}, i8 0, i64 {size}, i1 false)")
 
     def _write_tail(self, ir: FunctionBuilder, rest: str, first: str, sums: str, *, is_summed: bool) -> None:
         """Process the last rows, which do not fill a vector, as a strip of one vector over copies."""
         layout, width = self._layout, self._module.target.width
-        table = ir.assign(f"getelementptr i8, ptr %memory, i64 {layout.tail_table}")
+        table = ir.element("i8", "%memory", layout.tail_table)
         for leaf, start, letters in zip(self._plan.column_inputs, layout.tail_columns, self._column_types, strict=True):
             kind, count = COLUMN_TYPES[letters][0], math.prod(leaf.shape)
-            entry = ir.assign(f"getelementptr i64, ptr %columns, i64 {2 * leaf.position}")
-            distance = ir.assign(f"load i64, ptr {ir.assign(f'getelementptr i64, ptr {entry}, i64 1')}")
+            entry = ir.element("i64", "%columns", 2 * leaf.position)
+            distance = ir.load("i64", ir.element("i64", entry, 1))
             begin = ir.assign(f"getelementptr {kind}, ptr {ir.assign(f'load ptr, ptr {entry}')}, i64 {first}")
-            copy = ir.assign(f"getelementptr i8, ptr %memory, i64 {start}")
+            copy = ir.element("i8", "%memory", start)
             ir.emit(f"call void @tail_{kind}(ptr {begin}, ptr {copy}, i64 {rest}, i64 {count}, i64 {distance})")
-            own = ir.assign(f"getelementptr i64, ptr {table}, i64 {2 * leaf.position}")
-            ir.emit(f"store ptr {copy}, ptr {own}")
-            ir.emit(f"store i64 {width * int(letters[1:])}, ptr {ir.assign(f'getelementptr i64, ptr {own}, i64 1')}")
-        tail_sums = ir.assign(f"getelementptr i8, ptr %memory, i64 {layout.tail_lane_sums}")
-        out = ir.assign(f"getelementptr i8, ptr %memory, i64 {layout.tail_out}")
+            own = ir.element("i64", table, 2 * leaf.position)
+            ir.store("ptr", copy, own)
+            ir.store("i64", width * int(letters[1:]), ir.element("i64", own, 1))
+        tail_sums = ir.element("i8", "%memory", layout.tail_lane_sums)
+        out = ir.element("i8", "%memory", layout.tail_out)
         if is_summed:
             self._write_clear(ir, layout.tail_lane_sums, layout.lane_sums_size)
         ir.emit(
@@ -657,40 +652,36 @@ class PlanWriter:
             return
         with ir.loop("0", str(self._layout.lane_sums_size // 8), width) as element, ir.loop("0", rest) as lane:
             position = ir.assign(f"add i64 {element.index}, {lane.index}")
-            total = ir.assign(f"getelementptr double, ptr {sums}, i64 {position}")
-            tail_sum = ir.assign(
-                f"load double, ptr {ir.assign(f'getelementptr double, ptr {tail_sums}, i64 {position}')}"
-            )
-            before = ir.assign(f"load double, ptr {total}")
-            ir.emit(f"store double {ir.assign(f'fadd double {before}, {tail_sum}')}, ptr {total}")
+            total = ir.element("double", sums, position)
+            tail_sum = ir.load("double", ir.element("double", tail_sums, position))
+            before = ir.load("double", total)
+            ir.store("double", ir.assign(f"fadd double {before}, {tail_sum}"), total)
 
     def _write_tail_values(self, ir: FunctionBuilder, rest: str, first: str, out: str) -> None:
         width = self._module.target.width
         with ir.loop("0", str(self._plan.value_count)) as number, ir.loop("0", rest) as lane:
             position = ir.assign(f"add i64 {ir.assign(f'mul i64 {number.index}, {width}')}, {lane.index}")
-            value = ir.assign(f"load double, ptr {ir.assign(f'getelementptr double, ptr {out}, i64 {position}')}")
-            begin = ir.assign(f"getelementptr i8, ptr %out, i64 {ir.assign(f'mul i64 {number.index}, %stride')}")
+            value = ir.load("double", ir.element("double", out, position))
+            begin = ir.element("i8", "%out", ir.assign(f"mul i64 {number.index}, %stride"))
             row = ir.assign(f"add i64 {first}, {lane.index}")
-            ir.emit(f"store double {value}, ptr {ir.assign(f'getelementptr double, ptr {begin}, i64 {row}')}")
+            ir.store("double", value, ir.element("double", begin, row))
 
     def _write_lane_sums(self, ir: FunctionBuilder) -> None:
         """Sum the lanes of the vectors of totals."""
         layout, floats, width = self._layout, self._module.float_vector, self._module.target.width
         if not layout.lane_sums_size:
             return
-        lanes = ir.assign(f"getelementptr i8, ptr %memory, i64 {layout.lane_sums}")
-        totals = ir.assign(f"getelementptr i8, ptr %memory, i64 {layout.totals}")
+        lanes = ir.element("i8", "%memory", layout.lane_sums)
+        totals = ir.element("i8", "%memory", layout.totals)
         with ir.loop("0", str(layout.lane_sums_size // (8 * width))) as element:
-            vector = ir.assign(f"getelementptr {floats}, ptr {lanes}, i64 {element.index}")
+            vector = ir.element(floats, lanes, element.index)
             total = self._module.sum_lanes(ir, ir.assign(f"load {floats}, ptr {vector}, align {8 * width}"))
-            ir.emit(
-                f"store double {total}, ptr {ir.assign(f'getelementptr double, ptr {totals}, i64 {element.index}')}"
-            )
+            ir.store("double", total, ir.element("double", totals, element.index))
 
     def write_run(self, block: int, *, is_summed: bool) -> None:
         """Write the function that processes blocks until none is left. Several threads may share a job."""
         ir = FunctionBuilder(f"define void @run(ptr %job, ptr %memory) {VECTOR_ATTRIBUTES} {{")
-        fields = {name: ir.assign(f"getelementptr i64, ptr %job, i64 {k}") for k, name in enumerate(BLOCK_JOB_FIELDS)}
+        fields = {name: ir.element("i64", "%job", k) for k, name in enumerate(BLOCK_JOB_FIELDS)}
         job = {
             name: ir.assign(f"load {'ptr' if name in ('point', 'columns', 'out') else 'i64'}, ptr {pointer}")
             for name, pointer in fields.items()
@@ -709,9 +700,7 @@ class PlanWriter:
         rows = ir.assign(f"select i1 {ir.assign(f'icmp ult i64 {remaining}, {block}')}, i64 {remaining}, i64 {block}")
         out = job["out"]
         if is_summed:
-            out = ir.assign(
-                f"getelementptr i8, ptr {out}, i64 {ir.assign(f'mul i64 {number}, {8 * self._plan.value_count}')}"
-            )
+            out = ir.element("i8", out, ir.assign(f"mul i64 {number}, {8 * self._plan.value_count}"))
         ir.emit(
             f"call void @block(ptr %memory, ptr {job['point']}, ptr {job['columns']}, i64 {first}, i64 {rows}, "
             f"ptr {out}, i64 {job['stride']})"

@@ -197,6 +197,18 @@ class FunctionBuilder:
         """Add an instruction without a result."""
         self.lines.append(f"  {instruction}")
 
+    def element(self, kind: str, pointer: str, index: str | int) -> str:
+        """Return the address of an element of an array, counted from an address in elements of this type."""
+        return self.assign(f"getelementptr {kind}, ptr {pointer}, i64 {index}")
+
+    def load(self, kind: str, pointer: str) -> str:
+        """Return the value at an address."""
+        return self.assign(f"load {kind}, ptr {pointer}")
+
+    def store(self, kind: str, value: str | int, pointer: str) -> None:
+        """Add a store of a value at an address."""
+        self.emit(f"store {kind} {value}, ptr {pointer}")
+
     def new_label(self) -> str:
         """Return an unused name for a block."""
         self._name_count += 1

@@ -216,15 +216,8 @@ def view_along(view: Input, over: Shape, axes: Sequence[int]) -> Input:
     return StridedView(view.source, over, view.offset, tuple(strides.get(axis, 0) for axis in range(len(over))))
 
 
-@dataclass(frozen=True)
-class CostModel:
-    """Rough costs in nanoseconds, which tell a microsecond from a second until a kernel has been measured."""
-
-    instruction: float = 0.25  # per vector
-    operation: float = 2.0  # per vector: the average over arithmetic and functions
-
-
-_COSTS = CostModel()
+_SECONDS_PER_VALUE = 2e-9  # of a vector: the average over arithmetic and functions
+_VALUES_PER_PRODUCT = 0.125  # in a matrix product, relative to other values
 
 
 def seconds_per_row(plan: KernelPlan, width: int) -> float:
@@ -234,18 +227,13 @@ def seconds_per_row(plan: KernelPlan, width: int) -> float:
         plan: the plan.
         width: the number of rows in a vector.
     """
-    total = 0.0
+    values = 0.0
     for item in plan.items:
-        if item.stage is not Stage.ROW:
-            continue
-        match item:
-            case MatrixProduct():
-                total += item.size * item.inner * _COSTS.instruction / width
-            case ElementwiseItem():
-                total += math.prod(item.shape) * _COSTS.operation / width
-            case _:
-                total += item.size * _COSTS.instruction / width
-    return total * 1e-9
+        if isinstance(item, MatrixProduct):
+            values += item.size * item.inner * _VALUES_PER_PRODUCT
+        elif item.stage is Stage.ROW:
+            values += math.prod(item.shape) if isinstance(item, ElementwiseItem) else item.size
+    return values * _SECONDS_PER_VALUE / width
 
 
 def expand_array_operations(roots: Sequence[Node], leaves: Mapping[str, Shape]) -> list[Node]:

@@ -1,10 +1,9 @@
 """The execution of compiled kernels: threads, the binding of columns, and the runner of blocks.
 
-Threads share a job through mailboxes in compiled code. A mailbox is one word: `AWAY` if its thread sleeps, `READY` if
-its thread is waiting for a task, `BUSY` while a task is being executed, otherwise the address of a task. Only the
-thread with the job changes a mailbox to a task, and back if nobody has taken it; only the waiting thread changes it
-from a task to `BUSY` and then to `READY`. A task that no thread has taken by the end of the job is withdrawn, so a job
-never waits for a thread that has not begun.
+Threads share a job in compiled code: one word has the address of the job that is under way, and a counter the number
+of helpers at work. A helper that finds a job counts itself, and works on it if it is still the same. The thread with
+the job removes it when no block is left, and waits until no helper is at work. A helper that comes too late finds
+nothing, so a job never waits for a thread that has not begun.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import is_
 from typing import Any
@@ -31,173 +30,100 @@ from autodiff_cli.backends.llvm.machine_code import CompiledModule, Processor, c
 from autodiff_cli.backends.llvm.plan import KernelInput, KernelPlan, seconds_per_row
 from autodiff_cli.backends.protocol import Columns, Point, available_cores
 
-# The fields of a task, 8 bytes each: the function, its two arguments, and the number of polls for another task after
-# it; then, only for `share`: whether it is finished, its mailbox, and the mailbox's previous content.
-TASK_FIELDS = ("run", "job", "memory", "patience", "done", "box", "before")
-MAILBOX_BYTES = 64  # a cache line for each mailbox
-
-AWAY, _READY, _BUSY = range(3)
-_SPINS = 2000  # polls for the end of a task, before the waiting thread sleeps between polls
+_SPINS = 2000  # polls for the end of the helpers' work, before the waiting thread sleeps between polls
 _NAP_MICROSECONDS = 50  # of each sleep
-_NAPS = 4  # sleeps while waiting for a task, before a helper goes back to Python
 # The instruction that tells the processor that a thread is polling. Its duration is the unit of patience.
 _PAUSE_CALLS = {"x86_64": "@llvm.x86.sse2.pause()", "aarch64": "@llvm.aarch64.hint(i32 1)"}
 
 
-def mailbox_module(target: Processor, *, has_usleep: bool) -> str:
-    """Return the text of the module that shares tasks between threads.
+def sharing_module(target: Processor, *, has_usleep: bool) -> str:
+    """Return the text of the module that shares jobs between threads.
 
-    It exports three functions:
+    It exports two functions. `words` are the address of the job that is under way, or 0, and, a cache line apart, the
+    number of helpers at work. A job is a table of 8-byte fields; see `job_table`.
 
-    - `share(tasks, count, boxes, many)` executes the first of `count` tasks and posts the others to `many` mailboxes,
-    as far as threads are waiting there. It returns when every task that was taken is finished.
-    - `serve(box, patience)` executes the tasks that arrive in a mailbox, until none has arrived for `patience` polls
-    and a few sleeps, during which a poster on the same core can run.
-    - `poll(box, polls)` polls a mailbox so many times, to measure the time that this takes.
+    - `share(words, job)` offers a job to helpers, unless another one is under way, and works on it.
+    - `serve(words, number, patience)` works on jobs, until none has arrived for `patience` polls.
 
     Args:
         target: the processor.
         has_usleep: whether the C library has `usleep`.
     """
     pause = _PAUSE_CALLS.get(target.triple.split("-")[0])
-    field = {name: 8 * k for k, name in enumerate(TASK_FIELDS)}
     declared = [f"declare void {pause.replace('i32 1', 'i32')}"] if pause else []
     declared += ["declare i32 @usleep(i32)"] if has_usleep else []
     wait = f"call void {pause}" if pause else ""
     sleep = f"call i32 @usleep(i32 {_NAP_MICROSECONDS})" if has_usleep else wait
 
-    def run(task: str) -> str:
+    def work(number: str) -> str:
         return f"""
-  %run.place = getelementptr i8, ptr {task}, i64 {field["run"]}
-  %run = load ptr, ptr %run.place
-  %job.place = getelementptr i8, ptr {task}, i64 {field["job"]}
-  %job = load ptr, ptr %job.place
-  %memory.place = getelementptr i8, ptr {task}, i64 {field["memory"]}
+  %run = load ptr, ptr %job
+  %argument.place = getelementptr i64, ptr %job, i64 1
+  %argument = load ptr, ptr %argument.place
+  %memory.number = add i64 {number}, {_MEMORIES}
+  %memory.place = getelementptr i64, ptr %job, i64 %memory.number
   %memory = load ptr, ptr %memory.place
-  call void %run(ptr %job, ptr %memory)"""
+  call void %run(ptr %argument, ptr %memory)"""
 
     return f"""target triple = "{target.triple}"
 {chr(10).join(declared)}
 
-define void @serve(ptr %box, i64 %patience) {{
+define void @serve(ptr %words, i64 %number, i64 %patience) {{
 entry:
-  %arrived = cmpxchg ptr %box, i64 {AWAY}, i64 {_READY} seq_cst seq_cst
-  %all = add i64 %patience, {_NAPS}
+  %helpers = getelementptr i8, ptr %words, i64 {ALIGNMENT}
   br label %look
 look:
-  %left = phi i64 [ %all, %entry ], [ %less, %wait ], [ %less, %nap ], [ %left, %take ], [ 0, %leave ], [ %again, %do ]
-  %word = load atomic i64, ptr %box acquire, align 8
-  %is.task = icmp ugt i64 %word, {_BUSY}
-  br i1 %is.task, label %take, label %idle
+  %left = phi i64 [ %patience, %entry ], [ %less, %wait ], [ %patience, %leave ]
+  %last = phi i64 [ 0, %entry ], [ %word, %wait ], [ %word, %leave ]
+  %word = load atomic i64, ptr %words acquire, align 8
+  %is.none = icmp eq i64 %word, 0
+  %is.known = icmp eq i64 %word, %last
+  %is.idle = or i1 %is.none, %is.known
+  br i1 %is.idle, label %idle, label %enter
 idle:
-  %less = sub i64 %left, 1
   %is.over = icmp eq i64 %left, 0
-  br i1 %is.over, label %leave, label %stay
-stay:
-  %is.tired = icmp ule i64 %left, {_NAPS}
-  br i1 %is.tired, label %nap, label %wait
+  br i1 %is.over, label %end, label %wait
 wait:
+  %less = sub i64 %left, 1
   {wait}
   br label %look
-nap:
-  {sleep}
-  br label %look
+enter:
+  %before = atomicrmw add ptr %helpers, i64 1 seq_cst
+  %now = load atomic i64, ptr %words seq_cst, align 8
+  %is.same = icmp eq i64 %now, %word
+  br i1 %is.same, label %check, label %leave
+check:
+  %job = inttoptr i64 %word to ptr
+  %count.place = getelementptr i64, ptr %job, i64 2
+  %count = load i64, ptr %count.place
+  %is.needed = icmp ult i64 %number, %count
+  br i1 %is.needed, label %do, label %leave
+do:{work("%number")}
+  br label %leave
 leave:
-  %left.box = cmpxchg ptr %box, i64 {_READY}, i64 {AWAY} seq_cst seq_cst
-  %was = extractvalue {{ i64, i1 }} %left.box, 0
-  %has.more = icmp ugt i64 %was, {_READY}
-  br i1 %has.more, label %look, label %end
-take:
-  %taken = cmpxchg ptr %box, i64 %word, i64 {_BUSY} seq_cst seq_cst
-  %is.taken = extractvalue {{ i64, i1 }} %taken, 1
-  br i1 %is.taken, label %do, label %look
-do:
-  %task = inttoptr i64 %word to ptr{run("%task")}
-  %patience.place = getelementptr i8, ptr %task, i64 {field["patience"]}
-  %patience.again = load i64, ptr %patience.place
-  %again = add i64 %patience.again, {_NAPS}
-  store atomic i64 {_READY}, ptr %box release, align 8
-  %done.place = getelementptr i8, ptr %task, i64 {field["done"]}
-  store atomic i64 1, ptr %done.place release, align 8
+  %after = atomicrmw sub ptr %helpers, i64 1 seq_cst
   br label %look
 end:
   ret void
 }}
 
-define void @poll(ptr %box, i64 %polls) {{
+define void @share(ptr %words, ptr %job) {{
 entry:
-  br label %again
-again:
-  %number = phi i64 [ 0, %entry ], [ %next, %again ]
-  %word = load atomic i64, ptr %box acquire, align 8
-  {wait}
-  %next = add i64 %number, 1
-  %is.more = icmp ult i64 %next, %polls
-  br i1 %is.more, label %again, label %end
-end:
-  ret void
-}}
-
-define void @share(ptr %tasks, i64 %count, ptr %boxes, i64 %many) {{
-entry:
-  br label %post
-post:
-  %number = phi i64 [ 0, %entry ], [ %next.number, %posted ]
-  %given = phi i64 [ 1, %entry ], [ %more, %posted ]
-  %has.box = icmp ult i64 %number, %many
-  %has.task = icmp ult i64 %given, %count
-  %goes.on = and i1 %has.box, %has.task
-  br i1 %goes.on, label %try, label %work
-try:
-  %next.number = add i64 %number, 1
-  %box.start = mul i64 %number, {MAILBOX_BYTES}
-  %box = getelementptr i8, ptr %boxes, i64 %box.start
-  %before = load atomic i64, ptr %box monotonic, align 8
-  %is.free = icmp ule i64 %before, {_READY}
-  br i1 %is.free, label %put, label %posted
-put:
-  %put.start = mul i64 %given, {8 * len(TASK_FIELDS)}
-  %put.task = getelementptr i8, ptr %tasks, i64 %put.start
-  %done.put = getelementptr i8, ptr %put.task, i64 {field["done"]}
-  store atomic i64 0, ptr %done.put monotonic, align 8
-  %box.put = getelementptr i8, ptr %put.task, i64 {field["box"]}
-  store ptr %box, ptr %box.put
-  %before.put = getelementptr i8, ptr %put.task, i64 {field["before"]}
-  store i64 %before, ptr %before.put
-  %address = ptrtoint ptr %put.task to i64
-  %try.put = cmpxchg ptr %box, i64 %before, i64 %address seq_cst seq_cst
-  %is.put = extractvalue {{ i64, i1 }} %try.put, 1
-  %one = zext i1 %is.put to i64
-  %given.now = add i64 %given, %one
-  br label %posted
-posted:
-  %more = phi i64 [ %given, %try ], [ %given.now, %put ]
-  br label %post
-work:{run("%tasks")}
-  br label %collect
-collect:
-  %at = phi i64 [ 1, %work ], [ %at.next, %collected ]
-  %is.left = icmp ult i64 %at, %given
-  br i1 %is.left, label %recall, label %end
-recall:
-  %at.start = mul i64 %at, {8 * len(TASK_FIELDS)}
-  %task = getelementptr i8, ptr %tasks, i64 %at.start
-  %box.place = getelementptr i8, ptr %task, i64 {field["box"]}
-  %own.box = load ptr, ptr %box.place
-  %before.place = getelementptr i8, ptr %task, i64 {field["before"]}
-  %was = load i64, ptr %before.place
-  %own = ptrtoint ptr %task to i64
-  %done.place = getelementptr i8, ptr %task, i64 {field["done"]}
-  %recalled = cmpxchg ptr %own.box, i64 %own, i64 %was seq_cst seq_cst
-  %is.recalled = extractvalue {{ i64, i1 }} %recalled, 1
-  br i1 %is.recalled, label %collected, label %watch
+  %word = ptrtoint ptr %job to i64
+  %offered = cmpxchg ptr %words, i64 0, i64 %word seq_cst seq_cst{work("0")}
+  %is.offered = extractvalue {{ i64, i1 }} %offered, 1
+  br i1 %is.offered, label %close, label %end
+close:
+  %helpers = getelementptr i8, ptr %words, i64 {ALIGNMENT}
+  store atomic i64 0, ptr %words seq_cst, align 8
+  br label %watch
 watch:
-  %looks = phi i64 [ 0, %recall ], [ %looks.next, %soon ], [ %looks.next, %nap ]
-  %done = load atomic i64, ptr %done.place acquire, align 8
-  %is.done = icmp ne i64 %done, 0
-  br i1 %is.done, label %collected, label %on
+  %looks = phi i64 [ 0, %close ], [ %more, %soon ], [ %more, %nap ]
+  %working = load atomic i64, ptr %helpers seq_cst, align 8
+  %is.done = icmp eq i64 %working, 0
+  br i1 %is.done, label %end, label %on
 on:
-  %looks.next = add i64 %looks, 1
+  %more = add i64 %looks, 1
   %is.soon = icmp ult i64 %looks, {_SPINS}
   br i1 %is.soon, label %soon, label %nap
 soon:
@@ -206,98 +132,97 @@ soon:
 nap:
   {sleep}
   br label %watch
-collected:
-  %at.next = add i64 %at, 1
-  br label %collect
 end:
   ret void
 }}
 """
 
 
-_MAX_HELPERS = 1024  # the number of mailboxes
+_MEMORIES = 3  # the position of the first memory in the table of a job
+
+
+def job_table(run: int, argument: int, memories: Sequence[int]) -> Any:
+    """Return a job for several threads: the addresses of a function and of its argument, and each thread's memory.
+
+    All threads must take their work from one supply, since nobody knows which of them come.
+    """
+    fields = (run, argument, len(memories), *memories)
+    return (ctypes.c_uint64 * len(fields))(*fields)
+
+
 _TIMED_SPINS = 2000  # polls that are timed, to convert seconds to polls
 
-_ShareFunction = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
-_ServeFunction = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
+_ShareFunction = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+_ServeFunction = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
 
 class ThreadPool:
-    """Helper threads that execute tasks in compiled code, in parallel since they hold no Python lock.
+    """Helper threads that work on jobs in compiled code, in parallel since they hold no Python lock.
 
-    Each thread has a mailbox; see `mailbox_module`. After a task a thread polls its mailbox for a while in compiled
-    code, where the next task begins within nanoseconds. Then it sleeps in Python, where waking up takes some 50 µs. The
-    threads are daemons and own everything that their code needs, so that the process can end at any moment.
+    After a job a thread polls for a while in compiled code, where the next job begins within nanoseconds. Then it
+    sleeps in Python, where waking up takes some 50 µs. The threads are daemons and own everything that their code
+    needs, so that the process can end at any moment.
+
+    Args:
+        patience: the time for which threads poll after a job, in seconds.
 
     Raises:
         CompilationError: if the module cannot be compiled.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, patience: float) -> None:
         target = host_processor()
         has_usleep = bool(llvm.address_of_symbol("usleep"))
-        self._module = compile_module(lambda: mailbox_module(target, has_usleep=has_usleep), target)
-        self._share_tasks = self._module.function("share", _ShareFunction)
+        self._module = compile_module(lambda: sharing_module(target, has_usleep=has_usleep), target)
+        self._share = self._module.function("share", _ShareFunction)
         self._serve = self._module.function("serve", _ServeFunction)
-        self._memory = (ctypes.c_int64 * (MAILBOX_BYTES // 8 * (_MAX_HELPERS + 1)))()
-        self._mailboxes = -(-ctypes.addressof(self._memory) // MAILBOX_BYTES) * MAILBOX_BYTES
-        self._mailbox_words = (ctypes.c_int64 * (MAILBOX_BYTES // 8 * _MAX_HELPERS)).from_address(self._mailboxes)
+        self._memory = (ctypes.c_int64 * (3 * ALIGNMENT // 8))()
+        self._words = -(-ctypes.addressof(self._memory) // ALIGNMENT) * ALIGNMENT
         self._wake_locks: list[_thread.LockType] = []
+        self._asleep: list[bool] = []
         self._start_lock = threading.Lock()
-        self._idle_spins = 0
-        poll = self._module.function("poll", _ServeFunction)
-        self._seconds_per_spin = (
-            min(_elapsed_seconds(poll, self._mailboxes, _TIMED_SPINS) for _ in range(3)) / _TIMED_SPINS
-        )
+        seconds = min(self._elapsed_seconds(_TIMED_SPINS) for _ in range(3))
+        self._patience = int(patience / seconds * _TIMED_SPINS)
 
-    def spins_for(self, seconds: float) -> int:
-        """Return the number of polls of a mailbox that take so many seconds."""
-        return int(seconds / self._seconds_per_spin)
+    def _elapsed_seconds(self, spins: int) -> float:
+        start = time.perf_counter()
+        self._serve(self._words, 0, spins)
+        return time.perf_counter() - start
 
-    def run_tasks(self, tasks: int, count: int, patience: int) -> None:
-        """Execute tasks in parallel, the first one in this thread, and return when no thread works on them any more.
-
-        Tasks that no helper takes in time are not executed at all. So all tasks must take their work from one shared
-        supply.
+    def run(self, job: int, count: int) -> None:
+        """Work on a job in this thread and in helpers that come in time. Return when no thread works on it any more.
 
         Args:
-            tasks: the address of consecutive tasks; see `TASK_FIELDS`.
-            count: the number of tasks.
-            patience: the number of polls for which helpers that start later wait for another job.
+            job: the address of a `job_table`.
+            count: the number of its threads.
         """
-        self._idle_spins = patience
-        helpers = self._start_helpers(count - 1)
-        for number in range(helpers):
-            if self._mailbox_words[MAILBOX_BYTES // 8 * number] == AWAY:
+        for number in range(self._start_helpers(count - 1)):
+            if self._asleep[number]:
                 with contextlib.suppress(RuntimeError):  # the helper has been woken already
                     self._wake_locks[number].release()
-        self._share_tasks(tasks, count, self._mailboxes, helpers)
+        self._share(self._words, job)
 
     def _start_helpers(self, required: int) -> int:
         """Start the required helpers, as far as there is memory for them, and return their number."""
         if len(self._wake_locks) >= required:
             return required
         with self._start_lock, contextlib.suppress(RuntimeError):  # the system allows no more threads
-            while len(self._wake_locks) < min(required, _MAX_HELPERS):
+            while len(self._wake_locks) < required:
                 wake_lock = _thread.allocate_lock()
                 wake_lock.acquire()
                 number = len(self._wake_locks)
                 name = f"autodiff-{number}"
                 threading.Thread(target=self._helper_loop, args=(number, wake_lock), daemon=True, name=name).start()
+                self._asleep.append(True)
                 self._wake_locks.append(wake_lock)
         return min(required, len(self._wake_locks))
 
     def _helper_loop(self, number: int, wake_lock: _thread.LockType) -> None:
-        mailbox = self._mailboxes + MAILBOX_BYTES * number
         while True:
             wake_lock.acquire()
-            self._serve(mailbox, self._idle_spins)
-
-
-def _elapsed_seconds(function: Callable[..., object], *arguments: int) -> float:
-    start = time.perf_counter()
-    function(*arguments)
-    return time.perf_counter() - start
+            self._asleep[number] = False
+            self._serve(self._words, number + 1, self._patience)
+            self._asleep[number] = True
 
 
 _pool: ThreadPool | None = None
@@ -309,7 +234,7 @@ def thread_pool() -> ThreadPool:
     global _pool
     if _pool is None:
         with _pool_lock:
-            _pool = _pool or ThreadPool()
+            _pool = _pool or ThreadPool(SCHEDULING.polling_seconds)
     return _pool
 
 
@@ -439,8 +364,8 @@ class PlanRunner:
         self._slower_jobs = 0  # consecutive jobs that took longer with helpers
         self._solo_jobs_left = 0  # jobs to run without helpers
         self._may_keep_helpers_awake = threads <= available_cores()
-        self._tasks: Any = None  # the memory of the tasks of the last shared job
-        self._tasks_key, self._task_arguments = (0, 0, False), (0, 0, 0)
+        self._shared_job: Any = None
+        self._shared_job_key = 0, 0
         self._job = (ctypes.c_uint64 * len(BLOCK_JOB_FIELDS))()
         self._job_address = ctypes.addressof(self._job)
         self._bound: BoundColumns | None = None
@@ -524,8 +449,12 @@ class PlanRunner:
             if self._solo_jobs_left:
                 self._solo_jobs_left -= 1
             return
-        helpers, count = thread_pool(), min(self._threads, blocks)
-        helpers.run_tasks(*self._prepare_tasks(helpers, count, is_near=is_near))
+        count = min(self._threads, blocks)
+        if self._shared_job_key != (self._run_address, count):
+            memories = [*map(self._memory_address, range(count))]
+            self._shared_job = job_table(self._run_address, self._job_address, memories)
+            self._shared_job_key = self._run_address, count
+        thread_pool().run(ctypes.addressof(self._shared_job), count)
         _last_job_end = time.perf_counter()
         # If other processes keep the cores busy, helpers come too late, or compete with this thread. But they may also
         # have been asleep and be awake for the next job, so only every second slow job counts.
@@ -539,20 +468,6 @@ class PlanRunner:
         self._seconds_per_block = (
             min(self._seconds_per_block, (_last_job_end - start) * count / blocks) or _MIN_BLOCK_SECONDS
         )
-
-    def _prepare_tasks(self, helpers: ThreadPool, count: int, *, is_near: bool) -> tuple[int, int, int]:
-        """Return the arguments of `ThreadPool.run_tasks` for tasks that each run blocks until none is left."""
-        key = self._run_address, count, is_near
-        if key != self._tasks_key:
-            patience = helpers.spins_for(SCHEDULING.polling_seconds) if is_near else 0
-            fields = (
-                field
-                for address in map(self._memory_address, range(count))
-                for field in (self._run_address, self._job_address, address, patience, 0, 0, 0)
-            )
-            self._tasks = (ctypes.c_uint64 * (len(TASK_FIELDS) * count))(*fields)
-            self._tasks_key, self._task_arguments = key, (ctypes.addressof(self._tasks), count, patience)
-        return self._task_arguments
 
     def fold_sums(self, out: int, blocks: int) -> None:
         """Add the sums of blocks, in the order of `fold`, into those of the first block.

@@ -17,7 +17,7 @@ import pytest
 
 from autodiff_cli.backends.llvm import runtime
 from autodiff_cli.backends.llvm.backend import CompiledSumKernel, LlvmBackend
-from autodiff_cli.backends.llvm.runtime import TASK_FIELDS, ThreadPool
+from autodiff_cli.backends.llvm.runtime import ThreadPool, job_table
 from autodiff_cli.backends.protocol import RowGraphs
 from autodiff_cli.backends.reductions import block_slices, fold
 from autodiff_cli.graph.gradient import gradient_nodes
@@ -80,7 +80,7 @@ def test_values_by_row_from_several_threads() -> None:
 
 
 @pytest.mark.usefixtures("eager")
-def test_functions_of_python_are_called_from_every_thread() -> None:
+def test_special_functions_are_called_from_every_thread() -> None:
     kernel = LlvmBackend(3).sum_kernel(RowGraphs([read("gamma(1 + x^2)").output], {"x"}))
     x = np.linspace(0, 2, 50_000)
     (found,) = kernel.sums({}, {"x": x}, len(x))
@@ -141,16 +141,15 @@ def test_where_no_thread_can_be_started_one_does_all(monkeypatch: pytest.MonkeyP
 _RUN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 
 
-def _shared(pool: ThreadPool, works: list[Callable[[], object]], patience: int = 0) -> None:
-    functions = [_RUN(lambda _job, _memory, work=work: work()) for work in works]
-    fields = [[ctypes.cast(each, ctypes.c_void_p).value, 0, 0, patience, 0, 0, 0] for each in functions]
-    tasks = (ctypes.c_uint64 * (len(TASK_FIELDS) * len(works)))(*[field for task in fields for field in task])
-    pool.run_tasks(ctypes.addressof(tasks), len(works), patience)
+def _share(pool: ThreadPool, work: Callable[[], object], count: int) -> None:
+    function = _RUN(lambda _job, _memory: work())
+    job = job_table(ctypes.cast(function, ctypes.c_void_p).value or 0, 0, [0] * count)
+    pool.run(ctypes.addressof(job), count)
 
 
 @pytest.mark.parametrize("seconds", [0, 1e-4])
 def test_helpers_work_beside_the_caller_who_waits_for_them(seconds: float) -> None:
-    pool, under_way, done = ThreadPool(), [], []
+    pool, under_way, done = ThreadPool(seconds), [], []
 
     def work() -> None:
         under_way.append(threading.get_ident())
@@ -158,24 +157,24 @@ def test_helpers_work_beside_the_caller_who_waits_for_them(seconds: float) -> No
         done.append(under_way[-1])
 
     for _ in range(50):
-        _shared(pool, [work, work, work], pool.spins_for(seconds))
+        _share(pool, work, 3)
         assert len(done) == len(under_way)
         if len({*under_way}) == 3:
             return
     raise AssertionError("helpers never came")
 
 
-def test_tasks_that_no_helper_has_begun_return_to_the_caller() -> None:
-    pool, started, release, done = ThreadPool(), threading.Event(), threading.Event(), []
+def test_a_job_beside_another_one_is_done_by_its_caller() -> None:
+    pool, started, release, done = ThreadPool(0), threading.Event(), threading.Event(), []
 
-    def holds() -> None:
+    def hold() -> None:
         started.set()
         release.wait(10)
 
-    first = threading.Thread(target=_shared, args=(pool, [lambda: started.wait(10), holds]))
+    first = threading.Thread(target=_share, args=(pool, hold, 2))
     first.start()
-    assert started.wait(10)  # from now on the only helper is busy
-    _shared(pool, [lambda: done.append("caller"), lambda: done.append("helper")])
+    assert started.wait(10)  # from now on another job is under way
+    _share(pool, lambda: done.append("caller"), 2)
     assert done == ["caller"]
     release.set()
     first.join()
@@ -183,15 +182,15 @@ def test_tasks_that_no_helper_has_begun_return_to_the_caller() -> None:
 
 def test_helpers_who_come_in_vain_are_seldom_called(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a machine that is busy with something else."""
-    shared, real = [], ThreadPool.run_tasks
+    shared, real = [], ThreadPool.run
 
-    def late(pool: ThreadPool, tasks: int, count: int, patience: int) -> None:
+    def late(pool: ThreadPool, job: int, count: int) -> None:
         shared.append(count)
-        real(pool, tasks, 1, patience)
+        real(pool, job, 1)
         time.sleep(0.01)
 
     change_scheduling(monkeypatch, solo_seconds=0.0, solo_seconds_if_awake=0.0)
-    monkeypatch.setattr(ThreadPool, "run_tasks", late)
+    monkeypatch.setattr(ThreadPool, "run", late)
     kernel, columns = LlvmBackend(2).sum_kernel(GRAPHS), {name: column[:20_000] for name, column in COLUMNS.items()}
     for _ in range(150):
         kernel.sums(POINT, columns, 20_000)
@@ -219,12 +218,11 @@ def test_kernels_of_several_callers_share_helpers() -> None:
 def test_a_process_ends_while_helpers_look_for_work(ends: str) -> None:
     program = f"""
 import ctypes, os, time
-from autodiff_cli.backends.llvm.runtime import TASK_FIELDS, thread_pool
+from autodiff_cli.backends.llvm.runtime import ThreadPool, job_table
 run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(lambda *_: time.sleep(0.05))
 address = ctypes.cast(run, ctypes.c_void_p).value
-spins = thread_pool().spins_for(60)
-tasks = (ctypes.c_uint64 * (2 * len(TASK_FIELDS)))(*2 * [address, 0, 0, spins, 0, 0, 0])
-thread_pool().run_tasks(ctypes.addressof(tasks), 2, spins)
+job = job_table(address, 0, [0, 0])
+ThreadPool(60).run(ctypes.addressof(job), 2)
 {ends}
 """
     started = time.monotonic()
