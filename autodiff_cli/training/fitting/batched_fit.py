@@ -16,7 +16,7 @@ from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.training.fitting.minimization import estimated_scales, minimize_batch
 from autodiff_cli.training.fitting.optimization import RESTARTS, is_linear_model, unset_parameters
-from autodiff_cli.training.fitting.starts import at_dimensional_scales, warm_starts
+from autodiff_cli.training.fitting.starts import start_at_scales, warm_starts
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import Outcome
 from autodiff_cli.training.objective.batch import Fits, GroupBatch
@@ -112,7 +112,7 @@ class BatchedFit:
             losses, gradients = batch.values_and_gradients(starts, fits)
             is_defined = np.isfinite(losses) & np.isfinite(gradients).all(axis=1)
             return np.where(is_defined[:, None], starts, objective.bounds.clip(at_0))
-        scaled = at_dimensional_scales(objective, objective.layout.mask(unset_parameters(objective)))
+        scaled = start_at_scales(objective, objective.start, objective.layout.mask(unset_parameters(objective)))
         if scaled is None:
             return starts
         ends, sums = [], []

@@ -12,7 +12,6 @@ import functools
 import math
 from collections.abc import Iterator
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -52,10 +51,6 @@ from autodiff_cli.training.result.statistics import (
     compute_statistics,
     softmax_null_space,
 )
-
-if TYPE_CHECKING:
-    pass
-
 
 _MAX_PARAMETERS = 20  # symmetries are searched up to this many parameters, because all subsets are tried
 _MAX_COMPARED_ROWS = 500  # rows on which predictions are compared

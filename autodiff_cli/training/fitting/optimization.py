@@ -101,10 +101,11 @@ def fit_least_squares(objective: Objective, options: FitOptions, progress: Progr
     may_search = options.epochs is None and options.starts is None
     if may_search and (isinstance(first, Diverged) or _is_poor_least_squares(objective, first)):
         first = _refit_from(multistart, objective, options, progress, first)
-    elif may_search and unset_parameters(objective):
+    elif may_search and unset_parameters(objective) and isinstance(first, Outcome):
+        explained = explained_variance(objective, first.theta)
         # Even a high R² may be due to a single row, if the scales of parameters are far from 1.
         first = _refit_from(start_from_scales, objective, options, progress, first)
-        if not _is_nearly_perfect(objective, first):
+        if explained is not None and not explained > RESTARTS.nearly_perfect_r_squared:
             first = _refit_from(start_from_frequencies, objective, options, progress, first)
     if isinstance(first, Diverged):
         raise first
@@ -195,12 +196,6 @@ def _is_poor_least_squares(objective: Objective, outcome: Outcome) -> bool:
             )
         )
     )
-
-
-def _is_nearly_perfect(objective: Objective, outcome: Outcome | Diverged) -> bool:
-    """Whether a fit explains so much that no other start can help."""
-    explained = explained_variance(objective, outcome.theta) if isinstance(outcome, Outcome) else None
-    return explained is not None and explained > RESTARTS.nearly_perfect_r_squared
 
 
 def _is_frequency_ambiguous(objective: Objective) -> bool:
@@ -348,11 +343,10 @@ def _search_likelihood(
         if len(points):
             short = dataclasses.replace(options, epochs=_EXTRA_START_EPOCHS)
             points, losses = _losses_from_starts("lbfgs", objective, points, short)
-            best = int(np.argmin(losses))
-            second = minimize(objective, points[best], options, Progress()) if math.isfinite(losses[best]) else None
-            if second is not None and not _is_no_minimum(objective, second):
-                progress.notes.append(better_starts_note(objective, points[best]))
-                first = minimize(objective, points[best], options, progress)
+            best = points[int(np.argmin(losses))]
+            if math.isfinite(min(losses)):
+                progress.notes.append(better_starts_note(objective, best))
+                first = minimize(objective, best, options, progress)
     if isinstance(first, Outcome) and not first.is_unbounded and (reason := _unbounded_reason(objective, first.theta)):
         return dataclasses.replace(
             first, converged=False, failure=f"the loss has no minimum: {reason}", is_unbounded=True

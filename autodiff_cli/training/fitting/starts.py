@@ -72,6 +72,7 @@ class Sinusoids:
     """The frequencies and phases of a prediction: the parameters in the arguments of its sines and cosines.
 
     Attributes:
+        count: the number of frequencies and phases.
         frequency_mask: which parameters have an effect on an argument that depends on columns.
 
     >>> from autodiff_cli.training.objective.objective import Objective
@@ -87,12 +88,8 @@ class Sinusoids:
         self._objective = objective
         arguments = objective.kernels.cached("waves", lambda: _find_arguments(objective))
         self._slopes, self._frequencies, self._phases = arguments
+        self.count = len(self._slopes)
         self.frequency_mask = np.isin(np.arange(objective.layout.size), self._frequencies)
-
-    @property
-    def count(self) -> int:
-        """The number of frequencies and phases."""
-        return len(self._slopes)
 
     def frequency_grids(
         self, theta: Array, per_turn: int, most: int, box: Bounds | None = None
@@ -256,10 +253,10 @@ def start_from_scales(
     Args:
         start, free, seed, bounds: see `multistart`.
     """
+    scaled = start_at_scales(objective, start, free)
+    if scaled is None:
+        return None
     with ignore_float_errors():
-        scaled = _start_at_scales(objective, start, free)
-        if scaled is None:
-            return None
         generator = np.random.default_rng(seed)
         return _Multistart(objective, start, free, generator, bounds or Bounds.unbounded(len(start))).refine(scaled)
 
@@ -295,19 +292,12 @@ def warm_starts(batch: Batch, objective: Objective, starts: Array) -> Array:
     )
 
 
-def _start_at_scales(objective: Objective, start: Array, free: NDArray[np.bool_]) -> Array | None:
+@ignore_float_errors()
+def start_at_scales(objective: Objective, start: Array, free: NDArray[np.bool_]) -> Array | None:
     """Return the start with parameters at their dimensional scales where these are far from 1; None if none are."""
     sizes = _parameter_scales(objective)
     far = free & (np.abs(np.log10(sizes)) > SETTINGS.min_scale_distance)
     return np.where(far, sizes, start) if far.any() else None
-
-
-def at_dimensional_scales(objective: Objective, free: NDArray[np.bool_]) -> Array | None:
-    """Return the start with free parameters at their dimensional scales where these are far from 1; None if none
-    are.
-    """
-    with ignore_float_errors():
-        return _start_at_scales(objective, objective.start, free)
 
 
 def _parameter_scales(objective: Objective) -> Array:
@@ -347,20 +337,16 @@ def sample_starts(objective: Objective, seed: int, count: int) -> Iterator[Array
         yield box.move_inside(theta)
 
 
-class _ColumnRanges(NamedTuple):
-    """The minimum, the maximum and the typical sizes of the columns; see `_typical_sizes`."""
-
-    low: Array
-    high: Array
-    sizes: Array
+_ColumnRanges = tuple[Array, Array, Array]
 
 
 def _column_ranges(objective: Objective) -> _ColumnRanges:
+    """Return the minimum, the maximum and the typical sizes of the columns; see `_typical_sizes`."""
     names = tuple(name for name in objective.model.columns if name in objective.data.names)
     if not names:
-        return _ColumnRanges(np.zeros(1), np.ones(1), np.ones(1))
+        return np.zeros(1), np.ones(1), np.ones(1)
     of_values = objective.fold_columns({*names}, SpreadReduction(names), join_spreads)
-    return _ColumnRanges(of_values.low, of_values.high, _typical_sizes(of_values.moments, objective.rows))
+    return of_values.low, of_values.high, _typical_sizes(of_values.moments, objective.rows)
 
 
 def _sample_values(columns: _ColumnRanges, generator: np.random.Generator, shape: int | tuple[int, ...]) -> Array:
@@ -528,14 +514,13 @@ class _Multistart:
             if best.loss < self._good or confirmations >= SETTINGS.confirmations:
                 break
         for _ in range(SETTINGS.residual_rounds):
-            if best is None or best.loss < self._good or not self._has_structure(best.end):
+            if best is None or best.loss < self._good:
+                break
+            if not has_systematic_residuals(self._sample, best.end, SETTINGS.suspect_sigmas):
                 break
             candidate = min(self.descend(self._points_near(best.end)), key=lambda end: end.loss, default=best)
             best = min(best, candidate, key=lambda end: end.loss)
         return best
-
-    def _has_structure(self, theta: Array) -> bool:
-        return has_systematic_residuals(self._sample, theta, SETTINGS.suspect_sigmas)
 
     def refine(self, theta: Array) -> StartCandidate | None:
         """Descend from a point, after its linear parameters are set to their best values."""
@@ -544,7 +529,7 @@ class _Multistart:
 
     def scaled_points(self) -> Iterator[Array]:
         """Yield the start at dimensional scales, with the best values of the linear parameters."""
-        scaled = _start_at_scales(self._sample, self._start, self._searched | self._linear)
+        scaled = start_at_scales(self._sample, self._start, self._searched | self._linear)
         if scaled is not None:
             yield self._project_linear(scaled[None], self._linear)[0]
 
