@@ -122,8 +122,8 @@ def fit(model: str | Model, data: Data, options: FitOptions) -> Fit:
     >>> {name: round(value, 9) for name, value in found.parameters.items()}
     {'a': 2.5, 'b': 1.3}
     """
-    if options.plot is None:
-        options = dataclasses.replace(options, plot="ipykernel" in sys.modules)
+    if options.plot is None and "ipykernel" in sys.modules:
+        options = dataclasses.replace(options, plot=True)
     with _public_interruption():
         return _public_fit(fit_dataset(model, as_dataset(data), options))
 

@@ -61,6 +61,7 @@ def between(least: int, most: int) -> Check:
 
 
 POSITIVE = must_be("positive", lambda value: 0 < value < math.inf)
+FRACTION = must_be("between 0 and 1", lambda value: 0 < value < 1)
 NOT_NEGATIVE = must_be("a finite number of at least 0", lambda value: 0 <= value < math.inf)
 
 

@@ -61,7 +61,7 @@ def test_a_field_alone_makes_an_option_of_a_command() -> None:
         return options.sugar - milk
 
     parameter = inspect.signature(serve).parameters["sugar"]
-    (option,) = parameter.annotation.__metadata__
+    option, _ = parameter.annotation.__metadata__
     assert (option.default, option.metavar, option.help) == ("--sugar", "SPOONS", "Spoons of sugar.")
     defaults = {name: one.default for name, one in inspect.signature(serve).parameters.items()}
     assert serve(**{**defaults, "sugar": 5}) == 5

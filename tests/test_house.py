@@ -161,8 +161,9 @@ def requirements() -> Iterator[Requirement]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     lists = [project["build-system"]["requires"], project["project"]["dependencies"]]
     lists += project["project"]["optional-dependencies"].values()
+    lists += [project["dependency-groups"][group] for group in ("browser", "dev")]
     for texts in lists:
-        for requirement in map(Requirement, texts):
+        for requirement in map(Requirement, filter(lambda text: isinstance(text, str), texts)):
             applies = requirement.marker is None or requirement.marker.evaluate()
             if applies and requirement.name != project["project"]["name"]:
                 yield requirement

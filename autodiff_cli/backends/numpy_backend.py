@@ -344,7 +344,8 @@ class BlockEvaluator:
         values = list(self._constants)
         for name, position in self._leaves.items():
             if name in point:
-                values[position] = np.float64(point[name]) if np.ndim(point[name]) == 0 else point[name][..., None]
+                value = point[name]
+                values[position] = value[..., None] if getattr(value, "ndim", 0) else np.float64(value)
         execute(self._uniform, values)
         return values
 

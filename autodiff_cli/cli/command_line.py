@@ -1,31 +1,38 @@
 """The commands of `autodiff`, and how a command line is split into options, values and arguments.
 
 Each command is a function of its own name; `COMMANDS` has the module it is in. Only the module of the command that runs
-is imported.
+is imported. Arguments and options are declared with Typer, which writes the help.
 
-Words are split here, before Typer reads them. A variable's value is an option of its own name, and an expression may
-begin with `-`; only the command and its options together tell these apart. Which options exist, which take a value and
-which may be repeated is read from the Typer app, so that each option is declared once.
+Words are split and converted here. A variable's value is an option of its own name, and an expression may begin with
+`-`; only the command and its options together tell these apart. Which options exist, which take a value and which may
+be repeated is read from the command's signature, so that each option is declared once.
 """
 
 from __future__ import annotations
 
 import importlib
+import inspect
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple
+import re
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import typer
-from typer import BadParameter
-from typer.core import TyperCommand, TyperGroup, TyperOption
-from typer.main import get_group
-
-from autodiff_cli.cli.environment import BadInput
+from autodiff_cli.cli.environment import BadInput, Environment
 from autodiff_cli.language.errors import suggest
 from autodiff_cli.language.lexer import canonical_name, is_level_name, is_name, is_signed_number
-from autodiff_cli.version import __version__
+
+if TYPE_CHECKING:
+    from typer.models import ArgumentInfo, OptionInfo
+
+    from autodiff_cli.cli.environment import Output
 
 HELP = ("-h", "--help")
+VERSION = ("-V", "--version")
 # These words are never expressions in any command, so that a script means the same whatever options a command has.
 NEVER_EXPRESSIONS = (*HELP, "-o")
 
@@ -46,74 +53,297 @@ COMMANDS = {
     "completion": "completion",
 }
 
-_OVERVIEW = """Type a formula: get its gradient, watch backpropagation, fit it to data.
+OVERVIEW = """\
+Usage: autodiff COMMAND [ARGUMENTS] [OPTIONS]
 
-\b
-  autodiff grad  "x*y + sin(x)" --x 2 --y 3     value, gradient, every node
-  autodiff grad  "x*y + sin(x)"                 the derivatives as formulas
-  autodiff trace "x*y + sin(x)" --x 2 --y 3     backpropagation, step by step
-  autodiff lesson                               lessons on backpropagation
-  autodiff serve                                the same in the browser
-  autodiff train "y ~ a*exp(-b*x)" decay.csv    fit parameters to data
-  autodiff predict MODEL.json new.csv           predict with a saved model
-  autodiff compare DATA MODEL MODEL...          compare models of the same data
-  autodiff data measured.csv                    show how a data file is parsed
-  autodiff check "x*y + sin(x)" --x 2 --y 3     verify a gradient
-  autodiff ops tanh                             an operation and its derivative
-  autodiff doctor                               show what this installation computes with
-  autodiff completion bash                      completion for bash, zsh or fish
-  autodiff export "x*y + sin(x)" --to c         write value and gradient in another language
+  Type a formula: get its gradient, watch backpropagation, fit it to data.
 
-Run `autodiff COMMAND --help` for details and examples.
+Formulas:
+  autodiff grad  "x*y + sin(x)" --x 2 --y 3    value, gradient, every node
+  autodiff grad  "x*y + sin(x)"                the derivatives as formulas
+  autodiff trace "x*y + sin(x)" --x 2 --y 3    backpropagation, step by step
+  autodiff check "x*y + sin(x)" --x 2 --y 3    verify a gradient
+  autodiff export "x*y + sin(x)" --to c        value and gradient in C, Python, ...
+  autodiff ops tanh                            an operation and its derivative
+
+Data:
+  autodiff train "y ~ a*exp(-b*x)" decay.csv   fit parameters to data
+  autodiff predict MODEL.json new.csv          predict with a saved model
+  autodiff compare DATA MODEL MODEL...         compare models of the same data
+  autodiff data measured.csv                   show how a data file is parsed
+
+Learning:
+  autodiff lesson                              lessons on backpropagation
+  autodiff serve                               formulas and fits in the browser
+
+Installation:
+  autodiff doctor                              show what computes, and why
+  autodiff completion bash                     completion for bash, zsh or fish
+
+Options:
+  -V, --version  Show the version.
+  -h, --help     Show this message; after a command, its options and examples.
 """
 
-
-class _GroupedCommand(TyperCommand):
-    """A command whose help lists options under the headings of their groups."""
-
-    def format_options(self, context: Any, formatter: Any) -> None:
-        """Write the arguments and options, a section for each group."""
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for parameter in self.get_params(context):
-            record = parameter.get_help_record(context)
-            if record is not None:
-                group = getattr(parameter, "rich_help_panel", None) or "Options"
-                heading = group if isinstance(parameter, TyperOption) else "Arguments"
-                sections.setdefault(heading, []).append(record)
-        for heading, records in sections.items():
-            with formatter.section(heading):
-                formatter.write_dl(records)
-
-
-def command_group(wanted: str) -> TyperGroup:
-    """Return the Typer group with the command `wanted` alone, or with all commands if there is no such command."""
-    app = typer.Typer(
-        name="autodiff",
-        help=_OVERVIEW,
-        callback=_root_command,
-        add_completion=False,
-        rich_markup_mode=None,
-        context_settings={"help_option_names": [*HELP]},
-    )
-    for name in [wanted] if wanted in COMMANDS else COMMANDS:
-        command = getattr(importlib.import_module(f"autodiff_cli.cli.{COMMANDS[name]}"), name)
-        values = "[--VARIABLE VALUE]... " if "assignments" in command.__annotations__ else ""
-        app.command(cls=_GroupedCommand, options_metavar=f"{values}[OPTIONS]")(command)
-    return get_group(app)
+# Words of other tools for our commands and options. The first option that the command has is suggested.
+_OTHER_COMMANDS = {
+    **dict.fromkeys(("fit", "regress", "learn", "optimize"), "train"),
+    **dict.fromkeys(("diff", "derive", "derivative", "gradient", "differentiate", "eval", "evaluate"), "grad"),
+    **dict.fromkeys(("backprop", "graph", "draw", "steps"), "trace"),
+    **dict.fromkeys(("functions", "operations"), "ops"),
+    **dict.fromkeys(("info", "status"), "doctor"),
+    **dict.fromkeys(("tutorial", "lessons"), "lesson"),
+    "version": "--version",
+    "-v": "--version",
+}
+_OTHER_OPTIONS = {
+    **dict.fromkeys(("max-iter", "maxiter", "max-iterations", "iterations", "n-iter", "steps"), ("--epochs",)),
+    **dict.fromkeys(("eta", "step-size", "rate"), ("--lr",)),
+    **dict.fromkeys(("lang", "language", "target", "format"), ("--to",)),
+    **dict.fromkeys(("out", "outfile", "outputfile", "write"), ("--output", "--save")),
+    **dict.fromkeys(("vars", "variables", "with-respect-to"), ("--wrt",)),
+    **dict.fromkeys(("device", "gpu", "engine"), ("--backend",)),
+    **dict.fromkeys(("workers", "jobs", "n-jobs", "cores", "num-threads"), ("--threads",)),
+    **dict.fromkeys(("random-state", "random-seed"), ("--seed",)),
+    **dict.fromkeys(("weight-decay", "ridge"), ("--l2",)),
+    **dict.fromkeys(("sep", "separator"), ("--delimiter",)),
+    **dict.fromkeys(("query", "filter"), ("--where",)),
+    **dict.fromkeys(("method", "algorithm", "solver"), ("--optimizer",)),
+    **dict.fromkeys(("group", "groupby", "group-by"), ("--by",)),
+    **dict.fromkeys(("jac",), ("--jacobian",)),
+    **dict.fromkeys(("hess",), ("--hessian",)),
+}
+_DRAWINGS = ("svg", "html", "tex", "dot")
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"autodiff {__version__}")
-        raise typer.Exit
+class Parameter(NamedTuple):
+    """An argument or an option of a command.
+
+    Attributes:
+        name: the name of the function's parameter.
+        declaration: the declaration, with flags, metavar, help and bounds.
+        kind: the type of the value, or of each of several values.
+        default: the default; `inspect.Parameter.empty` for a required argument.
+        repeats: whether it takes several values.
+        choices: the values that it accepts, if they can be listed.
+    """
+
+    name: str
+    declaration: ArgumentInfo | OptionInfo
+    kind: Any
+    default: Any
+    repeats: bool
+    choices: tuple[str, ...]
+
+    @classmethod
+    def of(cls, parameter: inspect.Parameter) -> Parameter:
+        """Return the argument or option that a parameter of a command declares."""
+        kind, (declaration, *others) = parameter.annotation.__origin__, parameter.annotation.__metadata__
+        if isinstance(kind, types.UnionType):
+            kind = next(each for each in kind.__args__ if each is not type(None))
+        repeats = getattr(kind, "__origin__", kind) is list
+        kind = kind.__args__[0] if repeats else kind
+        choices = tuple(map(str, kind)) if issubclass(kind, Enum) else ()
+        for option in others:  # the record that the option is a field of; see `with_options`
+            choices = choices or (option.check.choices if option.check else ())
+        return cls(parameter.name, declaration, kind, parameter.default, repeats, choices)
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The flags of an option, such as `--lr`; none for an argument."""
+        declared = (self.declaration.default, *(self.declaration.param_decls or ()))
+        return tuple(flag for flag in declared if isinstance(flag, str) and flag.startswith("-"))
+
+    @property
+    def metavar(self) -> str:
+        """The name of the value in help."""
+        return self.declaration.metavar or ""
+
+    @property
+    def is_required(self) -> bool:
+        """Whether it is an argument without a default."""
+        return self.default is inspect.Parameter.empty
+
+    @property
+    def is_flag(self) -> bool:
+        """Whether it is an option without a value."""
+        return self.kind is bool
+
+    @property
+    def has_optional_value(self) -> bool:
+        """Whether the value of the option may be left out; its metavar is then in brackets."""
+        return self.metavar.startswith("[")
+
+    def convert(self, text: str, name: str) -> Any:
+        """Return the value that a text stands for.
+
+        Args:
+            name: the name of the option, for messages.
+
+        Raises:
+            BadInput: for a text of the wrong type, or a number outside the bounds.
+        """
+        least, most = getattr(self.declaration, "min", None), getattr(self.declaration, "max", None)
+        try:
+            value = self.kind(text)
+            if (least is None or value >= least) and (most is None or value <= most):
+                return value
+        except ValueError:
+            pass
+        default = ("a number" if self.kind is float else "a whole number",)
+        *others, last = self.choices or default
+        accepted = f"{', '.join(others)} or {last}" if others else last
+        for words, bound in (("at least", least), ("at most", most)):
+            accepted += "" if bound is None else f", {words} {bound}"
+        raise BadInput(f"{name} takes {accepted}, not `{text}`")
+
+    def accepts(self, text: str | None) -> bool:
+        """Whether the option can stand in place of a misspelt one with this value; None for no value."""
+        if text is None or self.is_flag:
+            return text is None and (self.is_flag or self.has_optional_value)
+        if self.choices and text not in self.choices:
+            return False
+        try:
+            self.convert(text, "")
+        except BadInput:
+            return False
+        return "=" not in self.metavar or re.search("[=<>~]", text) is not None
 
 
-def _root_command(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
-    ] = False,
-) -> None:
-    """Handle the options of `autodiff` itself."""
+@dataclass(frozen=True)
+class Command:
+    """A command: a function whose parameters declare arguments and options."""
+
+    name: str
+    function: Callable[..., Output]
+
+    @cached_property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The arguments and options."""
+        parameters = inspect.signature(self.function, eval_str=True).parameters.values()
+        return tuple(Parameter.of(each) for each in parameters if each.annotation is not Call)
+
+    @cached_property
+    def arguments(self) -> tuple[Parameter, ...]:
+        """The positional arguments; only the last one may take several words."""
+        return tuple(each for each in self.parameters if not each.flags)
+
+    @cached_property
+    def options(self) -> dict[str, Parameter]:
+        """The options by each of their flags."""
+        return {flag: each for each in self.parameters for flag in each.flags}
+
+    @property
+    def takes_values(self) -> bool:
+        """Whether the command takes values of variables as options."""
+        return "--set" in self.options
+
+    @property
+    def least_arguments(self) -> int:
+        """The number of arguments that must be given."""
+        return sum(each.is_required for each in self.arguments)
+
+    def run(self, environment: Environment, words: Sequence[str]) -> Output:
+        """Run the command with the words after its name.
+
+        Raises:
+            BadInput: for words that cannot be used.
+        """
+        found = split_arguments(self, words)
+        given: dict[str, Any] = {}
+        for flag, text in found.options:
+            option = self.options[flag]
+            value = True if option.is_flag else option.convert(text, flag)
+            given[option.name] = [*given.get(option.name, ()), value] if option.repeats else value
+        rest = found.positionals
+        for argument in self.arguments:
+            if rest:
+                taken, rest = (rest, []) if argument.repeats else (rest[:1], rest[1:])
+                values = [argument.convert(text, f"autodiff {self.name}") for text in taken]
+                given[argument.name] = values if argument.repeats else values[0]
+        defaults = {each.name: each.default for each in self.parameters}
+        for name in inspect.signature(self.function).parameters:
+            if name not in defaults:
+                given[name] = Call(environment, found.values, self)
+        return self.function(**{**defaults, **given})
+
+    def help(self, width: int) -> str:
+        """Return the help of the command, for lines of at most `width` columns."""
+        import typer
+        from typer.main import get_command
+
+        def declared(**_: Any) -> None: ...
+
+        signature = inspect.signature(self.function, eval_str=True)
+        kept = [each for each in signature.parameters.values() if each.annotation is not Call]
+        declared.__doc__, declared.__name__ = self.function.__doc__, self.name
+        declared.__annotations__ = {each.name: each.annotation for each in kept}
+        declared.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
+        app = typer.Typer(add_completion=False, rich_markup_mode=None)
+        values = "[--VARIABLE VALUE]... " if self.takes_values else ""
+        settings: dict[str, Any] = {"help_option_names": [*HELP], "max_content_width": width, "terminal_width": width}
+        app.command(cls=_grouped_command(), options_metavar=f"{values}[OPTIONS]", context_settings=settings)(declared)
+        command = get_command(app)
+        return command.get_help(typer.Context(command, info_name=f"autodiff {self.name}", **settings)) + "\n"
+
+
+class Call(NamedTuple):
+    """The inputs of a command besides its declared options.
+
+    Attributes:
+        environment: the streams.
+        values: the text given for each variable (`--x pi/4`), by the name of the variable.
+        command: the command that runs.
+    """
+
+    environment: Environment
+    values: Mapping[str, str]
+    command: Command
+
+
+def _grouped_command() -> Any:
+    """Return the class of commands whose help lists options under the headings of their groups."""
+    from typer.core import TyperCommand, TyperOption
+
+    class GroupedCommand(TyperCommand):
+        def format_options(self, context: Any, formatter: Any) -> None:
+            sections: dict[str, list[tuple[str, str]]] = {}
+            for parameter in self.get_params(context):
+                record = parameter.get_help_record(context)
+                if record is not None:
+                    group = getattr(parameter, "rich_help_panel", None) or "Options"
+                    heading = group if isinstance(parameter, TyperOption) else "Arguments"
+                    sections.setdefault(heading, []).append(record)
+            for heading, records in sections.items():
+                with formatter.section(heading):
+                    formatter.write_dl(records)
+
+    return GroupedCommand
+
+
+def find_command(name: str) -> Command:
+    """Return a command by its name.
+
+    Raises:
+        BadInput: if there is no such command; the message suggests one.
+    """
+    if name in COMMANDS:
+        return Command(name, getattr(importlib.import_module(f"autodiff_cli.cli.{COMMANDS[name]}"), name))
+    close = _OTHER_COMMANDS.get(name) or suggest(name, [*COMMANDS, "--version", "--help"])
+    if close is None and not name.isidentifier() and not name.startswith("-"):
+        raise BadInput(f'`{name}` is not a command; to differentiate an expression: autodiff grad "{name}"')
+    hint = f"did you mean `{close}`?" if close else f"the commands are {', '.join(COMMANDS)}"
+    raise BadInput(f"there is no command `{name}`; {hint}")
+
+
+def split_models(words: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return the words that are models, with `~` between two sides, and the others."""
+    models: list[str] = []
+    others: list[str] = []
+    for word in words:
+        is_model = re.search(r"[^\s~]\s*~", word) is not None and not Path(word).exists()
+        (models if is_model else others).append(word)
+    return models, others
 
 
 # --- Splitting
@@ -123,48 +353,26 @@ class Arguments(NamedTuple):
     """The parts of a command line.
 
     Attributes:
-        options: the options that the command declares, with their values, in the form that Typer reads.
+        options: the flags of the options that are given, each with its value; "" for an option without a value.
         positionals: the positional arguments (expressions and files), in order.
         values: the text given for each variable, by its canonical name.
     """
 
-    options: list[str]
+    options: list[tuple[str, str]]
     positionals: list[str]
     values: dict[str, str]
 
 
-def split_command_line(group: TyperGroup, words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Split a command line into the words for Typer and the values of variables.
-
-    Raises:
-        BadInput: for an unknown command, a repeated option, an option without its value, or an unexpected argument.
-    """
-    if not words:
-        return ["--help"], {}
-    first, *rest = words
-    command = group.commands.get(first)
-    if isinstance(command, TyperCommand):
-        arguments = split_arguments(command, rest)
-        _check_option_values(arguments.options, _declared_options(command))
-        return [first, *arguments.options, "--", *arguments.positionals], arguments.values
-    if first in HELP or first in _declared_options(group):
-        return [first], {}
-    close = suggest(first, [*group.commands, *_declared_options(group)])
-    hint = f"did you mean `{close}`?" if close else f"the commands are {', '.join(group.commands)}"
-    raise BadInput(f"there is no command `{first}`; {hint}")
-
-
-def split_arguments(command: TyperCommand, words: Sequence[str]) -> Arguments:
+def split_arguments(command: Command, words: Sequence[str]) -> Arguments:
     """Separate the options of a command, the values of variables, and the positional arguments.
 
     Raises:
-        BadInput: for a repeated option, an option without its value, or an unexpected argument.
+        BadInput: for a repeated or unknown option, an option without its value, or an unexpected argument.
     """
-    declared = _declared_options(command)
+    declared = command.options
     arguments = Arguments([], [], {})
     explicit_options: set[tuple[str, str]] = set()
-    optional: list[tuple[str, str, int]] = []  # (option, next word, position) of options with an optional value
-    unknown: BadInput | None = None  # raised at the end, because --help may follow
+    optional: list[tuple[str, str, int]] = []  # (flag, next word, position) of options with an optional value
     queue = list(words)[::-1]
     while queue:
         word = queue.pop()
@@ -176,51 +384,43 @@ def split_arguments(command: TyperCommand, words: Sequence[str]) -> Arguments:
             arguments.positionals.append(word)
             continue
         option = declared.get(name)
-        if name in HELP:
-            return Arguments(["--help"], [], {})
-        if option is None and name.startswith("--") and not (takes_values(command) and is_name(name[2:])):
-            unknown = unknown or _unknown_option_error(name, command, declared)
-            continue
+        value = (
+            text if equals else queue[-1] if queue and not _is_option(queue[-1].partition("=")[0], declared) else None
+        )
         if option is None and name in NEVER_EXPRESSIONS:
             raise BadInput(
                 f"this command has no option {name}; to use it as an expression, put it in brackets: `({name})`"
             )
-        if option is not None and option.is_flag:
+        if option is None and (value is None or not (command.takes_values and is_name(name[2:]))):
+            raise _unknown_option_error(command, name, value, words)
+        key, part = name if option is None else option.name, ""
+        if option is None:
+            key = canonical_name(name[2:])
+        elif option.is_flag:
             if equals:
                 hint = f"; to set a variable of this name, use --set {word[2:]}"
-                raise BadInput(f"{name} takes no value{hint if takes_values(command) else ''}")
-            _check_not_repeated(explicit_options, name, option.name or name)
-            arguments.options.append(name)
-            continue
-        if not equals and option is not None and _has_optional_value(option):
-            _check_not_repeated(explicit_options, name, option.name or name)
-            word = "" if not queue or _is_option(queue[-1].partition("=")[0], declared) else queue.pop()
-            optional.append((name, word, len(arguments.positionals)))
-            continue
-        if not equals:
-            text = _next_value(name, queue, declared)
+                raise BadInput(f"{name} takes no value{hint if command.takes_values else ''}")
+        elif not equals and option.has_optional_value:
+            optional.append((name, value or "", len(arguments.positionals)))
+        elif not value:
+            follows = f", but {queue[-1]} follows" if queue and not equals and value is None else ""
+            raise BadInput(f"{name} needs a value, such as {name} {option.metavar or 2}{follows}")
+        elif option.repeats:
+            part = _repetition_key(value)
+        _check_not_repeated(explicit_options, name, key, part)
+        if not equals and value is not None and not (option is not None and option.is_flag):
+            queue.pop()
         if option is None:
-            variable = canonical_name(name[2:])
-            _check_not_repeated(explicit_options, name, variable)
-            arguments.values[variable] = text
-        else:
-            if not text:
-                raise _missing_value_error(name, option)
-            _check_not_repeated(
-                explicit_options, name, option.name or name, _repetition_key(text) if option.multiple else ""
-            )
-            long_name = next(each for each in option.opts if each.startswith("--"))
-            arguments.options.append(f"{long_name}={text}")  # Typer accepts no `=` after a short option
+            arguments.values[key] = value or ""
+        elif equals or not option.has_optional_value:
+            arguments.options.append((name, "" if option.is_flag else value or ""))
     for name, word, position in optional:
-        if word and len(arguments.positionals) < _required_arguments(command):
-            arguments.positionals.insert(
-                position, word
-            )  # the word was a positional argument, not the value of the option
+        if word and len(arguments.positionals) < command.least_arguments:
+            # The word was a positional argument, not the value of the option.
+            arguments.positionals.insert(position, word)
             word = ""
-        arguments.options.append(f"{name}={word}")
-    if unknown is not None:
-        raise unknown
-    _check_count(command, arguments, declared)
+        arguments.options.append((name, word))
+    _check_count(command, arguments)
     return arguments
 
 
@@ -251,10 +451,49 @@ def split_assignment(assignment: str) -> tuple[str, str, str]:
     return name.strip(), equals, text
 
 
-def close_option(word: str, options: Iterable[str]) -> str | None:
-    """Return the option that a word such as `--jsn` may be a misspelling of, or None. Dashes do not count."""
-    close = suggest(word.lstrip("-"), [option.lstrip("-") for option in options])
-    return None if close is None else f"--{close}"
+def suggest_option(command: Command, name: str, value: str | None) -> str | None:
+    """Return what may be meant by an option that does not exist, or None.
+
+    The suggestion works in place of the option: options that do not accept its value are left out.
+
+    Args:
+        name: the option, with its dashes.
+        value: its value; None for none.
+    """
+    options = command.options
+    bare = name.lstrip("-").replace("_", "-")
+    for other in _OTHER_OPTIONS.get(bare, ()):
+        if other in options:
+            option = options[other]
+            sample = option.choices[0] if option.choices else option.metavar if option.kind is str else "2"
+            return other if option.accepts(value) or option.accepts(None) else f"{other} {sample}"
+    if bare in _DRAWINGS and command.name == "trace":
+        return "-o" if value is not None and value.endswith(f".{bare}") else f"-o FILE.{bare}"
+    fitting = {flag.lstrip("-"): flag for flag, each in options.items() if each.accepts(value) or each.accepts(None)}
+    close = suggest(bare, [flag for flag in fitting if len(flag) > 1])
+    return None if close is None else fitting[close]
+
+
+def _unknown_option_error(command: Command, name: str, value: str | None, words: Sequence[str]) -> BadInput:
+    """Return the error for a word that looks like an option and is none.
+
+    Args:
+        name: the word.
+        value: the word after it, if that may be its value.
+        words: all words after the command.
+    """
+    close = suggest_option(command, name, value)
+    if close:
+        return BadInput(f"there is no option {name}; did you mean {close}?")
+    if command.takes_values and is_name(name[2:]):
+        is_mentioned = any(
+            re.search(rf"\b{re.escape(name[2:])}\b", word) for word in words if not word.startswith("--")
+        )
+        follows = "".join(f", but {word} follows" for word in words[words.index(name) + 1 :][:1])
+        start = f"{name}" if is_mentioned else f"there is no option {name}; a variable"
+        return BadInput(f"{start} needs a value, such as {name} 2{follows}")
+    hint = f"; to use it as an expression, put it in brackets: `({name})`" if command.takes_values else ""
+    return BadInput(f"there is no option {name}; autodiff {command.name} --help lists all{hint}")
 
 
 def _repetition_key(text: str) -> str:
@@ -263,92 +502,11 @@ def _repetition_key(text: str) -> str:
     return canonical_name(name) if is_name(name) else text
 
 
-def _check_option_values(options: Iterable[str], declared: Mapping[str, TyperOption]) -> None:
-    """Raise BadInput for an option whose value has the wrong type."""
-    for word in options:
-        name, equals, text = word.partition("=")
-        if equals:
-            try:
-                declared[name].type.convert(text, declared[name], None)
-            except BadParameter as error:
-                raise BadInput(f"{name} takes {_accepted_values(declared[name])}, not `{text}`") from error
-
-
-def _accepted_values(option: TyperOption) -> str:
-    """Return in words which values an option accepts."""
-    kind = option.type
-    *others, last = getattr(kind, "choices", ("a number" if kind.name == "float" else "a whole number",))
-    accepted = f"{', '.join(others)} or {last}" if others else last
-    for words, bound in (("at least", getattr(kind, "min", None)), ("at most", getattr(kind, "max", None))):
-        if bound is not None:
-            accepted += f", {words} {bound}"
-    return accepted
-
-
-def _declared_options(command: TyperCommand | TyperGroup) -> dict[str, TyperOption]:
-    """Return the options of a command by each of their names."""
-    return {
-        name: parameter
-        for parameter in command.params
-        if isinstance(parameter, TyperOption)
-        for name in (*parameter.opts, *parameter.secondary_opts)
-    }
-
-
-def _required_arguments(command: TyperCommand) -> int:
-    """Return the number of positional arguments that the command requires."""
-    return sum(parameter.required for parameter in command.params if not isinstance(parameter, TyperOption))
-
-
-def takes_values(command: TyperCommand) -> bool:
-    """Whether the command takes values of variables as options."""
-    return any(parameter.name == "assignments" for parameter in command.params)
-
-
-def _has_optional_value(option: TyperOption) -> bool:
-    """Whether the value of an option may be left out; its metavar is then in brackets."""
-    return (option.metavar or "").startswith("[")
-
-
-def _is_option(name: str, declared: Mapping[str, TyperOption]) -> bool:
+def _is_option(name: str, declared: Mapping[str, Parameter]) -> bool:
     """Whether a word is an option: of the command, of every command, for the value of a variable, or a misspelt one."""
     return (
         name in declared or name in NEVER_EXPRESSIONS or (name.startswith("--") and is_name(name[2:].replace("-", "")))
     )
-
-
-def _next_value(name: str, queue: list[str], declared: Mapping[str, TyperOption]) -> str:
-    """Take the next word from the queue as the value of option `name`.
-
-    Raises:
-        BadInput: if there is no such word.
-    """
-    if queue and not _is_option(queue[-1].partition("=")[0], declared):
-        return queue.pop()
-    if name not in declared:
-        close = close_option(name, declared)
-        if close:
-            raise BadInput(f"there is no option {name}; did you mean {close}?")
-    raise _missing_value_error(name, declared.get(name), f", but {queue[-1]} follows" if queue else "")
-
-
-def _unknown_option_error(name: str, command: TyperCommand, declared: Mapping[str, TyperOption]) -> BadInput:
-    """Return the error for a word that looks like an option and is none."""
-    close = close_option(name, declared)
-    if close:
-        return BadInput(f"there is no option {name}; did you mean {close}?")
-    if not takes_values(command):
-        return BadInput(f"unexpected option {name}: {command.name} takes no values of variables")
-    return BadInput(
-        f"there is no option {name}; autodiff {command.name} --help lists all; "
-        f"to use it as an expression, put it in brackets: `({name})`"
-    )
-
-
-def _missing_value_error(name: str, option: TyperOption | None, instead: str = "") -> BadInput:
-    """Return the error for an option without its value, with an example from its metavar."""
-    sample = (option and option.metavar) or "2"
-    return BadInput(f"{name} needs a value, such as {name} {sample}{instead}")
 
 
 def _check_not_repeated(known: set[tuple[str, str]], name: str, key: str, part: str = "") -> None:
@@ -371,33 +529,28 @@ def check_not_a_number(word: str) -> None:
         raise BadInput(f"unexpected argument `{word}`; to set a variable, use `--x {word}`")
 
 
-def _check_count(command: TyperCommand, arguments: Arguments, declared: Mapping[str, TyperOption]) -> None:
+def _check_count(command: Command, arguments: Arguments) -> None:
     """Raise BadInput for the wrong number of positional arguments.
 
     The message suggests the likely cause: a misspelt option, a value of a variable, or an expression without quotes.
     """
-    parameters = [p for p in command.params if not isinstance(p, TyperOption)]
-    names = [p.metavar or p.name or "" for p in parameters]
-    least = sum(p.required for p in parameters)
-    most = math.inf if any(p.nargs == -1 for p in parameters) else len(names)
-    if least <= len(arguments.positionals) <= most:
+    names = [argument.metavar or argument.name for argument in command.arguments]
+    least, count = command.least_arguments, len(arguments.positionals)
+    if least <= count <= (math.inf if any(each.repeats for each in command.arguments) else len(names)):
         return
-    suspects = [f"--{name}" for name in arguments.values] + [
-        word for word in arguments.positionals if word.startswith("--")
-    ]
-    for suspect in suspects:
-        close = close_option(suspect.partition("=")[0], declared)
+    for name, text in arguments.values.items():
+        close = suggest_option(command, f"--{name}", text)
         if close:
-            raise BadInput(f"there is no option {suspect}; did you mean {close}?")
-    if len(arguments.positionals) < least:
-        missing = " and ".join(names[len(arguments.positionals) :])
+            raise BadInput(f"there is no option --{name}; did you mean {close}?")
+    if count < least:
+        missing = " and ".join(names[count:])
         usage = " ".join(f'"{name}"' if name in ("EXPR", "MODEL", "MODEL...") else name for name in names)
         raise BadInput(f"missing {missing}; usage: autodiff {command.name} {usage}")
     extra = arguments.positionals[len(names)]
     name, equals, value = extra.lstrip("-").partition("=")
-    if takes_values(command) and (equals or extra.startswith("-")) and is_name(name):
+    if command.takes_values and (equals or extra.startswith("-")) and is_name(name):
         raise BadInput(f"unexpected argument `{extra}`; to set a variable, use `--{name} {value or 2}`")
-    if takes_values(command):
+    if command.takes_values:
         check_not_a_number(extra)
     if not least:
         raise BadInput(f"unexpected argument `{extra}`; autodiff {command.name} --help has examples")

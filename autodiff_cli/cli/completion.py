@@ -10,19 +10,16 @@ contain it.
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from typer.core import TyperArgument, TyperCommand, TyperOption
 
-from autodiff_cli.cli.command_line import COMMANDS, command_group, takes_values
+from autodiff_cli.cli.command_line import COMMANDS, OVERVIEW, Parameter, find_command
 from autodiff_cli.cli.environment import BadInput, Output
 from autodiff_cli.language.errors import ExpressionError
-from autodiff_cli.options import option_fields
 from autodiff_cli.version import __version__
 
 BASH = """\
@@ -108,10 +105,10 @@ def completions(words: Sequence[str], after: Sequence[str] = ()) -> list[str]:
         return [name for name in COMMANDS if name.startswith(typed)]
     name, *rest = before
     line = [*rest, *after]
-    command = command_group(name).commands.get(name) if name in COMMANDS else None
-    if not isinstance(command, TyperCommand):
+    if name not in COMMANDS:
         return []
-    options = {text: p for p in command.params if isinstance(p, TyperOption) for text in p.opts}
+    command = find_command(name)
+    options = command.options
     last = rest[-1] if rest else ""
     if last in options and not options[last].is_flag:
         return _option_values(options[last], line, typed)
@@ -119,7 +116,7 @@ def completions(words: Sequence[str], after: Sequence[str] = ()) -> list[str]:
     if equals and option in options:
         return [f"{option}={completion_text}" for completion_text in _option_values(options[option], line, value)]
     if typed.startswith("-"):
-        variable_options = (f"--{variable}" for variable in _variable_names(line)) if takes_values(command) else ()
+        variable_options = (f"--{variable}" for variable in _variable_names(line)) if command.takes_values else ()
         return sorted({text for text in (*options, *variable_options) if text.startswith(typed) and text not in line})
     arguments = [word for word in rest if not word.startswith("-")]
     if len(arguments) < _EXPRESSION_COUNTS.get(name, 0) or (typed[:1] in _QUOTES and typed):
@@ -127,17 +124,12 @@ def completions(words: Sequence[str], after: Sequence[str] = ()) -> list[str]:
     return []
 
 
-def _option_values(option: TyperOption, line_words: Sequence[str], typed: str) -> list[str]:
+def _option_values(option: Parameter, line_words: Sequence[str], typed: str) -> list[str]:
     """Return the completions of the value of an option, which its type, its check or its metavar tells."""
-    from autodiff_cli.training.options import ComparisonOptions
-
-    metavar = option.metavar or ""
-    field = option_fields(ComparisonOptions).get(option.name or "")
-    choices: Iterable[str] = getattr(option.type, "choices", ())
-    if field is not None and field.option.check is not None:
-        choices = field.option.check.choices
-    elif re.fullmatch(r"\[?[a-z][a-z0-9]*(\|[a-z0-9]+)+\]?", metavar):
-        choices = metavar.strip("[]").split("|")
+    metavar = option.metavar
+    choices: Iterable[str] = option.choices
+    if re.fullmatch(r"\[?[a-z][a-z0-9]*(\|[a-z0-9]+)+\]?", metavar):
+        choices = metavar.strip("[]").split("|")  # of an option that accepts other values too
     elif metavar.endswith("COLUMN"):
         choices = _column_names(line_words)
     elif _VARIABLE_METAVAR.fullmatch(metavar):
@@ -237,31 +229,26 @@ def completion(
     return Output(Report(lambda paper: paper.stream.writelines([text]), list, is_data=True), json=False)
 
 
+_MANUAL_WIDTH = 72  # columns; readers of manual pages indent them
 _ROFF_ESCAPES = {"\\": r"\e", "-": r"\-", "'": r"\(aq", "`": r"\(ga", "^": r"\(ha", "~": r"\(ti"}
-_VERBATIM_MARK = "\b\n"  # marks paragraphs of a help text that keep their line breaks
 
 
 def manual() -> str:
-    """Return the manual page, in the macros of man(7).
+    """Return the manual page, in the macros of man(7): the help of `autodiff` and of its commands, as it stands.
 
     >>> manual().splitlines()[0]
     '.TH AUTODIFF 1 "" "autodiff 0.1.0" "User Commands"'
     """
-    group = command_group("")
-    named = {name: command for name, command in group.commands.items() if isinstance(command, TyperCommand)}
-    summary, _, overview = (group.help or "").partition("\n\n")
     lines = [
         f'.TH AUTODIFF 1 "" "autodiff {__version__}" "User Commands"',
         ".SH NAME",
-        f"autodiff \\- {_escaped(summary[0].lower() + summary[1:].rstrip('.'))}",
+        "autodiff \\- differentiate formulas, watch backpropagation, fit formulas to data",
         ".SH SYNOPSIS",
-        *[line for name, command in named.items() for line in _synopsis(name, command)][1:],
-        ".SH DESCRIPTION",
-        *_paragraphs(overview),
+        *_verbatim(OVERVIEW),
         ".SH COMMANDS",
     ]
-    for name, command in named.items():
-        lines += [f".SS autodiff {name}", *_paragraphs(command.help or ""), *_parameters(name, command)]
+    for name in COMMANDS:
+        lines += [f".SS autodiff {name}", *_verbatim(find_command(name).help(_MANUAL_WIDTH))]
     return "\n".join([*lines, *_CLOSING_SECTIONS]) + "\n"
 
 
@@ -291,41 +278,9 @@ NO_COLOR
 If set, output has no colours.""".splitlines()
 
 
-def _synopsis(name: str, command: TyperCommand) -> list[str]:
-    pieces = " ".join(command.collect_usage_pieces(_context(name, command)))
-    return [".br", f".B autodiff {name}", _escaped(pieces)]
-
-
-def _parameters(name: str, command: TyperCommand) -> Iterator[str]:
-    """Yield the lines for arguments and options with their help."""
-    for parameter in sorted(
-        command.get_params(_context(name, command)), key=lambda p: not isinstance(p, TyperArgument)
-    ):
-        record = parameter.get_help_record(_context(name, command))
-        if record is not None:
-            yield ".TP"
-            yield f".B {_escaped(record[0])}"
-            yield from _wrapped(record[1])
-
-
-def _context(name: str, command: TyperCommand) -> typer.Context:
-    return typer.Context(command, info_name=f"autodiff {name}")
-
-
-def _paragraphs(help: str) -> Iterator[str]:
-    """Yield the lines for the paragraphs of a help text: wrapped, or with their line breaks."""
-    for k, paragraph in enumerate(re.split(r"\n\s*\n", textwrap.dedent(help).strip())):
-        yield from [".PP"][:k]
-        if not paragraph.startswith(_VERBATIM_MARK):
-            yield from _wrapped(paragraph)
-            continue
-        yield ".nf"
-        yield from map(_escaped, textwrap.dedent(paragraph[len(_VERBATIM_MARK) :]).splitlines())
-        yield ".fi"
-
-
-def _wrapped(text: str) -> Iterator[str]:
-    yield from map(_escaped, textwrap.wrap(text, 78, break_long_words=False, break_on_hyphens=False))
+def _verbatim(text: str) -> list[str]:
+    """Return the lines of a text that keeps its line breaks."""
+    return [".nf", *map(_escaped, text.splitlines()), ".fi"]
 
 
 def _escaped(text: str) -> str:

@@ -1,7 +1,7 @@
 """The environment of a command: its streams, data files, output and exit status.
 
-`Environment` holds the streams of the process, so that tests can replace them. A command gets it in its `Call`, opens
-data files here, and returns an `Output`: a report, and how to write it. `Output.write` is the one place where a report
+`Environment` holds the streams of the process, so that tests can replace them. A command opens data files here, and
+returns an `Output`: a report, and how to write it. `Output.write` is the one place where a report
 becomes text or JSON, on standard output or in a file. `BadInput` and `Failure` are the errors that end a command.
 """
 
@@ -17,8 +17,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, TextIO
-
-import typer
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -123,25 +121,6 @@ class Environment(NamedTuple):
 def _null_stream(mode: Literal["r", "w"]) -> TextIO:
     """Return a stream on the null device, in place of a standard stream that the process was started without."""
     return open(os.open(os.devnull, os.O_RDONLY), mode, encoding="utf-8")
-
-
-class Call(NamedTuple):
-    """The inputs of a command besides its declared options.
-
-    Attributes:
-        environment: the streams.
-        values: the text given for each variable (`--x pi/4`), by the name of the variable.
-    """
-
-    environment: Environment
-    values: Mapping[str, str]
-
-    @classmethod
-    def of(cls, context: typer.Context) -> Call:
-        """Return the call that `main` stored in Typer's context."""
-        call = context.obj
-        assert isinstance(call, cls)
-        return call
 
 
 def open_data_file(path: str, environment: Environment, *, once: bool = False) -> DataFile:

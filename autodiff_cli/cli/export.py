@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from autodiff_cli.cli.environment import BadInput, Call, Output, errors_as_bad_input, errors_as_failure
+from autodiff_cli.cli.command_line import Call
+from autodiff_cli.cli.environment import BadInput, Output, errors_as_bad_input, errors_as_failure
 from autodiff_cli.cli.shared_options import Expr, Json, Wrt, with_options
 from autodiff_cli.options import Restriction, check_restrictions, exclusive
 
@@ -47,7 +48,7 @@ _RESTRICTIONS = (
 
 @with_options()
 def export(
-    context: typer.Context,
+    call: Call,
     expression: Expr,
     to: Annotated[Language | None, typer.Option("--to", help="Target language (default: by the suffix of -o).")] = None,
     output: Annotated[
@@ -105,7 +106,7 @@ def export(
             return _export_model(expression, language, options, wrt, json, output)
         if language == "onnx":
             raise BadInput("--to onnx needs a fitted model: give a file MODEL.json that `train --save` wrote")
-        formula = inputs.read_formula(context, inputs.read_text(expression, Call.of(context).environment), [])
+        formula = inputs.read_formula(call, inputs.read_text(expression, call.environment), [])
         names = None if wrt is None else inputs.select_variables(formula, wrt)
         source = exporters.export(formula, language, replace(options, wrt=names))
     except (ExportError, TooLargeError) as error:

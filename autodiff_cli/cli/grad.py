@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import typer
-
-from autodiff_cli.cli.environment import Call, Output, errors_as_bad_input
+from autodiff_cli.cli.command_line import Call
+from autodiff_cli.cli.environment import Output, errors_as_bad_input
 from autodiff_cli.cli.shared_options import Assignments, DerivativeRequest, Digits, Expr, Json, Wrt, with_options
 from autodiff_cli.options import check_restrictions, exclusive, needs, option_fields
 
@@ -31,7 +30,7 @@ _RESTRICTIONS = (
 
 @with_options(request=DerivativeRequest)
 def grad(
-    context: typer.Context,
+    call: Call,
     expression: Expr,
     *,
     request: DerivativeRequest,
@@ -79,7 +78,6 @@ def grad(
     from autodiff_cli.cli import inputs
     from autodiff_cli.cli.command_line import merge_assignments
 
-    call = Call.of(context)
     value_texts, errors = inputs.split_uncertainties(merge_assignments(call.values, assignments or ()))
     ranges = [f"--{name} {text}" for name, text in value_texts.items() if ":" in text]
     has_interval = any(map(inputs.split_interval, value_texts.values()))
@@ -89,19 +87,19 @@ def grad(
     if request.at is not None or ranges:
         from autodiff_cli.cli.gradients import points_output
 
-        return points_output(context, expression, value_texts, request.at, wrt, digits, json)
+        return points_output(call, expression, value_texts, request.at, wrt, digits, json)
     formula = inputs.read_formula(
-        context, inputs.read_text(expression, call.environment), value_texts, notes=request.outputs is None
+        call, inputs.read_text(expression, call.environment), value_texts, notes=request.outputs is None
     )
     names = inputs.select_variables(formula, wrt)
     if has_interval:
         from autodiff_cli.cli.gradients import interval_report
 
-        return Output(interval_report(context, formula, value_texts, names, digits), json)
+        return Output(interval_report(call, formula, value_texts, names, digits), json)
     if replace(request, precision=None) != DerivativeRequest():
         from autodiff_cli.cli.gradients import higher_derivatives_report
 
-        return Output(higher_derivatives_report(context, formula, value_texts, names, request, digits), json)
+        return Output(higher_derivatives_report(call, formula, value_texts, names, request, digits), json)
     from autodiff_cli.formula.derivatives import HigherDerivatives
     from autodiff_cli.render.gradient import formulas_report, gradient_report, uncertainty_report
     from autodiff_cli.render.report import combine_reports
@@ -109,16 +107,16 @@ def grad(
     if request.precision is not None:
         from autodiff_cli.explain.precision import precise_trace
 
-        trace = precise_trace(formula, inputs.value_graphs(context, formula, value_texts), names, request.precision)
+        trace = precise_trace(formula, inputs.value_graphs(call, formula, value_texts), names, request.precision)
     elif formula.variables and not value_texts:
         derivatives = HigherDerivatives(formulas={name: formula.derivative(name) for name in names})
-        return Output(formulas_report(formula, derivatives, functools.partial(inputs.value_option, context)), json)
+        return Output(formulas_report(formula, derivatives, functools.partial(inputs.value_option, call)), json)
     else:
-        trace = inputs.trace_at(context, formula, value_texts, names)
+        trace = inputs.trace_at(call, formula, value_texts, names)
     report = gradient_report(trace, digits)
     if errors:
         from autodiff_cli.cli.gradients import propagated_uncertainty
 
-        uncertainty = propagated_uncertainty(context, formula, value_texts, errors)
+        uncertainty = propagated_uncertainty(call, formula, value_texts, errors)
         report = combine_reports(report, uncertainty_report(uncertainty, digits))
     return Output(report, json)

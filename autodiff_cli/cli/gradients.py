@@ -17,11 +17,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from autodiff_cli.cli import inputs
-from autodiff_cli.cli.command_line import merge_assignments
-from autodiff_cli.cli.environment import BadInput, Call, Failure, Output, errors_as_bad_input, open_data_file
+from autodiff_cli.cli.command_line import Call, merge_assignments
+from autodiff_cli.cli.environment import BadInput, Failure, Output, errors_as_bad_input, open_data_file
 from autodiff_cli.cli.shared_options import DerivativeRequest, PassMode
 from autodiff_cli.explain.record import NodeWarning, Trace
 from autodiff_cli.explain.tracing import trace
@@ -45,7 +43,7 @@ _MAX_COUNT_LENGTH = 100  # digits of a count; Python refuses to convert much lon
 
 
 def higher_derivatives_report(
-    context: typer.Context,
+    call: Call,
     formula: Formula,
     value_texts: Mapping[str, str],
     names: Sequence[str],
@@ -63,9 +61,9 @@ def higher_derivatives_report(
     if request.order is not None and len(names) != 1:
         raise BadInput("--order differentiates in one variable: choose it with --wrt, such as --wrt x")
     if formula.variables and not value_texts and request.mode is PassMode.REVERSE and request.direction is None:
-        format_option = functools.partial(inputs.value_option, context)
+        format_option = functools.partial(inputs.value_option, call)
         return formulas_report(formula, _derivative_formulas(formula, names, request), format_option)
-    point = inputs.read_point(context, formula, value_texts)
+    point = inputs.read_point(call, formula, value_texts)
     is_array = bool(formula.output_shape(formula.value_shapes(formula.at(point))))
     unrepresentable = inputs.unrepresentable_values(formula, value_texts)
     trace_or_none = None if request.jacobian and is_array else trace(formula, point, names, unrepresentable)
@@ -169,12 +167,12 @@ def _read_direction(text: str) -> dict[str, Any]:
 
 
 def propagated_uncertainty(
-    context: typer.Context, formula: Formula, value_texts: Mapping[str, str], errors: Mapping[str, str]
+    call: Call, formula: Formula, value_texts: Mapping[str, str], errors: Mapping[str, str]
 ) -> Uncertainty:
     """Return the uncertainty of the value that the errors of the variables cause.
 
     Args:
-        context: Typer's context of the command.
+        call: the inputs of the command.
         formula: the formula.
         value_texts: the texts of the values.
         errors: the texts of the standard errors.
@@ -182,7 +180,7 @@ def propagated_uncertainty(
     Raises:
         BadInput: for a negative error, and for an error whose shape is not that of the value.
     """
-    point = inputs.read_point(context, formula, value_texts)
+    point = inputs.read_point(call, formula, value_texts)
     deviations = {name: inputs.constant_value(f"the error of `{name}`", text) for name, text in errors.items()}
     for name, deviation in deviations.items():
         if isinstance(deviation, float):
@@ -196,12 +194,12 @@ def propagated_uncertainty(
 
 
 def interval_report(
-    context: typer.Context, formula: Formula, value_texts: Mapping[str, str], names: Sequence[str], digits: int | None
+    call: Call, formula: Formula, value_texts: Mapping[str, str], names: Sequence[str], digits: int | None
 ) -> Report:
     """Return the report of proven bounds of value and gradient over intervals.
 
     Args:
-        context: Typer's context of the command.
+        call: the inputs of the command.
         formula: the formula.
         value_texts: the texts of the values.
         names: the variables to differentiate with respect to.
@@ -214,7 +212,7 @@ def interval_report(
     from autodiff_cli.explain.precision import enclosure
     from autodiff_cli.render.verification import enclosure_report
 
-    inputs.check_all_have_values(context, formula, value_texts)
+    inputs.check_all_have_values(call, formula, value_texts)
     if not formula.is_scalar:
         raise BadInput("intervals need scalar variables, but this expression has arrays")
     intervals = {name: _read_interval(name, value_texts[name]) for name in formula.variables}
@@ -254,7 +252,7 @@ def _read_end(name: str, text: str) -> Number:
 
 
 def points_output(
-    context: typer.Context,
+    call: Call,
     argument: str,
     value_texts: Mapping[str, str],
     path: str | None,
@@ -265,7 +263,7 @@ def points_output(
     """Return the output with value and gradient at the rows of a file, or on the grid of some ranges.
 
     Args:
-        context: Typer's context of the command.
+        call: the inputs of the command.
         argument: the argument EXPR.
         value_texts: the texts of the values.
         path: the file of points; None for a grid.
@@ -281,12 +279,12 @@ def points_output(
         raise BadInput(
             "the expression and the points cannot both be read from standard input: use a file for one of them"
         )
-    environment = Call.of(context).environment
+    environment = call.environment
     text = inputs.read_text(argument, environment)
     if path is None:
-        table = _points_of_grid(context, text, value_texts, wrt, digits)
+        table = _points_of_grid(call, text, value_texts, wrt, digits)
     else:
-        table = _points_of_file(context, text, value_texts, path, wrt, digits)
+        table = _points_of_file(call, text, value_texts, path, wrt, digits)
 
     def print_notes() -> None:
         if table.undefined_count:
@@ -302,7 +300,7 @@ def points_output(
 
 
 def _points_of_grid(
-    context: typer.Context, text: str, value_texts: Mapping[str, str], wrt: str | None, digits: int | None
+    call: Call, text: str, value_texts: Mapping[str, str], wrt: str | None, digits: int | None
 ) -> GradientTable:
     """Return the table of results on the grid of some ranges."""
     from autodiff_cli.formula.array_derivatives import MAX_POINTS, grid
@@ -312,27 +310,27 @@ def _points_of_grid(
     count = math.prod(value_range.count for value_range in ranges.values())
     if count > MAX_POINTS:
         raise BadInput(f"the ranges give {count:,} points; at most {MAX_POINTS:,} are possible")
-    formula = inputs.read_formula(context, text, value_texts)
+    formula = inputs.read_formula(call, text, value_texts)
     fixed = {name: value for name, value in value_texts.items() if name not in ranges}
     blocks = ((columns, None) for columns in grid(ranges))
-    gradients, accuracy = _row_computations(context, formula, [*ranges], fixed, wrt)
+    gradients, accuracy = _row_computations(call, formula, [*ranges], fixed, wrt)
     gradients.point_count = count
     return GradientTable(gradients, [*ranges], blocks, digits, accuracy)
 
 
 def _points_of_file(
-    context: typer.Context, text: str, value_texts: Mapping[str, str], path: str, wrt: str | None, digits: int | None
+    call: Call, text: str, value_texts: Mapping[str, str], path: str, wrt: str | None, digits: int | None
 ) -> GradientTable:
     """Return the table of results at the rows of a file."""
     from autodiff_cli.backends.numpy_backend import BLOCK_ROWS
     from autodiff_cli.render.rows import GradientTable
 
     with errors_as_bad_input():
-        file = open_data_file(path, Call.of(context).environment, once=True)
-        formula = inputs.read_formula(context, text, value_texts, file.names)
+        file = open_data_file(path, call.environment, once=True)
+        formula = inputs.read_formula(call, text, value_texts, file.names)
         columns = [variable for variable in formula.variables if variable in file.names]
         _check_columns(file, columns, value_texts, formula)
-        gradients, accuracy = _row_computations(context, formula, columns, value_texts, wrt)
+        gradients, accuracy = _row_computations(call, formula, columns, value_texts, wrt)
         table = GradientTable(gradients, file.header, _file_blocks(file, columns), digits, accuracy)
         if name_clashes := [name for name in table.result_columns if name in file.names]:
             raise BadInput(
@@ -366,13 +364,13 @@ def _file_blocks(file: DataFile, columns: Sequence[str]) -> Iterator[RowBlock]:
 
 
 def _row_computations(
-    context: typer.Context, formula: Formula, columns: Sequence[str], fixed: Mapping[str, str], wrt: str | None
+    call: Call, formula: Formula, columns: Sequence[str], fixed: Mapping[str, str], wrt: str | None
 ) -> tuple[BatchedGradient, RowAccuracy]:
     """Return what computes value and gradient of the rows, and what checks their accuracy."""
     from autodiff_cli.explain.array_accuracy import RowAccuracy
     from autodiff_cli.formula.array_derivatives import BatchedGradient
 
-    inputs.check_all_have_values(context, formula, {*columns, *fixed})
+    inputs.check_all_have_values(call, formula, {*columns, *fixed})
     values, names = inputs.constant_values(fixed), inputs.select_variables(formula, wrt)
     gradients = BatchedGradient(formula, columns, values, names)
     values = {name: value for name, value in values.items() if name in formula.leaves}

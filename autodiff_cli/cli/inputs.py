@@ -13,10 +13,8 @@ from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import typer
-
-from autodiff_cli.cli.command_line import HELP, close_option
-from autodiff_cli.cli.environment import BadInput, Call, Environment
+from autodiff_cli.cli.command_line import HELP, Call, suggest_option
+from autodiff_cli.cli.environment import BadInput, Environment
 from autodiff_cli.explain.accuracy import exact_if_unrepresentable
 from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.tracing import trace
@@ -94,14 +92,14 @@ def constant_values(texts: Mapping[str, str]) -> dict[str, Any]:
 
 
 def read_formula(
-    context: typer.Context, text: str, names_with_values: Iterable[str], columns: Iterable[str] = (), notes: bool = True
+    call: Call, text: str, names_with_values: Iterable[str], columns: Iterable[str] = (), notes: bool = True
 ) -> Formula:
     """Parse an expression whose variables `names_with_values` have values.
 
     A given name that is also a constant of the language (`e`) is a variable.
 
     Args:
-        context: Typer's context of the command.
+        call: the inputs of the command.
         text: the text of the expression.
         names_with_values: the variables that have values.
         columns: further names that replace constants; the expression need not contain them.
@@ -119,10 +117,10 @@ def read_formula(
                 if meant is not None:
                     raise meant
             raise unknown_name_error(
-                name, expression.leaves, expression.names.values(), "expression has no variable", context
+                name, expression.leaves, expression.names.values(), "expression has no variable", call
             )
     for note in expression.notes if notes else ():
-        Call.of(context).environment.note(f"note: {note}")
+        call.environment.note(f"note: {note}")
     return expression
 
 
@@ -150,7 +148,7 @@ def _joined_names_error(leaf: str, names_with_values: Collection[str]) -> Unknow
 
 
 def unknown_name_error(
-    name: str, names: Iterable[str], bound: Iterable[str], lacks: str, context: typer.Context
+    name: str, names: Iterable[str], bound: Iterable[str], lacks: str, call: Call
 ) -> UnknownNameError:
     """Return the error for a value of a name that does not exist, which may also be a misspelt option.
 
@@ -159,21 +157,21 @@ def unknown_name_error(
         names: the names that take a value.
         bound: the names that the text itself defines.
         lacks: the beginning of the message, such as "expression has no variable".
-        context: Typer's context of the command.
+        call: the inputs of the command.
     """
     if name in bound:
         return UnknownNameError(f"`{name}` is defined in the expression, so it takes no value")
     message = f"the {lacks} `{name}`"
-    close = suggest(name, names)
+    close = suggest(name, [each for each in names if each not in call.values])
     if close is not None:
         return UnknownNameError(message, suggestion=f"--{close}")
-    options = [option for parameter in context.command.params for option in parameter.opts if option.startswith("-")]
     valid_names = [*names]
     only = f", only {format_names(valid_names, '`')}" if valid_names else ""
-    return UnknownNameError(f"{message}{only}; there is no option --{name}", suggestion=close_option(name, options))
+    suggestion = suggest_option(call.command, f"--{name}", call.values.get(name))
+    return UnknownNameError(f"{message}{only}; there is no option --{name}", suggestion=suggestion)
 
 
-def trace_at(context: typer.Context, expression: Formula, value_texts: Mapping[str, str], wrt: Iterable[str]) -> Trace:
+def trace_at(call: Call, expression: Formula, value_texts: Mapping[str, str], wrt: Iterable[str]) -> Trace:
     """Trace both passes over an expression at the values given on the command line.
 
     Raises:
@@ -181,18 +179,18 @@ def trace_at(context: typer.Context, expression: Formula, value_texts: Mapping[s
         BadInput: for a value that is not a constant expression.
     """
     return trace(
-        expression, read_point(context, expression, value_texts), wrt, unrepresentable_values(expression, value_texts)
+        expression, read_point(call, expression, value_texts), wrt, unrepresentable_values(expression, value_texts)
     )
 
 
-def read_point(context: typer.Context, expression: Formula, value_texts: Mapping[str, str]) -> dict[str, Any]:
+def read_point(call: Call, expression: Formula, value_texts: Mapping[str, str]) -> dict[str, Any]:
     """Return the value of every variable.
 
     Raises:
         MissingValueError: if variables have no value; it names all of them.
         BadInput: for a value that is not a constant expression.
     """
-    check_all_have_values(context, expression, value_texts)
+    check_all_have_values(call, expression, value_texts)
     values = constant_values(value_texts)
     return {name: values[name] for name in expression.variables}
 
@@ -207,14 +205,14 @@ def unrepresentable_values(expression: Formula, value_texts: Mapping[str, str]) 
     return {name: number for name, number in exact_values.items() if number is not None}
 
 
-def value_graphs(context: typer.Context, expression: Formula, value_texts: Mapping[str, str]) -> dict[str, Node]:
+def value_graphs(call: Call, expression: Formula, value_texts: Mapping[str, str]) -> dict[str, Node]:
     """Return the value of every variable as a constant graph, for evaluation with more digits than a float has.
 
     Raises:
         MissingValueError: if variables have no value; it names all of them.
         BadInput: for a value that is not a constant expression.
     """
-    check_all_have_values(context, expression, value_texts)
+    check_all_have_values(call, expression, value_texts)
     return {name: constant_expression(f"`{name}`", value_texts[name]).output for name in expression.variables}
 
 
@@ -255,7 +253,7 @@ def check_single_values(value_texts: Mapping[str, str], command: str) -> None:
             )
 
 
-def check_all_have_values(context: typer.Context, expression: Formula, valued_names: Container[str]) -> None:
+def check_all_have_values(call: Call, expression: Formula, valued_names: Container[str]) -> None:
     """Raise MissingValueError if variables have no value.
 
     It names all of them, and suggests values whose shapes fit the given ones.
@@ -272,12 +270,12 @@ def check_all_have_values(context: typer.Context, expression: Formula, valued_na
         expression.check_no_arrays(known_shapes)
         shapes = expression.example_shapes(known_shapes)
         values = {name: example_value(shapes.get(name, ())) for name in missing[:MAX_LISTED]}
-        example = " ".join(value_option(context, name, value) for name, value in values.items())
+        example = " ".join(value_option(call, name, value) for name, value in values.items())
         more = " …" if len(missing) > MAX_LISTED else ""
         raise MissingValueError(f"no value for {format_names(missing, '`')}; add {example}{more}")
 
 
-def value_option(context: typer.Context, name: str, value: str) -> str:
+def value_option(call: Call, name: str, value: str) -> str:
     """Return the option that gives a variable a value.
 
     It is `--NAME VALUE`, or `--set NAME=VALUE` if the command has an option of that name or the name needs backticks.
@@ -286,8 +284,7 @@ def value_option(context: typer.Context, name: str, value: str) -> str:
     if quoted != name:
         bare = value.strip('"')
         return f"--set {shlex.quote(f'{quoted}={bare}')}"
-    options = {*HELP, *(option for parameter in context.command.params for option in parameter.opts)}
-    return f"--set {name}={value}" if f"--{name}" in options else f"--{name} {value}"
+    return f"--set {name}={value}" if f"--{name}" in (*HELP, *call.command.options) else f"--{name} {value}"
 
 
 def split_names(names: str) -> tuple[str, ...]:

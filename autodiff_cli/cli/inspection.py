@@ -11,7 +11,8 @@ from typing import Annotated
 
 import typer
 
-from autodiff_cli.cli.environment import BadInput, Call, ExitStatus, Output, errors_as_bad_input, open_data_files
+from autodiff_cli.cli.command_line import Call
+from autodiff_cli.cli.environment import BadInput, ExitStatus, Output, errors_as_bad_input, open_data_files
 from autodiff_cli.cli.shared_options import DATA_HELP, Assignments, Digits, Expr, Json, Wrt, with_options
 from autodiff_cli.data.dialect import FileOptions
 
@@ -57,7 +58,7 @@ def ops(
 
 @with_options(reading=FileOptions)
 def data(
-    context: typer.Context,
+    call: Call,
     data: Annotated[list[str], typer.Argument(metavar="DATA", help=DATA_HELP, show_default=False)],
     *,
     reading: FileOptions,
@@ -78,7 +79,6 @@ def data(
     from autodiff_cli.data.files import summarize_data
     from autodiff_cli.render.inspection import data_report
 
-    call = Call.of(context)
     with errors_as_bad_input():
         file_summary = summarize_data(open_data_files(data, call.environment, reading))
     return Output(data_report(file_summary, digits), json)
@@ -92,7 +92,7 @@ class Framework(StrEnum):
 
 
 def check(
-    context: typer.Context,
+    call: Call,
     expression: Expr,
     assignments: Assignments = None,
     wrt: Wrt = None,
@@ -121,14 +121,13 @@ def check(
     from autodiff_cli.explain.gradient_check import check_gradient
     from autodiff_cli.render.verification import check_report
 
-    call = Call.of(context)
     value_texts = merge_assignments(call.values, assignments or ())
     inputs.check_single_values(value_texts, "check")
-    formula = inputs.read_formula(context, inputs.read_text(expression, call.environment), value_texts)
+    formula = inputs.read_formula(call, inputs.read_text(expression, call.environment), value_texts)
     names = inputs.select_variables(formula, wrt)
     if not names:
         raise BadInput("nothing to check: the expression has no variables")
-    gradient_check = check_gradient(formula, inputs.value_graphs(context, formula, value_texts), names)
+    gradient_check = check_gradient(formula, inputs.value_graphs(call, formula, value_texts), names)
     reference = None
     if against is not None:
         from autodiff_cli.export.languages import framework_gradient

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from autodiff_cli.cli.environment import BadInput, Call, Environment, Output
+from autodiff_cli.cli.command_line import Call
+from autodiff_cli.cli.environment import BadInput, Environment, Output
 from autodiff_cli.cli.shared_options import Digits, Json
 from autodiff_cli.language.errors import suggest
 
@@ -20,7 +21,7 @@ _QUIT = ("q", "quit")
 
 
 def lesson(
-    context: typer.Context,
+    call: Call,
     name: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="Name of a lesson (default: list all).", show_default=False)
     ] = None,
@@ -46,7 +47,6 @@ def lesson(
     from autodiff_cli.render.formatting import number_formats
     from autodiff_cli.render.lesson import lesson_list_report, lesson_report
 
-    call = Call.of(context)
     titles = lessons.lesson_titles()
     if name is None:
         if output is not None:

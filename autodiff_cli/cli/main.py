@@ -9,12 +9,13 @@ from __future__ import annotations
 import gc
 import sys
 
+MAX_HELP_WIDTH = 100  # columns; longer lines are hard to read
 TYPE_CHECKING = False  # like `typing.TYPE_CHECKING`, without importing `typing`
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from autodiff_cli.cli.environment import Environment, ExitStatus, Output
+    from autodiff_cli.cli.environment import Environment, ExitStatus
 
 
 def main() -> int:
@@ -40,8 +41,6 @@ def run(words: Sequence[str], environment: Environment) -> int:
 
     Exceptions become messages and statuses here. Only KeyboardInterrupt is passed on.
     """
-    from typer import TyperException
-
     from autodiff_cli.cli.environment import BadInput, ExitStatus, Failure
     from autodiff_cli.language.errors import ExpressionError
 
@@ -51,8 +50,6 @@ def run(words: Sequence[str], environment: Environment) -> int:
         return status
     except (BadInput, ExpressionError) as error:
         return _fail(environment, str(error), ExitStatus.BAD_INPUT)
-    except TyperException as error:
-        return _fail(environment, error.format_message(), ExitStatus.BAD_INPUT)
     except Failure as error:
         return _fail(environment, str(error), ExitStatus.FAILED)
     except BrokenPipeError:
@@ -68,20 +65,26 @@ def run(words: Sequence[str], environment: Environment) -> int:
 
 
 def _run_command(words: Sequence[str], environment: Environment) -> int:
-    """Let Typer parse the options and run the command, without Typer's own handling of exceptions."""
-    from typer import Exit
+    """Run the command that the first word names, or write help or the version."""
+    from autodiff_cli.cli.command_line import HELP, OVERVIEW, VERSION, find_command
 
-    from autodiff_cli.cli.command_line import command_group, split_command_line
-    from autodiff_cli.cli.environment import Call
+    first, *rest = words or ["help"]
+    if first == "help":
+        first, rest = (rest[0], ["--help"]) if rest else ("--help", [])
+    if first in HELP:
+        environment.stdout.write(OVERVIEW)
+        return 0
+    if first in VERSION:
+        from autodiff_cli.version import __version__
 
-    group = command_group(words[0] if words else "")
-    typer_words, values = split_command_line(group, words)
-    try:
-        with group.make_context("autodiff", typer_words, obj=Call(environment, values)) as context:
-            output: Output = group.invoke(context)
-            return output.write(environment)
-    except Exit as end:  # --help and --version have written their text
-        return end.exit_code
+        environment.stdout.write(f"autodiff {__version__}\n")
+        return 0
+    command = find_command(first)
+    options = rest[: rest.index("--")] if "--" in rest else rest
+    if any(word in HELP for word in options):
+        environment.stdout.write(command.help(min(environment.width, MAX_HELP_WIDTH)))
+        return 0
+    return command.run(environment, rest).write(environment)
 
 
 def _fail(environment: Environment, message: str, status: ExitStatus) -> int:

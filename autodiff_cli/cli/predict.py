@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from autodiff_cli.cli.environment import BadInput, Call, Output, errors_as_bad_input, open_data_files
+from autodiff_cli.cli.command_line import Call
+from autodiff_cli.cli.environment import BadInput, Output, errors_as_bad_input, open_data_files
 from autodiff_cli.cli.shared_options import DATA_HELP, Json, with_options
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.language.errors import format_names
@@ -28,7 +29,7 @@ _DATA_HELP = f"{DATA_HELP} The target's column may be missing."
 
 @with_options(reading=FileOptions)
 def predict(
-    context: typer.Context,
+    call: Call,
     model: Annotated[str, typer.Argument(metavar="MODEL.json", help=_MODEL_HELP, show_default=False)],
     data: Annotated[list[str], typer.Argument(metavar="DATA", help=_DATA_HELP, show_default=False)],
     *,
@@ -78,7 +79,6 @@ def predict(
     from autodiff_cli.training.result.fitted_model import load
     from autodiff_cli.training.result.prediction import PredictionRequest, Predictions, column_chunks, streamed_chunks
 
-    call = Call.of(context)
     environment = call.environment
     with errors_as_bad_input("use --drop-missing to leave such rows out"):
         level = None if interval is None else check_confidence_level(interval)

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from autodiff_cli.cli.environment import BadInput, Call, Output
+from autodiff_cli.cli.command_line import Call
+from autodiff_cli.cli.environment import BadInput, Output
 
 _PORT = 8765
 _HOST = "127.0.0.1"
@@ -16,7 +17,7 @@ _REQUIRED_PACKAGES = ("starlette", "uvicorn")
 
 
 def serve(
-    context: typer.Context,
+    call: Call,
     port: Annotated[
         int, typer.Option("--port", min=0, max=65535, metavar="N", help="Port; 0 chooses a free one.")
     ] = _PORT,
@@ -34,7 +35,6 @@ def serve(
       autodiff serve
       autodiff serve --port 9000 --no-browser
     """
-    call = Call.of(context)
     if any(importlib.util.find_spec(name) is None for name in _REQUIRED_PACKAGES):
         raise BadInput(
             f"serve needs {' and '.join(_REQUIRED_PACKAGES)}: install them with pip install 'autodiff-cli[serve]'"

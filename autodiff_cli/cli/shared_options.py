@@ -183,5 +183,5 @@ def _parameter(name: str, field: OptionField) -> inspect.Parameter:
         show_default=not isinstance(field.default, Enum),
     )
     return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=Annotated[kind, option]
+        name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=Annotated[kind, option, field.option]
     )

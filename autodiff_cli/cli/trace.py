@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from autodiff_cli.cli.command_line import check_not_a_number
-from autodiff_cli.cli.environment import BadInput, Call, Environment, Output, errors_as_bad_input, open_data_files
+from autodiff_cli.cli.command_line import Call, check_not_a_number
+from autodiff_cli.cli.environment import BadInput, Environment, Output, errors_as_bad_input, open_data_files
 from autodiff_cli.cli.shared_options import MODE, Assignments, Digits, Expr, Json, PassMode, Wrt, with_options
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.language.errors import UnknownNameError, suggest
@@ -164,15 +164,10 @@ class ViewRequest:
     def __post_init__(self) -> None:
         check_fields(self)
 
-    @property
-    def is_any(self) -> bool:
-        """Whether any of these views is requested."""
-        return self.paths is not None or self.tape or self.mode is PassMode.FORWARD
-
 
 @with_options(views=ViewRequest, reading=FileOptions)
 def trace(
-    context: typer.Context,
+    call: Call,
     expression: Expr,
     data: Annotated[
         list[str] | None,
@@ -260,7 +255,7 @@ def trace(
     from autodiff_cli.cli import inputs
     from autodiff_cli.cli.command_line import merge_assignments
 
-    environment = Call.of(context).environment
+    environment = call.environment
     output = None if output == "-" else output
     highlight, only = (name and canonical_name(name) for name in (highlight, only))
     format_name = _select_format(format_, json, output)
@@ -272,10 +267,10 @@ def trace(
         )
     with errors_as_bad_input():
         check_restrictions(_RESTRICTIONS, {**explicit, "format name": format_name})
-    value_texts = merge_assignments(Call.of(context).values, assignments or ())
+    value_texts = merge_assignments(call.values, assignments or ())
     inputs.check_single_values(value_texts, "trace")
     row_request = None if row is None else RowRequest(data or [], row, loss, reading)
-    trace_record = _trace(context, expression, row_request, value_texts, wrt)
+    trace_record = _trace(call, expression, row_request, value_texts, wrt)
     if step and step_through(environment, trace_record, digits, is_input_read=expression == "-"):
         return Output(None, json)
     if format_name == "latex":
@@ -292,16 +287,14 @@ def trace(
     return Output(_drawing_report(draw, trace_record, DrawingRequest(view, digits, seed, exercise)), json, path=output)
 
 
-def _trace(
-    context: typer.Context, expression: str, row: RowRequest | None, value_texts: dict[str, str], wrt: str | None
-) -> Trace:
+def _trace(call: Call, expression: str, row: RowRequest | None, value_texts: dict[str, str], wrt: str | None) -> Trace:
     """Return the trace of an expression, or of the loss of a row of data."""
     from autodiff_cli.cli import inputs
 
     if row is not None:
-        return trace_row(context, expression, row, value_texts, wrt)
-    formula = inputs.read_formula(context, inputs.read_text(expression, Call.of(context).environment), value_texts)
-    return inputs.trace_at(context, formula, value_texts, inputs.select_variables(formula, wrt))
+        return trace_row(call, expression, row, value_texts, wrt)
+    formula = inputs.read_formula(call, inputs.read_text(expression, call.environment), value_texts)
+    return inputs.trace_at(call, formula, value_texts, inputs.select_variables(formula, wrt))
 
 
 def _select_format(requested: FormatName | None, json: bool, output: str | None) -> str:
@@ -458,13 +451,11 @@ class RowRequest(NamedTuple):
     reading: FileOptions
 
 
-def trace_row(
-    context: typer.Context, model: str, of: RowRequest, value_texts: dict[str, str], wrt: str | None
-) -> Trace:
+def trace_row(call: Call, model: str, of: RowRequest, value_texts: dict[str, str], wrt: str | None) -> Trace:
     """Return the trace of the loss at one row of data.
 
     Args:
-        context: Typer's context of the command.
+        call: the inputs of the command.
         model: a model, or the name of a file that `train --save` wrote.
         of: the row.
         value_texts: the texts of the values of parameters.
@@ -477,26 +468,26 @@ def trace_row(
     from autodiff_cli.cli import inputs
     from autodiff_cli.explain.tracing import trace
 
-    environment = Call.of(context).environment
+    environment = call.environment
     if model == "-" and "-" in of.data:
         raise BadInput("MODEL and DATA cannot both be standard input")
     with errors_as_bad_input("choose a row without missing cells"):
-        row = _read_row(context, model, of, value_texts)
+        row = _read_row(call, model, of, value_texts)
     for note in (*row.formula.notes, *row.notes):
         environment.note(f"note: {note}")
-    inputs.check_all_have_values(context, row.formula, row.point)
+    inputs.check_all_have_values(call, row.formula, row.point)
     return trace(
         row.formula, row.point, row.free_parameters if wrt is None else inputs.select_variables(row.formula, wrt)
     )
 
 
-def _read_row(context: typer.Context, model: str, of: RowRequest, value_texts: dict[str, str]) -> TracedRow:
+def _read_row(call: Call, model: str, of: RowRequest, value_texts: dict[str, str]) -> TracedRow:
     from autodiff_cli.cli import inputs
     from autodiff_cli.training.fitting.row_loss import trace_fit_row, trace_model_row
     from autodiff_cli.training.options import FitOptions
     from autodiff_cli.training.result.fitted_model import load
 
-    environment, values = Call.of(context).environment, inputs.constant_values(value_texts)
+    environment, values = call.environment, inputs.constant_values(value_texts)
     is_fitted = model.endswith(inputs.MODEL_SUFFIX)
     if is_fitted and of.loss is not None:
         raise BadInput(f"--loss {of.loss}: {model} already has the loss of its fit")

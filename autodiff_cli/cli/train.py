@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from autodiff_cli.cli.command_line import Call
 from autodiff_cli.cli.environment import (
     BadInput,
-    Call,
     Environment,
     ExitStatus,
     Failure,
@@ -63,7 +63,7 @@ _TRAIN_RESTRICTIONS = (
 
 @with_options(*_TRAIN_RESTRICTIONS, options=FitOptions, reading=FileOptions)
 def train(
-    context: typer.Context,
+    call: Call,
     model: Annotated[str, typer.Argument(metavar="MODEL", help=_MODEL_HELP, show_default=False)],
     data: Annotated[list[str], typer.Argument(metavar="DATA", help=DATA_HELP, show_default=False)],
     *,
@@ -116,7 +116,7 @@ def train(
       cat decay.csv | autodiff train "log(y) ~ a - b*x" - --drop-missing
     """
     from autodiff_cli.cli import inputs
-    from autodiff_cli.cli.command_line import merge_assignments
+    from autodiff_cli.cli.command_line import merge_assignments, split_models
     from autodiff_cli.data.writing import check_writable
     from autodiff_cli.render.fit import fit_report
     from autodiff_cli.render.plots import check_plot_path, plot_report, save_plot
@@ -131,8 +131,10 @@ def train(
     from autodiff_cli.training.objective.parameters import parse_bounds
     from autodiff_cli.training.options import ClusterError
 
-    call = Call.of(context)
     environment = call.environment
+    models, files = split_models([model, *data])
+    if len(models) == 1:
+        [model], data = models, files
     if model == "-" and "-" in data:
         raise BadInput("MODEL and DATA cannot both be standard input")
     start_texts = merge_assignments(call.values, assignments or ())
@@ -156,7 +158,7 @@ def train(
         text, options = tie_fixed_parameters(inputs.read_text(model, environment), source.names, options)
         named_parameters = (*start_texts, *options.parameters.names)
         parsed_model = Model.parse(text, source.names, named_parameters)
-        _check_names(named_parameters, parsed_model, context)
+        _check_names(named_parameters, parsed_model, call)
         options = dataclasses.replace(options, start=inputs.constant_values(start_texts))
         if by is not None:
             return fit_by_group(parsed_model, source, by, options, environment, output, digits, json)
@@ -240,14 +242,14 @@ def _fixed_parameters(assignments: Iterable[str], user_names: Mapping[str, str])
     return fixed
 
 
-def _check_names(user_names: Iterable[str], model: Model, context: typer.Context) -> None:
+def _check_names(user_names: Iterable[str], model: Model, call: Call) -> None:
     """Raise UnknownNameError for an option about a name that is neither a parameter nor a column of the model."""
     from autodiff_cli.cli import inputs
 
     for name in user_names:
         if not model.accepts(name) and name not in model.columns:
             bound = model.program.source.names.values()
-            raise inputs.unknown_name_error(name, model.parameters, bound, "model has no parameter", context)
+            raise inputs.unknown_name_error(name, model.parameters, bound, "model has no parameter", call)
 
 
 def _epoch_table(
@@ -365,7 +367,7 @@ _MODELS_HELP = "Two or more models of the same target, as for `train`."
     reading=FileOptions,
 )
 def compare(
-    context: typer.Context,
+    call: Call,
     data: Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP, show_default=False)],
     models: Annotated[list[str], typer.Argument(metavar="MODEL...", help=_MODELS_HELP, show_default=False)],
     *,
@@ -388,12 +390,14 @@ def compare(
       autodiff compare big.parquet "y ~ a + b*x" "y ~ a + b*x + c*x^2" --folds 0
     """
     from autodiff_cli.cli import inputs
-    from autodiff_cli.cli.command_line import merge_assignments
+    from autodiff_cli.cli.command_line import merge_assignments, split_models
     from autodiff_cli.render.fit_tables import comparison_report
     from autodiff_cli.training.fitting.comparison import compare_models
 
-    call = Call.of(context)
     environment = call.environment
+    texts, files = split_models([data, *models])
+    if len(files) == 1:
+        [data], models = files, texts
     if [data, *models].count("-") > 1:
         raise BadInput("only one of DATA and the models can be standard input")
     start_texts = merge_assignments(call.values, assignments or ())

@@ -23,8 +23,6 @@ from autodiff_cli.render.formatting import LOOKALIKE_ERRORS, display_width
 
 # --- Styled text ---
 
-_DRAWING_CHARACTERS = "─┿╲•▸◂╭╚∂…×→"  # a sample of the characters that drawings and explanations need
-
 
 class TextStyle(enum.Enum):
     """The style of a run of text: its codes (ECMA-48, "select graphic rendition") with colour and without."""
@@ -56,15 +54,6 @@ def ansi_text(line: Line, colour: bool) -> str:
 def _ansi_run(run: Run, colour: bool) -> str:
     code = run.style.value[0 if colour else 1]
     return f"\x1b[{code}m{run.text}\x1b[0m" if code else run.text
-
-
-def has_drawing_characters(encoding: str) -> bool:
-    """Whether an encoding has the characters for lines and boxes."""
-    try:
-        _DRAWING_CHARACTERS.encode(encoding)
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def replace_unencodable(text: str, encoding: str) -> str:
@@ -132,67 +121,20 @@ class DrawingState(NamedTuple):
     is_backward: bool = False
 
 
-class Charset(NamedTuple):
-    """The characters of a drawing.
-
-    Attributes:
-        joints: characters in which lines meet. The index has four digits in base 3: the weights (0 none, 1 light,
-            2 heavy) of the arms up, right, down and left.
-        branch: the character at which a line continues in all four directions.
-        has_bridges: whether the horizontal one of two crossing lines is interrupted; else they form a cross.
-        arrows: the heads of arrows to the right and to the left.
-        role_borders: the characters of a border by role: upper left, upper right, lower left and lower right corner,
-            horizontal, vertical.
-        default_border: the border of other roles.
-        current_border: the border of the current node.
-        prefixes: the signs before a value and before an adjoint.
-    """
-
-    joints: str
-    branch: str
-    has_bridges: bool
-    arrows: tuple[str, str]
-    role_borders: Mapping[Role, str]
-    default_border: str
-    current_border: str
-    prefixes: tuple[str, str]
-
-    def joint(self, arms: Sequence[int]) -> str:
-        """Return the character in which lines with these weights meet."""
-        return self.joints[27 * arms[_UP] + 9 * arms[_RIGHT] + 3 * arms[_DOWN] + arms[_LEFT]]
+# Characters in which lines meet. The index has four digits in base 3: the weights (0 none, 1 light, 2 heavy) of the
+# arms up, right, down and left.
+_JOINTS = " ╴╸╷┐┑╻┒┓╶─╾┌┬┭┎┰┱╺╼━┍┮┯┏┲┳╵┘┙│┤┥╽┧┪└┴┵├┼┽┟╁╅┕┶┷┝┾┿┢╆╈╹┚┛╿┦┩┃┨┫┖┸┹┞╀╃┠╂╉┗┺┻┡╄╇┣╊╋"
+_BRANCH = "•"  # where a line continues in all four directions
+_ARROWS = "▸◂"
+# The characters of a border: upper left, upper right, lower left and lower right corner, horizontal, vertical.
+_ROLE_BORDERS = {Role.INPUT: "╭╮╰╯─│", Role.OUTPUT: "╔╗╚╝═║"}
+_DEFAULT_BORDER = "┌┐└┘─│"
+_CURRENT_BORDER = "┏┓┗┛━┃"
 
 
-UNICODE = Charset(
-    " ╴╸╷┐┑╻┒┓╶─╾┌┬┭┎┰┱╺╼━┍┮┯┏┲┳╵┘┙│┤┥╽┧┪└┴┵├┼┽┟╁╅┕┶┷┝┾┿┢╆╈╹┚┛╿┦┩┃┨┫┖┸┹┞╀╃┠╂╉┗┺┻┡╄╇┣╊╋",
-    "•",
-    False,
-    ("▸", "◂"),
-    {Role.INPUT: "╭╮╰╯─│", Role.OUTPUT: "╔╗╚╝═║"},
-    "┌┐└┘─│",
-    "┏┓┗┛━┃",
-    ("=", "∂"),
-)
-
-
-def _ascii_joint(arms: tuple[int, ...]) -> str:
-    sides, upright, heavy = arms[_LEFT] or arms[_RIGHT], arms[_UP] or arms[_DOWN], 2 in arms
-    if not sides and not upright:
-        return " "
-    if sides and upright:
-        return "#" if heavy else "+"
-    return ("=" if heavy else "-") if sides else ("#" if heavy else "|")
-
-
-ASCII = Charset(
-    "".join(map(_ascii_joint, itertools.product(range(3), repeat=4))),
-    "+",
-    True,
-    (">", "<"),
-    {Role.INPUT: "..''-|", Role.OUTPUT: "****=|"},
-    "++++-|",
-    "####=#",
-    ("=", "d"),
-)
+def _joint(arms: Sequence[int]) -> str:
+    """Return the character in which lines with these weights meet."""
+    return _JOINTS[27 * arms[_UP] + 9 * arms[_RIGHT] + 3 * arms[_DOWN] + arms[_LEFT]]
 
 
 class CharacterDrawing:
@@ -229,16 +171,16 @@ class CharacterDrawing:
         """Return the upper left corner and the size of the box of a node."""
         return self._boxes[i]
 
-    def render(self, corner: Cell, extent: Extent, state: DrawingState, charset: Charset) -> list[Line]:
+    def render(self, corner: Cell, extent: Extent, state: DrawingState) -> list[Line]:
         """Draw the part of the graph inside a window of size `extent` with its upper left corner at `corner`."""
         canvas = _Canvas(corner, extent)
-        self._draw_lines(canvas, state, charset)
+        self._draw_lines(canvas, state)
         for i, content in self._contents.items():
             if canvas.is_visible(*self._boxes[i]):
-                self._draw_box(canvas, i, content, state, charset)
+                self._draw_box(canvas, i, content, state)
         return canvas.lines()
 
-    def _draw_lines(self, canvas: _Canvas, state: DrawingState, charset: Charset) -> None:
+    def _draw_lines(self, canvas: _Canvas, state: DrawingState) -> None:
         for piece in self._arrangement.segments:
             canvas.add_segment(piece, 1)
         ends = []
@@ -247,7 +189,7 @@ class CharacterDrawing:
                 is_highlighted = (i, k) in state.highlighted
                 for piece in self._arrangement.segments_to(end) if is_highlighted else ():
                     canvas.add_segment(piece, 2)
-                arrow = charset.arrows[is_highlighted and state.is_backward]
+                arrow = _ARROWS[is_highlighted and state.is_backward]
                 ends.append(
                     (
                         self._arrangement.segments[end].points[-1],
@@ -255,20 +197,18 @@ class CharacterDrawing:
                         TextStyle.HIGHLIGHTED if is_highlighted else TextStyle.FAINT,
                     )
                 )
-        canvas.draw_lines(charset)
+        canvas.draw_lines()
         for cell, arrow, style in ends:
             canvas.write(cell, arrow, style)
 
-    def _draw_box(self, canvas: _Canvas, i: int, content: BoxContent, state: DrawingState, charset: Charset) -> None:
+    def _draw_box(self, canvas: _Canvas, i: int, content: BoxContent, state: DrawingState) -> None:
         (left, top), (width, height) = self._boxes[i]
         is_current = i == state.current
         if content.has_no_box:
             canvas.write(Cell(left, top), content.title, TextStyle.CURRENT if is_current else TextStyle.PLAIN)
             return
         edge = TextStyle.HIGHLIGHTED if is_current else TextStyle.PLAIN
-        border = (
-            charset.current_border if is_current else charset.role_borders.get(content.role, charset.default_border)
-        )
+        border = _CURRENT_BORDER if is_current else _ROLE_BORDERS.get(content.role, _DEFAULT_BORDER)
         *corners, across, upright = [*border]
         sides = f"{upright}{' ' * (width - 2)}{upright}"
         canvas.write(Cell(left, top), f"{corners[0]}{across * (width - 2)}{corners[1]}", edge)
@@ -277,40 +217,29 @@ class CharacterDrawing:
         canvas.write(Cell(left, top + height - 1), f"{corners[2]}{across * (width - 2)}{corners[3]}", edge)
         canvas.write(Cell(left + 1, top), f" {content.title} ", TextStyle.CURRENT if is_current else TextStyle.STRONG)
         if i in self._leaving:
-            self._draw_exit(canvas, i, state, charset)
-        for row, (text, style) in enumerate(self._numbers(i, content, state, charset), top + 1):
+            self._draw_exit(canvas, i, state)
+        for row, (text, style) in enumerate(self._numbers(i, content, state), top + 1):
             canvas.write(Cell(left + 2, row), text, style)
 
-    def _draw_exit(self, canvas: _Canvas, i: int, state: DrawingState, charset: Charset) -> None:
+    def _draw_exit(self, canvas: _Canvas, i: int, state: DrawingState) -> None:
         """Draw the joint at which the line of a node leaves its box."""
         (left, top), (width, height) = self._boxes[i]
         place = Cell(left + width - 1, top + (height - 1) // 2)
         border = 2 if i == state.current else 1
         line = max(1, canvas.line_weight(Cell(place.column + 1, place.row), _LEFT))
         style = TextStyle.HIGHLIGHTED if max(border, line) == 2 else TextStyle.PLAIN
-        canvas.write(place, charset.joint((border, line, border, 0)), style)
+        canvas.write(place, _joint((border, line, border, 0)), style)
 
-    def _numbers(
-        self, i: int, content: BoxContent, state: DrawingState, charset: Charset
-    ) -> Iterator[tuple[str, TextStyle]]:
+    def _numbers(self, i: int, content: BoxContent, state: DrawingState) -> Iterator[tuple[str, TextStyle]]:
         """Yield the lines of text inside a box."""
-        is_fresh = i in state.updated
+        fresh = TextStyle.HIGHLIGHTED if i in state.updated else None
         if content.value:
-            known = content.value if state.has_value(i) else ""
-            yield (
-                _prefixed(charset.prefixes[0], known),
-                TextStyle.HIGHLIGHTED if is_fresh and not state.is_backward else TextStyle.VALUE,
-            )
+            text = f"= {content.value}" if state.has_value(i) else ""
+            yield text, TextStyle.VALUE if fresh is None or state.is_backward else fresh
         if content.adjoint:
-            so_far = state.adjoint(i)
-            yield (
-                _prefixed(charset.prefixes[1], so_far),
-                TextStyle.HIGHLIGHTED if is_fresh and state.is_backward else TextStyle.ADJOINT,
-            )
-
-
-def _prefixed(mark: str, text: str) -> str:
-    return f"{mark} {text}" if text else ""
+            adjoint = state.adjoint(i)
+            text = f"∂ {adjoint}" if adjoint else ""
+            yield text, fresh if fresh is not None and state.is_backward else TextStyle.ADJOINT
 
 
 class _Canvas:
@@ -376,15 +305,10 @@ class _Canvas:
         """Return the weight of the line in one direction from a cell."""
         return self._arms[cell][arm] if cell in self._arms else 0
 
-    def draw_lines(self, charset: Charset) -> None:
+    def draw_lines(self) -> None:
         """Draw all lines that were added."""
         for cell, arms in self._arms.items():
-            if len(self._sources[cell]) > 1 and charset.has_bridges:
-                character = charset.joint([arms[_UP], 0, arms[_DOWN], 0])
-            elif all(arms) and len(self._sources[cell]) == 1:
-                character = charset.branch
-            else:
-                character = charset.joint(arms)
+            character = _BRANCH if all(arms) and len(self._sources[cell]) == 1 else _joint(arms)
             self._cells[cell] = Run(character, TextStyle.HIGHLIGHTED if 2 in arms else TextStyle.FAINT)
 
     def lines(self) -> list[Line]:

@@ -26,6 +26,9 @@ HANGING_INDENT = 2  # columns by which continuation lines are indented further t
 LOOKALIKE_ERRORS = "lookalikes"
 _SUBSTITUTES = {"×": "*", "·": "*", "÷": "/", "−": "-", "²": "^2", "±": "+-", "≤": "<=", "≥": ">=", "≠": "!="}
 _SUBSTITUTES |= {"…": "...", "→": "->", "←": "<-", "↑": "^", "↓": "v", "∂": "d", "ᵀ": "'"}
+_SUBSTITUTES |= {"▸": ">", "◂": "<", "•": "*", "░": ".", "▒": ":", "▓": "*", "█": "#"}
+# For lines by weight: horizontal, vertical, corners.
+_LINE_SUBSTITUTES = {"HEAVY": ("=", "#", "#"), "DOUBLE": ("=", "|", "*"), "LIGHT": ("-", "|", "+")}
 _CONTINUES = re.compile(r"(?:[-+*/%@^=<>≤≥≠~,;×·÷−]|\b(?:and|or|not))$")  # ends a line whose formula continues below
 _FIRST_BRAILLE, _LAST_BRAILLE = "\u2800", "\u28ff"  # plots in the terminal are made of Braille patterns
 
@@ -58,6 +61,12 @@ def _replace_lacking(error: UnicodeError) -> tuple[str, int]:
 def _lookalike(character: str) -> str:
     if _FIRST_BRAILLE <= character <= _LAST_BRAILLE:
         return " " if character == _FIRST_BRAILLE else "*"
+    words = unicodedata.name(character, "").split()
+    if words[:2] == ["BOX", "DRAWINGS"]:
+        horizontal, vertical, corner = next(each for weight, each in _LINE_SUBSTITUTES.items() if weight in words)
+        if {"UP", "DOWN", "VERTICAL"}.isdisjoint(words):
+            return horizontal
+        return vertical if {"LEFT", "RIGHT", "HORIZONTAL"}.isdisjoint(words) else corner
     return _SUBSTITUTES.get(character) or _escape(character)
 
 

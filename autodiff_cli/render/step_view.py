@@ -16,8 +16,6 @@ from typing import Any, NamedTuple
 from autodiff_cli.explain.record import BackwardStep, Contribution, ForwardStep, Trace
 from autodiff_cli.explain.sentences import BACKWARD_PASS_SENTENCE, StepSentences, closing_phrases
 from autodiff_cli.render.character_drawing import (
-    ASCII,
-    UNICODE,
     BoxContent,
     CharacterDrawing,
     DrawingState,
@@ -25,7 +23,6 @@ from autodiff_cli.render.character_drawing import (
     Run,
     TextStyle,
     cut_line,
-    has_drawing_characters,
     replace_unencodable,
 )
 from autodiff_cli.render.character_layout import Cell, Extent, TooManyItemsError
@@ -40,14 +37,7 @@ from autodiff_cli.render.formatting import (
 )
 from autodiff_cli.render.gradient import write_result, write_title, write_warnings
 from autodiff_cli.render.report import Paper
-from autodiff_cli.render.trace import (
-    ASCII_SHADES,
-    SHADES,
-    array_lines,
-    arrays_of_step,
-    is_large_array,
-    jacobian_of_step,
-)
+from autodiff_cli.render.trace import array_lines, arrays_of_step, is_large_array, jacobian_of_step
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,14 +241,13 @@ class StepView:
 
     Args:
         digits: the number of significant digits; None for the default.
-        encoding: the encoding of the terminal. If it lacks lines and boxes, drawings are in ASCII.
+        encoding: the encoding of the terminal. Characters that it lacks are replaced by similar ones.
     """
 
     def __init__(self, trace: Trace, digits: int | None, encoding: str) -> None:
         self._trace, self._encoding = trace, encoding
         self._format_full, self._format_brief = number_formats(digits)
         self._sentences = StepSentences(trace, self._format_brief)
-        self._charset = UNICODE if has_drawing_characters(encoding) else ASCII
         forward, backward = [*trace.forward], [*trace.backward]
         output = trace.tape.outputs[0]
         self.steps = [
@@ -276,7 +265,7 @@ class StepView:
         viewed = self.steps[view.position]
         drawing, area = self._drawing_area(viewed, window)
         corner = self._drawings.window_origin(drawing, viewed.focus, area)
-        lines = drawing.render(corner, area, self._drawing_state(view.position), self._charset)
+        lines = drawing.render(corner, area, self._drawing_state(view.position))
         if window.height >= _SETTINGS.min_rows_for_title:
             lines.insert(0, self._title_line(window.width))
         if window.height >= _SETTINGS.min_rows_for_rule:
@@ -284,7 +273,8 @@ class StepView:
         lines += self._text_panel(view, Extent(window.width, _rows_without_bars(window) - area.height))
         if window.height >= _SETTINGS.min_rows_for_keys:
             lines.append(self._keys_line(window.width))
-        return [cut_line(line, window.width) for line in lines]
+        encodable = (tuple(Run(self._encodable(run.text), run.style) for run in line) for line in lines)
+        return [cut_line(line, window.width) for line in encodable]
 
     def max_first_line(self, view: ViewState, window: Extent) -> int:
         """Return the first visible line of the text when it is scrolled to its end."""
@@ -391,8 +381,7 @@ class StepView:
         return [(f"  {self._sentences.contribution(step, contribution)}", TextStyle.PLAIN), *rows]
 
     def _array_lines(self, array: Any, label: str = "") -> list[tuple[str, TextStyle]]:
-        shades = SHADES if self._charset is UNICODE else ASCII_SHADES
-        return [(f"  {line}", TextStyle.PLAIN) for line in array_lines(array, self._format_brief, label, shades)]
+        return [(f"  {line}", TextStyle.PLAIN) for line in array_lines(array, self._format_brief, label)]
 
     def _text_panel(self, view: ViewState, extent: Extent) -> list[Line]:
         """Return the visible lines of the text; the last one may say how many lines are below."""
@@ -411,12 +400,11 @@ class StepView:
         return (Run(self._encodable(elide_middle(text, max(width, 3))), TextStyle.STRONG),)
 
     def _rule_line(self, viewed: ViewedStep, width: int) -> Line:
-        line = self._charset.joint((0, 1, 0, 1))
         title = f" {viewed.title} "
         return (
-            Run(line * 2, TextStyle.FAINT),
+            Run("─" * 2, TextStyle.FAINT),
             Run(title, TextStyle.STRONG),
-            Run(line * (width - 2 - len(title)), TextStyle.FAINT),
+            Run("─" * (width - 2 - len(title)), TextStyle.FAINT),
         )
 
     def _keys_line(self, width: int) -> Line:

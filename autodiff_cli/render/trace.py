@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 # --- Arrays as aligned rows ---
 
 GRID_WIDTH = 72  # terminal columns of a row of an array, which is indented in a report of 80 columns
-SHADES, ASCII_SHADES = " ░▒▓█", " .:*#"  # for magnitudes from 0 to the largest
+SHADES = " ░▒▓█"  # for magnitudes from 0 to the largest
 _MAX_NUMBER_ROWS = 12  # larger arrays are shown as shades
 _MAX_SHADED_ROWS = 10  # larger arrays are sampled
 _COLUMN_GAP = "  "
@@ -52,7 +52,7 @@ def is_large_array(x: Any) -> bool:
     return bool(shape) and x.size > MAX_TABLE_ELEMENTS
 
 
-def array_lines(x: Any, show: NumberFormat, label: str = "", shades: str = SHADES) -> Iterator[str]:
+def array_lines(x: Any, show: NumberFormat, label: str = "") -> Iterator[str]:
     """Yield the rows of an array as lines, with a label before the first.
 
     A vector is one row; an array with more axes has one row for each index of the other axes. Where the numbers do not
@@ -68,23 +68,23 @@ def array_lines(x: Any, show: NumberFormat, label: str = "", shades: str = SHADE
             for row in texts
         ]
     else:
-        lines = [*_shaded_lines(rows, GRID_WIDTH - len(before), shades)]
+        lines = [*_shaded_lines(rows, GRID_WIDTH - len(before))]
         lines.append(f"darker is larger in magnitude, up to {show(_largest_magnitude(rows))}")
     for count, line in enumerate(lines):
         yield f"{before if count == 0 else ' ' * len(before)}{line}"
 
 
-def _shaded_lines(rows: Sequence[Sequence[float]], width: int, shades: str) -> list[str]:
+def _shaded_lines(rows: Sequence[Sequence[float]], width: int) -> list[str]:
     sample = [
         [row[k] for k in _sample_positions(len(row), width - 2)]
         for row in (rows[k] for k in _sample_positions(len(rows), _MAX_SHADED_ROWS))
     ]
-    largest, steps = _largest_magnitude(rows), len(shades) - 1
+    largest, steps = _largest_magnitude(rows), len(SHADES) - 1
 
     def shade(x: float) -> str:
         if x != x or abs(x) == float("inf"):
             return "!"
-        return shades[0 if x == 0 or not largest else max(1, round(abs(x) / largest * steps))]
+        return SHADES[0 if x == 0 or not largest else max(1, round(abs(x) / largest * steps))]
 
     return [f"|{''.join(map(shade, row))}|" for row in sample]
 

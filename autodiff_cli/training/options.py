@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 from autodiff_cli.backends.selection import BACKEND_NAMES, has_compiler
 from autodiff_cli.language.lexer import canonical_name, is_name
 from autodiff_cli.options import (
+    FRACTION,
     NOT_NEGATIVE,
     POSITIVE,
     Option,
@@ -445,7 +446,7 @@ class FitOptions(ObjectiveOptions):
         _method(
             "--tolerance SHARE",
             "Stop when the relative decrease of the loss is at most this.",
-            must_be("between 0 and 1, because it is relative to the loss", lambda share: 0 < share < 1),
+            FRACTION,
             identifies=True,
         ),
     ] = None
@@ -454,12 +455,7 @@ class FitOptions(ObjectiveOptions):
     ] = None
     validation: Annotated[
         float | None,
-        _method(
-            "--validation FRACTION",
-            "Fraction of the rows to hold out for validation.",
-            must_be("a fraction of the rows, between 0 and 1", lambda share: 0 < share < 1),
-            identifies=True,
-        ),
+        _method("--validation FRACTION", "Fraction of the rows to hold out for validation.", FRACTION, identifies=True),
     ] = None
     patience: Annotated[
         int | None,

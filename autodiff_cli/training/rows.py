@@ -244,7 +244,7 @@ class ValueTask:
         return values
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FoldTask(Generic[T]):
     """The values of a kernel for each block, of shape (values, rows of the block), reduced and combined.
 
@@ -629,6 +629,10 @@ class MemoryRows(ChunkedRows):
             return
         for part in block_slices(self.rows, size):
             yield {name: column[..., part] for name, column in self._columns.items()}, part.stop - part.start
+
+    def fold(self, task: Task[T], combine: Callable[[T, T], T]) -> T:  # noqa: ARG002 - there is a single chunk
+        """Return the result of a task for all rows."""
+        return task(self._columns, self.rows)
 
     def gather(self, numbers: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """Return all columns of the rows with these numbers."""

@@ -51,7 +51,7 @@ SUM_OF_300 = " + ".join(f"x{k}^2" for k in range(300))
         (["x", "-o", "f.txt"], "-o f.txt: its suffix belongs to no language"),
         (["x", "--to", "c", "--name", "2f"], "`2f` is not a legal name in C"),
         (["x*y", "--to", "c", "--wrt", "z"], "the expression has no variable `z`"),
-        (["x*y", "--to", "c", "--x", "3"], "unexpected option --x: export takes no values"),
+        (["x*y", "--to", "c", "--x", "3"], "there is no option --x"),
         (["x*y", "--to", "c", "--value-only", "--hessian"], "--value-only cannot be combined with --hessian"),
         (["x*y", "--to", "torch", "--hessian"], "PyTorch differentiates by itself"),
         (["Si(x)", "--to", "jax"], "JAX has no `Si`; c, fortran, python, numpy, js and latex have it"),

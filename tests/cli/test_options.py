@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from autodiff_cli.cli.command_line import (
+    _OTHER_OPTIONS,
     COMMANDS,
     Arguments,
-    command_group,
+    Command,
+    Parameter,
+    find_command,
     merge_assignments,
     split_arguments,
-    split_command_line,
 )
 from autodiff_cli.cli.environment import BadInput
 from tests.support import run_cli
 
-GRAD = command_group("grad").commands["grad"]
+GRAD = find_command("grad")
 
 
 def parts(*words: str) -> Arguments:
@@ -38,10 +43,10 @@ SPLIT = [
     (["--x*2", "--x", "3"],            [],                          ["--x*2"], {"x": "3"}),
     (["--", "--x-y"],                  [],                          ["--x-y"], {}),
     (["-", "--x", "2"],                [],                          ["-"],    {"x": "2"}),
-    (["--json", "-x^2"],               ["--json"],                  ["-x^2"], {}),
-    (["x", "--digits", "3"],           ["--digits=3"],              ["x"],    {}),
-    (["x", "--digits=3"],              ["--digits=3"],              ["x"],    {}),
-    (["x", "--set", "a=1", "--set", "b=1"], ["--set=a=1", "--set=b=1"], ["x"], {}),
+    (["--json", "-x^2"],               [("--json", "")],            ["-x^2"], {}),
+    (["x", "--digits", "3"],           [("--digits", "3")],         ["x"],    {}),
+    (["x", "--digits=3"],              [("--digits", "3")],         ["x"],    {}),
+    (["x", "--set", "a=1", "--set", "b=1"], [("--set", "a=1"), ("--set", "b=1")], ["x"], {}),
     (["--λ", "2", "λ"],                [],                          ["λ"],    {"λ": "2"}),
     (["--x₁=2", "x₁"],                 [],                          ["x₁"],   {"x₁": "2"}),
     (["--e\u0301", "2", "é"],          [],                          ["é"],    {"é": "2"}),
@@ -49,13 +54,14 @@ SPLIT = [
     (["--π", "3", "π"],                [],                          ["π"],    {"pi": "3"}),
     (["--x", "a=b", "x"],              [],                          ["x"],    {"x": "a=b"}),
     (["--x", "1", "--", "--x"],        [],                          ["--x"],  {"x": "1"}),
-    (["--jsn", "2", "-h"],             ["--help"],                  [],       {}),
 ]
 # fmt: on
 
 
 @pytest.mark.parametrize(("words", "options", "positionals", "values"), SPLIT)
-def test_split(words: list[str], options: list[str], positionals: list[str], values: dict[str, str]) -> None:
+def test_split(
+    words: list[str], options: list[tuple[str, str]], positionals: list[str], values: dict[str, str]
+) -> None:
     assert parts(*words) == Arguments(options, positionals, values)
 
 
@@ -101,7 +107,7 @@ def test_any_words_are_split_or_refused(words: list[str]) -> None:
         found = parts(*words)
     except BadInput:
         return
-    assert all(word.startswith("-") for word in found.options)
+    assert all(flag.startswith("-") for flag, _ in found.options)
 
 
 def test_set_gives_values_and_refuses_a_second_one() -> None:
@@ -134,20 +140,30 @@ def test_only_commands_about_a_point_take_values_of_variables() -> None:
 
 
 def test_an_unknown_command_gets_a_suggestion() -> None:
-    with pytest.raises(BadInput, match="did you mean `grad`"):
-        split_command_line(command_group("gard"), ["gard", "x"])
-    with pytest.raises(BadInput, match="the commands are grad, trace"):
-        split_command_line(command_group("x*y"), ["x*y"])
+    for word, message in [
+        ("gard", "did you mean `grad`"),
+        ("fit", "did you mean `train`"),
+        ("diff", "did you mean `grad`"),
+        ("version", "did you mean `--version`"),
+        ("x*y", 'to differentiate an expression: autodiff grad "x*y"'),
+        ("qqq", "the commands are grad, trace"),
+    ]:
+        output = run_cli([word, "x"])
+        assert (output.status, output) == (2, "")
+        assert message in output.stderr
+
+
+def test_help_and_version_are_words_too() -> None:
+    assert run_cli("help") == run_cli("--help") == run_cli("")
+    assert run_cli("help grad") == run_cli("grad --help") == run_cli("grad --jsn 2 -h")
+    assert run_cli("-V") == run_cli("--version")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_of_a_command_is_known_to_the_splitter(name: str) -> None:
-    command = command_group(name).commands[name]
-    for parameter in command.params:
-        for option in parameter.opts if parameter.param_type_name == "option" else ():
-            words = [option] if parameter.is_flag else [option, "1"]  # type: ignore[attr-defined]
-            needed = ["x" for other in command.params if other.param_type_name == "argument"]
-            assert split_arguments(command, [*needed, *words]).values == {}
+    command = find_command(name)
+    for flag, option in command.options.items():
+        assert split_arguments(command, [*needed(command), flag, *sample(option)]).values == {}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -155,6 +171,74 @@ def test_help_has_examples_and_every_option_explained(name: str) -> None:
     text = run_cli(f"{name} --help")
     assert text.status == 0
     assert f"  autodiff {name} " in text[text.index("Examples:") :]
-    for parameter in command_group(name).commands[name].params:
-        assert parameter.help, parameter.name  # type: ignore[attr-defined]
-        assert all(option in text for option in parameter.opts if option.startswith("-"))
+    for parameter in find_command(name).parameters:
+        assert parameter.declaration.help, parameter.name
+        assert all(flag in text for flag in parameter.flags)
+
+
+def needed(command: Command) -> list[str]:
+    return ["x"] * command.least_arguments
+
+
+def sample(option: Parameter) -> list[str]:
+    """A value that an option accepts, as words."""
+    texts = [*option.choices[:1], "a=0:1", "0.5", "2", "x"]
+    return [] if option.is_flag else [next(text for text in texts if option.accepts(text))]
+
+
+def misspellings(flag: str) -> list[str]:
+    middle = 2 + len(flag[2:]) // 2
+    return [flag[:middle] + flag[middle + 1 :], flag[:middle] + "q" + flag[middle:], flag[:-2] + flag[-1] + flag[-2]]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_suggestion_works_when_it_is_obeyed(name: str) -> None:
+    command = find_command(name)
+    foreign = [f"--{word}" for word in _OTHER_OPTIONS] + [f"--{word}" for word in ("svg", "html", "device", "verbose")]
+    lines = [[word, *value] for word in foreign for value in ([], ["2"], ["a=1"], ["cuda"], ["out.svg"])]
+    for flag, option in command.options.items():
+        lines += [[word, *sample(option)] for word in misspellings(flag) if len(flag) > 5]
+    suggested = 0
+    for word, *value in lines:
+        try:
+            split_arguments(command, [*needed(command), word, *value])
+        except BadInput as error:
+            meant = re.search(r"did you mean (.*)\?", str(error))
+            if meant is None:
+                continue
+            suggested += 1
+            given = meant[1].split()
+            is_complete = len(given) == 2 or command.options[given[0]].is_flag
+            found = split_arguments(command, [*needed(command), *given, *(() if is_complete else value)])
+            for flag, text in found.options:
+                assert command.options[flag].is_flag or command.options[flag].convert(text, flag) is not None
+    assert suggested > 0 or not command.options
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("train y~x d.csv --max-iter 10", "did you mean --epochs?"),
+        ("train y~x d.csv --batch-sise 8", "did you mean --batch-size?"),
+        ("export x*y --lang c", "did you mean --to?"),
+        ("trace x*y --x 2 --y 3 --svg", "did you mean -o FILE.svg?"),
+        ("trace x*y --x 2 --y 3 --svg out.svg", "Did you mean `-o`?"),
+        ("doctor --verbose", "there is no option --verbose; autodiff doctor --help lists all"),
+        ("ops --list", "there is no option --list"),
+        ("grad x*y --x 2 --y 3 --verbose", "there is no option --verbose; a variable needs a value"),
+        ("grad x*y --x 2 --y", "--y needs a value, such as --y 2"),
+        ("grad x*y --x 2 --X 3", "only `x`, `y`; there is no option --X"),
+    ],
+)
+def test_an_unknown_option_is_never_a_value(line: str, message: str) -> None:
+    output = run_cli(line)
+    assert (output.status, output) == (2, "")
+    assert message in output.stderr
+
+
+def test_models_and_data_stand_in_either_order(tmp_path: Path) -> None:
+    data = tmp_path / "d.csv"
+    data.write_text("x,y\n0,1\n1,3\n2,5.5\n3,7\n4,9.2\n")
+    models = ["y ~ a + b*x", "y ~ a*x"]
+    assert run_cli(["train", str(data), models[0]]) == run_cli(["train", models[0], str(data)])
+    assert run_cli(["compare", *models, str(data)]) == run_cli(["compare", str(data), *models])

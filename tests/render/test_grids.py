@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autodiff_cli.render.formatting import number_formats
-from autodiff_cli.render.trace import ASCII_SHADES, GRID_WIDTH, array_lines
+from autodiff_cli.render.trace import GRID_WIDTH, array_lines
 from tests.support import run_cli
 
 SHOW = number_formats(None)[1]
@@ -31,8 +31,8 @@ def test_each_number_stands_in_its_row_under_those_of_its_column(rows: int, colu
 def test_what_does_not_fit_is_shades_by_size() -> None:
     numbers = np.zeros((3, 30))
     numbers[1, 2], numbers[1, 3], numbers[2, 4] = -4.0, 2.0, np.nan
-    lines = [*array_lines(numbers * 1.001, SHOW, shades=ASCII_SHADES)]
-    assert lines[:3] == ["|" + " " * 30 + "|", "|  #:" + " " * 26 + "|", "|    !" + " " * 25 + "|"]
+    lines = [*array_lines(numbers * 1.001, SHOW)]
+    assert lines[:3] == ["|" + " " * 30 + "|", "|  █▒" + " " * 26 + "|", "|    !" + " " * 25 + "|"]
     assert lines[3] == "darker is larger in magnitude, up to 4.004"
 
 

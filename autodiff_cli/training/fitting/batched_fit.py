@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.training.fitting.minimization import estimated_scales, minimize_batch
-from autodiff_cli.training.fitting.optimization import RESTARTS, is_linear_model, unset_parameters
-from autodiff_cli.training.fitting.starts import start_at_scales, warm_starts
+from autodiff_cli.training.fitting.optimization import RESTARTS, default_starts, is_linear_model, unset_parameters
 from autodiff_cli.training.losses import LossKind
-from autodiff_cli.training.methods.gradient_descent import Outcome
+from autodiff_cli.training.methods.gradient_descent import Outcome, StoppingRule
 from autodiff_cli.training.objective.batch import Fits, GroupBatch
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.goodness import MAD_TO_STD, RESIDUALS
@@ -82,7 +81,12 @@ class BatchedFit:
         has_residuals = self._objective.has_residuals
         self.variations = batch.target_variations(every) if has_residuals else np.full(count, np.nan)
         self._has_enough_rows = batch.sizes * self._objective.components > self._objective.layout.size
-        self.theta, self.converged, self.histories = self._attempt(batch, self._starts(every))
+        starts = np.tile(self._objective.start, (count, 1))
+        if method != "lm":
+            starts, _ = default_starts(
+                self._objective, batch, self._objective.layout.mask(unset_parameters(self._objective))
+            )
+        self.theta, self.converged, self.histories = self._attempt(batch, starts)
         self._losses = self._comparison_losses(batch, self.theta)
         self.is_poor = self._poor_mask()
         if self._may_improve():
@@ -91,35 +95,14 @@ class BatchedFit:
     def _attempt(self, batch: GroupBatch, start: Array) -> tuple[Array, Mask, list[list[float]]]:
         """Return the parameters, whether they are a minimum, and the losses of fits from a start."""
         log = StepLog()
-        outcomes = minimize_batch(
-            self._method, self._objective, batch, start, log.record, tolerance=self._options.tolerance
-        )
+        stop = StoppingRule(tolerance=self._options.tolerance)
+        outcomes = minimize_batch(self._method, self._objective, batch, start, log.record, stop)
         ends = [
             end if isinstance(end, Outcome) else Outcome(point, False)
             for end, point in zip(outcomes, start, strict=True)
         ]
         is_plain = [end.converged and not end.kinks and not end.note for end in ends]
         return np.array([end.theta for end in ends]), np.array(is_plain), log.histories(len(start))
-
-    def _starts(self, fits: Fits) -> Array:
-        """Return the starting values of fits: the given ones, or those that a single fit would estimate."""
-        objective, batch = self._objective, self._batch
-        starts = np.tile(objective.start, (len(fits), 1))
-        if self._method == "lm" or not objective.has_residuals:
-            return starts
-        if objective.is_generalised_linear:
-            at_0 = np.where(objective.layout.mask(unset_parameters(objective)), 0.0, starts)
-            losses, gradients = batch.values_and_gradients(starts, fits)
-            is_defined = np.isfinite(losses) & np.isfinite(gradients).all(axis=1)
-            return np.where(is_defined[:, None], starts, objective.bounds.clip(at_0))
-        scaled = start_at_scales(objective, objective.start, objective.layout.mask(unset_parameters(objective)))
-        if scaled is None:
-            return starts
-        ends, sums = [], []
-        for point in (objective.start, scaled):
-            ends.append(warm_starts(batch, objective, np.tile(point, (len(fits), 1))))
-            sums.append(np.sum(np.square(batch.triangles(ends[-1], fits)[:, :, -1]), axis=1))
-        return np.where((sums[0] < sums[1])[:, None], *ends)
 
     def _comparison_losses(self, batch: GroupBatch, theta: Array) -> Array:
         """Return the losses by which fits are compared; for robust losses their scales."""

@@ -196,7 +196,8 @@ def fit_dataset(model: str | Model, dataset: Dataset, options: FitOptions) -> Fi
     if isinstance(model, str):
         model, options = tie_fixed_parameters(model, dataset.names, options)
     with connect_cluster(options.cluster) as cluster:
-        options = dataclasses.replace(options, cluster=cluster)
+        if cluster is not options.cluster:
+            options = dataclasses.replace(options, cluster=cluster)
         return fit_objective(Objective.of(model, dataset, options), options)
 
 

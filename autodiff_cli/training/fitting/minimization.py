@@ -16,15 +16,17 @@ from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.training.fitting.progress import Progress
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
 from autodiff_cli.training.methods.gradient_descent import (
+    CONVERGENCE,
     BatchCallback,
     Diverged,
     Outcome,
+    StoppingRule,
     ignore_steps,
     renumber,
     report_single_fit,
 )
 from autodiff_cli.training.methods.least_squares import fit_squares
-from autodiff_cli.training.methods.quasi_newton import fit_smooth_with_kinks
+from autodiff_cli.training.methods.quasi_newton import fit_smooth
 from autodiff_cli.training.objective.batch import Batch, Fits, GroupBatch, ObjectiveBatch
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.options import FitOptions
@@ -45,20 +47,26 @@ ROBUST_SCALE = RobustScaleSettings()
 _NO_SCALE = "at least half of the rows are fitted exactly, so the residuals have no scale; set one with --scale"
 
 
-def minimize(objective: Objective, start: Array, options: FitOptions, progress: Progress) -> Outcome:
-    """Fit once from one start by L-BFGS, and estimate the residual scale of a robust loss along with it.
+def minimize(method: str, objective: Objective, start: Array, options: FitOptions, progress: Progress) -> Outcome:
+    """Fit once from one start, and estimate the residual scale of a robust loss along with it.
 
     The objective keeps the estimated scale.
 
     Raises:
-        Diverged: if the loss or its gradient at the start is not finite.
+        Diverged: if the loss or its derivatives at the start are not finite.
     """
     batch = ObjectiveBatch([objective], objective.bounds)
     report = report_single_fit(progress.record)
-    (outcome,) = minimize_batch("lbfgs", objective, batch, start[None], report, options.epochs, options.tolerance)
+    stop = StoppingRule(options.epochs, options.tolerance)
+    (outcome,) = minimize_batch(method, objective, batch, start[None], report, stop)
     if isinstance(outcome, Diverged):
         raise outcome
-    return outcome
+    if not outcome.kinks:
+        return outcome
+    listed = " and ".join(f"`{objective.layout.element_names[k]}`" for k in outcome.kinks)
+    verb = "ends at a kink" if len(outcome.kinks) == 1 else "end at kinks"
+    words = f"{listed} {verb} of the loss (from abs, max, relu or where); standard errors hold on one side of it only"
+    return dataclasses.replace(outcome, note=words)
 
 
 def minimize_batch(
@@ -67,8 +75,7 @@ def minimize_batch(
     batch: Batch,
     start: Array,
     on_step: BatchCallback = ignore_steps,
-    epochs: int | None = None,
-    tolerance: float | None = None,
+    stop: StoppingRule = CONVERGENCE,
 ) -> list[Outcome | Diverged]:
     """Fit a batch once, each from one start.
 
@@ -77,14 +84,14 @@ def minimize_batch(
         objective: the objective of the fits, over any rows.
         start: the starting points, of shape (fits, P).
         on_step: is called with the starts and with every step.
-        epochs, tolerance: see `FitOptions`.
+        stop: when the fits stop.
     """
     if method == "lm":
-        return fit_squares(batch, start, on_step, epochs, tolerance=tolerance)
+        return fit_squares(batch, start, on_step, stop)
     if objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
-        return _fit_robust(batch, start, on_step, epochs, tolerance)
+        return _fit_robust(batch, start, on_step, stop)
     unit = 1.0 if objective.kind is LossKind.LIKELIHOOD else None
-    outcomes = fit_smooth_with_kinks(batch, start, on_step, epochs, tolerance, unit)
+    outcomes = fit_smooth(batch, start, on_step, stop, unit)
     return _with_exact_zeros(objective, batch, outcomes) if objective.settings[L1_FACTOR] else outcomes
 
 
@@ -96,9 +103,7 @@ def estimated_scales(batch: Batch, theta: Array, fits: Fits) -> Array:
     return np.array([robust_scale(batch.objectives[fit], point) for fit, point in pairs])
 
 
-def _fit_robust(
-    batch: Batch, start: Array, on_step: BatchCallback, epochs: int | None, tolerance: float | None
-) -> list[Outcome | Diverged]:
+def _fit_robust(batch: Batch, start: Array, on_step: BatchCallback, stop: StoppingRule) -> list[Outcome | Diverged]:
     """Fit and estimate the residual scales in turn, until they are those of the residuals (Huber 1981, section 7.8).
 
     The batch keeps the estimated scales.
@@ -122,8 +127,9 @@ def _fit_robust(
             break
         batch.set_scales(active, scales[is_open])
         report = renumber(on_step, active, epochs_done.copy(), epochs_done)
-        epochs_left = None if epochs is None else epochs - int(epochs_done[active].max())
-        ends = fit_smooth_with_kinks(batch.take(active), theta[active], report, epochs_left, tolerance)
+        remaining = stop.after(int(epochs_done[active].max()))
+        near = number > 0  # a slightly different scale moves the minimum little
+        ends = fit_smooth(batch.take(active), theta[active], report, remaining, is_near=near)
         for fit, end in zip(active.tolist(), ends, strict=True):
             outcomes[fit] = end
             theta[fit] = end.theta if isinstance(end, Outcome) else theta[fit]

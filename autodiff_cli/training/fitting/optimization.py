@@ -18,9 +18,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from autodiff_cli.array_types import Array
+from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.checkpoint import EvaluationLog
@@ -32,14 +31,14 @@ from autodiff_cli.training.fitting.starts import (
     likelihood_starts,
     multistart,
     sample_starts,
+    start_at_scales,
     start_from_frequencies,
     start_from_scales,
     warm_starts,
 )
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
-from autodiff_cli.training.methods.gradient_descent import Diverged, GradientMethod, Outcome
-from autodiff_cli.training.methods.least_squares import levenberg_marquardt
-from autodiff_cli.training.objective.batch import repeat_objective
+from autodiff_cli.training.methods.gradient_descent import Diverged, GradientMethod, Outcome, StoppingRule
+from autodiff_cli.training.objective.batch import Batch, Fits, ObjectiveBatch, repeat_objective
 from autodiff_cli.training.objective.kernels import linear_parameters, x_sigma_column
 from autodiff_cli.training.objective.model import unbounded_loss_hint
 from autodiff_cli.training.objective.objective import Objective, find_undefined
@@ -88,14 +87,7 @@ def fit_least_squares(objective: Objective, options: FitOptions, progress: Progr
     """
     first: Outcome | Diverged
     try:
-        first = levenberg_marquardt(
-            objective,
-            objective.start,
-            progress.record,
-            options.epochs,
-            bounds=objective.bounds,
-            tolerance=options.tolerance,
-        )
+        first = minimize("lm", objective, objective.start, options, progress)
     except Diverged as error:
         first = error
     may_search = options.epochs is None and options.starts is None
@@ -159,20 +151,12 @@ def _refit_from(
     loss = progress.last.loss if progress.last else math.inf
     if candidate is None or not objective.value(candidate.end) < RESTARTS.clear_improvement * loss:
         return first
-    return _refit(objective, progress, candidate, options.tolerance)
-
-
-def _refit(objective: Objective, progress: Progress, candidate: StartCandidate, tolerance: float | None) -> Outcome:
-    """Fit again from the start of a candidate, and from its end if the first fit ends elsewhere.
-
-    A candidate was found on a sample of the rows, so a fit to all rows may lead elsewhere.
-    """
     progress.notes.append(better_starts_note(objective, candidate.start))
-    box = objective.bounds
-    outcome = levenberg_marquardt(objective, candidate.start, progress.record, bounds=box, tolerance=tolerance)
+    outcome = minimize("lm", objective, candidate.start, options, progress)
     if progress.latest.loss <= objective.value(candidate.end) / RESTARTS.clear_improvement:
         return outcome
-    return levenberg_marquardt(objective, candidate.end, progress.record, bounds=box, tolerance=tolerance)
+    # The candidate was found on a sample of the rows, and a fit of all rows from its start leads elsewhere.
+    return minimize("lm", objective, candidate.end, options, progress)
 
 
 def _is_poor_least_squares(objective: Objective, outcome: Outcome) -> bool:
@@ -265,20 +249,20 @@ def fit_smooth_loss(objective: Objective, options: FitOptions, progress: Progres
         options.epochs is None and options.starts is None and objective.has_residuals and unset_parameters(objective)
     )
     free = objective.layout.mask(unset_parameters(objective))
-    scaled = None
+    start = objective.start
+    if may_search or objective.is_generalised_linear:
+        (start,), is_estimated = default_starts(objective, ObjectiveBatch([objective], objective.bounds), free)
+        if is_estimated:
+            progress.notes.append(f"starting values estimated from the columns: {format_starts(objective, start)}")
     try:
-        if may_search and not objective.is_generalised_linear:
-            scaled = _scaled_start(objective, free, options.seed)
-        if scaled is not None:
-            progress.notes.append(f"starting values estimated from the columns: {format_starts(objective, scaled)}")
-        first = minimize(objective, _defined_start(objective) if scaled is None else scaled, options, progress)
+        first = minimize("lbfgs", objective, start, options, progress)
     except Diverged as error:
         first = error
     if _is_failed_likelihood(objective, options, first) and (simplest := _simplest_start(objective)) is not None:
         progress.notes.append(
             f"the fit from the starting values failed; restarted from {format_starts(objective, simplest)}"
         )
-        first = minimize(objective, simplest, options, progress)
+        first = minimize("lbfgs", objective, simplest, options, progress)
     if may_search:
         first = _search_better_start(objective, first, options, progress)
     if objective.is_likelihood:
@@ -296,18 +280,6 @@ def fit_smooth_loss(objective: Objective, options: FitOptions, progress: Progres
     return dataclasses.replace(outcome, failure=f"{outcome.failure}. {hint}" if hint else outcome.failure)
 
 
-def _scaled_start(objective: Objective, free: NDArray[np.bool_], seed: int) -> Array | None:
-    """Return the end of least squares from dimensional scales, or from the given start if that ends lower.
-
-    The result is None if the scales are about 1.
-    """
-    candidate = start_from_scales(objective, objective.start, free, seed, objective.bounds)
-    if candidate is None:
-        return None
-    (warmed,) = warm_starts(repeat_objective(objective, 1), objective, objective.start[None])
-    return warmed if objective.rss(warmed) < objective.rss(candidate.end) else candidate.end
-
-
 def _is_failed_likelihood(objective: Objective, options: FitOptions, first: Outcome | Diverged) -> bool:
     """Whether a likelihood fit failed from its default start, so that a simpler start should be tried."""
     if isinstance(first, Outcome) and (
@@ -315,6 +287,9 @@ def _is_failed_likelihood(objective: Objective, options: FitOptions, first: Outc
     ):
         return False
     return objective.kind is LossKind.LIKELIHOOD and options.epochs is None and options.starts is None
+
+
+_LIKELIHOOD_EPOCHS = 200  # of fits of a likelihood from random starts
 
 
 def _search_likelihood(
@@ -341,17 +316,24 @@ def _search_likelihood(
     ):
         points = likelihood_starts(objective, options.seed)
         if len(points):
-            short = dataclasses.replace(options, epochs=_EXTRA_START_EPOCHS)
-            points, losses = _losses_from_starts("lbfgs", objective, points, short)
+            batch = repeat_objective(objective, len(points))
+            ends = minimize_batch("lbfgs", objective, batch, points, stop=StoppingRule(_LIKELIHOOD_EPOCHS))
+            losses = [_end_loss(objective, end) for end in ends]
             best = points[int(np.argmin(losses))]
             if math.isfinite(min(losses)):
                 progress.notes.append(better_starts_note(objective, best))
-                first = minimize(objective, best, options, progress)
+                first = minimize("lbfgs", objective, best, options, progress)
     if isinstance(first, Outcome) and not first.is_unbounded and (reason := _unbounded_reason(objective, first.theta)):
         return dataclasses.replace(
             first, converged=False, failure=f"the loss has no minimum: {reason}", is_unbounded=True
         )
     return first
+
+
+def _end_loss(objective: Objective, end: Outcome | Diverged) -> float:
+    """Return the loss at the end of a fit; infinite if it failed or went to where the likelihood has no limit."""
+    failed = isinstance(end, Diverged) or bool(end.failure) or bool(_unbounded_reason(objective, end.theta))
+    return math.inf if failed else objective.value(end.theta)
 
 
 def _is_no_minimum(objective: Objective, first: Outcome | Diverged) -> bool:
@@ -407,29 +389,46 @@ def _simplest_start(objective: Objective) -> Array | None:
         if index is not None:
             theta[index] = 1.0
         theta = objective.bounds.clip(theta)
-        loss = objective.value(theta) if _is_defined(objective, theta) else math.inf
+        loss, gradient = objective.value_and_grad(theta)
+        if not np.isfinite(gradient).all():
+            continue
         if loss < (math.inf if best is None else best[0]):
             best = loss, theta
     return None if best is None else best[1]
 
 
-def _defined_start(objective: Objective) -> Array:
-    """Return the start, with unset parameters at 0 if the loss is undefined at the given one.
+def default_starts(objective: Objective, batch: Batch, free: Mask) -> tuple[Array, bool]:
+    """Return where the fits of a batch start by default, and whether these points were estimated from the columns.
 
-    This is done for generalised linear models only, whose loss has a single minimum. The loss of `exp(a + b*x)`, for
-    example, overflows at 1 for large x.
+    The loss of a generalised linear model has a single minimum, but may be undefined at the given start: `exp(a + b*x)`
+    overflows at 1 for large x. Then unset parameters are 0. If dimensional scales are not all about 1, other fits of
+    residuals start where least squares leads from these, or from the given start if that ends lower.
+
+    Args:
+        free: the mask of the parameters that have no value from the user.
     """
-    start = objective.start
-    if not objective.is_generalised_linear or _is_defined(objective, start):
-        return start
-    at_0 = objective.bounds.clip(np.where(objective.layout.mask(unset_parameters(objective)), 0.0, start))
-    return at_0 if _is_defined(objective, at_0) else start
+    every = np.arange(batch.count)
+    starts = np.tile(objective.start, (batch.count, 1))
+    if objective.is_generalised_linear:
+        undefined = np.flatnonzero(~_are_defined(batch, starts, every))
+        if not len(undefined):
+            return starts, False
+        at_0 = objective.bounds.clip(np.where(free, 0.0, starts[undefined]))
+        is_better = _are_defined(batch, at_0, undefined)
+        starts[undefined[is_better]] = at_0[is_better]
+        return starts, False
+    scaled = start_at_scales(objective, objective.start, free) if objective.has_residuals and free.any() else None
+    if scaled is None:
+        return starts, False
+    ends = [warm_starts(batch, objective, np.tile(point, (batch.count, 1))) for point in (objective.start, scaled)]
+    sums = [np.sum(np.square(batch.triangles(end, every)[:, :, -1]), axis=1) for end in ends]
+    return np.where((sums[0] < sums[1])[:, None], *ends), True
 
 
-def _is_defined(objective: Objective, theta: Array) -> bool:
-    """Whether the loss and its gradient are finite."""
-    loss, gradient = objective.value_and_grad(theta)
-    return math.isfinite(loss) and bool(np.isfinite(gradient).all())
+def _are_defined(batch: Batch, theta: Array, fits: Fits) -> Mask:
+    """Return at which points the losses of some fits and their gradients are finite."""
+    losses, gradients = batch.values_and_gradients(theta, fits)
+    return np.asarray(np.isfinite(losses) & np.isfinite(gradients).all(axis=1))
 
 
 def _is_poor_smooth_fit(objective: Objective, first: Outcome | Diverged) -> bool:
@@ -469,7 +468,7 @@ def _search_better_start(
         candidate = multistart(searched, objective.start, free, options.seed, objective.bounds)
         if candidate is not None and _is_better(objective, candidate.end, first, options):
             progress.notes.append(better_starts_note(objective, candidate.end))
-            first = minimize(objective, candidate.end, options, progress)
+            first = minimize("lbfgs", objective, candidate.end, options, progress)
         searched = _without_outliers(objective, first) if searched is objective else None
     return first
 
@@ -497,7 +496,7 @@ def _is_better(objective: Objective, theta: Array, first: Outcome | Diverged, op
     if objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
         saved_settings = dict(objective.settings)
         with contextlib.suppress(Diverged):
-            theta = minimize(objective, theta, options, Progress(None)).theta
+            theta = minimize("lbfgs", objective, theta, options, Progress(None)).theta
         objective.settings.update(saved_settings)
     return _comparison_loss(objective, theta) < RESTARTS.clear_improvement * _comparison_loss(objective, first.theta)
 
@@ -646,8 +645,19 @@ def _start_failure(error: Diverged, objective: Objective) -> str:
     return f"{error}: {where}; {where.advice}"
 
 
-_EXTRA_START_EPOCHS = 200  # per extra start of methods that run to convergence, which may wander from a bad start
-_SURVEY_TOLERANCE = 1e-10  # of fits from extra starts, of which the best is repeated to the last digits
+@dataclass(frozen=True, slots=True)
+class SurveySettings:
+    """Limits of the fits from many starting points, of which the best is repeated to the last digits."""
+
+    epochs: int = 40  # of all fits
+    more_epochs: int = 160  # of the best fits that have not converged
+    share: float = 0.05  # of all fits that are continued, rounded up
+    evaluations_per_epoch: int = 2  # by Levenberg-Marquardt; an evaluation may lead to no step
+    tolerance: float = 1e-10  # of the losses at which fits stop
+    max_runs: int = 3  # starts that are fitted to the last digits, as long as these fits fail
+
+
+SURVEY = SurveySettings()
 _EQUAL_MINIMUM_TOLERANCE = 1e-6  # relative difference of two losses that count as the same minimum
 
 
@@ -669,28 +679,29 @@ def optimize_multistart(method: str, objective: Objective, options: FitOptions, 
     if options.starts is None:
         return optimize(method, objective, options, progress)
     starts = [objective.start, *sample_starts(objective, options.seed, options.starts - 1)]
-    first = _run_start(method, objective, objective.start, dataclasses.replace(options, starts=None), progress)
-    losses, best = [first.loss], first
-    later_options = dataclasses.replace(options, starts=None)
-    together = method in ("lm", "lbfgs") and progress.validation is None
-    if together and options.epochs is None:
-        later_options = dataclasses.replace(later_options, epochs=_EXTRA_START_EPOCHS)
-    try:
-        if together and len(starts) > 1:
-            points = np.array(starts[1:])
-            points, later_losses = _losses_from_starts(method, objective, points, later_options)
-            losses += later_losses
-            if not _is_equal_loss(first.loss, min(later_losses)):
-                start = points[int(np.argmin(later_losses))]
-                best = _run_start(method, objective, start, later_options, progress)
-        else:
-            for start in starts[1:]:
-                run = _run_start(method, objective, start, later_options, progress)
+    options = dataclasses.replace(options, starts=None)
+    best: _StartResult | None = None
+    losses: list[float] = []
+    if method in ("lm", "lbfgs") and progress.validation is None and len(starts) > 1:
+        points, losses = _survey(method, objective, np.array(starts), options, progress)
+        order = np.argsort(np.where(_is_equal_loss(losses[0], min(losses)), [-math.inf, *losses[1:]], losses))
+        for number in order[: SURVEY.max_runs].tolist():
+            run = _run_start(method, objective, points[number], options, progress)
+            losses[number] = run.loss
+            best = run if best is None or run.loss < best.loss else best
+            if not run.outcome.failure:
+                break
+    else:
+        try:
+            for start in starts:
+                run = _run_start(method, objective, start, options, progress)
                 losses.append(run.loss)
-                best = run if run.loss < best.loss else best
-    except KeyboardInterrupt:
-        _adopt(progress, objective, best)
-        raise
+                best = run if best is None or run.loss < best.loss else best
+        except KeyboardInterrupt:
+            if best is not None:
+                _adopt(progress, objective, best)
+            raise
+    assert best is not None
     _adopt(progress, objective, best)
     (progress.warnings if math.isinf(best.loss) else progress.notes).append(_multistart_summary(losses, best.loss))
     return best.outcome
@@ -713,28 +724,52 @@ def _run_start(
     return _StartResult(started, outcome, run_progress, epochs, _final_loss(started, outcome, run_progress))
 
 
-def _losses_from_starts(
-    method: str, objective: Objective, starts: Array, options: FitOptions
+def _survey(
+    method: str, objective: Objective, starts: Array, options: FitOptions, progress: Progress
 ) -> tuple[Array, list[float]]:
-    """Return the starting points, improved by least squares for other methods, and the losses at the ends of the fits
-    from there; infinite for failed fits.
+    """Fit from all starting points in one batch.
+
+    Returns:
+        The starting points, improved by least squares for other methods except for the first, and the losses at the
+        ends of the fits from there; infinite for failed fits.
     """
     every = np.arange(len(starts))
     batch = repeat_objective(objective, len(starts))
     if method != "lm":
-        starts = warm_starts(batch, objective, starts)
-    tolerance = _SURVEY_TOLERANCE if options.tolerance is None else options.tolerance
-    outcomes = minimize_batch(method, objective, batch, starts, epochs=options.epochs, tolerance=tolerance)
-    theta = np.array(
-        [end.theta if isinstance(end, Outcome) else start for end, start in zip(outcomes, starts, strict=True)]
-    )
-    has_failed = [isinstance(end, Diverged) or bool(end.failure) for end in outcomes]
-    with ignore_float_errors():
-        if objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
-            losses = estimated_scales(batch, theta, every)
-        else:
-            losses = batch.losses(theta, every)
-    return starts, np.where(has_failed | np.isnan(losses), math.inf, losses).tolist()
+        starts = np.vstack((starts[:1], warm_starts(batch, objective, starts)[1:]))
+    tolerance = SURVEY.tolerance if options.tolerance is None else options.tolerance
+    best = Epoch(0, math.inf, objective.start)
+
+    def keep_best(_: Fits, __: Fits, step_losses: Array, points: Array) -> None:
+        nonlocal best
+        least = int(np.argmin(step_losses))
+        if step_losses[least] < best.loss:
+            best = Epoch(0, float(step_losses[least]), points[least].copy())
+
+    theta, losses, fits = starts.copy(), np.full(len(starts), math.inf), every
+    rounds = (SURVEY.epochs, SURVEY.more_epochs) if options.epochs is None else (options.epochs,)
+    for epochs in rounds:
+        part = batch.take(fits)
+        try:
+            stop = StoppingRule(epochs, tolerance, SURVEY.evaluations_per_epoch * epochs)
+            outcomes = minimize_batch(method, objective, part, theta[fits], keep_best, stop)
+        except KeyboardInterrupt:
+            progress.record(best)
+            raise
+        for fit, end in zip(fits.tolist(), outcomes, strict=True):
+            theta[fit] = end.theta if isinstance(end, Outcome) else theta[fit]
+        with ignore_float_errors():
+            if objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
+                found = estimated_scales(part, theta[fits], every[: len(fits)])
+            else:
+                found = part.losses(theta[fits], every[: len(fits)])
+        losses[fits] = np.where([isinstance(end, Diverged) for end in outcomes] | np.isnan(found), math.inf, found)
+        is_open = np.array([not getattr(end, "converged", False) for end in outcomes]) & np.isfinite(losses[fits])
+        fits = fits[is_open]
+        fits = fits[np.argsort(losses[fits], kind="stable")[: math.ceil(SURVEY.share * len(starts))]]
+        if not len(fits):
+            break
+    return starts, losses.tolist()
 
 
 def _final_loss(objective: Objective, outcome: Outcome, progress: Progress) -> float:

@@ -6,6 +6,7 @@ knows how progress is displayed.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -30,10 +31,6 @@ from autodiff_cli.training.optimizers import (
 
 # Called with the numbers of some fits of a batch, the number of the epoch of each, its loss, and its parameters.
 BatchCallback = Callable[[NDArray[np.intp], NDArray[np.intp], Array, Array], None]
-
-
-def ignore_epoch(_: Epoch) -> None:
-    """Do nothing: the callback of a method whose epochs nobody follows."""
 
 
 def ignore_steps(*_: object) -> None:
@@ -87,6 +84,28 @@ class EpochProgress:
 
 
 EpochProgressCallback = Callable[[EpochProgress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class StoppingRule:
+    """When the fits of a batch stop at the latest, and what counts as convergence.
+
+    Attributes:
+        epochs: the maximum number of steps.
+        tolerance: the relative decrease of the loss at which to stop; by default the methods go on to the last digits.
+        evaluations: the maximum number of evaluations of a fit by Levenberg-Marquardt.
+    """
+
+    epochs: int | None = None
+    tolerance: float | None = None
+    evaluations: int | None = None
+
+    def after(self, epochs: int) -> StoppingRule:
+        """Return the rule for the rest of a fit that has taken some steps."""
+        return self if self.epochs is None else dataclasses.replace(self, epochs=self.epochs - epochs)
+
+
+CONVERGENCE = StoppingRule()
 
 
 @dataclass(frozen=True, slots=True)

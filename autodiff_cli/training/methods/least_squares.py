@@ -8,7 +8,6 @@ a batch of one.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -17,16 +16,15 @@ import numpy as np
 from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.training.methods.gradient_descent import (
+    CONVERGENCE,
     BatchCallback,
     Diverged,
     Outcome,
+    StoppingRule,
     ignore_steps,
-    report_single_fit,
 )
-from autodiff_cli.training.objective.batch import Batch, Fits, ObjectiveBatch
-from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.objective.batch import Batch, Fits
 from autodiff_cli.training.objective.parameters import ZERO_LOSS_TOLERANCE, Bounds, snap_to_zero
-from autodiff_cli.training.optimizers import EpochCallback
 
 # Columns of J, each scaled to length 1, count as dependent if a singular value is this small beside the largest: what
 # rounding leaves of an exact 0, with room to spare.
@@ -54,71 +52,27 @@ class LevenbergMarquardtSettings:
 SETTINGS = LevenbergMarquardtSettings()
 
 
-def levenberg_marquardt(
-    objective: Objective,
-    start: Array,
-    on_epoch: EpochCallback,
-    epochs: int | None = None,
-    evaluations: int | None = None,
-    bounds: Bounds | None = None,
-    tolerance: float | None = None,
-) -> Outcome:
-    """Minimise the (weighted) sum of squared residuals of one fit.
-
-    Args:
-        start: the starting point, of shape (P,).
-        on_epoch: is called with the start and with every accepted step.
-        bounds: the box in which the parameters stay; it contains the start.
-        epochs, evaluations, tolerance: see `fit_squares`.
-
-    Raises:
-        Diverged: if the residuals or their derivatives at the start are not finite.
-    """
-    batch = ObjectiveBatch([objective], bounds or Bounds.unbounded(len(start)))
-    (outcome,) = fit_squares(batch, start[None], report_single_fit(on_epoch), epochs, evaluations, tolerance)
-    if isinstance(outcome, Diverged):
-        raise outcome
-    return dataclasses.replace(outcome, note=_kink_note([objective.layout.element_names[k] for k in outcome.kinks]))
-
-
-def _kink_note(names: list[str]) -> str:
-    """Return a sentence that says which parameters end at a kink; empty without any."""
-    if not names:
-        return ""
-    listed = " and ".join(f"`{name}`" for name in names)
-    verb = "ends at a kink" if len(names) == 1 else "end at kinks"
-    return f"{listed} {verb} of the loss (from abs, max, relu or where); standard errors hold on one side of it only"
-
-
 @ignore_float_errors()
 def fit_squares(
-    batch: Batch,
-    start: Array,
-    on_step: BatchCallback = ignore_steps,
-    epochs: int | None = None,
-    evaluations: int | None = None,
-    tolerance: float | None = None,
+    batch: Batch, start: Array, on_step: BatchCallback = ignore_steps, stop: StoppingRule = CONVERGENCE
 ) -> list[Outcome | Diverged]:
     """Minimise the (weighted) sums of squared residuals of a batch of fits.
 
     Args:
         start: the starting points, of shape (fits, P).
         on_step: is called with the starts and with the accepted steps.
-        epochs: the maximum number of steps; None for a limit on evaluations alone.
-        evaluations: the maximum number of evaluations of a fit.
-        tolerance: the relative change of the sum of squares or the parameters at which to stop; by default the method
-            continues to the last digits.
+        stop: without a limit on steps there is one on evaluations.
 
     Returns:
         The end of each fit; `Diverged` if the residuals or their derivatives at the start are not finite.
     """
-    method = _LevenbergMarquardt(batch, start, on_step, tolerance or SETTINGS.tolerance)
-    most = evaluations or SETTINGS.max_evaluations + 20 * start.shape[1]
+    method = _LevenbergMarquardt(batch, start, on_step, stop.tolerance or SETTINGS.tolerance)
+    most = stop.evaluations or SETTINGS.max_evaluations + 20 * start.shape[1]
     usable = method.is_usable.nonzero()[0]
     is_finished = np.zeros(len(start), np.bool_)
-    is_finished[usable] = method.run(usable, most, epochs)
-    is_limited = np.zeros(len(start), np.bool_) if epochs is None else method.epochs == epochs
-    if tolerance is None:
+    is_finished[usable] = method.run(usable, most, stop.epochs)
+    is_limited = np.zeros(len(start), np.bool_) if stop.epochs is None else method.epochs == stop.epochs
+    if stop.tolerance is None:
         method.polish((is_finished & ~is_limited).nonzero()[0])
     is_stuck = method.is_stuck()
     for fit in (method.is_usable & ~is_limited & (~is_finished | is_stuck)).nonzero()[0].tolist():
@@ -136,7 +90,7 @@ def fit_squares(
             reason = f"no convergence within {method.evaluations[fit]} evaluations"
             outcomes.append(Outcome(theta, False, reason))
         else:
-            outcomes.append(method.end_of_stuck_fit(fit, most, may_search=evaluations is None))
+            outcomes.append(method.end_of_stuck_fit(fit, most, may_search=stop.evaluations is None))
     return outcomes
 
 
@@ -157,17 +111,21 @@ class _LevenbergMarquardt:
         self._tolerance = tolerance
         self._on_step = on_step
         count = len(start)
+        every = np.arange(count)
         self.theta = start.copy()
         self.evaluations = np.ones(count, np.intp)
         self.epochs = np.full(count, -1)
-        every = np.arange(count)
         self.triangles = batch.triangles(start, every).copy()
-        self.is_usable = _is_usable(self.triangles)
-        self._slopes, self._lengths = np.empty(start.shape), np.empty(start.shape)
-        self._residual_norms = np.empty(count)
-        self._move_to(every, start, self.triangles)
+        # The norms of the columns of J, and of the residuals, and half of the gradients of the sums of squares.
+        self._norms = norms(self.triangles.swapaxes(1, 2))
+        self._slopes = _half_gradients(self.triangles)
+        self.is_usable = _is_usable(self._norms)
         self._report(every[self.is_usable])
-        self._regions = TrustRegions(np.where(self._lengths > 0, self._lengths, 1.0), start)
+        # The trust regions: their axes (the largest norms of columns so far), radii, and the damping of the last steps.
+        self._scale = np.where(self._norms[:, :-1] > 0, self._norms[:, :-1], 1.0)
+        sizes = norms(self._scale * start)
+        self._radius = REGION.initial_radius_factor * np.where((sizes > 0) | np.isnan(sizes), sizes, 1.0)
+        self._damping = np.zeros(count)
 
     def run(self, fits: Fits, max_evaluations: int, epochs: int | None = None) -> Mask:
         """Take steps until each fit converges.
@@ -175,61 +133,68 @@ class _LevenbergMarquardt:
         Returns:
             Which fits did so before they reached a limit on steps or evaluations.
         """
-        is_active, is_finished = np.zeros(len(self.theta), np.bool_), np.zeros(len(self.theta), np.bool_)
-        is_active[fits] = True
+        is_finished, active = np.zeros(len(self.theta), np.bool_), fits
         while True:
-            active = is_active.nonzero()[0]
             is_done = self._is_stationary(active)
             is_limited = (self.epochs[active] == epochs) | (self.evaluations[active] >= max_evaluations)
             is_finished[active[is_done]] = True
-            is_active[active[is_done | is_limited]] = False
-            active = active[~is_done & ~is_limited]
+            active = active[~(is_done | is_limited)]
             if not len(active):
                 return is_finished[fits]
-            ended = active[self._step(active)]
-            is_finished[ended], is_active[ended] = True, False
+            is_done = self._step(active)
+            is_finished[active[is_done]] = True
+            active = active[~is_done]
 
-    def _move_to(self, fits: Fits, theta: Array, triangles: Array) -> None:
-        """Move to points, and store what is needed of their triangular factors more than once."""
-        self.theta[fits], self.triangles[fits] = theta, triangles
-        self._slopes[fits], self._lengths[fits] = _half_gradients(triangles), _column_norms(triangles)
-        self._residual_norms[fits] = norms(triangles[:, :, -1])
+    def _move_to(self, fits: Fits, theta: Array, triangles: Array, sizes: Array) -> None:
+        """Move to points with these triangular factors, whose columns have these norms."""
+        self.theta[fits], self.triangles[fits], self._norms[fits] = theta, triangles, sizes
+        self._slopes[fits] = _half_gradients(triangles)
 
     def _is_stationary(self, fits: Fits) -> Mask:
         """Whether the residuals are orthogonal to all columns of J along which the parameters can move."""
-        lengths, slopes, sizes = self._lengths[fits], self._slopes[fits], self._residual_norms[fits]
-        is_still = (np.abs(slopes) <= SETTINGS.tolerance * lengths * sizes[:, None]) | (lengths == 0)
+        slopes, sizes = self._slopes[fits], self._norms[fits]
+        # A column of zeros has slope 0.
+        is_still = np.abs(slopes) <= SETTINGS.tolerance * sizes[:, :-1] * sizes[:, -1:]
         if self._is_bounded:
             is_still |= ~self._batch.bounds.select(fits).free_mask(self.theta[fits], slopes)
-        return np.asarray(is_still.all(axis=1) | (sizes == 0))
+        return np.asarray(np.logical_and.reduce(is_still, axis=1) | (sizes[:, -1] == 0))
 
     def _step(self, fits: Fits) -> Mask:
         """Try one step of each fit, and return which of them have converged."""
-        theta, triangles = self.theta[fits], self.triangles[fits]
-        self._regions.widen_scale(fits, self._lengths[fits])
+        theta, triangles, before = self.theta[fits], self.triangles[fits], self._norms[fits]
+        scale = self._scale[fits] = np.maximum(self._scale[fits], before[:, :-1])  # never decreases
+        radius, damping = self._radius[fits], self._damping[fits]
         if self._is_bounded:
             bounds = self._batch.bounds.select(fits)
-            steps = self._regions.steps_within(fits, triangles, bounds.step_bounds(theta), self._slopes[fits])
+            box = bounds.step_bounds(theta)
+            steps = _steps_within(triangles, scale, radius, damping, box, self._slopes[fits])
             trial = bounds.clip(theta + steps)
         else:
-            trial = theta + self._regions.steps(fits, triangles)
+            steps, damping = _constrained_steps(triangles[:, :, :-1], triangles[:, :, -1], scale, radius, damping)
+            trial = theta + steps
+        lengths = norms(scale * steps)
+        # All reductions are relative to the sums of squares.
+        change = _apply(triangles[:, :, :-1], steps) / before[:, -1:]
+        slope = np.vecdot(change, triangles[:, :, -1] / before[:, -1:])
+        predicted = -2 * slope - np.vecdot(change, change)
         triangles = self._batch.triangles(trial, fits)
         self.evaluations[fits] += 1
-        actual = self._reductions(fits, triangles)
-        ratio = self._regions.update(fits, actual, self.epochs[fits] == 0)
+        after = norms(triangles.swapaxes(1, 2))
+        is_usable = _is_usable(after) & (0.1 * after[:, -1] < before[:, -1])
+        actual = np.where(is_usable, 1 - np.square(after[:, -1] / before[:, -1]), -1.0)
+        ratio = np.where(predicted > 0, actual / predicted, 0.0)
+        # The first radius is only a guess.
+        radius = np.where(self.epochs[fits] == 0, np.minimum(radius, lengths), radius)
+        radius, self._damping[fits] = _updated_regions(radius, damping, lengths, slope, actual, ratio)
+        self._radius[fits] = radius
         is_accepted = ratio >= SETTINGS.min_accepted_ratio
         accepted = fits[is_accepted]
-        self._move_to(accepted, trial[is_accepted], triangles[is_accepted])
-        self._report(accepted)
-        predicted = self._regions.predicted_reduction[fits]
-        is_converged = (np.maximum(np.abs(actual), predicted) <= self._tolerance) & (ratio <= 2)
-        return is_converged | self._regions.is_narrow(fits, self.theta[fits], self._tolerance)
-
-    def _reductions(self, fits: Fits, triangles: Array) -> Array:
-        """The relative reductions of the sums of squares at points; -1 for unusable points."""
-        lengths, before = norms(triangles[:, :, -1]), self._residual_norms[fits]
-        is_usable = _is_usable(triangles) & (0.1 * lengths < before)
-        return np.where(is_usable, 1 - np.square(lengths / before), -1.0)
+        if len(accepted):
+            self._move_to(accepted, trial[is_accepted], triangles[is_accepted], after[is_accepted])
+            self._report(accepted)
+        is_converged: Mask = (np.maximum(np.abs(actual), predicted) <= self._tolerance) & (ratio <= 2)
+        is_converged |= radius <= self._tolerance * norms(scale * self.theta[fits])  # steps have become negligible
+        return is_converged
 
     def polish(self, fits: Fits) -> None:
         """Take a few Gauss-Newton steps at the end.
@@ -240,35 +205,34 @@ class _LevenbergMarquardt:
         """
         polished = np.zeros(len(self.theta), np.bool_)
         for _ in range(SETTINGS.max_polish_steps):
-            bounds, free = self._batch.bounds.select(fits), np.ones((len(fits), self.theta.shape[1]), np.bool_)
-            if self._is_bounded:
-                free = bounds.free_mask(self.theta[fits], self._slopes[fits])
-            points, is_unique = _gauss_newton_points(self.theta[fits], self.triangles[fits], free)
-            is_tried = is_unique & bounds.contains_each(points)
+            theta, bounds = self.theta[fits], self._batch.bounds.select(fits)
+            free = bounds.free_mask(theta, self._slopes[fits])
+            points, is_unique = _gauss_newton_points(theta, self.triangles[fits], free)
+            is_tried = is_unique & bounds.contains_each(points) & (points != theta).any(axis=1)
             fits, points, free = fits[is_tried], points[is_tried], free[is_tried]
             if not len(fits):
                 break
             triangles = self._batch.triangles(points, fits)
-            before = _projected_residual_norms(self.triangles[fits], free)
-            is_better = _is_usable(triangles) & (
+            sizes, before = norms(triangles.swapaxes(1, 2)), _projected_residual_norms(self.triangles[fits], free)
+            is_better = _is_usable(sizes) & (
                 _projected_residual_norms(triangles, free) < SETTINGS.polish_reduction * before
             )
             fits = fits[is_better]
-            self._move_to(fits, points[is_better], triangles[is_better])
+            self._move_to(fits, points[is_better], triangles[is_better], sizes[is_better])
             polished[fits] = True
         self._report(polished.nonzero()[0])
 
     def is_stuck(self, fits: Fits | None = None) -> Mask:
         """Whether the residuals still have a component along a column of J. This happens at the edge of a domain."""
         some = np.arange(len(self.theta)) if fits is None else fits
-        sizes, slopes = self._residual_norms[some], self._slopes[some]
+        sizes, slopes = self._norms[some], self._slopes[some]
         is_free = self._batch.bounds.select(some).free_mask(self.theta[some], slopes)
-        is_sloped = np.abs(slopes) > SETTINGS.orthogonality_tolerance * self._lengths[some] * sizes[:, None]
+        is_sloped = np.abs(slopes) > SETTINGS.orthogonality_tolerance * sizes[:, :-1] * sizes[:, -1:]
         is_stuck: Mask = np.asarray((is_sloped & is_free).any(axis=1))
         candidates = is_stuck.nonzero()[0]
         if len(candidates):  # where only rounding errors are left, they may have any direction
             smallest = SETTINGS.rounding_variation * self._batch.target_variations(some[candidates])
-            is_stuck[candidates] = np.square(sizes[candidates]) > smallest
+            is_stuck[candidates] = np.square(sizes[candidates, -1]) > smallest
         return is_stuck
 
     def end_of_stuck_fit(self, fit: int, max_evaluations: int, *, may_search: bool) -> Outcome:
@@ -284,12 +248,12 @@ class _LevenbergMarquardt:
 
     def _is_at_domain_edge(self, fit: int) -> bool:
         """Whether the residuals are undefined at the neighbouring point in the direction of descent."""
-        theta, triangle, lengths = self.theta[fit], self.triangles[fit], self._lengths[fit]
+        theta, triangle, lengths = self.theta[fit], self.triangles[fit], self._norms[fit, :-1]
         step = -np.linalg.lstsq(triangle[:, :-1], triangle[:, -1], rcond=DEPENDENCE_TOLERANCE)[0]
         probe = SETTINGS.probe_step * np.maximum(np.abs(theta), np.abs(self._start[fit]))
         near, far = norms(np.array([lengths * probe, lengths * step])).tolist()
         point = self._batch.bounds.select(np.array([fit])).clip((theta + min(1.0, near / (far or 1.0)) * step)[None])
-        return not _is_usable(self._batch.triangles(point, np.array([fit]))).all()
+        return not _is_usable(norms(self._batch.triangles(point, np.array([fit])).swapaxes(1, 2))).all()
 
     def snap_to_zero(self, fit: int) -> bool:
         """Set parameters of a fit to 0 that every step halves, and return whether there are any.
@@ -302,13 +266,14 @@ class _LevenbergMarquardt:
             return False
         point, is_small = snapped
         triangles = self._batch.triangles(point, one)
+        sizes = norms(triangles.swapaxes(1, 2))
         if (
-            not _is_usable(triangles).all()
-            or _column_norms(triangles)[is_small].any()
-            or norms(triangles[:, :, -1])[0] > self._residual_norms[fit] * (1 + ZERO_LOSS_TOLERANCE)
+            not _is_usable(sizes).all()
+            or sizes[:, :-1][is_small].any()
+            or sizes[0, -1] > self._norms[fit, -1] * (1 + ZERO_LOSS_TOLERANCE)
         ):
             return False
-        self._move_to(one, point, triangles)
+        self._move_to(one, point, triangles, sizes)
         self._report(one)
         return True
 
@@ -357,7 +322,7 @@ class _LevenbergMarquardt:
             boxes = [bounds.with_fixed(index, float(theta[index])) for index in indices.tolist()]
             trials = self._continued(fit, np.tile(theta, (len(boxes), 1)), Bounds.stack(boxes), max_evaluations)
             is_stuck = trials.is_stuck()
-            best = int(np.lexsort((trials._residual_norms, is_stuck))[0])
+            best = int(np.lexsort((trials._norms[:, -1], is_stuck))[0])
             self._adopt(fit, trials, best)
             kinks.append(int(indices[best]))
             if not is_stuck[best]:
@@ -374,22 +339,22 @@ class _LevenbergMarquardt:
                 point[0, index] += step * (abs(point[0, index]) or 1.0)
                 if not self._batch.bounds.select(one).contains_each(point)[0]:
                     continue
-                triangles = self._batch.triangles(point, one)
-                if _is_usable(triangles).all() and norms(triangles[:, :, -1])[0] < self._residual_norms[fit]:
+                sizes = norms(self._batch.triangles(point, one).swapaxes(1, 2))
+                if _is_usable(sizes).all() and sizes[0, -1] < self._norms[fit, -1]:
                     return np.asarray(point[0])
         return None
 
     def _adopt(self, fit: int, other: _LevenbergMarquardt, number: int) -> None:
         """Move a fit to the point that one of other fits of its problem reached, if it is lower."""
-        if other._residual_norms[number] < self._residual_norms[fit]:
+        if other._norms[number, -1] < self._norms[fit, -1]:
             one = np.array([fit])
-            self._move_to(one, other.theta[number][None], other.triangles[number][None])
+            self._move_to(one, other.theta[number], other.triangles[number][None], other._norms[number])
             self._report(one)
 
     def _report(self, fits: Fits) -> None:
         if len(fits):
             self.epochs[fits] += 1
-            losses = self._batch.mean_squares(np.square(self._residual_norms[fits]), fits)
+            losses = self._batch.mean_squares(np.square(self._norms[fits, -1]), fits)
             self._on_step(fits, self.epochs[fits], losses, self.theta[fits])
 
 
@@ -401,25 +366,17 @@ def _gauss_newton_points(theta: Array, triangles: Array, free: Mask) -> tuple[Ar
         if not len(columns):
             continue
         factors = triangles[some][:, :size, columns]
-        scale = np.sqrt(np.sum(np.square(factors), axis=1))
+        scale = np.sqrt(np.einsum("gij,gij->gj", factors, factors))
         left, sizes, right = np.linalg.svd(factors / np.where(scale > 0, scale, 1.0)[:, None, :], full_matrices=False)
         is_unique[some] = (scale > 0).all(axis=1) & (sizes > DEPENDENCE_TOLERANCE * sizes[:, :1]).all(axis=1)
-        along = left.swapaxes(1, 2) @ triangles[some, :size, size, None]
-        steps = (right.swapaxes(1, 2) @ (along / sizes[:, :, None]))[:, :, 0] / scale
-        points[some[:, None], columns] -= steps
+        along = _apply(left.swapaxes(1, 2), triangles[some, :size, size])
+        points[some[:, None], columns] -= _apply(right.swapaxes(1, 2), along / sizes) / scale
     return points, is_unique & np.isfinite(points).all(axis=1)
 
 
 def _half_gradients(triangles: Array) -> Array:
     """Half of the gradients of the sums of squares."""
-    slopes: Array = (triangles[:, :, :-1].swapaxes(1, 2) @ triangles[:, :, -1:])[:, :, 0]
-    return slopes
-
-
-def _column_norms(triangles: Array) -> Array:
-    """The norms of the columns of J."""
-    lengths: Array = np.sqrt(np.einsum("gij,gij->gj", triangles[:, :, :-1], triangles[:, :, :-1]))
-    return lengths
+    return _apply(triangles[:, :, :-1].swapaxes(1, 2), triangles[:, :, -1])
 
 
 def _projected_residual_norms(triangles: Array, free: Mask) -> Array:
@@ -430,16 +387,17 @@ def _projected_residual_norms(triangles: Array, free: Mask) -> Array:
             lengths[some] = norms(triangles[some, :-1, -1])
             continue
         basis = np.linalg.qr(triangles[some][:, :, columns]).Q
-        lengths[some] = norms((basis.swapaxes(1, 2) @ triangles[some][:, :, -1:])[:, :, 0])
+        lengths[some] = norms(_apply(basis.swapaxes(1, 2), triangles[some][:, :, -1]))
     return lengths
 
 
-def _is_usable(triangles: Array) -> Mask:
-    """Whether all entries are finite and their squares do not overflow."""
-    return np.asarray((np.abs(triangles) < SETTINGS.max_usable).all(axis=(1, 2)))  # False for nan
+def _is_usable(sizes: Array) -> Mask:
+    """Whether all columns of triangular factors with these norms are finite, and their squares do not overflow."""
+    return np.asarray(np.logical_and.reduce(sizes < SETTINGS.max_usable, axis=1))  # False for nan
 
 
-# --- Trust regions, after Moré 1978, sections 3 to 6. Every array has the fits as its first axis.
+# --- Trust regions, after Moré 1978, sections 3 to 6: ellipsoids around the current points, with axes along the
+# parameters, where the linear models are trusted. Every array has the fits as its first axis.
 
 
 @dataclass(frozen=True, slots=True)
@@ -459,156 +417,116 @@ class TrustRegionSettings:
 REGION = TrustRegionSettings()
 
 
-class TrustRegions:
-    """An ellipsoid around the current point of each fit, with axes along the parameters, where the linear model is
-    trusted.
+def _steps_within(triangles: Array, scale: Array, radius: Array, damping: Array, box: Bounds, slopes: Array) -> Array:
+    """Return the steps within the regions and the bounds that minimise the linear models.
+
+    Parameters that would leave the box are placed on its edge, and the step of the others is computed again.
 
     Args:
-        scale: the norm of each column of J, of shape (fits, P); it makes parameters of different units comparable.
-        start: the starting points, of shape (fits, P).
-
-    Attributes:
-        predicted_reduction: the relative reduction of the sum of squares that the model predicts for the last steps.
+        triangles: the triangular factors of [J | r].
+        scale, radius, damping: see `_constrained_steps`; `damping` is replaced in place.
+        box: the bounds of the steps.
+        slopes: the gradients of the sums of squares; a parameter at a bound beyond which the sum decreases does not
+            move.
     """
+    jacobian, residuals = triangles[:, :, :-1], triangles[:, :, -1]
+    steps = np.zeros(slopes.shape)
+    moving = box.free_mask(steps, slopes)
+    low, high = box.low, box.high
+    pending = np.flatnonzero(moving.any(axis=1))
+    while len(pending):
+        remaining = residuals[pending] + _apply(jacobian[pending], steps[pending])
+        inner = steps[pending]
+        for some, columns in distinct_masks(moving[pending]):
+            fits = pending[some]
+            inner[some[:, None], columns], damping[fits] = _constrained_steps(
+                jacobian[fits][:, :, columns],
+                remaining[some],
+                scale[fits[:, None], columns],
+                radius[fits],
+                damping[fits],
+            )
+        clipped = np.clip(inner, low[pending], high[pending])
+        outside = moving[pending] & (clipped != inner)
+        is_inside = ~outside.any(axis=1)
+        steps[pending] = np.where(outside | is_inside[:, None], clipped, steps[pending])
+        moving[pending] &= ~outside
+        pending = pending[~is_inside & moving[pending].any(axis=1)]
+    return steps
 
-    def __init__(self, scale: Array, start: Array) -> None:
-        self._scale = scale
-        sizes = norms(scale * start)
-        self._radius = REGION.initial_radius_factor * np.where((sizes > 0) | np.isnan(sizes), sizes, 1.0)
-        count = len(start)
-        self._damping, self._step_length = np.zeros(count), np.zeros(count)
-        self._slope, self.predicted_reduction = np.zeros(count), np.zeros(count)
 
-    def widen_scale(self, fits: Fits, lengths: Array) -> None:
-        """Update the scales with the norms of the columns of J at new points. Scales never decrease."""
-        self._scale[fits] = np.maximum(self._scale[fits], lengths)
+def _updated_regions(
+    radius: Array, damping: Array, lengths: Array, slope: Array, actual: Array, ratio: Array
+) -> tuple[Array, Array]:
+    """Return the radii and the damping after steps.
 
-    def is_narrow(self, fits: Fits, theta: Array, tolerance: float) -> Mask:
-        """Whether steps have become negligible relative to the parameters."""
-        narrow: Mask = self._radius[fits] <= tolerance * norms(self._scale[fits] * theta)
-        return narrow
+    Args:
+        radius, damping: those of the steps.
+        lengths: the scaled lengths of the steps.
+        slope: half of the derivatives of the sums of squares along the steps, relative to the sums.
+        actual: the relative reductions of the sums of squares; -1 for unusable points.
+        ratio: of actual to predicted reduction.
+    """
+    is_poor = ratio <= REGION.poor_ratio
+    is_good = ~is_poor & ((damping == 0) | (ratio >= REGION.good_ratio))
+    if not np.count_nonzero(is_poor):
+        return np.where(is_good, 2 * lengths, radius), np.where(is_good, 0.5 * damping, damping)
+    factor = np.where(actual < 0, np.fmax(0.1, 0.5 * slope / (slope + 0.5 * actual)), 0.5)
+    factor[actual == -1] = 0.1
+    return (
+        np.where(is_poor, factor * np.minimum(radius, 10 * lengths), np.where(is_good, 2 * lengths, radius)),
+        np.where(is_poor, damping / factor, np.where(is_good, 0.5 * damping, damping)),
+    )
 
-    def steps(self, fits: Fits, triangles: Array) -> Array:
-        """Return the steps within the regions that minimise the linear models.
 
-        Args:
-            triangles: the triangular factors of [J | r].
-        """
-        jacobian, residuals = triangles[:, :, :-1], triangles[:, :, -1]
-        steps = self._constrained_steps(fits, jacobian, residuals, self._scale[fits])
-        self._predict(fits, steps, _apply(jacobian, steps), residuals)
-        return steps
+def _constrained_steps(
+    jacobian: Array, residuals: Array, scale: Array, radius: Array, damping: Array
+) -> tuple[Array, Array]:
+    """Return the steps within the regions that minimise the linear models, ignoring bounds, and their damping λ.
 
-    def steps_within(self, fits: Fits, triangles: Array, box: Bounds, slopes: Array) -> Array:
-        """Return the steps within the regions and the bounds that minimise the linear models.
+    λ in `(JᵀJ + λD²)·step = -Jᵀr` makes the step as long as the radius; it is 0 if the undamped step is shorter.
 
-        Parameters that would leave the box are placed on its edge, and the step of the others is computed again.
+    Args:
+        scale: the diagonal of D: the norms of the columns of J, which make parameters of different units comparable.
+        damping: a guess of λ.
+    """
+    left, sizes, right = np.linalg.svd(jacobian / scale[:, None, :], full_matrices=False)
+    usable = sizes > REGION.zero_singular_value
+    along = np.where(usable, _apply(left.swapaxes(1, 2), residuals), 0.0)
+    sizes = np.where(usable, sizes, 1.0)
+    damping = _find_damping(along, sizes, radius, damping)
+    components = sizes * along / (np.square(sizes) + damping[:, None])
+    return -_apply(right.swapaxes(1, 2), components) / scale, damping
 
-        Args:
-            triangles: the triangular factors of [J | r].
-            box: the bounds of the steps.
-            slopes: the gradients of the sums of squares; a parameter at a bound beyond which the sum decreases does not
-                move.
-        """
-        jacobian, residuals = triangles[:, :, :-1], triangles[:, :, -1]
-        steps = np.zeros(slopes.shape)
-        moving = box.free_mask(steps, slopes)
-        low, high = box.low, box.high
-        pending = np.flatnonzero(moving.any(axis=1))
-        while len(pending):
-            remaining = residuals[pending] + _apply(jacobian[pending], steps[pending])
-            inner = steps[pending]
-            for some, columns in distinct_masks(moving[pending]):
-                parts = pending[some]
-                scale = self._scale[fits[parts][:, None], columns]
-                inner[some[:, None], columns] = self._constrained_steps(
-                    fits[parts], jacobian[parts][:, :, columns], remaining[some], scale
-                )
-            clipped = np.clip(inner, low[pending], high[pending])
-            outside = moving[pending] & (clipped != inner)
-            is_inside = ~outside.any(axis=1)
-            steps[pending] = np.where(outside | is_inside[:, None], clipped, steps[pending])
-            moving[pending] &= ~outside
-            pending = pending[~is_inside & moving[pending].any(axis=1)]
-        self._predict(fits, steps, _apply(jacobian, steps), residuals)
-        return steps
 
-    def _predict(self, fits: Fits, steps: Array, change: Array, residuals: Array) -> None:
-        """Store what the linear models predict for steps, relative to the sums of squares."""
-        sizes = norms(residuals)[:, None]
-        sizes[sizes == 0] = 1.0
-        change, residuals = change / sizes, residuals / sizes
-        self._step_length[fits] = norms(self._scale[fits] * steps)
-        self._slope[fits] = np.sum(change * residuals, axis=1)
-        self.predicted_reduction[fits] = -2 * self._slope[fits] - np.sum(np.square(change), axis=1)
-
-    def update(self, fits: Fits, actual: Array, is_first: Mask) -> Array:
-        """Grow or shrink regions according to the results of the last steps.
-
-        Args:
-            actual: the relative reductions of the sums of squares; -1 for unusable points.
-            is_first: for which fits no step was accepted yet, so that the radius is only a guess.
-
-        Returns:
-            The ratios of actual to predicted reduction.
-        """
-        radius, damping, length = self._radius[fits], self._damping[fits], self._step_length[fits]
-        slope, predicted = self._slope[fits], self.predicted_reduction[fits]
-        radius = np.where(is_first, np.minimum(radius, length), radius)
-        ratio = np.where(predicted > 0, actual / predicted, 0.0)
-        is_poor = ratio <= REGION.poor_ratio
-        factor = np.where(actual < 0, np.fmax(0.1, 0.5 * slope / (slope + 0.5 * actual)), 0.5)
-        factor[actual == -1] = 0.1
-        is_good = ~is_poor & ((damping == 0) | (ratio >= REGION.good_ratio))
-        self._radius[fits] = np.where(
-            is_poor, factor * np.minimum(radius, 10 * length), np.where(is_good, 2 * length, radius)
-        )
-        self._damping[fits] = np.where(is_poor, damping / factor, np.where(is_good, 0.5 * damping, damping))
-        return ratio
-
-    def _constrained_steps(self, fits: Fits, jacobian: Array, residuals: Array, scale: Array) -> Array:
-        """Return the steps of some parameters within the regions, ignoring bounds, and store their damping λ.
-
-        λ in `(JᵀJ + λD²)·step = -Jᵀr` makes the step as long as the radius; it is 0 if the undamped step is shorter.
-        """
-        left, sizes, right = np.linalg.svd(jacobian / scale[:, None, :], full_matrices=False)
-        usable = sizes > REGION.zero_singular_value
-        along = np.where(usable, _apply(left.swapaxes(1, 2), residuals), 0.0)
-        sizes = np.where(usable, sizes, 1.0)
-        damping = self._damping[fits] = self._find_damping(along, sizes, self._radius[fits], self._damping[fits])
-        components = sizes * along / (np.square(sizes) + damping[:, None])
-        steps: Array = -_apply(right.swapaxes(1, 2), components) / scale
-        return steps
-
-    @staticmethod
-    def _find_damping(along: Array, sizes: Array, radius: Array, guess: Array) -> Array:
-        """Return the damping for which each step has the length of the radius, by Newton's method with safeguards."""
-        damping = np.zeros(len(along))
-        longest = norms(along / sizes)
-        open_ = (~(longest <= (1 + REGION.radius_tolerance) * radius)).nonzero()[0]
-        if not len(open_):
-            return damping
-        along, sizes, radius, longest = along[open_], sizes[open_], radius[open_], longest[open_]
-        # φ(λ) = length - radius is convex and decreasing: Newton steps from the left never pass its root.
-        steep = np.sum(np.square(along / sizes / longest[:, None] / sizes), axis=1)  # -φ'/φ; no square underflows
-        low, high = (1 - radius / longest) / steep, norms(sizes * along) / radius
-        estimate = np.minimum(np.maximum(guess[open_], low), high)
-        squares, products = np.square(sizes), sizes * along
-        for _ in range(REGION.max_damping_steps):
-            squared = squares + estimate[:, None]
-            parts = products / squared
-            now = norms(parts)
-            excess = now - radius
-            is_off = np.abs(excess) > REGION.radius_tolerance * radius
-            if not np.count_nonzero(is_off):
-                break
-            low = np.where(is_off & (excess > 0), estimate, low)
-            high = np.where(is_off & (excess <= 0), estimate, high)
-            steep = np.sum(np.square(parts / now[:, None]) / squared, axis=1)
-            newton = np.minimum(np.maximum(estimate + excess / radius / steep, low), high)
-            estimate = np.where(is_off, newton, estimate)
-        damping[open_] = estimate
+def _find_damping(along: Array, sizes: Array, radius: Array, guess: Array) -> Array:
+    """Return the damping for which each step has the length of the radius, by Newton's method with safeguards."""
+    damping = np.zeros(len(along))
+    longest = norms(along / sizes)
+    open_ = (~(longest <= (1 + REGION.radius_tolerance) * radius)).nonzero()[0]
+    if not len(open_):
         return damping
+    along, sizes, radius, longest = along[open_], sizes[open_], radius[open_], longest[open_]
+    # φ(λ) = length - radius is convex and decreasing: Newton steps from the left never pass its root.
+    steep = np.sum(np.square(along / sizes / longest[:, None] / sizes), axis=1)  # -φ'/φ; no square underflows
+    low, high = (1 - radius / longest) / steep, norms(sizes * along) / radius
+    estimate = np.minimum(np.maximum(guess[open_], low), high)
+    squares, products = np.square(sizes), sizes * along
+    for _ in range(REGION.max_damping_steps):
+        squared = squares + estimate[:, None]
+        parts = products / squared
+        now = norms(parts)
+        excess = now - radius
+        is_off = np.abs(excess) > REGION.radius_tolerance * radius
+        if not np.count_nonzero(is_off):
+            break
+        low = np.where(is_off & (excess > 0), estimate, low)
+        high = np.where(is_off & (excess <= 0), estimate, high)
+        steep = np.sum(np.square(parts / now[:, None]) / squared, axis=1)
+        newton = np.minimum(np.maximum(estimate + excess / radius / steep, low), high)
+        estimate = np.where(is_off, newton, estimate)
+    damping[open_] = estimate
+    return damping
 
 
 def distinct_masks(masks: Mask) -> Iterator[tuple[Fits, Fits]]:
@@ -633,13 +551,13 @@ def _apply(matrices: Array, vectors: Array) -> Array:
 
 
 def norms(vectors: Array) -> Array:
-    """Return the Euclidean norm of each row, also where its square would underflow."""
-    squares = np.einsum("ij,ij->i", vectors, vectors)
+    """Return the Euclidean norms along the last axis, also where a square would underflow."""
+    squares = np.vecdot(vectors, vectors)
     lengths: Array = np.sqrt(squares)
     is_tiny = squares <= REGION.min_safe_square
     if np.count_nonzero(is_tiny):
-        (tiny,) = is_tiny.nonzero()
-        largest = np.abs(vectors[tiny]).max(axis=1, initial=0.0)
+        tiny = vectors[is_tiny]
+        largest = np.abs(tiny).max(axis=1, initial=0.0)
         unit = np.where(largest > 0, largest, 1.0)
-        lengths[tiny] = largest * np.sqrt(np.sum(np.square(vectors[tiny] / unit[:, None]), axis=1))
+        lengths[is_tiny] = largest * np.sqrt(np.sum(np.square(tiny / unit[:, None]), axis=1))
     return lengths

@@ -5,20 +5,28 @@ initial Hessian approximation is the diagonal of the exact one, so parameters ma
 the end give all digits and prove that the point is a minimum. Losses with kinks are fitted with the kinks smoothed, by
 ever smaller radii.
 
-`_Iterates` has the current points of a batch with their line search, L-BFGS and Newton's method. `fit_smooth` and
-`fit_smooth_with_kinks` are the methods themselves.
+`_Iterates` has the current points of a batch with their line search, L-BFGS and Newton's method. `fit_smooth` is the
+method itself.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.numbers.arrays import ignore_float_errors
-from autodiff_cli.training.methods.gradient_descent import BatchCallback, Diverged, Outcome, ignore_steps, renumber
+from autodiff_cli.training.methods.gradient_descent import (
+    CONVERGENCE,
+    BatchCallback,
+    Diverged,
+    Outcome,
+    StoppingRule,
+    ignore_steps,
+    renumber,
+)
 from autodiff_cli.training.objective.batch import Batch, Fits
 from autodiff_cli.training.objective.parameters import ZERO_LOSS_TOLERANCE, Bounds, snap_to_zero
 
@@ -97,15 +105,8 @@ class _NewtonSteps(NamedTuple):
 
     def select(self, chosen: Mask | Fits) -> _NewtonSteps:
         """Return the results of some fits."""
-        return _NewtonSteps(
-            self.step[chosen],
-            self.gain[chosen],
-            self.has_flat_slope[chosen],
-            self.is_convex[chosen],
-            self.gradient_norm[chosen],
-            self.descent_direction[chosen],
-            self.is_defined[chosen],
-        )
+        chosen_values: list[Any] = [values[chosen] for values in self]
+        return _NewtonSteps(*chosen_values)
 
 
 class _Iterates:
@@ -158,11 +159,14 @@ class _Iterates:
         if len(usable):
             on_step(usable, self.step_count[usable], self.loss[usable], start[usable])
 
-    def run(self) -> None:
-        """Take L-BFGS steps, and then Newton steps, until each fit ends."""
+    def run(self, *, is_near: bool) -> None:
+        """Take L-BFGS steps, and then Newton steps, until each fit ends; first Newton steps if the starts are near the
+        minima.
+        """
         fits = self.is_usable.nonzero()[0]
         while len(fits):
-            is_slow = self._descend(fits)
+            is_slow = np.ones(len(fits), np.bool_) if is_near and self._is_refined else self._descend(fits)
+            is_near = False
             if self._is_refined:
                 self._refine(fits[self._is_running(fits)])
             is_pending = is_slow & ~self.is_at_minimum[fits]
@@ -331,9 +335,8 @@ class _Iterates:
         slots = np.flatnonzero(self._is_stored[:, fits].any(axis=1))
         chosen = slots[:, None], fits
         moves, changes = (np.where(free, memory[chosen], 0.0) for memory in (self._moves, self._changes))
-        products = np.einsum("kij,kij->ki", moves, changes)
-        squares = np.einsum("kij,kij->ki", changes, changes / diagonal)
-        sizes = np.sqrt(np.einsum("kij,kij->ki", moves, moves) * np.einsum("kij,kij->ki", changes, changes))
+        products, squares = np.vecdot(moves, changes), np.vecdot(changes, changes / diagonal)
+        sizes = np.sqrt(np.vecdot(moves, moves) * np.vecdot(changes, changes))
         is_used = self._is_stored[chosen] & (products > 1e-16 * sizes) & (squares > 0)
         inverse = np.where(is_used, 1 / np.where(is_used, products, 1.0), 0.0)
         coefficients = np.zeros(products.shape)
@@ -503,7 +506,7 @@ class _Iterates:
 
 def _inner(a: Array, b: Array) -> Array:
     """Return the inner product of each pair of rows."""
-    products: Array = np.einsum("ij,ij->i", a, b)
+    products: Array = np.vecdot(a, b)
     return products
 
 
@@ -523,48 +526,30 @@ def fit_smooth(
     batch: Batch,
     start: Array,
     on_step: BatchCallback = ignore_steps,
-    epochs: int | None = None,
-    tolerance: float | None = None,
+    stop: StoppingRule = CONVERGENCE,
     unit: float | None = None,
+    *,
+    is_near: bool = False,
 ) -> list[Outcome | Diverged]:
-    """Minimise the smooth losses of a batch of fits.
+    """Minimise the losses of a batch of fits.
+
+    Losses may have kinks: `abs(u)` is smoothed, with ever smaller radii. The last radius is negligible, so the point at
+    the end can be proved to be a minimum.
 
     Args:
         start: the starting points, of shape (fits, P), between the bounds.
         on_step: is called with the starts and with every step.
-        epochs: the maximum number of steps.
-        tolerance: the predicted decrease, relative to the loss, at which to stop; by default the method stops when
-            second derivatives prove a minimum.
+        stop: without a tolerance the method stops when second derivatives prove a minimum.
         unit: the unit of the loss, if it has one: 1 for logarithms of probabilities.
+        is_near: whether the starts are near minima, as those of a similar loss are, so that Newton's method comes
+            first.
 
     Returns:
         The end of each fit; `Diverged` if the loss or its gradient at the start is not finite.
     """
-    limit = LBFGS.max_epochs if epochs is None else epochs
-    iterates = _Iterates(batch, start, on_step, limit, tolerance, unit)
-    if limit == 0:
-        iterates.is_limited[:] = True
-    else:
-        iterates.run()
-    return [iterates.outcome(fit, point, epochs) for fit, point in enumerate(start)]
-
-
-def fit_smooth_with_kinks(
-    batch: Batch,
-    start: Array,
-    on_step: BatchCallback = ignore_steps,
-    epochs: int | None = None,
-    tolerance: float | None = None,
-    unit: float | None = None,
-) -> list[Outcome | Diverged]:
-    """Minimise losses that may have kinks: `abs(u)` is smoothed, with ever smaller radii.
-
-    The last radius is negligible, so the point at the end can be proved to be a minimum. For the arguments and the
-    result see `fit_smooth`.
-    """
     smooth = batch.without_kinks() if start.shape[1] <= MAX_HESSIAN_SIZE else None
     if smooth is None:
-        return fit_smooth(batch, start, on_step, epochs, tolerance, unit)
+        return _fit_without_kinks(batch, start, on_step, stop, unit, is_near=is_near)
     theta, outcomes = start.copy(), list[Outcome | Diverged]([Outcome(point, False) for point in start])
     epochs_done, active = np.zeros(len(start), np.intp), np.arange(len(start))
 
@@ -574,18 +559,32 @@ def fit_smooth_with_kinks(
     for radius in LBFGS.smoothing_radii:
         report = renumber(report_with_kinks, active, epochs_done.copy(), epochs_done)
         part = smooth.take(active).with_smoothing(radius, theta[active])
-        epochs_left = None if epochs is None else int(epochs - epochs_done[active].max())
-        ends = fit_smooth(part, theta[active], report, epochs_left, tolerance, unit)
+        remaining = stop.after(int(epochs_done[active].max()))
+        ends = _fit_without_kinks(part, theta[active], report, remaining, unit, is_near=is_near)
         for fit, end in zip(active.tolist(), ends, strict=True):
             outcomes[fit] = end
             if isinstance(end, Outcome):
                 theta[fit] = end.theta
+        is_near = True
         active = np.array([fit for fit in active.tolist() if not _has_failed(outcomes[fit])], np.intp)
-        if epochs is not None:
-            active = active[epochs_done[active] < epochs]
+        if stop.epochs is not None:
+            active = active[epochs_done[active] < stop.epochs]
         if not len(active):
             break
     return outcomes
+
+
+def _fit_without_kinks(
+    batch: Batch, start: Array, on_step: BatchCallback, stop: StoppingRule, unit: float | None, *, is_near: bool
+) -> list[Outcome | Diverged]:
+    """Minimise smooth losses; see `fit_smooth`."""
+    limit = LBFGS.max_epochs if stop.epochs is None else stop.epochs
+    iterates = _Iterates(batch, start, on_step, limit, stop.tolerance, unit)
+    if limit == 0:
+        iterates.is_limited[:] = True
+    else:
+        iterates.run(is_near=is_near)
+    return [iterates.outcome(fit, point, stop.epochs) for fit, point in enumerate(start)]
 
 
 def _has_failed(outcome: Outcome | Diverged) -> bool:

@@ -55,6 +55,11 @@ class ObjectiveBatch:
         self.objectives = objectives
         self.bounds = bounds
 
+    @property
+    def count(self) -> int:
+        """The number of fits."""
+        return len(self.objectives)
+
     def take(self, fits: Fits, bounds: Bounds | None = None) -> Self:
         """Return a batch of some fits, which may repeat, with other bounds if they are given."""
         other = copy.copy(self)
@@ -163,6 +168,11 @@ class GroupBatch:
         rows = np.arange(objective.rows)
         order = np.concatenate([np.repeat(rows, times) for times in counts])
         return cls(objective, order, np.array([int(times.sum()) for times in counts]))
+
+    @property
+    def count(self) -> int:
+        """The number of fits."""
+        return len(self.sizes)
 
     def take(self, fits: Fits, bounds: Bounds | None = None) -> Self:
         """Return a batch of some fits, which may repeat, with other bounds if they are given."""
@@ -296,26 +306,30 @@ class GroupBatch:
     @ignore_float_errors()
     def residual_matrices(self, theta: Array, fits: Fits) -> Array:
         """Return the matrices [J | r] of fits that have equally many rows, of shape (fits, rows, P+1)."""
-        return self._rows_of_matrices(theta, fits).reshape(len(fits), -1, theta.shape[1] + 1)
+        columns = self._matrix_columns(theta, fits)
+        by_group = columns.reshape(*columns.shape[:2], len(fits), -1)
+        return by_group.transpose(2, 3, 0, 1).reshape(len(fits), -1, theta.shape[1] + 1)
 
-    def _rows_of_matrices(self, theta: Array, fits: Fits) -> Array:
-        """Return the weighted rows of [J | r] of some groups, of shape (rows, components, P+1)."""
+    def _matrix_columns(self, theta: Array, fits: Fits) -> Array:
+        """Return the weighted columns of [J | r] of some groups, of shape (components, P+1, rows)."""
         values = self.evaluate(self._kernels.grouped_residuals_and_jacobian, theta, fits)
         if self.objective.is_weighted:
             values *= np.sqrt(self.weights(fits))
-        by_row = values.reshape(self.objective.components, theta.shape[1] + 1, -1).transpose(2, 0, 1)
-        return np.ascontiguousarray(by_row)
+        return values.reshape(self.objective.components, theta.shape[1] + 1, -1)
 
     def _small_triangles(self, theta: Array, fits: Fits) -> Array:
         """Return the triangles of groups that have few rows in total."""
-        width, count, sizes = theta.shape[1] + 1, self.objective.components, self.sizes[fits]
-        by_row = self._rows_of_matrices(theta, fits)
+        columns, sizes = self._matrix_columns(theta, fits), self.sizes[fits]
+        count, width, _ = columns.shape
         starts = np.cumsum(sizes) - sizes
         triangles = np.empty((len(fits), width, width))
         for similar, indices, exists in padded_groups(sizes):
-            rows_of_groups = by_row[np.where(exists, starts[similar, None] + indices, 0)]
-            rows_of_groups[~exists] = 0
-            matrices = rows_of_groups.reshape(len(similar), -1, width)
+            if len(similar) == len(fits) and exists.all():  # all groups are equally long, so nothing is gathered
+                by_group = columns.reshape(count, width, len(fits), -1)
+            else:
+                by_group = columns[:, :, np.where(exists, starts[similar, None] + indices, 0)]
+                by_group[:, :, ~exists] = 0
+            matrices = by_group.transpose(2, 3, 0, 1).reshape(len(similar), -1, width)
             if self.objective.settings[L2_FACTOR]:
                 penalty = self.objective.settings[L2_FACTOR] * self.total_weights(fits[similar]) * count
                 rows = np.sqrt(penalty)[:, None, None] * np.dstack(
@@ -483,8 +497,6 @@ def _triangular_factors(matrices: Array) -> Array:
     missing_rows = matrices.shape[2] - matrices.shape[1]
     if missing_rows > 0:
         matrices = np.concatenate((matrices, np.zeros((len(matrices), missing_rows, matrices.shape[2]))), axis=1)
-    is_invalid = ~np.isfinite(matrices).all(axis=(1, 2))
-    matrices[is_invalid] = 0
     factors: Array = np.linalg.qr(matrices, mode="r")  # type: ignore[assignment]
-    factors[is_invalid] = np.nan
+    factors[~np.isfinite(factors).all(axis=(1, 2))] = np.nan
     return factors

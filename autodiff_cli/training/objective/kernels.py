@@ -289,6 +289,7 @@ T = TypeVar("T")
 
 DIRECTION = "direction"  # the leaf of the direction along which an array parameter moves
 _MAX_PRODUCT_COLUMNS = 12  # of [J | r]; with more, the products take as long as a QR factorization
+_MAX_JOINT_HESSIAN = 20  # parameters whose second derivatives are all in one graph
 
 
 class Kernels:
@@ -458,10 +459,23 @@ class Kernels:
     @cached_property
     def grouped_hessian(self) -> RowKernel:
         """The second derivatives of the weighted loss of every row, row by row from the diagonal on. See `_grouped`."""
+        return self._grouped(self._second_derivatives)
+
+    @cached_property
+    def hessian(self) -> SumKernel | None:
+        """The second derivatives of the summed loss, row by row from the diagonal on; None for arrays, and for many
+        parameters, whose graphs would be large.
+        """
+        if any(self._shapes) or len(self._parameters) > _MAX_JOINT_HESSIAN:
+            return None
+        return self._backend.sum_kernel(self._row_graphs(self._second_derivatives))
+
+    @property
+    def _second_derivatives(self) -> list[Node]:
         loss, *leaves = share([self.graphs.weighted_loss, *self._parameters])
         slopes = gradient_nodes(loss, leaves, self.graphs.leaf_shapes)
         pairs = [(slope, leaf) for k, slope in enumerate(slopes) for leaf in leaves[k:]]
-        return self._grouped(simplify([tangent(slope, {leaf: ONE}, self.graphs.leaf_shapes) for slope, leaf in pairs]))
+        return simplify([tangent(slope, {leaf: ONE}, self.graphs.leaf_shapes) for slope, leaf in pairs])
 
     @cached_property
     def grouped_kink_sizes(self) -> RowKernel:

@@ -283,7 +283,7 @@ def _check_constants(program: Program) -> None:
 
 
 def check_columns_not_bound(program: Program, names: Sequence[str]) -> None:
-    """Raise ExpressionError for `y = a*x` if `y ~ a*x` is meant: as a loss it would ignore the column `y`."""
+    """Raise ExpressionError for a model such as `y = a*x` that binds a column: `y ~ a*x` was meant."""
     if program.target is not None:
         return
     for name in names:
@@ -365,14 +365,14 @@ class Model:
         Args:
             names: the columns of the data.
             user_names: names to which the user gives values: they are parameters, even if they resemble a column.
-            is_saved: whether `given` has all parameters, so that other names of constants are constants.
+            is_saved: whether `user_names` has all parameters, so that other names of constants are constants.
 
         Raises:
             ExpressionError: if the text is not a model, if it has an infinite or undefined constant, if a parameter is
                 left of `~`, if a column is bound to an expression, or if there is no parameter.
         """
-        parse = read if is_saved else read_with_parameters
-        program = parse(text, (*names, *user_names), columns=model_column_names(text, names))
+        read_program = read if is_saved else read_with_parameters
+        program = read_program(text, (*names, *user_names), columns=model_column_names(text, names))
         if not is_saved:
             _check_constants(program)
         check_columns_not_bound(program, names)

@@ -632,10 +632,14 @@ class Objective(ModelOverRows):
         return self._logged("curvature", theta, lambda: self._compute_hessian(theta))
 
     def _compute_hessian(self, theta: ArrayLike) -> Array:
-        layout = self.layout
+        layout, kernels = self.layout, self.kernels
         hessian = np.empty((layout.size, layout.size))
+        if kernels.hessian is not None:
+            rows, columns = np.triu_indices(layout.size)
+            hessian[rows, columns] = hessian[columns, rows] = self.sum_rows(kernels.hessian, theta)
+            return hessian
         for index, (name, shape) in enumerate(layout.shapes.items()):
-            kernel = self.kernels.hessian_rows(index)
+            kernel = kernels.hessian_rows(index)
             positions = layout.slices[name]
             for row, unit in zip(
                 range(positions.start, positions.stop), np.eye(positions.stop - positions.start), strict=True

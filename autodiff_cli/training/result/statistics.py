@@ -8,7 +8,6 @@ a fit that stopped before the minimum.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
 import operator
@@ -25,8 +24,9 @@ from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.special import sigmoid
 from autodiff_cli.ops.structural import softmax
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
-from autodiff_cli.training.methods.gradient_descent import Diverged, ignore_epoch
-from autodiff_cli.training.methods.least_squares import DEPENDENCE_TOLERANCE, levenberg_marquardt
+from autodiff_cli.training.methods.gradient_descent import Diverged
+from autodiff_cli.training.methods.least_squares import DEPENDENCE_TOLERANCE, fit_squares
+from autodiff_cli.training.objective.batch import ObjectiveBatch
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.result.goodness import GoodnessOfFit, classification_accuracy, goodness_of_fit
 from autodiff_cli.training.rows import ColumnArrays
@@ -667,11 +667,10 @@ def _unpenalised_norm(plain: Objective, theta: Array, residual_norm: float) -> f
     """Return the root of the sum of squares of a fit without the penalty, which keeps parameters from explaining the
     data.
     """
-    norms = [residual_norm]
-    with contextlib.suppress(Diverged):
-        outcome = levenberg_marquardt(plain, theta, ignore_epoch, bounds=plain.bounds)
-        norms.append(_residual_norm(plain, outcome.theta))
-    return min(norms)
+    (outcome,) = fit_squares(ObjectiveBatch([plain], plain.bounds), theta[None])
+    if isinstance(outcome, Diverged):
+        return residual_norm
+    return min(residual_norm, _residual_norm(plain, outcome.theta))
 
 
 def _constrained_covariance(hessian: Array, open_directions: Array) -> _ScaledCovariance:

@@ -80,6 +80,9 @@ class Function:
         slopes = [self.value(theta + 1e-100j * unit).imag / 1e-100 for unit in np.eye(self.count)]
         return float(self.value(theta + 0j).real), np.array(slopes)
 
+    def without_kinks(self) -> None:
+        """There are no kinks to smooth."""
+
     def curvature(self, theta: Any) -> Any:
         step = 1e-6 * np.maximum(np.abs(theta), 1)
         rows = [
