@@ -37,7 +37,14 @@ from autodiff_cli.training.fitting.starts import (
     warm_starts,
 )
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
-from autodiff_cli.training.methods.gradient_descent import Diverged, GradientMethod, Outcome, StoppingRule
+from autodiff_cli.training.methods.gradient_descent import (
+    Diverged,
+    GradientMethod,
+    Outcome,
+    StoppingRule,
+    has_converged,
+    has_plateaued,
+)
 from autodiff_cli.training.objective.batch import Batch, Fits, ObjectiveBatch, repeat_objective
 from autodiff_cli.training.objective.kernels import linear_parameters, x_sigma_column
 from autodiff_cli.training.objective.model import unbounded_loss_hint
@@ -332,8 +339,9 @@ def _search_likelihood(
 
 def _end_loss(objective: Objective, end: Outcome | Diverged) -> float:
     """Return the loss at the end of a fit; infinite if it failed or went to where the likelihood has no limit."""
-    failed = isinstance(end, Diverged) or bool(end.failure) or bool(_unbounded_reason(objective, end.theta))
-    return math.inf if failed else objective.value(end.theta)
+    if isinstance(end, Diverged) or end.failure or _unbounded_reason(objective, end.theta):
+        return math.inf
+    return objective.value(end.theta)
 
 
 def _is_no_minimum(objective: Objective, first: Outcome | Diverged) -> bool:
@@ -508,18 +516,6 @@ def _comparison_loss(objective: Objective, theta: Array) -> float:
     return loss if math.isfinite(loss) else math.inf
 
 
-@dataclass(frozen=True, slots=True)
-class GradientConvergenceSettings:
-    """Criteria for the convergence of gradient methods."""
-
-    tolerance: float = 1e-6  # predicted further decrease, relative to the loss or its decrease so far
-    patience_epochs: int = 10  # losses are compared over this many epochs
-    scatter_sigmas: float = 4.0  # range of as many losses that only scatter, in standard deviations
-
-
-GRADIENT_CONVERGENCE = GradientConvergenceSettings()
-
-
 _MAX_LM_PARAMETERS = 5000  # lm stores matrices of all pairs of parameters: 200 MB each at this size
 
 
@@ -563,49 +559,6 @@ def optimize(method: str, objective: Objective, options: FitOptions, progress: P
     finally:
         objective.evaluation_log = None
     return progress.restore_best(outcome)
-
-
-def has_converged(losses: Sequence[float]) -> bool:
-    """Whether a gradient method has little more to gain, judged by its losses.
-
-    If the losses fall as a geometric series, the last two steps determine how much is left. A small last step alone
-    proves nothing, because a small learning rate makes all steps small.
-
-    >>> has_converged([1, 0.5, 0.25, 0.125]), has_converged([1, 1e-4, 1e-8, 1e-12])
-    (False, True)
-    >>> has_converged([1, 1 - 1e-9, 1 - 2e-9])
-    False
-    """
-    if len(losses) < 3:
-        return False
-    first, *_, before, middle, last = losses if len(losses) > 3 else (losses[0], *losses)
-    previous_step, last_step = before - middle, middle - last
-    if previous_step == last_step == 0:
-        return True
-    if not 0 <= last_step < previous_step:
-        return False
-    remaining = last_step * last_step / (previous_step - last_step)
-    return remaining <= GRADIENT_CONVERGENCE.tolerance * max(abs(last), first - last)
-
-
-def has_plateaued(losses: Sequence[float], tolerance: float, *, drawn: bool) -> bool:
-    """Whether the loss has not changed by more than `tolerance` (relative) for 10 epochs.
-
-    Args:
-        losses: the loss of each epoch.
-        tolerance: the relative change that counts as none.
-        drawn: whether batches are random; then losses that merely scatter have not changed either.
-
-    >>> has_plateaued([1.0, *[0.5]*9], 1e-3, drawn=False), has_plateaued([1.0, *[0.5]*10], 1e-3, drawn=False)
-    (False, True)
-    """
-    last = np.array(losses[-GRADIENT_CONVERGENCE.patience_epochs :])
-    if len(last) < GRADIENT_CONVERGENCE.patience_epochs:
-        return False
-    scatter = math.sqrt(float(np.mean(np.square(np.diff(last, 2)))) / 6) if drawn else 0.0
-    return float(np.ptp(last)) <= max(
-        tolerance * abs(float(np.mean(last))), GRADIENT_CONVERGENCE.scatter_sigmas * scatter
-    )
 
 
 def _run_method(method: str, objective: Objective, options: FitOptions, progress: Progress) -> Outcome:
