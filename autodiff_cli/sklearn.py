@@ -32,7 +32,7 @@ try:
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 except ImportError as error:
-    raise ImportError("autodiff_cli.sklearn needs scikit-learn: pip install 'autodiff-cli[sklearn]'") from error
+    raise ImportError("autodiff_cli.sklearn needs scikit-learn: pip install scikit-learn") from error
 
 __all__ = ["FormulaClassifier", "FormulaRegressor"]
 

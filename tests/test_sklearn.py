@@ -86,7 +86,7 @@ def test_classes() -> None:
 def test_without_the_extra_the_message_names_what_to_install() -> None:
     code = "import sys; sys.modules['sklearn'] = None; import autodiff_cli.sklearn"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stderr.rstrip().endswith("pip install 'autodiff-cli[sklearn]'")
+    assert done.stderr.rstrip().endswith("pip install scikit-learn")
 
 
 def test_frames_tables_and_structured_arrays() -> None:

@@ -9,7 +9,16 @@ from typing import Any
 
 from autodiff_cli.cli.command_line import Call
 from autodiff_cli.cli.environment import Output, errors_as_bad_input
-from autodiff_cli.cli.shared_options import Assignments, DerivativeRequest, Digits, Expr, Json, Wrt, with_options
+from autodiff_cli.cli.shared_options import (
+    Assignments,
+    DerivativeRequest,
+    Digits,
+    Expr,
+    Implicit,
+    Json,
+    Wrt,
+    with_options,
+)
 from autodiff_cli.options import check_restrictions, exclusive, needs, option_fields
 
 _INTERVAL, _UNCERTAIN, _RANGE = "an interval", "an uncertain value", "a range"
@@ -37,6 +46,7 @@ def grad(
     explicit: Mapping[str, Any],
     assignments: Assignments = None,
     wrt: Wrt = None,
+    implicit: Implicit = False,
     digits: Digits = None,
     json: Json = False,
 ) -> Output:
@@ -60,6 +70,7 @@ def grad(
       autodiff grad "x*y + sin(x)"
       autodiff grad "a = x + y; b = x - y; a*b" --x=-1.5 --y pi/4
       autodiff grad -x^2 --x 2 --digits 10
+      autodiff grad "2x(x + 1)" --x 3 --implicit
       autodiff grad "(w*x + b - t)^2" --w 3 --x 2 --b 1 --t 5 --wrt w,b --json
       autodiff grad "x*y + sin(x)" --x 2 --y 3 --symbolic --hessian
       autodiff grad "x*y + sin(x)" --x 2 --y 3 --direction x=1,y=2
@@ -87,9 +98,9 @@ def grad(
     if request.at is not None or ranges:
         from autodiff_cli.cli.gradients import points_output
 
-        return points_output(call, expression, value_texts, request.at, wrt, digits, json)
+        return points_output(call, expression, implicit, value_texts, request.at, wrt, digits, json)
     formula = inputs.read_formula(
-        call, inputs.read_text(expression, call.environment), value_texts, notes=request.outputs is None
+        call, inputs.read_text(expression, call.environment, implicit), value_texts, notes=request.outputs is None
     )
     names = inputs.select_variables(formula, wrt)
     if has_interval:

@@ -254,6 +254,7 @@ def _read_end(name: str, text: str) -> Number:
 def points_output(
     call: Call,
     argument: str,
+    implicit: bool,
     value_texts: Mapping[str, str],
     path: str | None,
     wrt: str | None,
@@ -265,6 +266,7 @@ def points_output(
     Args:
         call: the inputs of the command.
         argument: the argument EXPR.
+        implicit: whether to insert `*` between factors.
         value_texts: the texts of the values.
         path: the file of points; None for a grid.
         wrt: the list of `--wrt`.
@@ -280,7 +282,7 @@ def points_output(
             "the expression and the points cannot both be read from standard input: use a file for one of them"
         )
     environment = call.environment
-    text = inputs.read_text(argument, environment)
+    text = inputs.read_text(argument, environment, implicit)
     if path is None:
         table = _points_of_grid(call, text, value_texts, wrt, digits)
     else:

@@ -11,13 +11,10 @@ import re
 import shlex
 from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autodiff_cli.cli.command_line import HELP, Call, suggest_option
 from autodiff_cli.cli.environment import BadInput, Environment
-from autodiff_cli.explain.accuracy import exact_if_unrepresentable
-from autodiff_cli.explain.record import Trace
-from autodiff_cli.explain.tracing import trace
 from autodiff_cli.expression import parse
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.node import Node
@@ -31,25 +28,56 @@ from autodiff_cli.language.errors import (
 )
 from autodiff_cli.language.lexer import canonical_name, quote_name
 from autodiff_cli.language.parser import MAX_TEXT_LENGTH
+from autodiff_cli.language.program import read
 
+if TYPE_CHECKING:
+    from autodiff_cli.explain.record import Trace
+
+_MAX_PRODUCTS = 1000  # that `--implicit` inserts, since each is found by reading the text again
 _PLUS_MINUS = re.compile(r"±|\+-")
 MODEL_SUFFIX = ".json"  # the suffix of files with fitted models; no formula ends like this
 _COMMA = re.compile(r",(?=(?:[^`]*`[^`]*`)*[^`]*$)")  # outside backticks
 
 
-def read_text(argument: str, environment: Environment) -> str:
+def read_text(argument: str, environment: Environment, implicit: bool = False) -> str:
     """Return the text of an expression: the argument itself, standard input for `-`, or a file for `@file`.
 
     Reading stops where the text is known to be too long.
 
+    Args:
+        argument: the argument of the command.
+        environment: the streams.
+        implicit: whether to insert `*` between factors; see `insert_products`.
+
     Raises:
         BadInput: for a file that cannot be read.
     """
+    text = argument
     if argument == "-":
-        return _read_utf8("standard input", lambda: environment.stdin.read(MAX_TEXT_LENGTH + 1))
-    if argument.startswith("@"):
-        return _read_utf8(f"`{argument[1:]}`", lambda: _read_file(argument[1:]))
-    return argument
+        text = _read_utf8("standard input", lambda: environment.stdin.read(MAX_TEXT_LENGTH + 1))
+    elif argument.startswith("@"):
+        text = _read_utf8(f"`{argument[1:]}`", lambda: _read_file(argument[1:]))
+    return insert_products(text) if implicit else text
+
+
+def insert_products(text: str) -> str:
+    """Return an expression with `*` between factors that stand side by side.
+
+    A text with another error, or with very many products, is returned as it is from there on.
+
+    >>> [insert_products(text) for text in ("2x", "3(x + 1)y", "x(y + 1)", "2 sin(x) x^2", "xy")]
+    ['2*x', '3*(x + 1)*y', 'x*(y + 1)', '2 *sin(x) *x^2', 'xy']
+    """
+    for _ in range(_MAX_PRODUCTS):
+        try:
+            read(text)
+            break
+        except ExpressionError as error:
+            if error.start is None or "multiplication is written `*`" not in error.message:
+                break
+            at = text.index("(", error.start) if "not a function" in error.message else error.start
+            text = f"{text[:at]}*{text[at:]}"
+    return text
 
 
 def _read_file(path: str) -> str:
@@ -178,6 +206,8 @@ def trace_at(call: Call, expression: Formula, value_texts: Mapping[str, str], wr
         MissingValueError: if variables have no value; it names all of them.
         BadInput: for a value that is not a constant expression.
     """
+    from autodiff_cli.explain.tracing import trace
+
     return trace(
         expression, read_point(call, expression, value_texts), wrt, unrepresentable_values(expression, value_texts)
     )
@@ -197,6 +227,8 @@ def read_point(call: Call, expression: Formula, value_texts: Mapping[str, str]) 
 
 def unrepresentable_values(expression: Formula, value_texts: Mapping[str, str]) -> dict[str, Any]:
     """Return the exact values of those variables whose value no float represents, such as `1e-400`."""
+    from autodiff_cli.explain.accuracy import exact_if_unrepresentable
+
     exact_values = {
         name: exact_if_unrepresentable(constant_expression(f"`{name}`", value_texts[name]))
         for name in expression.variables

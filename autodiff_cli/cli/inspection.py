@@ -13,7 +13,7 @@ import typer
 
 from autodiff_cli.cli.command_line import Call
 from autodiff_cli.cli.environment import BadInput, ExitStatus, Output, errors_as_bad_input, open_data_files
-from autodiff_cli.cli.shared_options import DATA_HELP, Assignments, Digits, Expr, Json, Wrt, with_options
+from autodiff_cli.cli.shared_options import DATA_HELP, Assignments, Digits, Expr, Implicit, Json, Wrt, with_options
 from autodiff_cli.data.dialect import FileOptions
 
 
@@ -96,6 +96,7 @@ def check(
     expression: Expr,
     assignments: Assignments = None,
     wrt: Wrt = None,
+    implicit: Implicit = False,
     against: Annotated[
         Framework | None, typer.Option("--against", help="Also compare with the gradient of this framework.")
     ] = None,
@@ -123,7 +124,7 @@ def check(
 
     value_texts = merge_assignments(call.values, assignments or ())
     inputs.check_single_values(value_texts, "check")
-    formula = inputs.read_formula(call, inputs.read_text(expression, call.environment), value_texts)
+    formula = inputs.read_formula(call, inputs.read_text(expression, call.environment, implicit), value_texts)
     names = inputs.select_variables(formula, wrt)
     if not names:
         raise BadInput("nothing to check: the expression has no variables")

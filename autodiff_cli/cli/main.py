@@ -60,6 +60,14 @@ def run(words: Sequence[str], environment: Environment) -> int:
     except MemoryError as error:
         detail = str(error).strip("()") or "all of it is used"  # the message is often empty
         return _fail(environment, f"not enough memory ({detail})", ExitStatus.FAILED)
+    except ModuleNotFoundError as error:
+        module = (error.name or "").partition(".")[0]
+        if module in ("", "autodiff_cli"):
+            raise
+        package = {"flint": "python-flint"}.get(module, module)
+        return _fail(
+            environment, f"this needs {package}, which is not installed: pip install {package}", ExitStatus.BAD_INPUT
+        )
     except OSError as error:
         return _fail(environment, f"cannot write: {error.strerror}", ExitStatus.FAILED)
 

@@ -36,9 +36,7 @@ def serve(
       autodiff serve --port 9000 --no-browser
     """
     if any(importlib.util.find_spec(name) is None for name in _REQUIRED_PACKAGES):
-        raise BadInput(
-            f"serve needs {' and '.join(_REQUIRED_PACKAGES)}: install them with pip install 'autodiff-cli[serve]'"
-        )
+        raise BadInput(f"serve needs {' and '.join(_REQUIRED_PACKAGES)}: pip install {' '.join(_REQUIRED_PACKAGES)}")
     listener = _open_listener(port)
     with listener:
         port = listener.getsockname()[1]

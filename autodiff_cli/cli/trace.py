@@ -21,7 +21,7 @@ import typer
 
 from autodiff_cli.cli.command_line import Call, check_not_a_number
 from autodiff_cli.cli.environment import BadInput, Environment, Output, errors_as_bad_input, open_data_files
-from autodiff_cli.cli.shared_options import MODE, Assignments, Digits, Expr, Json, PassMode, Wrt, with_options
+from autodiff_cli.cli.shared_options import MODE, Assignments, Digits, Expr, Implicit, Json, PassMode, Wrt, with_options
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.language.errors import UnknownNameError, suggest
 from autodiff_cli.language.lexer import canonical_name
@@ -191,6 +191,7 @@ def trace(
     explicit: Mapping[str, Any],
     assignments: Assignments = None,
     wrt: Wrt = None,
+    implicit: Implicit = False,
     step: Annotated[
         bool, typer.Option("--step", help="Step through both passes with the keyboard, in a terminal.")
     ] = False,
@@ -269,8 +270,12 @@ def trace(
         check_restrictions(_RESTRICTIONS, {**explicit, "format name": format_name})
     value_texts = merge_assignments(call.values, assignments or ())
     inputs.check_single_values(value_texts, "trace")
-    row_request = None if row is None else RowRequest(data or [], row, loss, reading)
-    trace_record = _trace(call, expression, row_request, value_texts, wrt)
+    if row is not None:
+        trace_record = trace_row(call, expression, RowRequest(data or [], row, loss, reading), value_texts, wrt)
+    else:
+        text = inputs.read_text(expression, call.environment, implicit)
+        formula = inputs.read_formula(call, text, value_texts)
+        trace_record = inputs.trace_at(call, formula, value_texts, inputs.select_variables(formula, wrt))
     if step and step_through(environment, trace_record, digits, is_input_read=expression == "-"):
         return Output(None, json)
     if format_name == "latex":
@@ -285,16 +290,6 @@ def trace(
     seed = _seed_variable(trace_record) if views.mode is PassMode.FORWARD else None
     view = View(highlight, only, hide_constants, fold, find)
     return Output(_drawing_report(draw, trace_record, DrawingRequest(view, digits, seed, exercise)), json, path=output)
-
-
-def _trace(call: Call, expression: str, row: RowRequest | None, value_texts: dict[str, str], wrt: str | None) -> Trace:
-    """Return the trace of an expression, or of the loss of a row of data."""
-    from autodiff_cli.cli import inputs
-
-    if row is not None:
-        return trace_row(call, expression, row, value_texts, wrt)
-    formula = inputs.read_formula(call, inputs.read_text(expression, call.environment), value_texts)
-    return inputs.trace_at(call, formula, value_texts, inputs.select_variables(formula, wrt))
 
 
 def _select_format(requested: FormatName | None, json: bool, output: str | None) -> str:

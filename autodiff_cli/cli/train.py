@@ -117,9 +117,7 @@ def train(
     """
     from autodiff_cli.cli import inputs
     from autodiff_cli.cli.command_line import merge_assignments, split_models
-    from autodiff_cli.data.writing import check_writable
     from autodiff_cli.render.fit import fit_report
-    from autodiff_cli.render.plots import check_plot_path, plot_report, save_plot
     from autodiff_cli.render.progress import step_noun
     from autodiff_cli.render.report import OutputGuard, combine_reports
     from autodiff_cli.training.fitting.fit import Interrupted, fit_objective
@@ -148,9 +146,13 @@ def train(
             plot=None if plot is None else True,
         )
         if plot:
+            from autodiff_cli.render.plots import check_plot_path
+
             check_plot_path(plot)
     status = ExitStatus.DONE
     for path in filter(None, (save, page, plot)):
+        from autodiff_cli.data.writing import check_writable
+
         with errors_as_failure(path):
             check_writable(path)
     with errors_as_bad_input("use --drop-missing to leave such rows out"), contextlib.ExitStack() as cluster_stack:
@@ -201,13 +203,18 @@ def train(
                 fit.save(save)
             environment.note(f"model saved to {save}")
         if plot:
+            from autodiff_cli.render.plots import save_plot
+
             with errors_as_failure(plot):
                 save_plot(fit, plot)
             environment.note(f"plot written to {plot}")
 
     fit_text = fit_report(fit, digits, is_saved=save is not None)
-    full_report = combine_reports(fit_text, plot_report(fit)) if plot == "" else fit_text
-    return Output(full_report, json, status, after_write=finish, guard=guard)
+    if plot == "":
+        from autodiff_cli.render.plots import plot_report
+
+        fit_text = combine_reports(fit_text, plot_report(fit))
+    return Output(fit_text, json, status, after_write=finish, guard=guard)
 
 
 def _observe_both(table: EpochTable, recorder: Recorder | None) -> EpochCallback:

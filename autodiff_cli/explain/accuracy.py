@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
@@ -125,6 +126,8 @@ def exact_if_unrepresentable(value: Formula) -> Any:
 def describe_correct_digits(correct: Mapping[str, str]) -> str:
     """Return the correct digits as a part of a sentence."""
     words = [f"{_quantity_name(name)} is {text}" for name, text in correct.items()]
+    if UNKNOWN in correct.values() and find_spec("flint") is None:
+        words.append("python-flint computes it: pip install python-flint")
     more = len(words) - _MAX_LISTED
     return ", ".join(words if more < 2 else [*words[:_MAX_LISTED], f"and {more} more; --json lists all"])
 
@@ -246,7 +249,10 @@ def correct_digits(
             None for a number that it cannot determine.
         unrepresentable: exact values that replace those in `point` which no float represents.
     """
-    from autodiff_cli.numbers.ball_arithmetic import format_shortest, from_float
+    try:
+        from autodiff_cli.numbers.ball_arithmetic import format_shortest, from_float
+    except ModuleNotFoundError:  # without FLINT nothing can be proven
+        return dict.fromkeys(numbers, UNKNOWN)
 
     at_floats = exact({**{name: from_float(x) for name, x in point.items()}, **unrepresentable}, numbers)
     inaccurate = {name: number for name, number in at_floats.items() if not is_correct(numbers[name], number)}

@@ -1,14 +1,14 @@
-"""Is the gradient correct? Two independent tests, and advice where digits are lost.
+"""Checks of a gradient by two independent tests, with advice where digits are lost.
 
-The *reference* is the gradient to 50 proven digits: it shows what rounding did to the printed number. The *order* tests
+The *reference* is the gradient to 50 proven digits: it shows the rounding error of the result. The *order* tests
 the rules themselves: if g is the derivative, the remainder f(x + h) - f(x) - h·g shrinks like h², otherwise like h.
 With as many digits as the subtraction needs, h can be so small that its choice does not matter.
 
-At a kink no g satisfies this on both sides; the one-sided slopes then tell what the point is. Arrays are checked
+At a kink no g satisfies this on both sides, and the one-sided slopes are compared instead. Arrays are checked
 element by element.
 
 For an inaccurate gradient, the advice names the operation that causes most of the error, and an equivalent formula that
-is more accurate. Both are found by trying: an intermediate result is perturbed by a unit in the last place, and a
+is more accurate. Both are found by experiment: each intermediate result is perturbed by a unit in the last place, and a
 rewriting is recommended only if, at this very point, more numbers are accurate than before and none is worse.
 """
 

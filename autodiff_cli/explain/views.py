@@ -436,7 +436,7 @@ class TapeRecord(NamedTuple):
 
 
 def tape_record(trace: Trace) -> TapeRecord:
-    """Return what the forward pass of a trace saves for the backward pass."""
+    """Return the values that the forward pass of a trace saves for the backward pass, with their memory."""
     entries = [*_entries(trace)]
     saved = {j for entry in entries for j in entry.saved}
     memory = [BYTES_PER_NUMBER * math.prod(array_shape(value)) for value in trace.values]

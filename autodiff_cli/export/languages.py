@@ -11,6 +11,7 @@ import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from autodiff_cli.export import latex, python
@@ -33,6 +34,7 @@ from autodiff_cli.export.program import (
     layout_source,
     origin_comment,
     renaming_comment,
+    simplify_for_autodiff,
     simplify_for_code,
     simplify_for_tensors,
     wrap_statement,
@@ -51,18 +53,27 @@ if TYPE_CHECKING:
 # --- C (C99): `double f(const double x[N], double gradient[N])`
 
 _C_INDENT = "    "
-# Keywords of C99, of later C and of GNU C; macros of math.h and of GNU systems.
+# Keywords of C99, of later C, of GNU C and of C++; macros of math.h and of GNU systems.
 _C_KEYWORDS = """
     auto break case char const continue default do double else enum extern float for goto if inline int long register
     restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
     alignas alignof asm bool constexpr false nullptr static_assert thread_local true typeof typeof_unqual
+    and_eq bitand bitor catch char8_t char16_t char32_t class co_await co_return co_yield compl concept const_cast
+    consteval constinit decltype delete dynamic_cast explicit export friend mutable namespace new noexcept not_eq
+    operator or_eq private protected public reinterpret_cast requires static_cast template this throw try typeid
+    typename using virtual wchar_t xor xor_eq
     main NULL errno linux unix i386 math_errhandling
     INFINITY NAN HUGE_VAL HUGE_VALF HUGE_VALL MATH_ERRNO MATH_ERREXCEPT
     FP_FAST_FMA FP_FAST_FMAF FP_FAST_FMAL FP_ILOGB0 FP_ILOGBNAN FP_INFINITE FP_INT_DOWNWARD FP_INT_TONEAREST
     FP_INT_TONEARESTFROMZERO FP_INT_TOWARDZERO FP_INT_UPWARD FP_LLOGB0 FP_LLOGBNAN FP_NAN FP_NORMAL FP_SUBNORMAL FP_ZERO
-    M_E M_LOG2E M_LOG10E M_LN2 M_LN10 M_PI M_PI_2 M_PI_4 M_1_PI M_2_PI M_2_SQRTPI M_SQRT2 M_SQRT1_2
-    DOMAIN SING OVERFLOW UNDERFLOW PLOSS TLOSS HUGE X_TLOSS
+    DOMAIN SING OVERFLOW UNDERFLOW PLOSS TLOSS HUGE X_TLOSS SNAN SNANF SNANL MAXFLOAT RAND_MAX MB_CUR_MAX
+    EXIT_FAILURE EXIT_SUCCESS NFDBITS FD_SETSIZE BIG_ENDIAN BYTE_ORDER LITTLE_ENDIAN PDP_ENDIAN
+    WCONTINUED WEXITED WNOHANG WNOWAIT WSTOPPED WUNTRACED
 """
+_C_NUMBERS = (
+    "M_E M_LOG2E M_LOG10E M_LN2 M_LN10 M_PI M_PI_2 M_PI_4 M_1_PI M_2_PI M_2_SQRTPI M_SQRT2 M_SQRT1_2 HUGE_VAL_ SNAN"
+)
+_C_NUMBER_SUFFIXES = ("", "f", "l", "f32", "f64", "f128", "f32x", "f64x", "F32", "F64", "F128", "F32X", "F64X")
 # Functions and macros of math.h, and other functions that compilers know; a program has only one function of a name.
 _C_MATH = """
     acos acosh asin asinh atan atan2 atanh cabs cacos cacosh carg casin casinh catan catanh cbrt ccos ccosh ceil
@@ -83,7 +94,7 @@ _C_FUNCTIONS = """
     vsnprintf vsprintf vsscanf
 """
 C_NAMES = NamingRules(
-    frozenset(_C_KEYWORDS.split()),
+    frozenset([*_C_KEYWORDS.split(), *map("".join, product(_C_NUMBERS.split(), _C_NUMBER_SUFFIXES))]),
     is_plain_name,
     function_keywords=frozenset(
         [*_C_FUNCTIONS.split(), *(f"{name}{suffix}" for name in _C_MATH.split() for suffix in ("", "f", "l", "_r"))]
@@ -421,7 +432,7 @@ EXPORTERS: Mapping[str, Exporter] = {
     ),
     "jax": Exporter(
         "JAX", ".py", python.jax_source, lambda: JaxLibrary(JAX), python.JAX_NAMES,
-        has_arrays=True, has_autodiff=True,
+        has_arrays=True, has_autodiff=True, graph_pass=simplify_for_autodiff,
     ),
     "torch": Exporter(
         "PyTorch", ".py", python.torch_source, lambda: TorchLibrary(TORCH), python.TORCH_NAMES,
@@ -538,7 +549,7 @@ def framework_gradient(
         values = [np.asarray(point[name], dtype=np.float64) for name in formula.variables]
         version, value, slopes = FRAMEWORKS[framework](namespace["f"], values)
     except ImportError:
-        raise ExportError(f"{framework} is not installed: pip install 'autodiff-cli[frameworks]'") from None
+        raise ExportError(f"{framework} is not installed: pip install {framework}") from None
     gradient: dict[str, float] = {}
     for name, slope in zip(formula.variables, slopes, strict=True):
         if name in wrt:

@@ -73,7 +73,7 @@ def onnx_model(
     try:
         import onnx
     except ImportError:
-        raise ExportError("ONNX needs the package onnx: pip install 'autodiff-cli[onnx]'") from None
+        raise ExportError("ONNX needs the package onnx: pip install onnx") from None
     from onnx import helper
 
     builder = _OnnxGraph(shapes, values, columns)

@@ -18,17 +18,22 @@ from typing import TYPE_CHECKING
 
 from autodiff_cli.algebra.simplify import simplify
 from autodiff_cli.algebra.table import share
+from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.graph.codegen import Fragment, StraightLineCode, straight_line_code
 from autodiff_cli.graph.gradient import gradient_nodes
-from autodiff_cli.graph.node import Node, constant
+from autodiff_cli.graph.node import Node, constant, is_literal, variable
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.shapes import ShapeInference, format_shape
-from autodiff_cli.graph.tape import has_array_operations, substitute, topological_order
+from autodiff_cli.graph.tape import Tape, has_array_operations, substitute, topological_order
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.numbers.translation import Library
+from autodiff_cli.ops.arithmetic import and_, clip, equal, floor, max_, min_, not_, not_equal, or_, where
+from autodiff_cli.ops.elementary import pow_ as power
+from autodiff_cli.ops.elementary import sqrt
+from autodiff_cli.ops.structural import largest
 from autodiff_cli.targets.translation import SHORT_DEFINITIONS, GraphWriter
 from autodiff_cli.version import __version__
 
@@ -265,9 +270,150 @@ def simplify_for_code(roots: Sequence[Node], shapes: Mapping[str, Shape]) -> lis
     return fold_constants(simplify(roots, scalar=not shapes), lambda number: not math.isfinite(number))
 
 
+def simplify_for_autodiff(roots: Sequence[Node], shapes: Mapping[str, Shape]) -> list[Node]:
+    """Simplify graphs for a framework that differentiates them; see `guard_branches`."""
+    return guard_branches(simplify_for_code(roots, shapes), shapes)
+
+
 def simplify_for_tensors(roots: Sequence[Node], shapes: Mapping[str, Shape]) -> list[Node]:
-    """Simplify graphs, and fold all constant parts, since PyTorch's functions accept tensors only, not numbers."""
-    return fold_constants(simplify(roots, scalar=not shapes), lambda _: True)
+    """Simplify graphs likewise, and fold all constant parts, since PyTorch's functions accept tensors, not numbers."""
+    return guard_branches(fold_constants(simplify(roots, scalar=not shapes), lambda _: True), shapes)
+
+
+# Operations with finite derivatives at all finite numbers.
+_SMOOTH_OPS = """
+    add sub mul neg square abs sin cos tanh atan erf sigmoid silu softplus logsigmoid gelu relu leaky_relu
+    stack index matmul dot outer sum mean transpose concat
+"""
+_CHOICES = "where max min clip relu relu6 hardtanh largest smallest"
+# Numbers that inputs of branches get where these are not taken: the first, plus the second for each further input.
+_GUARDS = [
+    (start, step) for step in (0.0, 1.0, -1.0) for start in (1.0, 0.5, 2.0, -1.0, 0.0, 3.0, -0.5, 10.0, 0.1, -2.0)
+]
+
+
+def guard_branches(roots: Sequence[Node], shapes: Mapping[str, Shape]) -> list[Node]:
+    """Make the derivatives of branches that are not taken finite, for frameworks that multiply them by 0.
+
+    The selection is written twice, as JAX's documentation recommends: around the branch, and around its inputs, which
+    get a number in the domain of the branch where it is not taken.
+
+    >>> from autodiff_cli.language.program import read
+    >>> to_text(guard_branches([read("where(x > 0, sqrt(x), 5*x)").output], {})[0], share=False)
+    'where(x > 0, sqrt(where(x > 0, x, 1)), 5*x)'
+    """
+    guarded: dict[Node, Node] = {}
+    for node in topological_order(roots):
+        if node.op is None:
+            guarded[node] = node
+            continue
+        graph = node.op(*(guarded[child] for child in node.inputs))
+        if node.op is power:
+            graph = _real_power(*graph.inputs)
+        elif node.op.name in _CHOICES.split() and not all(map(_is_smooth, graph.inputs)):
+            graph = _guard_choice(graph, shapes)
+        guarded[node] = graph
+    return [guarded[root] for root in roots]
+
+
+def _real_power(x: Node, exponent: Node) -> Node:
+    """Return a power that is undefined at -inf unless the exponent is an integer; frameworks have inf or 0 there."""
+    if is_literal(exponent, 0.5):
+        return sqrt(x)
+    is_undefined = equal(x, -constant("inf"))
+    tape = Tape([exponent])
+    if any(node.is_input for node in tape.nodes):
+        is_undefined = and_(is_undefined, not_equal(floor(exponent), exponent))
+    elif forward(tape, FLOATS, {})[tape.outputs[0]].is_integer():
+        return power(x, exponent)
+    return where(is_undefined, constant("nan"), power(x, exponent))
+
+
+def _guard_choice(node: Node, shapes: Mapping[str, Shape]) -> Node:
+    """Return a choice whose branches have finite derivatives where they are not taken."""
+    assert node.op is not None
+    match node.op.name, node.inputs:
+        case "where", (condition, first, second):
+            return where(condition, _guard(first, condition, shapes), _guard(second, not_(condition), shapes))
+        case "relu", (x,):
+            return where(x <= 0, 0, _guard(x, not_(x <= 0), shapes))
+        case "clip", (x, low, high):
+            is_below, is_above = x < low, high < x
+            inside = clip(_guard(x, not_(or_(is_below, is_above)), shapes), low, high)
+            (least,) = fold_constants([min_(low, high)], lambda _: True)
+            return where(is_above, high, where(is_below, least, inside))
+        case "max" | "min", (x, y):
+            first, second = (x < y, y < x) if node.op is max_ else (y < x, x < y)  # where one of them is not taken
+            x, y = _guard(x, not_(first), shapes), _guard(y, not_(second), shapes)
+            return where(first, y, where(second, x, node.op(x, y)))
+        case "largest" | "smallest", (x,):
+            is_taken = not_(x < node if node.op is largest else node < x)
+            none = -constant("inf") if node.op is largest else constant("inf")
+            return node.op(where(is_taken, _guard(x, is_taken, shapes), none))
+        case _, (x,) if node.op.expansion is not None:
+            return _guard_choice(node.op.expansion(x), shapes)
+        case _, (x, y, *rest):
+            return _guard_choice(node.op(_guard_choice(node.op(x, y), shapes), *rest), shapes)
+    return node
+
+
+def _guard(branch: Node, condition: Node, shapes: Mapping[str, Shape]) -> Node:
+    """Return a branch with other numbers as its inputs where a condition is false, if derivatives may be infinite."""
+    if _is_smooth(branch):
+        return branch
+    inference = ShapeInference(shapes)
+    # A condition for each element cannot select elements of arrays that are combined below.
+    is_scalar = not inference.infer(condition)
+    ends: list[Node] = []
+    pending = [branch]
+    inside: set[Node] = set()
+    while pending:
+        node = pending.pop()
+        if node in inside or node.is_constant:
+            continue
+        inside.add(node)
+        if node.op is None or (node.op.is_structural and not is_scalar):
+            ends.append(node)
+        else:
+            pending += node.inputs
+    leaves = [variable(f"x{k}") for k in range(len(ends))]
+    (probe,) = substitute([branch], dict(zip(ends, leaves, strict=True)))
+    sizes = {leaf.text: inference.infer(end) if is_scalar else () for leaf, end in zip(leaves, ends, strict=True)}
+    for start, step in _GUARDS:
+        numbers = [start + step * k for k in range(len(ends))]
+        if _is_regular(probe, leaves, sizes, numbers):
+            guards = {end: where(condition, end, constant(x)) for end, x in zip(ends, numbers, strict=True)}
+            return substitute([branch], guards)[0]
+    return branch
+
+
+def _is_smooth(graph: Node) -> bool:
+    """Whether all derivatives of a graph are finite at all finite numbers."""
+    return all(
+        node.op is None
+        or node.op.name in _SMOOTH_OPS.split()
+        or (node.op.name == "pow" and node.inputs[1].text in ("2", "3", "4") and node.inputs[1].is_constant)
+        for node in topological_order([graph])
+    )
+
+
+def _is_regular(
+    graph: Node, leaves: Sequence[Node], sizes: Mapping[str, Shape | None], numbers: Sequence[float]
+) -> bool:
+    """Whether a graph and its derivatives are finite where each leaf, or all its elements, is a number."""
+    shapes = {name: shape for name, shape in sizes.items() if shape}
+    tape = Tape([graph, *gradient_nodes(graph, leaves, shapes)])
+    point = {leaf.text: x for leaf, x in zip(leaves, numbers, strict=True)}
+    if not shapes:
+        values = forward(tape, FLOATS, point)
+        return all(math.isfinite(values[i]) for i in tape.outputs)
+    import numpy as np
+
+    from autodiff_cli.numbers.arrays import ARRAYS
+
+    with np.errstate(all="ignore"):
+        arrays = forward(tape, ARRAYS, {name: np.full(shapes.get(name, ()), x) for name, x in point.items()})
+    return all(np.isfinite(arrays[i]).all() for i in tape.outputs)
 
 
 def fold_constants(roots: Sequence[Node], predicate: Callable[[float], bool]) -> list[Node]:
@@ -624,11 +770,11 @@ def header_comment(program: ExportProgram, layout: SourceLayout) -> Iterator[str
 def array_description(array: str, variables: Sequence[ExportVariable], names: Mapping[str, str]) -> str:
     """Return a sentence on the variables in an array of numbers, with their legal names and their shapes."""
     parts = []
-    for variable in variables:
-        legal = names[variable.name]
-        note = "" if legal == variable.name else f" (here {legal})"
-        shape = f", {format_shape(variable.shape)}, row by row" if variable.shape else ""
-        parts.append(f"{variable.name}{note}{shape}")
+    for each in variables:
+        legal = names[each.name]
+        note = "" if legal == each.name else f" (here {legal})"
+        shape = f", {format_shape(each.shape)}, row by row" if each.shape else ""
+        parts.append(f"{each.name}{note}{shape}")
     return f"In {array}, in this order: {'; '.join(parts)}." if parts else f"The array {array} is empty."
 
 

@@ -395,6 +395,11 @@ class FunctionTranslator:
         return self._library.call(self._copies[function], [*map(self._library.variable, free_names)])
 
 
+def is_integer_literal(text: str) -> bool:
+    """Return whether a piece of code is the literal of an integer, in any language."""
+    return re.fullmatch(r"-?\d+(\.0)?(_dp)?", text) is not None
+
+
 def _comment(node: ast.FunctionDef) -> str:
     """Return the docstring of a function without examples, as one line."""
     text = (ast.get_docstring(node) or "").partition(">>>")[0]
@@ -503,6 +508,8 @@ class Library:
 
     def operation(self, op: str, operands: Sequence[Fragment]) -> Fragment:
         """Return the code of an operation on operands, or a call of the function that computes it."""
+        if op == "pow" and "power" in self.target.notations and not is_integer_literal(operands[1].text):
+            op = "power"  # the platform's own power is inf or 0 where a power of -inf is undefined
         if self.target.notation(op, len(operands)) is None:
             return self._call_function(function_name(op, prefer_portable=True) or op, operands)
         return self.apply_notation(op, operands)

@@ -3,7 +3,7 @@
 Lines from different boxes share a cell only where they cross at right angles, so that each can be followed. The steps
 are those of Sugiyama, Tagawa and Toda (1981): assign layers, order each layer by barycentres, choose rows, route lines.
 Between two layers lines run through a channel as on a circuit board (Hashimoto and Stevens, 1971): each line enters in
-a row from the left, turns into one vertical track, and leaves in some rows to the right.
+one row from the left, turns into a vertical track, and leaves in one or more rows to the right.
 """
 
 from __future__ import annotations
@@ -283,7 +283,7 @@ def _place_rows(layers: list[list[_Item]]) -> None:
 def _rows_near_inputs(layer: list[_Item]) -> list[float]:
     """Return the best row of every item for the lines that enter it; without such lines its present row.
 
-    Lines that lead nowhere else count most.
+    A line weighs more, the fewer other lines leave its source.
     """
     pulls = (
         [(link.source.exit_row - link.row_offset, 1 / len(link.source.users)) for link in item.inputs] for item in layer
@@ -294,7 +294,7 @@ def _rows_near_inputs(layer: list[_Item]) -> list[float]:
 def _rows_near_users(layer: list[_Item]) -> list[float]:
     """Return the best row of every item for the lines that leave it; without such lines its present row.
 
-    A line that continues to later layers counts most.
+    A line that passes the next layer weighs most.
     """
     pulls = (
         [

@@ -123,7 +123,10 @@ def _operation_document(description: Description) -> dict[str, Any]:
 
 def _write_plot(paper: Paper, expression: Formula) -> None:
     """Write a plot of an expression in `x`; points outside the limits of the plot are left out."""
-    import plotille
+    try:
+        import plotille
+    except ModuleNotFoundError:
+        return
 
     xs = [_PLOT_LIMIT * (2 * k / (_PLOT_POINTS - 1) - 1) for k in range(_PLOT_POINTS)]
     points = [(x, float(expression.value(x=x))) for x in xs]

@@ -127,7 +127,7 @@ _C_LIBRARY = (
 C_NOTATIONS = {
     **BRACE_NOTATIONS,
     **{name: call_notation(name, 1) for name in _C_LIBRARY},
-    **{name: call_notation(name, 2) for name in ("pow", "atan2", "hypot", "copysign", "fmod")},
+    **{name: call_notation(name, 2) for name in ("pow", "power", "atan2", "hypot", "copysign", "fmod")},
     "abs": call_notation("fabs", 1),
     "round": call_notation("nearbyint", 1),
     "gamma": call_notation("tgamma", 1),
@@ -167,6 +167,13 @@ C = Target(
         "PI": "static const double PI = 3.141592653589793;\n",
         "TAU": "static const double TAU = 6.283185307179586;\n",
         "E": "static const double E = 2.718281828459045;\n",
+        "power": """\
+// pow(x, y) as a real number: undefined at -infinity unless y is an integer.
+static double power(double x, double y)
+{
+    return x < 0 && isinf(x) && floor(y) != y ? NAN : pow(x, y);
+}
+""",
     },
     literal=c_literal,
     definitions={"pow": expand_small_power},
@@ -223,8 +230,11 @@ function round(x) {
 }
 """,
     "pow": """\
-// As elsewhere, 1 to any power is 1, also to nan, and so is -1 to an infinite one.
+// As elsewhere, 1 to any power is 1, also to nan, and so is -1 to an infinite one; -Infinity has integer powers only.
 function pow(x, y) {
+  if (x === -Infinity && Math.floor(y) !== y) {
+    return NaN;
+  }
   return x === 1 || (x === -1 && Math.abs(y) === Infinity) ? 1 : x**y;
 }
 """,

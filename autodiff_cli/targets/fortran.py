@@ -72,7 +72,7 @@ NOTATIONS = {
     "where_defined": Notation(("merge(", ", nan(), .not. ieee_is_nan(", "))"), (0, 0), order=(1, 0)),
     "element": Notation(("", "(", ")"), (POWER + 1, 0)),
     **{name: call_notation(name, 1) for name in (*_LIBRARY, *_C_FUNCTIONS)},
-    **{name: call_notation(name, 2) for name in ("atan2", "hypot")},
+    **{name: call_notation(name, 2) for name in ("power", "atan2", "hypot")},
     "floor": call_notation("c_floor", 1),
     "ceil": call_notation("c_ceil", 1),
     "round": call_notation("ieee_rint", 1),
@@ -85,6 +85,15 @@ NOTATIONS = {
 }
 _PARAMETER = "real(dp), parameter :: {name} = {number}\n"
 SNIPPETS = {
+    "power": f"""\
+! x**y as a real number: undefined at -infinity unless y is an integer.
+function power(x, y) result({RESULT})
+    real(dp), intent(in) :: x, y
+    real(dp) :: {RESULT}
+    {RESULT} = x**y
+    if (x < -huge(x) .and. abs(y) <= huge(y) .and. aint(y) /= y) {RESULT} = ieee_value(y, ieee_quiet_nan)
+end function
+""",
     **dict(map(_c_interface, _C_FUNCTIONS)),
     **dict([_c_interface("c_floor", "floor"), _c_interface("c_ceil", "ceil")]),
     **dict([_ieee_function("inf", "ieee_positive_inf"), _ieee_function("nan", "ieee_quiet_nan")]),

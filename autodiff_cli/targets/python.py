@@ -18,7 +18,7 @@ from autodiff_cli.graph.codegen import PRODUCT, SIGN, SUM, Fragment, Notation, c
 from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.numbers.forms import ARRAY_DEFINITIONS, careful_form
 from autodiff_cli.numbers.sources import Definition, find_definition, variable_name
-from autodiff_cli.numbers.translation import Library, Target
+from autodiff_cli.numbers.translation import Library, Target, is_integer_literal
 from autodiff_cli.ops.arithmetic import abs_, and_, equal, greater, less, max_, min_, mod, not_equal, or_, sign, where
 from autodiff_cli.ops.elementary import acos, acosh, asin, asinh, atan, atanh, log
 from autodiff_cli.ops.elementary import pow_ as power
@@ -214,7 +214,7 @@ NUMPY_NOTATIONS = {
     "concat": Notation(("np.concatenate([", ", ", "])"), (0, 0)),
     "broadcast_like": Notation(("np.broadcast_to(", ", np.shape(", "))"), (0, 0)),
     **{name: call_notation(name, 1) for name in ("erf", "erfc")},
-    "power": call_notation("np.power", 2),
+    "power": call_notation("real_power", 2),
     "sum_like": call_notation("sum_like", 2),
     "place": call_notation("place", 3),
     "pad": call_notation("pad", 4),
@@ -222,6 +222,11 @@ NUMPY_NOTATIONS = {
 NUMPY_SNIPPETS = {
     "erf": "erf = np.vectorize(math.erf, otypes=[float])\n",
     "erfc": "erfc = np.vectorize(math.erfc, otypes=[float])\n",
+    "real_power": '''\
+def real_power(x, y):
+    """x^y as a real number: nan at -inf unless y is an integer."""
+    return np.where(np.isneginf(x) & (np.floor(y) != y), np.nan, np.power(x, y))
+''',
     "sum_like": '''\
 def sum_like(x, like):
     """Sum x over the axes along which an array like the other would be broadcast to its shape."""
@@ -283,8 +288,8 @@ class NumpyLibrary(PythonLibrary):
 
     def operation(self, op: str, operands: Sequence[Fragment]) -> Fragment:
         """Return the code of an operation on operands, or a call of the function that computes it."""
-        if op == "pow" and not operands[1].text.isdigit():
-            op = "power"  # NumPy's `**` is wrong at some points, such as -inf
+        if op == "pow" and not is_integer_literal(operands[1].text):
+            op = "power"
         if op == "stack" and (literal := literal_array(operands, "np.array(", ", dtype=float)")) is not None:
             return literal
         if self.target.notation(op, len(operands)) is not None:
@@ -366,7 +371,7 @@ JAX = Target(
 
 _TORCH = {
     "asin": "asin", "acos": "acos", "atan": "atan", "asinh": "asinh", "acosh": "acosh", "atanh": "atanh",
-    "round": "round", "erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "lgamma": "lgamma", "digamma": "digamma",
+    "erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "lgamma": "lgamma", "digamma": "digamma",
     "logit": "logit", "relu": "relu", "sigmoid": "sigmoid", "celu": "celu", "selu": "selu",
     "largest": "amax", "smallest": "amin", "norm": "linalg.norm", "size": "numel",
 }  # fmt: skip
@@ -387,6 +392,8 @@ TORCH = Target(
         **library_calls("torch", _TORCH),
         **library_calls(_FUNCTIONAL, _TORCH_NN),
         **library_calls("torch", _TORCH_OF_TWO, 2),
+        # PyTorch multiplies the derivatives below a step by 0, also where they are infinite.
+        **{name: Notation((f"torch.{name}(", ".detach())"), (99,)) for name in ("floor", "ceil", "round", "sign")},
         "clip": call_notation("torch.clamp", 3),
         # above 40, softplus(x) rounds to x; PyTorch's default threshold of 20 would lose half of the digits
         "softplus": Notation((f"{_FUNCTIONAL}.softplus(", ", threshold=40)"), (0,)),

@@ -242,3 +242,16 @@ def test_models_and_data_stand_in_either_order(tmp_path: Path) -> None:
     models = ["y ~ a + b*x", "y ~ a*x"]
     assert run_cli(["train", str(data), models[0]]) == run_cli(["train", models[0], str(data)])
     assert run_cli(["compare", *models, str(data)]) == run_cli(["compare", str(data), *models])
+
+
+def test_products_may_be_implicit_where_that_is_asked_for(tmp_path: Path) -> None:
+    points = tmp_path / "points.csv"
+    points.write_text("x\n3\n")
+    assert "Did you mean `2*x`" in run_cli(["grad", "2x", "--x", "3"]).stderr
+    for command in ("grad", "trace", "check"):
+        words = ["--x", "3", "--json"]
+        implicit = run_cli([command, "2x(x + 1)", *words, "--implicit"])
+        assert (implicit.status, implicit) == (0, run_cli([command, "2*x*(x + 1)", *words]))
+    at = run_cli(["grad", "2x", "--at", str(points), "--implicit"])
+    assert (at.status, at.splitlines()[1]) == (0, "3,6,2")
+    assert "line 1, column 3" in run_cli(["grad", "2*", "--x", "3", "--implicit"]).stderr

@@ -101,6 +101,27 @@ def test_arrays_import_a_compiler_only_where_a_function_needs_it(words: list[str
     assert "llvmlite" not in imported
 
 
+def modules_of(*words: str) -> set[str]:
+    """The parts of the package that a command imports."""
+    code = (
+        "import sys; from autodiff_cli.cli.main import main\n"
+        f"sys.argv = ['autodiff', *{words!r}]; assert main() == 0\n"
+        "print(*{'.'.join(name.split('.')[:2]) for name in sys.modules if name.startswith('autodiff_cli.')},"
+        " file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)
+    return {name.partition(".")[2] for name in done.stderr.split()}
+
+
+def test_a_command_loads_only_what_it_needs(tmp_path: Path) -> None:
+    data = tmp_path / "d.csv"
+    data.write_text("x,y\n0,1\n1,3\n2,5.5\n3,7\n4,9.2\n")
+    assert "training" not in modules_of("grad", "x*y", "--at", str(data))
+    assert "explain" not in modules_of("train", "y ~ a + b*x", str(data))
+    assert {"render", "training", "language"}.intersection(modules_of("--help")) <= {"render", "language"}
+    assert "typer" not in imported_by("--help")
+
+
 def test_bad_input_has_status_2_and_an_empty_output() -> None:
     done = autodiff("grad", "x*", "--x", "2")
     assert (done.returncode, done.stdout) == (2, "")

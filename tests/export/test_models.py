@@ -190,7 +190,7 @@ def test_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "onnx", None)
     lacking = run_cli(["export", str(model), "-o", str(tmp_path / "decay.onnx")])
     assert lacking.status == 2
-    assert "pip install 'autodiff-cli[onnx]'" in lacking.stderr
+    assert "pip install onnx" in lacking.stderr
     assert not (tmp_path / "decay.onnx").exists()
 
 

@@ -5,7 +5,6 @@ To 1e-13 wherever the numbers are ordinary, with the same nan and infinities at 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -39,11 +38,6 @@ def points_of(op: Op) -> list[tuple[float, ...]]:
     return [*inputs_of(op), *POINTS.get(op.name, ())]
 
 
-def is_power_of_minus_infinity(point: Sequence[float]) -> bool:
-    """Whether the base is -inf and the exponent no integer, which is outside the domain."""
-    return point[0] == -math.inf and point[1] % 1 != 0
-
-
 @pytest.mark.parametrize(
     ("target", "runner"),
     [
@@ -62,10 +56,9 @@ def test_every_operation_and_its_slopes(tmp_path: Path, target: str, runner: Run
         expected.append([f.value_and_grad(dict(zip(f.variables, point, strict=True))) for point in points])
     wrong = [
         (str(f), point, got, (value, slopes))
-        for (op, f), case, results, wanted in zip(formulas(), cases, runner(cases, tmp_path), expected, strict=True)
+        for (_, f), case, results, wanted in zip(formulas(), cases, runner(cases, tmp_path), expected, strict=True)
         for point, got, (value, slopes) in zip(case.points, results, wanted, strict=True)
-        if not (op.name.startswith("pow") and is_power_of_minus_infinity(point))  # platforms have inf or 0 there
-        and not all(map(close, [got[0], *got[1]], [float(value), *map(float, slopes.values())]))
+        if not all(map(close, [got[0], *got[1]], [float(value), *map(float, slopes.values())]))
     ]
     assert not wrong, (len(wrong), sorted({text for text, *_ in wrong}), wrong[:: 1 + len(wrong) // 12])
     assert sum(len(case.points) for case in cases) > 20_000

@@ -15,10 +15,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.export.languages import EXPORTERS, ExportError, export
-from autodiff_cli.export.program import MAX_HESSIAN_SIZE, ExportOptions, TooLargeError
+from autodiff_cli.export.program import MAX_HESSIAN_SIZE, ExportOptions, TooLargeError, simplify_for_autodiff
 from autodiff_cli.expression import Expression, parse
+from autodiff_cli.graph.node import is_literal
+from autodiff_cli.graph.tape import Tape
 from autodiff_cli.language.lexer import quote_name
+from autodiff_cli.numbers.floats import FLOATS
+from autodiff_cli.ops.arithmetic import where
 from tests.export.support import STRICT, Case, Found, in_c, in_fortran, in_javascript, in_jax, in_python, in_torch, run
 from tests.tools import program
 
@@ -93,6 +98,60 @@ def test_c_compiles_without_warnings_whatever_names_a_formula_has(tmp_path: Path
     run([gcc, *flags, *sorted(tmp_path.glob("*.c"))])
 
 
+def test_c_compiles_as_cpp_with_names_that_are_words_of_cpp(tmp_path: Path) -> None:
+    compiler = [program("g++", "g++"), "-std=c++17", "-fsyntax-only", "-x", "c++"]
+    macros = run([*compiler[:2], "-dM", "-E", "-include", "math.h", "-x", "c++", "-"])
+    names = ["class", "new", "template", "this", "operator", "namespace", "virtual", "concept", "co_await", "xor"]
+    names += re.findall(r"^#define ([A-Za-z]\w*) ", macros, re.MULTILINE)
+    text = " + ".join(f"{quote_name(name)}^2.5*erf(x)" for name in dict.fromkeys(names))
+    file = tmp_path / "f.cpp"
+    file.write_text(export(parse(text), "c"), encoding="utf-8")
+    run([*compiler, "-Wall", "-Wextra", "-Wpedantic", "-Werror", file])
+
+
+# Each has a branch with an infinite derivative, or none, where it is not taken.
+SELECTIONS = [
+    ("where(x > 0, sqrt(x), 5*x)", [-1, 0, 2]),
+    ("where(x > 0, where(x < 1, sqrt(x)*log(1 - x), acosh(x)), 1/x)", [0.5, 1, 2, -1, 3]),
+    ("where(x == 0, 1, sin(x)/x)", [0, 1]),
+    ("where(0 < x and x < 1, log(x/(1 - x)), 0)", [0, 1, 0.5, 2]),
+    ("relu(log(x)) + x", [0, 0.5, 2]),
+    ("max(log(x), x, sqrt(x))", [0, 0.5, 2]),
+    ("min(exp(x), 3) + x", [1000, 0, 1]),
+    ("clip(log(x), -1, 1) + x", [0, 1, 2, 100]),
+    ("hardtanh(1/x) + relu6(1/x)", [0, 0.5, 3]),
+    ("where(x > 0, x^1.5, x)", [-2, 0, 4]),
+]
+
+
+@pytest.mark.parametrize(("text", "points"), SELECTIONS, ids=[text for text, _ in SELECTIONS])
+def test_a_framework_that_multiplies_by_0_has_our_gradient(text: str, points: list[float]) -> None:
+    """The graph that JAX and PyTorch get is differentiated without masks, as they do it."""
+    f = parse(text)
+    (graph,) = simplify_for_autodiff([f.output], {})
+    tape = Tape([graph])
+    for x in map(float, points):
+        values = forward(tape, FLOATS, {"x": x})
+        adjoints = {tape.outputs[0]: 1.0}
+        for i in reversed(range(len(values))):
+            node = tape.nodes[i]
+            if node.op is None or i not in adjoints:
+                continue
+            rule = node.op.derivative_rule(len(node.inputs))
+            slopes = Tape([partial.masked_graph for partial in rule.partials])
+            place = dict(zip([leaf.text for leaf in rule.inputs], [values[k] for k in tape.inputs[i]], strict=True))
+            local = forward(slopes, FLOATS, {**place, rule.output.text: values[i]})
+            for k, slot, partial in zip(tape.inputs[i], slopes.outputs, rule.partials, strict=True):
+                if is_literal(partial.local, 0):
+                    continue  # nothing is passed on to the sides of a comparison
+                # A selection passes 0 on, whatever arrives; all other operations multiply by it.
+                amount = 0.0 if node.op is where and local[slot] == 0 else adjoints[i] * local[slot]
+                adjoints[k] = adjoints.get(k, 0.0) + amount
+        value, gradient = f.value_and_grad(x=x)
+        assert values[tape.outputs[0]] == pytest.approx(value, rel=1e-13), x
+        assert adjoints[tape.index[f.leaves["x"]]] == pytest.approx(gradient["x"], rel=1e-12, nan_ok=True), x
+
+
 @EVERY
 def test_names_of_objects_in_javascript_and_long_names(tmp_path: Path, target: str) -> None:
     names = ["__proto__", "constructor", "hasOwnProperty", "toString", "__defineGetter__", "a" * 70, "A" * 70, "a" * 71]
@@ -116,7 +175,7 @@ def test_a_function_has_no_name_of_a_function_that_it_calls(target: str) -> None
 
 def test_a_comment_lists_renamed_variables() -> None:
     f = parse("λ*for*x₁ + class")
-    assert "λ (here lambda); for (here for_); x₁ (here x1); class." in export(f, "c", ExportOptions())
+    assert "λ (here lambda); for (here for_); x₁ (here x1); class (here class_)." in export(f, "c", ExportOptions())
     assert "Here for is for_, x₁ is x1 and class is class_." in export(f, "python", ExportOptions())
 
 

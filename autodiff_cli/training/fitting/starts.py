@@ -306,7 +306,7 @@ def _parameter_scales(objective: Objective) -> Array:
     names = tuple(sorted(name for name in model.columns if name in objective.data.names))
     if not names or model.shapes:
         return np.ones(layout.size)
-    rows = np.unique(np.linspace(0, objective.rows - 1, min(SETTINGS.max_sample_rows, objective.rows)).astype(np.intp))
+    rows = np.linspace(0, objective.rows - 1, min(SETTINGS.max_sample_rows, objective.rows)).astype(np.intp)
     spread = objective.select_rows(rows).fold_columns({*names}, SpreadReduction(names), join_spreads)
     spreads = np.sqrt(spread.moments[2] / len(rows))
     sizes = np.where(spreads > 0, spreads, np.maximum(np.abs(spread.high), np.abs(spread.low)))

@@ -29,7 +29,7 @@ _ALLOWED_FAILURES = 20  # of local workers over the same rows; they may be kille
 _LOCAL_ADDRESS = "local"
 _NOISY_LOGGERS = ("distributed", "tornado", "asyncio")
 
-_NOT_INSTALLED = "cluster needs Dask's scheduler, which is not installed: pip install 'autodiff-cli[cluster]'"
+_NOT_INSTALLED = "cluster needs Dask's scheduler, which is not installed: pip install distributed"
 
 
 def local_workers(address: str) -> int | None:

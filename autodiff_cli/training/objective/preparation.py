@@ -1,7 +1,7 @@
 """Preparation of an objective: from a model, data and options to rows, kernels and starting values.
 
 `prepare` loads the data (in memory, streamed or on a cluster), resolves the model, builds its graphs and chooses a
-backend. Models without arrays are cached, so that repeated fits of the same model compile nothing anew.
+backend. Models without arrays are cached, so that repeated fits of the same model compile it once.
 """
 
 from __future__ import annotations
@@ -309,5 +309,5 @@ def _check_starts(start_values: Mapping[str, Any], bounds: Mapping[str, BoundPai
 
 
 def _initial_theta(layout: ParameterLayout, theta: Array, start_values: Mapping[str, Any], box: Bounds) -> Array:
-    """Return the starting point, with values that the user did not give moved inside their bounds."""
+    """Return the starting point, with default values moved inside their bounds."""
     return np.where(layout.mask([name for name in layout.names if name in start_values]), theta, box.move_inside(theta))

@@ -232,7 +232,7 @@ def test_the_command_serves_on_this_machine_alone_until_it_is_interrupted() -> N
 
 def test_without_the_extra_the_message_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    expect_refusal(run_cli("serve"), "pip install 'autodiff-cli[serve]'")
+    expect_refusal(run_cli("serve"), "pip install starlette uvicorn")
 
 
 @pytest.mark.parametrize("line", ["serve --x 2", "serve --port 70000", "serve --port x"])

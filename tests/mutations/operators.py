@@ -1,0 +1,287 @@
+"""Mutations of the program, generated from its syntax trees and drawn by a seed.
+
+Each mutation changes one place: a comparison, a sign, a constant, a condition, a term or a statement. Mutations that
+cannot change a result are left out: `SKIPPED_KEYWORDS` and `is_budget` are rules, and `EQUIVALENT` lists single places,
+each with its reason.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+PACKAGE = "autodiff_cli"
+
+COMPARISONS = {
+    ast.Lt: ("<", "<="), ast.LtE: ("<=", "<"), ast.Gt: (">", ">="), ast.GtE: (">=", ">"), ast.Eq: ("==", "!="),
+    ast.NotEq: ("!=", "=="), ast.Is: ("is", "is not"), ast.IsNot: ("is not", "is"), ast.In: ("in", "not in"),
+    ast.NotIn: ("not in", "in"),
+}  # fmt: skip
+SIGNS = {ast.Add: ("+", "-"), ast.Sub: ("-", "+"), ast.Mult: ("*", "/"), ast.Div: ("/", "*")}
+OPERATORS = ("comparison", "sign", "constant", "off by one", "condition", "dropped term", "dropped statement")
+
+# Keywords whose value decides how something is done, and not what comes out.
+SKIPPED_KEYWORDS = {
+    "strict": "zip checks lengths that are equal in a correct program",
+    "slots": "attributes are stored elsewhere",
+    "frozen": "no code assigns to the fields",
+    "maxsize": "a size of a cache",
+    "flush": "when text is written",
+    "daemon": "how a process ends",
+    "stacklevel": "the line that a Python warning names",
+    "copy": "whether an array is copied that nobody changes",
+    "kw_only": "how records are created",
+}
+
+
+class Mutation(NamedTuple):
+    """A change of one place in the program.
+
+    Attributes:
+        file: the path of the file from the root of the checkout.
+        line: the line in which the place begins.
+        function: the qualified name of the function or class around it; empty at the top of a module.
+        operator: one of `OPERATORS`.
+        start, stop: where the place begins and ends, in bytes.
+        old, new: its text, and the replacement.
+    """
+
+    file: str
+    line: int
+    function: str
+    operator: str
+    start: int
+    stop: int
+    old: str
+    new: str
+
+    def __str__(self) -> str:
+        change = " ".join(f"{self.old} -> {self.new}".split())
+        return f"{self.file}:{self.line} {self.function}: {self.operator}: {change}"
+
+    def apply(self, source: bytes) -> bytes:
+        """Return the source of the file with the change."""
+        return source[: self.start] + self.new.encode() + source[self.stop :]
+
+
+def draw(root: Path, count: int, seed: int, prefix: str = PACKAGE) -> list[Mutation]:
+    """Draw mutations of the files below a path, from each operator in turn, without those that change no result."""
+    chance = Random(seed)
+    by_operator: dict[str, list[Mutation]] = {operator: [] for operator in OPERATORS}
+    for path in sorted((root / PACKAGE).rglob("*.py")):
+        file = path.relative_to(root).as_posix()
+        if file.startswith(prefix):
+            for mutation in mutations_of(path.read_bytes(), file):
+                by_operator[mutation.operator].append(mutation)
+    for several in by_operator.values():
+        chance.shuffle(several)
+    drawn: list[Mutation] = []
+    while len(drawn) < count and any(by_operator.values()):
+        drawn += [several.pop() for several in by_operator.values() if several]
+    return drawn[:count]
+
+
+def mutations_of(source: bytes, file: str) -> list[Mutation]:
+    """Return all mutations of a file, without those of `EQUIVALENT`."""
+    found = Finder(source, file)
+    found.visit(ast.parse(source))
+    return [mutation for mutation in found.mutations if equivalence(mutation) is None]
+
+
+def equivalence(mutation: Mutation) -> str | None:
+    """Return the reason why a mutation changes no result, or None."""
+    for file, function, change, reason in EQUIVALENT:
+        if (file, function) == (mutation.file, mutation.function) and change == f"{mutation.old} -> {mutation.new}":
+            return reason
+    return None
+
+
+def is_budget(node: ast.stmt) -> bool:
+    """Whether a statement at the top of a module names a single number.
+
+    These are sizes of blocks and caches, limits of time and effort, and tolerances. Their exact value decides the cost
+    of a result, not the result.
+    """
+    target = (
+        node.targets[0] if isinstance(node, ast.Assign) else node.target if isinstance(node, ast.AnnAssign) else None
+    )
+    value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
+    numeric = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
+    is_constant = isinstance(target, ast.Name) and target.id.isupper() and value is not None
+    return is_constant and all(isinstance(part, numeric) for part in ast.walk(value))  # type: ignore[arg-type]
+
+
+class Finder(ast.NodeVisitor):
+    """Finds the mutations of a file. Annotations, decorators and imports for type checkers are left out."""
+
+    def __init__(self, source: bytes, file: str) -> None:
+        self.source, self.file = source, file
+        lines = source.splitlines(keepends=True)
+        self.starts = [0]
+        for line in lines:
+            self.starts.append(self.starts[-1] + len(line))
+        self.functions: list[str] = []
+        self.mutations: list[Mutation] = []
+
+    def _span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        return self.starts[node.lineno - 1] + node.col_offset, self.starts[node.end_lineno - 1] + node.end_col_offset
+
+    def _text(self, node: ast.expr) -> str:
+        start, stop = self._span(node)
+        return f"({self.source[start:stop].decode()})"
+
+    def _add(self, operator: str, start: int, stop: int, new: str) -> None:
+        line = self.source.count(b"\n", 0, start) + 1
+        old = self.source[start:stop].decode()
+        self.mutations.append(Mutation(self.file, line, ".".join(self.functions), operator, start, stop, old, new))
+
+    def _replace(self, operator: str, node: ast.expr | ast.stmt, new: str) -> None:
+        self._add(operator, *self._span(node), new)
+
+    def _swap_between(self, operator: str, left: ast.expr, right: ast.expr, old: str, new: str) -> None:
+        """Replace the symbol between two operands, which may stand in brackets and on different lines."""
+        start, stop = self._span(left)[1], self._span(right)[0]
+        between = self.source[start:stop].decode()
+        pattern = re.escape(old).replace(r"\ ", r"\s+")
+        if "#" not in between and (match := re.search(pattern, between)):
+            before = len(between[: match.start()].encode())
+            self._add(operator, start + before, start + before + len(match[0].encode()), new)
+
+    # --- what is left out
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        self._enter(node.name, node.body)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        for default in [*node.args.defaults, *node.args.kw_defaults]:
+            if default is not None:
+                self.visit(default)
+        self._enter(node.name, node.body)
+
+    def _enter(self, name: str, body: list[ast.stmt]) -> None:
+        self.functions.append(name)
+        for statement in body:
+            self.visit(statement)
+        self.functions.pop()
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None and not (is_budget(node) and not self.functions):
+            self.visit(node.value)
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        if not (is_budget(node) and not self.functions):
+            self.generic_visit(node)
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
+        """Texts in braces have no positions of their own in Python 3.11."""
+
+    def visit_Raise(self, node: ast.Raise) -> None:
+        if self.functions:
+            self._replace("dropped statement", node, "pass")
+
+    def visit_keyword(self, node: ast.keyword) -> None:
+        if node.arg not in SKIPPED_KEYWORDS:
+            self.generic_visit(node)
+
+    # --- operators
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        operands = [node.left, *node.comparators]
+        for left, right, op in zip(operands, operands[1:], node.ops, strict=False):
+            old, new = COMPARISONS[type(op)]
+            self._swap_between("comparison", left, right, old, new)
+        self.generic_visit(node)
+
+    def visit_BinOp(self, node: ast.BinOp) -> None:
+        is_text = any(isinstance(x, ast.JoinedStr | ast.List | ast.Tuple | ast.Set) for x in (node.left, node.right))
+        is_text |= any(isinstance(x, ast.Constant) and isinstance(x.value, str) for x in (node.left, node.right))
+        if type(node.op) in SIGNS and not is_text:
+            self._swap_between("sign", node.left, node.right, *SIGNS[type(node.op)])
+            self._replace("dropped term", node, self._text(node.left))
+            if not isinstance(node.op, ast.Div | ast.Sub):
+                self._replace("dropped term", node, self._text(node.right))
+        self.generic_visit(node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
+        if isinstance(node.op, ast.USub):
+            self._replace("sign", node, self._text(node.operand))
+        elif isinstance(node.op, ast.Not):
+            self._replace("condition", node, self._text(node.operand))
+        self.generic_visit(node)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> None:
+        word = " and " if isinstance(node.op, ast.And) else " or "
+        for k in range(len(node.values)):
+            rest = [self._text(value) for i, value in enumerate(node.values) if i != k]
+            self._replace("condition", node, f"({word.join(rest)})")
+        self.generic_visit(node)
+
+    def visit_Constant(self, node: ast.Constant) -> None:
+        if isinstance(node.value, bool):
+            self._replace("constant", node, str(not node.value))
+        elif isinstance(node.value, int):
+            self._replace("constant", node, str(node.value + 1))
+        elif isinstance(node.value, float):
+            self._replace("constant", node, repr(2 * node.value if node.value else 1.0))
+
+    def visit_Call(self, node: ast.Call) -> None:
+        if isinstance(node.func, ast.Name) and node.func.id == "range" and not node.keywords and len(node.args) < 3:
+            stop = node.args[-1]
+            if not isinstance(stop, ast.Starred):
+                self._replace("off by one", stop, f"{self._text(stop)} - 1")
+        if isinstance(node.func, ast.Name) and node.func.id == "len":
+            self._replace("off by one", node, f"{self._text(node)} - 1")
+            self._replace("off by one", node, f"{self._text(node)} + 1")
+        self.generic_visit(node)
+
+    def visit_Slice(self, node: ast.Slice) -> None:
+        for end in (node.lower, node.upper):
+            if end is not None:
+                self._replace("off by one", end, f"{self._text(end)} + 1")
+        self.generic_visit(node)
+
+    def visit_If(self, node: ast.If) -> None:
+        if not (isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"):
+            self._replace("condition", node.test, f"(not {self._text(node.test)})")
+            self.generic_visit(node)
+
+    def visit_IfExp(self, node: ast.IfExp) -> None:
+        self._replace("condition", node, self._text(node.body))
+        self._replace("condition", node, self._text(node.orelse))
+        self.generic_visit(node)
+
+    def visit_comprehension(self, node: ast.comprehension) -> None:
+        for condition in node.ifs:
+            self._replace("condition", condition, "True")
+        self.generic_visit(node)
+
+    def visit_Expr(self, node: ast.Expr) -> None:
+        if isinstance(node.value, ast.Call) and self.functions:
+            self._replace("dropped statement", node, "pass")
+        self.generic_visit(node)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        self._replace("dropped statement", node, "pass")
+        self.generic_visit(node)
+
+    def visit_Continue(self, node: ast.Continue) -> None:
+        self._replace("dropped statement", node, "break")
+
+
+def stale_entries(root: Path) -> Iterator[str]:
+    """Yield the entries of `EQUIVALENT` that are no mutation of the program any more."""
+    for file, function, change, _ in EQUIVALENT:
+        found = Finder((root / file).read_bytes(), file)
+        found.visit(ast.parse(found.source))
+        if not any((m.function, f"{m.old} -> {m.new}") == (function, change) for m in found.mutations):
+            yield f"{file} {function}: {change}"
+
+
+# Mutations after which every result is the same: file, function, change, reason.
+EQUIVALENT: list[tuple[str, str, str, str]] = []

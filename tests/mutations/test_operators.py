@@ -1,0 +1,48 @@
+"""Mutations are drawn by a seed from the whole package, can be made, and are not in the list of equivalent ones."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+
+from tests.mutations.__main__ import near_tests
+from tests.mutations.operators import OPERATORS, draw, mutations_of, stale_entries
+from tests.support import ROOT
+
+COUNT = 300
+
+
+def test_mutations_of_all_kinds_can_be_made() -> None:
+    drawn = draw(ROOT, COUNT, seed=1)
+    assert drawn == draw(ROOT, COUNT, seed=1)
+    assert drawn != draw(ROOT, COUNT, seed=2)
+    assert set(Counter(mutation.operator for mutation in drawn)) == set(OPERATORS)
+    assert len({mutation.file for mutation in drawn}) > COUNT / 4
+    for mutation in drawn[::10]:
+        source = (ROOT / mutation.file).read_bytes()
+        broken = mutation.apply(source)
+        assert ast.dump(ast.parse(broken)) != ast.dump(ast.parse(source)), mutation
+
+
+def test_operators_by_example() -> None:
+    source = b"""
+MOST_ROWS = 64  # a budget
+def f(x, n: int = 2):
+    if x <= 0 and n:
+        raise ValueError
+    return -x*3 + len(n)
+"""
+    changes = {f"{mutation.old} -> {mutation.new}" for mutation in mutations_of(source, "f.py")}
+    assert changes >= {
+        "<= -> <", "2 -> 3", "x <= 0 and n -> ((n))", "raise ValueError -> pass", "-x -> (x)", "* -> /", "+ -> -",
+        "-x*3 + len(n) -> (len(n))", "len(n) -> (len(n)) - 1", "3 -> 4",
+    }  # fmt: skip
+    assert "64 -> 65" not in changes
+
+
+def test_equivalent_mutations_are_still_there() -> None:
+    assert [*stale_entries(ROOT)] == []
+
+
+def test_the_tests_of_a_module_come_first() -> None:
+    assert "tests/graph/test_nodes.py" in near_tests("autodiff_cli/graph/node.py")
