@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
 from autodiff_cli import fit
 
@@ -67,6 +68,25 @@ def test_a_parameter_of_either_sign_is_not_bounded() -> None:
     y = 2 - 0.6 * x + generator.normal(0, 0.5, 300)
     found = fit("-log(normal_pdf(y, m*(1 - p) + p*x, s))", {"x": x, "y": y}, likelihood=True)
     assert found.parameters["p"] == pytest.approx(-0.6, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    "model",
+    ["max(q*(y - a - b*x), (q - 1)*(y - a - b*x))", "where(y > a + b*x, q*(y - a - b*x), (1 - q)*(a + b*x - y))"],
+)
+@pytest.mark.parametrize(("quantile", "seed"), [(0.9, 0), (0.5, 1), (0.1, 2)])
+@pytest.mark.parametrize("likelihood", [True, False])
+def test_the_loss_of_a_quantile_converges_at_its_kink(model: str, quantile: float, seed: int, likelihood: bool) -> None:
+    generator = np.random.default_rng(seed)
+    x = generator.uniform(0, 10, 60)
+    y = 1 + 2 * x + generator.normal(0, 1 + 0.3 * x)
+    columns = np.column_stack((np.ones(60), x, np.eye(60), -np.eye(60)))
+    costs = np.concatenate((np.zeros(2), np.full(60, quantile), np.full(60, 1 - quantile)))
+    best = linprog(costs, A_eq=columns, b_eq=y, bounds=[(None, None)] * 2 + [(0, None)] * 120)  # Koenker & Bassett 1978
+    found = fit(model, {"x": x, "y": y}, fixed={"q": quantile}, likelihood=likelihood)
+    assert found.converged
+    assert not found.failure
+    assert found.loss == pytest.approx(best.fun / 60, rel=1e-7)
 
 
 def test_regular_likelihoods_have_no_warning() -> None:
