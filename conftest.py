@@ -11,6 +11,9 @@ Tests that need a missing program or library are skipped; see `tests/tools.py`.
 from __future__ import annotations
 
 import importlib.util
+import os
+import signal
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -26,6 +29,7 @@ settings.register_profile("quick", deadline=None, derandomize=True, max_examples
 settings.register_profile("slow", deadline=None, derandomize=True)
 
 
+CACHE = Path(__file__).parent / ".pytest_cache" / "home"  # in place of ~/.cache
 PASSED = "autodiff/passed"  # the key in pytest's cache under which a whole run without --slow stores what passed
 
 
@@ -40,8 +44,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose how many examples each property is tried on."""
+    """Choose how many examples each property is tried on, and keep the caches of the tests apart from the user's."""
     settings.load_profile("slow" if config.getoption("--slow") else "quick")
+    os.environ["XDG_CACHE_HOME"] = str(CACHE)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a job of the background; tests interrupt processes
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -59,9 +66,10 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out tests that passed before, unless they are properties, which `--slow` tries on more examples."""
-    if not config.getoption("--skip-passed") or config.cache is None:
+    cache = getattr(config, "cache", None)
+    if not config.getoption("--skip-passed") or cache is None:
         return
-    passed = set(config.cache.get(PASSED, []))
+    passed = set(cache.get(PASSED, []))
     kept: list[pytest.Item] = []
     left_out: list[pytest.Item] = []
     for item in items:
@@ -84,8 +92,8 @@ class PassedTests:
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write the names to pytest's cache."""
-        if session.config.cache is not None:
-            session.config.cache.set(PASSED, self.names)
+        if (cache := getattr(session.config, "cache", None)) is not None:
+            cache.set(PASSED, self.names)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

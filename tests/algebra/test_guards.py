@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
-
 import autodiff_cli as ad
 from autodiff_cli.algebra.conditions import decide
 from autodiff_cli.language.program import read
+from tests.each import each
 
 
 def derivative(text: str, name: str) -> str:
     return str(ad.parse(text).derivative(name))
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "name", "expected"),
     [
         ("x^n", "n", "where(x == 0 and n > 0, 0, x^n*log(x))"),
@@ -27,7 +26,7 @@ def test_guards(text: str, name: str, expected: str) -> None:
     assert derivative(text, name) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "name", "expected"),
     [
         ("2^x", "x", "2^x*log(2)"),
@@ -47,7 +46,7 @@ def test_a_condition_that_never_holds_is_not_printed(text: str, name: str, expec
     assert derivative(text, name) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "name", "expected"),
     [
         ("hypot(x, y)^2", "x", "2*x"),
@@ -65,7 +64,7 @@ def test_guards_in_a_sum_without_a_value_are_not_printed() -> None:
     assert str(second) == "2"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "name", "expected"),
     [
         ("clip(x, 0, 1)", "x", "where(0 < x < 1, 1, 0)"),
@@ -87,7 +86,7 @@ def test_conditions(text: str, name: str, expected: str) -> None:
     assert derivative(text, name) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("0.1 + 0 < 1", None),

@@ -27,6 +27,7 @@ from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.numbers.kind import Kind
 from autodiff_cli.ops.arithmetic import div, sub
 from autodiff_cli.ops.elementary import sin
+from tests.each import each
 from tests.graphs import OPS, SHAPES, array_graphs, graphs
 
 ARITHMETIC = tuple(
@@ -75,8 +76,8 @@ def points(numbers: st.SearchStrategy[float]) -> st.SearchStrategy[dict[str, flo
     return st.fixed_dictionaries(dict.fromkeys("xyz", numbers))
 
 
-@pytest.mark.parametrize("ops", [OPS, ARITHMETIC], ids=["all", "arithmetic"])
-@pytest.mark.parametrize("derived", [False, True], ids=["formula", "derivative"])
+@each("ops", [OPS, ARITHMETIC], ids=["all", "arithmetic"])
+@each("derived", [False, True], ids=["formula", "derivative"])
 def test_the_value_and_that_of_the_text_stay(ops: tuple[Op, ...], derived: bool) -> None:
     @settings(max_examples=150, deadline=None, derandomize=True, database=None)
     @given(graphs(ops), points(MODERATE))
@@ -94,7 +95,7 @@ def test_the_value_and_that_of_the_text_stay(ops: tuple[Op, ...], derived: bool)
     holds()
 
 
-@pytest.mark.parametrize("order", [0, 1, 2])
+@each("order", [0, 1, 2])
 def test_the_value_is_exactly_the_same_at_special_points(order: int) -> None:
     """With 60 digits and no overflow: what differs there is wrong algebra."""
 
@@ -142,7 +143,7 @@ def test_formulas_written_together_keep_their_values(drawn: Drawn, point: dict[s
         assert math.isclose(before[-1], values(tidy, FLOATS, point)[-1], abs_tol=1e-9 * max(1, *map(abs, before)))
 
 
-@pytest.mark.parametrize("op", [op for op in OPS if op.min_inputs == 1], ids=lambda op: op.name)
+@each("op", [op for op in OPS if op.min_inputs == 1], ids=lambda op: op.name)
 def test_the_printed_derivative_of_every_operation_is_its_gradient(op: Op) -> None:
     x = variable("x")
     f = ad.parse(to_text(op(x)))
@@ -207,7 +208,7 @@ def test_printed_derivatives_of_arrays_are_the_gradient(text: str) -> None:
         assert np.broadcast_to(found, np.shape(slope)) == pytest.approx(slope, rel=1e-6, abs=1e-9), (name, str(printed))
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("x + x", "2*x"),
@@ -268,7 +269,7 @@ def test_forms(text: str, expected: str) -> None:
     assert written(text) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "name", "expected"),
     [
         ("a*exp(-b*x^2)", "x", "-2*a*b*x*exp(-b*x^2)"),
@@ -313,7 +314,7 @@ def test_derivatives(text: str, name: str, expected: str) -> None:
     assert str(ad.parse(text).derivative(name)) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "order", "expected"),
     [
         ("log(1 + x)", 3, "2/(1 + x)^3"),

@@ -20,6 +20,7 @@ from autodiff_cli.graph.tape import substitute, topological_order
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.language.program import read
 from autodiff_cli.numbers.ball_arithmetic import as_ball, from_float, is_finite, nearest_float, working_precision
+from tests.each import each
 from tests.texts import formulas
 
 ROWS = [pytest.param(row, id=f"row {i}") for i, row in enumerate(REWRITE_RULES)]
@@ -162,7 +163,7 @@ def error(found: float, exact: float) -> float:
     return abs(found - exact) / abs(exact)
 
 
-@pytest.mark.parametrize("row", ROWS)
+@each("row", ROWS)
 def test_both_sides_are_the_same_to_50_digits(row: RewriteRule) -> None:
     replacement = row.replacement
     if row.difference is not None:
@@ -178,12 +179,12 @@ def test_both_sides_are_the_same_to_50_digits(row: RewriteRule) -> None:
             assert abs(before - after) <= 1e-50 * abs(before)
 
 
-@pytest.mark.parametrize(("text", "expected", "point"), EXAMPLES, ids=[text for text, _, _ in EXAMPLES])
+@each(("text", "expected", "point"), EXAMPLES, ids=[text for text, _, _ in EXAMPLES])
 def test_what_is_better(text: str, expected: str, point: Point) -> None:
     check_better(text, expected, point, slopes=False)
 
 
-@pytest.mark.parametrize(("text", "expected", "point"), SLOPES, ids=[text for text, _, _ in SLOPES])
+@each(("text", "expected", "point"), SLOPES, ids=[text for text, _, _ in SLOPES])
 def test_what_is_better_for_slopes(text: str, expected: str, point: Point) -> None:
     for_value = stable_form(read(text).output)
     assert for_value is None or to_text(for_value, share=False) != expected
@@ -210,7 +211,7 @@ def only(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     engine._rules_for.cache_clear()
 
 
-@pytest.mark.parametrize("row", ROWS)
+@each("row", ROWS)
 def test_every_row_has_an_example(row: RewriteRule, only: pytest.MonkeyPatch) -> None:
     only.setattr(engine, "REWRITE_RULES", (row,))
     engine._rules_for.cache_clear()
@@ -244,7 +245,7 @@ def test_what_is_better_is_the_same(text: str, slopes: bool, x: float, y: float)
             assert abs(before - after) <= 1e-25 * (1 + abs(before))
 
 
-@pytest.mark.parametrize(
+@each(
     "text", ["x*y + sin(x)", "x + 1 - x", "a*exp(-b*x)", "(x*y - 1)/(x + y)", "sqrt(2) - 1 + x", "exp(x) - 2", "x - y"]
 )
 def test_what_is_left_alone(text: str) -> None:

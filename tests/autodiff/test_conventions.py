@@ -11,6 +11,7 @@ from autodiff_cli.graph.node import variable
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops import get_op
+from tests.each import each
 
 inf, nan = math.inf, math.nan
 
@@ -67,7 +68,7 @@ SLOPES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "point", "slopes"), SLOPES, ids=lambda part: str(part))
+@each(("name", "point", "slopes"), SLOPES, ids=lambda part: str(part))
 def test_slope(name: str, point: tuple[float, ...], slopes: tuple[float, ...]) -> None:
     leaves = [variable(f"x{i}") for i in range(len(point))]
     tape = Tape((get_op(name)(*leaves),))
@@ -77,7 +78,7 @@ def test_slope(name: str, point: tuple[float, ...], slopes: tuple[float, ...]) -
     assert found == pytest.approx(slopes, rel=1e-15, abs=0, nan_ok=True)
 
 
-@pytest.mark.parametrize(
+@each(
     ("point", "value"),
     [((-8.0, 3.0), -2.0), ((-8.0, 2.0), nan), ((-32.0, 5.0), -2.0), ((1e300, 1e300), 1.0), ((2.0, 2.0), math.sqrt(2))],
 )
@@ -85,7 +86,7 @@ def test_root(point: tuple[float, float], value: float) -> None:
     assert FLOATS.function(get_op("root"), 2)(*point) == pytest.approx(value, nan_ok=True)
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "point", "value"),
     [
         ("div", (1.0, 0.0), inf), ("div", (1.0, -0.0), -inf), ("div", (0.0, 0.0), nan), ("log", (0.0,), -inf),

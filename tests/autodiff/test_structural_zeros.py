@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-import pytest
 
 from autodiff_cli.autodiff.sweeps import forward, reverse, tangents
 from autodiff_cli.expression import parse
@@ -19,6 +18,7 @@ from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops.arithmetic import clip, floor, max_, min_, relu, where
 from autodiff_cli.ops.elementary import exp, log, sqrt
 from autodiff_cli.ops.special import hardtanh, relu6
+from tests.each import each
 
 x, y = variable("x"), variable("y")
 
@@ -73,8 +73,8 @@ ABSENT = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-@pytest.mark.parametrize("case", ABSENT, ids=str)
+@each("way", WAYS, ids=lambda way: way.__name__)
+@each("case", ABSENT, ids=str)
 def test_absent(case: str, way: Callable[[Node, dict[str, float]], float]) -> None:
     output, point, slope = ABSENT[case]
     assert way(output, point) == slope
@@ -89,13 +89,13 @@ HONEST = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-@pytest.mark.parametrize("case", HONEST, ids=str)
+@each("way", WAYS, ids=lambda way: way.__name__)
+@each("case", HONEST, ids=str)
 def test_honest(case: str, way: Callable[[Node, dict[str, float]], float]) -> None:
     assert math.isnan(way(*HONEST[case]))
 
 
-@pytest.mark.parametrize("way", [by_gradient_graph, by_arrays], ids=lambda way: way.__name__)
+@each("way", [by_gradient_graph, by_arrays], ids=lambda way: way.__name__)
 def test_second_derivatives_too(way: Callable[[Node, dict[str, float]], float]) -> None:
     (slope,) = gradient_nodes(where(x > 0, x**3, log(x) * sqrt(x)), [x])
     assert way(slope, {"x": 2.0}) == 12.0
@@ -116,7 +116,7 @@ ARRAYS_ABSENT = {
 }
 
 
-@pytest.mark.parametrize("text", ARRAYS_ABSENT)
+@each("text", ARRAYS_ABSENT)
 def test_unused_branches_contribute_nothing_through_array_operations(text: str) -> None:
     point, expected = ARRAYS_ABSENT[text]
     found = parse(text).grad(point)
@@ -160,7 +160,7 @@ AMONG_ARRAYS = {
 }
 
 
-@pytest.mark.parametrize("text", AMONG_ARRAYS)
+@each("text", AMONG_ARRAYS)
 def test_what_is_absent_among_the_elements_of_arrays(text: str) -> None:
     at, expected = AMONG_ARRAYS[text]
     f = parse(f"v: 2; {text}")
@@ -177,7 +177,7 @@ def test_what_is_absent_among_arrays_in_second_derivatives() -> None:
     assert parse("v: 2; sum(sqrt(v))").hessian(v=[0, 1]).tolist()[1] == [0, -0.25]
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("sum(sqrt(relu(v)))", 0.5),
@@ -192,7 +192,7 @@ def test_what_is_absent_among_arrays_in_forward_mode(text: str, expected: float)
     assert f.jvp({"v": [0, 1]}, v=[[-1, 1], [-1, 1]])[1].tolist() == [expected, expected]
 
 
-@pytest.mark.parametrize("text", ["[x, y]", "concat([x], [y])", "[[x, 2], [3, y]]", "where([x, y] > 0, [x, y], 0)"])
+@each("text", ["[x, y]", "concat([x], [y])", "[[x, 2], [3, y]]", "where([x, y] > 0, [x, y], 0)"])
 def test_an_element_that_does_not_move_is_absent(text: str) -> None:
     assert parse(f"sum(sqrt({text}))").jvp({"x": 1}, x=1, y=0)[1] == 0.5
 

@@ -19,6 +19,7 @@ from autodiff_cli.graph.tape import Tape
 from autodiff_cli.language.errors import ExpressionError, UnknownNameError
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops import get_op
+from tests.each import each
 from tests.graphs import SMOOTH, graphs
 from tests.ops.table import ROWS, Row
 
@@ -91,7 +92,7 @@ AT = {"acosh": 1.7, "acoth": 1.7, "asec": 1.7, "acsc": 1.7}
 OF_ONE_NUMBER = [row for row in ROWS if len(row.domain) == 1 and get_op(row.name).min_inputs == 1]
 
 
-@pytest.mark.parametrize("row", OF_ONE_NUMBER, ids=lambda row: row.name)
+@each("row", OF_ONE_NUMBER, ids=lambda row: row.name)
 def test_every_function_of_one_number_to_the_sixth_order(row: Row) -> None:
     x, order = AT.get(row.name, 0.7), 6
     op = get_op(row.name)
@@ -119,7 +120,7 @@ COMPOSED = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("text", "exact"), COMPOSED, ids=[text for text, _ in COMPOSED])
+@each(("text", "exact"), COMPOSED, ids=[text for text, _ in COMPOSED])
 def test_the_tenth_order_keeps_its_digits(text: str, exact: object) -> None:
     with mp.workdps(80):
         expected = [c * math.factorial(k) for k, c in enumerate(mp.taylor(exact, mpf(0.7), 10))]

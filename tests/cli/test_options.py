@@ -20,6 +20,7 @@ from autodiff_cli.cli.command_line import (
     split_arguments,
 )
 from autodiff_cli.cli.environment import BadInput
+from tests.each import each
 from tests.support import run_cli
 
 GRAD = find_command("grad")
@@ -58,7 +59,7 @@ SPLIT = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("words", "options", "positionals", "values"), SPLIT)
+@each(("words", "options", "positionals", "values"), SPLIT)
 def test_split(
     words: list[str], options: list[tuple[str, str]], positionals: list[str], values: dict[str, str]
 ) -> None:
@@ -92,7 +93,7 @@ WRONG = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("words", "message"), WRONG)
+@each(("words", "message"), WRONG)
 def test_what_is_wrong_is_named(words: list[str], message: str) -> None:
     with pytest.raises(BadInput) as error:
         parts(*words)
@@ -118,7 +119,7 @@ def test_set_gives_values_and_refuses_a_second_one() -> None:
         merge_assignments({}, ["x"])
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "message"),
     [
         ("grad x --x 2 --order two", "--order takes a whole number, not `two`"),
@@ -159,14 +160,14 @@ def test_help_and_version_are_words_too() -> None:
     assert run_cli("-V") == run_cli("--version")
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@each("name", COMMANDS)
 def test_every_option_of_a_command_is_known_to_the_splitter(name: str) -> None:
     command = find_command(name)
     for flag, option in command.options.items():
         assert split_arguments(command, [*needed(command), flag, *sample(option)]).values == {}
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@each("name", COMMANDS)
 def test_help_has_examples_and_every_option_explained(name: str) -> None:
     text = run_cli(f"{name} --help")
     assert text.status == 0

@@ -18,6 +18,7 @@ from pyarrow import feather
 from autodiff_cli.data.dialect import CellParser, FileOptions
 from autodiff_cli.data.files import DataSource, open_data, summarize_data
 from autodiff_cli.data.table import DataError
+from tests.each import each
 from tests.support import expect_refusal, run_cli
 
 
@@ -36,7 +37,7 @@ def column(file: DataSource, name: str) -> list[float]:
     return [float(x) for x in file.load({name}).columns[name]]
 
 
-@pytest.mark.parametrize(
+@each(
     ("content", "options", "expected"),
     [
         ("x|y\n1|2\n3|4\n", {"delimiter": "|"}, [2, 4]),
@@ -74,7 +75,7 @@ def test_detected_formats_are_reported() -> None:
     assert opened("x,y\n1,2\n").notes == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("cells", "expected"),
     [
         (["2024-02-28", "2024-03-01"], [0, 2 * 86400]),
@@ -133,7 +134,7 @@ def test_columns_of_any_name_and_other_names() -> None:
 GROUPS = "t,group,y\n1,A,10\n-1,A,20\n2,B,30\n3,A,\n4,A,50\n"
 
 
-@pytest.mark.parametrize(
+@each(
     ("where", "expected"),
     [
         ("t > 0 and group == 'A' and t != 3", [10, 50]),
@@ -150,7 +151,7 @@ def test_where(where: str, expected: list[float]) -> None:
     assert [row[2] for row in rows(file)] == [f"{y:g}" for y in expected]
 
 
-@pytest.mark.parametrize(
+@each(
     ("where", "message"),
     [
         ("t > 100", "--where keeps none of 5 rows"),
@@ -240,7 +241,7 @@ def test_many_rows_of_files_whose_columns_are_in_another_order(tmp_path: Path) -
 # --- what it is
 
 
-@pytest.mark.parametrize(
+@each(
     ("content", "message"),
     [
         (b"PK\x03\x04rest of it", "a zip file, such as a workbook"),
@@ -259,7 +260,7 @@ def test_what_cannot_be_read_is_called_what_it_is(content: bytes, message: str) 
         opened(content).load({"x"})
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "message"),
     [
         ({"delimiter": "ab"}, "--delimiter takes one character"),

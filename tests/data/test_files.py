@@ -19,6 +19,7 @@ from pyarrow import feather, parquet
 
 from autodiff_cli.data.files import DataFile, open_data
 from autodiff_cli.data.table import DataError, MemoryDataset, Table
+from tests.each import each
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -43,7 +44,7 @@ def as_arrow(columns: dict[str, list[Any]]) -> bytes:
     return buffer.getvalue()
 
 
-@pytest.mark.parametrize(
+@each(
     "content",
     [
         b"x,y\n1,2\n3,4\n",
@@ -76,7 +77,7 @@ def test_every_form_of_the_same_data(content: bytes) -> None:
     assert rows_of(load(content)) == [[1, 2], [3, 4]]
 
 
-@pytest.mark.parametrize(
+@each(
     ("content", "message"),
     [
         (b"", "standard input: the file is empty"),
@@ -159,7 +160,7 @@ def test_no_bytes_raise_anything_but_a_data_error(content: bytes, beginning: byt
     assert all(np.isfinite(column).all() for column in table.columns.values())
 
 
-@pytest.mark.parametrize("write", [as_parquet, as_arrow])
+@each("write", [as_parquet, as_arrow])
 def test_columns_of_arrow_keep_their_types_where_nothing_is_missing(write: Any) -> None:
     content = write(
         {
@@ -209,9 +210,7 @@ def test_columns_of_types_as_text_are_written_as_python_writes_them() -> None:
         assert len(texts) == len(odd)
 
 
-@pytest.mark.parametrize(
-    "cells", [["b", "a", "b"], ["07", "x", "07"], [2, -1, 2], [2.0, -1.0, 2.0], [True, False, True]]
-)
+@each("cells", [["b", "a", "b"], ["07", "x", "07"], [2, -1, 2], [2.0, -1.0, 2.0], [True, False, True]])
 def test_labels_are_the_same_from_memory_and_from_files(cells: list[Any]) -> None:
     labels = open_data(["-"], io.BytesIO(as_parquet({"k": cells}))).load((), labels=["k"]).labels["k"]
     in_memory = MemoryDataset({"k": cells}).load((), labels=["k"]).labels["k"]

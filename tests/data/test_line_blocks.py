@@ -11,6 +11,7 @@ import pytest
 from autodiff_cli.data import delimited
 from autodiff_cli.data.batches import GrowingArray
 from autodiff_cli.data.delimited import LineReader
+from tests.each import each
 
 
 class Slow(io.BytesIO):
@@ -56,7 +57,7 @@ def test_a_quote_is_recognised_anywhere(size: int, monkeypatch: pytest.MonkeyPat
         assert before + reader.rest.read() == text
 
 
-@pytest.mark.parametrize("about", [0, 1, 4, 100])
+@each("about", [0, 1, 4, 100])
 def test_columns_grow_whatever_was_expected(about: int) -> None:
     column = GrowingArray(about)
     parts = [np.arange(3.0), np.arange(2.0), np.arange(7.0)]

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from autodiff_cli.ops import function_names
+from tests.each import each
 from tests.support import ROOT, run_cli
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -51,7 +52,7 @@ def test_commands_print_what_is_shown(
         assert re.fullmatch(pattern, printed, re.S), printed
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@each("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     for target in LINK.findall(page.read_text(encoding="utf-8")):
         assert os.path.exists(page.parent / target), target

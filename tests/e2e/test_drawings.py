@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
-import pytest
-
+from tests.each import each
 from tests.support import run_cli
 from tests.tools import program
 
@@ -37,16 +36,16 @@ def drawn(words: list[str], view: list[str], form: str) -> bytes:
     return output.encode()
 
 
-@pytest.mark.parametrize("view", VIEWS, ids=" ".join)
-@pytest.mark.parametrize("words", FORMULAS, ids=lambda words: ascii(words[0][:20]))
+@each("view", VIEWS, ids=" ".join)
+@each("words", FORMULAS, ids=lambda words: ascii(words[0][:20]))
 def test_libxml2_reads_the_svg(words: list[str], view: list[str]) -> None:
     xmllint = program("xmllint", "libxml2-utils")
     checked = subprocess.run([xmllint, "--noout", "-"], input=drawn(words, view, "svg"), capture_output=True)
     assert (checked.returncode, checked.stderr) == (0, b"")
 
 
-@pytest.mark.parametrize("view", VIEWS, ids=" ".join)
-@pytest.mark.parametrize("words", FORMULAS, ids=lambda words: ascii(words[0][:20]))
+@each("view", VIEWS, ids=" ".join)
+@each("words", FORMULAS, ids=lambda words: ascii(words[0][:20]))
 def test_graphviz_draws_the_dot(words: list[str], view: list[str]) -> None:
     dot = program("dot", "graphviz")
     image = subprocess.run([dot, "-Tsvg"], input=drawn(words, view, "dot"), capture_output=True)

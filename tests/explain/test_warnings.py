@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.expression import parse
+from tests.each import each
 
 # expression, point, the warnings as (kind, label of the node, words of the message)
 # fmt: off
@@ -53,7 +53,7 @@ TABLE = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("text", "point", "expected"), TABLE)
+@each(("text", "point", "expected"), TABLE)
 def test_warnings(text: str, point: dict[str, float], expected: list[tuple[str, str, str]]) -> None:
     found = trace(parse(text), {name: float(value) for name, value in point.items()})
     at = [(warning.kind, found.labels[warning.node]) for warning in found.warnings]
@@ -75,7 +75,7 @@ def test_a_variable_outside_wrt_has_no_warning() -> None:
     assert trace(parse("x + abs(y)"), {"x": 1.0, "y": 0.0}, "x").warnings == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("sum(where(v > 0, log(v), 0))", []),

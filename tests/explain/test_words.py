@@ -17,6 +17,7 @@ from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.node import all_ops, as_node, variable
 from autodiff_cli.graph.op import Gate, Op
 from autodiff_cli.render.formatting import number_formats, shortest_text
+from tests.each import each
 from tests.graphs import ELEMENTWISE
 
 
@@ -52,7 +53,7 @@ FORWARD = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("text", "point", "last"), FORWARD)
+@each(("text", "point", "last"), FORWARD)
 def test_a_forward_step_has_its_numbers_filled_in(text: str, point: dict[str, float], last: str) -> None:
     assert forward(text, **point)[-1] == last
 
@@ -88,7 +89,7 @@ BACKWARD = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("text", "point", "first"), BACKWARD)
+@each(("text", "point", "first"), BACKWARD)
 def test_a_backward_step_names_the_effect_of_its_gate(text: str, point: dict[str, float], first: str) -> None:
     assert backward(text, **point)[0] == first
 
@@ -115,7 +116,7 @@ NEGATIVE = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("text", "point", "sentence"), NEGATIVE)
+@each(("text", "point", "sentence"), NEGATIVE)
 def test_negative_numbers_have_brackets_where_a_sign_could_be_misread(
     text: str, point: dict[str, float], sentence: str
 ) -> None:
@@ -137,7 +138,7 @@ def test_a_power_whose_exponent_moves_has_both_slopes() -> None:
     )
 
 
-@pytest.mark.parametrize(("text", "dead"), [("relu(x)", True), ("relu6(x)", True), ("hardtanh(x)", False)])
+@each(("text", "dead"), [("relu(x)", True), ("relu6(x)", True), ("hardtanh(x)", False)])
 def test_a_unit_that_learns_nothing_is_pointed_out(text: str, dead: bool) -> None:
     said = backward(text, x=-2)[0]
     assert "flat at -2 and blocks its adjoint" in said
@@ -157,7 +158,7 @@ ON_ARRAYS = {
 }
 
 
-@pytest.mark.parametrize("text", ON_ARRAYS)
+@each("text", ON_ARRAYS)
 def test_sentences_of_array_operations_name_where_the_adjoint_goes(text: str) -> None:
     assert ON_ARRAYS[text] in backward(text, v=[1, 2])
 
@@ -186,7 +187,7 @@ CROSS_ENTROPIES = {
 }
 
 
-@pytest.mark.parametrize("text", CROSS_ENTROPIES)
+@each("text", CROSS_ENTROPIES)
 def test_softmax_and_cross_entropy_collapse(text: str) -> None:
     (said,) = [line for line in backward(text, z=[1, 2, 0.5], y=[0, 1, 0]) if "cross-entropy" in line]
     assert CROSS_ENTROPIES[text] in said
@@ -207,7 +208,7 @@ NO_CROSS_ENTROPIES = [
 ]
 
 
-@pytest.mark.parametrize("text", NO_CROSS_ENTROPIES)
+@each("text", NO_CROSS_ENTROPIES)
 def test_nothing_else_is_recognised_as_a_cross_entropy(text: str) -> None:
     assert not any("cross-entropy" in line for line in backward(text, z=[1, 2, 0.5], y=[0, 1, 0]))
 
@@ -264,7 +265,7 @@ AT_KINKS = {
 }
 
 
-@pytest.mark.parametrize(("text", "x"), AT_KINKS)
+@each(("text", "x"), AT_KINKS)
 def test_a_kink_is_reported_at_its_node(text: str, x: float) -> None:
     assert backward(text, x=x)[0] == AT_KINKS[text, x]
     assert "kink" not in backward(text, x=x + 0.5)[0]
@@ -293,7 +294,7 @@ PASSAGES = {
 }
 
 
-@pytest.mark.parametrize("text", PASSAGES)
+@each("text", PASSAGES)
 def test_how_an_adjoint_passes_is_a_formula_that_can_be_read(text: str) -> None:
     given_ = {"v": [1, 2], "W": [[1, 2], [3, 4]], "u": [6, 12]}
     formula = parse(text)

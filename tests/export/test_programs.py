@@ -24,6 +24,7 @@ from autodiff_cli.graph.tape import Tape
 from autodiff_cli.language.lexer import quote_name
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops.arithmetic import where
+from tests.each import each
 from tests.export.support import STRICT, Case, Found, in_c, in_fortran, in_javascript, in_jax, in_python, in_torch, run
 from tests.tools import program
 
@@ -161,7 +162,7 @@ def test_names_of_objects_in_javascript_and_long_names(tmp_path: Path, target: s
     assert slopes == [k + 2 for k in range(len(names))]
 
 
-@pytest.mark.parametrize("target", ["c", "fortran", "js", "python"])
+@each("target", ["c", "fortran", "js", "python"])
 def test_a_function_has_no_name_of_a_function_that_it_calls(target: str) -> None:
     with pytest.raises(ExportError, match="choose another"):
         export(parse("digamma(x)"), target, ExportOptions("digamma"))
@@ -351,7 +352,7 @@ def test_a_hessian_of_too_many_numbers_is_refused_with_the_limit() -> None:
     assert "hessian[1][1]" in export(f, "c", ExportOptions(wrt=("x7", "x9"), hessian=True))
 
 
-@pytest.mark.parametrize(
+@each(
     ("target", "text", "message"),
     [
         ("torch", "gamma(x)", "PyTorch has no `gamma`; c, fortran, python, numpy, jax, js and latex have it"),
@@ -364,8 +365,8 @@ def test_what_a_language_lacks_is_refused_by_name(target: str, text: str, messag
     assert str(error.value) == f"{message}: choose with --to"
 
 
-@pytest.mark.parametrize("target", [t for t in EXPORTERS if t != "latex"])
-@pytest.mark.parametrize("name", ["2x", "a b", "", "for", "x-y"])
+@each("target", [t for t in EXPORTERS if t != "latex"])
+@each("name", ["2x", "a b", "", "for", "x-y"])
 def test_a_function_has_a_legal_name(target: str, name: str) -> None:
     if name == "for" and target == "fortran":
         return  # it has no reserved words
@@ -399,7 +400,7 @@ def test_frameworks_differentiate_formulas(tmp_path: Path, target: str, runner: 
 # --- LaTeX
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "parts"),
     [
         ("v: 3; dot(v, v) + sum(v)", [r"v^{\mathsf{T}} \, v", r"\sum v", r"2 \, v + \mathbf{1}"]),
@@ -437,7 +438,7 @@ def test_latex_sets_formulas_as_people_write_them() -> None:
     ]
 
 
-@pytest.mark.parametrize("text", [*FORMULAS, *(text for text, _ in ARRAYS), SECOND])
+@each("text", [*FORMULAS, *(text for text, _ in ARRAYS), SECOND])
 def test_latex_is_balanced(text: str) -> None:
     source = export(parse(text), "latex", ExportOptions(hessian=": " not in text))
     assert source.count("{") == source.count("}")

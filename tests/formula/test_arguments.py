@@ -13,6 +13,7 @@ import pytest
 import autodiff_cli as ad
 from autodiff_cli.data.dialect import DataError
 from autodiff_cli.options import OptionError
+from tests.each import each
 
 LINE = {"x": np.array([1.0, 2.0, 3.0]), "y": np.array([2.0, 4.0, 6.0])}
 
@@ -21,7 +22,7 @@ class Length(float):
     pass
 
 
-@pytest.mark.parametrize(
+@each(
     "value",
     [
         2,
@@ -44,7 +45,7 @@ def test_one_number_of_any_type(value: Any) -> None:
     assert ad.parse("x^2").value_and_grad(x=value) == (4.0, {"x": 4.0})
 
 
-@pytest.mark.parametrize("value", [10**400, -(10**400)], ids=["large", "small"])
+@each("value", [10**400, -(10**400)], ids=["large", "small"])
 def test_integers_beyond_all_floats_are_infinite(value: int) -> None:
     sign = 1 if value > 0 else -1
     assert ad.parse("x")(x=value) == sign * math.inf
@@ -70,7 +71,7 @@ def test_masked_values_are_missing() -> None:
     assert x.data.tolist() == before.data.tolist()
 
 
-@pytest.mark.parametrize(
+@each(
     "value",
     [
         None,
@@ -118,7 +119,7 @@ def test_names_and_texts_are_texts() -> None:
             ad.parse("x").jvp(given, x=1)
 
 
-@pytest.mark.parametrize(
+@each(
     ("option", "value", "message"),
     [
         ("learning_rate", "fast", "learning_rate is a number, not 'fast'"),
@@ -156,7 +157,7 @@ def test_options_may_be_numbers_of_numpy() -> None:
     assert other.parameters == plain.parameters
 
 
-@pytest.mark.parametrize("theta", [[1], [1, 2, 3], [[1, 2]], 1.0, []], ids=repr)
+@each("theta", [[1], [1, 2, 3], [[1, 2]], 1.0, []], ids=repr)
 def test_parameters_of_another_number_are_refused(theta: Any) -> None:
     for model in ("y ~ a*x + b", "v: 2; y ~ sum(v)*x"):
         with pytest.raises(OptionError, match=r"theta has the shape .*; the free parameters need \(2,\)"):

@@ -11,6 +11,7 @@ import mpmath
 import pytest
 
 import autodiff_cli as ad
+from tests.each import each
 
 FUNCTIONS = "acos acosh asin asinh atan atan2 atanh beta cos cosh cot csc digamma erf erfc exp gamma hypot lambertw ln"
 FUNCTIONS += " log sec sech sin sinh sqrt tan tanh"
@@ -208,7 +209,7 @@ def orders(count: int, *places: int) -> tuple[int, ...]:
     return tuple(places.count(i) for i in range(count))
 
 
-@pytest.mark.parametrize(("text", "ends"), TABLE, ids=[text for text, _ in TABLE])
+@each(("text", "ends"), TABLE, ids=[text for text, _ in TABLE])
 def test_value_gradient_hessian_and_what_is_printed(text: str, ends: tuple[float, float]) -> None:
     f = ad.parse(text)
     names, count = f.variables, len(f.variables)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
+from tests.each import each
 
 
 def test_the_first_example() -> None:
@@ -40,7 +41,7 @@ WORKED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "point", "value", "gradient"), WORKED)
+@each(("text", "point", "value", "gradient"), WORKED)
 def test_worked_examples(text: str, point: dict[str, float], value: float, gradient: dict[str, float]) -> None:
     found = ad.parse(text).value_and_grad(point)
     assert found[0] == pytest.approx(value, rel=1e-15)
@@ -144,7 +145,7 @@ def test_a_batch_inside_an_array() -> None:
     assert value.tolist() == [[0, 0], [1, 2], [2, 4], [3, 6]]
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "point", "message"),
     [
         ("sum(W @ x)", {"W": [[1, 2]], "x": [1, 2, 3]}, "1x2 @ 3"),
@@ -223,7 +224,7 @@ def test_the_derivative_of_an_element_is_that_of_what_stands_there() -> None:
     assert str(ad.parse("[sqrt(x), y][1]").derivative("x")) == "0"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("sum(v^2)", "2*v"),
@@ -283,7 +284,7 @@ def test_a_direction_has_the_shape_of_its_variable() -> None:
             f.hvp({"v": rate}, v=[1, 2])
 
 
-@pytest.mark.parametrize("batch", [(3,), (2, 3), (0,)])
+@each("batch", [(3,), (2, 3), (0,)])
 def test_hessians_and_jacobians_over_a_batch_are_those_of_its_points(batch: tuple[int, ...]) -> None:
     f = ad.parse("v: 2; sin(x*y)*sum(v^2) + v[0]*x")
     random = np.random.default_rng(1)
@@ -329,13 +330,13 @@ def test_what_counts_as_an_array() -> None:
         f(x=np.array([1j]))
 
 
-@pytest.mark.parametrize("text", ["sum(v)", "max(v)", "prod(v)", "norm(v)", "logsumexp(v)"])
+@each("text", ["sum(v)", "max(v)", "prod(v)", "norm(v)", "logsumexp(v)"])
 def test_an_array_has_elements(text: str) -> None:
     with pytest.raises(ad.ExpressionError, match="`v` is empty"):
         ad.parse(text).grad(v=[])
 
 
-@pytest.mark.parametrize(("value", "kind"), [("a", ValueError), (None, TypeError), ([1, "b"], ValueError)])
+@each(("value", "kind"), [("a", ValueError), (None, TypeError), ([1, "b"], ValueError)])
 def test_a_value_that_is_no_number_is_named(value: object, kind: type[Exception]) -> None:
     with pytest.raises(kind, match="the value of `x`: "):
         ad.parse("x*y").grad({"x": value, "y": 1})

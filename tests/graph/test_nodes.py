@@ -10,6 +10,7 @@ from autodiff_cli.graph.node import constant, is_literal, variable
 from autodiff_cli.graph.tape import Tape, topological_order
 from autodiff_cli.ops import all_ops, get_op
 from autodiff_cli.ops.elementary import exp, sin
+from tests.each import each
 
 x, y = variable("x"), variable("y")
 
@@ -60,7 +61,7 @@ def test_pickling_preserves_sharing() -> None:
     assert copy.inputs[0] is copy.inputs[1]
 
 
-@pytest.mark.parametrize("op", list(all_ops()), ids=lambda op: op.name)
+@each("op", list(all_ops()), ids=lambda op: op.name)
 def test_every_record_is_complete(op) -> None:  # type: ignore[no-untyped-def]
     count = op.min_inputs if op.max_inputs is not None else 3
     assert len(op.derivative_rule(count).partials) == (0 if op.is_structural else count)

@@ -11,6 +11,7 @@ from autodiff_cli.graph.tape import Tape, topological_order
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.language.program import read
+from tests.each import each
 from tests.language.compare import identical
 
 DEPTHS = [2_000, pytest.param(100_000, marks=pytest.mark.slow)]
@@ -52,8 +53,8 @@ WRONG: dict[str, Callable[[int], tuple[str, int]]] = {
 }
 
 
-@pytest.mark.parametrize("n", DEPTHS)
-@pytest.mark.parametrize("form", DEEP)
+@each("n", DEPTHS)
+@each("form", DEEP)
 def test_deep(form: str, n: int) -> None:
     text, nodes = DEEP[form](n)
     program = read(text)
@@ -64,8 +65,8 @@ def test_deep(form: str, n: int) -> None:
     assert program.source.span(program.output) is not None
 
 
-@pytest.mark.parametrize("n", DEPTHS)
-@pytest.mark.parametrize("form", WRONG)
+@each("n", DEPTHS)
+@each("form", WRONG)
 def test_a_mistake_deep_down(form: str, n: int) -> None:
     text, column = WRONG[form](n)
     with pytest.raises(ExpressionError) as caught:

@@ -14,6 +14,7 @@ from autodiff_cli.language import program as building
 from autodiff_cli.language.errors import ExpressionError, MissingValueError, UnknownNameError, suggest
 from autodiff_cli.language.program import read
 from autodiff_cli.ops import function_names
+from tests.each import each
 
 OPERAND = "expected a number, a name, `(` or `[`"
 
@@ -299,7 +300,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("text", "line", "column", "message", "suggestion"), BAD)
+@each(("text", "line", "column", "message", "suggestion"), BAD)
 def test_a_bad_text(text: str, line: int, column: int, message: str, suggestion: str | None) -> None:
     with pytest.raises(ExpressionError) as caught:
         read(text)
@@ -319,7 +320,7 @@ def test_an_error_shows_message_source_caret_and_suggestion() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "before"),
     [("x*y)", "x*y"), ("\tx\t*y)", "\tx\t*y"), ("日本*本)", "日本*本"), ("x̂*ŷ)", "x̂*ŷ"), ("é*e\u0301)", "é*e\u0301")],
 )
@@ -391,7 +392,7 @@ def test_the_beginning_of_a_name_is_completed_to_the_shortest() -> None:
     assert suggest("o", ["optimizer"]) is None
 
 
-@pytest.mark.parametrize("count", [1, 2, 3])
+@each("count", [1, 2, 3])
 def test_a_suggested_function_accepts_the_arguments(count: int) -> None:
     arguments = f"({', '.join('xyz'[:count])})"
     for function in function_names():
@@ -402,9 +403,7 @@ def test_a_suggested_function_accepts_the_arguments(count: int) -> None:
                 assert refusal(corrected) is None or "shape" in str(refusal(corrected)), (misspelt, corrected)
 
 
-@pytest.mark.parametrize(
-    ("text", "is_noted"), [("e^(i*x)", True), ("exp(-2*j*x)", True), ("i*x", False), ("exp(k*x)", False)]
-)
+@each(("text", "is_noted"), [("e^(i*x)", True), ("exp(-2*j*x)", True), ("i*x", False), ("exp(k*x)", False)])
 def test_an_imaginary_unit_is_noted(text: str, is_noted: bool) -> None:
     assert any("complex numbers" in note for note in read(text).notes) is is_noted
     assert not read(text, ["i", "j"]).notes

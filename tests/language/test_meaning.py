@@ -10,6 +10,7 @@ from autodiff_cli.graph.tape import Tape
 from autodiff_cli.language.errors import shape_error
 from autodiff_cli.language.program import read
 from autodiff_cli.ops import all_ops, function_names
+from tests.each import each
 from tests.language.compare import identical
 
 SAME = [
@@ -83,7 +84,7 @@ SAME = [
 ]
 
 
-@pytest.mark.parametrize(("text", "meaning"), SAME)
+@each(("text", "meaning"), SAME)
 def test_two_ways_to_write_one_graph(text: str, meaning: str) -> None:
     assert identical(read(text).output, read(meaning).output)
 
@@ -113,7 +114,7 @@ LAYERS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "meaning", "declarations"), LAYERS, ids=[text for text, _, _ in LAYERS])
+@each(("text", "meaning", "declarations"), LAYERS, ids=[text for text, _, _ in LAYERS])
 def test_a_layer_is_what_it_stands_for(text: str, meaning: str, declarations: list[str]) -> None:
     assert identical(read("\n".join([*declarations, text])).output, read("\n".join([*declarations, meaning])).output)
 
@@ -137,7 +138,7 @@ def test_the_parameters_of_layers_have_names_shapes_and_beginnings() -> None:
     assert program.layer_parameters["mlp.1.weight"] == ("weight", None)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "outputs", "length"),
     [
         ("y ~ mlp(x, [5])", None, 1),
@@ -170,7 +171,7 @@ def test_declared_shapes_are_those_of_names_that_are_used() -> None:
     assert program.notes == ("`unused` is declared but never used",)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "names"),
     [
         ("x*y", ""),
@@ -216,7 +217,7 @@ def test_shapes_that_turn_out_wrong_later_are_shown_at_their_place() -> None:
     assert shape_error(caught.value, None).start is None
 
 
-@pytest.mark.parametrize("text", ["2", "2.5", ".5", "2.", "1e-3", "6.02E23", "2.50", "0007", "1e+22"])
+@each("text", ["2", "2.5", ".5", "2.", "1e-3", "6.02E23", "2.50", "0007", "1e+22"])
 def test_a_number_stays_as_written(text: str) -> None:
     assert read(text).output.text == text
 
@@ -228,7 +229,7 @@ def test_a_name_used_twice_is_one_node_and_repeated_text_is_two() -> None:
     assert first.inputs[0] is second.inputs[0]
 
 
-@pytest.mark.parametrize(
+@each(
     "name",
     [
         "x.y",
@@ -291,7 +292,7 @@ def test_constants_are_not_variables_unless_they_are_declared_or_bound() -> None
     assert identical(read("e = x + 1; e*2").output, read("(x + 1)*2").output)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "variables", "notes"),
     [
         ("x", [], []),

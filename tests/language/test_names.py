@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import unicodedata
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -18,12 +17,13 @@ from autodiff_cli.language.names import CONSTANTS
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.language.program import read
 from autodiff_cli.ops import function_names
+from tests.each import each
 from tests.language.compare import identical
 
 ANY = st.text(st.characters(exclude_characters="`", exclude_categories=["Cs"]), min_size=1, max_size=8)
 
 
-@pytest.mark.parametrize("name", ["Temp [°C]", "my-col", "2theta", "a b", " ", "or", "x²", "xⁿ", "#", "a;b", "A.T"])
+@each("name", ["Temp [°C]", "my-col", "2theta", "a b", " ", "or", "x²", "xⁿ", "#", "a;b", "A.T"])
 def test_a_name_of_any_characters_stands_in_backticks(name: str) -> None:
     program = read(f"a + b*`{name}`^2")
     assert list(program.leaves) == ["a", "b", name]
@@ -77,7 +77,7 @@ def test_a_label_is_the_bare_name_and_a_formula_has_its_backticks() -> None:
     assert Labels(tape, {}, None).texts == ["a b", "1", "`a b` + 1"]
 
 
-@pytest.mark.parametrize("name", FOREIGN_FUNCTIONS)
+@each("name", FOREIGN_FUNCTIONS)
 def test_a_function_that_is_called_otherwise_elsewhere_is_none_here_and_its_name_here_is_one(name: str) -> None:
     assert name not in function_names()
     assert FOREIGN_FUNCTIONS[name].partition("(")[0] in function_names()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from autodiff_cli.graph.tape import Tape, topological_order
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.language.program import read
 from autodiff_cli.ops import all_ops, get_op
+from tests.each import each
 from tests.graphs import SHAPES, SMOOTH, array_graphs, graphs
 from tests.language.compare import identical
 
@@ -105,7 +105,7 @@ def bare_brackets(text: str) -> list[tuple[int, int]]:
     return found
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "x*y + sin(x)",
@@ -188,7 +188,7 @@ def test_a_constant_whose_name_means_something_else_is_written_out() -> None:
     assert to_text(bound * constant("nan"), {bound: "nan"}).startswith("nan = (0/0) + x; nan*(0/0)")
 
 
-@pytest.mark.parametrize("op", [op for op in all_ops() if op.is_helper], ids=lambda op: op.name)
+@each("op", [op for op in all_ops() if op.is_helper], ids=lambda op: op.name)
 def test_helpers_are_printed_as_what_they_stand_for(op: object) -> None:
     helper = next(candidate for candidate in all_ops() if candidate is op)
     inputs = [variable(name) for name in "xyt"[: helper.min_inputs]]

@@ -16,6 +16,7 @@ from autodiff_cli.numbers.array_functions import SPECIAL
 from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops import all_ops
+from tests.each import each
 
 ELEMENTWISE = [op for op in all_ops() if not op.is_structural]
 SIZES = (
@@ -54,7 +55,7 @@ def same(op: Op, a: float, b: float) -> bool:
     return (math.isnan(a) and math.isnan(b)) or math.isclose(a, b, rel_tol=relative, abs_tol=absolute)
 
 
-@pytest.mark.parametrize("op", ELEMENTWISE, ids=lambda op: op.name)
+@each("op", ELEMENTWISE, ids=lambda op: op.name)
 def test_arrays_agree_with_floats_at_the_edges(op: Op) -> None:
     points = inputs_of(op)
     found = zip(points, by_arrays(op, points), by_floats(op, points), strict=True)
@@ -62,7 +63,7 @@ def test_arrays_agree_with_floats_at_the_edges(op: Op) -> None:
     assert not wrong, wrong[:5]
 
 
-@pytest.mark.parametrize("op", ELEMENTWISE, ids=lambda op: op.name)
+@each("op", ELEMENTWISE, ids=lambda op: op.name)
 def test_a_zero_has_the_same_sign_in_a_column(op: Op) -> None:
     ends = (0.0, -0.0, 1.0, -1.0, 2.5, -2.5, math.inf, -math.inf, 5e-324, -5e-324, 1e308)
     points = [*itertools.product(ends, repeat=min(op.max_inputs or 2, max(op.min_inputs, 2)))]
@@ -75,7 +76,7 @@ def test_a_zero_has_the_same_sign_in_a_column(op: Op) -> None:
 PLAIN = [op for op in ELEMENTWISE if op.name not in {*SPECIAL, "sinc_derivative"}]
 
 
-@pytest.mark.parametrize("op", PLAIN, ids=lambda op: op.name)
+@each("op", PLAIN, ids=lambda op: op.name)
 def test_arrays_agree_with_floats_at_random_points(op: Op) -> None:
     count = max(op.min_inputs, 1) if op.max_inputs is not None else 2
 
@@ -94,14 +95,14 @@ KNOWS_BETTER = {"pow", "pow_slope_base", "pow_slope_exponent", "hypot", "directi
 KNOWS_BETTER |= {"eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not"}
 
 
-@pytest.mark.parametrize("op", [op for op in ELEMENTWISE if op.name not in KNOWS_BETTER], ids=lambda op: op.name)
+@each("op", [op for op in ELEMENTWISE if op.name not in KNOWS_BETTER], ids=lambda op: op.name)
 def test_nan_propagates(op: Op) -> None:
     points = [point for point in inputs_of(op) if any(map(math.isnan, point))]
     for by in (by_floats, by_arrays):
         assert all(map(math.isnan, by(op, points))), by.__name__
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "point", "value"),
     [
         ("pow", (nan, 0.0), 1.0),

@@ -22,6 +22,7 @@ from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops import all_ops, get_op
 from tests.autodiff import test_structural_zeros as zeros
 from tests.autodiff.test_conventions import SLOPES
+from tests.each import each
 
 inf, nan = math.inf, math.nan
 ELEMENTWISE = [op for op in all_ops() if not op.is_structural]
@@ -47,7 +48,7 @@ def same(found: float, wanted: float) -> bool:
     return math.isclose(found, wanted, rel_tol=1e-11, abs_tol=1e-13)
 
 
-@pytest.mark.parametrize("op", ELEMENTWISE, ids=lambda op: op.name)
+@each("op", ELEMENTWISE, ids=lambda op: op.name)
 def test_every_operation_exists_and_agrees_with_floats(op: Op) -> None:
     with precision(200) as kind:
         for point in points(op):
@@ -88,12 +89,12 @@ IDENTITIES = [
 ]
 
 
-@pytest.mark.parametrize(("left", "right"), IDENTITIES)
+@each(("left", "right"), IDENTITIES)
 def test_equivalent_expressions_agree_to_fifty_digits(left: str, right: str) -> None:
     assert digits_of(left) == digits_of(right)
 
 
-@pytest.mark.parametrize(
+@each(
     ("expression", "value"),
     [
         ("0.1 + 0.2 - 0.3", "0.0"),
@@ -131,13 +132,13 @@ def test_the_global_precision_is_unchanged() -> None:
     assert ctx.prec == before
 
 
-@pytest.mark.parametrize(("name", "point", "slopes"), SLOPES, ids=str)
+@each(("name", "point", "slopes"), SLOPES, ids=str)
 def test_conventions_are_those_of_floats(name: str, point: tuple[float, ...], slopes: tuple[float, ...]) -> None:
     leaves = [variable(f"x{i}") for i in range(len(point))]
     assert gradient(get_op(name)(*leaves), leaves, point) == pytest.approx(slopes, rel=1e-15, abs=0, nan_ok=True)
 
 
-@pytest.mark.parametrize("case", [*zeros.ABSENT, *zeros.HONEST], ids=str)
+@each("case", [*zeros.ABSENT, *zeros.HONEST], ids=str)
 def test_structural_zeros_are_those_of_floats(case: str) -> None:
     output, point = (zeros.ABSENT.get(case) or zeros.HONEST[case])[:2]
     leaves = [node for node in Tape((output,)).nodes if node.is_input]
@@ -173,7 +174,7 @@ ONE_NUMBER = [op for op in ELEMENTWISE if op.accepts(1) and not op.is_helper]
 FAR = [f"{sign}1e{k}" for k in range(-20, 21, 4) for sign in ("", "-")]
 
 
-@pytest.mark.parametrize("op", ONE_NUMBER, ids=lambda op: op.name)
+@each("op", ONE_NUMBER, ids=lambda op: op.name)
 def test_functions_agree_with_floats_at_huge_and_tiny_arguments(op: Op) -> None:
     for point in FAR:
         (found,) = evaluate_to_digits([op(read(point).output)], 30).numbers
@@ -186,7 +187,7 @@ def test_functions_agree_with_floats_at_huge_and_tiny_arguments(op: Op) -> None:
         )
 
 
-@pytest.mark.parametrize(
+@each(
     ("expression", "value"),
     [
         ("sin(0.7)^2 + cos(0.7)^2 - 1", 0.0),
@@ -204,7 +205,7 @@ def test_undecidable_ties_are_assumed_and_not_reported_as_proven(expression: str
     assert found.is_proven == [is_exact]
 
 
-@pytest.mark.parametrize(
+@each(
     ("expression", "value"),
     [("0.1 + 0.2 - 0.3", 0), ("sqrt(0.01) - 0.1", 0), ("1/3*3 - 1", 0), ("(1/3)^-2 - 9", 0), ("7.5 % 2.5", 0)],
 )
@@ -231,7 +232,7 @@ def test_undecidable_questions_raise_undecided() -> None:
                 kind.function(get_op(name), 1)(wide)
 
 
-@pytest.mark.parametrize("expression", ["floor(exp(exp(50)))", "-3 % exp(-exp(50))", "root(-8, exp(exp(50)))"])
+@each("expression", ["floor(exp(exp(50)))", "-3 % exp(-exp(50))", "root(-8, exp(exp(50)))"])
 def test_integers_beyond_the_limit_are_undecided(expression: str) -> None:
     """FLINT ends the process where it is asked for one."""
     assert evaluate_to_digits([read(expression).output], 20).is_proven == [False]

@@ -11,13 +11,14 @@ from autodiff_cli.graph.node import variable
 from autodiff_cli.numbers.arrays import LONGDOUBLE, LONGDOUBLE_EPS_RATIO, STRUCTURAL, ignore_float_errors
 from autodiff_cli.numbers.ball_arithmetic import from_float, is_finite, log10_relative_size, working_precision
 from autodiff_cli.ops import get_op
+from tests.each import each
 
 PLACES = (0.3, 0.71, 1.6, -0.4, -2.5, 1e-9, -3e-5, 12.3, -31.7, 600.5)
 ULPS = 16
 
 
 @pytest.mark.skipif(LONGDOUBLE_EPS_RATIO == 1, reason="long doubles equal floats here")
-@pytest.mark.parametrize("name", sorted({*LONGDOUBLE.table} - {*STRUCTURAL}))
+@each("name", sorted({*LONGDOUBLE.table} - {*STRUCTURAL}))
 def test_every_operation_has_extended_precision(name: str) -> None:
     op = get_op(name)
     leaves = [variable(letter) for letter in "abc"[: op.min_inputs]]

@@ -21,6 +21,7 @@ from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.numbers.portable_functions import OPERATIONS
 from autodiff_cli.ops import all_ops
+from tests.each import each
 
 OPS = {op.name: op for op in all_ops()}
 NAMES = (*SPECIAL, "erfinv", "exp_square", "sinc_derivative")
@@ -36,7 +37,7 @@ def relative(found: float, exact: mpf) -> float:
     return float(abs(mpf(found) - exact) / abs(exact))
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "xs", "expected"),
     [
         ("gamma", (0.0,), inf),
@@ -94,7 +95,7 @@ def test_poles_and_ends_of_domains(name: str, xs: tuple[float, ...], expected: f
     assert call(name, *xs) == pytest.approx(expected, rel=1e-15, abs=0, nan_ok=True)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "point", "expected"),
     [
         ("lambertw(x)", {"x": BRANCH}, inf),
@@ -153,13 +154,13 @@ FAR: list[tuple[str, tuple[float, ...], Callable[..., mpf]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "xs", "exact"), FAR, ids=[f"{name}{xs}" for name, xs, _ in FAR])
+@each(("name", "xs", "exact"), FAR, ids=[f"{name}{xs}" for name, xs, _ in FAR])
 def test_large_arguments_and_cancellation(name: str, xs: tuple[float, ...], exact: Callable[..., mpf]) -> None:
     with mp.workdps(60):
         assert relative(call(name, *xs), exact(*map(mpf, xs))) < 1e-13
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "function"),
     [
         ("lgamma(x)", mp.loggamma),
@@ -208,13 +209,13 @@ AWKWARD = (
 )
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_functions_return_floats_and_never_raise(name: str) -> None:
     for xs in itertools.product(AWKWARD, repeat=OPS[name].min_inputs):
         assert type(call(name, *xs)) is float
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_arrays_are_as_accurate_as_floats(name: str) -> None:
     """SciPy's vectorised functions are used only where they agree with the careful ones."""
     rng = np.random.default_rng(0)
@@ -275,7 +276,7 @@ BORDERS: dict[str, tuple[Callable[[mpf], mpf], tuple[float, ...], float]] = {
 }
 
 
-@pytest.mark.parametrize("name", BORDERS)
+@each("name", BORDERS)
 def test_methods_agree_where_they_meet(name: str) -> None:
     function, points, ulps = BORDERS[name]
     for x in points:
@@ -284,7 +285,7 @@ def test_methods_agree_where_they_meet(name: str) -> None:
         assert abs(mpf(call(name, x)) - exact) <= ulps * mpf(math.ulp(float(exact))), x
 
 
-@pytest.mark.parametrize("name", ["erf", "erfc", "gamma"])
+@each("name", ["erf", "erfc", "gamma"])
 def test_portable_functions_agree_with_the_platform(name: str) -> None:
     """Other languages get it so."""
     points = [-1e-9, 0.499, 0.501, -3.3, 5.99, 6.01, 23.9, 24.1, 29.5, -21.3, 150.5, 0.0, -0.0, inf, -inf, nan, -3.0]
@@ -315,8 +316,8 @@ def test_special_functions_of_numbers_need_no_library() -> None:
     assert done.stdout.split() == []
 
 
-@pytest.mark.parametrize("a", [1e3, 2e5, 1e6, 1e7])
-@pytest.mark.parametrize("deviations", [-9, -5, -2])
+@each("a", [1e3, 2e5, 1e6, 1e7])
+@each("deviations", [-9, -5, -2])
 def test_the_incomplete_gamma_function_below_a_large_a(a: float, deviations: float) -> None:
     x = a + deviations * math.sqrt(a)
     expected = lower_gamma_by_its_series(a, x)

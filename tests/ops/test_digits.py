@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from mpmath import mp, mpf
 
 from autodiff_cli.autodiff.arbitrary_precision import evaluate_to_digits
@@ -10,12 +9,13 @@ from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import get_op, variable
 from autodiff_cli.numbers.ball_arithmetic import format_digits, from_float, is_finite
 from autodiff_cli.ops.special import SELU_ALPHA, SELU_SCALE
+from tests.each import each
 from tests.ops.table import ROWS, Row
 
 PLACES = (0.3, 0.7, 1.6, -0.4, -2.5)
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+@each("row", ROWS, ids=lambda row: row.name)
 def test_values_and_slopes_to_60_digits(row: Row) -> None:
     leaves = [variable(name) for name in "abc"[: len(row.domain)]]
     output = get_op(row.name)(*leaves)

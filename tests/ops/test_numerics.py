@@ -15,6 +15,7 @@ import pytest
 from mpmath import mp, mpf
 
 import autodiff_cli as ad
+from tests.each import each
 from tests.ops.table import cdf, phi, sig, sinc_n, softplus
 
 Formula = Callable[..., mpf]
@@ -82,7 +83,7 @@ ACTIVATIONS: dict[str, tuple[Formula, Formula, Formula]] = {
 }
 
 
-@pytest.mark.parametrize("text", ACTIVATIONS)
+@each("text", ACTIVATIONS)
 def test_activations_far_out_and_near_0(text: str) -> None:
     points = [0.0, *(sign * size for size in (1e-300, 1e-9, 0.3, 3.0, 20.0, 36.9, 300.0, 800.0) for sign in (1, -1))]
     check(text, ACTIVATIONS[text], points, (9e-16, 9e-16, 2e-14))
@@ -141,13 +142,13 @@ ELEMENTARY: dict[str, tuple[tuple[Formula, Formula, Formula], tuple[float, ...]]
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("text", ELEMENTARY)
+@each("text", ELEMENTARY)
 def test_elementary_functions_at_the_ends_of_their_domains(text: str) -> None:
     formulas, points = ELEMENTARY[text]
     check(text, formulas, points, (9e-16, 9e-16, 2e-14))
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "x", "value", "slope"),
     [
         ("acosh(x)", 1.0, 0.0, inf),
@@ -185,7 +186,7 @@ SPECIAL: dict[str, tuple[Formula, tuple[float, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("text", SPECIAL)
+@each("text", SPECIAL)
 def test_special_functions_in_tails_and_at_negative_numbers(text: str) -> None:
     """The second derivative of beta multiplies two differences of digammas, which may be near 0 themselves."""
     function, points = SPECIAL[text]
@@ -209,8 +210,8 @@ def gradients(text: str, **point: float) -> list[dict[str, float]]:
 SIGNS = tuple(itertools.product((1, -1), repeat=2))
 
 
-@pytest.mark.parametrize("size", [1.0, 1e300, 1e-300, 1e-160, 1e160])
-@pytest.mark.parametrize(("a", "b"), [(a * 3, b * 4) for a, b in SIGNS] + [(0, 2), (0, -2), (2, 0), (-2, 0), (1e-9, 1)])
+@each("size", [1.0, 1e300, 1e-300, 1e-160, 1e160])
+@each(("a", "b"), [(a * 3, b * 4) for a, b in SIGNS] + [(0, 2), (0, -2), (2, 0), (-2, 0), (1e-9, 1)])
 def test_hypot_and_atan2_in_every_quadrant(a: float, b: float, size: float) -> None:
     x, y = b * size, a * size
     with mp.workdps(60):
@@ -240,9 +241,7 @@ def test_hypot_and_atan2_at_0() -> None:
     assert ad.parse("atan2(y, x)")(y=0.0, x=-1.0) == math.pi
 
 
-@pytest.mark.parametrize(
-    ("x", "y"), [(3.0, -2.0), (1e3, 1e3 + 1e-9), (-700.0, 1.0), (-30.000000000000004, 1e-15), (800.0, 800.0)]
-)
+@each(("x", "y"), [(3.0, -2.0), (1e3, 1e3 + 1e-9), (-700.0, 1.0), (-30.000000000000004, 1e-15), (800.0, 800.0)])
 def test_logaddexp(x: float, y: float) -> None:
     with mp.workdps(120):
         top, gap = max(x, y), mp.exp(-abs(mpf(x) - mpf(y)))
@@ -256,7 +255,7 @@ def test_logaddexp(x: float, y: float) -> None:
         assert close(f.hessian(x=x, y=y)[0, 1], -share * (1 - share), 2e-14)
 
 
-@pytest.mark.parametrize(
+@each(
     ("x", "y", "value", "to_x", "to_y"),
     [
         (0.0, 0.0, 1.0, 0.0, nan),
@@ -285,7 +284,7 @@ def test_powers_of_every_sign_and_zero(x: float, y: float, value: float, to_x: f
         assert (slopes["x"], slopes["y"]) == pytest.approx((to_x, to_y), rel=9e-16, nan_ok=True)
 
 
-@pytest.mark.parametrize(
+@each(
     ("x", "y", "hessian"),
     [
         (-2.0, 3.0, [[-12.0, nan], [nan, nan]]),
@@ -299,7 +298,7 @@ def test_second_derivatives_of_powers(x: float, y: float, hessian: list[list[flo
     np.testing.assert_allclose(ad.parse("x^y").hessian(x=x, y=y), hessian, 1e-14)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "x", "found"),
     [
         ("x^2", -3.0, (9.0, -6.0, 2.0)),
@@ -320,7 +319,7 @@ def test_powers_with_fixed_parts(text: str, x: float, found: tuple[float, float,
         assert numbers == pytest.approx(found, rel=1e-15, nan_ok=True)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "point", "slopes"),
     [
         ("max(a, b, c)", (2.0, 2.0, 2.0), (1 / 3, 1 / 3, 1 / 3)),
@@ -348,7 +347,7 @@ def test_ties_clips_and_jumps(text: str, point: tuple[float, ...], slopes: tuple
         assert tuple(found.values()) == pytest.approx(slopes, rel=1e-15)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "x", "found"),
     [
         ("where(x > 0, sqrt(x), x^2)", -3.0, (9.0, -6.0, 2.0)),
@@ -370,9 +369,7 @@ def test_unused_branches(text: str, x: float, found: tuple[float, float, float])
         assert numbers == pytest.approx(found, rel=1e-15)
 
 
-@pytest.mark.parametrize(
-    ("x", "mean", "deviation"), [(0.1, 0.3, 1.0), (0.1, 2.7, 0.11), (-3.3, 0.1, 0.1), (1e5 + 0.1, 1e5, 0.3)]
-)
+@each(("x", "mean", "deviation"), [(0.1, 0.3, 1.0), (0.1, 2.7, 0.11), (-3.3, 0.1, 0.1), (1e5 + 0.1, 1e5, 0.3)])
 def test_the_normal_distribution_with_mean_and_deviation(x: float, mean: float, deviation: float) -> None:
     with mp.workdps(60):
         u = (mpf(x) - mpf(mean)) / mpf(deviation)
@@ -390,7 +387,7 @@ def test_the_normal_distribution_with_mean_and_deviation(x: float, mean: float, 
                     assert close(number, slope / mpf(deviation), 1.5e-15)
 
 
-@pytest.mark.parametrize("x", [1e22, 1e300, 3.141592653589793, -11.0, 2**53 * math.pi, 5e-324])
+@each("x", [1e22, 1e300, 3.141592653589793, -11.0, 2**53 * math.pi, 5e-324])
 def test_waves_of_huge_arguments(x: float) -> None:
     with mp.workdps(400):
         check("sin(x)", (mp.sin, mp.cos, lambda x: -mp.sin(x)), [x], (3e-16, 3e-16, 3e-16))

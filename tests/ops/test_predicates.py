@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pytest
 from mpmath import mp, mpc, mpf
 
 from autodiff_cli import Objective
@@ -22,6 +21,7 @@ from autodiff_cli.graph.tape import Tape
 from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops import all_ops, get_op
+from tests.each import each
 from tests.ops.table import ROWS, Number, Row, psi, sinc_n, sinhc_n
 
 STEP = mpf(10) ** -20
@@ -151,7 +151,7 @@ def is_degenerate(name: str, point: Sequence[float]) -> bool:
     return name == "beta" and sum(point) <= 0 and sum(point) == round(sum(point))  # both are infinite there
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+@each("row", ROWS, ids=lambda row: row.name)
 def test_predicates_hold_where_they_should(row: Row) -> None:
     op, count = get_op(row.name), len(row.domain)
     with mp.workdps(70):
@@ -188,7 +188,7 @@ NUMBERS = (-2.5, -1.0, -0.5, 0.0, 0.5, 1.0, 3.0)
 OF_DOMAINS = [op for op in all_ops() if op.domain is not None]
 
 
-@pytest.mark.parametrize("op", OF_DOMAINS, ids=lambda op: op.name)
+@each("op", OF_DOMAINS, ids=lambda op: op.name)
 def test_outside_of_its_domain_an_operation_is_nan_in_every_kind_of_number(op: Op) -> None:
     """Also its definition, which other languages and proven digits are made of, and however many inputs it gets."""
     for count in range(op.min_inputs, (op.max_inputs or op.min_inputs) + 1):
@@ -214,8 +214,8 @@ def test_outside_of_its_domain_an_operation_is_nan_in_every_kind_of_number(op: O
             assert np.isnan(values).all(), (kind, outside[int(np.argmin(np.isnan(values)))])
 
 
-@pytest.mark.parametrize("backend", ["numpy", "llvm"])
-@pytest.mark.parametrize("name", ["normal_pdf", "normal_cdf"])
+@each("backend", ["numpy", "llvm"])
+@each("name", ["normal_pdf", "normal_cdf"])
 def test_a_fit_has_no_density_of_a_negative_deviation(name: str, backend: str) -> None:
     data = {"x": np.linspace(-1, 1, 100), "y": np.ones(100)}
     objective = Objective(f"y ~ {name}(x, m, s)", data, backend=backend)
@@ -226,7 +226,7 @@ def test_a_fit_has_no_density_of_a_negative_deviation(name: str, backend: str) -
     assert math.isfinite(objective.value(np.array([0.5, 1.0])))
 
 
-@pytest.mark.parametrize("name", ["normal_pdf", "normal_cdf"])
+@each("name", ["normal_pdf", "normal_cdf"])
 def test_a_deviation_is_positive(name: str) -> None:
     assert [predicates(name, "domain", (0.5, 1.0, deviation)) for deviation in (1e-9, 0.0, -1e-9)] == [
         True,

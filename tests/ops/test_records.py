@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 
-import pytest
 from mpmath import mp, mpc, mpf
 
 from autodiff_cli.algebra.simplify import is_increasing
 from autodiff_cli.graph.node import variable
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops import all_ops, get_op
+from tests.each import each
 from tests.ops.table import ROWS, Number, Row
 
 OF_ONE_NUMBER = [row for row in ROWS if get_op(row.name).max_inputs == 1]
@@ -29,7 +29,7 @@ def value(row: Row, *point: float) -> Number | None:
     return None if isinstance(found, mpc) or mp.isnan(found) else mpf(found)
 
 
-@pytest.mark.parametrize("row", OF_ONE_NUMBER, ids=lambda row: row.name)
+@each("row", OF_ONE_NUMBER, ids=lambda row: row.name)
 def test_parity(row: Row) -> None:
     with mp.workdps(60):
         pairs = [(value(row, x), value(row, -x)) for x in (0.25, 0.5, 0.875, 1.5, 2.25, 5.0)]
@@ -48,7 +48,7 @@ def test_only_functions_of_one_number_have_a_parity() -> None:
     assert [op.name for op in all_ops() if op.parity and (op.max_inputs != 1 or op.is_structural)] == []
 
 
-@pytest.mark.parametrize("row", OF_ONE_NUMBER, ids=lambda row: row.name)
+@each("row", OF_ONE_NUMBER, ids=lambda row: row.name)
 def test_what_is_always_positive(row: Row) -> None:
     with mp.workdps(60):
         found = [there for x in SAMPLES if (there := value(row, x)) is not None]
@@ -56,7 +56,7 @@ def test_what_is_always_positive(row: Row) -> None:
     assert get_op(row.name).is_positive == all(there > 0 for there in found)
 
 
-@pytest.mark.parametrize("row", OF_ONE_NUMBER, ids=lambda row: row.name)
+@each("row", OF_ONE_NUMBER, ids=lambda row: row.name)
 def test_functions_recognised_as_increasing_are(row: Row) -> None:
     with mp.workdps(60):
         found = [there for x in SAMPLES if (there := value(row, x)) is not None]
@@ -69,7 +69,7 @@ def test_bounded_link_functions_are_recognised_as_increasing() -> None:
         assert is_increasing(get_op(name)(variable("x"))), name
 
 
-@pytest.mark.parametrize("row", EXACT, ids=lambda row: row.name)
+@each("row", EXACT, ids=lambda row: row.name)
 def test_whole_numbers_stay_exact(row: Row) -> None:
     op, count = get_op(row.name), len(row.domain)
     for point in itertools.product(WHOLE, repeat=count):
@@ -81,7 +81,7 @@ def test_whole_numbers_stay_exact(row: Row) -> None:
             assert FLOATS.function(op, count)(*map(float, point)) == exact, point
 
 
-@pytest.mark.parametrize("op", [op for op in all_ops() if op.saturation_values is not None], ids=lambda op: op.name)
+@each("op", [op for op in all_ops() if op.saturation_values is not None], ids=lambda op: op.name)
 def test_activations_are_flat_at_their_ends(op) -> None:  # type: ignore[no-untyped-def]
     function = FLOATS.function(op, 1)
     slope = FLOATS.partials(op, 1, (0,))

@@ -24,6 +24,7 @@ from autodiff_cli.language.program import read
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops import all_ops, get_op
+from tests.each import each
 from tests.ops.table import ROWS, Row
 
 BY_NAME = {row.name: row for row in ROWS}
@@ -144,13 +145,13 @@ def test_what_operations_promise() -> None:
         assert row.bound <= (1e-12 * 2**52 if row.name in SPECIAL else 4), row.name
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+@each("row", ROWS, ids=lambda row: row.name)
 def test_special_points(row: Row) -> None:
     for point in every_point(row):
         check(row, point, tuple(WAYS))
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+@each("row", ROWS, ids=lambda row: row.name)
 def test_over_the_domain(row: Row) -> None:
     @settings(max_examples=60, deadline=None, database=None, derandomize=True)
     @given(points_of(row))
@@ -160,7 +161,7 @@ def test_over_the_domain(row: Row) -> None:
     holds()
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+@each("row", ROWS, ids=lambda row: row.name)
 def test_arrays_are_as_good(row: Row) -> None:
     chance = random.Random(row.name)
     points = [*every_point(row), *(tuple(anywhere(interval, chance) for interval in row.domain) for _ in range(200))]
@@ -185,7 +186,7 @@ def anywhere(interval: tuple[float, float], chance: random.Random) -> float:
     return min(max(x, low), high)
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if len(row.domain) == 1], ids=lambda row: row.name)
+@each("row", [row for row in ROWS if len(row.domain) == 1], ids=lambda row: row.name)
 def test_the_reference_slopes_are_derivatives(row: Row) -> None:
     """The table's own formulas, checked against differences of 100 digits inside the domain."""
     low, high = max(row.domain[0][0], -3.0), min(row.domain[0][1], 3.0)
@@ -205,7 +206,7 @@ def test_what_is_unknown_stays_unknown_when_differentiated_again() -> None:
     assert curvature[1, 1] == pytest.approx(0, abs=1e-15)
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if len(row.domain) == 1], ids=lambda row: row.name)
+@each("row", [row for row in ROWS if len(row.domain) == 1], ids=lambda row: row.name)
 def test_outside_the_domain_no_slope_is_a_number(row: Row) -> None:
     """Also where the formula of the slope has a value, as 1/x below 0. At poles it may be infinite."""
     x = variable("x")

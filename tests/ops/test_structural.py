@@ -19,6 +19,7 @@ from autodiff_cli.graph.tape import Tape
 from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops import all_ops, get_op
+from tests.each import each
 
 ROWS = 4
 
@@ -193,7 +194,7 @@ def test_every_structural_operation_has_a_case() -> None:
     assert {op.name for op in all_ops() if op.is_structural} <= {case.name for case in CASES}
 
 
-@pytest.mark.parametrize(
+@each(
     ("case", "fixed"),
     [(case, fixed) for case in CASES for fixed in (None, *range(len(case.inputs)))],
     ids=lambda value: identity(value) if isinstance(value, Case) else f"fixed {value}",
@@ -246,7 +247,7 @@ def test_a_zero_does_no_harm_to_a_product() -> None:
     assert gradient_at("prod", [0.0, 0.0, 3.0]) == [0.0, 0.0, 0.0]
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "values", "expected"),
     [
         ("logsumexp", [1000.0, 1000.0], 1000.0 + math.log(2)),
@@ -269,7 +270,7 @@ def build(name: str, *shaped: Shape, numbers: Sequence[int] = ()) -> Shape:
     return infer_shapes(Tape((node,)), sizes)[-1]
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "inputs", "numbers", "words"),
     [
         ("matmul", [(2, 3), (2, 3)], [], ["2x3 @ 2x3"]),

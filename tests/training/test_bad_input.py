@@ -11,6 +11,7 @@ import pytest
 
 import autodiff_cli as ad
 from autodiff_cli.options import OptionError
+from tests.each import each
 from tests.support import expect_refusal, run_cli
 
 X = np.linspace(0, 4, 30)
@@ -21,7 +22,7 @@ OPTIMIZERS = ["lm", "lbfgs", "adam"]
 # --- fitted, and said
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@each("optimizer", OPTIMIZERS)
 def test_more_parameters_than_rows(optimizer: str) -> None:
     found = ad.fit("y ~ a*exp(-b*x) + c", {"x": [0.0, 1], "y": [1, 0.5]}, optimizer=optimizer)
     assert found.dof == -1
@@ -43,21 +44,21 @@ def test_a_single_row() -> None:
     assert any("only a combination of `a`, `b`" in words for words in found.warnings)
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@each("optimizer", OPTIMIZERS)
 def test_a_constant_predictor(optimizer: str) -> None:
     found = ad.fit("y ~ a*x + b", {"x": [2.0, 2, 2], "y": [1, 0.5, 2]}, optimizer=optimizer, epochs=None)
     assert set(found.stderr.values()) == {None}
     assert "the data determine only a combination of `a`, `b`, not each of them" in found.warnings
 
 
-@pytest.mark.parametrize("optimizer", ["lm", "lbfgs"])
+@each("optimizer", ["lm", "lbfgs"])
 def test_a_constant_target(optimizer: str) -> None:
     found = ad.fit("y ~ a*x + b", {"x": [1.0, 2, 3], "y": [1, 1, 1]}, optimizer=optimizer)
     assert found.parameters == pytest.approx({"a": 0, "b": 1}, abs=1e-9)
     assert found.r_squared is None or math.isnan(found.r_squared)
 
 
-@pytest.mark.parametrize("optimizer", ["lm", "lbfgs"])
+@each("optimizer", ["lm", "lbfgs"])
 def test_parameters_that_are_the_same(optimizer: str) -> None:
     found = ad.fit("y ~ a*b*exp(-x)", DATA, optimizer=optimizer)
     both = ad.fit("y ~ c*exp(-x)", DATA)
@@ -85,8 +86,8 @@ def test_rows_of_no_weight_do_not_count() -> None:
 # --- ends without an answer
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize(("model", "b"), [("y ~ a*exp(b*x)", 1e4), ("y ~ a*log(b)*x", -1), ("y ~ a/b*x", 0)])
+@each("optimizer", OPTIMIZERS)
+@each(("model", "b"), [("y ~ a*exp(b*x)", 1e4), ("y ~ a*log(b)*x", -1), ("y ~ a/b*x", 0)])
 def test_a_start_where_the_loss_is_no_number(model: str, b: float, optimizer: str) -> None:
     found = ad.fit(model, DATA, start={"b": b, "a": 1}, optimizer=optimizer, epochs=5)
     assert not found.converged
@@ -108,7 +109,7 @@ def test_a_start_where_the_loss_is_no_number_has_status_1(tmp_path: Path) -> Non
 # --- refused
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "words"),
     [
         ({"weights": np.zeros(30)}, "weights: all weights are 0"),
@@ -160,13 +161,13 @@ def test_a_penalty_on_parameters_that_are_all_fixed(model: str, tmp_path: Path) 
     expect_refusal(output, "there is nothing to fit: every parameter is fixed")
 
 
-@pytest.mark.parametrize("given", [5, [1], {"h": 3}, {1: "a"}, {"h": ["a"]}, b"h=a", [("h", "a")], object()])
+@each("given", [5, [1], {"h": 3}, {1: "a"}, {"h": ["a"]}, b"h=a", [("h", "a")], object()])
 def test_derived_quantities_that_are_no_texts(given: Any) -> None:
     with pytest.raises(OptionError, match=r"derived quantity is a text, not"):
         ad.fit("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4.1, 6]}, derive=given)
 
 
-@pytest.mark.parametrize("level", ["0.9", [0.9], np.array([0.9]), 1j, object(), 10**400, b"1", 0, 100, -1, math.nan])
+@each("level", ["0.9", [0.9], np.array([0.9]), 1j, object(), 10**400, b"1", 0, 100, -1, math.nan])
 def test_levels_that_are_none(level: Any) -> None:
     found = ad.fit("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4.1, 6]})
     for ask in (found.confidence, found.quantile, lambda of: found.predict({"x": [1]}, interval=of)):
@@ -181,7 +182,7 @@ def test_levels_in_per_cent_are_those_between_0_and_1() -> None:
         assert one == pytest.approx(other)
 
 
-@pytest.mark.parametrize("scale", [np.array([1.0, 2.0]), [1], "1", 1j])
+@each("scale", [np.array([1.0, 2.0]), [1], "1", 1j])
 def test_scales_that_are_no_numbers(scale: Any) -> None:
     with pytest.raises(OptionError, match="scale is a number, not"):
         ad.Objective("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4.1, 6]}, loss="huber", scale=scale)

@@ -12,6 +12,7 @@ import autodiff_cli as ad
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.objective.parameters import parse_bounds
 from autodiff_cli.training.optimizers import OPTIMIZERS
+from tests.each import each
 
 X = np.linspace(0, 4, 40)
 Y = 2.5 * np.exp(-1.3 * X) + 0.1 + 0.02 * np.random.default_rng(1).standard_normal(40)
@@ -19,7 +20,7 @@ MODEL = "y ~ a*exp(-b*x) + c"
 BOUNDS = {"b": (0, 1.1), "c": (None, 0.2)}
 
 
-@pytest.mark.parametrize("optimizer", ["lm", "lbfgs"])
+@each("optimizer", ["lm", "lbfgs"])
 def test_a_fit_between_bounds_is_that_of_another_program(optimizer: str) -> None:
     def residuals(theta: np.ndarray) -> np.ndarray:
         a, b, c = theta
@@ -33,7 +34,7 @@ def test_a_fit_between_bounds_is_that_of_another_program(optimizer: str) -> None
     assert [*fit.parameters.values()] == pytest.approx(reference.x, rel=1e-6)
 
 
-@pytest.mark.parametrize("optimizer", ["lm", "lbfgs"])
+@each("optimizer", ["lm", "lbfgs"])
 def test_lower_bounds_hold_as_upper_ones_do(optimizer: str) -> None:
     fit = ad.fit(MODEL, {"x": X, "y": Y}, optimizer=optimizer, bounds={"b": (2, None), "c": (0.3, 3)})
     held = ad.fit(MODEL, {"x": X, "y": Y}, fixed={"b": 2, "c": 0.3})
@@ -42,8 +43,8 @@ def test_lower_bounds_hold_as_upper_ones_do(optimizer: str) -> None:
     assert fit.parameters["a"] == pytest.approx(held.parameters["a"], rel=1e-8)
 
 
-@pytest.mark.parametrize("batch_size", [None, 8])
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@each("batch_size", [None, 8])
+@each("optimizer", OPTIMIZERS)
 def test_gradient_methods_never_leave_the_bounds(optimizer: str, batch_size: int | None) -> None:
     met: list[np.ndarray] = []
     fit = ad.fit(
@@ -62,7 +63,7 @@ def test_gradient_methods_never_leave_the_bounds(optimizer: str, batch_size: int
     assert fit.on_bounds
 
 
-@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+@each("backend", ["numpy", "llvm"])
 def test_a_projected_method_ends_where_least_squares_does(backend: str) -> None:
     options = {"optimizer": "adam", "learning_rate": 0.05, "epochs": 600, "backend": backend}
     fit = ad.fit(MODEL, {"x": X, "y": Y}, bounds=BOUNDS, **options)
@@ -92,7 +93,7 @@ def test_bounds_that_do_not_bind_change_nothing() -> None:
     assert not wide.warnings
 
 
-@pytest.mark.parametrize("loss", ["huber", "mae"])
+@each("loss", ["huber", "mae"])
 def test_other_losses_know_bounds(loss: str) -> None:
     fit = ad.fit(MODEL, {"x": X, "y": Y}, loss=loss, bounds={"b": (0, 1.1)})
     assert fit.parameters["b"] == 1.1
@@ -113,7 +114,7 @@ def test_a_default_start_lies_between_the_bounds() -> None:
     assert ad.Objective(MODEL, {"x": X, "y": Y}, bounds={"a": (0, 4)}, start={"a": 4}).start[0] == 4
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "words"),
     [
         ({"bounds": {"b": (0, 1)}, "start": {"b": 5}}, "the starting value 5 of `b` is outside of its bounds, 0 to 1"),
@@ -135,7 +136,7 @@ def test_bounds_of_what_is_no_parameter_are_refused() -> None:
             ad.fit(MODEL, {"x": X, "y": Y}, bounds={name: (0, 1)})
 
 
-@pytest.mark.parametrize(
+@each(
     ("texts", "found"),
     [
         (["a=0:1", "b=:2^3"], {"a": (0, 1), "b": (-math.inf, 8)}),
@@ -148,7 +149,7 @@ def test_both_ways_to_write_bounds(texts: list[str], found: dict[str, tuple[floa
     assert parse_bounds(texts) == found
 
 
-@pytest.mark.parametrize(
+@each(
     "texts",
     [["a"], ["a=0"], ["a=:"], ["a + b < 1"], ["a < b"], ["a=b:1"], ["0 < a", "a=1:2"], ["a < 1 and a < 2"], ["a=[1]:"]],
 )

@@ -11,6 +11,7 @@ import pytest
 from autodiff_cli import fit
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.optimizers import LearningRateSchedule
+from tests.each import each
 
 LINEAR = "y ~ a*x1 + b*x2 + c"
 
@@ -32,8 +33,8 @@ def ridge(data: dict[str, Any], factor: float, weights: Any = None) -> Any:
 # --- penalties
 
 
-@pytest.mark.parametrize("optimizer", ["auto", "lm", "lbfgs"])
-@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+@each("optimizer", ["auto", "lm", "lbfgs"])
+@each("backend", ["numpy", "llvm"])
 def test_a_penalty_by_squares_is_ridge_regression(optimizer: str, backend: str) -> None:
     data = plane()
     weights = np.linspace(0.5, 2, 60)
@@ -53,7 +54,7 @@ def test_a_penalty_by_squares_on_several_targets() -> None:
     assert [*found.parameters.values()] == pytest.approx(by_hand, rel=1e-9)
 
 
-@pytest.mark.parametrize("batch_size", [None, 60])
+@each("batch_size", [None, 60])
 def test_gradient_methods_have_the_penalty_in_every_step(batch_size: int | None) -> None:
     data = plane()
     found = fit(LINEAR, data, optimizer="sgd", learning_rate=0.05, epochs=2000, l2=0.3, batch_size=batch_size)
@@ -104,7 +105,7 @@ def test_errors_under_a_penalty_by_squares_are_those_of_ridge_regression() -> No
         assert found.aic is None
 
 
-@pytest.mark.parametrize(
+@each(
     ("model", "options"),
     [
         ("y ~ a*x1 + b*x2", {"l2": 0.04}),
@@ -176,8 +177,8 @@ def steps(text: str, epochs: int = 9, slope: float = 1.0, **options: Any) -> lis
     return [before - after for before, after in itertools.pairwise(thetas)]
 
 
-@pytest.mark.parametrize("batch_size", [None, 2])
-@pytest.mark.parametrize(
+@each("batch_size", [None, 2])
+@each(
     ("text", "rates"),
     [
         ("constant", [1] * 9),
@@ -198,21 +199,19 @@ def test_a_plateau_is_where_the_loss_does_not_fall() -> None:
     assert LearningRateSchedule("plateau:2:0.1", 1.0, 100).rate(8, losses) == pytest.approx(rates[-1])
 
 
-@pytest.mark.parametrize("batch_size", [None, 2])
+@each("batch_size", [None, 2])
 def test_long_gradients_are_shortened(batch_size: int | None) -> None:
     assert steps("constant", 3, 50.0, clip_norm=2.0, batch_size=batch_size) == pytest.approx([2, 2, 2])
     assert steps("constant", 3, 1.5, clip_norm=2.0, batch_size=batch_size) == pytest.approx([1.5, 1.5, 1.5])
 
 
-@pytest.mark.parametrize(
-    "text", ["stairs", "step:0", "step:2:3", "step:1:0.5:7", "exponential:x", "cosine:3", "step:1.5"]
-)
+@each("text", ["stairs", "step:0", "step:2:3", "step:1:0.5:7", "exponential:x", "cosine:3", "step:1.5"])
 def test_schedules_that_make_no_sense(text: str) -> None:
     with pytest.raises(OptionError, match="schedule"):
         fit("y ~ a", {"y": [1.0, 2.0]}, optimizer="sgd", lr_schedule=text)
 
 
-@pytest.mark.parametrize("options", [{"lr_schedule": "cosine"}, {"clip_norm": 1.0}])
+@each("options", [{"lr_schedule": "cosine"}, {"clip_norm": 1.0}])
 def test_methods_with_steps_of_their_own_have_neither(options: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match="chooses its own step sizes"):
         fit("y ~ a", {"y": [1.0, 2.0]}, **options)
@@ -221,7 +220,7 @@ def test_methods_with_steps_of_their_own_have_neither(options: dict[str, Any]) -
 # --- when to stop
 
 
-@pytest.mark.parametrize("optimizer", ["lm", "lbfgs"])
+@each("optimizer", ["lm", "lbfgs"])
 def test_a_tolerance_ends_earlier(optimizer: str) -> None:
     x = np.linspace(0, 4, 50)
     data = {"x": x, "y": 2.5 * np.exp(-1.3 * x) + 0.01 * np.sin(40 * x)}
@@ -231,7 +230,7 @@ def test_a_tolerance_ends_earlier(optimizer: str) -> None:
     assert runs[1].loss == pytest.approx(runs[0].loss, rel=0.2)
 
 
-@pytest.mark.parametrize("batch_size", [None, 20])
+@each("batch_size", [None, 20])
 def test_gradient_methods_end_where_the_loss_falls_no_more(batch_size: int | None) -> None:
     found = fit(
         LINEAR, plane(), optimizer="adam", epochs=5000, learning_rate=0.05, tolerance=1e-3, batch_size=batch_size

@@ -13,6 +13,7 @@ from autodiff_cli import DataError, ExpressionError, MissingValueError, Objectiv
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting.fit import Interrupted
 from autodiff_cli.training.optimizers import OPTIMIZERS, Epoch
+from tests.each import each
 
 MODEL = "y ~ a*exp(-b*x) + c"
 TRUTH = {"a": 2.5, "b": 1.3, "c": 0.1}
@@ -31,7 +32,7 @@ def line(**columns: Any) -> dict[str, Any]:
 # --- what is found
 
 
-@pytest.mark.parametrize("optimizer", ["auto", "lm", "lbfgs"])
+@each("optimizer", ["auto", "lm", "lbfgs"])
 def test_methods_that_run_to_convergence(optimizer: str) -> None:
     found = fit(MODEL, decay(noise=0), optimizer=optimizer)
     assert found.parameters == pytest.approx(TRUTH, rel=1e-6)
@@ -40,8 +41,8 @@ def test_methods_that_run_to_convergence(optimizer: str) -> None:
     assert not found.failure
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize("batch_size", [None, 32])
+@each("optimizer", OPTIMIZERS)
+@each("batch_size", [None, 32])
 def test_gradient_methods_go_down_and_are_the_same_again(optimizer: str, batch_size: int | None) -> None:
     runs = [fit(MODEL, decay(), optimizer=optimizer, epochs=20, batch_size=batch_size, seed=3) for _ in range(2)]
     assert runs[0].parameters == runs[1].parameters
@@ -181,7 +182,7 @@ def test_errors_of_a_likelihood_come_from_its_hessian() -> None:
     assert found.converged
 
 
-@pytest.mark.parametrize(
+@each(
     ("model", "data", "unknown", "reason"),
     [
         ("y ~ a*b*x + c", line(), {"a", "b"}, "only a combination of `a`, `b`"),
@@ -244,7 +245,7 @@ def test_a_likely_misspelling_is_pointed_out() -> None:
     assert not fit("y ~ a*price + b", data).warnings
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "error", "message"),
     [
         ({"start": {"aa": 1}}, UnknownNameError, "no parameter `aa`(.|\n)*Did you mean `a`"),
@@ -316,7 +317,7 @@ def test_divergence_gives_the_parameters_before_it_and_advice() -> None:
     assert found.warnings[-1] == found.failure
 
 
-@pytest.mark.parametrize("optimizer", ["lm", "lbfgs", "adam"])
+@each("optimizer", ["lm", "lbfgs", "adam"])
 def test_a_loss_that_is_not_defined_at_the_start(optimizer: str) -> None:
     found = fit("y ~ log(a) + b*x", line(), start={"a": -1, "b": 2}, optimizer=optimizer)
     if optimizer == "lm":
@@ -329,7 +330,7 @@ def test_a_loss_that_is_not_defined_at_the_start(optimizer: str) -> None:
     assert (found.epochs, found.history, found.converged) == (0, [], False)
 
 
-@pytest.mark.parametrize("model", ["y ~ sqrt(a)", "y ~ a + where(a > 2, 0, sqrt(-1))"])
+@each("model", ["y ~ sqrt(a)", "y ~ a + where(a > 2, 0, sqrt(-1))"])
 def test_the_edge_of_a_domain_is_no_solution(model: str) -> None:
     found = fit(model, {"y": [-1.0, -1.1, -1.3]}, start={"a": 5})
     assert not found.converged
@@ -343,7 +344,7 @@ def test_stopping_early_is_not_convergence_and_no_failure() -> None:
         assert "not converged" in found.warnings[-1]
 
 
-@pytest.mark.parametrize(("epochs", "converged"), [(27, False), (30, False), (31, True), (40, True)])
+@each(("epochs", "converged"), [(27, False), (30, False), (31, True), (40, True)])
 def test_a_gradient_method_has_converged_when_a_millionth_is_left(epochs: int, converged: bool) -> None:
     # Each epoch leaves 0.8² of what the loss exceeds 1 by, and 0.64^30.96 is a millionth.
     found = fit("y ~ a", {"y": [0.0, 2.0]}, start={"a": 0}, optimizer="sgd", learning_rate=0.1, epochs=epochs)
@@ -355,7 +356,7 @@ def test_small_steps_are_not_convergence() -> None:
     assert not fit("y ~ a", {"y": [1.0, 1.0]}, start={"a": 0}, optimizer="sgd", learning_rate=1e-9).converged
 
 
-@pytest.mark.parametrize("optimizer", ["lm", "lbfgs", "adam"])
+@each("optimizer", ["lm", "lbfgs", "adam"])
 def test_an_interruption_keeps_the_best_parameters(optimizer: str) -> None:
     def interrupt(epoch: Epoch) -> None:
         if epoch.number == 3:

@@ -13,6 +13,7 @@ import pytest
 from autodiff_cli import Objective, fit
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.result.goodness import MAD_TO_STD, robust_scale
+from tests.each import each
 from tests.support import run_cli
 
 GENERATOR = np.random.default_rng(0)
@@ -36,9 +37,9 @@ WEIGHTS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("loss", ROBUST)
-@pytest.mark.parametrize("scale", [1, 0.5, 40])
-@pytest.mark.parametrize("residual", [-1e9, -3, -1.345, -1e-9, 0, 0.3, 0.999, 1.001, 1.344, 1.346, 800])
+@each("loss", ROBUST)
+@each("scale", [1, 0.5, 40])
+@each("residual", [-1e9, -3, -1.345, -1e-9, 0, 0.3, 0.999, 1.001, 1.344, 1.346, 800])
 def test_losses_are_of_residuals_by_scale_times_its_square(loss: str, scale: float, residual: float) -> None:
     value, gradient = Objective("y ~ a", {"y": [residual]}, loss=loss, scale=scale).value_and_grad([0.0])
     with mpmath.workdps(50):
@@ -49,8 +50,8 @@ def test_losses_are_of_residuals_by_scale_times_its_square(loss: str, scale: flo
     assert math.isnan(slope) or gradient[0] == pytest.approx(slope, rel=1e-10, abs=1e-300)
 
 
-@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e4])
-@pytest.mark.parametrize("loss", ROBUST)
+@each("unit", [1e-9, 1.0, 1e4])
+@each("loss", ROBUST)
 def test_the_unit_of_the_data_does_not_matter(loss: str, unit: float) -> None:
     plain = fit("y ~ a*x + b", {"x": X, "y": Y}, loss=loss)
     scaled = fit("y ~ a*x + b", {"x": X, "y": Y * unit}, loss=loss)
@@ -61,7 +62,7 @@ def test_the_unit_of_the_data_does_not_matter(loss: str, unit: float) -> None:
     assert scaled.loss == pytest.approx(unit**2 * plain.loss, rel=1e-6)
 
 
-@pytest.mark.parametrize("loss", ROBUST)
+@each("loss", ROBUST)
 def test_the_estimate_is_that_of_iterated_weights(loss: str) -> None:
     matrix = np.column_stack((X, np.ones(len(X))))
     theta = np.linalg.lstsq(matrix, Y)[0]
@@ -77,7 +78,7 @@ def test_the_estimate_is_that_of_iterated_weights(loss: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loss", ROBUST)
+@each("loss", ROBUST)
 def test_errors_are_those_of_many_samples(loss: str) -> None:
     generator, x = np.random.default_rng(1), np.linspace(-1, 1, 60)
     found = []
@@ -105,7 +106,7 @@ def test_rows_that_are_fitted_exactly_have_no_scale() -> None:
     assert any("at least half of the rows are fitted exactly" in warning for warning in found.warnings)
 
 
-@pytest.mark.parametrize("loss", ["huber", "mae"])
+@each("loss", ["huber", "mae"])
 def test_starts_are_looked_for_here_too(loss: str) -> None:
     y = 3 * np.sin(7 * X + 0.4) + GENERATOR.normal(0, 0.05, len(X))
     y[GENERATOR.permutation(len(X))[:10]] += 10
@@ -115,7 +116,7 @@ def test_starts_are_looked_for_here_too(loss: str) -> None:
     assert any("better ones were estimated from the data" in note for note in found.notes)
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "message"),
     [
         ({"scale": 2}, "the loss mse has no scale; losses with a scale are huber, logcosh, soft_l1, cauchy"),
@@ -142,8 +143,8 @@ def test_on_the_command_line(tmp_path: Any) -> None:
     assert run_cli([*words, "--scale", "1", "--json"]).json["scale"] == 1
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("rows", [400_000, 400_001])
+@each("weighted", [False, True])
+@each("rows", [400_000, 400_001])
 def test_the_scale_of_many_rows_is_exact(rows: int, weighted: bool) -> None:
     generator = np.random.default_rng(0)
     y = generator.standard_cauchy(rows)
@@ -158,7 +159,7 @@ def test_the_scale_of_many_rows_is_exact(rows: int, weighted: bool) -> None:
     )
 
 
-@pytest.mark.parametrize("seed", range(6))
+@each("seed", range(6))
 def test_starting_values_are_estimated_despite_outliers(seed: int) -> None:
     generator = np.random.default_rng(seed)
     x = np.sort(generator.uniform(0, 1, 78))

@@ -36,6 +36,7 @@ class LevenbergMarquardtSettings:
     """Tolerances and limits of the Levenberg-Marquardt method."""
 
     tolerance: float = 1e-15  # relative, of cost, parameters and gradient; the usual 1e-8 loses digits in flat valleys
+    rounding_reduction: float = 1e-12  # relative change of a sum of squares that rounding may cause
     max_evaluations: int = 1000  # without a limit on epochs, plus 20 per parameter
     min_accepted_ratio: float = 1e-4  # of actual to predicted reduction, for a step to be accepted (Moré 1978)
     rounding_variation: float = 1e-20  # share of the target's sum of squares that rounding leaves of a perfect fit
@@ -192,7 +193,10 @@ class _LevenbergMarquardt:
         if len(accepted):
             self._move_to(accepted, trial[is_accepted], triangles[is_accepted], after[is_accepted])
             self._report(accepted)
-        is_converged: Mask = (np.maximum(np.abs(actual), predicted) <= self._tolerance) & (ratio <= 2)
+        is_flat = predicted <= self._tolerance
+        is_converged: Mask = is_flat & (np.abs(actual) <= self._tolerance) & (ratio <= 2)
+        # Where a full step gains nothing, the sum of squares changes by rounding errors alone.
+        is_converged |= is_flat & (damping == 0) & (np.abs(actual) <= SETTINGS.rounding_reduction)
         is_converged |= radius <= self._tolerance * norms(scale * self.theta[fits])  # steps have become negligible
         return is_converged
 

@@ -560,7 +560,9 @@ def fit_smooth(
         report = renumber(report_with_kinks, active, epochs_done.copy(), epochs_done)
         part = smooth.take(active).with_smoothing(radius, theta[active])
         remaining = stop.after(int(epochs_done[active].max()))
-        ends = _fit_without_kinks(part, theta[active], report, remaining, unit, is_near=is_near)
+        # At the smallest radius quadratic models hold only next to the minimum: L-BFGS ends lower.
+        is_last = radius == LBFGS.smoothing_radii[-1]
+        ends = _fit_without_kinks(part, theta[active], report, remaining, unit, is_near=is_near and not is_last)
         for fit, end in zip(active.tolist(), ends, strict=True):
             outcomes[fit] = end
             if isinstance(end, Outcome):

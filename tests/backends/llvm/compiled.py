@@ -20,7 +20,10 @@ from autodiff_cli.graph.op import Shape
 Array = NDArray[np.float64]
 
 WIDTHS = [width for width in (2, 4, 8) if width <= host_processor().width]
-every_width = pytest.mark.parametrize("width", WIDTHS)
+# This machine's vectors always, narrower ones (those of other machines) with --slow.
+every_width = pytest.mark.parametrize(
+    "width", [pytest.param(width, marks=[pytest.mark.slow] if width < WIDTHS[-1] else []) for width in WIDTHS]
+)
 
 
 def _computed(

@@ -15,6 +15,7 @@ from autodiff_cli.backends.protocol import RowGraphs
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.language.program import read
 from tests.backends.llvm.compiled import by_row, every_width, summed
+from tests.each import each
 
 PAGE = mmap.PAGESIZE
 OUTPUT = read("a*exp(-x^2) + y").output
@@ -46,8 +47,8 @@ def fenced() -> Fenced:
 
 
 @every_width
-@pytest.mark.parametrize("at_end", [True, False])
-@pytest.mark.parametrize("rows", [1, 2, 3, 5, 8, 9, 63, 511, 513, 1027])
+@each("at_end", [True, False])
+@each("rows", [1, 2, 3, 5, 8, 9, 63, 511, 513, 1027])
 def test_no_byte_beyond_a_column_is_touched(fenced: Fenced, rows: int, at_end: bool, width: int) -> None:
     generator = np.random.default_rng(rows)
     plain = {"x": generator.normal(size=rows), "y": generator.normal(size=rows).astype("f4")}
@@ -61,8 +62,8 @@ def test_no_byte_beyond_a_column_is_touched(fenced: Fenced, rows: int, at_end: b
     assert total == pytest.approx(out[0].sum(), rel=1e-13)
 
 
-@pytest.mark.parametrize("at_end", [True, False])
-@pytest.mark.parametrize("rows", [1, 7, 64, 131])
+@each("at_end", [True, False])
+@each("rows", [1, 7, 64, 131])
 def test_no_byte_beyond_a_column_of_vectors_is_touched(fenced: Fenced, rows: int, at_end: bool) -> None:
     sizes = {"v": (3,), "W": (4, 3)}
     generator = np.random.default_rng(rows)
@@ -76,8 +77,8 @@ def test_no_byte_beyond_a_column_of_vectors_is_touched(fenced: Fenced, rows: int
 
 
 @every_width
-@pytest.mark.parametrize("letters", TYPES)
-@pytest.mark.parametrize("rows", [1, 6, 1029])
+@each("letters", TYPES)
+@each("rows", [1, 6, 1029])
 def test_numbers_of_every_type_are_read_as_they_are(letters: str, rows: int, width: int) -> None:
     dtype = np.dtype(letters)
     generator = np.random.default_rng(0)
@@ -120,7 +121,7 @@ def test_columns_of_vectors_that_lie_unusually() -> None:
         np.testing.assert_array_equal(found[0], np.array([1, 10, 100]) @ column)
 
 
-@pytest.mark.parametrize(
+@each(
     ("columns", "rows", "words"),
     [
         ({"x": np.ones(4)}, 5, "column `x` has 4 numbers; 5 are needed"),

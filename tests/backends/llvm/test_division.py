@@ -6,7 +6,6 @@ import itertools
 import math
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -18,6 +17,7 @@ from autodiff_cli.backends.numpy_backend import NumpyBackend
 from autodiff_cli.language.program import read
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from tests.backends.llvm.compiled import by_row, every_width, summed
+from tests.each import each
 
 GRAPHS = [read(text).output for text in ("a/d", "b/d", "1/d")]
 EDGES = [
@@ -52,9 +52,9 @@ def test_any_numbers(rows: list[tuple[float, float, float]]) -> None:
 
 
 @every_width
-@pytest.mark.parametrize("count", [2, 40])  # sums that stay in registers, and more than there are
-@pytest.mark.parametrize("text", ["d", "exp(log(d))"])  # without and with a call, for which vectors are side by side
-@pytest.mark.parametrize("far", [5e-324, 2e306])
+@each("count", [2, 40])  # sums that stay in registers, and more than there are
+@each("text", ["d", "exp(log(d))"])  # without and with a call, for which vectors are side by side
+@each("far", [5e-324, 2e306])
 def test_sums_that_are_begun_again_count_every_row_once(width: int, count: int, text: str, far: float) -> None:
     rows = 3001  # three strips and a tail
     d = np.where(np.arange(rows) % 1500 == 1400, far, 2.0)
@@ -64,7 +64,7 @@ def test_sums_that_are_begun_again_count_every_row_once(width: int, count: int, 
     np.testing.assert_allclose(found, rows * np.arange(1.0, count + 1), rtol=1e-11 if "exp" in text else 1e-15)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "is_moderate"),
     [
         ("1 + exp(-abs(x))", True),

@@ -21,6 +21,7 @@ from autodiff_cli.backends.protocol import Backend, GradientDescent, OptimizerSt
 from autodiff_cli.training.optimizers import OPTIMIZERS
 from tests.backends.llvm.compiled import every_width
 from tests.backends.llvm.test_columns import Fenced
+from tests.each import each
 
 MODEL = "y ~ a*exp(-b*x) + c*sin(d*x)"
 NETWORK = "y ~ mlp(x, [3, 2], tanh)"
@@ -84,16 +85,16 @@ def scaled(columns: dict[str, Any]) -> dict[str, Any]:
     return {name: column if name == "w" else column / 30 for name, column in columns.items()}
 
 
-@pytest.mark.parametrize("method", OPTIMIZERS)
-@pytest.mark.parametrize("batch", [1, 7, 32, 1000])
+@each("method", OPTIMIZERS)
+@each("batch", [1, 7, 32, 1000])
 def test_compiled_epochs_are_those_of_the_loop(method: str, batch: int) -> None:
     objective = Objective(MODEL, scaled(data(203)))
     assert_same(run(LlvmBackend(1), objective, method, batch), run(NumpyBackend(), objective, method, batch))
 
 
-@pytest.mark.parametrize("model", [MODEL, NETWORK, VECTORS, "y ~ a*x + gamma(b + z)", "(a - 1)^2 + (y - b)^2 + 0*c"])
-@pytest.mark.parametrize("method", ["sgd", "adam"])
-@pytest.mark.parametrize("weighted", [False, True])
+@each("model", [MODEL, NETWORK, VECTORS, "y ~ a*x + gamma(b + z)", "(a - 1)^2 + (y - b)^2 + 0*c"])
+@each("method", ["sgd", "adam"])
+@each("weighted", [False, True])
 def test_whatever_the_model_and_the_weights(model: str, method: str, weighted: bool) -> None:
     start: dict[str, Any] = {"v": [0.5, -0.25]} if model is VECTORS else {}
     objective = Objective(model, scaled(data(101)), weights="w" if weighted else None, start=start)
@@ -101,7 +102,7 @@ def test_whatever_the_model_and_the_weights(model: str, method: str, weighted: b
         assert_same(run(LlvmBackend(1), objective, method, batch), run(NumpyBackend(), objective, method, batch))
 
 
-@pytest.mark.parametrize("longest", [1e-3, 0.3, 1e9])
+@each("longest", [1e-3, 0.3, 1e9])
 def test_gradients_are_shortened_as_in_the_loop(longest: float) -> None:
     objective = Objective(VECTORS, scaled(data(90)), weights="w", start={"v": [3, 1], "a": 2})
     found, wanted = (run(each, objective, "momentum", 9, longest=longest) for each in (LlvmBackend(1), NumpyBackend()))
@@ -109,7 +110,7 @@ def test_gradients_are_shortened_as_in_the_loop(longest: float) -> None:
     assert (found[1].theta != run(LlvmBackend(1), objective, "momentum", 9)[1].theta).any() == (longest < 1e9)
 
 
-@pytest.mark.parametrize("slope", [1e200, np.inf, np.nan, 0.0])
+@each("slope", [1e200, np.inf, np.nan, 0.0])
 def test_gradients_of_any_size_are_shortened(slope: float) -> None:
     objective = Objective("a*x + b*y", {"x": [1.0], "y": [1.0]})
     columns = {"x": np.full(4, slope), "y": np.full(4, slope / 2)}
@@ -120,7 +121,7 @@ def test_gradients_of_any_size_are_shortened(slope: float) -> None:
     np.testing.assert_allclose(found, wanted, rtol=1e-12)
 
 
-@pytest.mark.parametrize("batch", [1, 13, 64, 600])
+@each("batch", [1, 13, 64, 600])
 def test_wide_layers_too(batch: int) -> None:
     objective = Objective("y ~ mlp([x, z], [40, 40], relu)", scaled(data(601)), weights="w")
     assert_same(*(run(each, objective, "nesterov", batch, times=1) for each in (LlvmBackend(1), NumpyBackend())))
@@ -148,7 +149,7 @@ def test_batches_larger_than_a_kernel_takes_go_to_all_threads() -> None:
     )
 
 
-@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+@each("backend", ["numpy", "llvm"])
 def test_fixed_parameters_bounds_and_patience_go_through_whole_fits(backend: str) -> None:
     given = scaled(data(300))
     wanted, found = [
@@ -164,7 +165,7 @@ def test_fixed_parameters_bounds_and_patience_go_through_whole_fits(backend: str
     assert found.parameters == pytest.approx(wanted.parameters, rel=1e-8)
 
 
-@pytest.mark.parametrize("kind", [np.float32, np.int64, np.int32, np.int16, np.int8, np.uint8, np.uint16, np.uint32])
+@each("kind", [np.float32, np.int64, np.int32, np.int16, np.int8, np.uint8, np.uint16, np.uint32])
 def test_columns_of_other_types_are_widened(kind: Any) -> None:
     columns = data(150, kind)
     objective = Objective("y ~ a*x + b", columns)
@@ -195,8 +196,8 @@ def test_columns_in_any_memory_are_read_and_nothing_beside_them() -> None:
     assert run(LlvmBackend(1), objective, "sgd", 10, swapped)[0] == wanted[0]
 
 
-@pytest.mark.parametrize("kind", ["f8", "f4", "i2", "u1"])
-@pytest.mark.parametrize("at_end", [False, True])
+@each("kind", ["f8", "f4", "i2", "u1"])
+@each("at_end", [False, True])
 def test_no_byte_beyond_a_column_is_touched(kind: str, at_end: bool) -> None:
     rows, fenced = 1 + 8 * 13, Fenced()
     given = {name: column if name == "w" else column.astype(kind) for name, column in data(rows).items()}
@@ -217,7 +218,7 @@ def test_columns_that_do_not_fit_are_an_error() -> None:
             run(LlvmBackend(1), objective, "sgd", 4, columns)
 
 
-@pytest.mark.parametrize("backend", [NumpyBackend(), LlvmBackend(1)])
+@each("backend", [NumpyBackend(), LlvmBackend(1)])
 def test_no_rows_and_no_weights_take_no_step(backend: Backend) -> None:
     objective = Objective("y ~ a*x + b", scaled(data(20)), weights="w")
     for rows in (0, 5):

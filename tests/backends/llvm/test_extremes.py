@@ -7,7 +7,6 @@ from math import inf, nan
 from typing import Any
 
 import numpy as np
-import pytest
 
 from autodiff_cli.backends.llvm.backend import LlvmBackend
 from autodiff_cli.graph.gradient import gradient_nodes
@@ -18,6 +17,7 @@ from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.numbers.kind import Kind
 from tests.backends.llvm.compiled import by_row
+from tests.each import each
 
 POINTS = [
     0.0, -0.0, 5e-324, 1e-310, 2.0**-1022, 1e-200, -1e-200, 1e-17, 0.5, -0.5, 1.0, -1.0, 1.5, 2.0, -2.0, 2.5, 3.0, -3.0,
@@ -38,7 +38,7 @@ def evaluated(kind: Kind[Any], order: list[Node], values: dict[Node, Any]) -> di
     return values
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
+@each("name", OPERATIONS)
 def test_all_kinds_of_number_agree(name: str) -> None:
     op = get_op(name)
     count = max(op.min_inputs, 1)
@@ -64,7 +64,7 @@ def test_all_kinds_of_number_agree(name: str) -> None:
             np.testing.assert_allclose(numbers, wanted, rtol=1e-9, atol=1e-319)
 
 
-@pytest.mark.parametrize("exponent", [0.5, -0.5, 1.5, 2.5, 1 / 3, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0, inf, -inf])
+@each("exponent", [0.5, -0.5, 1.5, 2.5, 1 / 3, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0, inf, -inf])
 def test_powers_with_a_constant_exponent_agree(exponent: float) -> None:
     """Compiled code has shorter forms for some of them."""
     x = variable("x")

@@ -14,6 +14,7 @@ from autodiff_cli.graph.node import constant, get_op, variable
 from autodiff_cli.graph.op import Op
 from autodiff_cli.language.program import read
 from tests.backends.llvm.compiled import by_row, every_width
+from tests.each import each
 from tests.numbers.test_arrays import ELEMENTWISE, by_arrays, inputs_of, same
 from tests.ops.table import ROWS, Row
 from tests.ops.test_rules import NAMES, anywhere, compare, every_point
@@ -22,7 +23,7 @@ ULPS = 8  # what an operation may be off, unless its record promises less
 
 
 @every_width
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+@each("row", ROWS, ids=lambda row: row.name)
 def test_values_and_slopes_have_the_digits(row: Row, width: int) -> None:
     chance = random.Random(row.name)
     points = [*every_point(row), *(tuple(anywhere(interval, chance) for interval in row.domain) for _ in range(100))]
@@ -35,7 +36,7 @@ def test_values_and_slopes_have_the_digits(row: Row, width: int) -> None:
 
 
 @every_width
-@pytest.mark.parametrize("op", ELEMENTWISE, ids=lambda op: op.name)
+@each("op", ELEMENTWISE, ids=lambda op: op.name)
 def test_edges_are_those_of_numpy(op: Op, width: int) -> None:
     points = inputs_of(op)
     leaves = [variable(name) for name in NAMES[: len(points[0])]]
@@ -52,7 +53,7 @@ EDGES = (-np.inf, -1e300, -2.0, -1.0, -5e-324, -0.0, 0.0, 5e-324, 1e-200, 0.3, 1
 
 
 @every_width
-@pytest.mark.parametrize("text", WRITTEN)
+@each("text", WRITTEN)
 def test_a_number_in_the_formula_changes_no_value(text: str, width: int) -> None:
     output, x = read(text).output, np.array(EDGES)
     op = output.op
@@ -66,7 +67,7 @@ def test_a_number_in_the_formula_changes_no_value(text: str, width: int) -> None
 
 
 @every_width
-@pytest.mark.parametrize("text", [*WRITTEN, "x^1"])
+@each("text", [*WRITTEN, "x^1"])
 def test_a_slope_is_no_number_where_numpys_is_none(text: str, width: int) -> None:
     program, x = read(text), np.array(EDGES[1:])  # of -inf, NumPy has other powers in vectors than alone
     slopes = gradient_nodes(program.output, [program.leaves["x"]])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from autodiff_cli.graph.node import Node, constant, get_op, variable
 from autodiff_cli.language.program import read
 from tests.backends.llvm.compiled import both_ways, by_row, every_width, summed
 from tests.backends.test_blocks import FORMULAS
+from tests.each import each
 from tests.ops.test_structural import CASES, ROWS, Case, Setting, identity
 
 POINT = {"a": 0.7, "b": -1.3, "c": 2.1}
@@ -24,8 +24,8 @@ LENGTHS = (1, 2, 3, 7, 8, 9, 16, 31, 1000, 1024, 1025, 8191, 8192, 8193, 20_001)
 
 
 @every_width
-@pytest.mark.parametrize("text", FORMULAS)
-@pytest.mark.parametrize("rows", LENGTHS)
+@each("text", FORMULAS)
+@each("rows", LENGTHS)
 def test_any_number_of_rows(text: str, rows: int, width: int) -> None:
     output = read(text).output
     x = np.random.default_rng(rows).normal(size=rows)
@@ -33,7 +33,7 @@ def test_any_number_of_rows(text: str, rows: int, width: int) -> None:
 
 
 @every_width
-@pytest.mark.parametrize("text", FORMULAS)
+@each("text", FORMULAS)
 def test_gradients_of_sums(text: str, width: int) -> None:
     program = read(text)
     leaves = [leaf for name, leaf in program.leaves.items() if name != "x"]
@@ -42,8 +42,8 @@ def test_gradients_of_sums(text: str, width: int) -> None:
 
 
 @every_width
-@pytest.mark.parametrize("case", CASES, ids=identity)
-@pytest.mark.parametrize("rows", [1, 301])
+@each("case", CASES, ids=identity)
+@each("rows", [1, 301])
 def test_operations_on_arrays(case: Case, rows: int, width: int) -> None:
     """Of columns alone, of parameters alone, and of each mixture."""
     setting = Setting(case)
@@ -59,7 +59,7 @@ def test_operations_on_arrays(case: Case, rows: int, width: int) -> None:
         both_ways(outputs, columns, point, setting.sizes, width=width)
 
 
-@pytest.mark.parametrize("case", CASES, ids=identity)
+@each("case", CASES, ids=identity)
 def test_operations_on_arrays_with_what_is_not_finite(case: Case) -> None:
     setting = Setting(case)
     outputs = [(case.build or get_op(case.name))(*setting.leaves), *setting.gradient(setting.total)]
@@ -76,7 +76,7 @@ SIZES = {"W": (5, 2), "b": (5,), "V": (3, 5), "c": (3,)}
 
 
 @every_width
-@pytest.mark.parametrize("rows", [1, 4, 130, 600])
+@each("rows", [1, 4, 130, 600])
 def test_a_network(rows: int, width: int) -> None:
     program = read(NETWORK)
     generator = np.random.default_rng(0)

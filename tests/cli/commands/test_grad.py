@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.each import each
 from tests.support import expect_refusal, run_cli
 
 X, Y = 3 + math.cos(2), 2.0
@@ -72,7 +73,7 @@ def test_digits_set_all_numbers() -> None:
     assert "0.90929742682568171" in run_cli("grad sin(x) --x 2 --digits 17")
 
 
-@pytest.mark.parametrize("value", ["pi/4", "-(1/3)^2", "1e-3", "sqrt(2)", "tau", "-.5"])
+@each("value", ["pi/4", "-(1/3)^2", "1e-3", "sqrt(2)", "tau", "-.5"])
 def test_a_value_is_any_constant_expression(value: str) -> None:
     names = {"pi": math.pi, "tau": math.tau, "sqrt": math.sqrt}
     expected = eval(value.replace("^", "**"), names)
@@ -129,7 +130,7 @@ BAD = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("line", "message"), BAD)
+@each(("line", "message"), BAD)
 def test_bad_input_has_status_2_a_message_and_no_output(line: str, message: str) -> None:
     expect_refusal(run_cli(line), message)
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 import autodiff_cli as ad
+from tests.each import each
 from tests.support import run_cli
 
 
@@ -137,7 +138,7 @@ def test_a_cell_of_a_file_is_named_by_its_line(tmp_path: Path) -> None:
     assert 'points.csv: line 5, column `y`: "4;" is not a number' in output.stderr
 
 
-@pytest.mark.parametrize(("data", "message"), BAD)
+@each(("data", "message"), BAD)
 def test_what_is_wrong_with_the_points_is_named(data: str, message: str) -> None:
     output = run_cli("grad x*y --at -", stdin=data)
     assert (output.status, output) == (2, "")
@@ -157,7 +158,7 @@ WRONG = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("words", "message"), WRONG)
+@each(("words", "message"), WRONG)
 def test_options_that_do_not_go_with_a_file(words: Sequence[str], message: str, points: str) -> None:
     output = run_cli([*words, "--at", points])
     assert (output.status, output) == (2, "")
@@ -216,7 +217,7 @@ RANGES = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("value", "message"), RANGES)
+@each(("value", "message"), RANGES)
 def test_a_range_that_is_none_is_explained(value: str, message: str) -> None:
     output = run_cli(["grad", "x", "--x", value])
     assert (output.status, output) == (2, "")

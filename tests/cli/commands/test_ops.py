@@ -9,6 +9,7 @@ import pytest
 import autodiff_cli as ad
 from autodiff_cli.explain.operations import Description, describe, operations
 from autodiff_cli.graph.op import Op
+from tests.each import each
 from tests.support import run_cli
 
 ALL = [describe(op) for op in operations()]
@@ -20,7 +21,7 @@ def by_name(description: Description) -> str:
     return description.op.name
 
 
-@pytest.mark.parametrize("description", ELEMENTWISE, ids=by_name)
+@each("description", ELEMENTWISE, ids=by_name)
 def test_the_printed_derivatives_are_the_gradient(description: Description) -> None:
     f = ad.parse(description.call)
     # Whole numbers first, for operations that count with their first argument.
@@ -34,7 +35,7 @@ def test_the_printed_derivatives_are_the_gradient(description: Description) -> N
         assert found == pytest.approx(gradient[name], rel=1e-12, nan_ok=True)
 
 
-@pytest.mark.parametrize("description", ALL, ids=by_name)
+@each("description", ALL, ids=by_name)
 def test_conditions_and_definitions_are_in_the_language(description: Description) -> None:
     for text in (description.kink, description.domain, description.singular, description.definition):
         assert text is None or ad.parse(text).variables is not None
@@ -52,8 +53,8 @@ def test_no_line_of_the_list_is_wide() -> None:
     assert max(map(len, run_cli("ops").splitlines())) <= 120
 
 
-@pytest.mark.parametrize("width", [40, 80])
-@pytest.mark.parametrize("name", ["tanh", "gamma", "max", "prod", "gelu", "normal_pdf"])
+@each("width", [40, 80])
+@each("name", ["tanh", "gamma", "max", "prod", "gelu", "normal_pdf"])
 def test_an_operation_fits_a_terminal(name: str, width: int) -> None:
     output = run_cli(["ops", name], terminal=width)
     assert output.status == 0
@@ -76,7 +77,7 @@ def test_one_operation_with_its_plot() -> None:
     assert "(x)\n" not in run_cli("ops atan2")
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "call"),
     [("*", "x*y"), ("mul", "x*y"), ("×", "x*y"), ("**", "x^y"), ("ln", "log(x)"), ("@", "a @ b"), ("-", "-x")],
 )
@@ -98,16 +99,14 @@ def test_json_has_what_the_record_has() -> None:
     assert len(run_cli("ops --json").json["operations"]) == len(ALL)
 
 
-@pytest.mark.parametrize(
-    "op", [op for op in operations() if not op.is_structural and op.min_inputs == 1], ids=lambda op: op.name
-)
+@each("op", [op for op in operations() if not op.is_structural and op.min_inputs == 1], ids=lambda op: op.name)
 def test_every_function_of_one_number_can_be_plotted(op: Op) -> None:
     output = run_cli(["ops", op.name])
     assert output.status == 0
     assert str(math.nan) not in output.partition("derivatives")[2]  # the definition may say where there is no value
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "message"),
     [("ops tahn", "did you mean `tan"), ("ops qqqqq", "`autodiff ops` lists them all"),
      ("ops mlp", "`mlp` is a layer made of"),

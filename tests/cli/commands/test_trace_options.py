@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.each import each
 from tests.support import expect_refusal, run_cli
 
 LINE = ["trace", "x*y + sin(x)", "--x", "2", "--y", "3"]
@@ -65,7 +66,7 @@ PATHS = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("words", "names"), PATHS)
+@each(("words", "names"), PATHS)
 def test_the_variable_of_paths_may_be_left_out(words: list[str], names: set[str]) -> None:
     assert set(run_cli(["trace", *words, "--json"]).json["paths"]) == names
 
@@ -174,7 +175,7 @@ WRONG = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("words", "message"), WRONG)
+@each(("words", "message"), WRONG)
 def test_options_that_cannot_be_used_are_bad_input(words: list[str], message: str) -> None:
     output = run_cli([*LINE, *words])
     assert (output.status, output) == (2, "")
@@ -254,14 +255,14 @@ FIRST_TRIES = [
 ]
 
 
-@pytest.mark.parametrize(("line", "message", "suggestion"), FIRST_TRIES)
+@each(("line", "message", "suggestion"), FIRST_TRIES)
 def test_a_failed_first_command_gets_a_hint(line: str, message: str, suggestion: str | None) -> None:
     output = run_cli(line)
     expect_refusal(output, message)
     assert (f"Did you mean `{suggestion}`?" in output.stderr) == (suggestion is not None)
 
 
-@pytest.mark.parametrize("text", ["mlp(x, [4])", "x: 2; mlp(x, [4], relu)", "sum(W @ x + b)", "softmax(z)[1]*k"])
+@each("text", ["mlp(x, [4])", "x: 2; mlp(x, [4], relu)", "sum(W @ x + b)", "softmax(z)[1]*k"])
 def test_the_values_that_are_suggested_work(text: str) -> None:
     suggested = run_cli(["trace", text]).stderr.partition("; add ")[2]
     assert run_cli(["trace", text, *shlex.split(suggested)]).status == 0

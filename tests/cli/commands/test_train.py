@@ -12,6 +12,7 @@ import pytest
 
 import autodiff_cli as ad
 from autodiff_cli.training.fitting.progress import Progress
+from tests.each import each
 from tests.support import ROOT, SETS, expect_refusal, run_cli
 
 DATA = SETS / "nist"
@@ -91,7 +92,7 @@ def test_with_json_progress_is_on_standard_error(csv: str) -> None:
     assert "loss" in output.stderr
 
 
-@pytest.mark.parametrize("content", [ROWS, ROWS.replace(",", "\t"), ROWS.replace("\n", "\r\n")])
+@each("content", [ROWS, ROWS.replace(",", "\t"), ROWS.replace("\n", "\r\n")])
 def test_standard_input(content: str) -> None:
     assert run_cli("train 'y ~ a + b*x' - --json", stdin=content).json["rows"] == 4
 
@@ -211,7 +212,7 @@ def test_missing_cells_can_be_left_out(tmp_path: Path) -> None:
     assert run_cli(["train", "y ~ a*x", path, "--drop-missing", "--json"]).json["rows"] == 3
 
 
-@pytest.mark.parametrize(
+@each(
     ("words", "message"),
     [
         ("'y ~ a*' DATA", "column 7"),

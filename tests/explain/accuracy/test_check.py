@@ -18,6 +18,7 @@ from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.ops import all_ops
 from autodiff_cli.ops.elementary import exp, sin
 from autodiff_cli.ops.structural import norm
+from tests.each import each
 from tests.graphs import SMOOTH, graphs
 from tests.support import run_cli
 
@@ -29,7 +30,7 @@ def checked(text: str, **point: str) -> GradientCheck:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "point", "orders"),
     [
         ("x*y + sin(x)", {"x": "2", "y": "1/3"}, {"x": 2, "y": math.inf}),
@@ -77,7 +78,7 @@ def test_a_wrong_rule_is_detected_although_floats_and_reference_share_it() -> No
     assert found.findings[0].order == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "point", "words"),
     [
         ("abs(x)", {"x": "0"}, "on the left the slope is -1, on the right the slope is 1; the convention is 0"),
@@ -102,7 +103,7 @@ def test_a_derivative_that_is_not_finite_is_reported_with_its_reason() -> None:
     assert finding.verdict is Verdict.OVERFLOW
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "point", "right"),
     [
         ("(1 - cos(x))/x^2", {"x": "1e-8"}, {"x": "-8.33333333333333e-10"}),
@@ -123,7 +124,7 @@ def test_an_inaccurate_number_is_reported_with_its_correct_digits(
         assert digits_ in spoilt[name]
 
 
-@pytest.mark.parametrize("x", ["exp(exp(900))", "1e100000000", "1e-100000000"])
+@each("x", ["exp(exp(900))", "1e100000000", "1e-100000000"])
 def test_where_no_step_is_of_a_size_that_can_be_computed_with_there_is_no_order(x: str) -> None:
     (finding,) = checked("3*x", x=x).findings
     assert (finding.verdict, finding.order) == (Verdict.AGREES, None)
@@ -142,16 +143,14 @@ def test_a_factor_that_is_nearly_one_is_a_factor() -> None:
     assert str(parse("sin(1e-400*x)").derivative("x")) == "1e-400*cos(1e-400*x)"
 
 
-@pytest.mark.parametrize(("text", "digits_"), [("(1 + x) - 1", 7), ("exp(x) - 1", 16)])
+@each(("text", "digits_"), [("(1 + x) - 1", 7), ("exp(x) - 1", 16)])
 def test_digits_that_are_right_are_counted(text: str, digits_: int) -> None:
     (finding,) = checked(f"({text})^2", x="1e-9").findings
     assert finding.verdict is Verdict.AGREES
     assert digits_ == 16 or f"{digits_} digits are correct" in finding.note
 
 
-@pytest.mark.parametrize(
-    ("text", "point"), [("1/x", "1e300"), ("x^2", "1.1e-320"), ("exp(-x)", "745"), ("1e-400*x", "2")]
-)
+@each(("text", "point"), [("1/x", "1e300"), ("x^2", "1.1e-320"), ("exp(-x)", "745"), ("1e-400*x", "2")])
 def test_what_floats_are_too_coarse_for_agrees(text: str, point: str) -> None:
     (finding,) = checked(text, x=point).findings
     assert finding.verdict is Verdict.AGREES
@@ -166,7 +165,7 @@ def test_an_overflow_on_the_way_to_a_finite_derivative_is_one() -> None:
     assert not checked("exp(x)/exp(999)", x="1000").agrees
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "point"),
     [
         ("sum(tanh(W @ x))", {"W": "[[0.1, 0.2], [0.3, 1/3]]", "x": "[1, 2/7]"}),
@@ -209,7 +208,7 @@ def test_arrays_that_are_too_large_are_refused_with_the_limit() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("op", [op for op in all_ops() if op.accepts(1) and not op.is_helper and not op.is_structural])
+@each("op", [op for op in all_ops() if op.accepts(1) and not op.is_helper and not op.is_structural])
 def test_functions_of_one_number_hold_from_tiny_to_huge(op: Op) -> None:
     x = variable("x")
     expression = Expression(op(x), {"x": x})
@@ -227,7 +226,7 @@ def test_of_a_number_that_should_be_0_no_digit_is_right() -> None:
     assert all("no digit is correct; the correct value is 0" in note for note in spoilt)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "point", "better", "spoiler"),
     [
         ("(1 - cos(x))/x^2", {"x": "1e-8"}, "sinc(x/2)^2/2", "cos(x)"),
@@ -259,7 +258,7 @@ def test_what_is_offered_is_of_the_numbers_alone_beside_an_array() -> None:
     assert (answer.status, "sinc(x/2)^2/2" in answer) == (1, True)
 
 
-@pytest.mark.parametrize(
+@each(
     ("words", "verdict"),
     [
         # far out, where remainders are smaller than the value by hundreds of digits

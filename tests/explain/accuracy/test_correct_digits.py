@@ -6,7 +6,6 @@ import math
 import subprocess
 import sys
 
-import pytest
 from flint import arb, ctx
 from hypothesis import given, settings
 
@@ -15,6 +14,7 @@ from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.expression import Expression, parse
 from autodiff_cli.graph.node import Node
+from tests.each import each
 from tests.graphs import SMOOTH, graphs
 
 # Formulas of published collections on rounding (Hamming 1987, "Numerical methods for scientists and engineers", chapter
@@ -92,7 +92,7 @@ def right(found: Trace) -> dict[str, str]:
     return {name: text for warning in found.warnings for name, text in warning.right.items()}
 
 
-@pytest.mark.parametrize(("text", "point", "expected"), SPOILT)
+@each(("text", "point", "expected"), SPOILT)
 def test_warnings_give_the_correct_digits_of_inaccurate_results(
     text: str, point: dict[str, float], expected: dict[str, str]
 ) -> None:
@@ -100,7 +100,7 @@ def test_warnings_give_the_correct_digits_of_inaccurate_results(
     assert {name: found.get(name) for name in expected} == expected
 
 
-@pytest.mark.parametrize(("text", "point"), RIGHT)
+@each(("text", "point"), RIGHT)
 def test_accurate_results_have_no_warning(text: str, point: dict[str, float]) -> None:
     found = trace(parse(text), point)
     assert right(found) == {}

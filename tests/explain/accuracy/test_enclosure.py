@@ -15,6 +15,7 @@ from autodiff_cli.explain.precision import Interval, enclosure
 from autodiff_cli.expression import Expression, parse
 from autodiff_cli.graph.node import Node
 from autodiff_cli.numbers.ball_arithmetic import ONE, from_float
+from tests.each import each
 from tests.graphs import graphs
 from tests.support import run_cli
 
@@ -26,7 +27,7 @@ def bounds(expression: Expression, ends: dict[str, Ends]) -> dict[str, Ends]:
     return enclosure(expression, intervals, expression.variables).bounds
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "ends", "value", "slope"),
     [
         ("x^2", (1.5, 2.5), (2.25, 6.25), (3.0, 5.0)),
@@ -76,7 +77,7 @@ AT_TIES = [
 PLACES = [1.9, 1.95, 1.99999, 2 - 1e-9, 2 - 2**-52, 2.0, 2 + 2**-51, 2 + 1e-9, 2.0001, 2.05, 2.1]
 
 
-@pytest.mark.parametrize("text", AT_TIES)
+@each("text", AT_TIES)
 def test_bounds_hold_at_ties_and_jumps(text: str) -> None:
     f = parse(text)
     found = bounds(f, dict.fromkeys(f.variables, (1.9, 2.1)))
@@ -123,7 +124,7 @@ def test_ends_are_decimals_and_bounds_are_rounded_outwards() -> None:
     assert (low, high) == (math.nextafter(0.1, 0), math.nextafter(0.3, 1))
 
 
-@pytest.mark.parametrize(
+@each(
     ("words", "message"),
     [
         ('grad "x" --x 3..2', "LOW..HIGH"),

@@ -15,6 +15,7 @@ from autodiff_cli.explain.accuracy import VALUE, doubtful_numbers
 from autodiff_cli.explain.array_accuracy import RowAccuracy
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.expression import parse
+from tests.each import each
 
 AT = {"x": 0.3, "y": 0.3}
 
@@ -43,8 +44,8 @@ PRODUCTS = ["x*y - z", "y*x - z", "sum([x, 1]*[y, 2]) - z - 2", "dot([x, 0], [y,
 POWERS = ["x^2 - z", "x^y - z", "square(x) - z", "sum([x, 1]^2) - z - 1", "sum(v^y) - z", "sum(v^2) - z"]
 
 
-@pytest.mark.parametrize("bits", range(38, 56))
-@pytest.mark.parametrize("text", PRODUCTS + POWERS)
+@each("bits", range(38, 56))
+@each("text", PRODUCTS + POWERS)
 def test_products_of_short_numbers_are_exact_only_without_an_error(text: str, bits: int) -> None:
     """Every float from 2^42 on is a multiple of 1/1024, rounded or not."""
     draw = random.Random(bits)
@@ -60,7 +61,7 @@ def test_products_of_short_numbers_are_exact_only_without_an_error(text: str, bi
         assert is_reported_or_correct(text, point, exact), (text, point)
 
 
-@pytest.mark.parametrize("text", ["5000000000000.1", "6000000000000.3", "4398046511104.7"])
+@each("text", ["5000000000000.1", "6000000000000.3", "4398046511104.7"])
 def test_a_short_decimal_is_not_exact_because_its_float_is_short(text: str) -> None:
     exact = mpmath.mpf(text) - int(float(text))
     assert is_reported_or_correct(f"x*({text} - {int(float(text))})", {"x": 2.0}, 2 * exact)
@@ -69,7 +70,7 @@ def test_a_short_decimal_is_not_exact_because_its_float_is_short(text: str) -> N
 CONSTANTS = ["pi", "tau", "e", "0.1", "2.7", "123.456", "1e-5", "6.02214076e23", "1e23", "0.333333333333333333"]
 
 
-@pytest.mark.parametrize("text", CONSTANTS)
+@each("text", CONSTANTS)
 def test_differences_of_rounded_constants_are_reported(text: str) -> None:
     number = mpmath.mpf({"pi": mpmath.pi, "tau": 2 * mpmath.pi, "e": mpmath.e}.get(text, text))
     for power in range(-17, -2):
@@ -91,8 +92,8 @@ EQUAL = [  # pairs that are equal as numbers
 ]
 
 
-@pytest.mark.parametrize("x", [1.0, 2.0, 4.0, 5.0, 17.0])
-@pytest.mark.parametrize(("one", "other"), EQUAL)
+@each("x", [1.0, 2.0, 4.0, 5.0, 17.0])
+@each(("one", "other"), EQUAL)
 def test_comparisons_of_rounded_numbers_take_the_correct_branch(one: str, other: str, x: float) -> None:
     for condition, holds in (
         (f"{one} == {other}", True),
@@ -110,7 +111,7 @@ def test_comparisons_of_rounded_numbers_take_the_correct_branch(one: str, other:
 INVERSES = ["tan(atan(x))", "tan(asin(x/hypot(1, x)))", "atanh(tanh(x))", "1/(pi/2 - atan(x))", "log(exp(x))"]
 
 
-@pytest.mark.parametrize("text", INVERSES)
+@each("text", INVERSES)
 def test_comparisons_of_numbers_without_correct_digits_take_the_correct_branch(text: str) -> None:
     """Near a pole, perturbations of some ulps are far from what an error of less than an ulp does."""
     draw = random.Random(1)
@@ -123,7 +124,7 @@ def test_comparisons_of_numbers_without_correct_digits_take_the_correct_branch(t
         assert is_reported_or_correct(f"sum(where([{text}, 0] >= [y, 1], [x, 0], [3*x, 0]))", point, correct), point
 
 
-@pytest.mark.parametrize("text", ["where(x == y, x, -x)", "where(x > y - 1, x, 2*x)", "where(x, y, 2*y) + 0*relu(x)"])
+@each("text", ["where(x == y, x, -x)", "where(x > y - 1, x, 2*x)", "where(x, y, 2*y) + 0*relu(x)"])
 def test_comparisons_of_exact_numbers_are_not_in_doubt(text: str) -> None:
     assert not doubtful_numbers({VALUE: 0.3}, lambda kind: {VALUE: forward(parse(text).tape, kind, AT)[-1]})
 
@@ -153,7 +154,7 @@ ZEROS = [  # a formula, its value and derivative, and an interval with a zero of
 ]
 
 
-@pytest.mark.parametrize(("text", "function", "slope", "interval"), ZEROS)
+@each(("text", "function", "slope", "interval"), ZEROS)
 def test_numbers_next_to_zeros_of_functions_and_slopes_are_reported(
     text: str, function: Any, slope: Any, interval: tuple[float, float]
 ) -> None:

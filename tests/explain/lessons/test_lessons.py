@@ -14,6 +14,7 @@ import autodiff_cli as ad
 import autodiff_cli.explain.lessons as lessons
 from autodiff_cli.explain.lessons import Question, is_rounded
 from autodiff_cli.render.formatting import number_formats
+from tests.each import each
 
 SHOW = number_formats(None)[1]
 NAMES = [*lessons.lesson_titles()]
@@ -28,14 +29,14 @@ def test_what_a_course_on_backpropagation_has_is_there() -> None:
     assert "training-step" in NAMES
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_no_number_is_written_by_hand(name: str) -> None:
     for paragraph in TABLE[name]["text"]:
         assert not re.search(r"\d", re.sub(r"\{[^{}]*\}", "", paragraph)), paragraph
     assert not any("{" in paragraph for paragraph in lessons.load_lesson(name, SHOW).text)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_answers_are_those_of_an_independent_gradient(name: str) -> None:
     """Adjoints by central differences of the formula in which the node is a variable."""
     lesson = lessons.load_lesson(name, SHOW)
@@ -52,7 +53,7 @@ def test_answers_are_those_of_an_independent_gradient(name: str) -> None:
             assert asked.answer == float(inner({key: point[key] for key in inner.variables}))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_what_is_right_is_accepted_and_what_is_wrong_is_not(name: str) -> None:
     for asked in lessons.load_lesson(name, SHOW).questions:
         if asked.choices:
@@ -66,7 +67,7 @@ def test_what_is_right_is_accepted_and_what_is_wrong_is_not(name: str) -> None:
         assert not asked.is_correct("")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_the_first_hint_has_no_number_of_the_point(name: str) -> None:
     """What is written in the formula itself may stand in it, and an exponent of a rule."""
     lesson = lessons.load_lesson(name, SHOW)
@@ -77,7 +78,7 @@ def test_the_first_hint_has_no_number_of_the_point(name: str) -> None:
         assert not asked.choices or "`=`" in first or not re.search(r"\d", first)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_no_answer_stands_in_the_text(name: str) -> None:
     """Answers such as 1, or a small whole number, may stand there by chance."""
     lesson = lessons.load_lesson(name, SHOW)
@@ -99,9 +100,7 @@ def test_the_bug_shows_where_the_last_contribution_stands_alone() -> None:
     assert asked.answer == "x: -2"  # the share of a, which comes last; += gives -1.46
 
 
-@pytest.mark.parametrize(
-    ("typed", "verdict"), [("-0.42", True), ("-.416", True), ("-0.4", False), ("-0.41", False), ("0.42", False)]
-)
+@each(("typed", "verdict"), [("-0.42", True), ("-.416", True), ("-0.4", False), ("-0.41", False), ("0.42", False)])
 def test_a_number_is_right_to_the_digits_typed(typed: str, verdict: bool) -> None:
     assert is_rounded(typed, -0.4161468365471424) is verdict
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import numpy as np
-import pytest
 
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.expression import Expression, parse
@@ -18,10 +17,11 @@ from autodiff_cli.ops import all_ops
 from autodiff_cli.render.javascript import evaluator, javascript_declarations
 from autodiff_cli.targets.c_family import JAVASCRIPT
 from autodiff_cli.targets.translation import GraphWriter
+from tests.each import each
 from tests.graphs import ELEMENTWISE
 
 
-@pytest.mark.parametrize("op", [op for op in all_ops() if not op.is_structural], ids=lambda op: op.name)
+@each("op", [op for op in all_ops() if not op.is_structural], ids=lambda op: op.name)
 def test_javascript_has_every_operation_and_its_rule(op: Op) -> None:
     for count in range(op.min_inputs, (op.max_inputs or 3) + 1):
         pen, rule = GraphWriter(Library(JAVASCRIPT)), op.derivative_rule(count)
@@ -34,7 +34,7 @@ def test_javascript_has_every_operation_on_arrays() -> None:
     assert [name for name in STRUCTURAL if name not in javascript_declarations("arrays.js")] == []
 
 
-@pytest.mark.parametrize("has_arrays", [False, True])
+@each("has_arrays", [False, True])
 def test_no_two_declarations_have_one_name(has_arrays: bool) -> None:
     x = variable("x")
     counts = [(op, count) for op in ELEMENTWISE for count in range(op.min_inputs, (op.max_inputs or 3) + 1)]

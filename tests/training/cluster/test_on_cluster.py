@@ -17,6 +17,7 @@ from autodiff_cli.training.objective.cluster import ClusterRows, Partition, part
 from autodiff_cli.training.objective.cluster_connection import connect_cluster
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.options import ClusterError
+from tests.each import each
 from tests.training.cluster.support import local_cluster
 
 distributed = pytest.importorskip("distributed")
@@ -85,7 +86,7 @@ def test_the_fit_has_the_same_bits(name: str, client: Any) -> None:
         np.testing.assert_array_equal(there.covariance, here.covariance)
 
 
-@pytest.mark.parametrize("rows", [1, 7, 8192, 8193, 3 * 8192 + 1, ROWS])
+@each("rows", [1, 7, 8192, 8193, 3 * 8192 + 1, ROWS])
 def test_any_number_of_rows_has_the_bits_of_memory(rows: int, client: Any) -> None:
     some = {name: DATA[name][:rows] for name in ("x", "y", "w")}
     here = Objective("y ~ a*sin(b*x)", some, weights="w")
@@ -98,7 +99,7 @@ def test_any_number_of_rows_has_the_bits_of_memory(rows: int, client: Any) -> No
         np.testing.assert_array_equal(there.hessian(theta), here.hessian(theta))
 
 
-@pytest.mark.parametrize("options", [{}, {"backend": "llvm"}], ids=str)
+@each("options", [{}, {"backend": "llvm"}], ids=str)
 def test_workers_with_several_threads_have_the_same_bits(options: dict[str, Any]) -> None:
     here = ad.fit(MODEL, DATA, **options)
     with local_cluster(1, threads=3) as cluster, distributed.Client(cluster, set_as_default=False) as client:
@@ -127,7 +128,7 @@ def test_parts_depend_on_the_workers_and_results_do_not() -> None:
     assert all(size % 8192 == 0 and (size // 8192).bit_count() == 1 for size in sizes)
 
 
-@pytest.mark.parametrize(
+@each(
     "rows",
     [
         slice(None),

@@ -18,6 +18,7 @@ from autodiff_cli.backends import numpy_backend
 from autodiff_cli.backends.numpy_backend import BLOCK_ROWS
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.objective.preparation import model_cache
+from tests.each import each
 
 MODEL = "y ~ a*exp(-b*x) + c*sin(d*x)"
 THETA = np.array([1.3, 0.7, -0.4, 2.1])
@@ -40,7 +41,7 @@ def by_hand(columns: dict[str, Any], weights: Any) -> Callable[[Any], Any]:
     return loss
 
 
-@pytest.mark.parametrize("weights", [None, "w"])
+@each("weights", [None, "w"])
 def test_value_and_gradient(weights: str | None) -> None:
     columns = data(2 * BLOCK_ROWS + 11)
     loss = by_hand(columns, columns["w"] if weights else np.ones(2 * BLOCK_ROWS + 11))
@@ -107,18 +108,18 @@ def test_sums_are_accurate() -> None:
 RESIDUALS = (-3.0, -1.5, -1.0, -0.25, 0.0, 0.5, 1.0, 7.0)
 
 
-@pytest.mark.parametrize(
+@each(
     ("loss", "of_residual"),
     [("mse", lambda r: r**2), ("mae", abs), ("huber", lambda r: r**2 / 2 if abs(r) <= 1 else abs(r) - 0.5)],
 )
-@pytest.mark.parametrize("residual", RESIDUALS)
+@each("residual", RESIDUALS)
 def test_losses_of_a_residual(loss: str, of_residual: Callable[[float], float], residual: float) -> None:
     options = {"huber_delta": 1} if loss == "huber" else {}
     assert Objective("y ~ a", {"y": [residual]}, loss=loss, **options).value_and_grad([0.0])[0] == of_residual(residual)
 
 
-@pytest.mark.parametrize("score", [-800.0, -40.0, -1.0, 0.0, 3.0, 40.0, 800.0])
-@pytest.mark.parametrize("target", [0.0, 0.3, 1.0])
+@each("score", [-800.0, -40.0, -1.0, 0.0, 3.0, 40.0, 800.0])
+@each("target", [0.0, 0.3, 1.0])
 def test_bce_keeps_its_digits_where_the_model_ends_in_sigmoid(score: float, target: float) -> None:
     value, gradient = Objective("t ~ sigmoid(a)", {"t": [target]}, loss="bce").value_and_grad([score])
     with mpmath.workdps(800):
@@ -169,7 +170,7 @@ def test_outside_the_domain_it_is_nan_and_nothing_is_raised() -> None:
     assert math.isnan(gradient[0])
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "error", "message"),
     [
         ({"loss": "mze"}, OptionError, "there is no loss mze; did you mean mse?"),

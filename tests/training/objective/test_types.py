@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
+from tests.each import each
 
 TYPES = ("f4", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "?")
 OTHERS = ("f2", ">f4", ">i4", "g", "O")  # which become doubles when they are read
@@ -24,7 +25,7 @@ def data(kind: str) -> dict[str, Any]:
 
 
 @every_backend
-@pytest.mark.parametrize("kind", TYPES + OTHERS)
+@each("kind", TYPES + OTHERS)
 def test_every_type_is_read_as_doubles(kind: str, backend: str) -> None:
     given = data(kind)
     wide = {name: column.astype(np.float64) for name, column in given.items()}
@@ -37,7 +38,7 @@ def test_every_type_is_read_as_doubles(kind: str, backend: str) -> None:
 
 
 @every_backend
-@pytest.mark.parametrize("kind", ["f4", "u1"])
+@each("kind", ["f4", "u1"])
 def test_whole_fits_are_the_same(kind: str, backend: str) -> None:
     given = data(kind)
     wide = {name: column.astype(np.float64) for name, column in given.items()}
@@ -51,7 +52,7 @@ def test_whole_fits_are_the_same(kind: str, backend: str) -> None:
         assert one.warnings == other.warnings
 
 
-@pytest.mark.parametrize("kind", ["f8", *TYPES])
+@each("kind", ["f8", *TYPES])
 def test_arrays_side_by_side_are_not_copied_and_may_be_read_only(kind: str) -> None:
     given = data(kind)
     for column in given.values():
@@ -81,7 +82,7 @@ def test_vectors_of_columns_of_several_types() -> None:
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("kind", ["u1", "u8", "?"])
+@each("kind", ["u1", "u8", "?"])
 def test_falling_unsigned_predictors_are_in_order(kind: str) -> None:
     from autodiff_cli.training.result.goodness import is_sorted_by_predictor
 

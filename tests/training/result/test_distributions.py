@@ -13,17 +13,18 @@ from autodiff_cli.training.result.goodness import (
     student_quantile,
     student_tail,
 )
+from tests.each import each
 
 
-@pytest.mark.parametrize("level", [0.01, 0.5, 0.6827, 0.9, 0.95, 0.99, 0.9999])
-@pytest.mark.parametrize("dof", [1, 2, 3, 7, 30, 1000, 10**5, 10**9])
+@each("level", [0.01, 0.5, 0.6827, 0.9, 0.95, 0.99, 0.9999])
+@each("dof", [1, 2, 3, 7, 30, 1000, 10**5, 10**9])
 def test_intervals(level: float, dof: int) -> None:
     assert student_quantile(level, dof) == pytest.approx(stats.t.ppf(0.5 + level / 2, dof), rel=1e-8)
     assert normal_quantile(level) == pytest.approx(stats.norm.ppf(0.5 + level / 2), rel=1e-10)
 
 
-@pytest.mark.parametrize("dof", [1, 4, 50, 3000])
-@pytest.mark.parametrize("value", [0.01, 0.9, 1.0, 1.1, 3.0, 20.0])
+@each("dof", [1, 4, 50, 3000])
+@each("value", [0.01, 0.9, 1.0, 1.1, 3.0, 20.0])
 def test_tails(value: float, dof: int) -> None:
     assert chi_squared_tail(value * dof, dof) == pytest.approx(stats.chi2.sf(value * dof, dof), rel=1e-10, abs=1e-300)
     assert student_tail(value, dof) == pytest.approx(2 * stats.t.sf(value, dof), rel=1e-10)
@@ -31,8 +32,8 @@ def test_tails(value: float, dof: int) -> None:
         assert fisher_tail(value, other, dof) == pytest.approx(stats.f.sf(value, other, dof), rel=1e-10)
 
 
-@pytest.mark.parametrize("a", [0.5, 2, 100, 1e5])
-@pytest.mark.parametrize("b", [0.5, 3, 2000])
-@pytest.mark.parametrize("x", [0.0, 1e-9, 0.2, 0.5, 0.98, 1.0])
+@each("a", [0.5, 2, 100, 1e5])
+@each("b", [0.5, 3, 2000])
+@each("x", [0.0, 1e-9, 0.2, 0.5, 0.98, 1.0])
 def test_the_incomplete_beta_function(a: float, b: float, x: float) -> None:
     assert incomplete_beta(a, b, x) == pytest.approx(special.betainc(a, b, x), rel=1e-9, abs=1e-300)

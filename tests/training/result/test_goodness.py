@@ -14,6 +14,7 @@ from scipy import stats
 
 from autodiff_cli import Fit, fit, fit_by, load
 from autodiff_cli.options import OptionError
+from tests.each import each
 from tests.support import goodness, run_cli
 
 GENERATOR = np.random.default_rng(0)
@@ -93,9 +94,9 @@ def test_the_likelihood_of_weighted_rows_is_that_of_their_own_deviations() -> No
     assert by[2].log_likelihood == pytest.approx(scaled.log_likelihood, rel=1e-9)
 
 
-@pytest.mark.parametrize("groups", [1, 4])
-@pytest.mark.parametrize("absolute", [False, True])
-@pytest.mark.parametrize("sigma", [None, "s"])
+@each("groups", [1, 4])
+@each("absolute", [False, True])
+@each("sigma", [None, "s"])
 def test_criteria_are_those_of_the_log_likelihood(sigma: str | None, absolute: bool, groups: int) -> None:
     if absolute and sigma is None:
         return
@@ -131,7 +132,7 @@ def test_rows_of_no_weight_do_not_count() -> None:
     assert weighted.residual_quantiles == pytest.approx(without.residual_quantiles)
 
 
-@pytest.mark.parametrize("unit", [1e-158, 1e140])
+@each("unit", [1e-158, 1e140])
 def test_errors_where_squares_vanish_or_are_huge(unit: float) -> None:
     plain = fit("y ~ a*x + b", {"x": X, "y": Y})
     scaled = fit("y ~ a*x + b", {"x": X, "y": Y * unit})
@@ -236,7 +237,7 @@ def test_a_likelihood_of_ones_own() -> None:
     assert found.deviance == pytest.approx(-2 * found.log_likelihood)  # type: ignore[operator]
 
 
-@pytest.mark.parametrize(
+@each(
     ("model", "options", "message"),
     [
         (MODEL, {"family": "poison"}, "there is no family poison; did you mean poisson?"),
@@ -253,7 +254,7 @@ def test_what_does_not_go_together(model: str, options: dict[str, Any], message:
         fit(model, {"x": X, "y": Y}, **options)
 
 
-@pytest.mark.parametrize(
+@each(
     ("family", "y", "message"),
     [
         ("poisson", -1.0, "the loss poisson needs a target not below 0"),
@@ -326,8 +327,8 @@ def test_saved_models_keep_their_figures(tmp_path: Any) -> None:
     assert again.aic == found.aic
 
 
-@pytest.mark.parametrize("model", ["k ~ softmax(dense(x, 3))", "k ~ softmax(dense([x, z], 3))"])
-@pytest.mark.parametrize("seed", [0, 1])
+@each("model", ["k ~ softmax(dense(x, 3))", "k ~ softmax(dense([x, z], 3))"])
+@each("seed", [0, 1])
 def test_three_classes_that_a_line_separates_are_no_failure(model: str, seed: int) -> None:
     generator = np.random.default_rng(seed)
     x, z = generator.uniform(-2, 2, (2, 60))
@@ -357,7 +358,7 @@ def test_a_level_all_of_whose_rows_are_of_one_class_is_no_separation_of_all() ->
     assert "`a[2]` would go to infinity, and the values and errors of such parameters" in found.warnings[-1]
 
 
-@pytest.mark.parametrize("seed", [1, 3, 22])
+@each("seed", [1, 3, 22])
 def test_a_parameter_about_0_beside_rows_beyond_doubt_does_not_run_to_infinity(seed: int) -> None:
     generator = np.random.default_rng(seed)
     x, z = generator.uniform(-25, 25, 400), generator.normal(size=400)

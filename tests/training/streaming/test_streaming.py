@@ -20,6 +20,7 @@ from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.data.files import open_data
 from autodiff_cli.data.streaming import CHUNKS
 from autodiff_cli.options import OptionError
+from tests.each import each
 from tests.support import goodness
 
 ROWS = 2 * CHUNKS.min_rows + 100
@@ -151,8 +152,8 @@ def test_every_kind_of_fit(folder: Path, model: str, given: Mapping[str, Any]) -
     assert streamed == whole
 
 
-@pytest.mark.parametrize("name", ["d.parquet", "d.csv"])
-@pytest.mark.parametrize("where", ["x > 1", "group == 'north' and x < 2.5"])
+@each("name", ["d.parquet", "d.csv"])
+@each("where", ["x > 1", "group == 'north' and x < 2.5"])
 def test_rows_chosen_by_a_condition(folder: Path, name: str, where: str) -> None:
     whole, streamed = both([str(folder / name)], CURVE, {}, FileOptions(where=where))
     assert streamed == whole

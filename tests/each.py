@@ -1,0 +1,56 @@
+"""Many cases in one test: as fast as a loop, with a report of every case that fails."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import pytest
+
+# Fixtures whose state would pass from case to case.
+STATEFUL = {"monkeypatch", "tmp_path", "capsys", "capfd", "caplog", "recwarn"}
+
+
+def each(
+    names: str | Sequence[str], cases: Iterable[Any], ids: Callable[[Any], str] | Sequence[str] = repr
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Run a test on every case, as one item for pytest. Takes the arguments of `pytest.mark.parametrize`.
+
+    A test of pytest costs about a millisecond, in every process that collects it: for thousands of small cases that is
+    most of the time. All cases run, and each that fails is reported with its id. A case cannot be skipped, and fixtures
+    with a state are refused: they would be shared by all cases.
+    """
+    keys = [name.strip() for name in names.split(",")] if isinstance(names, str) else [*names]
+    table = [case if len(keys) > 1 else (case,) for case in cases]
+    labels = [", ".join(map(ids, case)) for case in table] if callable(ids) else [*ids]
+
+    def decorate(test: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(test)
+        if shared := STATEFUL & {*signature.parameters}:
+            raise TypeError(f"{test.__name__}: {', '.join(sorted(shared))} would be shared by all cases")
+
+        @functools.wraps(test)
+        def run(**fixtures: Any) -> None:
+            failures: list[Exception] = []
+            for label, case in zip(labels, table, strict=True):
+                try:
+                    test(**fixtures, **dict(zip(keys, case, strict=True)))
+                except pytest.skip.Exception:
+                    raise AssertionError(f"{label}: a case of `each` cannot be skipped") from None
+                except pytest.fail.Exception as failure:
+                    failures.append(AssertionError(f"{label}: {failure}"))
+                except Exception as failure:
+                    failure.add_note(f"case: {label}")
+                    failures.append(failure)
+            if len(failures) == 1:
+                raise failures[0]
+            if failures:
+                raise ExceptionGroup(f"{len(failures)} of {len(table)} cases fail", failures)
+
+        parameters = [parameter for name, parameter in signature.parameters.items() if name not in keys]
+        run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        return run
+
+    return decorate

@@ -1,0 +1,29 @@
+"""A test that runs many cases in one item fails when any case fails, and says which."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.each import each
+
+
+def test_every_case_runs_and_each_that_fails_is_named() -> None:
+    seen = []
+
+    @each(("left", "right"), [(1, 2), (3, 3), (5, 4), (6, 7)])
+    @each("factor", [1, 2])
+    def is_less(left: int, right: int, factor: int) -> None:
+        seen.append((left, factor))
+        assert factor * left < factor * right
+
+    with pytest.raises(ExceptionGroup, match="2 of 4 cases fail") as failures:
+        is_less()
+    assert seen == [(left, factor) for left in (1, 3, 5, 6) for factor in (1, 2)]
+    assert [error.__notes__ for error in failures.value.exceptions] == [["case: 3, 3"], ["case: 5, 4"]]
+
+
+def test_a_case_that_skips_or_shares_a_fixture_is_refused() -> None:
+    with pytest.raises(AssertionError, match="2: a case of `each` cannot be skipped"):
+        each("number", [1, 2])(lambda number: pytest.skip("never") if number == 2 else None)()
+    with pytest.raises(TypeError, match="tmp_path would be shared"):
+        each("number", [1])(lambda number, tmp_path: None)
