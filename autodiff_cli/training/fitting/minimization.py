@@ -96,6 +96,8 @@ def _is_minimum_at_kink(objective: Objective, theta: Array, radius: Array) -> bo
     generator = np.random.default_rng(0)
     shifts = generator.uniform(-1, 1, (KINKS.samples * (1 + len(theta)), len(theta)))
     gradients = radius * np.array([objective.value_and_grad(point)[1] for point in theta + radius * shifts])
+    if not np.isfinite(gradients).all():
+        return False
     nearest = gradients.mean(axis=0)
     limit = KINKS.vanishing * float(np.max(np.linalg.norm(gradients, axis=1)))
     for _ in range(KINKS.iterations):
