@@ -12,7 +12,7 @@ compiled this way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from autodiff_cli.graph.node import Node, is_literal, variable
@@ -72,9 +72,18 @@ class NodeTable:
             node = self._nodes[key] = _build_node(self, op, inputs) if node is None else node
         return node
 
-    def rebuild(self, roots: Sequence[Node]) -> list[Node]:
-        """Return graphs with all their nodes in this table."""
-        new = rebuild(roots, lambda node, inputs: self.leaf(node) if node.op is None else self.apply(node.op, *inputs))
+    def rebuild(self, roots: Sequence[Node], replace: Mapping[Node, Node] | None = None) -> list[Node]:
+        """Return graphs with all their nodes in this table.
+
+        Args:
+            roots: the graphs.
+            replace: nodes of the table, by the nodes in whose place they stand.
+        """
+
+        def create(node: Node, inputs: tuple[Node, ...]) -> Node:
+            return self.leaf(node) if node.op is None else self.apply(node.op, *inputs)
+
+        new = rebuild(roots, create, replace)
         return [new[root] for root in roots]
 
 

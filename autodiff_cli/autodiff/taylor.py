@@ -23,9 +23,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from autodiff_cli.algebra.simplify import simplify
+from autodiff_cli.algebra.table import NodeTable
 from autodiff_cli.graph.node import Node, constant, is_literal
 from autodiff_cli.graph.op import ONE, Op
-from autodiff_cli.graph.tape import Tape, substitute
+from autodiff_cli.graph.tape import Tape, infer, substitute
 from autodiff_cli.numbers.kind import Kind
 from autodiff_cli.ops.arithmetic import add, div, mul, neg, sub
 
@@ -47,185 +48,150 @@ def derivatives(tape: Tape, leaf: Node, kind: Kind[N], point: Mapping[str, N], o
         order: the highest order.
     """
     closure = _RuleClosure(tape, leaf, order)
-    series = [[value, *[None] * order] for value in _entry_values(closure.entries, kind, point)]
+    series: dict[Node, DerivativeSeries] = {}
+    for node in closure.entries:
+        if node.op is None:
+            value = kind.parse_constant(node.text) if node.is_constant else point[node.text]
+        else:
+            value = kind.function(node.op, len(node.inputs))(*[series[child][0] for child in node.inputs])
+        series[node] = [value, *[None] * order]
     series[closure.variable][1:2] = [kind.parse_derivative("1")] if order else []
     divide = kind.function(div, 2)
-    active_entries = [i for i, entry in enumerate(closure.entries) if entry.is_active and entry.op is not None]
+    active_entries = [(node, entry) for node, entry in closure.entries.items() if entry.is_active and node.op]
     for k in range(1, order + 1):
         row = [math.comb(k, j) for j in range(k + 1)]
         row_before = [math.comb(k - 1, j) for j in range(k)]
-        for i in active_entries:
-            entry = closure.entries[i]
+        for node, entry in active_entries:
             if entry.depth + k > order:
                 continue
-            recurrence = _RECURRENCES.get(entry.op)
+            recurrence = _RECURRENCES.get(node.op)
             if recurrence is not None:
-                series[i][k] = recurrence(series[i], [series[j] for j in entry.inputs], k, row, divide)
+                series[node][k] = recurrence(series[node], [series[child] for child in node.inputs], k, row, divide)
             elif entry.definition is not None:
                 # Outside of the domain all derivatives are nan, whatever the definition gives; structural zeros remain.
-                is_nan = series[i][0] != series[i][0] and series[entry.definition][k] is not None
-                series[i][k] = series[i][0] if is_nan else series[entry.definition][k]
+                is_nan = series[node][0] != series[node][0] and series[entry.definition][k] is not None
+                series[node][k] = series[node][0] if is_nan else series[entry.definition][k]
             else:
-                series[i][k] = _derivative_by_rule(entry, series, k, row_before)
+                series[node][k] = _derivative_by_rule(entry, series, k, row_before)
     zero = kind.parse_constant("0")
     return [zero if x is None else x for x in series[closure.output]]
 
 
-def _entry_values(entries: Sequence[_Entry], kind: Kind[N], point: Mapping[str, N]) -> list[N]:
-    values: list[N] = []
-    for entry in entries:
-        if entry.op is None:
-            values.append(kind.parse_constant(entry.text) if entry.is_constant else point[entry.text])
-        else:
-            values.append(kind.function(entry.op, len(entry.inputs))(*[values[i] for i in entry.inputs]))
-    return values
-
-
-# --- The list of all nodes that take part
+# --- All nodes that take part
 
 
 class _Partial(NamedTuple):
-    """A local derivative, its mask if it has one, and the input towards which it is: positions of entries."""
+    """A local derivative, its mask if it has one, and the input towards which it is."""
 
-    local: int
-    mask: int | None
-    wrt: int
+    local: Node
+    mask: Node | None
+    wrt: Node
 
 
 @dataclass(slots=True)
 class _Entry:
-    """A node in the list of all nodes that take part.
+    """The derivatives that are needed of a node, and how they are computed.
 
     Attributes:
-        op: the operation; None for a leaf.
-        inputs: the positions of the inputs in the list. `partials` and `definition` are positions too.
-        active_inputs: the indices among `inputs` through which a derivative passes.
-        is_active: whether the node depends on the variable.
         depth: derivatives are needed up to the requested order minus `depth`.
-        text: the name or the constant of a leaf.
-        is_constant: whether the node is a constant leaf.
-        literal: the number as written, with its sign; None if the node is not a literal.
+        is_active: whether the node depends on the variable.
+        active_inputs: the positions of the inputs through which a derivative passes.
         definition: the expansion of a composite.
         partials: the local derivatives of other active operations without a recurrence of their own.
     """
 
-    op: Op | None
-    inputs: tuple[int, ...]
-    active_inputs: tuple[int, ...]
-    is_active: bool
     depth: int
-    text: str = ""
-    is_constant: bool = False
-    literal: str | None = None
-    definition: int | None = None
-    partials: tuple[_Partial, ...] = ()
+    is_active: bool
+    active_inputs: tuple[int, ...] = ()
+    definition: Node | None = None
+    partials: Sequence[_Partial] = ()
 
 
 class _RuleClosure:
     """A graph with the graphs of its derivative rules, and of the rules of these, as deep as an order requires.
 
     Attributes:
-        entries: all nodes, each after its inputs and its definition.
-        variable: the position of the leaf.
-        output: the position of the graph's output.
+        entries: all nodes, each after its inputs and its definition. Equal nodes are one.
+        variable: the node of the leaf.
+        output: the node of the graph's output.
     """
 
     def __init__(self, tape: Tape, leaf: Node, order: int) -> None:
-        self.entries: list[_Entry] = []
-        self._positions: dict[object, int] = {}
-        self._pending: deque[int] = deque()
-        self.variable = self._add_leaf(leaf, is_active=True)
-        (self.output,) = self._add_graph(tape, {leaf: self.variable}, 0)
+        self.entries: dict[Node, _Entry] = {}
+        self._table = NodeTable()
+        self._pending: deque[Node] = deque()
+        self._depth = 0  # of the nodes that are added
+        self.variable = self._table.leaf(leaf)
+        _, (self.output,) = self._add([self.variable]), self._add([tape.nodes[tape.outputs[0]]])
         while self._pending:
-            entry = self.entries[self._pending.popleft()]
+            node = self._pending.popleft()
+            entry = self.entries[node]
             if entry.depth < order:
-                self._add_partials(entry)
+                self._depth = entry.depth + 1
+                graphs, partials = self._rule(node, entry.active_inputs)
+                added = iter(graphs)
+                entry.partials = [
+                    _Partial(next(added), next(added) if is_masked else None, node.inputs[k])
+                    for k, is_masked in partials
+                ]
 
-    def _add_graph(self, tape: Tape, position_of: Mapping[Node, int], depth: int) -> list[int]:
-        """Add a graph whose leaves are existing entries, and return the entries of its outputs."""
-        positions: list[int] = []
-        for node, inputs, active_inputs in zip(tape.nodes, tape.inputs, tape.active_inputs, strict=True):
-            if node.op is not None:
-                positions.append(
-                    self._add_operation(node.op, tuple([positions[j] for j in inputs]), active_inputs, depth)
-                )
-            else:
-                positions.append(position_of[node] if node in position_of else self._add_leaf(node))
-        return [positions[i] for i in tape.outputs]
+    def _add(self, roots: Sequence[Node], replace: Mapping[Node, Node] | None = None) -> list[Node]:
+        """Add graphs, of which some nodes stand for nodes that were added before."""
+        graphs = self._table.rebuild(roots, replace)
+        for graph in graphs:
+            infer(graph, self.entries, self._entry)
+        return graphs
 
-    def _add_leaf(self, node: Node, is_active: bool = False) -> int:
-        literal = node.text if node.is_constant else None
-        entry = _Entry(None, (), (), is_active, 0, node.text, node.is_constant, literal)
-        return self._add_entry((node.text, node.is_constant), entry)
+    def _entry(self, node: Node) -> _Entry:
+        """Return the entry of a node whose inputs have entries."""
+        op, inputs = node.op, node.inputs
+        if op is None:
+            return _Entry(0, node is self.variable)
+        active = tuple([k for k, child in enumerate(inputs) if self.entries[child].is_active])
+        if active and op.factors:
+            factors = {k: inputs[f] for k, f in enumerate(op.factors) if f is not None}
+            active = tuple([k for k in active if k not in factors or not is_literal(factors[k], 0)])
+        entry = _Entry(self._depth, bool(active), active)
+        if active and op.is_composite:
+            (entry.definition,), _ = self._rule(node, active)
+        elif active and op not in _RECURRENCES:
+            self._pending.append(node)
+        return entry
 
-    def _add_operation(self, op: Op, inputs: tuple[int, ...], live: tuple[int, ...], depth: int) -> int:
-        key = (op, inputs)
-        if key in self._positions:
-            return self._positions[key]
-        entry = _Entry(op, inputs, live, bool(live), depth)
-        if op is neg:
-            size = self.entries[inputs[0]].literal
-            entry.literal = None if size is None or size.startswith("-") else f"-{size}"
-        if entry.is_active and op not in _RECURRENCES:
-            if op.is_composite:
-                template = self._template_of(entry)
-                (entry.definition,) = self._add_graph(template.tape, template.positions_of(inputs), depth)
-            else:
-                self._pending.append(len(self.entries))
-        return self._add_entry(key, entry)
-
-    def _add_entry(self, key: object, entry: _Entry) -> int:
-        if key not in self._positions:
-            self._positions[key] = len(self.entries)
-            self.entries.append(entry)
-        return self._positions[key]
-
-    def _add_partials(self, entry: _Entry) -> None:
-        """Add the local derivatives of an operation."""
-        template = self._template_of(entry)
-        position_of = template.positions_of(entry.inputs) | {template.output: self._positions[entry.op, entry.inputs]}
-        positions = iter(self._add_graph(template.tape, position_of, entry.depth + 1))
-        entry.partials = tuple(
-            _Partial(next(positions), next(positions) if is_masked else None, entry.inputs[k])
-            for k, is_masked in template.partials
-        )
-
-    def _template_of(self, entry: _Entry) -> _Template:
-        assert entry.op is not None
-        return _make_template(entry.op, entry.active_inputs, tuple([self.entries[i].literal for i in entry.inputs]))
+    def _rule(self, node: Node, active_inputs: tuple[int, ...]) -> tuple[list[Node], Sequence[tuple[int, bool]]]:
+        """Add the graphs of a node's rule, and return them as `_rule_graphs` does."""
+        assert node.op is not None
+        graphs, partials = _rule_graphs(node.op, active_inputs, tuple(map(_literal_text, node.inputs)))
+        rule = node.op.derivative_rule(len(node.inputs))
+        return self._add(graphs, {rule.output: node, **dict(zip(rule.inputs, node.inputs, strict=True))}), partials
 
 
-class _Template(NamedTuple):
-    """The expansion or the partial derivatives of an operation, as a tape over placeholders.
-
-    For a composite the tape has its expansion. Otherwise it has, for each element of `partials` (input position,
-    whether there is a mask), the local derivative and the mask, if any.
-    """
-
-    tape: Tape
-    output: Node
-    inputs: tuple[Node, ...]
-    partials: tuple[tuple[int, bool], ...] = ()
-
-    def positions_of(self, inputs: Sequence[int]) -> dict[Node, int]:
-        """Return the entries that replace the placeholders of the inputs."""
-        return dict(zip(self.inputs, inputs, strict=True))
+def _literal_text(node: Node) -> str | None:
+    """Return a number as it is written, with its sign; None for other nodes."""
+    if node.op is neg and node.inputs[0].is_constant:
+        return f"-{node.inputs[0].text}"
+    return node.text if node.is_constant else None
 
 
 @functools.lru_cache(_MAX_TEMPLATES)
-def _make_template(op: Op, active_inputs: tuple[int, ...], literals: tuple[str | None, ...]) -> _Template:
-    """Return the template of an operation whose inputs are partly literals."""
+def _rule_graphs(
+    op: Op, active_inputs: tuple[int, ...], literals: tuple[str | None, ...]
+) -> tuple[list[Node], Sequence[tuple[int, bool]]]:
+    """Return the graphs of an operation's rule over its placeholders, where some inputs are literals.
+
+    For a composite this is its expansion. Otherwise these are, for each pair that is returned beside them (position of
+    the input, whether there is a mask), the local derivative and the mask, if any.
+    """
     rule = op.derivative_rule(len(literals))
     literal_of = {
         placeholder: _literal_node(text)
         for placeholder, text in zip(rule.inputs, literals, strict=True)
         if text is not None
     }
-    active = [rule.output, *(rule.inputs[k] for k in active_inputs)]
     if op.is_composite:
         definition = op.expand(len(literals))
         assert definition is not None
-        return _Template(Tape(_simplified([definition], literal_of), active), rule.output, rule.inputs)
+        return _simplified([definition], literal_of), ()
     partials = [rule.partials[k] for k in active_inputs]
     roots = _simplified([root for p in partials for root in (p.local, ONE if p.mask is None else p.mask)], literal_of)
     nonzero = [
@@ -233,8 +199,8 @@ def _make_template(op: Op, active_inputs: tuple[int, ...], literals: tuple[str |
         for k, p, local, mask in zip(active_inputs, partials, roots[::2], roots[1::2], strict=True)
         if not is_literal(local, 0)
     ]
-    tape = Tape([root for _, local, mask in nonzero for root in (local, mask) if root is not None], active)
-    return _Template(tape, rule.output, rule.inputs, tuple((k, mask is not None) for k, _, mask in nonzero))
+    graphs = [root for _, local, mask in nonzero for root in (local, mask) if root is not None]
+    return graphs, [(k, mask is not None) for k, _, mask in nonzero]
 
 
 def _simplified(roots: Sequence[Node], known: Mapping[Node, Node]) -> list[Node]:
@@ -261,7 +227,7 @@ def _sum_present(amounts: Iterator[Any]) -> Any:
     return total
 
 
-def _derivative_by_rule(entry: _Entry, series: Sequence[DerivativeSeries], k: int, row: Sequence[int]) -> Any:
+def _derivative_by_rule(entry: _Entry, series: Mapping[Node, DerivativeSeries], k: int, row: Sequence[int]) -> Any:
     """Return z[k] by the formula in the module's docstring; `row` contains the binomial coefficients of k - 1."""
     selected = (p for p in entry.partials if p.mask is None or series[p.mask][0])
     return _sum_present(_leibniz(row, series[p.local], series[p.wrt][1:], k - 1) for p in selected)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from autodiff_cli.cli.environment import BadInput, Environment
 from autodiff_cli.language.errors import suggest
@@ -52,6 +52,8 @@ COMMANDS = {
     "export": "export",
     "completion": "completion",
 }
+
+_COMMANDS_WITH_VALUES = ("grad", "trace", "train", "compare", "check")  # they take values of variables as options
 
 OVERVIEW = """\
 Usage: autodiff COMMAND [ARGUMENTS] [OPTIONS]
@@ -114,6 +116,7 @@ _OTHER_OPTIONS = {
     **dict.fromkeys(("hess",), ("--hessian",)),
 }
 _DRAWINGS = ("svg", "html", "tex", "dot")
+_ASSIGNMENTS = "assignments"  # the name of the parameter of `--set`
 
 
 class Parameter(NamedTuple):
@@ -220,8 +223,22 @@ class Command:
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
         """The arguments and options."""
+        return tuple(map(Parameter.of, self._declarations))
+
+    @cached_property
+    def _declarations(self) -> list[inspect.Parameter]:
+        """The parameters of the function that declare arguments and options, and `--set` for values of variables."""
+        import typer
+
         parameters = inspect.signature(self.function, eval_str=True).parameters.values()
-        return tuple(Parameter.of(each) for each in parameters if each.annotation is not Call)
+        declared = [each for each in parameters if each.annotation is not Call]
+        if self.takes_values:
+            option = typer.Option("--set", metavar="NAME=VALUE", help="Set a variable whose name is also an option.")
+            kind = Annotated[list[str] | None, option]
+            declared.append(
+                inspect.Parameter(_ASSIGNMENTS, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+            )
+        return declared
 
     @cached_property
     def arguments(self) -> tuple[Parameter, ...]:
@@ -236,7 +253,7 @@ class Command:
     @property
     def takes_values(self) -> bool:
         """Whether the command takes values of variables as options."""
-        return "--set" in self.options
+        return self.name in _COMMANDS_WITH_VALUES
 
     @property
     def least_arguments(self) -> int:
@@ -261,10 +278,11 @@ class Command:
                 taken, rest = (rest, []) if argument.repeats else (rest[:1], rest[1:])
                 values = [argument.convert(text, f"autodiff {self.name}") for text in taken]
                 given[argument.name] = values if argument.repeats else values[0]
-        defaults = {each.name: each.default for each in self.parameters}
+        texts = merge_assignments(found.values, given.pop(_ASSIGNMENTS, ()))
+        defaults = {each.name: each.default for each in self.parameters if each.name != _ASSIGNMENTS}
         for name in inspect.signature(self.function).parameters:
             if name not in defaults:
-                given[name] = Call(environment, found.values, self)
+                given[name] = Call(environment, texts, self)
         return self.function(**{**defaults, **given})
 
     def help(self, width: int) -> str:
@@ -274,11 +292,9 @@ class Command:
 
         def declared(**_: Any) -> None: ...
 
-        signature = inspect.signature(self.function, eval_str=True)
-        kept = [each for each in signature.parameters.values() if each.annotation is not Call]
         declared.__doc__, declared.__name__ = self.function.__doc__, self.name
-        declared.__annotations__ = {each.name: each.annotation for each in kept}
-        declared.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
+        declared.__annotations__ = {each.name: each.annotation for each in self._declarations}
+        declared.__signature__ = inspect.Signature(self._declarations)  # type: ignore[attr-defined]
         app = typer.Typer(add_completion=False, rich_markup_mode=None)
         values = "[--VARIABLE VALUE]... " if self.takes_values else ""
         settings: dict[str, Any] = {"help_option_names": [*HELP], "max_content_width": width, "terminal_width": width}

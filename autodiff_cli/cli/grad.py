@@ -9,16 +9,7 @@ from typing import Any
 
 from autodiff_cli.cli.command_line import Call
 from autodiff_cli.cli.environment import Output, errors_as_bad_input
-from autodiff_cli.cli.shared_options import (
-    Assignments,
-    DerivativeRequest,
-    Digits,
-    Expr,
-    Implicit,
-    Json,
-    Wrt,
-    with_options,
-)
+from autodiff_cli.cli.shared_options import DerivativeRequest, Digits, Expr, Implicit, Json, Wrt, with_options
 from autodiff_cli.options import check_restrictions, exclusive, needs, option_fields
 
 _INTERVAL, _UNCERTAIN, _RANGE = "an interval", "an uncertain value", "a range"
@@ -44,7 +35,6 @@ def grad(
     *,
     request: DerivativeRequest,
     explicit: Mapping[str, Any],
-    assignments: Assignments = None,
     wrt: Wrt = None,
     implicit: Implicit = False,
     digits: Digits = None,
@@ -87,9 +77,8 @@ def grad(
       autodiff grad @formula.txt --set json=2
     """
     from autodiff_cli.cli import inputs
-    from autodiff_cli.cli.command_line import merge_assignments
 
-    value_texts, errors = inputs.split_uncertainties(merge_assignments(call.values, assignments or ()))
+    value_texts, errors = inputs.split_uncertainties(call.values)
     ranges = [f"--{name} {text}" for name, text in value_texts.items() if ":" in text]
     has_interval = any(map(inputs.split_interval, value_texts.values()))
     kinds = {_INTERVAL: has_interval and _INTERVAL, _UNCERTAIN: errors and _UNCERTAIN, _RANGE: ranges and ranges[0]}

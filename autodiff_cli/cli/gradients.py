@@ -183,11 +183,10 @@ def propagated_uncertainty(
     point = inputs.read_point(call, formula, value_texts)
     deviations = {name: inputs.constant_value(f"the error of `{name}`", text) for name, text in errors.items()}
     for name, deviation in deviations.items():
-        if isinstance(deviation, float):
-            is_valid = deviation >= 0
-        else:
-            is_valid = deviation.shape == getattr(point[name], "shape", ()) and bool((deviation >= 0).all())
-        if not is_valid:
+        is_error = (deviation >= 0) & (deviation < math.inf)
+        if not isinstance(deviation, float):
+            is_error = deviation.shape == getattr(point[name], "shape", ()) and is_error.all()
+        if not is_error:
             words = f"the error of `{name}` must be 0 or positive, or an array of such errors, not `{errors[name]}`"
             raise BadInput(words)
     return propagate(formula.grad(point), deviations)

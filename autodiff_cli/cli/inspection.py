@@ -13,7 +13,7 @@ import typer
 
 from autodiff_cli.cli.command_line import Call
 from autodiff_cli.cli.environment import BadInput, ExitStatus, Output, errors_as_bad_input, open_data_files
-from autodiff_cli.cli.shared_options import DATA_HELP, Assignments, Digits, Expr, Implicit, Json, Wrt, with_options
+from autodiff_cli.cli.shared_options import DATA_HELP, Digits, Expr, Implicit, Json, Wrt, with_options
 from autodiff_cli.data.dialect import FileOptions
 
 
@@ -94,7 +94,6 @@ class Framework(StrEnum):
 def check(
     call: Call,
     expression: Expr,
-    assignments: Assignments = None,
     wrt: Wrt = None,
     implicit: Implicit = False,
     against: Annotated[
@@ -118,17 +117,15 @@ def check(
       autodiff check "sum(tanh(W @ x))" --W "[[1, 2], [3, 4]]" --x "[0.1, -0.2]"
     """
     from autodiff_cli.cli import inputs
-    from autodiff_cli.cli.command_line import merge_assignments
     from autodiff_cli.explain.gradient_check import check_gradient
     from autodiff_cli.render.verification import check_report
 
-    value_texts = merge_assignments(call.values, assignments or ())
-    inputs.check_single_values(value_texts, "check")
-    formula = inputs.read_formula(call, inputs.read_text(expression, call.environment, implicit), value_texts)
+    inputs.check_single_values(call.values, "check")
+    formula = inputs.read_formula(call, inputs.read_text(expression, call.environment, implicit), call.values)
     names = inputs.select_variables(formula, wrt)
     if not names:
         raise BadInput("nothing to check: the expression has no variables")
-    gradient_check = check_gradient(formula, inputs.value_graphs(call, formula, value_texts), names)
+    gradient_check = check_gradient(formula, inputs.value_graphs(call, formula, call.values), names)
     reference = None
     if against is not None:
         from autodiff_cli.export.languages import framework_gradient

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from autodiff_cli.cli.command_line import Call
-from autodiff_cli.cli.environment import BadInput, Environment, Output
+from autodiff_cli.cli.environment import BadInput, Environment, Output, errors_as_failure
 from autodiff_cli.cli.shared_options import Digits, Json
 from autodiff_cli.language.errors import suggest
 
@@ -28,6 +30,9 @@ def lesson(
     output: Annotated[
         str | None, typer.Option("--output", "-o", metavar="FILE.html", help="Write the lesson as a web page.")
     ] = None,
+    course: Annotated[
+        bool, typer.Option("--course", help="Write all lessons, an index and the answers to the folder given by -o.")
+    ] = False,
     digits: Digits = None,
     json: Json = False,
 ) -> Output:
@@ -42,12 +47,18 @@ def lesson(
       autodiff lesson chain
       autodiff lesson fan-out -o fan-out.html
       autodiff lesson chain --json
+      autodiff lesson --course -o course
     """
     from autodiff_cli.explain import lessons
     from autodiff_cli.render.formatting import number_formats
-    from autodiff_cli.render.lesson import lesson_list_report, lesson_report
+    from autodiff_cli.render.lesson import course_pages, lesson_list_report, lesson_report
 
     titles = lessons.lesson_titles()
+    if course:
+        if name is not None or output is None:
+            raise BadInput("--course writes all lessons to a folder: autodiff lesson --course -o FOLDER")
+        every = [lessons.load_lesson(key, number_formats(digits)[1]) for key in titles]
+        return Output(_write_course(course_pages(every, digits), Path(output)), json)
     if name is None:
         if output is not None:
             raise BadInput(f"-o {output} needs the name of a lesson: autodiff lesson NAME -o {output}")
@@ -67,6 +78,22 @@ def lesson(
     if not is_interactive:
         return answer
     return answer._replace(after_write=lambda: _ask_questions(lesson_record, call.environment, digits))
+
+
+def _write_course(pages: Iterable[tuple[str, str]], folder: Path) -> Report:
+    """Write the pages of a course to a folder, which is created if necessary; return a report of that."""
+    from autodiff_cli.data.writing import open_atomic_text
+    from autodiff_cli.render.report import Report
+
+    files = []
+    with errors_as_failure(str(folder)):
+        folder.mkdir(parents=True, exist_ok=True)
+        for file, text in pages:
+            with open_atomic_text(folder / file) as stream:
+                stream.write(text)
+            files.append(file)
+    sentence = f"course of {len(files)} pages written; open {folder / 'index.html'}"
+    return Report(lambda paper: paper.line(sentence), lambda: [{"folder": str(folder), "pages": files}])
 
 
 def _page_report(lesson: Lesson, digits: int | None) -> Report:

@@ -45,9 +45,6 @@ Expr: TypeAlias = Annotated[
         show_default=False,
     ),
 ]
-Assignments: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Set a variable whose name is also an option.")
-]
 Implicit: TypeAlias = Annotated[bool, typer.Option("--implicit", help="Read 2x and 3(x + 1) as products.")]
 Wrt: TypeAlias = Annotated[
     str | None, typer.Option("--wrt", metavar="x,y", help="Differentiate with respect to these variables only.")

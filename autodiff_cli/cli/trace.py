@@ -21,7 +21,7 @@ import typer
 
 from autodiff_cli.cli.command_line import Call, check_not_a_number
 from autodiff_cli.cli.environment import BadInput, Environment, Output, errors_as_bad_input, open_data_files
-from autodiff_cli.cli.shared_options import MODE, Assignments, Digits, Expr, Implicit, Json, PassMode, Wrt, with_options
+from autodiff_cli.cli.shared_options import MODE, Digits, Expr, Implicit, Json, PassMode, Wrt, with_options
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.language.errors import UnknownNameError, suggest
 from autodiff_cli.language.lexer import canonical_name
@@ -189,7 +189,6 @@ def trace(
     views: ViewRequest,
     reading: FileOptions,
     explicit: Mapping[str, Any],
-    assignments: Assignments = None,
     wrt: Wrt = None,
     implicit: Implicit = False,
     step: Annotated[
@@ -254,7 +253,6 @@ def trace(
       autodiff trace MODEL.json "2024-*.csv" --row 3 --where "t > 0"
     """
     from autodiff_cli.cli import inputs
-    from autodiff_cli.cli.command_line import merge_assignments
 
     environment = call.environment
     output = None if output == "-" else output
@@ -268,14 +266,13 @@ def trace(
         )
     with errors_as_bad_input():
         check_restrictions(_RESTRICTIONS, {**explicit, "format name": format_name})
-    value_texts = merge_assignments(call.values, assignments or ())
-    inputs.check_single_values(value_texts, "trace")
+    inputs.check_single_values(call.values, "trace")
     if row is not None:
-        trace_record = trace_row(call, expression, RowRequest(data or [], row, loss, reading), value_texts, wrt)
+        trace_record = trace_row(call, expression, RowRequest(data or [], row, loss, reading), call.values, wrt)
     else:
         text = inputs.read_text(expression, call.environment, implicit)
-        formula = inputs.read_formula(call, text, value_texts)
-        trace_record = inputs.trace_at(call, formula, value_texts, inputs.select_variables(formula, wrt))
+        formula = inputs.read_formula(call, text, call.values)
+        trace_record = inputs.trace_at(call, formula, call.values, inputs.select_variables(formula, wrt))
     if step and step_through(environment, trace_record, digits, is_input_read=expression == "-"):
         return Output(None, json)
     if format_name == "latex":
@@ -446,7 +443,7 @@ class RowRequest(NamedTuple):
     reading: FileOptions
 
 
-def trace_row(call: Call, model: str, of: RowRequest, value_texts: dict[str, str], wrt: str | None) -> Trace:
+def trace_row(call: Call, model: str, of: RowRequest, value_texts: Mapping[str, str], wrt: str | None) -> Trace:
     """Return the trace of the loss at one row of data.
 
     Args:
@@ -476,7 +473,7 @@ def trace_row(call: Call, model: str, of: RowRequest, value_texts: dict[str, str
     )
 
 
-def _read_row(call: Call, model: str, of: RowRequest, value_texts: dict[str, str]) -> TracedRow:
+def _read_row(call: Call, model: str, of: RowRequest, value_texts: Mapping[str, str]) -> TracedRow:
     from autodiff_cli.cli import inputs
     from autodiff_cli.training.fitting.row_loss import trace_fit_row, trace_model_row
     from autodiff_cli.training.options import FitOptions

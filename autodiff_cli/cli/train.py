@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from autodiff_cli.cli.command_line import Call
+from autodiff_cli.cli.command_line import Call, merge_assignments, split_assignment, split_models
 from autodiff_cli.cli.environment import (
     BadInput,
     Environment,
@@ -24,7 +24,7 @@ from autodiff_cli.cli.environment import (
     errors_as_failure,
     open_data_files,
 )
-from autodiff_cli.cli.shared_options import DATA_HELP, Assignments, Digits, Json, with_options
+from autodiff_cli.cli.shared_options import DATA_HELP, Digits, Json, with_options
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.options import excludes, needs
 from autodiff_cli.training.options import ComparisonOptions, FitOption, FitOptions
@@ -69,7 +69,6 @@ def train(
     *,
     options: FitOptions,
     reading: FileOptions,
-    assignments: Assignments = None,
     fixed: list[str] | None = None,
     bounds: list[str] | None = None,
     derive: list[str] | None = None,
@@ -116,7 +115,6 @@ def train(
       cat decay.csv | autodiff train "log(y) ~ a - b*x" - --drop-missing
     """
     from autodiff_cli.cli import inputs
-    from autodiff_cli.cli.command_line import merge_assignments, split_models
     from autodiff_cli.render.fit import fit_report
     from autodiff_cli.render.progress import step_noun
     from autodiff_cli.render.report import OutputGuard, combine_reports
@@ -135,11 +133,10 @@ def train(
         [model], data = models, files
     if model == "-" and "-" in data:
         raise BadInput("MODEL and DATA cannot both be standard input")
-    start_texts = merge_assignments(call.values, assignments or ())
     with errors_as_bad_input():
         options = dataclasses.replace(
             options,
-            fixed=_fixed_parameters(fixed or (), start_texts),
+            fixed=_fixed_parameters(fixed or (), call.values),
             bounds=parse_bounds(bounds or ()),
             derive=derive,
             x_sigma=merge_assignments({}, x_sigma or (), "--x-sigma"),
@@ -158,10 +155,10 @@ def train(
     with errors_as_bad_input("use --drop-missing to leave such rows out"), contextlib.ExitStack() as cluster_stack:
         source = open_data_files(data, environment, reading, on_disk=options.stream)
         text, options = tie_fixed_parameters(inputs.read_text(model, environment), source.names, options)
-        named_parameters = (*start_texts, *options.parameters.names)
+        named_parameters = (*call.values, *options.parameters.names)
         parsed_model = Model.parse(text, source.names, named_parameters)
         _check_names(named_parameters, parsed_model, call)
-        options = dataclasses.replace(options, start=inputs.constant_values(start_texts))
+        options = dataclasses.replace(options, start=inputs.constant_values(call.values))
         if by is not None:
             return fit_by_group(parsed_model, source, by, options, environment, output, digits, json)
         guard = OutputGuard(environment.stdout) if any((save, page, plot, options.checkpoint)) else None
@@ -234,7 +231,6 @@ def _fixed_parameters(assignments: Iterable[str], user_names: Mapping[str, str])
     Raises:
         BadInput: for another form, and for a name that has a starting value too.
     """
-    from autodiff_cli.cli.command_line import split_assignment
     from autodiff_cli.language.lexer import canonical_name, is_level_name, is_name
 
     fixed: dict[str, str | None] = {}
@@ -380,7 +376,6 @@ def compare(
     *,
     options: ComparisonOptions,
     reading: FileOptions,
-    assignments: Assignments = None,
     digits: Digits = None,
     json: Json = False,
 ) -> Output:
@@ -397,7 +392,6 @@ def compare(
       autodiff compare big.parquet "y ~ a + b*x" "y ~ a + b*x + c*x^2" --folds 0
     """
     from autodiff_cli.cli import inputs
-    from autodiff_cli.cli.command_line import merge_assignments, split_models
     from autodiff_cli.render.fit_tables import comparison_report
     from autodiff_cli.training.fitting.comparison import compare_models
 
@@ -407,11 +401,10 @@ def compare(
         [data], models = files, texts
     if [data, *models].count("-") > 1:
         raise BadInput("only one of DATA and the models can be standard input")
-    start_texts = merge_assignments(call.values, assignments or ())
     with errors_as_bad_input("use --drop-missing to leave such rows out"):
         texts = [inputs.read_text(model, environment) for model in models]
         source = open_data_files([data], environment, reading)
-        options = dataclasses.replace(options, start=inputs.constant_values(start_texts))
+        options = dataclasses.replace(options, start=inputs.constant_values(call.values))
         comparison = compare_models(texts, source, options)
     for note in source.notes:
         environment.note(note)

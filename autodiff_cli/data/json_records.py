@@ -98,7 +98,7 @@ def read_json(kind: Any, value: Any) -> Any:
             raise TypeError
         kinds = arguments if origin is tuple and arguments[-1] is not ... else arguments[:1] * len(value)
         return origin(read_json(item_kind, item) for item_kind, item in zip(kinds, value, strict=True))
-    if dataclasses.is_dataclass(kind) or is_typeddict(kind):
+    if dataclasses.is_dataclass(kind) or is_typeddict(kind) or hasattr(kind, "_fields"):
         hints = get_type_hints(kind)
         if is_typeddict(kind) and not kind.__required_keys__ <= value.keys():
             raise KeyError

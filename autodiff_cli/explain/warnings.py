@@ -290,7 +290,9 @@ def _element_reasons(trace: Trace, element: ElementContext) -> Iterator[Reason]:
 
 
 def _value_reasons(op: Op, inputs: Sequence[float], value: float, singular: bool) -> Iterator[Reason]:
-    if math.isnan(value):
+    if math.isnan(value) and op.domain is None and not singular and all(map(math.isfinite, inputs)):
+        yield "domain", f"the digits of {op.name} cannot be computed for a number of this size, so nan"
+    elif math.isnan(value):
         yield "domain", f"{_format_call(op, inputs)} is not defined, so nan"
     elif op.domain is not None and not predicate_holds(op, "domain", inputs):
         yield "domain", f"{_format_call(op, inputs)} is not defined"

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 
 from autodiff_cli.algebra.readable import readable, symbol_order
-from autodiff_cli.export.program import ExportProgram, NamingRules, comment_lines
+from autodiff_cli.export.program import ExportProgram, NamingRules, comment_lines, transliterate
 from autodiff_cli.graph.codegen import Fragment, straight_line_code
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Shape
@@ -24,7 +24,10 @@ _COMMANDS = {
     **{name: rf"\{name}" for name in _GREEK.split()},
     **{name: rf"\{name}" for name in ("Gamma", "Delta", "Theta", "Lambda", "Xi", "Pi", "Sigma", "Phi", "Psi", "Omega")},
 }
-_ACCENTS = {"\u0302": "hat", "\u0303": "tilde", "\u0304": "bar", "\u0307": "dot", "\u0308": "ddot", "\u20d7": "vec"}
+_ACCENTS = {
+    "\u0300": "grave", "\u0301": "acute", "\u0302": "hat", "\u0303": "tilde", "\u0304": "bar", "\u0306": "breve",
+    "\u0307": "dot", "\u0308": "ddot", "\u030a": "mathring", "\u030c": "check", "\u20d7": "vec",
+}  # fmt: skip
 
 
 # All names can be typeset; only the name of the function is checked.
@@ -85,7 +88,7 @@ def latex_symbol(name: str) -> str:
     letters = unicodedata.normalize("NFD", name)
     plain = "".join(character for character in letters if character not in _ACCENTS)
     digits = "".join(str(unicodedata.digit(character, character)) for character in plain)
-    match = re.fullmatch(r"([^\W\d_]+)_?([^\[]*)(?:\[(.*)\])?", digits)
+    match = re.fullmatch(r"([^\W\d_]+)_?([^\[]*)(?:\[([\d, ]*)\])?", digits)
     stem, index, place = match.groups() if match else (digits, "", None)
     text = _stem(stem)
     for character in letters:
@@ -98,19 +101,23 @@ def latex_symbol(name: str) -> str:
 def _stem(letters: str) -> str:
     if letters in _COMMANDS:
         return _COMMANDS[letters]
-    if len(letters) == 1 and letters.isascii():
+    if len(letters) == 1 and letters.isascii() and letters.isalnum():
         return letters
     if len(letters) == 1:
         letter = unicodedata.name(letters, "").rpartition(" ")[2].replace("LAMDA", "LAMBDA")
         command = letter.capitalize() if letters.isupper() else letter.lower()
         if command in _COMMANDS:
             return _COMMANDS[command]
-    return rf"\mathrm{{{_escape(letters)}}}"
+    # TeX's fonts have no letters of other scripts.
+    return rf"\mathrm{{{_escape(letters if letters.isascii() else transliterate(letters))}}}"
 
 
 def _index(text: str) -> str:
-    return text if text.isdigit() or len(text) < 2 else _stem(text)
+    return text if text.isdigit() or not text else _stem(text)
+
+
+_ESCAPES = {"\\": r"\backslash ", "~": r"\sim ", "^": r"\wedge "} | {mark: rf"\{mark}" for mark in "_%&#${}"}
 
 
 def _escape(text: str) -> str:
-    return re.sub(r"([_%&#$])", r"\\\1", re.sub(r"[\\{}~^]", "", text))
+    return "".join(_ESCAPES.get(character, character) for character in text)

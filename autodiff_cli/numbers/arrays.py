@@ -368,18 +368,11 @@ def _perturbed_product(function: Operation) -> Operation:
     return value
 
 
-def _perturbed_norm(x: Array) -> Any:
-    z = ARRAYS.table["norm"](x)
-    is_nonzero = np.any(x != 0, axis=tuple(range(x.ndim - 1)))
-    return _perturb(np.where((z < SMALLEST_NORMAL) & is_nonzero, UNDERFLOW_SUBSTITUTE, z))
-
-
-def _perturbed_prod(x: Array) -> Any:
-    z = ARRAYS.table["prod"](x)
-    has_nonzero_factors = np.all(x != 0, axis=tuple(range(x.ndim - 1)))
-    return _perturb(
-        np.where((np.abs(z) < SMALLEST_NORMAL) & has_nonzero_factors, np.copysign(UNDERFLOW_SUBSTITUTE, z), z)
-    )
+def _perturb_lifted(z: Any, is_nonzero: Any) -> Any:
+    """Return a perturbed result, which is a tiny normal number where it underflows although its exact value is not
+    0."""
+    underflowed = (np.abs(z) < SMALLEST_NORMAL) & is_nonzero
+    return _perturb(np.where(underflowed, np.copysign(UNDERFLOW_SUBSTITUTE, z), z))
 
 
 def _perturbed_logsumexp(x: Array) -> Any:
@@ -389,11 +382,6 @@ def _perturbed_logsumexp(x: Array) -> Any:
     return _perturb(shift + _perturb(np.log(_perturb(np.exp(flat - shift).sum(axis=0)))))
 
 
-def _perturbed_softmax(x: Array) -> Any:
-    z = ARRAYS.table["softmax"](x)
-    return _perturb(np.where((np.abs(z) < SMALLEST_NORMAL) & np.isfinite(x), UNDERFLOW_SUBSTITUTE, z))
-
-
 def _perturbed_structural(elementwise: dict[str, Operation]) -> dict[str, Operation]:
     multiply, array_functions = elementwise["mul"], ARRAYS.table
     functions: dict[str, Operation] = {
@@ -401,10 +389,10 @@ def _perturbed_structural(elementwise: dict[str, Operation]) -> dict[str, Operat
         **{name: _perturbed_sum(array_functions[name]) for name in ("sum", "sum_like")},
         **{name: _perturbed_product(array_functions[name]) for name in ("matmul", "dot")},
         "outer": lambda a, b: multiply(a[:, None, :], b[None, :, :]),
-        "norm": _perturbed_norm,
-        "prod": _perturbed_prod,
+        "norm": lambda x: _perturb_lifted(array_functions["norm"](x), np.any(_flat(x) != 0, axis=0)),
+        "prod": lambda x: _perturb_lifted(array_functions["prod"](x), np.all(_flat(x) != 0, axis=0)),
         "logsumexp": _perturbed_logsumexp,
-        "softmax": _perturbed_softmax,
+        "softmax": lambda x: _perturb_lifted(array_functions["softmax"](x), np.isfinite(x)),
     }
     return {name: _with_rows(function) for name, function in functions.items()}
 

@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,12 @@ from autodiff_cli.render.progress import method_name, step_noun
 from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable
 from autodiff_cli.training.result.diagnosis import Diagnosis, LayerUnits, Problem, layer_name
 from autodiff_cli.training.result.fitted_model import FittedModel
+from autodiff_cli.training.result.goodness import SignificanceTest
 from autodiff_cli.training.result.prediction import FitPlot
 from autodiff_cli.training.result.statistics import format_correlation
+
+if TYPE_CHECKING:
+    from autodiff_cli.training.fitting.comparison import NestedTest
 
 # --- The report ---
 
@@ -94,11 +98,36 @@ def _write_derived(paper: Paper, fit: FittedModel, digits: int | None) -> None:
 
 def _estimates_table(fit: FittedModel, names: Iterable[str], digits: int | None) -> TextTable:
     """Return a table of parameters or derived quantities: values, standard errors, and intervals if any is known."""
-    titles = [Column("name"), Column("value", is_number=True), Column("standard error", is_number=True)]
-    titles.append(Column(interval_title(fit, CONFIDENCE), is_number=True, is_optional=True))
-    rows = [(name, *estimate_cells(fit, name, digits, [interval_ends(fit, CONFIDENCE)])) for name in names]
-    has_intervals = any(row[-1] not in ("", NO_VALUE) for row in rows)
-    return TextTable(tuple(titles), rows) if has_intervals else TextTable((*titles[:-1],), [row[:-1] for row in rows])
+    titles = ["name", "value", "standard error", "z" if fit.interval_dof is None else "t", "p"]
+    columns = [Column(title, is_number=title != "name", is_optional=len(title) == 1) for title in titles]
+    columns += [Column(title, True, is_optional=True) for title in (interval_title(fit, CONFIDENCE), "odds ratio")]
+    tests = (fit.t_values, fit.p_values) if fit.definition else ({}, {})
+    odds = fit.odds_ratios
+    rows = []
+    for name in names:
+        value, error, interval = estimate_cells(fit, name, digits, [interval_ends(fit, CONFIDENCE)])
+        t, p = (values.get(name) for values in tests)
+        cells = (NO_VALUE, NO_VALUE) if t is None or p is None or np.ndim(t) else (f"{t:.2f}", p_value_text(p))
+        ratio = [*odds[name].values()] if cells[0] != NO_VALUE and name in odds else None
+        ratio_text = "{:.3g} ({:.3g} to {:.3g})".format(*ratio) if ratio else NO_VALUE
+        rows.append((name, value, error, *cells, interval, ratio_text))
+    shown = [k for k, cells in enumerate(zip(*rows, strict=True)) if k < 3 or {*cells} - {"", NO_VALUE}]
+    return TextTable(tuple(columns[k] for k in shown), [tuple(row[k] for k in shown) for row in rows])
+
+
+def p_value_text(p: float) -> str:
+    """Return a p-value with two digits, as R shows it.
+
+    >>> p_value_text(0.0312), p_value_text(1e-30)
+    ('0.031', '<2e-16')
+    """
+    return "<2e-16" if p < 2e-16 else f"{p:.2g}"
+
+
+def test_text(test: SignificanceTest | NestedTest, show: NumberFormat) -> str:
+    """Return the result of a test in words."""
+    name = f"F({', '.join(map(str, test.dof))})" if test.name == "F" else f"{test.name}, χ²({test.dof[0]})"
+    return f"{name} = {show(test.statistic)}, p = {test.p:.3g}"
 
 
 CONFIDENCE = "confidence"  # the kind of interval that every fit has; profile and bootstrap intervals are optional
@@ -191,16 +220,21 @@ def _write_correlations(paper: Paper, fit: FittedModel, _: int | None) -> None:
 
 # The lines about the figures of a fit. A line is shown if all its figures are known; so is its second part.
 _FIGURE_LINES = (
-    ("accuracy = {accuracy}", ""),
+    ("accuracy = {accuracy}", ", AUC = {auc}"),
     ("R²  = {r_squared}", ", adjusted {adjusted_r_squared}"),
     ("rss = {rss}", ""),
+    ("χ² = {chi_squared}", ""),
     ("deviance = {deviance}", ", {null_deviance} for the mean alone"),
-    ("dispersion = {dispersion}", ""),
+    ("dispersion = {dispersion} (Pearson's χ² = {pearson_chi_squared})", ""),
+    ("theta = {theta}", " ± {theta_stderr}, by maximum likelihood: variance = mean + mean²/theta"),
     ("{degrees_of_freedom}", ""),
     ("standard deviation of residuals = {residual_std}", ""),
+    ("reduced χ² = {reduced}", ", whose root {root} scales the standard errors"),
     ("penalty = {penalty} (included in the loss)", ""),
     ("scale of residuals = {scale}", ""),
     ("χ²/dof = {reduced_chi_squared}, probability {chi_squared_p}", ""),
+    ("test against a constant: {null_test}", ""),
+    ("log-likelihood = {log_likelihood}", ""),
     ("AIC = {aic}, AICc = {aicc}, BIC = {bic}", ""),
     ("residuals from {quantiles[0]} to {quantiles[4]}", ", quartiles {quantiles[1]}, {quantiles[2]}, {quantiles[3]}"),
     ("Durbin-Watson = {durbin_watson} (2 where neighbours are independent)", ""),
@@ -218,7 +252,15 @@ def _write_figures(paper: Paper, fit: FittedModel, digits: int | None) -> None:
         del figures["r_squared"]
     if fit.deviance is not None:  # a likelihood is not judged by its squares
         figures.pop("rss", None)
-    elif fit.residual_quantiles is not None:
+        figures.pop("scale", None)
+    elif fit.chi_squared is not None:
+        figures["chi_squared"] = figures.pop("rss")
+        if fit.residual_std is not None and not fit.settings.absolute_sigma:
+            figures["reduced"], figures["root"] = figures["reduced_chi_squared"], figures["residual_std"]
+        figures.pop("residual_std", None)
+    if fit.null_test is not None:
+        figures["null_test"] = test_text(fit.null_test, show)
+    if fit.deviance is None and fit.residual_quantiles is not None:
         figures["quantiles"] = [*map(show, fit.residual_quantiles)]
     paper.heading("figures")
     for line, more in _FIGURE_LINES:
@@ -446,8 +488,8 @@ _SECTIONS = (
 
 # The keys that come first; the others follow in the order of the fields of the record.
 _FIRST_KEYS = (
-    *("model", "rows", "parameters", "fixed", "stderr", "confidence", "covariance", "correlation"),
-    *("loss", "rss", "dof", "r_squared"),
+    *("model", "rows", "parameters", "fixed", "stderr", "t_values", "p_values", "confidence"),
+    *("covariance", "correlation", "loss", "rss", "dof", "r_squared"),
 )
 
 
@@ -460,6 +502,9 @@ def fit_document(fit: FittedModel) -> dict[str, Any]:
     """
     document = {**dict.fromkeys(_FIRST_KEYS), **to_document(fit), "formula": fit.formula or None}
     document["confidence"] = {"level": fit.confidence_level, **to_json(fit.confidence(), **NAN_IS_NULL)}
+    for name in ("t_values", "p_values", "chi_squared", "odds_ratios"):
+        if (values := getattr(fit, name)) not in (None, {}):
+            document[name] = to_json(values, **NAN_IS_NULL)
     document["covariance"] = _matrix_document(fit, fit.covariance)
     document["correlation"] = _matrix_document(fit, fit.correlation)
     if fit.diagnosis is not None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from autodiff_cli.data.json_records import pick, to_json
 from autodiff_cli.graph.tape import gc_paused
-from autodiff_cli.render.fit import CONFIDENCE, estimate_cells, fit_document, interval_ends, interval_title
+from autodiff_cli.render.fit import CONFIDENCE, estimate_cells, fit_document, interval_ends, interval_title, test_text
 from autodiff_cli.render.formatting import NumberFormat, number_formats, pluralize, shortest_text
 from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable
 from autodiff_cli.training.fitting.comparison import NESTING_UNKNOWN, ComparedModel, Comparison, NestedTest
@@ -186,14 +186,15 @@ def _write_comparison(paper: Paper, comparison: Comparison, show: NumberFormat) 
     paper.line()
     paper.table(_comparison_table(comparison, show))
     if comparison.folds:
-        note = f"  CV error: mean loss of held-out rows, {_fraction_name(comparison.folds)} of the rows at a time"
+        note = f"  CV error: mean loss of held-out rows, 1/{comparison.folds} of the rows at a time"
         paper.line(note, Style.FAINT)
     places = {compared.fit.model: place for place, compared in enumerate(comparison.models, 1)}
     if comparison.tests:
         paper.heading("tests of nested models: is the larger one significantly better?")
         tested = [test for test in comparison.tests if test.reason != NESTING_UNKNOWN]
         for test in tested:
-            paper.line(f"  {places[test.smaller]} within {places[test.larger]}: {_test_sentence(test, show)}")
+            sentence = test_text(test, show) if test.name else f"not tested: {test.reason}"
+            paper.line(f"  {places[test.smaller]} within {places[test.larger]}: {sentence}")
         if len(tested) < len(comparison.tests):
             paper.line(f"  no test for {'other' if tested else 'these'} pairs: {NESTING_UNKNOWN}", Style.FAINT)
     warnings = [
@@ -207,10 +208,6 @@ def _write_comparison(paper: Paper, comparison: Comparison, show: NumberFormat) 
 
 def _model_warnings(compared: ComparedModel) -> list[str]:
     return [*dict.fromkeys([*compared.fit.warnings, *([compared.fit.failure] if compared.fit.failure else [])])]
-
-
-def _fraction_name(folds: int) -> str:
-    return {2: "a half", 3: "a third", 4: "a quarter", 5: "a fifth", 10: "a tenth"}.get(folds, f"1/{folds}")
 
 
 def _comparison_table(comparison: Comparison, show: NumberFormat) -> TextTable:
@@ -241,13 +238,6 @@ def _fixed_or_dash(value: float | None, format_spec: str) -> str:
     return NO_VALUE if value is None or math.isnan(value) else format(value, format_spec)
 
 
-def _test_sentence(test: NestedTest, show: NumberFormat) -> str:
-    if not test.name:
-        return f"not tested: {test.reason}"
-    statistic = f"F({', '.join(map(str, test.dof))})" if test.name == "F" else f"likelihood ratio, χ²({test.dof[0]})"
-    return f"{statistic} = {show(test.statistic)}, p = {format(test.p, '.3g')}"
-
-
 def _comparison_document(comparison: Comparison) -> dict[str, Any]:
     return {
         **pick(comparison, "rows", "folds"),
@@ -271,7 +261,5 @@ def _model_document(compared: ComparedModel) -> dict[str, Any]:
 
 
 def _test_document(test: NestedTest) -> dict[str, Any]:
-    models = {"smaller": test.smaller, "larger": test.larger}
-    if not test.name:
-        return {**models, "test": None, "reason": test.reason}
-    return {**models, "test": test.name, **pick(test, "statistic", "dof", "p")}
+    result = pick(test, "statistic", "dof", "p") if test.name else {"reason": test.reason}
+    return {"smaller": test.smaller, "larger": test.larger, "test": test.name or None, **result}

@@ -80,11 +80,13 @@ _SCRIPTS = (
     "drawing/drawing.layout.js",
     "drawing/drawing.column.js",
     "drawing/drawing.fitting.js",
+    "drawing/drawing.symbols.js",
     "drawing/drawing.shapes.js",
     "drawing/drawing.numbers.js",
     "drawing/drawing.grids.js",
     "drawing/drawing.cursor.js",
     "drawing/drawing.map.js",
+    "page.typeset.js",
     "page.graph.js",
     "page.play.js",
     "page.quiz.js",
@@ -93,9 +95,11 @@ _SCRIPTS = (
     "quiz/node_levels.js",
     "page.details.js",
     "page.values.js",
+    "page.tabs.js",
 )
 _PANELS = tuple(
-    f"panels/{name}.js" for name in ("kit", "wiggle", "charts", "descend", "tangents", "why", "scalars", "link")
+    f"panels/{name}.js"
+    for name in ("kit", "wiggle", "charts", "slope", "descend", "tangents", "why", "scalars", "link")
 )
 _MAX_TITLE_LENGTH = 100  # characters
 _MAX_FORMULA_PARTS = 25  # longer formulas of local derivatives are not shown
@@ -106,7 +110,7 @@ _SHORT_TITLE_LENGTH = 15  # characters of a node title in a narrow panel
 
 
 class PageAddition(NamedTuple):
-    """Content above the step-by-step view of a page.
+    """Content above the step-by-step view of a page, or among the panels beside it.
 
     Attributes:
         title: the title of the page; the formula if empty.
@@ -114,6 +118,7 @@ class PageAddition(NamedTuple):
         style: its CSS.
         script: its JavaScript, which runs last in a scope of its own.
         data: what the script finds in `record.addition`.
+        is_panel: whether the content stands among the panels beside the drawing.
     """
 
     title: str
@@ -121,6 +126,7 @@ class PageAddition(NamedTuple):
     style: str
     script: str
     data: Mapping[str, Any]
+    is_panel: bool = False
 
 
 def to_html(
@@ -136,7 +142,7 @@ def to_html(
         view: the part of the graph to draw; the steps are always complete.
         digits: the number of significant digits.
         seed: the variable whose tangent is 1 if the page opens in forward mode; None for reverse mode.
-        addition: content above the step-by-step view.
+        addition: content above or beside the step-by-step view.
 
     Raises:
         GraphTooLargeError: if the graph has too many nodes to draw.
@@ -159,7 +165,8 @@ def to_html(
     return _page_file("page.html").format(
         policy=content_security_policy(script, style),
         title=escape(title),
-        addition=above.markup,
+        addition="" if above.is_panel else above.markup,
+        panel=above.markup if above.is_panel else "",
         style=style,
         graph=_static_svg(drawing, show),
         panels=_page_file("panels/panels.html"),
@@ -367,6 +374,7 @@ class _FormulaText:
 # --- Panels beside the graph ---
 
 _MAX_LATEX_LENGTH = 120  # characters of a node in LaTeX; a longer one is abbreviated as `n_i`
+_MAX_FORMULA_LENGTH = 240  # characters in LaTeX of the formula above the drawing; a longer one is shown as it was typed
 _MAX_LATEX_NODES = 400  # larger formulas have no LaTeX on the page
 
 
@@ -389,18 +397,35 @@ def _work_counts(work: Work) -> list[int]:
 
 
 def _latex_document(trace: Trace) -> dict[str, Any]:
-    """Return all nodes and their local derivatives in LaTeX; null for derivatives of operations on whole arrays."""
+    """Return the formula, all nodes and local derivatives in LaTeX; null for derivatives of whole-array operations."""
     writer = GraphWriter(LatexLibrary(LATEX))
-    names = {node: name for node, name in trace.expression.names.items() if node in trace.tape.index}
-    parts: dict[Node, Fragment] = {}
-    for i, node in enumerate(trace.tape.nodes):
-        if node.is_input or node in names:
-            parts[node] = Fragment(latex_symbol(names.get(node, node.text)))
-            continue
-        latex = _node_latex(writer, node, parts)
-        parts[node] = latex if len(latex.text) <= _MAX_LATEX_LENGTH else Fragment(rf"n_{{{i}}}")
+    formula = r", \quad ".join(_typeset_nodes(writer, trace, _MAX_FORMULA_LENGTH)[1])
+    parts, _ = _typeset_nodes(writer, trace, _MAX_LATEX_LENGTH)
     slopes = [[*_local_formulas(writer, trace, i, parts)] for i in range(len(trace.tape))]
-    return {"nodes": [LATEX.coerce(parts[node]).text for node in trace.tape.nodes], "slopes": slopes}
+    nodes = [LATEX.coerce(parts[node]).text for node in trace.tape.nodes]
+    return {"formula": "" if "n_{" in formula else formula, "nodes": nodes, "slopes": slopes}
+
+
+def _typeset_nodes(writer: GraphWriter, trace: Trace, limit: int) -> tuple[dict[Node, Fragment], list[str]]:
+    """Return all nodes in LaTeX, and equations: the output, then a definition of each name.
+
+    Args:
+        limit: the most characters of a node; a longer one is abbreviated as `n_i`.
+    """
+    output, names = trace.tape.nodes[trace.tape.outputs[0]], trace.expression.names
+    parts: dict[Node, Fragment] = {}
+    equations: list[str] = []
+    for i, node in enumerate(trace.tape.nodes):
+        latex = Fragment(latex_symbol(node.text)) if node.is_input else _node_latex(writer, node, parts)
+        parts[node] = latex if len(latex.text) <= limit else Fragment(rf"n_{{{i}}}")
+        text = LATEX.coerce(parts[node]).text
+        if node is output:
+            equations.insert(0, text)
+        if node in names and not node.is_input:
+            symbol = latex_symbol(names[node])
+            equations += [f"{symbol} = {text}"] if node is not output else []
+            parts[node] = Fragment(symbol)
+    return parts, equations
 
 
 def _node_latex(writer: GraphWriter, node: Node, parts: dict[Node, Fragment]) -> Fragment:

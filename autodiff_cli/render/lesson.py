@@ -11,7 +11,7 @@ import hashlib
 import re
 import textwrap
 from binascii import b2a_base64
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -130,23 +130,83 @@ def question_document(question: Question) -> dict[str, Any]:
 _LESSON_FOLDER = Path(__file__).parent / "lessons"
 
 
-def lesson_page(lesson: Lesson, digits: int | None = None) -> str:
-    """Return a lesson as a self-contained HTML page: its text and questions above the steps of its formula."""
+def lesson_page(lesson: Lesson, digits: int | None = None, links: str = "") -> str:
+    """Return a lesson as a self-contained HTML page: its text and questions beside the steps of its formula.
+
+    Args:
+        links: the markup of links to other pages of a course.
+    """
     from autodiff_cli.render.html_page import PageAddition, to_html
 
     paragraphs = "\n".join(f"<p>{escape(text)}</p>" for text in lesson.text)
-    markup = f"""<div class="lessons"><section class="lesson" aria-labelledby="lesson-title">
+    markup = f"""<section class="lesson" id="lesson" data-tab="Lesson" aria-labelledby="lesson-title">
 <h2 id="lesson-title">{escape(lesson.title)}</h2>
 {paragraphs}
 </section>
-<section class="lesson" aria-labelledby="questions-title">
+<section class="lesson" id="questions" data-tab="Questions" aria-labelledby="questions-title">
 <h2 id="questions-title">{escape(questions_heading(lesson, digits).capitalize())}</h2>
-<p class="hint">To check an answer, set the values below to these.</p>
+<p class="hint">To check an answer, set the variables under Values to these.</p>
 <ol id="lesson-questions"></ol>
-</section></div>"""
-    data = {"questions": [question_document(question) for question in lesson.questions]}
+{links}</section>"""
+    questions = [question_document(question) for question in lesson.questions]
+    data = {"lesson": lesson.name, "questions": questions, "isInCourse": bool(links)}
     style, script = ((_LESSON_FOLDER / f"lesson.{ending}").read_text(encoding="utf-8") for ending in ("css", "js"))
-    return to_html(lesson.trace, digits=digits, addition=PageAddition(lesson.title, markup, style, script, data))
+    return to_html(
+        lesson.trace, digits=digits, addition=PageAddition(lesson.title, markup, style, script, data, is_panel=True)
+    )
+
+
+def course_pages(lessons: Sequence[Lesson], digits: int | None = None) -> Iterator[tuple[str, str]]:
+    """Yield the file name and the text of each page of a course: the lessons, an index, the answers for teachers."""
+    for before, lesson, after in zip([None, *lessons], lessons, [*lessons[1:], None], strict=False):
+        others = [(f"{way}: {page.title}", page.name) for way, page in (("Previous", before), ("Next", after)) if page]
+        links = [f'<a href="{name}.html">{escape(text)}</a>' for text, name in [*others, ("All lessons", "index")]]
+        navigation = f'<nav class="course" aria-label="Course">{"".join(links)}</nav>\n'
+        yield f"{lesson.name}.html", lesson_page(lesson, digits, navigation)
+    items = (
+        f'<li><a href="{lesson.name}.html">{escape(lesson.title)}</a> '
+        f"<code>{escape(lesson.trace.expression.text)}</code> "
+        f'<span class="progress" data-lesson="{lesson.name}" data-count="{len(lesson.questions)}"></span></li>'
+        for lesson in lessons
+    )
+    start = "<p>In each lesson: read, predict what the next step gives, play it, then answer the questions.</p>"
+    yield "index.html", _course_page("Backpropagation, a course", f"{start}<ol>{''.join(items)}</ol>")
+    answers = "".join(
+        f"<h2>{escape(lesson.title)}</h2><p>{escape(questions_heading(lesson, digits).capitalize())}</p><ol>"
+        + "".join(
+            f"<li>{escape(question.text)} <strong>{escape(answer_text(question, digits))}</strong></li>"
+            for question in lesson.questions
+        )
+        + "</ol>"
+        for lesson in lessons
+    )
+    yield "answers.html", _course_page("Answers, for teachers", answers)
+
+
+def _course_page(title: str, content: str) -> str:
+    """Return a page of a course that has no graph."""
+    from autodiff_cli.render.html_page import content_security_policy
+
+    style, script = ((_LESSON_FOLDER / f"course.{ending}").read_text(encoding="utf-8") for ending in ("css", "js"))
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{content_security_policy(script, style)}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+<main>
+<h1>{title}</h1>
+{content}
+</main>
+<script>{script}</script>
+</body>
+</html>
+"""
 
 
 # --- Exercise sheets ---

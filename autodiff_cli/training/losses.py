@@ -12,6 +12,7 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
+from typing import NamedTuple
 
 from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.op import Op
@@ -21,7 +22,7 @@ from autodiff_cli.ops.special import sigmoid, softplus
 from autodiff_cli.ops.structural import dot, logsumexp, sum_
 
 # Names of leaves. They contain blanks, so no name in a model can collide with them.
-RESIDUAL_SCALE = "scale of residuals"  # the unit in which robust losses measure residuals
+RESIDUAL_SCALE = "scale of residuals"  # the unit in which robust losses measure residuals; theta of counts
 L1_FACTOR, L2_FACTOR = "l1 penalty", "l2 penalty"  # the factors of the penalties
 HUBER_DELTA = 1.345  # default threshold of Huber's loss in scales: 95 % efficient if the errors are normal
 
@@ -44,6 +45,7 @@ class Loss:
         kind: what the loss measures.
         min_target, max_target: the range of targets for which the loss is defined.
         is_min_excluded: whether a target equal to `min_target` is outside of that range.
+        has_scale: whether the loss has a number of its own, in the leaf `RESIDUAL_SCALE`, which fits estimate along.
     """
 
     graph: Callable[[Node, Node, float], Node]
@@ -51,14 +53,7 @@ class Loss:
     min_target: float = -math.inf
     max_target: float = math.inf
     is_min_excluded: bool = False
-
-
-def _mse(target: Node, prediction: Node, _: float) -> Node:
-    return square(target - prediction)
-
-
-def _mae(target: Node, prediction: Node, _: float) -> Node:
-    return abs_(target - prediction)
+    has_scale: bool = False
 
 
 def _huber(r: Node, delta: float) -> Node:
@@ -73,15 +68,6 @@ def _logcosh(r: Node, _: float) -> Node:
     return where(size <= 1, log1p(2 * square(sinh(r / 2))), size + log1p(exp(-2 * size)) - math.log(2))
 
 
-def _soft_l1(r: Node, _: float) -> Node:
-    """`2·(sqrt(1 + r²) - 1)`: quadratic near 0, linear for large residuals, without cancellation."""
-    return 2 * square(r) / (1 + sqrt(1 + square(r)))
-
-
-def _cauchy(r: Node, _: float) -> Node:
-    return log1p(square(r))
-
-
 def _robust_loss(of: Callable[[Node, float], Node]) -> Loss:
     """Return a loss of residuals measured in units of the scale, times the square of the scale."""
 
@@ -89,7 +75,7 @@ def _robust_loss(of: Callable[[Node, float], Node]) -> Loss:
         scale = variable(RESIDUAL_SCALE)
         return square(scale) * of((target - prediction) / scale, delta)
 
-    return Loss(loss, LossKind.ROBUST)
+    return Loss(loss, LossKind.ROBUST, has_scale=True)
 
 
 def _bce(target: Node, prediction: Node, _: float) -> Node:
@@ -124,6 +110,17 @@ def _gamma(target: Node, prediction: Node, _: float) -> Node:
     return target / prediction + logarithm
 
 
+def _negative_binomial(target: Node, prediction: Node, _: float) -> Node:
+    """The negative log-likelihood of a negative binomial count with variance `mean + mean²/theta`, up to terms that
+    only theta changes.
+
+    If the prediction ends in `exp`, its logarithm is the argument of `exp`.
+    """
+    logarithm = prediction.inputs[0] if prediction.op is exp else log(prediction)
+    theta = variable(RESIDUAL_SCALE)
+    return (target + theta) * log1p(prediction / theta) - where(target > 0, target * logarithm, 0)
+
+
 def _cross_entropy(target: Node, prediction: Node, _: float) -> Node:
     """Minus the log-probability that a softmax gives to the class that is 1 in the one-hot target.
 
@@ -133,19 +130,40 @@ def _cross_entropy(target: Node, prediction: Node, _: float) -> Node:
     return logsumexp(scores) - dot(target, scores)
 
 
-# Distributions of the target whose mean is the prediction, with the loss that is their negative log-likelihood.
-FAMILIES = {"gaussian": "mse", "poisson": "poisson", "binomial": "bce", "gamma": "gamma"}
+class Family(NamedTuple):
+    """A distribution of the target whose mean is the prediction.
+
+    Attributes:
+        loss: the loss that is its negative log-likelihood.
+        is_quasi: whether only the variance is known, up to a factor: Wedderburn 1974, Biometrika 61, 439.
+    """
+
+    loss: str
+    is_quasi: bool = False
+
+
+FAMILIES = {
+    "gaussian": Family("mse"),
+    "poisson": Family("poisson"),
+    "binomial": Family("bce"),
+    "gamma": Family("gamma"),
+    "quasipoisson": Family("poisson", is_quasi=True),
+    "quasibinomial": Family("bce", is_quasi=True),
+    "negative_binomial": Family("negative_binomial"),
+}
 
 LOSSES: dict[str, Loss] = {
-    "mse": Loss(_mse, LossKind.SQUARES),
-    "mae": Loss(_mae, LossKind.OTHER),
+    "mse": Loss(lambda target, prediction, _: square(target - prediction), LossKind.SQUARES),
+    "mae": Loss(lambda target, prediction, _: abs_(target - prediction), LossKind.OTHER),
     "huber": _robust_loss(_huber),
     "logcosh": _robust_loss(_logcosh),
-    "soft_l1": _robust_loss(_soft_l1),
-    "cauchy": _robust_loss(_cauchy),
+    # 2·(sqrt(1 + r²) - 1), without cancellation
+    "soft_l1": _robust_loss(lambda r, _: 2 * square(r) / (1 + sqrt(1 + square(r)))),
+    "cauchy": _robust_loss(lambda r, _: log1p(square(r))),
     "bce": Loss(_bce, LossKind.LIKELIHOOD, min_target=0, max_target=1),
     "poisson": Loss(_poisson, LossKind.LIKELIHOOD, min_target=0),
     "gamma": Loss(_gamma, LossKind.LIKELIHOOD, min_target=0, is_min_excluded=True),
+    "negative_binomial": Loss(_negative_binomial, LossKind.LIKELIHOOD, min_target=0, has_scale=True),
     "cross_entropy": Loss(_cross_entropy, LossKind.LIKELIHOOD),
 }
 

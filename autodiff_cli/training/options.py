@@ -217,9 +217,11 @@ class ObjectiveOptions:
             several targets it is the mean over them.
         scale: the residual scale of robust losses (huber, logcosh, soft_l1, cauchy). By default, fits estimate it: the
             robust standard deviation of the residuals, 1.4826 times their median absolute value. An `Objective` has 1.
+            For negative_binomial it is theta, by default the maximum likelihood estimate.
         huber_delta: the threshold of the loss huber, in scales; 1.345 by default.
-        family: the distribution of the target, whose mean is the prediction: gaussian, poisson, binomial or gamma.
-            Standard errors come from the inverse Hessian.
+        family: the distribution of the target, whose mean is the prediction, one of `FAMILIES`. Standard errors come
+            from the inverse Hessian; for gamma, negative_binomial and the quasi-likelihoods from the expected
+            information, as those of R.
         likelihood: treat a model without `~` as each row's negative log-likelihood; standard errors come from the
             inverse Hessian.
         l1, l2: factors of penalties that are added to the mean loss: `l1·Σ|θ| + l2·Σ θ²` over all free numbers. With
@@ -275,7 +277,7 @@ class ObjectiveOptions:
         float | None,
         _loss(
             "--scale S",
-            "Residual scale for robust losses (default: estimated).",
+            "Residual scale for robust losses; theta of negative_binomial (default: estimated).",
             POSITIVE,
             identifies=True,
             compared=True,

@@ -30,3 +30,30 @@ def test_questions_on_the_page(page: Page, tmp_path: Path) -> None:
     assert third.locator(".verdict").inner_text() == "Correct."
     page.get_by_role("button", name="Step", exact=True).click()
     assert "x^2 = 0.8^2 = 0.64" in page.get_by_role("status").inner_text()
+
+
+def test_a_course_leads_from_lesson_to_lesson_and_keeps_the_progress(page: Page, tmp_path: Path) -> None:
+    folder = tmp_path / "course"
+    pages = run_cli(["lesson", "--course", "-o", str(folder), "--json"]).json["pages"]
+    assert {file.name for file in folder.iterdir()} == {*pages}
+    names = [lesson["name"] for lesson in run_cli("lesson --json").json["lessons"]]
+    assert pages == [*(f"{name}.html" for name in names), "index.html", "answers.html"]
+    page.goto((folder / "index.html").as_uri())
+    assert page.get_by_role("listitem").count() == len(names)
+    page.get_by_role("link").first.click()
+    page.get_by_role("link", name="Next").click()
+    assert page.url.endswith(f"{names[1]}.html")
+    answers = run_cli(f"lesson {names[1]} --json").json["questions"]
+    first = page.locator("#lesson-questions > li").first
+    first.get_by_role("textbox").fill(str(answers[0]["answer"]))
+    first.get_by_role("textbox").press("Enter")
+    assert first.locator(".verdict").inner_text() == "Correct."
+    page.get_by_role("link", name="All lessons").click()
+    shown = page.locator(f"[data-lesson='{names[1]}']").inner_text()
+    assert shown == f"1 of {len(answers)} questions answered"
+
+
+def test_a_course_needs_a_folder() -> None:
+    refused = run_cli("lesson --course")
+    assert refused.status == 2
+    assert "autodiff lesson --course -o FOLDER" in refused.stderr

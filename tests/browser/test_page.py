@@ -183,7 +183,7 @@ def test_contributions_add_up_where_paths_meet(page: Page, tmp_path: Path) -> No
     page.emulate_media(reduced_motion="reduce")
     document = opened(page, tmp_path, ["x^2 + 3*x + sin(x)", "--x", "2"])
     totals = [given["total"] for step in document["backward"] for given in step["contributions"] if given["to"] == 0]
-    shown = [f"so far {total:.6g}" for total in totals[:-1]] + [f"adjoint {totals[-1]:.6g}"]
+    shown = [f"{total:.4g} …" for total in totals[:-1]] + [f"{totals[-1]:.4g}"]
     seen = []
     for _ in document["forward"] + document["backward"]:
         press(page, "Step")
@@ -214,14 +214,17 @@ def test_edges_show_the_local_derivatives_that_the_document_has(page: Page, tmp_
     document = opened(page, tmp_path, ["a = x^2; a*x - sin(a)", "--x", "2"])
     page.emulate_media(reduced_motion="reduce")
     press(page, "Backward pass")
-    shown = page.evaluate("""[...document.querySelectorAll("[data-from]")].filter((edge) => edge.querySelector("text"))
-      .map((edge) => [+edge.dataset.to, +edge.dataset.from, edge.querySelector("text").textContent])""")
-    wanted = [
-        [step["node"], given["to"], f"{given['local']:.6g}"]
-        for step in document["backward"]
-        for given in step["contributions"]
-    ]
-    assert sorted(shown) == sorted(wanted)
+    shown = page.evaluate("""[...document.querySelectorAll("[data-from]")].map((edge) => [
+      +edge.dataset.to, +edge.dataset.from,
+      edge.querySelector("text")?.textContent ?? null, edge.querySelector("title").textContent])""")
+    wanted = {
+        (step["node"], given["to"]): given["local"] for step in document["backward"] for given in step["contributions"]
+    }
+    titles = {(to, j): title.partition("local derivative ")[2].partition(",")[0] for to, j, _, title in shown}
+    texts = {(to, j): text for to, j, text, _ in shown if text}
+    assert {ends: title for ends, title in titles.items() if title} == {k: f"{x:.6g}" for k, x in wanted.items()}
+    assert texts.items() <= {k: f"{x:.4g}" for k, x in wanted.items()}.items()
+    assert len(texts) >= len(wanted) / 2
 
 
 def test_pointing_at_a_node_explains_it(page: Page, tmp_path: Path) -> None:
@@ -259,8 +262,8 @@ def test_a_folded_part_shows_how_fast_it_changes_with_what_goes_in(page: Page, t
     press(page, "Backward pass")
     document = run_cli(["grad", "x*exp(sin(x))", "--x", "3", "--json"]).json
     page.get_by_label("x", exact=True).fill("3")
-    rate = page.locator("[data-from='0'][data-to='3'] text").text_content()
-    assert rate == f"{document['gradient']['x']:.6g}"
+    rate = page.locator("[data-from='0'][data-to='3'] text").first.text_content()
+    assert rate == f"{document['gradient']['x']:.4g}"
 
 
 def test_find_matches_labels_and_operations(page: Page, tmp_path: Path) -> None:

@@ -113,7 +113,6 @@ def test_a_drawing_opens_as_a_whole_and_can_be_read(page: Page, tmp_path: Path, 
         assert found["least"] >= 11, width
         assert found["count"] <= 30, width
         labels = page.evaluate(NUMBERS)
-        assert labels["count"], width
         assert labels["onBoxes"] == labels["onNumbers"] == 0, width
 
 
@@ -137,7 +136,7 @@ def test_on_a_phone_the_sentence_of_a_step_is_visible_below_the_drawing(page: Pa
     page.set_viewport_size({"width": 390, "height": 844})
     opened(page, tmp_path, PAGES[name])
     press(page, "Backward pass")
-    stage, sentence = page.locator("#stage").bounding_box(), page.locator("#explanation").bounding_box()
+    stage, sentence = page.locator("#stage").bounding_box(), page.locator("#status").bounding_box()
     assert stage is not None
     assert sentence is not None
     assert sentence["y"] > stage["y"] + 250
@@ -328,29 +327,69 @@ def test_no_box_hides_an_edge(
     assert [page.evaluate(HIDDEN, is_open) for is_open in (False, True)] == [[], []]
 
 
-# Steps at which the node, the sentence or the button is covered or outside the window.
-COVERED = """async () => {
+# Steps at which the node, those it takes from, the sentence or the button is covered or outside the window.
+COVERED = """async (isOpen) => {
+  fold(!isOpen);
   const isInSight = (element) => {
     const { left, top, width, height } = element.getBoundingClientRect();
-    const middle = left + width / 2;
-    return [4, height / 2, height - 4].every((down) => element.contains(document.elementFromPoint(middle, top + down)));
+    const at = (x, y) => element.contains(document.elementFromPoint(left + x, top + y));
+    return [[width / 2, 4], [width / 2, height - 4], [3, height / 2], [width - 3, height / 2]].every((to) => at(...to));
   };
   const covered = [];
   for (let position = 1; position <= playback.length; position++) {
     go(position);
     await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
-    const elements = [graph.element(playback.current), byId("step"), byId("status").firstChild];
-    if (!elements.every(isInSight)) covered.push(position);
+    const nodes = [playback.current, ...record.nodes[playback.current].inputs].map((i) => graph.element(i));
+    if (![...nodes, byId("step")].every(isInSight)) covered.push(position);
+    const { left, top } = byId("status").firstChild.getBoundingClientRect();
+    if (!byId("status").contains(document.elementFromPoint(left + 4, top + 4))) covered.push(`sentence ${position}`);
   }
   return covered;
 }"""
+SIZES = [(1280, 800), (390, 844), (1920, 1080)]
 
 
-@pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)])
+@pytest.mark.parametrize(("width", "height"), SIZES)
 @pytest.mark.parametrize(("text", "point"), MOVING_FORMULAS, ids=range(len(MOVING_FORMULAS)))
-def test_the_node_of_the_step_its_sentence_and_the_controls_are_in_one_window(
+def test_the_nodes_of_a_step_its_sentence_and_the_controls_are_in_one_window(
     page: Page, tmp_path: Path, text: str, point: dict[str, Any], width: int, height: int
 ) -> None:
     page.set_viewport_size({"width": width, "height": height})
     opened(page, tmp_path, [text, *(f"--{name}={value}" for name, value in point.items())])
-    assert page.evaluate(COVERED) == []
+    assert [page.evaluate(COVERED, is_open) for is_open in (False, True)] == [[], []]
+
+
+# Numbers that another text, or a line, runs through.
+TOUCHED = """(isOpen) => {
+  fold(!isOpen);
+  go(playback.length);
+  const scale = graph.svg.getScreenCTM().a;
+  const texts = [...graph.svg.querySelectorAll("text")].filter(({ textContent }) => textContent.trim())
+    .map((text) => ({ text, box: text.getBoundingClientRect() }));
+  const numbers = texts.filter(({ text }) => text.matches(".value, .adjoint, .local"));
+  const meet = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 2 && b.top < a.bottom - 2;
+  const points = [...graph.svg.querySelectorAll(".edge")].flatMap((edge) => {
+    const path = edge.querySelector("path:not(.reach)");
+    const matrix = path.getScreenCTM();
+    const count = Math.ceil(path.getTotalLength() / 3);
+    return Array.from({ length: count }, (_, k) => path.getPointAtLength(3 * k).matrixTransform(matrix));
+  });
+  const inside = ({ left, right, top, bottom }) => points.some(({ x, y }) =>
+    x > left + 1 && x < right - 1 && y > top + 2 * scale && y < bottom - 2 * scale);
+  return numbers.flatMap(({ text, box }) => [
+    ...texts.filter((other) => other.text !== text && meet(box, other.box))
+      .map((other) => `${text.textContent} on ${other.text.textContent}`),
+    ...(inside(box) ? [`${text.textContent} on a line`] : []),
+  ]);
+}"""
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+@pytest.mark.parametrize(("text", "point"), MOVING_FORMULAS, ids=range(len(MOVING_FORMULAS)))
+def test_numbers_stand_beside_lines_and_on_no_other_text(
+    page: Page, tmp_path: Path, text: str, point: dict[str, Any], width: int, height: int
+) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    page.set_viewport_size({"width": width, "height": height})
+    opened(page, tmp_path, [text, *(f"--{name}={value}" for name, value in point.items())])
+    assert [page.evaluate(TOUCHED, is_open) for is_open in (False, True)] == [[], []]

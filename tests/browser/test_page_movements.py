@@ -67,11 +67,12 @@ def test_each_step_moves_its_own_numbers_only(page: Page, tmp_path: Path, text: 
         for (i, inputs), step in zip([*forward, *backward], shown["steps"], strict=True):
             wanted = {(box[j], box[i]) for j in inputs if box[j] != box[i]}
             assert {tuple(edge) for edge in step["edges"]} == wanted, (text, is_open, i)
-            assert len(step["texts"]) == len(step["edges"]) or len(step["edges"]) > 24
+            assert len(step["texts"]) == min(len(step["edges"]), 24)
         for back, step in zip(document["backward"], shown["steps"][len(forward) :], strict=True):
             assert step["status"].startswith(f"{nodes[back['node']]['label']}, adjoint ")
             heads = [nodes[term["to"]]["label"] for term in back["contributions"]]
-            assert all(line.startswith(f"{head}: ") for head, line in zip(heads, step["sentences"], strict=False))
+            lines = step["sentences"] or [f"{head}: " for head in heads]  # there are none if no adjoint arrives
+            assert all(line.startswith(f"{head}: ") for head, line in zip(heads, lines, strict=True))
 
 
 def test_a_folded_box_keeps_its_numbers_during_steps_inside_it(page: Page, tmp_path: Path) -> None:

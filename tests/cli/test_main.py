@@ -122,3 +122,13 @@ def test_ctrl_c_while_it_starts_ends_with_130() -> None:
     done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=True)
     assert [*map(int, done.stdout.split())] == [9] * ENTRY + [130] * (16 - ENTRY)
     assert done.stderr == "interrupted\n" * (16 - ENTRY)
+
+
+def test_a_number_that_is_too_large_for_proven_digits_is_not_called_undefined() -> None:
+    output = run_cli("grad sin(x) --x 1e100000 --precision 20")
+    assert "cannot be computed for a number of this size" in output
+    assert "is not defined" not in output
+
+
+def test_an_infinite_error_of_a_value_is_refused() -> None:
+    assert run_cli("grad x --x 2+-inf").status == 2

@@ -455,6 +455,36 @@ def test_latex_compiles(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout[-2000:]
 
 
+def test_latex_of_names_in_any_script_compiles_with_amsmath_alone(tmp_path: Path) -> None:
+    names = [
+        "Λ",
+        "данные",
+        "名前",
+        "é",
+        "Å",
+        "ß",
+        "Temp [°C]",
+        "a&b",
+        "x%y",
+        "# n",
+        "$ price",
+        "a\\b",
+        "{",
+        "}",
+        "~",
+        "^x",
+    ]
+    names += ["ñandú", "שלום", "θ_ж", "ø", "ﬁ", "한글", "x'", "_", "x_", "ϕ", "½", "%", "\u200bz"]
+    texts = [f"sin({quote_name(name)})*{quote_name(name)}^2 + y" for name in names]
+    body = "".join(export(parse(text), "latex", ExportOptions()) for text in texts)
+    document = rf"\documentclass{{article}}\usepackage{{amsmath}}\begin{{document}}{body}\end{{document}}"
+    (tmp_path / "f.tex").write_text(document, encoding="utf-8")
+    command = [program("pdflatex", "texlive-latex-base"), "-interaction=nonstopmode", "-halt-on-error", "f.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, errors="replace")
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert "invalid in math mode" not in done.stdout
+
+
 def test_what_is_not_finite_anywhere_is_written_as_such(tmp_path: Path) -> None:
     """Compilers refuse to compute it, and Python raises."""
     for target in RUNNERS:

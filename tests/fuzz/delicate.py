@@ -9,6 +9,9 @@ import math
 import struct
 from collections.abc import Callable
 from random import Random
+from typing import Any
+
+import numpy as np
 
 from autodiff_cli import ExpressionError, parse
 from tests.fuzz.grammar import CALLED, WHOLE_FIRST, Case
@@ -32,15 +35,18 @@ def delicate_case(seed: int) -> Case:
         ExpressionError: if the language refuses the text.
     """
     chance = Random(seed)
-    kind = chance.choice((_constants, _comparison, _zero, _zero, _zero, _magnitudes, _short_numbers, _jump))
+    kinds = (_constants, _comparison, _zero, _zero, _zero, _magnitudes, _short_numbers, _jump, _edge, _broadcast)
+    kind = chance.choice(kinds)
     text, point = kind(chance)
+    if kind is _broadcast:
+        return Case(seed, text, point, True)
     if chance.random() < 0.3:
         text, point = _combined(chance, text, point)
     variables = parse(text).variables
     return Case(seed, text, {name: point[name] for name in variables}, False)
 
 
-Made = tuple[str, dict[str, float]]
+Made = tuple[str, dict[str, Any]]
 
 
 def _combined(chance: Random, text: str, point: dict[str, float]) -> Made:
@@ -92,6 +98,7 @@ def _constants(chance: Random) -> Made:
     factor = f"1e{chance.randint(-30, 30)}"
     form = chance.choice(
         ("x*({} - {})", "x + {f}*({} - {})", "({} - {})/x", "x^({} - {} + 1)", "x*{} - x*{}", "{} - {} + x*1e-20",
+         "x*({} - {}) + 1e400*x - 1e400", "x*1e-400/{} - {}",
          "({} + x) - ({} + x)", "(x - {}) - (x - {})", "{}*x/{} - x", "where({} == {}, x, 2*x)",
          "x*(log({}) - log({}))")
     )  # fmt: skip
@@ -143,6 +150,30 @@ def _magnitudes(chance: Random) -> Made:
          "x % y", "logaddexp(x, y)", "norm([x, y])", "softplus(x)", "acosh(x)", "x^y", "erfc(x)", "gamma(x)")
     )  # fmt: skip
     return form, {name: _any_float(chance) for name in "xyz"}
+
+
+EDGES = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, math.inf, -math.inf, math.nan, -1 / math.e, 171.6243, 709.78, -745.13)
+
+
+def _edge(chance: Random) -> Made:
+    """One function at ends of domains, poles, infinities, and the floats next to them."""
+    x, y = (_neighbour(chance, chance.choice((*EDGES, float(chance.randint(-9, 9))))) for _ in "xy")
+    form = chance.choice(
+        [*(f"{name}(x)" for name in UNARY), *(f"{name}(x, y)" for name in BINARY), "x^y", "x % y", "x/y"]
+    )
+    return form, {"x": x, "y": y}
+
+
+def _broadcast(chance: Random) -> Made:
+    """A number combined with all elements of an array, then reduced to a number."""
+    shape = chance.choice(((3,), (2, 3)))
+    inner = chance.choice(("V", "2*V", f"{chance.choice(UNARY)}(V)", "V^2", "V - x"))
+    form = chance.choice((*(f"{name}({{}}, {{}})" for name in BINARY), "{}*{}", "{}/{}", "{} - {}", "{}^{}", "{} % {}"))
+    pair = ("x", f"({inner})") if chance.random() < 0.5 else (f"({inner})", "x")
+    reduction = chance.choice(("sum", "mean", "norm", "prod", "max", "min", "logsumexp"))
+    text = f"V: {'x'.join(map(str, shape))}; {reduction}({form.format(*pair)})"
+    elements = [round(chance.gauss(0, 2), 2) for _ in range(math.prod(shape))]
+    return text, {"V": np.array(elements).reshape(shape), "x": round(chance.gauss(0, 2), 2) or 1.0}
 
 
 def _any_float(chance: Random) -> float:

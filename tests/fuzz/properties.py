@@ -20,6 +20,7 @@ import numpy as np
 
 from autodiff_cli import ExpressionError, Objective, parse
 from autodiff_cli.autodiff.arbitrary_precision import evaluate_to_digits
+from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.backends.protocol import RowGraphs, RowKernel
 from autodiff_cli.backends.selection import BACKEND_FACTORIES, make_backend
 from autodiff_cli.explain.accuracy import UNKNOWN, exact_computation
@@ -34,6 +35,7 @@ from autodiff_cli.language.printer import to_text
 from autodiff_cli.language.program import read
 from autodiff_cli.numbers.ball_arithmetic import from_float, is_finite, nearest_float
 from autodiff_cli.numbers.balls import parse_constant as read_decimal
+from autodiff_cli.numbers.floats import PERTURBED_RUNS, has_undecided_comparison, start_perturbed_run
 from tests.fuzz import page
 from tests.fuzz.enclosed import enclosures
 from tests.fuzz.grammar import Case
@@ -49,6 +51,7 @@ MODERATE = (1e-100, 1e100)  # the sizes at which no way overflows
 MOST_ROWS = 12  # of a matrix of second derivatives
 MOVES = 6  # to see how far a number moves
 ULPS = 4.0
+SMALL_GRAPH = 4  # nodes; in larger graphs ways to compute overflow at different points
 
 
 class Broken(AssertionError):  # noqa: N818 - what the property is
@@ -79,7 +82,7 @@ Numbers = Mapping[str, Any]  # by what they are called
 def size_of(at: Trace) -> float | None:
     """The size of the largest amount that is handed on; None where ways to compute differ by right: where numbers are
     not of sizes that can be multiplied in any order, or where digits are lost and a warning says so."""
-    if any(caveat.kind == "precision" for caveat in at.warnings):
+    if any(caveat.kind == "precision" for caveat in at.warnings) or _depends_on_rounding(at):
         return None
     numbers = [*at.values, *(x for x in at.adjoints_or_none if x is not None)]
     numbers += [given.local for several in at.contributions for given in several if given.local is not None]
@@ -88,6 +91,22 @@ def size_of(at: Trace) -> float | None:
         return None
     handed = [given.amount for several in at.contributions for given in several]
     return float(max(np.max(np.abs(x)) for x in (1.0, at.value, *handed)))
+
+
+# Operations that IEEE 754 rounds correctly, so that all ways to compute them agree.
+ROUNDED = """
+    add sub mul div neg sqrt abs sign floor ceil round heaviside where max min clip relu eq ne lt le gt ge and or not
+"""
+
+
+def _depends_on_rounding(at: Trace) -> bool:
+    """Whether a jump or a branch is within the rounding errors of functions, whose last digits may differ."""
+    ops = {node.op.name for node in at.tape.nodes if node.op is not None}
+    if not at.is_scalar or ops <= {*ROUNDED.split()}:
+        return False
+    for perturbation in PERTURBED_RUNS:
+        forward(at.tape, start_perturbed_run(perturbation), at.point)
+    return has_undecided_comparison()
 
 
 def gradient(f: Expression, point: Mapping[str, Any]) -> Numbers:
@@ -379,6 +398,25 @@ def kernels(case: Case) -> None:
             raise Broken(f"{name}: sums {sums.tolist()}, not {wanted.tolist()}")
 
 
+def edges(case: Case) -> None:
+    """At poles, jumps, ends of domains and infinities, columns have what a point alone has, with every backend."""
+    f = parse(case.text)
+    if len(f.tape.nodes) > SMALL_GRAPH or not f.is_scalar or not f.variables:
+        return
+    graphs = RowGraphs([f.output, *gradient_nodes(f.output, [*f.leaves.values()])], {*f.variables}, {})
+    rows = {name: np.array([x, x, x]) for name, x in case.point.items()}
+    wanted = gradient(f, case.point)
+    for name in BACKEND_FACTORIES:
+        kernel = make_backend(name, 1).row_kernel(graphs)
+        found = np.empty((graphs.value_count, 3))
+        with np.errstate(all="ignore"):
+            kernel.write(kernel.prepare({}), rows, found)
+        for label, ours in zip(["value", *f.variables], found, strict=True):
+            theirs = float(wanted[label])
+            if not np.allclose(ours, theirs, rtol=ROUNDING, atol=1e-300, equal_nan=True):
+                raise Broken(f"{name}: {label} is {ours.tolist()}, not {theirs!r}")
+
+
 def objectives(case: Case) -> None:
     """A model's loss and its gradient are those of its residuals, row by row, with every backend."""
     f = parse(case.text)
@@ -416,7 +454,20 @@ def objectives(case: Case) -> None:
         compare(by_objective, by_hand, case.point, terms)
 
 
-_ALL = (errors, modes, printed, derivatives, digits, references, curvatures, enclosures, pages, kernels, objectives)
+_ALL = (
+    errors,
+    modes,
+    printed,
+    derivatives,
+    digits,
+    references,
+    curvatures,
+    enclosures,
+    pages,
+    kernels,
+    edges,
+    objectives,
+)
 PROPERTIES: dict[str, Callable[[Case], None]] = {found.__name__: found for found in _ALL}
 
 

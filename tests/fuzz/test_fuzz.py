@@ -81,6 +81,8 @@ FOUND = [
     ("1/(beta(x, 2))", {"x": -0.5000000000000001}),
     # steps of numbers that are whole but for rounding
     ("floor((sqrt(x)^2 - y))*x", {"x": 1251.0, "y": 1251.0}),
+    # a jump within the rounding errors of functions, which NumPy and compiled kernels round differently
+    ("y*(floor((tan(atan(x)) - y))) - y", {"x": 4095.0, "y": 585.0}),
     # slopes that are the same for all rows
     ("A: 2x3; sum(A*z)", {"A": np.array([[3.0, -2.0, 0.1], [3.0, 1e8, 0.9]]), "z": -3e-8}),
 ]
@@ -98,7 +100,14 @@ def test_a_property_holds(name: str, seeds: range) -> None:
         assert why is None, f"{made}\n{why}"
 
 
-DELICATE = ("digits", "references", "kernels", "curvatures")  # what may break where digits are lost
+DELICATE = (
+    "digits",
+    "references",
+    "kernels",
+    "curvatures",
+    "derivatives",
+    "edges",
+)  # what may break where digits are lost
 
 
 @pytest.mark.parametrize("name", DELICATE)

@@ -21,15 +21,7 @@ from autodiff_cli.algebra.table import share
 from autodiff_cli.array_types import Array
 from autodiff_cli.backends.gradient_descent import EpochLoop, mean_loss
 from autodiff_cli.backends.llvm.codegen import PROLOGUE_PARAMETERS, STRIP_PARAMETERS, PlanWriter
-from autodiff_cli.backends.llvm.layout import (
-    ALIGNMENT,
-    COLUMN_TYPES,
-    LoopNest,
-    MemoryLayout,
-    is_total,
-    lay_out,
-    loop_nests,
-)
+from autodiff_cli.backends.llvm.layout import ALIGNMENT, COLUMN_TYPES, LaidOutPlan, is_total, lay_out
 from autodiff_cli.backends.llvm.machine_code import (
     VECTOR_ATTRIBUTES,
     CompiledModule,
@@ -80,14 +72,6 @@ _ADDRESS_FIELDS = frozenset(EPOCH_JOB_FIELDS) - {"begin", "end", "batch", "windo
 _GATHER_UNROLL = 4  # rows per iteration, to keep several loads in flight
 
 
-class LaidOutPlan(NamedTuple):
-    """A plan with its loop nests and its memory layout."""
-
-    plan: KernelPlan
-    nests: list[LoopNest]
-    layout: MemoryLayout
-
-
 class EpochPlan(NamedTuple):
     """The computation of one step over a batch. Positions are None if the value is not needed.
 
@@ -119,8 +103,8 @@ def epoch_module(target: Processor, plan: EpochPlan, types: tuple[str, ...]) -> 
         types: the types of the columns, as NumPy type codes.
     """
     module = ModuleBuilder(target)
-    PlanWriter(module, *plan.loss, types).write_block_functions(is_summed=True)
-    step = PlanWriter(module, *plan.step, ("f8",) * len(plan.step.plan.column_inputs))
+    PlanWriter(module, plan.loss, types).write_block_functions(is_summed=True)
+    step = PlanWriter(module, plan.step, ("f8",) * len(plan.step.plan.column_inputs))
     step.write_stage("step_prologue", PROLOGUE_PARAMETERS, Stage.UNIFORM)
     step.write_stage("step_strip", STRIP_PARAMETERS, Stage.ROW)
     for kind in sorted({COLUMN_TYPES[letters][0] for letters in types}):
@@ -272,8 +256,8 @@ class CompiledEpochKernel:
         self._loop = loop
         self._target = target
         self._lock = threading.Lock()
-        loss = _lay_out_plan(_loss_plan(descent), target)
-        step = _lay_out_plan(_step_plan(descent.update), target)
+        loss = lay_out(_loss_plan(descent), target.width)
+        step = lay_out(_step_plan(descent.update), target.width)
         parameters = sum(math.prod(descent.loss.leaf_shapes.get(name, ())) for name in descent.parameters)
         other_inputs = loss.plan.point_inputs[len(descent.parameters) :]
         self._point_names = [leaf.name for leaf in other_inputs]
@@ -410,11 +394,6 @@ class CompiledEpochKernel:
     def _set_job(self, **fields: NDArray[Any] | int) -> None:
         for name, value in fields.items():
             self._job[EPOCH_JOB_FIELDS.index(name)] = value if isinstance(value, int) else value.ctypes.data
-
-
-def _lay_out_plan(plan: KernelPlan, target: Processor) -> LaidOutPlan:
-    nests = loop_nests(plan)
-    return LaidOutPlan(plan, nests, lay_out(plan, nests, target.width))
 
 
 def _loss_plan(descent: GradientDescent) -> KernelPlan:

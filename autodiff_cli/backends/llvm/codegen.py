@@ -18,9 +18,9 @@ from typing import NamedTuple, TypeAlias
 from autodiff_cli.backends.llvm.layout import (
     COLUMN_TYPES,
     ArrayCell,
+    LaidOutPlan,
     LoopNest,
     MemoryAccess,
-    MemoryLayout,
     RangeGuard,
     is_direct,
     is_total,
@@ -440,14 +440,7 @@ _BLOCK_PARAMETERS = "ptr %memory, ptr %point, ptr %columns, i64 %first, i64 %row
 
 
 def kernel_module(
-    target: Processor,
-    plan: KernelPlan,
-    nests: list[LoopNest],
-    layout: MemoryLayout,
-    types: tuple[str, ...],
-    block: int,
-    *,
-    is_summed: bool,
+    target: Processor, laid_out: LaidOutPlan, types: tuple[str, ...], block: int, *, is_summed: bool
 ) -> str:
     """Return the text of a kernel's module.
 
@@ -456,19 +449,17 @@ def kernel_module(
 
     Args:
         target: the processor.
-        plan: the plan.
-        nests: its loop nests.
-        layout: its memory layout.
+        laid_out: the plan.
         types: the types of the columns, as NumPy type codes.
         block: the number of rows in a block.
         is_summed: whether blocks give sums, one set after the other, or values by row.
     """
     module = ModuleBuilder(target)
-    writer = PlanWriter(module, plan, nests, layout, types)
+    writer = PlanWriter(module, laid_out, types)
     writer.write_block_functions(is_summed=is_summed)
     writer.write_run(block, is_summed=is_summed)
     if is_summed:
-        module.add(_fold_function(target, plan.value_count))
+        module.add(_fold_function(target, laid_out.plan.value_count))
     return module.text()
 
 
@@ -513,24 +504,13 @@ class PlanWriter:
 
     Args:
         module: the module.
-        plan: the plan.
-        nests: its loop nests.
-        layout: its memory layout.
+        laid_out: the plan.
         types: the types of the columns, as NumPy type codes.
     """
 
-    def __init__(
-        self,
-        module: ModuleBuilder,
-        plan: KernelPlan,
-        nests: list[LoopNest],
-        layout: MemoryLayout,
-        types: tuple[str, ...],
-    ) -> None:
+    def __init__(self, module: ModuleBuilder, laid_out: LaidOutPlan, types: tuple[str, ...]) -> None:
         self._module = module
-        self._plan = plan
-        self._nests = nests
-        self._layout = layout
+        self._plan, self._nests, self._layout = laid_out
         self._column_types = types
 
     def write_block_functions(self, *, is_summed: bool) -> None:

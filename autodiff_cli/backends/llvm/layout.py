@@ -170,14 +170,22 @@ class MemoryLayout:
     size: int = 0
 
 
-def lay_out(plan: KernelPlan, nests: list[LoopNest], width: int) -> MemoryLayout:
-    """Return a memory layout for everything that must be stored.
+class LaidOutPlan(NamedTuple):
+    """A plan with its loop nests and its memory layout."""
+
+    plan: KernelPlan
+    nests: list[LoopNest]
+    layout: MemoryLayout
+
+
+def lay_out(plan: KernelPlan, width: int) -> LaidOutPlan:
+    """Return a plan with loop nests, and with a memory layout for everything that must be stored.
 
     Args:
         plan: the plan.
-        nests: its loop nests.
         width: the number of doubles in a vector.
     """
+    nests = loop_nests(plan)
     stored = stored_items(plan, nests)
     by_row = {k: item for k, item in enumerate(plan.items) if k in stored and _is_stored_by_row(item)}
     layout = MemoryLayout(_strip_rows(by_row, width))
@@ -207,7 +215,7 @@ def lay_out(plan: KernelPlan, nests: list[LoopNest], width: int) -> MemoryLayout
     layout.tail_columns = [allocator.allocate(width * 8 * math.prod(leaf.shape)) for leaf in plan.column_inputs]
     layout.tail_out = allocator.allocate(plan.value_count * width * 8)
     layout.size = allocator.end
-    return layout
+    return LaidOutPlan(plan, nests, layout)
 
 
 def is_total(item: Item) -> bool:

@@ -9,6 +9,7 @@ of arrays from parts.
 from __future__ import annotations
 
 import enum
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ from autodiff_cli.backends.reductions import ROW_COUNT_NODE, TOTAL_FUNCTIONS, to
 from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.graph.op import Gate, Op, Shape
 from autodiff_cli.graph.shapes import ShapeInference, infer_shapes
-from autodiff_cli.graph.tape import Tape, substitute, topological_order
+from autodiff_cli.graph.tape import Tape, topological_order
 from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.numbers.floats import parse_constant
 from autodiff_cli.numbers.forms import ARRAY_DEFINITIONS
@@ -248,32 +249,13 @@ def expand_array_operations(roots: Sequence[Node], leaves: Mapping[str, Shape]) 
     def rewrite(table: NodeTable, op: Op, inputs: tuple[Node, ...]) -> Node | None:
         if op is size:
             return table.leaf(constant(str(math.prod(shapes.infer(inputs[0]) or ()))))
-        definition = _definition_of(op, inputs)
-        return None if definition is None else _insert_graph(table, definition, inputs)
+        if op not in ARRAY_DEFINITIONS and not (op.is_structural and op.expansion is not None):
+            return None
+        placeholders = op.placeholders(len(inputs))
+        definition = (ARRAY_DEFINITIONS.get(op) or op.expansion)(*placeholders)  # type: ignore[misc]
+        return table.rebuild([definition], dict(zip(placeholders, inputs, strict=True)))[0]
 
     return NodeTable(rewrite).rebuild(roots)
-
-
-def _definition_of(op: Op, inputs: tuple[Node, ...]) -> Node | None:
-    """Return an operation on whole arrays expressed by others; None if it remains."""
-    if op in ARRAY_DEFINITIONS:
-        return ARRAY_DEFINITIONS[op](*inputs)
-    expansion = op.expand(len(inputs)) if op.is_structural else None
-    if expansion is None:
-        return None
-    return substitute([expansion], dict(zip(op.placeholders(len(inputs)), inputs, strict=True)))[0]
-
-
-def _insert_graph(table: NodeTable, graph: Node, inputs: tuple[Node, ...]) -> Node:
-    """Return a graph over nodes of the table, rebuilt in the table."""
-    rebuilt: dict[Node, Node] = {node: node for node in inputs}
-    for node in topological_order([graph]):
-        if node in rebuilt:
-            continue
-        rebuilt[node] = (
-            table.leaf(node) if node.op is None else table.apply(node.op, *[rebuilt[each] for each in node.inputs])
-        )
-    return rebuilt[graph]
 
 
 def plan_kernel(
@@ -467,40 +449,16 @@ def _identity(x: Vector) -> Vector:
 ArrayRule: TypeAlias = Callable[[_Planner, Node, Sequence[Input], Sequence[Shape], Shape], Input]
 
 
-def _plan_index(_: _Planner, node: Node, inputs: Sequence[Input], __: Sequence[Shape], shape: Shape) -> Input:
-    return _view_at(inputs[0], shape, _whole_numbers(node.inputs[1:]), len(node.inputs) - 1)
-
-
-def _plan_part(_: _Planner, node: Node, inputs: Sequence[Input], __: Sequence[Shape], shape: Shape) -> Input:
-    return _view_at(inputs[0], shape, _whole_numbers(node.inputs[1:2]), 0)
-
-
-def _view_at(array: Input, shape: Shape, positions: Sequence[int], dropped_axes: int) -> Input:
-    """Return a view of the elements at a position, without the first axes."""
+def _view(array: Input, shape: Shape, axes: slice, positions: Sequence[Node] = ()) -> Input:
+    """Return a view of the elements of an array from a position on, along some of its axes."""
     if isinstance(array, float):
         return array  # an array of equal numbers
-    return StridedView(
-        array.source, shape, array.offset + _offset(positions, array.strides), array.strides[dropped_axes:]
-    )
+    return StridedView(array.source, shape, array.offset + _offset(positions, array.strides), array.strides[axes])
 
 
-def _offset(positions: Sequence[int], strides: Sequence[int]) -> int:
-    return sum(k * stride for k, stride in zip(positions, strides, strict=False))
-
-
-def _whole_numbers(nodes: Sequence[Node]) -> list[int]:
-    """Return the integers of literal nodes; shapes have been checked."""
-    return [literal_index(node) or 0 for node in nodes]
-
-
-def _plan_transpose(_: _Planner, __: Node, inputs: Sequence[Input], ___: Sequence[Shape], shape: Shape) -> Input:
-    if isinstance(inputs[0], float):
-        return inputs[0]
-    return StridedView(inputs[0].source, shape, inputs[0].offset, inputs[0].strides[::-1])
-
-
-def _plan_broadcast(_: _Planner, __: Node, inputs: Sequence[Input], ___: Sequence[Shape], shape: Shape) -> Input:
-    return broadcast_view(inputs[0], shape)
+def _offset(positions: Sequence[Node], strides: Sequence[int]) -> int:
+    """Return the distance to a position, given as literal nodes, whose values shape inference has checked."""
+    return sum((literal_index(node) or 0) * stride for node, stride in zip(positions, strides, strict=False))
 
 
 def _plan_sum_like(planner: _Planner, _: Node, inputs: Sequence[Input], sizes: Sequence[Shape], shape: Shape) -> Input:
@@ -527,10 +485,6 @@ def _outer_factors(factors: Sequence[Input], shape: Shape) -> list[Input]:
     return [view_along(factors[0], shape, (0,)), view_along(factors[1], shape, (1,))]
 
 
-def _plan_outer(planner: _Planner, _: Node, inputs: Sequence[Input], __: Sequence[Shape], shape: Shape) -> Input:
-    return planner.add_elementwise(ARITHMETIC["mul"], _outer_factors(inputs, shape), shape)
-
-
 def _product_loop(factors: Sequence[Input], sizes: Sequence[Shape]) -> tuple[Shape, list[Input]]:
     """Return the axes of the loops of a matrix product, the summed one last, and views of the factors."""
     left, right = sizes[0], sizes[1]
@@ -551,30 +505,6 @@ def _plan_matmul(planner: _Planner, _: Node, inputs: Sequence[Input], sizes: Seq
     return planner.add_reduction(Effect.ADD, views, over, (*contiguous_strides(shape), 0), shape)
 
 
-def _plan_stack(planner: _Planner, _: Node, inputs: Sequence[Input], sizes: Sequence[Shape], shape: Shape) -> Input:
-    length = math.prod(sizes[0])
-    return _assemble(planner, inputs, sizes, [k * length for k in range(len(inputs))], shape)
-
-
-def _plan_concat(planner: _Planner, _: Node, inputs: Sequence[Input], sizes: Sequence[Shape], shape: Shape) -> Input:
-    starts = [0]
-    for input_shape in sizes:
-        starts.append(starts[-1] + math.prod(input_shape))
-    return _assemble(planner, inputs, sizes, starts[:-1], shape)
-
-
-def _plan_place(planner: _Planner, node: Node, inputs: Sequence[Input], sizes: Sequence[Shape], shape: Shape) -> Input:
-    return _assemble(
-        planner, inputs[:1], sizes, [_offset(_whole_numbers(node.inputs[2:]), contiguous_strides(shape))], shape
-    )
-
-
-def _plan_pad(planner: _Planner, node: Node, inputs: Sequence[Input], sizes: Sequence[Shape], shape: Shape) -> Input:
-    return _assemble(
-        planner, inputs[:1], sizes, [_offset(_whole_numbers(node.inputs[1:2]), contiguous_strides(shape))], shape
-    )
-
-
 def _assemble(
     planner: _Planner, inputs: Sequence[Input], sizes: Sequence[Shape], offsets: Sequence[int], shape: Shape
 ) -> Input:
@@ -586,20 +516,30 @@ def _assemble(
     )
 
 
+# Each rule takes the planner, the node, its inputs, their shapes, and the shape of the result.
 _ARRAY_RULES: dict[str, ArrayRule] = {
-    "broadcast_like": _plan_broadcast,
-    "sum_like": _plan_sum_like,
     "sum": _reduction_rule(Effect.ADD),
     "largest": _reduction_rule(Effect.MAXIMUM),
     "smallest": _reduction_rule(Effect.MINIMUM),
     "prod": _reduction_rule(Effect.MULTIPLY),
+    "sum_like": _plan_sum_like,
     "matmul": _plan_matmul,
-    "outer": _plan_outer,
-    "stack": _plan_stack,
-    "index": _plan_index,
-    "place": _plan_place,
-    "concat": _plan_concat,
-    "part": _plan_part,
-    "pad": _plan_pad,
-    "transpose": _plan_transpose,
+    "outer": lambda p, node, xs, s, shape: p.add_elementwise(ARITHMETIC["mul"], _outer_factors(xs, shape), shape),
+    "broadcast_like": lambda p, node, xs, s, shape: broadcast_view(xs[0], shape),
+    "transpose": lambda p, node, xs, s, shape: _view(xs[0], shape, slice(None, None, -1)),
+    "index": lambda p, node, xs, s, shape: _view(xs[0], shape, slice(len(xs) - 1, None), node.inputs[1:]),
+    "part": lambda p, node, xs, s, shape: _view(xs[0], shape, slice(None), node.inputs[1:2]),
+    "stack": lambda p, node, xs, s, shape: _assemble(p, xs, s, _starts(s), shape),
+    "concat": lambda p, node, xs, s, shape: _assemble(p, xs, s, _starts(s), shape),
+    "place": lambda p, node, xs, s, shape: _assemble(
+        p, xs[:1], s, [_offset(node.inputs[2:], contiguous_strides(shape))], shape
+    ),
+    "pad": lambda p, node, xs, s, shape: _assemble(
+        p, xs[:1], s, [_offset(node.inputs[1:2], contiguous_strides(shape))], shape
+    ),
 }
+
+
+def _starts(parts: Sequence[Shape]) -> list[int]:
+    """Return the positions at which the parts of an array begin."""
+    return [0, *itertools.accumulate(map(math.prod, parts))][:-1]

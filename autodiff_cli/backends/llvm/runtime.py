@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.backends.llvm.codegen import BLOCK_JOB_FIELDS, kernel_module
-from autodiff_cli.backends.llvm.layout import ALIGNMENT, COLUMN_TYPES, lay_out, loop_nests
+from autodiff_cli.backends.llvm.layout import ALIGNMENT, COLUMN_TYPES, lay_out
 from autodiff_cli.backends.llvm.machine_code import CompiledModule, Processor, compile_module, host_processor
 from autodiff_cli.backends.llvm.plan import KernelInput, KernelPlan, seconds_per_row
 from autodiff_cli.backends.protocol import Columns, Point, available_cores
@@ -221,7 +221,9 @@ class ThreadPool:
         while True:
             wake_lock.acquire()
             self._asleep[number] = False
-            self._serve(self._words, number + 1, self._patience)
+            # With more threads than cores, polling would take time from those at work.
+            patience = self._patience if len(self._wake_locks) < available_cores() else 0
+            self._serve(self._words, number + 1, patience)
             self._asleep[number] = True
 
 
@@ -356,8 +358,7 @@ class PlanRunner:
         self._threads = threads
         self._block = block
         self._is_summed = is_summed
-        self._nests = loop_nests(plan)
-        self._layout = lay_out(plan, self._nests, target.width)
+        self._laid_out = lay_out(plan, target.width)
         self._modules: dict[tuple[str, ...], CompiledModule] = {}
         self._memories: list[NDArray[np.uint64]] = []
         self._addresses: list[int] = []
@@ -407,9 +408,7 @@ class PlanRunner:
 
     def _module(self, types: tuple[str, ...]) -> CompiledModule:
         def write() -> str:
-            return kernel_module(
-                self._target, self.plan, self._nests, self._layout, types, self._block, is_summed=self._is_summed
-            )
+            return kernel_module(self._target, self._laid_out, types, self._block, is_summed=self._is_summed)
 
         return compile_module(write, self._target)
 
@@ -481,7 +480,7 @@ class PlanRunner:
     def _memory_address(self, number: int) -> int:
         """Return the address of the memory of a thread."""
         while len(self._addresses) <= number:
-            memory = np.zeros((self._layout.size + ALIGNMENT) // 8, np.uint64)
+            memory = np.zeros((self._laid_out.layout.size + ALIGNMENT) // 8, np.uint64)
             start = -memory.ctypes.data % ALIGNMENT
             self._memories.append(memory)
             self._addresses.append(memory.ctypes.data + start)

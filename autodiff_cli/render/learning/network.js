@@ -57,13 +57,13 @@ function drawNetwork(parameters) {
 /** A piece of a connection for a line of text. */
 function lineInText(way) {
   const piece = svgElement("path", { class: `connection ${way}`, d: "M0 2H18", "stroke-width": 4 });
-  return svgElement("svg", { class: "swatch line", viewBox: "0 0 18 4", width: 18, height: 4, "aria-hidden": "true" }, [piece]);
+  return swatch("0 0 18 4", 18, 4, piece);
 }
 
 /** A square in the colour of a sign for a line of text. */
 function squareInText(kind) {
   const square = svgElement("path", { class: `class-${kind}`, d: "M0 0H10V10H0Z" });
-  return svgElement("svg", { class: "swatch", viewBox: "0 0 10 10", width: 10, height: 10, "aria-hidden": "true" }, [square]);
+  return swatch("0 0 10 10", 10, 10, square);
 }
 
 /** The node of what a layer puts out: after its bias, and the function that is done to every unit; null if it is not clear. */

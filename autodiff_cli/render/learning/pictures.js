@@ -17,7 +17,17 @@ function marker(kind, x, y, radius) {
 
 /** The marker of a class for a line of text. */
 function markerInText(kind) {
-  return svgElement("svg", { class: "swatch", viewBox: "-1.5 -1.5 3 3", width: 12, height: 12, "aria-hidden": "true" }, [marker(kind, 0, 0, 1)]);
+  return swatch("-1.5 -1.5 3 3", 12, 12, marker(kind, 0, 0, 1));
+}
+
+/** A small drawing for a line of text. */
+function swatch(viewBox, width, height, shape) {
+  return svgElement("svg", { class: "swatch", viewBox, width, height, "aria-hidden": "true" }, [shape]);
+}
+
+/** The markers of the classes with their names, for a line of text. */
+function legendOfClasses() {
+  return labels.flatMap((label, k) => [k ? ", " : "", markerInText(k), ` ${label}`]);
 }
 
 /** A chart in the room of a picture. */
@@ -156,8 +166,7 @@ function drawRegions(parameters, [first, second], chosen) {
     svg.append(dot);
   });
   svg.append(svgElement("circle", { class: "chosen", cx: toX(xs[chosen]), cy: toY(ys[chosen]), r: 8 }));
-  const legend = labels.flatMap((label, k) => [k ? ", " : "", markerInText(k), ` ${label}`]);
-  picture("fit-picture", svg, [`${recording.targetName}: `, ...legend, `; ${hits} of ${xs.length} rows are in their region`]);
+  picture("fit-picture", svg, [`${recording.targetName}: `, ...legendOfClasses(), `; ${hits} of ${xs.length} rows are in their region`]);
 }
 
 function drawAgainst(parameters, chosen) {
@@ -183,7 +192,6 @@ function drawShares(predictions, chosen) {
     if (k === chosen) svg.append(svgElement("circle", { class: "chosen", cx: x, cy: y, r: 8 }));
   });
   const hits = predictions.filter((shares, k) => decided(shares)[0] === targets[k]).length;
-  const legend = labels.flatMap((label, k) => [k ? ", " : "", markerInText(k), ` ${label}`]);
   const text = `; ${hits} of ${predictions.length} rows are classified correctly`;
-  picture("fit-picture", svg, ["the probability that each row's own class gets: ", ...legend, text]);
+  picture("fit-picture", svg, ["the probability that each row's own class gets: ", ...legendOfClasses(), text]);
 }

@@ -15,7 +15,8 @@ record.addition.questions.forEach((question, k) => {
     event.preventDefault();
     const isCorrect = question.choices ? question.right.includes(Number(answer())) : isRight(answer(), question.answer);
     verdict.className = isCorrect ? "verdict right" : "verdict";
-    verdict.textContent = isCorrect ? "Correct." : "Not yet. A hint or the steps below may help.";
+    if (isCorrect) remember(k);
+    verdict.textContent = isCorrect ? "Correct." : "Not yet. A hint or the steps may help.";
   });
   hint.addEventListener("click", () => {
     verdict.className = "verdict";
@@ -24,6 +25,18 @@ record.addition.questions.forEach((question, k) => {
   });
   byId("lesson-questions").append(htmlElement("li", [htmlElement("div", question.question), form]));
 });
+
+/** Remember that a question of a course is answered; the index shows how many are. */
+function remember(k) {
+  if (!record.addition.isInCourse) return;
+  const key = `autodiff lesson ${record.addition.lesson}`;
+  try {
+    const answered = new Set(JSON.parse(localStorage.getItem(key) ?? "[]"));
+    localStorage.setItem(key, JSON.stringify([...answered.add(k)]));
+  } catch {
+    // a browser that remembers nothing
+  }
+}
 
 /** A field for a number; gives how to read it. */
 function numberField(question, k, form) {

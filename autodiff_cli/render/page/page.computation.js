@@ -364,3 +364,6 @@ class Playback {
     return changed;
   }
 }
+
+/** The name of the output in derivatives. */
+const OUTPUT = record.nodes.some(({ label }) => label === "f") ? "z" : "f";

@@ -2,10 +2,10 @@
 
 const MOST_TRAVELLERS = 24; // more moving numbers cannot be followed
 const ZOOM = { step: 1.25, least: 0.05, most: 4 };
-const LARGEST = 1.35; // scale at which a drawing opens
-const LEAST = 160; // pixels
-const AIR = 8; // pixels between a node and what covers the window
+const LARGEST = 2; // scale at which a drawing opens
+const AIR = 6; // pixels around the nodes of a step
 const SHEET = { width: 690, height: 930 }; // pixels of a printed page
+const NOTED = 2.5; // how much more room a text has that replaces an adjoint
 const NOTES = ["data-tangent", "data-change", "data-predicted", "data-error"]; // attributes of texts that replace an adjoint
 const stillness = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -20,7 +20,7 @@ class Graph {
   #note = null;
   #scale = 1;
   #frame = 0;
-  #width = 0;
+  #panel = { width: 0, height: 0 };
   #isOnPaper = false;
   isCramped = false; // whether numbers on edges no longer fit
 
@@ -36,7 +36,10 @@ class Graph {
   /** Arrange the drawing anew if the panel is another, at most as often as that can be seen. */
   watch(redraw) {
     new ResizeObserver(() => {
-      if (this.#isOnPaper || Math.abs(this.stage.clientWidth - this.#width) < 2 || this.stage.clientWidth === 0) return;
+      const { clientWidth, clientHeight } = this.stage;
+      const isOther = Math.abs(clientWidth - this.#panel.width) >= 2 || Math.abs(clientHeight - this.#panel.height) >= 2;
+      if (this.#isOnPaper || !isOther || clientWidth === 0) return;
+      if (!this.parts.areChosen) openFor(this.parts, this.stage);
       this.arrange();
       redraw();
     }).observe(this.stage);
@@ -45,15 +48,13 @@ class Graph {
   /** Place what is shown by the shape of the panel: as a whole if it can be read then, else as large as one reads. */
   arrange() {
     this.#isOnPaper = this.isCramped = false;
+    const [width, height] = [this.stage.clientWidth, this.stage.clientHeight];
     const ways = new Arrangements(this.parts.shown, sizeOf, labelOf);
-    const arrangement = readableIn(this.stage, ways);
-    this.#width = this.stage.clientWidth;
-    this.use(arrangement ?? { ...ways.best(this.#width, Infinity), scale: READABLE });
-    const isTall = this.size.height * this.#arrangement.scale > HEIGHTS.at(-1) * innerHeight;
-    const scale = Math.min(this.#arrangement.scale, isTall ? READABLE : LARGEST);
+    const whole = ways.best(width, height);
+    this.#panel = { width, height };
+    this.use(whole.scale >= READABLE ? whole : { ...ways.best(width, Infinity), scale: READABLE });
+    const scale = Math.min(this.#arrangement.scale, LARGEST);
     this.#fitting = Math.floor(this.size.width * scale * 16) / 16 / this.size.width; // so that browsers need not round it
-    const height = arrangement ? this.size.height * this.#fitting : SHARE.usual * innerHeight;
-    this.stage.style.height = `${Math.ceil(Math.max(height, LEAST))}px`;
     this.zoom(this.#fitting);
   }
 
@@ -67,7 +68,7 @@ class Graph {
     this.size = this.svg.viewBox.baseVal;
     this.stage.replaceChildren(this.svg);
     this.#standsFor = new Map(this.parts.shown.folds.flatMap((members) => members.map((i) => [i, members])));
-    const nodes = [...this.svg.querySelectorAll("[data-node]")].map(drawnNode);
+    const nodes = [...this.svg.querySelectorAll("[data-node]")].map((element) => drawnNode(element, arrangement.places.get(Number(element.dataset.node))));
     this.#nodes = new Map(nodes.map((node) => [node.id, node]));
     this.#edgesInto = Map.groupBy([...this.svg.querySelectorAll(".edge")].map(drawnEdge), ({ to }) => to);
     this.travellers = svgElement("g", { class: "travellers" });
@@ -177,41 +178,31 @@ class Graph {
     move(start);
   }
 
-  /** Scroll a node into the box if it is not in it, with its inputs, or with as much before it as has room. */
+  /** Bring a node into view with its inputs, between which and the node a step moves numbers: at the scale at which the
+   * drawing opens, or a smaller one if they need it. */
   show(i) {
-    const near = [i, ...record.nodes[i].inputs].map((j) => this.#nodes.get(this.boxOf(j))).filter(Boolean);
-    if (this.#scrollTo(near)) return;
-    const [node] = near;
-    const width = Math.max(node.width, this.stage.clientWidth / this.#scale - 2 * BESIDE);
-    this.#scrollTo([{ ...node, x: node.x + node.width - width, width }]);
-  }
-
-  /** Scroll the window until the box of a node is in it, beside what is docked there; with its inputs if all have room. */
-  uncover(i) {
-    const covered = docked();
-    const [begin, end] = [covered.top + AIR, innerHeight - covered.bottom - AIR];
-    const boxes = [i, ...record.nodes[i].inputs].map((j) => this.element(j)?.getBoundingClientRect()).filter(Boolean);
-    const [first, last] = [Math.min(...boxes.map(({ top }) => top)), Math.max(...boxes.map(({ bottom }) => bottom))];
-    const { top, bottom } = last - first <= end - begin ? { top: first, bottom: last } : boxes[0];
-    if (top < begin || bottom - top > end - begin) scrollBy(0, top - begin);
-    else if (bottom > end) scrollBy(0, bottom - end);
-  }
-
-  /** Scroll until some nodes are seen; false if there is no room for them. */
-  #scrollTo(nodes) {
-    const ways = [["x", "width", "scrollLeft", "clientWidth"], ["y", "height", "scrollTop", "clientHeight"]];
-    const places = ways.map(([from, size, scroll, room]) => {
-      const start = (Math.min(...nodes.map((node) => node[from])) - this.size[from]) * this.#scale;
-      const end = (Math.max(...nodes.map((node) => node[from] + node[size])) - this.size[from]) * this.#scale;
-      const [begin, length] = [this.stage[scroll], this.stage[room]];
-      const isSeen = start >= begin && end <= begin + length;
-      return { fits: end - start <= length, to: isSeen ? begin : (start + end - length) / 2 };
+    const near = new Set([i, ...record.nodes[i].inputs].map((j) => this.#nodes.get(this.boxOf(j))).filter(Boolean));
+    if (near.size === 0) return;
+    const sides = [["x", "width", "clientWidth"], ["y", "height", "clientHeight"]].map(([at, size, room]) => {
+      const start = Math.min(...[...near].map((node) => node[at])) - this.size[at];
+      const end = Math.max(...[...near].map((node) => node[at] + node[size])) - this.size[at];
+      return { start, end, scale: this.stage[room] / (end - start + 2 * AIR) };
     });
-    if (!places.every(({ fits }) => fits)) return false;
-    const [left, top] = places.map(({ to }) => to);
-    if (left !== this.stage.scrollLeft || top !== this.stage.scrollTop) this.stage.scrollTo(left, top);
-    return true;
+    const most = Math.min(...sides.map(({ scale }) => scale));
+    if (this.#isNear || most < this.#scale) {
+      this.zoom(Math.min(most, this.#isNear ? this.#fitting : this.#scale));
+      this.#isNear = this.#scale < this.#fitting;
+    }
+    const [left, top] = sides.map(({ start, end }, k) => {
+      const [at, room] = [["scrollLeft", "clientWidth"], ["scrollTop", "clientHeight"]][k].map((name) => this.stage[name]);
+      const [from, to] = [(start - AIR) * this.#scale, (end + AIR) * this.#scale];
+      return from >= at && to <= at + room ? at : (from + to - room) / 2;
+    });
+    this.stage.scrollTo(left, top);
+    this.overview.refresh([...near].map(({ element }) => element.getBoundingClientRect()));
   }
+
+  #isNear = false; // whether the scale is smaller than that at which the drawing opens, to show all nodes of a step
 
   /** Draw at a scale, and keep what is in the middle there. */
   zoom(scale) {
@@ -235,7 +226,7 @@ class Graph {
     this.zoom(this.#scale / ZOOM.step);
   }
 
-  /** Draw so that all is seen, unless it could not be read then. */
+  /** Draw so that everything is in view, unless it would be unreadable. */
   fit() {
     this.arrange();
   }
@@ -244,18 +235,18 @@ class Graph {
     const { computation } = this.playback;
     const i = node.id;
     const [isComputed, isKnown] = [this.playback.isComputed(i), this.playback.isKnown(i)];
-    const short = (x) => brief(x, node.element.digits);
-    const value = isComputed ? `value ${short(computation.values[i])}` : "";
+    const short = (x) => brief(x, NODE_DIGITS);
+    const value = isComputed ? short(computation.values[i]) : "";
     const soFar = isKnown ? undefined : this.playback.soFar(i);
-    const partial = soFar === undefined ? "" : `${soFar.isAll ? "adjoint" : "so far"} ${short(soFar.total)}`;
+    const partial = soFar === undefined ? "" : `${short(soFar.total)}${soFar.isAll ? "" : " …"}`;
     const noted = this.#note?.(i) ?? null;
-    const adjoint = noted?.text ?? (isKnown ? `adjoint ${short(computation.adjoints[i])}` : partial);
+    const adjoint = noted?.text ?? (isKnown ? short(computation.adjoints[i]) : partial);
     if (!this.#pending.has(i)) {
-      const briefly = (text) => text.replace(/^value /, "= ").replace(/^adjoint /, "∂ ").replace(/^so far (.*)/, "∂ $1 …");
-      const line = node.element.isBrief && !node.grids.length ? briefly : (text) => text;
-      const [valued, adjoined] = node.grids.length ? [caption(value, "value", i), caption(adjoint, adjoint.match(/^(so far|\S*)/)[0], i)] : [value, adjoint];
-      if (node.value) write(node.value, line(valued), node.value.room, COLUMN);
-      if (node.adjoint) write(node.adjoint, line(adjoined), node.adjoint.room, COLUMN);
+      const word = noted ? noted.text.split(" ")[0] : isKnown || soFar?.isAll ? "adjoint" : "so far";
+      const isArray = Array.isArray(computation.values[i]);
+      const line = (text, kind) => (isArray ? caption(text, kind, i) : text);
+      if (node.value) write(node.value, line(value, "value"), node.value.room, COLUMN);
+      if (node.adjoint) write(node.adjoint, line(adjoint, word), noted ? NOTED * node.adjoint.room : node.adjoint.room, COLUMN);
       const array = isKnown ? computation.adjoints[i] : soFar?.total ?? null;
       for (const grid of node.grids) {
         if (grid.classList.contains("value")) fillGrid(grid, isComputed ? computation.values[i] : null);
@@ -267,7 +258,16 @@ class Graph {
     for (const name of NOTES) setOrRemove(node.element, name, noted?.data[name] ?? null);
     node.element.classList.toggle("computed", isComputed);
     node.element.classList.toggle("known", isKnown);
-    node.element.setAttribute("aria-label", nameOf(node.element, i));
+    node.element.setAttribute("aria-label", this.#nameOf(i, isComputed, isKnown, soFar, noted));
+  }
+
+  /** What a node is called by whoever reads aloud: its label, its numbers with more digits than are drawn, its operation. */
+  #nameOf(i, isComputed, isKnown, soFar, noted) {
+    const { computation } = this.playback;
+    const { label, op } = record.nodes[i];
+    const value = isComputed && op !== "constant" ? [`value ${brief(computation.values[i])}`] : [];
+    const adjoint = noted ? [noted.text] : isKnown ? [`adjoint ${brief(computation.adjoints[i])}`] : soFar ? [`adjoint so far ${brief(soFar.total)}`] : [];
+    return [label, ...value, ...adjoint.filter(Boolean), op].join(", ");
   }
 
   /** The box that a node is drawn in, by the number of the node that it shows. */
@@ -330,18 +330,11 @@ class Graph {
   }
 }
 
-/** A node's element, its place, and its lines for value and adjoint, null for one that it lacks; they come last. */
-function drawnNode(element) {
+/** A node's element, its place, and its texts for value and adjoint, null for one that it lacks. */
+function drawnNode(element, { x, y, width, height }) {
   const [value, adjoint] = ["value", "adjoint"].map((kind) => element.querySelector(`text.${kind}`));
   const grids = [...element.querySelectorAll(".grid")];
-  return { id: Number(element.dataset.node), element, value, adjoint, grids, ...placeOf(element.querySelector("rect")) };
-}
-
-/** What a node is called by whoever reads aloud or listens: what is drawn, then what it is short for. */
-function nameOf(element, i) {
-  const { label, op } = record.nodes[i];
-  const drawn = [...element.querySelectorAll("text")].map((text) => text.textContent).filter(Boolean);
-  return [...drawn, ...(drawn[0] === label ? [] : [label]), op].join(", ");
+  return { id: Number(element.dataset.node), element, value, adjoint, grids, x: x - width / 2, y: y - height / 2, width, height };
 }
 
 /** What stands above a grid in place of its numbers: what they are, and their shape. */

@@ -8,6 +8,8 @@ const graph = new Graph(byId("stage"), playback, byId("map"));
 const panel = new Panel(byId("details"), playback);
 const table = new Table(byId("table"), playback);
 const fields = record.variables.map(field);
+const tabs = new Tabs();
+for (const part of [byId("explanation"), byId("status"), byId("remark")]) new ResizeObserver(() => scrollable(byId("explanation"))).observe(part);
 
 /** Show the current numbers of some nodes and the effect of the current step. */
 function draw(nodes) {
@@ -25,9 +27,10 @@ function draw(nodes) {
   byId("result").textContent = playback.isComputed(record.output) ? `value = ${value}` : "";
   highlight(playback.current);
   remark();
-  byId("progress").value = playback.position / (playback.length || 1);
   byId("where").textContent = where();
+  showPosition();
   byId("explanation").className = `explanation ${playback.isBackward ? "backward" : "forward"}`;
+  graph.stage.classList.toggle("backward-step", playback.isBackward);
   announce("drawn");
 }
 
@@ -63,17 +66,24 @@ function showStatus(first, others = []) {
   byId("status").replaceChildren(htmlElement("p", first), ...(others.length ? [list] : []));
 }
 
-/** Let the layout know the height of the transport bar. */
-new ResizeObserver(([{ target }]) => {
-  document.documentElement.style.setProperty("--bar", `${target.offsetHeight}px`);
-}).observe(document.querySelector(".controls"));
+/** Show how many steps are made, and how many of them are forward. */
+function showPosition() {
+  const slider = byId("position");
+  slider.max = playback.length;
+  slider.value = playback.position;
+  slider.ariaValueText = where();
+  slider.style.setProperty("--forward-share", `${(100 * record.forward.length) / (playback.length || 1)}%`);
+}
 
-/** Make the explanation focusable when it scrolls, as on a phone. */
-const growing = new ResizeObserver(() => {
-  const all = byId("explanation");
-  setOrRemove(all, "tabindex", all.scrollHeight > all.clientHeight ? 0 : null);
-});
-for (const part of [byId("explanation"), ...byId("explanation").children]) growing.observe(part);
+let isUntouched = true; // until the first step
+
+/** What the page is about, before anything is pressed. */
+function opening() {
+  const { values } = playback.computation;
+  const point = record.variables.map(({ name, key }) => `${name} = ${brief(playback.point[key], NODE_DIGITS)}`).join(", ");
+  const result = `${OUTPUT} = ${brief(values[record.output], NODE_DIGITS)}`;
+  return `${point ? `At ${point}: ` : ""}${result}. Forward shows how this number is computed; Backward, how it changes with each variable.`;
+}
 
 /** Explain the current step in the status. */
 function explain() {
@@ -96,6 +106,10 @@ byId("backward-pass").addEventListener("click", backwardPass);
 byId("step").addEventListener("click", () => step(1));
 byId("back").addEventListener("click", () => step(-1));
 byId("reset").addEventListener("click", reset);
+byId("position").addEventListener("input", ({ target }) => {
+  pause();
+  go(Number(target.value));
+});
 byId("quiz").addEventListener("click", toggleQuiz);
 byId("question").addEventListener("submit", check);
 byId("zoom-in").addEventListener("click", () => graph.zoomIn());
@@ -107,7 +121,7 @@ byId("find").addEventListener("keydown", (event) => { if (event.key === "Enter")
 
 document.addEventListener("keydown", (event) => {
   const count = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-  if (!count || event.target.matches("input, select, textarea") || event.ctrlKey || event.altKey || event.metaKey) return;
+  if (!count || event.target.matches("input, select, textarea, [role=tab]") || event.ctrlKey || event.altKey || event.metaKey) return;
   event.preventDefault();
   if (event.shiftKey) graph.stage.scrollBy(count * 80, 0);
   else step(count);
@@ -157,6 +171,7 @@ function selectNodeAt(element) {
 
 /** Redraw after parts were folded or opened. */
 function refold() {
+  graph.parts.areChosen = true;
   byId("fold").setAttribute("aria-pressed", String(graph.parts.areFolded));
   graph.arrange();
   drawAll();

@@ -18,6 +18,7 @@ function readingTime() {
 
 /** Go to a step and explain it. `travels` gives the milliseconds for which numbers move along edges, from the reading time. */
 function go(position, travels = () => 0) {
+  isUntouched = false;
   leaveQuiz();
   graph.finishTravel();
   const [i, isBackward] = playback.at(position);
@@ -26,9 +27,10 @@ function go(position, travels = () => 0) {
   const changed = playback.moveTo(position);
   draw(changed);
   explain();
+  tabs.follow(playback.current);
   if (playback.current !== null) {
     panel.show(playback.current);
-    graph.uncover(playback.current);
+    byId("app").scrollIntoView({ block: "nearest" });
   }
   const time = duration * travels(readingTime());
   if (time > 0) graph.travel(playback.current, playback.isBackward, time, movementText);
@@ -45,14 +47,14 @@ function movementText(position) {
   return contribution.local === null || Array.isArray(contribution.amount) ? amount : `${computation.product(playback.current, contribution)} = ${amount}`;
 }
 
-/** Remark why the backward pass begins with 1, and at the end what the gradient means. */
+/** Remark what the page is about before the first step, why the backward pass begins with 1, and at the end what the gradient means. */
 function remark() {
   const { computation } = playback;
   const isFirst = playback.backwardSteps === 1 || (playback.isSeeded && playback.backwardSteps === 0);
   const first = isFirst ? [record.beginning] : [];
   const last = playback.position === playback.length && record.backward.length ? record.closing : [];
-  const paragraphs = (playback.quiz || playback.tangents ? [] : [...first, ...last]).map((phrase) => htmlElement("p", computation.sentence(phrase)));
-  byId("remark").replaceChildren(...paragraphs);
+  const sentences = isUntouched ? [opening()] : [...first, ...last].map((phrase) => computation.sentence(phrase));
+  byId("remark").replaceChildren(...(playback.quiz || playback.tangents ? [] : sentences).map((text) => htmlElement("p", text)));
 }
 
 function pause() {

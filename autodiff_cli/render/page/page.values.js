@@ -12,9 +12,10 @@ function field(variable) {
   const label = htmlElement("label", variable.name);
   label.htmlFor = input.id;
   const slope = htmlElement("span", "", "slope");
-  byId("variables").append(htmlElement("div", [label, input, slope], "variable"));
+  const row = htmlElement("div", [label, input, slope], "variable");
+  byId("variables").append(row);
   input.addEventListener("input", () => change());
-  return { variable, input, slope };
+  return { variable, input, slope, row };
 }
 
 /** Compute everything at the values in the fields, unless one of them is none. */

@@ -29,9 +29,12 @@ from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.fitted_model import FittedModel
 from autodiff_cli.training.result.goodness import (
     GoodnessOfFit,
+    LikelihoodSums,
+    count_figures,
     criteria_parameters,
     information_criteria,
     least_squares_goodness,
+    overdispersion_warnings,
     row_likelihoods,
 )
 from autodiff_cli.training.result.statistics import ABSOLUTE, COVARIANCE, LIKELIHOOD, SCALED, SCALED_WEIGHTED
@@ -62,14 +65,15 @@ class BatchedStatistics:
         self._is_likelihood = objective.kind is LossKind.LIKELIHOOD
         self.is_regular: Mask = np.zeros(len(every), np.bool_)
         is_squares = objective.kind is LossKind.SQUARES and objective.family is None
-        if not (is_squares or objective.loss == "poisson") or objective.is_penalised:
+        is_poisson = objective.loss == "poisson" and not objective.is_quasi
+        if not (is_squares or is_poisson) or objective.is_penalised:
             return
         self._count = batch.sizes * objective.components
         self._dof = self._count - size
         with ignore_float_errors():
             self._quantiles, self._ratios = np.empty((len(every), len(_QUANTILE_LEVELS))), np.empty(len(every))
             self._lengths, self._log_weights = np.empty(len(every)), np.empty(len(every))
-            self._likelihoods = np.empty((3, len(every)))
+            self._likelihoods = np.empty((5, len(every)))
             self._weights = batch.total_weights(every)
             for groups in batch.parts():
                 self._summarize_rows(groups)
@@ -100,6 +104,7 @@ class BatchedStatistics:
         if not self._is_likelihood:
             r_squared = 1 - residual_norm * residual_norm / variation if variation > 0 else math.nan
             definition = ABSOLUTE if absolute else SCALED_WEIGHTED if objective.is_weighted else SCALED
+        figures = self._figures(group, residual_norm, variation)
         return FittedModel(
             model=model.text,
             rows=int(self._batch.sizes[group]),
@@ -118,7 +123,7 @@ class BatchedStatistics:
             covariance=covariance,
             definition=definition,
             formula=self._formula(values),
-            warnings=[*model.warnings, *objective.kernels.notes],
+            warnings=[*model.warnings, *objective.kernels.notes, *overdispersion_warnings(figures, objective.loss)],
             _parsed_model=model,
             levels=dict(model.levels),
             bounds=objective.bounds_by_name,
@@ -127,7 +132,7 @@ class BatchedStatistics:
             interval_dof=None if absolute or self._is_likelihood else dof,
             confidence_level=options.confidence,
             settings=fit_settings(objective, options),
-            **dataclasses.asdict(self._figures(group, residual_norm, variation)),
+            **dataclasses.asdict(figures),
         )
 
     def _figures(self, group: int, residual_norm: float, variation: float) -> GoodnessOfFit:
@@ -135,9 +140,9 @@ class BatchedStatistics:
         count, dof = int(self._count[group]), int(self._dof[group])
         k = criteria_parameters(self._objective, self._options.absolute_sigma)
         if self._is_likelihood:
-            deviance, null_deviance, log_likelihood = self._likelihoods[:, group].tolist()
-            criteria = information_criteria(log_likelihood, k, count)
-            return GoodnessOfFit(deviance=2 * deviance, null_deviance=2 * null_deviance, **criteria)
+            sums = LikelihoodSums(*self._likelihoods[:, group].tolist())
+            criteria = information_criteria(sums.log_likelihood, k, count)
+            return GoodnessOfFit(**count_figures(sums, dof, is_tested=not self._objective.is_weighted), **criteria)
         ratio = float(self._ratios[group])
         figures: dict[str, Any] = {
             "residual_quantiles": tuple(self._quantiles[group].tolist()),
@@ -204,9 +209,9 @@ class BatchedStatistics:
                 batch.totals(weights, groups) * len(target)
             )
             by_row = np.repeat(means, batch.sizes[groups])
-            rows = row_likelihoods(self._objective.loss, target, target - residuals, by_row)
-            for k, values in enumerate((rows[0], rows[1], rows[3])):
-                self._likelihoods[k, groups] = batch.totals(np.sum(weights * values, axis=0), groups)
+            rows = row_likelihoods(self._objective.loss, target, target - residuals, weights, by_row)
+            for k, values in enumerate(rows):
+                self._likelihoods[k, groups] = batch.totals(np.sum(values, axis=0), groups)
             return
         sizes = batch.sizes[groups]
         self._ratios[groups] = self._durbin_watson(residuals, weights, groups, np.cumsum(sizes) - sizes)

@@ -36,7 +36,7 @@ from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.options import ComparisonOptions, FitOptions
 from autodiff_cli.training.result.fitted_model import FittedModel
-from autodiff_cli.training.result.goodness import chi_squared_tail, criteria_parameters, fisher_tail
+from autodiff_cli.training.result.goodness import criteria_parameters, significance_test
 
 _REFIT_EPOCHS = 1000  # iterations: a fit that starts near its solution needs few
 
@@ -84,16 +84,9 @@ def cross_validation_loss(objective: Objective, theta: Array, method: str, optio
 NESTING_UNKNOWN = "it is not known whether one is a special case of the other"
 
 
-@dataclass(frozen=True, slots=True)
-class NestingSettings:
-    """Settings of the test whether models are nested."""
-
-    max_substitutions: int = 2000  # assignments of 0 and 1 to parameters that are tried
-    max_rows: int = 200_000  # rows for which the columns of linear models are compared
-    span_tolerance: float = 1e-9  # share of a column outside of a span that counts as rounding
-
-
-NESTING = NestingSettings()
+_MAX_SUBSTITUTIONS = 2000  # assignments of 0 and 1 to parameters that are tried
+_MAX_SPAN_ROWS = 200_000  # rows for which the columns of linear models are compared
+_SPAN_TOLERANCE = 1e-9  # share of a column outside of a span that counts as rounding
 
 
 def why_not_nested(small: Objective, large: Objective) -> str | None:
@@ -101,7 +94,7 @@ def why_not_nested(small: Objective, large: Objective) -> str | None:
     unknown, as a clause.
     """
     linear_both = _is_linear_model(small) and _is_linear_model(large)
-    if linear_both and small.rows <= NESTING.max_rows:
+    if linear_both and small.rows <= _MAX_SPAN_ROWS:
         return None if _in_span(small, large) else NESTING_UNKNOWN
     if small.model.array_parameters or large.model.array_parameters:
         return "they have array parameters"
@@ -130,9 +123,9 @@ def _in_span(small: Objective, large: Objective) -> bool:
             return False
         lengths = np.linalg.norm(basis, axis=0)
         directions, singular_values, _ = np.linalg.svd(basis / np.where(lengths > 0, lengths, 1.0), full_matrices=False)
-        directions = directions[:, singular_values > NESTING.span_tolerance * singular_values[0]]
+        directions = directions[:, singular_values > _SPAN_TOLERANCE * singular_values[0]]
         distances = np.linalg.norm(columns - directions @ (directions.T @ columns), axis=0)
-        return bool((distances <= NESTING.span_tolerance * np.linalg.norm(columns, axis=0)).all())
+        return bool((distances <= _SPAN_TOLERANCE * np.linalg.norm(columns, axis=0)).all())
 
 
 def _design_matrix(objective: Objective) -> Array:
@@ -154,7 +147,7 @@ def _substitution_failure(small: Objective, large: Objective) -> str | None:
     if len(extra) != count or len(common) != small.layout.size:
         return NESTING_UNKNOWN
     leaves = {name: program.leaves[name] for name in extra}
-    for values in islice(product((0.0, 1.0), repeat=count), NESTING.max_substitutions):
+    for values in islice(product((0.0, 1.0), repeat=count), _MAX_SUBSTITUTIONS):
         setting = {leaves[name]: constant(value) for name, value in zip(extra, values, strict=True)}
         if _canonical_text(_substituted_output(large, setting)) != smaller_text:
             continue
@@ -221,10 +214,7 @@ class NestedTest:
 
     Attributes:
         smaller, larger: the texts of the models.
-        name: `F` or `likelihood ratio`; empty if there is no test.
-        statistic: F, or twice the difference of the log-likelihoods.
-        dof: the degrees of freedom: one number, or two for F.
-        p: the probability of a larger statistic if the smaller model is true.
+        name, statistic, dof, p: see `SignificanceTest`; the name is empty if there is no test.
         reason: why there is no test.
     """
 
@@ -344,26 +334,17 @@ def _nested_test(a: ComparedModel, b: ComparedModel, small: Objective, large: Ob
     extra_parameters = large.layout.size - small.layout.size
     gain, unit = _deviance(small_fit) - _deviance(large_fit), None
     if small.kind is LossKind.SQUARES and not large_fit.settings.absolute_sigma:
-        unit = large_fit.rss or 0.0
-    elif small.loss == "gamma":
-        unit = (large_fit.dispersion or 0.0) * large_fit.dof
-    if unit is None:
-        return _test_result(texts, "likelihood ratio", gain, (extra_parameters,))
-    if large_fit.dof <= 0 or not unit > 0:
+        unit = (large_fit.rss or 0.0) / max(large_fit.dof, 1)
+    elif small.has_dispersion:
+        unit = large_fit.dispersion or 0.0
+    if unit is not None and (large_fit.dof <= 0 or not unit > 0):
         return NestedTest(*texts, reason="the larger model fits exactly, so the residual variance is unknown")
-    ratio = (gain / extra_parameters) / (unit / large_fit.dof)
-    return _test_result(texts, "F", ratio, (extra_parameters, large_fit.dof))
+    if gain < -1e-6 * (1.0 if unit is None else unit):
+        return NestedTest(*texts, reason="the model with more parameters fits worse, so its best fit was not found")
+    test = significance_test(gain, extra_parameters, unit, large_fit.dof)
+    return NestedTest(*texts, **test._asdict())
 
 
 def _deviance(fit: FittedModel) -> float:
     """Return the sum of squares of least squares, else the deviance."""
     return (fit.rss if fit.deviance is None else fit.deviance) or 0.0
-
-
-def _test_result(texts: tuple[str, str], name: str, statistic: float, dof: tuple[int, ...]) -> NestedTest:
-    """Return a test with its p-value."""
-    if statistic < -1e-6:
-        return NestedTest(*texts, reason="the model with more parameters fits worse, so its best fit was not found")
-    size = max(statistic, 0.0)
-    p = fisher_tail(size, *dof) if len(dof) == 2 else chi_squared_tail(size, dof[0])
-    return NestedTest(*texts, name, size, dof, p)

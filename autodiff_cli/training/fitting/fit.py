@@ -34,7 +34,7 @@ from autodiff_cli.training.fitting.optimization import (
 )
 from autodiff_cli.training.fitting.progress import Progress, Validation, open_checkpoint, split_validation
 from autodiff_cli.training.fitting.starts import Sinusoids
-from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LossKind
+from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES
 from autodiff_cli.training.methods.gradient_descent import EpochProgressCallback, Outcome
 from autodiff_cli.training.objective.cluster_connection import connect_cluster
 from autodiff_cli.training.objective.model import Model, tie_fixed_parameters
@@ -43,7 +43,7 @@ from autodiff_cli.training.objective.parameters import Bounds
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.diagnosis import diagnose, explain_failure
 from autodiff_cli.training.result.fitted_model import FitSettings, FittedModel
-from autodiff_cli.training.result.goodness import classification_accuracy
+from autodiff_cli.training.result.goodness import classification_accuracy, overdispersion_warnings, roc_curve
 from autodiff_cli.training.result.prediction import collect_plot_data
 from autodiff_cli.training.result.statistics import (
     MAX_COVARIANCE_SIZE,
@@ -275,6 +275,7 @@ def build_fit(
     )
     if known.minimum_distance < _NEGLIGIBLE_DISTANCE and not outcome.failure:
         outcome = dataclasses.replace(outcome, converged=True)
+    auc, roc = roc_curve(objective, outcome.theta) or (None, None)
     quantity_values, quantity_warnings = estimate_quantities(quantities, objective.point(outcome.theta), known)
     dropped = [f"rows left out because a cell is missing: {dropped_rows}"] if dropped_rows else []
     closing = (
@@ -298,6 +299,7 @@ def build_fit(
             *dropped,
             *progress.warnings,
             *known.warnings,
+            *overdispersion_warnings(known, objective.loss),
             *quantity_warnings,
             *(
                 []
@@ -314,13 +316,15 @@ def build_fit(
         element_names=layout.element_names if layout.size <= MAX_COVARIANCE_SIZE else (),
         classes=objective.classes,
         accuracy=classification_accuracy(objective, outcome.theta),
+        auc=auc,
+        roc=roc,
         confusion=confusion,
         loss_name=objective.loss,
         huber_delta=options.huber_delta,
         confidence_level=options.confidence,
         settings=fit_settings(objective, options),
         penalty=_penalty_value(objective, outcome.theta),
-        scale=objective.scale if objective.kind is LossKind.ROBUST else None,
+        scale=objective.scale if objective.loss and LOSSES[objective.loss].has_scale else None,
         diagnosis=diagnose(objective, first.theta, outcome.theta) if options.diagnosis and first else None,
         **({} if progress.validation is None else progress.validation.summary(outcome.theta)),
         **{each.name: getattr(known, each.name) for each in dataclasses.fields(FitStatistics)},
@@ -332,8 +336,8 @@ def fit_settings(objective: Objective, rows: FitOptions) -> FitSettings:
     weights, sigma = (
         canonical_name(option) if isinstance(option, str) else None for option in (rows.weights, rows.sigma)
     )
-    is_absolute = rows.absolute_sigma
-    return FitSettings(objective.is_likelihood, objective.is_weighted, weights, sigma, is_absolute)
+    is_absolute, has_sigma, family = rows.absolute_sigma, rows.sigma is not None, objective.family
+    return FitSettings(objective.is_likelihood, objective.is_weighted, weights, sigma, is_absolute, family, has_sigma)
 
 
 def _canonical_outcome(objective: Objective, method: str, outcome: Outcome) -> tuple[Outcome, list[str]]:

@@ -174,6 +174,7 @@ def _can_batch(objective: Objective, method: str, options: FitOptions, sizes: ND
         and (method == "lm" or (objective.components == 1 and objective.classes is None))
         and not objective.model.array_parameters
         and not objective.is_network
+        and not objective.has_theta
         and _SINGLE_OPTIONS.isdisjoint(explicit_options(options))
     )
 

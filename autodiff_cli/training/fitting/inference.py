@@ -250,7 +250,7 @@ def _standard_error_unit(objective: Objective, fit: FittedModel) -> float:
         if fit.interval_dof is None:
             return 1.0
         return math.nan if fit.rss is None or fit.dof <= 0 else fit.rss / fit.dof
-    return 1.0 if fit.dispersion is None else fit.dispersion
+    return (fit.dispersion or math.nan) if objective.has_dispersion else 1.0
 
 
 def _deviance(objective: Objective, theta: Array) -> float:

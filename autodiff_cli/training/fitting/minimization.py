@@ -30,7 +30,7 @@ from autodiff_cli.training.methods.quasi_newton import fit_smooth
 from autodiff_cli.training.objective.batch import Batch, Fits, GroupBatch, ObjectiveBatch
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.options import FitOptions
-from autodiff_cli.training.result.goodness import MAD_TO_STD, robust_scale
+from autodiff_cli.training.result.goodness import MAD_TO_STD, estimate_theta, robust_scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,23 +129,28 @@ def minimize_batch(
     """
     if method == "lm":
         return fit_squares(batch, start, on_step, stop)
-    if objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
-        return _fit_robust(batch, start, on_step, stop)
     unit = 1.0 if objective.kind is LossKind.LIKELIHOOD else None
+    if objective.is_scale_estimated:
+        return _fit_with_scale(batch, start, on_step, stop, unit)
     outcomes = fit_smooth(batch, start, on_step, stop, unit)
     return _with_exact_zeros(objective, batch, outcomes) if objective.settings[L1_FACTOR] else outcomes
 
 
 def estimated_scales(batch: Batch, theta: Array, fits: Fits) -> Array:
-    """Return the robust standard deviation of the residuals of some fits; see `robust_scale`."""
+    """Return the robust standard deviation of the residuals of some fits, or theta of negative binomial counts; see
+    `robust_scale` and `estimate_theta`.
+    """
     if isinstance(batch, GroupBatch):
         return MAD_TO_STD * batch.median_magnitudes(theta, fits)
-    pairs = zip(fits.tolist(), theta, strict=True)
-    return np.array([robust_scale(batch.objectives[fit], point) for fit, point in pairs])
+    estimate = estimate_theta if batch.objectives[0].has_theta else robust_scale
+    return np.array([estimate(batch.objectives[fit], point) for fit, point in zip(fits.tolist(), theta, strict=True)])
 
 
-def _fit_robust(batch: Batch, start: Array, on_step: BatchCallback, stop: StoppingRule) -> list[Outcome | Diverged]:
-    """Fit and estimate the residual scales in turn, until they are those of the residuals (Huber 1981, section 7.8).
+def _fit_with_scale(
+    batch: Batch, start: Array, on_step: BatchCallback, stop: StoppingRule, unit: float | None
+) -> list[Outcome | Diverged]:
+    """Fit and estimate the scales in turn, until they settle: residual scales as Huber 1981, section 7.8, theta of
+    counts as Venables & Ripley 2002, section 7.4.
 
     The batch keeps the estimated scales.
     """
@@ -155,7 +160,10 @@ def _fit_robust(batch: Batch, start: Array, on_step: BatchCallback, stop: Stoppi
     spreads = np.sqrt(batch.mean_squares(batch.target_variations(every), every))
     active = every
     for number in range(ROBUST_SCALE.max_rounds):
-        scales = estimated_scales(batch, theta[active], active)
+        is_known = (
+            number == 0 and unit is not None
+        )  # theta is estimated from counts about their means, not from a start
+        scales = batch.scales[active] if is_known else estimated_scales(batch, theta[active], active)
         is_exact = scales <= ROBUST_SCALE.zero_scale * spreads[active]
         for fit in active[is_exact].tolist():
             outcome = outcomes[fit] if epochs_done[fit] else Outcome(theta[fit], True)
@@ -170,7 +178,7 @@ def _fit_robust(batch: Batch, start: Array, on_step: BatchCallback, stop: Stoppi
         report = renumber(on_step, active, epochs_done.copy(), epochs_done)
         remaining = stop.after(int(epochs_done[active].max()))
         near = number > 0  # a slightly different scale moves the minimum little
-        ends = fit_smooth(batch.take(active), theta[active], report, remaining, is_near=near)
+        ends = fit_smooth(batch.take(active), theta[active], report, remaining, unit, is_near=near)
         for fit, end in zip(active.tolist(), ends, strict=True):
             outcomes[fit] = end
             theta[fit] = end.theta if isinstance(end, Outcome) else theta[fit]

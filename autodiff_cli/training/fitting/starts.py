@@ -43,7 +43,7 @@ from autodiff_cli.training.objective.batch import BATCH, Batch, repeat_objective
 from autodiff_cli.training.objective.kernels import linear_parameters
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import Bounds, dimensional_scales, initial_arrays
-from autodiff_cli.training.result.goodness import has_systematic_residuals
+from autodiff_cli.training.result.diagnosis import has_systematic_residuals
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE
 from autodiff_cli.training.rows import Moments, SpreadReduction, join_spreads
 

@@ -431,6 +431,7 @@ def can_evaluate_together(objective: Objective) -> bool:
         and not objective.model.shapes
         and objective.classes is None
         and not objective.is_network
+        and not objective.has_theta  # which is estimated for one fit at a time
     )
 
 

@@ -49,7 +49,6 @@ from autodiff_cli.training.losses import (
     L2_FACTOR,
     LOSSES,
     RESIDUAL_SCALE,
-    LossKind,
     penalty_graph,
 )
 from autodiff_cli.training.objective.model import Model
@@ -254,7 +253,7 @@ def choose_loss(model: Model, options: FitOptions) -> str:
     if options.family is not None:
         if model.program.target is None or is_classification:
             raise OptionError("family requires a model `target ~ prediction` that predicts a number")
-        return FAMILIES[options.family]
+        requested = FAMILIES[options.family].loss
     if options.likelihood and model.program.target is not None:
         raise OptionError(
             "likelihood requires a model without `~`, which is itself the negative log-likelihood of a row"
@@ -268,9 +267,9 @@ def choose_loss(model: Model, options: FitOptions) -> str:
     if requested == "cross_entropy" and not is_classification:
         raise OptionError("the loss cross_entropy requires a classification: `column ~ softmax(…)`")
     loss = requested or ("cross_entropy" if is_classification else "mse")
-    if options.scale is not None and LOSSES[loss].kind is not LossKind.ROBUST:
-        robust = [name for name, loss in LOSSES.items() if loss.kind is LossKind.ROBUST]
-        raise OptionError(f"the loss {loss} has no scale; losses with a scale are {', '.join(robust)}")
+    if options.scale is not None and not LOSSES[loss].has_scale:
+        scaled = [name for name, loss in LOSSES.items() if loss.has_scale]
+        raise OptionError(f"the loss {loss} has no scale; losses with a scale are {', '.join(scaled)}")
     if options.huber_delta is not None and loss != "huber":
         raise OptionError(f"huber_delta requires the loss huber, not {loss}")
     return loss
@@ -416,11 +415,17 @@ class Kernels:
     @cached_property
     def residuals_and_jacobian(self) -> RowKernel:
         """For each component of the residual of every row: its gradient, followed by the residual itself."""
-        outputs = []
-        for residual in self.graphs.residuals:
-            itself, *slopes = self._with_gradient(residual)
-            outputs += [*slopes, itself]
-        return self._backend.row_kernel(self._row_graphs(outputs, [*self._shapes, ()] * len(self.graphs.residuals)))
+        return self._jacobian_kernel(self.graphs.residuals)
+
+    @cached_property
+    def prediction_and_jacobian(self) -> RowKernel:
+        """For each component of the prediction of every row: its gradient, followed by the prediction itself."""
+        count, prediction = len(self.graphs.residuals), self.graphs.prediction
+        return self._jacobian_kernel([prediction] if count == 1 else [index(prediction, k) for k in range(count)])
+
+    def _jacobian_kernel(self, components: Sequence[Node]) -> RowKernel:
+        outputs = [output for node in components for output in _gradient_first(self._with_gradient(node))]
+        return self._backend.row_kernel(self._row_graphs(outputs, [*self._shapes, ()] * len(components)))
 
     @cached_property
     def jacobian_products(self) -> SumKernel | None:

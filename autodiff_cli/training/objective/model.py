@@ -318,6 +318,17 @@ def check_reads_data(model: Model, names: Sequence[str], named: Collection[str],
     raise ExpressionError(f"{message}. `{name}` is not one of them", text, model.program.source.start(leaf), close)
 
 
+def _parameters_hint(program: Program) -> str:
+    """Return the linear model that `y ~ x + z` means in R, as the end of a sentence; empty without a target."""
+    if program.target is None:
+        return ""
+    letters = [letter for letter in "abcdfghjkmnpqrstuvwxyz" if letter not in program.leaves]
+    read = {leaf.text for leaf in topological_order([program.output]) if leaf.is_input}
+    columns = [quote_name(name) for name in program.leaves if name in read]
+    terms = [letters[0], *(f"{letter}*{name}" for letter, name in zip(letters[1:], columns, strict=False))]
+    return f". Write its parameters, as in `{to_text(program.target)} ~ {' + '.join(terms)}`"
+
+
 def unbounded_loss_hint(model: Model) -> str:
     """Return what may be wrong with a model whose loss decreases without bound, as a sentence; empty if nothing is
     known."""
@@ -392,7 +403,9 @@ class Model:
                 message = f"`{name}` is a column of the data, with one number per row; its shape cannot be declared"
                 raise ExpressionError(message, text, program.source.start(program.leaves[name]))
         if not parameters:
-            raise ExpressionError("there is nothing to fit: every name of the model is a column of the data")
+            raise ExpressionError(
+                f"there is nothing to fit: every name of the model is a column of the data{_parameters_hint(program)}"
+            )
         bases = {base_parameter(name, parameters) for name in user_names}
         warnings = (*program.notes, *ambiguity_warnings(parameters, names, bases))
         others = tuple(name for name in names if name not in columns)

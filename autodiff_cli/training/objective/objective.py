@@ -32,7 +32,7 @@ from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.conversion import as_float_array
 from autodiff_cli.options import explicit_options, takes_options
 from autodiff_cli.training.checkpoint import EvaluationLog
-from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES, RESIDUAL_SCALE, LossKind
+from autodiff_cli.training.losses import FAMILIES, L1_FACTOR, L2_FACTOR, LOSSES, RESIDUAL_SCALE, LossKind
 from autodiff_cli.training.objective.kernels import DIRECTION, LINK_FUNCTIONS, Kernels, is_generalised_linear
 from autodiff_cli.training.objective.loading import Data, as_dataset
 from autodiff_cli.training.objective.model import Model
@@ -369,7 +369,7 @@ class Objective(ModelOverRows):
         kernels: what is evaluated over rows.
         family: the distribution of the target, if one was named.
         is_likelihood: whether the model itself is a negative log-likelihood.
-        is_scale_estimated: whether a fit estimates the scale of a robust loss.
+        is_scale_estimated: whether a fit estimates the scale of a robust loss, or theta of negative binomial counts.
         loss: the name of the loss; empty if the model itself is the loss.
         classes: the labels of a classification, sorted; else None.
         data: the rows. A class column holds positions in `classes`.
@@ -415,7 +415,7 @@ class Objective(ModelOverRows):
         self.is_likelihood = prepared.is_likelihood
         # Values of leaves that are neither columns nor parameters.
         self.settings = {RESIDUAL_SCALE: 1.0 if scale is None else scale, **prepared.penalties}
-        self.is_scale_estimated = scale is None
+        self.is_scale_estimated = scale is None and bool(self.loss) and LOSSES[self.loss].has_scale
         self._triangle_cache: dict[bytes, Array] = {}  # the last triangular factor, by its theta
         self._row_cache, self._point_cache = {}, (b"", {})
         self.evaluation_log: EvaluationLog | None = None  # set during a fit with a checkpoint
@@ -435,8 +435,23 @@ class Objective(ModelOverRows):
         return LOSSES[self.loss].kind
 
     @property
+    def is_quasi(self) -> bool:
+        """Whether the family has a variance, but no likelihood."""
+        return self.family is not None and FAMILIES[self.family].is_quasi
+
+    @property
+    def has_dispersion(self) -> bool:
+        """Whether the variance of the target is a function of its mean times a factor that is estimated."""
+        return self.is_quasi or self.loss == "gamma"
+
+    @property
+    def has_theta(self) -> bool:
+        """Whether the target is a negative binomial count, whose theta is `scale`."""
+        return self.loss == "negative_binomial"
+
+    @property
     def scale(self) -> float:
-        """The residual scale of robust losses."""
+        """The residual scale of robust losses; theta of negative binomial counts."""
         return self.settings[RESIDUAL_SCALE]
 
     def set_scale(self, scale: float) -> None:

@@ -2,7 +2,8 @@
 
 `diagnose` examines the units and gradients of a network: dead and saturated units, vanishing and exploding gradients.
 `explain_failure` and `explain_divergence` say in words which parameters diverged, where the model is not defined, which
-parameters the data do not distinguish, and what to try next.
+parameters the data do not distinguish, and what to try next. `has_systematic_residuals` tests whether the residuals are
+random along the predictor.
 """
 
 from __future__ import annotations
@@ -26,8 +27,49 @@ from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import Diverged, Outcome
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.objective import Objective, find_undefined
+from autodiff_cli.training.result.goodness import RESIDUALS, robust_scale, subsample, weighted_residuals
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE
 from autodiff_cli.training.rows import ColumnArrays
+
+
+def von_neumann_score(ordered: Array) -> float:
+    """Return by how many standard errors neighbours are more alike than in a random order (von Neumann 1941).
+
+    >>> import numpy as np
+    >>> round(von_neumann_score(np.array([1.0, 2, 3, 4, 3, 2, 1, -1, -2, -3, -4, -3])), 1)
+    3.5
+    """
+    count = len(ordered)
+    centred = ordered - ordered.mean()
+    total = float(np.sum(np.square(centred)))
+    if count < RESIDUALS.min_rows or not 0 < total < math.inf:
+        return 0.0
+    ratio = float(np.sum(np.square(np.diff(ordered)))) / total
+    return (2 - ratio) / (2 * math.sqrt((count - 2) / (count * count - 1)))
+
+
+def has_systematic_residuals(
+    objective: Objective, theta: Array, threshold: float = RESIDUALS.systematic_sigmas
+) -> bool:
+    """Return whether the residuals follow the only predictor more than chance explains.
+
+    Very many rows are represented by a random sample, in which neighbours are still close together.
+
+    Args:
+        threshold: the number of standard errors from randomness.
+    """
+    predictors = [name for name in objective.model.predictors() if name in objective.data.names]
+    if len(predictors) != 1 or not objective.has_residuals:
+        return False
+    objective = subsample(objective)
+    column = objective.column(predictors[0])
+    order = np.argsort(column, kind="stable")
+    with ignore_float_errors():
+        residuals = weighted_residuals(objective, theta)
+        if objective.kind is LossKind.ROBUST:  # an outlier would hide the pattern of the other rows
+            limit = RESIDUALS.clip_scales * robust_scale(objective, theta)
+            residuals = np.clip(residuals, -limit, limit)
+        return any(von_neumann_score(component[order]) > threshold for component in residuals)
 
 
 @dataclass(frozen=True, slots=True)

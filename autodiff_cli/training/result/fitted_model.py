@@ -27,15 +27,17 @@ from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.language.errors import ExpressionError, MissingValueError, format_names
 from autodiff_cli.language.lexer import canonical_name
+from autodiff_cli.ops.special import sigmoid
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.losses import LOSSES
+from autodiff_cli.training.objective.kernels import is_generalised_linear
 from autodiff_cli.training.objective.loading import Classes, check_labels, indicator_columns
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.parameters import ParameterLayout
 from autodiff_cli.training.optimizers import EpochRecord
 from autodiff_cli.training.options import check_confidence_level
 from autodiff_cli.training.result.diagnosis import Diagnosis
-from autodiff_cli.training.result.goodness import normal_quantile, student_quantile
+from autodiff_cli.training.result.goodness import normal_quantile, student_quantile, student_tail
 from autodiff_cli.training.result.prediction import Bands, FitPlot, prediction_bands
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE, FitStatistics, correlations
 from autodiff_cli.version import __version__
@@ -78,6 +80,8 @@ class FitSettings:
         weighted: whether rows had weights or standard deviations.
         weights, sigma: the column with the weights or standard deviations; None if they were given as arrays.
         absolute_sigma: whether standard deviations are absolute, not relative.
+        family: the family of the target, if one was named.
+        has_sigma: whether rows had standard deviations.
     """
 
     likelihood: bool = False
@@ -85,6 +89,8 @@ class FitSettings:
     weights: str | None = None
     sigma: str | None = None
     absolute_sigma: bool = False
+    family: str | None = None
+    has_sigma: bool = False
 
     @property
     def weighting_column(self) -> str | None:
@@ -118,6 +124,8 @@ class FittedModel(FitStatistics):
         penalty: the value of the penalties `l1` and `l2`, which are part of `loss`; None without one.
         classes: the sorted labels of a classifier; otherwise None, like the next two.
         accuracy: the share of rows whose class is predicted correctly.
+        auc: the area under the receiver operating characteristic of a model of two classes.
+        roc: that curve: `false_positive_rate`, `true_positive_rate` and `threshold`.
         confusion: the number of rows of each class (row of the matrix) that are predicted as each class (column).
         validation_rows: the number of rows that were held out.
         validation_loss, validation_accuracy: the loss and accuracy for these rows; None if there are none.
@@ -164,6 +172,8 @@ class FittedModel(FitStatistics):
     penalty: float | None = field(default=None, metadata=IF_KNOWN)
     classes: Classes | None = field(default=None, metadata=IF_KNOWN)
     accuracy: float | None = field(default=None, metadata=IF_KNOWN)
+    auc: float | None = field(default=None, metadata=IF_KNOWN)
+    roc: dict[str, Array] | None = field(default=None, metadata=IF_KNOWN | NOT_SAVED)
     confusion: NDArray[np.int64] | None = field(default=None, metadata=IF_KNOWN)
     validation_rows: int = field(default=0, metadata=IF_KNOWN)
     validation_loss: float | None = field(default=None, metadata=IF_KNOWN)
@@ -218,6 +228,52 @@ class FittedModel(FitStatistics):
         return {
             name: None if error is None else (value - half_width * error, value + half_width * error)
             for name, (value, error) in estimates.items()
+        }
+
+    @property
+    def chi_squared(self) -> float | None:
+        """The sum of squared residuals in units of their standard deviations; None without sigma."""
+        return self.rss if self.settings.has_sigma else None
+
+    @property
+    def t_values(self) -> dict[str, Any | None]:
+        """The value of each parameter divided by its standard error; None, or nan in an array, if that is unknown or
+        0.
+        """
+        errors = {name: math.nan if error is None else error for name, error in self.stderr.items()}
+        return {name: _known(self.parameters[name] / np.where(errors[name], errors[name], math.nan)) for name in errors}
+
+    @property
+    def p_values(self) -> dict[str, Any | None]:
+        """The two-sided p-value of each parameter: the probability of a larger `t_values` if the parameter is 0. It
+        uses Student's t distribution where intervals do, else the normal one.
+
+        >>> import autodiff_cli as ad
+        >>> round(ad.fit("y ~ a + b*x", {"x": [1, 2, 3, 4], "y": [1, 3, 4, 8]}).p_values["a"], 6)
+        0.420204
+        """
+
+        def tail(t: float) -> float:
+            if self.interval_dof is None:
+                return math.erfc(abs(t) / math.sqrt(2))
+            return student_tail(abs(t), self.interval_dof) if self.interval_dof > 0 else math.nan
+
+        tails = np.vectorize(tail, otypes=[float])
+        return {name: None if t is None else _known(tails(t)) for name, t in self.t_values.items()}
+
+    @property
+    def odds_ratios(self) -> dict[str, dict[str, Any]]:
+        """The odds ratio of each parameter of a logistic regression, exp of the parameter, as `value`, with its
+        confidence interval from `low` to `high`; empty for other models.
+        """
+        output, shapes = self._parsed_model.program.output, self._parsed_model.shapes
+        leaves = [self._parsed_model.program.leaves[name] for name in self.parameters]
+        if self.loss_name != "bce" or output.op is not sigmoid or not is_generalised_linear(output, leaves, shapes):
+            return {}
+        ends = {name: (math.nan, math.nan) if pair is None else pair for name, pair in self.confidence().items()}
+        ratios = {name: map(np.exp, (self.parameters[name], *ends[name])) for name in ends}
+        return {
+            name: dict(zip(("value", "low", "high"), map(_known, three), strict=True)) for name, three in ratios.items()
         }
 
     def estimate(self, name: str) -> tuple[Any, Any | None]:
@@ -422,6 +478,11 @@ class FittedModel(FitStatistics):
         values = float_array(arrays[settings.weighting_column], settings.weighting_column)
         with np.errstate(all="ignore"):
             return values if settings.sigma is not None else 1 / np.sqrt(values)
+
+
+def _known(values: Array) -> Any | None:
+    """Return an array, or a number; None for nan."""
+    return values if values.ndim else None if np.isnan(values) else float(values)
 
 
 def _canonical_columns(data: Mapping[str, ArrayLike]) -> dict[str, ArrayLike]:

@@ -1,8 +1,8 @@
-"""Goodness of fit: quantiles of distributions, tests of the residuals, accuracy and information criteria.
+"""Goodness of fit: quantiles of distributions, significance tests, scales of residuals, accuracy, information criteria
+and likelihoods of families.
 
-`goodness_of_fit` computes the figures of a fit as a whole. `has_systematic_residuals` tests whether the residuals are
-random along the predictor. Sums over rows are folds of small picklable functions, so that they run block by block, also
-on a cluster.
+`goodness_of_fit` computes the figures of a fit as a whole. Sums over rows are folds of small picklable functions, so
+that they run block by block, also on a cluster.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from autodiff_cli.array_types import Array
 from autodiff_cli.data.json_records import IF_KNOWN, NOT_IN_DOCUMENT
 from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.numbers.float_functions import erfinv
-from autodiff_cli.numbers.gamma_functions import gammaincc
-from autodiff_cli.ops.special import lgamma
+from autodiff_cli.numbers.gamma_functions import betainc, gammaincc
+from autodiff_cli.ops.elementary import exp
+from autodiff_cli.ops.special import lgamma, polygamma, sigmoid
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.rows import WEIGHT, ColumnArrays
 
-_LENTZ_FLOOR = 1e-300  # replaces 0 in denominators of the method of Lentz
-_MAX_ITERATIONS = 20_000  # terms of a continued fraction, and steps of a bisection
+_MAX_ITERATIONS = 20_000  # steps of a bisection
 _NORMAL_LIMIT_DOF = 1e7  # degrees of freedom: beyond, Student's t equals the normal distribution in double precision
 
 
@@ -70,7 +70,8 @@ def student_tail(size: float, dof: float) -> float:
     >>> round(student_tail(2.228139, 10), 6)
     0.05
     """
-    return incomplete_beta(dof / 2, 0.5, dof / (dof + size * size))
+    square = size * size
+    return betainc(dof / 2, 0.5, dof / (dof + square), square / (dof + square))
 
 
 def chi_squared_tail(value: float, dof: float) -> float:
@@ -88,44 +89,39 @@ def fisher_tail(ratio: float, above: float, below: float) -> float:
     >>> round(fisher_tail(4.10282, 2, 10), 5)
     0.05
     """
-    return incomplete_beta(below / 2, above / 2, below / (below + above * ratio)) if ratio > 0 else 1.0
+    total = below + above * ratio
+    return betainc(below / 2, above / 2, below / total, above * ratio / total) if ratio > 0 else 1.0
 
 
-def incomplete_beta(a: float, b: float, x: float) -> float:
-    """Return the regularised incomplete beta function, by its continued fraction (DLMF 8.17.22) and the method of
-    Lentz.
+class SignificanceTest(NamedTuple):
+    """A test whether parameters are needed.
 
-    >>> round(incomplete_beta(2, 3, 0.5), 12)
-    0.6875
+    Attributes:
+        name: `F` or `likelihood ratio`.
+        statistic: F, or the difference of the deviances.
+        dof: the degrees of freedom: two numbers for F, else one.
+        p: the probability of a larger statistic if the parameters are not needed.
     """
-    if not 0 < x < 1:
-        return 0.0 if x <= 0 else 1.0
-    logarithm = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
-    if x < (a + 1) / (a + b + 2):
-        return math.exp(logarithm) * _continued_fraction(lambda n: _beta_fraction_term(a, b, x, n)) / a
-    return 1 - math.exp(logarithm) * _continued_fraction(lambda n: _beta_fraction_term(b, a, 1 - x, n)) / b
+
+    name: str
+    statistic: float
+    dof: tuple[int, ...]
+    p: float
 
 
-def _beta_fraction_term(a: float, b: float, x: float, n: int) -> float:
-    """Return the n-th coefficient of the continued fraction of the incomplete beta function."""
-    m = n // 2
-    if n % 2:
-        return -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
-    return m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+def significance_test(gain: float, extra: int, unit: float | None, dof: int) -> SignificanceTest:
+    """Return the F-test, or for a known variance the likelihood-ratio test, of parameters that lower the deviance.
 
-
-def _continued_fraction(term: Callable[[int], float]) -> float:
-    """Return 1/(1 + t₁/(1 + t₂/(1 + …))), by the method of Lentz as modified by Thompson & Barnett 1986."""
-    value = above = 1.0
-    below = 0.0
-    for n in range(1, _MAX_ITERATIONS):
-        amount = term(n)
-        below = 1 / ((1 + amount * below) or _LENTZ_FLOOR)
-        above = (1 + amount / above) or _LENTZ_FLOOR
-        value *= above * below
-        if abs(above * below - 1) < 1e-16:
-            break
-    return 1 / value
+    Args:
+        gain: by how much they lower it.
+        extra: their number.
+        unit: the estimated variance or dispersion, with `dof` degrees of freedom; None if it is known.
+    """
+    gain = max(gain, 0.0)
+    if unit is None:
+        return SignificanceTest("likelihood ratio", gain, (extra,), chi_squared_tail(gain, extra))
+    ratio = gain / extra / unit
+    return SignificanceTest("F", ratio, (extra, dof), fisher_tail(ratio, extra, dof))
 
 
 MAD_TO_STD = 1.482602218505602  # standard deviation of a normal distribution, divided by its median absolute deviation
@@ -140,7 +136,11 @@ class ResidualSettings:
     median_margin: float = 0.01  # rank, as a share of the rows, by which a median of the sample may be off
     clip_scales: float = 1.345  # robust scales at which residuals are clipped before the test (Huber's constant)
     systematic_sigmas: float = 3.5  # standard errors from randomness: a chance of 1 in 4000
+    span_tolerance: float = 1e-9  # share of a constant outside of the span of a model that counts as rounding
+    max_design_rows: int = 10_000  # rows on which a constant is compared with the span of a model
     max_sorted_rows: int = 1_000_000  # rows whose residuals are kept in memory and sorted for quantiles
+    overdispersion_p: float = 2.3e-4  # p-value of overdispersion from which on it is reported: 3.5 standard errors
+    min_overdispersion: float = 1.2  # dispersion from which on it matters: standard errors are 10 % too small
 
 
 RESIDUALS = ResidualSettings()
@@ -164,29 +164,8 @@ def is_sorted_by_predictor(objective: Objective) -> bool:
     predictors = objective.model.predictors()
     if len(predictors) != 1 or predictors[0] not in objective.data.names:
         return False
-    _, _, smallest, largest = objective.fold_columns(set(predictors), ColumnSteps(predictors[0]), join_steps)
-    return bool((smallest == 0) != (largest == 0))
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnSteps:
-    """Returns the first and last value of a column in a block of rows, the smallest step from a row to the next, if
-    any is negative, and the largest, if any is positive; otherwise 0.
-    """
-
-    name: str
-
-    def __call__(self, columns: ColumnArrays) -> Array:
-        """Return the four numbers of a block."""
-        column = np.asarray(columns[self.name], np.float64)
-        steps = np.diff(column)
-        return np.array([column[0], column[-1], steps.min(initial=0.0), steps.max(initial=0.0)])
-
-
-def join_steps(a: Array, b: Array) -> Array:
-    """Return the numbers of two consecutive ranges of rows together; see `ColumnSteps`."""
-    between = b[0] - a[1]
-    return np.array([a[0], b[1], min(a[2], b[2], between), max(a[3], b[3], between)])
+    steps = np.diff(np.asarray(objective.column(predictors[0]), np.float64))
+    return bool((steps >= 0).all() != (steps <= 0).all())
 
 
 def robust_scale(objective: Objective, theta: Array) -> float:
@@ -199,14 +178,14 @@ def robust_scale(objective: Objective, theta: Array) -> float:
     """
     if objective.rows <= RESIDUALS.max_sampled_rows:
         return float(MAD_TO_STD * np.median(_absolute_residuals(objective, theta)))
-    sample = _subsampled(objective)
+    sample = subsample(objective)
     low, high = np.quantile(
         _absolute_residuals(sample, theta), (0.5 - RESIDUALS.median_margin, 0.5 + RESIDUALS.median_margin)
     )
     return float(MAD_TO_STD * _median_between(objective, theta, ResidualsBetween(float(low), float(high))))
 
 
-def _subsampled(objective: Objective) -> Objective:
+def subsample(objective: Objective) -> Objective:
     """Return an objective over a random sample of the rows, if there are very many."""
     if objective.rows <= RESIDUALS.max_sampled_rows:
         return objective
@@ -224,7 +203,7 @@ def robust_r_squared(objective: Objective, theta: Array) -> float:
     >>> round(robust_r_squared(Objective("y ~ a*x", columns), np.array([1.0])), 3)
     0.992
     """
-    sample = _subsampled(objective)
+    sample = subsample(objective)
     target = sample.evaluate_rows(sample.kernels.target, theta)
     if sample.is_weighted:
         target = target[:, sample.column(WEIGHT) > 0]
@@ -276,46 +255,6 @@ def _median_between(objective: Objective, theta: Array, bracket: ResidualsBetwee
     return float((middle[first] + middle[last]) / 2)
 
 
-def von_neumann_score(ordered: Array) -> float:
-    """Return by how many standard errors neighbours are more alike than in a random order (von Neumann 1941).
-
-    >>> import numpy as np
-    >>> round(von_neumann_score(np.array([1.0, 2, 3, 4, 3, 2, 1, -1, -2, -3, -4, -3])), 1)
-    3.5
-    """
-    count = len(ordered)
-    centred = ordered - ordered.mean()
-    total = float(np.sum(np.square(centred)))
-    if count < RESIDUALS.min_rows or not 0 < total < math.inf:
-        return 0.0
-    ratio = float(np.sum(np.square(np.diff(ordered)))) / total
-    return (2 - ratio) / (2 * math.sqrt((count - 2) / (count * count - 1)))
-
-
-def has_systematic_residuals(
-    objective: Objective, theta: Array, threshold: float = RESIDUALS.systematic_sigmas
-) -> bool:
-    """Return whether the residuals follow the only predictor more than chance explains.
-
-    Very many rows are represented by a random sample, in which neighbours are still close together.
-
-    Args:
-        threshold: the number of standard errors from randomness.
-    """
-    predictors = [name for name in objective.model.predictors() if name in objective.data.names]
-    if len(predictors) != 1 or not objective.has_residuals:
-        return False
-    objective = _subsampled(objective)
-    column = objective.column(predictors[0])
-    order = np.argsort(column, kind="stable")
-    with ignore_float_errors():
-        residuals = weighted_residuals(objective, theta)
-        if objective.kind is LossKind.ROBUST:  # an outlier would hide the pattern of the other rows
-            limit = RESIDUALS.clip_scales * robust_scale(objective, theta)
-            residuals = np.clip(residuals, -limit, limit)
-        return any(von_neumann_score(component[order]) > threshold for component in residuals)
-
-
 # --- Accuracy
 
 
@@ -345,6 +284,36 @@ def _count_correct(values: Array, columns: ColumnArrays) -> NDArray[np.intp]:
     return np.array([invalid, np.count_nonzero((prediction > 0.5) == (target > 0.5)), len(target)])
 
 
+def roc_curve(objective: Objective, theta: Array) -> tuple[float, dict[str, Array]] | None:
+    """Return the area under the receiver operating characteristic, and the curve, of a model of two classes; None for
+    other models and very many rows.
+
+    The curve has the rates of true and false positives if rows with a probability of at least each threshold are called
+    positive. Points on a straight line are left out.
+
+    >>> objective = Objective("t ~ sigmoid(a*x)", {"x": [-1, 1, 2], "t": [0, 1, 0]}, loss="bce")
+    >>> round(roc_curve(objective, np.array([1.0]))[0], 4)
+    0.5
+    """
+    is_binary = objective.loss == "bce" and objective.components == 1
+    if not (is_binary or len(objective.classes or ()) == 2) or objective.rows > RESIDUALS.max_sorted_rows:
+        return None
+    values = objective.evaluate_rows(objective.kernels.target_and_prediction, theta)
+    target, score = values[0], values[-1]
+    weight = objective.column(WEIGHT) if objective.is_weighted else np.ones_like(target)
+    order = np.argsort(-score, kind="stable")
+    is_last = np.append(np.diff(score[order]) != 0, True)  # of rows with equal scores
+    true, false = (np.append(0.0, np.cumsum(weight[order] * (target[order] == label))[is_last]) for label in (1, 0))
+    if not (np.isin(target, (0, 1)).all() and np.isfinite(score).all() and true[-1] > 0 and false[-1] > 0):
+        return None
+    true, false = true / true[-1], false / false[-1]
+    area = float(np.sum(np.diff(false) * (true[1:] + true[:-1]) / 2))
+    is_corner = np.append(True, np.append((np.diff(true, 2) != 0) | (np.diff(false, 2) != 0), True))
+    threshold = np.append(np.inf, score[order][is_last])
+    points = {"false_positive_rate": false, "true_positive_rate": true, "threshold": threshold}
+    return area, {name: values[is_corner] for name, values in points.items()}
+
+
 # --- Goodness of fit
 
 
@@ -362,7 +331,13 @@ class GoodnessOfFit:
         chi_squared_p: the probability of a larger chi-squared, if sigma is absolute.
         deviance: twice the difference in log-likelihood to a perfect fit.
         null_deviance: the deviance of a model that predicts the mean.
-        dispersion: Pearson's estimate of the dispersion of positive targets whose spread is proportional to their mean.
+        pearson_chi_squared: the sum of squared residuals, each divided by the variance that the family gives it.
+        dispersion: Pearson's estimate of the dispersion: `pearson_chi_squared/dof`.
+        overdispersion_p: the probability of a larger `pearson_chi_squared` if counts or proportions scatter as their
+            family says.
+        theta, theta_stderr: the maximum likelihood estimate of theta of negative binomial counts, whose variance is
+            `mean + mean²/theta`, and its standard error.
+        null_test: the test against a constant; see `null_test`.
         durbin_watson: the Durbin–Watson statistic, if the rows are sorted by the only predictor; 2 if neighbours are
             independent.
         residual_quantiles: the minimum, lower quartile, median, upper quartile and maximum.
@@ -379,7 +354,12 @@ class GoodnessOfFit:
     chi_squared_p: float | None = field(default=None, metadata=IF_KNOWN)
     deviance: float | None = field(default=None, metadata=IF_KNOWN)
     null_deviance: float | None = field(default=None, metadata=IF_KNOWN)
+    pearson_chi_squared: float | None = field(default=None, metadata=IF_KNOWN)
     dispersion: float | None = field(default=None, metadata=IF_KNOWN)
+    overdispersion_p: float | None = field(default=None, metadata=IF_KNOWN)
+    theta: float | None = field(default=None, metadata=IF_KNOWN)
+    theta_stderr: float | None = field(default=None, metadata=IF_KNOWN)
+    null_test: SignificanceTest | None = field(default=None, metadata=IF_KNOWN)
     durbin_watson: float | None = field(default=None, metadata=IF_KNOWN)
     residual_quantiles: tuple[float, ...] | None = field(default=None, metadata=IF_KNOWN)
     residual_std: float | None = field(default=None, metadata=NOT_IN_DOCUMENT)
@@ -420,17 +400,21 @@ def goodness_of_fit(
             of_residuals,
             sum_log_weights(objective) if objective.is_weighted else 0.0,
         )
-        # With errors in x the weights depend on the parameters, so the sum of squares is not a likelihood.
-        unknown = {"log_likelihood": None, "aic": None, "aicc": None, "bic": None}
-        return dataclasses.replace(goodness, **unknown) if has_x_errors else goodness
+        if has_x_errors:
+            # The weights depend on the parameters, so the sum of squares is not a likelihood.
+            return dataclasses.replace(goodness, log_likelihood=None, aic=None, aicc=None, bic=None)
+        unit = None if absolute_sigma else goodness.reduced_chi_squared
+        gain = objective.target_variation() - residual_norm * residual_norm
+        return dataclasses.replace(goodness, null_test=null_test(objective, theta, gain, unit, dof))
 
 
 def criteria_parameters(objective: Objective, absolute_sigma: bool) -> int:
-    """Return the number of parameters that information criteria count: the free ones, and the variance or the
-    dispersion if it is estimated.
+    """Return the number of parameters that information criteria count: the free ones, and the variance, the dispersion
+    or theta if it is estimated.
     """
     estimates_variance = objective.kind is LossKind.SQUARES and not absolute_sigma
-    return objective.layout.size + (estimates_variance or objective.loss == "gamma")
+    estimates_theta = objective.has_theta and objective.is_scale_estimated
+    return objective.layout.size + (estimates_variance or objective.has_dispersion or estimates_theta)
 
 
 def least_squares_goodness(
@@ -487,22 +471,86 @@ def _likelihood_goodness(objective: Objective, theta: Array, count: int, dof: in
     if objective.classes is not None or not objective.has_target:
         log_likelihood = -objective.value(theta) * objective.total_weight
         return GoodnessOfFit(deviance=-2 * log_likelihood, **information_criteria(log_likelihood, k, count))
-    kernels = objective.kernels
+    kernels, shape = objective.kernels, objective.scale if objective.has_theta else math.nan
     total, weight = objective.fold_rows(kernels.target, theta, weighted_sum, np.add)
-    reduction = LikelihoodReduction(objective.loss, objective.components, total / weight)
+    reduction = LikelihoodReduction(objective.loss, objective.components, total / weight, shape)
     sums = LikelihoodSums(*objective.fold_rows(kernels.target_and_prediction, theta, reduction, np.add).tolist())
-    deviance, dispersion = 2 * sums.deviance, None
     if objective.loss == "gamma":
-        dispersion = sums.pearson / dof if dof > 0 else math.nan
-        reduction = dataclasses.replace(reduction, dispersion=deviance / weight)
+        reduction = dataclasses.replace(reduction, shape=weight / (2 * sums.deviance))
         sums = LikelihoodSums(*objective.fold_rows(kernels.target_and_prediction, theta, reduction, np.add).tolist())
     log_likelihood = sums.log_likelihood + (0.0 if sums.non_integer_weights else sums.log_combinations)
-    return GoodnessOfFit(
-        deviance=deviance,
-        null_deviance=2 * sums.null_deviance,
-        dispersion=dispersion,
-        **information_criteria(log_likelihood, k, count),
-    )
+    # Weights of counts may be frequencies or exposures, and those of proportions anything but numbers of trials.
+    is_tested = not objective.is_weighted if objective.loss == "poisson" else sums.log_combinations > 0
+    figures = count_figures(sums, dof, is_tested=is_tested and not objective.is_quasi)
+    if objective.has_theta:
+        slopes = ThetaSlopes(objective.components, shape)
+        information = float(objective.fold_rows(kernels.target_and_prediction, theta, slopes, np.add)[1])
+        error = 1 / math.sqrt(information) if information > 0 and objective.is_scale_estimated else None
+        figures |= {"theta": shape, "theta_stderr": error} if shape < MAX_THETA else {"theta": math.inf}
+    criteria = {} if objective.is_quasi else information_criteria(log_likelihood, k, count)
+    unit, gain = figures["dispersion"] if objective.has_dispersion else None, 2 * (sums.null_deviance - sums.deviance)
+    return GoodnessOfFit(**figures, **criteria, null_test=null_test(objective, theta, gain, unit, dof))
+
+
+def has_constant(objective: Objective, theta: Array) -> bool:
+    """Return whether a model that is linear but for its link contains a constant, such as `a` in `exp(a + b*x)`, or the
+    parameters of all levels of a column. A sample stands for very many rows.
+    """
+    if not objective.is_generalised_linear or objective.components != 1 or objective.classes is not None:
+        return False
+    count = min(objective.rows, RESIDUALS.max_design_rows)
+    sample = objective.select_rows(np.arange(count) * objective.rows // count)
+    *slopes, mean = sample.evaluate_rows(objective.kernels.prediction_and_jacobian, theta)
+    link = objective.model.program.output.op
+    # How the prediction changes with a constant inside of the link.
+    change: Array = mean if link is exp else mean * (1 - mean) if link is sigmoid else np.ones_like(mean)
+    matrix = np.array(slopes).T / np.maximum(np.linalg.norm(slopes, axis=1), np.finfo(float).tiny)
+    coefficients, _, rank, _ = np.linalg.lstsq(matrix, change)
+    outside = np.linalg.norm(change - matrix @ coefficients) / np.linalg.norm(change)
+    return bool(rank == len(slopes) and outside <= RESIDUALS.span_tolerance)
+
+
+def null_test(objective: Objective, theta: Array, gain: float, unit: float | None, dof: int) -> SignificanceTest | None:
+    """Return the test of a model against a constant, by how much it lowers the deviance; see `significance_test`. None
+    if a constant is not a special case of the model.
+    """
+    extra = objective.layout.size - 1
+    if not (extra > 0 and dof > 0 and unit != 0) or objective.bounds.active(theta).any():
+        return None
+    return significance_test(gain, extra, unit, dof) if has_constant(objective, theta) else None
+
+
+def count_figures(sums: LikelihoodSums, dof: int, *, is_tested: bool) -> dict[str, Any]:
+    """Return the deviances, Pearson's chi-squared with the dispersion, and the test of overdispersion.
+
+    The test compares chi-squared with its mean and variance under the family, so it holds for small counts, too.
+    """
+    score = (sums.pearson - dof) / math.sqrt(sums.pearson_variance) if sums.pearson_variance > 0 else 0.0
+    return {
+        "deviance": 2 * sums.deviance,
+        "null_deviance": 2 * sums.null_deviance,
+        "pearson_chi_squared": sums.pearson,
+        "dispersion": sums.pearson / dof if dof > 0 else None,
+        "overdispersion_p": math.erfc(score / math.sqrt(2)) / 2 if is_tested and dof > 0 else None,
+    }
+
+
+def overdispersion_warnings(goodness: GoodnessOfFit, loss: str | None) -> list[str]:
+    """Return a sentence if counts or proportions scatter clearly more than their family allows, or if negative binomial
+    counts do not scatter more than Poisson counts.
+    """
+    if goodness.theta == math.inf:
+        return ["theta has no finite estimate: the counts scatter no more than Poisson counts; use --family poisson"]
+    dispersion, p = goodness.dispersion or 0.0, goodness.overdispersion_p
+    if p is None or p > RESIDUALS.overdispersion_p or dispersion < RESIDUALS.min_overdispersion:
+        return []
+    subject, advice = "counts scatter more than Poisson counts", "quasipoisson or negative_binomial"
+    if loss == "bce":
+        subject, advice = "proportions scatter more than binomial ones", "quasibinomial"
+    return [
+        f"the {subject}: the dispersion is {dispersion:.3g} instead of 1, so the standard errors are too small by a "
+        f"factor of {math.sqrt(dispersion):.2g}; use --family {advice}"
+    ]
 
 
 def information_criteria(log_likelihood: float, k: int, count: int) -> dict[str, Any]:
@@ -551,6 +599,7 @@ class LikelihoodSums(NamedTuple):
     """Sums over rows for likelihoods, in halves of deviances.
 
     Attributes:
+        pearson, pearson_variance: Pearson's chi-squared, and its variance under the family.
         log_combinations: the logarithm of the number of ways in which the successes can be distributed over the trials,
             where weights are numbers of trials.
         non_integer_weights: the number of weights that cannot be numbers of trials.
@@ -559,9 +608,10 @@ class LikelihoodSums(NamedTuple):
     deviance: float
     null_deviance: float
     pearson: float
+    pearson_variance: float
     log_likelihood: float
-    log_combinations: float
-    non_integer_weights: float
+    log_combinations: float = 0.0
+    non_integer_weights: float = 0.0
 
 
 def weighted_sum(target: Array, columns: ColumnArrays) -> Array:
@@ -587,55 +637,48 @@ class LikelihoodReduction:
         loss: the name of the loss.
         components: the number of components of the target.
         mean: the mean of all targets.
-        dispersion: the dispersion, if the likelihood needs it.
+        shape: a further parameter of the distribution; see `row_likelihoods`.
     """
 
     loss: str
     components: int
     mean: float
-    dispersion: float = math.nan
+    shape: float = math.nan
 
     def __call__(self, values: Array, columns: ColumnArrays) -> Array:
         """Return the sums of a block as an array."""
         values, weights = _weighted_rows(values, columns)
         y, p, w = values[: self.components], values[self.components :], weights[: self.components]
-        of_rows = row_likelihoods(self.loss, y, p, self.mean, self.dispersion)
+        of_rows = row_likelihoods(self.loss, y, p, w, self.mean, self.shape)
         log_combinations, non_integer_weights = _log_binomial_coefficients(y, w) if self.loss == "bce" else (0.0, 0)
-        return np.array([*(np.sum(w * each) for each in of_rows), log_combinations, non_integer_weights])
+        return np.array([*map(np.sum, of_rows), log_combinations, non_integer_weights])
 
 
 def row_likelihoods(
-    loss: str, y: Array, p: Array, mean: Array | float, dispersion: float = math.nan
-) -> tuple[Array, Array, Array, Array]:
-    """Return half of the deviance, half of the null deviance, Pearson's statistic and the log-likelihood of each value.
+    loss: str, y: Array, p: Array, w: Array, mean: Array | float, shape: float = math.nan
+) -> tuple[Array, Array, Array, Array, Array]:
+    """Return the first terms of `LikelihoodSums` for each value.
 
     Args:
         loss: the name of the loss.
-        y, p: the targets and the predictions.
+        y, p, w: the targets, the predictions and the weights.
         mean: the mean of all targets.
-        dispersion: the dispersion, if the likelihood needs it.
+        shape: the shape of gamma distributions, or theta of negative binomial ones.
     """
-    deviance, likelihood = _FAMILIES[loss]
-    null = deviance(y, np.broadcast_to(mean, y.shape))
-    return deviance(y, p), null, np.square(y / p - 1), likelihood(y, p, dispersion)
+    of = DISTRIBUTIONS[loss]
+    variance = of.variance(p, shape)
+    return (
+        w * of.deviance(y, p, shape),
+        w * of.deviance(y, np.broadcast_to(mean, y.shape), shape),
+        w * np.square(y - p) / variance,
+        2 + of.excess_kurtosis(p, w),
+        w * of.log_likelihood(y, p, shape),
+    )
 
 
 def _relative_entropy(y: Array, over: Array | float) -> Array:
     """Return y·log(y/over), with 0 where y is 0."""
-    terms: Array = np.where(y > 0, y * np.log(np.where(y > 0, y, 1) / over), 0.0)
-    return terms
-
-
-def _poisson_likelihood(y: Array, p: Array, _: float) -> Array:
-    """Return the Poisson log-likelihood of each value."""
-    log_likelihood: Array = np.where(y > 0, y * np.log(p), 0.0) - p - _log_gamma(y + 1)
-    return log_likelihood
-
-
-def _binomial_likelihood(y: Array, p: Array, _: float) -> Array:
-    """Return the binomial log-likelihood of each value, per trial."""
-    log_likelihood: Array = np.where(y > 0, y * np.log(p), 0.0) + np.where(y < 1, (1 - y) * np.log1p(-p), 0.0)
-    return log_likelihood
+    return np.where(y > 0, y * np.log(np.where(y > 0, y, 1) / over), 0.0)
 
 
 def _log_binomial_coefficients(y: Array, w: Array) -> tuple[float, int]:
@@ -648,26 +691,106 @@ def _log_binomial_coefficients(y: Array, w: Array) -> tuple[float, int]:
     return float(np.sum(_log_gamma(w + 1) - _log_gamma(w * y + 1) - _log_gamma(w * (1 - y) + 1))), 0
 
 
-def _gamma_likelihood(y: Array, p: Array, dispersion: float) -> Array:
-    """Return the gamma log-likelihood of each value, with the dispersion estimated from the deviance."""
-    shape = 1 / dispersion
-    log_likelihood: Array = (
-        shape * np.log(shape * y / p) - shape * y / p - np.log(y) - _log_gamma(np.full_like(y, shape))
-    )
-    return log_likelihood
-
-
 def _log_gamma(x: Array) -> Array:
     """Return the logarithm of the gamma function."""
     values: Array = np.asarray(ARRAYS.function(lgamma, 1)(x))
     return values
 
 
-DevianceFunction = Callable[[Array, Array], Array]
-LikelihoodFunction = Callable[[Array, Array, float], Array]
+class Distribution(NamedTuple):
+    """A distribution of the target, as functions of the targets y, the predictions p and a shape.
 
-_FAMILIES: dict[str, tuple[DevianceFunction, LikelihoodFunction]] = {
-    "poisson": (lambda y, p: _relative_entropy(y, p) - (y - p), _poisson_likelihood),
-    "bce": (lambda y, p: _relative_entropy(y, p) + _relative_entropy(1 - y, 1 - p), _binomial_likelihood),
-    "gamma": (lambda y, p: (y - p) / p - np.log(y / p), _gamma_likelihood),
+    Attributes:
+        deviance: half of the deviance of each value.
+        log_likelihood: the log-likelihood of each value, per trial.
+        variance: the variance of each value, per trial, up to the dispersion.
+        excess_kurtosis: the excess kurtosis of each value, for p and the weights; 0 where nothing depends on it.
+    """
+
+    deviance: Callable[[Array, Array, float], Array]
+    log_likelihood: Callable[[Array, Array, float], Array]
+    variance: Callable[[Array, float], Array]
+    excess_kurtosis: Callable[[Array, Array], Array] = lambda p, _: np.zeros_like(p)
+
+
+DISTRIBUTIONS = {
+    "poisson": Distribution(
+        lambda y, p, _: _relative_entropy(y, p) - (y - p),
+        lambda y, p, _: np.where(y > 0, y * np.log(p), 0.0) - p - _log_gamma(y + 1),
+        lambda p, _: p,
+        lambda p, _: 1 / p,
+    ),
+    "bce": Distribution(
+        lambda y, p, _: _relative_entropy(y, p) + _relative_entropy(1 - y, 1 - p),
+        lambda y, p, _: np.where(y > 0, y * np.log(p), 0.0) + np.where(y < 1, (1 - y) * np.log1p(-p), 0.0),
+        lambda p, _: p * (1 - p),
+        lambda p, w: (1 / (p * (1 - p)) - 6) / w,
+    ),
+    "gamma": Distribution(
+        lambda y, p, _: (y - p) / p - np.log(y / p),
+        lambda y, p, k: k * np.log(k * y / p) - k * y / p - np.log(y) - _log_gamma(np.full_like(y, k)),
+        lambda p, _: np.square(p),
+    ),
+    "negative_binomial": Distribution(
+        lambda y, p, theta: _relative_entropy(y, p) - (y + theta) * np.log1p((y - p) / (p + theta)),
+        lambda y, p, theta: (
+            _log_gamma(y + theta)
+            - _log_gamma(np.full_like(y, theta))
+            - _log_gamma(y + 1)
+            + np.where(y > 0, y * np.log(p / theta), 0.0)
+            - (y + theta) * np.log1p(p / theta)
+        ),
+        lambda p, theta: p + np.square(p) / theta,
+    ),
 }
+
+
+# --- Theta of negative binomial counts
+
+MAX_THETA = 1e7  # with a larger theta, counts cannot be told from Poisson counts
+_THETA_TOLERANCE = 1e-12  # relative change of theta that counts as none
+
+
+@dataclass(frozen=True, slots=True)
+class ThetaSlopes:
+    """Returns the derivative of the log-likelihood with respect to theta, and minus the second derivative, for a block
+    of targets and predictions.
+    """
+
+    components: int
+    theta: float
+
+    def __call__(self, values: Array, columns: ColumnArrays) -> Array:
+        """Return the two sums."""
+        values, weights = _weighted_rows(values, columns)
+        y, p, w, theta = values[: self.components], values[self.components :], weights[: self.components], self.theta
+        score = _polygamma(0, y + theta) - _polygamma(0, theta) - np.log1p(p / theta) - (y - p) / (p + theta)
+        information = (
+            _polygamma(1, theta) - _polygamma(1, y + theta) - p / (theta * (p + theta)) + (p - y) / (p + theta) ** 2
+        )
+        return np.array([np.sum(w * score), np.sum(w * information)])
+
+
+def _polygamma(order: int, x: Array | float) -> Array:
+    """Return the digamma (order 0) or trigamma (order 1) function."""
+    values: Array = np.asarray(ARRAYS.function(polygamma, 2)(np.full_like(x, order, np.float64), x))
+    return values
+
+
+def estimate_theta(objective: Objective, theta: Array) -> float:
+    """Return the maximum likelihood estimate of theta of negative binomial counts for given means, by Newton's method
+    for its logarithm; `MAX_THETA` if the counts scatter no more than Poisson counts.
+    """
+    estimate = min(objective.scale, 1.0)
+    for _ in range(_MAX_ITERATIONS):
+        slopes = ThetaSlopes(objective.components, estimate)
+        score, information = objective.fold_rows(objective.kernels.target_and_prediction, theta, slopes, np.add)
+        curvature = estimate * estimate * information - estimate * score
+        step = estimate * score / curvature if curvature > 0 else math.copysign(1.0, score)
+        change = math.exp(min(max(step, -1.0), 1.0))
+        if not change > 0 or estimate * change >= MAX_THETA:
+            return MAX_THETA if change > 0 else math.nan
+        estimate *= change
+        if abs(change - 1) <= _THETA_TOLERANCE:
+            break
+    return estimate

@@ -119,7 +119,11 @@ def prediction_bands(
     Raises:
         OptionError: for a fit without standard errors, a classifier, and an invalid level.
     """
-    _check_standard_errors(fit)
+    if fit.classes is not None:
+        raise OptionError("a classifier has no intervals; use --probabilities")
+    if not fit.definition:
+        reason = next((text for text in fit.warnings if text.startswith("no standard errors")), "")
+        raise OptionError(f"the fit has no intervals: {reason or 'no standard errors'}")
     level = check_confidence_level(level)
     program, shapes = model.program, model.shapes
     outputs = [program.output]
@@ -130,15 +134,6 @@ def prediction_bands(
     if not model.target_shape:
         return bands[0]
     return Bands(*(np.stack(columns, axis=-1) for columns in zip(*bands, strict=True)))
-
-
-def _check_standard_errors(fit: FittedModel) -> None:
-    """Raise OptionError for a fit without intervals."""
-    if fit.classes is not None:
-        raise OptionError("a classifier has no intervals; use --probabilities")
-    if not fit.definition:
-        reason = next((text for text in fit.warnings if text.startswith("no standard errors")), "")
-        raise OptionError(f"the fit has no intervals: {reason or 'no standard errors'}")
 
 
 def _component_bands(
@@ -202,8 +197,11 @@ def _prediction_limits(
 ) -> tuple[Array, Array]:
     """Return the limits of the prediction bands."""
     shares = (1 - level) / 2, (1 + level) / 2
-    if fit.loss_name == "poisson":
-        low, high = (count_quantiles(mean, error, share) for share in shares)
+    if fit.loss_name in ("poisson", "negative_binomial"):
+        extra = np.square(mean) / fit.scale if fit.scale else 0.0
+        if fit.settings.family == "quasipoisson" and fit.dispersion is not None:
+            extra = max(fit.dispersion - 1, 0.0) * mean
+        low, high = (count_quantiles(mean, np.sqrt(np.square(error) + extra), share) for share in shares)
         return low, high
     if fit.loss_name == "gamma" and fit.dispersion is not None:
         variance = np.square(error) + fit.dispersion * np.square(mean)

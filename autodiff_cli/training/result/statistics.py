@@ -28,8 +28,8 @@ from autodiff_cli.training.methods.gradient_descent import Diverged
 from autodiff_cli.training.methods.least_squares import DEPENDENCE_TOLERANCE, fit_squares
 from autodiff_cli.training.objective.batch import ObjectiveBatch
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.result.goodness import GoodnessOfFit, classification_accuracy, goodness_of_fit
-from autodiff_cli.training.rows import ColumnArrays
+from autodiff_cli.training.result.goodness import DISTRIBUTIONS, GoodnessOfFit, classification_accuracy, goodness_of_fit
+from autodiff_cli.training.rows import ColumnArrays, TriangleReduction, join_triangles
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +162,39 @@ def format_correlation(correlation: float, min_decimals: int) -> str:
         if abs(correlation) >= 1 or abs(float(text)) < 1:
             break
     return text
+
+
+@dataclass(frozen=True, slots=True)
+class InformationReduction:
+    """Returns the triangular factor of a block of the Jacobian of the predictions and the predictions themselves, each
+    row divided by the standard deviation of the target.
+
+    Attributes:
+        loss: the name of the loss.
+        components: the number of components of the target.
+        width: the number of columns of the matrix.
+        shape: see `row_likelihoods`.
+    """
+
+    loss: str
+    components: int
+    width: int
+    shape: float
+
+    def __call__(self, values: Array, columns: ColumnArrays) -> Array:
+        """Return the factor for the values of `Kernels.prediction_and_jacobian`."""
+        by_component = values.reshape(self.components, self.width, -1)
+        by_component /= np.sqrt(DISTRIBUTIONS[self.loss].variance(by_component[:, -1:], self.shape))
+        return TriangleReduction(self.components, self.width)(values, columns)
+
+
+def fisher_factor(objective: Objective, theta: Array) -> Array:
+    """Return the triangular factor R of the expected information RᵀR for dispersion 1 (Fisher's scoring)."""
+    size = objective.layout.size
+    reduction = InformationReduction(objective.loss, objective.components, size + 1, objective.scale)
+    return objective.fold_rows(objective.kernels.prediction_and_jacobian, theta, reduction, join_triangles)[
+        :size, :size
+    ]
 
 
 def correlations(covariance: Array) -> Array:
@@ -318,7 +351,8 @@ ABSOLUTE_EFFECTIVE = f"square roots of the diagonal of inv(J'WJ), {_EFFECTIVE_VA
 SCALED_WEIGHTED = "square roots of the diagonal of inv(J'WJ)*rss/dof"
 ABSOLUTE = "square roots of the diagonal of inv(J'WJ), W = 1/sigma^2, sigma taken as it is"
 LIKELIHOOD = "square roots of the diagonal of the inverse Hessian of the summed loss"
-DISPERSED = "square roots of the diagonal of the inverse Hessian of the summed loss, times the dispersion"
+EXPECTED = "square roots of the diagonal of inv(J'WJ), W = 1/variance: by expected information"
+DISPERSED = "square roots of the diagonal of inv(J'WJ)*dispersion, W = dispersion/variance: by expected information"
 GAUSSIAN = "square roots of the diagonal of the inverse Hessian of rss/2, times rss/dof"
 _PENALTY_NOTE = "the spread of the penalised values, not how far the penalty draws them towards 0"
 PENALISED = (
@@ -420,7 +454,7 @@ def _compute_statistics(
 ) -> ComputedStatistics:
     """Return the statistics without the goodness of fit."""
     size = objective.layout.size
-    dof = _target_size(objective) - size
+    dof = objective.weighted_rows * objective.components - size
     residual_norm, r_squared = None, None
     if objective.has_residuals:
         residual_norm = _residual_norm(objective.without_penalty(), theta)
@@ -453,7 +487,7 @@ def _compute_statistics(
         covariance=estimate.inverse if reason else estimate.covariance,
         stderr=stderr,
         definition=estimate.definition if has_errors else "",
-        interval_dof=None if absolute_sigma or objective.kind is LossKind.LIKELIHOOD else dof,
+        interval_dof=None if absolute_sigma or (is_likelihood and not objective.is_quasi) else dof,
         missing_error_reasons=reasons,
         partial_factor=_partial_factor(objective, theta, estimate, on_bound),
         warnings=(
@@ -483,11 +517,6 @@ def _minimum_distance(objective: Objective, theta: Array, estimate: _ScaledCovar
         return math.nan
     step = np.where(np.isnan(estimate.inverse), 0.0, estimate.inverse) @ slopes
     return float(np.nanmax(np.abs(step) / np.sqrt(np.diag(estimate.inverse))))
-
-
-def _target_size(objective: Objective) -> int:
-    """Return the number of target values in rows with a positive weight."""
-    return objective.weighted_rows * objective.components
 
 
 def _residual_norm(objective: Objective, theta: Array) -> float:
@@ -602,6 +631,12 @@ def _estimate_covariance(
         definition = SCALED_WEIGHTED if objective.is_weighted else SCALED
         definition = SCALED_EFFECTIVE if objective.kernels.graphs.x_errors else definition
         return _scaled_by_residuals(inverse, residual_norm, dof, definition, reasons, units)
+    if objective.has_dispersion or objective.has_theta:
+        inverse, reasons = inverse_gram(fisher_factor(objective, theta)[:, free], names)
+        if objective.has_theta:
+            return _ScaledCovariance(inverse, 1.0, EXPECTED, reasons)
+        dispersion = goodness_of_fit(objective, theta, None, dof + size, dof, absolute_sigma).dispersion or math.nan
+        return _ScaledCovariance(inverse, math.sqrt(dispersion), DISPERSED, reasons)
     open_directions = softmax_null_space(objective, theta) if free.all() else None
     if open_directions is not None and open_directions.shape[1]:
         return _constrained_covariance(objective.hessian(theta), open_directions)
@@ -612,9 +647,6 @@ def _estimate_covariance(
         scores = objective.score_triangle(theta)[:, free] * objective.components
         meat = inverse @ (scores.T @ scores) @ inverse
         return _scaled_by_residuals(meat, math.sqrt(dof + size), dof, SANDWICH, reasons)
-    if objective.loss == "gamma":
-        dispersion = goodness_of_fit(objective, theta, None, dof + size, dof, absolute_sigma).dispersion or math.nan
-        return _ScaledCovariance(inverse, math.sqrt(dispersion), DISPERSED, reasons)
     return _ScaledCovariance(inverse, 1.0, LIKELIHOOD, reasons)
 
 
@@ -657,7 +689,7 @@ def _penalised_covariance(
         if count > size:
             residual_norm, residual_dof = _unpenalised_norm(plain, theta, residual_norm), count - size
         return _scaled_by_residuals(sandwich, residual_norm, residual_dof, PENALISED_SCALED, reasons)
-    if objective.loss == "gamma":
+    if objective.has_dispersion:
         dispersion = goodness_of_fit(plain, theta, None, count, count - size, absolute_sigma).dispersion or math.nan
         return _ScaledCovariance(sandwich, math.sqrt(dispersion), f"{PENALISED}, times the dispersion", reasons)
     return _ScaledCovariance(sandwich, 1.0, PENALISED, reasons)

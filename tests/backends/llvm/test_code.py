@@ -12,7 +12,7 @@ import pytest
 from autodiff_cli.algebra.simplify import simplify
 from autodiff_cli.backends.llvm import machine_code
 from autodiff_cli.backends.llvm.codegen import kernel_module
-from autodiff_cli.backends.llvm.layout import lay_out, loop_nests
+from autodiff_cli.backends.llvm.layout import lay_out
 from autodiff_cli.backends.llvm.machine_code import Processor, host_processor
 from autodiff_cli.backends.llvm.plan import plan_kernel
 from autodiff_cli.backends.protocol import CompilationError, RowGraphs
@@ -29,9 +29,8 @@ def text_of(expression: str, processor: Processor) -> str:
     leaves = [leaf for name, leaf in program.leaves.items() if name not in "xy"]
     graphs = RowGraphs(simplify([program.output, *gradient_nodes(program.output, leaves)]), {"x", "y"})
     plan = plan_kernel(graphs, is_summed=True)
-    found = loop_nests(plan)
-    layout = lay_out(plan, found, processor.width)
-    return kernel_module(processor, plan, found, layout, ("f8",) * len(plan.column_inputs), 8192, is_summed=True)
+    types = ("f8",) * len(plan.column_inputs)
+    return kernel_module(processor, lay_out(plan, processor.width), types, 8192, is_summed=True)
 
 
 def assembly(text: str, processor: Processor) -> str:

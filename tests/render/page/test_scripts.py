@@ -61,5 +61,5 @@ def test_scripts_share_one_scope_and_no_name_means_two_things(words: str) -> Non
     library = (_FOLDER / "page" / "drawing" / "dagre.min.js").read_text(encoding="utf-8")
     assert library in written
     declared = _declared(written.rpartition("<script>")[2].replace(library, ""))
-    assert {"Playback", "Graph", "Cursor", "nameOf"} <= {*declared}
+    assert {"Playback", "Graph", "Cursor", "drawnNode"} <= {*declared}
     assert [name for name, count in Counter(declared).items() if count > 1] == []

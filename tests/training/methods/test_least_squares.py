@@ -141,3 +141,23 @@ def test_what_a_model_is_even_in_may_end_at_0(model: str, y: Any, optimizer: str
     assert found.parameters["a"] == 0
     assert found.stderr["a"] is None
     assert found.stderr.get("b", 0.0) is not None
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rounding_errors_at_the_end_cost_no_evaluations(seed: int) -> None:
+    x = np.linspace(0, 3, 50)
+    y = 2.5 * np.exp(-1.3 * x) + 0.02 * np.random.default_rng(seed).normal(size=50)
+    objective, seen = Objective("y ~ a*exp(-b*x)", {"x": x, "y": y}), list[Epoch]()
+    batch = CountingBatch([objective], objective.bounds)
+    fit_squares(batch, np.ones((1, 2)), report_single_fit(seen.append))
+    assert batch.evaluations <= len(seen) + 4  # polishing, and steps that are rejected
+
+
+class CountingBatch(ObjectiveBatch):
+    """A batch that counts how often its triangular factors are computed."""
+
+    evaluations = 0
+
+    def triangles(self, theta: Any, fits: Any) -> Any:
+        self.evaluations += 1
+        return super().triangles(theta, fits)

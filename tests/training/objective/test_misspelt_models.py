@@ -99,3 +99,13 @@ def test_a_loss_without_a_least_value_is_recognised(model: str, optimizer: str) 
     if "v" not in model:
         assert f"did you mean `v ~ {model}`?" in found.failure
     assert all(np.isfinite(record["loss"]) for record in found.history)
+
+
+@pytest.mark.parametrize(
+    ("model", "wanted"), [("mpg ~ wt + hp", "`mpg ~ a + b*wt + c*hp`"), ("log(mpg) ~ 1 + a", "`log(mpg) ~ b + c*a`")]
+)
+def test_a_formula_of_r_is_answered_with_the_model_that_it_means(model: str, wanted: str) -> None:
+    columns = {"mpg": [21.0, 22, 18], "wt": [2.6, 2.3, 3.2], "hp": [110.0, 93, 175], "a": [1.0, 2, 3]}
+    with pytest.raises(ExpressionError, match="nothing to fit") as error:
+        fit(model, columns)
+    assert wanted in str(error.value)

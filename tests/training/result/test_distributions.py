@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from scipy import special, stats
+from scipy import stats
 
 from autodiff_cli.training.result.goodness import (
     chi_squared_tail,
     fisher_tail,
-    incomplete_beta,
     normal_quantile,
     student_quantile,
     student_tail,
@@ -30,10 +29,3 @@ def test_tails(value: float, dof: int) -> None:
     assert student_tail(value, dof) == pytest.approx(2 * stats.t.sf(value, dof), rel=1e-10)
     for other in (1, 3, 40):
         assert fisher_tail(value, other, dof) == pytest.approx(stats.f.sf(value, other, dof), rel=1e-10)
-
-
-@each("a", [0.5, 2, 100, 1e5])
-@each("b", [0.5, 3, 2000])
-@each("x", [0.0, 1e-9, 0.2, 0.5, 0.98, 1.0])
-def test_the_incomplete_beta_function(a: float, b: float, x: float) -> None:
-    assert incomplete_beta(a, b, x) == pytest.approx(special.betainc(a, b, x), rel=1e-9, abs=1e-300)

@@ -3,12 +3,12 @@
 const BUNDLED = 3; // smallest number of variables in a bundle
 const TOGETHER = { gap: 5, room: 4 }; // pixels between the variables of a bundle and around them
 
-/** The drawing `shown`, with each bundle as one box. Each arrow has a `label`, the size of its numbers; null for an arrow
- * without numbers, because they say nothing or too many arrows end beside it. */
+/** The drawing `shown`, with each bundle as one box. Each arrow has the size of its `numbers`; null for an arrow
+ * without numbers, because they say nothing or too many arrows end beside it. Where room is kept for them, it is its `label`. */
 class Bundles {
   #lines = []; // for each arrow the index of the arrow that is drawn in its place
 
-  constructor({ boxes, arrows, frames, folds }, labelOf) {
+  constructor({ boxes, arrows, frames, folds }, labelOf, hasNumbers) {
     const drawnAs = this.#drawnAs(boxes, arrows, frames);
     const isFirst = (id) => drawnAs.get(id)?.[0] === id;
     this.bundles = boxes.filter(({ id }) => isFirst(id)).map(({ id }) => ({ id, members: drawnAs.get(id) }));
@@ -28,9 +28,10 @@ class Bundles {
     const into = Map.groupBy(this.arrows, ({ to }) => to);
     for (const arrow of this.arrows) {
       const hasLabel = takesGradient(arrow.from) && !arrow.isBundle && into.get(arrow.to).length <= MOST_NUMBERS;
-      arrow.label = hasLabel ? labelOf(arrow, folds.find((members) => members.at(-1) === arrow.to)) : null;
+      arrow.numbers = hasLabel ? labelOf(arrow, folds.find((members) => members.at(-1) === arrow.to)) : null;
+      arrow.label = hasNumbers ? arrow.numbers : null;
     }
-    this.shown = { boxes, arrows: arrows.map((arrow, k) => ({ ...arrow, label: this.arrows[this.#lines[k]].label })) };
+    this.shown = { boxes, arrows: arrows.map((arrow, k) => ({ ...arrow, numbers: this.arrows[this.#lines[k]].numbers })) };
   }
 
   /** For each variable in a bundle, all variables of the bundle. */

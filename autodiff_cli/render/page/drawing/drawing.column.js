@@ -47,8 +47,9 @@ function inColumn({ boxes, arrows, frames }, sizes, width, isFlat) {
   const entries = entriesOf(arrows, places, "x", "width");
   const routes = arrows.map(({ from, to }, k) => {
     const [start, end] = [places.get(from), places.get(to)];
-    const first = { x: start.x, y: start.y + start.height / 2 };
-    const last = { x: entries[k], y: end.y - end.height / 2 };
+    const [from_, into_] = [coreOf(start), coreOf(end)];
+    const first = { x: from_.x, y: from_.y + from_.height / 2 };
+    const last = { x: entries[k], y: into_.y - into_.height / 2 };
     const lane = lanes.get(from);
     const turn = (x, at) => ({ x, y: at, isTurn: true });
     // Lines turn between rows, so that no box hides them.

@@ -9,6 +9,7 @@ const MOST_NAMED = 12; // up to this number, named parts stay boxes of their own
 class Parts {
   #frameOf = new Map();
   #around = new Set();
+  areChosen = false; // whether the reader has folded or opened something
   #results = new Map(); // the last node of each frame that does not contain the output
 
   constructor({ boxes, arrows, frames }) {

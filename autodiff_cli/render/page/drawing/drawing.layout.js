@@ -2,16 +2,19 @@
 
 const LEAST_TEXT = 11.05; // pixels; smaller text is unreadable
 const TEXT = 12; // pixels at scale 1
-const ENOUGH = 1; // a larger scale is not better
+const ENOUGH = 2; // a larger scale is not better
+const LARGER = 0.1; // how much it counts that a drawing is larger than need be
 const READABLE = LEAST_TEXT / TEXT;
 const SIDEWAYS = 0.08; // penalty for bands beside each other, relative to bands below each other
 const DETAILS = {
-  // How much is said, the most first: how much worse less is, in how many digits, of an array in how many letters, and how far
-  // what is drawn keeps apart. What is `flat` has value and adjoint beside each other, and where layers go down both numbers of an edge on one line.
-  roomy: { less: 0, digits: Infinity, letters: 6, apart: 1, isFlat: false },
-  brief: { less: 0.1, digits: Infinity, letters: 6, apart: 1, isFlat: false },
-  tight: { less: 0.15, digits: 4, letters: 5, apart: 0.5, isFlat: false },
-  flat: { less: 0.2, digits: 4, letters: 5, apart: 0.5, isFlat: true },
+  // How much is said, the most first: how much worse less is, in how many letters numbers of an array are, how far what is drawn
+  // keeps apart, whether every operation has its label, whether room is kept for the numbers of edges, and whether arrays have
+  // grids. What is `flat` has the grids of value and adjoint beside each other.
+  roomy: { less: 0, letters: 6, apart: 1, isFlat: false, isLabelled: true, hasNumbers: true, hasGrids: true },
+  brief: { less: 0.08, letters: 6, apart: 1, isFlat: false, isLabelled: false, hasNumbers: true, hasGrids: true },
+  tight: { less: 0.15, letters: 5, apart: 0.5, isFlat: true, isLabelled: false, hasNumbers: true, hasGrids: true },
+  bare: { less: 0.3, letters: 5, apart: 0.4, isFlat: true, isLabelled: false, hasNumbers: false, hasGrids: true },
+  plain: { less: 0.45, letters: 5, apart: 0.4, isFlat: true, isLabelled: false, hasNumbers: false, hasGrids: false },
 };
 const MOST_LAYERED = 60; // with more boxes, comparing layered arrangements takes too long; they are drawn in a column
 const MOST_BANDS = 12;
@@ -24,8 +27,8 @@ const FRAME = { title: 18, room: 9 };
 const LANE = { first: 12, each: 7 }; // pixels, for edges that continue in the next band
 const STUB = 8; // pixels of an edge before its first turn
 
-/** Ways to arrange what is shown: across or down, in one band or more, in more or less detail, with `size(box, detail)` and
- * `labelOf(arrow, members, manner)`, the size of the numbers on an arrow, into a fold of these members. */
+/** Ways to arrange what is shown: across or down, in one band or more, in more or less detail, with `size(box, detail, isDown)` and
+ * `labelOf(arrow, members, isDown)`, the size of the numbers beside an arrow, into a fold of these members. */
 class Arrangements {
   #arrangements = new Map();
 
@@ -33,31 +36,31 @@ class Arrangements {
     Object.assign(this, { shown, size, labelOf });
   }
 
-  /** The arrangement with the largest scale in a panel, preferably a readable one. */
-  best(width, height) {
+  /** The arrangement with the largest scale in a panel, preferably a readable one, in one of some `details`. */
+  best(width, height, details = Object.keys(DETAILS)) {
     let best = null;
     const compare = (arrangement) => {
       const scale = Math.min(width / arrangement.width, height / arrangement.height);
-      const merit = (scale < READABLE ? scale - 1 : Math.min(scale, ENOUGH)) - demerit(arrangement);
+      const merit = (scale < READABLE ? scale - 1 : Math.min(scale, 1) + LARGER * Math.max(0, Math.min(scale, ENOUGH) - 1)) - demerit(arrangement);
       if (best === null || merit > best.merit) best = { ...arrangement, scale, merit };
     };
     const isLarge = this.shown.boxes.length > MOST_LAYERED;
-    for (const [detail, { less }] of isLarge ? [] : Object.entries(DETAILS)) {
-      if (best !== null && best.merit >= ENOUGH - less) break;
+    for (const detail of isLarge ? [] : details) {
+      if (best !== null && best.merit >= 1 - DETAILS[detail].less) break;
       this.#all(detail, () => this.#made(detail)).forEach(compare);
     }
-    if (best === null || best.scale < READABLE || best.bands > 1) this.#all(width, () => this.#columns(width)).forEach(compare);
+    if (best === null || best.scale < READABLE || best.bands > 1) this.#all(width, () => this.#columns(width)).filter(({ detail }) => details.includes(detail)).forEach(compare);
     return best;
   }
 
   /** Columns in a panel of this width, with less and less room for variables that stand together. */
   *#columns(width) {
-    for (const detail of ["brief", "tight", "flat"]) {
+    for (const detail of ["brief", "tight", "bare", "plain"]) {
       const joined = this.#joined(detail, true);
-      const sizes = this.#sizes(detail);
+      const sizes = this.#sizes(detail, true);
       for (const share of [0.95, 0.88, 0.8, 0.7]) {
         const room = (share * width) / READABLE;
-        const placed = inColumn(joined, joined.sizes(sizes, room), share * width, DETAILS[detail].isFlat);
+        const placed = inColumn(joined, joined.sizes(sizes, room), share * width, !DETAILS[detail].hasNumbers);
         yield { ...joined.spread(placed, sizes, room), detail, isColumn: true, bands: 1 };
       }
     }
@@ -68,18 +71,17 @@ class Arrangements {
     return this.#arrangements.get(key);
   }
 
-  #sizes(detail) {
-    return new Map(this.shown.boxes.map((box) => [box.id, this.size(box, detail)]));
+  #sizes(detail, isDown) {
+    return new Map(this.shown.boxes.map((box) => [box.id, this.size(box, detail, isDown)]));
   }
 
   #joined(detail, isDown) {
-    const { digits, isFlat } = DETAILS[detail];
-    return new Bundles(this.shown, (arrow, members) => this.labelOf(arrow, members, { digits, isDown, isOneLine: isDown && isFlat }));
+    return new Bundles(this.shown, (arrow, members) => this.labelOf(arrow, members, isDown), DETAILS[detail].hasNumbers);
   }
 
   *#made(detail) {
-    const sizes = this.#sizes(detail);
     for (const isDown of [false, true]) {
+      const sizes = this.#sizes(detail, isDown);
       const joined = this.#joined(detail, isDown);
       const room = isDown ? BUNDLE.down : BUNDLE.across;
       const placed = layered(joined, joined.sizes(sizes, room), isDown, DETAILS[detail].apart);
@@ -129,30 +131,42 @@ function layered({ boxes, arrows, frames }, sizes, isDown, apart) {
   const side = isMirrored(places, along, across) ? -1 : 1;
   for (const place of places.values()) place[across] *= side;
   const layerOf = (at) => layers.find(({ from: a, to: b }) => at[along] > a && at[along] < b);
+  // Boxes are not in the middle of their places: how far the nearer end of an edge has its box aside.
+  const aside = (ends, at) => {
+    const [place] = ends.map((i) => places.get(i)).sort((a, b) => Math.abs(a[across] - side * at[across]) - Math.abs(b[across] - side * at[across]));
+    return coreOf(place)[across] - place[across];
+  };
   const bends = arrows.map((arrow, k) => {
     const { points, x, y } = graph.edge(String(arrow.from), String(arrow.to), String(k));
     const isLabel = (at) => arrow.label && Math.abs(at.x - x) < 1 && Math.abs(at.y - y) < 1;
-    const labelled = points.slice(1, -1).map((at) => ({ ...at, [across]: side * at[across], label: isLabel(at) ? arrow.label : null }));
+    const labelled = points.slice(1, -1).map((at) => {
+      const label = isLabel(at) ? arrow.label : null;
+      const shift = layerOf(at) ? 0 : aside([arrow.from, arrow.to], at);
+      return { ...at, [across]: side * at[across] + shift, label };
+    });
     return labelled.filter((at) => at.label || layerOf(at));
   });
   const entries = entriesOf(arrows, places, across, breadth, bends);
   // An edge runs straight through a layer, and turns only between layers, so that no box hides it.
   const through = (at) => {
+    if (at.label) return [-1, 0, 1].map((way) => ({ ...(way ? {} : at), [along]: at[along] + (way * at.label[length]) / 2, [across]: at[across] }));
     const layer = layerOf(at);
-    if (!layer) return [at];
-    const [begin, end] = [layer.from, layer.to].map((edge) => ({ [along]: edge, [across]: at[across] }));
-    return at.label ? [begin, at, end] : [begin, end];
+    return [layer.from, layer.to].map((edge) => ({ [along]: edge, [across]: at[across] }));
   };
   const routes = arrows.map(({ from, to }, k) => {
     const [start, end] = [places.get(from), places.get(to)];
-    const [first, last] = [{ ...start, [along]: start[along] + start[length] / 2 }, { [along]: end[along] - end[length] / 2, [across]: entries[k] }];
-    const points = [
-      { [along]: first[along], [across]: first[across] }, { [along]: layerOf(start).to, [across]: first[across] },
-      ...bends[k].flatMap(through), { ...last, [along]: layerOf(end).from }, last,
-    ];
+    const [out, into] = [coreOf(start), coreOf(end)];
+    const first = { [along]: out[along] + out[length] / 2, [across]: out[across] };
+    const last = { [along]: into[along] - into[length] / 2, [across]: entries[k] };
+    const points = [first, { ...first, [along]: layerOf(start).to }, ...bends[k].flatMap(through), { ...last, [along]: layerOf(end).from }, last];
     return points.filter((at, n) => n === 0 || at[along] - points[n - 1][along] > 0.01 || at[across] !== points[n - 1][across]);
   });
   return settled({ places, routes, frames, layers, isDown, boxes, arrows });
+}
+
+/** Where the box of a node is, at which its edges begin and end: a part of its place, beside which its numbers stand. */
+function coreOf({ x, y, width, height, core }) {
+  return core ? { ...core, x: x + core.x, y: y + core.y } : { x, y, width, height };
 }
 
 /** Whether neighbouring boxes are mostly in reverse order of their ids. */
@@ -180,10 +194,10 @@ function layersOf(places, along, length) {
 /** The points at which edges enter their target, in the order of their sources. */
 function entriesOf(arrows, places, across, breadth, bends = []) {
   const entries = [];
-  const before = ({ from, k }) => (bends[k]?.at(-1) ?? places.get(from))[across];
+  const before = ({ from, k }) => (bends[k]?.at(-1) ?? coreOf(places.get(from)))[across];
   const into = Map.groupBy(arrows.map((arrow, k) => ({ ...arrow, k })), ({ to }) => to);
   for (const [to, edges] of into) {
-    const target = places.get(to);
+    const target = coreOf(places.get(to));
     const sorted = [...edges].sort((a, b) => before(a) - before(b) || a.k - b.k);
     const gap = Math.min(16, (target[breadth] - 12) / sorted.length);
     sorted.forEach(({ k }, n) => { entries[k] = target[across] + (n - (sorted.length - 1) / 2) * gap; });

@@ -1,6 +1,7 @@
 // A small map in the corner of a drawing that is larger than its panel; dragging on the map moves the drawing.
 
 const MAP = { width: 150, height: 110 };
+const CORNERS = [["right", "top"], ["left", "top"], ["right", "bottom"], ["left", "bottom"]];
 
 class Overview {
   constructor(element, stage) {
@@ -24,11 +25,12 @@ class Overview {
     this.element.replaceChildren(...small, this.seen);
   }
 
-  /** Mark the visible part of the drawing; hide the map if everything is visible. */
-  refresh() {
-    const { stage } = this;
+  /** Mark the visible part of the drawing, in a corner that none of some rectangles reaches; hide the map if everything is
+   * visible or no corner is free. */
+  refresh(avoided = []) {
+    const { stage, element } = this;
     const isWhole = stage.scrollWidth <= stage.clientWidth + 2 && stage.scrollHeight <= stage.clientHeight + 2;
-    this.element.toggleAttribute("hidden", isWhole);
+    element.toggleAttribute("hidden", isWhole);
     if (isWhole) return;
     const scale = this.size.width / stage.scrollWidth;
     const down = this.size.height / stage.scrollHeight;
@@ -37,6 +39,12 @@ class Overview {
       width: stage.clientWidth * scale, height: stage.clientHeight * down,
     };
     for (const [name, value] of Object.entries(place)) this.seen.setAttribute(name, value);
+    const corner = CORNERS.find((sides) => {
+      Object.assign(element.style, { left: "", right: "", top: "", bottom: "" }, ...sides.map((side) => ({ [side]: "10px" })));
+      const own = element.getBoundingClientRect();
+      return !avoided.some(({ left, right, top, bottom }) => left < own.right && own.left < right && top < own.bottom && own.top < bottom);
+    });
+    element.toggleAttribute("hidden", corner === undefined);
   }
 
   #go(event) {

@@ -1,30 +1,37 @@
-// The numbers on edges: their sizes, and their texts at a step.
+// The numbers beside edges: the local derivative before the line, in reading order, and the contribution behind it.
 
 const LEAST_LABEL = 40; // pixels
+const BESIDE_LINE = 5; // pixels between a line and its numbers
+const EDGE_DIGITS = 4; // of a number in the drawing; tooltips have more
 const widest = new Map(); // widths of edges whose numbers became wider than at first, in pixels
 
-/** How much room the numbers on an edge take, as far as can be known: those that the page came with. `manner` says how
- * many digits they have, whether they stand on one line, and whether values go down and adjoints up. */
-function labelOf(arrow, members, manner) {
+/** How much room the numbers of an edge take, as far as can be known: those that the page came with. They stand on both sides
+ * of the line, which goes down or across. */
+function labelOf(arrow, members, isDown) {
   const { computation } = playback;
   const contribution = members ? { local: computation.rate(members, arrow.from) } : computation.contribution(arrow.to, arrow.position);
-  const width = Math.max(widthOf(numbersOf(contribution, manner), manner), widest.get(edgeName(arrow, manner)) ?? LEAST_LABEL);
-  return { width, height: manner.isOneLine ? LINE - 2 : 2 * LINE - 4, ...manner };
+  if (Array.isArray(contribution?.local) || contribution?.local === null) return null; // sentences and tooltips have arrays
+  const width = Math.max(widthOf(numbersOf(contribution)), widest.get(edgeName(arrow)) ?? LEAST_LABEL);
+  return spaceOf(width, isDown);
 }
 
-function edgeName({ from, to, position }, { digits, isOneLine }) {
-  return [from, to, position, digits, isOneLine].join(" ");
+/** The room of two numbers of this width with the line between them. */
+function spaceOf(width, isDown) {
+  return isDown ? { width: 2 * (width + BESIDE_LINE), height: LINE, column: width, isDown } : { width, height: 2 * LINE, column: width, isDown };
 }
 
-/** The two lines on an edge: the local derivative and the contribution. */
-function numbersOf(contribution, { digits, isDown }) {
+function edgeName({ from, to, position }) {
+  return [from, to, position].join(" ");
+}
+
+/** The two numbers of an edge: the local derivative and the contribution. */
+function numbersOf(contribution) {
   if (!contribution || contribution.local === null) return ["", ""];
-  return [compact(contribution.local, digits), contribution.amount === undefined ? "" : `${isDown ? "↑" : "←"} ${compact(contribution.amount, digits)}`];
+  return [compact(contribution.local, EDGE_DIGITS), contribution.amount === undefined ? "" : compact(contribution.amount, EDGE_DIGITS)];
 }
 
-function widthOf(lines, { isOneLine }) {
-  const lengths = isOneLine ? [lines.filter(Boolean).join(" ").length] : lines.map((line) => line.length);
-  return Math.max(...lengths) * COLUMN + 4;
+function widthOf(texts) {
+  return Math.max(...texts.map((text) => text.length)) * COLUMN + 2;
 }
 
 /** A description of an edge in words. */
@@ -36,36 +43,29 @@ function edgeTitle({ from, to }, contribution) {
 }
 
 function drawnEdge(element) {
-  const [title, path, label, room] = ["title", "path", "text", ".room"].map((kind) => element.querySelector(kind));
+  const [title, path] = ["title", "path"].map((kind) => element.querySelector(kind));
+  const texts = [...element.querySelectorAll("text")];
   const { from, to, position } = element.dataset;
-  const place = room ? placeOf(room) : { width: 0 };
-  const middle = room ? { x: place.x + place.width / 2, y: place.y + place.height / 2 } : null;
   return {
-    element, title, path, label, room, width: place.width, place: middle, manner: element.label,
+    element, title, path, texts, width: element.spot?.column ?? 0,
     from: Number(from), to: Number(to), position: position === undefined ? undefined : Number(position),
   };
 }
 
-/** Write the contribution on an edge, undefined if there is none yet; false if it does not fit. */
+/** The texts beside a line at a spot: before it (above, or to the left) and behind it. */
+function edgeTexts({ x, y, isDown }) {
+  const side = isDown ? BESIDE_LINE : LINE / 2 + 0.5;
+  return [-1, 1].map((way) => textShape("", x + (isDown ? way * side : 0), y + (isDown ? 0 : way * side),
+    `local ${way > 0 ? "amount" : ""} ${isDown ? (way > 0 ? "after" : "before") : ""}`));
+}
+
+/** Write the contribution beside an edge, undefined if there is none yet; false if it does not fit. */
 function writeNumbers(edge, contribution) {
   edge.title.textContent = edgeTitle(edge, contribution);
-  if (!edge.label) return true;
-  const [local, amount] = numbersOf(contribution, edge.manner);
-  if (edge.manner.isOneLine) {
-    write(edge.label, [local, amount].filter(Boolean).join(" "), edge.width, COLUMN);
-    edge.label.replaceChildren(local, ...(amount ? [" ", svgElement("tspan", { class: "amount" }, [amount])] : []));
-  } else {
-    write(edge.label, local, edge.width, COLUMN);
-    if (amount && !edge.amount) {
-      edge.amount = textShape("", edge.place.x, edge.place.y + 7, "local amount");
-      edge.element.append(edge.amount);
-    }
-    if (edge.amount) write(edge.amount, amount, edge.width, COLUMN);
-  }
-  const width = widthOf([local, amount], edge.manner);
-  setOrRemove(edge.room, "x", edge.place.x - Math.min(width, edge.width) / 2);
-  setOrRemove(edge.room, "width", Math.min(width, edge.width));
-  edge.room.classList.toggle("empty", !local);
-  if (width > edge.width) widest.set(edgeName(edge, edge.manner), width);
+  if (edge.texts.length === 0) return true;
+  const numbers = numbersOf(contribution);
+  edge.texts.forEach((text, k) => write(text, numbers[k], edge.width, COLUMN));
+  const width = widthOf(numbers);
+  if (width > edge.width) widest.set(edgeName(edge), width);
   return width <= edge.width;
 }

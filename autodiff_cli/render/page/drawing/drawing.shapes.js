@@ -6,15 +6,17 @@ const LINE = 17; // the height of a line
 const MARGIN = 10; // around the drawing
 const PADDING = 8; // within a box
 const APART = 8; // between texts on one line
-const ROOM = { most: 9, beside: 3 }; // characters reserved for a number that may change: at most, and in addition to its digits
-const LONGEST = { roomy: 30, brief: 15 }; // characters of a box's title
+const NODE_DIGITS = 4; // of a number in the drawing; tooltips have more
+const ROOM = NODE_DIGITS + 3; // characters reserved for a number that may change
+const SYMBOL = { least: 32, column: 9.2 }; // pixels: the least width of a box, and the width of a letter of a symbol
+const LONGEST = { roomy: 24, brief: 12 }; // characters of a label
 const MOST_NUMBERS = 5; // with more edges into a box, their numbers appear only on demand
 const STRETCH = 100; // pixels
 const SHARES = [0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.12, 0.88, 0.45, 0.55, 0.35, 0.65, 0.25, 0.75]; // positions along a line that are tried for its numbers
-const MOST_AVOIDED = 60; // with more lines, numbers do not avoid lines, which would take too long
-const DOT = 10; // pixels of a line
+const MOST_SAMPLED = 150; // with more lines, numbers avoid the lines between their points, since sampling takes too long
+const DOT = 8; // pixels of a line
+const NUMBERS_APART = 6; // pixels between a box and its numbers
 const DOUBLE = 4; // between the double borders of the output and of folded parts
-const BESIDE = { value: { roomy: "value ", brief: "= " }, adjoint: { roomy: "adjoint ", brief: "∂ " } }; // prefixes of numbers
 
 /** A new SVG element with children, or with text. */
 function svgElement(tag, attributes = {}, children = []) {
@@ -39,55 +41,64 @@ function cut(text, most) {
   return letters.length <= most ? text : `${letters.slice(0, half).join("")}…${letters.slice(-half + 1).join("")}`;
 }
 
-/** What a box says: its title and how much it stands for, then its fields, value and adjoint, with the room of each; how
- * large all of it is. */
-function boxContent({ id, title, short, inside }, detail) {
-  const manner = detail === "roomy" ? "roomy" : "brief";
-  const lines = [cut({ roomy: title, brief: short }[manner], LONGEST[manner])];
-  if (inside) lines.push(`${inside} ${{ roomy: "nodes ", brief: "" }[manner]}inside`);
-  const room = Math.min(ROOM.most, DETAILS[detail].digits + ROOM.beside);
-  const isItsValue = record.nodes[id].op === "constant" && !inside;
-  const grid = Array.isArray(record.nodes[id].value) ? gridOf(record.nodes[id].value, DETAILS[detail].letters) : null;
-  const kinds = [...(isItsValue ? [] : ["value"]), ...(takesGradient(id) ? ["adjoint"] : [])];
-  const fields = kinds.map((kind) => ({
-    kind,
-    grid,
-    width: Math.max((BESIDE[kind][manner].length + (grid ? 5 : room)) * COLUMN, grid?.width ?? 0),
-    height: LINE + (grid ? grid.height + 2 : 0),
-  }));
-  const isFlat = DETAILS[detail].isFlat && fields.length > 1;
-  const [widths, heights] = [fields.map(({ width }) => width), fields.map(({ height }) => height)];
-  return {
-    lines,
-    fields,
-    isFlat,
-    width: Math.max(...lines.map((line) => [...line].length * COLUMN), isFlat ? added(widths) + APART : Math.max(0, ...widths)),
-    height: lines.length * LINE + (isFlat ? Math.max(...heights) : added(heights)),
+/** What a node is drawn as: the symbol of its operation in a box, with its value and adjoint behind the box above and below the
+ * line that leaves it; its label stands above the box, or above the numbers
+ * where lines go down. Arrays have grids inside the box. A folded part has its name in the box. */
+function contentOf({ id, title, short, role, inside }, detail, isDown) {
+  const { isLabelled, isFlat, letters, hasGrids } = DETAILS[detail];
+  const { op, label, name, value } = record.nodes[id];
+  const isNamed = name !== undefined && name !== label;
+  const isOperation = role !== "input" && role !== "constant" && !inside;
+  const most = LONGEST[isLabelled ? "roomy" : "brief"];
+  const symbol = cut(isOperation ? symbolOf(op) : isLabelled ? title : short, most);
+  const caption = isOperation && (isLabelled || isNamed) && (isLabelled ? title : short) !== symbol ? cut(pretty(isLabelled ? title : short), most) : "";
+  const small = inside ? `${inside} inside` : "";
+  const isArray = hasGrids && Array.isArray(value);
+  const grid = isArray ? gridOf(value, letters) : null;
+  const kinds = [...(op === "constant" && !inside ? [] : ["value"]), ...(takesGradient(id) ? ["adjoint"] : [])];
+  const core = {
+    width: Math.max(SYMBOL.least, [...symbol].length * SYMBOL.column + 2 * PADDING, small.length * COLUMN + 2 * PADDING),
+    height: 2 * LINE + (role === "output" ? DOUBLE : 0),
   };
+  if (role === "folded" || role === "output") core.width += 2 * DOUBLE;
+  let beside = kinds.length && !grid ? ROOM * COLUMN + NUMBERS_APART : 0;
+  if (isArray) {
+    beside = 0;
+    const [width, height] = [Math.max(8 * COLUMN, grid?.width ?? 0), LINE + (grid ? grid.height + 2 : 0)];
+    const isRow = isFlat && kinds.length > 1;
+    core.width = Math.max(core.width, (isRow ? 2 * width + APART : width) + 2 * PADDING);
+    core.height = LINE * (small ? 2 : 1) + (isRow ? height : kinds.length * height) + PADDING;
+    core.field = { width, height, isRow };
+  }
+  const [above, length] = [caption ? LINE : 0, [...caption].length * COLUMN];
+  const isBeside = isDown && !core.field; // whether the label stands where lines do not come in
+  if (isBeside && caption) beside = Math.max(beside, length + NUMBERS_APART);
+  const size = { width: Math.max(core.width + beside, isBeside ? 0 : length), height: core.height + above };
+  Object.assign(core, { x: (core.width - size.width) / 2, y: isBeside ? 0 : above / 2 });
+  return { symbol, caption, small, grid, kinds, core, isBeside, ...size };
 }
 
 function added(numbers) {
   return numbers.reduce((a, b) => a + b, 0);
 }
 
-/** The size of a box. */
-function sizeOf(box, detail) {
-  const { width, height } = boxContent(box, detail);
-  const beside = { input: 1.6 * PADDING, output: PADDING + DOUBLE, folded: PADDING + DOUBLE }[box.role] ?? PADDING;
-  return { width: width + 2 * beside, height: height + PADDING + (box.role === "output" ? 2 * DOUBLE : 0) };
+/** The size of what a node is drawn as, and where its box is in it. */
+function sizeOf(box, detail, isDown) {
+  const { width, height, core } = contentOf(box, detail, isDown);
+  return { width, height, core };
 }
 
 /** The drawing of an arrangement. */
 function picture({ boxes, arrows, places, routes, rectangles, bundles, width, height, detail, isDown }) {
   const lines = arrows.map((_, k) => svgElement("path", { d: curve(routes[k], isDown) }));
-  const spots = new Spots(boxes.map(({ id }) => places.get(id)), bundles, lines, width);
+  const spots = new Spots(boxes.map(({ id }) => places.get(id)), bundles, lines, routes, width);
   return svgElement("svg", {
     class: "autodiff", role: "group", "aria-label": "Graph of the formula", width, height, viewBox: `0 0 ${width} ${height}`,
   }, [
     ...rectangles.map(frameShape),
     ...bundles.map((place) => rectangle("bundle", place, 8)),
     ...arrows.map((arrow, k) => edgeShape(arrow, lines[k], routes[k], isDown, spots)),
-    ...boxes.map((box) => boxShape(box, places.get(box.id), detail)),
+    ...boxes.map((box) => boxShape(box, places.get(box.id), detail, isDown)),
   ]);
 }
 
@@ -100,45 +111,52 @@ function frameShape(frame) {
   }, [title, rectangle("enclosure", frame, 8), label]);
 }
 
-function boxShape(box, place, detail) {
+function boxShape(box, place, detail, isDown) {
   const { id, role, isHighlighted } = box;
-  const { lines, fields, isFlat, height } = boxContent(box, detail);
-  const radius = { input: 16, operation: 3 }[role] ?? 0;
-  const shapes = [svgElement("title", {}, [role === "folded" ? box.title : record.nodes[id].label]), rectangle("outline", place, radius)];
-  const [less, lower] = { output: [DOUBLE, DOUBLE], folded: [DOUBLE, 0] }[role] ?? [0, 0];
-  if (less) shapes.push(rectangle("frame", { ...place, width: place.width - 2 * less, height: place.height - 2 * lower }));
-  let y = place.y - height / 2;
-  lines.forEach((line, k) => {
-    shapes.push(textShape(line, place.x, y + LINE / 2, `middle ${k ? "" : "first"}`));
-    y += LINE;
-  });
-  let left = place.x - (added(fields.map(({ width }) => width)) + APART) / 2; // of the fields that stand beside each other
-  for (const { kind, grid, width, height: own } of fields) {
-    const x = isFlat ? left + width / 2 : place.x;
+  const { symbol, caption, small, grid, kinds, core, isBeside, width, height } = contentOf(box, detail, isDown);
+  const own = { ...place, width, height };
+  const at = coreOf({ ...own, core });
+  const shapes = [
+    svgElement("title", {}, [role === "folded" ? box.title : record.nodes[id].label]),
+    rectangle("outline", at, { input: core.field ? 12 : at.height / 2, operation: 8 }[role] ?? 3),
+    rectangle("reach", own), // what a pointer can hit
+  ];
+  if (role === "folded" || role === "output") shapes.push(rectangle("frame", { ...at, width: at.width - 2 * DOUBLE, height: at.height - (role === "output" ? 2 * DOUBLE : 0) }));
+  const top = at.y - at.height / 2;
+  const first = grid || core.field ? top + LINE / 2 + 2 : at.y - (small ? LINE / 2 : 0);
+  shapes.push(nameShape(symbol, at.x, first, `middle first${isName(box) ? " name" : ""}`));
+  if (small) shapes.push(textShape(small, at.x, first + LINE - 1, "middle small"));
+  if (caption) shapes.push(nameShape(caption, isBeside ? at.x + at.width / 2 + NUMBERS_APART : own.x - width / 2, own.y - height / 2 + LINE / 2 - (isBeside ? 0 : 1), "caption"));
+  kinds.forEach((kind, k) => {
+    if (!core.field) {
+      const left = at.x + at.width / 2 + NUMBERS_APART;
+      const half = isBeside && caption ? [0, LINE] : [-LINE / 2 - 1, LINE / 2 + 1];
+      const text = textShape("", left, at.y + half[kind === "value" ? 0 : 1], kind);
+      text.room = ROOM * COLUMN;
+      shapes.push(text);
+      return;
+    }
+    const { isRow, width: wide, height: high } = core.field;
+    const x = at.x + (isRow ? (k - 0.5) * (wide + APART) : 0);
+    const y = top + LINE * (small ? 2 : 1) + (isRow ? 0 : k * high) + 2;
     const text = textShape("", x, y + LINE / 2, `middle ${kind}`);
-    text.room = isFlat ? width : place.width - 14;
+    text.room = wide;
     shapes.push(text, ...(grid ? [gridShape(grid, x - grid.width / 2, y + LINE, kind)] : []));
-    if (isFlat) left += width + APART;
-    else y += own;
-  }
-  const element = svgElement("g", {
+  });
+  return svgElement("g", {
     class: `node ${role}${isHighlighted ? " highlighted" : ""}`, "data-node": id, role: "button", tabindex: -1,
   }, shapes.flatMap((shape) => [shape, " "])); // blanks keep the texts apart for whoever reads them as one
-  Object.assign(element, { isBrief: detail !== "roomy", digits: DETAILS[detail].digits });
-  return element;
 }
 
-/** A line, and where its numbers stand if one of the `spots` on it is free; they are its tooltip too. */
-function edgeShape({ from, to, position, isHighlighted, label }, line, route, isDown, spots) {
+/** A line, and beside it the texts of its numbers if one of the `spots` along it is free; they are its tooltip too. */
+function edgeShape({ from, to, position, isHighlighted, numbers }, line, route, isDown, spots) {
   const head = svgElement("path", { class: "head", d: arrowHead(route.at(-1), isDown) });
   const reach = svgElement("path", { class: "reach", d: line.getAttribute("d") }); // a wide invisible line that a mouse can hit
   const shapes = [svgElement("title"), line, reach, head];
   const element = svgElement("g", { class: `edge${isHighlighted ? " highlighted" : ""}`, "data-from": from, "data-to": to }, shapes);
   if (position !== undefined) element.dataset.position = position;
-  const spot = label && spots.beside(line, label, route.find((at) => at.label));
-  if (spot) element.append(rectangle("room empty", spot), textShape("", spot.x, spot.y - (spot.isOneLine ? 0 : 8), "local"));
-  element.label = label;
-  element.classList.toggle("crowded", takesGradient(from) && !spot);
+  element.spot = numbers && spots.along(line, numbers, route.find((at) => at.label));
+  if (element.spot) element.append(...edgeTexts(element.spot));
   return element;
 }
 
@@ -161,34 +179,41 @@ function arrowHead({ x, y }, isDown) {
   return isDown ? `M${x} ${y}L${x - 3.5} ${y - 7}L${x + 3.5} ${y - 7}Z` : `M${x} ${y}L${x - 7} ${y - 3.5}L${x - 7} ${y + 3.5}Z`;
 }
 
-/** Places numbers on their lines: away from boxes and other numbers, and over as few other lines as possible. */
+/** Places numbers beside their lines, away from boxes, lines and other numbers. */
 class Spots {
   #taken = new Map(); // by stretch of the drawing's height
   #width;
 
-  constructor(boxes, bundles, lines, width) {
+  constructor(boxes, bundles, lines, routes, width) {
     this.#width = width;
     for (const place of [...boxes, ...bundles]) this.#take(place);
-    for (const line of lines.length > MOST_AVOIDED ? [] : lines) {
-      for (let at = DOT; at < line.getTotalLength() - DOT; at += DOT) {
-        const { x, y } = line.getPointAtLength(at);
-        this.#take({ x, y, width: DOT, height: DOT, line });
+    lines.forEach((line, k) => {
+      if (lines.length > MOST_SAMPLED) {
+        routes[k].slice(1).forEach((b, n) => {
+          const a = routes[k][n];
+          const size = { width: Math.abs(a.x - b.x) + 1, height: Math.abs(a.y - b.y) + 1 };
+          this.#take({ x: (a.x + b.x) / 2, y: (a.y + b.y) / 2, ...size, line, own: size });
+        });
+        return;
       }
-    }
+      for (let at = 0; at < line.getTotalLength(); at += DOT) {
+        const { x, y } = line.getPointAtLength(at);
+        this.#take({ x, y, width: DOT, height: DOT, line, own: { width: 1, height: 1 } });
+      }
+    });
   }
 
-  /** The place of numbers of this size on a line, where the layout has `reserved` it if it has; undefined if there is none. */
-  beside(line, size, reserved) {
+  /** The place of numbers on both sides of a line where it is straight, where the layout has `reserved` it if it has; undefined
+   * if there is none. */
+  along(line, size, reserved) {
     const length = line.getTotalLength();
-    const inside = (x) => Math.min(Math.max(x, size.width / 2), this.#width - size.width / 2);
-    const points = [...(reserved ? [reserved] : []), ...SHARES.map((share) => line.getPointAtLength(share * length))];
-    let [best, least] = [undefined, Infinity];
-    for (const { x, y } of points) {
-      const spot = { x: inside(x), y, ...size };
-      const taken = this.#onLines(spot, line);
-      if (taken < least) [best, least] = [spot, taken];
-      if (least === 0) break;
-    }
+    const spots = SHARES.map((share) => {
+      const at = share * length;
+      const [before, { x, y }, after] = [at - LINE / 2, at, at + LINE / 2].map((place) => line.getPointAtLength(Math.min(Math.max(place, 0), length)));
+      const [dx, dy] = [Math.abs(after.x - before.x), Math.abs(after.y - before.y)];
+      return dx > 2 && dy > 2 ? null : { x, y, ...spaceOf(size.column, dy > dx) };
+    });
+    const best = [reserved ? { ...reserved, ...size } : null, ...spots].find((spot) => spot && this.#isFree(spot, line));
     if (best) this.#take(best);
     return best;
   }
@@ -200,17 +225,15 @@ class Spots {
     }
   }
 
-  /** How much of a spot is taken by other lines; infinite if a box or a number stands there. */
-  #onLines(spot, line) {
+  /** Whether nothing stands at a spot: for its own line, which runs through its middle, nothing but that. */
+  #isFree(spot, line) {
+    const { x, y, width, height, isDown } = spot;
+    if (x < width / 2 || x + width / 2 > this.#width) return false;
+    const sides = [-1, 1].map((way) => (isDown
+      ? { x: x + way * (width / 4 + BESIDE_LINE / 2), y, width: width / 2 - BESIDE_LINE, height }
+      : { x, y: y + way * (height / 4 + 1), width, height: height / 2 - 4 }));
     const near = new Set(stretches(spot).flatMap((stretch) => [...(this.#taken.get(stretch) ?? [])]));
-    let sum = 0;
-    for (const other of near) {
-      if (other.line === line) continue;
-      const taken = overlap(spot, other);
-      if (taken && !other.line) return Infinity;
-      sum += taken;
-    }
-    return sum;
+    return ![...near].some((other) => (other.line === line ? sides.some((side) => overlap(side, { ...other, ...other.own })) : overlap(spot, other)));
   }
 }
 

@@ -20,11 +20,16 @@ function around(numbers, share) {
   return [low - margin, high + margin];
 }
 
-/** The output where one or two elements have other values. */
-function outputAt(changes) {
+/** The current point, but for some elements that have other values. */
+function pointAt(elements, xs) {
   const point = { ...playback.point };
-  for (const [{ variable: { key }, at }, x] of changes) point[key] = withElement(point[key], at, x);
-  return nested(evaluator.forward(point)[record.output]);
+  elements.forEach(({ variable: { key }, at }, k) => { point[key] = withElement(point[key], at, xs[k]); });
+  return point;
+}
+
+/** The output where some elements have other values. */
+function outputAt(elements, xs) {
+  return nested(evaluator.forward(pointAt(elements, xs))[record.output]);
 }
 
 /** An empty chart with its axes named and their ends written, as wide as what it will stand in, so that all can be read. */
@@ -77,7 +82,7 @@ function curveOf(element, trail) {
   const reach = Math.max(1, Math.abs(visited.at(-1)));
   const range = around([...visited, visited.at(-1) - reach, visited.at(-1) + reach], 0.08);
   const xs = Array.from({ length: SAMPLES }, (_, k) => range[0] + ((range[1] - range[0]) * k) / (SAMPLES - 1));
-  const ys = xs.map((x) => outputAt([[element, x]]));
+  const ys = xs.map((x) => outputAt([element], [x]));
   const height = around([...middle(ys), ...trail.map(({ value }) => value)], 0.05);
   const { svg, toX, toY } = chart(`The output as ${element.name} changes, with the trail`, [element.name, range], [OUTPUT, height]);
   const [here, value] = [visited.at(-1), trail.at(-1).value];
@@ -108,7 +113,7 @@ function contoursOf(elements, trail) {
   const count = Math.max(9, Math.min(GRID, Math.floor(Math.sqrt(MOST_WORK / record.nodes.length))));
   const at = ([low, high], k) => low + ((high - low) * k) / (count - 1);
   const indices = [...Array(count).keys()];
-  const heights = indices.map((j) => indices.map((i) => outputAt([[elements[0], at(sides[0], i)], [elements[1], at(sides[1], j)]])));
+  const heights = indices.map((j) => indices.map((i) => outputAt(elements, [at(sides[0], i), at(sides[1], j)])));
   const names = elements.map(({ name }) => name);
   const title = `Contours of the output over ${names.join(" and ")}, with the trail`;
   const { svg, toX, toY } = chart(title, [names[0], sides[0]], [names[1], sides[1]]);
@@ -171,9 +176,7 @@ function levelLines(heights, level) {
  * is closed. */
 function surroundsStationaryPoint(elements, points) {
   const angles = points.map((xs) => {
-    const point = { ...playback.point };
-    elements.forEach(({ variable: { key }, at }, k) => { point[key] = withElement(point[key], at, xs[k]); });
-    const { adjoints } = evaluator.run(point);
+    const { adjoints } = evaluator.run(pointAt(elements, xs));
     const [x, y] = elements.map(({ variable: { node }, at }) => elementAt(nested(adjoints[node]), at));
     return Math.atan2(y, x);
   });

@@ -83,10 +83,9 @@ function tangentsOf(point, seeds) {
   return { rates: rates.map(nested), carried: carried.map((contribution) => contribution.map(plain)) };
 }
 
-/** The name of the output in derivatives. */
-const OUTPUT = record.nodes.some(({ label }) => label === "f") ? "z" : "f";
-
 /** The name of the derivative of the output with respect to a node. */
 function slopeName(label) {
   return `∂${OUTPUT}/∂${/^[\p{L}\p{M}\p{N}_]+$/u.test(label) ? label : `(${label})`}`;
 }
+
+showTypeset();

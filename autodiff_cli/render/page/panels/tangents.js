@@ -1,6 +1,6 @@
 // Forward mode: tangents of one variable are computed with the values; its passes are compared with reverse mode.
 
-const LEGENDS = ["backward-legend", "edge-legend"].map((id) => byId(id).textContent); // of reverse mode
+const LEGENDS = ["backward-legend", "edge-legend"].map((id) => [...byId(id).childNodes]); // of reverse mode
 
 class ForwardMode {
   #button = byId("forward-mode");
@@ -38,8 +38,8 @@ class ForwardMode {
     leaveQuiz();
     this.#button.setAttribute("aria-pressed", String(isOn));
     playback.tangents = isOn ? this : null;
-    byId("backward-legend").textContent = isOn ? "tangent (forward mode)" : LEGENDS[0];
-    byId("edge-legend").textContent = isOn ? "on an edge: the local derivative" : LEGENDS[1];
+    byId("backward-legend").replaceChildren(...(isOn ? ["tangent (forward mode)"] : LEGENDS[0]));
+    byId("edge-legend").replaceChildren(...(isOn ? ["beside an edge: the local derivative"] : LEGENDS[1]));
     if (isOn) this.#carry();
     this.note = isOn ? (i) => this.#noted(i) : null;
     byId("backward-pass").disabled = isOn;

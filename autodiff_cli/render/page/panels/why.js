@@ -1,6 +1,7 @@
 // "Why this number?": an adjoint as the sum over the node's users, and as the sum over paths to the output.
 
 const MOST_PATHS = 6; // paths that are listed
+const ADJOINT = /(?:the )?\badjoint\b/; // in the rule of an operation on whole arrays
 const MOST_TRIED = 4000; // partial paths that the search extends, so that it ends soon
 
 class Why {
@@ -31,7 +32,11 @@ class Why {
   /** Say it of the node that is chosen, unless a question is about that. */
   show() {
     const i = this.#node;
-    document.querySelector(".panels").hidden = playback.quiz !== null;
+    const panels = document.querySelector(".panels");
+    if (panels.hidden !== (playback.quiz !== null)) {
+      panels.hidden = playback.quiz !== null;
+      tabs.refresh();
+    }
     clearPath();
     if (playback.quiz) return;
     if (this.#isHighlighted) this.#highlightAll();
@@ -59,6 +64,7 @@ class Why {
     }
     const inNumbers = terms.map((term) => this.#inNumbers(term)).join(" + ");
     byId("reasons").replaceChildren(
+      ...(record.latex ? [this.#typeset()] : []),
       equation([`${name} = ${terms.map((term) => this.#inSymbols(term)).join(" + ")}`]),
       ...(inNumbers === adjoint ? [] : [equation([`= ${inNumbers}`])]),
       equation(["= ", htmlElement("b", adjoint)]),
@@ -69,7 +75,7 @@ class Why {
 
   #inSymbols({ node, position, contribution }) {
     const user = slopeName(record.nodes[node].label);
-    if (contribution.local === null) return playback.computation.rule(node, position).replace(/(the )?\badjoint\b/, user);
+    if (contribution.local === null) return playback.computation.rule(node, position).split(ADJOINT).join(user);
     const formula = playback.computation.formula(node, position);
     return `${formula === undefined ? `∂${tight(record.nodes[node].label)}/∂${tight(record.nodes[this.#node].label)}`
       : tight(formula)} × ${user}`;
@@ -118,6 +124,13 @@ class Why {
     highlightPath(edges, reached);
   }
 
+  #typeset() {
+    const lines = htmlElement("div", [typesetLines(this.latex())], "typeset");
+    Object.assign(lines, { role: "region", ariaLabel: "Derivation" });
+    scrolling.observe(lines);
+    return lines;
+  }
+
   /** The derivation in LaTeX: a sum in symbols, in numbers, and what it gives. */
   latex() {
     const i = this.#node;
@@ -136,13 +149,27 @@ class Why {
   }
 }
 
+/** The equations of a derivation below each other, at their signs of equality. */
+function typesetLines(latex) {
+  const rows = latex.split("\n").slice(1, -1).map((line) => line.replace(/ \\\\$/, "").split("&="));
+  const table = mathElement("mtable", rows.map(([left, right]) => mathElement("mtr", [
+    mathElement("mtd", new Typesetter(left).row()), mathElement("mtd", [mathElement("mo", "="), ...new Typesetter(right).row()]),
+  ])));
+  table.classList.add("aligned");
+  table.setAttribute("displaystyle", "true");
+  const math = mathElement("math", table);
+  math.setAttribute("display", "block");
+  math.setAttribute("aria-hidden", "true");
+  return math;
+}
+
 function equation(parts) {
   return htmlElement("p", parts, "equation");
 }
 
 /** The rule of an operation on whole arrays in LaTeX, as text around the name of the adjoint. */
 function ruleInLatex(rule, adjoint) {
-  const texts = rule.split(/(?:the )?\badjoint\b/).map((text) => text.replace(/[_#%&$]/g, "\\$&").replaceAll("ᵀ", "}^{\\top}\\text{"));
+  const texts = rule.split(ADJOINT).map((text) => text.replace(/[_#%&$]/g, "\\$&").replaceAll("ᵀ", "}^{\\top}\\text{"));
   return texts.map((text) => `\\text{${text}}`).join(adjoint).replaceAll("\\text{}", "");
 }
 

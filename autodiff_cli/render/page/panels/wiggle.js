@@ -8,23 +8,21 @@ class Wiggle {
   #moving = null;
   #isSliding = false;
   #isNoted = false;
-  #sliders = record.variables.map((variable) => this.#slider(variable));
+  #sliders = fields.map((field) => this.#slider(field));
 
   constructor() {
-    document.addEventListener("computed", () => (this.#isSliding ? this.#reads() : this.#settle()));
+    document.addEventListener("computed", () => this.#isSliding || this.#settle());
     document.addEventListener("drawn", () => this.#isSliding || this.#unnote());
     this.#settle();
   }
 
-  /** The direction that a slider moves its variable in, as a tangent has it, and where it is now. */
-  #slider(variable) {
+  /** A slider beside the field of a variable: it moves the variable, or what is chosen of an array. */
+  #slider({ variable, slope }) {
     const input = htmlElement("input");
     Object.assign(input, { type: "range", step: "any", ariaLabel: `slide ${variable.name}` });
-    const shown = htmlElement("span", "");
-    const slider = { variable, input, shown, at: [] };
-    const parts = [htmlElement("span", variable.name), input, shown];
-    if (Array.isArray(variable.value)) parts.splice(2, 1, this.#chooser(slider));
-    byId("sliders").append(htmlElement("div", parts, "slider"));
+    const slider = { variable, input, at: [] };
+    if (Array.isArray(variable.value)) slope.before(this.#chooser(slider));
+    slope.before(input);
     input.addEventListener("input", () => this.#slide(slider));
     return slider;
   }
@@ -69,7 +67,6 @@ class Wiggle {
       Object.assign(input, { min: x - reach, max: x + reach });
       input.value = x;
     }
-    this.#reads();
     byId("changes").hidden = true;
     byId("changes").replaceChildren();
     this.#unnote();
@@ -80,12 +77,6 @@ class Wiggle {
     if (!this.#isNoted) return;
     this.#isNoted = false;
     graph.note(forwardMode?.note ?? null);
-  }
-
-  #reads() {
-    for (const { variable: { key }, shown, at } of this.#sliders) {
-      if (at !== null) shown.textContent = brief(elementAt(playback.point[key], at));
-    }
   }
 
   /** What has changed since the slider began to move, beside the prediction of its tangent. */

@@ -18,6 +18,16 @@ function numberQuestion(wanted, question) {
 /** A number with the other sign. */
 const negative = (x) => elementwise((element) => -element, x);
 
+/** The likely mistakes in any number: its sign, and the value of a node in place of a derivative. */
+function wrongSign(number) {
+  return { number: negative(number), words: "the size is right, the sign is not" };
+}
+
+function valueInstead(i) {
+  const { label } = record.nodes[i];
+  return { number: playback.computation.values[i], words: `that is the value of ${label}, and the question is for its derivative` };
+}
+
 /** Adjoints, from the output down. */
 function adjointLevel() {
   const { computation } = playback;
@@ -73,10 +83,10 @@ function adjointMistakes(i) {
     words: `that is the local derivative of ${record.nodes[node].label}; it is still to be multiplied by the adjoint of that node`,
   }));
   return [
-    { number: negative(adjoint), words: "the size is right, the sign is not" },
+    wrongSign(adjoint),
     ...one,
     ...locals,
-    { number: computation.values[i], words: `that is the value of ${label}, and the question is for its derivative` },
+    valueInstead(i),
   ];
 }
 
@@ -119,7 +129,7 @@ function valueLevel() {
       node: i,
       title: `Value of ${label}`,
       mistakes: () => [
-        { number: negative(value), words: "the size is right, the sign is not" },
+        wrongSign(value),
         ...(computation.adjoints[i] === null ? [] : [{ number: computation.adjoints[i], words: `that is the derivative of the output with respect to ${label}, and the question is for its value` }]),
       ],
       hint: () => `${name}${summary ? `, ${summary}` : ""}: insert the value of ${used}.`,
@@ -162,8 +172,8 @@ function slopeLevel() {
       node: i,
       title: `Local derivative of ${label} towards ${towards}`,
       mistakes: () => [
-        { number: negative(local), words: "the size is right, the sign is not" },
-        { number: computation.values[i], words: `that is the value of ${label}, and the question is for its derivative` },
+        wrongSign(local),
+        valueInstead(i),
         { number: amount, words: `that is the contribution to ${towards}, already multiplied by the adjoint of ${label}` },
       ],
       hint: () => `how fast does ${label} change with ${towards} alone?${formula ? ` The rule is ${formula}.` : ""}`,

@@ -1,0 +1,42 @@
+// Symbols of operations, and names as mathematics writes them.
+
+const SYMBOLS = {
+  add: "+", sub: "−", mul: "×", div: "÷", neg: "−", pow: "xⁿ", square: "x²", sqrt: "√", cbrt: "∛", exp: "eˣ", exp2: "2ˣ",
+  log: "ln", log2: "log₂", log10: "log₁₀", abs: "|x|", sigmoid: "σ", relu: "ReLU", lt: "<", le: "≤", gt: ">", ge: "≥", eq: "=",
+  ne: "≠", and: "∧", or: "∨", not: "¬", where: "if", matmul: "@", dot: "·", outer: "⊗", sum: "Σ", prod: "∏", norm: "‖x‖",
+  transpose: "xᵀ", gamma: "Γ", normal_cdf: "Φ", largest: "max", smallest: "min", index: "x[i]", part: "x[i:j]", floor: "⌊x⌋",
+  ceil: "⌈x⌉",
+};
+const GREEK = Object.fromEntries(Object.entries({
+  alpha: "α", beta: "β", gamma: "γ", delta: "δ", epsilon: "ε", zeta: "ζ", eta: "η", theta: "θ", iota: "ι", kappa: "κ",
+  lambda: "λ", mu: "μ", nu: "ν", xi: "ξ", rho: "ρ", sigma: "σ", tau: "τ", upsilon: "υ", phi: "φ", chi: "χ", psi: "ψ", omega: "ω",
+  pi: "π",
+}).flatMap(([name, letter]) => [[name, letter], [name[0].toUpperCase() + name.slice(1), letter.toUpperCase()]]));
+
+/** The symbol of an operation; its name if it has none. */
+function symbolOf(op) {
+  return Object.hasOwn(SYMBOLS, op) ? SYMBOLS[op] : op;
+}
+
+/** A text of the drawing; a name that is one letter, Greek or Latin, with an index has that below the line. */
+function nameShape(text, x, y, kind) {
+  const [, stem, index] = /^(\p{L}+?)_?(\d*)$/u.exec(text) ?? [];
+  const letter = stem && Object.hasOwn(GREEK, stem) ? GREEK[stem] : stem;
+  if (letter === undefined || (letter === text && !index)) return textShape(text, x, y, kind);
+  const below = index ? [svgElement("tspan", { class: "index", dy: ".3em" }, [index])] : [];
+  return svgElement("text", { class: kind, x, y, dy: ".35em" }, [letter, ...below]);
+}
+
+/** Whether what a box says is a name, not a symbol or a formula. */
+function isName({ role, title }) {
+  return role === "input" || (role === "folded" && /^[\p{L}\p{M}\p{N}_]+(\([^()]*\))?$/u.test(title));
+}
+
+const SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
+const NAMES_OF_GREEK = new RegExp(`\\b(${Object.keys(GREEK).join("|")})(?![\\p{L}\\p{N}_(])`, "gu");
+
+/** A formula on one line, with the signs of mathematics in place of those of a keyboard. */
+function pretty(text) {
+  return text.replace(NAMES_OF_GREEK, (name) => GREEK[name]).replace(/\^(\d)(?![\d.])/g, (_, digit) => SUPERSCRIPTS[digit])
+    .replaceAll("*", "·").replaceAll("-", "−").replaceAll("sqrt(", "√(");
+}

@@ -1,0 +1,91 @@
+// Tabs: the panels stand in one column that scrolls beside the drawing; a tab brings its panel to the top.
+
+const CAPTION = 700; // pixels, the width of a usual sentence with the slope picture
+const narrow = matchMedia("(max-width: 899px)");
+
+class Tabs {
+  #scroller = byId("scroller");
+  #tabs = [];
+
+  constructor() {
+    byId("tabs").addEventListener("keydown", (event) => this.#press(event));
+    this.#scroller.addEventListener("scroll", () => this.#follow());
+    narrow.addEventListener("change", () => this.#place());
+    this.#place();
+  }
+
+  /** In a narrow window the explanation is the first panel; in a wide one it stands below the drawing. */
+  #place() {
+    const explanation = byId("explanation");
+    if (narrow.matches) this.#scroller.prepend(explanation);
+    else document.querySelector(".side").before(explanation);
+    this.refresh();
+  }
+
+  /** A tab for each panel. */
+  refresh() {
+    const panels = [...this.#scroller.querySelectorAll("section")].filter((section) => section.checkVisibility());
+    this.#tabs = panels.map((panel) => {
+      const name = panel.id === "explanation" ? "Step" : panel.dataset.tab ?? panel.querySelector("h2").textContent;
+      const tab = htmlElement("button", name);
+      Object.assign(tab, { type: "button", role: "tab", tabIndex: -1 });
+      tab.addEventListener("click", () => this.select(tab));
+      return { tab, panel };
+    });
+    byId("tabs").replaceChildren(...this.#tabs.map(({ tab }) => tab));
+    this.#follow();
+  }
+
+  /** Bring the panel of a tab to the top. */
+  select(tab) {
+    this.show(this.#tabs.find((one) => one.tab === tab).panel);
+    this.#mark(tab);
+  }
+
+  /** Let the caption stand in the column of a node; in a narrow window, scroll to it. */
+  follow(i) {
+    const caption = byId("explanation");
+    if (narrow.matches) {
+      this.show(caption);
+      return;
+    }
+    const node = i === null ? undefined : graph.element(i)?.getBoundingClientRect();
+    const { left, width } = caption.getBoundingClientRect();
+    const room = Math.max(0, width - CAPTION);
+    const middle = node ? node.left + node.width / 2 - left - CAPTION / 2 : 0;
+    caption.style.paddingLeft = `${Math.min(Math.max(middle, 20), Math.max(room - 20, 20))}px`;
+  }
+
+  /** Scroll to a panel. */
+  show(panel) {
+    this.#scroller.scrollTop = panel.offsetTop - this.#scroller.firstElementChild.offsetTop;
+  }
+
+  /** Mark the tab of the panel at the top. */
+  #follow() {
+    const top = this.#scroller.getBoundingClientRect().top + 24;
+    const at = this.#tabs.findLast(({ panel }) => panel.getBoundingClientRect().top <= top) ?? this.#tabs[0];
+    if (at) this.#mark(at.tab);
+  }
+
+  #mark(tab) {
+    for (const one of this.#tabs) {
+      one.tab.ariaSelected = String(one.tab === tab);
+      one.tab.tabIndex = one.tab === tab ? 0 : -1;
+    }
+    const [strip, { offsetLeft, offsetWidth }] = [byId("tabs"), tab];
+    if (offsetLeft < strip.scrollLeft) strip.scrollLeft = offsetLeft;
+    if (offsetLeft + offsetWidth > strip.scrollLeft + strip.clientWidth) strip.scrollLeft = offsetLeft + offsetWidth - strip.clientWidth;
+  }
+
+  #press(event) {
+    const way = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!way) return;
+    event.preventDefault();
+    event.stopPropagation();
+    const at = this.#tabs.findIndex(({ tab }) => tab === event.target);
+    const { tab } = this.#tabs[(at + way + this.#tabs.length) % this.#tabs.length];
+    tab.focus();
+    this.select(tab);
+  }
+}

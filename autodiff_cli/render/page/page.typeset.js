@@ -1,0 +1,170 @@
+// Typesetting: the LaTeX of the record as MathML, which browsers draw themselves. It knows what the record uses, and no more.
+
+const MATH = "http://www.w3.org/1998/Math/MathML";
+const LATEX_SYMBOLS = {
+  cdot: "·", le: "≤", ge: "≥", ne: "≠", land: "∧", lor: "∨", lnot: "¬", bmod: "mod", infty: "∞", partial: "∂", sum: "∑",
+  lfloor: "⌊", rfloor: "⌋", lceil: "⌈", rceil: "⌉", top: "⊤", "|": "‖",
+};
+const ACCENTS = { hat: "^", tilde: "~", bar: "¯", dot: "˙", ddot: "¨", vec: "→" };
+
+function mathElement(tag, children = []) {
+  const element = document.createElementNS(MATH, tag);
+  element.append(...[children].flat());
+  return element;
+}
+
+/** Let the tab key reach what scrolls, while it does. */
+function scrollable(element) {
+  const { scrollWidth, clientWidth, scrollHeight, clientHeight } = element;
+  setOrRemove(element, "tabindex", scrollWidth > clientWidth + 1 || scrollHeight > clientHeight + 1 ? 0 : null);
+}
+
+const scrolling = new ResizeObserver((entries) => entries.forEach(({ target }) => scrollable(target)));
+
+/** A formula in LaTeX as MathML; screen readers get its text instead. */
+function typeset(latex) {
+  const math = mathElement("math", new Typesetter(latex).row());
+  math.setAttribute("aria-hidden", "true");
+  math.setAttribute("displaystyle", "true");
+  return math;
+}
+
+class Typesetter {
+  #tokens;
+  #at = 0;
+
+  constructor(latex) {
+    this.#tokens = latex.match(/\\[a-zA-Z]+|\\.|\d+\.?\d*|\s+|[^\\]/gu) ?? [];
+  }
+
+  /** What stands before one of some tokens, which is read too. */
+  row(...ends) {
+    const parts = [];
+    while (this.#at < this.#tokens.length) {
+      const token = this.#tokens[this.#at++];
+      if (ends.includes(token)) break;
+      if (/^\s+$/.test(token)) continue;
+      if (token === "^" || token === "_") this.#script(parts, token);
+      else parts.push(this.#atom(token));
+    }
+    return parts;
+  }
+
+  /** An index or an exponent of the last part. */
+  #script(parts, token) {
+    const base = parts.pop() ?? mathElement("mrow");
+    const script = mathElement("mrow", this.#argument());
+    const both = { msub: "^", msup: "_" }[base.localName] === token && base.children.length === 2;
+    if (!both) parts.push(mathElement(token === "^" ? "msup" : "msub", [base, script]));
+    else parts.push(mathElement("msubsup", token === "^" ? [...base.children, script] : [base.firstChild, script, base.lastChild]));
+  }
+
+  /** The parts of an argument in braces. */
+  #argument() {
+    while (/^\s+$/.test(this.#tokens[this.#at] ?? "")) this.#at++;
+    const token = this.#tokens[this.#at++];
+    return token === "{" ? this.row("}") : token === undefined ? [] : [this.#atom(token)];
+  }
+
+  /** The letters of an argument in braces. */
+  #letters() {
+    let [text, depth] = ["", 0];
+    do {
+      const token = this.#tokens[this.#at++];
+      if (token === "{") depth++;
+      else if (token === "}") depth--;
+      else text += token.replace(/^\\(?=\W)/, "");
+    } while (depth > 0 && this.#at < this.#tokens.length);
+    return text;
+  }
+
+  #atom(token) {
+    if (token === "{") return mathElement("mrow", this.row("}"));
+    if (/^\d/.test(token)) return mathElement("mn", token);
+    if (/^\p{L}$/u.test(token)) return mathElement("mi", token);
+    if (!token.startsWith("\\")) return mathElement("mo", token === "-" ? "−" : token);
+    const name = token.slice(1);
+    const row = () => mathElement("mrow", this.#argument());
+    if (Object.hasOwn(ACCENTS, name)) return mathElement("mover", [row(), mathElement("mo", ACCENTS[name])]);
+    switch (name) {
+      case "frac":
+        return mathElement("mfrac", [row(), row()]);
+      case "sqrt": {
+        if (this.#tokens[this.#at] !== "[") return mathElement("msqrt", this.#argument());
+        this.#at++;
+        const index = mathElement("mrow", this.row("]"));
+        return mathElement("mroot", [row(), index]);
+      }
+      case "left":
+        return this.#brackets();
+      case "begin":
+        return this.#table(this.#letters());
+      case "text":
+        return mathElement("mtext", this.#letters().replace(/^ | $/g, "\u00a0"));
+      case "mathrm":
+      case "operatorname":
+      case "mathsf":
+      case "mathbf": {
+        const letters = mathElement("mi", this.#letters());
+        letters.setAttribute("mathvariant", "normal");
+        return letters;
+      }
+      case ",":
+      case "quad": {
+        const space = mathElement("mspace");
+        space.setAttribute("width", name === "quad" ? "1em" : ".17em");
+        return space;
+      }
+      default:
+        if (Object.hasOwn(GREEK, name)) return mathElement("mi", GREEK[name]);
+        if (Object.hasOwn(LATEX_SYMBOLS, name)) return mathElement("mo", LATEX_SYMBOLS[name]);
+        return mathElement(/\w/.test(name) ? "mi" : "mo", name);
+    }
+  }
+
+  /** What stands between `\left` and `\right`. */
+  #brackets() {
+    const bracket = () => {
+      const token = this.#tokens[this.#at++] ?? "";
+      return mathElement("mo", LATEX_SYMBOLS[token.slice(1)] ?? token);
+    };
+    const opening = bracket();
+    const inside = this.row("\\right");
+    return mathElement("mrow", [opening, ...inside, bracket()]);
+  }
+
+  /** The rows of cases or of a matrix. */
+  #table(kind) {
+    const rows = [[[]]];
+    for (;;) {
+      const begin = this.#at;
+      let depth = 0;
+      while (this.#at < this.#tokens.length) {
+        const token = this.#tokens[this.#at];
+        if (token === "{" || token === "\\begin" || token === "\\left") depth++;
+        if (token === "}" || token === "\\right" || (token === "\\end" && depth > 0)) depth--;
+        else if (depth === 0 && ["&", "\\\\", "\\end"].includes(token)) break;
+        this.#at++;
+      }
+      const end = this.#tokens[this.#at++];
+      rows.at(-1).push(mathElement("mtd", new Typesetter(this.#tokens.slice(begin, this.#at - 1).join("")).row()));
+      if (end === "\\\\") rows.push([[]]);
+      else if (end !== "&") break;
+    }
+    this.#letters();
+    const table = mathElement("mtable", rows.map((cells) => mathElement("mtr", cells.flat())));
+    table.classList.add(kind);
+    return mathElement("mrow", [...(kind === "cases" ? ["{"] : ["("]).map((bracket) => mathElement("mo", bracket)), table,
+      ...(kind === "cases" ? [] : [mathElement("mo", ")")])]);
+  }
+}
+
+/** The formula above the drawing. */
+function showTypeset() {
+  const { formula } = record.latex ?? {};
+  byId("typeset").hidden = !formula;
+  if (!formula) return;
+  const names = record.variables.map(({ node }) => (node === null ? null : record.latex.nodes[node])).filter(Boolean).join(", ");
+  byId("typeset").replaceChildren(typeset(`${OUTPUT}${names.length && names.length < 40 ? `\\left(${names}\\right)` : ""} = ${formula}`));
+  scrolling.observe(byId("typeset"));
+}

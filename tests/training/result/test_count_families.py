@@ -1,0 +1,164 @@
+"""Families of counts and proportions against published output of R and MASS, and against statsmodels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import autodiff_cli as ad
+from tests.support import run_cli
+
+# Days of absence from school (quine of the package MASS), by ethnicity, sex, age and type of learner.
+_QUINE = """
+A M F0 SL 2 11 14\nA M F0 AL 5 5 13 20 22\nA M F1 SL 6 6 15\nA M F1 AL 7 14\nA M F2 SL 6 32 53 57
+A M F2 AL 14 16 16 17 40 43 46\nA M F3 AL 8 23 23 28 34 36 38\nA F F0 SL 3\nA F F0 AL 5 11 24 45
+A F F1 SL 5 6 6 9 13 23 25 32 53 54\nA F F1 AL 5 5 11 17 19\nA F F2 SL 8 13 14 20 47 48 60 81\nA F F2 AL 2
+A F F3 AL 0 2 3 5 10 14 21 36 40\nN M F0 SL 6 17 67\nN M F0 AL 0 0 2 7 11 12\nN M F1 SL 0 0 5 5 5 11 17
+N M F1 AL 3 4\nN M F2 SL 22 30 36\nN M F2 AL 8 0 1 5 7 16 27\nN M F3 AL 0 30 10 14 27 41 69\nN F F0 SL 25
+N F F0 AL 10 11 20 33\nN F F1 SL 5 7 0 1 5 5 5 5 7 11 15\nN F F1 AL 5 14 6 6 7 28\nN F F2 SL 0 5 14 2 2 3 8 10 12
+N F F2 AL 1\nN F F3 AL 1 9 22 3 3 5 15 18 22 37
+""".strip().splitlines()
+
+
+def quine() -> dict[str, Any]:
+    rows = [(*cell.split()[:4], int(days)) for cell in _QUINE for days in cell.split()[4:]]
+    columns: dict[str, Any] = {"days": [row[4] for row in rows]}
+    for name, place, level in (
+        ("ethn", 0, "N"), ("male", 1, "M"), ("f1", 2, "F1"), ("f2", 2, "F2"), ("f3", 2, "F3"), ("slow", 3, "SL")
+    ):  # fmt: skip
+        columns[name] = [float(row[place] == level) for row in rows]
+    return columns
+
+
+QUINE_MODEL = "days ~ exp(a + b*ethn + c*male + d*f1 + g*f2 + h*f3 + k*slow)"
+
+
+def test_negative_binomial_counts_as_glm_nb_of_mass() -> None:
+    """The output of summary(glm.nb(Days ~ Eth + Sex + Age + Lrn, quine)); its last digits are in the tests of the
+    package GLM.jl, which stops a little earlier.
+    """
+    found = ad.fit(QUINE_MODEL, quine(), family="negative_binomial")
+    assert found.converged
+    values = [2.89458, -0.56937, 0.08232, -0.44843, 0.08808, 0.35690, 0.29211]
+    errors = [0.22842, 0.15333, 0.15992, 0.23975, 0.23619, 0.24832, 0.18647]
+    assert [*found.parameters.values()] == pytest.approx(values, abs=6e-6)
+    assert [*found.stderr.values()] == pytest.approx(errors, abs=6e-6)
+    assert (found.theta, found.theta_stderr) == pytest.approx((1.275, 0.161), abs=5e-4)
+    assert found.theta == pytest.approx(1.2748930, rel=1e-6)
+    assert (found.deviance, found.null_deviance) == pytest.approx((167.95184, 195.28669), rel=1e-6)
+    assert (found.log_likelihood, found.aic, found.bic) == pytest.approx((-546.57551, 1109.15102, 1133.01987), rel=1e-8)
+    assert not any("scatter" in warning for warning in found.warnings)
+
+
+def test_theta_can_be_given() -> None:
+    found = ad.fit(QUINE_MODEL, quine(), family="negative_binomial", scale=2.0)
+    # From the documentation of GLM.jl, which stops a little before the minimum: NegativeBinomial(2.0), LogLink().
+    values = [2.88645, -0.567515, 0.0870771, -0.445076, 0.0927999, 0.359485, 0.296768]
+    assert [*found.parameters.values()] == pytest.approx(values, abs=2e-4)
+    assert (found.theta, found.theta_stderr) == (2.0, None)
+
+
+WARPBREAKS = str(Path(__file__).parents[3] / "docs" / "data" / "warpbreaks.csv")  # warpbreaks of R
+
+
+def test_quasipoisson_counts_as_glm_of_r() -> None:
+    """The output of summary(glm(breaks ~ wool + tension, quasipoisson, warpbreaks))."""
+    model = "breaks ~ exp(p + q*(wool == 'B') + r*(tension == 'M') + s*(tension == 'H'))"
+    found, poisson = (ad.fit(model, WARPBREAKS, family=family) for family in ("quasipoisson", "poisson"))
+    assert [*found.parameters.values()] == pytest.approx([3.69196, -0.20599, -0.32132, -0.51849], abs=6e-6)
+    assert [*found.stderr.values()] == pytest.approx([0.09374, 0.10646, 0.12441, 0.13203], abs=6e-6)
+    assert [*poisson.stderr.values()] == pytest.approx([0.04541, 0.05157, 0.06027, 0.06396], abs=6e-6)
+    assert found.dispersion == pytest.approx(4.261537, abs=2e-5)  # R stops a little before the minimum
+    assert (found.deviance, found.null_deviance) == pytest.approx((210.39, 297.37), abs=5e-3)
+    assert found.log_likelihood is None
+    assert found.aic is None
+    assert found.interval_dof == 50
+    assert poisson.aic == pytest.approx(493.06, abs=5e-3)
+    assert poisson.dispersion == pytest.approx(4.261537, abs=2e-5)
+    (warning,) = (text for text in poisson.warnings if "scatter" in text)
+    assert "quasipoisson or negative_binomial" in warning
+    assert not any("scatter" in text for text in found.warnings)
+
+
+def test_proportions_that_scatter_more_than_binomial_ones() -> None:
+    generator = np.random.default_rng(7)
+    x = np.linspace(-2, 2, 40)
+    trials = generator.integers(10, 60, 40).astype(float)
+    mean = 1 / (1 + np.exp(-0.3 - 0.8 * x))
+    hits = generator.binomial(trials.astype(int), generator.beta(5 * mean, 5 * (1 - mean)))
+    data = {"x": x, "share": hits / trials, "n": trials}
+    binomial, quasi = (
+        ad.fit("share ~ sigmoid(a + b*x)", data, family=family, weights="n") for family in ("binomial", "quasibinomial")
+    )
+    statsmodels = pytest.importorskip("statsmodels.api")
+    design = statsmodels.add_constant(x)
+    referee = statsmodels.GLM(np.column_stack([hits, trials - hits]), design, statsmodels.families.Binomial())
+    wanted = referee.fit(tol=1e-12)
+    scatter = np.sqrt(wanted.pearson_chi2 / wanted.df_resid)
+    for found, factor in ((binomial, 1.0), (quasi, scatter)):
+        np.testing.assert_allclose([*found.parameters.values()], wanted.params, rtol=1e-7)
+        np.testing.assert_allclose([*found.stderr.values()], wanted.bse * factor, rtol=1e-6)
+    assert binomial.pearson_chi_squared == pytest.approx(wanted.pearson_chi2, rel=1e-8)
+    assert binomial.deviance == pytest.approx(wanted.deviance, rel=1e-8)
+    assert any("use --family quasibinomial" in text for text in binomial.warnings)
+    assert quasi.aic is None
+
+
+@pytest.mark.parametrize("mean", [0.05, 0.4, 3.0, 200.0])
+def test_counts_of_their_family_give_no_warning(mean: float) -> None:
+    """A property: of 200 fits to Poisson counts of any size, hardly any is called overdispersed."""
+    generator = np.random.default_rng(11)
+    groups = np.repeat(np.arange(200), 60)
+    data = {"g": groups, "y": generator.poisson(mean, len(groups)).astype(float)}
+    fits = ad.fit_by("y ~ exp(a)", data, "g", family="poisson", no_columns=True)
+    warned = sum(any("scatter" in text for text in group.fit.warnings) for group in fits if group.fit is not None)
+    assert warned <= 1
+
+
+def test_single_trials_say_nothing_about_dispersion() -> None:
+    generator = np.random.default_rng(3)
+    x = generator.normal(size=200)
+    hit = (generator.random(200) < 1 / (1 + np.exp(-x))).astype(float)
+    found = ad.fit("hit ~ sigmoid(a + b*x)", {"x": x, "hit": hit}, family="binomial")
+    assert found.overdispersion_p is None
+
+
+def test_counts_without_overdispersion_have_an_infinite_theta() -> None:
+    found = ad.fit("y ~ exp(a)", {"y": [3, 4, 4, 5, 4, 3, 5, 4]}, family="negative_binomial")
+    assert found.theta == np.inf
+    assert any("quasi" not in text and "Poisson" in text for text in found.warnings)
+
+
+def test_groups_agree_with_single_fits() -> None:
+    generator = np.random.default_rng(5)
+    x, group = generator.normal(size=200), np.repeat(np.arange(5), 40)
+    y = generator.negative_binomial(2, 2 / (2 + np.exp(1 + 0.3 * x))).astype(float)
+    for family in ("poisson", "quasipoisson", "negative_binomial"):
+        fits = ad.fit_by("y ~ exp(a + b*x)", {"x": x, "y": y, "g": group}, "g", family=family)
+        for k in range(5):
+            part = {"x": x[group == k], "y": y[group == k]}
+            single = ad.fit("y ~ exp(a + b*x)", part, family=family)
+            for name in ("pearson_chi_squared", "dispersion", "overdispersion_p", "theta"):
+                one, other = getattr(fits[k], name), getattr(single, name)
+                assert one == (None if other is None else pytest.approx(other, rel=1e-6)), (family, name)
+            assert fits[k].warnings == single.warnings
+
+
+@pytest.mark.parametrize("family", ["quasipoisson", "negative_binomial"])
+def test_new_counts_fall_into_prediction_intervals(family: str) -> None:
+    generator = np.random.default_rng(2)
+    x = generator.uniform(0, 2, 4000)
+    y = generator.negative_binomial(3, 3 / (3 + np.exp(2 + 0 * x))).astype(float)
+    found = ad.fit("y ~ exp(a + b*x)", {"x": x[:2000], "y": y[:2000]}, family=family)
+    bands = found.predict({"x": x[2000:]}, interval=0.9)
+    inside = (y[2000:] >= bands.prediction_low) & (y[2000:] <= bands.prediction_high)
+    assert 0.89 < inside.mean() < 0.94
+
+
+def test_the_report_shows_the_dispersion_and_theta() -> None:
+    text = str(run_cli(["train", "breaks ~ exp(a + b*(wool == 'B'))", WARPBREAKS, "--family", "negative_binomial"]))
+    assert "dispersion = " in text
+    assert "theta = " in text

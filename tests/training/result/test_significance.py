@@ -1,0 +1,143 @@
+"""Tests of parameters, odds ratios and the receiver operating characteristic, against statsmodels, scikit-learn and
+published output of R.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import autodiff_cli as ad
+from tests.support import run_cli
+
+CARS = """
+21 6 110 2.62;21 6 110 2.875;22.8 4 93 2.32;21.4 6 110 3.215;18.7 8 175 3.44;18.1 6 105 3.46;14.3 8 245 3.57
+24.4 4 62 3.19;22.8 4 95 3.15;19.2 6 123 3.44;17.8 6 123 3.44;16.4 8 180 4.07;17.3 8 180 3.73;15.2 8 180 3.78
+10.4 8 205 5.25;10.4 8 215 5.424;14.7 8 230 5.345;32.4 4 66 2.2;30.4 4 52 1.615;33.9 4 65 1.835;21.5 4 97 2.465
+15.5 8 150 3.52;15.2 8 150 3.435;13.3 8 245 3.84;19.2 8 175 3.845;27.3 4 66 1.935;26 4 91 2.14;30.4 4 113 1.513
+15.8 8 264 3.17;19.7 6 175 2.77;15 8 335 3.57;21.4 4 109 2.78
+"""  # mtcars of R: mpg, cyl, hp, wt
+MPG, CYL, HP, WT = np.array([row.split() for row in CARS.strip().replace("\n", ";").split(";")], float).T
+MTCARS = {"mpg": MPG, "cyl": CYL, "hp": HP, "wt": WT}
+
+
+def test_t_values_and_the_overall_test_as_summary_lm_of_r() -> None:
+    """The output of summary(lm(mpg ~ wt + hp, mtcars))."""
+    found = ad.fit("mpg ~ a + b*wt + c*hp", MTCARS)
+    assert [*found.parameters.values()] == pytest.approx([37.22727, -3.87783, -0.03177], abs=6e-6)
+    assert [*found.t_values.values()] == pytest.approx([23.285, -6.129, -3.519], abs=6e-4)
+    assert found.p_values["b"] == pytest.approx(1.12e-06, rel=5e-3)
+    assert found.p_values["c"] == pytest.approx(0.00145, rel=5e-3)
+    assert found.null_test is not None
+    assert (found.null_test.name, found.null_test.dof) == ("F", (2, 29))
+    assert found.null_test.statistic == pytest.approx(69.21, abs=5e-3)
+    assert found.null_test.p == pytest.approx(9.109e-12, rel=1e-3)
+
+
+def test_parameters_of_levels_contain_a_constant() -> None:
+    found = ad.fit("mpg ~ a[cyl]", MTCARS)
+    referee = stats.f_oneway(*(MPG[level == CYL] for level in (4, 6, 8)))
+    assert found.null_test is not None
+    assert found.null_test.statistic == pytest.approx(referee.statistic, rel=1e-9)
+    assert found.null_test.p == pytest.approx(referee.pvalue, rel=1e-6)
+    assert found.null_test.dof == (2, 29)
+
+
+@pytest.mark.parametrize("model", ["mpg ~ b*wt + c*hp", "mpg ~ a*exp(-b*wt)", "mpg ~ a"])
+def test_models_without_a_constant_have_no_test_against_it(model: str) -> None:
+    assert ad.fit(model, MTCARS, no_columns=True).null_test is None
+
+
+def logistic(family: str = "binomial") -> tuple[Any, Any]:
+    statsmodels = pytest.importorskip("statsmodels.api")
+    generator = np.random.default_rng(4)
+    x, z = generator.normal(size=150), generator.normal(size=150)
+    hit = (generator.random(150) < 1 / (1 + np.exp(-0.4 - x + 0.5 * z))).astype(float)
+    found = ad.fit("hit ~ sigmoid(a + b*x + c*z)", {"x": x, "z": z, "hit": hit}, family=family)
+    return found, statsmodels.Logit(hit, statsmodels.add_constant(np.column_stack([x, z]))).fit(disp=0, tol=1e-12)
+
+
+def test_logistic_regression_as_statsmodels() -> None:
+    found, referee = logistic()
+    np.testing.assert_allclose([*found.t_values.values()], referee.tvalues, rtol=1e-6)
+    np.testing.assert_allclose([*found.p_values.values()], referee.pvalues, rtol=1e-6)
+    assert found.null_test is not None
+    assert found.null_test.name == "likelihood ratio"
+    assert found.null_test.statistic == pytest.approx(referee.llr, rel=1e-8)
+    assert found.null_test.p == pytest.approx(referee.llr_pvalue, rel=1e-6)
+    ratios = found.odds_ratios
+    np.testing.assert_allclose([ratio["value"] for ratio in ratios.values()], np.exp(referee.params), rtol=1e-7)
+    np.testing.assert_allclose(
+        [[ratio["low"], ratio["high"]] for ratio in ratios.values()], np.exp(referee.conf_int()), rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_receiver_operating_characteristic_as_scikit_learn(weighted: bool) -> None:
+    metrics = pytest.importorskip("sklearn.metrics")
+    generator = np.random.default_rng(9)
+    x = generator.normal(size=300).round(1)  # rounded, so that scores are tied
+    hit = (generator.random(300) < 1 / (1 + np.exp(-x))).astype(float)
+    weight = generator.integers(1, 4, 300).astype(float) if weighted else None
+    found = ad.fit("hit ~ sigmoid(a + b*x)", {"x": x, "hit": hit}, loss="bce", weights=weight)
+    score = found.predict({"x": x})
+    assert found.auc == pytest.approx(metrics.roc_auc_score(hit, score, sample_weight=weight), rel=1e-12)
+    assert found.roc is not None
+    false, true, _ = metrics.roc_curve(hit, score, sample_weight=weight, drop_intermediate=False)
+    np.testing.assert_allclose(
+        np.interp(false, found.roc["false_positive_rate"], found.roc["true_positive_rate"])[
+            np.diff(false, append=2) > 0
+        ],
+        true[np.diff(false, append=2) > 0],
+        atol=1e-12,
+    )
+    assert metrics.auc(found.roc["false_positive_rate"], found.roc["true_positive_rate"]) == pytest.approx(found.auc)
+
+
+def test_two_classes_have_an_area_and_three_have_none() -> None:
+    kinds = np.where(MPG > 20, "thrifty", "thirsty")
+    found = ad.fit("kind ~ softmax(dense(wt, 2))", {"wt": WT, "kind": kinds})
+    share = stats.mannwhitneyu(WT[MPG <= 20], WT[MPG > 20]).statistic / (np.sum(MPG > 20) * np.sum(MPG <= 20))
+    assert found.auc == pytest.approx(share)
+    assert ad.fit("cyl ~ softmax(dense(wt, 3))", {"wt": WT, "cyl": CYL.astype(int)}).auc is None
+
+
+def test_sums_of_squares_in_units_of_sigma_are_chi_squared() -> None:
+    found = ad.fit("mpg ~ a + b*wt", MTCARS, sigma=np.full(len(MPG), 2.0))
+    assert found.chi_squared == pytest.approx(found.rss)
+    assert ad.fit("mpg ~ a + b*wt", MTCARS).chi_squared is None
+
+
+@pytest.fixture
+def cars(tmp_path: Path) -> Path:
+    path = tmp_path / "cars.csv"
+    np.savetxt(
+        path,
+        np.column_stack([MPG, CYL, HP, WT, np.full(len(MPG), 2.0)]),
+        "%g",
+        ",",
+        header="mpg,cyl,hp,wt,s",
+        comments="",
+    )
+    return path
+
+
+def test_the_report_names_what_it_shows(cars: Path) -> None:
+    plain = str(run_cli(["train", "mpg ~ a + b*wt + c*hp", str(cars)]))
+    assert "test against a constant: F(2, 29) = 69.2" in plain
+    assert "log-likelihood = -74.3" in plain
+    assert [*plain.split("parameters")[1].split()][:6] == ["name", "value", "standard", "error", "t", "p"]
+    weighted = str(run_cli(["train", "mpg ~ a + b*wt", str(cars), "--sigma", "s"]))
+    assert "rss" not in weighted.split("figures")[1]
+    assert "standard deviation of residuals" not in weighted
+    assert "χ² = " in weighted
+    assert "reduced χ² = " in weighted
+    document = json.loads(str(run_cli(["train", "mpg ~ a + b*wt", str(cars), "--sigma", "s", "--json"])))
+    assert document["chi_squared"] == document["rss"]
+    assert {"a", "b"} == {*document["t_values"]} == {*document["p_values"]}
+    assert document["null_test"]["name"] == "F"
