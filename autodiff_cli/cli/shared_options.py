@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, StrEnum
+from functools import partial
 from typing import Annotated, Any, TypeAlias, TypeVar
 
 import typer
@@ -37,6 +38,8 @@ class PassMode(StrEnum):
     FORWARD = "forward"
 
 
+output_option = partial(typer.Option, rich_help_panel="Output")
+
 Expr: TypeAlias = Annotated[
     str,
     typer.Argument(
@@ -52,40 +55,42 @@ Wrt: TypeAlias = Annotated[
 Digits: TypeAlias = Annotated[
     int | None, typer.Option("--digits", min=1, max=17, metavar="N", help="Show numbers with N significant digits.")
 ]
-Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Write one JSON document, with numbers in full.")]
+Json: TypeAlias = Annotated[bool, output_option("--json", help="Write one JSON document, with numbers in full.")]
 
 
-MODE = Option("--mode", "Differentiation mode; forward shows the tangents of all nodes.")
+_derivative = partial(Option, group="Derivatives")
+MODE = _derivative("--mode", "Differentiation mode; forward shows the tangents of all nodes.")
 
 
 @dataclass(frozen=True)
 class DerivativeRequest:
     """The options of `grad` that ask for more than value and gradient."""
 
-    symbolic: Annotated[bool, Option("--symbolic", "Also print the derivatives as formulas.")] = False
+    symbolic: Annotated[bool, _derivative("--symbolic", "Also print the derivatives as formulas.")] = False
     mode: Annotated[PassMode, MODE] = PassMode.REVERSE
     order: Annotated[
         int | None,
-        Option(
+        _derivative(
             "--order N", "Also compute the derivative of order N in one variable (see --wrt).", between(1, MAX_ORDER)
         ),
     ] = None
-    hessian: Annotated[bool, Option("--hessian", "Also compute all second derivatives.")] = False
+    hessian: Annotated[bool, _derivative("--hessian", "Also compute all second derivatives.")] = False
     direction: Annotated[
-        str | None, Option("--direction x=1,y=2", "Also compute the directional derivative, by forward mode.")
+        str | None, _derivative("--direction x=1,y=2", "Also compute the directional derivative, by forward mode.")
     ] = None
     jacobian: Annotated[
-        bool, Option("--jacobian", "Differentiate several outputs: the elements of an array, or --outputs.")
+        bool, _derivative("--jacobian", "Differentiate several outputs: the elements of an array, or --outputs.")
     ] = False
     outputs: Annotated[
-        str | None, Option("--outputs a,b", "With --jacobian: names of the statements that are outputs.")
+        str | None, _derivative("--outputs a,b", "With --jacobian: names of the statements that are outputs.")
     ] = None
     at: Annotated[
-        str | None, Option("--at FILE", "Compute value and gradient at each row of a CSV file (- is standard input).")
+        str | None,
+        _derivative("--at FILE", "Compute value and gradient at each row of a CSV file (- for standard input)."),
     ] = None
     precision: Annotated[
         int | None,
-        Option(
+        _derivative(
             "--precision DIGITS",
             "Compute value and gradient to this many proven digits, such as 50.",
             between(2, MAX_DIGITS),

@@ -24,7 +24,7 @@ from autodiff_cli.cli.environment import (
     errors_as_failure,
     open_data_files,
 )
-from autodiff_cli.cli.shared_options import DATA_HELP, Digits, Json, with_options
+from autodiff_cli.cli.shared_options import DATA_HELP, Digits, Json, output_option, with_options
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.options import excludes, needs
 from autodiff_cli.training.options import ComparisonOptions, FitOption, FitOptions
@@ -74,22 +74,22 @@ def train(
     derive: list[str] | None = None,
     x_sigma: list[str] | None = None,
     save: Annotated[
-        str | None, typer.Option("--save", metavar="MODEL.json", help="Save the fitted model to a file for `predict`.")
+        str | None, output_option("--save", metavar="MODEL.json", help="Save the fitted model to a file for `predict`.")
     ] = None,
     page: Annotated[
-        str | None, typer.Option("--page", metavar="FILE.html", help="Write a page that shows the fit learning.")
+        str | None, output_option("--page", metavar="FILE.html", help="Write a page that shows the fit learning.")
     ] = None,
     plot: Annotated[
         str | None,
-        typer.Option("--plot", metavar="[FILE]", help="Plot the fit in the terminal, or to FILE (.svg, .png, .html)."),
+        output_option("--plot", metavar="[FILE]", help="Plot the fit in the terminal, or to FILE (.svg, .png, .html)."),
     ] = None,
     by: Annotated[
         str | None, typer.Option("--by", metavar="COLUMN", help="Fit each group of rows with equal labels separately.")
     ] = None,
     output: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FILE.csv", help="Write the table of --by to a file.")
+        str | None, output_option("-o", "--output", metavar="FILE.csv", help="Write the table of --by to a file.")
     ] = None,
-    every: Annotated[int | None, typer.Option("--every", min=1, metavar="N", help="Print every N-th epoch.")] = None,
+    every: Annotated[int | None, output_option("--every", min=1, metavar="N", help="Print every N-th epoch.")] = None,
     digits: Digits = None,
     json: Json = False,
 ) -> Output:

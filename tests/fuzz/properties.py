@@ -290,6 +290,8 @@ def references(case: Case) -> None:
     in_array = parse(f"in_array: {len(names)}; " + _with_elements(case.text, names)) if names else f
     labels = {f"in_array[{k}]": name for k, name in enumerate(names)}
     for at in (trace(f, case.point), trace(in_array, {"in_array": list(case.point.values())} if names else {})):
+        if math.isnan(at.value):
+            continue  # the derivatives of an undefined value are conventions
         numbers = {"value": at.value, **at.gradient}
         if "in_array" in numbers:
             numbers |= dict(zip(labels, numbers.pop("in_array"), strict=True))
