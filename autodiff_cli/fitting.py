@@ -20,7 +20,7 @@ from typing import Any
 from autodiff_cli.options import takes_options
 from autodiff_cli.render.fit import fit_report
 from autodiff_cli.render.formatting import shorten_middle, single_line
-from autodiff_cli.render.plots import plot_html
+from autodiff_cli.render.plots import plot_html, save_plot
 from autodiff_cli.render.report import Paper
 from autodiff_cli.render.trace import MAX_NAME_LENGTH
 from autodiff_cli.training.fitting.comparison import Comparison, compare_models
@@ -28,7 +28,7 @@ from autodiff_cli.training.fitting.fit import Interrupted, fit_dataset
 from autodiff_cli.training.fitting.groups import FittedGroups, fit_groups
 from autodiff_cli.training.objective.loading import Data, as_dataset
 from autodiff_cli.training.objective.model import Model
-from autodiff_cli.training.options import ComparisonOptions, FitOptions
+from autodiff_cli.training.options import ComparisonOptions, FigureOptions, FitOptions
 from autodiff_cli.training.result import fitted_model
 
 
@@ -79,7 +79,27 @@ class Fit(fitted_model.FittedModel):
         >>> fit("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4, 6.6]})._repr_html_().count("<svg")
         1
         """
-        return plot_html(self)
+        return plot_html({"": self})
+
+    def save_plot(self, path: str | os.PathLike[str], log: str | None = None, panels: str = "data,residuals") -> None:
+        """Write a plot of the fit as an SVG, PDF, PNG or HTML file. The fit needs the option `plot=True`.
+
+        Args:
+            log: the logarithmic axes, `x`, `y`, `x,y` or `none`; by default they are chosen by the data.
+            panels: `data`, `residuals` and `loss`, separated by commas.
+
+        Raises:
+            OSError: if the file cannot be written.
+            OptionError: for a file of another kind, and for other axes and panels.
+
+        >>> import tempfile
+        >>> result = fit("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4, 6.6]}, plot=True)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     result.save_plot(os.path.join(folder, "fit.svg"), panels="data")
+        ...     os.listdir(folder)
+        ['fit.svg']
+        """
+        save_plot({"": self}, path, FigureOptions(log=log, panels=panels))
 
 
 @contextlib.contextmanager

@@ -27,7 +27,7 @@ from autodiff_cli.cli.environment import (
 from autodiff_cli.cli.shared_options import DATA_HELP, Digits, Json, output_option, with_options
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.options import excludes, needs
-from autodiff_cli.training.options import ComparisonOptions, FitOption, FitOptions
+from autodiff_cli.training.options import ComparisonOptions, FigureOptions, FitOption, FitOptions
 
 if TYPE_CHECKING:
     from autodiff_cli.data.files import DataSource
@@ -46,7 +46,7 @@ _MODEL_HELP = "Model `target ~ prediction`, or the loss of a row; - reads it fro
 _TRAIN_RESTRICTIONS = (
     *(
         excludes(option, ["by"], f"--{option} needs a single fit, but --by fits every group: leave one of them out")
-        for option in ("save", "page", "plot", "every", "cluster")
+        for option in ("save", "page", "every", "cluster")
     ),
     needs(
         "output",
@@ -61,7 +61,7 @@ _TRAIN_RESTRICTIONS = (
 )
 
 
-@with_options(*_TRAIN_RESTRICTIONS, options=FitOptions, reading=FileOptions)
+@with_options(*_TRAIN_RESTRICTIONS, options=FitOptions, reading=FileOptions, figure=FigureOptions)
 def train(
     call: Call,
     model: Annotated[str, typer.Argument(metavar="MODEL", help=_MODEL_HELP, show_default=False)],
@@ -69,6 +69,7 @@ def train(
     *,
     options: FitOptions,
     reading: FileOptions,
+    figure: FigureOptions,
     fixed: list[str] | None = None,
     bounds: list[str] | None = None,
     derive: list[str] | None = None,
@@ -81,7 +82,7 @@ def train(
     ] = None,
     plot: Annotated[
         str | None,
-        output_option("--plot", metavar="[FILE]", help="Plot the fit in the terminal, or to FILE (.svg, .png, .html)."),
+        output_option("--plot", metavar="[FILE]", help="Plot in the terminal, or to FILE (.svg, .pdf, .png, .html)."),
     ] = None,
     by: Annotated[
         str | None, typer.Option("--by", metavar="COLUMN", help="Fit each group of rows with equal labels separately.")
@@ -146,6 +147,8 @@ def train(
             from autodiff_cli.render.plots import check_plot_path
 
             check_plot_path(plot)
+        elif by is not None and plot is not None:
+            raise BadInput("--by draws every group, so --plot needs a file, such as --plot groups.pdf")
     status = ExitStatus.DONE
     for path in filter(None, (save, page, plot)):
         from autodiff_cli.data.writing import check_writable
@@ -160,7 +163,8 @@ def train(
         _check_names(named_parameters, parsed_model, call)
         options = dataclasses.replace(options, start=inputs.constant_values(call.values))
         if by is not None:
-            return fit_by_group(parsed_model, source, by, options, environment, output, digits, json)
+            plotting = None if plot is None else (plot, figure)
+            return fit_by_group(parsed_model, source, by, options, environment, output, digits, json, plotting)
         guard = OutputGuard(environment.stdout) if any((save, page, plot, options.checkpoint)) else None
         table = _epoch_table(environment, parsed_model, source.name, every, digits, json, options.epochs, guard)
         source.on_progress = table.update_reading
@@ -203,7 +207,7 @@ def train(
             from autodiff_cli.render.plots import save_plot
 
             with errors_as_failure(plot):
-                save_plot(fit, plot)
+                save_plot({"": fit}, plot, figure)
             environment.note(f"plot written to {plot}")
 
     fit_text = fit_report(fit, digits, is_saved=save is not None)
@@ -292,6 +296,7 @@ def fit_by_group(
     output: str | None,
     digits: int | None,
     json: bool,
+    plotting: tuple[str, FigureOptions] | None = None,
 ) -> Output:
     """Fit every group of rows, and return the fits as a table, as CSV for a file, or as a document.
 
@@ -304,8 +309,10 @@ def fit_by_group(
         output: the file to write; None for standard output.
         digits: the number of digits to show.
         json: whether to write JSON.
+        plotting: the file for a plot of all groups, and its options.
     """
     from autodiff_cli.render.fit_tables import groups_csv, groups_report
+    from autodiff_cli.render.plots import save_plot
     from autodiff_cli.training.fitting.groups import fit_groups
 
     groups = fit_groups(model, source, by, options)
@@ -319,7 +326,20 @@ def fit_by_group(
         environment.note(warning)
     report = groups_report(groups, digits) if output is None else groups_csv(groups)
     status = ExitStatus.FAILED if len(failed) == len(groups) else ExitStatus.DONE
-    return Output(report, json, status, path=output)
+
+    def finish() -> None:
+        plots = {
+            f"{group.by}": dataclasses.replace(group.fit, origins=source.origins)
+            for group in groups
+            if group.fit is not None and group.fit.plot is not None
+        }
+        if plotting is not None and plots:
+            path, figure = plotting
+            with errors_as_failure(path):
+                save_plot(plots, path, figure)
+            environment.note(f"plot written to {path}")
+
+    return Output(report, json, status, path=output, after_write=finish)
 
 
 def learning_page(

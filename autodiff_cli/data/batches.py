@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
@@ -71,11 +71,6 @@ class LabelColumn:
         new_codes = np.full(len(self.values) + 1, -1, np.int32)
         new_codes[used] = np.arange(len(used))
         return LabelColumn(new_codes[self.codes], [self.values[code] for code in used.tolist()])
-
-    def cells(self) -> NDArray[np.object_]:
-        """Return the label of each row, with None for missing ones."""
-        cells: NDArray[np.object_] = np.array([*self.values, None], dtype=object)[self.codes]
-        return cells
 
     def parsed(self) -> LabelColumn:
         """Return the labels as numbers if all of them can be, as those of a text file may; otherwise unchanged."""
@@ -398,23 +393,16 @@ def arrow_floats(cells: Any) -> Array:
     """
     if not hasattr(cells, "chunks"):
         return np.array(cells, dtype=np.float64)
-    return np.concatenate([np.empty(0), *arrow_float_chunks(cells)])
-
-
-def arrow_float_chunks(cells: Any) -> Iterator[Array]:
-    """Yield the chunks of an Arrow column of doubles as floats, with nan for missing values. Chunks without missing
-    values are not copied.
-    """
-    for chunk in cells.chunks:
+    parts = [np.empty(0)]
+    for chunk in filter(len, cells.chunks):
         valid, values = chunk.buffers()
         part = slice(chunk.offset, chunk.offset + len(chunk))
-        if not len(chunk):
-            continue
         floats = np.frombuffer(values, np.float64)[part]
         if chunk.null_count:
             is_present = np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little")[part]
             floats = np.where(is_present, floats, np.nan)
-        yield floats
+        parts.append(floats)
+    return np.concatenate(parts)
 
 
 def arrow_native(cells: Any) -> NDArray[Any] | None:

@@ -14,7 +14,6 @@ import itertools
 import math
 import zlib
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -44,18 +43,10 @@ from autodiff_cli.data.dialect import (
 from autodiff_cli.data.source import ByteSource
 from autodiff_cli.data.table import Record, TextBatch
 
-
-@dataclass(frozen=True, slots=True)
-class DelimitedSettings:
-    """Sizes of the blocks of delimited text that are read and parsed together."""
-
-    line_block_bytes: int = 1 << 20  # bytes of lines that pyarrow parses in one call, on all cores
-    parse_block_bytes: int = 1 << 17  # bytes that one core parses at a time
-    fast_cell_bytes: int = 256  # bytes per cell: a line of cells this long fits in one block of pyarrow
-    type_sample_records: int = 1000  # records in which the type of a column is looked for
-
-
-SETTINGS = DelimitedSettings()
+_LINE_BLOCK_BYTES = 1 << 20  # bytes of lines that pyarrow parses in one call, on all cores
+_PARSE_BLOCK_BYTES = 1 << 17  # bytes that one core parses at a time
+_FAST_CELL_BYTES = 256  # bytes per cell: a line of cells this long fits in one block of pyarrow
+_TYPE_SAMPLE_RECORDS = 1000  # records in which the type of a column is looked for
 
 
 _LINE_STARTS_TO_CHECK = (b"", b"\r", b"\n")  # only blocks that start so can be blank
@@ -66,7 +57,16 @@ csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL_CHARS))
 
 
 class DelimitedText:
-    """The format of delimited text; see `formats.ColumnFormat`."""
+    """The format of delimited text.
+
+    Attributes:
+        title: the name of the format.
+        header: the names of the columns as the file has them.
+        divisible_range: the range of bytes of the rows, if parts of it can be read separately; otherwise None.
+        is_slow_to_parse: whether parsing takes long because numbers are written as text.
+        notes: sentences on how the file was interpreted, as far as that was detected.
+        options: the command-line options that request the same interpretation explicitly.
+    """
 
     is_slow_to_parse = True
 
@@ -93,12 +93,12 @@ class DelimitedText:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The command-line options that set the detected dialect; see `ColumnFormat.options`."""
+        """The command-line options that set the detected dialect."""
         return self._dialect.options
 
     @property
     def divisible_range(self) -> tuple[int, int] | None:
-        """The range of bytes that holds the rows; see `ColumnFormat.divisible_range`."""
+        """The range of bytes that holds the rows, if parts of it can be read separately; otherwise None."""
         size = self._source.seekable_size
         if size is None:
             return None
@@ -107,8 +107,8 @@ class DelimitedText:
             return stream.tell(), size
 
     def restrict(self, begin: int, end: int) -> None:
-        """Restrict reading to a range of bytes; see `ColumnFormat.restrict`. A part with quotes is refused: whether a
-        line starts within quotes depends on the lines before it.
+        """Restrict `iter_batches` to the rows that begin in a range of bytes. Raises FallbackRequired for a part with
+        quotes: whether a line starts within quotes depends on the lines before it.
         """
         with self._source.open_text() as stream:
             head = b"".join(stream.readline() for _ in range(self._dialect.header_lines))
@@ -123,10 +123,10 @@ class DelimitedText:
         self._source = self._source.with_bytes(head + lines)
 
     def text_positions(self) -> set[int]:
-        """Return the positions of text columns; see `ColumnFormat.text_positions`."""
+        """Return the positions of text columns: those whose first cell that is not missing is not a number."""
         unknown, positions = set(range(len(self.header))), set()
         with contextlib.closing(self._iter_all_records()) as records:
-            for record in itertools.islice(records, SETTINGS.type_sample_records):
+            for record in itertools.islice(records, _TYPE_SAMPLE_RECORDS):
                 for position in [*unknown]:
                     cell = record.cells[position].strip() if position < len(record.cells) else ""
                     if cell in MISSING_VALUES:
@@ -139,15 +139,15 @@ class DelimitedText:
         return positions
 
     def estimate_rows(self) -> int:
-        """Return the estimated number of rows; see `ColumnFormat.estimate_rows`."""
+        """Return the number of rows, estimated from the first ones."""
         return self._source.estimate_lines()
 
     def new_parser(self) -> CellParser:
-        """Return a parser for the cells of a column; see `ColumnFormat.new_parser`."""
+        """Return a parser for the cells of a column."""
         return CellParser(self._dialect.decimal)
 
     def iter_records(self) -> Generator[Record]:
-        """Yield the rows as text; see `ColumnFormat.iter_records`."""
+        """Yield the rows as text with their locations. A single-pass source yields only rows not read yet."""
         if not self._source.is_single_pass:
             yield from self._iter_all_records()
         elif self._unread is not None:
@@ -155,7 +155,7 @@ class DelimitedText:
             yield from self._iter_records(rest)
 
     def iter_text_batches(self) -> Generator[TextBatch]:
-        """Yield the rows as columns of text; see `ColumnFormat.iter_text_batches`."""
+        """Yield the rows as columns of text. Raises FallbackRequired at the first row for which it is impossible."""
         dialect = self._dialect
         if not self._source.is_large or dialect.comment or dialect.delimiter == WHITESPACE or dialect.decimal != ".":
             raise FallbackRequired
@@ -166,7 +166,13 @@ class DelimitedText:
             yield from map(TextBatch, table.combine_chunks().to_batches())
 
     def iter_batches(self, request: ColumnRequest) -> Generator[RawBatch]:
-        """Yield columns of some rows at a time; see `ColumnFormat.iter_batches`."""
+        """Yield columns of some rows at a time.
+
+        Raises:
+            DataError: for cells that are not numbers, and for missing cells unless they are accepted, if their location
+                is known.
+            FallbackRequired: if the file has to be parsed cell by cell.
+        """
         if request.cell_by_cell or self._source.is_small:
             yield from self._parse_cells(request)
             return
@@ -197,7 +203,7 @@ class DelimitedText:
         import pyarrow as pa
         from pyarrow import csv as pa_csv
 
-        block_bytes = max(SETTINGS.parse_block_bytes, SETTINGS.fast_cell_bytes * len(self.header))
+        block_bytes = max(_PARSE_BLOCK_BYTES, _FAST_CELL_BYTES * len(self.header))
         names = [str(position) for position in range(len(self.header))]
         reading = pa_csv.ReadOptions(column_names=names, block_size=block_bytes)
         converting = pa_csv.ConvertOptions(include_columns=[*types], column_types=dict(types), **conversion)
@@ -387,7 +393,7 @@ class LineReader:
         self.quotes = 0
 
     def __iter__(self) -> Iterator[memoryview]:
-        buffer = bytearray(SETTINGS.line_block_bytes)
+        buffer = bytearray(_LINE_BLOCK_BYTES)
         carried_bytes = 0  # bytes at the start of the buffer that belong to an incomplete line
         while count := self._stream.readinto(memoryview(buffer)[carried_bytes:]):
             filled = carried_bytes + count
@@ -408,7 +414,7 @@ class LineReader:
         while piece:
             self.quotes += piece.count(b'"')
             yield piece
-            piece = self._stream.read(SETTINGS.parse_block_bytes)
+            piece = self._stream.read(_PARSE_BLOCK_BYTES)
 
 
 def _nonblank_block(lines: memoryview) -> Iterator[memoryview]:

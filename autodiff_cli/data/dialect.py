@@ -11,7 +11,7 @@ import csv
 import itertools
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -415,28 +415,15 @@ def _sample_records(stream: BinaryIO, comment: str | None) -> list[str]:
 
 
 def _detect_delimiter(first: str, sample: Sequence[str]) -> str:
-    """Return the first candidate that splits all records into the same number of cells, else a guess from the
-    header."""
-    for delimiter in _candidate_delimiters(first):
+    """Return the likeliest candidate that splits all records into the same number of cells, else the likeliest one."""
+    candidates = [mark for mark in ";,\t" if mark in first and not (mark == ";" and "\t" in first)]
+    if sample and not {",", "\t"} & {*candidates}:
+        candidates.append(WHITESPACE)
+    for delimiter in candidates:
         count = len(split_record(first, delimiter))
         if count > 1 and all(len(split_record(line, delimiter)) == count for line in sample):
             return delimiter
-    if "," in first or not sample:
-        return "," if "," in first or "\t" not in first else "\t"
-    count = len(split_record(first, WHITESPACE))
-    if "\t" not in first and count > 1 and all(len(split_record(line, WHITESPACE)) == count for line in sample):
-        return WHITESPACE
-    return "\t" if "\t" in first else ";" if ";" in first else ","
-
-
-def _candidate_delimiters(first: str) -> Iterator[str]:
-    """Yield the delimiters that occur in the header, the likeliest first."""
-    if ";" in first and not any(mark in first.replace(";", "") for mark in "\t"):
-        yield ";"
-    if "," in first:
-        yield ","
-    if "\t" in first:
-        yield "\t"
+    return next((mark for mark in ",\t;" if mark in first), ",")
 
 
 def _detect_decimal(first: str, sample: Sequence[str], delimiter: str) -> str:

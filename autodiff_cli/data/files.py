@@ -175,9 +175,11 @@ class DataFile:
         with contextlib.closing(self.format.iter_batches(request)) as batches:
             for batch in batches:
                 mask = None if row_filter is None else row_filter.mask(batch)
-                count = len(_any_column(batch))
+                column = next(iter(batch.values()))
+                count = len(column.codes if isinstance(column, LabelColumn) else column)
                 selected = count if mask is None else int(np.count_nonzero(mask))
-                counts.add(FilterCounts(count, selected, _texts(batch, texts)))
+                found = {name: dict.fromkeys(labels_of(batch, name).values) for name in texts}
+                counts.add(FilterCounts(count, selected, found))
                 columns = _select({name: batch[name] for name in wanted}, mask)
                 incomplete = {} if query.missing is MissingCells.KEEP else _find_missing(columns, query.numbers)
                 dropped = 0
@@ -185,7 +187,8 @@ class DataFile:
                     complete = ~np.logical_or.reduce([*incomplete.values()])
                     columns = _select(columns, complete)
                     dropped = int(np.count_nonzero(~complete))
-                    mask = complete if mask is None else _nested_mask(mask, complete)
+                    mask = np.ones(count, np.bool_) if mask is None else mask.copy()
+                    mask[mask] = complete
                 elif incomplete:
                     if not (request.accepts_missing or request.cell_by_cell) and self.format.is_slow_to_parse:
                         raise FallbackRequired  # which finds the lines
@@ -209,10 +212,6 @@ class DataFile:
         if not (counts.selected or self.is_part):
             raise DataError("\n".join([f"{self.name}: --where keeps none of {counts.rows} rows", *notes]))
         self._notes |= dict.fromkeys([*notes, f"--where keeps {counts.selected} of {counts.rows} rows"])
-
-    def iter_rows(self) -> Iterator[CellRows]:
-        """Yield all rows as text; see `DataSource.iter_rows`."""
-        return (block.cells for block in self.iter_blocks((), _TEXT_BLOCK_ROWS))
 
     def iter_blocks(self, wanted: Collection[str], size: int) -> Iterator[RowBlock]:
         """Yield all rows in order, at most `size` at a time: the requested columns as numbers, and the text of all
@@ -279,12 +278,6 @@ class DataFile:
         return {name: np.array(values) for name, values in columns.items()}
 
 
-def _any_column(batch: RawBatch) -> NDArray[Any]:
-    """Return an array of the length of a batch."""
-    column = next(iter(batch.values()))
-    return column.codes if isinstance(column, LabelColumn) else column
-
-
 def _select(columns: RawBatch, mask: NDArray[np.bool_] | None) -> RawBatch:
     """Return the rows that a mask selects."""
     if mask is None:
@@ -293,18 +286,6 @@ def _select(columns: RawBatch, mask: NDArray[np.bool_] | None) -> RawBatch:
         name: column.select_rows(mask) if isinstance(column, LabelColumn) else column[mask]
         for name, column in columns.items()
     }
-
-
-def _nested_mask(mask: NDArray[np.bool_], selected: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return a mask of all rows, given a second mask of the rows that the first one selects."""
-    nested = mask.copy()
-    nested[mask] = selected
-    return nested
-
-
-def _texts(batch: RawBatch, names: Collection[str]) -> dict[str, dict[str, None]]:
-    """Return the different texts of some columns."""
-    return {name: dict.fromkeys(labels_of(batch, name).values) for name in names}
 
 
 def _numbers_only(columns: RawBatch) -> dict[str, NDArray[Any]]:
@@ -428,7 +409,7 @@ class DataSource:
         return self.is_filtered or any(file.format.is_slow_to_parse for file in self.files)
 
     def estimate_rows(self) -> int:
-        """Return the estimated number of rows; see `ColumnFormat.estimate_rows`."""
+        """Return the estimated number of rows; estimated from the first ones if a file does not state it."""
         return sum(file.format.estimate_rows() for file in self.files)
 
     def signature(self) -> tuple[Any, ...]:
@@ -439,9 +420,12 @@ class DataSource:
         """Yield some columns of the rows that the filter selects, some rows at a time. Only these columns are read.
 
         Raises:
-            DataError: for cells that are not numbers, and for missing cells.
+            DataError: for a query of no column, for cells that are not numbers, and for missing cells.
             FallbackRequired: if the files have to be parsed cell by cell.
         """
+        if not self.is_filtered and {*query.numbers, *query.labels}.isdisjoint(self.names):
+            used = f"uses none of its columns, which are {format_names(self.names)}"
+            raise DataError(f"{self.name}: {f'the model {used}' if self.names else 'the columns have no names'}")
         rows = 0
         for file in self.files:
             for batch in file.iter_batches(query):
@@ -456,8 +440,6 @@ class DataSource:
         """Return some columns as a table; see `Dataset.load`. Only these columns are read. Labels become numbers if all
         of them are numbers.
         """
-        if not self.is_filtered and {*wanted, *labels}.isdisjoint(self.names):
-            raise DataError(f"{self.name}: the model uses none of its columns, which are {format_names(self.names)}")
         table = self.read(ColumnQuery(wanted, labels, MissingCells.DROP if drop_missing else MissingCells.REFUSE))
         check_has_rows(table, f"{self.name}: ")
         return table
@@ -478,21 +460,21 @@ class DataSource:
         encoders = {name: LabelEncoder(name) for name in self.names if name in query.labels}
         codes = {name: GrowingArray(expected) for name in encoders}
         rows = dropped = 0
-        masks: list[NDArray[np.bool_]] = []
+        masks: list[tuple[NDArray[np.bool_] | None, int]] = []
         for batch in self.iter_batches(query):
             for name, array in numbers.items():
                 array.add(numbers_of(batch.columns, name))
             for name, encoder in encoders.items():
                 codes[name].add(encoder.encode(labels_of(batch.columns, name)))
             rows, dropped = rows + batch.rows, dropped + batch.dropped
-            masks.append(np.ones(batch.rows, np.bool_) if batch.mask is None else batch.mask)
-        mask = np.concatenate([np.empty(0, np.bool_), *masks])
+            masks.append((batch.mask, batch.rows))
+        has_all = all(mask is None for mask, _ in masks)
         return Table(
             {name: array.finish() for name, array in numbers.items()},
             rows,
             dropped,
             {name: LabelColumn(array.finish(), encoders[name].values) for name, array in codes.items()},
-            None if mask.all() else mask,
+            None if has_all else np.concatenate([np.ones(n, np.bool_) if mask is None else mask for mask, n in masks]),
         )
 
     def iter_rows(self) -> Iterator[CellRows]:
@@ -511,13 +493,9 @@ class DataSource:
                     else [[row[position] for position in positions] for row in cells]
                 )
 
-    def iter_selected_rows(self, table: Table | None = None) -> Iterator[CellRows]:
-        """Yield the rows that a table has as text; by default those that the filter selects."""
-        if table is None and self.is_filtered:
-            table = self.read(ColumnQuery((), (), MissingCells.KEEP))
-        if table is None or table.row_mask is None:
-            return self.iter_rows()
-        return _filter_rows(self.iter_rows(), table.row_mask)
+    def iter_selected_rows(self, table: Table) -> Iterator[CellRows]:
+        """Yield the rows that a table has as text."""
+        return self.iter_rows() if table.row_mask is None else _filter_rows(self.iter_rows(), table.row_mask)
 
     def row(self, number: int, wanted: Collection[str]) -> Record:
         """Return the requested cells of a row as text, in the order of `wanted`. Rows are counted from 1, of those that
@@ -640,7 +618,7 @@ def summarize_data(file: DataSource) -> DataSummary:
     table = file.read(ColumnQuery({*file.names}.difference(texts), texts, MissingCells.KEEP))
     originals = {name: first.header[position] for name, position in first.column_positions(file.names).items()}
     columns = tuple(
-        _summarize_text(name, originals[name], table.labels[name])
+        _summarize_labels(name, originals[name], table.labels[name].codes)
         if name in table.labels
         else _summarize_numbers(name, originals[name], table.columns[name], file.parsers[name].kind)
         for name in file.names
@@ -660,11 +638,10 @@ def summarize_data(file: DataSource) -> DataSummary:
     )
 
 
-def _summarize_text(name: str, original: str, column: LabelColumn) -> ColumnSummary:
+def _summarize_labels(name: str, original: str, codes: NDArray[Any]) -> ColumnSummary:
     """Return the description of a text column."""
-    codes = column.codes[column.codes >= 0]
-    missing = len(column.codes) - len(codes)
-    return ColumnSummary(name, quote_name(name), original, "text", missing, levels=len(np.unique(codes)))
+    levels = len(np.unique(codes[codes >= 0]))
+    return ColumnSummary(name, quote_name(name), original, "text", int(np.sum(codes < 0)), levels=levels)
 
 
 def _summarize_numbers(name: str, original: str, column: NDArray[Any], kind: CellKind | None) -> ColumnSummary:

@@ -1,6 +1,7 @@
 """The formats of data files: Parquet, Arrow (Feather) and lines of JSON here, delimited text in `delimited`.
 
-`ColumnFormat` is the interface of a format. `detect_format` chooses the format from the first bytes of a file.
+The two classes `ArrowFormat` and `delimited.DelimitedText` have the same methods; `ColumnFormat` is either of them.
+`detect_format` chooses the format from the first bytes of a file.
 """
 
 from __future__ import annotations
@@ -11,10 +12,9 @@ import io
 import itertools
 import json
 import re
-from collections.abc import Collection, Generator, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, BinaryIO, Literal, Protocol, cast
+from typing import Any, BinaryIO, Literal, TypeAlias, cast
 
 import numpy as np
 
@@ -31,93 +31,30 @@ from autodiff_cli.data.dialect import CellKind, CellParser, DataError, Dialect
 from autodiff_cli.data.source import ByteSource
 from autodiff_cli.data.table import Record, TextBatch, format_numbers
 
-
-class ColumnFormat(Protocol):
-    """A file format of named columns."""
-
-    @property
-    def title(self) -> str:
-        """The name of the format."""
-
-    @property
-    def header(self) -> Sequence[str]:
-        """The names of the columns as the file has them."""
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """Sentences on how the file was interpreted, as far as that was detected."""
-
-    @property
-    def options(self) -> Sequence[str]:
-        """The command-line options that request the same interpretation explicitly."""
-
-    @property
-    def divisible_range(self) -> tuple[int, int] | None:
-        """The range of positions (bytes or row groups) of the rows, if parts of it can be read separately; else
-        None.
-        """
-
-    def restrict(self, begin: int, end: int) -> None:
-        """Restrict `iter_batches` to the rows that begin in a part of the divisible range.
-
-        Raises FallbackRequired if these cannot be determined.
-        """
-
-    def new_parser(self) -> CellParser:
-        """Return a parser for the cells of a column."""
-
-    def text_positions(self) -> Collection[int]:
-        """Return the positions of text columns: those whose first cell that is not missing is not a number."""
-
-    def iter_batches(self, request: ColumnRequest) -> Generator[RawBatch]:
-        """Yield columns of some rows at a time.
-
-        Raises:
-            DataError: for cells that are not numbers, and for missing cells unless they are accepted, if their location
-                is known.
-            FallbackRequired: if the file has to be parsed cell by cell.
-        """
-
-    def estimate_rows(self) -> int:
-        """Return the number of rows, estimated from the first ones if the file does not state it."""
-
-    @property
-    def is_slow_to_parse(self) -> bool:
-        """Whether parsing takes long because numbers are written as text."""
-
-    def iter_records(self) -> Generator[Record]:
-        """Yield the rows as text with their locations. A single-pass source yields only rows that have not been read
-        yet.
-        """
-
-    def iter_text_batches(self) -> Generator[TextBatch]:
-        """Yield the rows as columns of text, where that is faster than records. Raises FallbackRequired at the first
-        row for which it is impossible.
-        """
-
-
 # --- Formats that pyarrow reads
 
 
-@dataclass(frozen=True, slots=True)
-class ArrowSettings:
-    """Sizes of the parts of a file that are converted together, and limits of its content."""
-
-    json_block_bytes: int = 1 << 22  # bytes of lines of JSON that are parsed together
-    text_batch_rows: int = 1 << 15  # rows that are converted to text together: text takes several times the memory
-    column_buffer_bytes: int = 1 << 20  # bytes of a column per read
-    max_type_chars: int = 60  # characters of the name of a type in a message
-    max_json_depth: int = 100  # levels of nesting: values are numbers or texts, and more could overflow the stack
-
-
-SETTINGS = ArrowSettings()
+_JSON_BLOCK_BYTES = 1 << 22  # bytes of lines of JSON that are parsed together
+_TEXT_BATCH_ROWS = 1 << 15  # rows that are converted to text together: text takes several times the memory
+_COLUMN_BUFFER_BYTES = 1 << 20  # bytes of a column per read
+_MAX_TYPE_CHARS = 60  # characters of the name of a type in a message
+_MAX_JSON_DEPTH = 100  # levels of nesting: values are numbers or texts, and more could overflow the stack
 
 
 _JSON_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 
 
 class ArrowFormat(abc.ABC):
-    """A format of typed columns that pyarrow reads; see `ColumnFormat`."""
+    """A format of typed columns that pyarrow reads.
+
+    Attributes:
+        title: the name of the format.
+        header: the names of the columns as the file has them.
+        divisible_range: the range of row groups, if parts of it can be read separately; otherwise None.
+        is_slow_to_parse: whether parsing takes long because numbers are written as text.
+        notes: sentences on how the file was interpreted, as far as that was detected.
+        options: the command-line options that request the same interpretation explicitly.
+    """
 
     title: str
     divisible_range: tuple[int, int] | None = None
@@ -135,7 +72,7 @@ class ArrowFormat(abc.ABC):
         """Return the names and types of the columns as a `pyarrow.Schema`."""
 
     def restrict(self, begin: int, end: int) -> None:
-        """Restrict reading to some row groups; see `ColumnFormat.restrict`."""
+        """Restrict `iter_batches` to the rows of a part of the divisible range."""
         raise NotImplementedError
 
     @abc.abstractmethod
@@ -143,7 +80,7 @@ class ArrowFormat(abc.ABC):
         """Yield columns as tables of about `size` rows. Without names, yield all of them, in the order of the file."""
 
     def estimate_rows(self) -> int:
-        """Return the number of rows; see `ColumnFormat.estimate_rows`."""
+        """Return the number of rows, estimated from the first ones if the file does not state it."""
         with self._open_checked() as stream:
             return self._estimate_rows(stream)
 
@@ -157,7 +94,7 @@ class ArrowFormat(abc.ABC):
             yield stream
 
     def text_positions(self) -> set[int]:
-        """Return the positions of text columns; see `ColumnFormat.text_positions`."""
+        """Return the positions of text columns."""
         import pyarrow as pa
 
         with self._open_checked() as stream:
@@ -166,11 +103,11 @@ class ArrowFormat(abc.ABC):
         return {position for position, type in enumerate(types) if any(is_of(type) for is_of in is_text_type)}
 
     def new_parser(self) -> CellParser:
-        """Return a parser, which records the kind of a column; see `ColumnFormat.new_parser`."""
+        """Return a parser, which records the kind of a column."""
         return CellParser()
 
     def iter_batches(self, request: ColumnRequest) -> Generator[RawBatch]:
-        """Yield columns of some rows at a time; see `ColumnFormat.iter_batches`."""
+        """Yield columns of some rows at a time. Raises DataError for columns that are not numbers."""
         names = {name: self.header[position] for name, position in request.positions.items()}
         with self._open_checked() as stream:
             for table in self._iter_tables(stream, list(names.values()), request.batch_rows):
@@ -195,27 +132,27 @@ class ArrowFormat(abc.ABC):
             return arrow_floats(cells.cast(pa.float64(), safe=False))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             type_ = str(cells.type)
-            type_ = type_ if len(type_) <= SETTINGS.max_type_chars else f"{type_[: SETTINGS.max_type_chars - 1]}…"
+            type_ = type_ if len(type_) <= _MAX_TYPE_CHARS else f"{type_[: _MAX_TYPE_CHARS - 1]}…"
             problem = f"column `{original}` holds values of type {type_}, not numbers"
             raise DataError(f"{self._source.name}: {problem}") from None
 
     def iter_text_batches(self) -> Generator[TextBatch]:
-        """Yield the rows as columns of text; see `ColumnFormat.iter_text_batches`."""
+        """Yield the rows as columns of text. Raises FallbackRequired at the first row for which it is impossible."""
         import pyarrow as pa
 
         if len({*self.header}) < len(self.header):  # names are ambiguous
             raise FallbackRequired
         with self._open_checked() as stream:
-            for table in self._iter_tables(stream, None, SETTINGS.text_batch_rows):
+            for table in self._iter_tables(stream, None, _TEXT_BATCH_ROWS):
                 for batch in table.combine_chunks().to_batches():
                     cells = [_column_as_text(column) for column in batch.columns]
                     yield TextBatch(pa.RecordBatch.from_arrays(cells, names=batch.schema.names))
 
     def iter_records(self) -> Generator[Record]:
-        """Yield the rows as text; see `ColumnFormat.iter_records`."""
+        """Yield the rows as text with their locations."""
         numbers = itertools.count(1)
         with self._open_checked() as stream:
-            for table in self._iter_tables(stream, None, SETTINGS.text_batch_rows):
+            for table in self._iter_tables(stream, None, _TEXT_BATCH_ROWS):
                 columns = [column.to_pylist() for column in table.columns]
                 for cells in zip(*columns, strict=True):
                     yield Record(f"row {next(numbers)}", ["" if cell is None else str(cell) for cell in cells])
@@ -252,7 +189,7 @@ class Parquet(ArrowFormat):
         return file.schema_arrow
 
     def restrict(self, begin: int, end: int) -> None:
-        """Restrict reading to some row groups; see `ColumnFormat.restrict`."""
+        """Restrict reading to some row groups."""
         self._row_groups = range(begin, end)
 
     def _estimate_rows(self, stream: BinaryIO) -> int:
@@ -265,7 +202,7 @@ class Parquet(ArrowFormat):
         from pyarrow import parquet
 
         # With a buffer, long row groups are not read as a whole.
-        file = parquet.ParquetFile(stream, buffer_size=SETTINGS.column_buffer_bytes, pre_buffer=False)
+        file = parquet.ParquetFile(stream, buffer_size=_COLUMN_BUFFER_BYTES, pre_buffer=False)
         groups = range(file.num_row_groups) if self._row_groups is None else self._row_groups
         for batch in file.iter_batches(
             batch_size=size, columns=None if names is None else [*names], row_groups=[*groups]
@@ -318,7 +255,7 @@ class JsonLines(ArrowFormat):
             yield stream
 
     def _read_schema(self, stream: BinaryIO) -> Any:
-        return self._parse_lines(stream.read(SETTINGS.json_block_bytes) + stream.readline(), 0).schema
+        return self._parse_lines(stream.read(_JSON_BLOCK_BYTES) + stream.readline(), 0).schema
 
     def _estimate_rows(self, stream: BinaryIO) -> int:  # noqa: ARG002
         return self._source.estimate_lines()
@@ -327,7 +264,7 @@ class JsonLines(ArrowFormat):
         import pyarrow as pa
 
         lines = 0
-        while content := stream.read(SETTINGS.json_block_bytes) + stream.readline():
+        while content := stream.read(_JSON_BLOCK_BYTES) + stream.readline():
             table = self._parse_lines(content, lines)
             lines += content.count(b"\n")
             wanted = self.header if names is None else names
@@ -348,14 +285,14 @@ class JsonLines(ArrowFormat):
 
     def _check_depth(self, content: bytes, before: int) -> None:
         """Raise DataError for lines that are nested so deeply that JSON parsers could overflow the stack."""
-        if content.count(b"{") + content.count(b"[") <= content.count(b"\n") + SETTINGS.max_json_depth:
+        if content.count(b"{") + content.count(b"[") <= content.count(b"\n") + _MAX_JSON_DEPTH:
             return
         for number, line in enumerate(content.split(b"\n"), before + 1):
-            if line.count(b"{") + line.count(b"[") > SETTINGS.max_json_depth:
+            if line.count(b"{") + line.count(b"[") > _MAX_JSON_DEPTH:
                 steps = ((mark in b"{[") - (mark in b"}]") for mark in _JSON_STRING.sub(b"", line))
-                if max(itertools.accumulate(steps)) > SETTINGS.max_json_depth:
+                if max(itertools.accumulate(steps)) > _MAX_JSON_DEPTH:
                     raise DataError(
-                        f"{self._source.name}: line {number}: nested more than {SETTINGS.max_json_depth} levels deep"
+                        f"{self._source.name}: line {number}: nested more than {_MAX_JSON_DEPTH} levels deep"
                     )
 
     def _parse_objects(self, content: bytes, before: int) -> Iterator[dict[str, Any]]:
@@ -419,6 +356,7 @@ def _seconds_since_origin(cells: Any, parser: CellParser) -> Any:
 # --- Detection of formats
 
 
+ColumnFormat: TypeAlias = DelimitedText | ArrowFormat
 _LEADING_WHITESPACE = b"\xef\xbb\xbf \t\r\n"  # a byte order mark and blanks before the first character
 
 

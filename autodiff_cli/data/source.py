@@ -170,9 +170,6 @@ class _SpooledStream(io.RawIOBase):
         self._at = max(0, start + offset)
         return self._at
 
-    def tell(self) -> int:
-        return self._at
-
 
 def reopen(content: bytes | SpooledBytes) -> BinaryIO:
     """Return a stream that starts at the first byte."""
@@ -349,9 +346,8 @@ class ByteSource:
         try:
             if path == "-" and stdin is not None:
                 if single_pass:
-                    self._stream = (
-                        stdin if isinstance(stdin, io.BufferedReader) else io.BufferedReader(_as_raw_stream(stdin))
-                    )
+                    is_buffered = isinstance(stdin, io.BufferedReader)
+                    self._stream = cast(Any, stdin) if is_buffered else io.BufferedReader(cast(Any, stdin))
                 else:
                     self._bytes = read_all(stdin, self.name, spool_to_disk=spool_to_disk)
             elif not (self._path.is_file() or self._path.is_dir()):
@@ -473,8 +469,3 @@ class ByteSource:
             return self._stream.peek(_MAGIC_BYTES)[:_MAGIC_BYTES]
         with self.open_raw() as stream:
             return stream.read(_MAGIC_BYTES)
-
-
-def _as_raw_stream(stream: BinaryIO) -> Any:
-    """Return a binary stream with the type that `BufferedReader` expects."""
-    return stream

@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from autodiff_cli.array_types import Array
 from autodiff_cli.cache import cache_folder
 from autodiff_cli.data.batches import (
-    ColumnBatch,
     ColumnQuery,
     LabelColumn,
     LabelEncoder,
@@ -35,7 +34,7 @@ from autodiff_cli.data.batches import (
     with_fallback,
 )
 from autodiff_cli.data.dialect import DataError
-from autodiff_cli.data.source import RESERVED_BYTES, available_memory, respect_memory_limits
+from autodiff_cli.data.source import available_memory, respect_memory_limits
 from autodiff_cli.data.table import Table, check_has_rows
 from autodiff_cli.limits import has_memory_limits
 
@@ -143,24 +142,16 @@ class DecodedColumns:
         columns = {name: np.empty(len(numbers)) for name in names}
         if not len(numbers):
             return columns
-        order = np.argsort(numbers, kind="stable")
-        ordered = numbers[order]
+        ordered, positions = np.unique(numbers, return_inverse=True)
         is_break = (np.diff(ordered) > 1) | (ordered[1:] // self._chunk != ordered[:-1] // self._chunk)
         starts = np.flatnonzero(np.concatenate(([True], is_break)))
         ends = np.append(starts[1:], len(ordered))
-        runs = list(
-            zip(starts.tolist(), ends.tolist(), ordered[starts].tolist(), ordered[ends - 1].tolist(), strict=True)
-        )
-        for name, values in columns.items():
-            sorted_values = np.empty(len(numbers))
-            for start, end, first, last in runs:
-                if last - first + 1 == end - start:  # consecutive rows without repetition
-                    self._fill(self._offset(name, first), sorted_values[start:end])
-                else:
-                    run = np.empty(last - first + 1)
-                    self._fill(self._offset(name, first), run)
-                    sorted_values[start:end] = run[ordered[start:end] - first]
-            values[order] = sorted_values
+        runs = [*zip(starts.tolist(), ends.tolist(), ordered[starts].tolist(), strict=True)]
+        for name in columns:
+            values = np.empty(len(ordered))
+            for start, end, first in runs:
+                self._fill(self._offset(name, first), values[start:end])
+            columns[name] = values[positions]
         return columns
 
     def close(self) -> None:
@@ -208,24 +199,11 @@ class ChunkSettings:
     max_bytes: int = 128 << 20  # bytes of all copies: longer chunks are not faster
     memory_share: int = 4  # all copies together take at most 1/4 of the available memory
     fixed_bytes: int = 24 << 20  # bytes that readers need for chunks of any size
+    limited_bytes: int = 96 << 20  # bytes that readers and kernels need where address space is limited
     progress_seconds: float = 0.1  # seconds between two progress reports of a pass
 
 
 CHUNKS = ChunkSettings()
-
-
-class BatchedSource(Protocol):
-    """Files that can be read in batches; see `files.DataSource`."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def is_slow_to_parse(self) -> bool: ...
-
-    def iter_batches(self, query: ColumnQuery) -> Generator[ColumnBatch]: ...
-
-    def signature(self) -> Any: ...
 
 
 def extend_checksum(checksum: int, column: Array) -> int:
@@ -254,7 +232,7 @@ class StreamedColumns:
     """Columns of files that are read chunk by chunk in every pass.
 
     Args:
-        source: the files.
+        source: the files, a `files.DataSource`.
         numeric_names: the columns to read as numbers.
         label_names: the columns to read as labels. A column may be in both.
         reason: why the columns are streamed, for the note.
@@ -271,7 +249,7 @@ class StreamedColumns:
         DataError: for invalid data, and if the available memory is too small for a chunk.
     """
 
-    source: BatchedSource
+    source: Any
     numeric_names: Sequence[str]
     label_names: Sequence[str]
     reason: str
@@ -472,7 +450,7 @@ def _chunk_rows(columns: int) -> int:
     if available is None:
         return CHUNKS.max_rows
     row_bytes = columns * _FLOAT_BYTES * CHUNKS.copies
-    fixed = RESERVED_BYTES if has_memory_limits() else CHUNKS.fixed_bytes
+    fixed = CHUNKS.limited_bytes if has_memory_limits() else CHUNKS.fixed_bytes
     if available < fixed + CHUNKS.min_rows * row_bytes:
         needed = (fixed + CHUNKS.min_rows * row_bytes) / 2**20
         raise DataError(

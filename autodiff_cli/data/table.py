@@ -1,7 +1,7 @@
 """Tables of data: named columns of numbers of one length, with labels where a model needs them.
 
 A `Dataset` provides the columns of a model as a `Table`: `MemoryDataset` from mappings, data frames and Arrow tables,
-`files.DataFile` from files. The module also converts the values that users provide to arrays, holds rows as text
+`files.DataSource` from files. The module also converts the values that users provide to arrays, holds rows as text
 (`TextBatch`), and selects rows by an expression such as `t > 0 and group == 'A'` (`RowFilter`).
 """
 
@@ -26,7 +26,6 @@ from autodiff_cli.data.batches import (
     numbers_of,
 )
 from autodiff_cli.data.dialect import DataError as DataError
-from autodiff_cli.data.dialect import parse_number
 from autodiff_cli.language.errors import ExpressionError, format_names, suggest
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.names import ColumnNames, TextMatch
@@ -248,22 +247,19 @@ class TextBatch:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        cells = self.batch.column(position)
         try:
-            numbers = np.asarray(pc.ascii_trim_whitespace(cells.cast(pa.string())).cast(pa.float64()))
-            if np.isfinite(numbers).all():
-                return numbers
-        except pa.ArrowInvalid:
-            pass
-        # Other readers accept more notations, so the parser of cells decides.
-        values = [parse_number(cell.strip()) for cell in _decode_cells(cells)]
-        if None in values:
-            raise FallbackRequired
-        return np.array(values, dtype=np.float64)
+            return np.asarray(
+                pc.ascii_trim_whitespace(self.batch.column(position).cast(pa.string())).cast(pa.float64())
+            )
+        except pa.ArrowInvalid:  # other readers accept more notations
+            raise FallbackRequired from None
 
     def rows(self) -> list[list[str]]:
         """Return the cells of every row."""
-        return [list(cells) for cells in zip(*map(_decode_cells, self.batch.columns), strict=True)]
+        columns = [
+            [cell.decode("utf-8", "surrogateescape") for cell in cells.to_pylist()] for cells in self.batch.columns
+        ]
+        return [list(cells) for cells in zip(*columns, strict=True)]
 
 
 def format_numbers(column: NDArray[Any], format_number: Callable[[float], str]) -> Any:
@@ -282,10 +278,6 @@ def format_numbers(column: NDArray[Any], format_number: Callable[[float], str]) 
     return pc.replace_with_mask(
         texts, pa.array(is_special), pa.array([*map(format_number, column[is_special].tolist())], pa.string())
     )
-
-
-def _decode_cells(cells: Any) -> list[str]:
-    return [cell.decode("utf-8", "surrogateescape") for cell in cells.to_pylist()]
 
 
 # --- Selection of rows

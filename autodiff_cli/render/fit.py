@@ -515,14 +515,18 @@ def fit_document(fit: FittedModel) -> dict[str, Any]:
 
 
 def _plot_document(plot: FitPlot) -> dict[str, Any]:
-    """Return the points of a plot and its curve with the confidence band."""
-    band = {} if plot.low is None or plot.high is None else {"low": plot.low, "high": plot.high}
-    return {
-        "x_name": plot.predictor or "prediction",
-        "y_name": plot.target,
-        "points": to_json({"x": plot.x, "y": plot.y, "residual": plot.residuals}),
-        "curve": to_json({"x": plot.curve_x, "y": plot.curve_y, **band}),
-    }
+    """Return the points of a plot and its curve with the confidence band, or one curve per combination of labels."""
+    points = {"x": plot.x, "y": plot.y, "residual": plot.residuals}
+    curves = [
+        to_json({"x": one.x, "y": one.y} | ({} if one.low is None else {"low": one.low, "high": one.high}))
+        for one in plot.curves
+    ]
+    names = [curve.name for curve in plot.curves]
+    document = {"x_name": plot.predictor or "prediction", "y_name": plot.target, "points": to_json(points)}
+    if len(curves) == 1:
+        return {**document, "curve": curves[0]}
+    document["points"]["group"] = [names[group] for group in plot.groups.tolist()]
+    return {**document, "curves": dict(zip(names, curves, strict=True))}
 
 
 def _matrix_document(fit: FittedModel, matrix: Array) -> dict[str, Any]:

@@ -1,22 +1,25 @@
-"""Plots of a fit: in the terminal, and as SVG, HTML and PNG files.
+"""Plots of a fit: in the terminal, and as SVG, PDF, PNG and HTML files.
 
-A plot consists of panels: the data with the fitted curve, the residuals, and the losses during the fit. `fit_panels`
-decides what the panels show; the terminal draws them in Braille characters, and files have them as an SVG image that
-follows the reader's light or dark theme. PNG files are made from the SVG image by cairosvg.
+The terminal draws panels in Braille characters: the data with the fitted curves, the residuals, and the losses during
+the fit. Files are drawn by matplotlib for print: the data and the residuals on common axes, or one panel per group,
+in colours that the colour-blind can tell apart (Okabe and Ito 2008).
 """
 
 from __future__ import annotations
 
-import importlib.util
+import io
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from html import escape
 from pathlib import PurePath
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.data.writing import open_atomic_bytes
@@ -25,33 +28,48 @@ from autodiff_cli.render.fit import estimate_cells, has_short_formula
 from autodiff_cli.render.formatting import drop_double_negations, pluralize, shorten_middle, single_line
 from autodiff_cli.render.progress import step_noun
 from autodiff_cli.render.report import Paper, Report, Style
+from autodiff_cli.training.options import DEFAULT_FIGURE, FigureOptions
 from autodiff_cli.training.result.fitted_model import FittedModel
-from autodiff_cli.training.result.prediction import FitPlot
+from autodiff_cli.training.result.prediction import FitPlot, FittedCurve
 
-# --- Ticks and labels ---
+_MIN_LOG_RANGE = 30.0  # largest loss / smallest loss from which a logarithmic scale is used
+_MAX_BAND_RATIO = 4.0  # a band that makes the axis so many times longer is cut off
+_MIN_TIME_SPAN = 10  # seconds; over a shorter span, times are labelled as numbers
 
-_MINUTE, _HOUR, _DAY = 60, 3600, 86_400  # seconds
-_TIME_STEPS = (
-    *(1, 2, 5, 10, 15, 30),
-    *(k * _MINUTE for k in (1, 2, 5, 10, 15, 30)),
-    *(k * _HOUR for k in (1, 2, 3, 6, 12)),
-    *(k * _DAY for k in (1, 2, 5, 10, 20, 30, 60, 90, 180, 365)),
-)
+
+def _rows_note(plot: FitPlot) -> str:
+    """Return how many rows a plot shows."""
+    count = pluralize(plot.rows, "row")
+    return count if len(plot.x) >= plot.rows else f"{len(plot.x)} of {count}, chosen at random"
+
+
+def _time_origin(fit: FittedModel, plot: FitPlot) -> datetime | None:
+    """Return the time from which the predictor counts seconds; None if it is no time."""
+    spans = [float(curve.x[-1] - curve.x[0]) for curve in plot.curves]
+    return fit.origins.get(plot.predictor) if max(spans) > _MIN_TIME_SPAN else None
+
+
+def _loss_curves(fit: FittedModel) -> tuple[Array, dict[str, Array], bool]:
+    """Return the epochs, the losses by name, and whether they differ so much that their axis is logarithmic."""
+    records = fit.history
+    names = [name for name in ("loss", "validation_loss") if name in records[0]]
+    curves = {name.replace("_", " "): np.array([float(record[name]) for record in records]) for name in names}
+    losses = np.concatenate([*curves.values()])
+    losses = losses[np.isfinite(losses)]
+    is_logarithmic = len(losses) > 0 and losses.min() > 0 and losses.max() / losses.min() > _MIN_LOG_RANGE
+    return np.array([float(record["epoch"]) for record in records]), curves, bool(is_logarithmic)
+
+
+# --- In the terminal ---
+
+_SCALE_WIDTH = 20  # terminal columns that plotille needs beside the plot, on both sides
+_MAX_PLOT_WIDTH = 80  # terminal columns
+_PLOT_ROWS = 8  # lines of a panel
+# Up to this number, points are drawn as letters over a dotted curve; more are drawn as dots below a curve of letters.
+_MAX_MARKED_POINTS = 80
+_DAY = 86_400  # seconds
 # The format of labels, by the smallest span of the axis (in seconds) for which it is used.
-_TIME_FORMATS = ((1000 * _DAY, "%Y-%m"), (2 * _DAY, "%m-%d"), (10 * _MINUTE, "%H:%M"), (0, "%H:%M:%S"))
-
-
-def time_ticks(low: float, high: float, max_count: int, origin: datetime) -> list[float]:
-    """Return at most `max_count` round times between two limits, in seconds since `origin`.
-
-    >>> time_ticks(0, 86_400, 5, datetime(2024, 3, 1, 5))  # from 5 in the morning on
-    [3600.0, 25200.0, 46800.0, 68400.0]
-    """
-    width = (high - low) / max(max_count, 1)
-    step = next((step for step in _TIME_STEPS if step >= width), math.ceil(width / _TIME_STEPS[-1]) * _TIME_STEPS[-1])
-    since_midnight = (origin - origin.replace(hour=0, minute=0, second=0, microsecond=0)).total_seconds()
-    first, last = math.ceil((low + since_midnight) / step), math.floor((high + since_midnight) / step)
-    return [k * step - since_midnight for k in range(first, last + 1)]
+_TIME_FORMATS = ((1000 * _DAY, "%Y-%m"), (2 * _DAY, "%m-%d"), (600, "%H:%M"), (0, "%H:%M:%S"))
 
 
 def time_label(seconds: float, span: float, origin: datetime) -> str:
@@ -69,83 +87,45 @@ def time_label(seconds: float, span: float, origin: datetime) -> str:
         return f"{seconds:g}"
 
 
-# --- Panels ---
-
-_MIN_LOG_RANGE = 30.0  # largest loss / smallest loss from which a logarithmic scale is used
-_MIN_TIME_SPAN = 10  # seconds; over a shorter span, times are labelled as numbers
-_MAX_LOSS_POINTS = 1000  # longer curves of losses are sampled: more points than pixels show nothing
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A line through points, with a name for the legend; a reference line (such as 0) is drawn dashed."""
-
-    x: Array
-    y: Array
-    name: str
-    is_reference: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Band:
-    """The area between two lines, with a name for the legend."""
-
-    x: Array
-    low: Array
-    high: Array
-    name: str
-
-
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One pair of axes with its contents.
+    """One pair of axes of a plot in the terminal, with its contents.
 
     Attributes:
+        lines: curves and reference lines, each with x, y and a name for the legend.
         points: x and y of the points; None if there are none.
         is_y_logarithmic: whether the y axis is logarithmic; all `y` are then exponents of ten.
         is_x_logarithmic: whether the x axis is logarithmic; all `x` are then exponents of ten.
-        is_x_integer: whether only integers are marked on the x axis.
         origin: the date and time from which x counts seconds, if it is a time.
-        height_share: the height relative to other panels.
+        rows: the height in lines.
         note: a remark for the legend.
     """
 
     title: str
     x_name: str
     y_name: str
-    lines: Sequence[Line]
+    lines: Sequence[FittedCurve]
     points: tuple[Array, Array] | None = None
-    band: Band | None = None
     is_y_logarithmic: bool = False
     is_x_logarithmic: bool = False
-    is_x_integer: bool = False
     origin: datetime | None = None
-    height_share: float = 1.0
+    rows: int = _PLOT_ROWS
     note: str = ""
 
     @property
-    def x_title(self) -> str:
-        """The title of the x axis; for times it has the day on which they begin."""
-        return self.x_name if self.origin is None else f"{self.x_name}, from {self.origin:%Y-%m-%d} on"
+    def band(self) -> list[Array]:
+        """The limits of the confidence band of a single curve; empty for several curves."""
+        curve = self.lines[0] if len(self.lines) == 1 else None
+        return [] if curve is None or curve.low is None or curve.high is None else [curve.low, curve.high]
 
     def limits(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        """The limits of x and of y, with a margin."""
-        xs, ys = [line.x for line in self.lines], [line.y for line in self.lines if not line.is_reference]
-        if self.points is not None:
-            xs.append(self.points[0])
-            ys.append(self.points[1])
-        if self.band is not None and not self._is_band_wide(ys):
-            ys += [self.band.low, self.band.high]
-        ys += [line.y for line in self.lines if line.is_reference and not ys]
-        return _padded_limits(xs, 0.0 if self.points is None else 0.03), _padded_limits(ys, 0.05)
-
-    def _is_band_wide(self, ys: Sequence[Array]) -> bool:
-        """Whether the band is so wide that the axis would hardly show anything else."""
-        assert self.band is not None
+        """The limits of x and of y, with a margin. A band that would flatten everything else is cut off."""
+        points = () if self.points is None else self.points
+        xs, ys = [line.x for line in self.lines] + [*points[:1]], [line.y for line in self.lines] + [*points[1:]]
         low, high = _padded_limits(ys, 0.05)
-        edges = np.concatenate((self.band.low, self.band.high))
-        edges = edges[np.isfinite(edges)]
-        return not len(edges) or float(np.ptp(edges)) > 4 * (high - low)
+        bottom, top = _padded_limits([*ys, *self.band], 0.05)
+        is_wide = top - bottom > _MAX_BAND_RATIO * (high - low)
+        return _padded_limits(xs, 0.03 if points else 0.0), (low, high) if is_wide else (bottom, top)
 
 
 def _padded_limits(arrays: Sequence[Array], padding: float) -> tuple[float, float]:
@@ -162,103 +142,30 @@ def _padded_limits(arrays: Sequence[Array], padding: float) -> tuple[float, floa
 def fit_panels(fit: FittedModel) -> list[Panel]:
     """Return the panels of a fit: data, residuals, losses; those without data are left out."""
     panels = []
-    rows = fit.plot
-    if rows is not None:
-        origin = fit.origins.get(rows.predictor) if rows.curve_x[-1] - rows.curve_x[0] > _MIN_TIME_SPAN else None
-        if origin is not None:
-            rows = replace(rows, is_log_scale=False)
-        if rows.is_log_scale:
-            rows = replace(rows, x=np.log10(rows.x.astype(np.float64)), curve_x=np.log10(rows.curve_x))
-        of_rows = _data_panel(rows), _residual_panel(rows)
-        panels += [replace(panel, is_x_logarithmic=rows.is_log_scale, origin=origin) for panel in of_rows]
-    if len(fit.history) > 1:
-        panels.append(_loss_panel(fit))
-    return panels
-
-
-def _data_panel(rows: FitPlot) -> Panel:
-    target = single_line(rows.target)
-    band = None
-    if rows.low is not None and rows.high is not None and np.isfinite(rows.low).any():
-        band = Band(rows.curve_x, rows.low, rows.high, f"{100 * rows.level:g} % confidence")
-    is_complete = len(rows.x) >= rows.rows
-    count = pluralize(rows.rows, "row")
-    note = pluralize(len(rows.x), "row") if is_complete else f"{len(rows.x)} of {count}, chosen at random"
-    if rows.predictor:
-        curve = Line(rows.curve_x, rows.curve_y, "fit")
-        return Panel(
-            "data and fit", rows.predictor, target, [curve], (rows.x, rows.y), band, height_share=2.2, note=note
-        )
-    diagonal = Line(rows.curve_x, rows.curve_y, "observed = predicted", is_reference=True)
-    return Panel(
-        "observed and predicted", "predicted", target, [diagonal], (rows.x, rows.y), height_share=2.2, note=note
-    )
-
-
-def _residual_panel(rows: FitPlot) -> Panel:
-    zero = Line(np.array([rows.curve_x[0], rows.curve_x[-1]]), np.zeros(2), "0", is_reference=True)
-    return Panel("residuals", rows.predictor or "predicted", "residual", [zero], (rows.x, rows.residuals))
-
-
-def _loss_panel(fit: FittedModel) -> Panel:
-    records = fit.history
-    if len(records) > _MAX_LOSS_POINTS:
-        records = [
-            records[k] for k in np.unique(np.linspace(0, len(records) - 1, _MAX_LOSS_POINTS).astype(int)).tolist()
+    plot = fit.plot
+    if plot is not None:
+        origin = _time_origin(fit, plot)
+        is_log = plot.is_log_scale and origin is None
+        scale = np.log10 if is_log else np.asarray
+        name = "fit" if plot.predictor else "observed = predicted"
+        curves = [FittedCurve(one.name or name, scale(one.x), one.y, one.low, one.high) for one in plot.curves]
+        x_name = plot.predictor if origin is None else f"{plot.predictor}, from {origin:%Y-%m-%d} on"
+        x, target = scale(plot.x), single_line(plot.target)
+        common: dict[str, Any] = {"is_x_logarithmic": is_log, "origin": origin}
+        title = "data and fit" if plot.predictor else "observed and predicted"
+        zero = FittedCurve("0", np.array(_padded_limits([x], 0.0)), np.zeros(2))
+        note, x_name = _rows_note(plot), x_name or "predicted"
+        panels = [
+            Panel(title, x_name, target, curves, (x, plot.y), note=note, rows=2 * _PLOT_ROWS, **common),
+            Panel("residuals", x_name, "residual", [zero], (x, plot.residuals), **common),
         ]
-    epochs = np.array([float(record["epoch"]) for record in records])
-    curves = [("loss", np.array([record["loss"] for record in records]))]
-    if "validation_loss" in records[0]:
-        curves.append(("validation loss", np.array([record["validation_loss"] for record in records])))
-    losses = np.concatenate([values for _, values in curves])
-    losses = losses[np.isfinite(losses)]
-    smallest, largest = (float(losses.min()), float(losses.max())) if len(losses) else (0.0, 0.0)
-    is_logarithmic = smallest > 0 and largest / smallest > _MIN_LOG_RANGE
-    if is_logarithmic:
+    if len(fit.history) > 1:
+        epochs, losses, is_log = _loss_curves(fit)
         with np.errstate(all="ignore"):
-            curves = [(name, np.log10(values)) for name, values in curves]
-    lines = [Line(epochs, values, name) for name, values in curves]
-    noun = step_noun(fit.optimizer)
-    return Panel(f"loss, {noun} by {noun}", noun, "loss", lines, is_y_logarithmic=is_logarithmic, is_x_integer=True)
-
-
-def ticks(low: float, high: float, max_count: int, *, whole: bool = False) -> list[float]:
-    """Return at most `max_count` round numbers between two limits; their distance is 1, 2 or 5 times a power of ten.
-
-    Args:
-        whole: whether to return only whole numbers.
-
-    >>> ticks(0.03, 0.97, 5)
-    [0.2, 0.4, 0.6, 0.8]
-    """
-    width = (high - low) / max(max_count, 1)
-    if not width > 0 or not math.isfinite(width):
-        return [low]
-    power = math.floor(math.log10(width))
-    steps = (m * 10.0**e for e in (power, power + 1) for m in (1, 2, 5))
-    step = next(s for s in steps if s >= width * (1 - 1e-9) and (not whole or s >= 1))
-    first, last = math.ceil(low / step), math.floor(high / step)
-    return [float(f"{k * step:.12g}") for k in range(first, last + 1)] or [low]
-
-
-def tick_label(value: float, *, is_exponent: bool = False) -> str:
-    """Return the label of a number on an axis.
-
-    >>> tick_label(0.25), tick_label(-3.0, is_exponent=True), tick_label(1234567.0)
-    ('0.25', '1e-3', '1.23457e+06')
-    """
-    if is_exponent:
-        return f"1e{value:g}" if value == round(value) else f"{10**value:.2g}"
-    return f"{value or 0.0:g}"
-
-
-# --- In the terminal ---
-
-_SCALE_WIDTH = 20  # terminal columns that plotille needs beside the plot, on both sides
-_MAX_PLOT_WIDTH = 80  # terminal columns
-_PLOT_ROWS = 8  # lines of a panel with height_share 1
-# Up to this number, points are drawn as letters over a dotted curve; more are drawn as dots below a curve of letters.
-_MAX_MARKED_POINTS = 80
+            lines = [FittedCurve(name, epochs, np.log10(y) if is_log else y) for name, y in losses.items()]
+        noun = step_noun(fit.optimizer)
+        panels.append(Panel(f"loss, {noun} by {noun}", noun, "loss", lines, is_y_logarithmic=is_log))
+    return panels
 
 
 def plot_report(fit: FittedModel) -> Report:
@@ -283,23 +190,26 @@ def _plot_lines(panel: Panel, width: int) -> list[str]:
     figure = plotille.Figure()
     # The scale below the plot has a mark every 10 columns.
     figure.width = max(min((width - _SCALE_WIDTH) // 10 * 10, _MAX_PLOT_WIDTH), 10)
-    figure.height, figure.with_colors, figure.origin = round(_PLOT_ROWS * min(panel.height_share, 2)), False, False
+    figure.height, figure.with_colors, figure.origin = panel.rows, False, False
     (left, right), (low, high) = panel.limits()
     figure.set_x_limits(left, right)
     figure.set_y_limits(low, high)
     figure.x_label = figure.y_label = ""
-    figure.x_ticks_fkt = lambda value, _: _x_tick_label(value, panel, right - left)
-    figure.y_ticks_fkt = lambda value, _: (
-        f"{10**value:.3g}" if panel.is_y_logarithmic else _short_label(value, high - low)
+    figure.x_ticks_fkt = lambda value, _: (
+        _short_label(value, right - left, panel.is_x_logarithmic)
+        if panel.origin is None
+        else time_label(value, right - left, panel.origin)
     )
+    figure.y_ticks_fkt = lambda value, _: _short_label(value, high - low, panel.is_y_logarithmic)
     few = panel.points is not None and len(panel.points[0]) <= _MAX_MARKED_POINTS
     columns = np.linspace(left, right, figure.width)
-    curves = [(line, None if few or line.is_reference or panel.points is None else "━") for line in panel.lines]
-    if panel.band is not None:
-        edges = [Line(panel.band.x, edge, panel.band.name) for edge in (panel.band.low, panel.band.high)]
-        curves = [*((edge, None if few else "·") for edge in edges), *curves]
-    for line, mark in curves:
-        heights = _heights_at(columns, line.x, line.y)
+    lines = [(panel.lines[0].x, edge, None if few else "·") for edge in panel.band]
+    lines += [(line.x, line.y, None if few or panel.points is None else "━") for line in panel.lines]
+    for line_x, line_y, mark in lines:
+        finite = np.isfinite(line_y)
+        heights = (
+            np.interp(columns, line_x[finite], line_y[finite], np.nan, np.nan) if finite.any() else columns * np.nan
+        )
         for x, y in _parts(columns, heights, (heights >= low) & (heights <= high)):
             if mark is None:
                 figure.plot(x.tolist(), y.tolist())
@@ -310,8 +220,8 @@ def _plot_lines(panel: Panel, width: int) -> list[str]:
         visible = (y >= low) & (y <= high)
         if visible.any():
             figure.scatter(x[visible].tolist(), y[visible].tolist(), marker="o" if few else None)
-    lines: list[str] = figure.show().splitlines()[1:]
-    return [line.removesuffix("-> ()").rstrip() for line in lines]
+    text: list[str] = figure.show().splitlines()[1:]
+    return [line.removesuffix("-> ()").rstrip() for line in text]
 
 
 def _parts(x: Array, y: Array, is_visible: Mask) -> Iterator[tuple[Array, Array]]:
@@ -321,297 +231,379 @@ def _parts(x: Array, y: Array, is_visible: Mask) -> Iterator[tuple[Array, Array]
         yield x[start:end], y[start:end]
 
 
-def _heights_at(columns: Array, x: Array, y: Array) -> Array:
-    """Interpolate a line at the x of each column; nan outside the line."""
-    finite = np.isfinite(y)
-    if not finite.any():
-        return np.full_like(columns, np.nan)
-    heights: Array = np.interp(columns, x[finite], y[finite], np.nan, np.nan)
-    return heights
-
-
-def _x_tick_label(value: float, panel: Panel, span: float) -> str:
-    if panel.origin is not None:
-        return time_label(value, span, panel.origin)
-    return f"{10**value:.3g}" if panel.is_x_logarithmic else _short_label(value, span)
-
-
-def _short_label(value: float, span: float) -> str:
-    return tick_label(float(f"{value:.3g}")) if abs(value) > span / 500 else "0"
+def _short_label(value: float, span: float, is_exponent: bool) -> str:
+    if is_exponent:
+        return f"{10**value:.3g}"
+    return f"{float(f'{value:.3g}'):g}" if abs(value) > span / 500 else "0"
 
 
 def _legend_entries(panel: Panel) -> list[str]:
-    entries = []
     few = panel.points is not None and len(panel.points[0]) <= _MAX_MARKED_POINTS
-    curves = [line for line in panel.lines if not line.is_reference]
-    if panel.points is not None:
-        entries.append(f"{panel.y_name} over {panel.x_title}")
+    entries = [] if panel.points is None else [f"{panel.y_name} over {panel.x_name}"]
     if panel.note:
         entries.append(f"{'o' if few else 'dots'}: {panel.note}")
-        entries += [f"{'line' if few else '━'}: {line.name}" for line in curves]
-        entries += [f"line: {line.name}" for line in panel.lines if line.is_reference]
-    if panel.band is not None:
-        entries.append(f"{'lines around it' if few else '·'}: {panel.band.name}")
-    if panel.points is None and len(curves) > 1:
-        entries += [f"{line.name}: ends at {_last_height(line, panel):.4g}" for line in curves]
+        entries += [f"{'line' if few else '━'}: {line.name}" for line in panel.lines]
+        if panel.band:
+            entries.append(f"{'lines around it' if few else '·'}: confidence band")
+    elif len(panel.lines) > 1:
+        ends = [float(10 ** line.y[-1] if panel.is_y_logarithmic else line.y[-1]) for line in panel.lines]
+        entries += [f"{line.name}: ends at {end:.4g}" for line, end in zip(panel.lines, ends, strict=True)]
     return entries
-
-
-def _last_height(line: Line, panel: Panel) -> float:
-    last = float(line.y[-1])
-    return float(10**last) if panel.is_y_logarithmic else last
-
-
-# --- As SVG ---
-
-
-@dataclass(frozen=True, slots=True)
-class SvgPlotSettings:
-    """Dimensions of a plot in pixels, and limits of what it shows."""
-
-    width: int = 760  # fits a column of text on a page
-    left: int = 84  # for the y axis with its labels and title
-    right: int = 20
-    top: int = 34  # for the title of the panel
-    bottom: int = 46  # for the x axis with its labels and title
-    title_height: int = 40  # for the title of the plot
-    panel_height: int = 150  # of the axes of a panel with height_share 1
-    min_decades: int = 2  # over more decades only whole powers of ten are marked
-    decimals: int = 2  # of coordinates: finer than a screen shows
-    max_title_length: int = 90  # characters that fit into the width
-    max_labelled_points: int = 300  # with more points, each is smaller and has no tooltip
-
-
-SVG_PLOT = SvgPlotSettings()
-_CURVE_COLOURS = ("#b3261e", "#1f5fa8")
-
-# Colours are also attributes, for viewers that ignore style sheets; the rules below replace them in dark mode.
-_PLOT_STYLE = """
-.plot text{font-family:system-ui,"Helvetica Neue",Arial,"DejaVu Sans",sans-serif}
-@media screen and (prefers-color-scheme:dark){
-.plot .paper{fill:#16181c}.plot text{fill:#e6e6e6}.plot .faint{fill:#a8a8a8}
-.plot .grid{stroke:#33363c}.plot .axis{stroke:#8a8a8a}.plot .reference{stroke:#9a9a9a}
-.plot .point{fill:#c9ccd1}.plot .band{fill:#7a3530}.plot .curve0{stroke:#ff8a80}.plot .curve1{stroke:#8ab8ff}}
-"""
-
-
-def plot_svg(fit: FittedModel) -> str:
-    """Return the plot of a fit as a self-contained SVG image."""
-    panels = fit_panels(fit)
-    heights = [SVG_PLOT.top + SVG_PLOT.panel_height * panel.height_share + SVG_PLOT.bottom for panel in panels]
-    height = SVG_PLOT.title_height + sum(heights)
-    title = shorten_middle(single_line(fit.model), SVG_PLOT.max_title_length)
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="plot" role="img" width="{SVG_PLOT.width}" height="{height:g}" '
-        f'viewBox="0 0 {SVG_PLOT.width} {height:g}" font-family="sans-serif" font-size="12">',
-        f"<title>{escape(title)}</title>",
-        f"<desc>{escape('; '.join(panel.title for panel in panels))}</desc>",
-        f"<style>{_PLOT_STYLE}</style>",
-        f'<rect class="paper" width="{SVG_PLOT.width}" height="{height:g}" fill="#ffffff"/>',
-        f'<text x="{SVG_PLOT.left}" y="26" font-size="15" font-weight="600" fill="#1c1c1c">{escape(title)}</text>',
-    ]
-    top = float(SVG_PLOT.title_height)
-    for panel, panel_height in zip(panels, heights, strict=True):
-        parts += [f'<g transform="translate(0 {top:g})">', *_Axes(panel).shapes(), "</g>"]
-        top += panel_height
-    return "\n".join([*parts, "</svg>"]) + "\n"
-
-
-class _Axes:
-    """The axes of a panel, which convert numbers to pixels."""
-
-    def __init__(self, panel: Panel) -> None:
-        self._panel = panel
-        self._x, self._y = panel.limits()
-        self._height = SVG_PLOT.panel_height * panel.height_share
-
-    def shapes(self) -> Iterator[str]:
-        """Yield the panel as SVG shapes, relative to its upper left corner."""
-        panel = self._panel
-        clip = f"clip-{panel.title.split()[0].strip(',')}"
-        right, bottom = SVG_PLOT.width - SVG_PLOT.right, SVG_PLOT.top + self._height
-        yield f'<text x="{SVG_PLOT.left}" y="20" font-weight="600" fill="#1c1c1c">{escape(panel.title)}</text>'
-        yield from self._legend()
-        yield from self._grid(bottom)
-        frame = f'x="{SVG_PLOT.left}" y="{SVG_PLOT.top}" width="{right - SVG_PLOT.left}" height="{self._height:g}"'
-        yield f'<clipPath id="{clip}"><rect {frame}/></clipPath>'
-        yield f'<g clip-path="url(#{clip})">'
-        yield from self._contents()
-        yield "</g>"
-        yield f'<rect class="axis" {frame} fill="none" stroke="#777777"/>'
-
-    def _grid(self, bottom: float) -> Iterator[str]:
-        panel, right = self._panel, SVG_PLOT.width - SVG_PLOT.right
-        for value, text in self._x_marks():
-            x = self._x_pixels(np.array([value]))[0]
-            yield f'<path class="grid" d="M{x:.1f} {SVG_PLOT.top}V{bottom:g}" stroke="#e6e6e6"/>'
-            yield _svg_text(x, bottom + 17, text, "middle")
-        for value in ticks(*self._y, max(2, int(self._height // 32))):
-            y = self._y_pixels(np.array([value]))[0]
-            yield f'<path class="grid" d="M{SVG_PLOT.left} {y:.1f}H{right}" stroke="#e6e6e6"/>'
-            yield _svg_text(SVG_PLOT.left - 8, y + 4, tick_label(value, is_exponent=panel.is_y_logarithmic), "end")
-        yield _svg_text((SVG_PLOT.left + right) / 2, bottom + 36, shorten_middle(panel.x_title, 60), "middle", "faint")
-        middle = SVG_PLOT.top + self._height / 2
-        rotation = f' transform="rotate(-90 18 {middle:g})"'
-        yield _svg_text(18, middle, shorten_middle(panel.y_name, 30), "middle", "faint", rotation)
-
-    def _x_marks(self) -> Iterator[tuple[float, str]]:
-        """Yield the values that are marked on the x axis, with their labels."""
-        panel, span = self._panel, self._x[1] - self._x[0]
-        if panel.origin is not None:
-            yield from (
-                (value, time_label(value, span, panel.origin)) for value in time_ticks(*self._x, 8, panel.origin)
-            )
-            return
-        is_whole = panel.is_x_integer or (panel.is_x_logarithmic and span >= SVG_PLOT.min_decades)
-        for value in ticks(*self._x, 8, whole=is_whole):
-            yield value, tick_label(value, is_exponent=panel.is_x_logarithmic)
-
-    def _contents(self) -> Iterator[str]:
-        panel = self._panel
-        if panel.band is not None:
-            band = panel.band
-            finite = np.isfinite(band.low) & np.isfinite(band.high)
-            upper = self._path(band.x[finite], band.high[finite])
-            lower = self._path(band.x[finite][::-1], band.low[finite][::-1])
-            yield f'<path class="band" d="{upper}L{lower[1:]}Z" fill="#f3c6c1" fill-opacity="0.8"/>'
-        for line in panel.lines:
-            if line.is_reference:
-                d = self._path(line.x, line.y)
-                yield f'<path class="reference" d="{d}" fill="none" stroke="#777777" stroke-dasharray="5 4"/>'
-        yield from self._points()
-        for number, line in enumerate(line for line in panel.lines if not line.is_reference):
-            colour = _CURVE_COLOURS[number % len(_CURVE_COLOURS)]
-            for x, y in _parts(line.x, line.y, np.isfinite(line.x) & np.isfinite(line.y)):
-                d = self._path(x, y)
-                yield f'<path class="curve{number}" d="{d}" fill="none" stroke="{colour}" stroke-width="1.8"/>'
-
-    def _points(self) -> Iterator[str]:
-        if self._panel.points is None:
-            return
-        xs, ys = self._panel.points
-        finite = np.isfinite(xs) & np.isfinite(ys)
-        is_labelled = int(np.count_nonzero(finite)) <= SVG_PLOT.max_labelled_points
-        radius, opacity = (2.6, 0.75) if is_labelled else (1.5, 0.45)
-        places = zip(self._x_pixels(xs[finite]), self._y_pixels(ys[finite]), xs[finite], ys[finite], strict=True)
-        yield f'<g class="point" fill="#33363b" fill-opacity="{opacity:g}">'
-        for px, py, x, y in places:
-            label = f"<title>{10**x if self._panel.is_x_logarithmic else x:g}, {y:g}</title>" if is_labelled else ""
-            yield f'<circle cx="{px:.1f}" cy="{py:.1f}" r="{radius:g}">{label}</circle>'
-        yield "</g>"
-
-    def _legend(self) -> Iterator[str]:
-        """Yield the names of curves and bands and the note, to the right of the title."""
-        panel, x = self._panel, float(SVG_PLOT.width - SVG_PLOT.right)
-        entries = [
-            (line.name, f"curve{k}", _CURVE_COLOURS[k % 2])
-            for k, line in enumerate(panel.lines)
-            if not line.is_reference
-        ]
-        if len(entries) == 1 and panel.points is None:
-            entries = []
-        if panel.band is not None:
-            entries.append((panel.band.name, "band", "#f3c6c1"))
-        for name, kind, colour in entries[::-1]:
-            yield _svg_text(x, 20, name, "end", "faint")
-            x -= 6.9 * len(name) + 8
-            paint = f'fill="{colour}"' if kind == "band" else f'stroke="{colour}" stroke-width="2"'
-            shape = f"M{x - 18:.0f} 12h18v8h-18z" if kind == "band" else f"M{x - 18:.0f} 16h18"
-            yield f'<path class="{kind}" d="{shape}" {paint}/>'
-            x -= 32
-        if panel.note:
-            yield _svg_text(x, 20, panel.note, "end", "faint")
-
-    def _path(self, x: Array, y: Array) -> str:
-        places = zip(self._x_pixels(x), self._y_pixels(y), strict=True)
-        return "M" + "L".join(f"{round(px, SVG_PLOT.decimals):g} {round(py, SVG_PLOT.decimals):g}" for px, py in places)
-
-    def _x_pixels(self, x: Array) -> list[float]:
-        low, high = self._x
-        pixels = SVG_PLOT.left + (x - low) / (high - low) * (SVG_PLOT.width - SVG_PLOT.right - SVG_PLOT.left)
-        return [float(value) for value in pixels]
-
-    def _y_pixels(self, y: Array) -> list[float]:
-        low, high = self._y
-        clipped = np.clip(y, low - (high - low), high + (high - low))  # far outside, coordinates confuse viewers
-        pixels = SVG_PLOT.top + (high - clipped) / (high - low) * self._height
-        return [float(value) for value in pixels]
-
-
-def _svg_text(x: float, y: float, text: str, anchor: str, kind: str = "", attributes: str = "") -> str:
-    colour = "#666666" if kind else "#333333"
-    place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
-    return f'<text class="{kind}" {place} fill="{colour}"{attributes}>{escape(text)}</text>'
 
 
 # --- As files ---
 
-_PAGE_STYLE = f"""
-:root{{color-scheme:light dark}}
-body{{font:15px/1.5 system-ui,"Helvetica Neue",Arial,sans-serif}}
-body{{margin:1.5rem auto;padding:0 1rem;max-width:{SVG_PLOT.width}px}}
-svg{{max-width:100%;height:auto}}
-table{{border-collapse:collapse;margin:1rem 0}}td,th{{padding:.15rem .9rem .15rem 0;text-align:right}}
-td:first-child,th:first-child{{text-align:left}}code{{overflow-wrap:anywhere}}
-"""
+_FORMATS = ("svg", "pdf", "png", "html")
+_MAX_COLOURED_CURVES = 8  # curves on common axes; more have axes of their own
+_MAX_COLUMNS = 6  # axes in a row
+_MAX_SHARP_POINTS = 300  # with more points, each is smaller and paler, so that their density shows
+_MAX_LABEL_CHARS = 48
+_MAX_LEGEND_CHARS = 56  # of a line
+_INCHES = {"width": 5.2, "data": 3.2, "residuals": 1.2, "loss": 1.5, "cell": 1.5, "legend": 0.3}
+_MARKERS = "os^Dv<>P"  # tell curves apart without colours
+_STYLE: dict[Any, Any] = {
+    # Okabe and Ito's palette without yellow, which is lost in print
+    "axes.prop_cycle": "cycler(color=['#0072B2', '#D55E00', '#009E73', '#CC79A7', '#E69F00', '#56B4E9', '#000000'])",
+    "font.sans-serif": ["DejaVu Sans"],  # which matplotlib brings along, so that figures look alike everywhere
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "legend.fontsize": "small",
+    "legend.title_fontsize": "small",
+    "svg.fonttype": "none",  # text stays text: it can be searched and edited
+    "svg.hashsalt": "autodiff",  # the same figure has the same bytes
+    "pdf.fonttype": 42,  # TrueType, which journals ask for
+    "savefig.dpi": 300,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Scales:
+    """The axes of a figure: which are logarithmic or have dates, and their labels.
+
+    Attributes:
+        x_label, y_label: the labels of the axes of the data.
+        origin: the date and time from which x counts seconds, if it is a time.
+        is_x_log, is_y_log: whether the axes are logarithmic.
+        zero: where 0 stands on a logarithmic x axis, left of a break, as the control of a dose series does; None
+            without zeros.
+    """
+
+    x_label: str
+    y_label: str
+    origin: datetime | None
+    is_x_log: bool
+    is_y_log: bool
+    zero: float | None
+
+    @classmethod
+    def of(cls, fits: Sequence[FittedModel], options: FigureOptions) -> _Scales:
+        """Return the axes that show some fits."""
+        plots = [fit.plot for fit in fits if fit.plot is not None]
+        first = plots[0]
+        x = np.concatenate([plot.x for plot in plots])
+        origin = _time_origin(fits[0], first)
+        log = ["x"] * first.is_log_scale if options.log is None else options.log.split(",")
+        is_x_log = "x" in log and origin is None and bool(np.any(x > 0))
+        is_y_log = "y" in log and any(bool(np.any(plot.y > 0)) for plot in plots)
+        zero = None
+        if is_x_log and np.any(x == 0):
+            zero = 10.0 ** (math.floor(math.log10(x[x > 0].min()) - 0.3) - 0.5)
+        predictor, target = _figure_text(first.predictor), _figure_text(first.target)
+        labels = (predictor, target) if predictor else (f"predicted {target}", f"observed {target}")
+        return cls(*labels, origin, is_x_log, is_y_log, zero)
+
+    def x(self, values: Array) -> NDArray[Any]:
+        """Return the places of values on the x axis."""
+        if self.origin is not None:
+            times: NDArray[Any] = np.datetime64(self.origin.replace(tzinfo=None), "us") + np.rint(values * 1e6).astype(
+                "timedelta64[us]"
+            )
+            return times
+        return values if self.zero is None else np.where(values == 0, self.zero, values)
+
+    def is_visible(self, x: Array, y: Array) -> Mask:
+        """Return which points stand on the axes."""
+        visible: Mask = np.isfinite(x) & np.isfinite(y)
+        if self.is_x_log:
+            visible &= (x > 0) | ((x == 0) & (self.zero is not None))
+        return visible & (y > 0) if self.is_y_log else visible
+
+    def set_x(self, axes: Any) -> None:
+        """Set scale and ticks of the x axis of axes whose contents have been drawn."""
+        from matplotlib import dates, ticker
+
+        if self.origin is not None:
+            locator = dates.AutoDateLocator(maxticks=7)
+            axes.xaxis.set_major_locator(locator)
+            axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
+        if not self.is_x_log:
+            return
+        axes.set_xscale("log", nonpositive="mask")
+        if self.zero is None:
+            return
+        right = axes.get_xlim()[1]
+        axes.set_xlim(self.zero / 2, right)
+        powers = np.asarray(ticker.LogLocator(numticks=8).tick_values(self.zero * 3, right))
+        powers = powers[(powers > self.zero * 3) & (powers <= right)]
+        axes.set_xticks([self.zero, *powers], ["0", *map(ticker.LogFormatterMathtext(), powers)])
+        axes.xaxis.set_minor_locator(ticker.NullLocator())
+        # A gap in the axis between two strokes
+        at_foot = {"transform": axes.get_xaxis_transform(), "clip_on": False}
+        axes.plot([self.zero * 1.7, self.zero * 1.9], [0, 0], color="white", linewidth=2.5, zorder=4, **at_foot)
+        strokes = [self.zero * 1.7, self.zero * 1.9]
+        axes.plot(strokes, [0, 0], linestyle="", marker=(2, 0, -20), markersize=8, color="black", zorder=5, **at_foot)
+
+
+def _figure_text(text: str) -> str:
+    """Return text for matplotlib, which reads `$` as mathematics and hides legend entries that begin with `_`."""
+    text = shorten_middle(single_line(text), _MAX_LABEL_CHARS).replace("$", r"\$")
+    return f"\u200a{text}" if text.startswith("_") else text
+
+
+def draw_figure(fits: Mapping[str, FittedModel], options: FigureOptions) -> Any:
+    """Return a `matplotlib.figure.Figure` of one fit, or of the fits of several groups on axes of their own.
+
+    Args:
+        fits: the fits by the titles of their axes.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(layout="constrained")
+    cells = [
+        (curve.name or name, fit, number)
+        for name, fit in fits.items()
+        for number, curve in enumerate(fit.plot.curves if fit.plot else ())
+    ]
+    if len(fits) == 1 and len(cells) <= _MAX_COLOURED_CURVES:
+        _draw_fit(figure, next(iter(fits.values())), options)
+    else:
+        _draw_cells(figure, cells, options)
+    return figure
+
+
+def _draw_fit(figure: Any, fit: FittedModel, options: FigureOptions) -> None:
+    """Draw the panels of one fit, one below the other."""
+    names = [name for name in options.panels.split(",") if name == "loss" or fit.plot is not None] or ["loss"]
+    heights = [_INCHES[name] for name in names]
+    figure.set_size_inches(_INCHES["width"], sum(heights) + _INCHES["legend"])
+    panels = figure.subplots(len(names), height_ratios=heights, squeeze=False).ravel()
+    handles: list[Any] = []
+    above = None  # the axes of rows above these, which have the same x axis
+    for name, axes in zip(names, panels, strict=True):
+        if name == "loss" or fit.plot is None:
+            handles += _draw_losses(axes, fit)
+            continue
+        rows = _Rows(fit.plot, range(len(fit.plot.curves)), _Scales.of([fit], options))
+        if above is not None:
+            axes.sharex(above)
+            above.tick_params(labelbottom=False)
+            above.set_xlabel("")
+        handles += rows.draw_data(axes) if name == "data" else rows.draw_residuals(axes)
+        axes.set_xlabel(rows.scales.x_label)
+        above = axes
+    figure.align_ylabels()
+    if fit.plot is not None and fit.plot.group_column and handles:
+        title = _figure_text(fit.plot.group_column)
+        figure.legend(handles=handles, loc="outside right upper", title=title, alignment="left")
+    else:
+        _add_legend_above(figure, handles)
+
+
+def _draw_cells(figure: Any, cells: Sequence[tuple[str, FittedModel, int]], options: FigureOptions) -> None:
+    """Draw small multiples: the data and the curve of each group, on axes with common limits."""
+    scales = _Scales.of([fit for _, fit, _ in cells], options)
+    columns = min(_MAX_COLUMNS, math.ceil(math.sqrt(len(cells))))
+    rows, width = -(-len(cells) // columns), max(_INCHES["cell"] * columns, _INCHES["width"])
+    figure.set_size_inches(width, 0.8 * width / columns * rows + 2 * _INCHES["legend"])
+    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
+    for axes, (name, fit, curve) in zip(grid, cells, strict=False):
+        assert fit.plot is not None
+        handles = _Rows(fit.plot, [curve], scales).draw_data(axes)
+        axes.set(title=_figure_text(name), ylabel="")
+        axes.tick_params(labelsize=7)
+    for axes in grid[len(cells) - columns : len(cells)]:  # the lowest of each column
+        axes.tick_params(labelbottom=True)
+    for axes in grid[len(cells) :]:
+        axes.set_visible(False)
+    figure.supxlabel(scales.x_label, fontsize="medium")
+    figure.supylabel(scales.y_label, fontsize="medium")
+    handles[0].set_label("data")
+    _add_legend_above(figure, handles)
+
+
+def _add_legend_above(figure: Any, handles: Sequence[Any]) -> None:
+    """Add a legend above the axes, in two lines if it is long."""
+    is_long = sum(len(handle.get_label()) for handle in handles) > _MAX_LEGEND_CHARS
+    if handles:
+        figure.legend(handles=handles, loc="outside upper left", ncols=-(-len(handles) // (1 + is_long)))
+
+
+class _Rows(NamedTuple):
+    """The rows and curves of one pair of axes. Several curves have a colour and a marker each.
+
+    Attributes:
+        plot: the data of the plot.
+        curves: the positions of the curves in `plot.curves`.
+        scales: the scales of the axes.
+    """
+
+    plot: FitPlot
+    curves: Sequence[int]
+    scales: _Scales
+
+    def draw_data(self, axes: Any) -> list[Any]:
+        """Draw rows, curves and bands, and return the entries of the legend."""
+        handles, plot = [], self.plot
+        for rank, number in enumerate(self.curves):
+            points = self._draw_points(axes, rank, plot.y, (plot.sigma, plot.x_sigma))
+            lines = self._draw_curve(axes, rank)
+            if len(self.curves) > 1:
+                points.set_label(_figure_text(plot.curves[number].name))
+                handles.append(points)
+            else:
+                hidden = int(np.count_nonzero(~self.scales.is_visible(plot.x, plot.y)))
+                points.set_label(f"{_rows_note(plot)}{f', {hidden} not above 0' if hidden else ''}")
+                handles += [points, *lines]
+        if self.scales.is_y_log:
+            axes.set_yscale("log", nonpositive="mask")
+        axes.set_ylabel(self.scales.y_label)
+        self.scales.set_x(axes)
+        return handles
+
+    def draw_residuals(self, axes: Any) -> list[Any]:
+        """Draw the residuals, in units of the errors if these are known. They need no entries of a legend."""
+        plot = self.plot
+        axes.axhline(0, color="0.4", linestyle="--", linewidth=1)
+        for rank in range(len(self.curves)):
+            self._draw_points(axes, rank, plot.residuals if plot.sigma is None else plot.residuals / plot.sigma)
+        axes.set_ylabel("residual" if plot.sigma is None else "residual / σ")
+        self.scales.set_x(axes)
+        return []
+
+    def _draw_curve(self, axes: Any, rank: int) -> list[Any]:
+        """Draw a curve with its bands, and return the entries of the legend."""
+        curve, zero = self.plot.curves[self.curves[rank]], self.scales.zero
+        if not self.plot.predictor:
+            style = {"color": "0.4", "linestyle": "--", "linewidth": 1}
+            return list(axes.plot(curve.x, curve.y, label="observed = predicted", **style))
+        style = {"color": f"C{rank}"}
+        x = self.scales.x(curve.x)
+        if zero is not None and curve.x[0] == 0:  # the curve is broken where the axis is
+            axes.plot([zero / 1.4, zero * 1.4], [curve.y[0]] * 2, **style)
+            x = np.append(math.nan, x[1:])
+        handles = list(axes.plot(x, curve.y, label="fit", **style))
+        bounds, percent = axes.get_ylim(), f"{100 * self.plot.level:g} %"
+        if curve.low is not None and curve.high is not None:
+            band = axes.fill_between(x, curve.low, curve.high, alpha=0.2, linewidth=0, **style)
+            band.set_label(f"{percent} confidence band")
+            handles.append(band)
+        if curve.prediction_low is not None and curve.prediction_high is not None and len(self.curves) == 1:
+            limits = np.stack((curve.prediction_low, curve.prediction_high), axis=1)
+            edges = axes.plot(x, limits, linestyle=":", linewidth=1, **style)
+            edges[0].set_label(f"{percent} prediction band")
+            handles.append(edges[0])
+        low, high = axes.get_ylim()
+        if high - low > _MAX_BAND_RATIO * (bounds[1] - bounds[0]):
+            axes.set_ylim(bounds)
+        return handles
+
+    def _draw_points(self, axes: Any, rank: int, y: Array, errors: Sequence[Array | None] = ()) -> Any:
+        """Draw the rows of a curve, with error bars if their errors are known, and return the entry of the legend.
+
+        Args:
+            errors: the standard deviations of y and of x.
+        """
+        rows = (self.plot.groups == self.curves[rank]) & self.scales.is_visible(self.plot.x, self.plot.y)
+        x, is_dense = self.scales.x(self.plot.x[rows]), np.count_nonzero(rows) > _MAX_SHARP_POINTS
+        style: dict[str, Any] = {"markersize": 2, "alpha": 0.35} if is_dense else {"markersize": 4, "alpha": 0.8}
+        style |= {"linestyle": "", "markeredgewidth": 0, "zorder": 1.9}  # below the curve
+        style |= {"marker": "o", "color": "0.2"}
+        if len(self.curves) > 1:
+            style |= {"marker": _MARKERS[rank % len(_MARKERS)], "color": f"C{rank}"}
+        if is_dense or all(error is None for error in errors):
+            return axes.plot(x, y[rows], **style)[0]
+        bars = [None if error is None else error[rows] for error in errors]
+        return axes.errorbar(x, y[rows], *bars, elinewidth=0.8, **style)
+
+
+def _draw_losses(axes: Any, fit: FittedModel) -> list[Any]:
+    """Draw the losses during the fit, and return the entries of the legend."""
+    epochs, curves, is_log = _loss_curves(fit)
+    lines = [axes.plot(epochs, losses, label=name)[0] for name, losses in curves.items()]
+    axes.set(xlabel=step_noun(fit.optimizer), ylabel="loss", yscale="log" if is_log else "linear")
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    return lines if len(lines) > 1 else []
 
 
 def check_plot_path(path: str) -> None:
     """Raise OptionError if a plot cannot be written to this path; call it before a fit that may take long."""
-    kind = PurePath(path).suffix.lower()
-    if kind not in _CONTENTS:
+    if PurePath(path).suffix.lower().removeprefix(".") not in _FORMATS:
         raise OptionError(
-            f"--plot {path}: a file for a plot must end in .svg, .png or .html; without a file, the plot is printed"
+            f"--plot {path}: the file must end in .svg, .pdf, .png or .html; without a file, the plot is printed"
         )
-    if kind == ".png" and importlib.util.find_spec("cairosvg") is None:
-        raise OptionError(f"--plot {path}: PNG needs cairosvg (pip install cairosvg); .svg and .html need no package")
 
 
-def save_plot(fit: FittedModel, path: str | os.PathLike[str]) -> None:
-    """Write the plot of a fit to a file, in the format that its suffix names.
+def save_plot(
+    fits: Mapping[str, FittedModel], path: str | os.PathLike[str], options: FigureOptions = DEFAULT_FIGURE
+) -> None:
+    """Write the plot of fits in the format that the suffix of the path names.
+
+    Args:
+        fits: the fits of groups by the titles of their axes, or a single fit.
 
     Raises:
         OSError: if the file cannot be written.
-        OptionError: if the suffix is unknown, or cairosvg is missing for a PNG file.
+        OptionError: if the suffix is unknown.
     """
     check_plot_path(os.fspath(path))
-    content = _CONTENTS[PurePath(path).suffix.lower()](fit)
+    format_name = PurePath(path).suffix.lower().removeprefix(".")
+    content = _plot_page(fits, options) if format_name == "html" else _figure_bytes(fits, options, format_name)
     with open_atomic_bytes(path) as stream:
-        stream.write(content if isinstance(content, bytes) else content.encode(errors="surrogateescape"))
+        stream.write(content)
 
 
-def plot_html(fit: FittedModel) -> str:
-    """Return the plot, the parameters and the formula of a fit as HTML, to be put into a page."""
-    names = [name for name, value in fit.parameters.items() if isinstance(value, float)]
-    cells = [[name, *estimate_cells(fit, name, None, [])] for name in names]
-    rows = [f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in cells]
-    head = "<tr><th>parameter</th><th>value</th><th>standard error</th></tr>"
-    table = [f"<table>{head}", *rows, "</table>"] if rows else []
-    formula = drop_double_negations(single_line(fit.formula))
-    paragraph = f"<p><code>{escape(formula)}</code></p>" if has_short_formula(fit) else ""
-    return "\n".join([plot_svg(fit).rstrip("\n"), *table, paragraph])
+def _figure_bytes(fits: Mapping[str, FittedModel], options: FigureOptions, format_name: str) -> bytes:
+    """Return a figure as an image; the same fits give the same bytes."""
+    import matplotlib
+
+    title = shorten_middle(single_line(next(iter(fits.values())).model), 200)
+    no_date = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}[format_name]
+    content = io.BytesIO()
+    with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # characters that the font lacks
+        draw_figure(fits, options).savefig(content, format=format_name, metadata={"Title": title, **no_date})
+    return content.getvalue()
 
 
-def _plot_page(fit: FittedModel) -> str:
-    """Return a page with the plot of a fit."""
-    parts = [
-        "<!doctype html>",
-        '<html lang="en"><head><meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>{escape(single_line(fit.model))}</title><style>{_PAGE_STYLE}</style></head><body>",
-        plot_html(fit),
-        "</body></html>\n",
-    ]
+def plot_html(fits: Mapping[str, FittedModel], options: FigureOptions = DEFAULT_FIGURE) -> str:
+    """Return the plot of fits, and the parameters and the formula of a single one, as HTML to be put into a page."""
+    image = _figure_bytes(fits, options, "svg").decode()
+    parts = [image[image.index("<svg") :].rstrip()]
+    if len(fits) == 1:
+        (fit,) = fits.values()
+        names = [name for name, value in fit.parameters.items() if isinstance(value, float)]
+        cells = [map(escape, (name, *estimate_cells(fit, name, None, []))) for name in names]
+        rows = [f"<tr><td>{'</td><td>'.join(row)}</td></tr>" for row in cells]
+        head = "<tr><th>parameter</th><th>value</th><th>standard error</th></tr>"
+        parts += [f"<table>{head}", *rows, "</table>"] if rows else []
+        if has_short_formula(fit):
+            parts.append(f"<p><code>{escape(drop_double_negations(single_line(fit.formula)))}</code></p>")
     return "\n".join(parts)
 
 
-def _plot_png(fit: FittedModel) -> bytes:
-    """Return the plot of a fit as a PNG image."""
-    import cairosvg
-
-    content: bytes = cairosvg.svg2png(bytestring=plot_svg(fit).encode(), scale=2)
-    return content
+_PAGE_STYLE = "body{font:15px system-ui,sans-serif;margin:1.5rem auto;max-width:46rem}svg{max-width:100%;height:auto}"
 
 
-# What a plot file contains, by the suffix of its name.
-_CONTENTS: dict[str, Callable[[FittedModel], str | bytes]] = {".svg": plot_svg, ".html": _plot_page, ".png": _plot_png}
+def _plot_page(fits: Mapping[str, FittedModel], options: FigureOptions) -> bytes:
+    """Return a page with the plot of fits."""
+    title = escape(single_line(next(iter(fits.values())).model))
+    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>'
+    page = f"""<!doctype html>
+<html lang="en"><head>{head}<style>{_PAGE_STYLE}</style></head>
+<body>
+{plot_html(fits, options)}
+</body></html>
+"""
+    return page.encode(errors="surrogateescape")

@@ -537,6 +537,38 @@ class FitOptions(ObjectiveOptions):
         check_restrictions(_METHOD_RESTRICTIONS, explicit_options(self) | {"method": method})
 
 
+_PANELS = ("data", "residuals", "loss", "data,residuals", "data,loss", "data,residuals,loss")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FigureOptions:
+    """The options of a plot in a file.
+
+    Attributes:
+        log: the logarithmic axes, `x`, `y`, `x,y` or `none`; None to choose by the data.
+        panels: the panels of a single fit from top to bottom: `data`, `residuals` and `loss`, separated by commas.
+
+    Raises:
+        OptionError: for other axes and panels.
+    """
+
+    log: Annotated[
+        str | None,
+        _output(
+            "--log AXES", "Logarithmic axes of --plot FILE (default: detected).", one_of(("x", "y", "x,y", "none"))
+        ),
+    ] = None
+    panels: Annotated[
+        str, _output("--panels LIST", "Panels of --plot FILE (default: data,residuals).", one_of(_PANELS))
+    ] = "data,residuals"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+DEFAULT_FIGURE = FigureOptions()
+
+
 @dataclass(frozen=True, kw_only=True)
 class ComparisonOptions(FitOptions):
     """The options of a comparison: those of its fits, and of the cross-validation.

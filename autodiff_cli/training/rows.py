@@ -584,18 +584,21 @@ class ChunkedRows(Rows):
         """The number of rows of a chunk on request, which is 2^k maximal blocks."""
 
     @abc.abstractmethod
-    def iter_chunks(self, names: Set[str], size: int | None = None) -> Generator[tuple[ColumnArrays, int]]:
+    def iter_chunks(self, names: Set[str]) -> Generator[tuple[ColumnArrays, int]]:
         """Yield columns of all rows in order, chunk by chunk, each with its number of rows. A chunk is valid until the
-        next one.
+        next one, and may have more columns than requested.
 
         Args:
-            names: the names of the columns.
-            size: `chunk_rows` for chunks of this length; by default they may be longer.
+            names: the names of the columns, at least one.
         """
 
     def fold(self, task: Task[T], combine: Callable[[T, T], T]) -> T:
         """Return the combined results of a task for all chunks."""
-        with contextlib.closing(self.iter_chunks(task.names & self.names)) as chunks:
+        names = task.names & self.names
+        if not names:  # a task that reads no column is still computed for all rows
+            parts = block_slices(self.rows, self.chunk_rows)
+            return fold((task({}, part.stop - part.start) for part in parts), combine)
+        with contextlib.closing(self.iter_chunks(names)) as chunks:
             return fold((task(columns, rows) for columns, rows in chunks), combine)
 
     def select_rows(self, rows: RowIndex) -> Rows:
@@ -610,7 +613,7 @@ _GATHER_ROWS = 1 << 17  # rows that are gathered at a time: 1 MB per column, and
 
 
 class MemoryRows(ChunkedRows):
-    """The rows of a table in memory, which are a single chunk."""
+    """The rows of a table in memory. Tasks see them as a single chunk."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -622,17 +625,14 @@ class MemoryRows(ChunkedRows):
         """The number of rows of a chunk on request; see `ChunkedRows.chunk_rows`."""
         return _GATHER_ROWS
 
-    def iter_chunks(self, names: Set[str], size: int | None = None) -> Generator[tuple[ColumnArrays, int]]:  # noqa: ARG002
-        """Yield all rows, by default in a single chunk. There may be more columns than requested."""
-        if size is None:
-            yield self._columns, self.rows
-            return
-        for part in block_slices(self.rows, size):
-            yield {name: column[..., part] for name, column in self._columns.items()}, part.stop - part.start
-
-    def fold(self, task: Task[T], combine: Callable[[T, T], T]) -> T:  # noqa: ARG002 - there is a single chunk
-        """Return the result of a task for all rows."""
+    def fold(self, task: Task[T], combine: Callable[[T, T], T]) -> T:  # noqa: ARG002
+        """Return the result of a task for all rows, which are a single chunk."""
         return task(self._columns, self.rows)
+
+    def iter_chunks(self, names: Set[str]) -> Generator[tuple[ColumnArrays, int]]:  # noqa: ARG002
+        """Yield all columns of the rows, chunk by chunk."""
+        for part in block_slices(self.rows, self.chunk_rows):
+            yield {name: column[..., part] for name, column in self._columns.items()}, part.stop - part.start
 
     def gather(self, numbers: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """Return all columns of the rows with these numbers."""
@@ -680,18 +680,16 @@ class SelectedRows(ChunkedRows):
         """The number of rows of an epoch that are gathered at a time."""
         return self._source.gathered_rows
 
-    def iter_chunks(self, names: Set[str], size: int | None = None) -> Generator[tuple[ColumnArrays, int]]:
+    def iter_chunks(self, names: Set[str]) -> Generator[tuple[ColumnArrays, int]]:
         """Yield the selected rows, chunk by chunk."""
         size = self.chunk_rows
-        if not names:  # a task that reads no column is still computed for all rows
-            yield from (({}, part.stop - part.start) for part in block_slices(self.rows, size))
-            return
         chunks = Rechunker(size)
-        for number, (columns, _) in enumerate(self._source.iter_chunks(names, size)):
-            selected = self._selection.chunk_rows(number) - number * size
-            selected_columns = {name: np.take(columns[name], selected, axis=-1) for name in names}
-            for chunk in chunks.add(selected_columns, len(selected)):
-                yield chunk, size
+        with contextlib.closing(self._source.iter_chunks(names)) as source:
+            for number, (columns, _) in enumerate(source):
+                selected = self._selection.chunk_rows(number) - number * size
+                selected_columns = {name: np.take(columns[name], selected, axis=-1) for name in names}
+                for chunk in chunks.add(selected_columns, len(selected)):
+                    yield chunk, size
         yield from chunks.remainder()
 
     def gather(self, numbers: NDArray[Any]) -> dict[str, NDArray[Any]]:

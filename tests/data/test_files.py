@@ -20,6 +20,7 @@ from pyarrow import feather, parquet
 from autodiff_cli.data.files import DataFile, open_data
 from autodiff_cli.data.table import DataError, MemoryDataset, Table
 from tests.each import each
+from tests.support import run_cli
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -215,3 +216,21 @@ def test_labels_are_the_same_from_memory_and_from_files(cells: list[Any]) -> Non
     labels = open_data(["-"], io.BytesIO(as_parquet({"k": cells}))).load((), labels=["k"]).labels["k"]
     in_memory = MemoryDataset({"k": cells}).load((), labels=["k"]).labels["k"]
     assert labels.levels("k")[labels.codes].tolist() == in_memory.levels("k")[in_memory.codes].tolist()
+
+
+@pytest.mark.parametrize(
+    ("words", "content", "message"),
+    [
+        (["train", "q^2", "FILE", "--no-columns"], "a,\n1,2\n", "the model uses none of its columns, which are a"),
+        (["train", "q^2", "FILE", "--no-columns", "--stream"], "a,\n1,2\n", "the model uses none of its columns"),
+        (["data", "FILE"], ",\n1,2\n", "the columns have no names"),
+    ],
+)
+def test_data_without_a_column_to_read_are_refused(
+    words: list[str], content: str, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text(content)
+    result = run_cli([str(path) if word == "FILE" else word for word in words])
+    assert result.status == 2
+    assert message in result.stderr

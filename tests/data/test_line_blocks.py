@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 
 import numpy as np
@@ -37,7 +36,7 @@ class Slow(io.BytesIO):
 def test_blocks_end_with_lines_and_together_have_all_lines(
     size: int, stream: type[io.BytesIO], text: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delimited, "SETTINGS", dataclasses.replace(delimited.SETTINGS, line_block_bytes=size))
+    monkeypatch.setattr(delimited, "_LINE_BLOCK_BYTES", size)
     found = [bytes(lines) for lines in LineReader(stream(text))]
     assert [line for slab in found for line in slab.split(b"\n") if line.strip()] == [
         line for line in text.split(b"\n") if line.strip()
@@ -48,7 +47,7 @@ def test_blocks_end_with_lines_and_together_have_all_lines(
 
 @pytest.mark.parametrize("size", [1, 3, 100])
 def test_a_quote_is_recognised_anywhere(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delimited, "SETTINGS", dataclasses.replace(delimited.SETTINGS, line_block_bytes=size))
+    monkeypatch.setattr(delimited, "_LINE_BLOCK_BYTES", size)
     for text in (b'"1",2\n', b'1,2\n3,"4"\n', b'1,2\n3,4\n5"'):
         reader = LineReader(io.BytesIO(text))
         before = b"".join(bytes(lines) for lines in reader)

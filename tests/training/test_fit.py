@@ -346,9 +346,9 @@ def test_stopping_early_is_not_convergence_and_no_failure() -> None:
 
 @each(("epochs", "converged"), [(27, False), (30, False), (31, True), (40, True)])
 def test_a_gradient_method_has_converged_when_a_millionth_is_left(epochs: int, converged: bool) -> None:
-    # Each epoch leaves 0.8² of the loss, and 0.64^30.96 is a millionth.
-    found = fit("y ~ a", {"y": [1.0, 1.0]}, start={"a": 0}, optimizer="sgd", learning_rate=0.1, epochs=epochs)
-    assert found.loss == pytest.approx(0.64**epochs)
+    # Each epoch leaves 0.8² of what the loss exceeds 1 by, and 0.64^30.96 is a millionth.
+    found = fit("y ~ a", {"y": [0.0, 2.0]}, start={"a": 0}, optimizer="sgd", learning_rate=0.1, epochs=epochs)
+    assert found.loss == pytest.approx(1 + 0.64**epochs)
     assert found.converged is converged
 
 

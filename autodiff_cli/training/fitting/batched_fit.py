@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.training.fitting.minimization import estimated_scales, minimize_batch
-from autodiff_cli.training.fitting.optimization import RESTARTS, default_starts, unset_parameters
+from autodiff_cli.training.fitting.optimization import RESTARTS, default_starts, is_linear_model, unset_parameters
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import Outcome, StoppingRule
 from autodiff_cli.training.objective.batch import Fits, GroupBatch
-from autodiff_cli.training.objective.kernels import linear_parameters
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.goodness import MAD_TO_STD, RESIDUALS
 
@@ -133,9 +132,7 @@ class BatchedFit:
     def _may_improve(self) -> bool:
         """Return whether other starting values can lead to other fits."""
         objective = self._objective
-        leaves = [objective.model.program.leaves[name] for name in objective.parameters]
-        linear = linear_parameters(objective.model.program.output, leaves, objective.model.shapes)
-        return bool(unset_parameters(objective)) and objective.has_residuals and len(linear) < len(leaves)
+        return bool(unset_parameters(objective)) and objective.has_residuals and not is_linear_model(objective)
 
     def _improve(self) -> None:
         """Repeat poor fits from their neighbours in the batch, and from single fits as long as these help others."""

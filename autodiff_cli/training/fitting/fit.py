@@ -253,7 +253,7 @@ def _build_fit_with_plot(
     result = build_fit(objective, method, progress, outcome, options, quantities)
     if not options.plot:
         return result
-    return dataclasses.replace(result, plot=collect_plot_data(result, objective, outcome.theta, options.seed))
+    return dataclasses.replace(result, plot=collect_plot_data(result, objective, outcome.theta, options))
 
 
 def build_fit(

@@ -347,12 +347,10 @@ class _Profile:
         nearest_value = min(self._solutions, key=lambda met: abs(met - value))
         bounds = self._objective.bounds.with_fixed(self._element, value)
         starts = [bounds.clip(self._predicted_start(nearest_value, value)), bounds.clip(self._solutions[nearest_value])]
-        for start in starts:
-            theta = _fit_constrained(self._objective, start, bounds)
-            if theta is not None:
-                break
-        else:
+        fits = [theta for start in starts if (theta := _fit_constrained(self._objective, start, bounds)) is not None]
+        if not fits:
             return math.inf
+        theta = min(fits, key=lambda end: _deviance(self._objective, end))
         self._solutions[value] = theta
         rise = (_deviance(self._objective, theta) - self._minimum) / self._unit
         if rise < -PROFILE.better_fit_tolerance:

@@ -44,6 +44,19 @@ class RobustScaleSettings:
 
 
 ROBUST_SCALE = RobustScaleSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class KinkSettings:
+    """Test of a minimum at which the loss has kinks."""
+
+    radius: float = 1e-6  # of the points around it, relative to each parameter, or to 1 for smaller ones
+    samples: int = 20  # points for each parameter, and as many more
+    vanishing: float = 1e-3  # length of a combination of gradients, relative to the longest, that counts as 0
+    iterations: int = 2000  # of the search for the combination
+
+
+KINKS = KinkSettings()
 _NO_SCALE = "at least half of the rows are fitted exactly, so the residuals have no scale; set one with --scale"
 
 
@@ -61,12 +74,40 @@ def minimize(method: str, objective: Objective, start: Array, options: FitOption
     (outcome,) = minimize_batch(method, objective, batch, start[None], report, stop)
     if isinstance(outcome, Diverged):
         raise outcome
+    sizes = np.abs(outcome.theta)
+    if outcome.is_stuck and any(
+        _is_minimum_at_kink(objective, outcome.theta, KINKS.radius * scale) for scale in (np.maximum(sizes, 1.0), sizes)
+    ):
+        return Outcome(outcome.theta, True)
     if not outcome.kinks:
         return outcome
     listed = " and ".join(f"`{objective.layout.element_names[k]}`" for k in outcome.kinks)
     verb = "ends at a kink" if len(outcome.kinks) == 1 else "end at kinks"
     words = f"{listed} {verb} of the loss (from abs, max, relu or where); standard errors hold on one side of it only"
     return dataclasses.replace(outcome, note=words)
+
+
+def _is_minimum_at_kink(objective: Objective, theta: Array, radius: Array) -> bool:
+    """Whether a point is a minimum at which a loss of the user's own has kinks, such as that of a quantile.
+
+    The gradients at random points nearby then have a convex combination that vanishes: gradient sampling, Burke, Lewis
+    & Overton 2005. The combination of least length is found by the method of Gilbert 1966.
+    """
+    generator = np.random.default_rng(0)
+    shifts = generator.uniform(-1, 1, (KINKS.samples * (1 + len(theta)), len(theta)))
+    gradients = radius * np.array([objective.value_and_grad(point)[1] for point in theta + radius * shifts])
+    if not np.isfinite(gradients).all():
+        return False
+    nearest = gradients.mean(axis=0)
+    limit = KINKS.vanishing * float(np.max(np.linalg.norm(gradients, axis=1)))
+    for _ in range(KINKS.iterations):
+        if not np.linalg.norm(nearest) > limit:
+            return bool(limit > 0)
+        step = gradients[np.argmin(gradients @ nearest)] - nearest
+        if not nearest @ step < 0:
+            return False
+        nearest = nearest + min(max(float(-(nearest @ step) / (step @ step)), 0.0), 1.0) * step
+    return False
 
 
 def minimize_batch(

@@ -28,21 +28,29 @@ from autodiff_cli.training.fitting.progress import PatienceExhausted, Progress, 
 from autodiff_cli.training.fitting.starts import (
     Sinusoids,
     StartCandidate,
-    at_dimensional_scales,
+    likelihood_starts,
     multistart,
     sample_starts,
+    start_at_scales,
     start_from_frequencies,
     start_from_scales,
     warm_starts,
 )
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
-from autodiff_cli.training.methods.gradient_descent import Diverged, GradientMethod, Outcome, StoppingRule
+from autodiff_cli.training.methods.gradient_descent import (
+    Diverged,
+    GradientMethod,
+    Outcome,
+    StoppingRule,
+    has_converged,
+    has_plateaued,
+)
 from autodiff_cli.training.objective.batch import Batch, Fits, ObjectiveBatch, repeat_objective
 from autodiff_cli.training.objective.kernels import linear_parameters, x_sigma_column
 from autodiff_cli.training.objective.model import unbounded_loss_hint
 from autodiff_cli.training.objective.objective import Objective, find_undefined
 from autodiff_cli.training.optimizers import DEFAULT_EPOCHS, OPTIMIZERS, Epoch, LearningRateSchedule
-from autodiff_cli.training.options import FitOptions
+from autodiff_cli.training.options import FitOptions, describe_bounds
 from autodiff_cli.training.result.diagnosis import explain_divergence, has_systematic_residuals
 from autodiff_cli.training.result.goodness import OUTLIER_SCALES, robust_r_squared, robust_scale
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE, compute_statistics, has_no_finite_minimum
@@ -54,10 +62,15 @@ class RestartSettings:
     """Thresholds that decide whether a fit starts again from better starting values."""
 
     poor_r_squared: float = 0.9  # R² below which a fit from default starts is not trusted
+    good_r_squared: float = 0.99  # R² below which structure in the residuals makes a nonlinear fit doubtful
     poor_robust_r_squared: float = 0.95  # for R² by medians, which judges bad fits more favourably
     nearly_perfect_r_squared: float = 0.999999  # R² above which no other start can help, if all errors are known
     perfect_r_squared: float = 1 - 1e-12  # R² above which no other start can help at all
     clear_improvement: float = 0.99  # share of the loss that another start may leave at most to be preferred
+    vanished_scale: float = 1e-9  # size of a positive parameter, relative to its start, below which it went to 0
+    shrinkage: float = 1e3  # share of a parameter at which it should matter
+    growth_factors: tuple[float, ...] = (3.0, 10.0)  # multiples of a parameter that may go to infinity
+    likelihood_tolerance: float = 1e-3  # change of the log-likelihood of all rows that is none
     few_rows_per_parameter: int = 4  # with so few rows, several frequencies may fit the data
     frequency_gain: float = 20.0  # gain in log-likelihood that no chance among 10⁶ frequencies explains
     suspect_sigmas: float = 2.5  # standard errors by which residuals follow the predictor, for a fit to be suspect
@@ -82,10 +95,11 @@ def fit_least_squares(objective: Objective, options: FitOptions, progress: Progr
     may_search = options.epochs is None and options.starts is None
     if may_search and (isinstance(first, Diverged) or _is_poor_least_squares(objective, first)):
         first = _refit_from(multistart, objective, options, progress, first)
-    elif may_search and unset_parameters(objective):
+    elif may_search and unset_parameters(objective) and isinstance(first, Outcome):
+        explained = explained_variance(objective, first.theta)
         # Even a high R² may be due to a single row, if the scales of parameters are far from 1.
         first = _refit_from(start_from_scales, objective, options, progress, first)
-        if not _is_nearly_perfect(objective, first):
+        if explained is not None and not explained > RESTARTS.nearly_perfect_r_squared:
             first = _refit_from(start_from_frequencies, objective, options, progress, first)
     if isinstance(first, Diverged):
         raise first
@@ -101,6 +115,13 @@ def scalar_parameters(objective: Objective) -> list[str]:
 def unset_parameters(objective: Objective) -> list[str]:
     """The free parameters that are numbers and have no starting value from the user."""
     return [name for name in scalar_parameters(objective) if name not in objective.user_starts]
+
+
+def is_linear_model(objective: Objective) -> bool:
+    """Whether the prediction is linear in all parameters, so that least squares have a single minimum."""
+    model, names = objective.model, objective.parameters
+    leaves = [model.program.leaves[name] for name in names]
+    return len(linear_parameters(model.program.output, leaves, model.shapes)) == len(names)
 
 
 def better_starts_note(objective: Objective, theta: Array) -> str:
@@ -152,14 +173,15 @@ def _is_poor_least_squares(objective: Objective, outcome: Outcome) -> bool:
         return False
     return not outcome.converged or (
         bool(unset_parameters(objective))
-        and (explained < RESTARTS.poor_r_squared or _is_frequency_ambiguous(objective))
+        and (
+            explained < RESTARTS.poor_r_squared
+            or _is_frequency_ambiguous(objective)
+            or (
+                not is_linear_model(objective)
+                and has_systematic_residuals(objective, outcome.theta, RESTARTS.suspect_sigmas)
+            )
+        )
     )
-
-
-def _is_nearly_perfect(objective: Objective, outcome: Outcome | Diverged) -> bool:
-    """Whether a fit explains so much that no other start can help."""
-    explained = explained_variance(objective, outcome.theta) if isinstance(outcome, Outcome) else None
-    return explained is not None and explained > RESTARTS.nearly_perfect_r_squared
 
 
 def _is_frequency_ambiguous(objective: Objective) -> bool:
@@ -181,7 +203,9 @@ def warn_if_doubtful(objective: Objective, progress: Progress, outcome: Outcome)
     the same model explains far more with another frequency.
     """
     explained = explained_variance(objective, outcome.theta)
-    if outcome.failure or explained is None or not explained < RESTARTS.poor_r_squared:
+    is_linear = is_linear_model(objective)
+    enough = RESTARTS.poor_r_squared if is_linear or objective.is_network else RESTARTS.good_r_squared
+    if outcome.failure or explained is None or not explained < enough:
         return
     share = f"this fit is doubtful: it explains {100 * max(explained, 0):.2g} % of the target's variation"
     better = _better_given_frequencies(objective, outcome)
@@ -191,12 +215,10 @@ def warn_if_doubtful(objective: Objective, progress: Progress, outcome: Outcome)
         return
     doubt = "the residuals show structure"
     if not has_systematic_residuals(objective, outcome.theta):
-        if not unset_parameters(objective) or not _is_frequency_ambiguous(objective):
+        is_ambiguous = unset_parameters(objective) and _is_frequency_ambiguous(objective)
+        if not is_ambiguous or explained >= RESTARTS.poor_r_squared:
             return
         doubt = "so few rows do not determine the frequency"
-    model, names = objective.model, objective.parameters
-    leaves = [model.program.leaves[name] for name in names]
-    is_linear = len(linear_parameters(model.program.output, leaves, model.shapes)) == len(names)
     other = "Another model" if is_linear else "Other starting values, or another model,"
     progress.warnings.append(f"{share}, and {doubt}. {other} may fit better")
 
@@ -245,6 +267,8 @@ def fit_smooth_loss(objective: Objective, options: FitOptions, progress: Progres
         first = minimize("lbfgs", objective, simplest, options, progress)
     if may_search:
         first = _search_better_start(objective, first, options, progress)
+    if objective.is_likelihood:
+        first = _search_likelihood(objective, first, options, progress)
     if isinstance(first, Diverged):
         raise first
     outcome = first
@@ -254,7 +278,7 @@ def fit_smooth_loss(objective: Objective, options: FitOptions, progress: Progres
         return dataclasses.replace(outcome, failure="")
     if not outcome.is_unbounded:
         return outcome
-    hint = unbounded_loss_hint(objective.model)
+    hint = "" if objective.is_likelihood else unbounded_loss_hint(objective.model)
     return dataclasses.replace(outcome, failure=f"{outcome.failure}. {hint}" if hint else outcome.failure)
 
 
@@ -265,6 +289,92 @@ def _is_failed_likelihood(objective: Objective, options: FitOptions, first: Outc
     ):
         return False
     return objective.kind is LossKind.LIKELIHOOD and options.epochs is None and options.starts is None
+
+
+_LIKELIHOOD_EPOCHS = 200  # of fits of a likelihood from random starts
+
+
+def _search_likelihood(
+    objective: Objective, first: Outcome | Diverged, options: FitOptions, progress: Progress
+) -> Outcome | Diverged:
+    """Fit a model that is itself minus a log-likelihood again from random starts, if the first fit is no minimum.
+
+    Densities may be infinite at the edge of their parameters' ranges. Then the best minimum inside is kept.
+    """
+    ends = np.array([objective.bounds.low, objective.bounds.high]).T.tolist()
+    limits = {name: tuple(ends[objective.layout.slices[name].start]) for name in scalar_parameters(objective)}
+    ranges = ", ".join(
+        f"`{name}` {describe_bounds(pair)}"
+        for name, pair in limits.items()
+        if pair != objective.bounds_by_name.get(name, (-math.inf, math.inf))
+    )
+    progress.notes += [f"parameters are kept where the model has a meaning: {ranges}"] if ranges else []
+    may_search = options.epochs is None and options.starts is None and unset_parameters(objective)
+    if (
+        may_search
+        and not objective.is_generalised_linear
+        and not objective.model.shapes
+        and _is_no_minimum(objective, first)
+    ):
+        points = likelihood_starts(objective, options.seed)
+        if len(points):
+            batch = repeat_objective(objective, len(points))
+            ends = minimize_batch("lbfgs", objective, batch, points, stop=StoppingRule(_LIKELIHOOD_EPOCHS))
+            losses = [_end_loss(objective, end) for end in ends]
+            best = points[int(np.argmin(losses))]
+            if math.isfinite(min(losses)):
+                progress.notes.append(better_starts_note(objective, best))
+                first = minimize("lbfgs", objective, best, options, progress)
+    if isinstance(first, Outcome) and not first.is_unbounded and (reason := _unbounded_reason(objective, first.theta)):
+        return dataclasses.replace(
+            first, converged=False, failure=f"the loss has no minimum: {reason}", is_unbounded=True
+        )
+    return first
+
+
+def _end_loss(objective: Objective, end: Outcome | Diverged) -> float:
+    """Return the loss at the end of a fit; infinite if it failed or went to where the likelihood has no limit."""
+    if isinstance(end, Diverged) or end.failure or _unbounded_reason(objective, end.theta):
+        return math.inf
+    return objective.value(end.theta)
+
+
+def _is_no_minimum(objective: Objective, first: Outcome | Diverged) -> bool:
+    """Whether a fit failed, or its parameters are undetermined or at the edge of the ranges that have a meaning."""
+    if isinstance(first, Diverged) or not first.converged or _unbounded_reason(objective, first.theta):
+        return True
+    return bool(compute_statistics(objective, first.theta).missing_error_reasons) or bool(
+        objective.bounds.active(first.theta).any()
+    )
+
+
+def _unbounded_reason(objective: Objective, theta: Array) -> str:
+    """Return how a likelihood can grow for ever from a point, as a clause; empty if it cannot.
+
+    A parameter that is more likely the larger it is has no estimate. A positive one that has shrunk to nothing, such as
+    the standard deviation of a component at a single row, makes a density infinite.
+    """
+    loss = objective.value(theta)
+    for name in scalar_parameters(objective):
+        index = objective.layout.slices[name].start
+        low, value = objective.bounds.low[index], theta[index]
+        if low == 0 and 0 < value < RESTARTS.vanished_scale * max(abs(objective.start[index]), abs(theta).max()):
+            return f"it falls without end as `{name}` goes to 0, where the model is infinite or undefined"
+        rises = []
+        for other in (
+            value / RESTARTS.shrinkage,
+            math.copysign(objective.start[index], value),
+            *(value * factor for factor in RESTARTS.growth_factors),
+        ):
+            moved = theta.copy()
+            moved[index] = other
+            moved_loss = objective.value(moved) if objective.bounds.contains(moved) else math.inf
+            rises.append((moved_loss - loss) * objective.total_weight)
+        is_flat = [rise < RESTARTS.likelihood_tolerance for rise in rises]
+        if all(is_flat[2:]) and not all(is_flat):
+            end = "minus infinity" if value < 0 else "infinity"
+            return f"it does not rise again as `{name}` goes to {end}, so the data set no limit to it"
+    return ""
 
 
 def _simplest_start(objective: Objective) -> Array | None:
@@ -310,7 +420,7 @@ def default_starts(objective: Objective, batch: Batch, free: Mask) -> tuple[Arra
         is_better = _are_defined(batch, at_0, undefined)
         starts[undefined[is_better]] = at_0[is_better]
         return starts, False
-    scaled = at_dimensional_scales(objective, free) if objective.has_residuals and free.any() else None
+    scaled = start_at_scales(objective, objective.start, free) if objective.has_residuals and free.any() else None
     if scaled is None:
         return starts, False
     ends = [warm_starts(batch, objective, np.tile(point, (batch.count, 1))) for point in (objective.start, scaled)]
@@ -401,18 +511,6 @@ def _comparison_loss(objective: Objective, theta: Array) -> float:
     return loss if math.isfinite(loss) else math.inf
 
 
-@dataclass(frozen=True, slots=True)
-class GradientConvergenceSettings:
-    """Criteria for the convergence of gradient methods."""
-
-    tolerance: float = 1e-6  # predicted further decrease, relative to the loss or its decrease so far
-    patience_epochs: int = 10  # losses are compared over this many epochs
-    scatter_sigmas: float = 4.0  # range of as many losses that only scatter, in standard deviations
-
-
-GRADIENT_CONVERGENCE = GradientConvergenceSettings()
-
-
 _MAX_LM_PARAMETERS = 5000  # lm stores matrices of all pairs of parameters: 200 MB each at this size
 
 
@@ -456,49 +554,6 @@ def optimize(method: str, objective: Objective, options: FitOptions, progress: P
     finally:
         objective.evaluation_log = None
     return progress.restore_best(outcome)
-
-
-def has_converged(losses: Sequence[float]) -> bool:
-    """Whether a gradient method has little more to gain, judged by its losses.
-
-    If the losses fall as a geometric series, the last two steps determine how much is left. A small last step alone
-    proves nothing, because a small learning rate makes all steps small.
-
-    >>> has_converged([1, 0.5, 0.25, 0.125]), has_converged([1, 1e-4, 1e-8, 1e-12])
-    (False, True)
-    >>> has_converged([1, 1 - 1e-9, 1 - 2e-9])
-    False
-    """
-    if len(losses) < 3:
-        return False
-    first, *_, before, middle, last = losses if len(losses) > 3 else (losses[0], *losses)
-    previous_step, last_step = before - middle, middle - last
-    if previous_step == last_step == 0:
-        return True
-    if not 0 <= last_step < previous_step:
-        return False
-    remaining = last_step * last_step / (previous_step - last_step)
-    return remaining <= GRADIENT_CONVERGENCE.tolerance * max(abs(last), first - last)
-
-
-def has_plateaued(losses: Sequence[float], tolerance: float, *, drawn: bool) -> bool:
-    """Whether the loss has not changed by more than `tolerance` (relative) for 10 epochs.
-
-    Args:
-        losses: the loss of each epoch.
-        tolerance: the relative change that counts as none.
-        drawn: whether batches are random; then losses that merely scatter have not changed either.
-
-    >>> has_plateaued([1.0, *[0.5]*9], 1e-3, drawn=False), has_plateaued([1.0, *[0.5]*10], 1e-3, drawn=False)
-    (False, True)
-    """
-    last = np.array(losses[-GRADIENT_CONVERGENCE.patience_epochs :])
-    if len(last) < GRADIENT_CONVERGENCE.patience_epochs:
-        return False
-    scatter = math.sqrt(float(np.mean(np.square(np.diff(last, 2)))) / 6) if drawn else 0.0
-    return float(np.ptp(last)) <= max(
-        tolerance * abs(float(np.mean(last))), GRADIENT_CONVERGENCE.scatter_sigmas * scatter
-    )
 
 
 def _run_method(method: str, objective: Objective, options: FitOptions, progress: Progress) -> Outcome:

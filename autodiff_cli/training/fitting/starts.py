@@ -12,11 +12,10 @@ end. Three ideas reduce the search:
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,15 +25,15 @@ from numpy.typing import NDArray
 from autodiff_cli.algebra.simplify import simplify
 from autodiff_cli.algebra.table import share
 from autodiff_cli.array_types import Array
+from autodiff_cli.backends.evaluation import evaluate
 from autodiff_cli.backends.protocol import RowGraphs, RowKernel
 from autodiff_cli.backends.reductions import block_slices
 from autodiff_cli.backends.selection import make_backend
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, is_literal
-from autodiff_cli.graph.op import Gate, Op
 from autodiff_cli.graph.tape import topological_order
 from autodiff_cli.numbers.arrays import ignore_float_errors
-from autodiff_cli.numbers.floats import FLOATS, parse_constant
+from autodiff_cli.numbers.floats import parse_constant
 from autodiff_cli.ops.elementary import cos, sin
 from autodiff_cli.training.fitting.minimization import estimated_scales
 from autodiff_cli.training.losses import LossKind
@@ -43,163 +42,10 @@ from autodiff_cli.training.methods.least_squares import fit_squares
 from autodiff_cli.training.objective.batch import BATCH, Batch, repeat_objective
 from autodiff_cli.training.objective.kernels import linear_parameters
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.objective.parameters import Bounds, initial_arrays
-from autodiff_cli.training.objective.preparation import ThreadLocalCache
+from autodiff_cli.training.objective.parameters import Bounds, dimensional_scales, initial_arrays
+from autodiff_cli.training.result.diagnosis import has_systematic_residuals
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE
 from autodiff_cli.training.rows import Moments, SpreadReduction, join_spreads
-
-# Points at which elasticities are compared: unrelated numbers. Operations with more inputs reuse them cyclically.
-_SAMPLE_POINTS = ((0.31, 0.83, 0.47, 0.71, 0.59), (0.67, 0.37, 0.89, 0.53, 0.43), (0.41, 0.61, 0.29, 0.79, 0.97))
-_ELASTICITY_TOLERANCE = 1e-9  # smaller differences of elasticities, which are about 1, are rounding errors
-_EXPONENT_CACHE: ThreadLocalCache[dict[str, Array]] = ThreadLocalCache(64)
-
-
-def dimensional_scales(
-    output: Node, target: Node | None, columns: Mapping[str, float], wanted: Sequence[str]
-) -> dict[str, float]:
-    """Return the scale of each parameter by dimensional analysis; 1 where nothing is known.
-
-    The effect of an operation on scales shows in its elasticities, `x_k/f * ∂f/∂x_k`. If they are constant, it is a
-    product
-    of powers. If only their sum is constant, its inputs have one scale, as in a sum. All other functions map numbers of
-    about 1 to numbers of about 1.
-
-    Args:
-        output: the prediction.
-        target: what it predicts, or None. If either contains arrays, nothing is known.
-        columns: the scale of each column.
-        wanted: the names of the parameters.
-
-    >>> from autodiff_cli.language.program import read as parsed
-    >>> program = parsed("a*exp(-x/t) + c")
-    >>> found = dimensional_scales(program.output, None, {"x": 1e-6}, ["t"])
-    >>> round(found["t"] * 1e6, 6)
-    1.0
-    """
-    names = tuple(columns)
-    powers = _EXPONENT_CACHE.get((output, target, names), lambda: _leaf_exponents(output, target, names))
-    logarithms = np.log([columns[name] for name in names])
-    return {
-        name: math.exp(min(max(float(powers[name] @ logarithms), -600.0), 600.0)) if name in powers else 1.0
-        for name in wanted
-    }
-
-
-def _leaf_exponents(output: Node, target: Node | None, columns: Sequence[str]) -> dict[str, Array]:
-    """Return, for each leaf, the exponents of the columns' scales whose product is its scale.
-
-    The result is empty if there are arrays.
-    """
-    order = topological_order([output] if target is None else [output, target])
-    if any(node.op is not None and node.op.is_structural for node in order):
-        return {}
-    unknown = [node.text for node in order if node.is_input and node.text not in columns]
-    system = _ScaleEquations(len(unknown) + sum(node.op is not None for node in order), len(columns))
-    sizes: dict[Node, Array] = {}
-    for node in order:
-        if node.op is not None:
-            sizes[node] = system.propagate(node, [sizes[child] for child in node.inputs])
-        elif node.is_constant:
-            sizes[node] = system.dimensionless()
-        elif node.text in columns:
-            sizes[node] = system.known_scale(columns.index(node.text))
-        else:
-            sizes[node] = system.new_unknown()
-    if target is not None:
-        system.equate(sizes[output], sizes[target])
-    exponents = system.solve()
-    return {node.text: sizes[node] @ exponents for node in order if node.is_input}
-
-
-class _ScaleEquations:
-    """Linear equations between logarithms of scales.
-
-    Each scale is a vector of coefficients of unknown and known ones.
-    """
-
-    def __init__(self, most: int, known: int) -> None:
-        self._most = most
-        self._width = most + known
-        self._count = 0
-        self._equations: list[Array] = []
-
-    def dimensionless(self) -> Array:
-        """Return the scale of numbers of about 1."""
-        return np.zeros(self._width)
-
-    def known_scale(self, index: int) -> Array:
-        """Return the scale of a column."""
-        vector = np.zeros(self._width)
-        vector[self._most + index] = 1.0
-        return vector
-
-    def new_unknown(self) -> Array:
-        """Return the scale of a parameter, a new unknown."""
-        vector = np.zeros(self._width)
-        vector[self._count] = 1.0
-        self._count += 1
-        return vector
-
-    def equate(self, a: Array, b: Array) -> None:
-        """Add the equation that two scales are equal."""
-        self._equations.append(a - b)
-
-    def propagate(self, node: Node, inputs: Sequence[Array]) -> Array:
-        """Return the scale of the result of an operation, and add the equations that it implies."""
-        assert node.op is not None
-        constants = tuple(parse_constant(child.text) if child.is_constant else None for child in node.inputs)
-        powers, is_product = _exponents(node.op, constants)
-        if powers is None and len(constants) > 1 and node.inputs[-1].is_input:  # e.g. an exponent
-            constants = (*constants[:-1], 1.0)
-            powers, is_product = _exponents(node.op, constants)
-        varying = [k for k, value in enumerate(constants) if value is None or not is_product]
-        if powers is None:
-            for k in varying:
-                self.equate(inputs[k], self.dimensionless())
-            return self.dimensionless()
-        if is_product:
-            return sum((powers[k] * inputs[k] for k in varying), self.dimensionless())
-        for one in varying[1:]:
-            if node.inputs[one].text != "0":
-                self.equate(inputs[varying[0]], inputs[one])
-        return powers[0] * inputs[varying[0]]
-
-    def solve(self) -> Array:
-        """Express all scales by the known ones: the minimum-norm least-squares solution."""
-        known = self._width - self._most
-        coefficients: Array = np.zeros((self._most, known))
-        if self._equations:
-            rows = np.array(self._equations)
-            coefficients = np.asarray(
-                np.linalg.lstsq(rows[:, : self._most], -rows[:, self._most :], rcond=1e-9)[0], np.float64
-            )
-        return np.vstack((coefficients, np.eye(known)))
-
-
-@functools.lru_cache(1024)
-def _exponents(op: Op, constants: tuple[float | None, ...]) -> tuple[tuple[float, ...] | None, bool]:
-    """Return the exponents of a product of powers and True; the common exponent and False if all inputs have one scale.
-
-    The first result is None for any other function.
-    """
-    count = len(constants)
-    if op.gate is Gate.BLOCK:
-        return ((0.0,), False) if count > 1 else (None, False)
-    rows = []
-    for point in _SAMPLE_POINTS:
-        values = [point[k % len(point)] if value is None else value for k, value in enumerate(constants)]
-        output = FLOATS.function(op, count)(*values)
-        slopes = FLOATS.partials(op, count, tuple(range(count)))(output, *values)
-        if not output or not math.isfinite(output):
-            return None, False
-        rows.append([0.0 if s is None else x * s / output for x, s in zip(values, slopes, strict=True)])
-    elasticities = np.array(rows)
-    varying = [k for k, value in enumerate(constants) if value is None]
-    if not np.ptp(elasticities[:, varying], axis=0).max(initial=0.0) > _ELASTICITY_TOLERANCE:
-        return tuple(elasticities[0].tolist()), True
-    total = elasticities.sum(axis=1)
-    return ((float(total[0]),), False) if float(np.ptp(total)) <= _ELASTICITY_TOLERANCE else (None, False)
-
 
 _SPAN_TOLERANCE = 1e-6  # relative difference of two slope ranges that count as equal
 _RIDGE = 1e-12  # added to the diagonal of normal equations with unit diagonal, which may be singular
@@ -226,6 +72,7 @@ class Sinusoids:
     """The frequencies and phases of a prediction: the parameters in the arguments of its sines and cosines.
 
     Attributes:
+        count: the number of frequencies and phases.
         frequency_mask: which parameters have an effect on an argument that depends on columns.
 
     >>> from autodiff_cli.training.objective.objective import Objective
@@ -241,12 +88,8 @@ class Sinusoids:
         self._objective = objective
         arguments = objective.kernels.cached("waves", lambda: _find_arguments(objective))
         self._slopes, self._frequencies, self._phases = arguments
+        self.count = len(self._slopes)
         self.frequency_mask = np.isin(np.arange(objective.layout.size), self._frequencies)
-
-    @property
-    def count(self) -> int:
-        """The number of frequencies and phases."""
-        return len(self._slopes)
 
     def frequency_grids(
         self, theta: Array, per_turn: int, most: int, box: Bounds | None = None
@@ -356,6 +199,9 @@ class MultistartSettings:
     min_frequencies: int = 200  # values scanned in all: with few rows, five per turn alias
     max_peaks: int = 6  # frequencies for which phases are tried
     frequency_rounds: int = 2  # passes over all frequencies, if the model has several
+    suspect_sigmas: float = 2.5  # standard errors by which residuals of a suspect fit follow the predictor
+    residual_rounds: int = 3  # searches for points that explain what the best one leaves
+    likelihood_draws: int = 500  # random points for a model that is itself minus a log-likelihood
     max_descents: int = 12  # Levenberg-Marquardt runs, from the best points
     descent_evaluations: int = 60  # of each run
     equal_loss_tolerance: float = 1e-6  # relative difference of two losses that count as equal
@@ -407,10 +253,10 @@ def start_from_scales(
     Args:
         start, free, seed, bounds: see `multistart`.
     """
+    scaled = start_at_scales(objective, start, free)
+    if scaled is None:
+        return None
     with ignore_float_errors():
-        scaled = _start_at_scales(objective, start, free)
-        if scaled is None:
-            return None
         generator = np.random.default_rng(seed)
         return _Multistart(objective, start, free, generator, bounds or Bounds.unbounded(len(start))).refine(scaled)
 
@@ -446,19 +292,12 @@ def warm_starts(batch: Batch, objective: Objective, starts: Array) -> Array:
     )
 
 
-def _start_at_scales(objective: Objective, start: Array, free: NDArray[np.bool_]) -> Array | None:
+@ignore_float_errors()
+def start_at_scales(objective: Objective, start: Array, free: NDArray[np.bool_]) -> Array | None:
     """Return the start with parameters at their dimensional scales where these are far from 1; None if none are."""
     sizes = _parameter_scales(objective)
     far = free & (np.abs(np.log10(sizes)) > SETTINGS.min_scale_distance)
     return np.where(far, sizes, start) if far.any() else None
-
-
-def at_dimensional_scales(objective: Objective, free: NDArray[np.bool_]) -> Array | None:
-    """Return the start with free parameters at their dimensional scales where these are far from 1; None if none
-    are.
-    """
-    with ignore_float_errors():
-        return _start_at_scales(objective, objective.start, free)
 
 
 def _parameter_scales(objective: Objective) -> Array:
@@ -498,20 +337,16 @@ def sample_starts(objective: Objective, seed: int, count: int) -> Iterator[Array
         yield box.move_inside(theta)
 
 
-class _ColumnRanges(NamedTuple):
-    """The minimum, the maximum and the typical sizes of the columns; see `_typical_sizes`."""
-
-    low: Array
-    high: Array
-    sizes: Array
+_ColumnRanges = tuple[Array, Array, Array]
 
 
 def _column_ranges(objective: Objective) -> _ColumnRanges:
+    """Return the minimum, the maximum and the typical sizes of the columns; see `_typical_sizes`."""
     names = tuple(name for name in objective.model.columns if name in objective.data.names)
     if not names:
-        return _ColumnRanges(np.zeros(1), np.ones(1), np.ones(1))
+        return np.zeros(1), np.ones(1), np.ones(1)
     of_values = objective.fold_columns({*names}, SpreadReduction(names), join_spreads)
-    return _ColumnRanges(of_values.low, of_values.high, _typical_sizes(of_values.moments, objective.rows))
+    return of_values.low, of_values.high, _typical_sizes(of_values.moments, objective.rows)
 
 
 def _sample_values(columns: _ColumnRanges, generator: np.random.Generator, shape: int | tuple[int, ...]) -> Array:
@@ -527,6 +362,113 @@ def _sample_values(columns: _ColumnRanges, generator: np.random.Generator, shape
     sign = generator.choice((1.0, 1.0, -1.0), shape)
     values: Array = np.where(generator.random(shape) < 0.5, location, magnitude * sign)
     return values
+
+
+class _Partner(NamedTuple):
+    """An expression that a parameter meets in an operation, which tells the size of the parameter.
+
+    Attributes:
+        parameter: the index of the parameter.
+        operation: the name of the operation; `div by` for a parameter in the denominator.
+        node: the expression, which depends on columns; None for the base of a power.
+        power: the power of the parameter that meets it.
+    """
+
+    parameter: int
+    operation: str
+    node: Node | None
+    power: float
+
+
+def _find_partners(objective: Objective) -> list[_Partner]:
+    """Return the partners of all parameters that are numbers, inputs before their users."""
+    model, layout = objective.model, objective.layout
+    names = [name for name in layout.names if name not in model.shapes]
+    parameters = {model.program.leaves[name]: (layout.slices[name].start, 1.0) for name in names}
+    varying, partners = {model.program.leaves[name] for name in model.columns}, []
+    for node in topological_order([model.program.output]):
+        if node.op is None:
+            continue
+        name, met = node.op.name, [k for k, child in enumerate(node.inputs) if child in parameters]
+        others = [child for child in node.inputs if child not in parameters and not child.is_constant]
+        if len(met) == 1 and not others:  # a multiple or a power of a parameter
+            index, power = parameters[node.inputs[met[0]]]
+            factors = {"neg": 1.0, "mul": 1.0, "div": 1.0 - 2.0 * met[0], "square": 2.0}
+            if name == "pow" and met[0] == 0:
+                factors[name] = parse_constant(node.inputs[1].text)
+            if name in factors:
+                parameters[node] = index, power * factors[name]
+        for k in met:
+            index, power = parameters[node.inputs[k]]
+            if name == "pow" and k:
+                partners.append(_Partner(index, name, None, power))
+            elif others and others[0] in varying:
+                partners.append(_Partner(index, "div by" if name == "div" and k else name, others[0], power))
+        if not varying.isdisjoint(node.inputs):
+            varying.add(node)
+    return partners
+
+
+def _balance(
+    objective: Objective,
+    points: Array,
+    searched: NDArray[np.bool_],
+    generator: np.random.Generator,
+    weight: Array | None = None,
+) -> None:
+    """Draw parameters such that in some row the two sides of an operation that they take part in are alike.
+
+    Examples are `b` in `b*exp(-c*x)`, `k` in `x/k`, `m` in `x - m`. So doses over many decades get constants on all of
+    them, and years get the offsets that they need. Every second point prefers rows with a large `weight`.
+    """
+    model, count = objective.model, len(points)
+    columns = {name: objective.column(name) for name in model.columns}
+    rows = generator.integers(objective.rows, size=(2, count))
+    if weight is not None and 0 < weight.sum() < np.inf:
+        rows[0, ::2] = generator.choice(objective.rows, len(rows[0, ::2]), p=weight / weight.sum())
+    seen: dict[int, int] = {}
+    for index, operation, node, power in objective.kernels.cached("partners", lambda: _find_partners(objective)):
+        if not searched[index]:
+            continue
+        values, sign = np.ones((2, count)), generator.choice((1.0, 1.0, 1.0, -1.0), count)
+        if node is not None:
+            leaves = {leaf.text for leaf in topological_order([node]) if leaf.is_input}
+            point = {name: points[:, part.start] for name, part in objective.layout.slices.items() if name in leaves}
+            point |= {name: value for name, value in objective.fixed.items() if name in leaves}
+            drawn = {name: column[rows] for name, column in columns.items() if name in leaves}
+            values = np.broadcast_to(evaluate([node], point | drawn, model.shapes)[0], (2, count))
+        factor = 10 ** generator.triangular(-1, 0, 1, count)
+        distance = np.abs(values[0] - values[1])
+        size = np.where((generator.random(count) < 0.5) | (distance == 0), np.abs(values[0]), distance)
+        if operation == "sub":
+            chosen = values[0]
+        elif operation in ("mul", "div", "div by", "pow", "add"):
+            chosen = sign * (1 / size if operation == "mul" else size) * factor
+        else:  # the mean or the standard deviation of a distribution
+            chosen = np.where(generator.random(count) < 0.5, values[0], distance * factor)
+        chosen = np.sign(chosen) * np.abs(chosen) ** (1 / power) if power else chosen
+        seen[index] = seen.get(index, 0) + 1  # each of several partners with the same probability
+        is_used = np.isfinite(chosen) & (chosen != 0) & (generator.random(count) < 1 / seen[index])
+        points[is_used, index] = chosen[is_used]
+
+
+def likelihood_starts(objective: Objective, seed: int) -> Array:
+    """Return the most likely of many random points for a model that is itself minus a log-likelihood."""
+    generator, size = np.random.default_rng(seed), objective.layout.size
+    free = objective.layout.mask([name for name in objective.parameters if name not in objective.user_starts])
+    points = np.tile(objective.start, (SETTINGS.likelihood_draws, 1))
+    with ignore_float_errors():
+        columns = _column_ranges(objective)
+        points[:, free] = _sample_values(columns, generator, (len(points), int(np.count_nonzero(free))))
+        _balance(objective, points, free, generator)
+        box = objective.bounds
+        share = generator.uniform(0.1, 0.9, (len(points), size)) * (box.high - box.low) + box.low
+        points = np.where(np.isfinite(box.low) & np.isfinite(box.high) & free, share, points)
+        points = np.where((points < box.low) & (box.low == 0), -points, points)
+        points = box.clip(points)
+        losses = repeat_objective(objective, len(points)).losses(points, np.arange(len(points)))
+    order = np.argsort(np.where(np.isfinite(losses), losses, np.inf), kind="stable")
+    return points[order[: min(SETTINGS.max_descents, int(np.count_nonzero(np.isfinite(losses))))]]
 
 
 class _Multistart:
@@ -563,7 +505,7 @@ class _Multistart:
         """Return the best candidate; None if none is usable."""
         best: StartCandidate | None = None
         confirmations = 0
-        proposals = (points for strategy in START_STRATEGIES for points in strategy.propose(self))
+        proposals = (points for strategy in START_STRATEGIES for points in strategy(self))
         for candidate in itertools.chain.from_iterable(map(self.descend, proposals)):
             if best is None or candidate.loss < best.loss * (1 - SETTINGS.equal_loss_tolerance):
                 best, confirmations = candidate, 1
@@ -571,6 +513,13 @@ class _Multistart:
                 confirmations += 1
             if best.loss < self._good or confirmations >= SETTINGS.confirmations:
                 break
+        for _ in range(SETTINGS.residual_rounds):
+            if best is None or best.loss < self._good:
+                break
+            if not has_systematic_residuals(self._sample, best.end, SETTINGS.suspect_sigmas):
+                break
+            candidate = min(self.descend(self._points_near(best.end)), key=lambda end: end.loss, default=best)
+            best = min(best, candidate, key=lambda end: end.loss)
         return best
 
     def refine(self, theta: Array) -> StartCandidate | None:
@@ -580,7 +529,7 @@ class _Multistart:
 
     def scaled_points(self) -> Iterator[Array]:
         """Yield the start at dimensional scales, with the best values of the linear parameters."""
-        scaled = _start_at_scales(self._sample, self._start, self._searched | self._linear)
+        scaled = start_at_scales(self._sample, self._start, self._searched | self._linear)
         if scaled is not None:
             yield self._project_linear(scaled[None], self._linear)[0]
 
@@ -604,8 +553,20 @@ class _Multistart:
             best = self._scan_frequencies(theta)[:1]
             yield best if len(best) else theta[None]
 
-    def _random_points(self) -> Array:
-        """Return points with random values of the parameters that are not linear; see `_sample_values`."""
+    def _points_near(self, theta: Array) -> Array:
+        """Return the best of random points that share half of the parameters with another point and may explain what it
+        leaves, such as a second peak.
+        """
+        residuals = self._sample.evaluate_rows(self._sample.kernels.residuals, theta)[0]
+        drawn = np.where(self._searched, self._random_points(np.square(residuals)), theta)
+        drawn = np.where(self._generator.random(drawn.shape) < 0.5, drawn, theta)
+        searched = np.flatnonzero(self._searched)  # every fourth point exchanges values, such as two positions
+        drawn[::4, searched] = self._generator.permuted(np.tile(theta[searched], (len(drawn[::4]), 1)), axis=1)
+        points, remaining = self._project_linear(drawn, self._linear)
+        return points[np.argsort(remaining, kind="stable")[: SETTINGS.max_descents]]
+
+    def _random_points(self, weight: Array | None = None) -> Array:
+        """Return points with random values of the parameters that are not linear; see `_sample_values`, `_balance`."""
         count = int(np.count_nonzero(self._searched))
         if not count or not self._sample.model.numeric:
             return self._start[None]
@@ -613,6 +574,7 @@ class _Multistart:
         draws = min(SETTINGS.max_draws, SETTINGS.max_draw_work // (self._sample.rows * size * size) + 1)
         points = np.tile(self._start, (draws, 1))
         points[:, self._searched] = _sample_values(columns, self._generator, (draws, count))
+        _balance(self._sample, points[: draws // 2], self._searched, self._generator, weight)
         return points
 
     def _scan_frequencies(self, theta: Array) -> Array:
@@ -721,25 +683,9 @@ class _Multistart:
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class StartStrategy:
-    """A way to propose points from which to descend.
-
-    Attributes:
-        name: what the strategy uses.
-        propose: yields arrays of points, each array the most promising first.
-    """
-
-    name: str
-    propose: Callable[[_Multistart], Iterator[Array]]
-
-
-# In the order in which they are tried. All of them use variable projection for the linear parameters.
-START_STRATEGIES = (
-    StartStrategy("dimensional scales", _Multistart.scaled_points),
-    StartStrategy("frequency scan", _Multistart.frequency_points),
-    StartStrategy("random values", _Multistart.random_points),
-)
+# Ways to propose points, each array the most promising first, in the order in which they are tried. All of them use
+# variable projection for the linear parameters.
+START_STRATEGIES = (_Multistart.scaled_points, _Multistart.frequency_points, _Multistart.random_points)
 
 
 def _typical_sizes(moments: Moments, rows: int) -> Array:

@@ -1,7 +1,7 @@
 """Gradient methods, and the records that every method reports: progress within an epoch, and the outcome.
 
-`GradientMethod` runs an update rule such as Adam, by full or mini-batches, and yields an `Epoch` per pass. Nothing here
-knows how progress is displayed.
+`GradientMethod` runs an update rule such as Adam, by full or mini-batches, and yields an `Epoch` per pass.
+`has_converged` judges its losses. Nothing here knows how progress is displayed.
 """
 
 from __future__ import annotations
@@ -144,6 +144,63 @@ class Diverged(ArithmeticError):  # noqa: N818 - named after the event
         super().__init__(f"{problem} {f'in epoch {epoch}' if epoch else 'at the start'}")
         self.epoch = epoch
         self.theta = theta
+
+
+@dataclass(frozen=True, slots=True)
+class GradientConvergenceSettings:
+    """Criteria for the convergence of gradient methods."""
+
+    tolerance: float = 1e-6  # predicted further decrease relative to the loss
+    patience_epochs: int = 10  # losses are compared over this many epochs
+    window_share: float = 0.1  # share of the epochs over which losses are compared, if these are more
+    scatter_sigmas: float = 4.0  # range of as many losses that only scatter, in standard deviations
+
+
+GRADIENT_CONVERGENCE = GradientConvergenceSettings()
+
+
+def has_converged(losses: Sequence[float]) -> bool:
+    """Whether a gradient method has little more to gain relative to its loss, judged by a window of its last losses.
+
+    If the losses fall as a geometric series, the falls in the two halves of the window determine how much is left. A
+    small last step alone proves nothing, because a small learning rate makes all steps small.
+
+    >>> has_converged([1 + 0.5**k for k in range(20)]), has_converged([1 + 0.5**k for k in range(40)])
+    (False, True)
+    >>> has_converged([100.0, *(1 - 0.002 * k for k in range(40))])
+    False
+    """
+    window = max(GRADIENT_CONVERGENCE.patience_epochs, round(GRADIENT_CONVERGENCE.window_share * len(losses)))
+    if len(losses) <= window:
+        return False
+    before, middle, last = losses[-window - 1], losses[-window // 2 - 1], losses[-1]
+    previous_fall, last_fall = before - middle, middle - last
+    if previous_fall == last_fall == 0:
+        return True
+    if not 0 <= last_fall < previous_fall:
+        return False
+    remaining = last_fall * last_fall / (previous_fall - last_fall)
+    return remaining <= GRADIENT_CONVERGENCE.tolerance * abs(last)
+
+
+def has_plateaued(losses: Sequence[float], tolerance: float, *, drawn: bool) -> bool:
+    """Whether the loss has not changed by more than `tolerance` (relative) for 10 epochs.
+
+    Args:
+        losses: the loss of each epoch.
+        tolerance: the relative change that counts as none.
+        drawn: whether batches are random; then losses that merely scatter have not changed either.
+
+    >>> has_plateaued([1.0, *[0.5]*9], 1e-3, drawn=False), has_plateaued([1.0, *[0.5]*10], 1e-3, drawn=False)
+    (False, True)
+    """
+    last = np.array(losses[-GRADIENT_CONVERGENCE.patience_epochs :])
+    if len(last) < GRADIENT_CONVERGENCE.patience_epochs:
+        return False
+    scatter = math.sqrt(float(np.mean(np.square(np.diff(last, 2)))) / 6) if drawn else 0.0
+    return float(np.ptp(last)) <= max(
+        tolerance * abs(float(np.mean(last))), GRADIENT_CONVERGENCE.scatter_sigmas * scatter
+    )
 
 
 class GradientMethod:

@@ -148,7 +148,7 @@ class FileShare:
         path: the absolute path of the file.
         size: the size of the file in bytes.
         options: how to read the file.
-        extent: the part of the divisible range; see `ColumnFormat.restrict`. None for the whole file.
+        extent: the part of the divisible range; see `DelimitedText.restrict`. None for the whole file.
     """
 
     path: str
@@ -622,10 +622,10 @@ class ClusterData(FitData):
         for summary in self._summaries:
             for name, labels in summary.labels.items():
                 self._codes[name].codes(labels)
-
-    def labels(self, name: str) -> NDArray[Any]:
-        """Return the label of each code of a column."""
-        return LabelColumn(np.empty(0, np.int32), [*self._codes[name]]).parsed().levels(name)
+        self.labels = {
+            name: LabelColumn(np.empty(0, np.int32), [*table]).parsed().levels(name)
+            for name, table in self._codes.items()
+        }
 
     def rows_by(self, recipe: ColumnRecipe) -> Rows:
         """Return the rows, with columns that are built by a recipe."""

@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from autodiff_cli.array_types import Array
-from autodiff_cli.backends.reductions import block_slices
 from autodiff_cli.data.batches import LabelColumn, is_numeric
 from autodiff_cli.data.dialect import DataError
 from autodiff_cli.data.files import DataSource, open_data
@@ -240,10 +239,12 @@ class FitData(abc.ABC):
 
     Attributes:
         rows: the number of rows.
+        labels: for each column of labels, the label of each code. Several codes may have the same label.
         is_weighted: whether the rows have weights.
     """
 
     rows: int
+    labels: Mapping[str, NDArray[Any]]
 
     def __init__(self, dataset: Dataset, model: Model, options: FitOptions) -> None:
         self.weightings = find_weightings(dataset, options)
@@ -254,28 +255,24 @@ class FitData(abc.ABC):
         self._encoded: dict[str, tuple[str, Array]] = {}
 
     @abc.abstractmethod
-    def labels(self, name: str) -> NDArray[Any]:
-        """Return the label of each code of a column. Several codes may have the same label."""
-
-    @abc.abstractmethod
     def rows_by(self, recipe: ColumnRecipe) -> Rows:
         """Return the rows, with columns that are built by a recipe."""
 
     def encode_classes(self, name: str) -> Classes:
         """Use the positions of labels among the classes for a column, and return the classes. Raises DataError."""
-        distinct, positions = np.unique(self.labels(name), return_inverse=True)
+        distinct, positions = np.unique(self.labels[name], return_inverse=True)
         classes = check_classes(distinct, self.rows, name)
         self._encoded[name] = name, positions.astype(np.float64)
         return classes
 
     def levels(self, name: str) -> tuple[Any, ...]:
         """Return the different labels of a column, sorted."""
-        return distinct_levels(self.labels(name))
+        return distinct_levels(self.labels[name])
 
     def add_indicators(self, matches: Mapping[str, TextMatch]) -> list[str]:
         """Add indicator columns by the names of their leaves; return the names of those that are 0 in all rows."""
         for name, match in matches.items():
-            self._encoded[name] = match.column, _is_level(self.labels(match.column), match)
+            self._encoded[name] = match.column, _is_level(self.labels[match.column], match)
         return [name for name in matches if not self._encoded[name][1].any()]
 
     def build_rows(self, graphs: LossGraphs) -> Rows:
@@ -303,7 +300,7 @@ class LoadedData(FitData):
         super().__init__(dataset, model, options)
         table = dataset.load(self.numeric, drop_missing=options.drop_missing, labels=self.label_names)
         self._columns: dict[str, NDArray[Any]] = dict(table.columns)
-        self._labels = {name: column.levels(name) for name, column in table.labels.items()}
+        self.labels = {name: column.levels(name) for name, column in table.labels.items()}
         self._columns |= {label_key(name): column.codes for name, column in table.labels.items()}
         self.rows, self._dropped = table.rows, table.dropped
         for weighting in self.weightings:
@@ -315,10 +312,6 @@ class LoadedData(FitData):
             self._columns[weighting.source_name] = values
             if weighting.column == WEIGHT:
                 check_any_weight(bool(values.any()))
-
-    def labels(self, name: str) -> NDArray[Any]:
-        """Return the label of each code of a column."""
-        return self._labels[name]
 
     def rows_by(self, recipe: ColumnRecipe) -> Rows:
         """Return the rows, with columns that are built by a recipe."""
@@ -399,11 +392,8 @@ class StreamedRows(ChunkedRows):
         """The number of rows of an epoch that are gathered at a time."""
         return self._columns.chunk
 
-    def iter_chunks(self, names: Set[str], size: int | None = None) -> Generator[tuple[ColumnArrays, int]]:  # noqa: ARG002
+    def iter_chunks(self, names: Set[str]) -> Generator[tuple[ColumnArrays, int]]:
         """Yield columns of all rows, chunk by chunk."""
-        if not names:  # a task that reads no column is still computed for all rows
-            yield from (({}, part.stop - part.start) for part in block_slices(self.rows, self.chunk_rows))
-            return
         with contextlib.closing(self._columns.iter_chunks(self._recipe.required_columns(names))) as chunks:
             for columns, rows in chunks:
                 yield self._recipe.build(columns, names), rows
@@ -447,10 +437,7 @@ class StreamedData(FitData):
         )
         check_any_weight(self._has_weight)
         self.rows = self._columns.rows
-
-    def labels(self, name: str) -> NDArray[Any]:
-        """Return the label of each code of a column."""
-        return self._columns.labels[name].levels(name)
+        self.labels = {name: column.levels(name) for name, column in self._columns.labels.items()}
 
     def rows_by(self, recipe: ColumnRecipe) -> Rows:
         """Return the rows, with columns that are built by a recipe."""

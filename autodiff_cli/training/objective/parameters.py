@@ -1,11 +1,14 @@
 """The free parameters of a fit as one vector of numbers, `theta`: its layout, its initial values and its bounds.
 
 `ParameterLayout` places the parameters in the vector, arrays row by row, in the order of the text. `initial_arrays`
-draws initial values of arrays. `Bounds` is a box in the space of `theta`; `parse_bounds` reads bounds from text.
+draws initial values of arrays. `dimensional_scales` estimates the size of
+numbers from that of the columns. `Bounds` is a box in the space of `theta`; `parse_bounds` reads bounds from text, and
+`natural_bounds` infers those of a log-likelihood.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,8 +22,8 @@ from numpy.typing import ArrayLike, NDArray
 from autodiff_cli.array_types import Array
 from autodiff_cli.backends.evaluation import evaluate
 from autodiff_cli.backends.gradient_descent import parameter_views
-from autodiff_cli.graph.node import Node, get_op
-from autodiff_cli.graph.op import Shape
+from autodiff_cli.graph.node import Node, get_op, is_literal
+from autodiff_cli.graph.op import Gate, Op, Shape
 from autodiff_cli.graph.tape import topological_order
 from autodiff_cli.language.arrays import LayerParameter
 from autodiff_cli.language.errors import ExpressionError
@@ -28,6 +31,9 @@ from autodiff_cli.language.lexer import canonical_name, is_level_name, is_name
 from autodiff_cli.language.names import NO_COLUMNS, ColumnNames
 from autodiff_cli.language.program import Program, read
 from autodiff_cli.numbers.conversion import as_float_array
+from autodiff_cli.numbers.floats import FLOATS, parse_constant
+from autodiff_cli.ops.arithmetic import add, div, mul, sub
+from autodiff_cli.ops.elementary import log
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.options import BoundPair
 
@@ -155,6 +161,158 @@ def _initial_array(generator: np.random.Generator, shape: Shape, layer: LayerPar
     return generator.uniform(-limit, limit, shape)
 
 
+# Points at which elasticities are compared: unrelated numbers. Operations with more inputs reuse them cyclically.
+_SAMPLE_POINTS = ((0.31, 0.83, 0.47, 0.71, 0.59), (0.67, 0.37, 0.89, 0.53, 0.43), (0.41, 0.61, 0.29, 0.79, 0.97))
+_ELASTICITY_TOLERANCE = 1e-9  # smaller differences of elasticities, which are about 1, are rounding errors
+
+
+def dimensional_scales(
+    output: Node, target: Node | None, columns: Mapping[str, float], wanted: Sequence[str]
+) -> dict[str, float]:
+    """Return the scale of each parameter by dimensional analysis; 1 where nothing is known.
+
+    The effect of an operation on scales shows in its elasticities, `x_k/f * ∂f/∂x_k`. If they are constant, it is a
+    product of powers. If only their sum is constant, its inputs have one scale, as in a sum. All other functions map
+    numbers of about 1 to numbers of about 1.
+
+    Args:
+        output: the prediction.
+        target: what it predicts, or None. If either contains arrays, nothing is known.
+        columns: the scale of each column.
+        wanted: the names of the parameters.
+
+    >>> from autodiff_cli.language.program import read as parsed
+    >>> program = parsed("a*exp(-x/t) + c")
+    >>> found = dimensional_scales(program.output, None, {"x": 1e-6}, ["t"])
+    >>> round(found["t"] * 1e6, 6)
+    1.0
+    """
+    names = tuple(columns)
+    powers = _leaf_exponents(output, target, names)
+    logarithms = np.log([columns[name] for name in names])
+    return {
+        name: math.exp(min(max(float(powers[name] @ logarithms), -600.0), 600.0)) if name in powers else 1.0
+        for name in wanted
+    }
+
+
+@functools.lru_cache(64)
+def _leaf_exponents(output: Node, target: Node | None, columns: tuple[str, ...]) -> dict[str, Array]:
+    """Return, for each leaf, the exponents of the columns' scales whose product is its scale.
+
+    The result is empty if there are arrays.
+    """
+    order = topological_order([output] if target is None else [output, target])
+    if any(node.op is not None and node.op.is_structural for node in order):
+        return {}
+    unknown = [node.text for node in order if node.is_input and node.text not in columns]
+    system = _ScaleEquations(len(unknown) + sum(node.op is not None for node in order), len(columns))
+    sizes: dict[Node, Array] = {}
+    for node in order:
+        if node.op is not None:
+            sizes[node] = system.propagate(node, [sizes[child] for child in node.inputs])
+        elif node.is_constant:
+            sizes[node] = system.dimensionless()
+        elif node.text in columns:
+            sizes[node] = system.known_scale(columns.index(node.text))
+        else:
+            sizes[node] = system.new_unknown()
+    if target is not None:
+        system.equate(sizes[output], sizes[target])
+    exponents = system.solve()
+    return {node.text: sizes[node] @ exponents for node in order if node.is_input}
+
+
+class _ScaleEquations:
+    """Linear equations between logarithms of scales.
+
+    Each scale is a vector of coefficients of unknown and known ones.
+    """
+
+    def __init__(self, most: int, known: int) -> None:
+        self._most = most
+        self._width = most + known
+        self._count = 0
+        self._equations: list[Array] = []
+
+    def dimensionless(self) -> Array:
+        """Return the scale of numbers of about 1."""
+        return np.zeros(self._width)
+
+    def known_scale(self, index: int) -> Array:
+        """Return the scale of a column."""
+        vector = np.zeros(self._width)
+        vector[self._most + index] = 1.0
+        return vector
+
+    def new_unknown(self) -> Array:
+        """Return the scale of a parameter, a new unknown."""
+        vector = np.zeros(self._width)
+        vector[self._count] = 1.0
+        self._count += 1
+        return vector
+
+    def equate(self, a: Array, b: Array) -> None:
+        """Add the equation that two scales are equal."""
+        self._equations.append(a - b)
+
+    def propagate(self, node: Node, inputs: Sequence[Array]) -> Array:
+        """Return the scale of the result of an operation, and add the equations that it implies."""
+        assert node.op is not None
+        constants = tuple(parse_constant(child.text) if child.is_constant else None for child in node.inputs)
+        powers, is_product = _exponents(node.op, constants)
+        if powers is None and len(constants) > 1 and node.inputs[-1].is_input:  # e.g. an exponent
+            constants = (*constants[:-1], 1.0)
+            powers, is_product = _exponents(node.op, constants)
+        varying = [k for k, value in enumerate(constants) if value is None or not is_product]
+        if powers is None:
+            for k in varying:
+                self.equate(inputs[k], self.dimensionless())
+            return self.dimensionless()
+        if is_product:
+            return sum((powers[k] * inputs[k] for k in varying), self.dimensionless())
+        for one in varying[1:]:
+            if node.inputs[one].text != "0":
+                self.equate(inputs[varying[0]], inputs[one])
+        return powers[0] * inputs[varying[0]]
+
+    def solve(self) -> Array:
+        """Express all scales by the known ones: the minimum-norm least-squares solution."""
+        known = self._width - self._most
+        coefficients: Array = np.zeros((self._most, known))
+        if self._equations:
+            rows = np.array(self._equations)
+            coefficients = np.asarray(
+                np.linalg.lstsq(rows[:, : self._most], -rows[:, self._most :], rcond=1e-9)[0], np.float64
+            )
+        return np.vstack((coefficients, np.eye(known)))
+
+
+@functools.lru_cache(1024)
+def _exponents(op: Op, constants: tuple[float | None, ...]) -> tuple[tuple[float, ...] | None, bool]:
+    """Return the exponents of a product of powers and True; the common exponent and False if all inputs have one scale.
+
+    The first result is None for any other function.
+    """
+    count = len(constants)
+    if op.gate is Gate.BLOCK:
+        return ((0.0,), False) if count > 1 else (None, False)
+    rows = []
+    for point in _SAMPLE_POINTS:
+        values = [point[k % len(point)] if value is None else value for k, value in enumerate(constants)]
+        output = FLOATS.function(op, count)(*values)
+        slopes = FLOATS.partials(op, count, tuple(range(count)))(output, *values)
+        if not output or not math.isfinite(output):
+            return None, False
+        rows.append([0.0 if s is None else x * s / output for x, s in zip(values, slopes, strict=True)])
+    elasticities = np.array(rows)
+    varying = [k for k, value in enumerate(constants) if value is None]
+    if not np.ptp(elasticities[:, varying], axis=0).max(initial=0.0) > _ELASTICITY_TOLERANCE:
+        return tuple(elasticities[0].tolist()), True
+    total = elasticities.sum(axis=1)
+    return ((float(total[0]),), False) if float(np.ptp(total)) <= _ELASTICITY_TOLERANCE else (None, False)
+
+
 _ZERO_RATIO = 1e-3  # a parameter below this share of its starting value counts as converging to 0
 ZERO_LOSS_TOLERANCE = 1e-12  # relative increase of the loss that counts as none when parameters are set to 0
 
@@ -252,6 +410,67 @@ class Bounds:
         low, high = self.low.copy(), self.high.copy()
         low[index] = high[index] = value
         return Bounds(low, high)
+
+
+_PROBES = (-2.3, -0.7, 0.4, 1.7, 2.6)  # values of a parameter at which an operation is tried
+
+
+def natural_bounds(output: Node, names: Iterable[str]) -> dict[str, BoundPair]:
+    """Return the ranges of parameters within which a log-likelihood has a meaning: where operations on them are
+    defined, such as `log(s)`, and from 0 to 1 for shares, such as `w` in `log(w*f + (1 - w)*g)`.
+
+    >>> natural_bounds(read("log(w*normal_pdf(x, m, s) + (1 - w)*k/log(2 - r))").output, ["w", "m", "s", "k", "r"])
+    {'s': (0.0, inf), 'r': (-inf, 2.0), 'w': (0.0, 1.0)}
+    """
+    wanted, bounds = {*names}, dict[str, BoundPair]()
+    for node in topological_order([output]):
+        if node.op is None or node.op.is_structural:
+            continue
+        for position, child in enumerate(node.inputs):
+            shift = parse_constant(child.inputs[0].text) if child.op is sub and child.inputs[0].is_constant else None
+            leaf = child if shift is None else child.inputs[1]
+            if not leaf.is_input or leaf.text not in wanted:
+                continue
+            if [_is_defined_at(node, position, probe) for probe in _PROBES] == [False, False, True, True, True]:
+                low, high = bounds.get(leaf.text, (-math.inf, math.inf))
+                bounds[leaf.text] = (max(low, 0.0), high) if shift is None else (low, min(high, shift))
+        if node.op is log:
+            factors = [part for term in _parts(node.inputs[0], (add,)) for part in _parts(term, (mul, div))]
+            shares = {name for part in factors for name in _complements(part)} & {part.text for part in factors}
+            bounds |= dict.fromkeys(sorted(shares & wanted), (0.0, 1.0))
+    return bounds
+
+
+def _parts(node: Node, operations: tuple[Op, ...]) -> list[Node]:
+    """Return the terms of a sum, or the factors of a product or of a numerator."""
+    pending, parts = [node], []
+    while pending:
+        part = pending.pop()
+        if part.op not in operations:
+            parts.append(part)
+        else:
+            pending += part.inputs[:1] if part.op is div else part.inputs
+    return parts
+
+
+def _is_defined_at(node: Node, position: int, probe: float) -> bool:
+    """Whether an operation with a number as one input is a number for any values of the others."""
+    assert node.op is not None
+    for other in (0.5, 2.0, 3.0):
+        known = [parse_constant(child.text) if child.is_constant else other for child in node.inputs]
+        known[position] = probe
+        if not math.isnan(FLOATS.function(node.op, len(known))(*known)):
+            return True
+    return False
+
+
+def _complements(node: Node) -> set[str]:
+    """Return the names in `1 - a - b`; none for other expressions."""
+    names = set[str]()
+    while node.op is sub and node.inputs[1].is_input:
+        names.add(node.inputs[1].text)
+        node = node.inputs[0]
+    return names if is_literal(node, 1) else set()
 
 
 def snap_to_zero(theta: Array, start: Array, bounds: Bounds) -> tuple[Array, NDArray[np.bool_]] | None:

@@ -41,6 +41,7 @@ from autodiff_cli.training.objective.parameters import (
     bounds_box,
     check_value,
     initial_arrays,
+    natural_bounds,
 )
 from autodiff_cli.training.optimizers import DEFAULT_EPOCHS
 from autodiff_cli.training.options import BoundPair, FitOptions, describe_bounds
@@ -82,7 +83,7 @@ def open_fit_data(dataset: Dataset, model: Model, options: FitOptions) -> FitDat
     memory.
 
     Raises:
-        DataError, OptionError: see `load_table`, `StreamedData` and `ClusterData`.
+        DataError, OptionError: see `LoadedData`, `StreamedData` and `ClusterData`.
     """
     streamable = dataset if isinstance(dataset, DataSource) else None
     if options.stream and streamable is None:
@@ -167,8 +168,13 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
     values: dict[str, Any] = dict.fromkeys(resolved.parameters, INITIAL_VALUE)
     values |= initial_arrays(resolved.array_parameters, resolved.program.layer_parameters, options.seed)
     values |= known_values
-    bounds = bounds_box(layout.slices, layout.size, parameters.bounds)
-    _check_starts(start_values, parameters.bounds)
+    limits = dict(parameters.bounds)
+    if options.likelihood:
+        for name, (low, high) in natural_bounds(resolved.program.output, free_names).items():
+            asked = limits.get(name, (-math.inf, math.inf))
+            limits[name] = max(low, asked[0]), min(high, asked[1])
+    bounds = bounds_box(layout.slices, layout.size, limits)
+    _check_starts(start_values, limits)
     notes: list[str] = []
     chosen = choose_backend(options.backend, options.threads, loss_of_row, data.rows, notify=notes.append)
     stepping = _epoch_backend(options, loss_of_row, data.rows, chosen, notes)

@@ -167,7 +167,7 @@ def _examine_units(objective: Objective, theta: Array) -> Iterator[LayerUnits]:
     if not hidden:
         return
     graphs = RowGraphs([node for node, *_ in hidden], {*model.row_leaves}, model.shapes)
-    ranges = [(*_activation_range(op), op.can_die) for _, op, _ in hidden]
+    ranges = [(*op.saturation_values, op.can_die) for _, op, _ in hidden if op.saturation_values is not None]
     counts = FlatRowCounts(tuple((*end, units) for end, units in zip(ranges, graphs.output_slices, strict=True)))
     total = objective.fold_rows(make_backend().row_kernel(graphs), theta, counts, np.add)
     for (_, op, layer), units in zip(hidden, graphs.output_slices, strict=True):
@@ -202,12 +202,6 @@ def _layer_of_activation(node: Node, parameters: Sequence[str]) -> str:
         elif below.op is None or below.op.saturation_values is None:
             pending += below.inputs
     return ", ".join(dict.fromkeys(layer_name(name) for name in parameters if name in names))
-
-
-def _activation_range(op: Op) -> tuple[float, float]:
-    """Return the limits of an activation."""
-    assert op.saturation_values is not None
-    return op.saturation_values
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,9 @@ from autodiff_cli.numbers.gamma_functions import betainc, gammaincc, gammaincinv
 from autodiff_cli.ops.structural import index
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.losses import LOSSES, LossKind
-from autodiff_cli.training.options import check_confidence_level
-from autodiff_cli.training.rows import ColumnExtremes
+from autodiff_cli.training.objective.kernels import x_sigma_column
+from autodiff_cli.training.options import FitOptions, check_confidence_level
+from autodiff_cli.training.rows import WEIGHT, ColumnExtremes
 
 if TYPE_CHECKING:
     from autodiff_cli.training.objective.model import Model
@@ -370,6 +371,7 @@ class PlotSettings:
     """Limits of a plot of a fit, and the rule for logarithmic axes."""
 
     max_rows: int = 2000  # rows: a random sample stands for more
+    max_groups: int = 60  # curves for combinations of labels; with more, a plot compares target and prediction
     curve_points: int = 241  # points of a curve, so that it looks smooth at the width of a page
     log_ratio: int = 100  # ratio of maximum to minimum from which on an axis may be logarithmic
     log_share: float = 0.1  # share of the range that has half of the rows if the axis is logarithmic
@@ -379,18 +381,40 @@ PLOT = PlotSettings()
 
 
 @dataclass(frozen=True, slots=True)
+class FittedCurve:
+    """The predicted curve of all rows, or of those with the same labels.
+
+    Attributes:
+        name: the labels; empty for all rows.
+        x, y: the points of the curve.
+        low, high: the limits of the confidence band; None if it is unknown, like the next two.
+        prediction_low, prediction_high: the limits of the prediction band.
+    """
+
+    name: str
+    x: Array
+    y: Array
+    low: Array | None = None
+    high: Array | None = None
+    prediction_low: Array | None = None
+    prediction_high: Array | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class FitPlot:
-    """Rows of the data with their predictions and the fitted curve, for a plot.
+    """Rows of the data with their predictions and the fitted curves, for a plot.
 
     Attributes:
         predictor: the name of the predictor on the x axis; empty if there are several, so that the x axis has the
             prediction.
         target: the name of the target.
         x, y, residuals: the values of the plotted rows, each of shape (plotted,).
+        groups: the position in `curves` of each row's curve.
+        sigma, x_sigma: the standard deviations of y and of x, of shape (plotted,); None if they were not given.
         rows: the number of all rows.
-        curve_x, curve_y: the predicted curve; with several predictors, the diagonal on which perfect predictions lie.
-        low, high: the limits of the confidence band; None if it is unknown.
-        level: the probability of the confidence band.
+        curves: the predicted curves; with several predictors, the diagonal on which perfect predictions lie.
+        group_column: the columns whose labels name the curves, for a legend; empty for one curve.
+        level: the probability of the bands.
         is_log_scale: whether the predictor has a logarithmic axis, as doses do: on a linear one most rows would be at
             one end.
     """
@@ -400,60 +424,115 @@ class FitPlot:
     x: Array
     y: Array
     residuals: Array
+    groups: NDArray[np.intp]
+    sigma: Array | None
+    x_sigma: Array | None
     rows: int
-    curve_x: Array
-    curve_y: Array
-    low: Array | None
-    high: Array | None
+    curves: tuple[FittedCurve, ...]
+    group_column: str
     level: float
     is_log_scale: bool = False
 
 
-def collect_plot_data(fit: FittedModel, objective: Objective, theta: Array, seed: int) -> FitPlot | None:
+def collect_plot_data(fit: FittedModel, objective: Objective, theta: Array, options: FitOptions) -> FitPlot | None:
     """Return the data of the plots of a fit; None if the model does not predict numbers.
 
     Args:
         theta: the free parameters at the end of the fit.
-        seed: the seed for the random sample of rows, if there are too many to plot.
+        options: the options of the fit. Their seed is that of the random sample of rows, if there are too many to plot.
     """
     if not objective.has_residuals:
         return None
     sample = np.arange(objective.rows)
     if len(sample) > PLOT.max_rows:
-        sample = np.sort(np.random.default_rng(seed).choice(objective.rows, PLOT.max_rows, replace=False))
+        sample = np.sort(np.random.default_rng(options.seed).choice(objective.rows, PLOT.max_rows, replace=False))
     part = objective.select_rows(sample)
     with ignore_float_errors():
         values = part.evaluate_rows(part.kernels.target_and_prediction, theta)
     targets, predictions = values[: objective.components], values[objective.components :]
-    names = objective.model.predictors()
+    model, columns = objective.model, part.table.columns
+    names = [name for name in model.predictors() if name in model.numeric]
+    labels, groups = _label_groups(fit, model, columns, len(sample))
     first = last = 0.0
-    if len(names) == 1 and objective.components == 1 and part.table.columns.get(names[0], targets).ndim == 1:
+    if len(names) == 1 and objective.components == 1 and len(labels) <= PLOT.max_groups and columns[names[0]].ndim == 1:
         minimum, negative_maximum = objective.fold_columns(set(names), ColumnExtremes(names[0]), np.minimum)
         first, last = float(minimum), -float(negative_maximum)
+    predictor, is_log_scale = "", False
     if first == last:
         diagonal = np.array([min(targets.min(), predictions.min()), max(targets.max(), predictions.max())])
-        predictor, x, is_log_scale = "", predictions.ravel(), False
-        curve: tuple[Array, Array, Array | None, Array | None] = diagonal, diagonal, None, None
+        x, groups = predictions.ravel(), np.zeros(targets.size, np.intp)
+        curves: tuple[FittedCurve, ...] = (FittedCurve("", diagonal, diagonal),)
     else:
-        predictor, x = names[0], part.table.columns[names[0]]
+        predictor, x = names[0], np.asarray(columns[names[0]], np.float64)
         is_log_scale = (
             first > 0
             and last / first >= PLOT.log_ratio
             and float(np.median(x)) < first + PLOT.log_share * (last - first)
         )
-        curve_x = (np.geomspace if is_log_scale else np.linspace)(first, last, PLOT.curve_points)
-        curve = curve_x, *_prediction_curve(fit, predictor, curve_x)
-    residuals = (targets - predictions).ravel()
-    rows = x, targets.ravel(), residuals, objective.rows
-    return FitPlot(predictor, ", ".join(fit.targets), *rows, *curve, fit.confidence_level, is_log_scale)
+        ranges = [x[groups == k] for k in range(len(labels))] if len(labels) > 1 else [np.append(x, (first, last))]
+        curves = tuple(
+            _fitted_curve(fit, predictor, curve_x, label)
+            for curve_x, label in zip(map(_curve_points, ranges), labels, strict=True)
+        )
+    sigma = 1 / np.sqrt(columns[WEIGHT]) if options.sigma is not None and WEIGHT in columns else None
+    return FitPlot(
+        predictor,
+        ", ".join(text[1:-1] if text[1:-1] in fit.columns else text for text in fit.targets),  # without backticks
+        x,
+        targets.ravel(),
+        (targets - predictions).ravel(),
+        groups,
+        None if sigma is None else np.tile(sigma, objective.components),
+        columns.get(x_sigma_column(predictor)),
+        objective.rows,
+        curves,
+        ", ".join(labels[0]) if len(curves) > 1 else "",
+        fit.confidence_level,
+        is_log_scale,
+    )
 
 
-def _prediction_curve(fit: FittedModel, name: str, curve_x: Array) -> tuple[Array, Array | None, Array | None]:
-    """Return the predicted curve and the limits of its confidence band, if they are known."""
-    point = {name: curve_x}
+def _label_groups(
+    fit: FittedModel, model: Model, columns: Mapping[str, NDArray[Any]], rows: int
+) -> tuple[list[dict[str, Any]], NDArray[np.intp]]:
+    """Return the different combinations of the labels that the prediction reads, and the combination of each row."""
+    matches = {name: match for name, match in model.matches.items() if match.column in model.predictors()}
+    if not matches:
+        return [{}], np.zeros(rows, np.intp)
+    # Negated, so that combinations are sorted as the levels are.
+    combinations, groups = np.unique(-np.stack([columns[name] for name in matches]), axis=1, return_inverse=True)
+    labels = []
+    for combination in combinations.T:
+        label: dict[str, Any] = {match.column: "" for match in matches.values()}
+        for match, indicator in zip(matches.values(), combination, strict=True):
+            if indicator:
+                levels = fit.levels.get(match.column, ())
+                label[match.column] = next((level for level in levels if str(level) == match.text), match.text)
+        labels.append(label)
+    return labels, groups.ravel()
+
+
+def _curve_points(x: Array) -> Array:
+    """Return where a curve over some values is evaluated: evenly and, if these differ much, at even ratios too."""
+    first, last = float(x.min()), float(x.max())
+    points = np.linspace(first, last, PLOT.curve_points)
+    positive = x[x > 0]
+    if len(positive) and last / positive.min() >= PLOT.log_ratio:
+        points = np.union1d(points, np.geomspace(positive.min(), last, PLOT.curve_points))
+    return points
+
+
+def _fitted_curve(fit: FittedModel, name: str, x: Array, labels: Mapping[str, Any]) -> FittedCurve:
+    """Return the predicted curve of rows with some labels, with its bands if they are known."""
+    point = {name: x, **{column: np.full(len(x), label) for column, label in labels.items()}}
+    title = ", ".join(str(label) or "other" for label in labels.values())
     with ignore_float_errors():
         try:
             bands = fit.predict(point, interval=fit.confidence_level)
         except OptionError:
-            return np.broadcast_to(fit.predict(point), curve_x.shape), None, None
-    return bands.prediction, bands.confidence_low, bands.confidence_high
+            return FittedCurve(title, x, np.broadcast_to(fit.predict(point), x.shape))
+    has_limits = np.isfinite(bands.prediction_low).any()
+    limits = (bands.prediction_low, bands.prediction_high) if has_limits else (None, None)
+    has_band = np.isfinite(bands.confidence_low).any()
+    band = (bands.confidence_low, bands.confidence_high) if has_band else (None, None)
+    return FittedCurve(title, x, bands.prediction, *band, *limits)

@@ -94,10 +94,10 @@ def inverse_gram(
     inverse = scaled_directions.T @ scaled_directions / np.outer(scale, scale)
     inverse[undetermined, :] = math.nan
     inverse[:, undetermined] = math.nan
-    reasons = [
-        f"`{names[k]}` is not determined: it has no effect on the prediction at the solution"
-        for k in np.flatnonzero(has_no_effect).tolist()
-    ]
+    why = (
+        "it has no effect on the prediction" if tolerance == DEPENDENCE_TOLERANCE else "the loss does not curve with it"
+    )
+    reasons = [f"`{names[k]}` is not determined: {why} at the solution" for k in np.flatnonzero(has_no_effect).tolist()]
     dependent = [names[k] for k in np.flatnonzero(undetermined & ~has_no_effect).tolist()]
     if dependent:
         listed = format_names(dependent, "`")

@@ -263,7 +263,7 @@ def test_levels_have_parameters_of_their_own(tmp_path: Path) -> None:
     expect_refusal(
         run_cli(["predict", saved, "-"], stdin="site,x\nw,0\n"), "the model was not fitted with the level `w`"
     )
-    assert "observed and predicted" in run_cli([*line[:-1], "--plot"])
+    assert "line: u, line: v v" in run_cli([*line[:-1], "--plot"])
     expect_refusal(run_cli([*line, "--set", "a[w]=3"]), "there is no `a[w]`")
     expect_refusal(run_cli([*line, "--set", "z[u]=3"]), "no parameter `z[u]`")
 

@@ -60,7 +60,8 @@ def joined(found: list[ShareData], name: str) -> Any:
 
 
 def texts(found: list[ShareData], name: str) -> list[str]:
-    return [*itertools.chain(*(part.table.labels[name].cells() for part in found))]
+    columns = [part.table.labels[name] for part in found]
+    return [*itertools.chain(*(np.array(column.values)[column.codes].tolist() for column in columns))]
 
 
 NAMES = ["plain.csv", "crlf.csv", "unended.csv", "commented.csv", "blanks.txt", "a.parquet", "a.csv.gz", "a.arrow"]

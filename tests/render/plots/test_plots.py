@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from autodiff_cli import fit_by
 from autodiff_cli.data.table import Dataset
 from autodiff_cli.options import OptionError
-from autodiff_cli.render.plots import check_plot_path, fit_panels, plot_svg, save_plot, ticks, write_plot
+from autodiff_cli.render.plots import check_plot_path, draw_figure, fit_panels, plot_html, save_plot, write_plot
 from autodiff_cli.render.report import Paper
 from autodiff_cli.training.fitting.fit import fit_dataset
 from autodiff_cli.training.objective.loading import as_dataset
-from autodiff_cli.training.options import FitOptions
+from autodiff_cli.training.options import FigureOptions, FitOptions
 from autodiff_cli.training.result.fitted_model import FittedModel
 from autodiff_cli.training.result.prediction import PLOT
 from tests.support import run_cli
@@ -39,6 +40,18 @@ def drawn(model: str, data: dict[str, Any], **options: Any) -> FittedModel:
     return fit_dataset(model, dataset, FitOptions(plot=True, **options))
 
 
+def axes_of(fit: FittedModel, **options: Any) -> list[Any]:
+    """Return the axes of the figure of a fit."""
+    axes: list[Any] = draw_figure({"": fit}, FigureOptions(**options)).axes
+    return axes
+
+
+def texts_of(fit: FittedModel) -> list[str]:
+    """Return the texts in the SVG image of a fit."""
+    image = ET.fromstring(plot_html({"": fit}).split("</svg>")[0] + "</svg>")
+    return ["".join(text.itertext()) for text in image.iter(f"{SVG}text")]
+
+
 def in_characters(fit: FittedModel, width: int = 80) -> list[str]:
     stream = io.StringIO()
     paper = Paper(stream)
@@ -52,10 +65,13 @@ def test_the_curve_and_its_band_are_those_of_predict() -> None:
     assert found.plot is not None
     rows = found.plot
     assert rows is not None
-    bands = found.predict({"x": rows.curve_x}, interval=0.95)
-    assert np.array_equal(rows.curve_y, bands.prediction)
-    assert rows.low is not None
-    assert np.array_equal(rows.low, bands.confidence_low)
+    (curve,) = rows.curves
+    bands = found.predict({"x": curve.x}, interval=0.95)
+    assert np.array_equal(curve.y, bands.prediction)
+    assert curve.low is not None
+    assert curve.prediction_high is not None
+    assert np.array_equal(curve.low, bands.confidence_low)
+    assert np.array_equal(curve.prediction_high, bands.prediction_high)
     assert np.array_equal(rows.y, decay()["y"])
     assert rows.residuals == pytest.approx(found.residuals(decay()))
 
@@ -73,8 +89,9 @@ def test_what_there_is_to_show(model: str, titles: list[str]) -> None:
     found = drawn(model, decay())
     assert [panel.title for panel in fit_panels(found)] == titles
     assert all(title in in_characters(found) for title in titles)
-    image = ET.fromstring(plot_svg(found))
-    assert [text.text for text in image.iter(f"{SVG}text") if text.text in titles] == titles
+    labels = [axes.get_ylabel() for axes in axes_of(found, panels="data,residuals,loss")]
+    assert labels[1 - len(titles) :] == ["residual", "loss"] if len(titles) > 1 else labels == ["loss"]
+    assert len(axes_of(found)) == max(1, len(titles) - 1)  # without losses, unless there is nothing else
 
 
 def test_plots_of_classes_show_training_and_validation_losses() -> None:
@@ -87,12 +104,8 @@ def test_plots_of_classes_show_training_and_validation_losses() -> None:
 
 def test_points_stand_where_their_numbers_are() -> None:
     found = drawn("y ~ a + b*x", {"x": [0.0, 1.0, 2.0, 4.0], "y": [1.0, 3.0, 5.5, 9.0]})
-    image = ET.fromstring(plot_svg(found))
-    circles = [*image.iter(f"{SVG}circle")][:4]
-    xs, ys = (np.array([float(circle.get(name, "")) for circle in circles]) for name in ("cx", "cy"))
-    assert np.diff(xs) / np.diff(xs)[0] == pytest.approx([1, 1, 2], rel=1e-2)
-    assert np.diff(ys) / np.diff(ys)[0] == pytest.approx([1, 1.25, 1.75], rel=1e-2)
-    assert ys[0] > ys[1]  # up is more
+    points = axes_of(found)[0].lines[0]
+    assert points.get_xydata().tolist() == [[0, 1], [1, 3], [2, 5.5], [4, 9]]
 
 
 @pytest.mark.parametrize("width", [24, 40, 80, 200])
@@ -109,7 +122,7 @@ def test_a_sample_of_many_rows_is_plotted_with_a_note() -> None:
     found = drawn("y ~ a*exp(-b*x)", decay(5000))
     assert found.plot is not None
     assert len(found.plot.x) == PLOT.max_rows
-    assert "2000 of 5000 rows, chosen at random" in plot_svg(found)
+    assert "2000 of 5000 rows, chosen at random" in texts_of(found)
     assert "dots: 2000 of 5000 rows, chosen at random" in "\n".join(in_characters(found))
 
 
@@ -117,48 +130,107 @@ def test_numbers_that_are_not_finite_leave_gaps() -> None:
     with np.errstate(all="ignore"):
         x = np.linspace(-1, 3, 30)
         found = drawn("y ~ where(x > 0, a*sqrt(x), 0/b)", {"x": x, "y": np.sqrt(np.maximum(x, 0))})
-    assert "nan" not in plot_svg(found)
+    assert "nan" not in plot_html({"": found})
     assert in_characters(found)
 
 
 def test_text_of_a_model_is_no_markup(tmp_path: Path) -> None:
     x = np.linspace(0, 1, 9)
     found = drawn('`a<b>&"` ~ k*`x</title>`', {'a<b>&"': 2 * x, "x</title>": x})
-    ET.fromstring(plot_svg(found))
-    save_plot(found, tmp_path / "fit.html")
+    assert "x</title>" in texts_of(found)
+    save_plot({"": found}, tmp_path / "fit.html")
     assert "</title>`" not in (tmp_path / "fit.html").read_text(encoding="utf-8")
 
 
 def test_files_are_complete_in_themselves(tmp_path: Path) -> None:
     found = drawn("y ~ a*exp(-b*x)", decay())
     for name in ("fit.svg", "fit.HTML"):
-        save_plot(found, tmp_path / name)
+        save_plot({"": found}, tmp_path / name)
         text = (tmp_path / name).read_text(encoding="utf-8")
-        assert not re.search(r"(src|href)=|@import|url\((?!#)", text)
+        assert not re.search(r"(src|href)=\"(?!#)|@import|url\((?!#)", text)
     assert "<td>b</td><td>1.3" in text
     ET.parse(tmp_path / "fit.svg")
 
 
-def test_png_names_the_library_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    with pytest.raises(OptionError, match="needs cairosvg"):
-        check_plot_path(str(tmp_path / "fit.png"))
-    with pytest.raises(OptionError, match=r"\.svg, \.png or \.html"):
-        check_plot_path("fit.pdf")
+@pytest.mark.parametrize(("suffix", "magic"), [(".png", b"\x89PNG"), (".pdf", b"%PDF"), (".svg", b"<?xml")])
+def test_the_same_fit_gives_the_same_file(suffix: str, magic: bytes, tmp_path: Path) -> None:
+    paths = [tmp_path / f"{name}{suffix}" for name in "ab"]
+    for path in paths:
+        save_plot({"": drawn("y ~ a*exp(-b*x)", decay())}, path)
+    assert paths[0].read_bytes().startswith(magic)
+    assert paths[0].read_bytes() == paths[1].read_bytes()
 
 
-def test_png(tmp_path: Path) -> None:
-    pytest.importorskip("cairosvg")
-    save_plot(drawn("y ~ a*exp(-b*x)", decay()), tmp_path / "fit.png")
-    assert (tmp_path / "fit.png").read_bytes().startswith(b"\x89PNG")
+def test_other_files_axes_and_panels_are_refused() -> None:
+    with pytest.raises(OptionError, match=r"\.svg, \.pdf, \.png or \.html"):
+        check_plot_path("fit.gif")
+    with pytest.raises(OptionError, match="log"):
+        FigureOptions(log="z")
+    with pytest.raises(OptionError, match="panels"):
+        FigureOptions(panels="data,colours")
 
 
-def test_ticks_are_round_and_within_the_limits() -> None:
-    for low, high in ((0.0, 1.0), (-3.2e-7, 4.1e-7), (1e9, 1.0001e9), (-5.0, -5.0 + 1e-9)):
-        for most in (2, 5, 8):
-            found = ticks(low, high, most)
-            assert 1 <= len(found) <= most + 1
-            assert all(low <= value <= high for value in found)
+def kinetics(groups: int) -> dict[str, Any]:
+    conc, group = np.tile(np.linspace(0.1, 4, 8), groups), np.repeat(np.arange(groups), 8)
+    noise = np.random.default_rng(3).normal(0, 0.02, len(conc))
+    return {"conc": conc, "rate": (group + 2) * conc / (1 + conc) + noise, "state": [f"_s$_{k:02}" for k in group]}
+
+
+def test_labels_have_a_curve_each_in_a_colour_and_a_marker_of_their_own() -> None:
+    found = drawn("rate ~ v[state]*conc/(k + conc)", kinetics(7))
+    assert found.plot is not None
+    data = kinetics(7)
+    for curve in found.plot.curves:
+        assert np.array_equal(curve.y, found.predict({"conc": curve.x, "state": np.full(len(curve.x), curve.name)}))
+    assert [found.plot.curves[group].name for group in found.plot.groups] == data["state"]
+    (axes, residuals), style = axes_of(found), lambda line: (line.get_marker(), line.get_color())
+    points = [line for line in axes.lines if line.get_linestyle() == "None"]
+    assert len({line.get_marker() for line in points}) == len({line.get_color() for line in points}) == 7
+    assert [*map(style, points)] == [*map(style, residuals.lines[1:])]
+    assert {"state", "_s$_00", "_s$_06"} <= {text.strip("\u200a") for text in texts_of(found)}
+    assert len(axes_of(drawn("rate ~ v[state]*conc/(k + conc)", kinetics(9)))) == 9  # small multiples
+
+
+def test_errors_are_bars_and_units_of_residuals() -> None:
+    data = decay(20) | {"error": np.linspace(0.04, 0.1, 20)}
+    for sigma in ("error", data["error"]):
+        found = drawn("y ~ a*exp(-b*x)", data, sigma=sigma)
+        assert found.plot is not None
+        assert found.plot.sigma == pytest.approx(data["error"])
+        axes, residuals = axes_of(found)
+        (bars,) = axes.containers
+        lengths = [np.ptp(segment[:, 1]) for segment in bars.lines[2][0].get_segments()]
+        assert lengths == pytest.approx(2 * data["error"])
+        assert residuals.get_ylabel() == "residual / σ"
+        assert residuals.lines[1].get_ydata() == pytest.approx(found.residuals(data) / data["error"])
+
+
+def test_zeros_on_a_logarithmic_axis_stand_left_of_a_break() -> None:
+    dose = np.repeat([0, 1e-9, 1e-8, 1e-7, 1e-6], 3)
+    data = {"dose": dose, "y": 2 + 90 * dose**1.2 / (3e-8**1.2 + dose**1.2)}
+    found = drawn("y ~ lo + (hi - lo)*dose^h/(c^h + dose^h)", data, start={"c": 3e-8, "hi": 90})
+    axes, residuals = axes_of(found, log="x,y")
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    zero = axes.get_xticks()[0]
+    assert (residuals.get_xticks()[0], residuals.get_xticklabels()[0].get_text()) == (zero, "0")
+    assert 0 < zero < 0.3e-9
+    assert np.sort(axes.lines[0].get_xdata()) == pytest.approx(np.where(dose == 0, zero, dose))
+    assert axes_of(found, log="none")[0].get_xscale() == "linear"
+    hidden = drawn("y ~ a + b*x", {"x": [-1.0, 1.0, 2.0, 3.0], "y": [-2.0, 1.0, 2.0, 3.5]})
+    assert axes_of(hidden, log="x")[0].get_legend_handles_labels()[1][0] == "4 rows, 1 not above 0"
+
+
+def test_groups_have_axes_of_their_own(tmp_path: Path) -> None:
+    data, path = kinetics(5), tmp_path / "groups.pdf"
+    rows = zip(*data.values(), strict=True)
+    (tmp_path / "data.csv").write_text("".join(["conc,rate,state\n", *(f"{x},{y},{s}\n" for x, y, s in rows)]))
+    words = ["train", "rate ~ v*conc/(k + conc)", str(tmp_path / "data.csv"), "--by", "state", "--plot"]
+    result = run_cli([*words, str(path)])
+    assert (result.status, path.read_bytes()[:4]) == (0, b"%PDF")
+    assert "--plot needs a file" in run_cli(words).stderr
+    fits = {group.by: group.fit for group in fit_by("rate ~ v*conc/(k + conc)", data, "state", plot=True)}
+    figure = draw_figure(fits, FigureOptions())
+    assert [axes.get_title().strip("\u200a") for axes in figure.axes][:5] == [f"_s\\$_{k:02}" for k in range(5)]
 
 
 @pytest.mark.slow
@@ -181,7 +253,7 @@ def test_the_command_line(tmp_path: Path) -> None:
     document = json.loads(run("--plot", "--json").stdout)["plot"]
     assert len(document["points"]["x"]) == 40
     assert [*document["curve"]] == ["x", "y", "low", "high"]
-    ran = run("--plot", str(tmp_path / "fit.pdf"))
+    ran = run("--plot", str(tmp_path / "fit.gif"))
     assert (ran.returncode, ran.stdout) == (2, "")
     ran = run("--plot", str(tmp_path / "nowhere" / "fit.svg"))
     assert (ran.returncode, ran.stdout) == (1, "")
@@ -195,8 +267,7 @@ def test_doses_stand_by_their_ratios() -> None:
     assert residuals.is_x_logarithmic
     assert data.points is not None
     np.testing.assert_allclose(10 ** data.points[0], dose)
-    marks = [text.text for text in ET.fromstring(plot_svg(fit)).iter(f"{SVG}text")]
-    assert {"1e-9", "1e-8", "1e-7", "1e-6", "1e-5", "1e-4"} <= {*marks}
+    assert axes_of(fit)[0].get_xscale() == "log"
     assert any("1.85e-05" in line or "e-07" in line for line in in_characters(fit))
     assert not fit_panels(drawn("y ~ a*exp(-b*x)", decay()))[0].is_x_logarithmic
 
@@ -204,9 +275,9 @@ def test_doses_stand_by_their_ratios() -> None:
 @pytest.mark.parametrize(
     ("step", "marks"),
     [
-        (9 * 86_400, {"01-01", "03-01", "04-30", "06-29", "08-28"}),
-        (40 * 86_400, {"2024-01", "2024-12", "2025-12", "2026-12"}),
-        (600, {"05:00", "06:00", "07:00"}),
+        (9 * 86_400, {"2024", "Mar", "May", "Jul"}),
+        (40 * 86_400, {"2024", "2025", "2026"}),
+        (600, {"05:00", "07:00", "09:00"}),
     ],
 )
 def test_dates_stand_beside_their_axis(step: int, marks: set[str], tmp_path: Path) -> None:
@@ -216,7 +287,5 @@ def test_dates_stand_beside_their_axis(step: int, marks: set[str], tmp_path: Pat
     path = tmp_path / "plot.svg"
     words = ["train", "y ~ a + b*when", str(tmp_path / "data.csv"), "--plot"]
     assert run_cli([*words, str(path)]).status == 0
-    texts = {text.text for text in ET.parse(path).getroot().iter(f"{SVG}text")}
-    assert marks <= texts
-    assert "when, from 2024-01-01 on" in texts
+    assert marks <= {text.text for text in ET.parse(path).getroot().iter(f"{SVG}text")}
     assert "y over when, from 2024-01-01 on" in run_cli(words)

@@ -7,7 +7,7 @@ import pytest
 
 import autodiff_cli as ad
 from autodiff_cli.language.program import read
-from autodiff_cli.training.fitting.starts import dimensional_scales
+from autodiff_cli.training.objective.parameters import dimensional_scales
 
 # Of each model: the powers of the units of y and x that each of its parameters has.
 MODELS: dict[str, dict[str, tuple[int, int]]] = {

@@ -33,7 +33,7 @@ FORMATS = ("d.parquet", "d.arrow", "d.csv", "d.csv.gz", "d.jsonl", "d.tsv")
 def small_chunks(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Use many small chunks, and a cache folder of its own."""
     monkeypatch.setattr(streaming, "CHUNKS", dataclasses.replace(streaming.CHUNKS, max_rows=streaming.CHUNKS.min_rows))
-    monkeypatch.setattr(delimited, "SETTINGS", dataclasses.replace(delimited.SETTINGS, line_block_bytes=1 << 14))
+    monkeypatch.setattr(delimited, "_LINE_BLOCK_BYTES", 1 << 14)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
 
 

@@ -1,0 +1,98 @@
+"""Models that are themselves minus a log-likelihood: ranges with a meaning, several maxima, and none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from autodiff_cli import fit
+
+STUDENT = "lgamma(n/2) - lgamma((n + 1)/2) + log(s) + log(n*pi)/2 + (n + 1)/2*log(1 + (x/s)^2/n)"
+MIXTURE = "-log(w*normal_pdf(x, m1, s1) + (1 - w)*normal_pdf(x, m2, s2))"
+
+
+def mixture(seed: int) -> tuple[Any, list[float]]:
+    generator = np.random.default_rng(seed)
+    truth = [generator.uniform(0.3, 0.7), *generator.normal([50, 80], 5), *generator.uniform(3, 7, 2)]
+    is_first = generator.random(400) < truth[0]
+    x = np.where(is_first, generator.normal(truth[1], truth[3], 400), generator.normal(truth[2], truth[4], 400))
+    return x, truth
+
+
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(k, marks=pytest.mark.slow) for k in range(3, 10))])
+def test_the_components_of_a_mixture_are_found(seed: int) -> None:
+    x, (share, *means, first, second) = mixture(seed)
+    found = fit(MIXTURE, {"x": x}, likelihood=True)
+    assert found.converged
+    p = found.parameters
+    assert 0 < p["w"] < 1
+    assert min(p["s1"], p["s2"]) > 0
+    assert sorted([p["m1"], p["m2"]]) == pytest.approx(sorted(means), abs=2)
+    assert p["w"] == pytest.approx(share if p["m1"] < p["m2"] else 1 - share, abs=0.1)
+    assert sorted([p["s1"], p["s2"]]) == pytest.approx(sorted([first, second]), abs=1.5)
+    assert any("`w` 0 to 1" in note and "`s1` at least 0" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("model", "x", "name"),
+    [
+        ("log(s) + ((x - m)/s)^2/2", np.full(10, 3.0), "s"),
+        ("-log(normal_pdf(x, m, s))", np.full(10, 3.0), "s"),
+        ("exp(-a*x)", np.linspace(1, 9, 20), "a"),
+        (STUDENT, np.tile([-1.0, 1], 9), "n"),
+    ],
+)  # fmt: skip
+def test_a_likelihood_without_a_maximum_has_not_converged(model: str, x: Any, name: str) -> None:
+    found = fit(model, {"x": x}, likelihood=True)
+    assert not found.converged
+    assert any("no minimum" in warning for warning in found.warnings)
+    assert name in found.parameters
+
+
+def test_a_component_that_shrinks_to_one_row_has_not_converged() -> None:
+    x, _ = mixture(0)
+    start = {"w": 0.5, "m1": 60, "m2": x[7], "s1": 20, "s2": 1e-4}
+    found = fit(MIXTURE, {"x": x}, start=start, likelihood=True)
+    if found.converged:
+        assert min(found.parameters["s1"], found.parameters["s2"]) > 1
+    else:
+        assert any("`s2` goes to 0" in warning for warning in found.warnings)
+
+
+def test_a_parameter_of_either_sign_is_not_bounded() -> None:
+    generator = np.random.default_rng(1)
+    x = generator.normal(size=300)
+    y = 2 - 0.6 * x + generator.normal(0, 0.5, 300)
+    found = fit("-log(normal_pdf(y, m*(1 - p) + p*x, s))", {"x": x, "y": y}, likelihood=True)
+    assert found.parameters["p"] == pytest.approx(-0.6, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    "model",
+    ["max(q*(y - a - b*x), (q - 1)*(y - a - b*x))", "where(y > a + b*x, q*(y - a - b*x), (1 - q)*(a + b*x - y))"],
+)
+@pytest.mark.parametrize(("quantile", "seed"), [(0.9, 0), (0.5, 1), (0.1, 2)])
+@pytest.mark.parametrize("likelihood", [True, False])
+def test_the_loss_of_a_quantile_converges_at_its_kink(model: str, quantile: float, seed: int, likelihood: bool) -> None:
+    generator = np.random.default_rng(seed)
+    x = generator.uniform(0, 10, 60)
+    y = 1 + 2 * x + generator.normal(0, 1 + 0.3 * x)
+    columns = np.column_stack((np.ones(60), x, np.eye(60), -np.eye(60)))
+    costs = np.concatenate((np.zeros(2), np.full(60, quantile), np.full(60, 1 - quantile)))
+    best = linprog(costs, A_eq=columns, b_eq=y, bounds=[(None, None)] * 2 + [(0, None)] * 120)  # Koenker & Bassett 1978
+    found = fit(model, {"x": x, "y": y}, fixed={"q": quantile}, likelihood=likelihood)
+    assert found.converged
+    assert not found.failure
+    assert found.loss == pytest.approx(best.fun / 60, rel=1e-7)
+
+
+def test_regular_likelihoods_have_no_warning() -> None:
+    generator = np.random.default_rng(2)
+    x = generator.weibull(2, 300) * 30
+    found = fit("-(log(k/l) + (k - 1)*log(x/l) - (x/l)^k)", {"x": x}, likelihood=True)
+    assert found.converged
+    assert not found.warnings
+    assert found.parameters["k"] == pytest.approx(2, abs=0.3)

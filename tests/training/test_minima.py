@@ -1,0 +1,99 @@
+"""Nonlinear fits with several minima end at the best one, as SciPy does from the true parameters, or doubtful."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from scipy.optimize import least_squares
+
+from autodiff_cli import fit
+
+HOURS = np.array([0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4, 6, 8, 12, 24])
+
+
+class Problem(NamedTuple):
+    """A model, its x, how to draw true parameters, the prediction, and the noise relative to its range."""
+
+    model: str
+    x: Any
+    draw: Callable[[np.random.Generator], list[float]]
+    predict: Callable[[Any, Any], Any]
+    noise: float
+
+
+PROBLEMS = {
+    "absorption and elimination": Problem(
+        "y ~ 320*ka*ke/(Cl*(ka - ke))*(exp(-ke*x) - exp(-ka*x))",
+        HOURS,
+        lambda g: [g.uniform(0.8, 3), g.uniform(0.03, 0.3), g.uniform(1, 5)],
+        lambda p, x: 320 * p[0] * p[1] / (p[2] * (p[0] - p[1])) * (np.exp(-p[1] * x) - np.exp(-p[0] * x)),
+        0.03,
+    ),
+    "water retention": Problem(
+        "y ~ tr + (ts - tr)/(1 + (al*x)^n)^(1 - 1/n)",
+        np.logspace(0, 4.2, 25),
+        lambda g: [g.uniform(0.02, 0.1), g.uniform(0.35, 0.5), 10 ** g.uniform(-2.5, -1), g.uniform(1.2, 3)],
+        lambda p, x: p[0] + (p[1] - p[0]) / (1 + (p[2] * x) ** p[3]) ** (1 - 1 / p[3]),
+        0.01,
+    ),
+    "two binding sites": Problem(
+        "y ~ b + (t - b)*(f/(1 + x/k1) + (1 - f)/(1 + x/k2))",
+        np.logspace(-12, 4, 33),
+        lambda g: [5, 100, g.uniform(0.3, 0.7), 10 ** g.uniform(-10, -6), 10 ** g.uniform(-3, 2)],
+        lambda p, x: p[0] + (p[1] - p[0]) * (p[2] / (1 + x / p[3]) + (1 - p[2]) / (1 + x / p[4])),
+        0.015,
+    ),
+    "growth over years": Problem(
+        "y ~ a/(1 + b*exp(-c*x))",
+        np.arange(1790, 2000, 10.0),
+        lambda g: [g.uniform(200, 500), np.exp(0.03 * g.uniform(1880, 1950)), 0.03],
+        lambda p, x: p[0] / (1 + p[1] * np.exp(-p[2] * x)),
+        0.01,
+    ),
+    "Gompertz over years": Problem(
+        "y ~ a*exp(-b*exp(-c*x))",
+        np.arange(1900, 2020, 5.0),
+        lambda g: [g.uniform(50, 500), np.exp(0.05 * g.uniform(1940, 1980)), 0.05],
+        lambda p, x: p[0] * np.exp(-p[1] * np.exp(-p[2] * x)),
+        0.01,
+    ),
+    "dose response": Problem(
+        "y ~ b + (t - b)/(1 + (k/x)^h)",
+        np.logspace(-9, -3, 25),
+        lambda g: [g.uniform(0, 10), g.uniform(80, 120), 10 ** g.uniform(-7.5, -4.5), g.uniform(0.6, 3)],
+        lambda p, x: p[0] + (p[1] - p[0]) / (1 + (p[2] / x) ** p[3]),
+        0.02,
+    ),
+    "two decays": Problem(
+        "y ~ a*exp(-k*x) + b*exp(-l*x)",
+        np.logspace(-1.5, 2.3, 40),
+        lambda g: [g.uniform(3, 8), 10 ** g.uniform(0, 0.8), g.uniform(2, 6), 10 ** g.uniform(-2, -1)],
+        lambda p, x: p[0] * np.exp(-p[1] * x) + p[2] * np.exp(-p[3] * x),
+        0.02,
+    ),
+    "two peaks": Problem(
+        "y ~ a*exp(-((x - m)/s)^2) + b/(1 + ((x - n)/w)^2) + c",
+        np.linspace(1000, 2000, 120),
+        lambda g: [5, g.uniform(1150, 1350), g.uniform(10, 40), 3, g.uniform(1500, 1850), g.uniform(10, 60), 1],
+        lambda p, x: p[0] * np.exp(-(((x - p[1]) / p[2]) ** 2)) + p[3] / (1 + ((x - p[4]) / p[5]) ** 2) + p[6],
+        0.03,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(1, 8))])
+def test_a_fit_is_as_good_as_from_the_true_parameters_or_doubtful(name: str, seed: int) -> None:
+    problem, generator = PROBLEMS[name], np.random.default_rng(seed)
+    truth = np.array(problem.draw(generator))
+    exact = problem.predict(truth, problem.x)
+    y = exact + generator.normal(0, problem.noise * np.ptp(exact), len(exact))
+    with np.errstate(all="ignore"):
+        best = least_squares(lambda u: problem.predict(u * truth, problem.x) - y, np.ones(len(truth)), method="lm")
+    found = fit(problem.model, {"x": problem.x, "y": y})
+    assert found.rss < 2 * best.cost * 1.001 or any("doubtful" in warning for warning in found.warnings)
+    if name != "two peaks":
+        assert found.rss < 2 * best.cost * 1.001
