@@ -49,7 +49,7 @@ class Fit(fitted_model.FittedModel):
             digits: the significant digits of every number; by default values are rounded by their standard errors.
 
         >>> print(fit("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4, 6.6]}).summary().splitlines()[4].strip())
-        a     2.129           0.068  1.837 to 2.420
+        a     2.129           0.068  31.41  0.001  1.837 to 2.420
         """
         stream = io.StringIO()
         fit_report(self, digits, is_saved=True).write(Paper(stream))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
+from _pytest.mark import ParameterSet
 
 # Fixtures whose state would pass from case to case.
 STATEFUL = {"monkeypatch", "tmp_path", "capsys", "capfd", "caplog", "recwarn"}
@@ -23,7 +24,7 @@ def each(
     with a state are refused: they would be shared by all cases.
     """
     keys = [name.strip() for name in names.split(",")] if isinstance(names, str) else [*names]
-    table = [case if len(keys) > 1 else (case,) for case in cases]
+    table = [_values(case, len(keys)) for case in cases]
     labels = [", ".join(map(ids, case)) for case in table] if callable(ids) else [*ids]
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
@@ -54,3 +55,11 @@ def each(
         return run
 
     return decorate
+
+
+def _values(case: Any, count: int) -> tuple[Any, ...]:
+    if isinstance(case, ParameterSet):
+        if case.marks:
+            raise TypeError("a case of `each` cannot be marked; use pytest.mark.parametrize")
+        return tuple(case.values)
+    return case if count > 1 else (case,)

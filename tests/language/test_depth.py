@@ -53,7 +53,7 @@ WRONG: dict[str, Callable[[int], tuple[str, int]]] = {
 }
 
 
-@each("n", DEPTHS)
+@pytest.mark.parametrize("n", DEPTHS)
 @each("form", DEEP)
 def test_deep(form: str, n: int) -> None:
     text, nodes = DEEP[form](n)
@@ -65,7 +65,7 @@ def test_deep(form: str, n: int) -> None:
     assert program.source.span(program.output) is not None
 
 
-@each("n", DEPTHS)
+@pytest.mark.parametrize("n", DEPTHS)
 @each("form", WRONG)
 def test_a_mistake_deep_down(form: str, n: int) -> None:
     text, column = WRONG[form](n)

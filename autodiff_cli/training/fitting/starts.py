@@ -383,9 +383,10 @@ class _Partner(NamedTuple):
 def _find_partners(objective: Objective) -> list[_Partner]:
     """Return the partners of all parameters that are numbers, inputs before their users."""
     model, layout = objective.model, objective.layout
-    names = [name for name in layout.names if name not in model.shapes]
-    parameters = {model.program.leaves[name]: (layout.slices[name].start, 1.0) for name in names}
-    varying, partners = {model.program.leaves[name] for name in model.columns}, []
+    leaves = model.program.leaves
+    names = [name for name in layout.names if name in leaves and name not in model.shapes]
+    parameters = {leaves[name]: (layout.slices[name].start, 1.0) for name in names}
+    varying, partners = {leaves[name] for name in model.columns if name in leaves}, []
     for node in topological_order([model.program.output]):
         if node.op is None:
             continue
@@ -422,7 +423,8 @@ def _balance(
     them, and years get the offsets that they need. Every second point prefers rows with a large `weight`.
     """
     model, count = objective.model, len(points)
-    columns = {name: objective.column(name) for name in model.columns}
+    columns = {name: objective.column(name) for name in model.columns if name in model.program.leaves}  # with numbers
+    known = {*columns, *objective.layout.slices, *objective.fixed}
     rows = generator.integers(objective.rows, size=(2, count))
     if weight is not None and 0 < weight.sum() < np.inf:
         rows[0, ::2] = generator.choice(objective.rows, len(rows[0, ::2]), p=weight / weight.sum())
@@ -433,6 +435,8 @@ def _balance(
         values, sign = np.ones((2, count)), generator.choice((1.0, 1.0, 1.0, -1.0), count)
         if node is not None:
             leaves = {leaf.text for leaf in topological_order([node]) if leaf.is_input}
+            if not leaves <= known:  # it has another value for each level of a column
+                continue
             point = {name: points[:, part.start] for name, part in objective.layout.slices.items() if name in leaves}
             point |= {name: value for name, value in objective.fixed.items() if name in leaves}
             drawn = {name: column[rows] for name, column in columns.items() if name in leaves}

@@ -20,7 +20,7 @@ KEYS = {
     "model", "rows", "parameters", "fixed", "stderr", "confidence", "covariance", "correlation", "loss", "rss", "dof",
     "r_squared", "adjusted_r_squared", "rmse", "reduced_chi_squared", "log_likelihood", "aic", "aicc", "bic",
     "durbin_watson", "residual_quantiles", "optimizer", "epochs", "converged", "formula", "history", "warnings",
-    "notes",
+    "notes", "t_values", "p_values", "null_test",
 }  # fmt: skip
 ROWS = "x,y,s\n0,1,1\n1,3,1\n2,4,2\n3,8,2\n"
 
@@ -63,7 +63,8 @@ def test_the_report_has_parameters_errors_losses_and_a_formula_to_paste(csv: str
     for name, value in report["parameters"].items():
         error, ends = report["stderr"][name], report["confidence"][name]
         rounded = [f"{number:.2f}" for number in (value, error, *ends)]  # the errors are 0.79 and 0.42
-        assert [name, *rounded[:3], "to", rounded[3]] in lines
+        t, p = f"{report['t_values'][name]:.2f}", f"{report['p_values'][name]:.2g}"
+        assert [name, *rounded[:2], t, p, rounded[2], "to", rounded[3]] in lines
         in_full = f"{value:.17g} {error:.17g}".split()
         assert any([name, *in_full] == line[:3] for line in map(str.split, digits.splitlines()))
     assert f"{report['history'][0]['loss']:.6g} before, {report['loss']:.6g} after" in output
