@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from autodiff_cli.graph.node import Node
+from autodiff_cli.graph.op import Gate
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.numbers.ball_arithmetic import (
     NAN,
@@ -26,10 +27,12 @@ from autodiff_cli.numbers.ball_arithmetic import (
     as_ball,
     is_exact,
     is_finite,
+    is_nan,
     pop_assumed_equal,
 )
 from autodiff_cli.numbers.balls import precision
 from autodiff_cli.numbers.kind import Kind
+from autodiff_cli.ops.arithmetic import where
 
 _BITS_PER_DIGIT = 3.3219280948873626  # log2(10), rounded up
 _MAX_EXPONENT = 1 << 1000  # larger exponents, as of exp(exp(x)), do not fit into a float
@@ -180,7 +183,7 @@ def _forward_values(
     """Return the value of every node, and whether it depends on an assumption.
 
     In the final attempt, for which `last_bits` is the precision, numbers that may be 0 are 0, and undecided ones are
-    nan.
+    nan. Whatever is decided by an undecided number is undecided too.
     """
     values: list[Number] = []
     assumed: list[bool] = []
@@ -194,9 +197,14 @@ def _forward_values(
             values.append(kind.function(node.op, len(arguments))(*arguments))
             assumed.append(False)
             continue
+        depends = any(assumed[j] for j in inputs)
+        deciding = inputs if node.op.gate is Gate.BLOCK else inputs[:1] if node.op is where else ()
         value, is_assumed = _final_value(kind, node, arguments, last_bits)
-        values.append(value)
-        assumed.append(is_assumed or any(assumed[j] for j in inputs))
+        # At a pole, an assumption is no small matter: numbers next to it have any size and sign.
+        is_pole = (is_assumed or depends) and not is_finite(value) and all(map(is_finite, arguments))
+        is_undecided = is_pole or any(assumed[j] and is_nan(values[j]) for j in deciding)
+        values.append(NAN if is_undecided else value)
+        assumed.append(is_undecided or is_assumed or depends)
     return values, assumed
 
 

@@ -35,8 +35,6 @@ from autodiff_cli.training.optimizers import Epoch
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.fitted_model import FittedModel
 
-Order = NDArray[np.intp]
-
 
 @dataclass(frozen=True, slots=True)
 class GroupBatching:

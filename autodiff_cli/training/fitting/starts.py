@@ -424,7 +424,6 @@ def _balance(
     """
     model, count = objective.model, len(points)
     columns = {name: objective.column(name) for name in model.columns if name in model.program.leaves}  # with numbers
-    known = {*columns, *objective.layout.slices, *objective.fixed}
     rows = generator.integers(objective.rows, size=(2, count))
     if weight is not None and 0 < weight.sum() < np.inf:
         rows[0, ::2] = generator.choice(objective.rows, len(rows[0, ::2]), p=weight / weight.sum())
@@ -435,7 +434,7 @@ def _balance(
         values, sign = np.ones((2, count)), generator.choice((1.0, 1.0, 1.0, -1.0), count)
         if node is not None:
             leaves = {leaf.text for leaf in topological_order([node]) if leaf.is_input}
-            if not leaves <= known:  # it has another value for each level of a column
+            if not leaves <= {*columns, *objective.layout.slices, *objective.fixed}:  # it has another value for each level of a column
                 continue
             point = {name: points[:, part.start] for name, part in objective.layout.slices.items() if name in leaves}
             point |= {name: value for name, value in objective.fixed.items() if name in leaves}

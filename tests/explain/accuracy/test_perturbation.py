@@ -124,6 +124,15 @@ def test_comparisons_of_numbers_without_correct_digits_take_the_correct_branch(t
         assert is_reported_or_correct(f"sum(where([{text}, 0] >= [y, 1], [x, 0], [3*x, 0]))", point, correct), point
 
 
+@each("text", ["atanh(tanh(x))", "-log(1 - tanh(x))/2", "1/(1/(8*x) + 1 - sin(x)^2 - cos(x)^2)"])
+def test_nothing_is_decided_in_silence_by_a_number_that_no_precision_reaches(text: str) -> None:
+    """At the last precision tanh(x) is 1, where atanh has a pole; its value is about x."""
+    for x in (227221.0, 1e6, 3e7):
+        for factor in (0.25, 4.0):
+            correct = mpmath.mpf(x if "8" in text or factor < 1 else 3 * x)
+            assert is_reported_or_correct(f"where({text} >= {factor}*x, x, 3*x)", {"x": x}, correct), x
+
+
 @each("text", ["where(x == y, x, -x)", "where(x > y - 1, x, 2*x)", "where(x, y, 2*y) + 0*relu(x)"])
 def test_comparisons_of_exact_numbers_are_not_in_doubt(text: str) -> None:
     assert not doubtful_numbers({VALUE: 0.3}, lambda kind: {VALUE: forward(parse(text).tape, kind, AT)[-1]})
