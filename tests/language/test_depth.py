@@ -11,7 +11,6 @@ from autodiff_cli.graph.tape import Tape, topological_order
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.language.program import read
-from tests.each import each
 from tests.language.compare import identical
 
 DEPTHS = [2_000, pytest.param(100_000, marks=pytest.mark.slow)]
@@ -54,7 +53,7 @@ WRONG: dict[str, Callable[[int], tuple[str, int]]] = {
 
 
 @pytest.mark.parametrize("n", DEPTHS)
-@each("form", DEEP)
+@pytest.mark.parametrize("form", DEEP)
 def test_deep(form: str, n: int) -> None:
     text, nodes = DEEP[form](n)
     program = read(text)
@@ -66,7 +65,7 @@ def test_deep(form: str, n: int) -> None:
 
 
 @pytest.mark.parametrize("n", DEPTHS)
-@each("form", WRONG)
+@pytest.mark.parametrize("form", WRONG)
 def test_a_mistake_deep_down(form: str, n: int) -> None:
     text, column = WRONG[form](n)
     with pytest.raises(ExpressionError) as caught:
