@@ -434,11 +434,7 @@ def _balance(
         values, sign = np.ones((2, count)), generator.choice((1.0, 1.0, 1.0, -1.0), count)
         if node is not None:
             leaves = {leaf.text for leaf in topological_order([node]) if leaf.is_input}
-            if not leaves <= {
-                *columns,
-                *objective.layout.slices,
-                *objective.fixed,
-            }:  # it has another value for each level of a column
+            if not leaves <= {*columns, *objective.layout.slices, *objective.fixed}:  # some differ from level to level
                 continue
             point = {name: points[:, part.start] for name, part in objective.layout.slices.items() if name in leaves}
             point |= {name: value for name, value in objective.fixed.items() if name in leaves}
