@@ -123,7 +123,7 @@ class BatchedFit:
             return ~self.converged | ~(self._losses <= (1 - RESTARTS.poor_r_squared) * self.variations)
         if not objective.has_residuals or objective.is_generalised_linear:
             return ~self.converged
-        is_poor = ~self.converged | (_systematic_scores(batch, self.theta) > RESTARTS.suspect_sigmas)
+        is_poor = ~self.converged | (_systematic_scores(batch, self.theta) > RESIDUALS.suspect_sigmas)
         if objective.kind is LossKind.ROBUST:
             explained = 1 - np.square(self._losses / _target_scales(batch, every))
             is_poor |= explained < RESTARTS.poor_robust_r_squared

@@ -27,10 +27,9 @@ from autodiff_cli.language.printer import to_text
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError, check_restrictions, explicit_options, option_fields, refused
 from autodiff_cli.training.fitting.fit import fit_objective
-from autodiff_cli.training.fitting.optimization import optimize
+from autodiff_cli.training.fitting.optimization import is_linear_model, optimize
 from autodiff_cli.training.fitting.progress import Progress
 from autodiff_cli.training.losses import LossKind
-from autodiff_cli.training.objective.kernels import linear_parameters
 from autodiff_cli.training.objective.loading import SharedDataset
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.objective import Objective
@@ -93,7 +92,7 @@ def why_not_nested(small: Objective, large: Objective) -> str | None:
     """Return None if the model with fewer parameters is a regular special case of the other; otherwise why that is
     unknown, as a clause.
     """
-    linear_both = _is_linear_model(small) and _is_linear_model(large)
+    linear_both = _has_linear_columns(small) and _has_linear_columns(large)
     if linear_both and small.rows <= _MAX_SPAN_ROWS:
         return None if _in_span(small, large) else NESTING_UNKNOWN
     if small.model.array_parameters or large.model.array_parameters:
@@ -101,15 +100,10 @@ def why_not_nested(small: Objective, large: Objective) -> str | None:
     return _substitution_failure(small, large)
 
 
-def _is_linear_model(objective: Objective) -> bool:
+def _has_linear_columns(objective: Objective) -> bool:
     """Return whether the prediction is linear in all parameters, and all of them are free numbers."""
-    model = objective.model
-    if not objective.has_residuals or objective.fixed:
-        return False
-    leaves = [model.program.leaves[name] for name in objective.parameters]
-    return not model.array_parameters and len(linear_parameters(model.program.output, leaves, model.shapes)) == len(
-        leaves
-    )
+    is_free = not objective.fixed and not objective.model.array_parameters
+    return objective.has_residuals and is_free and is_linear_model(objective)
 
 
 def _in_span(small: Objective, large: Objective) -> bool:

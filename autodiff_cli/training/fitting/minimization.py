@@ -160,9 +160,8 @@ def _fit_with_scale(
     spreads = np.sqrt(batch.mean_squares(batch.target_variations(every), every))
     active = every
     for number in range(ROBUST_SCALE.max_rounds):
-        is_known = (
-            number == 0 and unit is not None
-        )  # theta is estimated from counts about their means, not from a start
+        # Theta is estimated from counts about their means, not from a start.
+        is_known = number == 0 and unit is not None
         scales = batch.scales[active] if is_known else estimated_scales(batch, theta[active], active)
         is_exact = scales <= ROBUST_SCALE.zero_scale * spreads[active]
         for fit in active[is_exact].tolist():

@@ -52,7 +52,7 @@ from autodiff_cli.training.objective.objective import Objective, find_undefined
 from autodiff_cli.training.optimizers import DEFAULT_EPOCHS, OPTIMIZERS, Epoch, LearningRateSchedule
 from autodiff_cli.training.options import FitOptions, describe_bounds
 from autodiff_cli.training.result.diagnosis import explain_divergence, has_systematic_residuals
-from autodiff_cli.training.result.goodness import OUTLIER_SCALES, robust_r_squared, robust_scale
+from autodiff_cli.training.result.goodness import OUTLIER_SCALES, RESIDUALS, robust_r_squared, robust_scale
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE, compute_statistics, has_no_finite_minimum
 from autodiff_cli.training.rows import ZeroedRows
 
@@ -73,7 +73,6 @@ class RestartSettings:
     likelihood_tolerance: float = 1e-3  # change of the log-likelihood of all rows that is none
     few_rows_per_parameter: int = 4  # with so few rows, several frequencies may fit the data
     frequency_gain: float = 20.0  # gain in log-likelihood that no chance among 10⁶ frequencies explains
-    suspect_sigmas: float = 2.5  # standard errors by which residuals follow the predictor, for a fit to be suspect
     max_trimmed_rows: int = 200_000  # rows up to which a robust fit is repeated without outliers
     max_unit_starts: int = 20  # parameters that are set to 1 alone, with all others at 0, as simplest starts
 
@@ -94,13 +93,14 @@ def fit_least_squares(objective: Objective, options: FitOptions, progress: Progr
         first = error
     may_search = options.epochs is None and options.starts is None
     if may_search and (isinstance(first, Diverged) or _is_poor_least_squares(objective, first)):
-        first = _refit_from(multistart, objective, options, progress, first)
+        first = _refit_from(multistart, objective, objective.start, options, progress, first)
     elif may_search and unset_parameters(objective) and isinstance(first, Outcome):
         explained = explained_variance(objective, first.theta)
         # Even a high R² may be due to a single row, if the scales of parameters are far from 1.
-        first = _refit_from(start_from_scales, objective, options, progress, first)
+        first = _refit_from(start_from_scales, objective, objective.start, options, progress, first)
         if explained is not None and not explained > RESTARTS.nearly_perfect_r_squared:
-            first = _refit_from(start_from_frequencies, objective, options, progress, first)
+            end = first.theta if isinstance(first, Outcome) else objective.start
+            first = _refit_from(start_from_frequencies, objective, end, options, progress, first)
     if isinstance(first, Diverged):
         raise first
     warn_if_doubtful(objective, progress, first)
@@ -140,15 +140,17 @@ def format_starts(objective: Objective, theta: Array, chosen: Sequence[int] | No
 def _refit_from(
     find: Callable[..., StartCandidate | None],
     objective: Objective,
+    start: Array,
     options: FitOptions,
     progress: Progress,
     first: Outcome | Diverged,
 ) -> Outcome | Diverged:
-    """Fit again from a start that `find` estimates from the data, if its end is clearly better; else return `first`."""
+    """Fit again from a point that `find` estimates from `start` and the data, if its end is clearly better; else return
+    `first`.
+    """
     if not scalar_parameters(objective):
         return first
     free = objective.layout.mask(unset_parameters(objective) or scalar_parameters(objective))
-    start = first.theta if find is start_from_frequencies and isinstance(first, Outcome) else objective.start
     candidate = find(objective, start, free, options.seed, objective.bounds)
     loss = progress.last.loss if progress.last else math.inf
     if candidate is None or not objective.value(candidate.end) < RESTARTS.clear_improvement * loss:
@@ -178,7 +180,7 @@ def _is_poor_least_squares(objective: Objective, outcome: Outcome) -> bool:
             or _is_frequency_ambiguous(objective)
             or (
                 not is_linear_model(objective)
-                and has_systematic_residuals(objective, outcome.theta, RESTARTS.suspect_sigmas)
+                and has_systematic_residuals(objective, outcome.theta, RESIDUALS.suspect_sigmas)
             )
         )
     )
@@ -446,7 +448,7 @@ def _is_poor_smooth_fit(objective: Objective, first: Outcome | Diverged) -> bool
     if (
         isinstance(first, Diverged)
         or not first.converged
-        or has_systematic_residuals(objective, first.theta, RESTARTS.suspect_sigmas)
+        or has_systematic_residuals(objective, first.theta, RESIDUALS.suspect_sigmas)
     ):
         return True
     if objective.kind not in _RESIDUAL_LOSSES or objective.is_penalised:

@@ -44,6 +44,7 @@ from autodiff_cli.training.objective.kernels import linear_parameters
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import Bounds, dimensional_scales, initial_arrays
 from autodiff_cli.training.result.diagnosis import has_systematic_residuals
+from autodiff_cli.training.result.goodness import RESIDUALS
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE
 from autodiff_cli.training.rows import Moments, SpreadReduction, join_spreads
 
@@ -199,7 +200,6 @@ class MultistartSettings:
     min_frequencies: int = 200  # values scanned in all: with few rows, five per turn alias
     max_peaks: int = 6  # frequencies for which phases are tried
     frequency_rounds: int = 2  # passes over all frequencies, if the model has several
-    suspect_sigmas: float = 2.5  # standard errors by which residuals of a suspect fit follow the predictor
     residual_rounds: int = 3  # searches for points that explain what the best one leaves
     likelihood_draws: int = 500  # random points for a model that is itself minus a log-likelihood
     max_descents: int = 12  # Levenberg-Marquardt runs, from the best points
@@ -519,7 +519,7 @@ class _Multistart:
         for _ in range(SETTINGS.residual_rounds):
             if best is None or best.loss < self._good:
                 break
-            if not has_systematic_residuals(self._sample, best.end, SETTINGS.suspect_sigmas):
+            if not has_systematic_residuals(self._sample, best.end, RESIDUALS.suspect_sigmas):
                 break
             candidate = min(self.descend(self._points_near(best.end)), key=lambda end: end.loss, default=best)
             best = min(best, candidate, key=lambda end: end.loss)

@@ -1,9 +1,9 @@
 """The free parameters of a fit as one vector of numbers, `theta`: its layout, its initial values and its bounds.
 
 `ParameterLayout` places the parameters in the vector, arrays row by row, in the order of the text. `initial_arrays`
-draws initial values of arrays. `dimensional_scales` estimates the size of
-numbers from that of the columns. `Bounds` is a box in the space of `theta`; `parse_bounds` reads bounds from text, and
-`natural_bounds` infers those of a log-likelihood.
+draws initial values of arrays. `dimensional_scales` estimates the size of numbers from that of the columns. `Bounds` is
+a box in the space of `theta`; `parse_bounds` reads bounds from text, and `natural_bounds` infers those of a
+log-likelihood.
 """
 
 from __future__ import annotations

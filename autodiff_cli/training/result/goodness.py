@@ -136,6 +136,7 @@ class ResidualSettings:
     median_margin: float = 0.01  # rank, as a share of the rows, by which a median of the sample may be off
     clip_scales: float = 1.345  # robust scales at which residuals are clipped before the test (Huber's constant)
     systematic_sigmas: float = 3.5  # standard errors from randomness: a chance of 1 in 4000
+    suspect_sigmas: float = 2.5  # standard errors from which on it is worth looking for a better fit
     span_tolerance: float = 1e-9  # share of a constant outside of the span of a model that counts as rounding
     max_design_rows: int = 10_000  # rows on which a constant is compared with the span of a model
     max_sorted_rows: int = 1_000_000  # rows whose residuals are kept in memory and sorted for quantiles
