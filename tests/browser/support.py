@@ -29,6 +29,22 @@ def press(page: Page, name: str) -> None:
     page.get_by_role("button", name=name, exact=True).click()
 
 
+def measure(page: Page, script: str, argument: Any = None) -> Any:
+    """Evaluate a script that reads places or sizes, once they no longer change."""
+    settle(page)
+    return page.evaluate(script, argument)
+
+
+def resize(page: Page, width: int, height: int) -> None:
+    """Give the window another size."""
+    page.set_viewport_size({"width": width, "height": height})
+
+
+def settle(page: Page) -> None:
+    """Wait until the page has been painted twice, after which all observers of sizes have been called."""
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(null))))")
+
+
 def wait_for(page: Page, selector: str, count: int) -> None:
     """Wait until there are so many such elements; Playwright's own way of asking is evaluated text, which the page's
     policy forbids."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browser.support import press
+from tests.browser.support import press, resize
 from tests.support import ROOT, run_cli
 from tests.tools import axe
 
@@ -56,7 +56,7 @@ def check(page: Page, act: Callable[[], object]) -> None:
     assert troubles(page) == []
     act()
     for width, height in WINDOWS:
-        page.set_viewport_size({"width": width, "height": height})
+        resize(page, width, height)
         assert troubles(page) == []
 
 

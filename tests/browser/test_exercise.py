@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.browser.support import resize
 from tests.support import run_cli
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ def test_one_step_to_a_printed_page(page: Page, tmp_path: Path) -> None:
     printed = page.pdf(prefer_css_page_size=True)
     assert len(re.findall(rb"/Type\s*/Page\b", printed)) == 1 + 3 + 3 + 2
     page.get_by_label("Value of x*y", exact=True).fill("6")
-    page.set_viewport_size({"width": 390, "height": 800})
+    resize(page, 390, 800)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browser.support import in_document, numbers, opened, press, says, wait_for
+from tests.browser.support import in_document, measure, numbers, opened, press, resize, says, wait_for
 from tests.support import run_cli
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def test_all_text_stands_out(page: Page, tmp_path: Path, scheme: Any) -> None:
     page.locator("summary").click()
 
     def check() -> None:
-        texts = page.evaluate(TEXTS)
+        texts = measure(page, TEXTS)
         assert len(texts) > 40
         assert [text for text in texts if contrast(text[1], text[2]) < 4.5] == []
 
@@ -89,7 +89,7 @@ def test_print_stands_out_on_paper(page: Page, tmp_path: Path, scheme: Any) -> N
     press(page, "Backward pass")
     page.emulate_media(color_scheme=scheme, media="print", reduced_motion="reduce")
     page.locator("table").wait_for(state="visible")
-    texts = page.evaluate(TEXTS)
+    texts = measure(page, TEXTS)
     assert len(texts) > 40
     assert {behind for _, _, behind in texts} >= {"rgb(255, 255, 255)"}
     assert [text for text in texts if contrast(text[1], text[2]) < 4.5] == []
@@ -100,7 +100,7 @@ def test_print_stands_out_on_paper(page: Page, tmp_path: Path, scheme: Any) -> N
 def test_the_page_is_light_or_dark_as_the_reader_has_it(page: Page, tmp_path: Path, scheme: Any) -> None:
     page.emulate_media(color_scheme=scheme)
     opened(page, tmp_path, XY)
-    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    ground = measure(page, "getComputedStyle(document.body).backgroundColor")
     assert (luminance(ground) < 0.1) == (scheme == "dark")
 
 
@@ -121,11 +121,11 @@ def test_everything_that_can_be_used_has_a_name_of_its_own(page: Page, tmp_path:
 
 def test_the_page_has_a_language_a_title_a_heading_and_landmarks(page: Page, tmp_path: Path) -> None:
     opened(page, tmp_path, XY)
-    assert page.evaluate("document.documentElement.lang") == "en"
+    assert measure(page, "document.documentElement.lang") == "en"
     assert page.title() == "x*y + sin(x) · backpropagation"
     assert page.get_by_role("heading", level=1).count() == 1
     assert page.get_by_role("main").count() == 1
-    ids = page.evaluate("[...document.querySelectorAll('[id]')].map((element) => element.id)")
+    ids = measure(page, "[...document.querySelectorAll('[id]')].map((element) => element.id)")
     assert len(ids) == len(set(ids))
 
 
@@ -135,11 +135,14 @@ def test_the_tab_key_reaches_every_control_and_shows_where_it_is(page: Page, tmp
     reached = []
     for _ in range(len(wanted)):
         page.keyboard.press("Tab")
-        name, is_shown = page.evaluate("""() => {
+        name, is_shown = measure(
+            page,
+            """() => {
           const at = document.activeElement;
           return [at.labels?.[0]?.textContent.trim() || at.getAttribute("aria-label") || at.textContent.trim(),
                   getComputedStyle(at).outlineStyle === "solid" && parseFloat(getComputedStyle(at).outlineWidth) >= 2];
-        }""")
+        }""",
+        )
         reached.append(name)
         assert is_shown
     assert reached == wanted
@@ -151,14 +154,14 @@ def test_the_drawing_is_navigated_by_keyboard(page: Page, tmp_path: Path) -> Non
     page.keyboard.press("Tab")
     seen = []
     for _ in range(5):
-        seen.append(page.evaluate("document.activeElement.dataset.node"))
-        assert page.locator("#details h3").inner_text() == page.evaluate(
-            "document.activeElement.querySelector('title').textContent"
+        seen.append(measure(page, "document.activeElement.dataset.node"))
+        assert page.locator("#details h3").inner_text() == measure(
+            page, "document.activeElement.querySelector('title').textContent"
         )
         page.keyboard.press("ArrowDown")
     assert seen == ["0", "1", "2", "3", "4"]
     page.keyboard.press("ArrowUp")
-    assert page.evaluate("document.activeElement.dataset.node") == "3"
+    assert measure(page, "document.activeElement.dataset.node") == "3"
     page.keyboard.press("ArrowRight")
     assert numbers(page)[2] == (6, None)
 
@@ -168,7 +171,7 @@ def test_named_parts_are_folded_and_opened_by_keyboard(page: Page, tmp_path: Pat
     count = len(numbers(page))
     page.get_by_role("button", name=re.compile("^Fold b")).press("Enter")
     assert len(numbers(page)) < count
-    assert page.evaluate("document.getElementById('stage').contains(document.activeElement)")
+    assert measure(page, "document.getElementById('stage').contains(document.activeElement)")
     page.locator("#stage .folded").first.press("Enter")
     assert len(numbers(page)) == count
 
@@ -177,13 +180,13 @@ def test_the_drawing_is_zoomed_by_keyboard(page: Page, tmp_path: Path) -> None:
     opened(page, tmp_path, NAMED)
     width = "document.querySelector('.stage svg').getBoundingClientRect().width"
     stage = page.get_by_role("region", name="Drawing")
-    before = page.evaluate(width)
+    before = measure(page, width)
     stage.press("+")
-    assert page.evaluate(width) == pytest.approx(1.25 * before)
+    assert measure(page, width) == pytest.approx(1.25 * before)
     stage.press("-")
-    assert page.evaluate(width) == pytest.approx(before)
+    assert measure(page, width) == pytest.approx(before)
     stage.press("0")
-    assert page.evaluate(width) <= page.evaluate("document.getElementById('stage').clientWidth") + 1
+    assert measure(page, width) <= measure(page, "document.getElementById('stage').clientWidth") + 1
 
 
 def test_the_drawing_is_dragged_and_zoomed_by_mouse(page: Page, tmp_path: Path) -> None:
@@ -192,17 +195,17 @@ def test_the_drawing_is_dragged_and_zoomed_by_mouse(page: Page, tmp_path: Path) 
     for _ in range(3):
         stage.press("+")
     scrolled = "document.getElementById('stage').scrollLeft"
-    before = page.evaluate(scrolled)
+    before = measure(page, scrolled)
     stage.hover(position={"x": 300, "y": 20})
     page.mouse.down()
     page.mouse.move(400, 400)
     page.mouse.move(250, 400)
     page.mouse.up()
-    assert page.evaluate(scrolled) > before
+    assert measure(page, scrolled) > before
     width = "document.querySelector('.stage svg').getBoundingClientRect().width"
-    drawn = page.evaluate(width)
+    drawn = measure(page, width)
     stage.dispatch_event("wheel", {"ctrlKey": True, "deltaY": -100})
-    assert page.evaluate(width) == pytest.approx(1.25 * drawn, rel=1e-4)
+    assert measure(page, width) == pytest.approx(1.25 * drawn, rel=1e-4)
 
 
 def test_a_node_tells_what_is_known_of_it(page: Page, tmp_path: Path) -> None:
@@ -216,16 +219,16 @@ def test_a_node_tells_what_is_known_of_it(page: Page, tmp_path: Path) -> None:
 @pytest.mark.parametrize("words", [XY, NAMED, ["sum(tanh(W @ v))", "--W", "[[1, 2], [3, 4]]", "--v", "[1, -1]"]])
 @pytest.mark.parametrize("width", [320, 360, 768, 1280])
 def test_only_the_drawing_scrolls_sideways(page: Page, tmp_path: Path, words: list[str], width: int) -> None:
-    page.set_viewport_size({"width": width, "height": 740})
+    resize(page, width, 740)
     page.emulate_media(reduced_motion="reduce")
     opened(page, tmp_path, words)
     for name in ("Forward pass", "Backward pass", "Quiz"):
         press(page, name)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert measure(page, "document.documentElement.scrollWidth") <= width
 
 
 def test_on_a_phone_controls_are_as_large_as_a_finger(page: Page, tmp_path: Path) -> None:
-    page.set_viewport_size({"width": 360, "height": 740})
+    resize(page, 360, 740)
     opened(page, tmp_path, XY)
     sizes = page.locator("button:visible, input:visible").evaluate_all(
         "elements => elements.map((e) => e.getBoundingClientRect()).map(({ width, height }) => Math.min(width, height))"
@@ -234,11 +237,11 @@ def test_on_a_phone_controls_are_as_large_as_a_finger(page: Page, tmp_path: Path
 
 
 def test_the_current_node_is_scrolled_into_view(page: Page, tmp_path: Path) -> None:
-    page.set_viewport_size({"width": 360, "height": 740})
+    resize(page, 360, 740)
     document = opened(page, tmp_path, NAMED)
     for step in document["forward"] + document["backward"]:
         press(page, "Step")
-        drawn = page.evaluate("(i) => graph.boxOf(i)", step["node"])
+        drawn = measure(page, "(i) => graph.boxOf(i)", step["node"])
         node = page.locator(f"[data-node='{drawn}'] .outline").bounding_box()
         box = page.locator("#stage").bounding_box()
         assert node is not None

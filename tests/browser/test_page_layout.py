@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browser.support import in_document, numbers, opened, press
+from tests.browser.support import in_document, measure, numbers, opened, press, resize, settle
 from tests.browser.test_page_movements import FORMULAS as MOVING_FORMULAS
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ SEEN = """() => {
 
 def seen(page: Page) -> Any:
     """How many nodes stand outside the panel, or on another; the height of the smallest text; how many there are."""
-    return page.evaluate(SEEN)
+    return measure(page, SEEN)
 
 
 @pytest.mark.parametrize("words", PAGES.values(), ids=PAGES)
@@ -104,7 +104,7 @@ def test_a_drawing_opens_as_a_whole_and_can_be_read(page: Page, tmp_path: Path, 
     page.emulate_media(reduced_motion="reduce")
     opened(page, tmp_path, words)
     for width, height in ((390, 844), (800, 900), (1280, 800), (1920, 1080)):
-        page.set_viewport_size({"width": width, "height": height})
+        resize(page, width, height)
         page.reload()
         assert seen(page)["outside"] == seen(page)["overlapping"] == 0
         press(page, "Backward pass")
@@ -112,7 +112,7 @@ def test_a_drawing_opens_as_a_whole_and_can_be_read(page: Page, tmp_path: Path, 
         assert found["outside"] == found["overlapping"] == 0, width
         assert found["least"] >= 11, width
         assert found["count"] <= 30, width
-        labels = page.evaluate(NUMBERS)
+        labels = measure(page, NUMBERS)
         assert labels["onBoxes"] == labels["onNumbers"] == 0, width
 
 
@@ -123,19 +123,20 @@ def test_controls_drawing_and_sentence_are_visible_together(page: Page, tmp_path
     if len(document["nodes"]) <= 17:
         assert page.locator("#stage .folded").count() == 0
     press(page, "Backward pass")
-    bottoms = page.evaluate(
-        """["stage", "status", "step"].map((id) => document.getElementById(id).getBoundingClientRect().bottom)"""
+    bottoms = measure(
+        page, """["stage", "status", "step"].map((id) => document.getElementById(id).getBoundingClientRect().bottom)"""
     )
     assert max(bottoms) <= 800
-    assert page.evaluate("scrollY") == 0
+    assert measure(page, "scrollY") == 0
 
 
 @pytest.mark.parametrize("name", ["xy", "mlp"])
 def test_on_a_phone_the_sentence_of_a_step_is_visible_below_the_drawing(page: Page, tmp_path: Path, name: str) -> None:
     page.emulate_media(reduced_motion="reduce")
-    page.set_viewport_size({"width": 390, "height": 844})
+    resize(page, 390, 844)
     opened(page, tmp_path, PAGES[name])
     press(page, "Backward pass")
+    settle(page)
     stage, sentence = page.locator("#stage").bounding_box(), page.locator("#status").bounding_box()
     assert stage is not None
     assert sentence is not None
@@ -147,7 +148,7 @@ def test_on_a_phone_the_sentence_of_a_step_is_visible_below_the_drawing(page: Pa
 
 @pytest.mark.parametrize("width", [390, 1280])
 def test_parts_with_a_name_are_what_a_folded_drawing_shows(page: Page, tmp_path: Path, width: int) -> None:
-    page.set_viewport_size({"width": width, "height": 844})
+    resize(page, width, 844)
     opened(page, tmp_path, XOR)
     titles = [title.split("\n")[0] for title in page.locator("#stage .folded title").all_text_contents()]
     assert {"n(0, 0)", "n(0, 1)", "n(1, 0)", "n(1, 1)"} <= set(titles)
@@ -170,18 +171,18 @@ def test_numbers_on_edges_that_become_longer_find_another_place(page: Page, tmp_
     opened(page, tmp_path, PAGES["xy"])
     press(page, "Backward pass")
     page.get_by_label("y", exact=True).fill("-0.123456789")
-    found = page.evaluate(NUMBERS)
+    found = measure(page, NUMBERS)
     assert found == {"onBoxes": 0, "onNumbers": 0, "count": 5}
     assert page.locator("#stage .edge text[textLength]").count() == 0
 
 
 def test_the_drawing_follows_the_window(page: Page, tmp_path: Path) -> None:
     opened(page, tmp_path, PAGES["softmax"])
-    across = page.evaluate("graph.size.width/graph.size.height")
-    page.set_viewport_size({"width": 390, "height": 844})
+    across = measure(page, "graph.size.width/graph.size.height")
+    resize(page, 390, 844)
     page.wait_for_timeout(300)
     assert seen(page)["outside"] == 0
-    assert page.evaluate("graph.size.width/graph.size.height") < across
+    assert measure(page, "graph.size.width/graph.size.height") < across
 
 
 def test_large_graphs_begin_folded_and_a_click_opens_one_part(page: Page, tmp_path: Path) -> None:
@@ -226,10 +227,13 @@ def test_nodes_out_of_view_are_on_the_map(page: Page, tmp_path: Path) -> None:
     place = overview.bounding_box()
     assert place is not None
     page.mouse.click(place["x"] + place["width"] - 3, place["y"] + place["height"] - 3)
-    left, top = page.evaluate("""(() => {
+    left, top = measure(
+        page,
+        """(() => {
       const { scrollLeft, scrollTop, scrollWidth, scrollHeight, clientWidth, clientHeight } = graph.stage;
       return [scrollWidth - clientWidth - scrollLeft, scrollHeight - clientHeight - scrollTop];
-    })()""")
+    })()""",
+    )
     assert max(left, top) <= 2
 
 
@@ -266,16 +270,19 @@ def test_a_folded_part_shows_its_rate_only_where_it_is_one_number(page: Page, tm
 
 
 def test_numbers_on_edges_stand_inside_the_drawing(page: Page, tmp_path: Path) -> None:
-    page.set_viewport_size({"width": 390, "height": 844})
+    resize(page, 390, 844)
     page.emulate_media(reduced_motion="reduce")
     opened(page, tmp_path, ["y - a*exp(-b*x)", "--y", "0.3", "--a", "2.10009", "--b", "0.966477", "--x", "2"])
     press(page, "Backward pass")
     assert (
-        page.evaluate("""() => {
+        measure(
+            page,
+            """() => {
       const box = document.querySelector("#stage svg").getBoundingClientRect();
       return [...document.querySelectorAll("#stage .edge text")].map((text) => text.getBoundingClientRect())
         .filter(({ left, right, width }) => width && (left < box.left - 1 || right > box.right + 1)).length;
-    }""")
+    }""",
+        )
         == 0
     )
 
@@ -293,11 +300,11 @@ IS_IN_ORDER = """() => [28, 18, 12, 8, 5].every((most) => {
 @pytest.mark.parametrize("words", [XOR, PAGES["polynomial"], PAGES["sum"], PAGES["choices"], PAGES["softmax"], ARRAYS])
 def test_folded_parts_never_use_each_other_in_a_circle(page: Page, tmp_path: Path, words: list[str]) -> None:
     opened(page, tmp_path, words)
-    assert page.evaluate(IS_IN_ORDER)
+    assert measure(page, IS_IN_ORDER)
     if page.get_by_role("button", name="Scalars").is_visible():
         press(page, "Scalars")
         page.wait_for_function("isInScalars && graph.ids.length")
-        assert page.evaluate(IS_IN_ORDER)
+        assert measure(page, IS_IN_ORDER)
 
 
 # Edges that a box hides: of every edge, the boxes other than its ends that it passes behind.
@@ -322,9 +329,9 @@ HIDDEN = """(isOpen) => {
 def test_no_box_hides_an_edge(
     page: Page, tmp_path: Path, text: str, point: dict[str, Any], width: int, height: int
 ) -> None:
-    page.set_viewport_size({"width": width, "height": height})
+    resize(page, width, height)
     opened(page, tmp_path, [text, *(f"--{name}={value}" for name, value in point.items())])
-    assert [page.evaluate(HIDDEN, is_open) for is_open in (False, True)] == [[], []]
+    assert [measure(page, HIDDEN, is_open) for is_open in (False, True)] == [[], []]
 
 
 # Steps at which the node, those it takes from, the sentence or the button is covered or outside the window.
@@ -354,9 +361,9 @@ SIZES = [(1280, 800), (390, 844), (1920, 1080)]
 def test_the_nodes_of_a_step_its_sentence_and_the_controls_are_in_one_window(
     page: Page, tmp_path: Path, text: str, point: dict[str, Any], width: int, height: int
 ) -> None:
-    page.set_viewport_size({"width": width, "height": height})
+    resize(page, width, height)
     opened(page, tmp_path, [text, *(f"--{name}={value}" for name, value in point.items())])
-    assert [page.evaluate(COVERED, is_open) for is_open in (False, True)] == [[], []]
+    assert [measure(page, COVERED, is_open) for is_open in (False, True)] == [[], []]
 
 
 # Numbers that another text, or a line, runs through.
@@ -390,6 +397,6 @@ def test_numbers_stand_beside_lines_and_on_no_other_text(
     page: Page, tmp_path: Path, text: str, point: dict[str, Any], width: int, height: int
 ) -> None:
     page.emulate_media(reduced_motion="reduce")
-    page.set_viewport_size({"width": width, "height": height})
+    resize(page, width, height)
     opened(page, tmp_path, [text, *(f"--{name}={value}" for name, value in point.items())])
-    assert [page.evaluate(TOUCHED, is_open) for is_open in (False, True)] == [[], []]
+    assert [measure(page, TOUCHED, is_open) for is_open in (False, True)] == [[], []]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import autodiff_cli as ad
-from tests.browser.support import numbers, opened, press, says
+from tests.browser.support import numbers, opened, press, resize, says
 from tests.support import run_cli
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def test_paths_of_a_node_are_those_of_the_command_and_light_up(page: Page, tmp_p
     products = [text.rpartition("= ")[2] for text in shown.locator("li").all_inner_texts()]
     assert products == [f"{path['product']:.6g}" for path in document["paths"]["x"]]
     assert page.locator("svg .edge.on-path").count() == page.locator("svg .edge").count() - 1  # all but that from y
-    page.set_viewport_size({"width": 1100, "height": 700})
+    resize(page, 1100, 700)
     assert page.locator("svg .edge.on-path").count() == page.locator("svg .edge").count() - 1
     shown.get_by_role("button", name="x → a → a + sin(a)*x", exact=True).hover()
     assert page.locator("svg .edge.on-path").count() == 2

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.support import numbers, opened, press, says, wait_for
+from tests.browser.support import numbers, opened, press, resize, says, wait_for
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -90,7 +90,7 @@ def test_the_backward_pass_begins_with_its_reason_and_ends_with_the_gradient(pag
 
 @pytest.mark.parametrize("width", [1280, 390])
 def test_edges_keep_their_contributions(page: Page, tmp_path: Path, width: int) -> None:
-    page.set_viewport_size({"width": width, "height": 844})
+    resize(page, width, 844)
     document = opened(page, tmp_path, ["(x + 1)^2", "--x", "2"])
     page.emulate_media(reduced_motion="reduce")
     press(page, "Backward pass")

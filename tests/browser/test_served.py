@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browser.support import numbers, press
+from tests.browser.support import numbers, press, resize
 from tests.browser.test_axe import troubles
 from tests.tools import missing
 
@@ -120,7 +120,7 @@ def test_a_file_is_fitted_and_a_row_traced(page: Page, tmp_path: Path) -> None:
 
 
 def test_on_a_phone_nothing_scrolls_sideways(page: Page) -> None:
-    page.set_viewport_size({"width": 360, "height": 740})
+    resize(page, 360, 740)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     type_formula(page, "x*y + sin(x)")
     page.get_by_role("button", name="Backward pass", exact=True).wait_for()
@@ -138,7 +138,7 @@ def test_axe_finds_nothing(page: Page, tmp_path: Path, scheme: Any) -> None:
     press(page, "Fit")
     page.get_by_label("Row").wait_for()
     for width in (390, 1280, 1920):
-        page.set_viewport_size({"width": width, "height": 900})
+        resize(page, width, 900)
         assert troubles(page) == []
     type_formula(page, "sine(x)")
     page.get_by_role("alert").wait_for()
@@ -146,5 +146,5 @@ def test_axe_finds_nothing(page: Page, tmp_path: Path, scheme: Any) -> None:
     type_formula(page, "sin(x)")
     press(page, "Backward pass")
     for width in (390, 1280, 1920):
-        page.set_viewport_size({"width": width, "height": 900})
+        resize(page, width, 900)
         assert troubles(page) == []
