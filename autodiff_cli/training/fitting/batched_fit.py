@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.numbers.arrays import ignore_float_errors
-from autodiff_cli.training.fitting.minimization import estimated_scales, minimize_batch
-from autodiff_cli.training.fitting.optimization import RESTARTS, default_starts, is_linear_model, unset_parameters
+from autodiff_cli.training.fitting.minimization import comparison_losses, estimated_scales, minimize_batch
+from autodiff_cli.training.fitting.optimization import RESTARTS, default_starts, unset_parameters
 from autodiff_cli.training.losses import LossKind
-from autodiff_cli.training.methods.gradient_descent import Outcome, StoppingRule
+from autodiff_cli.training.methods.gradient_descent import StoppingRule
 from autodiff_cli.training.objective.batch import Fits, GroupBatch
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.goodness import MAD_TO_STD, RESIDUALS
@@ -87,7 +87,7 @@ class BatchedFit:
                 self._objective, batch, self._objective.layout.mask(unset_parameters(self._objective))
             )
         self.theta, self.converged, self.histories = self._attempt(batch, starts)
-        self._losses = self._comparison_losses(batch, self.theta)
+        self._losses = comparison_losses(batch, self._objective, self.theta)
         self.is_poor = self._poor_mask()
         if self._may_improve():
             self._improve()
@@ -97,30 +97,15 @@ class BatchedFit:
         log = StepLog()
         stop = StoppingRule(tolerance=self._options.tolerance)
         outcomes = minimize_batch(self._method, self._objective, batch, start, log.record, stop)
-        ends = [
-            end if isinstance(end, Outcome) else Outcome(point, False)
-            for end, point in zip(outcomes, start, strict=True)
-        ]
-        is_plain = [end.converged and not end.kinks and not end.note for end in ends]
-        return np.array([end.theta for end in ends]), np.array(is_plain), log.histories(len(start))
-
-    def _comparison_losses(self, batch: GroupBatch, theta: Array) -> Array:
-        """Return the losses by which fits are compared; for robust losses their scales."""
-        every = np.arange(len(theta))
-        with ignore_float_errors():
-            if self._objective.kind is LossKind.ROBUST:
-                losses = estimated_scales(batch, theta, every)
-            elif self._method == "lm":
-                losses = np.sum(np.square(batch.triangles(theta, every)[:, :, -1]), axis=1)
-            else:
-                losses = batch.losses(theta, every)
-        return np.where(np.isfinite(losses), losses, np.inf)
+        is_plain = [end.converged and not end.kinks and not end.note for end in outcomes]
+        return np.array([end.theta for end in outcomes]), np.array(is_plain), log.histories(len(start))
 
     def _poor_mask(self) -> Mask:
         """Return which fits should be improved, by the criteria of single fits."""
         objective, batch, every = self._objective, self._batch, np.arange(len(self.theta))
         if self._method == "lm":
-            return ~self.converged | ~(self._losses <= (1 - RESTARTS.poor_r_squared) * self.variations)
+            variations = batch.mean_squares(self.variations, every)
+            return ~self.converged | ~(self._losses <= (1 - RESTARTS.poor_r_squared) * variations)
         if not objective.has_residuals or objective.is_generalised_linear:
             return ~self.converged
         is_poor = ~self.converged | (_systematic_scores(batch, self.theta) > RESIDUALS.suspect_sigmas)
@@ -132,7 +117,7 @@ class BatchedFit:
     def _may_improve(self) -> bool:
         """Return whether other starting values can lead to other fits."""
         objective = self._objective
-        return bool(unset_parameters(objective)) and objective.has_residuals and not is_linear_model(objective)
+        return bool(unset_parameters(objective)) and objective.has_residuals and not objective.is_linear
 
     def _improve(self) -> None:
         """Repeat poor fits from their neighbours in the batch, and from single fits as long as these help others."""
@@ -152,7 +137,7 @@ class BatchedFit:
             return False
         batch = self._batch.take(fits)
         theta, converged, histories = self._attempt(batch, np.tile(start, (len(fits), 1)))
-        losses, before = self._comparison_losses(batch, theta), self._losses[fits]
+        losses, before = comparison_losses(batch, self._objective, theta), self._losses[fits]
         with np.errstate(invalid="ignore"):
             is_lower = before - losses > (1 - RESTARTS.clear_improvement) * np.abs(before)
         is_better = converged & (~self.converged[fits] | is_lower)

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -41,7 +39,6 @@ from autodiff_cli.training.result.statistics import ABSOLUTE, COVARIANCE, LIKELI
 
 _QUANTILE_LEVELS = (0.0, 0.25, 0.5, 0.75, 1.0)
 _MIN_SQUARABLE, _MAX_SQUARABLE = 1e-140, 1e140  # magnitudes whose squares neither underflow nor overflow
-_MARKER_DIGITS = 314159  # digits of placeholders, which no formula has by chance
 _MAX_GROUPS_CHECKED = 5  # groups that are tested for equivalent parameters, as a sample of all
 
 
@@ -122,7 +119,6 @@ class BatchedStatistics:
             history=[{"epoch": number, "loss": loss} for number, loss in enumerate(losses)],
             covariance=covariance,
             definition=definition,
-            formula=self._formula(values),
             warnings=[*model.warnings, *objective.kernels.notes, *overdispersion_warnings(figures, objective.loss)],
             _parsed_model=model,
             levels=dict(model.levels),
@@ -150,31 +146,6 @@ class BatchedStatistics:
         }
         absolute, log_weights = self._options.absolute_sigma, float(self._log_weights[group])
         return least_squares_goodness(residual_norm, count, dof, k, variation, absolute, figures, log_weights)
-
-    def _formula(self, values: Mapping[str, float]) -> str:
-        """Return the fitted formula; see `Model.formula`. It is printed once for all values of the same signs."""
-        if 0.0 in values.values():
-            return self._objective.model.formula({**values, **self._objective.fixed})
-        signs = tuple(math.copysign(1.0, value) for value in values.values())
-        if signs not in self._formula_parts:
-            self._formula_parts[signs] = self._split_formula(signs)
-        parts = self._formula_parts[signs]
-        return "".join(_positive_number_text(abs(values[part])) if k % 2 else part for k, part in enumerate(parts))
-
-    @cached_property
-    def _formula_parts(self) -> dict[tuple[float, ...], list[str]]:
-        """The formula in parts, by the signs of the values."""
-        return {}
-
-    def _split_formula(self, signs: tuple[float, ...]) -> list[str]:
-        """Return the formula in parts: every second one is the name of a parameter, in place of its number."""
-        objective = self._objective
-        marks = {name: float(f"0.{_MARKER_DIGITS}{k:04d}1") for k, name in enumerate(objective.parameters)}
-        names = {_positive_number_text(mark): name for name, mark in marks.items()}
-        point = {name: sign * mark for (name, mark), sign in zip(marks.items(), signs, strict=True)}
-        text = objective.model.formula({**point, **objective.fixed})
-        pieces = re.split("|".join(f"({re.escape(mark)})" for mark in names), text)
-        return [names.get(piece, piece) for piece in pieces if piece is not None]
 
     def _invert_factors(self, factors: Array) -> tuple[Array, Mask]:
         """Return the covariances, and which of them are known; see `result.statistics.inverse_gram`."""
@@ -270,8 +241,3 @@ def _invert_hessians(hessians: Array) -> tuple[Array, Mask]:
     safe = np.where(is_known[:, None], curvatures, 1.0)
     inverses: Array = (directions / safe[:, None, :]) @ directions.swapaxes(1, 2) / outer
     return inverses, is_known
-
-
-def _positive_number_text(value: float) -> str:
-    """Return a positive number as it stands in a formula."""
-    return repr(value).removesuffix(".0")

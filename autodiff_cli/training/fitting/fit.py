@@ -292,7 +292,6 @@ def build_fit(
         converged=outcome.converged and not known.separation_warning,
         failure=outcome.failure,
         history=progress.history,
-        formula=model.formula({**values, **objective.fixed}),
         warnings=[
             *model.warnings,
             *objective.kernels.notes,

@@ -33,7 +33,6 @@ from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting.minimization import minimize_batch
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
-from autodiff_cli.training.methods.gradient_descent import Outcome
 from autodiff_cli.training.objective.batch import BATCH, Batch, GroupBatch, ObjectiveBatch, can_evaluate_together
 from autodiff_cli.training.objective.model import Model, quote_level_names
 from autodiff_cli.training.objective.objective import Objective
@@ -374,7 +373,7 @@ def _fit_constrained(objective: Objective, start: Array, bounds: Bounds) -> Arra
     """Return the end of a fit with one element fixed; None if the model is not defined there."""
     batch = ObjectiveBatch([objective], bounds)
     (outcome,) = minimize_batch(_method_of(objective), objective, batch, start[None])
-    return outcome.theta if isinstance(outcome, Outcome) and np.isfinite(outcome.theta).all() else None
+    return outcome.theta if outcome.divergence is None and np.isfinite(outcome.theta).all() else None
 
 
 def _method_of(objective: Objective) -> str:
@@ -438,7 +437,7 @@ def bootstrap_fits(objective: Objective, theta: Array, count: int, seed: int, le
             else ObjectiveBatch([objective.select_rows(draw) for draw in draws], objective.bounds)
         )
         outcomes = minimize_batch(_method_of(objective), objective, batch, np.tile(theta, (len(draws), 1)))
-        ends += [end.theta for end in outcomes if isinstance(end, Outcome) and end.converged]
+        ends += [end.theta for end in outcomes if end.converged]
     failed = count - len(ends)
     fits = BootstrapFits(np.array(ends).reshape(len(ends), len(theta)))
     if failed > BOOTSTRAP.max_failed_share * count:

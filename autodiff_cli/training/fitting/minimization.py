@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from autodiff_cli.array_types import Array, Mask
+from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.training.fitting.progress import Progress
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
 from autodiff_cli.training.methods.gradient_descent import (
     CONVERGENCE,
     BatchCallback,
-    Diverged,
     Outcome,
     StoppingRule,
     ignore_steps,
@@ -64,16 +64,11 @@ def minimize(method: str, objective: Objective, start: Array, options: FitOption
     """Fit once from one start, and estimate the residual scale of a robust loss along with it.
 
     The objective keeps the estimated scale.
-
-    Raises:
-        Diverged: if the loss or its derivatives at the start are not finite.
     """
     batch = ObjectiveBatch([objective], objective.bounds)
     report = report_single_fit(progress.record)
     stop = StoppingRule(options.epochs, options.tolerance)
     (outcome,) = minimize_batch(method, objective, batch, start[None], report, stop)
-    if isinstance(outcome, Diverged):
-        raise outcome
     sizes = np.abs(outcome.theta)
     if outcome.is_stuck and any(
         _is_minimum_at_kink(objective, outcome.theta, KINKS.radius * scale) for scale in (np.maximum(sizes, 1.0), sizes)
@@ -117,7 +112,7 @@ def minimize_batch(
     start: Array,
     on_step: BatchCallback = ignore_steps,
     stop: StoppingRule = CONVERGENCE,
-) -> list[Outcome | Diverged]:
+) -> list[Outcome]:
     """Fit a batch once, each from one start.
 
     Args:
@@ -146,9 +141,23 @@ def estimated_scales(batch: Batch, theta: Array, fits: Fits) -> Array:
     return np.array([estimate(batch.objectives[fit], point) for fit, point in zip(fits.tolist(), theta, strict=True)])
 
 
+@ignore_float_errors()
+def comparison_losses(batch: Batch, objective: Objective, theta: Array) -> Array:
+    """Return the losses by which fits are compared; infinite where they are undefined.
+
+    A robust loss whose scale is estimated depends on the scale, so these fits are compared by their scales.
+    """
+    every = np.arange(len(theta))
+    if objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
+        losses = estimated_scales(batch, theta, every)
+    else:
+        losses = batch.losses(theta, every)
+    return np.where(np.isfinite(losses), losses, np.inf)
+
+
 def _fit_with_scale(
     batch: Batch, start: Array, on_step: BatchCallback, stop: StoppingRule, unit: float | None
-) -> list[Outcome | Diverged]:
+) -> list[Outcome]:
     """Fit and estimate the scales in turn, until they settle: residual scales as Huber 1981, section 7.8, theta of
     counts as Venables & Ripley 2002, section 7.4.
 
@@ -156,7 +165,7 @@ def _fit_with_scale(
     """
     every = np.arange(len(start))
     theta, epochs_done = start.copy(), np.zeros(len(start), np.intp)
-    outcomes: list[Outcome | Diverged] = [Outcome(point, False) for point in start]
+    outcomes: list[Outcome] = [Outcome(point, False) for point in start]
     spreads = np.sqrt(batch.mean_squares(batch.target_variations(every), every))
     active = every
     for number in range(ROBUST_SCALE.max_rounds):
@@ -166,7 +175,7 @@ def _fit_with_scale(
         is_exact = scales <= ROBUST_SCALE.zero_scale * spreads[active]
         for fit in active[is_exact].tolist():
             outcome = outcomes[fit] if epochs_done[fit] else Outcome(theta[fit], True)
-            outcomes[fit] = dataclasses.replace(outcome, note=_NO_SCALE) if isinstance(outcome, Outcome) else outcome
+            outcomes[fit] = dataclasses.replace(outcome, note=_NO_SCALE)
         with np.errstate(invalid="ignore"):
             is_settled = (number > 0) & (np.abs(scales / batch.scales[active] - 1) <= ROBUST_SCALE.tolerance)
         is_open: Mask = ~is_exact & ~is_settled
@@ -179,21 +188,18 @@ def _fit_with_scale(
         near = number > 0  # a slightly different scale moves the minimum little
         ends = fit_smooth(batch.take(active), theta[active], report, remaining, unit, is_near=near)
         for fit, end in zip(active.tolist(), ends, strict=True):
-            outcomes[fit] = end
-            theta[fit] = end.theta if isinstance(end, Outcome) else theta[fit]
-        active = np.array([fit for fit in active.tolist() if getattr(outcomes[fit], "converged", False)], np.intp)
+            outcomes[fit], theta[fit] = end, end.theta
+        active = np.array([fit for fit in active.tolist() if outcomes[fit].converged], np.intp)
     return outcomes
 
 
-def _with_exact_zeros(
-    objective: Objective, batch: Batch, outcomes: list[Outcome | Diverged]
-) -> list[Outcome | Diverged]:
+def _with_exact_zeros(objective: Objective, batch: Batch, outcomes: list[Outcome]) -> list[Outcome]:
     """Return the outcomes with parameters set to 0 that an l1 penalty holds there.
 
     The slope of the penalty exceeds that of the loss at these. With the kink of the penalty smoothed, they end close to
     0.
     """
-    converged_ends = {k: end for k, end in enumerate(outcomes) if isinstance(end, Outcome) and end.converged}
+    converged_ends = {k: end for k, end in enumerate(outcomes) if end.converged}
     if not converged_ends:
         return outcomes
     fits = np.array([*converged_ends])

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import dataclasses
 import math
@@ -23,7 +22,7 @@ from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.checkpoint import EvaluationLog
-from autodiff_cli.training.fitting.minimization import estimated_scales, minimize, minimize_batch
+from autodiff_cli.training.fitting.minimization import comparison_losses, minimize, minimize_batch
 from autodiff_cli.training.fitting.progress import PatienceExhausted, Progress, selection_loss
 from autodiff_cli.training.fitting.starts import (
     Sinusoids,
@@ -46,7 +45,7 @@ from autodiff_cli.training.methods.gradient_descent import (
     has_plateaued,
 )
 from autodiff_cli.training.objective.batch import Batch, Fits, ObjectiveBatch, repeat_objective
-from autodiff_cli.training.objective.kernels import linear_parameters, x_sigma_column
+from autodiff_cli.training.objective.kernels import x_sigma_column
 from autodiff_cli.training.objective.model import unbounded_loss_hint
 from autodiff_cli.training.objective.objective import Objective, find_undefined
 from autodiff_cli.training.optimizers import DEFAULT_EPOCHS, OPTIMIZERS, Epoch, LearningRateSchedule
@@ -86,23 +85,18 @@ def fit_least_squares(objective: Objective, options: FitOptions, progress: Progr
     Raises:
         Diverged: if the loss is undefined at the start and no better start is found.
     """
-    first: Outcome | Diverged
-    try:
-        first = minimize("lm", objective, objective.start, options, progress)
-    except Diverged as error:
-        first = error
+    first = minimize("lm", objective, objective.start, options, progress)
     may_search = options.epochs is None and options.starts is None
-    if may_search and (isinstance(first, Diverged) or _is_poor_least_squares(objective, first)):
+    if may_search and (first.divergence is not None or _is_poor_least_squares(objective, first)):
         first = _refit_from(multistart, objective, objective.start, options, progress, first)
-    elif may_search and unset_parameters(objective) and isinstance(first, Outcome):
+    elif may_search and unset_parameters(objective):
         explained = explained_variance(objective, first.theta)
         # Even a high R² may be due to a single row, if the scales of parameters are far from 1.
         first = _refit_from(start_from_scales, objective, objective.start, options, progress, first)
         if explained is not None and not explained > RESTARTS.nearly_perfect_r_squared:
-            end = first.theta if isinstance(first, Outcome) else objective.start
-            first = _refit_from(start_from_frequencies, objective, end, options, progress, first)
-    if isinstance(first, Diverged):
-        raise first
+            first = _refit_from(start_from_frequencies, objective, first.theta, options, progress, first)
+    if first.divergence is not None:
+        raise first.divergence
     warn_if_doubtful(objective, progress, first)
     return first
 
@@ -115,13 +109,6 @@ def scalar_parameters(objective: Objective) -> list[str]:
 def unset_parameters(objective: Objective) -> list[str]:
     """The free parameters that are numbers and have no starting value from the user."""
     return [name for name in scalar_parameters(objective) if name not in objective.user_starts]
-
-
-def is_linear_model(objective: Objective) -> bool:
-    """Whether the prediction is linear in all parameters, so that least squares have a single minimum."""
-    model, names = objective.model, objective.parameters
-    leaves = [model.program.leaves[name] for name in names]
-    return len(linear_parameters(model.program.output, leaves, model.shapes)) == len(names)
 
 
 def better_starts_note(objective: Objective, theta: Array) -> str:
@@ -143,8 +130,8 @@ def _refit_from(
     start: Array,
     options: FitOptions,
     progress: Progress,
-    first: Outcome | Diverged,
-) -> Outcome | Diverged:
+    first: Outcome,
+) -> Outcome:
     """Fit again from a point that `find` estimates from `start` and the data, if its end is clearly better; else return
     `first`.
     """
@@ -179,8 +166,7 @@ def _is_poor_least_squares(objective: Objective, outcome: Outcome) -> bool:
             explained < RESTARTS.poor_r_squared
             or _is_frequency_ambiguous(objective)
             or (
-                not is_linear_model(objective)
-                and has_systematic_residuals(objective, outcome.theta, RESIDUALS.suspect_sigmas)
+                not objective.is_linear and has_systematic_residuals(objective, outcome.theta, RESIDUALS.suspect_sigmas)
             )
         )
     )
@@ -205,8 +191,7 @@ def warn_if_doubtful(objective: Objective, progress: Progress, outcome: Outcome)
     the same model explains far more with another frequency.
     """
     explained = explained_variance(objective, outcome.theta)
-    is_linear = is_linear_model(objective)
-    enough = RESTARTS.poor_r_squared if is_linear or objective.is_network else RESTARTS.good_r_squared
+    enough = RESTARTS.poor_r_squared if objective.is_linear or objective.is_network else RESTARTS.good_r_squared
     if outcome.failure or explained is None or not explained < enough:
         return
     share = f"this fit is doubtful: it explains {100 * max(explained, 0):.2g} % of the target's variation"
@@ -221,7 +206,7 @@ def warn_if_doubtful(objective: Objective, progress: Progress, outcome: Outcome)
         if not is_ambiguous or explained >= RESTARTS.poor_r_squared:
             return
         doubt = "so few rows do not determine the frequency"
-    other = "Another model" if is_linear else "Other starting values, or another model,"
+    other = "Another model" if objective.is_linear else "Other starting values, or another model,"
     progress.warnings.append(f"{share}, and {doubt}. {other} may fit better")
 
 
@@ -248,7 +233,6 @@ def fit_smooth_loss(objective: Objective, options: FitOptions, progress: Progres
     Raises:
         Diverged: if the loss is undefined at the start.
     """
-    first: Outcome | Diverged
     may_search = (
         options.epochs is None and options.starts is None and objective.has_residuals and unset_parameters(objective)
     )
@@ -258,10 +242,7 @@ def fit_smooth_loss(objective: Objective, options: FitOptions, progress: Progres
         (start,), is_estimated = default_starts(objective, ObjectiveBatch([objective], objective.bounds), free)
         if is_estimated:
             progress.notes.append(f"starting values estimated from the columns: {format_starts(objective, start)}")
-    try:
-        first = minimize("lbfgs", objective, start, options, progress)
-    except Diverged as error:
-        first = error
+    first = minimize("lbfgs", objective, start, options, progress)
     if _is_failed_likelihood(objective, options, first) and (simplest := _simplest_start(objective)) is not None:
         progress.notes.append(
             f"the fit from the starting values failed; restarted from {format_starts(objective, simplest)}"
@@ -271,22 +252,19 @@ def fit_smooth_loss(objective: Objective, options: FitOptions, progress: Progres
         first = _search_better_start(objective, first, options, progress)
     if objective.is_likelihood:
         first = _search_likelihood(objective, first, options, progress)
-    if isinstance(first, Diverged):
-        raise first
-    outcome = first
+    if first.divergence is not None:
+        raise first.divergence
     if objective.kind in _RESIDUAL_LOSSES:
-        warn_if_doubtful(objective, progress, outcome)
-    if outcome.is_stuck and has_no_finite_minimum(objective, outcome.theta):
-        return dataclasses.replace(outcome, failure="")
-    if not outcome.is_unbounded:
-        return outcome
-    hint = "" if objective.is_likelihood else unbounded_loss_hint(objective.model)
-    return dataclasses.replace(outcome, failure=f"{outcome.failure}. {hint}" if hint else outcome.failure)
+        warn_if_doubtful(objective, progress, first)
+    if first.is_stuck and has_no_finite_minimum(objective, first.theta):
+        return dataclasses.replace(first, failure="")
+    hint = unbounded_loss_hint(objective.model) if first.is_unbounded and not objective.is_likelihood else ""
+    return dataclasses.replace(first, failure=f"{first.failure}. {hint}") if hint else first
 
 
-def _is_failed_likelihood(objective: Objective, options: FitOptions, first: Outcome | Diverged) -> bool:
+def _is_failed_likelihood(objective: Objective, options: FitOptions, first: Outcome) -> bool:
     """Whether a likelihood fit failed from its default start, so that a simpler start should be tried."""
-    if isinstance(first, Outcome) and (
+    if first.divergence is None and (
         not first.failure or first.is_unbounded or has_no_finite_minimum(objective, first.theta)
     ):
         return False
@@ -296,9 +274,7 @@ def _is_failed_likelihood(objective: Objective, options: FitOptions, first: Outc
 _LIKELIHOOD_EPOCHS = 200  # of fits of a likelihood from random starts
 
 
-def _search_likelihood(
-    objective: Objective, first: Outcome | Diverged, options: FitOptions, progress: Progress
-) -> Outcome | Diverged:
+def _search_likelihood(objective: Objective, first: Outcome, options: FitOptions, progress: Progress) -> Outcome:
     """Fit a model that is itself minus a log-likelihood again from random starts, if the first fit is no minimum.
 
     Densities may be infinite at the edge of their parameters' ranges. Then the best minimum inside is kept.
@@ -327,23 +303,24 @@ def _search_likelihood(
             if math.isfinite(min(losses)):
                 progress.notes.append(better_starts_note(objective, best))
                 first = minimize("lbfgs", objective, best, options, progress)
-    if isinstance(first, Outcome) and not first.is_unbounded and (reason := _unbounded_reason(objective, first.theta)):
+    is_bounded = first.divergence is None and not first.is_unbounded
+    if is_bounded and (reason := _unbounded_reason(objective, first.theta)):
         return dataclasses.replace(
             first, converged=False, failure=f"the loss has no minimum: {reason}", is_unbounded=True
         )
     return first
 
 
-def _end_loss(objective: Objective, end: Outcome | Diverged) -> float:
+def _end_loss(objective: Objective, end: Outcome) -> float:
     """Return the loss at the end of a fit; infinite if it failed or went to where the likelihood has no limit."""
-    if isinstance(end, Diverged) or end.failure or _unbounded_reason(objective, end.theta):
+    if end.failure or _unbounded_reason(objective, end.theta):
         return math.inf
     return objective.value(end.theta)
 
 
-def _is_no_minimum(objective: Objective, first: Outcome | Diverged) -> bool:
+def _is_no_minimum(objective: Objective, first: Outcome) -> bool:
     """Whether a fit failed, or its parameters are undetermined or at the edge of the ranges that have a meaning."""
-    if isinstance(first, Diverged) or not first.converged or _unbounded_reason(objective, first.theta):
+    if not first.converged or _unbounded_reason(objective, first.theta):
         return True
     return bool(compute_statistics(objective, first.theta).missing_error_reasons) or bool(
         objective.bounds.active(first.theta).any()
@@ -356,6 +333,11 @@ def _unbounded_reason(objective: Objective, theta: Array) -> str:
     A parameter that is more likely the larger it is has no estimate. A positive one that has shrunk to nothing, such as
     the standard deviation of a component at a single row, makes a density infinite.
     """
+    return objective.cached_at("unbounded", theta, lambda: _find_unbounded_parameter(objective, theta))
+
+
+def _find_unbounded_parameter(objective: Objective, theta: Array) -> str:
+    """Return the reason of `_unbounded_reason`."""
     loss = objective.value(theta)
     for name in scalar_parameters(objective):
         index = objective.layout.slices[name].start
@@ -436,20 +418,11 @@ def _are_defined(batch: Batch, theta: Array, fits: Fits) -> Mask:
     return np.asarray(np.isfinite(losses) & np.isfinite(gradients).all(axis=1))
 
 
-def _is_poor_smooth_fit(objective: Objective, first: Outcome | Diverged) -> bool:
+def _is_poor_smooth_fit(objective: Objective, first: Outcome) -> bool:
     """Whether another starting point may lead to a better fit."""
-    if (
-        isinstance(first, Outcome)
-        and first.converged
-        and objective.kind is LossKind.LIKELIHOOD
-        and objective.is_generalised_linear
-    ):
+    if first.converged and objective.kind is LossKind.LIKELIHOOD and objective.is_generalised_linear:
         return False  # this loss has a single minimum
-    if (
-        isinstance(first, Diverged)
-        or not first.converged
-        or has_systematic_residuals(objective, first.theta, RESIDUALS.suspect_sigmas)
-    ):
+    if not first.converged or has_systematic_residuals(objective, first.theta, RESIDUALS.suspect_sigmas):
         return True
     if objective.kind not in _RESIDUAL_LOSSES or objective.is_penalised:
         return False
@@ -460,9 +433,7 @@ def _is_poor_smooth_fit(objective: Objective, first: Outcome | Diverged) -> bool
     )
 
 
-def _search_better_start(
-    objective: Objective, first: Outcome | Diverged, options: FitOptions, progress: Progress
-) -> Outcome | Diverged:
+def _search_better_start(objective: Objective, first: Outcome, options: FitOptions, progress: Progress) -> Outcome:
     """Fit again from starting values estimated from the data, if the fit is poor and they are clearly better.
 
     Robust fits search a second time without the rows that the fit treats as outliers.
@@ -478,12 +449,12 @@ def _search_better_start(
     return first
 
 
-def _without_outliers(objective: Objective, first: Outcome | Diverged) -> Objective | None:
+def _without_outliers(objective: Objective, first: Outcome) -> Objective | None:
     """The objective without the rows that a robust fit treats as outliers; None if there are none or too many rows."""
     if (
         objective.kind is not LossKind.ROBUST
         or objective.rows > RESTARTS.max_trimmed_rows
-        or isinstance(first, Diverged)
+        or first.divergence is not None
     ):
         return None
     sizes = np.abs(objective.evaluate_rows(objective.kernels.residuals, first.theta)).max(axis=0)
@@ -491,26 +462,23 @@ def _without_outliers(objective: Objective, first: Outcome | Diverged) -> Object
     return objective.select_rows(np.flatnonzero(is_near)) if is_near.any() and not is_near.all() else None
 
 
-def _is_better(objective: Objective, theta: Array, first: Outcome | Diverged, options: FitOptions) -> bool:
+def _is_better(objective: Objective, theta: Array, first: Outcome, options: FitOptions) -> bool:
     """Whether a fit from a point ends clearly lower than another fit.
 
     For least squares the point itself is compared, without a fit.
     """
-    if isinstance(first, Diverged):
+    if first.divergence is not None:
         return True
     if objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
         saved_settings = dict(objective.settings)
-        with contextlib.suppress(Diverged):
-            theta = minimize("lbfgs", objective, theta, options, Progress(None)).theta
+        theta = minimize("lbfgs", objective, theta, options, Progress(None)).theta
         objective.settings.update(saved_settings)
     return _comparison_loss(objective, theta) < RESTARTS.clear_improvement * _comparison_loss(objective, first.theta)
 
 
 def _comparison_loss(objective: Objective, theta: Array) -> float:
-    """The loss by which points are compared; infinite where it is undefined. For robust losses it is the scale."""
-    is_robust = objective.kind is LossKind.ROBUST
-    loss = robust_scale(objective, theta) if is_robust else objective.value(theta)
-    return loss if math.isfinite(loss) else math.inf
+    """The loss by which points are compared; see `comparison_losses`."""
+    return float(comparison_losses(ObjectiveBatch([objective], objective.bounds), objective, theta[None])[0])
 
 
 _MAX_LM_PARAMETERS = 5000  # lm stores matrices of all pairs of parameters: 200 MB each at this size
@@ -706,15 +674,10 @@ def _survey(
         except KeyboardInterrupt:
             progress.record(best)
             raise
-        for fit, end in zip(fits.tolist(), outcomes, strict=True):
-            theta[fit] = end.theta if isinstance(end, Outcome) else theta[fit]
-        with ignore_float_errors():
-            if objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
-                found = estimated_scales(part, theta[fits], every[: len(fits)])
-            else:
-                found = part.losses(theta[fits], every[: len(fits)])
-        losses[fits] = np.where([isinstance(end, Diverged) for end in outcomes] | np.isnan(found), math.inf, found)
-        is_open = np.array([not getattr(end, "converged", False) for end in outcomes]) & np.isfinite(losses[fits])
+        theta[fits] = [end.theta for end in outcomes]
+        found = comparison_losses(part, objective, theta[fits])
+        losses[fits] = np.where([end.divergence is not None for end in outcomes], math.inf, found)
+        is_open = np.array([not end.converged for end in outcomes]) & np.isfinite(losses[fits])
         fits = fits[is_open]
         fits = fits[np.argsort(losses[fits], kind="stable")[: math.ceil(SURVEY.share * len(starts))]]
         if not len(fits):
@@ -728,10 +691,7 @@ def _final_loss(objective: Objective, outcome: Outcome, progress: Progress) -> f
         return math.inf
     if progress.validation is not None and progress.best is not None:
         return selection_loss(progress.best if progress.validation.restores_best else progress.last)
-    if objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
-        return robust_scale(objective, outcome.theta)
-    loss = objective.value(outcome.theta)
-    return math.inf if math.isnan(loss) else loss
+    return _comparison_loss(objective, outcome.theta)
 
 
 def _adopt(progress: Progress, objective: Objective, run: _StartResult) -> None:

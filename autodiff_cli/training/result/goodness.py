@@ -472,25 +472,36 @@ def _likelihood_goodness(objective: Objective, theta: Array, count: int, dof: in
     if objective.classes is not None or not objective.has_target:
         log_likelihood = -objective.value(theta) * objective.total_weight
         return GoodnessOfFit(deviance=-2 * log_likelihood, **information_criteria(log_likelihood, k, count))
-    kernels, shape = objective.kernels, objective.scale if objective.has_theta else math.nan
-    total, weight = objective.fold_rows(kernels.target, theta, weighted_sum, np.add)
-    reduction = LikelihoodReduction(objective.loss, objective.components, total / weight, shape)
-    sums = LikelihoodSums(*objective.fold_rows(kernels.target_and_prediction, theta, reduction, np.add).tolist())
-    if objective.loss == "gamma":
-        reduction = dataclasses.replace(reduction, shape=weight / (2 * sums.deviance))
-        sums = LikelihoodSums(*objective.fold_rows(kernels.target_and_prediction, theta, reduction, np.add).tolist())
+    sums = likelihood_sums(objective, theta)
     log_likelihood = sums.log_likelihood + (0.0 if sums.non_integer_weights else sums.log_combinations)
     # Weights of counts may be frequencies or exposures, and those of proportions anything but numbers of trials.
     is_tested = not objective.is_weighted if objective.loss == "poisson" else sums.log_combinations > 0
     figures = count_figures(sums, dof, is_tested=is_tested and not objective.is_quasi)
     if objective.has_theta:
+        shape = objective.scale
         slopes = ThetaSlopes(objective.components, shape)
-        information = float(objective.fold_rows(kernels.target_and_prediction, theta, slopes, np.add)[1])
+        information = float(objective.fold_rows(objective.kernels.target_and_prediction, theta, slopes, np.add)[1])
         error = 1 / math.sqrt(information) if information > 0 and objective.is_scale_estimated else None
         figures |= {"theta": shape, "theta_stderr": error} if shape < MAX_THETA else {"theta": math.inf}
     criteria = {} if objective.is_quasi else information_criteria(log_likelihood, k, count)
     unit, gain = figures["dispersion"] if objective.has_dispersion else None, 2 * (sums.null_deviance - sums.deviance)
     return GoodnessOfFit(**figures, **criteria, null_test=null_test(objective, theta, gain, unit, dof))
+
+
+def likelihood_sums(objective: Objective, theta: Array) -> LikelihoodSums:
+    """Return the sums over all rows for the likelihood of a family."""
+    kernels, shape = objective.kernels, objective.scale if objective.has_theta else math.nan
+
+    def compute() -> LikelihoodSums:
+        total, weight = objective.fold_rows(kernels.target, theta, weighted_sum, np.add)
+        reduction = LikelihoodReduction(objective.loss, objective.components, total / weight, shape)
+        sums = LikelihoodSums(*objective.fold_rows(kernels.target_and_prediction, theta, reduction, np.add).tolist())
+        if objective.loss != "gamma":
+            return sums
+        reduction = dataclasses.replace(reduction, shape=weight / (2 * sums.deviance))
+        return LikelihoodSums(*objective.fold_rows(kernels.target_and_prediction, theta, reduction, np.add).tolist())
+
+    return objective.cached_at("likelihood sums", theta, compute)
 
 
 def has_constant(objective: Objective, theta: Array) -> bool:

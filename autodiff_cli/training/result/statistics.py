@@ -24,11 +24,16 @@ from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.special import sigmoid
 from autodiff_cli.ops.structural import softmax
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
-from autodiff_cli.training.methods.gradient_descent import Diverged
 from autodiff_cli.training.methods.least_squares import DEPENDENCE_TOLERANCE, fit_squares
 from autodiff_cli.training.objective.batch import ObjectiveBatch
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.result.goodness import DISTRIBUTIONS, GoodnessOfFit, classification_accuracy, goodness_of_fit
+from autodiff_cli.training.result.goodness import (
+    DISTRIBUTIONS,
+    GoodnessOfFit,
+    classification_accuracy,
+    goodness_of_fit,
+    likelihood_sums,
+)
 from autodiff_cli.training.rows import ColumnArrays, TriangleReduction, join_triangles
 
 
@@ -635,8 +640,7 @@ def _estimate_covariance(
         inverse, reasons = inverse_gram(fisher_factor(objective, theta)[:, free], names)
         if objective.has_theta:
             return _ScaledCovariance(inverse, 1.0, EXPECTED, reasons)
-        dispersion = goodness_of_fit(objective, theta, None, dof + size, dof, absolute_sigma).dispersion or math.nan
-        return _ScaledCovariance(inverse, math.sqrt(dispersion), DISPERSED, reasons)
+        return _ScaledCovariance(inverse, _root_dispersion(objective, theta, dof), DISPERSED, reasons)
     open_directions = softmax_null_space(objective, theta) if free.all() else None
     if open_directions is not None and open_directions.shape[1]:
         return _constrained_covariance(objective.hessian(theta), open_directions)
@@ -690,9 +694,15 @@ def _penalised_covariance(
             residual_norm, residual_dof = _unpenalised_norm(plain, theta, residual_norm), count - size
         return _scaled_by_residuals(sandwich, residual_norm, residual_dof, PENALISED_SCALED, reasons)
     if objective.has_dispersion:
-        dispersion = goodness_of_fit(plain, theta, None, count, count - size, absolute_sigma).dispersion or math.nan
-        return _ScaledCovariance(sandwich, math.sqrt(dispersion), f"{PENALISED}, times the dispersion", reasons)
+        return _ScaledCovariance(
+            sandwich, _root_dispersion(plain, theta, count - size), f"{PENALISED}, times the dispersion", reasons
+        )
     return _ScaledCovariance(sandwich, 1.0, PENALISED, reasons)
+
+
+def _root_dispersion(objective: Objective, theta: Array, dof: int) -> float:
+    """Return the root of Pearson's estimate of the dispersion; nan if it is unknown."""
+    return math.sqrt(likelihood_sums(objective, theta).pearson / dof) if dof > 0 else math.nan
 
 
 def _unpenalised_norm(plain: Objective, theta: Array, residual_norm: float) -> float:
@@ -700,7 +710,7 @@ def _unpenalised_norm(plain: Objective, theta: Array, residual_norm: float) -> f
     data.
     """
     (outcome,) = fit_squares(ObjectiveBatch([plain], plain.bounds), theta[None])
-    if isinstance(outcome, Diverged):
+    if outcome.divergence is not None:
         return residual_norm
     return min(residual_norm, _residual_norm(plain, outcome.theta))
 
