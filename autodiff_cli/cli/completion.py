@@ -15,11 +15,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from autodiff_cli.cli.command_line import COMMANDS, OVERVIEW, Parameter, find_command
 from autodiff_cli.cli.environment import BadInput, Output
+from autodiff_cli.cli.shared_options import with_options
 from autodiff_cli.language.errors import ExpressionError
+from autodiff_cli.options import Option
 from autodiff_cli.version import __version__
 
 BASH = """\
@@ -196,16 +196,13 @@ class Shell(StrEnum):
     FISH = "fish"
 
 
+_WORDS_HELP = "For the script: number of the word at the cursor, and the words of the line."
+
+
+@with_options()
 def completion(
-    shell: Annotated[Shell, typer.Argument(metavar="bash|zsh|fish", help="Shell to complete for.", show_default=False)],
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[-- PLACE WORDS...]",
-            help="For the script: number of the word at the cursor, and the words of the line.",
-            show_default=False,
-        ),
-    ] = None,
+    shell: Annotated[Shell, Option("bash|zsh|fish", "Shell to complete for.")],
+    words: Annotated[list[str] | None, Option("[-- PLACE WORDS...]", _WORDS_HELP)] = None,
 ) -> Output:
     """Print a script that lets a shell complete command lines.
 

@@ -6,12 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from autodiff_cli.cli.command_line import Call
 from autodiff_cli.cli.environment import BadInput, Environment, Output, errors_as_failure
-from autodiff_cli.cli.shared_options import Digits, Json
+from autodiff_cli.cli.shared_options import Digits, Json, with_options
 from autodiff_cli.language.errors import suggest
+from autodiff_cli.options import Option
 
 if TYPE_CHECKING:
     from autodiff_cli.explain.lessons import Lesson
@@ -22,17 +21,15 @@ _PAGE_SUFFIXES = (".html", ".htm")
 _QUIT = ("q", "quit")
 
 
+_COURSE_HELP = "Write all lessons, an index and the answers to the folder given by -o."
+
+
+@with_options()
 def lesson(
     call: Call,
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Name of a lesson (default: list all).", show_default=False)
-    ] = None,
-    output: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="FILE.html", help="Write the lesson as a web page.")
-    ] = None,
-    course: Annotated[
-        bool, typer.Option("--course", help="Write all lessons, an index and the answers to the folder given by -o.")
-    ] = False,
+    name: Annotated[str | None, Option("[NAME]", "Name of a lesson (default: list all).")] = None,
+    output: Annotated[str | None, Option("--output, -o FILE.html", "Write the lesson as a web page.")] = None,
+    course: Annotated[bool, Option("--course", _COURSE_HELP)] = False,
     digits: Digits = None,
     json: Json = False,
 ) -> Output:

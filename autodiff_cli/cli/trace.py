@@ -17,11 +17,9 @@ from pathlib import PurePath
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import typer
-
 from autodiff_cli.cli.command_line import Call, check_not_a_number
 from autodiff_cli.cli.environment import BadInput, Environment, Output, errors_as_bad_input, open_data_files
-from autodiff_cli.cli.shared_options import MODE, Digits, Expr, Implicit, Json, PassMode, Wrt, with_options
+from autodiff_cli.cli.shared_options import MODE, Digits, Expr, Implicit, Json, OutputFile, PassMode, Wrt, with_options
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.language.errors import UnknownNameError, suggest
 from autodiff_cli.language.lexer import canonical_name
@@ -165,65 +163,37 @@ class ViewRequest:
         check_fields(self)
 
 
+_ROW_HELP = "Trace the loss of model EXPR (or MODEL.json) at row N of DATA, counted after --where."
+_FIND_HELP = "Draw only nodes whose label contains TEXT, and their neighbours."
+
+
 @with_options(views=ViewRequest, reading=FileOptions)
 def trace(
     call: Call,
     expression: Expr,
-    data: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[DATA]...", help="Data files for --row, as for `train`.", show_default=False),
-    ] = None,
-    row: Annotated[
-        int | None,
-        typer.Option(
-            "--row",
-            min=1,
-            metavar="N",
-            help="Trace the loss of model EXPR (or MODEL.json) at row N of DATA, counted after --where.",
-        ),
-    ] = None,
-    loss: Annotated[
-        str | None, typer.Option("--loss", metavar="NAME", help="Loss function for --row, as for `train`.")
-    ] = None,
+    data: Annotated[list[str] | None, Option("[DATA]...", "Data files for --row, as for `train`.")] = None,
+    row: Annotated[int | None, Option("--row N", _ROW_HELP, at_least(1))] = None,
+    loss: Annotated[str | None, Option("--loss NAME", "Loss function for --row, as for `train`.")] = None,
     *,
     views: ViewRequest,
     reading: FileOptions,
     explicit: Mapping[str, Any],
     wrt: Wrt = None,
     implicit: Implicit = False,
-    step: Annotated[
-        bool, typer.Option("--step", help="Step through both passes with the keyboard, in a terminal.")
-    ] = False,
+    step: Annotated[bool, Option("--step", "Step through both passes with the keyboard, in a terminal.")] = False,
     format_: Annotated[
-        FormatName | None,
-        typer.Option(
-            "--format", show_default=False, help="Output format (default: by the suffix of -o FILE, else text)."
-        ),
+        FormatName | None, Option("--format", "Output format (default: by the suffix of -o FILE, else text).")
     ] = None,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="Write to a file, replaced as a whole; - is standard output."
-        ),
-    ] = None,
-    highlight: Annotated[
-        str | None, typer.Option("--highlight", metavar="VAR", help="Highlight the paths of VAR in a drawing.")
-    ] = None,
-    only: Annotated[
-        str | None, typer.Option("--only", metavar="VAR", help="Draw only nodes that depend on VAR.")
-    ] = None,
+    output: OutputFile = None,
+    highlight: Annotated[str | None, Option("--highlight VAR", "Highlight the paths of VAR in a drawing.")] = None,
+    only: Annotated[str | None, Option("--only VAR", "Draw only nodes that depend on VAR.")] = None,
     hide_constants: Annotated[
-        bool, typer.Option("--hide-constants", help="Leave nodes that depend on no variable out of a drawing.")
+        bool, Option("--hide-constants", "Leave nodes that depend on no variable out of a drawing.")
     ] = False,
-    fold: Annotated[
-        bool, typer.Option("--fold", help="Draw named intermediates, calls and layers as one node each.")
-    ] = False,
-    find: Annotated[
-        str | None,
-        typer.Option("--find", metavar="TEXT", help="Draw only nodes whose label contains TEXT, and their neighbours."),
-    ] = None,
+    fold: Annotated[bool, Option("--fold", "Draw named intermediates, calls and layers as one node each.")] = False,
+    find: Annotated[str | None, Option("--find TEXT", _FIND_HELP)] = None,
     exercise: Annotated[
-        bool, typer.Option("--exercise", help="Write an exercise sheet with blanks and an answer key (HTML).")
+        bool, Option("--exercise", "Write an exercise sheet with blanks and an answer key (HTML).")
     ] = False,
     digits: Digits = None,
     json: Json = False,

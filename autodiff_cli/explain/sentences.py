@@ -174,8 +174,7 @@ def label_with_definition(trace: Trace, i: int) -> str:
 
 def forward_phrase(trace: Trace, i: int) -> Phrase:
     """Return the phrase of a forward step, with slots for its numbers."""
-    op = trace.tape.nodes[i].op
-    assert op is not None
+    op = trace.tape.nodes[i].operation
     return _operation_phrase(op, len(trace.tape.inputs[i]), isinstance(trace.values[i], float))
 
 
@@ -194,8 +193,7 @@ def _operation_phrase(op: Op, count: int, is_scalar: bool) -> Phrase:
 
 def backward_phrase(trace: Trace, i: int) -> Phrase:
     """Return the phrase of a backward step, with slots for its numbers: what the operation does with its adjoint."""
-    op, inputs = trace.tape.nodes[i].op, trace.tape.inputs[i]
-    assert op is not None
+    op, inputs = trace.tape.nodes[i].operation, trace.tape.inputs[i]
     reached = tuple(k for k, j in enumerate(inputs) if trace.tape.is_active[j])
     are_scalars = all(isinstance(trace.values[j], float) for j in (i, *inputs))
     nothing = "its adjoint is 0, so it contributes 0"
@@ -384,8 +382,7 @@ def _bracketed_label(trace: Trace, i: int) -> str:
 
 def _factors_phrase(trace: Trace, i: int, position: int) -> Phrase:
     """Return local derivative × adjoint in numbers; for an operation on whole arrays, its rule as a formula."""
-    op = trace.tape.nodes[i].op
-    assert op is not None
+    op = trace.tape.nodes[i].operation
     factors = _product_phrase(position)
     if op.is_structural:
         passed = adjoint_formula(trace, i, position)
@@ -537,8 +534,7 @@ class StepSentences:
 
     def slope(self, node: int, position: int) -> str:
         """Return the local derivative of a node with respect to an input as in its rule, with the numbers filled in."""
-        op, count = self._trace.tape.nodes[node].op, len(self._trace.tape.inputs[node])
-        assert op is not None
+        op, count = self._trace.tape.nodes[node].operation, len(self._trace.tape.inputs[node])
         step = next(step for step in self._trace.backward if step.node == node)
         return fill(slope_formula(op, count, position), _StepFacts(self._trace, self._show, step))
 
