@@ -18,22 +18,24 @@ from autodiff_cli.data.table import DataError
 from autodiff_cli.graph.tape import gc_paused
 from autodiff_cli.language.errors import ExpressionError, format_names, suggest
 from autodiff_cli.language.lexer import canonical_name
+from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError, check_restrictions, explicit_options, refused
 from autodiff_cli.training.fitting.batched_fit import BatchedFit
-from autodiff_cli.training.fitting.batched_statistics import BatchedStatistics
-from autodiff_cli.training.fitting.fit import build_fit, fit_objective
+from autodiff_cli.training.fitting.fit import build_fit, canonical_parameters, fit_objective
 from autodiff_cli.training.fitting.inference import DerivedQuantities, add_intervals
 from autodiff_cli.training.fitting.optimization import choose_method, warn_if_doubtful
 from autodiff_cli.training.fitting.progress import Progress
 from autodiff_cli.training.fitting.starts import Sinusoids
 from autodiff_cli.training.methods.gradient_descent import Outcome
-from autodiff_cli.training.objective.batch import GroupBatch, sort_by_group
+from autodiff_cli.training.objective.batch import Fits, GroupBatch, sort_by_group
 from autodiff_cli.training.objective.loading import Data, SharedDataset, as_dataset
 from autodiff_cli.training.objective.model import Model, tie_fixed_parameters
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.optimizers import Epoch
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.fitted_model import FittedModel
+from autodiff_cli.training.result.row_figures import RowFigures, figures_of_groups
+from autodiff_cli.training.result.statistics import ComputedStatistics, batch_statistics, with_goodness_of_fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class GroupBatching:
     max_mean_rows: int = 2**15  # mean rows of a group: larger groups are efficient by themselves
     max_rows: int = 2**20  # rows of the largest group
     max_parameters: int = 30  # parameters of a group
+    max_checked: int = 5  # groups that are tested for equivalent parameters, as a sample of all
 
 
 BATCHING = GroupBatching()
@@ -133,7 +136,7 @@ def fit_groups(model: str | Model, data: Data, by: str, options: FitOptions) -> 
         for number, label in enumerate(labels.tolist()):
             fit = None if batch is None else batch.fit(number)
             groups.append(
-                _fit_group(label, rows.group_objective(number), options) if fit is None else FittedGroup(label, fit)
+                _fit_group(label, rows.objective_of(number), options) if fit is None else FittedGroup(label, fit)
             )
     names = (*objective.parameters, *objective.fixed)
     return FittedGroups(objective.model.text, name, names, tuple(groups), objective.rows, objective.data.dropped)
@@ -184,8 +187,14 @@ class _BatchedGroups:
         self._batch, self._method, self._options = batch, method, options
         self._quantities = DerivedQuantities(options.quantities, objective.model, objective.layout)
         self._fits = BatchedFit(method, batch, options, self._fit_alone)
-        self._statistics = BatchedStatistics(batch, self._fits, method, options)
-        self._is_plain = not (options.quantities or options.profile or options.bootstrap)
+        self._known: dict[int, tuple[ComputedStatistics, RowFigures | None]] = {}
+        fits = np.flatnonzero(self._fits.converged & (batch.sizes * objective.components > objective.layout.size))
+        if len(fits) and not self._has_equivalent_points(fits):
+            part, theta = batch.take(fits), self._fits.theta[fits]
+            with ignore_float_errors():
+                figures = figures_of_groups(part, theta)
+            statistics = batch_statistics(part, theta, options.absolute_sigma)
+            self._known = dict(zip(fits.tolist(), zip(statistics, figures, strict=True), strict=True))
 
     def fit(self, group: int) -> FittedModel | None:
         """Return the fit of a group; None if it has to be fitted by itself."""
@@ -194,22 +203,39 @@ class _BatchedGroups:
             return None
         if fits.is_poor[group] and Sinusoids(objective).frequency_mask.any():
             return None  # its frequency may be its own
-        if self._statistics.is_regular[group] and not fits.is_poor[group] and self._is_plain:
-            return self._statistics.fit(group)
-        part, theta = self._batch.group_objective(group), fits.theta[group].copy()
+        part, theta = self._batch.objective_of(group), fits.theta[group].copy()
         progress = Progress()
         for number, loss in enumerate(fits.histories[group]):
             progress.record(Epoch(number, loss, theta))
         outcome = Outcome(theta, True)
         if fits.is_poor[group]:
             warn_if_doubtful(part, progress, outcome)
-        fit = build_fit(part, self._method, progress, outcome, self._options, self._quantities)
+        known = None
+        if group in self._known:
+            known = with_goodness_of_fit(
+                self._known[group][0], part, theta, self._options.absolute_sigma, self._known[group][1]
+            )
+        fit = build_fit(part, self._method, progress, outcome, self._options, self._quantities, known)
         return add_intervals(fit, part, self._options, self._quantities)
+
+    def _has_equivalent_points(self, fits: Fits) -> bool:
+        """Return whether other signs or phases of the parameters may give the same predictions, so that each group has
+        to choose which to report. Some of the fits are checked.
+        """
+        checked = np.linspace(0, len(fits) - 1, min(BATCHING.max_checked, len(fits))).astype(np.intp)
+        for group in fits[checked].tolist():
+            part, theta = self._batch.objective_of(group), self._fits.theta[group]
+            with ignore_float_errors():
+                if Sinusoids(part).quarter_turns(theta):
+                    return True
+            if any(canonical_parameters(part, point, part.bounds)[1] for point in (theta, -np.abs(theta))):
+                return True
+        return False
 
     def _fit_alone(self, group: int) -> Array | None:
         """Return the parameters of the fit of a group by itself; None if it fails."""
         options = dataclasses.replace(self._options, derive=(), profile=False, bootstrap=None)
-        fit = _fit_group(group, self._batch.group_objective(group), options).fit
+        fit = _fit_group(group, self._batch.objective_of(group), options).fit
         if fit is None or fit.failure:
             return None
         return self._batch.objective.layout.flatten([*fit.parameters.values()])

@@ -30,7 +30,8 @@ from autodiff_cli.training.methods.quasi_newton import fit_smooth
 from autodiff_cli.training.objective.batch import Batch, Fits, GroupBatch, ObjectiveBatch
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.options import FitOptions
-from autodiff_cli.training.result.goodness import MAD_TO_STD, estimate_theta, robust_scale
+from autodiff_cli.training.result.goodness import MAD_TO_STD, robust_scale
+from autodiff_cli.training.result.row_figures import estimate_theta
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,8 +51,14 @@ from autodiff_cli.training.objective.objective import Objective, find_undefined
 from autodiff_cli.training.optimizers import DEFAULT_EPOCHS, OPTIMIZERS, Epoch, LearningRateSchedule
 from autodiff_cli.training.options import FitOptions, describe_bounds
 from autodiff_cli.training.result.diagnosis import explain_divergence, has_systematic_residuals
-from autodiff_cli.training.result.goodness import OUTLIER_SCALES, RESIDUALS, robust_r_squared, robust_scale
-from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE, compute_statistics, has_no_finite_minimum
+from autodiff_cli.training.result.goodness import (
+    OUTLIER_SCALES,
+    RESIDUALS,
+    has_no_finite_minimum,
+    robust_r_squared,
+    robust_scale,
+)
+from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE, compute_statistics
 from autodiff_cli.training.rows import ZeroedRows
 
 
