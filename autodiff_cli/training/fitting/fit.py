@@ -282,7 +282,7 @@ def build_fit(
     layout, first = objective.layout, progress.first
     values = layout.values(outcome.theta)
     confusion = None if objective.classes is None else objective.confusion(outcome.theta)
-    if known.minimum_distance < _NEGLIGIBLE_DISTANCE and not outcome.failure:
+    if not outcome.converged and known.minimum_distance < _NEGLIGIBLE_DISTANCE and not outcome.failure:
         outcome = dataclasses.replace(outcome, converged=True)
     auc, roc = roc_curve(objective, outcome.theta) or (None, None)
     quantity_values, quantity_warnings = estimate_quantities(quantities, objective.point(outcome.theta), known)

@@ -5,15 +5,12 @@ fits run in one batch.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.array_types import Array
 from autodiff_cli.data.table import DataError
 from autodiff_cli.graph.tape import gc_paused
 from autodiff_cli.language.errors import ExpressionError, format_names, suggest
@@ -23,10 +20,10 @@ from autodiff_cli.options import OptionError, check_restrictions, explicit_optio
 from autodiff_cli.training.fitting.batched_fit import BatchedFit
 from autodiff_cli.training.fitting.fit import build_fit, canonical_parameters, fit_objective
 from autodiff_cli.training.fitting.inference import DerivedQuantities, add_intervals
-from autodiff_cli.training.fitting.optimization import choose_method, warn_if_doubtful
+from autodiff_cli.training.fitting.minimization import checked_end
+from autodiff_cli.training.fitting.optimization import StartSearch, choose_method, warn_if_doubtful
 from autodiff_cli.training.fitting.progress import Progress
 from autodiff_cli.training.fitting.starts import Sinusoids
-from autodiff_cli.training.methods.gradient_descent import Outcome
 from autodiff_cli.training.objective.batch import Fits, GroupBatch, sort_by_group
 from autodiff_cli.training.objective.loading import Data, SharedDataset, as_dataset
 from autodiff_cli.training.objective.model import Model, tie_fixed_parameters
@@ -134,10 +131,11 @@ def fit_groups(model: str | Model, data: Data, by: str, options: FitOptions) -> 
     # With many groups nearly all new objects stay alive, so garbage collection only costs time.
     with contextlib.nullcontext() if batch is None else gc_paused():
         for number, label in enumerate(labels.tolist()):
-            fit = None if batch is None else batch.fit(number)
-            groups.append(
-                _fit_group(label, rows.objective_of(number), options) if fit is None else FittedGroup(label, fit)
-            )
+            try:
+                fit = fit_objective(rows.objective_of(number), options) if batch is None else batch.fit(number)
+                groups.append(FittedGroup(label, fit))
+            except (DataError, ExpressionError, OptionError, ArithmeticError, np.linalg.LinAlgError) as error:
+                groups.append(FittedGroup(label, None, str(error)))
     names = (*objective.parameters, *objective.fixed)
     return FittedGroups(objective.model.text, name, names, tuple(groups), objective.rows, objective.data.dropped)
 
@@ -150,14 +148,6 @@ _GROUP_RESTRICTIONS = (
     *refused(("stream", "cluster"), "by: grouped rows must be in memory; remove {option}"),
     *refused(("on_epoch",), "on_epoch needs a single fit"),
 )
-
-
-def _fit_group(label: Any, part: Objective, options: FitOptions) -> FittedGroup:
-    """Fit one group, and return its error if that fails."""
-    try:
-        return FittedGroup(label, fit_objective(part, options))
-    except (DataError, ExpressionError, OptionError, ArithmeticError, np.linalg.LinAlgError) as error:
-        return FittedGroup(label, None, str(error))
 
 
 # The options that a batch of fits does not support.
@@ -186,9 +176,10 @@ class _BatchedGroups:
     def __init__(self, objective: Objective, batch: GroupBatch, method: str, options: FitOptions) -> None:
         self._batch, self._method, self._options = batch, method, options
         self._quantities = DerivedQuantities(options.quantities, objective.model, objective.layout)
-        self._fits = BatchedFit(method, batch, options, self._fit_alone)
+        self._fits = BatchedFit(method, batch, options)
         self._known: dict[int, tuple[ComputedStatistics, RowFigures | None]] = {}
-        fits = np.flatnonzero(self._fits.converged & (batch.sizes * objective.components > objective.layout.size))
+        self._is_regular = self._fits.converged & (batch.sizes * objective.components > objective.layout.size)
+        fits = np.flatnonzero(self._is_regular)
         if len(fits) and not self._has_equivalent_points(fits):
             part, theta = batch.take(fits), self._fits.theta[fits]
             with ignore_float_errors():
@@ -196,22 +187,22 @@ class _BatchedGroups:
             statistics = batch_statistics(part, theta, options.absolute_sigma)
             self._known = dict(zip(fits.tolist(), zip(statistics, figures, strict=True), strict=True))
 
-    def fit(self, group: int) -> FittedModel | None:
-        """Return the fit of a group; None if it has to be fitted by itself."""
+    def fit(self, group: int) -> FittedModel:
+        """Return the fit of a group."""
         fits, objective = self._fits, self._batch.objective
-        if not fits.converged[group] or self._batch.sizes[group] * objective.components <= objective.layout.size:
-            return None
-        if fits.is_poor[group] and Sinusoids(objective).frequency_mask.any():
-            return None  # its frequency may be its own
         part, theta = self._batch.objective_of(group), fits.theta[group].copy()
         progress = Progress()
-        for number, loss in enumerate(fits.histories[group]):
-            progress.record(Epoch(number, loss, theta))
-        outcome = Outcome(theta, True)
-        if fits.is_poor[group]:
+        progress.history += [{"epoch": number, "loss": loss} for number, loss in enumerate(fits.histories[group])]
+        progress.last = Epoch(len(progress.history) - 1, fits.histories[group][-1], theta)
+        outcome, known = fits.outcomes[group], None
+        # A poor fit of the others may be as good as it gets, but the frequency of a group may be its own.
+        may_have_frequency = bool(fits.is_poor[group]) and bool(Sinusoids(objective).frequency_mask.any())
+        if not self._is_regular[group] or may_have_frequency:
+            search = StartSearch(self._method, part, self._options, progress)
+            outcome = search.improve(checked_end(part, outcome))
+        elif fits.is_poor[group]:
             warn_if_doubtful(part, progress, outcome)
-        known = None
-        if group in self._known:
+        if group in self._known and outcome is fits.outcomes[group]:
             known = with_goodness_of_fit(
                 self._known[group][0], part, theta, self._options.absolute_sigma, self._known[group][1]
             )
@@ -231,11 +222,3 @@ class _BatchedGroups:
             if any(canonical_parameters(part, point, part.bounds)[1] for point in (theta, -np.abs(theta))):
                 return True
         return False
-
-    def _fit_alone(self, group: int) -> Array | None:
-        """Return the parameters of the fit of a group by itself; None if it fails."""
-        options = dataclasses.replace(self._options, derive=(), profile=False, bootstrap=None)
-        fit = _fit_group(group, self._batch.objective_of(group), options).fit
-        if fit is None or fit.failure:
-            return None
-        return self._batch.objective.layout.flatten([*fit.parameters.values()])

@@ -70,6 +70,11 @@ def minimize(method: str, objective: Objective, start: Array, options: FitOption
     report = report_single_fit(progress.record)
     stop = StoppingRule(options.epochs, options.tolerance)
     (outcome,) = minimize_batch(method, objective, batch, start[None], report, stop)
+    return checked_end(objective, outcome)
+
+
+def checked_end(objective: Objective, outcome: Outcome) -> Outcome:
+    """Return the end of a fit, which counts as a minimum at a kink of the loss too, with a note on kinks."""
     sizes = np.abs(outcome.theta)
     if outcome.is_stuck and any(
         _is_minimum_at_kink(objective, outcome.theta, KINKS.radius * scale) for scale in (np.maximum(sizes, 1.0), sizes)

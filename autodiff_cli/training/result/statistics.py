@@ -363,6 +363,7 @@ def batch_statistics(
         lengths, variations = matrices.residual_norms(), batch.target_variations(every)
         r_squared = np.where(variations > 0, 1 - lengths * lengths / variations, math.nan)
     on_bound = batch.bounds.active(theta)
+    has_bound: Mask = np.asarray(on_bound.any(axis=1))
     unknown: Array = np.broadcast_to(math.nan, (len(theta), size, size))  # one nan in memory, whatever the size
     estimate = _Covariances(unknown, np.ones(len(theta)), "", [[reason] if reason else [] for _ in theta])
     distances = np.full(len(theta), math.nan)
@@ -390,7 +391,9 @@ def batch_statistics(
         has_errors = any(error is not None for error in stderr.values())
         separation = separation_warning(batch.objective_of(fit), theta[fit], covariances[fit]) if can_separate else ""
         reasons = () if separation else tuple(estimate.reasons[fit])
-        on_bounds = _bound_warnings(objective, batch.bounds.select(fit), theta[fit], has_errors=has_errors)
+        on_bounds: tuple[str, ...] = ()
+        if has_bound[fit]:
+            on_bounds = _bound_warnings(objective, batch.bounds.select(fit), theta[fit], has_errors=has_errors)
         statistics.append(
             ComputedStatistics(
                 rss=norm * norm if has_residuals else None,
@@ -699,8 +702,6 @@ def _partial_factor(
 def _bound_warnings(objective: Objective, bounds: Bounds, theta: Array, *, has_errors: bool) -> tuple[str, ...]:
     """Return a sentence for each of the first elements on a bound, and one that counts the others."""
     on_bound = bounds.active(theta)
-    if not on_bound.any():
-        return ()
     names = objective.layout.element_names
     active = [
         (k, "lower" if theta[k] <= bounds.low[k] else "upper")
