@@ -192,8 +192,9 @@ class _BatchedGroups:
         fits, objective = self._fits, self._batch.objective
         part, theta = self._batch.objective_of(group), fits.theta[group].copy()
         progress = Progress()
-        progress.history += [{"epoch": number, "loss": loss} for number, loss in enumerate(fits.histories[group])]
-        progress.last = Epoch(len(progress.history) - 1, fits.histories[group][-1], theta)
+        for number, loss in enumerate(fits.histories[group]):
+            progress.history.append({"epoch": number, "loss": loss})
+            progress.last = Epoch(number, loss, theta)
         outcome, known = fits.outcomes[group], None
         # A poor fit of the others may be as good as it gets, but the frequency of a group may be its own.
         may_have_frequency = bool(fits.is_poor[group]) and bool(Sinusoids(objective).frequency_mask.any())

@@ -219,11 +219,10 @@ class StartSearch:
 
     def _is_poor(self, first: Outcome) -> bool:
         """Whether a fit of residuals is so poor that other starting values should be tried."""
-        if first.divergence is not None:
-            return True
-        if self._method == "lm":
-            return _is_poor_least_squares(self._objective, first)
-        return bool(self._unset) and _is_poor_smooth_fit(self._objective, first)
+        if self._method == "lbfgs" and not self._unset:
+            return False
+        is_poor = _is_poor_least_squares if self._method == "lm" else _is_poor_smooth_fit
+        return first.divergence is not None or is_poor(self._objective, first)
 
     def _note_natural_bounds(self) -> None:
         """Add a note if parameters are kept in the range where the model has a meaning."""
