@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from autodiff_cli.data.json_records import to_json
 from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.views import Frame, fold_frames, frame_derivatives, frames
+from autodiff_cli.render import layout
 from autodiff_cli.render.formatting import (
     NumberFormat,
     display_width,
@@ -27,18 +28,7 @@ from autodiff_cli.render.formatting import (
     shortest_text,
     single_line,
 )
-from autodiff_cli.render.layout import (
-    TITLE_HEIGHT,
-    FrameSpec,
-    PartedLayout,
-    Point,
-    Rectangle,
-    Route,
-    Size,
-    layout_in_parts,
-    layout_with_lanes,
-    page_overflow,
-)
+from autodiff_cli.render.layout import FrameSpec, PartedLayout, Point, Rectangle, Route, Size
 
 # --- Nodes, edges and frames ---
 
@@ -482,7 +472,7 @@ def graph_shapes(drawing: Drawing, show: NumberFormat, min_number_width: int = 0
             FrameSpec(
                 [position[i] for i in frame.members],
                 frame.outer,
-                display_width(_shorten(frame.label)) * SVG.small_character_width + TITLE_HEIGHT,
+                display_width(_shorten(frame.label)) * SVG.small_character_width + layout.TITLE_HEIGHT,
             )
             for frame in drawing.frames
         ],
@@ -498,11 +488,13 @@ def _best_layout(
     nodes: Sequence[Size], edges: Sequence[tuple[int, int]], labels: Sequence[Size | None], frames: Sequence[FrameSpec]
 ) -> PartedLayout:
     """Choose the layout that exceeds a page least. Raises GraphTooLargeError."""
-    single = PartedLayout(layout_with_lanes(nodes, edges, labels, frames), [*range(len(nodes))])
+    single = PartedLayout(layout.layout_with_lanes(nodes, edges, labels, frames), [*range(len(nodes))])
     parted = (
-        layout_in_parts(nodes, edges, labels, frames) if page_overflow(single.layout.size) > SVG.max_overflow else None
+        layout.layout_in_parts(nodes, edges, labels, frames)
+        if layout.page_overflow(single.layout.size) > SVG.max_overflow
+        else None
     )
-    return single if parted is None else min(single, parted, key=lambda one: page_overflow(one.layout.size))
+    return single if parted is None else min(single, parted, key=lambda one: layout.page_overflow(one.layout.size))
 
 
 def _box_size(role: Role, texts: Sequence[str]) -> Size:
@@ -545,7 +537,9 @@ def _frame_shape(frame: Frame, place: Rectangle) -> str:
             f'<g class="group"><title>{escape(frame.label)}</title>',
             _rectangle("enclosure", *place, SVG.input_radius / 2),
             *_text_shapes(
-                [_shorten(frame.label)], Point(corner.x + TITLE_HEIGHT / 2, corner.y + TITLE_HEIGHT / 2), "small"
+                [_shorten(frame.label)],
+                Point(corner.x + layout.TITLE_HEIGHT / 2, corner.y + layout.TITLE_HEIGHT / 2),
+                "small",
             ),
             "</g>",
         ]
