@@ -18,18 +18,10 @@ from typing import NamedTuple
 from autodiff_cli import ops
 from autodiff_cli.graph.node import get_op
 from autodiff_cli.graph.op import Op, Shape
+from autodiff_cli.language import parser
 from autodiff_cli.language.errors import ExpressionError, is_quotable, suggest
 from autodiff_cli.language.lexer import BACKTICK, LAYER_FUNCTIONS, TRANSPOSE_SUFFIX, Lexemes, is_level_name, quote_name
-from autodiff_cli.language.parser import (
-    EMPTY_CODE,
-    OPERATOR_ALIASES,
-    Code,
-    Instruction,
-    LayerCall,
-    ParsedText,
-    Statement,
-    spans,
-)
+from autodiff_cli.language.parser import Code, Instruction, LayerCall, ParsedText, Statement
 
 # --- Columns that do not hold numbers
 
@@ -127,7 +119,7 @@ def _column_leaf(
     types = first.type, second.type
     if types == ("NAME", "NAME") and last.type == "INDEX" and last.operands == 2 and second.text in columns.levels:
         return LevelParameter(first.text, second.text)
-    if last.type != "INFIX" or OPERATOR_ALIASES.get(last.text, last.text) not in ("==", "!="):
+    if last.type != "INFIX" or parser.OPERATOR_ALIASES.get(last.text, last.text) not in ("==", "!="):
         return None
     if types == ("TEXT", "NAME"):
         first, second = second, first
@@ -226,7 +218,7 @@ def resolve(parsed: ParsedText, variables: frozenset[str], columns: ColumnNames)
 
 def _replace_column_terms(names: ResolvedNames, statement: Statement) -> Statement:
     """Return a statement in which comparisons with text, and parameters with levels, are leaves."""
-    parameters = {parameter.text for parameter in (statement.parameters or EMPTY_CODE).instructions}
+    parameters = {parameter.text for parameter in (statement.parameters or parser.EMPTY_CODE).instructions}
     columns = ColumnNames(
         *({name for name in names_of_kind if name not in parameters} for names_of_kind in names.columns)
     )
@@ -254,7 +246,7 @@ class _Resolver:
         if name is None:
             if not is_last:
                 raise misplaced_statement_error(self.lexemes, statement)
-            self.check(statement.target or EMPTY_CODE)
+            self.check(statement.target or parser.EMPTY_CODE)
             self.check(statement.code)
         elif statement.shape is not None:
             self.declare(name, statement.shape)
@@ -454,7 +446,7 @@ def misplaced_statement_error(lexemes: Lexemes, statement: Statement) -> Express
         words = "only the last statement may be an expression; put one that continues on the next line in brackets"
     else:
         code, words = statement.target, "a model `target ~ prediction` must be the last statement"
-    start, _ = spans(code, lexemes)[code.places[-1]]
+    start, _ = parser.spans(code, lexemes)[code.places[-1]]
     return ExpressionError(words, lexemes.text, start)
 
 
