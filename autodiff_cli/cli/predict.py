@@ -129,8 +129,10 @@ def _needed_columns(fit: FittedModel, file: DataSource, request: PredictionReque
         who = "--residuals" if {*missing_names}.isdisjoint(fit.predictors) else "the model"
         missing, existing = format_names(missing_names, "`"), format_names(file.names)
         raise BadInput(f"{file.name}: {who} needs the column {missing}; the columns are {existing}")
-    weighing = fit.settings.weighting_column
-    names = {*needed, weighing} if request.level is not None and weighing in file.names else {*needed}
+    from autodiff_cli.graph.tape import leaf_names
+
+    graph = None if request.level is None else fit.settings.weighting_graph(file.names)
+    names = {*needed} if graph is None else {*needed, *leaf_names([graph])}
     labelled = [name for name in fit.label_columns if name in names]
     return names - {*labelled}, labelled
 

@@ -205,14 +205,16 @@ class ObjectiveOptions:
             as `"2*a"` ties the parameter to others; it is then among `derived`.
         bounds: lower and upper bounds by name, `{"b": (0, None)}`; None means unbounded. The bounds of an array hold
             for each of its numbers. Parameters that end on a bound have no standard error.
-        weights: one weight per row, or the name of a column; they multiply squared residuals.
-        sigma: standard deviations of the target, an array or a column, which give the weights 1/sigma².
-        x_sigma: standard deviations of columns that the model reads, by name, each an array or a column. Errors in x
-            are included by the effective variance `sigma² + Σ(∂f/∂x · x_sigma)²` of a row, at the current parameters.
+        weights: a weight per row, which multiplies squared residuals: an array, a column, or an expression of columns
+            such as `"1/y^2"`.
+        sigma: standard deviations of the target, which give the weights 1/sigma²: a number, an array, a column, or an
+            expression of columns such as `"sqrt(n)"`; with several targets also one for each, such as `"[s1, 0.2]"`.
+        x_sigma: standard deviations of columns that the model reads, by name, written as sigma is. Errors in x are
+            included by the effective variance `sigma² + Σ(∂f/∂x · x_sigma)²` of a row, at the current parameters.
         drop_missing: leave out rows with a missing cell, which are an error otherwise.
         no_columns: allow a model whose prediction uses no column of the data.
         stream: read files in blocks at every pass, with the same result bit for bit. This is for data larger than
-            memory; it is the default for those. Weights, sigma and x_sigma must then be names of columns.
+            memory; it is the default for those. Weights, sigma and x_sigma cannot then be arrays.
         loss: the loss of a row, one of `LOSSES`. The default is `mse`, and `cross_entropy` for classifications. For
             several targets it is the mean over them.
         scale: the residual scale of robust losses (huber, logcosh, soft_l1, cauchy). By default, fits estimate it: the
@@ -247,15 +249,15 @@ class ObjectiveOptions:
     ] = None
     weights: Annotated[
         ArrayLike | str | None,
-        _data("--weights COLUMN", "Column with weights of the squared residuals.", compared=True),
+        _data("--weights EXPR", "Weights of the squared residuals: a column, or an expression.", compared=True),
     ] = None
     sigma: Annotated[
         ArrayLike | str | None,
-        _data("--sigma COLUMN", "Column with standard deviations of the target (weights 1/sigma^2).", compared=True),
+        _data("--sigma EXPR", "Standard deviation of the target: a column, a number, sqrt(n).", compared=True),
     ] = None
     x_sigma: Annotated[
         Mapping[str, ArrayLike | str] | None,
-        _data("--x-sigma NAME=COLUMN", "Standard deviations of a predictor; needs --sigma.", repeats=True),
+        _data("--x-sigma NAME=EXPR", "Standard deviations of a predictor; needs --sigma.", repeats=True),
     ] = None
     drop_missing: Annotated[
         bool, _data("--drop-missing", "Leave out rows with empty, nan or infinite cells.", compared=True)
@@ -355,11 +357,6 @@ class ObjectiveOptions:
     def x_errors(self) -> Mapping[str, ArrayLike | str]:
         """The standard deviations of columns, by canonical names."""
         return canonicalize_names(self.x_sigma)
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """The columns of the data to which these options refer."""
-        return tuple(each for each in (self.weights, self.sigma, *self.x_errors.values()) if isinstance(each, str))
 
 
 @dataclass(frozen=True, kw_only=True)

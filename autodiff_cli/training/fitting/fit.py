@@ -334,7 +334,8 @@ def build_fit(
 def fit_settings(objective: Objective, rows: FitOptions) -> FitSettings:
     """Return the settings of a fit that matter for predictions."""
     weights, sigma = (
-        canonical_name(option) if isinstance(option, str) else None for option in (rows.weights, rows.sigma)
+        canonical_name(str(option)) if isinstance(option, str | float | int) else None
+        for option in (rows.weights, rows.sigma)
     )
     is_absolute, has_sigma, family = rows.absolute_sigma, rows.sigma is not None, objective.family
     return FitSettings(objective.is_likelihood, objective.is_weighted, weights, sigma, is_absolute, family, has_sigma)

@@ -173,6 +173,7 @@ def _can_batch(objective: Objective, method: str, options: FitOptions, sizes: ND
         and not objective.model.array_parameters
         and not objective.is_network
         and not objective.has_theta
+        and not objective.kernels.graphs.target_scales
         and _SINGLE_OPTIONS.isdisjoint(explicit_options(options))
     )
 
