@@ -28,7 +28,7 @@ from autodiff_cli.training.fitting.inference import (
 )
 from autodiff_cli.training.fitting.optimization import (
     choose_method,
-    optimize_multistart,
+    optimize_in_order,
     start_without_x_errors,
     x_errors_note,
 )
@@ -213,6 +213,8 @@ def fit_objective(
         raise OptionError("there is nothing to fit: every parameter is fixed")
     method = choose_method(options, objective)
     options.check_method(method)
+    if objective.orders and (options.checkpoint is not None or options.resume is not None):
+        raise OptionError("bounds: parameters in an order cannot be combined with checkpoint or resume")
     writer, checkpoint = open_checkpoint(options, objective, method)
     validation = None
     if options.validation is not None:
@@ -225,7 +227,7 @@ def fit_objective(
         objective = start_without_x_errors(objective, method, options)
         progress.notes.append(x_errors_note(objective))
     try:
-        outcome = optimize_multistart(method, objective, options, progress)
+        objective, outcome = optimize_in_order(method, objective, options, progress)
     except KeyboardInterrupt:
         if progress.best is None:
             raise
@@ -346,7 +348,9 @@ def _canonical_outcome(objective: Objective, method: str, outcome: Outcome) -> t
     if not outcome.converged or method not in ("lm", "lbfgs") or objective.is_network or objective.is_penalised:
         return outcome, []
     theta, notes = canonical_parameters(objective, outcome.theta, objective.bounds)
-    return (dataclasses.replace(outcome, theta=theta), notes) if notes else (outcome, [])
+    if not notes or not objective.is_ordered(theta):
+        return outcome, []
+    return dataclasses.replace(outcome, theta=theta), notes
 
 
 def _penalty_value(objective: Objective, theta: Array) -> float | None:

@@ -174,6 +174,7 @@ def _can_batch(objective: Objective, method: str, options: FitOptions, sizes: ND
         and not objective.is_network
         and not objective.has_theta
         and not objective.kernels.graphs.target_scales
+        and not objective.orders
         and _SINGLE_OPTIONS.isdisjoint(explicit_options(options))
     )
 

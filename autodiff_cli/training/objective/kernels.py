@@ -369,6 +369,16 @@ class Kernels:
         backend = compiling_backend(threads, notes.append)
         return Kernels(self.graphs, self.columns, self._parameters, self._recompute_every, backend, notes)
 
+    def substituted(self, replacements: Mapping[Node, Node]) -> Kernels:
+        """Return kernels of the graphs with nodes replaced."""
+        graphs = self.graphs
+        roots = [graphs.loss, graphs.weighted_loss, graphs.prediction, *graphs.residuals]
+        loss, weighted, prediction, *residuals = substitute(roots, replacements)
+        changed = dataclasses.replace(
+            graphs, loss=loss, weighted_loss=weighted, prediction=prediction, residuals=tuple(residuals)
+        )
+        return Kernels(changed, self.columns, self._parameters, self._recompute_every, self._backend, self.notes)
+
     def cached(self, name: str, build: Callable[[], T]) -> T:
         """Return what `build` computes from the graphs, cached under a name."""
         if name not in self._cache:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import math
 import threading
 from collections import OrderedDict
@@ -121,6 +122,7 @@ class PreparedObjective:
     user_starts: frozenset[str]
     bounds: Bounds
     bounds_by_name: dict[str, BoundPair]
+    orders: tuple[tuple[str, str], ...]
     kernels: Kernels
     passes_before_compiling: float
     threads: int | None
@@ -196,6 +198,7 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
         user_starts=frozenset(start_values),
         bounds=bounds,
         bounds_by_name=dict(parameters.bounds),
+        orders=_check_orders(parameters.orders, layout),
         kernels=compiled.kernels(options.recompute_every, chosen, notes, stepping),
         passes_before_compiling=(
             passes_before_compiling(loss_of_row, data.rows)
@@ -297,6 +300,14 @@ def _add_levels(model: Model, data: FitData) -> Model:
     for name, labels in levels.items():
         check_level_count(name, labels, _MAX_LEVELS)
     return model.with_levels(levels)
+
+
+def _check_orders(orders: tuple[tuple[str, str], ...], layout: ParameterLayout) -> tuple[tuple[str, str], ...]:
+    """Return ordered parameters. Raises OptionError unless each is a free number."""
+    for name in itertools.chain(*orders):
+        if name not in layout.slices or layout.shapes.get(name):
+            raise OptionError(f"bounds: `{name}` must be a number that is fitted, to be compared with another one")
+    return orders
 
 
 def _check_starts(start_values: Mapping[str, Any], bounds: Mapping[str, BoundPair]) -> None:
