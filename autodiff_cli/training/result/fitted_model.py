@@ -21,14 +21,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from autodiff_cli.array_types import Array
 from autodiff_cli.backends.evaluation import evaluate
+from autodiff_cli.data.batches import LabelColumn, join_labels
 from autodiff_cli.data.json_records import IF_KNOWN, NONFINITE_IS_NULL, NOT_IN_DOCUMENT, read_json, to_json
-from autodiff_cli.data.table import DataError, float_array, named_columns
+from autodiff_cli.data.table import DataError, float_array, label_vector, named_columns
 from autodiff_cli.data.writing import open_atomic_text
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.tape import leaf_names
 from autodiff_cli.language.errors import ExpressionError, MissingValueError, format_names
 from autodiff_cli.language.lexer import canonical_name
+from autodiff_cli.language.names import JOINT_SEPARATOR, joined_columns
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.special import sigmoid
 from autodiff_cli.ops.structural import stack
@@ -469,6 +471,11 @@ class FittedModel(FitStatistics):
         columns.
         """
         arrays = _canonical_columns(data)
+        for name in {*self.label_columns} & {*names} - arrays.keys():
+            parts = [part for part in joined_columns(name, arrays) if part in arrays]
+            if JOINT_SEPARATOR.join(parts) == name:
+                joint = join_labels([LabelColumn.of(label_vector(arrays[part], part)) for part in parts])
+                arrays[name] = np.array([*joint.values, None], object)[joint.codes]
         missing = [name for name in names if name not in arrays]
         if missing:
             raise MissingValueError(f"no value for {format_names(missing, '`')}")
