@@ -209,9 +209,8 @@ def _forward_values(
 
 
 def _final_value(kind: Kind[Number], node: Node, arguments: Sequence[Number], bits: int) -> tuple[Number, bool]:
-    assert node.op is not None
     try:
-        value = kind.function(node.op, len(arguments))(*arguments)
+        value = kind.function(node.operation, len(arguments))(*arguments)
     except Undecided:
         return NAN, True
     is_assumed = pop_assumed_equal()

@@ -22,10 +22,10 @@ from autodiff_cli.backends.protocol import (
     THETA,
     Backend,
     Columns,
+    EpochRequest,
     GradientDescent,
     OptimizerState,
     Point,
-    ProgressCallback,
     RowGraphs,
     SumKernel,
     Update,
@@ -229,27 +229,21 @@ class EpochLoop:
 
     def run(
         self,
-        state: OptimizerState,
-        learning_rate: float,
-        point: Point,
+        epoch: EpochRequest,
         columns: Columns,
-        batch_rows: int,
         order: NDArray[Any] | None = None,
-        on_progress: ProgressCallback | None = None,
         losses: list[float] | None = None,
     ) -> float:
         """Take one step per batch and return the mean loss; see `EpochKernel.run`."""
         rows = next(iter(columns.values())).shape[-1] if order is None else len(order)
-        if order is None and 0 < rows <= batch_rows:
+        if order is None and 0 < rows <= epoch.batch_rows:
             weight = float(rows) if self._weight_column is None else total_weight(columns[self._weight_column])
-            return self.run_full_batch(
-                state, learning_rate, point, weight, lambda kernel, at: kernel.sums(at, columns, rows)
-            )
+            return self.run_full_batch(epoch, weight, lambda kernel, at: kernel.sums(at, columns, rows))
         names = self._sum_kernel.names.intersection(columns)
         ordered_columns = {name: columns[name] if order is None else columns[name][..., order] for name in names}
         losses = [] if losses is None else losses
         next_report = time.monotonic() + _PROGRESS_SECONDS
-        for part in block_slices(rows, batch_rows):
+        for part in block_slices(rows, epoch.batch_rows):
             batch = {name: column[..., part] for name, column in ordered_columns.items()}
             weight = (
                 float(part.stop - part.start)
@@ -258,32 +252,25 @@ class EpochLoop:
             )
             if not weight:
                 continue  # its mean is undefined
-            sums = self._sum_kernel.sums(
-                {**point, **parameter_views(state.theta, self._shapes)}, batch, part.stop - part.start
-            )
-            losses.append(self._take_step(state, learning_rate, sums, weight))
-            if on_progress is not None and time.monotonic() > next_report and part.stop < rows:
-                on_progress(part.stop / rows, mean_loss(losses))
+            sums = self._sum_kernel.sums(self._point(epoch), batch, part.stop - part.start)
+            losses.append(self._take_step(epoch, sums, weight))
+            if epoch.on_progress is not None and time.monotonic() > next_report and part.stop < rows:
+                epoch.on_progress(part.stop / rows, mean_loss(losses))
                 next_report = time.monotonic() + _PROGRESS_SECONDS
         return mean_loss(losses)
 
-    def run_full_batch(
-        self,
-        state: OptimizerState,
-        learning_rate: float,
-        point: Point,
-        weight: float,
-        sums: Callable[[SumKernel, Point], Array],
-    ) -> float:
+    def run_full_batch(self, epoch: EpochRequest, weight: float, sums: Callable[[SumKernel, Point], Array]) -> float:
         """Take one step over all rows and return the loss before it; see `EpochKernel.run_full_batch`."""
         if not weight:
             return math.nan
-        total = sums(self._sum_kernel, {**point, **parameter_views(state.theta, self._shapes)})
-        return self._take_step(state, learning_rate, total, weight)
+        return self._take_step(epoch, sums(self._sum_kernel, self._point(epoch)), weight)
 
-    def _take_step(self, state: OptimizerState, learning_rate: float, sums: Array, weight: float) -> float:
+    def _point(self, epoch: EpochRequest) -> dict[str, Any]:
+        return {**epoch.point, **parameter_views(epoch.state.theta, self._shapes)}
+
+    def _take_step(self, epoch: EpochRequest, sums: Array, weight: float) -> float:
         """Take a step along the mean gradient and return the mean loss before it."""
         with ignore_float_errors():
             mean = sums / weight
-        self._stepper.step(state, learning_rate, clip_gradient(mean[1:], self._clip_norm))
+        self._stepper.step(epoch.state, epoch.learning_rate, clip_gradient(mean[1:], self._clip_norm))
         return float(mean[0])

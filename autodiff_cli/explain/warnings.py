@@ -64,8 +64,7 @@ class ElementContext(NamedTuple):
 
 def element_contexts(trace: Trace, i: int) -> Iterator[ElementContext]:
     """Yield the elements of an elementwise operation at which a warning may be due."""
-    op, numbers = trace.tape.nodes[i].op, _input_values(trace, i)
-    assert op is not None
+    op, numbers = trace.tape.nodes[i].operation, _input_values(trace, i)
     slopes = {
         contribution.position: contribution.local
         for contribution in trace.contributions[i]
@@ -121,8 +120,7 @@ def is_kink_of_arrays(trace: Trace, i: int) -> bool:
 
     from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 
-    op = trace.tape.nodes[i].op
-    assert op is not None
+    op = trace.tape.nodes[i].operation
     inputs = [np.asarray(x)[..., None] for x in _input_values(trace, i)]
     predicate = ARRAYS.predicate(op, "kink", len(inputs))
     with ignore_float_errors():

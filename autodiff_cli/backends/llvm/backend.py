@@ -40,11 +40,11 @@ from autodiff_cli.backends.protocol import (
     THETA,
     Columns,
     EpochKernel,
+    EpochRequest,
     GradientDescent,
     KernelRecipe,
     OptimizerState,
     Point,
-    ProgressCallback,
     RowGraphs,
     SumKernel,
     Update,
@@ -289,52 +289,39 @@ class CompiledEpochKernel:
 
     def run(
         self,
-        state: OptimizerState,
-        learning_rate: float,
-        point: Point,
+        epoch: EpochRequest,
         columns: Columns,
-        batch_rows: int,
         order: NDArray[Any] | None = None,
-        on_progress: ProgressCallback | None = None,
         losses: list[float] | None = None,
     ) -> float:
         """Take one step per batch and return the mean loss; see `EpochKernel.run`."""
         rows = next(iter(columns.values())).shape[-1]
-        if min(batch_rows, rows if order is None else len(order)) > EPOCHS.max_batch_rows or rows >= 2**32:
-            return self._loop.run(state, learning_rate, point, columns, batch_rows, order, on_progress, losses)
+        if min(epoch.batch_rows, rows if order is None else len(order)) > EPOCHS.max_batch_rows or rows >= 2**32:
+            return self._loop.run(epoch, columns, order, losses)
         with self._lock, ignore_float_errors():
             bound = BoundColumns(self._plan.loss.plan.column_inputs, columns, rows)
             run = self._module(bound.type_codes).function("epoch")
-            self._load_state(state, learning_rate, point)
+            self._load_state(epoch)
             try:
-                rows = rows if order is None else len(order)
-                batch = max(1, min(batch_rows, rows))
                 losses = [] if losses is None else losses
-                return mean_loss(self._run(run, bound, order, rows, batch, on_progress, losses))
+                return mean_loss(self._run(run, epoch, bound, order, rows if order is None else len(order), losses))
             finally:
-                self._store_state(state)
+                self._store_state(epoch.state)
 
-    def run_full_batch(
-        self,
-        state: OptimizerState,
-        learning_rate: float,
-        point: Point,
-        weight: float,
-        sums: Callable[[SumKernel, Point], Array],
-    ) -> float:
+    def run_full_batch(self, epoch: EpochRequest, weight: float, sums: Callable[[SumKernel, Point], Array]) -> float:
         """Take one step over all rows and return the loss before it; see `EpochKernel.run_full_batch`."""
-        return self._loop.run_full_batch(state, learning_rate, point, weight, sums)
+        return self._loop.run_full_batch(epoch, weight, sums)
 
     def _run(
         self,
         run: Any,
+        epoch: EpochRequest,
         bound: BoundColumns,
         order: NDArray[Any] | None,
         rows: int,
-        batch: int,
-        tell: ProgressCallback | None,
         before: list[float],
     ) -> list[float]:
+        batch = max(1, min(epoch.batch_rows, rows))
         window, gathered, _buffers = self._gather_buffers(bound, batch)
         losses = np.empty(-(-rows // batch))
         positions = 0 if order is None else order.astype(np.uint32)
@@ -348,8 +335,8 @@ class CompiledEpochKernel:
             run(self._job.ctypes.data, self._workspaces[0].ctypes.data)
             pace = max(1e-9, (time.perf_counter() - start) / (end - begin))
             begin, part = end, max(1, int(EPOCHS.call_seconds / pace) // window) * window
-            if tell is not None and begin < rows:
-                tell(begin / rows, mean_loss(losses[: self._step_count()]))
+            if epoch.on_progress is not None and begin < rows:
+                epoch.on_progress(begin / rows, mean_loss(losses[: self._step_count()]))
         before += losses[: self._step_count()].tolist()
         return before
 
@@ -365,16 +352,16 @@ class CompiledEpochKernel:
         table = [(array.ctypes.data, distance) for array, distance in zip(buffers, distances, strict=True)]
         return window, np.array(table, np.int64), buffers
 
-    def _load_state(self, state: OptimizerState, learning_rate: float, point: Point) -> None:
+    def _load_state(self, epoch: EpochRequest) -> None:
         width, count = self._plan.padded_count, self._plan.parameter_count
-        self._point[:count] = state.values[0]
-        self._accumulators.reshape(-1, width)[:, :count] = state.values[1:]
+        self._point[:count] = epoch.state.values[0]
+        self._accumulators.reshape(-1, width)[:, :count] = epoch.state.values[1:]
         if self._point_names:
-            self._point[width:] = np.concatenate([np.ravel(point[name]) for name in self._point_names])
+            self._point[width:] = np.concatenate([np.ravel(epoch.point[name]) for name in self._point_names])
         if self._rate is not None:
-            self._step_point[self._rate] = learning_rate
+            self._step_point[self._rate] = epoch.learning_rate
         if self._plan.step_counter is not None:
-            self._step_point[self._plan.step_counter] = state.step_count
+            self._step_point[self._plan.step_counter] = epoch.state.step_count
 
     def _store_state(self, state: OptimizerState) -> None:
         width, count = self._plan.padded_count, self._plan.parameter_count

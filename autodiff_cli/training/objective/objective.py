@@ -22,7 +22,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from autodiff_cli.array_types import Array
-from autodiff_cli.backends.protocol import OptimizerState, ProgressCallback, RowGraphs, RowKernel, SumKernel, Update
+from autodiff_cli.backends.protocol import (
+    EpochRequest,
+    OptimizerState,
+    ProgressCallback,
+    RowGraphs,
+    RowKernel,
+    SumKernel,
+    Update,
+)
 from autodiff_cli.backends.selection import make_backend
 from autodiff_cli.data.table import DataError, Dataset, Table
 from autodiff_cli.graph.node import Node
@@ -568,8 +576,8 @@ class Objective(ModelOverRows):
             generator: np.random.Generator,
             on_progress: ProgressCallback | None = None,
         ) -> float:
-            point = {**self.fixed, **self.settings}
-            return self.data.run_epoch(EpochRun(kernel, state, rate, point, batch_rows, generator, on_progress))
+            request = EpochRequest(state, rate, {**self.fixed, **self.settings}, batch_rows, on_progress)
+            return self.data.run_epoch(EpochRun(kernel, request, generator))
 
         return run
 

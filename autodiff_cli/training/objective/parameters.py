@@ -258,12 +258,11 @@ class _ScaleEquations:
 
     def propagate(self, node: Node, inputs: Sequence[Array]) -> Array:
         """Return the scale of the result of an operation, and add the equations that it implies."""
-        assert node.op is not None
         constants = tuple(parse_constant(child.text) if child.is_constant else None for child in node.inputs)
-        powers, is_product = _exponents(node.op, constants)
+        powers, is_product = _exponents(node.operation, constants)
         if powers is None and len(constants) > 1 and node.inputs[-1].is_input:  # e.g. an exponent
             constants = (*constants[:-1], 1.0)
-            powers, is_product = _exponents(node.op, constants)
+            powers, is_product = _exponents(node.operation, constants)
         varying = [k for k, value in enumerate(constants) if value is None or not is_product]
         if powers is None:
             for k in varying:
@@ -455,11 +454,10 @@ def _parts(node: Node, operations: tuple[Op, ...]) -> list[Node]:
 
 def _is_defined_at(node: Node, position: int, probe: float) -> bool:
     """Whether an operation with a number as one input is a number for any values of the others."""
-    assert node.op is not None
     for other in (0.5, 2.0, 3.0):
         known = [parse_constant(child.text) if child.is_constant else other for child in node.inputs]
         known[position] = probe
-        if not math.isnan(FLOATS.function(node.op, len(known))(*known)):
+        if not math.isnan(FLOATS.function(node.operation, len(known))(*known)):
             return True
     return False
 
