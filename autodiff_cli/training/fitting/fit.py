@@ -7,6 +7,7 @@ widths, phases within a turn, softmax scores with sum 0.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import math
@@ -28,7 +29,8 @@ from autodiff_cli.training.fitting.inference import (
 )
 from autodiff_cli.training.fitting.optimization import (
     choose_method,
-    optimize_in_order,
+    optimize,
+    optimize_multistart,
     start_without_x_errors,
     x_errors_note,
 )
@@ -227,7 +229,7 @@ def fit_objective(
         objective = start_without_x_errors(objective, method, options)
         progress.notes.append(x_errors_note(objective))
     try:
-        objective, outcome = optimize_in_order(method, objective, options, progress)
+        objective, outcome = _optimize_in_order(method, objective, options, progress)
     except KeyboardInterrupt:
         if progress.best is None:
             raise
@@ -241,6 +243,34 @@ def fit_objective(
         return add_intervals(result, objective, options, quantities)
     except KeyboardInterrupt:
         raise Interrupted(result) from None
+
+
+def _optimize_in_order(
+    method: str, objective: Objective, options: FitOptions, progress: Progress
+) -> tuple[Objective, Outcome]:
+    """Run a method (see `optimize_multistart`); if its end breaks the order of parameters, run it on their differences.
+
+    Returns:
+        The outcome, and the objective that has it: with bounds that keep the order if the free solution breaks it.
+    """
+    outcome = optimize_multistart(method, objective, options, progress)
+    if outcome.failure or objective.is_ordered(outcome.theta):
+        return objective, outcome
+    options = dataclasses.replace(options, starts=None)
+    differences = objective.with_differences(outcome.theta)
+    solution = optimize(method, differences, options, Progress())
+    ordered = objective.add_differences(solution.theta)
+    free = copy.copy(ordered)
+    free.bounds = objective.bounds
+    for candidate in (free, ordered):
+        outcome = optimize(method, candidate, options, progress)
+        if candidate.is_ordered(outcome.theta):
+            break
+    values = objective.layout.values(outcome.theta)
+    for low, high in objective.orders:
+        if values[low] == values[high]:
+            progress.warnings.append(f"`{low}` and `{high}` end equal: the data contradict their order")
+    return candidate, outcome
 
 
 def _build_fit_with_plot(

@@ -765,34 +765,6 @@ def _multistart_summary(losses: list[float], best: float) -> str:
     return f"the best of {count} starting points: {', '.join([best_count, *rest])}{first}"
 
 
-def optimize_in_order(
-    method: str, objective: Objective, options: FitOptions, progress: Progress
-) -> tuple[Objective, Outcome]:
-    """Run a method (see `optimize_multistart`); if its end breaks the order of parameters, run it on their differences.
-
-    Returns:
-        The outcome, and the objective that has it: with bounds that keep the order if the free solution breaks it.
-    """
-    outcome = optimize_multistart(method, objective, options, progress)
-    if outcome.failure or objective.is_ordered(outcome.theta):
-        return objective, outcome
-    options = dataclasses.replace(options, starts=None)
-    differences = objective.with_differences(outcome.theta)
-    solution = optimize(method, differences, options, Progress())
-    ordered = objective.add_differences(solution.theta)
-    free = copy.copy(ordered)
-    free.bounds = objective.bounds
-    for candidate in (free, ordered):
-        outcome = optimize(method, candidate, options, progress)
-        if candidate.is_ordered(outcome.theta):
-            break
-    values = objective.layout.values(outcome.theta)
-    for low, high in objective.orders:
-        if values[low] == values[high]:
-            progress.warnings.append(f"`{low}` and `{high}` end equal: the data contradict their order")
-    return candidate, outcome
-
-
 def start_without_x_errors(objective: Objective, method: str, options: FitOptions) -> Objective:
     """Return the objective with the starting point to which a fit without errors in x leads, if that fit succeeds.
 
