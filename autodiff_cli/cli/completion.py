@@ -214,7 +214,7 @@ def completion(
       eval "$(autodiff completion bash)"
       autodiff completion fish > ~/.config/fish/completions/autodiff.fish
     """
-    from autodiff_cli.render.report import Report
+    from autodiff_cli.render.report import text_report
 
     if not words:
         text = completion_script(shell)
@@ -223,7 +223,7 @@ def completion(
     else:
         cursor = 1 + int(words[0])
         text = "".join(f"{word}\n" for word in completions(words[1:cursor] or [""], words[cursor:]))
-    return Output(Report(lambda paper: paper.stream.writelines([text]), list, is_data=True), json=False)
+    return Output(text_report(text), json=False)
 
 
 _MANUAL_WIDTH = 72  # columns; readers of manual pages indent them

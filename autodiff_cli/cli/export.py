@@ -134,11 +134,10 @@ def _export_model(
 def _source_output(
     subject: Mapping[str, object], language: str, name: str, source: str, json: bool, output: str | None
 ) -> Output:
-    from autodiff_cli.render.report import Report
+    from autodiff_cli.render.report import text_report
 
     document = {**subject, "language": language, "name": name, "source": source}
-    report = Report(lambda paper: paper.stream.writelines([source]), lambda: [document], is_data=True)
-    return Output(report, json, path=output)
+    return Output(text_report(source, lambda: [document]), json, path=output)
 
 
 def _select_language(to: str | None, output: str | None) -> str:

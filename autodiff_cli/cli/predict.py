@@ -10,6 +10,7 @@ from autodiff_cli.cli.environment import BadInput, Output, errors_as_bad_input, 
 from autodiff_cli.cli.shared_options import DATA_HELP, Json, with_options
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.language.errors import format_names
+from autodiff_cli.language.names import joined_columns
 from autodiff_cli.options import Option
 
 if TYPE_CHECKING:
@@ -115,13 +116,17 @@ def _needed_columns(fit: FittedModel, file: DataSource, request: PredictionReque
         BadInput: if the file lacks one of them.
     """
     needed = fit.columns if request.residuals else fit.predictors
-    missing_names = [name for name in needed if name not in file.names]
+    from autodiff_cli.data.files import FILE_COLUMN
+    from autodiff_cli.graph.tape import leaf_names
+
+    parts = (part for name in needed for part in joined_columns(name, file.names))
+    missing_names = [name for name in parts if name not in (*file.names, FILE_COLUMN)]
     if missing_names:
         who = "--residuals" if {*missing_names}.isdisjoint(fit.predictors) else "the model"
         missing, existing = format_names(missing_names, "`"), format_names(file.names)
         raise BadInput(f"{file.name}: {who} needs the column {missing}; the columns are {existing}")
-    weighing = fit.settings.weighting_column
-    names = {*needed, weighing} if request.level is not None and weighing in file.names else {*needed}
+    graph = None if request.level is None else fit.settings.weighting_graph(file.names)
+    names = {*needed} if graph is None else {*needed, *leaf_names([graph])}
     labelled = [name for name in fit.label_columns if name in names]
     return names - {*labelled}, labelled
 

@@ -500,7 +500,7 @@ def goodness_of_fit(
         )
         if objective.kind is LossKind.ROBUST or not has_likelihood:
             return GoodnessOfFit(rmse=residual_norm / math.sqrt(count), **of_residuals)
-        has_x_errors = bool(objective.kernels.graphs.x_errors)
+        has_scaled_residuals = objective.kernels.graphs.has_scaled_residuals
         variation = objective.target_variation() if rows is None else rows.variation
         log_weights = 0.0
         if objective.is_weighted:
@@ -510,14 +510,16 @@ def goodness_of_fit(
             count,
             dof,
             criteria_parameters(objective, absolute_sigma),
-            0.0 if has_x_errors else variation,
+            0.0 if has_scaled_residuals else variation,
             absolute_sigma,
             of_residuals,
             log_weights,
         )
-        if has_x_errors:
+        if objective.kernels.graphs.x_errors:
             # The weights depend on the parameters, so the sum of squares is not a likelihood.
             return dataclasses.replace(goodness, log_likelihood=None, aic=None, aicc=None, bic=None)
+        if has_scaled_residuals:
+            return goodness
         unit = None if absolute_sigma else goodness.reduced_chi_squared
         gain = variation - residual_norm * residual_norm
         test = null_test(objective, theta, gain, unit, dof, rows)
@@ -690,7 +692,7 @@ def _residual_summary(objective: Objective, theta: Array) -> dict[str, Any]:
     ratio = None
     if objective.components == 1 and total > 0 and is_sorted_by_predictor(objective):
         ratio = float(np.sum(np.square(np.diff(residuals[0])))) / total
-    if objective.kernels.graphs.x_errors:  # residuals are in units of their errors
+    if objective.kernels.graphs.has_scaled_residuals:  # residuals are in units of their errors
         return {"durbin_watson": ratio}
     return {"residual_quantiles": _five_number_summary(unweighted), "durbin_watson": ratio}
 

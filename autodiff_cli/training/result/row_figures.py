@@ -304,7 +304,7 @@ _SPAN_TOLERANCE = 1e-9  # share of a constant outside of the span of a model tha
 def figures_of_groups(batch: Batch, theta: Array) -> list[RowFigures | None]:
     """Return the figures of the groups of a batch; None where they have to be computed one group after the other."""
     objective = batch.objective
-    is_squares = objective.kind is LossKind.SQUARES and not objective.kernels.graphs.x_errors
+    is_squares = objective.kind is LossKind.SQUARES and not objective.kernels.graphs.has_scaled_residuals
     has_sums = objective.loss == "poisson"
     if not isinstance(batch, GroupBatch) or objective.is_penalised or not (is_squares or has_sums):
         return [None] * len(theta)

@@ -339,7 +339,7 @@ def with_goodness_of_fit(
     goodness = goodness_of_fit(objective, theta, norm, dof + objective.layout.size, dof, absolute_sigma, rows)
     # With errors in x the weights depend on the parameters, so that R² has no baseline. A search for starting values
     # may still compare it.
-    r_squared = None if objective.kernels.graphs.x_errors else statistics.r_squared
+    r_squared = None if objective.kernels.graphs.has_scaled_residuals else statistics.r_squared
     figures = {name: getattr(goodness, name) for name in _FIGURES}
     return dataclasses.replace(statistics, r_squared=r_squared, **figures)
 
