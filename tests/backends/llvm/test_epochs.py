@@ -17,7 +17,7 @@ from autodiff_cli.backends.gradient_descent import epoch_orders
 from autodiff_cli.backends.llvm import backend as llvm_backend
 from autodiff_cli.backends.llvm.backend import LlvmBackend
 from autodiff_cli.backends.numpy_backend import NumpyBackend
-from autodiff_cli.backends.protocol import Backend, GradientDescent, OptimizerState
+from autodiff_cli.backends.protocol import Backend, EpochRequest, GradientDescent, OptimizerState
 from autodiff_cli.training.optimizers import OPTIMIZERS
 from tests.backends.llvm.compiled import every_width
 from tests.backends.llvm.test_columns import Fenced
@@ -72,7 +72,7 @@ def run(
     columns = objective.table.columns if columns is None else columns
     rows = next(iter(columns.values())).shape[-1]
     drawn = (next(epoch_orders(generator, rows, batch)) for _ in range(times))
-    return [kernel.run(state, RATE, point, columns, batch, order) for order in drawn], state
+    return [kernel.run(EpochRequest(state, RATE, point, batch), columns, order) for order in drawn], state
 
 
 def assert_same(found: tuple[list[float], OptimizerState], wanted: tuple[list[float], OptimizerState]) -> None:
@@ -263,7 +263,7 @@ def test_a_long_epoch_reports_progress_and_can_be_interrupted(monkeypatch: pytes
 
         state = OptimizerState.initial(objective.start, OPTIMIZERS["sgd"])
         with pytest.raises(KeyboardInterrupt):
-            kernel.run(state, RATE, objective.settings, objective.table.columns, 10, on_progress=report)
+            kernel.run(EpochRequest(state, RATE, objective.settings, 10, report), objective.table.columns)
         assert all(before[0] < after[0] < 1 and np.isfinite(after[1]) for before, after in pairwise(reports))
         assert state.step_count == round(reports[-1][0] * 3001 / 10)
         assert (state.theta != objective.start).all()
