@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -40,10 +39,8 @@ def at_the_end(page: Page) -> None:
 
 
 @pytest.mark.parametrize(("words", "changes"), CHANGES, ids=lambda what: what[0] if isinstance(what, list) else "")
-def test_changed_values_give_what_the_command_gives(
-    page: Page, tmp_path: Path, words: list[str], changes: dict[str, str]
-) -> None:
-    opened(page, tmp_path, words)
+def test_changed_values_give_what_the_command_gives(page: Page, words: list[str], changes: dict[str, str]) -> None:
+    opened(page, words)
     at_the_end(page)
     for name, text in changes.items():
         page.get_by_label(name, exact=True).fill(text)
@@ -64,25 +61,25 @@ def test_changed_values_give_what_the_command_gives(
 
 
 @pytest.mark.parametrize("name", ["$ price", "$", "__proto__", "constructor", "<b>$&</b>"])
-def test_variables_may_have_any_name(page: Page, tmp_path: Path, name: str) -> None:
+def test_variables_may_have_any_name(page: Page, name: str) -> None:
     words = [f"{quote_name(name)}*x + x/1e400", f"--set={quote_name(name)}=3", "--x=2"]
-    opened(page, tmp_path, words)
+    opened(page, words)
     at_the_end(page)
     page.get_by_label(name, exact=True).fill("5")
     words[1] = f"--set={quote_name(name)}=5"
     assert numbers(page) == in_document(run_cli(["trace", *words, "--json"]).json)
 
 
-def test_a_change_stays_at_the_current_step(page: Page, tmp_path: Path) -> None:
-    opened(page, tmp_path, ["x*y + sin(x)", "--x", "2", "--y", "3"])
+def test_a_change_stays_at_the_current_step(page: Page) -> None:
+    opened(page, ["x*y + sin(x)", "--x", "2", "--y", "3"])
     press(page, "Step")
     page.get_by_label("x", exact=True).fill("5")
     assert numbers(page) == {0: (5, None), 1: (3, None), 2: (15, None), 3: (None, None), 4: (None, None)}
     assert says(page) == "x*y = 5 × 3 = 15"
 
 
-def test_a_number_that_becomes_negative_gets_brackets(page: Page, tmp_path: Path) -> None:
-    opened(page, tmp_path, ["(x - y)^3", "--x", "2", "--y", "3"])
+def test_a_number_that_becomes_negative_gets_brackets(page: Page) -> None:
+    opened(page, ["(x - y)^3", "--x", "2", "--y", "3"])
     at_the_end(page)
     press(page, "Reset")
     press(page, "Step")
@@ -94,9 +91,9 @@ def test_a_number_that_becomes_negative_gets_brackets(page: Page, tmp_path: Path
     assert says(page) == "(x - y)^3 = (-2)^3 = -8"
 
 
-def test_kinks_and_slopes_without_a_formula_have_the_warnings_of_the_command(page: Page, tmp_path: Path) -> None:
+def test_kinks_and_slopes_without_a_formula_have_the_warnings_of_the_command(page: Page) -> None:
     words = ["abs(x) + log(y) + 0^z + max(u, w, 1)"]
-    opened(page, tmp_path, [*words, "--x", "2", "--y", "3", "--z", "2", "--u", "0", "--w", "0"])
+    opened(page, [*words, "--x", "2", "--y", "3", "--z", "2", "--u", "0", "--w", "0"])
     at_the_end(page)
     for name, value in {"x": "0", "y": "-1", "z": "3", "u": "2", "w": "2"}.items():
         page.get_by_label(name, exact=True).fill(value)
@@ -115,8 +112,8 @@ def test_kinks_and_slopes_without_a_formula_have_the_warnings_of_the_command(pag
         assert sentence in said
 
 
-def test_the_value_and_the_gradient_stand_beside_the_fields(page: Page, tmp_path: Path) -> None:
-    opened(page, tmp_path, ["x*y", "--x", "2", "--y", "3"])
+def test_the_value_and_the_gradient_stand_beside_the_fields(page: Page) -> None:
+    opened(page, ["x*y", "--x", "2", "--y", "3"])
     at_the_end(page)
     page.get_by_label("y", exact=True).fill("0.1")
     shown = page.locator("#values-title").locator("..").inner_text()
@@ -125,8 +122,8 @@ def test_the_value_and_the_gradient_stand_beside_the_fields(page: Page, tmp_path
 
 
 @pytest.mark.parametrize("text", ["", "-"])
-def test_what_is_no_number_is_pointed_out_and_changes_nothing(page: Page, tmp_path: Path, text: str) -> None:
-    opened(page, tmp_path, ["x*y", "--x", "2", "--y", "3"])
+def test_what_is_no_number_is_pointed_out_and_changes_nothing(page: Page, text: str) -> None:
+    opened(page, ["x*y", "--x", "2", "--y", "3"])
     at_the_end(page)
     before = numbers(page)
     field = page.get_by_label("x", exact=True)
@@ -143,8 +140,8 @@ def test_what_is_no_number_is_pointed_out_and_changes_nothing(page: Page, tmp_pa
 @pytest.mark.parametrize(
     "text", ["[1, 2]", "[[1, 2], [3]]", "[[1, 2], [3, x]]", "nonsense", "[[1, 2], [3, 4], [5, 6]]"]
 )
-def test_an_array_keeps_its_shape(page: Page, tmp_path: Path, text: str) -> None:
-    opened(page, tmp_path, ["sum(W @ [1, 2])", "--W", "[[1, 2], [3, 4]]"])
+def test_an_array_keeps_its_shape(page: Page, text: str) -> None:
+    opened(page, ["sum(W @ [1, 2])", "--W", "[[1, 2], [3, 4]]"])
     field = page.get_by_label("W", exact=True)
     field.fill(text)
     assert says(page) == "W: needs 2x2 numbers as nested lists; nothing has changed."
@@ -153,8 +150,8 @@ def test_an_array_keeps_its_shape(page: Page, tmp_path: Path, text: str) -> None
     assert "inf" in [value for value, _ in numbers(page).values()]
 
 
-def test_non_finite_values_can_be_entered_and_replaced(page: Page, tmp_path: Path) -> None:
-    opened(page, tmp_path, ["1/x + y", "--x", "inf", "--y", "1"])
+def test_non_finite_values_can_be_entered_and_replaced(page: Page) -> None:
+    opened(page, ["1/x + y", "--x", "inf", "--y", "1"])
     at_the_end(page)
     field = page.get_by_label("x", exact=True)
     assert field.input_value() == "inf"
@@ -165,15 +162,15 @@ def test_non_finite_values_can_be_entered_and_replaced(page: Page, tmp_path: Pat
 
 
 @pytest.mark.parametrize("name", ["constructor", "__proto__", "toString", "if", "evaluator", "record"])
-def test_names_that_mean_something_to_a_script_are_names(page: Page, tmp_path: Path, name: str) -> None:
-    opened(page, tmp_path, [f"{name}^2 + x", "--set", f"{name}=3", "--x", "1"])
+def test_names_that_mean_something_to_a_script_are_names(page: Page, name: str) -> None:
+    opened(page, [f"{name}^2 + x", "--set", f"{name}=3", "--x", "1"])
     at_the_end(page)
     page.get_by_label(name, exact=True).fill("4")
     assert {pair for pair in numbers(page).values() if pair[1] == 8} == {(4, 8)}
 
 
-def test_warnings_follow_the_values(page: Page, tmp_path: Path) -> None:
-    document = opened(page, tmp_path, ["abs(x) + log(y) + sqrt(z)", "--x", "0", "--y", "1", "--z", "4"])
+def test_warnings_follow_the_values(page: Page) -> None:
+    document = opened(page, ["abs(x) + log(y) + sqrt(z)", "--x", "0", "--y", "1", "--z", "4"])
     warnings = page.locator("#warnings li")
 
     def type_value(name: str, text: str) -> list[str]:
