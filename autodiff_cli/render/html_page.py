@@ -39,6 +39,7 @@ from autodiff_cli.explain.sentences import (
 )
 from autodiff_cli.explain.tracing import elementwise_trace
 from autodiff_cli.explain.views import Work, forward_work, reverse_work
+from autodiff_cli.explain.warnings import FLOAT_DIGITS, LARGE_FLOAT, MAX_MAGNIFICATION
 from autodiff_cli.export.latex import latex_symbol
 from autodiff_cli.graph.codegen import Fragment
 from autodiff_cli.graph.node import Node
@@ -291,6 +292,7 @@ def _trace_document(trace: Trace) -> dict[str, Any]:
         "hasPrecisionWarning": any(warning.kind == "precision" for warning in trace.warnings),
         "largest": MAX_TABLE_ELEMENTS,
         "near": SATURATION_DISTANCE,
+        "cancellation": {"magnification": MAX_MAGNIFICATION, "largest": LARGE_FLOAT, "digits": FLOAT_DIGITS},
     }
 
 

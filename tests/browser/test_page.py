@@ -46,11 +46,11 @@ def test_each_step_brings_the_numbers_of_its_node_and_no_others(page: Page, word
     if len(wanted) > 1:
         assert numbers(page) == known
     for step in document["forward"]:
-        press(page, "Step")
+        page.keyboard.press("ArrowRight")
         known[step["node"]] = (step["value"], None)
         assert numbers(page) == known
     for step in document["backward"]:
-        press(page, "Step")
+        page.keyboard.press("ArrowRight")
         found = numbers(page)
         assert found[step["node"]] == (wanted[step["node"]][0], step["adjoint"])
         assert {i for i in operations if found[i][1] is not None} == {
@@ -86,9 +86,9 @@ def test_back_undoes_what_step_did(page: Page) -> None:
     seen = []
     for _ in range(count):
         seen.append((numbers(page), says(page), page.evaluate(STATES)))
-        press(page, "Step")
+        page.keyboard.press("ArrowRight")
     for before in reversed(seen):
-        press(page, "Back")
+        page.keyboard.press("ArrowLeft")
         assert (numbers(page), says(page), page.evaluate(STATES)) == before
     press(page, "Back")
     assert numbers(page) == seen[0][0]
@@ -140,10 +140,10 @@ def test_the_status_has_the_sentences_of_trace(page: Page, words: list[str]) -> 
     document = opened(page, words)
     report = [line.strip() for line in run_cli(["trace", *words]).splitlines()]
     for step in document["forward"]:
-        press(page, "Step")
+        page.keyboard.press("ArrowRight")
         assert f"{step['step']}. {says(page)}" in report
     for step in document["backward"]:
-        press(page, "Step")
+        page.keyboard.press("ArrowRight")
         first, *others = [line.strip() for line in says(page).splitlines() if line.strip()]
         assert f"{step['step']}. {first}" in report
         assert set(others) <= set(report)
@@ -157,7 +157,7 @@ def test_the_part_of_the_formula_that_a_step_computes_is_marked(page: Page) -> N
     assert page.locator("#formula").text_content() == "x*y + sin(x)"
     labels = {node["id"]: node["label"] for node in document["nodes"]}
     for step in document["forward"] + document["backward"]:
-        press(page, "Step")
+        page.keyboard.press("ArrowRight")
         assert page.locator("#formula mark").text_content() == labels[step["node"]]
         assert page.locator("#formula").text_content() == "x*y + sin(x)"
 
@@ -166,7 +166,7 @@ def test_local_times_adjoint_travels_back_along_the_edges(page: Page) -> None:
     opened(page, XY)
     page.evaluate("document.getElementById('speed').value = -2")
     for _ in range(5):
-        press(page, "Step")
+        page.keyboard.press("ArrowRight")
     assert page.locator(".traveller").all_text_contents() == ["-0.416147 × 1 = -0.416147"]
 
 
@@ -174,7 +174,7 @@ def test_a_negative_adjoint_stands_in_brackets(page: Page) -> None:
     opened(page, ["a - x*y", "--a", "1", "--x", "2", "--y=-3"])
     page.evaluate("document.getElementById('speed').value = -2")
     for _ in range(4):
-        press(page, "Step")
+        page.keyboard.press("ArrowRight")
     assert "x: -3 × (-1) = 3" in says(page)
     assert page.locator(".traveller").all_text_contents() == ["-3 × (-1) = 3", "2 × (-1) = -2"]
 
@@ -186,7 +186,7 @@ def test_contributions_add_up_where_paths_meet(page: Page) -> None:
     shown = [f"{total:.4g} …" for total in totals[:-1]] + [f"{totals[-1]:.4g}"]
     seen = []
     for _ in document["forward"] + document["backward"]:
-        press(page, "Step")
+        page.keyboard.press("ArrowRight")
         seen.append(page.locator("[data-node='0'] .adjoint").text_content())
     assert list(dict.fromkeys(filter(None, seen))) == shown
 
@@ -194,7 +194,7 @@ def test_contributions_add_up_where_paths_meet(page: Page) -> None:
 def test_what_is_computed_known_and_current_looks_it(page: Page) -> None:
     document = opened(page, NAMED)
     for step in document["forward"] + document["backward"]:
-        press(page, "Step")
+        page.keyboard.press("ArrowRight")
         found = numbers(page)
         assert page.evaluate(STATES) == {
             "computed": [i for i, (value, _) in found.items() if value is not None],

@@ -240,7 +240,7 @@ def test_the_current_node_is_scrolled_into_view(page: Page) -> None:
     resize(page, 360, 740)
     document = opened(page, NAMED)
     for step in document["forward"] + document["backward"]:
-        press(page, "Step")
+        page.keyboard.press("ArrowRight")
         drawn = measure(page, "(i) => graph.boxOf(i)", step["node"])
         node = page.locator(f"[data-node='{drawn}'] .outline").bounding_box()
         box = page.locator("#stage").bounding_box()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from autodiff_cli.language.lexer import quote_name
 from tests.browser.support import in_document, numbers, opened, press, says
+from tests.each import each
 from tests.support import run_cli
 
 if TYPE_CHECKING:
@@ -188,3 +190,20 @@ def test_warnings_follow_the_values(page: Page) -> None:
     (kink,) = type_value("z", "4") or type_value("x", "0")
     assert kink.startswith("abs(x): ")
     assert type_value("y", "1") == opening
+
+
+@each(
+    ("text", "start", "changed"),
+    [("(1 + x) - 1", 0.5, 1e-10), ("sqrt(x^2 + 1) - x", 0.3, 1e6), ("1 - cos(x)", 1.25, 1e-5), ("x^3 - y*x", 2.5, 3)],
+)
+def test_lost_digits_are_found_at_other_values_as_the_command_finds_them(
+    page: Page, text: str, start: float, changed: float
+) -> None:
+    others = ["--y", "1e-18"] if "y" in text else []
+    opened(page, [text, f"--x={start}", *others])
+    page.get_by_label("x", exact=True).fill(str(changed))
+    trace = run_cli(["trace", text, f"--x={changed}", *others, "--json"]).json
+    wanted = [re.findall(r"can destroy \d+ of", warning["message"]) for warning in trace["warnings"]]
+    shown = re.findall(r"can destroy \d+ of", page.locator("#warnings").inner_text())
+    assert shown == [words for found in wanted for words in found]
+    assert bool(shown) == ("y" not in text)

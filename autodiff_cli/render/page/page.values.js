@@ -57,7 +57,7 @@ function compute(point) {
 /** Show the warnings at the current values: those that the page came with, or what its numbers tell. */
 function showWarnings() {
   const isAsOpened = record.variables.every(({ key, value }) => inFull(playback.point[key]) === inFull(value));
-  const note = record.hasPrecisionWarning ? ["Lost digits are checked only at the values with which the page was made."] : [];
+  const note = record.hasPrecisionWarning ? ["The correct digits are computed only for the values with which the page was made."] : [];
   const texts = isAsOpened ? record.warnings : [...playback.computation.warnings(), ...note];
   byId("warnings").replaceChildren(...texts.map((text) => htmlElement("li", text)));
 }
