@@ -8,6 +8,7 @@ import pytest
 
 from tests.browser.support import in_document, numbers, opened, press, says
 from tests.browser.test_page_movements import FORMULAS
+from tests.each import each
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -98,10 +99,16 @@ ANSWERS = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("text", "is_right"), ANSWERS)
-def test_an_answer_is_right_to_the_digits_typed(page: Page, text: str, is_right: bool) -> None:
+@pytest.fixture
+def judge(page: Page) -> Page:
+    """A page whose scripts judge answers; it is opened once for all cases of a test."""
     opened(page, XY)
-    verdict = page.evaluate("text => isRight(text, 2.5838531634528574)", text)
+    return page
+
+
+@each(("text", "is_right"), ANSWERS)
+def test_an_answer_is_right_to_the_digits_typed(judge: Page, text: str, is_right: bool) -> None:
+    verdict = judge.evaluate("text => isRight(text, 2.5838531634528574)", text)
     assert verdict == is_right
 
 
@@ -116,10 +123,9 @@ OTHERS = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("text", "number", "is_right"), OTHERS)
-def test_answers_of_other_kinds(page: Page, text: str, number: Any, is_right: bool) -> None:
-    opened(page, XY)
-    assert page.evaluate("([text, number]) => isRight(text, read(number))", [text, number]) == is_right
+@each(("text", "number", "is_right"), OTHERS)
+def test_answers_of_other_kinds(judge: Page, text: str, number: Any, is_right: bool) -> None:
+    assert judge.evaluate("([text, number]) => isRight(text, read(number))", [text, number]) == is_right
 
 
 EXPRESSIONS = [
@@ -145,10 +151,9 @@ EXPRESSIONS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "number", "is_right"), EXPRESSIONS)
-def test_answers_can_be_expressions(page: Page, text: str, number: Any, is_right: bool) -> None:
-    opened(page, XY)
-    assert page.evaluate("([text, number]) => isRight(text, number)", [text, number]) == is_right
+@each(("text", "number", "is_right"), EXPRESSIONS)
+def test_answers_can_be_expressions(judge: Page, text: str, number: Any, is_right: bool) -> None:
+    assert judge.evaluate("([text, number]) => isRight(text, number)", [text, number]) == is_right
 
 
 @pytest.mark.parametrize(
@@ -185,22 +190,22 @@ def test_the_answer_is_revealed_after_two_hints(page: Page) -> None:
 
 
 @pytest.mark.parametrize(("text", "point"), FORMULAS, ids=range(len(FORMULAS)))
-@pytest.mark.parametrize("level", ["adjoint", "value", "local derivative"])
-def test_the_quiz_shows_no_number_that_it_asks_for(page: Page, text: str, point: dict[str, Any], level: str) -> None:
+def test_the_quiz_shows_no_number_that_it_asks_for(page: Page, text: str, point: dict[str, Any]) -> None:
     document = opened(page, [text, *(f"--{name}={value}" for name, value in point.items())])
     page.emulate_media(reduced_motion="reduce")
-    press(page, "Backward pass")
-    begin(page, level)
-    for _ in document["nodes"]:
-        if not page.evaluate("playback.quiz.question !== undefined"):
-            break
-        node, places, wanted = page.evaluate(PLACES)
-        assert node is None or page.locator(f".node:not(.folded)[data-node='{node}']").count() == 1
-        assert wanted in ("", "0", "1") or not [place for place in places if wanted in place.split()], title(page)
-        page.evaluate(
-            "draw(playback.quiz.question.reveal()); playback.quiz.check('') , playback.quiz.check(''), "
-            "ask(playback.quiz.check('').verdict)"
-        )
+    for level in ("adjoint", "value", "local derivative"):
+        page.evaluate("go(playback.length)")
+        begin(page, level)
+        for _ in document["nodes"]:
+            if not page.evaluate("playback.quiz.question !== undefined"):
+                break
+            node, places, wanted = page.evaluate(PLACES)
+            assert node is None or page.locator(f".node:not(.folded)[data-node='{node}']").count() == 1
+            assert wanted in ("", "0", "1") or not [place for place in places if wanted in place.split()], title(page)
+            page.evaluate(
+                "draw(playback.quiz.question.reveal()); playback.quiz.check('') , playback.quiz.check(''), "
+                "ask(playback.quiz.check('').verdict)"
+            )
 
 
 # The node that is asked for, the texts of all edges beside it and of the descriptions, and the number that is wanted.

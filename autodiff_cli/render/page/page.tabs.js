@@ -49,7 +49,7 @@ class Tabs {
       this.show(caption);
       return;
     }
-    const node = i === null ? undefined : graph.element(i)?.getBoundingClientRect();
+    const node = i === null ? undefined : graph.element(i)?.querySelector(".outline").getBoundingClientRect();
     const { left, width } = caption.getBoundingClientRect();
     const room = Math.max(0, width - CAPTION);
     const middle = node ? node.left + node.width / 2 - left - CAPTION / 2 : 0;
