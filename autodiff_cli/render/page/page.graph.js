@@ -343,7 +343,7 @@ function drawnNode(element, { x, y, width, height }) {
 function caption(text, word, i, isAboveGrid) {
   const sizes = shape(record.nodes[i].value);
   if (!text) return "";
-  if (!isAboveGrid) return sizes.length > 1 ? `${sizes.join("x")} numbers` : `${sizes[0]} numbers`;
+  if (!isAboveGrid) return sizes.length > 1 ? sizes.join("x") : `${sizes[0]} numbers`;
   return sizes.length > 1 ? `${word} ${sizes.join("x")}` : word;
 }
 

@@ -6,9 +6,6 @@ const LINE = 17; // the height of a line
 const MARGIN = 10; // around the drawing
 const PADDING = 8; // within a box
 const APART = 8; // between texts on one line
-const NODE_DIGITS = 4; // of a number in the drawing; tooltips have more
-const ROOM = NODE_DIGITS + 3; // characters reserved for a number that may change
-const ARRAY_ROOM = 14; // characters for the numbers of an array that has no grid
 const SYMBOL = { least: 32, column: 9.2 }; // pixels: the least width of a box, and the width of a letter of a symbol
 const LONGEST = { roomy: 24, brief: 12 }; // characters of a label
 const MOST_NUMBERS = 5; // with more edges into a box, their numbers appear only on demand
@@ -62,7 +59,7 @@ function contentOf({ id, title, short, role, inside }, detail, isDown) {
     height: 2 * LINE + (role === "output" ? DOUBLE : 0),
   };
   if (role === "folded" || role === "output") core.width += 2 * DOUBLE;
-  const room = (Array.isArray(value) ? ARRAY_ROOM : ROOM) * COLUMN;
+  const room = ((Array.isArray(value) && DETAILS[detail].room) || ROOM) * COLUMN;
   let beside = kinds.length && !grid ? room + NUMBERS_APART : 0;
   if (isArray) {
     beside = 0;
