@@ -543,10 +543,8 @@ def fit_page(recording: FitRecording, digits: int | None = None) -> str:
         GraphTooLargeError: if the graph of the loss has too many nodes to draw.
     """
     style = (_LEARNING_FOLDER / "learning.css").read_text(encoding="utf-8")
-    script = "\n".join(
-        (_LEARNING_FOLDER / file).read_text(encoding="utf-8")
-        for file in ("pictures.js", "network.js", "learning.js", "again.js")
-    )
+    files = ("pictures.js", "network.js", "learning.js", "again.js")
+    script = "\n".join((_LEARNING_FOLDER / file).read_text(encoding="utf-8") for file in files)
     markup = (_LEARNING_FOLDER / "learning.html").read_text(encoding="utf-8")
     title = f"learning {escape(shorten_middle(safe_label(recording.model.text), _MAX_MODEL_LENGTH))}"
     addition = PageAddition(title, markup, style, script, _recording_document(recording))

@@ -297,7 +297,11 @@ def test_folded_parts_never_use_each_other_in_a_circle(page: Page, words: list[s
 
 # Edges that a box hides: of every edge, the boxes other than its ends that it passes behind.
 HIDDEN = """() => {
-  const boxes = graph.ids.map((i) => ({ id: String(i), ...placeOf(graph.element(i).querySelector("rect")) }));
+  const boxOf = (rectangle) => {
+    const { x, y, width, height } = rectangle.getBBox();
+    return { x, y, width, height };
+  };
+  const boxes = graph.ids.map((i) => ({ id: String(i), ...boxOf(graph.element(i).querySelector("rect")) }));
   return [...graph.svg.querySelectorAll(".edge")].flatMap((edge) => {
     const path = edge.querySelector("path");
     const { from, to } = edge.dataset;

@@ -207,3 +207,19 @@ def test_lost_digits_are_found_at_other_values_as_the_command_finds_them(
     shown = re.findall(r"can destroy \d+ of", page.locator("#warnings").inner_text())
     assert shown == [words for found in wanted for words in found]
     assert bool(shown) == ("y" not in text)
+
+
+def test_elements_of_an_array_have_fields_of_their_own(page: Page) -> None:
+    words = ["sum(tanh(W @ v))", "--W", "[[1, 2], [3, 4]]", "--v", "[1, -1]"]
+    opened(page, words)
+    at_the_end(page)
+    page.get_by_label("W[1, 0]", exact=True).fill("-0.5")
+    assert page.get_by_label("W", exact=True).input_value() == "[[1, 2], [-0.5, 4]]"
+    words[2] = "[[1, 2], [-0.5, 4]]"
+    wanted = in_document(run_cli(["trace", *words, "--json"]).json)
+    assert all(flat(pair) == pytest.approx(flat(wanted[i]), rel=1e-12) for i, pair in numbers(page).items())
+    page.get_by_label("v", exact=True).fill("[3, 5]")
+    assert page.get_by_label("v[1]", exact=True).input_value() == "5"
+    page.get_by_label("v[1]", exact=True).fill("-")
+    assert page.get_by_label("v[1]", exact=True).get_attribute("aria-invalid") == "true"
+    assert page.get_by_label("v", exact=True).input_value() == "[3, 5]"

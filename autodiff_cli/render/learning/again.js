@@ -94,8 +94,10 @@ function learnAgain() {
       memory = steps.map(({ theta: _, ...remembered }) => remembered);
       theta = steps.map((step) => step.theta);
     } while (performance.now() < end && recording.epochs.length <= count);
-    if (recording.epochs.length > count) finish(`${method} learned for ${count} epochs on the ${rowPoints.length} rows of this page: loss ${brief(recording.epochs[0].loss)} → ${brief(recording.epochs.at(-1).loss)}.`);
-    else {
+    if (recording.epochs.length > count) {
+      const [first, last] = [0, -1].map((k) => brief(recording.epochs.at(k).loss));
+      finish(`${method} learned for ${count} epochs on the ${rowPoints.length} rows of this page, without weights and penalties: loss ${first} → ${last}.`);
+    } else {
       showLast();
       learning = setTimeout(work, 0);
     }

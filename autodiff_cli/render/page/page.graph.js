@@ -347,11 +347,6 @@ function caption(text, word, i, isAboveGrid) {
   return sizes.length > 1 ? `${word} ${sizes.join("x")}` : word;
 }
 
-function placeOf(rectangle) {
-  const names = ["x", "y", "width", "height"];
-  return Object.fromEntries(names.map((name) => [name, Number(rectangle.getAttribute(name))]));
-}
-
 /** Let the tab key reach this node of the drawing, and no other. */
 function reachable(element) {
   element.ownerSVGElement.querySelector("[data-node][tabindex='0']")?.setAttribute("tabindex", "-1");

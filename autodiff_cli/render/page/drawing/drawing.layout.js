@@ -29,7 +29,6 @@ const GAPS = {
 const BUNDLE = { across: 230, down: 640 }; // pixels, the largest width of a bundle
 const FRAME = { title: 18, room: 9 };
 const LANE = { first: 12, each: 7 }; // pixels, for edges that continue in the next band
-const STUB = 8; // pixels of an edge before its first turn
 
 /** Ways to arrange what is shown: across or down, in one band or more, in more or less detail, with `size(box, detail, isDown)` and
  * `labelOf(arrow, members, isDown)`, the size of the numbers beside an arrow, into a fold of these members. */

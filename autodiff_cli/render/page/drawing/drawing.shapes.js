@@ -77,10 +77,6 @@ function contentOf({ id, title, short, role, inside }, detail, isDown) {
   return { symbol, caption, small, grid, kinds, core, isBeside, room, ...size };
 }
 
-function added(numbers) {
-  return numbers.reduce((a, b) => a + b, 0);
-}
-
 /** The size of what a node is drawn as, and where its box is in it. */
 function sizeOf(box, detail, isDown) {
   const { width, height, core } = contentOf(box, detail, isDown);
