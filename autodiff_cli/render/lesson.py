@@ -272,9 +272,9 @@ class _Sheet:
             "each node and its contribution to each input: local derivative × adjoint.</p>",
             self._drawing(),
             '<div class="steps">',
-            *_titled_list("Forward", "ol", map(self._forward_item, self._trace.forward)),
-            *_titled_list("Backward", "ol", map(self._backward_item, self._trace.backward)),
-            *_titled_list("The gradient", "ul", slopes),
+            *_titled_list("Forward", "ol", map(self._forward_item, self._trace.forward), level=2),
+            *_titled_list("Backward", "ol", map(self._backward_item, self._trace.backward), level=2),
+            *_titled_list("The gradient", "ul", slopes, level=2),
             "</div>",
             level=1,
         )
@@ -371,10 +371,10 @@ def _section(title: str, *parts: str, kind: str = "", level: int = 2) -> str:
     )
 
 
-def _titled_list(title: str, tag: str, items: Iterable[str]) -> Iterator[str]:
+def _titled_list(title: str, tag: str, items: Iterable[str], level: int = 3) -> Iterator[str]:
     """Yield a list with its title, or nothing if there are no items."""
     if text := "".join(items):
-        yield from (f"<h3>{title}</h3>", f"<{tag}>{text}</{tag}>")
+        yield from (f"<h{level}>{title}</h{level}>", f"<{tag}>{text}</{tag}>")
 
 
 def _nonempty(parts: Iterable[str]) -> Iterator[str]:
