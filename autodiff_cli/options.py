@@ -83,8 +83,8 @@ class Option:
     """The declaration of an option. It stands in the annotation of the field.
 
     Attributes:
-        usage: the flags and the name of the value, as help shows them: `--lr RATE`; empty for an option of Python
-            functions alone.
+        usage: the flags and the name of the value, as help shows them: `--lr RATE`. Without a flag it is an argument,
+            such as `DATA`; empty for an option of Python functions alone.
         help: a short imperative or noun phrase.
         check: the test of a value that is not the default.
         group: the heading of the option in help.
@@ -141,15 +141,18 @@ def _read_option_fields(record: type[Any]) -> Mapping[str, OptionField]:
     hints = typing.get_type_hints(record, include_extras=True)
     found = {}
     for field in dataclasses.fields(record):
-        option = next(
-            (each for each in getattr(hints[field.name], "__metadata__", ()) if isinstance(each, Option)), None
-        )
+        option = declared_option(hints[field.name])
         if option is not None:
             kind = hints[field.name].__origin__
             kinds = kind.__args__ if isinstance(kind, types.UnionType | typing._UnionGenericAlias) else (kind,)  # type: ignore[attr-defined]
             default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
             found[field.name] = OptionField(option, default, tuple(each for each in kinds if each is not type(None)))
     return found
+
+
+def declared_option(annotation: Any) -> Option | None:
+    """Return the option that an annotation declares; None if it declares none."""
+    return next((each for each in getattr(annotation, "__metadata__", ()) if isinstance(each, Option)), None)
 
 
 def explicit_options(record: Any) -> dict[str, Any]:

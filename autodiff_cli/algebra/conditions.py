@@ -153,10 +153,9 @@ def _is_chain(a: Node, b: Node) -> bool:
 
 
 def _ascending(forms: FormTable, comparison: Node) -> Node:
-    assert comparison.op is not None
-    if comparison.op in _ASCENDING:
+    if comparison.operation in _ASCENDING:
         return comparison
-    return forms.apply(FLIPPED_COMPARISONS[comparison.op], *comparison.inputs[::-1])
+    return forms.apply(FLIPPED_COMPARISONS[comparison.operation], *comparison.inputs[::-1])
 
 
 def _number_on_the_right(forms: FormTable, op: Op, difference: Node) -> Node | None:
@@ -251,13 +250,12 @@ def _vanishing_predicate(op: Op, count: int) -> Template | None:
 
 def _possible_condition(condition: Node, signs: dict[Node, Sign]) -> Node | None:
     """Return a condition without the parts that always hold; None if it never holds."""
-    assert condition.op is not None
-    if (decision := decide(condition.op, condition.inputs)) is not None:
+    if (decision := decide(condition.operation, condition.inputs)) is not None:
         return ONE if decision else None
     a, b = condition.inputs
-    if condition.op is equal and is_literal(b, 0) and sign_of(a, signs) is Sign.POSITIVE:
+    if condition.operation is equal and is_literal(b, 0) and sign_of(a, signs) is Sign.POSITIVE:
         return None
-    if condition.op is not and_:
+    if condition.operation is not and_:
         return condition
     first, second = _possible_condition(a, signs), _possible_condition(b, signs)
     if first is None or second is None:

@@ -238,8 +238,7 @@ def _write_graphs(
 
 
 def _unchanged(forms: FormTable, node: Node, new: dict[Node, Node]) -> Node:
-    assert node.op is not None
-    return forms.apply(node.op, *(new[child] for child in node.inputs))
+    return forms.apply(node.operation, *(new[child] for child in node.inputs))
 
 
 def _loses_shape(forms: FormTable, numbers: Iterable[ExactNumber]) -> bool:

@@ -160,9 +160,8 @@ class _RuleClosure:
 
     def _rule(self, node: Node, active_inputs: tuple[int, ...]) -> tuple[list[Node], Sequence[tuple[int, bool]]]:
         """Add the graphs of a node's rule, and return them as `_rule_graphs` does."""
-        assert node.op is not None
-        graphs, partials = _rule_graphs(node.op, active_inputs, tuple(map(_literal_text, node.inputs)))
-        rule = node.op.derivative_rule(len(node.inputs))
+        graphs, partials = _rule_graphs(node.operation, active_inputs, tuple(map(_literal_text, node.inputs)))
+        rule = node.operation.derivative_rule(len(node.inputs))
         return self._add(graphs, {rule.output: node, **dict(zip(rule.inputs, node.inputs, strict=True))}), partials
 
 

@@ -73,8 +73,7 @@ class _Unroller:
         return [unrolled[output] for output in outputs]
 
     def _apply(self, node: Node, inputs: list[NodeArray]) -> NodeArray:
-        op = node.op
-        assert op is not None
+        op = node.operation
         expansion = op.expand(len(inputs)) if op.is_structural and op.name not in ARRAY_FUNCTIONS else None
         if expansion is not None:  # its operations are counted in turn
             return self.run([expansion], dict(zip(op.placeholders(len(inputs)), inputs, strict=True)))[0]

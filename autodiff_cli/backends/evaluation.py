@@ -16,7 +16,7 @@ from autodiff_cli.graph.op import Shape
 
 
 def evaluate(
-    outputs: Sequence[Node], point: Mapping[str, Any], leaves: Mapping[str, Shape] | None = None
+    outputs: Sequence[Node], point: Mapping[str, Any], leaves: Mapping[str, Shape] | None = None, backend: str = "auto"
 ) -> list[Array]:
     """Return the values of graphs at a point or at a batch of points.
 
@@ -25,6 +25,7 @@ def evaluate(
         point: a number or an array for every input leaf, by name. Axes of an array before those of its leaf are batch
             axes; the batch axes of all leaves are broadcast against each other by NumPy's rules.
         leaves: the shapes of the leaves that are not scalars, by name.
+        backend: `numpy`, `llvm` or `auto`.
 
     Returns:
         One array per output, of the batch's shape followed by the output's own.
@@ -46,7 +47,7 @@ def evaluate(
         if batches[name]
     }
     graphs = RowGraphs(outputs, columns.keys(), shapes)
-    kernel = choose_backend("auto", None, graphs, rows, passes=1).row_kernel(graphs)
+    kernel = choose_backend(backend, None, graphs, rows, passes=1).row_kernel(graphs)
     values = np.empty((graphs.value_count, rows))
     prepared = kernel.prepare({name: value for name, value in arrays.items() if name not in columns})
     kernel.write(prepared, columns, values)

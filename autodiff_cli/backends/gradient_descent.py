@@ -15,21 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
-from autodiff_cli.backends.protocol import (
-    GRADIENT,
-    RATE,
-    STEP,
-    THETA,
-    Backend,
-    Columns,
-    GradientDescent,
-    OptimizerState,
-    Point,
-    ProgressCallback,
-    RowGraphs,
-    SumKernel,
-    Update,
-)
+from autodiff_cli.backends import protocol
 from autodiff_cli.backends.reductions import block_slices, fold
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.numbers.arrays import ignore_float_errors
@@ -193,20 +179,20 @@ class Stepper:
     array([0.5, 0. ])
     """
 
-    def __init__(self, backend: Backend, update: Update) -> None:
-        names = {THETA, GRADIENT, *update.accumulators}
-        self._kernel = backend.row_kernel(RowGraphs([update.theta, *update.accumulators.values()], names))
-        self._names = (THETA, *update.accumulators)
+    def __init__(self, backend: protocol.Backend, update: protocol.Update) -> None:
+        names = {protocol.THETA, protocol.GRADIENT, *update.accumulators}
+        self._kernel = backend.row_kernel(protocol.RowGraphs([update.theta, *update.accumulators.values()], names))
+        self._names = (protocol.THETA, *update.accumulators)
         self._next_values = np.empty((len(self._names), 0))
 
-    def step(self, state: OptimizerState, learning_rate: float, gradient: Array) -> None:
+    def step(self, state: protocol.OptimizerState, learning_rate: float, gradient: Array) -> None:
         """Update a state in place by one step."""
         state.step_count += 1
-        prepared = self._kernel.prepare({RATE: learning_rate, STEP: float(state.step_count)})
+        prepared = self._kernel.prepare({protocol.RATE: learning_rate, protocol.STEP: float(state.step_count)})
         if self._next_values.shape != state.values.shape:
             self._next_values = np.empty_like(state.values)
         columns = dict(zip(self._names, state.values, strict=True))
-        columns[GRADIENT] = gradient
+        columns[protocol.GRADIENT] = gradient
         self._kernel.write(prepared, columns, self._next_values)
         state.values[...] = self._next_values
 
@@ -220,7 +206,9 @@ class EpochLoop:
         recompute_every: layers per recomputed segment; see `Backend.sum_kernel`.
     """
 
-    def __init__(self, backend: Backend, descent: GradientDescent, recompute_every: int | None = None) -> None:
+    def __init__(
+        self, backend: protocol.Backend, descent: protocol.GradientDescent, recompute_every: int | None = None
+    ) -> None:
         self._sum_kernel = backend.sum_kernel(descent.loss, recompute_every=recompute_every)
         self._stepper = Stepper(backend, descent.update)
         self._weight_column = descent.weight_column
@@ -229,27 +217,21 @@ class EpochLoop:
 
     def run(
         self,
-        state: OptimizerState,
-        learning_rate: float,
-        point: Point,
-        columns: Columns,
-        batch_rows: int,
+        epoch: protocol.EpochRequest,
+        columns: protocol.Columns,
         order: NDArray[Any] | None = None,
-        on_progress: ProgressCallback | None = None,
         losses: list[float] | None = None,
     ) -> float:
         """Take one step per batch and return the mean loss; see `EpochKernel.run`."""
         rows = next(iter(columns.values())).shape[-1] if order is None else len(order)
-        if order is None and 0 < rows <= batch_rows:
+        if order is None and 0 < rows <= epoch.batch_rows:
             weight = float(rows) if self._weight_column is None else total_weight(columns[self._weight_column])
-            return self.run_full_batch(
-                state, learning_rate, point, weight, lambda kernel, at: kernel.sums(at, columns, rows)
-            )
+            return self.run_full_batch(epoch, weight, lambda kernel, at: kernel.sums(at, columns, rows))
         names = self._sum_kernel.names.intersection(columns)
         ordered_columns = {name: columns[name] if order is None else columns[name][..., order] for name in names}
         losses = [] if losses is None else losses
         next_report = time.monotonic() + _PROGRESS_SECONDS
-        for part in block_slices(rows, batch_rows):
+        for part in block_slices(rows, epoch.batch_rows):
             batch = {name: column[..., part] for name, column in ordered_columns.items()}
             weight = (
                 float(part.stop - part.start)
@@ -258,32 +240,27 @@ class EpochLoop:
             )
             if not weight:
                 continue  # its mean is undefined
-            sums = self._sum_kernel.sums(
-                {**point, **parameter_views(state.theta, self._shapes)}, batch, part.stop - part.start
-            )
-            losses.append(self._take_step(state, learning_rate, sums, weight))
-            if on_progress is not None and time.monotonic() > next_report and part.stop < rows:
-                on_progress(part.stop / rows, mean_loss(losses))
+            sums = self._sum_kernel.sums(self._point(epoch), batch, part.stop - part.start)
+            losses.append(self._take_step(epoch, sums, weight))
+            if epoch.on_progress is not None and time.monotonic() > next_report and part.stop < rows:
+                epoch.on_progress(part.stop / rows, mean_loss(losses))
                 next_report = time.monotonic() + _PROGRESS_SECONDS
         return mean_loss(losses)
 
     def run_full_batch(
-        self,
-        state: OptimizerState,
-        learning_rate: float,
-        point: Point,
-        weight: float,
-        sums: Callable[[SumKernel, Point], Array],
+        self, epoch: protocol.EpochRequest, weight: float, sums: Callable[[protocol.SumKernel, protocol.Point], Array]
     ) -> float:
         """Take one step over all rows and return the loss before it; see `EpochKernel.run_full_batch`."""
         if not weight:
             return math.nan
-        total = sums(self._sum_kernel, {**point, **parameter_views(state.theta, self._shapes)})
-        return self._take_step(state, learning_rate, total, weight)
+        return self._take_step(epoch, sums(self._sum_kernel, self._point(epoch)), weight)
 
-    def _take_step(self, state: OptimizerState, learning_rate: float, sums: Array, weight: float) -> float:
+    def _point(self, epoch: protocol.EpochRequest) -> dict[str, Any]:
+        return {**epoch.point, **parameter_views(epoch.state.theta, self._shapes)}
+
+    def _take_step(self, epoch: protocol.EpochRequest, sums: Array, weight: float) -> float:
         """Take a step along the mean gradient and return the mean loss before it."""
         with ignore_float_errors():
             mean = sums / weight
-        self._stepper.step(state, learning_rate, clip_gradient(mean[1:], self._clip_norm))
+        self._stepper.step(epoch.state, epoch.learning_rate, clip_gradient(mean[1:], self._clip_norm))
         return float(mean[0])

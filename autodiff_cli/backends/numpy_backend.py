@@ -430,8 +430,7 @@ def _plan_step(
 ) -> PlanStep:
     """Return the step that applies the operation of node `i` to arrays."""
     node, inputs = tape.nodes[i], tape.inputs[i]
-    op = node.op
-    assert op is not None
+    op = node.operation
     if op in TOTAL_FUNCTIONS:
         return PlanStep(TOTAL_FUNCTIONS[op], inputs, i, has_own_memory=True)
     if i in conditions:

@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Shape
@@ -235,18 +235,32 @@ class OptimizerState:
         return theta
 
 
+class EpochRequest(NamedTuple):
+    """An epoch of a gradient method, independent of where the rows are.
+
+    Attributes:
+        state: the state of the method, which is updated in place.
+        learning_rate: the factor of the step.
+        point: a value for every leaf that is neither a column nor a parameter; other names are ignored.
+        batch_rows: the maximum number of rows in a batch.
+        on_progress: called from time to time during a long epoch.
+    """
+
+    state: OptimizerState
+    learning_rate: float
+    point: Point
+    batch_rows: int
+    on_progress: ProgressCallback | None = None
+
+
 class EpochKernel(Protocol):
     """A compiled gradient method that runs whole epochs."""
 
     def run(
         self,
-        state: OptimizerState,
-        learning_rate: float,
-        point: Point,
+        epoch: EpochRequest,
         columns: Columns,
-        batch_rows: int,
         order: NDArray[Any] | None = None,
-        on_progress: ProgressCallback | None = None,
         losses: list[float] | None = None,
     ) -> float:
         """Take one step per batch, over rows in a given order, and return the mean loss of the batches.
@@ -255,12 +269,9 @@ class EpochKernel(Protocol):
         gradient are the weighted means over its rows. A batch whose weights are all 0 is skipped.
 
         Args:
-            state: the state, which is updated in place.
-            learning_rate: the factor of the step.
-            point: a value for every leaf that is neither a column nor a parameter; other names are ignored.
+            epoch: the state, the learning rate and the size of batches.
             columns: complete columns, at least one.
             order: row numbers; by default all rows in their stored order.
-            on_progress: called from time to time during a long epoch.
             losses: a list to which the loss of each batch is appended. It may hold losses of earlier rows of the epoch,
                 which count in the mean.
 
@@ -268,22 +279,13 @@ class EpochKernel(Protocol):
             The mean of the batches' losses, each computed before its step; nan or infinite if the method diverged.
         """
 
-    def run_full_batch(
-        self,
-        state: OptimizerState,
-        learning_rate: float,
-        point: Point,
-        weight: float,
-        sums: Callable[[SumKernel, Point], Array],
-    ) -> float:
+    def run_full_batch(self, epoch: EpochRequest, weight: float, sums: Callable[[SumKernel, Point], Array]) -> float:
         """Take one step over all rows, wherever they are stored, and return the loss before the step.
 
         The result has the bits of `run` with a batch of all rows, if there are more rows than a block has.
 
         Args:
-            state: the state, which is updated in place.
-            learning_rate: the factor of the step.
-            point: a value for every leaf that is neither a column nor a parameter; other names are ignored.
+            epoch: the state and the learning rate.
             weight: the total weight of all rows.
             sums: a function that returns the sums of a kernel over all rows at a point.
 

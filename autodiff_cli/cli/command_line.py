@@ -20,16 +20,15 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from autodiff_cli.cli.environment import BadInput, Environment
 from autodiff_cli.language.errors import suggest
 from autodiff_cli.language.lexer import canonical_name, is_level_name, is_name, is_signed_number
 
 if TYPE_CHECKING:
-    from typer.models import ArgumentInfo, OptionInfo
-
     from autodiff_cli.cli.environment import Output
+    from autodiff_cli.options import Option
 
 HELP = ("-h", "--help")
 VERSION = ("-V", "--version")
@@ -124,43 +123,39 @@ class Parameter(NamedTuple):
 
     Attributes:
         name: the name of the function's parameter.
-        declaration: the declaration, with flags, metavar, help and bounds.
+        option: its declaration.
         kind: the type of the value, or of each of several values.
         default: the default; `inspect.Parameter.empty` for a required argument.
         repeats: whether it takes several values.
-        choices: the values that it accepts, if they can be listed.
     """
 
     name: str
-    declaration: ArgumentInfo | OptionInfo
+    option: Option
     kind: Any
     default: Any
     repeats: bool
-    choices: tuple[str, ...]
 
     @classmethod
     def of(cls, parameter: inspect.Parameter) -> Parameter:
         """Return the argument or option that a parameter of a command declares."""
-        kind, (declaration, *others) = parameter.annotation.__origin__, parameter.annotation.__metadata__
+        kind, (_, option) = parameter.annotation.__origin__, parameter.annotation.__metadata__
         if isinstance(kind, types.UnionType):
             kind = next(each for each in kind.__args__ if each is not type(None))
         repeats = getattr(kind, "__origin__", kind) is list
         kind = kind.__args__[0] if repeats else kind
-        choices = tuple(map(str, kind)) if issubclass(kind, Enum) else ()
-        for option in others:  # the record that the option is a field of; see `with_options`
-            choices = choices or (option.check.choices if option.check else ())
-        return cls(parameter.name, declaration, kind, parameter.default, repeats, choices)
+        return cls(parameter.name, option, kind, parameter.default, repeats)
 
     @property
-    def flags(self) -> tuple[str, ...]:
-        """The flags of an option, such as `--lr`; none for an argument."""
-        declared = (self.declaration.default, *(self.declaration.param_decls or ()))
-        return tuple(flag for flag in declared if isinstance(flag, str) and flag.startswith("-"))
+    def choices(self) -> tuple[str, ...]:
+        """The values that it accepts, if they can be listed."""
+        if issubclass(self.kind, Enum):
+            return tuple(map(str, self.kind))
+        return self.option.check.choices if self.option.check else ()
 
     @property
     def metavar(self) -> str:
         """The name of the value in help."""
-        return self.declaration.metavar or ""
+        return self.option.metavar or ""
 
     @property
     def is_required(self) -> bool:
@@ -184,21 +179,14 @@ class Parameter(NamedTuple):
             name: the name of the option, for messages.
 
         Raises:
-            BadInput: for a text of the wrong type, or a number outside the bounds.
+            BadInput: for a text of the wrong type.
         """
-        least, most = getattr(self.declaration, "min", None), getattr(self.declaration, "max", None)
         try:
-            value = self.kind(text)
-            if (least is None or value >= least) and (most is None or value <= most):
-                return value
+            return self.kind(text)
         except ValueError:
-            pass
-        default = ("a number" if self.kind is float else "a whole number",)
-        *others, last = self.choices or default
-        accepted = f"{', '.join(others)} or {last}" if others else last
-        for words, bound in (("at least", least), ("at most", most)):
-            accepted += "" if bound is None else f", {words} {bound}"
-        raise BadInput(f"{name} takes {accepted}, not `{text}`")
+            *others, last = self.choices or ("a number" if self.kind is float else "a whole number",)
+            accepted = f"{', '.join(others)} or {last}" if others else last
+            raise BadInput(f"{name} takes {accepted}, not `{text}`") from None
 
     def accepts(self, text: str | None) -> bool:
         """Whether the option can stand in place of a misspelt one with this value; None for no value."""
@@ -228,27 +216,21 @@ class Command:
     @cached_property
     def _declarations(self) -> list[inspect.Parameter]:
         """The parameters of the function that declare arguments and options, and `--set` for values of variables."""
-        import typer
+        from autodiff_cli.cli.shared_options import SET, record_parameter
 
         parameters = inspect.signature(self.function, eval_str=True).parameters.values()
         declared = [each for each in parameters if each.annotation is not Call]
-        if self.takes_values:
-            option = typer.Option("--set", metavar="NAME=VALUE", help="Set a variable whose name is also an option.")
-            kind = Annotated[list[str] | None, option]
-            declared.append(
-                inspect.Parameter(_ASSIGNMENTS, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
-            )
-        return declared
+        return [*declared, record_parameter(_ASSIGNMENTS, SET)] if self.takes_values else declared
 
     @cached_property
     def arguments(self) -> tuple[Parameter, ...]:
         """The positional arguments; only the last one may take several words."""
-        return tuple(each for each in self.parameters if not each.flags)
+        return tuple(each for each in self.parameters if not each.option.flags)
 
     @cached_property
     def options(self) -> dict[str, Parameter]:
         """The options by each of their flags."""
-        return {flag: each for each in self.parameters for flag in each.flags}
+        return {flag: each for each in self.parameters for flag in each.option.flags}
 
     @property
     def takes_values(self) -> bool:

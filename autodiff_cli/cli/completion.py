@@ -15,11 +15,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from autodiff_cli.cli.command_line import COMMANDS, OVERVIEW, Parameter, find_command
 from autodiff_cli.cli.environment import BadInput, Output
+from autodiff_cli.cli.shared_options import with_options
 from autodiff_cli.language.errors import ExpressionError
+from autodiff_cli.options import Option
 from autodiff_cli.version import __version__
 
 BASH = """\
@@ -196,16 +196,13 @@ class Shell(StrEnum):
     FISH = "fish"
 
 
+_WORDS_HELP = "For the script: number of the word at the cursor, and the words of the line."
+
+
+@with_options()
 def completion(
-    shell: Annotated[Shell, typer.Argument(metavar="bash|zsh|fish", help="Shell to complete for.", show_default=False)],
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[-- PLACE WORDS...]",
-            help="For the script: number of the word at the cursor, and the words of the line.",
-            show_default=False,
-        ),
-    ] = None,
+    shell: Annotated[Shell, Option("bash|zsh|fish", "Shell to complete for.")],
+    words: Annotated[list[str] | None, Option("[-- PLACE WORDS...]", _WORDS_HELP)] = None,
 ) -> Output:
     """Print a script that lets a shell complete command lines.
 
@@ -217,7 +214,7 @@ def completion(
       eval "$(autodiff completion bash)"
       autodiff completion fish > ~/.config/fish/completions/autodiff.fish
     """
-    from autodiff_cli.render.report import Report
+    from autodiff_cli.render.report import text_report
 
     if not words:
         text = completion_script(shell)
@@ -226,7 +223,7 @@ def completion(
     else:
         cursor = 1 + int(words[0])
         text = "".join(f"{word}\n" for word in completions(words[1:cursor] or [""], words[cursor:]))
-    return Output(Report(lambda paper: paper.stream.writelines([text]), list, is_data=True), json=False)
+    return Output(text_report(text), json=False)
 
 
 _MANUAL_WIDTH = 72  # columns; readers of manual pages indent them

@@ -8,12 +8,10 @@ from enum import StrEnum
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from autodiff_cli.cli.command_line import Call
 from autodiff_cli.cli.environment import BadInput, Output, errors_as_bad_input, errors_as_failure
-from autodiff_cli.cli.shared_options import Expr, Json, Wrt, with_options
-from autodiff_cli.options import Restriction, check_restrictions, exclusive
+from autodiff_cli.cli.shared_options import Expr, Json, OutputFile, Wrt, with_options
+from autodiff_cli.options import Option, Restriction, check_restrictions, exclusive
 
 if TYPE_CHECKING:
     from autodiff_cli.export.program import ExportOptions
@@ -50,17 +48,12 @@ _RESTRICTIONS = (
 def export(
     call: Call,
     expression: Expr,
-    to: Annotated[Language | None, typer.Option("--to", help="Target language (default: by the suffix of -o).")] = None,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="Write to a file, replaced as a whole; - is standard output."
-        ),
-    ] = None,
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Name of the function.")] = "f",
+    to: Annotated[Language | None, Option("--to", "Target language (default: by the suffix of -o).")] = None,
+    output: OutputFile = None,
+    name: Annotated[str, Option("--name NAME", "Name of the function.")] = "f",
     wrt: Wrt = None,
-    value_only: Annotated[bool, typer.Option("--value-only", help="Leave out the derivatives.")] = False,
-    hessian: Annotated[bool, typer.Option("--hessian", help="Also compute all second derivatives.")] = False,
+    value_only: Annotated[bool, Option("--value-only", "Leave out the derivatives.")] = False,
+    hessian: Annotated[bool, Option("--hessian", "Also compute all second derivatives.")] = False,
     json: Json = False,
     *,
     explicit: Mapping[str, Any],
@@ -141,11 +134,10 @@ def _export_model(
 def _source_output(
     subject: Mapping[str, object], language: str, name: str, source: str, json: bool, output: str | None
 ) -> Output:
-    from autodiff_cli.render.report import Report
+    from autodiff_cli.render.report import text_report
 
     document = {**subject, "language": language, "name": name, "source": source}
-    report = Report(lambda paper: paper.stream.writelines([source]), lambda: [document], is_data=True)
-    return Output(report, json, path=output)
+    return Output(text_report(source, lambda: [document]), json, path=output)
 
 
 def _select_language(to: str | None, output: str | None) -> str:

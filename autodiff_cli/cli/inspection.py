@@ -9,21 +9,16 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-import typer
-
 from autodiff_cli.cli.command_line import Call
 from autodiff_cli.cli.environment import BadInput, ExitStatus, Output, errors_as_bad_input, open_data_files
 from autodiff_cli.cli.shared_options import DATA_HELP, Digits, Expr, Implicit, Json, Wrt, with_options
 from autodiff_cli.data.dialect import FileOptions
+from autodiff_cli.options import Option
 
 
+@with_options()
 def ops(
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[NAME]", help="Name or symbol of an operation (default: list all).", show_default=False
-        ),
-    ] = None,
+    name: Annotated[str | None, Option("[NAME]", "Name or symbol of an operation (default: list all).")] = None,
     json: Json = False,
 ) -> Output:
     """List the operations of the language, or describe one of them.
@@ -59,7 +54,7 @@ def ops(
 @with_options(reading=FileOptions)
 def data(
     call: Call,
-    data: Annotated[list[str], typer.Argument(metavar="DATA", help=DATA_HELP, show_default=False)],
+    data: Annotated[list[str], Option("DATA", DATA_HELP)],
     *,
     reading: FileOptions,
     digits: Digits = None,
@@ -91,13 +86,14 @@ class Framework(StrEnum):
     JAX = "jax"
 
 
+@with_options()
 def check(
     call: Call,
     expression: Expr,
     wrt: Wrt = None,
     implicit: Implicit = False,
     against: Annotated[
-        Framework | None, typer.Option("--against", help="Also compare with the gradient of this framework.")
+        Framework | None, Option("--against", "Also compare with the gradient of this framework.")
     ] = None,
     json: Json = False,
 ) -> Output:
@@ -139,6 +135,7 @@ def check(
     return Output(report, json, ExitStatus.DONE if agrees else ExitStatus.FAILED)
 
 
+@with_options()
 def doctor(json: Json = False) -> Output:
     """Show what this installation computes with, and why.
 

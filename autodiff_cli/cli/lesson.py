@@ -6,33 +6,30 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from autodiff_cli.cli.command_line import Call
 from autodiff_cli.cli.environment import BadInput, Environment, Output, errors_as_failure
-from autodiff_cli.cli.shared_options import Digits, Json
+from autodiff_cli.cli.shared_options import Digits, Json, with_options
 from autodiff_cli.language.errors import suggest
+from autodiff_cli.options import Option
 
 if TYPE_CHECKING:
     from autodiff_cli.explain.lessons import Lesson
-    from autodiff_cli.render.report import Paper, Report
+    from autodiff_cli.render.report import Report
 
 
 _PAGE_SUFFIXES = (".html", ".htm")
 _QUIT = ("q", "quit")
 
 
+_COURSE_HELP = "Write all lessons, an index and the answers to the folder given by -o."
+
+
+@with_options()
 def lesson(
     call: Call,
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Name of a lesson (default: list all).", show_default=False)
-    ] = None,
-    output: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="FILE.html", help="Write the lesson as a web page.")
-    ] = None,
-    course: Annotated[
-        bool, typer.Option("--course", help="Write all lessons, an index and the answers to the folder given by -o.")
-    ] = False,
+    name: Annotated[str | None, Option("[NAME]", "Name of a lesson (default: list all).")] = None,
+    output: Annotated[str | None, Option("--output, -o FILE.html", "Write the lesson as a web page.")] = None,
+    course: Annotated[bool, Option("--course", _COURSE_HELP)] = False,
     digits: Digits = None,
     json: Json = False,
 ) -> Output:
@@ -51,7 +48,8 @@ def lesson(
     """
     from autodiff_cli.explain import lessons
     from autodiff_cli.render.formatting import number_formats
-    from autodiff_cli.render.lesson import course_pages, lesson_list_report, lesson_report
+    from autodiff_cli.render.lesson import course_pages, lesson_list_report, lesson_page, lesson_report
+    from autodiff_cli.render.report import text_report
 
     titles = lessons.lesson_titles()
     if course:
@@ -70,7 +68,7 @@ def lesson(
     lesson_record = lessons.load_lesson(name, number_formats(digits)[1])
     json = json or (output or "").lower().endswith(".json")
     if output is not None and output != "-" and not json and output.lower().endswith(_PAGE_SUFFIXES):
-        return Output(_page_report(lesson_record, digits), json, path=output)
+        return Output(text_report(lesson_page(lesson_record, digits)), json, path=output)
     is_interactive = output is None and not json and call.environment.terminal and call.environment.stdin.isatty()
     answer = Output(
         lesson_report(lesson_record, digits, not is_interactive), json, path=None if output == "-" else output
@@ -94,19 +92,6 @@ def _write_course(pages: Iterable[tuple[str, str]], folder: Path) -> Report:
             files.append(file)
     sentence = f"course of {len(files)} pages written; open {folder / 'index.html'}"
     return Report(lambda paper: paper.line(sentence), lambda: [{"folder": str(folder), "pages": files}])
-
-
-def _page_report(lesson: Lesson, digits: int | None) -> Report:
-    """Return the report of a lesson as a web page."""
-    from autodiff_cli.render.lesson import lesson_page
-    from autodiff_cli.render.report import Report
-
-    text = lesson_page(lesson, digits)
-
-    def write(paper: Paper) -> None:
-        paper.stream.write(text)
-
-    return Report(write, list, is_data=True)
 
 
 def _ask_questions(lesson: Lesson, environment: Environment, digits: int | None) -> None:

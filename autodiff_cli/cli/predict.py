@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from autodiff_cli.cli.command_line import Call
 from autodiff_cli.cli.environment import BadInput, Output, errors_as_bad_input, open_data_files
 from autodiff_cli.cli.shared_options import DATA_HELP, Json, with_options
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.language.errors import format_names
+from autodiff_cli.language.names import joined_columns
+from autodiff_cli.options import Option
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,37 +23,29 @@ if TYPE_CHECKING:
 
 
 _PREDICTION_COLUMNS = 6  # estimated columns in memory beside those of the data: predictions and their text
-_MODEL_HELP = "Model file that `train --save` wrote."
-_DATA_HELP = f"{DATA_HELP} The target's column may be missing."
 
 
 @with_options(reading=FileOptions)
 def predict(
     call: Call,
-    model: Annotated[str, typer.Argument(metavar="MODEL.json", help=_MODEL_HELP, show_default=False)],
-    data: Annotated[list[str], typer.Argument(metavar="DATA", help=_DATA_HELP, show_default=False)],
+    model: Annotated[str, Option("MODEL.json", "Model file that `train --save` wrote.")],
+    data: Annotated[list[str], Option("DATA", f"{DATA_HELP} The target's column may be missing.")],
     *,
     reading: FileOptions,
     interval: Annotated[
         float | None,
-        typer.Option(
-            "--interval",
-            metavar="LEVEL",
-            help="Also write confidence and prediction bands at this level, such as 0.95.",
-        ),
+        Option("--interval LEVEL", "Also write confidence and prediction bands at this level, such as 0.95."),
     ] = None,
     probabilities: Annotated[
-        bool, typer.Option("--probabilities", help="Also write the probability of each class, or of a 1.")
+        bool, Option("--probabilities", "Also write the probability of each class, or of a 1.")
     ] = False,
     residuals: Annotated[
-        bool, typer.Option("--residuals", help="Also write target minus prediction; DATA needs the target.")
+        bool, Option("--residuals", "Also write target minus prediction; DATA needs the target.")
     ] = False,
     drop_missing: Annotated[
-        bool, typer.Option("--drop-missing", help="Leave out rows with empty, nan or infinite cells.")
+        bool, Option("--drop-missing", "Leave out rows with empty, nan or infinite cells.")
     ] = False,
-    output: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FILE", help="Write to a file instead of standard output.")
-    ] = None,
+    output: Annotated[str | None, Option("-o, --output FILE", "Write to a file instead of standard output.")] = None,
     json: Json = False,
 ) -> Output:
     """Predict with a model that `train --save` wrote.
@@ -124,13 +116,17 @@ def _needed_columns(fit: FittedModel, file: DataSource, request: PredictionReque
         BadInput: if the file lacks one of them.
     """
     needed = fit.columns if request.residuals else fit.predictors
-    missing_names = [name for name in needed if name not in file.names]
+    from autodiff_cli.data.files import FILE_COLUMN
+    from autodiff_cli.graph.tape import leaf_names
+
+    parts = (part for name in needed for part in joined_columns(name, file.names))
+    missing_names = [name for name in parts if name not in (*file.names, FILE_COLUMN)]
     if missing_names:
         who = "--residuals" if {*missing_names}.isdisjoint(fit.predictors) else "the model"
         missing, existing = format_names(missing_names, "`"), format_names(file.names)
         raise BadInput(f"{file.name}: {who} needs the column {missing}; the columns are {existing}")
-    weighing = fit.settings.weighting_column
-    names = {*needed, weighing} if request.level is not None and weighing in file.names else {*needed}
+    graph = None if request.level is None else fit.settings.weighting_graph(file.names)
+    names = {*needed} if graph is None else {*needed, *leaf_names([graph])}
     labelled = [name for name in fit.label_columns if name in names]
     return names - {*labelled}, labelled
 

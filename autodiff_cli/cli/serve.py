@@ -6,24 +6,21 @@ import importlib.util
 import socket
 from typing import Annotated
 
-import typer
-
 from autodiff_cli.cli.command_line import Call
 from autodiff_cli.cli.environment import BadInput, Output
+from autodiff_cli.cli.shared_options import with_options
+from autodiff_cli.options import Option, between
 
 _PORT = 8765
 _HOST = "127.0.0.1"
 _REQUIRED_PACKAGES = ("starlette", "uvicorn")
 
 
+@with_options()
 def serve(
     call: Call,
-    port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, metavar="N", help="Port; 0 chooses a free one.")
-    ] = _PORT,
-    no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Print the address without opening a browser.")
-    ] = False,
+    port: Annotated[int, Option("--port N", "Port; 0 chooses a free one.", between(0, 65535))] = _PORT,
+    no_browser: Annotated[bool, Option("--no-browser", "Print the address without opening a browser.")] = False,
 ) -> Output:
     """Start a web page for formulas and fits, on this machine.
 

@@ -13,33 +13,31 @@ import json
 import secrets
 import sys
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import Scope
 
 from autodiff_cli.cli.worker import FIT_OPTIONS
 from autodiff_cli.render.html_page import home_page
 
-Scope: TypeAlias = MutableMapping[str, Any]
-Message: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
-Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
-
 _ALLOWED_METHODS = ("GET", "HEAD", "POST")
 _TRUSTED_SITES = ("same-origin", "none")  # Sec-Fetch-Site of requests by the page itself, and of typed addresses
-_SECURITY_HEADERS = (
-    (b"x-content-type-options", b"nosniff"),
-    (b"x-frame-options", b"DENY"),
-    (b"referrer-policy", b"same-origin"),
-    (b"cross-origin-opener-policy", b"same-origin"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-    (b"cache-control", b"no-store"),
-)
+_SECURITY_HEADERS = {
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
 
 
 def refusal(scope: Scope, port: int) -> str | None:
@@ -48,45 +46,27 @@ def refusal(scope: Scope, port: int) -> str | None:
     The `Host` header must name this server, which prevents DNS rebinding. `Origin` and `Sec-Fetch-Site` must not name
     another site.
     """
-    headers: dict[bytes, list[bytes]] = {}
-    for name, value in scope["headers"]:
-        headers.setdefault(name.lower(), []).append(value)
-    hosts = [name + b":%d" % port for name in (b"127.0.0.1", b"localhost")]
-    if len(headers.get(b"host", ())) != 1 or headers[b"host"][0].lower() not in hosts:
+    headers = Headers(scope=scope)
+    host, *others = (each.lower() for each in headers.getlist("host") or [""])
+    if others or host not in (f"127.0.0.1:{port}", f"localhost:{port}"):
         return f"this server answers only at http://127.0.0.1:{port}/"
-    host = headers[b"host"][0].lower()
-    if any(origin.lower() != b"http://" + host for origin in headers.get(b"origin", ())):
+    if any(origin.lower() != f"http://{host}" for origin in headers.getlist("origin")):
         return "requests from another origin are refused"
-    if any(site.decode("latin-1") not in _TRUSTED_SITES for site in headers.get(b"sec-fetch-site", ())):
+    if any(site not in _TRUSTED_SITES for site in headers.getlist("sec-fetch-site")):
         return "requests from another site are refused; type or paste the address"
     return None if scope["method"] in _ALLOWED_METHODS else f"the method {scope['method']} is not allowed"
 
 
-def guarded(application: Application, port: int) -> Application:
-    """Return an application that refuses forbidden requests and adds security headers to every response."""
+def _guard(port: int) -> Middleware:
+    """Return the middleware that refuses forbidden requests and adds security headers to every response."""
 
-    async def guard(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await application(scope, receive, send)
-            return
-        if scope["type"] != "http":
-            await send({"type": "websocket.close", "code": 1008})
-            return
+    async def dispatch(request: Request, call_next: RequestResponseEndpoint) -> Response:
+        reason = refusal(request.scope, port)
+        response = await call_next(request) if reason is None else PlainTextResponse(f"{reason}\n", 403)
+        response.headers.update(_SECURITY_HEADERS)
+        return response
 
-        async def send_marked(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message.get("headers", ()), *_SECURITY_HEADERS]}
-            await send(message)
-
-        reason = refusal(scope, port)
-        if reason is None:
-            await application(scope, receive, send_marked)
-            return
-        text = [(b"content-type", b"text/plain; charset=utf-8")]
-        await send_marked({"type": "http.response.start", "status": 403, "headers": text})
-        await send({"type": "http.response.body", "body": f"{reason}\n".encode()})
-
-    return guard
+    return Middleware(BaseHTTPMiddleware, dispatch=dispatch)
 
 
 class Limits(NamedTuple):
@@ -245,7 +225,7 @@ def _error_response(message: str, status: int) -> Response:
     return JSONResponse({"error": f"error: {message}"}, status)
 
 
-def application(port: int, limits: Limits | None = None) -> Application:
+def application(port: int, limits: Limits | None = None) -> Starlette:
     """Return the server as an ASGI application for 127.0.0.1 and this port."""
     handlers = RequestHandlers(limits or Limits())
     routes = [
@@ -255,4 +235,4 @@ def application(port: int, limits: Limits | None = None) -> Application:
         Route("/learn/{token}", handlers.learn),
         Route("/fit", handlers.fit, methods=["POST"]),
     ]
-    return guarded(Starlette(routes=routes), port)
+    return Starlette(routes=routes, middleware=[_guard(port)])

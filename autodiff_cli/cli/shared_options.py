@@ -23,6 +23,7 @@ from autodiff_cli.options import (
     between,
     check_fields,
     check_restrictions,
+    declared_option,
     is_explicit,
     option_fields,
 )
@@ -38,24 +39,24 @@ class PassMode(StrEnum):
     FORWARD = "forward"
 
 
-output_option = partial(typer.Option, rich_help_panel="Output")
+output_option = partial(Option, group="Output")
 
 Expr: TypeAlias = Annotated[
-    str,
-    typer.Argument(
-        metavar="EXPR",
-        help="Expression, in quotes; - reads it from standard input, @FILE from a file.",
-        show_default=False,
-    ),
+    str, Option("EXPR", "Expression, in quotes; - reads it from standard input, @FILE from a file.")
 ]
-Implicit: TypeAlias = Annotated[bool, typer.Option("--implicit", help="Read 2x and 3(x + 1) as products.")]
-Wrt: TypeAlias = Annotated[
-    str | None, typer.Option("--wrt", metavar="x,y", help="Differentiate with respect to these variables only.")
-]
+Implicit: TypeAlias = Annotated[bool, Option("--implicit", "Read 2x and 3(x + 1) as products.")]
+Wrt: TypeAlias = Annotated[str | None, Option("--wrt x,y", "Differentiate with respect to these variables only.")]
 Digits: TypeAlias = Annotated[
-    int | None, typer.Option("--digits", min=1, max=17, metavar="N", help="Show numbers with N significant digits.")
+    int | None, Option("--digits N", "Show numbers with N significant digits (1 to 17).", between(1, 17))
 ]
-Json: TypeAlias = Annotated[bool, output_option("--json", help="Write one JSON document, with numbers in full.")]
+Json: TypeAlias = Annotated[bool, output_option("--json", "Write one JSON document, with numbers in full.")]
+OutputFile: TypeAlias = Annotated[
+    str | None, Option("--output, -o FILE", "Write to a file, replaced as a whole; - is standard output.")
+]
+
+SET = OptionField(
+    Option("--set NAME=VALUE", "Set a variable whose name is also an option.", repeats=True), None, (str,)
+)
 
 
 _derivative = partial(Option, group="Derivatives")
@@ -132,21 +133,22 @@ def with_options(
 
     def decorated(command: Command) -> Command:
         own = inspect.signature(command, eval_str=True).parameters
-        options = [_parameter(name, field) for name, field in fields.items()]
+        options = [record_parameter(name, field) for name, field in fields.items()]
         others = [
-            parameter
+            _with_declaration(parameter)
             for name, parameter in own.items()
             if name not in records and name not in fields and name != "explicit"
         ]
         defaults = {parameter.name: parameter.default for parameter in (*others, *options)}
+        declared = {each.name: option for each in (*others, *options) if (option := declared_option(each.annotation))}
 
         def run(**values: Any) -> Any:
             with errors_as_bad_input():
                 typed = {name: value for name, value in values.items() if is_explicit(value, defaults[name])}
                 for name, value in typed.items():
-                    check = fields[name].option.check if name in fields else None
+                    check = declared[name].check if name in declared else None
                     if check is not None and not check.holds(value):
-                        raise OptionError(check.explain(fields[name].option.flags[0], value))
+                        raise OptionError(check.explain(declared[name].flags[0], value))
                 check_restrictions(restrictions, typed)
                 arguments = {
                     parameter: record(
@@ -174,17 +176,30 @@ def with_options(
     return decorated
 
 
-def _parameter(name: str, field: OptionField) -> inspect.Parameter:
-    """Return the parameter of a command for an option. What is no plain type is typed as text."""
+def record_parameter(name: str, field: OptionField) -> inspect.Parameter:
+    """Return the parameter of a command for a field of a record. What is no plain type is typed as text."""
     kind: Any = next((kind for kind in field.kinds if kind in (bool, int, float) or type(kind) is type(PassMode)), str)
     kind = list[str] | None if field.option.repeats else kind if field.default is not None else kind | None
-    option = typer.Option(
-        *field.option.flags,
-        metavar=field.option.metavar,
-        help=field.option.help,
-        rich_help_panel=field.option.group,
-        show_default=not isinstance(field.default, Enum),
+    annotation = Annotated[kind, field.option]
+    return _with_declaration(
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=annotation)
     )
-    return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=Annotated[kind, option, field.option]
+
+
+def _with_declaration(parameter: inspect.Parameter) -> inspect.Parameter:
+    """Return a parameter with Typer's declaration of its option, or of its argument."""
+    option = declared_option(parameter.annotation)
+    if option is None:
+        return parameter
+    declaration = (
+        typer.Option(
+            *option.flags,
+            metavar=option.metavar,
+            help=option.help,
+            rich_help_panel=option.group,
+            show_default=not isinstance(parameter.default, Enum),
+        )
+        if option.flags
+        else typer.Argument(metavar=option.metavar, help=option.help, show_default=False)
     )
+    return parameter.replace(annotation=Annotated[parameter.annotation.__origin__, declaration, option])

@@ -14,14 +14,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import PurePath
-from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
-
-import typer
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
 from autodiff_cli.cli.command_line import Call, check_not_a_number
 from autodiff_cli.cli.environment import BadInput, Environment, Output, errors_as_bad_input, open_data_files
-from autodiff_cli.cli.shared_options import MODE, Digits, Expr, Implicit, Json, PassMode, Wrt, with_options
+from autodiff_cli.cli.shared_options import MODE, Digits, Expr, Implicit, Json, OutputFile, PassMode, Wrt, with_options
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.language.errors import UnknownNameError, suggest
 from autodiff_cli.language.lexer import canonical_name
@@ -35,13 +32,13 @@ from autodiff_cli.options import (
     needs,
     option_fields,
 )
-from autodiff_cli.render.formatting import NumberFormat, number_formats
+from autodiff_cli.render.formatting import number_formats
 
 if TYPE_CHECKING:
     from autodiff_cli.cli.terminal import Terminal
     from autodiff_cli.explain.record import Trace
     from autodiff_cli.render.drawing import Drawing, View
-    from autodiff_cli.render.report import Paper, Report
+    from autodiff_cli.render.report import Report
     from autodiff_cli.render.step_view import StepView
     from autodiff_cli.training.fitting.row_loss import TracedRow
 
@@ -61,25 +58,36 @@ class DrawingRequest(NamedTuple):
     seed: str | None
     exercise: bool
 
-    @property
-    def show(self) -> NumberFormat:
-        """The format of numbers."""
-        return number_formats(self.digits)[1]
+
+Draw: TypeAlias = "Callable[[Trace, DrawingRequest], str]"
 
 
-def _drawings() -> ModuleType:
-    from autodiff_cli.render import drawing
+def _drawing(write: str) -> Draw:
+    """Return the function that writes drawings by a function of `render.drawing`."""
 
-    return drawing
+    def draw(trace: Trace, request: DrawingRequest) -> str:
+        from autodiff_cli.render import drawing
+
+        text: str = getattr(drawing, write)(_build_drawing(trace, request.view), number_formats(request.digits)[1])
+        return text
+
+    return draw
 
 
-def _page(trace: Trace, _: Drawing, request: DrawingRequest) -> str:
+def _page(trace: Trace, request: DrawingRequest) -> str:
     from autodiff_cli.render.html_page import to_html
     from autodiff_cli.render.lesson import exercise_sheet
 
+    _build_drawing(trace, request.view)
     if request.exercise:
         return exercise_sheet(trace, request.view, request.digits)
     return to_html(trace, request.view, request.digits, request.seed)
+
+
+def _worked_solution(trace: Trace, request: DrawingRequest) -> str:
+    from autodiff_cli.render.solution import worked_solution
+
+    return worked_solution(trace, request.digits)
 
 
 class Format(NamedTuple):
@@ -88,12 +96,12 @@ class Format(NamedTuple):
     Attributes:
         suffixes: the suffixes of its files.
         views: the options of views that it can show.
-        draw: returns a drawing of a trace; None for a format that is no drawing.
+        draw: returns a trace in this format; None for reports.
     """
 
     suffixes: tuple[str, ...]
     views: tuple[str, ...] = ()
-    draw: Callable[[Trace, Drawing, DrawingRequest], str] | None = None
+    draw: Draw | None = None
 
 
 _VIEWS = ("paths", "tape", "mode")
@@ -101,15 +109,15 @@ _VIEWS = ("paths", "tape", "mode")
 FORMATS = {
     "text": Format((), _VIEWS),
     "json": Format((".json",), _VIEWS),
-    "mermaid": Format((".mmd", ".mermaid"), draw=lambda _, graph, request: _drawings().to_mermaid(graph, request.show)),
-    "dot": Format((".dot", ".gv"), draw=lambda _, graph, request: _drawings().to_dot(graph, request.show)),
-    "svg": Format((".svg",), draw=lambda _, graph, request: _drawings().to_svg(graph, request.show)),
+    "mermaid": Format((".mmd", ".mermaid"), draw=_drawing("to_mermaid")),
+    "dot": Format((".dot", ".gv"), draw=_drawing("to_dot")),
+    "svg": Format((".svg",), draw=_drawing("to_svg")),
     "html": Format((".html", ".htm"), ("mode",), draw=_page),
-    "latex": Format((".tex",)),
+    "latex": Format((".tex",), draw=_worked_solution),
 }
 FormatName = StrEnum("FormatName", [(name.upper(), name) for name in FORMATS])  # type: ignore[misc]
 
-_DRAWINGS = [name for name, form in FORMATS.items() if form.draw is not None]
+_DRAWINGS = [name for name in FORMATS if name not in ("text", "json", "latex")]
 _DEFAULT_LIMIT = 10  # paths listed per variable
 # Suffixes of formats that other tools write, which users may expect here.
 _BINARY_SUFFIXES = (".png", ".pdf", ".jpg", ".jpeg", ".gif", ".webp", ".eps", ".ps")
@@ -165,65 +173,37 @@ class ViewRequest:
         check_fields(self)
 
 
+_ROW_HELP = "Trace the loss of model EXPR (or MODEL.json) at row N of DATA, counted after --where."
+_FIND_HELP = "Draw only nodes whose label contains TEXT, and their neighbours."
+
+
 @with_options(views=ViewRequest, reading=FileOptions)
 def trace(
     call: Call,
     expression: Expr,
-    data: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[DATA]...", help="Data files for --row, as for `train`.", show_default=False),
-    ] = None,
-    row: Annotated[
-        int | None,
-        typer.Option(
-            "--row",
-            min=1,
-            metavar="N",
-            help="Trace the loss of model EXPR (or MODEL.json) at row N of DATA, counted after --where.",
-        ),
-    ] = None,
-    loss: Annotated[
-        str | None, typer.Option("--loss", metavar="NAME", help="Loss function for --row, as for `train`.")
-    ] = None,
+    data: Annotated[list[str] | None, Option("[DATA]...", "Data files for --row, as for `train`.")] = None,
+    row: Annotated[int | None, Option("--row N", _ROW_HELP, at_least(1))] = None,
+    loss: Annotated[str | None, Option("--loss NAME", "Loss function for --row, as for `train`.")] = None,
     *,
     views: ViewRequest,
     reading: FileOptions,
     explicit: Mapping[str, Any],
     wrt: Wrt = None,
     implicit: Implicit = False,
-    step: Annotated[
-        bool, typer.Option("--step", help="Step through both passes with the keyboard, in a terminal.")
-    ] = False,
+    step: Annotated[bool, Option("--step", "Step through both passes with the keyboard, in a terminal.")] = False,
     format_: Annotated[
-        FormatName | None,
-        typer.Option(
-            "--format", show_default=False, help="Output format (default: by the suffix of -o FILE, else text)."
-        ),
+        FormatName | None, Option("--format", "Output format (default: by the suffix of -o FILE, else text).")
     ] = None,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="Write to a file, replaced as a whole; - is standard output."
-        ),
-    ] = None,
-    highlight: Annotated[
-        str | None, typer.Option("--highlight", metavar="VAR", help="Highlight the paths of VAR in a drawing.")
-    ] = None,
-    only: Annotated[
-        str | None, typer.Option("--only", metavar="VAR", help="Draw only nodes that depend on VAR.")
-    ] = None,
+    output: OutputFile = None,
+    highlight: Annotated[str | None, Option("--highlight VAR", "Highlight the paths of VAR in a drawing.")] = None,
+    only: Annotated[str | None, Option("--only VAR", "Draw only nodes that depend on VAR.")] = None,
     hide_constants: Annotated[
-        bool, typer.Option("--hide-constants", help="Leave nodes that depend on no variable out of a drawing.")
+        bool, Option("--hide-constants", "Leave nodes that depend on no variable out of a drawing.")
     ] = False,
-    fold: Annotated[
-        bool, typer.Option("--fold", help="Draw named intermediates, calls and layers as one node each.")
-    ] = False,
-    find: Annotated[
-        str | None,
-        typer.Option("--find", metavar="TEXT", help="Draw only nodes whose label contains TEXT, and their neighbours."),
-    ] = None,
+    fold: Annotated[bool, Option("--fold", "Draw named intermediates, calls and layers as one node each.")] = False,
+    find: Annotated[str | None, Option("--find TEXT", _FIND_HELP)] = None,
     exercise: Annotated[
-        bool, typer.Option("--exercise", help="Write an exercise sheet with blanks and an answer key (HTML).")
+        bool, Option("--exercise", "Write an exercise sheet with blanks and an answer key (HTML).")
     ] = False,
     digits: Digits = None,
     json: Json = False,
@@ -275,18 +255,23 @@ def trace(
         trace_record = inputs.trace_at(call, formula, call.values, inputs.select_variables(formula, wrt))
     if step and step_through(environment, trace_record, digits, is_input_read=expression == "-"):
         return Output(None, json)
-    if format_name == "latex":
-        return Output(_worked_solution_report(trace_record, digits), json, path=output)
     draw = FORMATS[format_name].draw
     if draw is None:
         return Output(_report(trace_record, views, wrt, digits), format_name == "json", path=output)
     for option, name in (("--highlight", highlight), ("--only", only)):
         _check_variable(option, name, trace_record.expression.leaves)
     from autodiff_cli.render.drawing import View
+    from autodiff_cli.render.layout import GraphTooLargeError
+    from autodiff_cli.render.report import text_report
 
     seed = _seed_variable(trace_record) if views.mode is PassMode.FORWARD else None
     view = View(highlight, only, hide_constants, fold, find)
-    return Output(_drawing_report(draw, trace_record, DrawingRequest(view, digits, seed, exercise)), json, path=output)
+    try:
+        text = draw(trace_record, DrawingRequest(view, digits, seed, exercise))
+    except GraphTooLargeError as error:
+        hint = "reduce the drawing with --fold, --only VAR, --find TEXT or --hide-constants"
+        raise BadInput(f"{error}; {hint}, or use --format dot, which has no limit") from error
+    return Output(text_report(text), json, path=output)
 
 
 def _select_format(requested: FormatName | None, json: bool, output: str | None) -> str:
@@ -376,55 +361,20 @@ def _forward_mode_report(trace: Trace, wrt: str | None, digits: int | None) -> R
     return forward_mode_report(lambda name: forward_mode(full_trace, name), trace.wrt, shown_variables, digits)
 
 
-def _worked_solution_report(trace: Trace, digits: int | None) -> Report:
-    """Return the report of a worked solution in LaTeX."""
-    from autodiff_cli.render.report import Report
-    from autodiff_cli.render.solution import worked_solution
-    from autodiff_cli.render.trace import trace_document
-
-    text = worked_solution(trace, digits)
-    return Report(lambda paper: _write_text(paper, text), lambda: [trace_document(trace)], is_data=True)
-
-
-def _write_text(paper: Paper, text: str) -> None:
-    paper.stream.write(text)
-
-
-def _drawing_report(
-    draw: Callable[[Trace, Drawing, DrawingRequest], str], trace: Trace, request: DrawingRequest
-) -> Report:
-    """Return the report of a drawing, of a page, or of an exercise sheet.
-
-    Raises:
-        BadInput: if there is nothing to draw, or too much.
-    """
-    from autodiff_cli.render.drawing import build_drawing
-    from autodiff_cli.render.layout import GraphTooLargeError
-    from autodiff_cli.render.report import Report
-    from autodiff_cli.render.trace import trace_document
-
-    graph = build_drawing(trace, request.view)
-    if not graph.boxes:
-        raise _empty_drawing_error(trace, request.view)
-    try:
-        text = draw(trace, graph, request)
-    except GraphTooLargeError as error:
-        hint = "reduce the drawing with --fold, --only VAR, --find TEXT or --hide-constants"
-        raise BadInput(f"{error}; {hint}, or use --format dot, which has no limit") from error
-    return Report(lambda paper: _write_text(paper, text), lambda: [trace_document(trace)], is_data=True)
-
-
-def _empty_drawing_error(trace: Trace, view: View) -> BadInput:
-    """Return the error for an empty drawing."""
+def _build_drawing(trace: Trace, view: View) -> Drawing:
+    """Return a part of the graph. Raises BadInput if the view selects nothing."""
     from autodiff_cli.render import drawing
 
+    selected = drawing.build_drawing(trace, view)
+    if selected.boxes:
+        return selected
     graph = drawing.build_drawing(trace, view._replace(find=None))
     if not graph.boxes:
-        return BadInput(f"--only {view.only}: the output does not depend on `{view.only}`, so there is nothing to draw")
+        raise BadInput(f"--only {view.only}: the output does not depend on `{view.only}`, so there is nothing to draw")
     text = view.find or ""
     close = suggest(text, drawing.searchable_names(graph))
     hint = f"; did you mean `{close}`?" if close else ""
-    return BadInput(f"--find {text}: no label in the drawing contains `{text}`{hint}")
+    raise BadInput(f"--find {text}: no label in the drawing contains `{text}`{hint}")
 
 
 class RowRequest(NamedTuple):

@@ -11,8 +11,6 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from autodiff_cli.cli.command_line import Call, merge_assignments, split_assignment, split_models
 from autodiff_cli.cli.environment import (
     BadInput,
@@ -26,7 +24,7 @@ from autodiff_cli.cli.environment import (
 )
 from autodiff_cli.cli.shared_options import DATA_HELP, Digits, Json, output_option, with_options
 from autodiff_cli.data.dialect import FileOptions
-from autodiff_cli.options import excludes, needs
+from autodiff_cli.options import Option, at_least, excludes, needs
 from autodiff_cli.training.options import ComparisonOptions, FigureOptions, FitOption, FitOptions
 
 if TYPE_CHECKING:
@@ -64,8 +62,8 @@ _TRAIN_RESTRICTIONS = (
 @with_options(*_TRAIN_RESTRICTIONS, options=FitOptions, reading=FileOptions, figure=FigureOptions)
 def train(
     call: Call,
-    model: Annotated[str, typer.Argument(metavar="MODEL", help=_MODEL_HELP, show_default=False)],
-    data: Annotated[list[str], typer.Argument(metavar="DATA", help=DATA_HELP, show_default=False)],
+    model: Annotated[str, Option("MODEL", _MODEL_HELP)],
+    data: Annotated[list[str], Option("DATA", DATA_HELP)],
     *,
     options: FitOptions,
     reading: FileOptions,
@@ -75,22 +73,15 @@ def train(
     derive: list[str] | None = None,
     x_sigma: list[str] | None = None,
     save: Annotated[
-        str | None, output_option("--save", metavar="MODEL.json", help="Save the fitted model to a file for `predict`.")
+        str | None, output_option("--save MODEL.json", "Save the fitted model to a file for `predict`.")
     ] = None,
-    page: Annotated[
-        str | None, output_option("--page", metavar="FILE.html", help="Write a page that shows the fit learning.")
-    ] = None,
+    page: Annotated[str | None, output_option("--page FILE.html", "Write a page that shows the fit learning.")] = None,
     plot: Annotated[
-        str | None,
-        output_option("--plot", metavar="[FILE]", help="Plot in the terminal, or to FILE (.svg, .pdf, .png, .html)."),
+        str | None, output_option("--plot [FILE]", "Plot in the terminal, or to FILE (.svg, .pdf, .png, .html).")
     ] = None,
-    by: Annotated[
-        str | None, typer.Option("--by", metavar="COLUMN", help="Fit each group of rows with equal labels separately.")
-    ] = None,
-    output: Annotated[
-        str | None, output_option("-o", "--output", metavar="FILE.csv", help="Write the table of --by to a file.")
-    ] = None,
-    every: Annotated[int | None, output_option("--every", min=1, metavar="N", help="Print every N-th epoch.")] = None,
+    by: Annotated[str | None, Option("--by COLUMN", "Fit each group of rows with equal labels separately.")] = None,
+    output: Annotated[str | None, output_option("-o, --output FILE.csv", "Write the table of --by to a file.")] = None,
+    every: Annotated[int | None, output_option("--every N", "Print every N-th epoch.", at_least(1))] = None,
     digits: Digits = None,
     json: Json = False,
 ) -> Output:
@@ -391,8 +382,8 @@ _MODELS_HELP = "Two or more models of the same target, as for `train`."
 )
 def compare(
     call: Call,
-    data: Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP, show_default=False)],
-    models: Annotated[list[str], typer.Argument(metavar="MODEL...", help=_MODELS_HELP, show_default=False)],
+    data: Annotated[str, Option("DATA", DATA_HELP)],
+    models: Annotated[list[str], Option("MODEL...", _MODELS_HELP)],
     *,
     options: ComparisonOptions,
     reading: FileOptions,

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
 from autodiff_cli.data.dialect import CellParser, DataError, parse_number
+from autodiff_cli.language.names import JOINT_SEPARATOR
 
 _BLOCK_VALUES = 65_536  # values per block: temporary arrays stay in the cache
 _LABEL_LIMIT = 2**63  # labels are stored as 64-bit integers
@@ -111,6 +112,28 @@ class LabelColumn:
         """Return where a label occurs first. Of streamed rows only the column is known."""
         rows = np.flatnonzero(self.codes == code)
         return f"row {rows[0] + 1}, column `{name}`" if len(rows) else f"column `{name}`"
+
+
+def join_labels(columns: Sequence[LabelColumn]) -> LabelColumn:
+    """Return the combinations of the labels of several columns as one column.
+
+    >>> join_labels([LabelColumn.of(np.array(["a", "b", "a"])), LabelColumn.of(np.array([1.0, 2.0, 1.0]))])
+    LabelColumn(codes=array([0, 1, 0], dtype=int32), values=['a, 1', 'b, 2'])
+    """
+    words = [[*map(_label_text, column.values)] for column in columns]
+    combinations, positions = np.unique(np.array([column.codes for column in columns]), axis=1, return_inverse=True)
+    table = CodeTable()
+    codes = table.codes(
+        None if min(combination) < 0 else JOINT_SEPARATOR.join(map(list.__getitem__, words, combination))
+        for combination in combinations.T.tolist()
+    )
+    return LabelColumn(codes[positions], [*table])
+
+
+def _label_text(label: Any) -> str:
+    """Return a label as text: whole numbers without a point."""
+    number = _as_number(label)
+    return str(int(number)) if number is not None and math.isfinite(number) and number == int(number) else str(label)
 
 
 def is_numeric(labels: Iterable[Any]) -> bool:

@@ -35,6 +35,7 @@ from autodiff_cli.data.batches import (
     MissingCells,
     ProblemList,
     RawBatch,
+    join_labels,
     labels_of,
     missing_cells,
     numbers_of,
@@ -48,7 +49,9 @@ from autodiff_cli.data.streaming import PassProgress, StreamedColumns
 from autodiff_cli.data.table import Record, RowFilter, Table, TextBatch, check_has_rows
 from autodiff_cli.language.errors import format_names, suggest
 from autodiff_cli.language.lexer import canonical_name, quote_name
+from autodiff_cli.language.names import JOINT_SEPARATOR, joined_columns
 
+FILE_COLUMN = "file"  # the column that says from which of several files a row is
 _TEXT_BLOCK_ROWS = 10_000  # rows of a block of text
 CellRows: TypeAlias = list[list[str]] | TextBatch
 
@@ -104,6 +107,7 @@ class DataFile:
         header: the names of the columns as the file has them.
         names: the normalized names of the columns, without empty and repeated ones.
         parsers: the parser of each column, with what it detected.
+        label: the label of the rows of this file, if files are levels.
         is_part: whether the file is one of several, so that a filter may select none of its rows.
         filter_counts: the effect of the filter, after the last pass over the rows.
 
@@ -124,6 +128,7 @@ class DataFile:
     ) -> None:
         source = self.source = ByteSource(path, stdin, single_pass=single_pass, spool_to_disk=spool_to_disk)
         self.name = source.name
+        self.label = Path(source.name).name
         self.path, self.options, self.is_part = path, options, False
         self.format = detect_format(source, options)
         self.header = tuple(self.format.header)
@@ -161,16 +166,18 @@ class DataFile:
     def iter_batches(self, query: ColumnQuery) -> Generator[ColumnBatch]:
         """Yield some columns of the rows that the filter selects; see `DataSource.iter_batches`."""
         row_filter = self._row_filter
+        joined = {name: joined_columns(name, self.names) for name in query.labels}
+        labels = {*itertools.chain(*joined.values())} - ({FILE_COLUMN} - {*self.names})
         filtered, texts = (set(), set()) if row_filter is None else (row_filter.columns, row_filter.text_columns)
         request = ColumnRequest(
-            self.column_positions({*query.numbers, *query.labels, *filtered}),
-            {*query.labels, *texts},
+            self.column_positions({*query.numbers, *labels, *filtered}),
+            {*labels, *texts},
             self.parsers,
             query.batch_rows,
             accepts_missing=query.missing is not MissingCells.REFUSE or row_filter is not None,
             cell_by_cell=query.cell_by_cell,
         )
-        wanted = request.positions.keys() & {*query.numbers, *query.labels}
+        wanted = {*query.numbers, *query.labels}
         counts, problems = FilterCounts(), ProblemList(f"{self.name}: ")
         with contextlib.closing(self.format.iter_batches(request)) as batches:
             for batch in batches:
@@ -180,7 +187,14 @@ class DataFile:
                 selected = count if mask is None else int(np.count_nonzero(mask))
                 found = {name: dict.fromkeys(labels_of(batch, name).values) for name in texts}
                 counts.add(FilterCounts(count, selected, found))
-                columns = _select({name: batch[name] for name in wanted}, mask)
+                if FILE_COLUMN not in self.names:
+                    batch[FILE_COLUMN] = LabelColumn(np.zeros(count, np.int32), [self.label])
+                batch |= {
+                    name: join_labels([labels_of(batch, part) for part in parts])
+                    for name, parts in joined.items()
+                    if len(parts) > 1 and {*parts} <= batch.keys()
+                }
+                columns = _select({name: batch[name] for name in wanted & batch.keys()}, mask)
                 incomplete = {} if query.missing is MissingCells.KEEP else _find_missing(columns, query.numbers)
                 dropped = 0
                 if incomplete and query.missing is MissingCells.DROP:
@@ -350,7 +364,8 @@ class DataSource:
         files: the files in order.
         name: the name for messages.
         header: the names of the columns as the files have them.
-        names: the normalized names of the columns, without empty and repeated ones.
+        names: the normalized names of the columns, without empty and repeated ones. Several files without a column
+            `file` have one with their names as labels.
         parsers: the parser of each column, with what it detected.
         is_filtered: whether a filter selects rows.
         on_progress: called with the progress of a pass over streamed rows.
@@ -372,6 +387,10 @@ class DataSource:
         self._has_same_order = all(file.header == first.header for file in files)
         self.header = first.header if self._has_same_order else first.names
         self.names, self.parsers = first.names, first.parsers
+        if len(files) > 1 and FILE_COLUMN not in first.names:
+            self.names = (*first.names, FILE_COLUMN)
+            for file in files if len({file.label for file in files}) < len(files) else ():
+                file.label = file.name
         self.is_filtered = first.options.where is not None
         for file in files:
             file.is_part = len(files) > 1
@@ -423,7 +442,8 @@ class DataSource:
             DataError: for a query of no column, for cells that are not numbers, and for missing cells.
             FallbackRequired: if the files have to be parsed cell by cell.
         """
-        if not self.is_filtered and {*query.numbers, *query.labels}.isdisjoint(self.names):
+        parts = (part for name in query.labels for part in joined_columns(name, self.names))
+        if not self.is_filtered and {*query.numbers, *parts}.isdisjoint(self.names):
             used = f"uses none of its columns, which are {format_names(self.names)}"
             raise DataError(f"{self.name}: {f'the model {used}' if self.names else 'the columns have no names'}")
         rows = 0
@@ -457,7 +477,8 @@ class DataSource:
         # 1/16 more than estimated: the lines of the sample may be longer than the rest
         expected = 0 if self.is_filtered else self.estimate_rows() * 17 // 16
         numbers = {name: GrowingArray(expected) for name in self.names if name in query.numbers}
-        encoders = {name: LabelEncoder(name) for name in self.names if name in query.labels}
+        names = {*self.names, FILE_COLUMN}
+        encoders = {name: LabelEncoder(name) for name in query.labels if {*joined_columns(name, names)} <= names}
         codes = {name: GrowingArray(expected) for name in encoders}
         rows = dropped = 0
         masks: list[tuple[NDArray[np.bool_] | None, int]] = []
@@ -484,8 +505,8 @@ class DataSource:
             if self._has_same_order:
                 yield from blocks
                 continue
-            places = file.column_positions(self.names)
-            positions = [places[name] for name in self.names]
+            places = file.column_positions(self.header)
+            positions = [places[name] for name in self.header]
             for cells in blocks:
                 yield (
                     cells.select_columns(positions)
@@ -504,7 +525,8 @@ class DataSource:
         Raises:
             DataError: if there is no such row or column, and if the row has too few or too many cells.
         """
-        missing = [name for name in wanted if name not in self.names]
+        parts = {name: joined_columns(name, self.names) for name in wanted}
+        missing = [part for name in wanted for part in parts[name] if part not in self.names]
         if missing:
             columns = f"the columns are {format_names(self.names)}"
             raise DataError(f"{self.name}: there is no column {format_names(missing, '`')}; {columns}")
@@ -518,8 +540,10 @@ class DataSource:
                 if len(cells) != len(file.header):
                     problem = f"{cell_count(len(cells))}, but the header has {len(file.header)}"
                     raise DataError(f"{file.name}: {location}: {problem}")
-                positions = file.column_positions(wanted)
-                return Record(where, [cells[positions[name]].strip() for name in wanted])
+                positions = file.column_positions({*itertools.chain(*parts.values())})
+                texts = {part: cells[position].strip() for part, position in positions.items()}
+                texts.setdefault(FILE_COLUMN, file.label)
+                return Record(where, [JOINT_SEPARATOR.join(texts[part] for part in parts[name]) for name in wanted])
         if not count:
             raise DataError(f"{self.name}: there are no rows")
         raise DataError(f"{self.name}: there is no row {number}; the last one is {count}")
@@ -615,13 +639,13 @@ def summarize_data(file: DataSource) -> DataSummary:
     """
     first = file.files[0]
     texts = first.text_columns
-    table = file.read(ColumnQuery({*file.names}.difference(texts), texts, MissingCells.KEEP))
-    originals = {name: first.header[position] for name, position in first.column_positions(file.names).items()}
+    table = file.read(ColumnQuery({*first.names}.difference(texts), texts, MissingCells.KEEP))
+    originals = {name: first.header[position] for name, position in first.column_positions(first.names).items()}
     columns = tuple(
         _summarize_labels(name, originals[name], table.labels[name].codes)
         if name in table.labels
         else _summarize_numbers(name, originals[name], table.columns[name], file.parsers[name].kind)
-        for name in file.names
+        for name in first.names
     )
     blocks = file.iter_selected_rows(table)
     all_rows = (row for cells in blocks for row in (cells if isinstance(cells, list) else cells.rows()))

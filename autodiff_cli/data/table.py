@@ -21,6 +21,7 @@ from autodiff_cli.data.batches import (
     LabelColumn,
     ProblemList,
     RawBatch,
+    join_labels,
     labels_of,
     missing_cells,
     numbers_of,
@@ -28,7 +29,7 @@ from autodiff_cli.data.batches import (
 from autodiff_cli.data.dialect import DataError as DataError
 from autodiff_cli.language.errors import ExpressionError, format_names, suggest
 from autodiff_cli.language.lexer import canonical_name
-from autodiff_cli.language.names import ColumnNames, TextMatch
+from autodiff_cli.language.names import ColumnNames, TextMatch, joined_columns
 from autodiff_cli.language.program import read
 from autodiff_cli.numbers.conversion import as_float_array, as_label_array, as_real_array
 
@@ -138,8 +139,11 @@ class MemoryDataset:
         for name, values in self._data.items():
             if name in wanted:
                 columns[name] = numeric_vector(values, f"column `{name}`")
-            if name in labels:
-                label_columns[name] = LabelColumn.of(label_vector(values, name))
+        for name in labels:
+            parts = joined_columns(name, self._data)
+            if {*parts} <= self._data.keys():
+                separate = [LabelColumn.of(label_vector(self._data[part], part)) for part in parts]
+                label_columns[name] = separate[0] if len(parts) == 1 else join_labels(separate)
         if not columns and not label_columns:
             raise DataError(f"the model uses none of the columns, which are {format_names(self.names)}")
         lengths = {name: len(values) for name, values in columns.items()}

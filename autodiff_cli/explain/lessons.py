@@ -147,8 +147,7 @@ class _QuestionMaker:
     def ask_local(self, of: str, towards: str) -> Question:
         """Ask for a local derivative."""
         i, j = _node(self._trace, of), _node(self._trace, towards)
-        op, contribution = self._trace.tape.nodes[i].op, _contribution(self._trace, i, j)
-        assert op is not None
+        op, contribution = self._trace.tape.nodes[i].operation, _contribution(self._trace, i, j)
         text = f"What is the local derivative of {of} with respect to {towards}?"
         if op.gate is Gate.ROUTE:
             first = "The selected input passes a change on in full, the others not at all."

@@ -169,8 +169,7 @@ def readable_local_value(trace: Trace, i: int, contribution: Contribution) -> fl
 
     Returns None if the computed formula is the readable one.
     """
-    op, inputs = trace.tape.nodes[i].op, trace.tape.inputs[i]
-    assert op is not None
+    op, inputs = trace.tape.nodes[i].operation, trace.tape.inputs[i]
     graph = readable_local_derivative(op, len(inputs), contribution.position)
     return None if graph is None else float(_value_at_node(trace, i, op, graph))
 
@@ -190,8 +189,7 @@ def has_value_at(formula: Node, point: Mapping[str, float], number: float) -> bo
 
 def is_at_kink(trace: Trace, i: int) -> bool:
     """Whether the derivative of an operation on numbers or on whole arrays is one-sided at its inputs."""
-    op, inputs = trace.tape.nodes[i].op, trace.tape.inputs[i]
-    assert op is not None
+    op, inputs = trace.tape.nodes[i].operation, trace.tape.inputs[i]
     if op.is_structural:
         return op.kink is not None and is_kink_of_arrays(trace, i)
     return predicate_holds(op, "kink", [trace.values[j] for j in inputs])
@@ -226,8 +224,7 @@ def jacobian(trace: Trace, i: int) -> Any:
 
     from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 
-    op, x = trace.tape.nodes[i].op, trace.values[trace.tape.inputs[i][0]]
-    assert op is not None
+    op, x = trace.tape.nodes[i].operation, trace.values[trace.tape.inputs[i][0]]
     output_shape, shape = array_shape(trace.values[i]), array_shape(x)
     rule, count = op.structural_rule((shape,)), math.prod(output_shape)
     graph = rule.vjp_graphs[0]
@@ -328,8 +325,7 @@ def adjoint_formula(trace: Trace, i: int, position: int) -> str | None:
     """
     from autodiff_cli.algebra.simplify import simplify
 
-    op, inputs = trace.tape.nodes[i].op, trace.tape.inputs[i]
-    assert op is not None
+    op, inputs = trace.tape.nodes[i].operation, trace.tape.inputs[i]
     rule = op.structural_rule(tuple(array_shape(trace.values[j]) for j in inputs))
     graph = rule.vjp_graphs[position]
     if graph is None:

@@ -176,8 +176,7 @@ def label_with_definition(trace: Trace, i: int) -> str:
 
 def forward_phrase(trace: Trace, i: int) -> Phrase:
     """Return the phrase of a forward step, with slots for its numbers."""
-    op = trace.tape.nodes[i].op
-    assert op is not None
+    op = trace.tape.nodes[i].operation
     return _operation_phrase(op, len(trace.tape.inputs[i]), isinstance(trace.values[i], float))
 
 
@@ -196,8 +195,7 @@ def _operation_phrase(op: Op, count: int, is_scalar: bool) -> Phrase:
 
 def backward_phrase(trace: Trace, i: int) -> Phrase:
     """Return the phrase of a backward step, with slots for its numbers: what the operation does with its adjoint."""
-    op, inputs = trace.tape.nodes[i].op, trace.tape.inputs[i]
-    assert op is not None
+    op, inputs = trace.tape.nodes[i].operation, trace.tape.inputs[i]
     reached = tuple(k for k, j in enumerate(inputs) if trace.tape.is_active[j])
     are_scalars = all(isinstance(trace.values[j], float) for j in (i, *inputs))
     nothing = "its adjoint is 0, so it contributes 0"
@@ -388,8 +386,7 @@ def _bracketed_label(trace: Trace, i: int) -> str:
 
 def _factors_phrase(trace: Trace, i: int, position: int) -> Phrase:
     """Return local derivative × adjoint in numbers; for an operation on whole arrays, its rule as a formula."""
-    op = trace.tape.nodes[i].op
-    assert op is not None
+    op = trace.tape.nodes[i].operation
     factors = _product_phrase(position)
     if op.is_structural:
         passed = adjoint_formula(trace, i, position)
@@ -541,122 +538,108 @@ class StepSentences:
 
     def slope(self, node: int, position: int) -> str:
         """Return the local derivative of a node with respect to an input as in its rule, with the numbers filled in."""
-        op, count = self._trace.tape.nodes[node].op, len(self._trace.tape.inputs[node])
-        assert op is not None
+        op, count = self._trace.tape.nodes[node].operation, len(self._trace.tape.inputs[node])
         step = next(step for step in self._trace.backward if step.node == node)
         return fill(slope_formula(op, count, position), _StepFacts(self._trace, self._show, step))
 
 
 class _StepFacts:
-    """The facts that fill in the phrases about one step of a trace, or about no step in particular."""
+    """The facts of one step of a trace; without a step, those of the whole trace."""
 
     def __init__(self, trace: Trace, show: Callable[[Any], str], step: ForwardStep | BackwardStep | None) -> None:
-        self._trace = trace
+        self.trace = trace
+        self.node = trace.tape.outputs[0] if step is None else step.node
         self._show = show
-        self._node = trace.tape.outputs[0] if step is None else step.node
-        self._contributions = (
-            {contribution.position: contribution for contribution in step.contributions}
-            if isinstance(step, BackwardStep)
-            else {}
-        )
+        self._contributions = step.contributions if isinstance(step, BackwardStep) else ()
 
     def text(self, what: str, of: int) -> str:
-        """Return the text of a slot; see `Slot`."""
-        match what:
-            case "node":
-                return self._trace.labels[self._node]
-            case "name":
-                return label_with_definition(self._trace, self._node)
-            case "chosen":
-                *before, last = (self._trace.labels[contribution.to] for contribution in self._selected)
-                return f"{', '.join(before)} and {last}" if before else last
-            case "label":
-                return self._trace.labels[self._input(of)]
-            case "use" | "uses":
-                return str(getattr(self._contributions[of], what))
-            case _:
-                return self._show(self._number(what, of))
+        """Return the text for a slot."""
+        return _WORDS[what](self, of) if what in _WORDS else self._show(_NUMBERS[what](self, of))
 
     def case(self, by: str, of: int) -> int:
-        """Return the number of the case that is true; see `Cases`."""
-        match by:
-            case "arrived":
-                return int(self._trace.adjoints_or_none[self._node] is not None)
-            case "truth":
-                return int(self._trace.values[self._node] != 0)
-            case "absent":
-                contribution = self._contributions[of]
-                return int(
-                    contribution.is_structural_zero
-                    and not is_finite(contribution.local, self._trace.adjoints[self._node])
-                )
-            case "finite":
-                return int(is_finite(self._contributions[of].amount))
-            case "whole":
-                return int(abs(sum_of_elements(self._trace.values[of]) - 1) < _SUM_TOLERANCE)
-            case "smooth":
-                return int(is_finite(self._trace.adjoints[of]) and not any(map(self._is_at_kink, self._trace.backward)))
-            case "minus one":
-                return int(self._trace.adjoints[of] == -1)
-            case "kink":
-                return int(is_at_kink(self._trace, self._node))
-            case "as read":
-                return int(is_readable_form_equal(self._trace, self._node, self._contributions[of]))
-            case "saturated":
-                return int(
-                    any(
-                        abs(self._trace.values[self._node] - end) < SATURATION_DISTANCE
-                        for end in self._saturation_values
-                    )
-                )
-            case "use":
-                contribution = self._contributions[of]
-                return (
-                    0
-                    if contribution.uses == 1 or contribution.is_structural_zero
-                    else 1
-                    if contribution.use < contribution.uses
-                    else 2
-                )
-            case _:
-                if not self._selected:
-                    return 0
-                share = self._selected[0].local
-                return 2 if isinstance(share, float) and share != 1 else 1
+        """Return the number of the case that is true."""
+        return int(_CASES[by](self, of))
 
-    def _is_at_kink(self, step: BackwardStep) -> bool:
-        """Whether an operation on numbers or on whole arrays has an adjoint and is at a kink."""
-        values = [self._trace.values[i] for i in (step.node, *self._trace.tape.inputs[step.node])]
+    def contribution(self, position: int) -> Contribution:
+        """Return the contribution to the input at a position."""
+        return next(each for each in self._contributions if each.position == position)
+
+    def input(self, position: int) -> int:
+        """Return the node that is the input at a position."""
+        return self.trace.tape.inputs[self.node][position]
+
+    @property
+    def selected(self) -> list[Contribution]:
+        """The contributions whose local derivative is not 0."""
+        return [each for each in self._contributions if is_nonzero(each.local)]
+
+    @property
+    def is_saturated(self) -> bool:
+        """Whether the value is near a limit of the operation."""
+        ends = saturation_values(self.trace.tape.nodes[self.node].operation)
+        return any(abs(self.trace.values[self.node] - end) < SATURATION_DISTANCE for end in ends)
+
+    def is_at_kink(self, step: BackwardStep) -> bool:
+        """Whether a number, or an operation on whole arrays, has a kink that matters for the output."""
+        values = [self.trace.values[i] for i in (step.node, *self.trace.tape.inputs[step.node])]
         is_one = step.op.is_structural or all(isinstance(value, float) for value in values)
-        return is_one and self._trace.adjoints_or_none[step.node] is not None and is_at_kink(self._trace, step.node)
+        return is_one and self.trace.adjoints_or_none[step.node] is not None and is_at_kink(self.trace, step.node)
 
-    def _number(self, what: str, of: int) -> Any:
-        match what:
-            case "output":
-                return self._trace.values[self._node]
-            case "value":
-                return self._trace.values[self._input(of)]
-            case "value at":
-                return self._trace.values[of]
-            case "adjoint at":
-                return self._trace.adjoints[of]
-            case "jacobian":
-                return jacobian(self._trace, self._node)
-            case "adjoint":
-                return self._trace.adjoints[self._node]
-            case "share":
-                return self._selected[0].local
-            case _:
-                return getattr(self._contributions[of], what)
 
-    @property
-    def _saturation_values(self) -> tuple[float, ...]:
-        op = self._trace.tape.nodes[self._node].op
-        return () if op is None else saturation_values(op)
+def _joined_labels(labels: Sequence[str]) -> str:
+    *before, last = labels
+    return f"{', '.join(before)} and {last}" if before else last
 
-    def _input(self, position: int) -> int:
-        return self._trace.tape.inputs[self._node][position]
 
-    @property
-    def _selected(self) -> list[Contribution]:
-        return [contribution for contribution in self._contributions.values() if is_nonzero(contribution.local)]
+def _use_case(use: Contribution) -> int:
+    """Return 0 for the only use of a node, 1 for one of several, and 2 for the last of several."""
+    return 0 if use.uses == 1 or use.is_structural_zero else 1 if use.use < use.uses else 2
+
+
+def _choice_case(selected: Sequence[Contribution]) -> int:
+    """Return 0 if no input is selected, 1 for one input, and 2 for several that share."""
+    share = selected[0].local if selected else None
+    return 0 if share is None else 2 if isinstance(share, float) and share != 1 else 1
+
+
+# Texts and numbers for slots, by `Slot.what`, and numbers of cases, by `Cases.by`: functions of the facts and of
+# the slot's `of`.
+_WORDS: Mapping[str, Callable[[_StepFacts, int], str]] = {
+    "node": lambda facts, of: facts.trace.labels[facts.node],
+    "name": lambda facts, of: label_with_definition(facts.trace, facts.node),
+    "chosen": lambda facts, of: _joined_labels([facts.trace.labels[each.to] for each in facts.selected]),
+    "label": lambda facts, of: facts.trace.labels[facts.input(of)],
+    "use": lambda facts, of: str(facts.contribution(of).use),
+    "uses": lambda facts, of: str(facts.contribution(of).uses),
+}
+_NUMBERS: Mapping[str, Callable[[_StepFacts, int], Any]] = {
+    "output": lambda facts, of: facts.trace.values[facts.node],
+    "value": lambda facts, of: facts.trace.values[facts.input(of)],
+    "value at": lambda facts, of: facts.trace.values[of],
+    "adjoint": lambda facts, of: facts.trace.adjoints[facts.node],
+    "adjoint at": lambda facts, of: facts.trace.adjoints[of],
+    "jacobian": lambda facts, of: jacobian(facts.trace, facts.node),
+    "share": lambda facts, of: facts.selected[0].local,
+    "local": lambda facts, of: facts.contribution(of).local,
+    "amount": lambda facts, of: facts.contribution(of).amount,
+    "total": lambda facts, of: facts.contribution(of).total,
+}
+_CASES: Mapping[str, Callable[[_StepFacts, int], int]] = {
+    "arrived": lambda facts, of: facts.trace.adjoints_or_none[facts.node] is not None,
+    "truth": lambda facts, of: facts.trace.values[facts.node] != 0,
+    "absent": lambda facts, of: (
+        facts.contribution(of).is_structural_zero
+        and not is_finite(facts.contribution(of).local, facts.trace.adjoints[facts.node])
+    ),
+    "finite": lambda facts, of: is_finite(facts.contribution(of).amount),
+    "whole": lambda facts, of: abs(sum_of_elements(facts.trace.values[of]) - 1) < _SUM_TOLERANCE,
+    "smooth": lambda facts, of: (
+        is_finite(facts.trace.adjoints[of]) and not any(map(facts.is_at_kink, facts.trace.backward))
+    ),
+    "minus one": lambda facts, of: facts.trace.adjoints[of] == -1,
+    "kink": lambda facts, of: is_at_kink(facts.trace, facts.node),
+    "as read": lambda facts, of: is_readable_form_equal(facts.trace, facts.node, facts.contribution(of)),
+    "saturated": lambda facts, of: facts.is_saturated,
+    "use": lambda facts, of: _use_case(facts.contribution(of)),
+    "chosen": lambda facts, of: _choice_case(facts.selected),
+}

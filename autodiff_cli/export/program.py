@@ -331,8 +331,7 @@ def _real_power(x: Node, exponent: Node) -> Node:
 
 def _guard_choice(node: Node, shapes: Mapping[str, Shape]) -> Node:
     """Return a choice whose branches have finite derivatives where they are not taken."""
-    assert node.op is not None
-    match node.op.name, node.inputs:
+    match node.operation.name, node.inputs:
         case "where", (condition, first, second):
             return where(condition, _guard(first, condition, shapes), _guard(second, not_(condition), shapes))
         case "relu", (x,):
@@ -343,17 +342,19 @@ def _guard_choice(node: Node, shapes: Mapping[str, Shape]) -> Node:
             (least,) = fold_constants([min_(low, high)], lambda _: True)
             return where(is_above, high, where(is_below, least, inside))
         case "max" | "min", (x, y):
-            first, second = (x < y, y < x) if node.op is max_ else (y < x, x < y)  # where one of them is not taken
+            first, second = (
+                (x < y, y < x) if node.operation is max_ else (y < x, x < y)
+            )  # where one of them is not taken
             x, y = _guard(x, not_(first), shapes), _guard(y, not_(second), shapes)
-            return where(first, y, where(second, x, node.op(x, y)))
+            return where(first, y, where(second, x, node.operation(x, y)))
         case "largest" | "smallest", (x,):
-            is_taken = not_(x < node if node.op is largest else node < x)
-            none = -constant("inf") if node.op is largest else constant("inf")
-            return node.op(where(is_taken, _guard(x, is_taken, shapes), none))
-        case _, (x,) if node.op.expansion is not None:
-            return _guard_choice(node.op.expansion(x), shapes)
+            is_taken = not_(x < node if node.operation is largest else node < x)
+            none = -constant("inf") if node.operation is largest else constant("inf")
+            return node.operation(where(is_taken, _guard(x, is_taken, shapes), none))
+        case _, (x,) if node.operation.expansion is not None:
+            return _guard_choice(node.operation.expansion(x), shapes)
         case _, (x, y, *rest):
-            return _guard_choice(node.op(_guard_choice(node.op(x, y), shapes), *rest), shapes)
+            return _guard_choice(node.operation(_guard_choice(node.operation(x, y), shapes), *rest), shapes)
     return node
 
 

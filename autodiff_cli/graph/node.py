@@ -127,6 +127,12 @@ class Node(Operators):
         self.is_constant = is_constant
 
     @property
+    def operation(self) -> Op:
+        """The operation of a node that is known not to be a leaf."""
+        assert self.op is not None
+        return self.op
+
+    @property
     def is_input(self) -> bool:
         """Whether this leaf is a named input."""
         return self.op is None and not self.is_constant

@@ -67,6 +67,11 @@ def topological_order(outputs: Iterable[V]) -> list[V]:
     return order
 
 
+def leaf_names(outputs: Iterable[Node]) -> list[str]:
+    """Return the names of the inputs that nodes depend on, in order."""
+    return list(dict.fromkeys(node.text for node in topological_order(outputs) if node.is_input))
+
+
 def has_array_operations(nodes: Iterable[Node]) -> bool:
     """Whether an operation on whole arrays is among nodes."""
     return any(node.op is not None and node.op.is_structural for node in nodes)

@@ -75,8 +75,7 @@ def array_names(roots: Sequence[Node], declared: Mapping[str, Shape], include_po
 
 def _array_inputs(node: Node) -> list[Node]:
     """Return the inputs of a structural operation that must be arrays."""
-    assert node.op is not None
-    positions = node.op.array_inputs
+    positions = node.operation.array_inputs
     return [*node.inputs] if positions is None else [node.inputs[k] for k in positions]
 
 

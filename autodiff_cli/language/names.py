@@ -11,25 +11,17 @@ own (`TextMatch`, `LevelParameter`). The caller, who has the rows, supplies its 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Container, Iterator
+from collections.abc import Collection, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from autodiff_cli import ops
 from autodiff_cli.graph.node import get_op
 from autodiff_cli.graph.op import Op, Shape
+from autodiff_cli.language import parser
 from autodiff_cli.language.errors import ExpressionError, is_quotable, suggest
 from autodiff_cli.language.lexer import BACKTICK, LAYER_FUNCTIONS, TRANSPOSE_SUFFIX, Lexemes, is_level_name, quote_name
-from autodiff_cli.language.parser import (
-    EMPTY_CODE,
-    OPERATOR_ALIASES,
-    Code,
-    Instruction,
-    LayerCall,
-    ParsedText,
-    Statement,
-    spans,
-)
+from autodiff_cli.language.parser import Code, Instruction, LayerCall, ParsedText, Statement
 
 # --- Columns that do not hold numbers
 
@@ -61,13 +53,27 @@ class TextMatch(NamedTuple):
 
 
 class LevelParameter(NamedTuple):
-    """A parameter with one value for each level of a column: in each row, the value for that row's level."""
+    """A parameter with one value for each level of a column: in each row, the value for that row's level. Several
+    columns, `a[type, dose]`, count as one column `type, dose` whose levels are their combinations.
+    """
 
     parameter: str
     column: str
 
     def __str__(self) -> str:
         return f"{quote_name(self.parameter)}[{_in_backticks(self.column)}]"
+
+
+JOINT_SEPARATOR = ", "  # between the names of columns whose combinations are levels, and between their labels
+
+
+def joined_columns(name: str, names: Collection[str]) -> list[str]:
+    """Return the columns whose combinations of labels are the levels of a column; the column itself if it exists.
+
+    >>> joined_columns("type, dose", ["dose", "type"]), joined_columns("dose", ["dose", "type"])
+    (['type', 'dose'], ['dose'])
+    """
+    return [name] if name in names else name.split(JOINT_SEPARATOR)
 
 
 def _in_backticks(name: str) -> str:
@@ -91,14 +97,19 @@ def replace_column_terms(
     instructions, places = list(code.instructions), list(code.places)
     negations: list[tuple[int, Instruction]] = []
     for k in range(2, len(instructions)):
-        leaf = _column_leaf(instructions[k - 2], instructions[k - 1], instructions[k], columns)
-        following = lexemes.types[max(places[k - 2 : k + 1]) + 1]
-        if leaf is None or (isinstance(leaf, TextMatch) and following == "COMPARE"):
+        last = instructions[k]
+        count = last.operands if last.type == "INDEX" else 2
+        operands = instructions[max(k - count, 0) : k]
+        leaf = _column_leaf(operands, last, columns)
+        if leaf is None:
             continue
-        if instructions[k].text in ("!=", "≠"):
+        following = lexemes.types[max(places[k - 2 : k + 1]) + 1]
+        if isinstance(leaf, TextMatch) and following == "COMPARE":
+            continue
+        if last.text in ("!=", "≠"):
             negations.append((k, Instruction("PREFIX", "not", 1)))
-        instructions[k - 2 : k] = [Instruction("WORD", word.text, 0) for word in instructions[k - 2 : k]]
-        instructions[k] = Instruction("LEAF", str(leaf), 2)
+        instructions[k - count : k] = [Instruction("WORD", word.text, 0) for word in operands]
+        instructions[k] = Instruction("LEAF", str(leaf), count)
         leaves[str(leaf)] = leaf
     for k, negation in reversed(negations):
         instructions.insert(k + 1, negation)
@@ -121,13 +132,18 @@ def names_compared_with_text(lexemes: Lexemes) -> set[str]:
 
 
 def _column_leaf(
-    first: Instruction, second: Instruction, last: Instruction, columns: ColumnNames
+    operands: Sequence[Instruction], last: Instruction, columns: ColumnNames
 ) -> TextMatch | LevelParameter | None:
-    """Return the comparison with text, or the parameter with levels, that three instructions form; None if neither."""
+    """Return the comparison with text, or the parameter with levels, that an instruction and its operands form; None if
+    they form neither.
+    """
+    if last.type == "INDEX" and all(word.type == "NAME" for word in operands):
+        name = JOINT_SEPARATOR.join(word.text for word in operands[1:])
+        is_known = columns.levels and {*joined_columns(name, columns.levels)} <= {*columns.levels}
+        return LevelParameter(operands[0].text, name) if is_known else None
+    first, second = operands
     types = first.type, second.type
-    if types == ("NAME", "NAME") and last.type == "INDEX" and last.operands == 2 and second.text in columns.levels:
-        return LevelParameter(first.text, second.text)
-    if last.type != "INFIX" or OPERATOR_ALIASES.get(last.text, last.text) not in ("==", "!="):
+    if last.type != "INFIX" or parser.OPERATOR_ALIASES.get(last.text, last.text) not in ("==", "!="):
         return None
     if types == ("TEXT", "NAME"):
         first, second = second, first
@@ -226,7 +242,7 @@ def resolve(parsed: ParsedText, variables: frozenset[str], columns: ColumnNames)
 
 def _replace_column_terms(names: ResolvedNames, statement: Statement) -> Statement:
     """Return a statement in which comparisons with text, and parameters with levels, are leaves."""
-    parameters = {parameter.text for parameter in (statement.parameters or EMPTY_CODE).instructions}
+    parameters = {parameter.text for parameter in (statement.parameters or parser.EMPTY_CODE).instructions}
     columns = ColumnNames(
         *({name for name in names_of_kind if name not in parameters} for names_of_kind in names.columns)
     )
@@ -254,7 +270,7 @@ class _Resolver:
         if name is None:
             if not is_last:
                 raise misplaced_statement_error(self.lexemes, statement)
-            self.check(statement.target or EMPTY_CODE)
+            self.check(statement.target or parser.EMPTY_CODE)
             self.check(statement.code)
         elif statement.shape is not None:
             self.declare(name, statement.shape)
@@ -454,7 +470,7 @@ def misplaced_statement_error(lexemes: Lexemes, statement: Statement) -> Express
         words = "only the last statement may be an expression; put one that continues on the next line in brackets"
     else:
         code, words = statement.target, "a model `target ~ prediction` must be the last statement"
-    start, _ = spans(code, lexemes)[code.places[-1]]
+    start, _ = parser.spans(code, lexemes)[code.places[-1]]
     return ExpressionError(words, lexemes.text, start)
 
 

@@ -191,6 +191,11 @@ class Report(NamedTuple):
     is_data: bool = False
 
 
+def text_report(text: str, documents: Callable[[], Iterable[Mapping[str, Any]]] = list) -> Report:
+    """Return the report that is a text in a file format, such as source code or a drawing."""
+    return Report(lambda paper: paper.stream.writelines([text]), documents, is_data=True)
+
+
 def combine_reports(*reports: Report, gap: bool = False) -> Report:
     """Combine reports that have one document each: the texts follow each other, the documents are merged.
 

@@ -169,12 +169,11 @@ def latex_operation(node: Node, operands: Sequence[Fragment], arrays: Collection
     Args:
         arrays: the nodes that are arrays, whose elementwise product is written with another sign than that of matrices.
     """
-    assert node.op is not None
-    if node.op.symbol == "*" and all(child in arrays for child in node.inputs):
+    if node.operation.symbol == "*" and all(child in arrays for child in node.inputs):
         return LATEX.apply_notation(_ELEMENTWISE_PRODUCT, operands)
     if len(operands) > _MAX_OPERANDS:
         operands = [*operands[: _MAX_OPERANDS - 2], Fragment(r"\dots"), operands[-1]]
-    if node.op.name == "index" and operands[0].text.endswith("}") and operands[0].precedence > POWER:
+    if node.operation.name == "index" and operands[0].text.endswith("}") and operands[0].precedence > POWER:
         operands = [Fragment(rf"\left({operands[0].text}\right)"), *operands[1:]]  # TeX allows only one subscript
     return _WRITER.write(node, operands)
 
@@ -466,8 +465,7 @@ class _Solution:
 
     def _local_text(self, user: int, contribution: Contribution) -> str:
         """Return a local derivative in symbols; as a number if the operation selects, or the formula is too long."""
-        op, inputs = self._nodes[user].op, self._trace.tape.inputs[user]
-        assert op is not None
+        op, inputs = self._nodes[user].operation, self._trace.tape.inputs[user]
         as_number = latex_product([Fragment(""), self._number(contribution.local)]).removeprefix(r" \cdot ")
         is_number = self._are_scalars([user, *inputs])
         if op.gate in (Gate.ROUTE, Gate.BLOCK) or (
@@ -491,8 +489,7 @@ class _Solution:
 
     def _structural_term(self, user: int, contribution: Contribution) -> str:
         """Return the contribution of an operation on arrays, by its rule."""
-        op, inputs = self._nodes[user].op, self._trace.tape.inputs[user]
-        assert op is not None
+        op, inputs = self._nodes[user].operation, self._trace.tape.inputs[user]
         if contribution.local is not None:
             local = self._local_text(user, contribution)
             text = self._adjoint_of(user) if local == "1" else rf"{self._adjoint_of(user)} \odot {local}"

@@ -18,14 +18,8 @@ from autodiff_cli.explain.operations import has_jacobian, jacobian
 from autodiff_cli.explain.record import BackwardStep, ForwardStep, Trace, array_shape
 from autodiff_cli.explain.sentences import BACKWARD_PASS_SENTENCE, StepSentences
 from autodiff_cli.graph.node import get_op
-from autodiff_cli.render.formatting import (
-    MAX_TABLE_ELEMENTS,
-    NumberFormat,
-    number_formats,
-    pluralize,
-    shorten_middle,
-    single_line,
-)
+from autodiff_cli.render import formatting
+from autodiff_cli.render.formatting import NumberFormat
 from autodiff_cli.render.gradient import gradient_document, write_result, write_title, write_warnings
 from autodiff_cli.render.layout import GraphTooLargeError
 from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, dumps
@@ -49,7 +43,7 @@ _COLUMN_GAP = "  "
 def is_large_array(x: Any) -> bool:
     """Whether x is an array that does not fit into a sentence."""
     shape = array_shape(x)
-    return bool(shape) and x.size > MAX_TABLE_ELEMENTS
+    return bool(shape) and x.size > formatting.MAX_TABLE_ELEMENTS
 
 
 def array_lines(x: Any, show: NumberFormat, label: str = "") -> Iterator[str]:
@@ -127,7 +121,7 @@ def trace_report(trace: Trace, digits: int | None) -> Report:
 
 
 def _write_trace(paper: Paper, trace: Trace, digits: int | None) -> None:
-    in_full, brief = number_formats(digits)
+    in_full, brief = formatting.number_formats(digits)
     sentences, shown_labels = StepSentences(trace, brief), set[str]()
 
     def rows(array: Any, label: str = "") -> None:
@@ -215,7 +209,7 @@ def forward_mode_report(
 
 
 def _write_forward_mode(paper: Paper, modes: Sequence[ForwardMode], digits: int | None) -> None:
-    in_full, brief = number_formats(digits)
+    in_full, brief = formatting.number_formats(digits)
     trace = modes[0].trace
     sentences = StepSentences(trace, brief)
     write_title(paper, trace, in_full)
@@ -277,7 +271,7 @@ def paths_report(trace: Trace, path_sets: Sequence[Paths], digits: int | None) -
 
 
 def _write_paths(paper: Paper, trace: Trace, path_sets: Sequence[Paths], digits: int | None) -> None:
-    in_full, brief = number_formats(digits)
+    in_full, brief = formatting.number_formats(digits)
     write_title(paper, trace, in_full)
     for paths in path_sets:
         order = ", largest contribution first" if paths.total > 1 else ""
@@ -364,7 +358,7 @@ def tape_report(record: TapeRecord, digits: int | None) -> Report:
 
 def _write_tape(paper: Paper, record: TapeRecord, digits: int | None) -> None:
     trace = record.trace
-    write_title(paper, trace, number_formats(digits)[0])
+    write_title(paper, trace, formatting.number_formats(digits)[0])
     paper.heading("tape: the values that each operation saves for the backward pass")
     rows = [
         (
@@ -425,7 +419,7 @@ def _write_checkpoints(paper: Paper, record: TapeRecord) -> None:
     titles = ("k", "segments", "saved", "peak memory", "reduction", "recomputed")
     paper.table(TextTable(tuple(Column(title, is_number=True) for title in titles), rows))
     peak = _byte_count(record.peak_without_checkpoints)
-    paper.line(f"  Without checkpoints: {peak} for {pluralize(count, 'operation')}, not counting inputs.")
+    paper.line(f"  Without checkpoints: {peak} for {formatting.pluralize(count, 'operation')}, not counting inputs.")
 
 
 def _byte_count(count: int) -> str:
@@ -500,7 +494,7 @@ class TraceDisplay:
         from autodiff_cli.render.drawing import build_drawing, to_svg
 
         try:
-            return to_svg(build_drawing(self.trace), number_formats(None)[1])
+            return to_svg(build_drawing(self.trace), formatting.number_formats(None)[1])
         except GraphTooLargeError:
             return None
 
@@ -522,10 +516,12 @@ class TraceDisplay:
         return {kind: form for kind, form in forms.items() if form is not None}
 
     def _title(self) -> str:
-        show = number_formats(None)[1]
+        show = formatting.number_formats(None)[1]
         place = ", ".join(f"{name} = {show(value)}" for name, value in self.trace.point.items())
-        formula = shorten_middle(single_line(self.trace.expression.text), MAX_NAME_LENGTH)
-        return single_line(f"trace of {formula}{' at ' if place else ''}{shorten_middle(place, MAX_NAME_LENGTH)}")
+        formula = formatting.shorten_middle(formatting.single_line(self.trace.expression.text), MAX_NAME_LENGTH)
+        return formatting.single_line(
+            f"trace of {formula}{' at ' if place else ''}{formatting.shorten_middle(place, MAX_NAME_LENGTH)}"
+        )
 
 
 class NotebookPaper(Paper):
@@ -537,7 +533,7 @@ class NotebookPaper(Paper):
     def write_omitted(self, count: int, noun: str) -> None:
         """Write how many items are not shown and how to see them; nothing if `count` is 0."""
         if count:
-            self.line(f"  … {pluralize(count, noun)} omitted; `print` shows all")
+            self.line(f"  … {formatting.pluralize(count, noun)} omitted; `print` shows all")
 
 
 class RichTraceReport(NamedTuple):

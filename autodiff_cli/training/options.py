@@ -9,6 +9,8 @@ This module does not import NumPy, because the command line reads it at start-up
 
 from __future__ import annotations
 
+import graphlib
+import itertools
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -86,6 +88,36 @@ def check_bounds(name: str, explicit: Any) -> BoundPair:
     return low, high
 
 
+def split_orders(bounds: Mapping[str, Any]) -> tuple[tuple[tuple[str, str], ...], dict[str, Any]]:
+    """Return the pairs of parameters of which one bounds the other, smaller one first, and the bounds without these.
+
+    Raises:
+        OptionError: for a parameter that would have to exceed itself.
+
+    >>> split_orders({"k1": (0, None), "k2": ("k1", 5)})
+    ((('k1', 'k2'),), {'k1': (0, None), 'k2': (None, 5)})
+    """
+    orders: list[tuple[str, str]] = []
+    numbers: dict[str, Any] = {}
+    for name, limits in bounds.items():
+        is_pair = isinstance(limits, tuple | list) and len(limits) == 2
+        if not is_pair or not any(isinstance(limit, str) for limit in limits):
+            numbers[name] = limits
+            continue
+        low, high = limits
+        orders += [(canonical_name(limit), name) for limit in (low,) if isinstance(limit, str)]
+        orders += [(name, canonical_name(limit)) for limit in (high,) if isinstance(limit, str)]
+        numbers[name] = tuple(None if isinstance(limit, str) else limit for limit in limits)
+    below: dict[str, set[str]] = {}
+    for low, high in orders:
+        below.setdefault(high, set()).add(low)
+    try:
+        ranks = [*graphlib.TopologicalSorter(below).static_order()]
+    except graphlib.CycleError:
+        raise OptionError("bounds: the parameters cannot be in this order, which is a cycle") from None
+    return tuple(sorted(orders, key=lambda pair: ranks.index(pair[1]))), numbers
+
+
 def describe_bounds(bounds: BoundPair) -> str:
     """Return bounds as words for a sentence.
 
@@ -158,16 +190,18 @@ class ParameterValues(NamedTuple):
         start: starting values.
         fixed: parameters that are not fitted, with their values; None keeps the starting value.
         bounds: the lower and upper bound of parameters, infinite where there is none.
+        orders: pairs of parameters of which the first must not exceed the second.
     """
 
     start: Mapping[str, ArrayLike]
     fixed: Mapping[str, ArrayLike | None]
     bounds: Mapping[str, BoundPair]
+    orders: tuple[tuple[str, str], ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
         """The parameters that have a value or bounds."""
-        return tuple(dict.fromkeys((*self.start, *self.fixed, *self.bounds)))
+        return tuple(dict.fromkeys((*self.start, *self.fixed, *self.bounds, *itertools.chain(*self.orders))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,15 +238,18 @@ class ObjectiveOptions:
         fixed: parameters that are not fitted. A number fixes the value, None fixes the starting value, and a text such
             as `"2*a"` ties the parameter to others; it is then among `derived`.
         bounds: lower and upper bounds by name, `{"b": (0, None)}`; None means unbounded. The bounds of an array hold
-            for each of its numbers. Parameters that end on a bound have no standard error.
-        weights: one weight per row, or the name of a column; they multiply squared residuals.
-        sigma: standard deviations of the target, an array or a column, which give the weights 1/sigma².
-        x_sigma: standard deviations of columns that the model reads, by name, each an array or a column. Errors in x
-            are included by the effective variance `sigma² + Σ(∂f/∂x · x_sigma)²` of a row, at the current parameters.
+            for each of its numbers. A bound may be the name of another parameter, `{"k2": ("k1", None)}`. Parameters
+            that end on a bound have no standard error.
+        weights: a weight per row, which multiplies squared residuals: an array, a column, or an expression of columns
+            such as `"1/y^2"`.
+        sigma: standard deviations of the target, which give the weights 1/sigma²: a number, an array, a column, or an
+            expression of columns such as `"sqrt(n)"`; with several targets also one for each, such as `"[s1, 0.2]"`.
+        x_sigma: standard deviations of columns that the model reads, by name, written as sigma is. Errors in x are
+            included by the effective variance `sigma² + Σ(∂f/∂x · x_sigma)²` of a row, at the current parameters.
         drop_missing: leave out rows with a missing cell, which are an error otherwise.
         no_columns: allow a model whose prediction uses no column of the data.
         stream: read files in blocks at every pass, with the same result bit for bit. This is for data larger than
-            memory; it is the default for those. Weights, sigma and x_sigma must then be names of columns.
+            memory; it is the default for those. Weights, sigma and x_sigma cannot then be arrays.
         loss: the loss of a row, one of `LOSSES`. The default is `mse`, and `cross_entropy` for classifications. For
             several targets it is the mean over them.
         scale: the residual scale of robust losses (huber, logcosh, soft_l1, cauchy). By default, fits estimate it: the
@@ -242,20 +279,22 @@ class ObjectiveOptions:
         ),
     ] = None
     bounds: Annotated[
-        Mapping[str, tuple[float | None, float | None]] | None,
-        _model("--bounds NAME=LOW:HIGH", 'Bounds of a parameter; also written as "0 < a < 1".', repeats=True),
+        Mapping[str, tuple[float | str | None, float | str | None]] | None,
+        _model(
+            "--bounds NAME=LOW:HIGH", 'Bounds of a parameter; also written as "0 < a < 1" or "a < b".', repeats=True
+        ),
     ] = None
     weights: Annotated[
         ArrayLike | str | None,
-        _data("--weights COLUMN", "Column with weights of the squared residuals.", compared=True),
+        _data("--weights EXPR", "Weights of the squared residuals: a column, or an expression.", compared=True),
     ] = None
     sigma: Annotated[
         ArrayLike | str | None,
-        _data("--sigma COLUMN", "Column with standard deviations of the target (weights 1/sigma^2).", compared=True),
+        _data("--sigma EXPR", "Standard deviation of the target: a column, a number, sqrt(n).", compared=True),
     ] = None
     x_sigma: Annotated[
         Mapping[str, ArrayLike | str] | None,
-        _data("--x-sigma NAME=COLUMN", "Standard deviations of a predictor; needs --sigma.", repeats=True),
+        _data("--x-sigma NAME=EXPR", "Standard deviations of a predictor; needs --sigma.", repeats=True),
     ] = None
     drop_missing: Annotated[
         bool, _data("--drop-missing", "Leave out rows with empty, nan or infinite cells.", compared=True)
@@ -344,8 +383,9 @@ class ObjectiveOptions:
     @cached_property
     def parameters(self) -> ParameterValues:
         """The starting values, fixed values and bounds, by canonical names. Raises OptionError."""
-        bounds = {name: check_bounds(name, limits) for name, limits in canonicalize_names(self.bounds).items()}
-        values = ParameterValues(canonicalize_names(self.start), canonicalize_names(self.fixed), bounds)
+        orders, limits_by_name = split_orders(canonicalize_names(self.bounds))
+        bounds = {name: check_bounds(name, limits) for name, limits in limits_by_name.items()}
+        values = ParameterValues(canonicalize_names(self.start), canonicalize_names(self.fixed), bounds, orders)
         for name in bounds:
             if name in values.fixed:
                 raise OptionError(f"`{name}` is fixed, so it cannot have bounds")
@@ -355,11 +395,6 @@ class ObjectiveOptions:
     def x_errors(self) -> Mapping[str, ArrayLike | str]:
         """The standard deviations of columns, by canonical names."""
         return canonicalize_names(self.x_sigma)
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """The columns of the data to which these options refer."""
-        return tuple(each for each in (self.weights, self.sigma, *self.x_errors.values()) if isinstance(each, str))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
 from autodiff_cli.backends.gradient_descent import SHUFFLE, epoch_orders, mean_loss
-from autodiff_cli.backends.protocol import EpochKernel, OptimizerState, Point, ProgressCallback, RowKernel, SumKernel
+from autodiff_cli.backends.protocol import EpochKernel, EpochRequest, Point, RowKernel, SumKernel
 from autodiff_cli.backends.reductions import block_slices, fold, single_threaded_blas
 from autodiff_cli.data.streaming import Rechunker, prefetch
 from autodiff_cli.data.table import Table
@@ -55,41 +55,12 @@ class Task(Protocol[T_co]):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class EpochRun:
-    """One epoch of a gradient method, independent of where the rows are. See `EpochKernel`.
-
-    Attributes:
-        kernel: computes the steps.
-        state: the state of the method, which is updated in place.
-        rate: the learning rate.
-        point: the value of every leaf that is neither a column nor a parameter.
-        batch_rows: the maximum number of rows in a batch.
-        generator: draws the order of the rows.
-        on_progress: is called from time to time during a long epoch.
-    """
+class EpochRun(NamedTuple):
+    """An epoch of a gradient method, the kernel that computes it, and the generator that draws the order of rows."""
 
     kernel: EpochKernel
-    state: OptimizerState
-    rate: float
-    point: Point
-    batch_rows: int
+    request: EpochRequest
     generator: np.random.Generator
-    on_progress: ProgressCallback | None = None
-
-    def run(
-        self,
-        columns: ColumnArrays,
-        order: NDArray[Any] | None = None,
-        on_progress: ProgressCallback | None = None,
-        losses: list[float] | None = None,
-    ) -> float:
-        """Run the epoch over some rows and return the mean loss of the batches. See `EpochKernel.run`."""
-        return self.kernel.run(self.state, self.rate, self.point, columns, self.batch_rows, order, on_progress, losses)
-
-    def run_full_batch(self, weight: float, sums: Callable[[SumKernel, Point], NDArray[np.float64]]) -> float:
-        """Run the epoch as a single step over all rows. See `EpochKernel.run_full_batch`."""
-        return self.kernel.run_full_batch(self.state, self.rate, self.point, weight, sums)
 
 
 class Rows(abc.ABC):
@@ -148,31 +119,34 @@ class Rows(abc.ABC):
 
     def run_epoch(self, epoch: EpochRun) -> float:
         """Run an epoch over the rows and return the mean loss of the batches."""
-        if epoch.batch_rows >= self.rows > MAX_BLOCK_ROWS:
-            return epoch.run_full_batch(self.total_weight, lambda sums, at: self.fold(SumTask(sums, at), np.add))
+        if epoch.request.batch_rows >= self.rows > MAX_BLOCK_ROWS:
+            return epoch.kernel.run_full_batch(
+                epoch.request, self.total_weight, lambda sums, at: self.fold(SumTask(sums, at), np.add)
+            )
         if self.rows <= SHUFFLE.max_full_shuffle_rows:
             return self._in_memory.run_epoch(epoch)
         return self._run_parts(epoch, prefetch(self._gathered_parts(epoch)))
 
     def _gathered_parts(self, epoch: EpochRun) -> Iterator[EpochPart]:
         """Yield the rows of an epoch in the order of their batches."""
-        for order in epoch_orders(epoch.generator, self.rows, epoch.batch_rows, self.gathered_rows):
+        for order in epoch_orders(epoch.generator, self.rows, epoch.request.batch_rows, self.gathered_rows):
             assert order is not None, "a full batch"
             yield EpochPart(self.gather(order), None, len(order))
 
     def _run_parts(self, epoch: EpochRun, parts: Generator[EpochPart]) -> float:
         """Run an epoch part by part and return the mean loss of the batches."""
         losses: list[float] = []
-        done = 0
+        done, on_progress = 0, epoch.request.on_progress
 
         def report(share: float, loss: float) -> None:
-            assert epoch.on_progress is not None
-            epoch.on_progress((done + share * count) / self.rows, loss)
+            assert on_progress is not None
+            on_progress((done + share * count) / self.rows, loss)
 
         with contextlib.closing(parts):
             for columns, order, count in parts:
-                mean = epoch.run(columns, order, epoch.on_progress and report, losses)
-                if epoch.on_progress is not None and done + count < self.rows:
+                request = epoch.request._replace(on_progress=on_progress and report)
+                mean = epoch.kernel.run(request, columns, order, losses)
+                if on_progress is not None and done + count < self.rows:
                     report(1.0, mean)
                 done += count
         return mean_loss(losses) if losses else mean
@@ -647,7 +621,7 @@ class MemoryRows(ChunkedRows):
 
     def run_epoch(self, epoch: EpochRun) -> float:
         """Run an epoch over the rows and return the mean loss of the batches."""
-        orders = epoch_orders(epoch.generator, self.rows, epoch.batch_rows)
+        orders = epoch_orders(epoch.generator, self.rows, epoch.request.batch_rows)
         return self._run_parts(
             epoch, (EpochPart(self._columns, order, self.rows if order is None else len(order)) for order in orders)
         )

@@ -9,7 +9,7 @@ import pytest
 
 from autodiff_cli import Objective
 from autodiff_cli.backends.gradient_descent import epoch_orders, total_weight
-from autodiff_cli.backends.protocol import OptimizerState, Point, SumKernel
+from autodiff_cli.backends.protocol import EpochRequest, OptimizerState, Point, SumKernel
 from autodiff_cli.backends.reductions import fold
 from autodiff_cli.training.optimizers import OPTIMIZERS
 
@@ -113,7 +113,9 @@ def test_a_batch_of_all_rows_is_a_step_down_sums_that_anyone_may_take(backend: s
         return fold(sums, np.add)
 
     for _ in range(5):
-        loss = kernel.run(here, 0.1, point, everything, rows)
-        assert loss == kernel.run_full_batch(there, 0.1, point, total_weight(columns["w"]), in_parts)
+        loss = kernel.run(EpochRequest(here, 0.1, point, rows), everything)
+        assert loss == kernel.run_full_batch(
+            EpochRequest(there, 0.1, point, rows), total_weight(columns["w"]), in_parts
+        )
     np.testing.assert_array_equal(here.values, there.values)
     assert here.step_count == there.step_count == 5

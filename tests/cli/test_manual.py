@@ -26,9 +26,9 @@ def page() -> str:
 def test_every_command_with_all_its_options_is_in_it(name: str, page: str) -> None:
     rest = page[page.index(f" autodiff {name} Usage: ") :]
     for parameter in find_command(name).parameters:
-        assert parameter.declaration.help
-        assert " ".join(parameter.declaration.help.split())[:20] in rest
-        assert all(f" {flag}" in rest for flag in parameter.flags[:1])
+        assert parameter.option.help
+        assert " ".join(parameter.option.help.split())[:20] in rest
+        assert all(f" {flag}" in rest for flag in parameter.option.flags[:1])
 
 
 def test_examples_stand_as_they_are_typed(page: str) -> None:

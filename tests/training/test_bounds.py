@@ -151,7 +151,17 @@ def test_both_ways_to_write_bounds(texts: list[str], found: dict[str, tuple[floa
 
 @each(
     "texts",
-    [["a"], ["a=0"], ["a=:"], ["a + b < 1"], ["a < b"], ["a=b:1"], ["0 < a", "a=1:2"], ["a < 1 and a < 2"], ["a=[1]:"]],
+    [
+        ["a"],
+        ["a=0"],
+        ["a=:"],
+        ["a + b < 1"],
+        ["a < 2*b"],
+        ["a=b:1"],
+        ["0 < a", "a=1:2"],
+        ["a < 1 and a < 2"],
+        ["a=[1]:"],
+    ],
 )
 def test_other_texts_are_no_bounds(texts: list[str]) -> None:
     with pytest.raises(OptionError, match="bound"):
@@ -172,3 +182,30 @@ def test_bands_hold_what_stands_on_a_bound() -> None:
     bands, reference = fit.predict(new, interval=0.95), held.predict(new, interval=0.95)
     width, of_reference = (found.confidence_high - found.prediction for found in (bands, reference))
     assert width == pytest.approx(of_reference * scale * fit.quantile(0.95) / held.quantile(0.95))
+
+
+def _sum_of_exponentials() -> dict[str, np.ndarray]:
+    t = np.linspace(0, 10, 60)
+    return {"t": t, "y": 5 * np.exp(-0.3 * t) + 3 * np.exp(-2 * t) + 0.02 * np.sin(37 * t)}
+
+
+@pytest.mark.parametrize("bounds", [{"k2": ("k1", None)}, {"k1": ("k2", None)}, {"k1": (0, "k2")}])
+def test_a_parameter_bounds_another_one(bounds: dict) -> None:
+    fit = ad.fit("y ~ A*exp(-k1*t) + B*exp(-k2*t)", _sum_of_exponentials(), bounds=bounds)
+    low, high = ("k2", "k1") if bounds == {"k1": ("k2", None)} else ("k1", "k2")
+    assert fit.parameters[low] == pytest.approx(0.3, abs=0.01)
+    assert fit.parameters[high] == pytest.approx(2, abs=0.1)
+    assert fit.converged
+    assert all(error is not None for error in fit.stderr.values())
+
+
+def test_an_order_that_the_data_contradict_binds() -> None:
+    x = np.linspace(0, 10, 30)
+    y = 3 * x + 1 + 0.1 * np.sin(37 * x)
+    fit = ad.fit("y ~ a*x + b", {"x": x, "y": y}, bounds={"b": ("a", None)})
+    together = np.sum(y * (x + 1)) / np.sum((x + 1) ** 2)  # of y ~ a*(x + 1)
+    assert fit.parameters == pytest.approx({"a": together, "b": together}, rel=1e-9)
+    assert any("contradict their order" in warning for warning in fit.warnings)
+    for bounds, words in (({"a": ("b", None), "b": ("a", None)}, "cycle"), ({"a": ("q", None)}, "no parameter `q`")):
+        with pytest.raises(ValueError, match=words):
+            ad.fit("y ~ a*x + b", {"x": x, "y": y}, bounds=bounds)

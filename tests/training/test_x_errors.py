@@ -1,4 +1,4 @@
-"""Errors in x, by the effective variance."""
+"""Errors in x, by the effective variance, and weights that are expressions."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 import autodiff_cli as ad
 from autodiff_cli.options import OptionError
+from tests.each import each
 from tests.support import expect_refusal, run_cli
 
 # Pearson's data with York's weights: York 1966, Can. J. Phys. 44, 1079.
@@ -104,3 +105,64 @@ def test_on_the_command_line(tmp_path) -> None:
     expect_refusal(run_cli(["train", "y ~ a + b*x", str(path), "--x-sigma", "x=sx"]), "x_sigma needs sigma")
     twice = [*options, "--x-sigma", "x=sy"]
     expect_refusal(run_cli(["train", "y ~ a + b*x", str(path), *twice]), "--x-sigma x is given twice")
+
+
+READINGS = {
+    "x": [1.0, 2, 3, 4, 5],
+    "y": [2.1, 3.9, 6.2, 8.1, 9.8],
+    "z": [3.0, 5.2, 6.9, 9.1, 11],
+    "n": [4.0, 9, 16, 25, 36],
+    "s": [0.1, 0.2, 0.1, 0.3, 0.2],
+}
+
+
+@each(
+    "options, column",
+    [
+        ({"sigma": 0.1}, [0.1] * 5),
+        ({"sigma": "0.1"}, [0.1] * 5),
+        ({"sigma": "sqrt(n)/10"}, [0.2, 0.3, 0.4, 0.5, 0.6]),
+        ({"weights": "1/y^2"}, [2.1, 3.9, 6.2, 8.1, 9.8]),
+    ],
+)
+def test_an_expression_gives_the_fit_that_its_values_give(options: dict[str, Any], column: list[float]) -> None:
+    by_array = {"weights": 1 / np.square(column)} if "weights" in options else {"sigma": column}
+    found, wanted = (ad.fit("y ~ a*x + b", READINGS, **each_option) for each_option in (options, by_array))
+    assert found.parameters == pytest.approx(wanted.parameters, rel=1e-12)
+    assert found.stderr == pytest.approx(wanted.stderr, rel=1e-12)
+    assert found.aic == pytest.approx(wanted.aic)
+    new_rows = {name: np.array(values[:2]) for name, values in READINGS.items()}
+    assert np.isfinite(found.predict(new_rows, interval=0.9).prediction_low).all()  # it knows the spread of new rows
+
+
+def test_each_target_has_its_own_standard_deviation() -> None:
+    found = ad.fit("[y, z] ~ [a*x + b, c*x + b]", READINGS, sigma="[s, 0.3]", absolute_sigma=True)
+    x, s, zero, one = np.array(READINGS["x"]), np.array(READINGS["s"]), np.zeros(5), np.ones(5)
+    design = np.vstack([np.c_[x, one, zero] / s[:, None], np.c_[zero, one, x] / 0.3])
+    target = np.r_[np.array(READINGS["y"]) / s, np.array(READINGS["z"]) / 0.3]
+    wanted = np.linalg.lstsq(design, target, rcond=None)[0]
+    errors = np.sqrt(np.diag(np.linalg.inv(design.T @ design)))
+    chi_squared = np.sum((target - design @ wanted) ** 2)
+    assert [*found.parameters.values()] == pytest.approx(wanted, rel=1e-9)
+    assert [*found.stderr.values()] == pytest.approx(errors, rel=1e-9)
+    assert found.rss == pytest.approx(chi_squared)
+    constant = 2 * np.log(s).sum() + 10 * np.log(0.3) + 10 * np.log(2 * np.pi)
+    assert found.log_likelihood == pytest.approx(-(chi_squared + constant) / 2)
+    bands = found.predict({"x": [1.0], "s": [0.2]}, interval=0.95)
+    spreads = (bands.prediction_high - bands.prediction_low) / 2 / 1.959964
+    assert spreads[0, 0] > 0.2
+    assert spreads[0, 1] > 0.3
+
+
+@each(
+    "options, words",
+    [
+        ({"sigma": "sqrt(q)"}, "no column `q`"),
+        ({"sigma": "x - 3"}, "row 1 has -2"),
+        ({"weights": "1/(x-1)"}, "row 1 has inf"),
+        ({"sigma": "[s, s]"}, "as many targets"),
+    ],
+)
+def test_expressions_that_are_no_errors_are_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        ad.fit("y ~ a*x + b", READINGS, **options)

@@ -453,21 +453,6 @@ def exp(x: Vector) -> Vector:
     return x.code.call("exp", x)
 
 
-def expm1(x: Vector) -> Vector:
-    """Return exp(x) - 1."""
-    return x.code.call("expm1", x)
-
-
-def log(x: Vector) -> Vector:
-    """Return the natural logarithm."""
-    return x.code.call("log", x)
-
-
-def log1p(x: Vector) -> Vector:
-    """Return log(1 + x)."""
-    return x.code.call("log1p", x)
-
-
 Bounds: TypeAlias = tuple[float, float]
 
 # Reciprocals of numbers between these neither overflow nor lose digits.

@@ -7,6 +7,7 @@ widths, phases within a turn, softmax scores with sum 0.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import math
@@ -28,6 +29,7 @@ from autodiff_cli.training.fitting.inference import (
 )
 from autodiff_cli.training.fitting.optimization import (
     choose_method,
+    optimize,
     optimize_multistart,
     start_without_x_errors,
     x_errors_note,
@@ -213,6 +215,8 @@ def fit_objective(
         raise OptionError("there is nothing to fit: every parameter is fixed")
     method = choose_method(options, objective)
     options.check_method(method)
+    if objective.orders and (options.checkpoint is not None or options.resume is not None):
+        raise OptionError("bounds: parameters in an order cannot be combined with checkpoint or resume")
     writer, checkpoint = open_checkpoint(options, objective, method)
     validation = None
     if options.validation is not None:
@@ -225,7 +229,7 @@ def fit_objective(
         objective = start_without_x_errors(objective, method, options)
         progress.notes.append(x_errors_note(objective))
     try:
-        outcome = optimize_multistart(method, objective, options, progress)
+        objective, outcome = _optimize_in_order(method, objective, options, progress)
     except KeyboardInterrupt:
         if progress.best is None:
             raise
@@ -239,6 +243,34 @@ def fit_objective(
         return add_intervals(result, objective, options, quantities)
     except KeyboardInterrupt:
         raise Interrupted(result) from None
+
+
+def _optimize_in_order(
+    method: str, objective: Objective, options: FitOptions, progress: Progress
+) -> tuple[Objective, Outcome]:
+    """Run a method (see `optimize_multistart`); if its end breaks the order of parameters, run it on their differences.
+
+    Returns:
+        The outcome, and the objective that has it: with bounds that keep the order if the free solution breaks it.
+    """
+    outcome = optimize_multistart(method, objective, options, progress)
+    if outcome.failure or objective.is_ordered(outcome.theta):
+        return objective, outcome
+    options = dataclasses.replace(options, starts=None)
+    differences = objective.with_differences(outcome.theta)
+    solution = optimize(method, differences, options, Progress())
+    ordered = objective.add_differences(solution.theta)
+    free = copy.copy(ordered)
+    free.bounds = objective.bounds
+    for candidate in (free, ordered):
+        outcome = optimize(method, candidate, options, progress)
+        if candidate.is_ordered(outcome.theta):
+            break
+    values = objective.layout.values(outcome.theta)
+    for low, high in objective.orders:
+        if values[low] == values[high]:
+            progress.warnings.append(f"`{low}` and `{high}` end equal: the data contradict their order")
+    return candidate, outcome
 
 
 def _build_fit_with_plot(
@@ -334,7 +366,8 @@ def build_fit(
 def fit_settings(objective: Objective, rows: FitOptions) -> FitSettings:
     """Return the settings of a fit that matter for predictions."""
     weights, sigma = (
-        canonical_name(option) if isinstance(option, str) else None for option in (rows.weights, rows.sigma)
+        canonical_name(str(option)) if isinstance(option, str | float | int) else None
+        for option in (rows.weights, rows.sigma)
     )
     is_absolute, has_sigma, family = rows.absolute_sigma, rows.sigma is not None, objective.family
     return FitSettings(objective.is_likelihood, objective.is_weighted, weights, sigma, is_absolute, family, has_sigma)
@@ -345,7 +378,9 @@ def _canonical_outcome(objective: Objective, method: str, outcome: Outcome) -> t
     if not outcome.converged or method not in ("lm", "lbfgs") or objective.is_network or objective.is_penalised:
         return outcome, []
     theta, notes = canonical_parameters(objective, outcome.theta, objective.bounds)
-    return (dataclasses.replace(outcome, theta=theta), notes) if notes else (outcome, [])
+    if not notes or not objective.is_ordered(theta):
+        return outcome, []
+    return dataclasses.replace(outcome, theta=theta), notes
 
 
 def _penalty_value(objective: Objective, theta: Array) -> float | None:

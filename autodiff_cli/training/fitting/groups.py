@@ -18,6 +18,7 @@ from autodiff_cli.data.table import DataError
 from autodiff_cli.graph.tape import gc_paused
 from autodiff_cli.language.errors import ExpressionError, format_names, suggest
 from autodiff_cli.language.lexer import canonical_name
+from autodiff_cli.language.names import JOINT_SEPARATOR, joined_columns
 from autodiff_cli.options import OptionError, check_restrictions, explicit_options, refused
 from autodiff_cli.training.fitting.batched_fit import BatchedFit
 from autodiff_cli.training.fitting.batched_statistics import BatchedStatistics
@@ -109,9 +110,12 @@ def fit_groups(model: str | Model, data: Data, by: str, options: FitOptions) -> 
     dataset = as_dataset(data)
     name = canonical_name(by)
     if name not in dataset.names:
-        closest = suggest(name, dataset.names)
-        hint = f"; did you mean `{closest}`?" if closest else f" ({format_names(dataset.names)})"
-        raise DataError(f"by: the data have no column `{name}`{hint}")
+        name = JOINT_SEPARATOR.join(part.strip() for part in name.split(","))
+    for part in joined_columns(name, dataset.names):
+        if part not in dataset.names:
+            closest = suggest(part, dataset.names)
+            hint = f"; did you mean `{closest}`?" if closest else f" ({format_names(dataset.names)})"
+            raise DataError(f"by: the data have no column `{part}`{hint}")
     if isinstance(model, str):
         text, options = tie_fixed_parameters(model, dataset.names, options)
         model = Model.parse(text, dataset.names, options.parameters.names)
@@ -173,6 +177,8 @@ def _can_batch(objective: Objective, method: str, options: FitOptions, sizes: ND
         and not objective.model.array_parameters
         and not objective.is_network
         and not objective.has_theta
+        and not objective.kernels.graphs.target_scales
+        and not objective.orders
         and _SINGLE_OPTIONS.isdisjoint(explicit_options(options))
     )
 

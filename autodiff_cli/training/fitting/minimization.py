@@ -39,6 +39,8 @@ class RobustScaleSettings:
 
     max_rounds: int = 200  # of fitting and estimating the scale in turn
     tolerance: float = 1e-9  # relative change of the scale that counts as none
+    near: float = 0.1  # relative change of the scale from which on the secant method is used
+    max_acceleration: float = 50.0  # of a step of the secant method, compared with taking the estimate as it is
     zero_scale: float = 1e-12  # relative to the spread of the target: a smaller scale counts as 0
     l1_slope_share: float = 1 - 1e-6  # a parameter is 0 if the loss pulls with less than this share of the l1 penalty
 
@@ -152,13 +154,15 @@ def _fit_with_scale(
     """Fit and estimate the scales in turn, until they settle: residual scales as Huber 1981, section 7.8, theta of
     counts as Venables & Ripley 2002, section 7.4.
 
-    The batch keeps the estimated scales.
+    The batch keeps the estimated scales. They may settle slowly, or swing for ever: near the end, and where they
+    swing, the secant method finds the logarithm of a scale that stays as it is.
     """
     every = np.arange(len(start))
     theta, epochs_done = start.copy(), np.zeros(len(start), np.intp)
     outcomes: list[Outcome | Diverged] = [Outcome(point, False) for point in start]
     spreads = np.sqrt(batch.mean_squares(batch.target_variations(every), every))
     active = every
+    gaps = np.full((2, len(start)), np.nan)  # of each fit: logarithms of its last scale, and of what it gave over it
     for number in range(ROBUST_SCALE.max_rounds):
         # Theta is estimated from counts about their means, not from a start.
         is_known = number == 0 and unit is not None
@@ -173,7 +177,8 @@ def _fit_with_scale(
         active = active[is_open]
         if not len(active):
             break
-        batch.set_scales(active, scales[is_open])
+        scales = scales[is_open]
+        batch.set_scales(active, _next_scales(batch.scales[active], scales, gaps, active) if number else scales)
         report = renumber(on_step, active, epochs_done.copy(), epochs_done)
         remaining = stop.after(int(epochs_done[active].max()))
         near = number > 0  # a slightly different scale moves the minimum little
@@ -183,6 +188,17 @@ def _fit_with_scale(
             theta[fit] = end.theta if isinstance(end, Outcome) else theta[fit]
         active = np.array([fit for fit in active.tolist() if getattr(outcomes[fit], "converged", False)], np.intp)
     return outcomes
+
+
+def _next_scales(scales: Array, estimates: Array, gaps: Array, fits: Fits) -> Array:
+    """Return the scales of the next round, from those of the last round and the estimates at its ends."""
+    last, gap = np.log(scales), np.log(estimates / scales)
+    with np.errstate(all="ignore"):
+        slopes = (gap - gaps[1, fits]) / (last - gaps[0, fits])
+        is_close = (np.abs(gap) < ROBUST_SCALE.near) | (gap * gaps[1, fits] < 0)
+        is_usable = is_close & (slopes < -1 / ROBUST_SCALE.max_acceleration)
+    gaps[:, fits] = last, gap
+    return np.exp(last - gap / np.where(is_usable, slopes, -1.0))
 
 
 def _with_exact_zeros(

@@ -276,7 +276,7 @@ def summarize_share(share: ShareData, weightings: Sequence[Weighting]) -> ShareS
     """Return the summary of a share."""
     table, has_valid_weights, has_weight = share.table, True, False
     for weighting in weightings:
-        values = table.columns[weighting.source_name]
+        values = weighting.evaluate(table.columns, table.rows)
         has_weight |= weighting.column == WEIGHT and bool(values.any())
         try:
             weighting.check(values)
@@ -315,7 +315,8 @@ def assemble_partition(
             column = piece.table.labels[name]
             parts.append(np.array([code_of[value] for value in column.values], np.int32)[column.codes[part]])
         columns[label_key(name)] = np.concatenate(parts)
-    return Partition(recipe.build(columns, recipe.names), sum(part.stop - part.start for part in rows))
+    count = sum(part.stop - part.start for part in rows)
+    return Partition(recipe.build(columns, recipe.names, count), count)
 
 
 def has_rows(partition: Partition) -> bool:
@@ -600,7 +601,7 @@ class ClusterData(FitData):
         self, cluster: Cluster, files: DataSource, shares: list[list[FileShare]], model: Model, options: FitOptions
     ) -> None:
         super().__init__(files, model, options)
-        if not all(isinstance(weighting.source, str) for weighting in self.weightings):
+        if any(weighting.values is not None for weighting in self.weightings):
             raise FallbackRequired
         self._cluster = cluster
         flat = [*itertools.chain(*shares)]
@@ -665,7 +666,7 @@ def open_on_cluster(
 
     Raises the exceptions of `open_fit_data`.
     """
-    if isinstance(dataset, DataSource) and {*model.columns, *options.column_names} <= {*dataset.names}:
+    if isinstance(dataset, DataSource) and {*model.columns} <= {*dataset.files[0].names}:
         file_shares = divide_files(dataset, PARTITIONS_PER_WORKER * cluster.threads)
         if file_shares is not None:
             with contextlib.suppress(FallbackRequired):  # reading all rows here gives the data, or the error message

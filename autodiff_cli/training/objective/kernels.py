@@ -147,6 +147,8 @@ class LossGraphs:
         leaf_shapes: the shapes of leaves that are not scalars.
         has_weight: whether rows have weights.
         x_errors: the columns with errors of their own; see `effective_residual`.
+        target_scales: the columns by which the residual of each target is multiplied, if targets have errors of their
+            own; see `find_weightings`.
     """
 
     loss: Node
@@ -158,10 +160,27 @@ class LossGraphs:
     leaf_shapes: Mapping[str, Shape]
     has_weight: bool
     x_errors: tuple[str, ...] = ()
+    target_scales: tuple[str, ...] = ()
+
+    @property
+    def error_columns(self) -> tuple[str, ...]:
+        """The columns of errors that residuals read, besides the weight."""
+        return (*map(x_sigma_column, self.x_errors), *self.target_scales)
+
+    @property
+    def has_scaled_residuals(self) -> bool:
+        """Whether residuals are in units of errors that the weight of a row does not have."""
+        return bool(self.x_errors or self.target_scales)
 
 
 def build_graphs(
-    model: Model, loss: str, options: FitOptions, classes: int | None, weighted: bool, free: Sequence[str]
+    model: Model,
+    loss: str,
+    options: FitOptions,
+    classes: int | None,
+    weighted: bool,
+    free: Sequence[str],
+    target_scales: tuple[str, ...] = (),
 ) -> LossGraphs:
     """Build the graphs of a model with its loss.
 
@@ -172,6 +191,10 @@ def build_graphs(
         classes: the number of classes, for a classification.
         weighted: whether rows have weights, in the column `WEIGHT`.
         free: the parameters to which penalties apply.
+        target_scales: see `LossGraphs`.
+
+    Raises:
+        OptionError: if the loss or the target does not allow errors of x or of each target.
     """
     program = model.program
     x_errors = tuple(options.x_errors)
@@ -191,11 +214,18 @@ def build_graphs(
     if x_errors:
         residuals = (effective_residual(model, loss, residuals, x_errors),)
         row_loss = square(residuals[0])
+    if target_scales:
+        if len(residuals) != len(target_scales) or loss != "mse":
+            raise OptionError("sigma: one standard deviation for each target requires the loss mse and as many targets")
+        residuals = tuple(residual * variable(name) for residual, name in zip(residuals, target_scales, strict=True))
+        row_loss = mean(square(stack(*residuals)))
     # The mean of a constant over rows is that constant, so the penalty can be added to the loss of each row.
     penalty = penalty_graph([program.leaves[name] for name in free], model.shapes, options.l1, options.l2)
     summed = row_loss if penalty is None else row_loss + penalty
     weighted_loss = variable(WEIGHT) * summed if weighted else summed
-    return LossGraphs(row_loss, weighted_loss, residuals, target, prediction, names, leaves, weighted, x_errors)
+    return LossGraphs(
+        row_loss, weighted_loss, residuals, target, prediction, names, leaves, weighted, x_errors, target_scales
+    )
 
 
 def x_sigma_column(name: str) -> str:
@@ -204,6 +234,13 @@ def x_sigma_column(name: str) -> str:
     No name in a model can contain its first character.
     """
     return f"\0{name}"
+
+
+def target_scale_column(index: int) -> str:
+    """Return the name of the column by which the residual of a target is multiplied. No name in a model can contain its
+    first character.
+    """
+    return f"\0\0{index}"
 
 
 def effective_residual(model: Model, loss: str, residuals: Sequence[Node], x_errors: Sequence[str]) -> Node:
@@ -316,7 +353,7 @@ class Kernels:
     ) -> None:
         self.notes = notes
         self.graphs = graphs
-        self.columns = {*columns, *graphs.vectors, *map(x_sigma_column, graphs.x_errors), WEIGHT}
+        self.columns = {*columns, *graphs.vectors, *graphs.error_columns, WEIGHT}
         self._parameters = parameters
         self._recompute_every = recompute_every
         self._backend = backend
@@ -331,6 +368,16 @@ class Kernels:
         notes = [*self.notes]
         backend = compiling_backend(threads, notes.append)
         return Kernels(self.graphs, self.columns, self._parameters, self._recompute_every, backend, notes)
+
+    def substituted(self, replacements: Mapping[Node, Node]) -> Kernels:
+        """Return kernels of the graphs with nodes replaced."""
+        graphs = self.graphs
+        roots = [graphs.loss, graphs.weighted_loss, graphs.prediction, *graphs.residuals]
+        loss, weighted, prediction, *residuals = substitute(roots, replacements)
+        changed = dataclasses.replace(
+            graphs, loss=loss, weighted_loss=weighted, prediction=prediction, residuals=tuple(residuals)
+        )
+        return Kernels(changed, self.columns, self._parameters, self._recompute_every, self._backend, self.notes)
 
     def cached(self, name: str, build: Callable[[], T]) -> T:
         """Return what `build` computes from the graphs, cached under a name."""

@@ -10,7 +10,9 @@ from __future__ import annotations
 import abc
 import contextlib
 import dataclasses
+import functools
 import itertools
+import operator
 import os
 from collections.abc import Collection, Generator, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -20,19 +22,25 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from autodiff_cli.array_types import Array
+from autodiff_cli.backends.evaluation import evaluate
 from autodiff_cli.data.batches import LabelColumn, is_numeric
 from autodiff_cli.data.dialect import DataError
 from autodiff_cli.data.files import DataSource, open_data
 from autodiff_cli.data.source import RESERVED_BYTES, available_memory
 from autodiff_cli.data.streaming import StreamedColumns, label_key
 from autodiff_cli.data.table import Dataset, MemoryDataset, Table, float_vector
-from autodiff_cli.language.errors import UnknownNameError, format_names, suggest
+from autodiff_cli.graph.node import Node, constant, variable
+from autodiff_cli.graph.tape import leaf_names
+from autodiff_cli.language.errors import ExpressionError, UnknownNameError, format_names, suggest
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.names import TextMatch
+from autodiff_cli.language.program import read
 from autodiff_cli.limits import has_memory_limits
 from autodiff_cli.numbers.conversion import as_label_array
+from autodiff_cli.ops.elementary import exp, log
+from autodiff_cli.ops.structural import stack
 from autodiff_cli.options import OptionError
-from autodiff_cli.training.objective.kernels import LossGraphs, x_sigma_column
+from autodiff_cli.training.objective.kernels import LossGraphs, target_scale_column, x_sigma_column
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.rows import WEIGHT, ChunkedRows, ColumnArrays, MemoryRows, Rows
@@ -141,19 +149,25 @@ class Weighting:
     Attributes:
         words: their name in messages.
         column: the column in which kernels read them.
-        source: the column of the data that holds them, or their values.
+        graph: their value in a row, as an expression of columns.
+        values: their values, if they are an array that is not in the data; its leaf has a name that no column has.
         is_sigma: whether these are standard deviations of the target, from which weights are computed.
     """
 
     words: str
     column: str
-    source: ArrayLike | str
+    graph: Node
+    values: ArrayLike | None
     is_sigma: bool
 
     @property
-    def source_name(self) -> str:
-        """The column of the data; for values that are not in the data, a name that no column has."""
-        return self.source if isinstance(self.source, str) else f"\2{self.words}"
+    def columns(self) -> list[str]:
+        """The columns that the expression reads."""
+        return leaf_names([self.graph])
+
+    def evaluate(self, columns: ColumnArrays, rows: int) -> Array:
+        """Return the values in some rows."""
+        return row_values(self.graph, columns, rows)
 
     def check(self, values: Array, before: int = 0) -> None:
         """Raise DataError for a number that cannot be a weight or a standard deviation.
@@ -169,20 +183,66 @@ class Weighting:
             raise DataError(f"{self.words}: row {before + row + 1} has {values[row]}; {needed}")
 
 
-def find_weightings(dataset: Dataset, options: FitOptions) -> list[Weighting]:
-    """Return the weights and errors that the options name. Raises DataError for a column that does not exist."""
+def row_values(graph: Node, columns: ColumnArrays, rows: int) -> Array:
+    """Return the value of an expression of columns in some rows. The bits do not depend on the number of rows."""
+    if graph.is_input:
+        return np.asarray(columns[graph.text], np.float64)
+    point = {name: columns[name] for name in leaf_names([graph])}
+    return np.broadcast_to(evaluate([graph], point, backend="numpy")[0], (rows,))
+
+
+def weighting_graph(source: ArrayLike | str, words: str, names: Collection[str]) -> Node:
+    """Return weights or standard deviations as a graph over columns: a column, an expression such as `sqrt(n)`, a
+    number, or an array, whose leaf has a name that no column has.
+
+    Raises:
+        DataError: for text that is not an expression of columns.
+    """
+    if not isinstance(source, str):
+        return variable(f"\2{words}") if np.ndim(source) else constant(float(source))  # type: ignore[arg-type]
+    if canonical_name(source) in names:
+        return variable(canonical_name(source))
+    try:
+        program = read(source, variables=names)
+    except ExpressionError as error:
+        raise DataError(f"{words}: {error}") from None
+    unknown = next((name for name in program.leaves if name not in names), None)
+    if unknown is not None or program.target is not None:
+        raise DataError(f"{words}: the data have no column `{unknown or source}` ({format_names(names)})")
+    return program.output
+
+
+def find_weightings(names: Collection[str], options: FitOptions) -> list[Weighting]:
+    """Return the weights and errors that the options name. A vector `[s1, s2]` has an error for each target: their
+    geometric mean gives the weight of a row, and further columns have its ratio to the error of each target.
+
+    Args:
+        names: the columns of the data.
+
+    Raises:
+        DataError: for a column that does not exist.
+    """
+    sources = {"weights": (WEIGHT, options.weights), "sigma": (WEIGHT, options.sigma)}
+    sources |= {f"x_sigma of {name}": (x_sigma_column(name), values) for name, values in options.x_errors.items()}
     weightings = []
-    if options.weights is not None:
-        weightings.append(Weighting("weights", WEIGHT, options.weights, is_sigma=False))
-    if options.sigma is not None:
-        weightings.append(Weighting("sigma", WEIGHT, options.sigma, is_sigma=True))
-    for name, values in options.x_errors.items():
-        weightings.append(Weighting(f"x_sigma of {name}", x_sigma_column(name), values, is_sigma=False))
-    for weighting in weightings:
-        if isinstance(weighting.source, str) and weighting.source not in dataset.names:
-            problem = f"the data have no column `{weighting.source}` ({format_names(dataset.names)})"
-            raise DataError(f"{weighting.words}: {problem}")
+    for words, (column, source) in sources.items():
+        if source is None:
+            continue
+        graph, is_sigma = weighting_graph(source, words, names), words == "sigma"
+        if graph.op is stack and is_sigma:
+            sigmas = graph.inputs
+            graph = exp(functools.reduce(operator.add, map(log, sigmas)) / len(sigmas))
+            weightings += [
+                Weighting(words, target_scale_column(k), graph / sigma, None, False) for k, sigma in enumerate(sigmas)
+            ]
+        values = None if isinstance(source, str) else source
+        weightings.append(Weighting(words, column, graph, values, is_sigma))
     return weightings
+
+
+def weighting_columns(names: Collection[str], options: FitOptions) -> set[str]:
+    """Return the columns of the data that weights and errors read. Raises DataError as `find_weightings` does."""
+    return {name for weighting in find_weightings(names, options) for name in weighting.columns} & {*names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,21 +250,21 @@ class ColumnRecipe:
     """A recipe to build the columns that kernels read from those of the data. It can be pickled.
 
     Attributes:
-        sources: the columns of the data that are used as they are, by the names that kernels read.
-        has_sigma: whether the source of the weights holds standard deviations.
+        sources: the columns of the data that are used as they are.
+        weightings: the weights and errors, each computed from columns of the data.
         encoded: by the name that kernels read, the column of labels and the value of each label code.
         vectors: the columns of each vector, by its name.
     """
 
-    sources: Mapping[str, str]
-    has_sigma: bool
+    sources: Set[str]
+    weightings: Mapping[str, Weighting]
     encoded: Mapping[str, tuple[str, Array]]
     vectors: Mapping[str, tuple[str, ...]]
 
     @property
     def names(self) -> Set[str]:
         """The columns that the recipe builds."""
-        return {*self.sources, *self.encoded, *self.vectors}
+        return {*self.sources, *self.weightings, *self.encoded, *self.vectors}
 
     def _with_components(self, wanted: Set[str]) -> set[str]:
         """Return names of columns and those of the components of vectors among them."""
@@ -213,21 +273,23 @@ class ColumnRecipe:
     def required_columns(self, wanted: Set[str]) -> set[str]:
         """Return the columns of the data that are needed for the wanted ones."""
         wanted = self._with_components(wanted)
-        required = {self.sources[name] for name in wanted & self.sources.keys()}
+        required = wanted & self.sources
+        for name in wanted & self.weightings.keys():
+            required |= {*self.weightings[name].columns}
         return required | {label_key(self.encoded[name][0]) for name in wanted & self.encoded.keys()}
 
-    def build(self, columns: ColumnArrays, wanted: Set[str]) -> dict[str, NDArray[Any]]:
+    def build(self, columns: ColumnArrays, wanted: Set[str], rows: int) -> dict[str, NDArray[Any]]:
         """Return the wanted columns of some rows, and the components of vectors as views of these."""
         single = self._with_components(wanted)
         built: dict[str, NDArray[Any]] = {}
-        for name in single & self.sources.keys():
-            built[name] = columns[self.sources[name]]
+        for name in single & self.sources:
+            built[name] = columns[name]
         for name in single & self.encoded.keys():
             label_column, values = self.encoded[name]
             built[name] = values[columns[label_key(label_column)].astype(np.intp, copy=False)]
-        if WEIGHT in built:
-            weights = np.asarray(built[WEIGHT], np.float64)
-            built[WEIGHT] = 1 / np.square(weights) if self.has_sigma else weights
+        for name in single & self.weightings.keys():
+            values = self.weightings[name].evaluate(columns, rows)
+            built[name] = 1 / np.square(values) if self.weightings[name].is_sigma else values
         for name in wanted & self.vectors.keys():
             vectors = built[name] = np.stack([built[part] for part in self.vectors[name]])
             built.update(zip(self.vectors[name], vectors, strict=True))
@@ -241,16 +303,19 @@ class FitData(abc.ABC):
         rows: the number of rows.
         labels: for each column of labels, the label of each code. Several codes may have the same label.
         is_weighted: whether the rows have weights.
+        target_scales: see `LossGraphs`.
     """
 
     rows: int
     labels: Mapping[str, NDArray[Any]]
 
     def __init__(self, dataset: Dataset, model: Model, options: FitOptions) -> None:
-        self.weightings = find_weightings(dataset, options)
+        self.weightings = find_weightings(dataset.names, options)
         self.is_weighted = any(weighting.column == WEIGHT for weighting in self.weightings)
+        scales = {target_scale_column(k) for k in range(len(self.weightings))}
+        self.target_scales = tuple(each.column for each in self.weightings if each.column in scales)
         classes = model.class_column
-        self.numeric = sorted({*model.numeric, *options.column_names} - {classes})
+        self.numeric = sorted({*model.numeric, *weighting_columns(dataset.names, options)} - {classes})
         self.label_names = [*dict.fromkeys([*([] if classes is None else [classes]), *model.label_columns])]
         self._encoded: dict[str, tuple[str, Array]] = {}
 
@@ -277,10 +342,8 @@ class FitData(abc.ABC):
 
     def build_rows(self, graphs: LossGraphs) -> Rows:
         """Return the rows, with the columns that the graphs read."""
-        sources = {name: name for name in self.numeric}
-        sources |= {weighting.column: weighting.source_name for weighting in self.weightings}
-        has_sigma = any(weighting.is_sigma for weighting in self.weightings)
-        return self.rows_by(ColumnRecipe(sources, has_sigma, self._encoded, graphs.vectors))
+        weightings = {weighting.column: weighting for weighting in self.weightings}
+        return self.rows_by(ColumnRecipe({*self.numeric}, weightings, self._encoded, graphs.vectors))
 
 
 def check_any_weight(has_weight: bool) -> None:
@@ -304,18 +367,18 @@ class LoadedData(FitData):
         self._columns |= {label_key(name): column.codes for name, column in table.labels.items()}
         self.rows, self._dropped = table.rows, table.dropped
         for weighting in self.weightings:
-            source = weighting.source
-            values = float_vector(self._columns[source] if isinstance(source, str) else source, weighting.words)
-            if len(values) != self.rows:
-                raise DataError(f"{weighting.words}: {len(values)} values for {self.rows} rows")
+            if weighting.values is not None and weighting.graph.is_input:
+                values = self._columns[weighting.graph.text] = float_vector(weighting.values, weighting.words)
+                if len(values) != self.rows:
+                    raise DataError(f"{weighting.words}: {len(values)} values for {self.rows} rows")
+            values = weighting.evaluate(self._columns, self.rows)
             weighting.check(values)
-            self._columns[weighting.source_name] = values
             if weighting.column == WEIGHT:
                 check_any_weight(bool(values.any()))
 
     def rows_by(self, recipe: ColumnRecipe) -> Rows:
         """Return the rows, with columns that are built by a recipe."""
-        return MemoryRows(Table(recipe.build(self._columns, recipe.names), self.rows, self._dropped))
+        return MemoryRows(Table(recipe.build(self._columns, recipe.names, self.rows), self.rows, self._dropped))
 
 
 class SharedDataset:
@@ -338,7 +401,7 @@ class SharedDataset:
         classes = {model.class_column for model in models} - {None}
         labels = [*classes, *(name for model in models for name in model.label_columns), more]
         numbers = {name for model in models for name in model.numeric}
-        numbers |= {canonical_name(name) for name in options.column_names}
+        numbers |= weighting_columns(dataset.names, options)
         self.table = dataset.load(
             numbers - classes,
             drop_missing=options.drop_missing,
@@ -396,11 +459,12 @@ class StreamedRows(ChunkedRows):
         """Yield columns of all rows, chunk by chunk."""
         with contextlib.closing(self._columns.iter_chunks(self._recipe.required_columns(names))) as chunks:
             for columns, rows in chunks:
-                yield self._recipe.build(columns, names), rows
+                yield self._recipe.build(columns, names, rows), rows
 
     def gather(self, numbers: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """Return all columns of the rows with these numbers."""
-        return self._recipe.build(self._columns.gather(numbers, self._recipe.required_columns(self.names)), self.names)
+        columns = self._columns.gather(numbers, self._recipe.required_columns(self.names))
+        return self._recipe.build(columns, self.names, len(numbers))
 
 
 _MIN_STREAMED_BYTES = 64 << 20  # smaller data are never streamed unless the user asks for it
@@ -422,8 +486,8 @@ class StreamedData(FitData):
     def __init__(self, files: DataSource, model: Model, options: FitOptions, why: str) -> None:
         super().__init__(files, model, options)
         for weighting in self.weightings:
-            if not isinstance(weighting.source, str):
-                raise OptionError(f"{weighting.words}: streamed rows need the name of a column, not an array")
+            if weighting.values is not None and weighting.graph.is_input:
+                raise OptionError(f"{weighting.words}: streamed rows need a column or an expression, not an array")
         self._has_weight = not self.is_weighted
         self._columns = files.streamed = StreamedColumns(
             files,
@@ -446,14 +510,14 @@ class StreamedData(FitData):
     def _check_weights(self, columns: Mapping[str, Array], before: int) -> None:
         """Check the weights and errors of a chunk, given the number of rows before it."""
         for weighting in self.weightings:
-            values = columns[weighting.source_name]
+            values = weighting.evaluate(columns, len(next(iter(columns.values()))))
             weighting.check(values, before)
             self._has_weight |= weighting.column == WEIGHT and bool(values.any())
 
 
 def streaming_reason(dataset: DataSource, model: Model, options: FitOptions) -> str | None:
     """Return why the rows of a fit do not fit into memory, in words; None if they do."""
-    numbers = len({*model.numeric, *options.column_names})
+    numbers = len({*model.numeric, *weighting_columns(dataset.names, options)})
     return memory_shortage(dataset, numbers, len({*model.label_columns, model.class_column} - {None}))
 
 

@@ -450,10 +450,10 @@ class Model:
             ]
             for level in check_levels(self._reparse(None), self.columns).values()
         }
-        start, fixed, bounds = (spread_over_levels(each, self.parameters, of_levels) for each in values)
+        start, fixed, bounds = (spread_over_levels(each, self.parameters, of_levels) for each in values[:3])
         # A bound for all levels does not apply to fixed ones.
         bounds = {name: limits for name, limits in bounds.items() if name in values.bounds or name not in fixed}
-        return ParameterValues(start, fixed, bounds)
+        return ParameterValues(start, fixed, bounds, values.orders)
 
     def _reparse(self, classes: int | None) -> Program:
         names = (*self.columns, *self.parameters)

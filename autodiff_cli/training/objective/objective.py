@@ -22,7 +22,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from autodiff_cli.array_types import Array
-from autodiff_cli.backends.protocol import OptimizerState, ProgressCallback, RowGraphs, RowKernel, SumKernel, Update
+from autodiff_cli.backends.protocol import (
+    EpochRequest,
+    OptimizerState,
+    ProgressCallback,
+    RowGraphs,
+    RowKernel,
+    SumKernel,
+    Update,
+)
 from autodiff_cli.backends.selection import make_backend
 from autodiff_cli.data.table import DataError, Dataset, Table
 from autodiff_cli.graph.node import Node
@@ -36,7 +44,7 @@ from autodiff_cli.training.losses import FAMILIES, L1_FACTOR, L2_FACTOR, LOSSES,
 from autodiff_cli.training.objective.kernels import DIRECTION, LINK_FUNCTIONS, Kernels, is_generalised_linear
 from autodiff_cli.training.objective.loading import Data, as_dataset
 from autodiff_cli.training.objective.model import Model
-from autodiff_cli.training.objective.parameters import ParameterLayout
+from autodiff_cli.training.objective.parameters import Bounds, ParameterLayout
 from autodiff_cli.training.objective.preparation import PreparedObjective, prepare
 from autodiff_cli.training.options import FitOptions, ObjectiveOptions
 from autodiff_cli.training.rows import (
@@ -408,6 +416,7 @@ class Objective(ModelOverRows):
         self.user_starts = prepared.user_starts
         self.bounds = prepared.bounds
         self.bounds_by_name = prepared.bounds_by_name
+        self.orders = prepared.orders
         self.kernels = prepared.kernels
         self.passes_before_compiling = prepared.passes_before_compiling
         self.threads = prepared.threads
@@ -453,6 +462,49 @@ class Objective(ModelOverRows):
     def scale(self) -> float:
         """The residual scale of robust losses; theta of negative binomial counts."""
         return self.settings[RESIDUAL_SCALE]
+
+    @property
+    def _order_positions(self) -> list[tuple[int, int]]:
+        """The positions in theta of each pair of ordered parameters."""
+        return [(self.layout.slices[low].start, self.layout.slices[high].start) for low, high in self.orders]
+
+    def is_ordered(self, theta: Array) -> bool:
+        """Whether the parameters that have to be in an order are."""
+        return all(theta[low] <= theta[high] for low, high in self._order_positions)
+
+    def with_differences(self, theta: Array) -> Self:
+        """Return the objective in which the larger one of two ordered parameters stands for their difference, which is
+        not negative. It starts at a point with values exchanged that are not in order; see `add_differences`.
+        """
+        leaves, replaced = self.model.program.leaves, dict[Node, Node]()
+        differences, box = copy.copy(self), Bounds(self.bounds.low.copy(), self.bounds.high.copy())
+        start = theta.copy()
+        for low, high in self._order_positions:
+            start[low], start[high] = sorted((start[low], start[high]))
+        at_start = start.copy()
+        for low, high in self._order_positions:
+            box.low[high], box.high[high] = 0.0, math.inf
+            at_start[high] = max(start[high] - start[low], 0.0)
+        for low_name, high_name in self.orders:
+            base = leaves[low_name]
+            replaced[leaves[high_name]] = replaced.get(base, base) + leaves[high_name]
+        differences.kernels, differences.bounds, differences.start = self.kernels.substituted(replaced), box, at_start
+        differences.user_starts = frozenset(self.parameters)
+        differences._triangle_cache, differences._point_cache, differences.orders = {}, (b"", {}), ()
+        return differences
+
+    def add_differences(self, theta: Array) -> Self:
+        """Return the objective with the start at a solution of `with_differences`, and between two ordered parameters
+        a bound of both.
+        """
+        ordered, start = copy.copy(self), theta.copy()
+        box = Bounds(self.bounds.low.copy(), self.bounds.high.copy())
+        for low, high in self._order_positions:
+            start[high] += start[low]
+            middle = start[low] / 2 + start[high] / 2
+            box.high[low], box.low[high] = min(box.high[low], middle), max(box.low[high], middle)
+        ordered.start, ordered.bounds, ordered.user_starts = box.clip(start), box, frozenset(self.parameters)
+        return ordered
 
     def set_scale(self, scale: float) -> None:
         """Set the residual scale of robust losses."""
@@ -524,8 +576,8 @@ class Objective(ModelOverRows):
             generator: np.random.Generator,
             on_progress: ProgressCallback | None = None,
         ) -> float:
-            point = {**self.fixed, **self.settings}
-            return self.data.run_epoch(EpochRun(kernel, state, rate, point, batch_rows, generator, on_progress))
+            request = EpochRequest(state, rate, {**self.fixed, **self.settings}, batch_rows, on_progress)
+            return self.data.run_epoch(EpochRun(kernel, request, generator))
 
         return run
 

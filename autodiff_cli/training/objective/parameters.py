@@ -258,12 +258,11 @@ class _ScaleEquations:
 
     def propagate(self, node: Node, inputs: Sequence[Array]) -> Array:
         """Return the scale of the result of an operation, and add the equations that it implies."""
-        assert node.op is not None
         constants = tuple(parse_constant(child.text) if child.is_constant else None for child in node.inputs)
-        powers, is_product = _exponents(node.op, constants)
+        powers, is_product = _exponents(node.operation, constants)
         if powers is None and len(constants) > 1 and node.inputs[-1].is_input:  # e.g. an exponent
             constants = (*constants[:-1], 1.0)
-            powers, is_product = _exponents(node.op, constants)
+            powers, is_product = _exponents(node.operation, constants)
         varying = [k for k, value in enumerate(constants) if value is None or not is_product]
         if powers is None:
             for k in varying:
@@ -455,11 +454,10 @@ def _parts(node: Node, operations: tuple[Op, ...]) -> list[Node]:
 
 def _is_defined_at(node: Node, position: int, probe: float) -> bool:
     """Whether an operation with a number as one input is a number for any values of the others."""
-    assert node.op is not None
     for other in (0.5, 2.0, 3.0):
         known = [parse_constant(child.text) if child.is_constant else other for child in node.inputs]
         known[position] = probe
-        if not math.isnan(FLOATS.function(node.op, len(known))(*known)):
+        if not math.isnan(FLOATS.function(node.operation, len(known))(*known)):
             return True
     return False
 
@@ -484,8 +482,8 @@ def snap_to_zero(theta: Array, start: Array, bounds: Bounds) -> tuple[Array, NDA
     return (point, is_small) if is_small.any() and bounds.contains(point) else None
 
 
-def parse_bounds(texts: Iterable[str]) -> dict[str, BoundPair]:
-    """Parse bounds: `NAME=LOW:HIGH`, where one side may be missing, or conditions such as `0 < a < 1`.
+def parse_bounds(texts: Iterable[str]) -> dict[str, tuple[Any, Any]]:
+    """Parse bounds: `NAME=LOW:HIGH`, where one side may be missing, or conditions such as `0 < a < 1` and `a < b`.
 
     Strict inequalities count as non-strict.
 
@@ -494,20 +492,22 @@ def parse_bounds(texts: Iterable[str]) -> dict[str, BoundPair]:
 
     >>> parse_bounds(["a=0:pi/2", "b=:5", "0 < c < 1 and d >= -2"])
     {'a': (0.0, 1.5707963267948966), 'b': (-inf, 5.0), 'c': (0.0, 1.0), 'd': (-2.0, inf)}
+    >>> parse_bounds(["0 < a < b"])
+    {'a': (0.0, inf), 'b': ('a', inf)}
     """
-    bounds: dict[str, BoundPair] = {}
+    bounds: dict[str, tuple[Any, Any]] = {}
     for text in texts:
-        bounds_in_text: dict[str, BoundPair] = {}
+        earlier = {name for name, limits in bounds.items() if not any(isinstance(limit, str) for limit in limits)}
         for name, low, high in _parse_bounds_text(text):
-            previous = bounds_in_text.get(name, (-math.inf, math.inf))
-            if name in bounds or (low > -math.inf < previous[0]) or (high < math.inf > previous[1]):
+            previous = bounds.get(name, (-math.inf, math.inf))
+            is_repeated = name in earlier and not isinstance(low, str)
+            if is_repeated or (low != -math.inf != previous[0]) or (high != math.inf != previous[1]):
                 raise OptionError(f"the bounds of `{name}` are given twice")
-            bounds_in_text[name] = max(low, previous[0]), min(high, previous[1])
-        bounds |= bounds_in_text
+            bounds[name] = previous[0] if low == -math.inf else low, previous[1] if high == math.inf else high
     return bounds
 
 
-def _parse_bounds_text(text: str) -> Iterator[tuple[str, float, float]]:
+def _parse_bounds_text(text: str) -> Iterator[tuple[str, Any, Any]]:
     name, equals, range_text = text.partition("=")
     if equals and (is_name(name.strip()) or is_level_name(name.strip())) and ":" in range_text:
         low, _, high = (end.strip() for end in range_text.partition(":"))
@@ -530,7 +530,7 @@ def _parse_end(end: str, text: str, otherwise: float) -> float:
         raise OptionError(f"bounds `{text}`: {error}") from None
 
 
-def _bounds_of_condition(node: Node, text: str) -> Iterator[tuple[str, float, float]]:
+def _bounds_of_condition(node: Node, text: str) -> Iterator[tuple[str, Any, Any]]:
     if node.op is not None and node.op.name == "and":
         for part in node.inputs:
             yield from _bounds_of_condition(part, text)
@@ -539,7 +539,9 @@ def _bounds_of_condition(node: Node, text: str) -> Iterator[tuple[str, float, fl
     if name not in (*_LESS_OPS, *_GREATER_OPS):
         raise OptionError(f"{_SYNTAX}; not `{text}`")
     less, more = node.inputs if name in _LESS_OPS else node.inputs[::-1]
-    if less.is_input:
+    if less.is_input and more.is_input:
+        yield more.text, less.text, math.inf
+    elif less.is_input:
         yield less.text, -math.inf, _constant_value(more, text)
     elif more.is_input:
         yield more.text, _constant_value(less, text), math.inf

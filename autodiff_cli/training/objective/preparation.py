@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import math
 import threading
 from collections import OrderedDict
@@ -24,7 +25,7 @@ from autodiff_cli.data.files import DataSource
 from autodiff_cli.data.table import Dataset
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR
-from autodiff_cli.training.objective.kernels import Kernels, LossGraphs, build_graphs, choose_loss, x_sigma_column
+from autodiff_cli.training.objective.kernels import Kernels, LossGraphs, build_graphs, choose_loss
 from autodiff_cli.training.objective.loading import (
     Classes,
     FitData,
@@ -32,6 +33,7 @@ from autodiff_cli.training.objective.loading import (
     StreamedData,
     check_parameter_names,
     streaming_reason,
+    weighting_columns,
 )
 from autodiff_cli.training.objective.model import Model, check_level_count, check_reads_data
 from autodiff_cli.training.objective.parameters import (
@@ -120,6 +122,7 @@ class PreparedObjective:
     user_starts: frozenset[str]
     bounds: Bounds
     bounds_by_name: dict[str, BoundPair]
+    orders: tuple[tuple[str, str], ...]
     kernels: Kernels
     passes_before_compiling: float
     threads: int | None
@@ -160,11 +163,12 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
         options,
         None if classes is None else len(classes),
         weighted=data.is_weighted,
+        target_scales=data.target_scales,
     )
     resolved, graphs, layout, loss_of_row = compiled.model, compiled.graphs, compiled.layout, compiled.loss
     free_names = layout.names
     if not options.no_columns:
-        check_reads_data(resolved, dataset.names, options.column_names, named)
+        check_reads_data(resolved, dataset.names, weighting_columns(dataset.names, options), named)
     values: dict[str, Any] = dict.fromkeys(resolved.parameters, INITIAL_VALUE)
     values |= initial_arrays(resolved.array_parameters, resolved.program.layer_parameters, options.seed)
     values |= known_values
@@ -194,6 +198,7 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
         user_starts=frozenset(start_values),
         bounds=bounds,
         bounds_by_name=dict(parameters.bounds),
+        orders=_check_orders(parameters.orders, layout),
         kernels=compiled.kernels(options.recompute_every, chosen, notes, stepping),
         passes_before_compiling=(
             passes_before_compiling(loss_of_row, data.rows)
@@ -255,14 +260,15 @@ def _compile_model(
     classes: int | None,
     *,
     weighted: bool,
+    target_scales: tuple[str, ...],
 ) -> _CompiledModel:
     """Return the graphs of a model, from the cache if nothing in them depends on the data."""
 
     def build() -> _CompiledModel:
         resolved = parsed.resolve(known_values, classes)
         free = [name for name in resolved.parameters if name not in fixed_names]
-        loss_graphs = build_graphs(resolved, loss, options, classes, weighted, free)
-        columns = {*resolved.row_leaves, *loss_graphs.vectors, *map(x_sigma_column, loss_graphs.x_errors), WEIGHT}
+        loss_graphs = build_graphs(resolved, loss, options, classes, weighted, free, target_scales)
+        columns = {*resolved.row_leaves, *loss_graphs.vectors, *loss_graphs.error_columns, WEIGHT}
         return _CompiledModel(
             resolved,
             loss_graphs,
@@ -275,7 +281,7 @@ def _compile_model(
         return build()
     # The parsed model is stored with the result, so that its id is not reused while the entry exists.
     settings = options.huber_delta, options.l1, options.l2, *options.x_errors
-    key = (id(parsed), tuple(fixed_names), loss, settings, weighted)
+    key = (id(parsed), tuple(fixed_names), loss, settings, weighted, target_scales)
     return model_cache.get(key, build)
 
 
@@ -294,6 +300,14 @@ def _add_levels(model: Model, data: FitData) -> Model:
     for name, labels in levels.items():
         check_level_count(name, labels, _MAX_LEVELS)
     return model.with_levels(levels)
+
+
+def _check_orders(orders: tuple[tuple[str, str], ...], layout: ParameterLayout) -> tuple[tuple[str, str], ...]:
+    """Return ordered parameters. Raises OptionError unless each is a free number."""
+    for name in itertools.chain(*orders):
+        if name not in layout.slices or layout.shapes.get(name):
+            raise OptionError(f"bounds: `{name}` must be a number that is fitted, to be compared with another one")
+    return orders
 
 
 def _check_starts(start_values: Mapping[str, Any], bounds: Mapping[str, BoundPair]) -> None:

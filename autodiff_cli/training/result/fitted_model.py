@@ -5,11 +5,12 @@ A model file has the same record as one JSON document of texts and numbers, so t
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -20,19 +21,23 @@ from numpy.typing import ArrayLike, NDArray
 
 from autodiff_cli.array_types import Array
 from autodiff_cli.backends.evaluation import evaluate
+from autodiff_cli.data.batches import LabelColumn, join_labels
 from autodiff_cli.data.json_records import IF_KNOWN, NONFINITE_IS_NULL, NOT_IN_DOCUMENT, read_json, to_json
-from autodiff_cli.data.table import DataError, float_array, named_columns
+from autodiff_cli.data.table import DataError, float_array, label_vector, named_columns
 from autodiff_cli.data.writing import open_atomic_text
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Shape
+from autodiff_cli.graph.tape import leaf_names
 from autodiff_cli.language.errors import ExpressionError, MissingValueError, format_names
 from autodiff_cli.language.lexer import canonical_name
+from autodiff_cli.language.names import JOINT_SEPARATOR, joined_columns
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.special import sigmoid
+from autodiff_cli.ops.structural import stack
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.losses import LOSSES
 from autodiff_cli.training.objective.kernels import is_generalised_linear
-from autodiff_cli.training.objective.loading import Classes, check_labels, indicator_columns
+from autodiff_cli.training.objective.loading import Classes, check_labels, indicator_columns, weighting_graph
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.parameters import ParameterLayout
 from autodiff_cli.training.optimizers import EpochRecord
@@ -79,7 +84,7 @@ class FitSettings:
     Attributes:
         likelihood: whether the model is itself a negative log-likelihood.
         weighted: whether rows had weights or standard deviations.
-        weights, sigma: the column with the weights or standard deviations; None if they were given as arrays.
+        weights, sigma: the weights or standard deviations: a column, a number or an expression; None for arrays.
         absolute_sigma: whether standard deviations are absolute, not relative.
         family: the family of the target, if one was named.
         has_sigma: whether rows had standard deviations.
@@ -94,9 +99,17 @@ class FitSettings:
     has_sigma: bool = False
 
     @property
-    def weighting_column(self) -> str | None:
-        """The column with the weights or standard deviations of the rows."""
+    def weighting(self) -> str | None:
+        """The weights or standard deviations of the rows: a column, a number or an expression."""
         return self.weights if self.sigma is None else self.sigma
+
+    def weighting_graph(self, names: Collection[str]) -> Node | None:
+        """Return the weights or standard deviations of new rows as a graph over their columns; None if the columns do
+        not determine them.
+        """
+        with contextlib.suppress(DataError):
+            return None if self.weighting is None else weighting_graph(self.weighting, "sigma", names)
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -458,6 +471,11 @@ class FittedModel(FitStatistics):
         columns.
         """
         arrays = _canonical_columns(data)
+        for name in {*self.label_columns} & {*names} - arrays.keys():
+            parts = [part for part in joined_columns(name, arrays) if part in arrays]
+            if JOINT_SEPARATOR.join(parts) == name:
+                joint = join_labels([LabelColumn.of(label_vector(arrays[part], part)) for part in parts])
+                arrays[name] = np.array([*joint.values, None], object)[joint.codes]
         missing = [name for name in names if name not in arrays]
         if missing:
             raise MissingValueError(f"no value for {format_names(missing, '`')}")
@@ -469,17 +487,20 @@ class FittedModel(FitStatistics):
             columns |= indicator_columns(matches, labels)
         return columns
 
-    def _relative_sigma(self, data: Mapping[str, ArrayLike]) -> Array | float | None:
+    def _relative_sigma(self, data: Mapping[str, ArrayLike]) -> Iterable[Array | float | None]:
         """Return the relative standard deviations of rows; see `prediction_bands`."""
         settings = self.settings
         if not settings.weighted:
-            return 1.0
+            return [1.0]
         arrays = _canonical_columns(data)
-        if settings.weighting_column not in arrays:
-            return None
-        values = float_array(arrays[settings.weighting_column], settings.weighting_column)
+        graph = settings.weighting_graph(arrays)
+        if graph is None:
+            return [None]
+        point = {name: float_array(arrays[name], name) for name in leaf_names([graph])}
+        values = evaluate([graph], point)[0]
         with np.errstate(all="ignore"):
-            return values if settings.sigma is not None else 1 / np.sqrt(values)
+            spread = values if settings.sigma is not None else 1 / np.sqrt(values)
+        return np.moveaxis(spread, -1, 0) if graph.op is stack else [spread]
 
 
 def _known(values: Array) -> Any | None:

@@ -390,20 +390,22 @@ def goodness_of_fit(
         of_residuals = {} if objective.is_network else _residual_summary(objective, theta)
         if objective.kind is LossKind.ROBUST or not has_likelihood:
             return GoodnessOfFit(rmse=residual_norm / math.sqrt(count), **of_residuals)
-        has_x_errors = bool(objective.kernels.graphs.x_errors)
+        has_scaled_residuals = objective.kernels.graphs.has_scaled_residuals
         goodness = least_squares_goodness(
             residual_norm,
             count,
             dof,
             criteria_parameters(objective, absolute_sigma),
-            0.0 if has_x_errors else objective.target_variation(),
+            0.0 if has_scaled_residuals else objective.target_variation(),
             absolute_sigma,
             of_residuals,
             sum_log_weights(objective) if objective.is_weighted else 0.0,
         )
-        if has_x_errors:
+        if objective.kernels.graphs.x_errors:
             # The weights depend on the parameters, so the sum of squares is not a likelihood.
             return dataclasses.replace(goodness, log_likelihood=None, aic=None, aicc=None, bic=None)
+        if has_scaled_residuals:
+            return goodness
         unit = None if absolute_sigma else goodness.reduced_chi_squared
         gain = objective.target_variation() - residual_norm * residual_norm
         return dataclasses.replace(goodness, null_test=null_test(objective, theta, gain, unit, dof))
@@ -577,7 +579,7 @@ def _residual_summary(objective: Objective, theta: Array) -> dict[str, Any]:
     ratio = None
     if objective.components == 1 and total > 0 and is_sorted_by_predictor(objective):
         ratio = float(np.sum(np.square(np.diff(residuals[0])))) / total
-    if objective.kernels.graphs.x_errors:  # residuals are in units of their errors
+    if objective.kernels.graphs.has_scaled_residuals:  # residuals are in units of their errors
         return {"durbin_watson": ratio}
     return {"residual_quantiles": _five_number_summary(unweighted), "durbin_watson": ratio}
 

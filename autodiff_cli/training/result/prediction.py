@@ -106,15 +106,15 @@ class Bands(NamedTuple):
 
 
 def prediction_bands(
-    fit: FittedModel, model: Model, point: Mapping[str, Any], spread: Array | float | None, level: float
+    fit: FittedModel, model: Model, point: Mapping[str, Any], spreads: Iterable[Array | float | None], level: float
 ) -> Bands:
     """Return the bands of a fit for new rows.
 
     Args:
         model: the resolved model.
         point: the value of every leaf: parameters, and columns of shape (rows,).
-        spread: the standard deviation of a row relative to the others, from the weights or sigmas of the fit. None if
-            rows were weighted and the weights of the new ones are unknown.
+        spreads: the standard deviation of a row relative to the others, from the weights or sigmas of the fit, one for
+            all targets or one for each. None if rows were weighted and the weights of the new ones are unknown.
         level: the probability, such as 0.95 or 95 (per cent).
 
     Raises:
@@ -131,7 +131,10 @@ def prediction_bands(
     for length in model.target_shape:
         outputs = [index(program.output, k) for k in range(length)]
     leaves = [program.leaves[name] for name in fit.parameters]
-    bands = [_component_bands(fit, output, leaves, point, shapes, spread, level) for output in outputs]
+    bands = [
+        _component_bands(fit, output, leaves, point, shapes, spread, level)
+        for output, spread in zip(outputs, itertools.cycle(spreads), strict=False)
+    ]
     if not model.target_shape:
         return bands[0]
     return Bands(*(np.stack(columns, axis=-1) for columns in zip(*bands, strict=True)))
@@ -240,7 +243,7 @@ def missing_band_reason(fit: FittedModel, has_spread: bool) -> str:
     if _loss_kind(fit) is LossKind.LIKELIHOOD and not fit.loss_name:
         return "no prediction band: the model is a likelihood without a target"
     if settings.weighted and not has_spread and _loss_kind(fit) in (LossKind.SQUARES, LossKind.ROBUST):
-        column = f" by column `{settings.weighting_column}`, which these data lack" if settings.weighting_column else ""
+        column = f" by `{settings.weighting}`, of which these data lack columns" if settings.weighting else ""
         return f"no prediction band: the fit weighted the rows{column}, so the spread of new rows is unknown"
     return ""
 
@@ -290,7 +293,7 @@ def prediction_columns(
         columns = {}
         for name, values in bands._asdict().items():
             columns |= _target_columns(fit, name, values)
-        note = missing_band_reason(fit, fit.settings.weighting_column in data)
+        note = missing_band_reason(fit, fit.settings.weighting_graph(data.keys()) is not None)
     if request.probabilities:
         columns |= _probability_columns(fit, data)
     if request.residuals:
@@ -475,6 +478,7 @@ def collect_plot_data(fit: FittedModel, objective: Objective, theta: Array, opti
             for curve_x, label in zip(map(_curve_points, ranges), labels, strict=True)
         )
     sigma = 1 / np.sqrt(columns[WEIGHT]) if options.sigma is not None and WEIGHT in columns else None
+    scales = [columns[name] for name in objective.kernels.graphs.target_scales] or [np.ones(1)] * objective.components
     return FitPlot(
         predictor,
         ", ".join(text[1:-1] if text[1:-1] in fit.columns else text for text in fit.targets),  # without backticks
@@ -482,7 +486,7 @@ def collect_plot_data(fit: FittedModel, objective: Objective, theta: Array, opti
         targets.ravel(),
         (targets - predictions).ravel(),
         groups,
-        None if sigma is None else np.tile(sigma, objective.components),
+        None if sigma is None else np.concatenate([sigma / scale for scale in scales]),
         columns.get(x_sigma_column(predictor)),
         objective.rows,
         curves,

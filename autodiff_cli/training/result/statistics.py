@@ -445,7 +445,7 @@ def compute_statistics(
         goodness = goodness_of_fit(objective, theta, residual_norm, count, statistics.dof, absolute_sigma)
         # With errors in x the weights depend on the parameters, so that R² has no baseline. A search for starting
         # values may still compare it.
-        r_squared = None if objective.kernels.graphs.x_errors else statistics.r_squared
+        r_squared = None if objective.kernels.graphs.has_scaled_residuals else statistics.r_squared
         return dataclasses.replace(statistics, r_squared=r_squared, **dataclasses.asdict(goodness))
 
 

@@ -17,7 +17,7 @@ from autodiff_cli.backends.gradient_descent import epoch_orders
 from autodiff_cli.backends.llvm import backend as llvm_backend
 from autodiff_cli.backends.llvm.backend import LlvmBackend
 from autodiff_cli.backends.numpy_backend import NumpyBackend
-from autodiff_cli.backends.protocol import Backend, GradientDescent, OptimizerState
+from autodiff_cli.backends.protocol import Backend, EpochRequest, GradientDescent, OptimizerState
 from autodiff_cli.training.optimizers import OPTIMIZERS
 from tests.backends.llvm.compiled import every_width
 from tests.backends.llvm.test_columns import Fenced
@@ -72,7 +72,7 @@ def run(
     columns = objective.table.columns if columns is None else columns
     rows = next(iter(columns.values())).shape[-1]
     drawn = (next(epoch_orders(generator, rows, batch)) for _ in range(times))
-    return [kernel.run(state, RATE, point, columns, batch, order) for order in drawn], state
+    return [kernel.run(EpochRequest(state, RATE, point, batch), columns, order) for order in drawn], state
 
 
 def assert_same(found: tuple[list[float], OptimizerState], wanted: tuple[list[float], OptimizerState]) -> None:
@@ -86,13 +86,13 @@ def scaled(columns: dict[str, Any]) -> dict[str, Any]:
 
 
 @each("method", OPTIMIZERS)
-@each("batch", [1, 7, 32, 1000])
+@each("batch", [1, 7, 32, 1000], sampled=True)
 def test_compiled_epochs_are_those_of_the_loop(method: str, batch: int) -> None:
     objective = Objective(MODEL, scaled(data(203)))
     assert_same(run(LlvmBackend(1), objective, method, batch), run(NumpyBackend(), objective, method, batch))
 
 
-@each("model", [MODEL, NETWORK, VECTORS, "y ~ a*x + gamma(b + z)", "(a - 1)^2 + (y - b)^2 + 0*c"])
+@each("model", [MODEL, NETWORK, VECTORS, "y ~ a*x + gamma(b + z)", "(a - 1)^2 + (y - b)^2 + 0*c"], sampled=True)
 @each("method", ["sgd", "adam"])
 @each("weighted", [False, True])
 def test_whatever_the_model_and_the_weights(model: str, method: str, weighted: bool) -> None:
@@ -196,7 +196,7 @@ def test_columns_in_any_memory_are_read_and_nothing_beside_them() -> None:
     assert run(LlvmBackend(1), objective, "sgd", 10, swapped)[0] == wanted[0]
 
 
-@each("kind", ["f8", "f4", "i2", "u1"])
+@each("kind", ["f8", "f4", "i2", "u1"], sampled=True)
 @each("at_end", [False, True])
 def test_no_byte_beyond_a_column_is_touched(kind: str, at_end: bool) -> None:
     rows, fenced = 1 + 8 * 13, Fenced()
@@ -263,7 +263,7 @@ def test_a_long_epoch_reports_progress_and_can_be_interrupted(monkeypatch: pytes
 
         state = OptimizerState.initial(objective.start, OPTIMIZERS["sgd"])
         with pytest.raises(KeyboardInterrupt):
-            kernel.run(state, RATE, objective.settings, objective.table.columns, 10, on_progress=report)
+            kernel.run(EpochRequest(state, RATE, objective.settings, 10, report), objective.table.columns)
         assert all(before[0] < after[0] < 1 and np.isfinite(after[1]) for before, after in pairwise(reports))
         assert state.step_count == round(reports[-1][0] * 3001 / 10)
         assert (state.theta != objective.start).all()

@@ -100,7 +100,7 @@ def test_all_views_work(decay: str, view: str) -> None:
         ("--row 4 --a 2 --b 1", "row 4 (line 5), column `y`: the cell is empty"),
         ("--row 5 --a 2 --b 1", 'row 5 (line 6), column `y`: "inf" is not a finite number'),
         ("--row 6 --a 2 --b 1", 'row 6 (line 7), column `y`: "?" is not a number'),
-        ("--row 0 --a 2 --b 1", "--row takes a whole number, at least 1"),
+        ("--row 0 --a 2 --b 1", "--row must be at least 1, not 0"),
         ("--row 1 --a 2", "no value for `b`; add --b 2"),
         ("--row 1 --a 2 --b 1 --y 3", "`y` is a column of the data"),
         ("--row 1 --a 2 --c 1", "no parameter `c`"),

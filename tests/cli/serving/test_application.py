@@ -21,7 +21,9 @@ from tests.support import expect_refusal, run_cli
 from tests.tools import missing
 
 if TYPE_CHECKING:
-    from autodiff_cli.cli.server import Application, Limits
+    from starlette.types import ASGIApp
+
+    from autodiff_cli.cli.server import Limits
 
 guard = pytest.importorskip("autodiff_cli.cli.server", reason="the extra `serve` has what the server needs")
 
@@ -68,7 +70,7 @@ def call(*requests: Any, limits: Limits | None = None) -> list[Response]:
     return run(answered)
 
 
-async def _one(server: Application, asked: dict[str, Any], pieces: Iterable[bytes] = ()) -> Response:
+async def _one(server: ASGIApp, asked: dict[str, Any], pieces: Iterable[bytes] = ()) -> Response:
     waiting = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]
     sent: list[Any] = []
 

@@ -12,6 +12,7 @@ import autodiff_cli as ad
 from autodiff_cli.data.table import DataError
 from autodiff_cli.language.errors import ExpressionError, UnknownNameError
 from autodiff_cli.options import OptionError
+from tests.support import run_cli
 
 X = np.tile(np.linspace(0, 3, 8), 3)
 SITE = np.repeat(["north", "south", "far east"], 8)
@@ -145,3 +146,30 @@ def test_what_shows_a_fit_knows_levels() -> None:
     fit = ad.fit("y ~ a[site]*exp(-b*x)", DATA, profile=True, bootstrap=10)
     assert {*fit.intervals["profile"]} == {"a[far east]", "a[north]", "a[south]", "b"}
     assert "a[north]" in fit.summary()
+
+
+def test_levels_of_two_columns_are_their_combinations(tmp_path: Path) -> None:
+    kinds, doses = ["a", "a", "b", "b", "a", "b"], [1, 2, 1, 2, 1, 2]
+    data = {"kind": kinds, "dose": doses, "y": [1.0, 2, 3, 4, 1.2, 4.4]}
+    means = {"m[a, 1]": 1.1, "m[a, 2]": 2.0, "m[b, 1]": 3.0, "m[b, 2]": 4.2}
+    fit = ad.fit("y ~ m[kind, dose]", data, start={"m[a, 2]": 7})
+    assert fit.parameters == pytest.approx(means)
+    fit.save(tmp_path / "model.json")
+    loaded = ad.load(tmp_path / "model.json")
+    assert loaded.predict({"kind": ["b", "a"], "dose": [1, 2]}) == pytest.approx([3, 2])
+    path = tmp_path / "data.csv"
+    path.write_text("kind,dose,y\n" + "".join(f"{k},{d},{y}\n" for k, d, y in zip(*data.values(), strict=True)))
+    assert ad.fit("y ~ m[kind, dose]", path, stream=True).parameters == pytest.approx(means)
+    groups = ad.fit_by("y ~ m", data, by="kind,dose", no_columns=True)
+    assert {f"m[{group.by}]": group.fit.parameters["m"] for group in groups} == pytest.approx(means)
+    output = run_cli(f"predict {tmp_path}/model.json {path}")
+    assert output.splitlines()[1] == "a,1,1.0,1.1"
+
+
+def test_files_are_levels(tmp_path: Path) -> None:
+    for name, y in (("run1", (1, 3)), ("run2", (4, 8))):
+        (tmp_path / f"{name}.csv").write_text(f"x,y\n1,{y[0]}\n1,{y[1]}\n")
+    model = tmp_path / "model.json"
+    fit = run_cli(f"train 'y ~ a[file]*x' '{tmp_path}/*.csv' --save {model} --json").json
+    assert fit["parameters"] == pytest.approx({"a[run1.csv]": 2, "a[run2.csv]": 6})
+    assert float(run_cli(f"predict {model} {tmp_path}/run2.csv").split(",")[-1]) == pytest.approx(6)

@@ -238,7 +238,7 @@ def test_long_orders_of_mini_batches(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_what_streamed_rows_cannot_do_is_named(folder: Path) -> None:
     path = str(folder / "d.parquet")
-    with pytest.raises(OptionError, match="the name of a column"):
+    with pytest.raises(OptionError, match="a column or an expression"):
         ad.fit(CURVE, path, stream=True, weights=np.ones(ROWS))
     with pytest.raises(OptionError, match="in memory already"):
         ad.fit("y ~ a*x", {"x": [1, 2], "y": [1, 2]}, stream=True)
