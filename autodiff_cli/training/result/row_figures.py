@@ -280,7 +280,7 @@ def estimate_theta(objective: Objective, theta: Array) -> float:
 
 
 class RowFigures(NamedTuple):
-    """What the goodness of a fit needs from every row, if it is known already; see `row_figures.figures_of_groups`.
+    """Figures of all rows that the goodness of a fit needs, if they are known already; see `figures_of_groups`.
 
     Attributes:
         residuals: the figures that need every residual, by name.
