@@ -109,7 +109,8 @@ def test_a_drawing_opens_as_a_whole_and_can_be_read(page: Page, words: list[str]
     for width, height in SIZES if words in LARGE else SIZES[:2]:
         resize(page, width, height)
         document = opened(page, words)
-        assert seen(page)["outside"] == seen(page)["overlapping"] == 0
+        found = seen(page)
+        assert found["outside"] == found["overlapping"] == 0
         if width == 1280 and len(document["nodes"]) <= 17:
             assert page.locator("#stage .folded").count() == 0
         press(page, "Backward pass")
