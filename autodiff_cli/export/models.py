@@ -350,7 +350,7 @@ def _expand_unsupported(roots: Sequence[Node]) -> list[Node]:
 
 
 def _is_known(op: Op) -> bool:
-    return op.name in _DIRECT_OPS or op.name in _COMPARISON_OPS or op.name in _REDUCTION_OPS or op.name in _COMPOSED_OPS
+    return any(op.name in table for table in (_DIRECT_OPS, _COMPARISON_OPS, _REDUCTION_OPS, _COMPOSED_OPS))
 
 
 def _expm1(g: _OnnxGraph, inputs: list[str]) -> str:

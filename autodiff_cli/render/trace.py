@@ -321,7 +321,9 @@ def _product_text(path: Path, show: NumberFormat) -> str:
     if not path.local_derivatives:
         return "the variable is the output, so 1"
     factors = [show(local) for local in path.local_derivatives]
-    product = _join_abbreviated(" × ", [factors[0], *(_parenthesized(factor) for factor in factors[1:])])
+    product = _join_abbreviated(
+        " × ", [factors[0], *(f"({text})" if text.startswith("-") else text for text in factors[1:])]
+    )
     return product if len(factors) == 1 else f"{product} = {show(path.product)}"
 
 
@@ -334,10 +336,6 @@ def _sum_text(paths: Paths, gradient: float, show: NumberFormat) -> str:
     for term in terms[1:]:
         total = format_operation_on_numbers(get_op("add"), [total, term])
     return f"total: {total} = {show(gradient)} = d/d{paths.name}"
-
-
-def _parenthesized(factor: str) -> str:
-    return f"({factor})" if factor.startswith("-") else factor
 
 
 def _join_abbreviated(link: str, parts: Sequence[str]) -> str:
@@ -465,9 +463,6 @@ class TraceDisplay:
         """Return the report that `autodiff trace` prints."""
         return self._report_text(Paper)
 
-    def _notebook_text(self) -> str:
-        return self._report_text(NotebookPaper)
-
     def _report_text(self, kind: type[Paper]) -> str:
         buffer = io.StringIO()
         trace_report(self.trace, None).write(kind(buffer))
@@ -507,7 +502,11 @@ class TraceDisplay:
             include: the media types to return; all by default.
             exclude: media types not to return.
         """
-        renderers = {"text/plain": self._notebook_text, "text/html": self._repr_html_, "image/svg+xml": self._repr_svg_}
+        renderers = {
+            "text/plain": lambda: self._report_text(NotebookPaper),
+            "text/html": self._repr_html_,
+            "image/svg+xml": self._repr_svg_,
+        }
         forms = {
             kind: render()
             for kind, render in renderers.items()
