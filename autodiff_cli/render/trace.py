@@ -22,7 +22,7 @@ from autodiff_cli.render import formatting
 from autodiff_cli.render.formatting import NumberFormat
 from autodiff_cli.render.gradient import gradient_document, write_result, write_title, write_warnings
 from autodiff_cli.render.layout import GraphTooLargeError
-from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, dumps
+from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, dumps, number_columns
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
@@ -158,19 +158,11 @@ def _write_trace(paper: Paper, trace: Trace, digits: int | None) -> None:
 def trace_document(trace: Trace) -> dict[str, Any]:
     """Return the document that `trace --json` writes: that of `grad`, and the steps of both passes."""
     forward = [
-        {"step": step.step, "node": step.node, "op": step.op.name, "inputs": step.inputs, "value": to_json(step.value)}
-        for step in trace.forward
+        {**pick(step, "step", "node"), "op": step.op.name, **pick(step, "inputs", "value")} for step in trace.forward
     ]
     backward = [
-        {
-            "step": step.step,
-            "node": step.node,
-            "op": step.op.name,
-            "adjoint": to_json(step.adjoint),
-            "contributions": [
-                pick(contribution, "to", "local", "amount", "total") for contribution in step.contributions
-            ],
-        }
+        {**pick(step, "step", "node"), "op": step.op.name, **pick(step, "adjoint")}
+        | {"contributions": [pick(term, "to", "local", "amount", "total") for term in step.contributions]}
         for step in trace.backward
     ]
     return {**gradient_document(trace), "forward": forward, "backward": backward}
@@ -253,8 +245,7 @@ def _write_operation_counts(paper: Paper, modes: Sequence[ForwardMode]) -> None:
     passes[f"reverse mode, {f'all {count} variables' if count > 1 else modes[0].name}"] = modes[0].reverse
     paper.heading("operations, not counting values and local derivatives")
     rows = [(name, str(work.multiplications), str(work.additions)) for name, work in passes.items()]
-    titles = (Column("pass"), Column("multiplications", is_number=True), Column("additions", is_number=True))
-    paper.table(TextTable(titles, rows))
+    paper.table(TextTable((Column("pass"), *number_columns("multiplications", "additions")), rows))
 
 
 # --- Paths ---
@@ -382,14 +373,8 @@ def _write_tape(paper: Paper, record: TapeRecord, digits: int | None) -> None:
 def _tape_fields(record: TapeRecord) -> dict[str, Any]:
     """Return the fields that `--tape` adds to the document of a trace; memory is in bytes."""
     entries = [
-        {
-            "node": entry.node,
-            "op": entry.op.name,
-            "inputs": entry.inputs,
-            "output": entry.node,
-            "saved": entry.saved,
-            "bytes": entry.bytes,
-        }
+        {**pick(entry, "node"), "op": entry.op.name, **pick(entry, "inputs"), "output": entry.node}
+        | pick(entry, "saved", "bytes")
         for entry in record.entries
     ]
     checkpoints = [
@@ -414,8 +399,8 @@ def _write_checkpoints(paper: Paper, record: TapeRecord) -> None:
         )
         for checkpoint in record.checkpoints
     ]
-    titles = ("k", "segments", "saved", "peak memory", "reduction", "recomputed")
-    paper.table(TextTable(tuple(Column(title, is_number=True) for title in titles), rows))
+    titles = number_columns("k", "segments", "saved", "peak memory", "reduction", "recomputed")
+    paper.table(TextTable(titles, rows))
     peak = _byte_count(record.peak_without_checkpoints)
     paper.line(f"  Without checkpoints: {peak} for {formatting.pluralize(count, 'operation')}, not counting inputs.")
 
