@@ -31,8 +31,8 @@ def solved(model: str, columns: dict[str, Any], start: Any, bounds: Bounds | Non
     objective, seen = Objective(model, columns), list[Epoch]()
     batch = ObjectiveBatch([objective], bounds or Bounds.unbounded(len(start)))
     (outcome,) = fit_squares(batch, np.array([start], dtype=float), report_single_fit(seen.append))
-    if isinstance(outcome, Diverged):
-        raise outcome
+    if outcome.divergence is not None:
+        raise outcome.divergence
     for epoch in seen:
         assert bounds is None or bounds.contains(epoch.theta)
     assert all(after.loss <= before.loss * (1 + 1e-12) for before, after in pairwise(seen))
