@@ -38,6 +38,7 @@ from autodiff_cli.data.dialect import (
     describe_bad_cell,
     detect_dialect,
     has_invalid_utf8,
+    quoted_cell,
 )
 from autodiff_cli.data.source import ByteChunkStream, ByteSource
 from autodiff_cli.data.table import Record, TextBatch
@@ -263,7 +264,7 @@ class DelimitedText:
                 if name in request.labels:
                     is_missing = cell in MISSING_VALUES
                     columns[name].append(None if is_missing else cell)
-                    problem = describe_bad_cell(cell, request.parsers[name]) if has_invalid_utf8(cell) else ""
+                    problem = quoted_cell(cell) if has_invalid_utf8(cell) else ""
                 else:
                     value = request.parsers[name].parse(cell)
                     columns[name].append(value)

@@ -208,14 +208,13 @@ def quoted_cell(cell: str) -> str:
     "two"
     """
     if has_invalid_utf8(cell):
-        return "text that is not UTF-8"
+        return "text that is not UTF-8 (see --encoding)"
     return f'"{cell}"' if len(cell) <= 40 else f'"{cell[:39]}…"'
 
 
 def describe_bad_cell(cell: str, parser: CellParser) -> str:
     """Return what is wrong with a cell that does not fit its column."""
     hint = "; if it is a date, say so: --date-format DD/MM/YYYY" if _OTHER_DATE.fullmatch(cell) else ""
-    hint = "; --encoding names another encoding" if has_invalid_utf8(cell) else hint
     return f"{quoted_cell(cell)} is not {(parser.kind or CellKind.NUMBER).value}{hint}" if cell else "empty"
 
 
@@ -236,7 +235,7 @@ DEFAULT_COMMENT = "#"  # starts comment lines before the header, unless the user
 _SAMPLE_RECORDS = 5  # records after the header: enough to tell delimiters apart, few enough to read from a pipe
 _MAX_HEADER_LINES = 1000  # a header with more quoted line ends has a quote that was never closed
 _BOM = b"\xef\xbb\xbf"
-_DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+(?:[eE][+-]?\d+)?\s*")
+_DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+(?:[eEdD][+-]?\d+)?\s*")
 _POINT_GROUPED = re.compile(r"\s*[+-]?\d{1,3}(?:\.\d{3})+\s*")  # 1.234.567, in files with decimal commas
 _DELIMITER_NAMES = {",": "commas", "\t": "tabs", ";": "semicolons", WHITESPACE: "blanks"}
 _DELIMITER_WORDS = {"space": WHITESPACE, "tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
