@@ -181,8 +181,9 @@ class DataFile:
     def iter_batches(self, query: ColumnQuery) -> Generator[ColumnBatch]:
         """Yield some columns of the rows that the filter selects; see `DataSource.iter_batches`."""
         row_filter = self._row_filter
-        joined = {name: joined_columns(name, self.names) for name in query.labels}
-        labels = {*itertools.chain(*joined.values())} - ({FILE_COLUMN} - {*self.names})
+        names = self._positions.keys()
+        joined = {name: joined_columns(name, names) for name in query.labels}
+        labels = {*itertools.chain(*joined.values())} - ({FILE_COLUMN} - names)
         filtered, texts = (set(), set()) if row_filter is None else (row_filter.columns, row_filter.text_columns)
         request = ColumnRequest(
             self.column_positions({*query.numbers, *labels, *filtered}),
@@ -202,7 +203,7 @@ class DataFile:
                 selected = count if mask is None else int(np.count_nonzero(mask))
                 found = {name: dict.fromkeys(labels_of(batch, name).values) for name in texts}
                 counts.add(FilterCounts(count, selected, found))
-                if FILE_COLUMN not in self.names:
+                if FILE_COLUMN not in names:
                     batch[FILE_COLUMN] = LabelColumn(np.zeros(count, np.int32), [self.label])
                 batch |= {
                     name: join_labels([labels_of(batch, part) for part in parts])
@@ -457,8 +458,9 @@ class DataSource:
             DataError: for a query of no column, for cells that are not numbers, and for missing cells.
             FallbackRequired: if the files have to be parsed cell by cell.
         """
-        parts = (part for name in query.labels for part in joined_columns(name, self.names))
-        if not self.is_filtered and {*query.numbers, *parts}.isdisjoint(self.names):
+        names = {*self.names, FILE_COLUMN}
+        parts = (part for name in query.labels for part in joined_columns(name, names))
+        if not self.is_filtered and {*query.numbers, *parts}.isdisjoint(names):
             used = f"uses none of its columns, which are {format_names(self.names)}"
             raise DataError(f"{self.name}: {f'the model {used}' if self.names else 'the columns have no names'}")
         rows = 0
@@ -664,7 +666,8 @@ def summarize_data(file: DataSource) -> DataSummary:
         else _summarize_numbers(name, originals[name], table.columns[name], file.parsers[name].kind)
         for name in first.names
     )
-    columns = tuple(dataclasses.replace(column, unit=first.units.get(column.name, "")) for column in columns)
+    units = first.units
+    columns = tuple(dataclasses.replace(column, unit=units.get(column.name, "")) for column in columns)
     blocks = file.iter_selected_rows(table)
     all_rows = (row for cells in blocks for row in (cells if isinstance(cells, list) else cells.rows()))
     first_rows = tuple(tuple(row) for row in itertools.islice(all_rows, _SAMPLE_ROWS))

@@ -11,6 +11,7 @@ import pytest
 from pyarrow import parquet
 
 from autodiff_cli import DataError, Objective, fit
+from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.data.files import DataSource, open_data
 
 MODEL = "k ~ softmax([0, a*x + b, c*x])"
