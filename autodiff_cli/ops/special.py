@@ -9,10 +9,13 @@ derivative is known with respect to the order n, or to the first argument of the
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
+
 from autodiff_cli.graph.node import Node, Operand, as_node, constant
 from autodiff_cli.graph.op import Gate, Op
 from autodiff_cli.ops.arithmetic import abs_, and_, clip, equal, floor, not_, or_, quotient_slope, where
-from autodiff_cli.ops.declaration import composite, elementary, helper
+from autodiff_cli.ops.declaration import OpFields, composite, elementary, helper
 from autodiff_cli.ops.elementary import (
     FROM_0,
     INSIDE_1,
@@ -23,6 +26,7 @@ from autodiff_cli.ops.elementary import (
     exp,
     expm1,
     log,
+    log1p,
     pi,
     sech_square,
     sin,
@@ -84,6 +88,56 @@ normal_cdf = elementary(
     ),
     domain=lambda x, mean=0, deviation=1: as_node(deviation) > 0,
     summary="the normal distribution function at x, with mean (0) and standard deviation (1)",
+)  # fmt: skip
+
+normal_sf = composite(
+    "normal_sf", lambda x, mean=0, deviation=1: normal_cdf(as_node(mean), x, as_node(deviation)),
+    domain=lambda x, mean=0, deviation=1: as_node(deviation) > 0,
+    summary="1 - normal_cdf(x, mean, deviation), with all digits far right: the share of a term censored at x",
+)  # fmt: skip
+
+
+def _if_positive(parameters: Sequence[Node], value: Node) -> Node:
+    """Return `value`, which is nan unless all parameters are positive."""
+    return where(functools.reduce(and_, (parameter > 0 for parameter in parameters)), value, constant("nan"))
+
+
+_WEIBULL: OpFields = {
+    "domain": lambda x, shape, scale: and_(shape > 0, scale > 0),
+    "singular": lambda x, shape, scale: equal(x, 0),
+    "ulp_bound": 4000,  # the exponential amplifies the error of the power
+}
+weibull_pdf = composite(
+    "weibull_pdf",
+    lambda x, shape, scale: _if_positive(
+        (shape, scale),
+        where(x >= 0, shape / scale * (x / scale) ** (shape - 1) * exp(-((x / scale) ** shape)), 0),
+    ),
+    summary="the Weibull density at x, with shape and scale; 0 below 0", **_WEIBULL,
+)  # fmt: skip
+weibull_cdf = composite(
+    "weibull_cdf",
+    lambda x, shape, scale: _if_positive((shape, scale), where(x > 0, -expm1(-((x / scale) ** shape)), 0)),
+    summary="the Weibull distribution function at x", **_WEIBULL,
+)  # fmt: skip
+weibull_sf = composite(
+    "weibull_sf",
+    lambda x, shape, scale: _if_positive((shape, scale), where(x > 0, exp(-((x / scale) ** shape)), 1)),
+    summary="1 - weibull_cdf(x, shape, scale): the share of a term censored at x", **_WEIBULL,
+)  # fmt: skip
+
+
+def _student_t_density(x: Node, nu: Node, mean: Operand = 0, scale: Operand = 1) -> Node:
+    """Return the density; as a quotient with the beta function, whose slopes have no difference of digammas."""
+    u, spread = _standardize(x, mean, scale), as_node(scale)
+    density = exp(-((nu + 1) / 2) * log1p(square(u) / nu)) / (beta(constant("0.5"), nu / 2) * sqrt(nu) * spread)
+    return _if_positive((nu, spread), density)
+
+
+student_t_pdf = composite(
+    "student_t_pdf", _student_t_density, ulp_bound=4000,
+    domain=lambda x, nu, mean=0, scale=1: and_(nu > 0, as_node(scale) > 0),
+    summary="the density of Student's t at x, with nu degrees of freedom, location (0) and scale (1)",
 )  # fmt: skip
 
 sinc_derivative: Op
