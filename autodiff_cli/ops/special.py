@@ -9,9 +9,6 @@ derivative is known with respect to the order n, or to the first argument of the
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Sequence
-
 from autodiff_cli.graph.node import Node, Operand, as_node, constant
 from autodiff_cli.graph.op import Gate, Op
 from autodiff_cli.ops.arithmetic import abs_, and_, clip, equal, floor, not_, or_, quotient_slope, where
@@ -97,41 +94,25 @@ normal_sf = composite(
 )  # fmt: skip
 
 
-def _if_positive(parameters: Sequence[Node], value: Node) -> Node:
-    """Return `value`, which is nan unless all parameters are positive."""
-    return where(functools.reduce(and_, (parameter > 0 for parameter in parameters)), value, constant("nan"))
+def _if_positive(a: Node, b: Node, value: Node) -> Node:
+    """Return `value`, which is nan unless both parameters are positive."""
+    return where(and_(a > 0, b > 0), value, constant("nan"))
 
 
-_WEIBULL: OpFields = {
-    "domain": lambda x, shape, scale: and_(shape > 0, scale > 0),
-    "singular": lambda x, shape, scale: equal(x, 0),
-    "ulp_bound": 4000,  # the exponential amplifies the error of the power
-}
-weibull_pdf = composite(
-    "weibull_pdf",
-    lambda x, shape, scale: _if_positive(
-        (shape, scale),
-        where(x >= 0, shape / scale * (x / scale) ** (shape - 1) * exp(-((x / scale) ** shape)), 0),
-    ),
-    summary="the Weibull density at x, with shape and scale; 0 below 0", **_WEIBULL,
-)  # fmt: skip
-weibull_cdf = composite(
-    "weibull_cdf",
-    lambda x, shape, scale: _if_positive((shape, scale), where(x > 0, -expm1(-((x / scale) ** shape)), 0)),
-    summary="the Weibull distribution function at x", **_WEIBULL,
-)  # fmt: skip
-weibull_sf = composite(
-    "weibull_sf",
-    lambda x, shape, scale: _if_positive((shape, scale), where(x > 0, exp(-((x / scale) ** shape)), 1)),
-    summary="1 - weibull_cdf(x, shape, scale): the share of a term censored at x", **_WEIBULL,
-)  # fmt: skip
+# The exponential amplifies the error of the power.
+_WEIBULL: OpFields = {"domain": lambda x, k, scale: and_(k > 0, scale > 0), "singular": lambda x, k, scale: equal(x, 0), "ulp_bound": 4000}  # fmt: skip
+# fmt: off
+weibull_pdf = composite("weibull_pdf", lambda x, k, scale: _if_positive(k, scale, where(x >= 0, k / scale * (x / scale) ** (k - 1) * exp(-((x / scale) ** k)), 0)), **_WEIBULL, summary="the Weibull density at x, with shape k and a scale; 0 below 0")
+weibull_cdf = composite("weibull_cdf", lambda x, k, scale: _if_positive(k, scale, where(x > 0, -expm1(-((x / scale) ** k)), 0)), **_WEIBULL, summary="the Weibull distribution function at x")
+weibull_sf  = composite("weibull_sf",  lambda x, k, scale: _if_positive(k, scale, where(x > 0, exp(-((x / scale) ** k)), 1)), **_WEIBULL, summary="1 - weibull_cdf(x, k, scale): the share of a term censored at x")
+# fmt: on
 
 
 def _student_t_density(x: Node, nu: Node, mean: Operand = 0, scale: Operand = 1) -> Node:
     """Return the density; as a quotient with the beta function, whose slopes have no difference of digammas."""
     u, spread = _standardize(x, mean, scale), as_node(scale)
     density = exp(-((nu + 1) / 2) * log1p(square(u) / nu)) / (beta(constant("0.5"), nu / 2) * sqrt(nu) * spread)
-    return _if_positive((nu, spread), density)
+    return _if_positive(nu, spread, density)
 
 
 student_t_pdf = composite(
