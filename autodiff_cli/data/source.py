@@ -397,10 +397,9 @@ class ByteSource:
         return self._path.stat().st_size
 
     def with_bytes(self, content: bytes) -> ByteSource:
-        """Return a source of the same name with other bytes."""
+        """Return a source of the same name with other bytes, in UTF-8."""
         source = copy.copy(self)
-        source._bytes = content
-        source.__dict__.pop("encoding", None)
+        source._bytes, source.encoding = content, None
         return source
 
     @functools.cached_property
