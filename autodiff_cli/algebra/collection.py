@@ -15,19 +15,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from autodiff_cli.algebra.exact import (
-    EXPANDABLE_COUNTS,
-    UNIT,
-    ExactNumber,
-    Factors,
-    Product,
-    Terms,
-    accumulate,
-    add_terms,
-    common_divisor,
-    replace_members,
-    without_zeros,
-)
+from autodiff_cli.algebra import exact
+from autodiff_cli.algebra.exact import ExactNumber, Factors, Product, Terms
 from autodiff_cli.graph.node import Node, is_literal
 from autodiff_cli.ops.arithmetic import abs_, equal, greater, where
 from autodiff_cli.ops.elementary import exp, log, pow_
@@ -54,7 +43,7 @@ def without_needless_guards(forms: FormTable, number: ExactNumber, factors: Fact
         is_vain = _divides_by_zero(others, zeros)
         is_cause = _is_infinite(forms.product_of(formula).factors, zeros)
         if is_vain or (is_cause and not _is_infinite(product, zeros)):
-            number, factors = total, without_zeros(product)
+            number, factors = total, exact.without_zeros(product)
     return number, factors
 
 
@@ -70,7 +59,7 @@ def without_ineffective_guards(forms: FormTable, terms: Terms) -> Terms:
         others = [forms.product_of(other).factors for other in terms if other is not term]
         if any(_divides_by_zero(factors, _zero_bases(forms, condition, factors)) for factors in others):
             unguarded = {other: coefficient for other, coefficient in terms.items() if other is not term}
-            add_terms(unguarded, forms.terms_of(formula), terms[term])
+            exact.add_terms(unguarded, forms.terms_of(formula), terms[term])
             terms = unguarded
     return terms
 
@@ -87,8 +76,8 @@ def merge_guards(forms: FormTable, terms: Terms) -> Terms:
         if len(members) > 1:
             inside: Terms = {}
             for term in members:
-                add_terms(inside, forms.terms_of(forms.guards[term].formula), terms[term])
-            terms = replace_members(terms, members, forms.guard(condition, forms.sum(inside)))
+                exact.add_terms(inside, forms.terms_of(forms.guards[term].formula), terms[term])
+            terms = exact.replace_members(terms, members, forms.guard(condition, forms.sum(inside)))
     return terms
 
 
@@ -103,7 +92,7 @@ def _zero_bases(forms: FormTable, condition: Node, product: Factors) -> set[Node
 
 def _is_positive_multiple(exponent: Product, positive: Sequence[Node]) -> bool:
     """Whether an exponent is a positive multiple of a positive base."""
-    return exponent.number.value > 0 and any(exponent.factors == {base: UNIT} for base in positive)
+    return exponent.number.value > 0 and any(exponent.factors == {base: exact.UNIT} for base in positive)
 
 
 def _divides_by_zero(product: Factors, zeros: set[Node]) -> bool:
@@ -129,7 +118,7 @@ def expand_terms(forms: FormTable, terms: Terms) -> Terms:
     collected: Terms = {}
     for term, coefficient in terms.items():
         meets = any(counts[part] > 1 for part in parts[term])
-        add_terms(collected, parts[term] if meets else {term: UNIT}, coefficient)
+        exact.add_terms(collected, parts[term] if meets else {term: exact.UNIT}, coefficient)
     return collected
 
 
@@ -147,10 +136,10 @@ def _expanded_term(forms: FormTable, term: Node) -> Terms:
     sums = [
         base
         for base, power in factors.items()
-        if power.value == 1 and len(forms.sums.get(base, ())) in EXPANDABLE_COUNTS
+        if power.value == 1 and len(forms.sums.get(base, ())) in exact.EXPANDABLE_COUNTS
     ]
     if len(sums) != 1:
-        return {term: UNIT}
+        return {term: exact.UNIT}
     rest = {base: power for base, power in factors.items() if base is not sums[0]}
     parts: Terms = {}
     for part, coefficient in forms.sums[sums[0]].items():
@@ -172,7 +161,7 @@ def _multiply_sums(forms: FormTable, terms: Terms, others: Terms) -> Terms:
 def _multiply_factors(factors: Factors, others: Factors) -> Factors:
     product = dict(factors)
     for base, power in others.items():
-        accumulate(product, base, power)
+        exact.accumulate(product, base, power)
     return product
 
 
@@ -183,7 +172,8 @@ def _over_common_denominators(forms: FormTable, terms: Terms) -> Terms:
         below = [
             base
             for base, exponent in forms.product_of(term).factors.items()
-            if (exponent.value < 0 or not exponent.is_integer) and len(forms.sums.get(base, ())) in EXPANDABLE_COUNTS
+            if (exponent.value < 0 or not exponent.is_integer)
+            and len(forms.sums.get(base, ())) in exact.EXPANDABLE_COUNTS
         ]
         if len(below) == 1:
             groups.setdefault(below[0], []).append(term)
@@ -207,16 +197,16 @@ def _over_denominator(forms: FormTable, base: Node, members: Sequence[Node], ter
             parts = _multiply_sums(forms, parts, forms.sums[base])
         for part, coefficient in parts.items():
             factors = dict(forms.product_of(part).factors)
-            accumulate(factors, base, -exponent)
+            exact.accumulate(factors, base, -exponent)
             forms.add_product(numerator, Product(coefficient, factors), terms[term])
-    numerator = without_zeros(numerator)
+    numerator = exact.without_zeros(numerator)
     if len(numerator) > len(members) or not (_is_finite(forms, numerator) or _is_finite(forms, forms.sums[base])):
         return terms
     denominator = {base: least}
-    number = forms.multiply(UNIT, denominator, forms.sum(numerator), UNIT)
+    number = forms.multiply(exact.UNIT, denominator, forms.sum(numerator), exact.UNIT)
     changed = {term: coefficient for term, coefficient in terms.items() if term not in members}
     forms.add_product(changed, Product(number, denominator))
-    return without_zeros(changed)
+    return exact.without_zeros(changed)
 
 
 def _is_finite(forms: FormTable, terms: Terms) -> bool:
@@ -235,16 +225,16 @@ def _factor_out_calls(forms: FormTable, terms: Terms) -> Terms:
     grouped: Terms = {}
     for key, members in groups.items():
         if not key or len(members) == 1:
-            add_terms(grouped, {term: terms[term] for term in members})
+            exact.add_terms(grouped, {term: terms[term] for term in members})
             continue
         calls = dict(key)
         rests: Terms = {}
         for term in members:
             left = {b: e for b, e in forms.product_of(term).factors.items() if b not in calls}
             forms.add_product(rests, Product(terms[term], left))
-        number = forms.multiply(UNIT, calls, forms.sum(rests), UNIT)
+        number = forms.multiply(exact.UNIT, calls, forms.sum(rests), exact.UNIT)
         forms.add_product(grouped, Product(number, calls))
-    return without_zeros(grouped)
+    return exact.without_zeros(grouped)
 
 
 def _call_factors(forms: FormTable, term: Node) -> Factors:
@@ -262,8 +252,8 @@ def _merge_choices(forms: FormTable, terms: Terms) -> Terms:
             branches: tuple[Terms, Terms] = {}, {}
             for term in members:
                 for branch, into in zip(term.inputs[1:], branches, strict=True):
-                    add_terms(into, forms.terms_of(branch), terms[term])
-            terms = replace_members(terms, members, forms.apply(where, condition, *map(forms.sum, branches)))
+                    exact.add_terms(into, forms.terms_of(branch), terms[term])
+            terms = exact.replace_members(terms, members, forms.apply(where, condition, *map(forms.sum, branches)))
     return terms
 
 
@@ -298,7 +288,7 @@ def _open_powers(forms: FormTable, number: ExactNumber, factors: Factors) -> tup
         if exponent.is_integer and (base.op is not abs_ or exponent.value % 2 == 0):
             del factors[base]
             number = forms.multiply(number, factors, base.inputs[0] if base.op is abs_ else base, exponent)
-    return number, without_zeros(factors) if bases else factors
+    return number, exact.without_zeros(factors) if bases else factors
 
 
 def _merge_powers(forms: FormTable, factors: Factors) -> Factors:
@@ -333,24 +323,24 @@ def _combine_powers(
     forms: FormTable, factors: Factors, base: Node | None, powers: Sequence[Node], shift: ExactNumber | None
 ) -> Factors:
     combined = dict(factors)
-    sign = -UNIT if all(factors[power].value < 0 for power in powers) else UNIT
+    sign = -exact.UNIT if all(factors[power].value < 0 for power in powers) else exact.UNIT
     terms: Terms = {}
     for power in powers:
-        add_terms(terms, forms.terms_of(power.inputs[-1]), combined.pop(power).times(sign))
+        exact.add_terms(terms, forms.terms_of(power.inputs[-1]), combined.pop(power).times(sign))
     if base is not None and shift is not None:
         del combined[base]
-        add_terms(terms, {forms.one: shift}, sign)
-    ordered = sorted(terms, key=lambda term: (term is forms.one, forms.rank(term, UNIT)))
+        exact.add_terms(terms, {forms.one: shift}, sign)
+    ordered = sorted(terms, key=lambda term: (term is forms.one, forms.rank(term, exact.UNIT)))
     exponent = forms.sum({term: terms[term] for term in ordered})
     literal = forms.product_of(exponent)
     if base is None:
         if not is_literal(exponent, 0):
-            accumulate(combined, forms.apply(exp, exponent), sign)
+            exact.accumulate(combined, forms.apply(exp, exponent), sign)
     elif literal.factors:
-        accumulate(combined, forms.apply(pow_, base, exponent), sign)
+        exact.accumulate(combined, forms.apply(pow_, base, exponent), sign)
     else:
-        accumulate(combined, base, literal.number.times(sign))
-    return without_zeros(combined)
+        exact.accumulate(combined, base, literal.number.times(sign))
+    return exact.without_zeros(combined)
 
 
 def _multiply_conjugates(forms: FormTable, factors: Factors, sums: Sequence[Node]) -> Factors:
@@ -366,7 +356,7 @@ def _multiply_conjugates(forms: FormTable, factors: Factors, sums: Sequence[Node
             terms = {forms.one: a.times(c)}
             forms.add_product(terms, forms.product_of(forms.power(term, _TWO)), b.times(d))
             remaining = {node: exponent for node, exponent in factors.items() if node not in (base, other)}
-            accumulate(remaining, forms.sum(terms), factors[base])
+            exact.accumulate(remaining, forms.sum(terms), factors[base])
             return remaining
     return factors
 
@@ -383,14 +373,14 @@ def _extract_content(
     content, rest = content_and_rest
     others = {node: exponent for node, exponent in factors.items() if node is not base}
     for part, exponent in content.factors.items():
-        accumulate(others, part, exponent)
-    number = forms.multiply(number.times(content.number), others, rest, UNIT)
-    return number, without_zeros(others)
+        exact.accumulate(others, part, exponent)
+    number = forms.multiply(number.times(content.number), others, rest, exact.UNIT)
+    return number, exact.without_zeros(others)
 
 
 def _content(forms: FormTable, terms: Terms) -> tuple[Product, Node] | None:
     """Return the common factors of all terms, and the sum that remains; None if they have none."""
-    size = common_divisor(terms.values())
+    size = exact.common_divisor(terms.values())
     products = [forms.product_of(term).factors for term in terms]
     common = dict(products[0])
     for factors in products[1:]:
@@ -423,10 +413,10 @@ def power_product(forms: FormTable, base: Node, exponent: Node) -> Product | Non
     if by.factors:
         return _symbolic_power(forms, base, exponent)
     if by.number.value == 0:
-        return Product(UNIT, {}) if forms.scalar else None
+        return Product(exact.UNIT, {}) if forms.scalar else None
     if by.number.value.denominator == 2:
         return root_product(forms, base, by.number)
-    return _power_factors(forms, UNIT, base, by.number)
+    return _power_factors(forms, exact.UNIT, base, by.number)
 
 
 def root_product(forms: FormTable, base: Node, exponent: ExactNumber = _HALF) -> Product:
@@ -437,12 +427,12 @@ def root_product(forms: FormTable, base: Node, exponent: ExactNumber = _HALF) ->
     product = forms.product_of(base)
     size = product.number.root()
     if size is None or not forms.scalar:
-        return _power_factors(forms, UNIT, base, exponent)
+        return _power_factors(forms, exact.UNIT, base, exponent)
     times = size.power(int(exponent.value * 2))
     if all((power.value % 2) == 0 for power in product.factors.values()):
         halved = {forms.apply(abs_, b): power.times(exponent) for b, power in product.factors.items()}
         return Product(times, halved)
-    return _power_factors(forms, times, forms.product(Product(UNIT, product.factors)), exponent)
+    return _power_factors(forms, times, forms.product(Product(exact.UNIT, product.factors)), exponent)
 
 
 def _power_factors(forms: FormTable, times: ExactNumber, base: Node, exponent: ExactNumber) -> Product:
@@ -453,10 +443,10 @@ def _power_factors(forms: FormTable, times: ExactNumber, base: Node, exponent: E
 def _symbolic_power(forms: FormTable, base: Node, exponent: Node) -> Product:
     """Return `x^(n - 1)` as x^n over x, so that its literal exponent adds to other powers of x."""
     product = forms.product_of(base)
-    single = product.number == UNIT and list(product.factors.values()) == [UNIT]
+    single = product.number == exact.UNIT and list(product.factors.values()) == [exact.UNIT]
     terms = forms.sums.get(exponent, {})
     shift = terms.get(forms.one)
     if not single or shift is None or not shift.is_integer:
-        return Product(UNIT, {forms.apply(pow_, base, exponent): UNIT})
+        return Product(exact.UNIT, {forms.apply(pow_, base, exponent): exact.UNIT})
     rest = forms.sum({term: coefficient for term, coefficient in terms.items() if term is not forms.one})
-    return Product(UNIT, {forms.apply(pow_, base, rest): UNIT, base: shift})
+    return Product(exact.UNIT, {forms.apply(pow_, base, rest): exact.UNIT, base: shift})

@@ -11,19 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
+from autodiff_cli.algebra import exact
 from autodiff_cli.algebra.collection import collect_terms, combine_factors, expand_terms
-from autodiff_cli.algebra.exact import (
-    MAX_SPREAD,
-    UNIT,
-    ExactNumber,
-    Factors,
-    Guard,
-    Product,
-    Terms,
-    accumulate,
-    exact_number,
-    without_zeros,
-)
+from autodiff_cli.algebra.exact import ExactNumber, Factors, Guard, Product, Terms
 from autodiff_cli.algebra.table import NodeTable, Rewrite
 from autodiff_cli.graph.node import Node, is_literal
 from autodiff_cli.graph.op import ONE, ZERO
@@ -78,15 +68,15 @@ class FormTable:
         """Return a node as a product."""
         product = self._products.get(node)
         if product is None:
-            literal = exact_number(node.text) if node.is_constant else None
-            product = Product(UNIT, {node: UNIT}) if literal is None else Product(literal, {})
+            literal = exact.exact_number(node.text) if node.is_constant else None
+            product = Product(exact.UNIT, {node: exact.UNIT}) if literal is None else Product(literal, {})
             self._products[node] = product
         return product
 
     def terms_of(self, node: Node) -> Terms:
         """Return the terms that a node adds to a sum."""
         sum_terms = self.sums.get(node)
-        if sum_terms is not None and len(sum_terms) <= MAX_SPREAD:
+        if sum_terms is not None and len(sum_terms) <= exact.MAX_SPREAD:
             return sum_terms
         terms: Terms = {}
         self.add_product(terms, self.product_of(node))
@@ -110,7 +100,7 @@ class FormTable:
 
     def sum(self, terms: Terms) -> Node:
         """Return the node of a sum. The order of its terms makes no difference."""
-        expanded = without_zeros(expand_terms(self, terms))
+        expanded = exact.without_zeros(expand_terms(self, terms))
         key = frozenset(expanded.items())
         node = self._written_sums.get(key)
         if node is None:
@@ -127,7 +117,7 @@ class FormTable:
 
     def product(self, product: Product) -> Node:
         """Return the node of a product. The order of its factors makes no difference."""
-        factors = without_zeros(product.factors)
+        factors = exact.without_zeros(product.factors)
         key = (product.number, frozenset(factors.items()))
         node = self._written_products.get(key)
         if node is None:
@@ -141,7 +131,7 @@ class FormTable:
         """Record that a node is a power of a base."""
         if node not in self._products:
             factors: Factors = {}
-            self._products[node] = Product(self.multiply(UNIT, factors, base, exponent), factors)
+            self._products[node] = Product(self.multiply(exact.UNIT, factors, base, exponent), factors)
 
     def guard(self, condition: Node, formula: Node) -> Node:
         """Return the guarded node of a formula: 0 where the condition holds, else the formula."""
@@ -164,24 +154,24 @@ class FormTable:
             The number of the new product.
         """
         size, powers = self.product_of(node)
-        if exponent.is_integer and len(powers) <= MAX_SPREAD:
+        if exponent.is_integer and len(powers) <= exact.MAX_SPREAD:
             scaled = _scaled_by_power(total, size, int(exponent.value))
             if scaled is not None:
                 for base, power in powers.items():
-                    accumulate(factors, base, power.times(exponent))
+                    exact.accumulate(factors, base, power.times(exponent))
                 return scaled
         if not exponent.is_integer and node not in powers:
             self.under_roots.add(node)
-        accumulate(factors, node, exponent)
+        exact.accumulate(factors, node, exponent)
         return total
 
-    def add_product(self, terms: Terms, product: Product, times: ExactNumber = UNIT) -> None:
+    def add_product(self, terms: Terms, product: Product, times: ExactNumber = exact.UNIT) -> None:
         """Add a multiple of a product to the terms of a sum, in place."""
-        node = self.product(Product(UNIT, product.factors))
+        node = self.product(Product(exact.UNIT, product.factors))
         number, factors = self.product_of(node)
         if number.value != 1:
-            node = self.product(Product(UNIT, factors))
-        accumulate(terms, node, product.number.times(number).times(times))
+            node = self.product(Product(exact.UNIT, factors))
+        exact.accumulate(terms, node, product.number.times(number).times(times))
 
     def _write_sum(self, terms: Terms) -> Node:
         """Write a sum in the order of its terms, but with a positive term first if there is one."""
@@ -209,7 +199,7 @@ class FormTable:
         if size.value == -1 and (flipped := self._with_flipped_sign(factors)) is not None:
             return flipped
         guards = [base for base in factors if self.is_guarded(base, factors[base])] if self.guards else []
-        if guards and product != (UNIT, {guards[0]: UNIT}):
+        if guards and product != (exact.UNIT, {guards[0]: exact.UNIT}):
             return self._write_guarded(product, guards)
         ordered = sorted(factors, key=lambda base: self.rank(base, factors[base]))
         above = [self.power(base, factors[base]) for base in ordered if factors[base].value > 0]
@@ -249,13 +239,13 @@ class FormTable:
         """
         for base, exponent in factors.items():
             terms = self.sums.get(base)
-            if terms is None or len(terms) > MAX_SPREAD or exponent.value != 1:
+            if terms is None or len(terms) > exact.MAX_SPREAD or exponent.value != 1:
                 continue
             if len(factors) == 1 or (len(terms) == 2 and self.one in terms and terms[self.one].value < 0):
                 flipped = self.sum({term: -coefficient for term, coefficient in terms.items()})
                 if flipped not in factors:
                     changed = {flipped if b is base else b: e for b, e in factors.items()}
-                    return self._write_product(Product(UNIT, changed))
+                    return self._write_product(Product(exact.UNIT, changed))
         return None
 
     def _product_chain(self, factors: Sequence[Node]) -> Node:

@@ -18,18 +18,8 @@ from dataclasses import dataclass
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Gate
 from autodiff_cli.graph.tape import Tape
-from autodiff_cli.numbers.ball_arithmetic import (
-    NAN,
-    ZERO,
-    Number,
-    Undecided,
-    accurate_bits,
-    as_ball,
-    is_exact,
-    is_finite,
-    is_nan,
-    pop_assumed_equal,
-)
+from autodiff_cli.numbers import ball_arithmetic as ball
+from autodiff_cli.numbers.ball_arithmetic import Number, Undecided
 from autodiff_cli.numbers.balls import precision
 from autodiff_cli.numbers.kind import Kind
 from autodiff_cli.ops.arithmetic import where
@@ -150,14 +140,14 @@ def refine(
         bits *= 2
     bits = max(bits // 2, max_bits)
     with precision(bits, assume_equal=True) as kind:
-        pop_assumed_equal()  # discard the flag of earlier computations
+        ball.pop_assumed_equal()  # discard the flag of earlier computations
         try:
             numbers = compute(kind, bits)
         except Undecided:
             if count is None:
                 raise
-            return PreciseValues([NAN] * count, [False] * count)
-        is_assumed = pop_assumed_equal()
+            return PreciseValues([ball.NAN] * count, [False] * count)
+        is_assumed = ball.pop_assumed_equal()
     proven = [not is_assumed and _has_enough_bits(x, required_bits) for x in numbers]
     return PreciseValues(
         [x if is_certain else _assumed_value(x, bits) for x, is_certain in zip(numbers, proven, strict=True)], proven
@@ -166,15 +156,15 @@ def refine(
 
 def _assumed_value(x: Number, bits: int) -> Number:
     """Return the value assumed for a number that the final attempt leaves open: 0 if it is tiny and may be 0."""
-    return ZERO if is_finite(x) and _may_be_zero(x) and _log2_magnitude(x) <= -bits / 2 else x
+    return ball.ZERO if ball.is_finite(x) and _may_be_zero(x) and _log2_magnitude(x) <= -bits / 2 else x
 
 
 def _has_digits(x: Number) -> bool:
-    return is_finite(x) and accurate_bits(x) >= _SETTINGS.min_known_bits
+    return ball.is_finite(x) and ball.accurate_bits(x) >= _SETTINGS.min_known_bits
 
 
 def _has_enough_bits(x: Number, bits: int) -> bool:
-    return not is_finite(x) or is_exact(x) or accurate_bits(x) >= bits
+    return not ball.is_finite(x) or ball.is_exact(x) or ball.accurate_bits(x) >= bits
 
 
 def _forward_values(
@@ -201,9 +191,9 @@ def _forward_values(
         deciding = inputs if node.op.gate is Gate.BLOCK else inputs[:1] if node.op is where else ()
         value, is_assumed = _final_value(kind, node, arguments, last_bits)
         # At a pole, an assumption is no small matter: numbers next to it have any size and sign.
-        is_pole = (is_assumed or depends) and not is_finite(value) and all(map(is_finite, arguments))
-        is_undecided = is_pole or any(assumed[j] and is_nan(values[j]) for j in deciding)
-        values.append(NAN if is_undecided else value)
+        is_pole = (is_assumed or depends) and not ball.is_finite(value) and all(map(ball.is_finite, arguments))
+        is_undecided = is_pole or any(assumed[j] and ball.is_nan(values[j]) for j in deciding)
+        values.append(ball.NAN if is_undecided else value)
         assumed.append(is_undecided or is_assumed or depends)
     return values, assumed
 
@@ -212,21 +202,21 @@ def _final_value(kind: Kind[Number], node: Node, arguments: Sequence[Number], bi
     try:
         value = kind.function(node.operation, len(arguments))(*arguments)
     except Undecided:
-        return NAN, True
-    is_assumed = pop_assumed_equal()
-    if not is_finite(value) or not _may_be_zero(value):
+        return ball.NAN, True
+    is_assumed = ball.pop_assumed_equal()
+    if not ball.is_finite(value) or not _may_be_zero(value):
         return value, is_assumed
-    largest = max((_log2_magnitude(x) for x in arguments if is_finite(x)), default=0.0)
-    return (ZERO, True) if _log2_magnitude(value) <= largest - bits / 2 else (value, is_assumed)
+    largest = max((_log2_magnitude(x) for x in arguments if ball.is_finite(x)), default=0.0)
+    return (ball.ZERO, True) if _log2_magnitude(value) <= largest - bits / 2 else (value, is_assumed)
 
 
 def _may_be_zero(x: Number) -> bool:
-    return not is_exact(x) and bool(as_ball(x).contains(0))
+    return not ball.is_exact(x) and bool(ball.as_ball(x).contains(0))
 
 
 def _log2_magnitude(x: Number) -> float:
     """Return the binary logarithm of the absolute value of a number, rounded to about one."""
-    size = as_ball(x).abs_upper()
+    size = ball.as_ball(x).abs_upper()
     if size == 0:
         return float("-inf")
     mantissa, exponent = size.man_exp()

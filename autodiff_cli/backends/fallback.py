@@ -6,17 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar, cast
 
 from autodiff_cli.array_types import Array
-from autodiff_cli.backends.protocol import (
-    Backend,
-    Columns,
-    CompilationError,
-    EpochKernel,
-    GradientDescent,
-    Point,
-    RowGraphs,
-    RowKernel,
-    SumKernel,
-)
+from autodiff_cli.backends import protocol
 
 Kernel = TypeVar("Kernel")
 Notify: TypeAlias = Callable[[str], object]
@@ -38,10 +28,12 @@ class FallbackBackend:
         notify: called once, with the reason, when the fallback comes into use.
     """
 
-    def __init__(self, compiled: Callable[[], Backend], plain: Backend, notify: Notify = log_warning) -> None:
+    def __init__(
+        self, compiled: Callable[[], protocol.Backend], plain: protocol.Backend, notify: Notify = log_warning
+    ) -> None:
         self._plain = plain
         self._notify = notify
-        self._compiled: Backend | None = None
+        self._compiled: protocol.Backend | None = None
         try:
             self._compiled = compiled()
         except (ImportError, OSError, RuntimeError) as error:  # llvmlite is missing or broken
@@ -53,13 +45,13 @@ class FallbackBackend:
         return self.active_backend.name
 
     @property
-    def active_backend(self) -> Backend:
+    def active_backend(self) -> protocol.Backend:
         """The backend that makes kernels at present."""
         return self._compiled or self._plain
 
     def disable_compilation(self, error: Exception) -> None:
         """Use the plain backend from now on, and notify the user of the error."""
-        if self._compiled is None and isinstance(error, CompilationError):
+        if self._compiled is None and isinstance(error, protocol.CompilationError):
             return  # the user has been notified for another kernel
         self._compiled = None
         lines = str(error).strip().splitlines() or [type(error).__name__]
@@ -68,19 +60,21 @@ class FallbackBackend:
             "NumPy is used instead, which is slower; see `autodiff doctor`"
         )
 
-    def sum_kernel(self, graphs: RowGraphs, *, recompute_every: int | None = None) -> SumKernel:
+    def sum_kernel(self, graphs: protocol.RowGraphs, *, recompute_every: int | None = None) -> protocol.SumKernel:
         """Compile graphs whose outputs are summed over rows; see `Backend.sum_kernel`."""
         return self._kernel(lambda backend: backend.sum_kernel(graphs, recompute_every=recompute_every))
 
-    def row_kernel(self, graphs: RowGraphs) -> RowKernel:
+    def row_kernel(self, graphs: protocol.RowGraphs) -> protocol.RowKernel:
         """Compile graphs that give values for each row; see `Backend.row_kernel`."""
         return self._kernel(lambda backend: backend.row_kernel(graphs))
 
-    def epoch_kernel(self, descent: GradientDescent, *, recompute_every: int | None = None) -> EpochKernel:
+    def epoch_kernel(
+        self, descent: protocol.GradientDescent, *, recompute_every: int | None = None
+    ) -> protocol.EpochKernel:
         """Compile a gradient method; see `Backend.epoch_kernel`."""
         return self._kernel(lambda backend: backend.epoch_kernel(descent, recompute_every=recompute_every))
 
-    def _kernel(self, make: Callable[[Backend], Kernel]) -> Kernel:
+    def _kernel(self, make: Callable[[protocol.Backend], Kernel]) -> Kernel:
         return cast(Kernel, _FallbackKernel(self, make))
 
 
@@ -90,12 +84,12 @@ class _FallbackKernel:
     Its attributes are those of the kernel in use. What a row kernel prepares names the kernel that prepared it.
     """
 
-    def __init__(self, owner: FallbackBackend, make: Callable[[Backend], Any]) -> None:
+    def __init__(self, owner: FallbackBackend, make: Callable[[protocol.Backend], Any]) -> None:
         self._owner = owner
         self._make = make
         try:
             self._kernel = make(owner.active_backend)
-        except (CompilationError, MemoryError) as error:
+        except (protocol.CompilationError, MemoryError) as error:
             self._switch(error)
 
     def __reduce__(self) -> Any:
@@ -111,22 +105,22 @@ class _FallbackKernel:
         def call(*arguments: Any, **options: Any) -> Any:
             try:
                 return getattr(self._kernel, name)(*arguments, **options)
-            except CompilationError as error:
+            except protocol.CompilationError as error:
                 self._switch(error)
                 return getattr(self._kernel, name)(*arguments, **options)
 
         self.__dict__[name] = call
         return call
 
-    def prepare(self, point: Point) -> list[Any]:
+    def prepare(self, point: protocol.Point) -> list[Any]:
         return [self._kernel, point, self._kernel.prepare(point)]
 
-    def write(self, prepared: list[Any], columns: Columns, out: Array) -> None:
+    def write(self, prepared: list[Any], columns: protocol.Columns, out: Array) -> None:
         if prepared[0] is not self._kernel:  # prepared by the kernel before the switch
             prepared[:] = self.prepare(prepared[1])
         try:
             self._kernel.write(prepared[2], columns, out)
-        except CompilationError as error:
+        except protocol.CompilationError as error:
             self._switch(error)
             self.write(prepared, columns, out)
 

@@ -15,21 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
-from autodiff_cli.backends.protocol import (
-    GRADIENT,
-    RATE,
-    STEP,
-    THETA,
-    Backend,
-    Columns,
-    EpochRequest,
-    GradientDescent,
-    OptimizerState,
-    Point,
-    RowGraphs,
-    SumKernel,
-    Update,
-)
+from autodiff_cli.backends import protocol
 from autodiff_cli.backends.reductions import block_slices, fold
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.numbers.arrays import ignore_float_errors
@@ -193,20 +179,20 @@ class Stepper:
     array([0.5, 0. ])
     """
 
-    def __init__(self, backend: Backend, update: Update) -> None:
-        names = {THETA, GRADIENT, *update.accumulators}
-        self._kernel = backend.row_kernel(RowGraphs([update.theta, *update.accumulators.values()], names))
-        self._names = (THETA, *update.accumulators)
+    def __init__(self, backend: protocol.Backend, update: protocol.Update) -> None:
+        names = {protocol.THETA, protocol.GRADIENT, *update.accumulators}
+        self._kernel = backend.row_kernel(protocol.RowGraphs([update.theta, *update.accumulators.values()], names))
+        self._names = (protocol.THETA, *update.accumulators)
         self._next_values = np.empty((len(self._names), 0))
 
-    def step(self, state: OptimizerState, learning_rate: float, gradient: Array) -> None:
+    def step(self, state: protocol.OptimizerState, learning_rate: float, gradient: Array) -> None:
         """Update a state in place by one step."""
         state.step_count += 1
-        prepared = self._kernel.prepare({RATE: learning_rate, STEP: float(state.step_count)})
+        prepared = self._kernel.prepare({protocol.RATE: learning_rate, protocol.STEP: float(state.step_count)})
         if self._next_values.shape != state.values.shape:
             self._next_values = np.empty_like(state.values)
         columns = dict(zip(self._names, state.values, strict=True))
-        columns[GRADIENT] = gradient
+        columns[protocol.GRADIENT] = gradient
         self._kernel.write(prepared, columns, self._next_values)
         state.values[...] = self._next_values
 
@@ -220,7 +206,9 @@ class EpochLoop:
         recompute_every: layers per recomputed segment; see `Backend.sum_kernel`.
     """
 
-    def __init__(self, backend: Backend, descent: GradientDescent, recompute_every: int | None = None) -> None:
+    def __init__(
+        self, backend: protocol.Backend, descent: protocol.GradientDescent, recompute_every: int | None = None
+    ) -> None:
         self._sum_kernel = backend.sum_kernel(descent.loss, recompute_every=recompute_every)
         self._stepper = Stepper(backend, descent.update)
         self._weight_column = descent.weight_column
@@ -229,8 +217,8 @@ class EpochLoop:
 
     def run(
         self,
-        epoch: EpochRequest,
-        columns: Columns,
+        epoch: protocol.EpochRequest,
+        columns: protocol.Columns,
         order: NDArray[Any] | None = None,
         losses: list[float] | None = None,
     ) -> float:
@@ -259,16 +247,18 @@ class EpochLoop:
                 next_report = time.monotonic() + _PROGRESS_SECONDS
         return mean_loss(losses)
 
-    def run_full_batch(self, epoch: EpochRequest, weight: float, sums: Callable[[SumKernel, Point], Array]) -> float:
+    def run_full_batch(
+        self, epoch: protocol.EpochRequest, weight: float, sums: Callable[[protocol.SumKernel, protocol.Point], Array]
+    ) -> float:
         """Take one step over all rows and return the loss before it; see `EpochKernel.run_full_batch`."""
         if not weight:
             return math.nan
         return self._take_step(epoch, sums(self._sum_kernel, self._point(epoch)), weight)
 
-    def _point(self, epoch: EpochRequest) -> dict[str, Any]:
+    def _point(self, epoch: protocol.EpochRequest) -> dict[str, Any]:
         return {**epoch.point, **parameter_views(epoch.state.theta, self._shapes)}
 
-    def _take_step(self, epoch: EpochRequest, sums: Array, weight: float) -> float:
+    def _take_step(self, epoch: protocol.EpochRequest, sums: Array, weight: float) -> float:
         """Take a step along the mean gradient and return the mean loss before it."""
         with ignore_float_errors():
             mean = sums / weight

@@ -20,14 +20,7 @@ from autodiff_cli.explain.record import NodeWarning
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node
-from autodiff_cli.numbers.floats import (
-    PERTURBED_RUNS,
-    SMALLEST_NORMAL,
-    UNPERTURBED,
-    has_comparisons,
-    has_undecided_comparison,
-    start_perturbed_run,
-)
+from autodiff_cli.numbers import floats
 from autodiff_cli.numbers.kind import Kind
 
 
@@ -105,7 +98,7 @@ class InaccurateDigits(NamedTuple):
 def exact_if_unrepresentable(value: Formula) -> Any:
     """Return the exact value of a constant formula that is out of the range of floats, such as `1e-400`, else None."""
     nearest = value.value()
-    if not value.is_scalar or not isinstance(nearest, float) or SMALLEST_NORMAL <= abs(nearest) < math.inf:
+    if not value.is_scalar or not isinstance(nearest, float) or floats.SMALLEST_NORMAL <= abs(nearest) < math.inf:
         return None
     if not doubtful_numbers({VALUE: nearest}, lambda kind: {VALUE: forward(value.tape, kind, {})[-1]}):
         return None
@@ -117,7 +110,7 @@ def exact_if_unrepresentable(value: Formula) -> Any:
         exact is None
         or not is_finite(exact)
         or is_zero(exact)
-        or SMALLEST_NORMAL <= abs(nearest_float(exact)) < math.inf
+        or floats.SMALLEST_NORMAL <= abs(nearest_float(exact)) < math.inf
     ):
         return None
     return None if _is_near(as_decimals({VALUE: nearest})[VALUE], exact) else exact
@@ -154,11 +147,11 @@ def doubtful_numbers(numbers: Numbers, compute: Callable[[Kind[float]], Numbers]
         compute: computes the same numbers with a given kind of float.
     """
     doubtful = dict.fromkeys(name for name, x in numbers.items() if not math.isfinite(x))
-    for perturbation in (*PERTURBED_RUNS, UNPERTURBED):
-        if perturbation == UNPERTURBED and not has_comparisons():
+    for perturbation in (*floats.PERTURBED_RUNS, floats.UNPERTURBED):
+        if perturbation == floats.UNPERTURBED and not floats.has_comparisons():
             break
-        perturbed = compute(start_perturbed_run(perturbation))
-        if has_undecided_comparison():
+        perturbed = compute(floats.start_perturbed_run(perturbation))
+        if floats.has_undecided_comparison():
             return [*numbers]
         doubtful |= dict.fromkeys(
             name for name, x in numbers.items() if not abs(x - perturbed[name]) <= SETTINGS.tolerance * abs(x)
@@ -279,7 +272,7 @@ def is_correct(number: float, exact: Any) -> bool:
             and math.isnan(number) == math.isnan(nearest_float(exact))
             and not math.isfinite(number)
         )
-    if number == nearest_float(exact) and abs(number) >= SMALLEST_NORMAL:
+    if number == nearest_float(exact) and abs(number) >= floats.SMALLEST_NORMAL:
         return True
     return _is_near(from_float(number), exact)
 

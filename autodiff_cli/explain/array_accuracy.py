@@ -20,14 +20,7 @@ from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.autodiff.sweeps import forward, tangents
 from autodiff_cli.autodiff.unrolling import NodeArray, TooManyOperationsError, element_leaves, unroll
 from autodiff_cli.explain import accuracy
-from autodiff_cli.explain.accuracy import (
-    VALUE,
-    Computation,
-    InaccurateDigits,
-    correct_digits,
-    exact_computation,
-    exact_evaluator,
-)
+from autodiff_cli.explain.accuracy import Computation, InaccurateDigits
 from autodiff_cli.explain.labels import Labels
 from autodiff_cli.explain.record import NodeWarning
 from autodiff_cli.formula.array_derivatives import DirectionalPoint, basis_directions
@@ -101,7 +94,9 @@ def inaccurate_elements(
             exact[label] = np.broadcast_to(array, mask.shape)[position]
             printed[label] = float(numbers[name][position])
     return InaccurateDigits(
-        correct_digits(printed, element_values(elements, point), exact_evaluator(exact), unrepresentable)
+        accuracy.correct_digits(
+            printed, element_values(elements, point), accuracy.exact_evaluator(exact), unrepresentable
+        )
     )
 
 
@@ -305,7 +300,7 @@ class RowAccuracy:
         slopes = gradient_nodes(
             formula.output, [formula.leaves[name] for name in wrt], formula.value_shapes(self._point)
         )
-        self._graphs = dict(zip([VALUE, *wrt], [formula.output, *slopes], strict=True))
+        self._graphs = dict(zip([accuracy.VALUE, *wrt], [formula.output, *slopes], strict=True))
         self._tape = Tape([*self._graphs.values()])
         self._unrepresentable = unrepresentable
         self._checked = 0
@@ -327,7 +322,9 @@ class RowAccuracy:
             graphs, fixed = self._unrolled
             point = {**fixed, **{name: float(column[row]) for name, column in columns.items()}}
             of_row = dict(zip(self._graphs, numbers[:, row].tolist(), strict=True))
-            if correct := correct_digits(of_row, point, exact_evaluator(graphs), self._unrepresentable):
+            if correct := accuracy.correct_digits(
+                of_row, point, accuracy.exact_evaluator(graphs), self._unrepresentable
+            ):
                 inaccurate[row] = correct
         return inaccurate
 
@@ -448,8 +445,8 @@ def check_hessian(
     if len(Tape([*exact.values()])) * len(columns) > accuracy.SETTINGS.max_hessian_operations:
         return InaccurateDigits({}, len(printed))
     needed = [column for k, column in enumerate(columns) if any(mask[..., k].any() for mask in doubtful.values())]
-    compute = exact_computation(second_derivative_computation(exact, needed))
-    return InaccurateDigits(correct_digits(printed, element_values(elements, point), compute, unrepresentable))
+    compute = accuracy.exact_computation(second_derivative_computation(exact, needed))
+    return InaccurateDigits(accuracy.correct_digits(printed, element_values(elements, point), compute, unrepresentable))
 
 
 def _concatenate_columns(of: Mapping[str, Any], shape: tuple[int, ...]) -> Any:

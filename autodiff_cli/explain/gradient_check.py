@@ -28,17 +28,8 @@ from autodiff_cli.formula.derivatives import GradientElement, UnrolledFunction, 
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.graph.tape import substitute
-from autodiff_cli.numbers.ball_arithmetic import (
-    Number,
-    format_digits,
-    from_float,
-    is_finite,
-    is_nan,
-    is_zero,
-    log10_relative_size,
-    log10_size,
-    nearest_float,
-)
+from autodiff_cli.numbers import ball_arithmetic as ball
+from autodiff_cli.numbers.ball_arithmetic import Number
 
 
 @dataclass(frozen=True)
@@ -192,7 +183,7 @@ def _finding(function: UnrolledFunction, part: GradientElement, trace: Trace, ex
         return Finding(
             part.leaf.text,
             gradient,
-            format_digits(exact, SETTINGS.reference_digits),
+            ball.format_digits(exact, SETTINGS.reference_digits),
             relative,
             order,
             verdict,
@@ -200,11 +191,11 @@ def _finding(function: UnrolledFunction, part: GradientElement, trace: Trace, ex
             digits,
         )
 
-    if not is_finite(exact):
-        same = math.isnan(gradient) if is_nan(exact) else gradient == nearest_float(exact)
+    if not ball.is_finite(exact):
+        same = math.isnan(gradient) if ball.is_nan(exact) else gradient == ball.nearest_float(exact)
         why = "; ".join(warning.message for warning in trace.warnings)
         return verdict(Verdict.UNDEFINED if same else Verdict.DIFFERS, why or "there is no finite derivative")
-    if math.isinf(gradient) and gradient == nearest_float(exact):
+    if math.isinf(gradient) and gradient == ball.nearest_float(exact):
         return verdict(Verdict.OVERFLOW, "the derivative is too large for a float")
     sides = [side for side in _one_sided_behaviour(function, part) if side.order is not None]
     order = min((side.order for side in sides if side.order is not None), default=None)
@@ -231,25 +222,27 @@ def _finding(function: UnrolledFunction, part: GradientElement, trace: Trace, ex
 
 def _relative_error(number: float, exact: Number) -> float | None:
     """Return the relative error of a float, or the absolute error if the exact number is 0; None if not finite."""
-    if not (math.isfinite(number) and is_finite(exact)):
+    if not (math.isfinite(number) and ball.is_finite(exact)):
         return None
-    distance = abs(from_float(number) - exact)
-    return nearest_float(distance if is_zero(exact) else distance / abs(exact))
+    distance = abs(ball.from_float(number) - exact)
+    return ball.nearest_float(distance if ball.is_zero(exact) else distance / abs(exact))
 
 
 def _count_correct_digits(number: float, exact: Number) -> float:
     """Return the number of correct digits of a float; infinite for the nearest float and its neighbours."""
-    if not (math.isfinite(number) and is_finite(exact)):
+    if not (math.isfinite(number) and ball.is_finite(exact)):
         return 0.0
-    if abs(number - nearest_float(exact)) <= math.ulp(number):
+    if abs(number - ball.nearest_float(exact)) <= math.ulp(number):
         return math.inf
-    return -log10_relative_size(from_float(number) - exact, exact)
+    return -ball.log10_relative_size(ball.from_float(number) - exact, exact)
 
 
 def _derivative_at_floats(function: UnrolledFunction, part: GradientElement) -> Number:
     """Return the exact derivative at the floats nearest to the inputs, which is where floats compute it."""
     point = {
-        leaf.text: from_float(nearest_float(evaluate_to_digits([node], SETTINGS.sufficient_digits + 8).numbers[0]))
+        leaf.text: ball.from_float(
+            ball.nearest_float(evaluate_to_digits([node], SETTINGS.sufficient_digits + 8).numbers[0])
+        )
         for leaf, node in function.values.items()
     }
     return evaluate_to_digits([part.derivative], SETTINGS.sufficient_digits, leaves=point).numbers[0]
@@ -262,7 +255,7 @@ def _agreement_note(number: float, exact: Number, digits: float, proven: bool) -
     relative = _relative_error(number, exact)
     if digits >= SETTINGS.sufficient_digits and (relative is None or relative <= 10.0**-SETTINGS.sufficient_digits):
         return ""
-    if abs(nearest_float(exact)) < sys.float_info.min:
+    if abs(ball.nearest_float(exact)) < sys.float_info.min:
         return "it is too small for a float to have all digits"
     if digits < SETTINGS.min_digits:
         return "its terms cancel: rounding an input to a float changes it by more than its size"
@@ -273,7 +266,7 @@ def _inaccuracy_note(digits: float, exact: Number) -> str:
     """Return the note on an inaccurate number: how many digits are correct, and the correct value."""
     count = int(digits) if digits >= 1 else 0  # minus infinity if it should be 0
     quality = "no digit is" if count == 0 else "only 1 digit is" if count == 1 else f"only {count} digits are"
-    value = format_digits(exact, SETTINGS.sufficient_digits + 3)
+    value = ball.format_digits(exact, SETTINGS.sufficient_digits + 3)
     return f"because of rounding errors {quality} correct; the correct value is {value}"
 
 
@@ -282,9 +275,9 @@ def _one_sided_behaviour(function: UnrolledFunction, part: GradientElement) -> l
     input_node = function.values[part.leaf]
     value, tangent = substitute([function.output, part.derivative], function.values)
     x, height = evaluate_to_digits([input_node, value], SETTINGS.reference_digits).numbers
-    if not (is_finite(x) and is_finite(height)):
+    if not (ball.is_finite(x) and ball.is_finite(height)):
         return []
-    magnitude = 0.0 if is_zero(x) else log10_size(x)
+    magnitude = 0.0 if ball.is_zero(x) else ball.log10_size(x)
     if abs(magnitude) > SETTINGS.max_exponent:
         return []
     magnitude = math.floor(magnitude)
@@ -305,21 +298,23 @@ def _one_sided_behaviour(function: UnrolledFunction, part: GradientElement) -> l
 
 def _order(far: Number, near: Number) -> float | None:
     """Return the power of h with which a remainder shrinks, from its size at h and at h/10; None if unknown."""
-    if not (is_finite(far) and is_finite(near)):
+    if not (ball.is_finite(far) and ball.is_finite(near)):
         return None
-    if is_zero(far) or is_zero(near):
+    if ball.is_zero(far) or ball.is_zero(near):
         return math.inf
     ratio = far / near
-    return log10_size(ratio) if is_finite(ratio) else None
+    return ball.log10_size(ratio) if ball.is_finite(ratio) else None
 
 
 def _is_same_slope(left: Number, right: Number) -> bool:
-    return log10_size(left - right) <= math.log10(SETTINGS.slope_tolerance) + max(log10_size(left), log10_size(right))
+    return ball.log10_size(left - right) <= math.log10(SETTINGS.slope_tolerance) + max(
+        ball.log10_size(left), ball.log10_size(right)
+    )
 
 
 def _is_between(sides: list[_OneSided], number: float) -> bool:
     """Whether a derivative lies between the one-sided slopes, as if rounding moved the point to one side of a kink."""
-    slopes = [nearest_float(side.slope) for side in sides]
+    slopes = [ball.nearest_float(side.slope) for side in sides]
     return min(slopes) <= number <= max(slopes)
 
 
@@ -327,7 +322,7 @@ def _kink_note(sides: list[_OneSided], convention: float) -> str:
     left, right = (
         "it jumps"
         if side.order is not None and abs(side.order) < 0.001
-        else f"the slope is {nearest_float(side.slope):.6g}"
+        else f"the slope is {ball.nearest_float(side.slope):.6g}"
         for side in sides
     )
     return f"on the left {left}, on the right {right}; the convention is {convention:.6g}"

@@ -33,19 +33,10 @@ from autodiff_cli.formula.derivatives import has_arrays
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.tape import Tape, substitute, topological_order
+from autodiff_cli.graph.tape import Tape, rebuild, substitute, with_inputs
 from autodiff_cli.language.errors import ExpressionError
-from autodiff_cli.numbers.ball_arithmetic import (
-    INF,
-    NEGATIVE_INF,
-    Number,
-    as_ball,
-    format_digits,
-    from_float,
-    is_finite,
-    nearest_float,
-    working_precision,
-)
+from autodiff_cli.numbers import ball_arithmetic as ball
+from autodiff_cli.numbers.ball_arithmetic import Number
 from autodiff_cli.numbers.balls import has_possible_jump, interval_arithmetic, reset_jumps
 from autodiff_cli.numbers.kind import Kind
 from autodiff_cli.ops.arithmetic import abs_, max_, min_, where
@@ -100,7 +91,7 @@ def precise_trace(
     floats = both.evaluate_at(near, {node: _map_elements(_nearest_float, number) for node, number in exact.items()})
     warnings = [warning for warning in find_warnings(floats) if _applies(warning, floats)]
     warnings += _unproven_warnings(both, dict(zip(graphs, results.is_proven, strict=True)), floats.labels)
-    with working_precision(bits_for_digits(digits) + _GUARD_BITS):
+    with ball.working_precision(bits_for_digits(digits) + _GUARD_BITS):
         return replace(_with_text_numbers(both.evaluate_at(point, exact), digits), warnings=warnings)
 
 
@@ -127,7 +118,7 @@ def _with_text_numbers(exact: Trace, digits: int) -> Trace:
     """Return a trace with its numbers as texts of `digits` digits."""
 
     def write(number: Any) -> Any:
-        return None if number is None else _map_elements(lambda x: format_digits(x, digits), number)
+        return None if number is None else _map_elements(lambda x: ball.format_digits(x, digits), number)
 
     return replace(
         exact,
@@ -185,8 +176,8 @@ def _map_elements(function: Callable[[Any], Any], number: Any) -> Any:
 
 def _nearest_float(number: Number) -> float:
     """Return the nearest finite float of a finite number; only infinities become infinite."""
-    nearest = nearest_float(number)
-    if math.isinf(nearest) and is_finite(number):
+    nearest = ball.nearest_float(number)
+    if math.isinf(nearest) and ball.is_finite(number):
         return math.copysign(sys.float_info.max, nearest)
     return nearest
 
@@ -237,8 +228,8 @@ def enclosure(formula: Formula, intervals: Mapping[str, Interval], wrt: Sequence
         for box in _boxes(intervals, moving):
             values = forward(tape, kind, {name: _hull(*sides) for name, sides in box.items()})
             results = [_ball_ends(values[i]) for i in tape.outputs]
-            if not is_finite(values[tape.outputs[0]]):
-                results = [(NEGATIVE_INF, INF)] * len(results)  # a function without a value has no derivative
+            if not ball.is_finite(values[tape.outputs[0]]):
+                results = [(ball.NEGATIVE_INF, ball.INF)] * len(results)  # a function without a value has no derivative
             of_moving = dict(zip(moving, results[len(names) :], strict=True))
             results[0] = _bounds_at_corners(formula.tape, kind, box, of_moving) or results[0]
             for name, interval in zip(names, results, strict=False):
@@ -252,28 +243,27 @@ def _with_choices(root: Node) -> Node:
 
     At a tie any mean of the slopes is valid, so a tie must not be decided: its condition is 0/0.
     """
-    rebuilt: dict[Node, Node] = {}
-    for node in topological_order([root]):
-        inputs = [rebuilt[child] for child in node.inputs]
+
+    def choose(node: Node, inputs: tuple[Node, ...]) -> Node:
         if node.op not in (max_, min_):
-            rebuilt[node] = node if node.op is None else node.op(*inputs)
-            continue
+            return with_inputs(node, inputs)
         best = inputs[0]
         for x in inputs[1:]:
             lead = best - x if node.op is max_ else x - best
             best = where(lead / abs_(lead) > 0, best, x)
-        rebuilt[node] = best
-    return rebuilt[root]
+        return best
+
+    return rebuild([root], choose)[root]
 
 
 def _hull(low: Number, high: Number) -> Number:
     """Return a ball that covers an interval."""
-    return low if low is high else arb(as_ball((low + high) / 2), as_ball((high - low) / 2))
+    return low if low is high else arb(ball.as_ball((low + high) / 2), ball.as_ball((high - low) / 2))
 
 
 def _ball_ends(x: Number) -> Interval:
     """Return the ends of a ball; infinite if the number may be undefined."""
-    return (as_ball(x).lower(), as_ball(x).upper()) if is_finite(x) else (NEGATIVE_INF, INF)
+    return (ball.as_ball(x).lower(), ball.as_ball(x).upper()) if ball.is_finite(x) else (ball.NEGATIVE_INF, ball.INF)
 
 
 def _boxes(intervals: Mapping[str, Interval], moving: Sequence[str]) -> Iterator[dict[str, Interval]]:
@@ -303,13 +293,13 @@ def _bounds_at_corners(
         least[name], most[name] = (first, first), (last, last)
     reset_jumps()
     box_value = forward(tape, kind, {name: _hull(*sides) for name, sides in box.items()})[tape.outputs[0]]
-    if has_possible_jump() or not is_finite(box_value):
+    if has_possible_jump() or not ball.is_finite(box_value):
         return None
     corners = [
         forward(tape, kind, {name: _hull(*sides) for name, sides in corner.items()})[tape.outputs[0]]
         for corner in (least, most)
     ]
-    return (_ball_ends(corners[0])[0], _ball_ends(corners[1])[1]) if all(map(is_finite, corners)) else None
+    return (_ball_ends(corners[0])[0], _ball_ends(corners[1])[1]) if all(map(ball.is_finite, corners)) else None
 
 
 def _outer_bounds(boxes: Sequence[Interval]) -> FloatBounds:
@@ -321,6 +311,6 @@ def _float_below(x: arb) -> float:
     candidate = float(x)
     if candidate == math.inf and x.is_finite():
         return sys.float_info.max
-    while math.isfinite(candidate) and not from_float(candidate) <= x:
+    while math.isfinite(candidate) and not ball.from_float(candidate) <= x:
         candidate = math.nextafter(candidate, -math.inf)
     return candidate

@@ -14,20 +14,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 from autodiff_cli.autodiff.sweeps import ReversePass, forward
-from autodiff_cli.explain.accuracy import (
-    SETTINGS,
-    VALUE,
-    InaccurateDigits,
-    N,
-    Numbers,
-    as_decimals,
-    correct_digits,
-    doubtful_numbers,
-    exact_computation,
-    exact_evaluator,
-    inaccurate_numbers,
-    is_correct,
-)
+from autodiff_cli.explain import accuracy
+from autodiff_cli.explain.accuracy import InaccurateDigits, Numbers
 from autodiff_cli.explain.labels import format_operation_on_numbers
 from autodiff_cli.explain.record import NodeWarning, Trace, any_true, array_shape
 from autodiff_cli.formula.derivatives import HigherDerivatives
@@ -195,6 +183,10 @@ Reason: TypeAlias = tuple[str, str]  # kind, and why
 
 FLOAT_DIGITS = 16  # significant decimal digits of a double, about
 LARGE_FLOAT = 2.0**43  # every double from here up is a multiple of 1/1024
+CANCELLATION = (  # the text before and after the number of digits
+    "cancellation: rounding its inputs can destroy ",
+    f" of the {FLOAT_DIGITS} digits of the value",
+)
 MAX_MAGNIFICATION = 1e6  # of rounding errors before a warning: 10 of 16 digits are left
 
 
@@ -259,8 +251,7 @@ def _cancellation_warnings(trace: Trace) -> Iterator[NodeWarning]:
             own_error = abs(trace.values[i] * adjoint)
             if weight > total_error / MAX_MAGNIFICATION and weight > magnified * own_error:
                 worst, magnified = i, weight / own_error if own_error else math.inf
-    message = f"cancellation: rounding its inputs can destroy {lost} of the {FLOAT_DIGITS} digits of the value"
-    yield NodeWarning(worst, "precision", f"{_location(trace, worst)}: {message}")
+    yield NodeWarning(worst, "precision", f"{_location(trace, worst)}: {str(lost).join(CANCELLATION)}")
 
 
 def _is_exact(value: float, is_computed: bool) -> bool:
@@ -413,13 +404,13 @@ def check_accuracy(trace: Trace, slopes: Mapping[str, Node] = MappingProxyType({
     else:
         from autodiff_cli.explain.array_accuracy import inaccurate_elements
 
-        graphs = {VALUE: trace.expression.output, **slopes}
-        numbers = {name: trace.value if name == VALUE else trace.gradient[name] for name in graphs}
+        graphs = {accuracy.VALUE: trace.expression.output, **slopes}
+        numbers = {name: trace.value if name == accuracy.VALUE else trace.gradient[name] for name in graphs}
         inaccurate = inaccurate_elements(graphs, numbers, trace.point, trace.expression.leaves, trace.unrepresentable)
     if any(warning.kind in ("singular", "domain") for warning in warnings):
         inaccurate = inaccurate.without_nan()
     is_cancelling = trace.is_scalar and any(warning.kind == "precision" for warning in warnings)
-    if is_cancelling and VALUE not in inaccurate.correct and _is_correct_as_written(trace):
+    if is_cancelling and accuracy.VALUE not in inaccurate.correct and _is_correct_as_written(trace):
         warnings = [warning for warning in warnings if warning.kind != "precision"]
     if inaccurate == ({}, 0):
         return warnings  # computing labels takes time, and nothing needs one
@@ -430,12 +421,12 @@ def check_accuracy(trace: Trace, slopes: Mapping[str, Node] = MappingProxyType({
 def _inaccurate_scalars(trace: Trace) -> InaccurateDigits:
     """Return the inaccurate numbers among value and gradient of a trace of numbers."""
     point = _scalars(trace.point)
-    numbers = {VALUE: trace.value, **{name: slope for name, slope in trace.gradient.items() if name in point}}
-    doubtful = [*numbers] if trace.unrepresentable else doubtful_numbers(numbers, _recomputation(trace))
+    numbers = {accuracy.VALUE: trace.value, **{name: slope for name, slope in trace.gradient.items() if name in point}}
+    doubtful = [*numbers] if trace.unrepresentable else accuracy.doubtful_numbers(numbers, _recomputation(trace))
     if not doubtful:
         return InaccurateDigits({})
     selected = {name: numbers[name] for name in doubtful}
-    return InaccurateDigits(inaccurate_numbers(trace.expression, point, selected, trace.unrepresentable))
+    return InaccurateDigits(accuracy.inaccurate_numbers(trace.expression, point, selected, trace.unrepresentable))
 
 
 def _scalars(point: Mapping[str, Any]) -> dict[str, float]:
@@ -455,19 +446,22 @@ def _recomputation(trace: Trace) -> Callable[[Kind[float]], Numbers]:
         values = forward(tape, kind, trace.point)
         adjoints = back(values, kind.parse_derivative("1"))
         slopes = {name: None if i is None else adjoints[i] for name, i in places.items()}
-        return {VALUE: values[tape.outputs[0]], **{name: 0.0 if x is None else x for name, x in slopes.items()}}
+        return {
+            accuracy.VALUE: values[tape.outputs[0]],
+            **{name: 0.0 if x is None else x for name, x in slopes.items()},
+        }
 
     return compute
 
 
 def _is_correct_as_written(trace: Trace) -> bool:
     """Whether the value is correct, despite cancellation, at the decimals that the given values are written as."""
-    exact = exact_evaluator({VALUE: trace.expression.output})
+    exact = accuracy.exact_evaluator({accuracy.VALUE: trace.expression.output})
     try:
-        at_decimals = exact({**as_decimals(_scalars(trace.point)), **trace.unrepresentable}, [VALUE])
+        at_decimals = exact({**accuracy.as_decimals(_scalars(trace.point)), **trace.unrepresentable}, [accuracy.VALUE])
     except ModuleNotFoundError:  # without FLINT nothing can be proven
         return False
-    return is_correct(trace.value, at_decimals[VALUE])
+    return accuracy.is_correct(trace.value, at_decimals[accuracy.VALUE])
 
 
 def unrepresentable_warnings(trace: Trace) -> Iterator[NodeWarning]:
@@ -476,7 +470,7 @@ def unrepresentable_warnings(trace: Trace) -> Iterator[NodeWarning]:
         from autodiff_cli.numbers.ball_arithmetic import format_shortest
 
         i = trace.tape.index.get(trace.expression.leaves[name], trace.tape.outputs[0])
-        text, used = format_shortest(exact, SETTINGS.shown_digits), trace.point[name]
+        text, used = format_shortest(exact, accuracy.SETTINGS.shown_digits), trace.point[name]
         yield NodeWarning(
             i, "precision", f"{name}: {text} is not representable as a float; {used:.15g} is used instead"
         )
@@ -529,10 +523,12 @@ def _check_order(
         output, leaf, point = array.item(), elements[request.variable].item(), element_values(elements, point)
     tape = Tape((output,), [leaf])
 
-    def compute(kind: Kind[N], point: Mapping[str, N]) -> dict[str, N]:
+    def compute(kind: Kind[accuracy.N], point: Mapping[str, accuracy.N]) -> dict[str, accuracy.N]:
         return {"derivative": derivatives(tape, leaf, kind, point, request.order)[-1]}
 
     numbers = {"derivative": float(request.derivative)}
-    if not (unrepresentable or doubtful_numbers(numbers, lambda kind: compute(kind, point))):
+    if not (unrepresentable or accuracy.doubtful_numbers(numbers, lambda kind: compute(kind, point))):
         return InaccurateDigits({})
-    return InaccurateDigits(correct_digits(numbers, point, exact_computation(compute), unrepresentable))
+    return InaccurateDigits(
+        accuracy.correct_digits(numbers, point, accuracy.exact_computation(compute), unrepresentable)
+    )

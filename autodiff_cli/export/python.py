@@ -107,25 +107,22 @@ def dict_statement(start: str, texts: Mapping[str, str] | Mapping[str, Mapping[s
         start: the text before the dictionary.
         texts: the expressions, or dictionaries of expressions, by key.
     """
-    inside = [(f"{string_literal(name)}: ", text) for name, text in texts.items()]
-    flat = (
-        start
-        + "{"
-        + ", ".join(key + (text if isinstance(text, str) else _dict_literal(text)) for key, text in inside)
-        + "}"
-    )
+    flat = start + _dict_literal(texts)
     if len(flat) <= WIDTH:
         return [flat]
     lines = [f"{start}{{"]
-    for key, text in inside:
+    for name, text in texts.items():
+        key = f"{string_literal(name)}: "
         part = wrap_expression(key, text) if isinstance(text, str) else dict_statement(key, text)
         lines += [f"{INDENT}{line}" for line in part]
         lines[-1] += ","
     return [*lines, "}"]
 
 
-def _dict_literal(texts: Mapping[str, str]) -> str:
-    return "{" + ", ".join(f"{string_literal(name)}: {text}" for name, text in texts.items()) + "}"
+def _dict_literal(texts: Mapping[str, str] | Mapping[str, Mapping[str, str]] | str) -> str:
+    if isinstance(texts, str):
+        return texts
+    return "{" + ", ".join(f"{string_literal(name)}: {_dict_literal(text)}" for name, text in texts.items()) + "}"
 
 
 def string_literal(name: str) -> str:

@@ -29,15 +29,8 @@ from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import ZERO, Shape
 from autodiff_cli.graph.shapes import ShapeError, format_shape, infer_shapes
 from autodiff_cli.graph.tape import PackedGraph, Tape, has_array_operations, pack, topological_order, unpack
-from autodiff_cli.language.errors import (
-    ExpressionError,
-    MissingValueError,
-    UnknownNameError,
-    format_names,
-    is_quotable,
-    shape_error,
-    suggest,
-)
+from autodiff_cli.language import errors
+from autodiff_cli.language.errors import ExpressionError, MissingValueError, UnknownNameError
 from autodiff_cli.language.lexer import canonical_name, quote_name
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.language.program import read
@@ -197,7 +190,7 @@ class Formula:
         self.check_names(by_name)
         missing = [name for name in self.leaves if name not in by_name]
         if missing:
-            raise MissingValueError(f"no value for {format_names(missing, '`')}")
+            raise MissingValueError(f"no value for {errors.format_names(missing, '`')}")
         return {name: _checked_value(name, value) for name, value in by_name.items()}
 
     def check_names(self, names: Iterable[str]) -> None:
@@ -205,7 +198,7 @@ class Formula:
         for name in names:
             if name not in self.leaves:
                 raise UnknownNameError(
-                    f"the expression has no variable `{name}`", suggestion=suggest(name, self.leaves)
+                    f"the expression has no variable `{name}`", suggestion=errors.suggest(name, self.leaves)
                 )
 
     def is_scalar_point(self, point_values: Mapping[str, Any]) -> bool:
@@ -290,7 +283,7 @@ class Formula:
         corrected = declared if self.source is None else f"{declared}; {self.source.text.strip()}"
         return ExpressionError(
             f"`{name}` is a number here, not an array; to make it an array, declare its shape",
-            suggestion=corrected if is_quotable(corrected) else declared,
+            suggestion=corrected if errors.is_quotable(corrected) else declared,
         )
 
     def output_shape(self, sizes: Mapping[str, Shape]) -> Shape:
@@ -339,7 +332,7 @@ class Formula:
         try:
             yield
         except ShapeError as error:
-            raise shape_error(error, self.source) from None
+            raise errors.shape_error(error, self.source) from None
 
     @property
     def names(self) -> Mapping[Node, str]:

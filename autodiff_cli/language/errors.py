@@ -119,7 +119,7 @@ def excerpt(text: str, start: int) -> tuple[str, str]:
         right = min(end, left + EXCERPT_WIDTH)
     before = ("…" if left > begin else "") + _printable(text[left:start])
     after = _printable(text[start:right]) + ("…" if right < end else "")
-    padding = "".join("\t" if character == "\t" else " " * _width(character) for character in before)
+    padding = "".join("\t" if character == "\t" else " " * character_width(character) for character in before)
     return f"  {before}{after}", f"  {padding}^"
 
 
@@ -203,8 +203,8 @@ def _printable(text: str) -> str:
     )
 
 
-def _width(character: str) -> int:
+def character_width(character: str) -> int:
     """Return the number of columns that a character takes in a terminal."""
-    if unicodedata.category(character) in ("Mn", "Me"):
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
         return 0
     return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1

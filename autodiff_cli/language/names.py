@@ -18,18 +18,10 @@ from typing import NamedTuple
 from autodiff_cli import ops
 from autodiff_cli.graph.node import get_op
 from autodiff_cli.graph.op import Op, Shape
+from autodiff_cli.language import parser
 from autodiff_cli.language.errors import ExpressionError, is_quotable, suggest
 from autodiff_cli.language.lexer import BACKTICK, LAYER_FUNCTIONS, TRANSPOSE_SUFFIX, Lexemes, is_level_name, quote_name
-from autodiff_cli.language.parser import (
-    EMPTY_CODE,
-    OPERATOR_ALIASES,
-    Code,
-    Instruction,
-    LayerCall,
-    ParsedText,
-    Statement,
-    spans,
-)
+from autodiff_cli.language.parser import Code, Instruction, LayerCall, ParsedText, Statement
 
 # --- Columns that do not hold numbers
 
@@ -149,10 +141,10 @@ def _column_leaf(
         name = JOINT_SEPARATOR.join(word.text for word in operands[1:])
         is_known = columns.levels and {*joined_columns(name, columns.levels)} <= {*columns.levels}
         return LevelParameter(operands[0].text, name) if is_known else None
+    if last.type != "INFIX" or parser.OPERATOR_ALIASES.get(last.text, last.text) not in ("==", "!="):
+        return None
     first, second = operands
     types = first.type, second.type
-    if last.type != "INFIX" or OPERATOR_ALIASES.get(last.text, last.text) not in ("==", "!="):
-        return None
     if types == ("TEXT", "NAME"):
         first, second = second, first
     elif types != ("NAME", "TEXT"):
@@ -250,7 +242,7 @@ def resolve(parsed: ParsedText, variables: frozenset[str], columns: ColumnNames)
 
 def _replace_column_terms(names: ResolvedNames, statement: Statement) -> Statement:
     """Return a statement in which comparisons with text, and parameters with levels, are leaves."""
-    parameters = {parameter.text for parameter in (statement.parameters or EMPTY_CODE).instructions}
+    parameters = {parameter.text for parameter in (statement.parameters or parser.EMPTY_CODE).instructions}
     columns = ColumnNames(
         *({name for name in names_of_kind if name not in parameters} for names_of_kind in names.columns)
     )
@@ -278,7 +270,7 @@ class _Resolver:
         if name is None:
             if not is_last:
                 raise misplaced_statement_error(self.lexemes, statement)
-            self.check(statement.target or EMPTY_CODE)
+            self.check(statement.target or parser.EMPTY_CODE)
             self.check(statement.code)
         elif statement.shape is not None:
             self.declare(name, statement.shape)
@@ -478,7 +470,7 @@ def misplaced_statement_error(lexemes: Lexemes, statement: Statement) -> Express
         words = "only the last statement may be an expression; put one that continues on the next line in brackets"
     else:
         code, words = statement.target, "a model `target ~ prediction` must be the last statement"
-    start, _ = spans(code, lexemes)[code.places[-1]]
+    start, _ = parser.spans(code, lexemes)[code.places[-1]]
     return ExpressionError(words, lexemes.text, start)
 
 

@@ -18,13 +18,11 @@ from typing import Any
 import numpy as np
 
 from autodiff_cli.array_types import Array
-from autodiff_cli.cache import entry_name, load, store
 from autodiff_cli.graph.node import Node
 from autodiff_cli.numbers import float_functions, gamma_functions, special_functions
 from autodiff_cli.numbers.floats import parse_constant as parse_float
 from autodiff_cli.numbers.forms import DEFINITIONS, FORM_FUNCTIONS, RARE_FUNCTIONS, careful_form, function_form
 from autodiff_cli.numbers.kind import Kind
-from autodiff_cli.version import __version__
 
 # --- Functions of floats as machine code ---
 
@@ -100,8 +98,7 @@ def _machine_code(function: Callable[..., float]) -> Any:
     """Return an engine with the compiled function; None if the platform's library lacks a function that it calls."""
     import llvmlite.binding as llvm
 
-    from autodiff_cli.numbers import machine_code as machine
-    from autodiff_cli.numbers.machine_code import llvm_program
+    from autodiff_cli.numbers.machine_code import compile_assembly, initialize, llvm_program
 
     text = llvm_program(function)
     library = ctypes.CDLL(None if os.name == "posix" else "ucrtbase")
@@ -109,49 +106,19 @@ def _machine_code(function: Callable[..., float]) -> Any:
         if not hasattr(library, name):
             return None
         llvm.add_symbol(name, ctypes.cast(getattr(library, name), ctypes.c_void_p).value)
-    with machine.LLVM_LOCK:
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
-        target = llvm.Target.from_default_triple().create_target_machine(
-            opt=2, reloc="pic", codemodel="default", jit=True
-        )
-        name = entry_name("function", text, target.triple, __version__, *machine.LLVM_VERSIONS)
-        code = load(name)
-        if code is None:
-            module = machine.parse_assembly(text)
-            passes = llvm.create_new_module_pass_manager()
-            passes.add_sroa_pass()
-            passes.add_simplify_cfg_pass()
-            passes.run(module, llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options()))
-            code = target.emit_object(module)
-            store(name, code)
-        return machine.load_object_code(code, target)
+    initialize()
+    target = llvm.Target.from_default_triple().create_target_machine(opt=2, reloc="pic", codemodel="default", jit=True)
+
+    def optimize(module: Any, machine: Any) -> None:
+        passes = llvm.create_new_module_pass_manager()
+        passes.add_sroa_pass()
+        passes.add_simplify_cfg_pass()
+        passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options()))
+
+    return compile_assembly("function", text, target, optimize=optimize)
 
 
 # --- Functions of NumPy, and primitives of careful forms ---
-
-
-def _split(x: Array) -> tuple[Array, Array]:
-    """Return x as a sum of two numbers with 26 bits each (Veltkamp's splitting)."""
-    c = 134217729.0 * x
-    high = c - (c - x)
-    return high, x - high
-
-
-def product_error(a: Array, b: Array) -> Array:
-    """Return the rounding error of the product a·b (Dekker), and 0 where it is not finite."""
-    a_high, a_low = _split(a)
-    b_high, b_low = _split(b)
-    error = ((a_high * b_high - a * b) + a_high * b_low + a_low * b_high) + a_low * b_low
-    return np.where(np.isfinite(error), error, 0.0)
-
-
-def _sum_error(a: Array, b: Array) -> Array:
-    """Return the rounding error of the sum a + b (Knuth), and 0 where it is not finite."""
-    total = a + b
-    b_part = total - a
-    error = (a - (total - b_part)) + (b - b_part)
-    return np.where(np.isfinite(error), error, 0.0)
 
 
 def _pow(x: Array, y: Array) -> Array:
@@ -233,6 +200,7 @@ def _lazily(name: str) -> Callable[..., Any]:
 
 
 _sinc_derivative_elementwise = Elementwise(special_functions.sinc_derivative)
+product_error = ArrayForm(partial(function_form, float_functions.product_error))
 _sinc_slope = ArrayForm(partial(function_form, special_functions.sinc_slope))
 
 
@@ -269,7 +237,7 @@ _FORM_ARRAYS: Kind[Any] = Kind(
         **LOGICAL_UFUNCS,
         "where": np.where,
         "product_error": product_error,
-        "sum_error": _sum_error,
+        "sum_error": ArrayForm(partial(function_form, float_functions.sum_error)),
         "copysign": np.copysign,
         "platform_cbrt": np.cbrt,
         **{name: _lazily(name) for name in RARE_FUNCTIONS},

@@ -20,6 +20,7 @@ import numpy as np
 from autodiff_cli.array_types import Array
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Op
+from autodiff_cli.numbers import floats
 from autodiff_cli.numbers.array_functions import (
     ELEMENTARY,
     LOGICAL_UFUNCS,
@@ -28,18 +29,7 @@ from autodiff_cli.numbers.array_functions import (
     parse_constant,
     product_error,
 )
-from autodiff_cli.numbers.floats import (
-    EPSILON,
-    PERTURBED_RUNS,
-    SHORT_LIMIT,
-    SMALLEST_NORMAL,
-    UNDERFLOW_SUBSTITUTE,
-    Operation,
-    is_undecided,
-    perturbation_ulps,
-    perturbed_constant,
-    perturbed_table,
-)
+from autodiff_cli.numbers.floats import Operation
 from autodiff_cli.numbers.forms import ARRAY_DEFINITIONS
 from autodiff_cli.numbers.kind import Kind
 
@@ -52,10 +42,6 @@ def _with_rows(function: Callable[..., Any]) -> Callable[..., Any]:
 def _flat(x: Array) -> Any:
     """Return an array with all elements along the first axis and the rows along the second."""
     return x.reshape(-1, x.shape[-1])
-
-
-def _broadcast_like(x: Array, like: Array) -> Any:
-    return np.broadcast_to(x, np.broadcast_shapes(x.shape, like.shape))
 
 
 def _sum_like(x: Array, like: Array) -> Any:
@@ -74,10 +60,6 @@ def _matmul(a: Array, b: Array) -> Any:
         return np.moveaxis(product, a.ndim - 2, -1)
     left, right = "ij"[2 - (a.ndim - 1) :], "jk"[: b.ndim - 1]
     return np.einsum(f"{left}r,{right}r->{left[:-1]}{right[1:]}r", a, b)
-
-
-def _outer(a: Array, b: Array) -> Any:
-    return a[:, None, :] * b[None, :, :]
 
 
 def _broadcast_rows(xs: tuple[Array, ...]) -> list[Array]:
@@ -102,14 +84,14 @@ def _pad(x: Array, start: Array, stop: Array, like: Array) -> Any:
 
 
 _STRUCTURAL: dict[str, Callable[..., Any]] = {
-    "broadcast_like": _broadcast_like,
+    "broadcast_like": lambda x, like: np.broadcast_to(x, np.broadcast_shapes(x.shape, like.shape)),
     "sum_like": _sum_like,
     "sum": lambda x: _flat(x).sum(axis=0),
     "size": lambda x: np.full(1, float(math.prod(x.shape[:-1]))),
     "largest": lambda x: _flat(x).max(axis=0),
     "smallest": lambda x: _flat(x).min(axis=0),
     "matmul": _matmul,
-    "outer": _outer,
+    "outer": lambda a, b: a[:, None, :] * b[None, :, :],
     "prod": lambda x: _flat(x).prod(axis=0),
     **{op.name: ArrayForm(definition, lambda: ARRAYS) for op, definition in ARRAY_DEFINITIONS.items()},
     "stack": lambda *xs: np.stack(_broadcast_rows(xs)),
@@ -184,12 +166,10 @@ class _LongDouble(Kind[Any]):
         return super().function(op, count)
 
 
-def _parse_longdouble(text: str) -> Any:
-    return np.longdouble(_LONGDOUBLE_CONSTANTS.get(text, text))
-
-
 LONGDOUBLE: Kind[Any] = _LongDouble(
-    "arrays of long doubles", {name: ARRAYS.table[name] for name in _PRECISION_GENERIC_OPS}, _parse_longdouble
+    "arrays of long doubles",
+    {name: ARRAYS.table[name] for name in _PRECISION_GENERIC_OPS},
+    lambda text: np.longdouble(_LONGDOUBLE_CONSTANTS.get(text, text)),
 )
 
 
@@ -202,7 +182,7 @@ _FACTOR_PERIOD = 4099  # factors until they repeat: a prime, so that rows and co
 @lru_cache(maxsize=6)
 def _factor_table(run: int, periods: int) -> Array:
     """Return the factors of one run, repeated `periods` times. They are irregular, with a mean of 1."""
-    return np.tile(1 + np.array(perturbation_ulps(run, _FACTOR_PERIOD)) * EPSILON, periods)
+    return np.tile(1 + np.array(floats.perturbation_ulps(run, _FACTOR_PERIOD)) * floats.EPSILON, periods)
 
 
 class _ArrayFactors:
@@ -213,11 +193,11 @@ class _ArrayFactors:
     """
 
     def __init__(self) -> None:
-        self.start(PERTURBED_RUNS)
+        self.start(floats.PERTURBED_RUNS)
 
     def start(self, runs: Sequence[int]) -> None:
         self._runs, self._at, self._count = runs, 0, 0
-        if runs[0] == PERTURBED_RUNS[0]:
+        if runs[0] == floats.PERTURBED_RUNS[0]:
             self._ranges: list[tuple[Any, Any]] = []  # of the sides of each comparison, and of their difference
             self.undecided: Any = np.zeros(1, dtype=bool)
 
@@ -249,7 +229,7 @@ class _ArrayFactors:
             least, greatest = np.minimum(before[0], least), np.maximum(before[1], greatest)
             self._ranges[self._count] = least, greatest
         self._count += 1
-        undecided: Any = is_undecided(least, greatest) | ~np.isfinite(number)
+        undecided: Any = floats.is_undecided(least, greatest) | ~np.isfinite(number)
         if np.any(undecided):
             rows = undecided if len(self._runs) == 1 else undecided.any(axis=-1, keepdims=True)
             self.undecided = self.undecided | rows.any(axis=tuple(range(rows.ndim - 1)))
@@ -268,7 +248,7 @@ def start_perturbed_array_run(*runs: int) -> Kind[Any]:
 
 
 def _perturbed_constant(text: str) -> Any:
-    return np.atleast_1d(perturbed_constant(text, lambda: _ARRAY_FACTORS.like(np.ones(1))))
+    return np.atleast_1d(floats.perturbed_constant(text, lambda: _ARRAY_FACTORS.like(np.ones(1))))
 
 
 def undecided_array_comparisons() -> Any:
@@ -294,12 +274,12 @@ def _perturb(z: Any) -> Any:
 def _lift_underflow(function: Operation) -> Operation:
     def value(*xs: Any) -> Any:
         z = function(*xs)
-        underflowed = np.abs(z) < SMALLEST_NORMAL
+        underflowed = np.abs(z) < floats.SMALLEST_NORMAL
         if not np.any(underflowed):
             return z
         for x in xs:
             underflowed = underflowed & (x != 0)
-        return np.where(underflowed, np.copysign(UNDERFLOW_SUBSTITUTE, z), z)
+        return np.where(underflowed, np.copysign(floats.UNDERFLOW_SUBSTITUTE, z), z)
 
     return value
 
@@ -328,7 +308,7 @@ def _is_product(x: Any, y: Any) -> Any:
 
 def _is_short(x: Any) -> Any:
     scaled = np.asarray(x) * 1024
-    return (np.floor(scaled) == scaled) & (np.abs(x) < SHORT_LIMIT)
+    return (np.floor(scaled) == scaled) & (np.abs(x) < floats.SHORT_LIMIT)
 
 
 # Structural operations perturb each term of a sum, as if it had been rounded on its own.
@@ -342,7 +322,7 @@ def _are_all_short(x: Array) -> bool:
 
 def _perturbed_sum(function: Operation) -> Operation:
     def value(x: Array, *like: Array) -> Any:
-        is_exact = _are_all_short(x) and np.sum(np.abs(x)) < SHORT_LIMIT
+        is_exact = _are_all_short(x) and np.sum(np.abs(x)) < floats.SHORT_LIMIT
         return function(x if is_exact else _perturb(x), *like)
 
     return value
@@ -353,16 +333,16 @@ def _perturbed_product(function: Operation) -> Operation:
 
     def value(a: Array, b: Array) -> Any:
         is_short = _are_all_short(a) and _are_all_short(b)
-        if is_short and np.all(function(np.abs(a), np.abs(b)) * 1024 < SHORT_LIMIT):
+        if is_short and np.all(function(np.abs(a), np.abs(b)) * 1024 < floats.SHORT_LIMIT):
             return function(a, b)
         is_large = max(a.size, b.size) > _LARGE_ARRAY
         z = function(a, _perturb(b)) if (a.size > b.size) == is_large else function(_perturb(a), b)
         if is_large:
             z = _perturb(z)  # the perturbed factor was the same for all rows, so perturb their sums too
-        underflowed = np.abs(z) < SMALLEST_NORMAL
+        underflowed = np.abs(z) < floats.SMALLEST_NORMAL
         if np.any(underflowed):
             terms = function((a != 0) * 1.0, (b != 0) * 1.0)
-            z = np.where(underflowed & (terms > 0), _perturb(np.copysign(UNDERFLOW_SUBSTITUTE, z)), z)
+            z = np.where(underflowed & (terms > 0), _perturb(np.copysign(floats.UNDERFLOW_SUBSTITUTE, z)), z)
         return z
 
     return value
@@ -371,8 +351,8 @@ def _perturbed_product(function: Operation) -> Operation:
 def _perturb_lifted(z: Any, is_nonzero: Any) -> Any:
     """Return a perturbed result, which is a tiny normal number where it underflows although its exact value is not
     0."""
-    underflowed = (np.abs(z) < SMALLEST_NORMAL) & is_nonzero
-    return _perturb(np.where(underflowed, np.copysign(UNDERFLOW_SUBSTITUTE, z), z))
+    underflowed = (np.abs(z) < floats.SMALLEST_NORMAL) & is_nonzero
+    return _perturb(np.where(underflowed, np.copysign(floats.UNDERFLOW_SUBSTITUTE, z), z))
 
 
 def _perturbed_logsumexp(x: Array) -> Any:
@@ -398,7 +378,7 @@ def _perturbed_structural(elementwise: dict[str, Operation]) -> dict[str, Operat
 
 
 def _perturbed_operations() -> dict[str, Callable[..., Any]]:
-    functions = perturbed_table(
+    functions = floats.perturbed_table(
         ARRAYS.table,
         _perturb,
         _ARRAY_FACTORS.like,

@@ -25,46 +25,8 @@ from functools import lru_cache
 from flint import acb, arb, arb_series, ctx, fmpq, fmpz
 
 from autodiff_cli.graph.node import get_op
-from autodiff_cli.numbers.ball_arithmetic import (
-    CEIL,
-    FLOOR,
-    INF,
-    MAX_ARGUMENT,
-    MAX_ARGUMENT_BITS,
-    NAN,
-    ONE,
-    ROUND,
-    ZERO,
-    Function,
-    Number,
-    Undecided,
-    absolute,
-    as_ball,
-    comparison,
-    conventional_value,
-    decided_arithmetic,
-    direction,
-    divide,
-    is_exact,
-    is_finite,
-    is_integer,
-    is_nan,
-    is_true,
-    largest,
-    limit_argument,
-    modulo,
-    pow_slope_base,
-    pow_slope_exponent,
-    power,
-    relu,
-    root,
-    sign_of,
-    smallest,
-    square,
-    times_log,
-    unique_integer,
-    working_precision,
-)
+from autodiff_cli.numbers import ball_arithmetic as ball
+from autodiff_cli.numbers.ball_arithmetic import Function, Number, Undecided
 from autodiff_cli.numbers.kind import Kind
 
 # --- Special functions ---
@@ -77,7 +39,7 @@ def polygamma(n: Ball, x: Ball) -> Ball:
     """Return the n-th derivative of digamma, for an integer n from 0."""
     order = _order(n)
     if order is None:
-        return NAN
+        return ball.NAN
     if order == 0:
         return x.digamma()
     if not x < 0:
@@ -100,7 +62,7 @@ def beta_slope(a: Ball, b: Ball) -> Ball:
     its zero -m is (-1)^m·m!.
     """
     total = a + b
-    pole: fmpz | None = unique_integer(total) if total.is_exact() and total.is_integer() and total <= 0 else None
+    pole: fmpz | None = ball.unique_integer(total) if total.is_exact() and total.is_integer() and total <= 0 else None
     if pole is not None:
         return a.gamma() * b.gamma() * (1 - total).gamma() * (-1 if pole % 2 else 1)
     return beta(a, b) * (a.digamma() - total.digamma())
@@ -109,7 +71,7 @@ def beta_slope(a: Ball, b: Ball) -> Ball:
 def gamma_density(a: Ball, x: Ball) -> Ball:
     """Return x^(a-1)·exp(-x)/gamma(a), for x from 0."""
     if x < 0:
-        return NAN
+        return ball.NAN
     return x ** (a - 1) * (-x).exp() * a.rgamma()
 
 
@@ -133,7 +95,7 @@ def gammainc(a: Ball, x: Ball) -> Ball:
 def gammaincc(a: Ball, x: Ball) -> Ball:
     """Return the regularised upper incomplete gamma function, for a and x from 0, not both 0."""
     if a < 0 or x < 0 or (a.is_zero() and x.is_zero()):
-        return NAN
+        return ball.NAN
     return arb(0) if a.is_zero() else arb(1) if x.is_zero() else x.gamma_upper(a, regularized=1)
 
 
@@ -145,7 +107,7 @@ def sinc_derivative(n: Ball, x: Ball) -> Ball:
     """
     order = _order(n)
     if order is None:
-        return NAN
+        return ball.NAN
     middle = (acb(0, 1) ** order * _moment(order, acb(0, x.mid()))).real
     return middle + arb(0, x.rad() / (order + 2))
 
@@ -158,7 +120,7 @@ def sinhc_derivative(n: Ball, x: Ball) -> Ball:
     """
     order = _order(n)
     if order is None:
-        return NAN
+        return ball.NAN
     low, high = _hyperbolic_moment(order, x.lower()), _hyperbolic_moment(order, x.upper())
     is_least_inside = order % 2 == 0 and x.contains(0)
     return low.union(high).union(arb(1) / (order + 1)) if is_least_inside else low.union(high)
@@ -176,14 +138,16 @@ def _moment(order: int, z: acb) -> acb:
 
 def _order(n: Ball) -> int | None:
     """Return the order of a derivative as an integer; None if it is not an integer from 0 to `_MAX_ORDER`."""
-    whole: fmpz | None = unique_integer(n)
-    return int(whole) if whole is not None and is_integer(n) and 0 <= whole <= _MAX_ORDER else None
+    whole: fmpz | None = ball.unique_integer(n)
+    return int(whole) if whole is not None and ball.is_integer(n) and 0 <= whole <= _MAX_ORDER else None
 
 
 def softplus(x: Ball) -> Ball:
     """Return log(1 + exp(x))."""
     size = abs(x)
-    return x.max(arb(0)) + (arb(0, arb(2) ** -MAX_ARGUMENT_BITS) if size > MAX_ARGUMENT else (-size).exp().log1p())
+    return x.max(arb(0)) + (
+        arb(0, arb(2) ** -ball.MAX_ARGUMENT_BITS) if size > ball.MAX_ARGUMENT else (-size).exp().log1p()
+    )
 
 
 def logaddexp(x: Ball, y: Ball) -> Ball:
@@ -248,7 +212,7 @@ def precision(bits: int, assume_equal: bool = False) -> Iterator[Kind[Number]]:
         bits: the precision of midpoints.
         assume_equal: whether to treat overlapping balls as equal; otherwise comparing them raises `Undecided`.
     """
-    with working_precision(bits, assume_equal):
+    with ball.working_precision(bits, assume_equal):
         yield _ball_kind(bits)
 
 
@@ -259,7 +223,7 @@ def _ball_kind(bits: int) -> Kind[Number]:
 
 
 _NAMED_CONSTANTS: dict[str, Callable[[], Number]] = {
-    "pi": arb.pi, "tau": lambda: 2 * arb.pi(), "e": arb.const_e, "inf": lambda: INF, "nan": lambda: NAN,
+    "pi": arb.pi, "tau": lambda: 2 * arb.pi(), "e": arb.const_e, "inf": lambda: ball.INF, "nan": lambda: ball.NAN,
 }  # fmt: skip
 
 
@@ -278,7 +242,7 @@ def _fraction(constant: str) -> Number:
     exponent = int(power_of_ten or 0) - len(decimals)
     digits = fmpq(int(integer_digits + decimals or 0))
     if not digits or abs(exponent) <= _MAX_FRACTION_EXPONENT:
-        return digits * fmpq(10) ** exponent if digits else ZERO
+        return digits * fmpq(10) ** exponent if digits else ball.ZERO
     return digits * arb(10) ** exponent
 
 
@@ -290,16 +254,16 @@ def _proven_function(name: str, function: Callable[..., arb]) -> Function:
     """
 
     def at(*arguments: Number) -> Number:
-        xs = [*arguments] if name in UNLIMITED_ARGUMENT else [*map(limit_argument, arguments)]
-        if not all(map(is_finite, xs)):
-            return conventional_value(name, *xs)
-        z = function(*map(as_ball, xs))
-        if z is NAN or z.is_finite():
+        xs = [*arguments] if name in UNLIMITED_ARGUMENT else [*map(ball.limit_argument, arguments)]
+        if not all(map(ball.is_finite, xs)):
+            return ball.conventional_value(name, *xs)
+        z = function(*map(ball.as_ball, xs))
+        if z is ball.NAN or z.is_finite():
             return z
-        if _predicate_holds(name, "singular", xs) or (_is_helper(name) and all(map(is_exact, xs))):
-            return conventional_value(name, *xs)
+        if _predicate_holds(name, "singular", xs) or (_is_helper(name) and all(map(ball.is_exact, xs))):
+            return ball.conventional_value(name, *xs)
         if not _predicate_holds(name, "domain", xs, everywhere=True):
-            return NAN
+            return ball.NAN
         raise Undecided
 
     return at
@@ -311,7 +275,7 @@ def _predicate_holds(name: str, which: str, xs: Sequence[Number], everywhere: bo
     Raises Undecided.
     """
     predicate = _ball_kind(ctx.prec).predicate(get_op(name), which, len(xs))
-    return everywhere if predicate is None else is_true(predicate(*xs))
+    return everywhere if predicate is None else ball.is_true(predicate(*xs))
 
 
 def _is_helper(name: str) -> bool:
@@ -330,37 +294,36 @@ def _exact_sqrt(x: Number) -> Number:
 
 def _hypot(x: Number, y: Number) -> Number:
     """Return the Euclidean length of (x, y)."""
-    if not (is_finite(x) and is_finite(y)):
-        return conventional_value("hypot", x, y)
-    return _exact_sqrt(square(x) + square(y))
-
-
-def _cbrt(x: Number) -> Number:
-    return root(x, fmpq(3))
+    if not (ball.is_finite(x) and ball.is_finite(y)):
+        return ball.conventional_value("hypot", x, y)
+    return _exact_sqrt(ball.square(x) + ball.square(y))
 
 
 _SQRT = _proven_function("sqrt", arb.sqrt)
 
 # fmt: off
 TABLE: dict[str, Function] = {
-    "add": decided_arithmetic(operator.add), "sub": decided_arithmetic(operator.sub),
-    "mul": decided_arithmetic(operator.mul),
-    "neg": operator.neg, "div": divide, "mod": modulo,
-    "quotient_slope": lambda x, y: divide(divide(x, y), y),
-    "eq": comparison(lambda side: side == 0), "ne": comparison(lambda side: side != 0, of_nan=True),
-    "lt": comparison(lambda side: side < 0), "le": comparison(lambda side: side <= 0),
-    "gt": comparison(lambda side: side > 0), "ge": comparison(lambda side: side >= 0),
-    "and": lambda x, y: fmpq(is_true(x) and is_true(y)), "or": lambda x, y: fmpq(is_true(x) or is_true(y)),
-    "not": lambda x: fmpq(not is_true(x)),
-    "abs": absolute, "sign": sign_of, "floor": FLOOR, "ceil": CEIL, "round": ROUND,
-    "where": lambda condition, a, b: a if is_true(condition) else b,
-    "max": largest, "min": smallest, "clip": lambda x, low, high: smallest(largest(x, low), high),
-    "relu": relu, "heaviside": lambda x: (sign_of(x) + 1) / 2,
-    "where_defined": lambda z, slope: NAN if is_nan(z) else slope,
-    "direction": direction,
-    "square": square, "sqrt": _exact_sqrt, "cbrt": _cbrt, "root": root, "hypot": _hypot,
-    "pow": power, "pow_slope_base": pow_slope_base, "pow_slope_exponent": pow_slope_exponent, "times_log": times_log,
-    "exp2": lambda x: power(fmpq(2), x),
+    "add": ball.decided_arithmetic(operator.add), "sub": ball.decided_arithmetic(operator.sub),
+    "mul": ball.decided_arithmetic(operator.mul),
+    "neg": operator.neg, "div": ball.divide, "mod": ball.modulo,
+    "quotient_slope": lambda x, y: ball.divide(ball.divide(x, y), y),
+    "eq": ball.comparison(lambda side: side == 0), "ne": ball.comparison(lambda side: side != 0, of_nan=True),
+    "lt": ball.comparison(lambda side: side < 0), "le": ball.comparison(lambda side: side <= 0),
+    "gt": ball.comparison(lambda side: side > 0), "ge": ball.comparison(lambda side: side >= 0),
+    "and": lambda x, y: fmpq(ball.is_true(x) and ball.is_true(y)),
+    "or": lambda x, y: fmpq(ball.is_true(x) or ball.is_true(y)),
+    "not": lambda x: fmpq(not ball.is_true(x)),
+    "abs": ball.absolute, "sign": ball.sign_of, "floor": ball.FLOOR, "ceil": ball.CEIL, "round": ball.ROUND,
+    "where": lambda condition, a, b: a if ball.is_true(condition) else b,
+    "max": ball.largest, "min": ball.smallest, "clip": lambda x, low, high: ball.smallest(ball.largest(x, low), high),
+    "relu": ball.relu, "heaviside": lambda x: (ball.sign_of(x) + 1) / 2,
+    "where_defined": lambda z, slope: ball.NAN if ball.is_nan(z) else slope,
+    "direction": ball.direction,
+    "square": ball.square, "sqrt": _exact_sqrt, "cbrt": lambda x: ball.root(x, fmpq(3)),
+    "root": ball.root, "hypot": _hypot,
+    "pow": ball.power, "pow_slope_base": ball.pow_slope_base, "pow_slope_exponent": ball.pow_slope_exponent,
+    "times_log": ball.times_log,
+    "exp2": lambda x: ball.power(fmpq(2), x),
     **{name: _proven_function(name, function) for name, function in FUNCTIONS.items()},
 }
 # fmt: on
@@ -372,7 +335,7 @@ TABLE: dict[str, Function] = {
 @contextmanager
 def interval_arithmetic(bits: int) -> Iterator[Kind[Number]]:
     """Set the precision of interval ends inside a `with` block, and yield the kind of number for intervals."""
-    with working_precision(bits):
+    with ball.working_precision(bits):
         yield _interval_kind(bits)
 
 
@@ -402,7 +365,7 @@ def has_possible_jump() -> bool:
 
 def union(a: Number, b: Number) -> Number:
     """Return a ball that encloses two numbers; nan if one of them is not finite."""
-    return as_ball(a).union(as_ball(b)) if is_finite(a) and is_finite(b) else NAN
+    return ball.as_ball(a).union(ball.as_ball(b)) if ball.is_finite(a) and ball.is_finite(b) else ball.NAN
 
 
 _EITHER = arb(0.5, 0.5)  # 0 or 1
@@ -416,7 +379,7 @@ def _widen(function: Function, wide: Function | None) -> Function:
             return function(*xs)
         except Undecided:
             _Jumps.is_split = True
-            return NAN if wide is None or any(map(is_nan, xs)) else wide(*xs)
+            return ball.NAN if wide is None or any(map(ball.is_nan, xs)) else wide(*xs)
 
     return at
 
@@ -425,7 +388,7 @@ def _with_unknown(function: Function, wide: Function) -> Function:
     """Return a comparison or logical operation that uses `wide` if an argument is nan, which may be any number."""
 
     def at(*xs: Number) -> Number:
-        if any(map(is_nan, xs[:1] if len(xs) > 2 else xs)):  # only the condition of `where`
+        if any(map(ball.is_nan, xs[:1] if len(xs) > 2 else xs)):  # only the condition of `where`
             _Jumps.is_split = True
             return wide(*xs)
         return function(*xs)
@@ -435,7 +398,7 @@ def _with_unknown(function: Function, wide: Function) -> Function:
 
 def _with_branch_cut(atan2: Function) -> Function:
     def at(y: Number, x: Number) -> Number:
-        if is_finite(y) and is_finite(x) and not (x > 0 or y > 0 or y < 0):
+        if ball.is_finite(y) and ball.is_finite(x) and not (x > 0 or y > 0 or y < 0):
             _Jumps.is_split = True
         return atan2(y, x)
 
@@ -444,24 +407,24 @@ def _with_branch_cut(atan2: Function) -> Function:
 
 def _known_truth(condition: Number) -> bool | None:
     try:
-        return None if is_nan(condition) else is_true(condition)
+        return None if ball.is_nan(condition) else ball.is_true(condition)
     except Undecided:
         return None
 
 
 def _truth_as_ball(condition: Number) -> Number:
     known = _known_truth(condition)
-    return _EITHER if known is None else ONE if known else ZERO
+    return _EITHER if known is None else ball.ONE if known else ball.ZERO
 
 
 def _and(a: Number, b: Number) -> Number:
     known = {_known_truth(a), _known_truth(b)}
-    return ZERO if False in known else _EITHER if None in known else ONE
+    return ball.ZERO if False in known else _EITHER if None in known else ball.ONE
 
 
 def _or(a: Number, b: Number) -> Number:
     known = {_known_truth(a), _known_truth(b)}
-    return ONE if True in known else _EITHER if None in known else ZERO
+    return ball.ONE if True in known else _EITHER if None in known else ball.ZERO
 
 
 def _where(condition: Number, a: Number, b: Number) -> Number:
@@ -473,9 +436,9 @@ def _step(name: str) -> Function:
     """Return the enclosure of a step function over a ball: from its values at both ends, or else x ± 1."""
 
     def between(x: Number) -> Number:
-        low, high = as_ball(x).lower(), as_ball(x).upper()
+        low, high = ball.as_ball(x).lower(), ball.as_ball(x).upper()
         try:
-            return union(TABLE[name](low), TABLE[name](high)) if is_finite(x) else NAN
+            return union(TABLE[name](low), TABLE[name](high)) if ball.is_finite(x) else ball.NAN
         except Undecided:
             return x + arb(0, 1)
 
@@ -484,7 +447,7 @@ def _step(name: str) -> Function:
 
 def _remainder(a: Number, b: Number) -> Number:
     """Return an enclosure of a remainder: between 0 and the divisor."""
-    return union(ZERO, b) if is_finite(a) and not as_ball(b).contains(0) else NAN
+    return union(ball.ZERO, b) if ball.is_finite(a) and not ball.as_ball(b).contains(0) else ball.NAN
 
 
 def _either(*_: Number) -> Number:

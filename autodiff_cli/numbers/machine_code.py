@@ -22,9 +22,11 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
+from autodiff_cli.cache import entry_name, load, store
 from autodiff_cli.graph.codegen import Fragment, Notation
 from autodiff_cli.numbers.sources import find_definition, function_name
 from autodiff_cli.numbers.translation import Block, Library, Target, TargetFunction
+from autodiff_cli.version import __version__
 
 # Functions of the platform's library, with their numbers of arguments, by the names of operations.
 _PLATFORM_FUNCTIONS = {
@@ -303,6 +305,35 @@ LLVM_VERSIONS = (
     llvm.__name__,
     ".".join(map(str, llvm.llvm_version_info)),
 )  # besides the assembly, object code depends on these
+
+
+@functools.cache
+def initialize() -> None:
+    """Prepare LLVM to compile for this machine's processor."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+
+
+def compile_assembly(
+    kind: str, text: str, machine: Any, *properties: str, optimize: Callable[[Any, Any], object] = lambda *_: None
+) -> Any:
+    """Return an engine with the functions of an assembly text, which are compiled unless the cache has them.
+
+    Args:
+        kind: the kind of code, for the name in the cache.
+        machine: the target machine.
+        properties: properties of the machine that the code depends on, besides its triple.
+        optimize: improves a module for a machine before it is compiled.
+    """
+    with LLVM_LOCK:
+        name = entry_name(kind, text, machine.triple, *properties, __version__, *LLVM_VERSIONS)
+        code = load(name)
+        if code is None:
+            module = parse_assembly(text)
+            optimize(module, machine)
+            code = machine.emit_object(module)
+            store(name, code)
+        return load_object_code(code, machine)
 
 
 def parse_assembly(text: str) -> Any:

@@ -17,15 +17,7 @@ from typing import NamedTuple, Protocol, TypeAlias, cast
 
 from autodiff_cli.graph.codegen import Fragment, Notation, call_notation
 from autodiff_cli.graph.node import Node
-from autodiff_cli.numbers.sources import (
-    find_definition,
-    function_name,
-    names_in,
-    range_bounds,
-    returns_condition,
-    specialize,
-    table_name,
-)
+from autodiff_cli.numbers import sources
 
 Block: TypeAlias = Callable[[], list[str]]  # returns the lines of a block, which are written when it is called
 
@@ -176,7 +168,7 @@ class FunctionTranslator:
         return TargetFunction(
             name=name,
             parameters=self._parameters,
-            kind="condition" if returns_condition(self._node) else "number",
+            kind="condition" if sources.returns_condition(self._node) else "number",
             variables=kinds | dict.fromkeys(sorted(self._counts), "count"),
             body=body,
             comment=_comment(self._node),
@@ -203,7 +195,7 @@ class FunctionTranslator:
         for name in self._assigned:
             if name in known or name in self._counts:
                 continue
-            mentions = [statement for statement in body if name in {*names_in(statement)}]
+            mentions = [statement for statement in body if name in {*sources.names_in(statement)}]
             if len(mentions) > 1 and not (
                 isinstance(mentions[0], ast.Assign) and name in _assigned_names([mentions[0]])
             ):
@@ -236,7 +228,7 @@ class FunctionTranslator:
                 )
             case ast.For(target=ast.Name(id=name), iter=ast.Call(func=ast.Name(id="range"), args=bounds), body=body):
                 return self._statements.for_loop(
-                    _counter_name(name), *range_bounds(bounds), lambda: self._block(body, known, False)
+                    _counter_name(name), *sources.range_bounds(bounds), lambda: self._block(body, known, False)
                 )
             case ast.For(target=ast.Name(id=name), iter=table, body=body):
                 return self._table_loop(name, table, body, known)
@@ -274,8 +266,8 @@ class FunctionTranslator:
         counter = "k"
         assert counter not in known
         self._counts.add(counter)
-        source = table_name(table)
-        definition = find_definition(source, prefer_portable=True)
+        source = sources.table_name(table)
+        definition = sources.find_definition(source, prefer_portable=True)
         assert definition is not None
         assert definition.table is not None
         self._library.require(source)
@@ -295,7 +287,7 @@ class FunctionTranslator:
         return self._target.coerce(self._expression(node), is_condition=True)
 
     def _number_or_condition(self, node: ast.expr) -> str:
-        return (self._condition(node) if returns_condition(self._node) else self._number(node)).text
+        return (self._condition(node) if sources.returns_condition(self._node) else self._number(node)).text
 
     def _is_count(self, node: ast.expr) -> bool:
         """Return whether an expression is an integer count."""
@@ -341,7 +333,7 @@ class FunctionTranslator:
                 return self._operation("where", self._condition(test), self._number(body), self._number(orelse))
             case ast.Subscript(value=table, slice=index):
                 return self._operation(
-                    "element", Fragment(self._library.require(table_name(table))), self._expression(index)
+                    "element", Fragment(self._library.require(sources.table_name(table))), self._expression(index)
                 )
             case ast.Call(func=function, args=arguments):
                 name = function.attr if isinstance(function, ast.Attribute) else cast(ast.Name, function).id
@@ -379,19 +371,19 @@ class FunctionTranslator:
         return condition
 
     def _call(self, name: str, arguments: list[Fragment]) -> Fragment:
-        definition = find_definition(name, prefer_portable=True)
+        definition = sources.find_definition(name, prefer_portable=True)
         op = definition.op if definition is not None and definition.op is not None else _OPERATION_CALLS.get(name, name)
         return self._library.operation(op, arguments)
 
     def _call_with_lambda(self, name: str, function: ast.Lambda) -> Fragment:
         """Return a call with a lambda as its argument: a call of a copy of the function with the formula inlined."""
         argument = function.args.args[0].arg
-        names = [name for name in dict.fromkeys(names_in(function.body)) if name != argument]
+        names = [name for name in dict.fromkeys(sources.names_in(function.body)) if name != argument]
         free_names = [name for name in names if name in self._parameters or name in self._assigned]
         if function not in self._copies:
             count = "" if not self._copies else str(len(self._copies) + 1)
             self._copies[function] = f"{self._node.name.lstrip('_')}_terms{count}"
-            self._library.translate(specialize(name, function, self._copies[function], free_names))
+            self._library.translate(sources.specialize(name, function, self._copies[function], free_names))
         return self._library.call(self._copies[function], [*map(self._library.variable, free_names)])
 
 
@@ -408,7 +400,7 @@ def _comment(node: ast.FunctionDef) -> str:
 
 def _integer_constant(name: str) -> int | None:
     """Return the value of an integer constant; None for anything else."""
-    definition = find_definition(name, prefer_portable=True)
+    definition = sources.find_definition(name, prefer_portable=True)
     return definition.value if definition is not None and isinstance(definition.value, int) else None
 
 
@@ -451,8 +443,8 @@ class Library:
 
     def has_function(self, op: str) -> bool:
         """Return whether there is a function for an operation."""
-        name = function_name(op, prefer_portable=True)
-        definition = None if name is None else find_definition(name, prefer_portable=True)
+        name = sources.function_name(op, prefer_portable=True)
+        definition = None if name is None else sources.find_definition(name, prefer_portable=True)
         return self.target.statements is not None and definition is not None and definition.is_function
 
     def require(self, name: str) -> str:
@@ -468,7 +460,7 @@ class Library:
         if public in self.target.snippets:
             self.texts[public] = self.target.snippets[public]
             return
-        definition, statements = find_definition(name, prefer_portable=True), self.target.statements
+        definition, statements = sources.find_definition(name, prefer_portable=True), self.target.statements
         assert definition is not None, f"{self.target.name} has no {name}"
         assert statements is not None, f"{self.target.name} has no {name}"
         if definition.is_function:
@@ -511,7 +503,7 @@ class Library:
         if op == "pow" and "power" in self.target.notations and not is_integer_literal(operands[1].text):
             op = "power"  # the platform's own power is inf or 0 where a power of -inf is undefined
         if self.target.notation(op, len(operands)) is None:
-            return self._call_function(function_name(op, prefer_portable=True) or op, operands)
+            return self._call_function(sources.function_name(op, prefer_portable=True) or op, operands)
         return self.apply_notation(op, operands)
 
     def apply_notation(self, op: str, operands: Sequence[Fragment]) -> Fragment:
@@ -523,12 +515,12 @@ class Library:
 
     def _call_function(self, name: str, operands: Sequence[Fragment]) -> Fragment:
         """Return a call of a function of this library, with values for optional parameters too."""
-        definition = find_definition(name, prefer_portable=True)
+        definition = sources.find_definition(name, prefer_portable=True)
         assert definition is not None, f"{self.target.name} has no {name}"
         node = cast(ast.FunctionDef, definition.node)
         missing = node.args.defaults[len(operands) - len(node.args.args) or len(node.args.defaults) :]
         arguments = [*operands, *(Fragment(self.literal(ast.literal_eval(default))) for default in missing)]
-        return self.call(self.require(name), arguments, returns_condition(node))
+        return self.call(self.require(name), arguments, sources.returns_condition(node))
 
     def call(self, name: str, arguments: Sequence[Fragment], is_condition: bool = False) -> Fragment:
         """Return a call of a function of this library."""

@@ -19,26 +19,9 @@ from typing import Any, NamedTuple
 from autodiff_cli.data.json_records import to_json
 from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.views import Frame, fold_frames, frame_derivatives, frames
-from autodiff_cli.render.formatting import (
-    NumberFormat,
-    display_width,
-    pluralize,
-    shorten_middle,
-    shortest_text,
-    single_line,
-)
-from autodiff_cli.render.layout import (
-    TITLE_HEIGHT,
-    FrameSpec,
-    PartedLayout,
-    Point,
-    Rectangle,
-    Route,
-    Size,
-    layout_in_parts,
-    layout_with_lanes,
-    page_overflow,
-)
+from autodiff_cli.render import formatting, layout
+from autodiff_cli.render.formatting import NumberFormat
+from autodiff_cli.render.layout import FrameSpec, PartedLayout, Point, Rectangle, Route, Size
 
 # --- Nodes, edges and frames ---
 
@@ -132,8 +115,9 @@ def build_drawing(trace: Trace, view: View = WHOLE_GRAPH) -> Drawing:
         shown = [is_shown and not is_constant for is_shown, is_constant in zip(shown, constants, strict=True)]
     selected = [i for i, is_shown in enumerate(shown) if is_shown]
     boxes = [
-        Box(i, *_label_and_title(trace, i), _role(trace, i), trace.values[i], trace.adjoints[i], highlighted[i])
+        Box(i, safe_label(trace.labels[i]), title, _role(trace, i), trace.values[i], trace.adjoints[i], highlighted[i])
         for i in selected
+        for title in [safe_label(trace.naming.fit(i, MAX_BOX_TITLE))]
     ]
     arrows = [
         Arrow(j, i, local, highlighted[i] and highlighted[j])
@@ -174,7 +158,7 @@ def box_lines(box: Box, show: NumberFormat, *, brief: bool = False) -> list[str]
 
 def safe_label(text: str) -> str:
     """Return a text on one line, with control characters and characters that XML forbids shown as codes."""
-    return single_line(text).replace("\ufffe", "\\ufffe").replace("\uffff", "\\uffff")
+    return formatting.single_line(text).replace("\ufffe", "\\ufffe").replace("\uffff", "\\uffff")
 
 
 def to_mermaid(drawing: Drawing, show: NumberFormat) -> str:
@@ -232,11 +216,6 @@ def to_dot(drawing: Drawing, show: NumberFormat) -> str:
         attributes = f" [{', '.join(local)}]" if local else ""
         output_lines.append(f"  n{arrow.source} -> n{arrow.target}{attributes};")
     return "\n".join([*output_lines, "}"]) + "\n"
-
-
-def _label_and_title(trace: Trace, i: int) -> tuple[str, str]:
-    """Return the label and the title of a node."""
-    return safe_label(trace.labels[i]), safe_label(trace.naming.fit(i, MAX_BOX_TITLE))
 
 
 def _role(trace: Trace, i: int) -> Role:
@@ -426,7 +405,8 @@ def to_svg(drawing: Drawing, show: NumberFormat) -> str:
     has_groups = bool(drawing.frames) or any(box.role is Role.FOLDED for box in drawing.boxes)
     legend = [*_LEGEND, *([_FRAMES_LEGEND] if has_groups else ()), *([_COPIES_LEGEND] if has_copies else ())]
     width = (
-        max(size.width, *(display_width(line) * SVG.character_width for line in (*heading, *legend))) + 2 * SVG.margin
+        max(size.width, *(formatting.display_width(line) * SVG.character_width for line in (*heading, *legend)))
+        + 2 * SVG.margin
     )
     top = SVG.margin + SVG.line_height * (len(heading) + 1)
     height = top + size.height + SVG.line_height * (len(legend) + 1) + SVG.margin
@@ -482,7 +462,7 @@ def graph_shapes(drawing: Drawing, show: NumberFormat, min_number_width: int = 0
             FrameSpec(
                 [position[i] for i in frame.members],
                 frame.outer,
-                display_width(_shorten(frame.label)) * SVG.small_character_width + TITLE_HEIGHT,
+                formatting.display_width(_shorten(frame.label)) * SVG.small_character_width + layout.TITLE_HEIGHT,
             )
             for frame in drawing.frames
         ],
@@ -498,11 +478,13 @@ def _best_layout(
     nodes: Sequence[Size], edges: Sequence[tuple[int, int]], labels: Sequence[Size | None], frames: Sequence[FrameSpec]
 ) -> PartedLayout:
     """Choose the layout that exceeds a page least. Raises GraphTooLargeError."""
-    single = PartedLayout(layout_with_lanes(nodes, edges, labels, frames), [*range(len(nodes))])
+    single = PartedLayout(layout.layout_with_lanes(nodes, edges, labels, frames), [*range(len(nodes))])
     parted = (
-        layout_in_parts(nodes, edges, labels, frames) if page_overflow(single.layout.size) > SVG.max_overflow else None
+        layout.layout_in_parts(nodes, edges, labels, frames)
+        if layout.page_overflow(single.layout.size) > SVG.max_overflow
+        else None
     )
-    return single if parted is None else min(single, parted, key=lambda one: page_overflow(one.layout.size))
+    return single if parted is None else min(single, parted, key=lambda one: layout.page_overflow(one.layout.size))
 
 
 def _box_size(role: Role, texts: Sequence[str]) -> Size:
@@ -513,7 +495,7 @@ def _box_size(role: Role, texts: Sequence[str]) -> Size:
     }.get(role, SVG.padding)
     height = len(texts) * SVG.line_height + SVG.padding
     return Size(
-        max(map(display_width, texts)) * SVG.character_width + 2 * beside,
+        max(map(formatting.display_width, texts)) * SVG.character_width + 2 * beside,
         height + (2 * SVG.border_gap if role is Role.OUTPUT else 0),
     )
 
@@ -524,15 +506,16 @@ def _heading(drawing: Drawing, show: NumberFormat) -> list[str]:
     for k, (name, slope) in enumerate(trace.gradient.items()):
         entry = f"{', ' if k else '; '}d/d{name} = {show(slope)}"
         if len(result) + len(entry) > SVG.max_title_length:
-            result += f" and {pluralize(len(trace.gradient) - k, 'more derivative')}"
+            result += f" and {formatting.pluralize(len(trace.gradient) - k, 'more derivative')}"
             break
         result += entry
-    return [shorten_middle(safe_label(trace.expression.text), SVG.max_title_length), safe_label(result)]
+    return [formatting.shorten_middle(safe_label(trace.expression.text), SVG.max_title_length), safe_label(result)]
 
 
 def _description(drawing: Drawing, show: NumberFormat) -> str:
     """Return the drawing in words, node by node, for people who cannot see it."""
-    size = f"A graph of {pluralize(len(drawing.boxes), 'node')} and {pluralize(len(drawing.arrows), 'edge')}"
+    parts = (formatting.pluralize(len(drawing.boxes), "node"), formatting.pluralize(len(drawing.arrows), "edge"))
+    size = f"A graph of {' and '.join(parts)}"
     nodes = [f"{box.role.value} {', '.join(box_lines(box, show))}" for box in drawing.boxes]
     frames_text = f" In frames: {'; '.join(frame.label for frame in drawing.frames)}." if drawing.frames else ""
     return f"{size}, from the inputs to the output. {'; '.join(nodes)}.{frames_text}"
@@ -545,7 +528,9 @@ def _frame_shape(frame: Frame, place: Rectangle) -> str:
             f'<g class="group"><title>{escape(frame.label)}</title>',
             _rectangle("enclosure", *place, SVG.input_radius / 2),
             *_text_shapes(
-                [_shorten(frame.label)], Point(corner.x + TITLE_HEIGHT / 2, corner.y + TITLE_HEIGHT / 2), "small"
+                [_shorten(frame.label)],
+                Point(corner.x + layout.TITLE_HEIGHT / 2, corner.y + layout.TITLE_HEIGHT / 2),
+                "small",
             ),
             "</g>",
         ]
@@ -608,7 +593,7 @@ def _label_shape(text: str, centre: Point) -> str:
 
 
 def _label_size(text: str) -> Size:
-    return Size(display_width(text) * SVG.small_character_width + 6, SVG.line_height - 4)
+    return Size(formatting.display_width(text) * SVG.small_character_width + 6, SVG.line_height - 4)
 
 
 def _path_data(points: Sequence[Point]) -> str:
@@ -653,7 +638,7 @@ def _shorten(line: str) -> str:
 def _data_attribute(x: Any) -> str:
     """Return a number or an array as an attribute value, with all digits."""
     value = to_json(x)
-    return shortest_text(value) if isinstance(value, float) else escape(str(value))
+    return formatting.shortest_text(value) if isinstance(value, float) else escape(str(value))
 
 
 SVG_STYLE = """

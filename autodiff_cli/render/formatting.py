@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from autodiff_cli.language.errors import character_width
+
 # --- Text ---
 
 # Unicode categories that are escaped: control characters, direction marks, lone surrogates, line separators.
@@ -107,13 +109,7 @@ def drop_double_negations(formula: str) -> str:
 
 def display_width(text: str) -> int:
     """Number of terminal columns that a text occupies; wide characters take two, combining ones none."""
-    return len(text) if text.isascii() else sum(map(_character_width, text))
-
-
-def _character_width(character: str) -> int:
-    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1
+    return len(text) if text.isascii() else sum(map(character_width, text))
 
 
 def line_break(text: str, width: int) -> int:
@@ -124,7 +120,7 @@ def line_break(text: str, width: int) -> int:
     used, space = 0, 0
     indent = len(text) - len(text.lstrip())
     for i, character in enumerate(text):
-        used += _character_width(character)
+        used += character_width(character)
         if used > width:
             return space or max(i, 1)
         if character == " " and i > indent:
@@ -304,13 +300,8 @@ class Rounding:
         error = float(f"{error:.1e}")
         place = math.floor(math.log10(error)) - 1  # power of ten of the last digit
         if _MIN_FIXED <= max(abs(value), error) < _MAX_FIXED:
-            fixed = _fixed_format(place)
-            return cls(fixed, fixed)
+            return cls(*[lambda x: f"{round(x, -place) or 0.0:.{max(0, -place)}f}"] * 2)
         return cls(_exponent_format(place), _exponent_format(place))
-
-
-def _fixed_format(place: int) -> Callable[[Any], str]:
-    return lambda x: f"{round(x, -place) or 0.0:.{max(0, -place)}f}"
 
 
 def _exponent_format(place: int) -> Callable[[Any], str]:

@@ -15,26 +15,10 @@ from typing import Any, NamedTuple
 
 from autodiff_cli.explain.record import BackwardStep, Contribution, ForwardStep, Trace
 from autodiff_cli.explain.sentences import BACKWARD_PASS_SENTENCE, StepSentences, closing_phrases
-from autodiff_cli.render.character_drawing import (
-    BoxContent,
-    CharacterDrawing,
-    DrawingState,
-    Line,
-    Run,
-    TextStyle,
-    cut_line,
-    replace_unencodable,
-)
+from autodiff_cli.render import character_drawing, formatting
+from autodiff_cli.render.character_drawing import BoxContent, CharacterDrawing, DrawingState, Line, Run, TextStyle
 from autodiff_cli.render.character_layout import Cell, Extent, TooManyItemsError
 from autodiff_cli.render.drawing import Box, Role, build_drawing, safe_label
-from autodiff_cli.render.formatting import (
-    display_width,
-    escape_controls,
-    number_formats,
-    single_line,
-    text_within,
-    wrap_line,
-)
 from autodiff_cli.render.gradient import write_result, write_title, write_warnings
 from autodiff_cli.render.report import Paper
 from autodiff_cli.render.trace import array_lines, arrays_of_step, is_large_array, jacobian_of_step
@@ -167,16 +151,16 @@ class DrawingSelector:
 
 def elide_middle(text: str, width: int) -> str:
     """Shorten a text to `width` columns (at least 3) by leaving out its middle."""
-    if display_width(text) <= width:
+    if formatting.display_width(text) <= width:
         return text
     tail = "".join(reversed([*_leading_characters(reversed(text), (width - 1) // 2)]))
-    return f"{''.join(_leading_characters(text, width - 1 - display_width(tail)))}…{tail}"
+    return f"{''.join(_leading_characters(text, width - 1 - formatting.display_width(tail)))}…{tail}"
 
 
 def _leading_characters(text: Iterator[str] | str, width: int) -> Iterator[str]:
     """Yield the first characters of a text that fit into `width` columns."""
     for character in text:
-        width -= display_width(character)
+        width -= formatting.display_width(character)
         if width < 0:
             return
         yield character
@@ -246,7 +230,7 @@ class StepView:
 
     def __init__(self, trace: Trace, digits: int | None, encoding: str) -> None:
         self._trace, self._encoding = trace, encoding
-        self._format_full, self._format_brief = number_formats(digits)
+        self._format_full, self._format_brief = formatting.number_formats(digits)
         self._sentences = StepSentences(trace, self._format_brief)
         forward, backward = [*trace.forward], [*trace.backward]
         output = trace.tape.outputs[0]
@@ -274,7 +258,7 @@ class StepView:
         if window.height >= _SETTINGS.min_rows_for_keys:
             lines.append(self._keys_line(window.width))
         encodable = (tuple(Run(self._encodable(run.text), run.style) for run in line) for line in lines)
-        return [cut_line(line, window.width) for line in encodable]
+        return [character_drawing.cut_line(line, window.width) for line in encodable]
 
     def max_first_line(self, view: ViewState, window: Extent) -> int:
         """Return the first visible line of the text when it is scrolled to its end."""
@@ -297,7 +281,11 @@ class StepView:
             if view.is_help
             else self._explanation(self.steps[view.position])
         )
-        return [(Run(piece, style),) for text, style in texts for piece in wrap_line(self._encodable(text), width)]
+        return [
+            (Run(piece, style),)
+            for text, style in texts
+            for piece in formatting.wrap_line(self._encodable(text), width)
+        ]
 
     # --- Numbers so far ---
 
@@ -318,7 +306,7 @@ class StepView:
         return history
 
     def _widest_adjoint(self, i: int) -> str:
-        return max((text for _, text in self._adjoints[i]), key=display_width)
+        return max((text for _, text in self._adjoints[i]), key=formatting.display_width)
 
     def _drawing_state(self, at: int) -> DrawingState:
         step, output = self.steps[at].step, self._trace.tape.outputs[0]
@@ -396,7 +384,7 @@ class StepView:
     # --- Bars ---
 
     def _title_line(self, width: int) -> Line:
-        text = self._encodable(single_line(self._trace.expression.text))
+        text = self._encodable(formatting.single_line(self._trace.expression.text))
         return (Run(self._encodable(elide_middle(text, max(width, 3))), TextStyle.STRONG),)
 
     def _rule_line(self, viewed: ViewedStep, width: int) -> Line:
@@ -409,17 +397,18 @@ class StepView:
 
     def _keys_line(self, width: int) -> Line:
         keys, legend = self._encodable(KEYS_TEXT), self._encodable(LEGEND_TEXT)
-        gap = width - display_width(keys) - display_width(legend)
+        gap = width - formatting.display_width(keys) - formatting.display_width(legend)
         return (Run(keys + " " * gap + legend if gap > 2 else keys, TextStyle.FAINT),)
 
     def _encodable(self, text: str) -> str:
         """Return a text with control characters escaped and characters that the terminal lacks replaced."""
-        return replace_unencodable(escape_controls(text), self._encoding)
+        return character_drawing.replace_unencodable(formatting.escape_controls(text), self._encoding)
 
     def _number_text(self, number: Any) -> str:
         return self._encodable(
             elide_middle(
-                text_within(number, self._format_brief, _SETTINGS.max_number_width), _SETTINGS.max_number_width
+                formatting.text_within(number, self._format_brief, _SETTINGS.max_number_width),
+                _SETTINGS.max_number_width,
             )
         )
 

@@ -18,17 +18,11 @@ from autodiff_cli.explain.operations import has_jacobian, jacobian
 from autodiff_cli.explain.record import BackwardStep, ForwardStep, Trace, array_shape
 from autodiff_cli.explain.sentences import BACKWARD_PASS_SENTENCE, StepSentences
 from autodiff_cli.graph.node import get_op
-from autodiff_cli.render.formatting import (
-    MAX_TABLE_ELEMENTS,
-    NumberFormat,
-    number_formats,
-    pluralize,
-    shorten_middle,
-    single_line,
-)
+from autodiff_cli.render import formatting
+from autodiff_cli.render.formatting import NumberFormat
 from autodiff_cli.render.gradient import gradient_document, write_result, write_title, write_warnings
 from autodiff_cli.render.layout import GraphTooLargeError
-from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, dumps
+from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, dumps, number_columns
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
@@ -49,7 +43,7 @@ _COLUMN_GAP = "  "
 def is_large_array(x: Any) -> bool:
     """Whether x is an array that does not fit into a sentence."""
     shape = array_shape(x)
-    return bool(shape) and x.size > MAX_TABLE_ELEMENTS
+    return bool(shape) and x.size > formatting.MAX_TABLE_ELEMENTS
 
 
 def array_lines(x: Any, show: NumberFormat, label: str = "") -> Iterator[str]:
@@ -127,7 +121,7 @@ def trace_report(trace: Trace, digits: int | None) -> Report:
 
 
 def _write_trace(paper: Paper, trace: Trace, digits: int | None) -> None:
-    in_full, brief = number_formats(digits)
+    in_full, brief = formatting.number_formats(digits)
     sentences, shown_labels = StepSentences(trace, brief), set[str]()
 
     def rows(array: Any, label: str = "") -> None:
@@ -164,19 +158,11 @@ def _write_trace(paper: Paper, trace: Trace, digits: int | None) -> None:
 def trace_document(trace: Trace) -> dict[str, Any]:
     """Return the document that `trace --json` writes: that of `grad`, and the steps of both passes."""
     forward = [
-        {"step": step.step, "node": step.node, "op": step.op.name, "inputs": step.inputs, "value": to_json(step.value)}
-        for step in trace.forward
+        {**pick(step, "step", "node"), "op": step.op.name, **pick(step, "inputs", "value")} for step in trace.forward
     ]
     backward = [
-        {
-            "step": step.step,
-            "node": step.node,
-            "op": step.op.name,
-            "adjoint": to_json(step.adjoint),
-            "contributions": [
-                pick(contribution, "to", "local", "amount", "total") for contribution in step.contributions
-            ],
-        }
+        {**pick(step, "step", "node"), "op": step.op.name, **pick(step, "adjoint")}
+        | {"contributions": [pick(term, "to", "local", "amount", "total") for term in step.contributions]}
         for step in trace.backward
     ]
     return {**gradient_document(trace), "forward": forward, "backward": backward}
@@ -215,7 +201,7 @@ def forward_mode_report(
 
 
 def _write_forward_mode(paper: Paper, modes: Sequence[ForwardMode], digits: int | None) -> None:
-    in_full, brief = number_formats(digits)
+    in_full, brief = formatting.number_formats(digits)
     trace = modes[0].trace
     sentences = StepSentences(trace, brief)
     write_title(paper, trace, in_full)
@@ -259,8 +245,7 @@ def _write_operation_counts(paper: Paper, modes: Sequence[ForwardMode]) -> None:
     passes[f"reverse mode, {f'all {count} variables' if count > 1 else modes[0].name}"] = modes[0].reverse
     paper.heading("operations, not counting values and local derivatives")
     rows = [(name, str(work.multiplications), str(work.additions)) for name, work in passes.items()]
-    titles = (Column("pass"), Column("multiplications", is_number=True), Column("additions", is_number=True))
-    paper.table(TextTable(titles, rows))
+    paper.table(TextTable((Column("pass"), *number_columns("multiplications", "additions")), rows))
 
 
 # --- Paths ---
@@ -277,7 +262,7 @@ def paths_report(trace: Trace, path_sets: Sequence[Paths], digits: int | None) -
 
 
 def _write_paths(paper: Paper, trace: Trace, path_sets: Sequence[Paths], digits: int | None) -> None:
-    in_full, brief = number_formats(digits)
+    in_full, brief = formatting.number_formats(digits)
     write_title(paper, trace, in_full)
     for paths in path_sets:
         order = ", largest contribution first" if paths.total > 1 else ""
@@ -327,7 +312,9 @@ def _product_text(path: Path, show: NumberFormat) -> str:
     if not path.local_derivatives:
         return "the variable is the output, so 1"
     factors = [show(local) for local in path.local_derivatives]
-    product = _join_abbreviated(" × ", [factors[0], *(_parenthesized(factor) for factor in factors[1:])])
+    product = _join_abbreviated(
+        " × ", [factors[0], *(f"({text})" if text.startswith("-") else text for text in factors[1:])]
+    )
     return product if len(factors) == 1 else f"{product} = {show(path.product)}"
 
 
@@ -340,10 +327,6 @@ def _sum_text(paths: Paths, gradient: float, show: NumberFormat) -> str:
     for term in terms[1:]:
         total = format_operation_on_numbers(get_op("add"), [total, term])
     return f"total: {total} = {show(gradient)} = d/d{paths.name}"
-
-
-def _parenthesized(factor: str) -> str:
-    return f"({factor})" if factor.startswith("-") else factor
 
 
 def _join_abbreviated(link: str, parts: Sequence[str]) -> str:
@@ -364,7 +347,7 @@ def tape_report(record: TapeRecord, digits: int | None) -> Report:
 
 def _write_tape(paper: Paper, record: TapeRecord, digits: int | None) -> None:
     trace = record.trace
-    write_title(paper, trace, number_formats(digits)[0])
+    write_title(paper, trace, formatting.number_formats(digits)[0])
     paper.heading("tape: the values that each operation saves for the backward pass")
     rows = [
         (
@@ -390,14 +373,8 @@ def _write_tape(paper: Paper, record: TapeRecord, digits: int | None) -> None:
 def _tape_fields(record: TapeRecord) -> dict[str, Any]:
     """Return the fields that `--tape` adds to the document of a trace; memory is in bytes."""
     entries = [
-        {
-            "node": entry.node,
-            "op": entry.op.name,
-            "inputs": entry.inputs,
-            "output": entry.node,
-            "saved": entry.saved,
-            "bytes": entry.bytes,
-        }
+        {**pick(entry, "node"), "op": entry.op.name, **pick(entry, "inputs"), "output": entry.node}
+        | pick(entry, "saved", "bytes")
         for entry in record.entries
     ]
     checkpoints = [
@@ -422,10 +399,10 @@ def _write_checkpoints(paper: Paper, record: TapeRecord) -> None:
         )
         for checkpoint in record.checkpoints
     ]
-    titles = ("k", "segments", "saved", "peak memory", "reduction", "recomputed")
-    paper.table(TextTable(tuple(Column(title, is_number=True) for title in titles), rows))
+    titles = number_columns("k", "segments", "saved", "peak memory", "reduction", "recomputed")
+    paper.table(TextTable(titles, rows))
     peak = _byte_count(record.peak_without_checkpoints)
-    paper.line(f"  Without checkpoints: {peak} for {pluralize(count, 'operation')}, not counting inputs.")
+    paper.line(f"  Without checkpoints: {peak} for {formatting.pluralize(count, 'operation')}, not counting inputs.")
 
 
 def _byte_count(count: int) -> str:
@@ -471,9 +448,6 @@ class TraceDisplay:
         """Return the report that `autodiff trace` prints."""
         return self._report_text(Paper)
 
-    def _notebook_text(self) -> str:
-        return self._report_text(NotebookPaper)
-
     def _report_text(self, kind: type[Paper]) -> str:
         buffer = io.StringIO()
         trace_report(self.trace, None).write(kind(buffer))
@@ -500,7 +474,7 @@ class TraceDisplay:
         from autodiff_cli.render.drawing import build_drawing, to_svg
 
         try:
-            return to_svg(build_drawing(self.trace), number_formats(None)[1])
+            return to_svg(build_drawing(self.trace), formatting.number_formats(None)[1])
         except GraphTooLargeError:
             return None
 
@@ -513,7 +487,11 @@ class TraceDisplay:
             include: the media types to return; all by default.
             exclude: media types not to return.
         """
-        renderers = {"text/plain": self._notebook_text, "text/html": self._repr_html_, "image/svg+xml": self._repr_svg_}
+        renderers = {
+            "text/plain": lambda: self._report_text(NotebookPaper),
+            "text/html": self._repr_html_,
+            "image/svg+xml": self._repr_svg_,
+        }
         forms = {
             kind: render()
             for kind, render in renderers.items()
@@ -522,10 +500,12 @@ class TraceDisplay:
         return {kind: form for kind, form in forms.items() if form is not None}
 
     def _title(self) -> str:
-        show = number_formats(None)[1]
+        show = formatting.number_formats(None)[1]
         place = ", ".join(f"{name} = {show(value)}" for name, value in self.trace.point.items())
-        formula = shorten_middle(single_line(self.trace.expression.text), MAX_NAME_LENGTH)
-        return single_line(f"trace of {formula}{' at ' if place else ''}{shorten_middle(place, MAX_NAME_LENGTH)}")
+        formula = formatting.shorten_middle(formatting.single_line(self.trace.expression.text), MAX_NAME_LENGTH)
+        return formatting.single_line(
+            f"trace of {formula}{' at ' if place else ''}{formatting.shorten_middle(place, MAX_NAME_LENGTH)}"
+        )
 
 
 class NotebookPaper(Paper):
@@ -537,7 +517,7 @@ class NotebookPaper(Paper):
     def write_omitted(self, count: int, noun: str) -> None:
         """Write how many items are not shown and how to see them; nothing if `count` is 0."""
         if count:
-            self.line(f"  … {pluralize(count, noun)} omitted; `print` shows all")
+            self.line(f"  … {formatting.pluralize(count, noun)} omitted; `print` shows all")
 
 
 class RichTraceReport(NamedTuple):

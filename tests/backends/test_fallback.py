@@ -32,7 +32,7 @@ def _raises(*_: Any, **__: Any) -> Any:
 
 BREAKS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "compiling": lambda patch: patch.setattr(llvm.TargetMachine, "emit_object", _raises),
-    "linking": lambda patch: patch.setattr("autodiff_cli.backends.llvm.machine_code.load_object_code", _raises),
+    "linking": lambda patch: patch.setattr("autodiff_cli.numbers.machine_code.load_object_code", _raises),
     "looking up": lambda patch: patch.setattr(
         "autodiff_cli.numbers.machine_code._LinkedLibrary.get_function_address", _raises
     ),

@@ -1,4 +1,4 @@
-"""Nonlinear fits with several minima end at the best one, as SciPy does from the true parameters, or doubtful."""
+"""Nonlinear fits with several minima end at the best one, as SciPy does from the true parameters."""
 
 from __future__ import annotations
 
@@ -81,12 +81,33 @@ PROBLEMS = {
         lambda p, x: p[0] * np.exp(-(((x - p[1]) / p[2]) ** 2)) + p[3] / (1 + ((x - p[4]) / p[5]) ** 2) + p[6],
         0.03,
     ),
+    "overlapping peaks on a background": Problem(
+        "y ~ a*exp(-(x - m)^2/(2*s^2)) + b*exp(-(x - n)^2/(2*w^2)) + c + d*x",
+        np.linspace(400, 700, 100),
+        lambda g: [
+            30,
+            (m := g.uniform(450, 600)),
+            g.uniform(6, 20),
+            15,
+            m + g.uniform(30, 80),
+            g.uniform(6, 30),
+            9,
+            0.01,
+        ],
+        lambda p, x: (
+            p[0] * np.exp(-(((x - p[1]) / p[2]) ** 2) / 2)
+            + p[3] * np.exp(-(((x - p[4]) / p[5]) ** 2) / 2)
+            + p[6]
+            + p[7] * x
+        ),
+        0.03,
+    ),
 }
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
 @pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(1, 8))])
-def test_a_fit_is_as_good_as_from_the_true_parameters_or_doubtful(name: str, seed: int) -> None:
+def test_a_fit_is_as_good_as_from_the_true_parameters(name: str, seed: int) -> None:
     problem, generator = PROBLEMS[name], np.random.default_rng(seed)
     truth = np.array(problem.draw(generator))
     exact = problem.predict(truth, problem.x)
@@ -94,6 +115,4 @@ def test_a_fit_is_as_good_as_from_the_true_parameters_or_doubtful(name: str, see
     with np.errstate(all="ignore"):
         best = least_squares(lambda u: problem.predict(u * truth, problem.x) - y, np.ones(len(truth)), method="lm")
     found = fit(problem.model, {"x": problem.x, "y": y})
-    assert found.rss < 2 * best.cost * 1.001 or any("doubtful" in warning for warning in found.warnings)
-    if name != "two peaks":
-        assert found.rss < 2 * best.cost * 1.001
+    assert found.rss < 2 * best.cost * 1.001

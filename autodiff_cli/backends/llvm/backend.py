@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from autodiff_cli.algebra.table import share
 from autodiff_cli.array_types import Array
+from autodiff_cli.backends import protocol
 from autodiff_cli.backends.gradient_descent import EpochLoop, mean_loss
 from autodiff_cli.backends.llvm.codegen import PROLOGUE_PARAMETERS, STRIP_PARAMETERS, PlanWriter
 from autodiff_cli.backends.llvm.layout import ALIGNMENT, COLUMN_TYPES, LaidOutPlan, is_total, lay_out
@@ -33,24 +34,6 @@ from autodiff_cli.backends.llvm.machine_code import (
 )
 from autodiff_cli.backends.llvm.plan import KernelPlan, Stage, aligned_count, plan_kernel
 from autodiff_cli.backends.llvm.runtime import BoundColumns, PlanRunner
-from autodiff_cli.backends.protocol import (
-    GRADIENT,
-    RATE,
-    STEP,
-    THETA,
-    Columns,
-    EpochKernel,
-    EpochRequest,
-    GradientDescent,
-    KernelRecipe,
-    OptimizerState,
-    Point,
-    RowGraphs,
-    SumKernel,
-    Update,
-    available_cores,
-    thread_limit,
-)
 from autodiff_cli.backends.reductions import ROW_COUNT_NODE, fold
 from autodiff_cli.graph.node import Node, constant, variable
 from autodiff_cli.numbers.arrays import ignore_float_errors
@@ -252,7 +235,7 @@ class CompiledEpochKernel:
         loop: runs epochs with batches so large that several threads should sum over their rows.
     """
 
-    def __init__(self, descent: GradientDescent, target: Processor, loop: EpochKernel) -> None:
+    def __init__(self, descent: protocol.GradientDescent, target: Processor, loop: protocol.EpochKernel) -> None:
         self._loop = loop
         self._target = target
         self._lock = threading.Lock()
@@ -262,12 +245,12 @@ class CompiledEpochKernel:
         other_inputs = loss.plan.point_inputs[len(descent.parameters) :]
         self._point_names = [leaf.name for leaf in other_inputs]
         positions = {leaf.name: leaf.position for leaf in step.plan.point_inputs}
-        self._rate = positions.get(RATE)
+        self._rate = positions.get(protocol.RATE)
         self._plan = EpochPlan(
             loss,
             step,
             weight_position=None if descent.weight_column is None else descent.loss.value_count,
-            step_counter=positions.get(STEP),
+            step_counter=positions.get(protocol.STEP),
             parameter_count=parameters,
             padded_count=aligned_count(parameters),
             accumulator_count=len(descent.update.accumulators),
@@ -280,7 +263,7 @@ class CompiledEpochKernel:
         self._means = _aligned_zeros(loss.plan.value_count + width)
         self._step_point = _aligned_zeros(len(step.plan.point_inputs))
         self._workspaces = [_aligned_zeros(laid_out.layout.size // 8) for laid_out in (loss, step)]
-        rows = {THETA: self._point, GRADIENT: self._means[1:]}
+        rows = {protocol.THETA: self._point, protocol.GRADIENT: self._means[1:]}
         rows |= {name: self._accumulators[k * width :] for k, name in enumerate(descent.update.accumulators)}
         self._step_columns = np.array([(rows[leaf.name].ctypes.data, 0) for leaf in step.plan.column_inputs], np.int64)
         self._job = np.zeros(len(EPOCH_JOB_FIELDS), np.uint64)
@@ -289,8 +272,8 @@ class CompiledEpochKernel:
 
     def run(
         self,
-        epoch: EpochRequest,
-        columns: Columns,
+        epoch: protocol.EpochRequest,
+        columns: protocol.Columns,
         order: NDArray[Any] | None = None,
         losses: list[float] | None = None,
     ) -> float:
@@ -308,14 +291,16 @@ class CompiledEpochKernel:
             finally:
                 self._store_state(epoch.state)
 
-    def run_full_batch(self, epoch: EpochRequest, weight: float, sums: Callable[[SumKernel, Point], Array]) -> float:
+    def run_full_batch(
+        self, epoch: protocol.EpochRequest, weight: float, sums: Callable[[protocol.SumKernel, protocol.Point], Array]
+    ) -> float:
         """Take one step over all rows and return the loss before it; see `EpochKernel.run_full_batch`."""
         return self._loop.run_full_batch(epoch, weight, sums)
 
     def _run(
         self,
         run: Any,
-        epoch: EpochRequest,
+        epoch: protocol.EpochRequest,
         bound: BoundColumns,
         order: NDArray[Any] | None,
         rows: int,
@@ -352,7 +337,7 @@ class CompiledEpochKernel:
         table = [(array.ctypes.data, distance) for array, distance in zip(buffers, distances, strict=True)]
         return window, np.array(table, np.int64), buffers
 
-    def _load_state(self, epoch: EpochRequest) -> None:
+    def _load_state(self, epoch: protocol.EpochRequest) -> None:
         width, count = self._plan.padded_count, self._plan.parameter_count
         self._point[:count] = epoch.state.values[0]
         self._accumulators.reshape(-1, width)[:, :count] = epoch.state.values[1:]
@@ -363,7 +348,7 @@ class CompiledEpochKernel:
         if self._plan.step_counter is not None:
             self._step_point[self._plan.step_counter] = epoch.state.step_count
 
-    def _store_state(self, state: OptimizerState) -> None:
+    def _store_state(self, state: protocol.OptimizerState) -> None:
         width, count = self._plan.padded_count, self._plan.parameter_count
         state.values[0] = self._point[:count]
         state.values[1:] = self._accumulators.reshape(-1, width)[:, :count]
@@ -383,7 +368,7 @@ class CompiledEpochKernel:
             self._job[EPOCH_JOB_FIELDS.index(name)] = value if isinstance(value, int) else value.ctypes.data
 
 
-def _loss_plan(descent: GradientDescent) -> KernelPlan:
+def _loss_plan(descent: protocol.GradientDescent) -> KernelPlan:
     """Return the plan of the means of the loss and of its slopes, and of the sum of the weights, if there are any."""
     graphs, weights = descent.loss, [] if descent.weight_column is None else [variable(descent.weight_column)]
     outputs = share([*graphs.outputs, *weights])
@@ -402,16 +387,18 @@ def _loss_plan(descent: GradientDescent) -> KernelPlan:
         return [loss, *slopes, *sums[len(graphs.outputs) :]]
 
     return plan_kernel(
-        RowGraphs(outputs, graphs.columns, graphs.leaf_shapes, shapes),
+        protocol.RowGraphs(outputs, graphs.columns, graphs.leaf_shapes, shapes),
         is_summed=True,
         leading=descent.parameters,
         finish=means,
     )
 
 
-def _step_plan(update: Update) -> KernelPlan:
+def _step_plan(update: protocol.Update) -> KernelPlan:
     outputs = share([update.theta, *update.accumulators.values()])
-    return plan_kernel(RowGraphs(outputs, {THETA, GRADIENT, *update.accumulators}), is_summed=False)
+    return plan_kernel(
+        protocol.RowGraphs(outputs, {protocol.THETA, protocol.GRADIENT, *update.accumulators}), is_summed=False
+    )
 
 
 def _aligned_zeros(count: int) -> Array:
@@ -445,21 +432,23 @@ class LlvmBackend:
     name = "llvm"
 
     def __init__(self, threads: int | None = None, width: int | None = None) -> None:
-        self._threads = threads or available_cores()
+        self._threads = threads or protocol.available_cores()
         self._target = host_processor(width)
 
-    def sum_kernel(self, graphs: RowGraphs, *, recompute_every: int | None = None) -> CompiledSumKernel:  # noqa: ARG002
+    def sum_kernel(self, graphs: protocol.RowGraphs, *, recompute_every: int | None = None) -> CompiledSumKernel:  # noqa: ARG002
         """Compile graphs whose outputs are summed over rows; see `Backend.sum_kernel`.
 
         No value of a row outlives its strip, so nothing needs to be recomputed.
         """
         return CompiledSumKernel(graphs, self._target, self._threads)
 
-    def row_kernel(self, graphs: RowGraphs) -> CompiledRowKernel:
+    def row_kernel(self, graphs: protocol.RowGraphs) -> CompiledRowKernel:
         """Compile graphs that give values for each row; see `Backend.row_kernel`."""
         return CompiledRowKernel(graphs, self._target, self._threads)
 
-    def epoch_kernel(self, descent: GradientDescent, *, recompute_every: int | None = None) -> EpochKernel:
+    def epoch_kernel(
+        self, descent: protocol.GradientDescent, *, recompute_every: int | None = None
+    ) -> protocol.EpochKernel:
         """Compile a gradient method; see `Backend.epoch_kernel`."""
         return CompiledEpochKernel(descent, self._target, EpochLoop(self, descent, recompute_every))
 
@@ -467,7 +456,7 @@ class LlvmBackend:
 class CompiledSumKernel:
     """Sums over rows, in compiled code; see `SumKernel`."""
 
-    def __init__(self, graphs: RowGraphs, target: Processor, threads: int) -> None:
+    def __init__(self, graphs: protocol.RowGraphs, target: Processor, threads: int) -> None:
         plan = plan_kernel(graphs, is_summed=True)
         self.names = _input_names(plan)
         self.block_rows = _block_rows(plan)
@@ -475,12 +464,12 @@ class CompiledSumKernel:
         self._max_blocks = max(1, _BLOCKS.max_partial_sums // max(1, plan.value_count))  # whose sums are in memory
         self._allocate_partials(1)
         self._runner = PlanRunner(plan, target, threads, self.block_rows, is_summed=True)
-        self.recipe = KernelRecipe(_rebuild_compiled, CompiledSumKernel, graphs, target.width, shared=True)
+        self.recipe = protocol.KernelRecipe(_rebuild_compiled, CompiledSumKernel, graphs, target.width, shared=True)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return self.recipe.reduce_value
 
-    def sums(self, point: Point, columns: Columns, rows: int) -> Array:
+    def sums(self, point: protocol.Point, columns: protocol.Columns, rows: int) -> Array:
         """Return the sums of the outputs over all rows; see `SumKernel.sums`."""
         if not rows:
             return np.zeros(self._value_count)
@@ -518,23 +507,23 @@ def _add_arrays(a: Array, b: Array) -> Array:
 class CompiledRowKernel:
     """Values for each row, in compiled code; see `RowKernel`."""
 
-    def __init__(self, graphs: RowGraphs, target: Processor, threads: int) -> None:
+    def __init__(self, graphs: protocol.RowGraphs, target: Processor, threads: int) -> None:
         plan = plan_kernel(graphs, is_summed=False)
         self.names = _input_names(plan)
         self.block_rows = _block_rows(plan)
         self.value_count = graphs.value_count
         self.output_slices = graphs.output_slices
         self._runner = PlanRunner(plan, target, threads, self.block_rows, is_summed=False)
-        self.recipe = KernelRecipe(_rebuild_compiled, CompiledRowKernel, graphs, target.width, shared=True)
+        self.recipe = protocol.KernelRecipe(_rebuild_compiled, CompiledRowKernel, graphs, target.width, shared=True)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return self.recipe.reduce_value
 
-    def prepare(self, point: Point) -> Any:
+    def prepare(self, point: protocol.Point) -> Any:
         """Return the numbers of a point; see `RowKernel.prepare`."""
         return self._runner.pack_point(point)
 
-    def write(self, prepared: Any, columns: Columns, out: Array) -> None:
+    def write(self, prepared: Any, columns: protocol.Columns, out: Array) -> None:
         """Write the outputs for some rows into an array; see `RowKernel.write`."""
         rows = out.shape[-1]
         if not rows:
@@ -548,9 +537,9 @@ class CompiledRowKernel:
                 self._runner.run(prepared, out.ctypes.data, first, end, out.strides[0])
 
 
-def _rebuild_compiled(kind: Callable[..., Any], graphs: RowGraphs, width: int) -> Any:
+def _rebuild_compiled(kind: Callable[..., Any], graphs: protocol.RowGraphs, width: int) -> Any:
     """Return a kernel, rebuilt in another process."""
-    return kind(graphs, host_processor(width), thread_limit() or available_cores())
+    return kind(graphs, host_processor(width), protocol.thread_limit() or protocol.available_cores())
 
 
 def _input_names(plan: KernelPlan) -> frozenset[str]:

@@ -23,7 +23,6 @@ from autodiff_cli.backends.llvm.vectors import (
     copysign,
     equal,
     exp,
-    expm1,
     is_nan,
     maximum,
     minimum,
@@ -96,7 +95,6 @@ ARITHMETIC: dict[str, VectorFunction] = {
     "min": _extremum(minimum),
     "clip": lambda x, low, high: minimum(maximum(x, low), high),
     "where_defined": lambda z, slope: where(is_nan(z), z, slope),
-    "relu": lambda x: maximum(x, 0.0),
     "square": lambda x: x * x,
     "copysign": copysign,
     "product_error": product_error,
@@ -131,14 +129,10 @@ def power(x: Vector, y: Vector) -> Vector:
     return _pow(x, y)
 
 
-def _power_half(x: Vector) -> Vector:
-    return sqrt(x) + 0.0  # adding 0 turns -0 into 0, the power of -0
-
-
 _WHOLE_POWERS: dict[float | None, VectorFunction] = {
     -2.0: lambda x: 1.0 / x / x,
     -1.0: lambda x: 1.0 / x,
-    0.5: _power_half,
+    0.5: lambda x: sqrt(x) + 0.0,  # adding 0 turns -0 into 0, the power of -0
     1.0: lambda x: x,
     2.0: lambda x: x * x,
     3.0: lambda x: x * x * x,
@@ -180,22 +174,6 @@ def _sech_square(x: Vector) -> Vector:
     return 4.0 * far / ((1.0 + far) * (1.0 + far))
 
 
-def _sech(x: Vector) -> Vector:
-    far = exp(-abs(x))
-    return 2.0 * far / (1.0 + far * far)
-
-
-def _csch(x: Vector) -> Vector:
-    size = abs(x)
-    return copysign(2.0 * exp(-size) / -expm1(-2.0 * size), x)
-
-
-def _csch_square(x: Vector) -> Vector:
-    size = abs(x)
-    difference = expm1(-2.0 * size)
-    return 4.0 * exp(-2.0 * size) / difference / difference
-
-
 # Operations that are functions of the mathematical library, with the same names.
 _LIBRARY_NAMES = (
     "sqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos",
@@ -206,8 +184,7 @@ _VECTOR_FUNCTIONS: dict[str, Callable[..., Vector | None]] = {
     **ARITHMETIC,
     **{name: _library_function(name) for name in _LIBRARY_NAMES},
     "pow": power, "pow_slope_base": _pow_slope_base,
-    "tanh": _tanh, "sech": _sech, "csch": _csch, "coth": lambda x: 1.0 / _tanh(x),
-    "sech_square": _sech_square, "csch_square": _csch_square,
+    "tanh": _tanh, "coth": lambda x: 1.0 / _tanh(x), "sech_square": _sech_square,
 }  # fmt: skip
 
 

@@ -19,19 +19,10 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from autodiff_cli.backends.llvm.vectors import (
-    BIT_OPERATIONS,
-    INTRINSICS,
-    ROUNDED,
-    ColdPath,
-    LaneType,
-    Vector,
-    topological_order,
-)
+from autodiff_cli.backends.llvm.vectors import BIT_OPERATIONS, INTRINSICS, ROUNDED, ColdPath, LaneType, Vector
 from autodiff_cli.backends.protocol import CompilationError
-from autodiff_cli.cache import entry_name, load, store
-from autodiff_cli.numbers.machine_code import LLVM_LOCK, LLVM_VERSIONS, load_object_code, parse_assembly
-from autodiff_cli.version import __version__
+from autodiff_cli.graph.tape import topological_order
+from autodiff_cli.numbers.machine_code import compile_assembly, initialize
 
 _VECTOR_LIBRARY = "libmvec.so.1"  # glibc's vector functions
 # The letter in its symbols for each vector width in doubles: SSE2, AVX2, AVX-512.
@@ -89,7 +80,7 @@ class Processor:
         Args:
             is_fast: whether to compile in a third of the time, to code that takes half as long again.
         """
-        _initialize_llvm()
+        initialize()
         # Higher levels take half as long again, and their code is not faster.
         return llvm.Target.from_triple(self.triple).create_target_machine(
             cpu=self.cpu, features=self.features, opt=0 if is_fast else 1, reloc="pic", codemodel="default", jit=True
@@ -106,7 +97,7 @@ def host_processor(width: int | None = None) -> Processor:
     Raises:
         CompilationError: if `AUTODIFF_CPU` names no instruction set of this machine.
     """
-    _initialize_llvm()
+    initialize()
     triple, cpu = llvm.get_process_triple(), os.environ.get("AUTODIFF_CPU", "native")
     host_features = llvm.get_host_cpu_features()
     has_avx512 = host_features.get("avx512f") and host_features.get("avx512dq")
@@ -121,12 +112,6 @@ def host_processor(width: int | None = None) -> Processor:
     if width is not None and width > widest:
         raise ValueError(f"this processor has vectors of at most {widest} doubles")
     return Processor(triple, cpu, features, width or widest)
-
-
-@functools.cache
-def _initialize_llvm() -> None:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
 
 
 @functools.cache
@@ -516,8 +501,8 @@ class CompiledModule:
     """Machine code in memory, and the functions that it exports."""
 
     def __init__(self, text: str, target: Processor) -> None:
-        with LLVM_LOCK:
-            self._engine = load_object_code(_object_code(text, target), target.target_machine())
+        machine = target.target_machine(is_fast=len(text) > _LONG_TEXT)
+        self._engine = compile_assembly("kernel", text, machine, target.cpu, target.features)
 
     def address(self, name: str) -> int:
         """Return the address of a function. Raises CompilationError if a function that it calls cannot be found."""
@@ -551,13 +536,3 @@ def _as_compilation_error(kinds: tuple[type[Exception], ...] = (RuntimeError, OS
         yield
     except kinds as error:
         raise CompilationError(str(error) or type(error).__name__) from error
-
-
-def _object_code(text: str, target: Processor) -> bytes:
-    """Return the object code of a module, from the cache or newly compiled."""
-    name = entry_name("kernel", text, target.triple, target.cpu, target.features, __version__, *LLVM_VERSIONS)
-    code = load(name)
-    if code is None:
-        code = target.target_machine(is_fast=len(text) > _LONG_TEXT).emit_object(parse_assembly(text))
-        store(name, code)
-    return code

@@ -32,9 +32,17 @@ from autodiff_cli.language.program import Program
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting.minimization import minimize_batch
+from autodiff_cli.training.fitting.starts import linear_mask, multistart, project_linear
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
-from autodiff_cli.training.methods.gradient_descent import Outcome
-from autodiff_cli.training.objective.batch import BATCH, Batch, GroupBatch, ObjectiveBatch, can_evaluate_together
+from autodiff_cli.training.methods.gradient_descent import StoppingRule
+from autodiff_cli.training.objective.batch import (
+    BATCH,
+    Batch,
+    GroupBatch,
+    ObjectiveBatch,
+    can_evaluate_together,
+    repeat_objective,
+)
 from autodiff_cli.training.objective.model import Model, quote_level_names
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import Bounds, ParameterLayout, read_with_parameters
@@ -183,7 +191,13 @@ class ProfileSettings:
     """Settings of the search for profile intervals."""
 
     max_parameters: int = 50  # parameters: each needs dozens of fits
-    max_outward_steps: int = 40  # steps away from the estimate; each is at most twice the last
+    max_outward_steps: int = 48  # steps away from the estimate; each is at most twice the last
+    steps_to_limit: int = 4  # steps to the limit of a straight profile
+    flat_rise: float = 1e-6  # rise over a step, relative to the threshold, of a flat profile
+    flat_steps: int = 5  # flat steps, each twice as long as the one before, after which a profile stays flat
+    jump_tolerance: float = 1e-4  # relative distance from the threshold at which the profile jumps over it
+    max_evaluations: int = 200  # of a fit by Levenberg-Marquardt
+    largest: float = 1e300  # size of a parameter from which on it overflows
     max_root_steps: int = 80  # steps of the root search for a limit
     root_tolerance: float = 1e-8  # relative error of the rise at a limit
     better_fit_tolerance: float = (
@@ -241,6 +255,12 @@ def profile_intervals(objective: Objective, theta: Array, fit: FittedModel) -> P
             profile = _Profile(objective, theta, fit, element, unit)
             intervals.low[element], intervals.high[element] = profile.interval(rise)
             intervals.warnings += profile.warnings
+            if profile.better is not None:
+                name, value = objective.layout.element_names[element], profile.better[element]
+                intervals.warnings.append(
+                    f"no profile interval of `{name}`: there is a better fit with {name} = {value:.6g}; "
+                    "start there, or try --starts"
+                )
     return intervals
 
 
@@ -261,7 +281,12 @@ def _deviance(objective: Objective, theta: Array) -> float:
 
 
 class _Profile:
-    """The profile of one element: the root of the rise of the best fit with the element fixed, in standard errors."""
+    """The profile of one element: the root of the rise of the best fit with the element fixed, in standard errors.
+
+    Attributes:
+        warnings: a sentence for each limit that is missing or on a bound.
+        better: a fit that is better than the estimate, met on the way.
+    """
 
     def __init__(self, objective: Objective, theta: Array, fit: FittedModel, element: int, unit: float) -> None:
         self._objective, self._theta, self._element, self._unit = objective, theta, element, unit
@@ -269,17 +294,25 @@ class _Profile:
         self._minimum = _deviance(objective, theta)
         self._covariance = fit.covariance[element]
         self._solutions: dict[float, Array] = {float(theta[element]): theta}  # the best fits so far, by the fixed value
+        others = np.arange(len(theta)) != element
+        is_projected = objective.kind is LossKind.SQUARES and objective.model.numeric
+        self._linear = linear_mask(objective, others) if is_projected else ~others & others
         self.warnings: list[str] = []
+        self.better: Array | None = None
+        self._is_searched = False
 
     def interval(self, rise: float) -> tuple[float, float]:
         """Return both limits, where the profile reaches a height; nan for both if there is a better fit."""
         low = self.endpoint(-1, rise)
-        high = low if math.isnan(low) else self.endpoint(1, rise)
-        return (math.nan, math.nan) if math.isnan(high) else (low, high)
+        high = low if self.better is not None else self.endpoint(1, rise)
+        return (low, high) if self.better is None else (math.nan, math.nan)
 
     def endpoint(self, side: int, rise: float) -> float:
         """Return the lower (-1) or upper (1) limit, where the profile reaches a height; the bound if that comes
         first.
+
+        The profile is followed in steps that are short enough to stay on its branch: beyond a pole of the model there
+        may be fits that are as good, with parameters of the other sign.
         """
         estimate = float(self._theta[self._element])
         bounds = self._objective.bounds
@@ -287,23 +320,37 @@ class _Profile:
         if estimate == limit:
             return self._no_limit(side, f"the estimate is on its bound, {limit:g}")
         inner, inner_rise = estimate, 0.0
-        step = rise * self._initial_step()
+        longest = rise / PROFILE.steps_to_limit
+        step, flat_steps = longest * self._initial_step(), 0
+        far = estimate + side * rise * self._initial_step()
+        self._root_rise(far if side * far < side * limit else limit)  # another minimum is met only in long steps
         for _ in range(PROFILE.max_outward_steps):
-            outer = estimate + side * step if side * (estimate + side * step) < side * limit else limit
+            outer = inner + side * step if side * (inner + side * step) < side * limit else limit
             outer_rise = self._root_rise(outer)
-            if math.isnan(outer_rise):
-                return math.nan
             if outer_rise >= rise:
-                return self._find_root(inner, inner_rise, outer, outer_rise, rise)
+                end, end_rise = self._find_root(inner, inner_rise, outer, outer_rise, rise)
+                if self.better is not None or abs(end_rise - rise) <= PROFILE.jump_tolerance * rise:
+                    return end
+                # No continuous curve jumps, so a fit has failed.
+                outer, outer_rise = end, math.inf if self._is_searched else self._search(end)
+                if not outer_rise < rise:
+                    return self._no_limit(side, f"no fit succeeds beyond {inner:.6g}")
+            if self.better is not None:
+                return math.nan
             if outer == limit:
                 warning = f"the profile interval of `{self._name}` ends at its bound, {limit:g}"
                 self.warnings.append(warning)
                 return limit
             slope = (outer_rise - inner_rise) / abs(outer - inner)
-            inner, inner_rise = outer, outer_rise
             # Towards an asymptote below the threshold, steps double, so that the profile is followed far enough.
-            reach = 1.05 * (step + (rise - outer_rise) / slope) / step if slope > 0 else 2.0
-            step *= min(2.0, max(1.1, reach))
+            reach = min(1.05 * (rise - outer_rise), longest) / slope if slope > 0 else math.inf
+            step = min(2.0 * abs(outer - inner), max(reach, 0.25 * abs(outer - inner)))
+            flat_steps = flat_steps + 1 if outer_rise - inner_rise <= PROFILE.flat_rise * rise else 0
+            if flat_steps == PROFILE.flat_steps:
+                if math.isinf(limit):
+                    break
+                step = math.inf  # to the bound
+            inner, inner_rise = outer, outer_rise
         return self._no_limit(side, "its profile is flat")
 
     def _no_limit(self, side: float, reason: str) -> float:
@@ -316,49 +363,69 @@ class _Profile:
         variance = float(self._covariance[self._element])
         return math.sqrt(variance) if variance > 0 else 0.1 * abs(float(self._theta[self._element])) or 1.0
 
-    def _find_root(self, inner: float, inner_rise: float, outer: float, outer_rise: float, rise: float) -> float:
-        """Return where the profile has a height, by secants of a nearly straight curve with bisection as a
-        safeguard. There is no such place where fits fail before the profile has risen to it.
+    def _find_root(
+        self, inner: float, inner_rise: float, outer: float, outer_rise: float, rise: float
+    ) -> tuple[float, float]:
+        """Return where the profile has a height, by secants of a nearly straight curve with bisection as a safeguard,
+        and its height there; if it jumps over the height, the place behind the jump.
         """
-        side = math.copysign(1.0, outer - inner)
         for _ in range(PROFILE.max_root_steps):
             slope = (outer_rise - inner_rise) / (outer - inner)
             middle = inner + (rise - inner_rise) / slope if math.isfinite(slope) and slope else math.nan
             share = (middle - inner) / (outer - inner)
             if not 0.02 < share < 0.98:
                 middle = inner + (outer - inner) * (0.5 if math.isnan(share) else min(max(share, 0.02), 0.98))
-            if middle in (inner, outer):
+            if abs(outer - inner) <= PROFILE.root_tolerance * abs(outer):
                 break
             height = self._root_rise(middle)
-            if math.isnan(height) or abs(height - rise) <= PROFILE.root_tolerance * rise:
-                return middle if not math.isnan(height) else math.nan
+            if self.better is not None or abs(height - rise) <= PROFILE.root_tolerance * rise:
+                return middle, height
             if height < rise:
                 inner, inner_rise = middle, height
             else:
                 outer, outer_rise = middle, height
-        if math.isinf(outer_rise) or inner == self._theta[self._element]:
-            return self._no_limit(side, f"no fit succeeds beyond {inner:.6g}")
-        return inner
+        return outer, outer_rise
 
     def _root_rise(self, value: float) -> float:
-        """Return the profile at a value: infinite where the model is not defined, nan if there is a better fit than the
-        estimate.
+        """Return the profile at a value: infinite where the model is not defined.
+
+        Fits start from the nearest ones on both sides, and from where these lead.
         """
-        nearest_value = min(self._solutions, key=lambda met: abs(met - value))
         bounds = self._objective.bounds.with_fixed(self._element, value)
-        starts = [bounds.clip(self._predicted_start(nearest_value, value)), bounds.clip(self._solutions[nearest_value])]
-        fits = [theta for start in starts if (theta := _fit_constrained(self._objective, start, bounds)) is not None]
-        if not fits:
+        sides = [met for met in self._solutions if met <= value], [met for met in self._solutions if met > value]
+        nearest = [min(side, key=lambda met: abs(met - value)) for side in sides if side]
+        nearest.sort(key=lambda met: abs(met - value))
+        points = np.array([self._predicted_start(nearest[0], value), *(self._solutions[met] for met in nearest)])
+        points = bounds.clip(points)
+        if self._linear.any():
+            projected, _ = project_linear(self._objective, points, self._linear, bounds)
+            points = projected if len(projected) else points
+            if np.count_nonzero(self._linear) == len(self._theta) - 1:  # all of them are the same
+                points = points[:1]
+        return self._rise_of(value, points)
+
+    def _search(self, value: float) -> float:
+        """Return the profile at a value where fits from the nearest ones failed, from starts all over the range."""
+        bounds = self._objective.bounds.with_fixed(self._element, value)
+        self._is_searched = True
+        free = np.arange(len(self._theta)) != self._element
+        start = bounds.clip(self._theta)
+        found = multistart(self._objective, start, free, 0, bounds) if self._objective.has_residuals else None
+        return math.inf if found is None else self._rise_of(value, found.end[None])
+
+    def _rise_of(self, value: float, starts: Array) -> float:
+        """Return the profile at a value, from some starts. A fit that is better than the estimate is kept."""
+        bounds = self._objective.bounds.with_fixed(self._element, value)
+        ends = [*_fit_constrained(self._objective, starts, bounds), *starts]
+        ends = [end for end in ends if np.abs(end).max() < PROFILE.largest]
+        deviances = np.array([_deviance(self._objective, end) for end in ends])
+        if not np.isfinite(deviances).any():
             return math.inf
-        theta = min(fits, key=lambda end: _deviance(self._objective, end))
+        best = int(np.nanargmin(deviances))
+        theta, rise = ends[best], (deviances[best] - self._minimum) / self._unit
         self._solutions[value] = theta
-        rise = (_deviance(self._objective, theta) - self._minimum) / self._unit
         if rise < -PROFILE.better_fit_tolerance:
-            self.warnings.append(
-                f"no profile interval of `{self._name}`: there is a better fit with {self._name} = {value:.6g}; "
-                "start there, or try --starts"
-            )
-            return math.nan
+            self.better = theta
         return math.sqrt(max(rise, 0.0))
 
     def _predicted_start(self, nearest_value: float, value: float) -> Array:
@@ -370,11 +437,12 @@ class _Profile:
         return predicted
 
 
-def _fit_constrained(objective: Objective, start: Array, bounds: Bounds) -> Array | None:
-    """Return the end of a fit with one element fixed; None if the model is not defined there."""
-    batch = ObjectiveBatch([objective], bounds)
-    (outcome,) = minimize_batch(_method_of(objective), objective, batch, start[None])
-    return outcome.theta if isinstance(outcome, Outcome) and np.isfinite(outcome.theta).all() else None
+def _fit_constrained(objective: Objective, starts: Array, bounds: Bounds) -> list[Array]:
+    """Return the ends of fits with one element fixed, where the model is defined."""
+    batch = repeat_objective(objective, len(starts), bounds)
+    stop = StoppingRule(evaluations=PROFILE.max_evaluations)
+    outcomes = minimize_batch(_method_of(objective), objective, batch, starts, stop=stop)
+    return [end.theta for end in outcomes if end.divergence is None and np.isfinite(end.theta).all()]
 
 
 def _method_of(objective: Objective) -> str:
@@ -438,7 +506,7 @@ def bootstrap_fits(objective: Objective, theta: Array, count: int, seed: int, le
             else ObjectiveBatch([objective.select_rows(draw) for draw in draws], objective.bounds)
         )
         outcomes = minimize_batch(_method_of(objective), objective, batch, np.tile(theta, (len(draws), 1)))
-        ends += [end.theta for end in outcomes if isinstance(end, Outcome) and end.converged]
+        ends += [end.theta for end in outcomes if end.converged]
     failed = count - len(ends)
     fits = BootstrapFits(np.array(ends).reshape(len(ends), len(theta)))
     if failed > BOOTSTRAP.max_failed_share * count:

@@ -37,7 +37,7 @@ from autodiff_cli.numbers.floats import parse_constant
 from autodiff_cli.ops.elementary import cos, sin
 from autodiff_cli.training.fitting.minimization import estimated_scales
 from autodiff_cli.training.losses import LossKind
-from autodiff_cli.training.methods.gradient_descent import Outcome, StoppingRule
+from autodiff_cli.training.methods.gradient_descent import StoppingRule
 from autodiff_cli.training.methods.least_squares import fit_squares
 from autodiff_cli.training.objective.batch import BATCH, Batch, repeat_objective
 from autodiff_cli.training.objective.kernels import linear_parameters
@@ -202,6 +202,8 @@ class MultistartSettings:
     frequency_rounds: int = 2  # passes over all frequencies, if the model has several
     residual_rounds: int = 3  # searches for points that explain what the best one leaves
     likelihood_draws: int = 500  # random points for a model that is itself minus a log-likelihood
+    max_terms: int = 12  # terms of a sum that are placed one after the other
+    max_pursued: int = 4  # placements of the terms so far, to each of which the next one is added
     max_descents: int = 12  # Levenberg-Marquardt runs, from the best points
     descent_evaluations: int = 60  # of each run
     equal_loss_tolerance: float = 1e-6  # relative difference of two losses that count as equal
@@ -287,9 +289,7 @@ def warm_starts(batch: Batch, objective: Objective, starts: Array) -> Array:
     if not objective.has_residuals or objective.layout.size > MAX_COVARIANCE_SIZE:
         return starts
     outcomes = fit_squares(batch, starts, stop=StoppingRule(evaluations=SETTINGS.descent_evaluations))
-    return np.array(
-        [end.theta if isinstance(end, Outcome) else start for end, start in zip(outcomes, starts, strict=True)]
-    )
+    return np.array([end.theta for end in outcomes])
 
 
 @ignore_float_errors()
@@ -490,10 +490,10 @@ class _Multistart:
         self._sample = objective.select_rows(np.sort(rows))
         self._sinusoids = Sinusoids(objective)
         self._start = start
-        model, layout = objective.model, objective.layout
-        leaves = [model.program.leaves[name] for name in layout.names if name not in model.shapes]
-        self._linear = free & layout.mask(linear_parameters(model.program.output, leaves, model.shapes))
+        self._linear = linear_mask(objective, free)
         self._searched = free & ~self._linear
+        terms = _separate_terms(objective, self._linear, self._searched)
+        self._terms = terms if 1 < len(terms) <= SETTINGS.max_terms else []
         self._generator = generator
         self._box = box
         self._has_frequencies = False
@@ -521,20 +521,21 @@ class _Multistart:
                 break
             if not has_systematic_residuals(self._sample, best.end, RESIDUALS.suspect_sigmas):
                 break
-            candidate = min(self.descend(self._points_near(best.end)), key=lambda end: end.loss, default=best)
-            best = min(best, candidate, key=lambda end: end.loss)
+            near = [self._points_near(best.end)]
+            near += [self._place_term(best.end[None], *term, self._linear) for term in self._terms]
+            best = min(best, *self.descend(np.concatenate(near)), key=lambda end: end.loss)
         return best
 
     def refine(self, theta: Array) -> StartCandidate | None:
         """Descend from a point, after its linear parameters are set to their best values."""
-        points, _ = self._project_linear(theta[None], self._linear)
+        points, _ = self._project(theta[None], self._linear)
         return next(iter(self.descend(points)), None)
 
     def scaled_points(self) -> Iterator[Array]:
         """Yield the start at dimensional scales, with the best values of the linear parameters."""
         scaled = start_at_scales(self._sample, self._start, self._searched | self._linear)
         if scaled is not None:
-            yield self._project_linear(scaled[None], self._linear)[0]
+            yield self._project(scaled[None], self._linear)[0]
 
     def frequency_points(self) -> Iterator[Array]:
         """Yield the start with the best frequencies and phases, and the best values of the linear parameters."""
@@ -543,9 +544,45 @@ class _Multistart:
         if self._has_frequencies:
             yield points
 
+    def pursued_points(self) -> Iterator[Array]:
+        """Yield points found term by term, as in matching pursuit (Mallat & Zhang 1993).
+
+        Each term of a sum, such as a peak, is placed where it best explains what the terms before it leave. The last
+        one is not yet refined.
+        """
+        varied = self._linear & ~np.isin(np.arange(len(self._start)), [k for linear, _ in self._terms for k in linear])
+        points = np.where(self._linear, 0.0, self._start)[None]
+        for number, (linear, searched) in enumerate(self._terms):
+            if number:
+                box = Bounds(np.where(varied, self._box.low, points), np.where(varied, self._box.high, points))
+                ends = sorted(self.descend(points, box), key=lambda end: end.loss)
+                points = np.array([end.end for end in ends[: SETTINGS.max_pursued]]).reshape(-1, len(self._start))
+            varied[linear] = varied[searched] = True
+            points = self._place_term(points, linear, searched, varied & self._linear)
+        if self._terms:
+            yield points
+
+    def _place_term(self, points: Array, linear: list[int], searched: list[int], adjusted: NDArray[np.bool_]) -> Array:
+        """Return the best of random points that share all but one term with other points, with fitted values of some
+        linear parameters. Where the other terms leave large residuals, the term is more probable.
+        """
+        count = len(self._start)
+        without, is_placed = ~np.isin(np.arange(count), linear), np.isin(np.arange(count), searched)
+        proposed, remaining = [np.empty((0, count))], [np.empty(0)]
+        for theta in self._project(np.where(without, points, 0.0), adjusted & without)[0]:
+            residuals = self._sample.evaluate_rows(self._sample.kernels.residuals, theta)[0]
+            drawn = np.where(is_placed, self._random_points(np.square(residuals)), theta)
+            for part in np.array_split(drawn, SETTINGS.max_descents):
+                found, left = self._project(part, adjusted)
+                best = np.argsort(left, kind="stable")[:1]
+                proposed.append(found[best])
+                remaining.append(left[best])
+        order = np.argsort(np.concatenate(remaining), kind="stable")
+        return np.concatenate(proposed)[order[: SETTINGS.max_descents]]
+
     def random_points(self) -> Iterator[Array]:
         """Yield the best random points, with the best values of the linear parameters and the best frequencies."""
-        points, remaining = self._project_linear(self._random_points(), self._linear)
+        points, remaining = self._project(self._random_points(), self._linear)
         points = points[np.argsort(remaining, kind="stable")[: SETTINGS.max_descents]]
         if not self._has_frequencies:
             yield points
@@ -565,7 +602,7 @@ class _Multistart:
         drawn = np.where(self._generator.random(drawn.shape) < 0.5, drawn, theta)
         searched = np.flatnonzero(self._searched)  # every fourth point exchanges values, such as two positions
         drawn[::4, searched] = self._generator.permuted(np.tile(theta[searched], (len(drawn[::4]), 1)), axis=1)
-        points, remaining = self._project_linear(drawn, self._linear)
+        points, remaining = self._project(drawn, self._linear)
         return points[np.argsort(remaining, kind="stable")[: SETTINGS.max_descents]]
 
     def _random_points(self, weight: Array | None = None) -> Array:
@@ -613,7 +650,7 @@ class _Multistart:
         best = peaks[np.argsort(sums[peaks], kind="stable")[: SETTINGS.max_peaks]]
         candidates = []
         for peak in points[best]:
-            variants, remaining = self._project_linear(self._phase_variants(peak), self._linear)
+            variants, remaining = self._project(self._phase_variants(peak), self._linear)
             if len(variants):
                 candidates.append((float(remaining.min()), variants[np.argmin(remaining)]))
         candidates.sort(key=operator.itemgetter(0))
@@ -647,34 +684,15 @@ class _Multistart:
             sums[part] = (1 - np.sum(grams[:, :-1, -1:] * steps, axis=(1, 2))) * np.square(scale[:, -1])
         return np.where(np.isfinite(sums), np.maximum(sums, 0.0), np.inf)
 
-    def _project_linear(self, points: Array, adjusted: NDArray[np.bool_]) -> tuple[Array, Array]:
-        """Return the usable points with fitted values of the adjusted parameters, in which the model is linearised, and
-        their remaining sums of squares.
-        """
-        theta, columns = self._box.clip(points), np.flatnonzero(adjusted)
-        triangles = np.empty((len(theta), theta.shape[1] + 1, theta.shape[1] + 1))
-        for part in block_slices(len(theta), max(1, BATCH.rows // self._sample.rows)):
-            batch = repeat_objective(self._sample, part.stop - part.start, self._box)
-            triangles[part] = batch.triangles(theta[part], np.arange(part.stop - part.start))
-        is_usable = np.isfinite(triangles).all(axis=(1, 2))
-        theta, triangles = theta[is_usable], triangles[is_usable]
-        jacobian, residuals = triangles[:, :, columns], triangles[:, :, -1:]
-        scale = np.sqrt(np.sum(np.square(jacobian), axis=1))
-        scale[scale == 0] = 1.0
-        steps = np.zeros(scale.shape)
-        if steps.size:
-            steps = (np.linalg.pinv(jacobian / scale[:, None, :], rcond=1e-10) @ residuals)[:, :, 0] / scale
-        remaining = np.sum(np.square(residuals - jacobian @ steps[:, :, None]), axis=(1, 2))
-        theta[:, columns] -= steps
-        is_finite = np.isfinite(theta).all(axis=1) & np.isfinite(remaining)
-        return self._box.clip(theta[is_finite]), remaining[is_finite]
+    def _project(self, points: Array, adjusted: NDArray[np.bool_]) -> tuple[Array, Array]:
+        return project_linear(self._sample, points, adjusted, self._box)
 
-    def descend(self, points: Array) -> list[StartCandidate]:
+    def descend(self, points: Array, box: Bounds | None = None) -> list[StartCandidate]:
         """Run Levenberg-Marquardt from points, and return the candidates of those where the residuals are defined."""
-        batch = repeat_objective(self._sample, len(points), self._box)
+        batch = repeat_objective(self._sample, len(points), box or self._box)
         outcomes = fit_squares(batch, points, stop=StoppingRule(evaluations=SETTINGS.descent_evaluations))
-        fits = np.array([k for k, end in enumerate(outcomes) if isinstance(end, Outcome)], np.intp)
-        ends = np.array([end.theta for end in outcomes if isinstance(end, Outcome)]).reshape(len(fits), points.shape[1])
+        fits = np.array([k for k, end in enumerate(outcomes) if end.divergence is None], np.intp)
+        ends = np.array([end.theta for end in outcomes]).reshape(points.shape)[fits]
         if self._sample.kind is LossKind.ROBUST:  # outliers must not decide here either
             losses = np.square(estimated_scales(batch, ends, fits))
         else:
@@ -686,9 +704,68 @@ class _Multistart:
         ]
 
 
+def linear_mask(objective: Objective, free: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which of some parameters the prediction is linear in, all of them together."""
+    model, layout = objective.model, objective.layout
+    names = [name for name, part in layout.slices.items() if name not in model.shapes and free[part].all()]
+    leaves = [model.program.leaves[name] for name in names]
+    mask: NDArray[np.bool_] = layout.mask(linear_parameters(model.program.output, leaves, model.shapes))
+    return mask
+
+
+def project_linear(
+    objective: Objective, points: Array, adjusted: NDArray[np.bool_], box: Bounds
+) -> tuple[Array, Array]:
+    """Return the usable points with fitted values of the adjusted parameters, in which the model is linearised, and
+    their remaining sums of squares.
+    """
+    theta, columns = box.clip(points), np.flatnonzero(adjusted)
+    triangles = np.empty((len(theta), theta.shape[1] + 1, theta.shape[1] + 1))
+    for part in block_slices(len(theta), max(1, BATCH.rows // objective.rows)):
+        batch = repeat_objective(objective, part.stop - part.start, box)
+        triangles[part] = batch.triangles(theta[part], np.arange(part.stop - part.start))
+    is_usable = np.isfinite(triangles).all(axis=(1, 2))
+    theta, triangles = theta[is_usable], triangles[is_usable]
+    jacobian, residuals = triangles[:, :, columns], triangles[:, :, -1:]
+    scale = np.max(np.abs(jacobian), axis=1, initial=0.0)  # squares would underflow
+    scale[scale == 0] = 1.0
+    steps = np.zeros(scale.shape)
+    if steps.size:
+        steps = (np.linalg.pinv(jacobian / scale[:, None, :], rcond=1e-10) @ residuals)[:, :, 0] / scale
+    remaining = np.sum(np.square(residuals - jacobian @ steps[:, :, None]), axis=(1, 2))
+    theta[:, columns] -= steps
+    is_finite = np.isfinite(theta).all(axis=1) & np.isfinite(remaining)
+    return box.clip(theta[is_finite]), remaining[is_finite]
+
+
 # Ways to propose points, each array the most promising first, in the order in which they are tried. All of them use
 # variable projection for the linear parameters.
-START_STRATEGIES = (_Multistart.scaled_points, _Multistart.frequency_points, _Multistart.random_points)
+START_STRATEGIES = (
+    _Multistart.scaled_points,
+    _Multistart.frequency_points,
+    _Multistart.pursued_points,
+    _Multistart.random_points,
+)
+
+
+def _separate_terms(
+    objective: Objective, linear: NDArray[np.bool_], searched: NDArray[np.bool_]
+) -> list[tuple[list[int], list[int]]]:
+    """Return the linear and the other parameters of each term of a sum, such as those of each peak; empty if some
+    parameters are in no term.
+    """
+    model, layout = objective.model, objective.layout
+    names = {index: name for name, part in layout.slices.items() for index in [part.start]}
+    factors = np.flatnonzero(linear).tolist()
+    output, *leaves = share([model.program.output, *(model.program.leaves[names[k]] for k in factors)])
+    terms: dict[tuple[int, ...], list[int]] = {}
+    for factor, slope in zip(factors, simplify(gradient_nodes(output, leaves, model.shapes)), strict=True):
+        texts = {node.text for node in topological_order([slope]) if node.is_input}
+        others = tuple(k for k in np.flatnonzero(searched).tolist() if names.get(k) in texts)
+        terms.setdefault(others, []).append(factor)
+    terms.pop((), None)
+    covered = {index for others in terms for index in others}
+    return [(k, [*others]) for others, k in terms.items()] if covered == {*np.flatnonzero(searched).tolist()} else []
 
 
 def _typical_sizes(moments: Moments, rows: int) -> Array:

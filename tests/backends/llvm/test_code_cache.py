@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autodiff_cli.backends.llvm import machine_code
 from autodiff_cli.backends.llvm.backend import LlvmBackend
 from autodiff_cli.backends.protocol import RowGraphs
 from autodiff_cli.language.program import read
+from autodiff_cli.numbers import machine_code
 
 X = np.arange(20.0)
 

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.optimize import brentq, minimize_scalar
-from scipy.stats import chi2, norm
+from scipy.stats import chi2, norm, t
 
 import autodiff_cli as ad
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting import inference
+from tests.each import each
 from tests.support import run_cli
 
 # Enzyme kinetics with treated cells: Bates & Watts 1988, table A1.3.
@@ -109,15 +110,47 @@ def test_a_profile_with_an_asymptote_has_an_end_only_above_the_threshold(ratio: 
     assert low < found.parameters["b"] < high
 
 
+CURVES = {"y ~ A*exp(-k*x)": lambda k, x: np.exp(-k * (x - x[0])), "y ~ A*x/(k + x)": lambda k, x: x / (k + x)}
+
+
+@each("model, seed", [("y ~ A*exp(-k*x)", 0), ("y ~ A*exp(-k*x)", 3), ("y ~ A*x/(k + x)", 5)])
+def test_a_profile_ends_where_the_exact_one_does_or_nowhere(model: str, seed: int) -> None:
+    """With `A` at its best value for each `k`, the profile of `k` is known exactly."""
+    generator = np.random.default_rng([seed, 7])
+    x = np.sort(generator.uniform(0.1, 3, 5))
+    y = 5 * CURVES[model](generator.uniform(0.3, 3), x)
+    y += generator.normal(0, 0.1 * np.ptp(y), len(x))
+
+    def squares(k: float) -> float:
+        curve = CURVES[model](k, x)
+        curve /= np.abs(curve).max()
+        return float(y @ y - (curve @ y) ** 2 / (curve @ curve))
+
+    found = ad.fit(model, {"x": x, "y": y}, profile=True)
+    best = found.parameters["k"]
+    level = squares(best) * (1 + t.ppf(0.975, 3) ** 2 / 3)
+    far = best + np.geomspace(1e-3, 1e9 if "+" in model else 1e2, 1000)
+    for side, end in zip((-1, 1), found.intervals["profile"]["k"], strict=True):
+        steps = best + side * (far - best)
+        if "+" in model and side < 0:
+            steps = steps[steps > -x[0]]  # beyond, there is a pole
+        outside = np.array([squares(k) > level for k in steps])
+        first = int(np.argmax(outside))
+        if not outside.any():
+            assert end is None or math.isinf(end) or end < -x[0] < best
+        else:
+            assert steps[first - 1] - 1e-6 <= end <= steps[first] + 1e-6 or steps[first] <= end <= steps[first - 1]
+
+
 def test_an_estimate_is_not_its_own_end_where_no_fit_beyond_it_succeeds(monkeypatch: pytest.MonkeyPatch) -> None:
     data = {"x": [0.0, 1, 2, 3], "y": [2.02, 0.72, 0.28, 0.09]}
     estimate = ad.fit("y ~ a*exp(-b*x)", data).parameters["b"]
-    fit_constrained = inference._fit_constrained
+    rise_of = inference._Profile._rise_of
 
-    def fails_above(objective: Any, start: Any, bounds: Any) -> Any:
-        return None if bounds.low[1] > estimate else fit_constrained(objective, start, bounds)
+    def fails_above(profile: Any, value: float, starts: Any) -> float:
+        return math.inf if profile._element == 1 and value > estimate else rise_of(profile, value, starts)
 
-    monkeypatch.setattr(inference, "_fit_constrained", fails_above)
+    monkeypatch.setattr(inference._Profile, "_rise_of", fails_above)
     found = ad.fit("y ~ a*exp(-b*x)", data, profile=True)
     low, high = found.intervals["profile"]["b"]
     assert low < estimate
