@@ -100,8 +100,12 @@ def gamma_density(a: Number, x: Number) -> Number:
 
 def weibull(x: Number, k: Number, scale: Number) -> tuple[Number, Number, Number]:
     """(x/scale)^k, the share beyond x and the density."""
+    if k <= 0 or scale <= 0:
+        return mp.nan, mp.nan, mp.nan
+    if x < 0:
+        return ZERO, ONE, ZERO
     power = (x / scale) ** k
-    return power, mp.exp(-power), k / x * power * mp.exp(-power)
+    return power, mp.exp(-power), k / scale * (x / scale) ** (k - 1) * mp.exp(-power)
 
 
 def weibull_slopes(x: Number, k: Number, scale: Number) -> tuple[Number, Number, Number]:
