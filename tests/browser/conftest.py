@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.browser.support import leave
 from tests.tools import missing, program
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def page(shared_page: tuple[Page, list[str]]) -> Iterator[Page]:
     opened.set_viewport_size({"width": 1280, "height": 800})
     opened.emulate_media(media="null", color_scheme="null", reduced_motion="null")
     yield opened
-    opened.goto("about:blank")
+    leave(opened)
     assert troubles == []
 
 

@@ -45,8 +45,16 @@ def _folder() -> str:
 
 
 def press(page: Page, name: str) -> None:
-    """Press the button of exactly this name."""
-    page.get_by_role("button", name=name, exact=True).click()
+    """Press the button of exactly this name, as a keyboard does: a click of Playwright waits for two frames first."""
+    page.get_by_role("button", name=name, exact=True).evaluate("(button) => { button.focus(); button.click(); }")
+
+
+def leave(page: Page) -> None:
+    """Open an empty document. That of a file stays in the process of the page, while `about:blank` starts another."""
+    blank = Path(_folder(), "blank.html")
+    if not blank.exists():
+        blank.write_text("<!doctype html><title>blank</title>", encoding="utf-8")
+    page.goto(blank.as_uri())
 
 
 def measure(page: Page, script: str, argument: Any = None) -> Any:

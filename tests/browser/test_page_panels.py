@@ -178,6 +178,7 @@ def test_paths_of_a_node_are_those_of_the_command_and_light_up(page: Page) -> No
     assert page.locator("svg .edge.on-path").count() == page.locator("svg .edge").count() - 1
     shown.get_by_role("button", name="x → a → a + sin(a)*x", exact=True).hover()
     assert page.locator("svg .edge.on-path").count() == 2
+    page.mouse.move(0, 0)
     press(page, "Step")
     assert page.locator("svg .edge.on-path").count() == 0
 
