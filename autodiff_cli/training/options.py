@@ -284,15 +284,15 @@ class ObjectiveOptions:
     ] = None
     weights: Annotated[
         ArrayLike | str | None,
-        _data("--weights EXPR", "Weights of the squared residuals: a column, or an expression.", compared=True),
+        _data("--weights EXPR|COLUMN", "Weights of the squared residuals, such as 1/y^2.", compared=True),
     ] = None
     sigma: Annotated[
         ArrayLike | str | None,
-        _data("--sigma EXPR", "Standard deviation of the target: a column, a number, sqrt(n).", compared=True),
+        _data("--sigma EXPR|COLUMN", "Standard deviation of the target, such as 0.1 or sqrt(n).", compared=True),
     ] = None
     x_sigma: Annotated[
         Mapping[str, ArrayLike | str] | None,
-        _data("--x-sigma NAME=EXPR", "Standard deviations of a predictor; needs --sigma.", repeats=True),
+        _data("--x-sigma NAME=COLUMN", "Standard deviations of a predictor; needs --sigma.", repeats=True),
     ] = None
     drop_missing: Annotated[
         bool, _data("--drop-missing", "Leave out rows with empty, nan or infinite cells.", compared=True)
