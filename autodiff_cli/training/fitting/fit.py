@@ -42,12 +42,14 @@ from autodiff_cli.training.objective.cluster_connection import connect_cluster
 from autodiff_cli.training.objective.model import Model, tie_fixed_parameters
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import Bounds
+from autodiff_cli.training.optimizers import OPTIMIZERS
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.diagnosis import diagnose, explain_failure
 from autodiff_cli.training.result.fitted_model import FitSettings, FittedModel
 from autodiff_cli.training.result.goodness import classification_accuracy, overdispersion_warnings, roc_curve
 from autodiff_cli.training.result.prediction import collect_plot_data
 from autodiff_cli.training.result.statistics import (
+    COVARIANCE,
     MAX_COVARIANCE_SIZE,
     FitStatistics,
     compute_statistics,
@@ -180,6 +182,10 @@ class _Symmetries:
 _NEGLIGIBLE_DISTANCE = 1e-3  # standard errors from the minimum, at which any method counts as converged
 _NOT_CONVERGED = "not converged: the loss was still falling at the last epoch"
 
+_STOPPED_BESIDE = (
+    "not converged: with this learning rate the steps end beside the minimum; try a smaller --lr, or an --lr-schedule"
+)
+
 
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C during a fit.
@@ -307,6 +313,8 @@ def build_fit(
     )
     if known.minimum_distance < _NEGLIGIBLE_DISTANCE and not outcome.failure:
         outcome = dataclasses.replace(outcome, converged=True)
+    elif outcome.converged and method in OPTIMIZERS and _is_beside_minimum(known, options):
+        outcome = dataclasses.replace(outcome, converged=False, note=_STOPPED_BESIDE)
     auc, roc = roc_curve(objective, outcome.theta) or (None, None)
     quantity_values, quantity_warnings = estimate_quantities(quantities, objective.point(outcome.theta), known)
     dropped = [f"rows left out because a cell is missing: {dropped_rows}"] if dropped_rows else []
@@ -361,6 +369,12 @@ def build_fit(
         **({} if progress.validation is None else progress.validation.summary(outcome.theta)),
         **{each.name: getattr(known, each.name) for each in dataclasses.fields(FitStatistics)},
     )
+
+
+def _is_beside_minimum(statistics: FitStatistics, options: FitOptions) -> bool:
+    """Whether a fit ended away from the minimum, without a criterion of the user's own that says that this is enough."""
+    has_criterion = options.tolerance is not None or options.patience is not None
+    return not has_criterion and statistics.minimum_distance > COVARIANCE.max_minimum_distance
 
 
 def fit_settings(objective: Objective, rows: FitOptions) -> FitSettings:
