@@ -19,10 +19,11 @@ from autodiff_cli.graph.tape import gc_paused
 from autodiff_cli.language.errors import ExpressionError, format_names, suggest
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.names import JOINT_SEPARATOR, joined_columns
+from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError, check_restrictions, explicit_options, refused
 from autodiff_cli.training.fitting.batched_fit import BatchedFit
 from autodiff_cli.training.fitting.batched_statistics import BatchedStatistics
-from autodiff_cli.training.fitting.fit import build_fit, fit_objective
+from autodiff_cli.training.fitting.fit import TERMS_NOTE, build_fit, fit_objective, order_terms
 from autodiff_cli.training.fitting.inference import DerivedQuantities, add_intervals
 from autodiff_cli.training.fitting.optimization import choose_method, warn_if_doubtful
 from autodiff_cli.training.fitting.progress import Progress
@@ -190,6 +191,10 @@ class _BatchedGroups:
         self._batch, self._method, self._options = batch, method, options
         self._quantities = DerivedQuantities(options.quantities, objective.model, objective.layout)
         self._fits = BatchedFit(method, batch, options, self._fit_alone)
+        theta = self._fits.theta
+        with ignore_float_errors():
+            self._fits.theta = theta if objective.is_penalised else order_terms(objective, theta)
+        self._is_reordered = (self._fits.theta != theta).any(axis=1)
         self._statistics = BatchedStatistics(batch, self._fits, method, options)
         self._is_plain = not (options.quantities or options.profile or options.bootstrap)
 
@@ -201,7 +206,7 @@ class _BatchedGroups:
         if fits.is_poor[group] and Sinusoids(objective).frequency_mask.any():
             return None  # its frequency may be its own
         if self._statistics.is_regular[group] and not fits.is_poor[group] and self._is_plain:
-            return self._statistics.fit(group)
+            return self._with_note(self._statistics.fit(group), group)
         part, theta = self._batch.group_objective(group), fits.theta[group].copy()
         progress = Progress()
         for number, loss in enumerate(fits.histories[group]):
@@ -210,7 +215,10 @@ class _BatchedGroups:
         if fits.is_poor[group]:
             warn_if_doubtful(part, progress, outcome)
         fit = build_fit(part, self._method, progress, outcome, self._options, self._quantities)
-        return add_intervals(fit, part, self._options, self._quantities)
+        return self._with_note(add_intervals(fit, part, self._options, self._quantities), group)
+
+    def _with_note(self, fit: FittedModel, group: int) -> FittedModel:
+        return dataclasses.replace(fit, notes=[*fit.notes, TERMS_NOTE]) if self._is_reordered[group] else fit
 
     def _fit_alone(self, group: int) -> Array | None:
         """Return the parameters of the fit of a group by itself; None if it fails."""
