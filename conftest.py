@@ -25,8 +25,8 @@ EXTRAS = {"sklearn": "autodiff_cli/sklearn.py", "starlette": "autodiff_cli/cli/s
 collect_ignore = [file for module, file in EXTRAS.items() if importlib.util.find_spec(module) is None]
 
 # No deadline, because a busy machine is no error; the same examples every time, because tests/fuzz looks for new ones.
-settings.register_profile("quick", deadline=None, derandomize=True, max_examples=25)
-settings.register_profile("slow", deadline=None, derandomize=True)
+settings.register_profile("quick", deadline=None, derandomize=True, max_examples=15)
+settings.register_profile("slow", deadline=None, derandomize=True, max_examples=100)
 
 
 CACHE = Path(__file__).parent / ".pytest_cache" / "home"  # in place of ~/.cache
@@ -65,7 +65,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out tests that passed before, unless they are properties, which `--slow` tries on more examples."""
+    """Leave out tests that passed before, unless `--slow` tries them on more examples or cases."""
     cache = getattr(config, "cache", None)
     if not config.getoption("--skip-passed") or cache is None:
         return
@@ -73,8 +73,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     kept: list[pytest.Item] = []
     left_out: list[pytest.Item] = []
     for item in items:
-        is_property = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
-        (left_out if item.nodeid in passed and not is_property else kept).append(item)
+        test = getattr(item, "obj", None)
+        has_more = getattr(test, "is_hypothesis_test", False) or getattr(test, "is_sampled", False)
+        (left_out if item.nodeid in passed and not has_more else kept).append(item)
     items[:] = kept
     config.hook.pytest_deselected(items=left_out)
 

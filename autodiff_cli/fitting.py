@@ -112,9 +112,12 @@ def _public_interruption() -> Iterator[None]:
         raise
 
 
+_FIELDS = tuple(field.name for field in dataclasses.fields(fitted_model.FittedModel))
+
+
 def _public_fit(model: fitted_model.FittedModel) -> Fit:
     """Return a public `Fit` for an internal `FittedModel`."""
-    return Fit(**{field.name: getattr(model, field.name) for field in dataclasses.fields(model)})
+    return Fit(**{name: getattr(model, name) for name in _FIELDS})
 
 
 @takes_options(FitOptions)

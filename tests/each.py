@@ -9,19 +9,35 @@ from typing import Any
 
 import pytest
 from _pytest.mark import ParameterSet
+from hypothesis import settings
 
 # Fixtures whose state would pass from case to case.
 STATEFUL = {"monkeypatch", "tmp_path", "capsys", "capfd", "caplog", "recwarn"}
 
 
+def examples(count: int, **others: Any) -> settings:
+    """Settings of a property that meets what is rare within `count` examples: as many with `--slow`, else a part."""
+    return settings(max_examples=part(count, least=10), **others)
+
+
+def part(count: int, least: int = 3) -> int:
+    """The number of examples or cases that run in place of `count`: all with `--slow`, else a share."""
+    return min(count, max(least, count * settings().max_examples // settings.get_profile("slow").max_examples))
+
+
 def each(
-    names: str | Sequence[str], cases: Iterable[Any], ids: Callable[[Any], str] | Sequence[str] = repr
+    names: str | Sequence[str],
+    cases: Iterable[Any],
+    ids: Callable[[Any], str] | Sequence[str] = repr,
+    *,
+    sampled: bool = False,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Run a test on every case, as one item for pytest. Takes the arguments of `pytest.mark.parametrize`.
 
     A test of pytest costs about a millisecond, in every process that collects it: for thousands of small cases that is
     most of the time. All cases run, and each that fails is reported with its id. A case cannot be skipped, and fixtures
-    with a state are refused: they would be shared by all cases.
+    with a state are refused: they would be shared by all cases. Of a table that is `sampled`, a part that is evenly
+    spread runs without `--slow`.
     """
     keys = [name.strip() for name in names.split(",")] if isinstance(names, str) else [*names]
     table = [_values(case, len(keys)) for case in cases]
@@ -35,7 +51,9 @@ def each(
         @functools.wraps(test)
         def run(**fixtures: Any) -> None:
             failures: list[Exception] = []
-            for label, case in zip(labels, table, strict=True):
+            count = part(len(table)) if sampled else len(table)
+            for k in range(count):
+                label, case = labels[k * len(table) // count], table[k * len(table) // count]
                 try:
                     test(**fixtures, **dict(zip(keys, case, strict=True)))
                 except pytest.skip.Exception:
@@ -50,6 +68,7 @@ def each(
             if failures:
                 raise ExceptionGroup(f"{len(failures)} of {len(table)} cases fail", failures)
 
+        run.is_sampled = sampled or getattr(test, "is_sampled", False)  # type: ignore[attr-defined]
         parameters = [parameter for name, parameter in signature.parameters.items() if name not in keys]
         run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         return run

@@ -68,7 +68,9 @@ class _Unroller:
         for node in topological_order(outputs):
             if node not in unrolled:
                 unrolled[node] = (
-                    _scalar_array(node) if node.op is None else self._apply(node, [unrolled[i] for i in node.inputs])
+                    _node_array([node], ())
+                    if node.op is None
+                    else self._apply(node, [unrolled[i] for i in node.inputs])
                 )
         return [unrolled[output] for output in outputs]
 
@@ -87,10 +89,6 @@ class _Unroller:
             return np.asarray(ARRAY_FUNCTIONS[op.name](*inputs), dtype=object)
         columns = [np.broadcast_to(x, shape).reshape(-1).tolist() for x in inputs]
         return _node_array([op(*row) for row in zip(*columns, strict=True)], shape)
-
-
-def _scalar_array(node: Node) -> NodeArray:
-    return _node_array([node], ())
 
 
 def _node_array(nodes: Sequence[Node], shape: Shape) -> NodeArray:

@@ -67,7 +67,7 @@ class CompilationError(RuntimeError):
     """A kernel could not be compiled for the columns it was first called with; nothing has been computed."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class RowGraphs:
     """Graphs written for one row, to be evaluated over many rows.
 

@@ -124,6 +124,7 @@ def compiling_backend(threads: int | None, notify: Notify | None = None) -> Back
     return FallbackBackend(lambda: make_backend("llvm", threads), make_backend("numpy"), notify or log_warning)
 
 
+@functools.lru_cache(64)
 def _counted_values(graphs: RowGraphs) -> int | None:
     """Return the number of values that are computed for each row, at most a limit; None if compiling takes too long."""
     tape = Tape(graphs.outputs)

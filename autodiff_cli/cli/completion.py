@@ -188,12 +188,7 @@ def _columns_of_file(path: str) -> Iterator[str]:
         return
 
 
-class Shell(StrEnum):
-    """The shells with completion."""
-
-    BASH = "bash"
-    ZSH = "zsh"
-    FISH = "fish"
+Shell = StrEnum("Shell", [(name.upper(), name) for name in SCRIPTS])  # type: ignore[misc]
 
 
 _WORDS_HELP = "For the script: number of the word at the cursor, and the words of the line."

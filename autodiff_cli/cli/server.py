@@ -25,6 +25,7 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 from starlette.types import Scope
 
+from autodiff_cli.cli.worker import FIT_OPTIONS
 from autodiff_cli.render.html_page import home_page
 
 _ALLOWED_METHODS = ("GET", "HEAD", "POST")
@@ -87,6 +88,7 @@ class TimeLimitError(Exception):
 class _StoredFit(NamedTuple):
     model: str
     values: str
+    options: Mapping[str, str]
     parameters: Mapping[str, Any]
     content: bytes
 
@@ -116,7 +118,7 @@ class RequestHandlers:
         stored = self._stored_fits.get(request.path_params["token"])
         if stored is None:
             return _expired_response()
-        question = {"ask": "learn", "model": stored.model, "values": stored.values}
+        question = {"ask": "learn", "model": stored.model, "values": stored.values, "options": stored.options}
         return await self._page_response(question, stored.content, self._limits.fit)
 
     async def row(self, request: Request) -> Response:
@@ -128,7 +130,11 @@ class RequestHandlers:
         if not text.isascii() or not text.isdigit() or len(text) > 12:
             return HTMLResponse(home_page("", "", f"error: a row is an integer from 1, not `{text[:40]}`"), 400)
         question = {"ask": "row", "model": stored.model, "parameters": stored.parameters, "row": int(text)}
-        return await self._page_response(question, stored.content, self._limits.trace)
+        return await self._page_response(question | {"options": stored.options}, stored.content, self._limits.trace)
+
+    async def course(self, request: Request) -> Response:
+        """Return a page of the course."""
+        return await self._page_response({"ask": "course", **request.path_params}, b"", self._limits.trace)
 
     async def _page_response(self, question: Mapping[str, Any], content: bytes, seconds: float) -> Response:
         formula = question.get("formula", "")
@@ -146,7 +152,8 @@ class RequestHandlers:
     async def fit(self, request: Request) -> Response:
         """Return the fit of a model to the file in the body of the request, as JSON."""
         model, values = (request.query_params.get(name, "") for name in ("model", "values"))
-        if len(model) + len(values) > self._limits.text_length:
+        options = {name: text for name in FIT_OPTIONS if (text := request.query_params.get(name, ""))}
+        if len(model) + len(values) + sum(map(len, options.values())) > self._limits.text_length:
             message = f"the model is too long; at most {self._limits.text_length} characters are allowed"
             return _error_response(message, 413)
         try:
@@ -159,13 +166,14 @@ class RequestHandlers:
             )
             return _error_response(message, 413)
         try:
-            answer = await self._ask_worker({"ask": "fit", "model": model, "values": values}, content, self._limits.fit)
+            question = {"ask": "fit", "model": model, "values": values, "options": options}
+            answer = await self._ask_worker(question, content, self._limits.fit)
         except TimeLimitError as error:
             return _error_response(str(error), 504)
         if "error" in answer:
             return JSONResponse(answer, 400)
         token = secrets.token_urlsafe(16)
-        self._stored_fits[token] = _StoredFit(model, values, answer.pop("parameters"), content)
+        self._stored_fits[token] = _StoredFit(model, values, options, answer.pop("parameters"), content)
         while len(self._stored_fits) > self._limits.stored_fits:
             self._stored_fits.popitem(last=False)
         return JSONResponse({**answer, "token": token})
@@ -222,6 +230,7 @@ def application(port: int, limits: Limits | None = None) -> Starlette:
     handlers = RequestHandlers(limits or Limits())
     routes = [
         Route("/", handlers.home),
+        Route("/course/{file}", handlers.course),
         Route("/row/{token}", handlers.row),
         Route("/learn/{token}", handlers.learn),
         Route("/fit", handlers.fit, methods=["POST"]),

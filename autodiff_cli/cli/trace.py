@@ -257,6 +257,8 @@ def trace(
         return Output(None, json)
     draw = FORMATS[format_name].draw
     if draw is None:
+        if views.paths is not None or views.mode is PassMode.FORWARD:
+            trace_record = _trace_of_elements(trace_record)
         return Output(_report(trace_record, views, wrt, digits), format_name == "json", path=output)
     for option, name in (("--highlight", highlight), ("--only", only)):
         _check_variable(option, name, trace_record.expression.leaves)
@@ -272,6 +274,20 @@ def trace(
         hint = "reduce the drawing with --fold, --only VAR, --find TEXT or --hide-constants"
         raise BadInput(f"{error}; {hint}, or use --format dot, which has no limit") from error
     return Output(text_report(text), json, path=output)
+
+
+def _trace_of_elements(trace: Trace) -> Trace:
+    """Return a trace in which every element of an array is a node: paths and tangents are numbers there.
+
+    Raises:
+        BadInput: if there are too many elements.
+    """
+    from autodiff_cli.explain.tracing import elementwise_trace
+
+    elements = trace if trace.is_scalar else elementwise_trace(trace)
+    if elements is None:
+        raise BadInput("--paths and --mode forward show each element of an array as a node, and here are too many")
+    return elements
 
 
 def _select_format(requested: FormatName | None, json: bool, output: str | None) -> str:
@@ -326,13 +342,14 @@ def _paths_report(trace: Trace, views: ViewRequest, digits: int | None) -> Repor
     from autodiff_cli.render.trace import paths_report
 
     name = canonical_name(views.paths or "")
-    if name:
+    elements = [leaf for leaf in trace.expression.leaves if leaf.startswith(f"{name}[")]
+    if name and not elements:
         _check_variable("--paths", name, trace.expression.leaves)
-        if name not in trace.wrt:
-            raise BadInput(f"--paths {name}: `{name}` is not in --wrt")
+    names = (elements or [name]) if name else trace.wrt
+    if not set(names) <= {*trace.wrt}:
+        raise BadInput(f"--paths {name}: `{name}` is not in --wrt")
     network = PathNetwork(trace)
-    paths = [network.from_variable(name, views.limit) for name in ([name] if name else trace.wrt)]
-    return paths_report(trace, paths, digits)
+    return paths_report(trace, [network.from_variable(each, views.limit) for each in names], digits)
 
 
 def _seed_variable(trace: Trace) -> str:

@@ -21,21 +21,24 @@ if TYPE_CHECKING:
     from autodiff_cli.data.files import DataSource
     from autodiff_cli.explain.record import Trace
     from autodiff_cli.formula.formula import Formula
+    from autodiff_cli.training.options import FitOptions
 
 
 _MAX_MEMORY = 8 << 30  # bytes of address space; most of it is never used
+FIT_OPTIONS = {"loss": str, "optimizer": str, "epochs": int, "learning_rate": float}  # those that the page offers
 _TERMINAL_NAME, _PAGE_NAME = "standard input", "the file"  # names of the data in a terminal's messages and on the page
 
 
 def answer_question(question: Mapping[str, Any], data: BinaryIO) -> dict[str, Any]:
-    """Return the answer to a question; its key `ask` is `trace`, `fit`, `row` or `learn`."""
+    """Return the answer to a question; its key `ask` is `trace`, `fit`, `row`, `learn` or `course`."""
     from autodiff_cli.cli.environment import BadInput
     from autodiff_cli.data.table import DataError
     from autodiff_cli.language.errors import ExpressionError
     from autodiff_cli.options import OptionError
     from autodiff_cli.render.layout import GraphTooLargeError
 
-    handler = {"trace": _trace_page, "fit": _fit_report, "row": _row_page, "learn": _learning_page}[question["ask"]]
+    handlers = {"trace": _trace_page, "fit": _fit_report, "row": _row_page, "learn": _learning_page}
+    handler = {**handlers, "course": _course_page}[question["ask"]]
     try:
         return handler(question, data)
     except (BadInput, ExpressionError, DataError, OptionError, GraphTooLargeError) as error:
@@ -131,6 +134,7 @@ def _fit_report(question: Mapping[str, Any], data: BinaryIO) -> dict[str, Any]:
     """Return the report of a fit as a terminal shows it, and its parameters."""
     content = data.read()
     words = ["train", *(f"--set={name}={text}" for name, text in parse_values(question["values"]).items())]
+    words += [f"--{name.replace('_', '-')}={text}" for name, text in question.get("options", {}).items()]
     words += ["--", _check_model(question["model"]), "-"]
     status, report, notes = _run_command_line(words, content)
     if status not in (0, 1) or not report:
@@ -173,13 +177,14 @@ def _row_page(question: Mapping[str, Any], data: BinaryIO) -> dict[str, Any]:
 
     from autodiff_cli.explain.tracing import trace
     from autodiff_cli.training.fitting.row_loss import trace_model_row
-    from autodiff_cli.training.options import FitOptions
 
     values = {
         name: np.array(value) if isinstance(value, list) else float(value)
         for name, value in question["parameters"].items()
     }
-    row = trace_model_row(_check_model(question["model"]), _open_data(data), question["row"], values, FitOptions())
+    row = trace_model_row(
+        _check_model(question["model"]), _open_data(data), question["row"], values, _fit_options(question)
+    )
     notes = [f"note: the loss of row {question['row']} at the fitted parameters", *row.notes]
     return _page(trace(row.formula, row.point, row.free_parameters), question["model"], "", notes)
 
@@ -192,14 +197,32 @@ def _learning_page(question: Mapping[str, Any], data: BinaryIO) -> dict[str, Any
     from autodiff_cli.training.fitting.progress import Recorder
     from autodiff_cli.training.objective.model import Model
     from autodiff_cli.training.objective.objective import Objective
-    from autodiff_cli.training.options import FitOptions
 
     files, start = _open_data(data), constant_values(parse_values(question["values"]))
-    choices = FitOptions(start=start)
+    choices = dataclasses.replace(_fit_options(question), start=start)
     objective = Objective.of(Model.parse(_check_model(question["model"]), files.names, start), files, choices)
     recorder = Recorder.for_objective(objective)
     fit = fit_objective(objective, dataclasses.replace(choices, on_epoch=recorder.add))
     return {"page": learning_page(objective, recorder, fit, choices, None)}
+
+
+def _fit_options(question: Mapping[str, Any]) -> FitOptions:
+    """Return the options of a fit that were set on the page."""
+    from autodiff_cli.training.options import FitOptions
+
+    return FitOptions(**{name: FIT_OPTIONS[name](text) for name, text in question.get("options", {}).items()})
+
+
+def _course_page(question: Mapping[str, Any], _data: BinaryIO) -> dict[str, Any]:
+    """Return a page of the course by the name of its file."""
+    from autodiff_cli.explain.lessons import lesson_titles, load_lesson
+    from autodiff_cli.render.formatting import number_formats
+    from autodiff_cli.render.lesson import course_pages
+
+    lessons = [load_lesson(name, number_formats(None)[1]) for name in lesson_titles()]
+    pages = (text for file, text in course_pages(lessons) if file == question["file"])
+    page = next(pages, None)
+    return {"error": "error: the course has no such page"} if page is None else {"page": page}
 
 
 def _open_data(data: BinaryIO) -> DataSource:

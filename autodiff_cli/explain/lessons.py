@@ -250,6 +250,7 @@ class _QuestionMaker:
 
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+_DIFFERENCE = re.compile(r"(forward|central) difference (\S+) (\S+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +261,7 @@ class Lesson:
         name: the name on the command line.
         title: the title.
         trace: both passes over the formula of the lesson.
-        text: the paragraphs.
+        text: the paragraphs; one that begins with `>>>` is a Python session.
         question_trace: the trace that the questions are about, at other values.
         questions: the questions.
     """
@@ -271,6 +272,11 @@ class Lesson:
     text: tuple[str, ...]
     question_trace: Trace
     questions: tuple[Question, ...]
+
+
+def is_session(paragraph: str) -> bool:
+    """Whether a paragraph of a lesson is a Python session, to be shown line by line."""
+    return paragraph.startswith(">>>")
 
 
 @cache
@@ -311,7 +317,7 @@ def load_lesson(name: str, show: Callable[[Any], str]) -> Lesson:
         name,
         entry["title"],
         lesson_trace,
-        tuple(_PLACEHOLDER.sub(lambda gap: numbers.text(gap[1]), paragraph) for paragraph in entry["text"]),
+        tuple(numbers.fill_in(paragraph.strip()) for paragraph in entry["text"]),
         question_trace,
         tuple(make_question(question_trace, about, show) for about in entry["questions"]),
     )
@@ -325,6 +331,10 @@ class _PlaceholderTexts:
         self._learned = learned
         self._show = show
 
+    def fill_in(self, paragraph: str) -> str:
+        """Return a paragraph with its placeholders replaced; a Python session stays as it is."""
+        return paragraph if is_session(paragraph) else _PLACEHOLDER.sub(lambda gap: self.text(gap[1]), paragraph)
+
     def text(self, gap: str) -> str:
         """Return the text for a placeholder; the head of `lessons.toml` lists them."""
         if gap in _COUNTS:
@@ -332,6 +342,8 @@ class _PlaceholderTexts:
         what, _, of = gap.partition(" ")
         if gap.startswith("value after "):
             return self._show(self._value_after(float(gap.rpartition(" ")[2])))
+        if (difference := _DIFFERENCE.fullmatch(gap)) is not None:
+            return self._show(self._difference(difference[2], float(difference[3]), difference[1] == "central"))
         match what:
             case "value":
                 return self._show(self._trace.values[_node(self._trace, of)])
@@ -350,6 +362,12 @@ class _PlaceholderTexts:
                 name, rate = of.split()
                 return self._show(self._updated_value(name, float(rate)))
         raise KeyError(gap)
+
+    def _difference(self, name: str, step: float, is_central: bool) -> float:
+        """Return the difference quotient of the output in a variable."""
+        f, point = self._trace.expression, self._trace.point
+        ahead, behind = (f.value({**point, name: point[name] + h}) for h in (step, -step if is_central else 0.0))
+        return float((ahead - behind) / (2 * step if is_central else step))
 
     def _updated_value(self, name: str, rate: float) -> float:
         return float(self._trace.point[name] - rate * self._trace.gradient[name])

@@ -21,6 +21,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from autodiff_cli.autodiff.sweeps import forward
+from autodiff_cli.explain.labels import MAX_LABEL_LENGTH
 from autodiff_cli.explain.record import Contribution, Trace, array_shape
 from autodiff_cli.explain.warnings import is_kink_of_arrays, predicate_holds
 from autodiff_cli.formula.formula import Formula
@@ -30,7 +31,7 @@ from autodiff_cli.graph.shapes import ShapeError, shape_of
 from autodiff_cli.graph.tape import Tape, expand_helpers, substitute
 from autodiff_cli.language.errors import suggest
 from autodiff_cli.language.parser import OPERATOR_ALIASES
-from autodiff_cli.language.printer import to_pieces, to_text
+from autodiff_cli.language.printer import Gap, to_pieces, to_text
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops import all_ops, overloads
 
@@ -314,6 +315,7 @@ def _op_name(trace: Trace, i: int) -> str:
 
 
 _MAX_FORMULA_LENGTH = 72  # characters; a longer formula does not fit beside its numbers on a line
+_LABEL_LENGTHS = (MAX_LABEL_LENGTH, 24, 12)  # characters of a label in a formula; shorter ones make a long formula fit
 
 
 def adjoint_formula(trace: Trace, i: int, position: int) -> str | None:
@@ -342,21 +344,30 @@ def adjoint_formula(trace: Trace, i: int, position: int) -> str | None:
         return arranged
     slots = {leaf: j for j, leaf in leaves.items() if not leaf.is_constant}
     levels = {leaf: trace.naming.precedence(j) for leaf, j in slots.items()} | {rule.adjoint: Precedence.ATOM}
-    formula = ""
     pieces = to_pieces(passed, levels, levels)
+    formulas = (_joined_pieces(trace, pieces, slots, levels, length) for length in _LABEL_LENGTHS)
+    formula = min(formulas, key=lambda text: max(len(text), _MAX_FORMULA_LENGTH))  # the first that fits, or the last
+    return f"{formula}, for every element" if every else formula
+
+
+def _joined_pieces(
+    trace: Trace, pieces: Sequence[str | Gap], slots: Mapping[Node, int], levels: Mapping[Node, int], length: int
+) -> str:
+    """Return a printed rule with labels of at most `length` characters for its inputs, and `adjoint`."""
+    formula = ""
     for piece, after in zip(pieces, [*pieces[1:], ""], strict=True):
         if isinstance(piece, str):
             formula += piece[1:] if formula.endswith("ᵀ") else piece
             continue
-        label = "adjoint" if piece.leaf is rule.adjoint else trace.naming.label_in_call(slots[piece.leaf])
+        label = "adjoint"
+        if piece.leaf in slots:
+            label = trace.naming.label_in_call(slots[piece.leaf], length)
         is_loose = piece.needs_brackets
         if formula.endswith("transpose(") and isinstance(after, str) and after.startswith(")"):
             formula = formula.removesuffix("transpose(")
             label, is_loose = f"({label})ᵀ" if levels[piece.leaf] < Precedence.ATOM else f"{label}ᵀ", False
         formula += f"({label})" if is_loose else label
-    if len(formula) > _MAX_FORMULA_LENGTH:
-        return "its part of the adjoint"
-    return f"{formula}, for every element" if every else formula
+    return formula
 
 
 def _leaf_of(trace: Trace, j: int) -> Node:

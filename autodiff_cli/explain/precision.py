@@ -33,7 +33,7 @@ from autodiff_cli.formula.derivatives import has_arrays
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.tape import Tape, substitute, topological_order
+from autodiff_cli.graph.tape import Tape, rebuild, substitute, with_inputs
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.numbers import ball_arithmetic as ball
 from autodiff_cli.numbers.ball_arithmetic import Number
@@ -243,18 +243,17 @@ def _with_choices(root: Node) -> Node:
 
     At a tie any mean of the slopes is valid, so a tie must not be decided: its condition is 0/0.
     """
-    rebuilt: dict[Node, Node] = {}
-    for node in topological_order([root]):
-        inputs = [rebuilt[child] for child in node.inputs]
+
+    def choose(node: Node, inputs: tuple[Node, ...]) -> Node:
         if node.op not in (max_, min_):
-            rebuilt[node] = node if node.op is None else node.op(*inputs)
-            continue
+            return with_inputs(node, inputs)
         best = inputs[0]
         for x in inputs[1:]:
             lead = best - x if node.op is max_ else x - best
             best = where(lead / abs_(lead) > 0, best, x)
-        rebuilt[node] = best
-    return rebuilt[root]
+        return best
+
+    return rebuild([root], choose)[root]
 
 
 def _hull(low: Number, high: Number) -> Number:

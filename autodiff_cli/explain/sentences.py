@@ -33,6 +33,7 @@ from autodiff_cli.explain.operations import (
     jacobian,
 )
 from autodiff_cli.explain.record import BackwardStep, Contribution, ForwardStep, Trace, any_true, array_shape
+from autodiff_cli.explain.warnings import CANCELLATION
 from autodiff_cli.graph.node import Node, as_node, get_op
 from autodiff_cli.graph.op import Gate, Op, Precedence
 from autodiff_cli.language.printer import Gap, to_pieces
@@ -58,8 +59,9 @@ class Slot(NamedTuple):
     Attributes:
         what: which text. Of the node of the step: `node` (its label), `name`, `output` (its value), `adjoint`,
             `jacobian`; `chosen`, the labels of the inputs that a choice selects, and `share`, the part of the adjoint
-            that each of them gets. Of an input: `label` and `value`. Of the contribution to an input: `local`,
-            `amount`, `total`, `use`, `uses`. Of any node: `value at` and `adjoint at`.
+            that each of them gets; `lost`, how many digits of the output rounding its inputs can destroy. Of an input:
+            `label` and `value`. Of the contribution to an input: `local`, `amount`, `total`, `use`, `uses`. Of any
+            node: `value at` and `adjoint at`.
         of: the position of the input, or the id of the node.
         is_loose: whether a negative number is put in brackets.
     """
@@ -305,13 +307,15 @@ def _numbers_phrase(op: Op, slots: Sequence[Slot]) -> Phrase:
 def warning_phrases(op: Op, count: int) -> dict[str, Phrase]:
     """Return the phrases of the warnings that can be decided from the numbers of a node alone, by what is the matter.
 
-    They are `undefined` (the value is nan, no input is), `infinite` (the value is, no input is), `kink`, and for the
-    input at position k `slope k` (the local derivative is not finite).
+    They are `undefined` (the value is nan, no input is), `infinite` (the value is, no input is), `kink`, for the input
+    at position k `slope k` (the local derivative is not finite), and `cancellation` (it magnifies rounding errors).
     """
+    before, after = CANCELLATION
     call = _numbers_phrase(op, [Slot("value", k) for k in range(count)])
     phrases: dict[str, Phrase] = {
         "undefined": (Slot("node"), ": ", *call, " is not defined, so nan"),
         "infinite": (Slot("node"), ": the value is ", Slot("output")),
+        "cancellation": (Slot("node"), ": ", before, Slot("lost"), after),
     }
     for k in range(count):
         phrases[f"slope {k}"] = (

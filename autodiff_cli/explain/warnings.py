@@ -183,6 +183,10 @@ Reason: TypeAlias = tuple[str, str]  # kind, and why
 
 FLOAT_DIGITS = 16  # significant decimal digits of a double, about
 LARGE_FLOAT = 2.0**43  # every double from here up is a multiple of 1/1024
+CANCELLATION = (  # the text before and after the number of digits
+    "cancellation: rounding its inputs can destroy ",
+    f" of the {FLOAT_DIGITS} digits of the value",
+)
 MAX_MAGNIFICATION = 1e6  # of rounding errors before a warning: 10 of 16 digits are left
 
 
@@ -247,8 +251,7 @@ def _cancellation_warnings(trace: Trace) -> Iterator[NodeWarning]:
             own_error = abs(trace.values[i] * adjoint)
             if weight > total_error / MAX_MAGNIFICATION and weight > magnified * own_error:
                 worst, magnified = i, weight / own_error if own_error else math.inf
-    message = f"cancellation: rounding its inputs can destroy {lost} of the {FLOAT_DIGITS} digits of the value"
-    yield NodeWarning(worst, "precision", f"{_location(trace, worst)}: {message}")
+    yield NodeWarning(worst, "precision", f"{_location(trace, worst)}: {str(lost).join(CANCELLATION)}")
 
 
 def _is_exact(value: float, is_computed: bool) -> bool:

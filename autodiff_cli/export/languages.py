@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 from autodiff_cli.export import latex, python
 from autodiff_cli.export.program import (
     VALUE_NAME,
+    ElementNotation,
     ExportError,
     ExportOptions,
     ExportProgram,
-    ExportVariable,
     GraphPass,
     NamingRules,
     SourceLayout,
@@ -105,7 +105,7 @@ _C_RESERVED = frozenset({"x", "gradient", "hessian"})
 
 def c_source(program: ExportProgram) -> str:
     """Return a C file with the function, and with all functions that it calls beyond C's own library."""
-    layout = layout_source(program, Library(C), C_NAMES, _c_element, _C_RESERVED)
+    layout = layout_source(program, Library(C), C_NAMES, _vector_element("[{}]", 0), _C_RESERVED)
     parts = [
         "".join(f"// {line}".rstrip() + "\n" for line in header_comment(program, layout)),
         "#include <math.h>\n",
@@ -116,13 +116,14 @@ def c_source(program: ExportProgram) -> str:
     return "\n".join(parts)
 
 
+def _vector_element(form: str, first: int) -> ElementNotation:
+    """Return the notation of elements of arrays that are stored as vectors, numbered from `first`."""
+    return lambda variable, name, k: name + form.format(k + first) if variable.shape else name
+
+
 def _c_wrapped(lines: Iterable[str]) -> Iterator[str]:
     for line in lines:
         yield from wrap_statement(line, _C_INDENT)
-
-
-def _c_element(variable: ExportVariable, name: str, k: int) -> str:
-    return f"{name}[{k}]" if variable.shape else name
 
 
 def _c_signature(program: ExportProgram) -> str:
@@ -190,7 +191,9 @@ _FORTRAN_RESERVED = frozenset({"x", "gradient", "hessian"})
 
 def fortran_source(program: ExportProgram) -> str:
     """Return a Fortran file with the subroutine, which contains all functions that it calls."""
-    layout = layout_source(program, FortranLibrary(FORTRAN), FORTRAN_NAMES, _fortran_element, _FORTRAN_RESERVED)
+    layout = layout_source(
+        program, FortranLibrary(FORTRAN), FORTRAN_NAMES, _vector_element("({})", 1), _FORTRAN_RESERVED
+    )
     declared, contained = split_declarations(layout.library.texts.values())
     parameters = [
         "x",
@@ -219,10 +222,6 @@ def fortran_source(program: ExportProgram) -> str:
             f"end subroutine {program.name}\n",
         ]
     )
-
-
-def _fortran_element(variable: ExportVariable, name: str, k: int) -> str:
-    return f"{name}({k + 1})" if variable.shape else name
 
 
 def _fortran_arguments(program: ExportProgram) -> Iterator[str]:

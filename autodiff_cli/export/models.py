@@ -21,7 +21,7 @@ from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.graph.op import Op, Shape
 from autodiff_cli.graph.shapes import ShapeInference
-from autodiff_cli.graph.tape import substitute, topological_order
+from autodiff_cli.graph.tape import rebuild, substitute, topological_order, with_inputs
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops.structural import stack
 from autodiff_cli.training.result.fitted_model import FittedModel, PredictionGraph
@@ -125,7 +125,7 @@ class _OnnxGraph:
         Raises:
             ExportError: for operations that ONNX lacks.
         """
-        (root,) = _expand_unsupported([output])
+        root = _expand_unsupported(output)
         for node in topological_order([root]):
             self._names[node] = self._write_node(node)
         if self._unsupported:
@@ -331,26 +331,22 @@ class _OnnxGraph:
         return candidate
 
 
-def _expand_unsupported(roots: Sequence[Node]) -> list[Node]:
-    """Replace operations that ONNX lacks by their expansions, as far as they have one."""
-    expanded = list(roots)
-    while True:
-        replace: dict[Node, Node] = {}
-        for node in topological_order(expanded):
-            op = node.op
-            if op is None or _is_known(op) or any(child in replace for child in node.inputs):
-                continue
-            expansion = op.expand(len(node.inputs))
-            if expansion is not None:
-                arguments = dict(zip(op.placeholders(len(node.inputs)), node.inputs, strict=True))
-                (replace[node],) = substitute([expansion], arguments)
-        if not replace:
-            return expanded
-        expanded = substitute(expanded, replace)
+def _expand_unsupported(root: Node) -> Node:
+    """Replace operations that ONNX lacks by their definitions, where they have one."""
+
+    def expand(node: Node, inputs: tuple[Node, ...]) -> Node:
+        op = node.op
+        expansion = None if op is None or _is_known(op) else op.expand(len(inputs))
+        if op is None or expansion is None:
+            return with_inputs(node, inputs)
+        (definition,) = substitute([expansion], dict(zip(op.placeholders(len(inputs)), inputs, strict=True)))
+        return rebuild([definition], expand, {each: each for each in inputs})[definition]
+
+    return rebuild([root], expand)[root]
 
 
 def _is_known(op: Op) -> bool:
-    return op.name in _DIRECT_OPS or op.name in _COMPARISON_OPS or op.name in _REDUCTION_OPS or op.name in _COMPOSED_OPS
+    return any(op.name in table for table in (_DIRECT_OPS, _COMPARISON_OPS, _REDUCTION_OPS, _COMPOSED_OPS))
 
 
 def _expm1(g: _OnnxGraph, inputs: list[str]) -> str:

@@ -24,7 +24,7 @@ from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, constant, is_literal, variable
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.shapes import ShapeInference, format_shape
-from autodiff_cli.graph.tape import Tape, has_array_operations, substitute, topological_order
+from autodiff_cli.graph.tape import Tape, has_array_operations, rebuild, substitute, topological_order, with_inputs
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.printer import to_text
@@ -302,17 +302,15 @@ def guard_branches(roots: Sequence[Node], shapes: Mapping[str, Shape]) -> list[N
     >>> to_text(guard_branches([read("where(x > 0, sqrt(x), 5*x)").output], {})[0], share=False)
     'where(x > 0, sqrt(where(x > 0, x, 1)), 5*x)'
     """
-    guarded: dict[Node, Node] = {}
-    for node in topological_order(roots):
-        if node.op is None:
-            guarded[node] = node
-            continue
-        graph = node.op(*(guarded[child] for child in node.inputs))
+
+    def guard(node: Node, inputs: tuple[Node, ...]) -> Node:
+        graph = with_inputs(node, inputs)
         if node.op is power:
-            graph = _real_power(*graph.inputs)
-        elif node.op.name in _CHOICES.split() and not all(map(_is_smooth, graph.inputs)):
-            graph = _guard_choice(graph, shapes)
-        guarded[node] = graph
+            return _real_power(*inputs)
+        is_guarded = node.op is not None and node.op.name in _CHOICES.split() and not all(map(_is_smooth, inputs))
+        return _guard_choice(graph, shapes) if is_guarded else graph
+
+    guarded = rebuild(roots, guard)
     return [guarded[root] for root in roots]
 
 

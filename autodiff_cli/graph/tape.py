@@ -47,10 +47,15 @@ V = TypeVar("V", bound=Vertex)
 T = TypeVar("T")
 
 
-def topological_order(outputs: Iterable[V]) -> list[V]:
-    """Return all ancestors of the outputs, and the outputs, each once and after its inputs, visited in input order."""
+def topological_order(outputs: Iterable[V], visited: set[V] | None = None) -> list[V]:
+    """Return all ancestors of the outputs, and the outputs, each once and after its inputs, visited in input order.
+
+    Args:
+        outputs: the vertices to begin with.
+        visited: vertices to leave out, with all their ancestors; it grows.
+    """
     order: list[V] = []
-    visited: set[V] = set()
+    visited = set() if visited is None else visited
     stack: list[V | None] = [*[*outputs][::-1]]  # None: the inputs of the node below it are in the order
     while stack:
         node = stack.pop()

@@ -141,10 +141,10 @@ def _column_leaf(
         name = JOINT_SEPARATOR.join(word.text for word in operands[1:])
         is_known = columns.levels and {*joined_columns(name, columns.levels)} <= {*columns.levels}
         return LevelParameter(operands[0].text, name) if is_known else None
-    first, second = operands
-    types = first.type, second.type
     if last.type != "INFIX" or parser.OPERATOR_ALIASES.get(last.text, last.text) not in ("==", "!="):
         return None
+    first, second = operands
+    types = first.type, second.type
     if types == ("TEXT", "NAME"):
         first, second = second, first
     elif types != ("NAME", "TEXT"):

@@ -44,10 +44,6 @@ def _flat(x: Array) -> Any:
     return x.reshape(-1, x.shape[-1])
 
 
-def _broadcast_like(x: Array, like: Array) -> Any:
-    return np.broadcast_to(x, np.broadcast_shapes(x.shape, like.shape))
-
-
 def _sum_like(x: Array, like: Array) -> Any:
     x = x.sum(axis=tuple(range(x.ndim - like.ndim)))
     stretched = tuple(i for i in range(like.ndim - 1) if like.shape[i] == 1 < x.shape[i])
@@ -64,10 +60,6 @@ def _matmul(a: Array, b: Array) -> Any:
         return np.moveaxis(product, a.ndim - 2, -1)
     left, right = "ij"[2 - (a.ndim - 1) :], "jk"[: b.ndim - 1]
     return np.einsum(f"{left}r,{right}r->{left[:-1]}{right[1:]}r", a, b)
-
-
-def _outer(a: Array, b: Array) -> Any:
-    return a[:, None, :] * b[None, :, :]
 
 
 def _broadcast_rows(xs: tuple[Array, ...]) -> list[Array]:
@@ -92,14 +84,14 @@ def _pad(x: Array, start: Array, stop: Array, like: Array) -> Any:
 
 
 _STRUCTURAL: dict[str, Callable[..., Any]] = {
-    "broadcast_like": _broadcast_like,
+    "broadcast_like": lambda x, like: np.broadcast_to(x, np.broadcast_shapes(x.shape, like.shape)),
     "sum_like": _sum_like,
     "sum": lambda x: _flat(x).sum(axis=0),
     "size": lambda x: np.full(1, float(math.prod(x.shape[:-1]))),
     "largest": lambda x: _flat(x).max(axis=0),
     "smallest": lambda x: _flat(x).min(axis=0),
     "matmul": _matmul,
-    "outer": _outer,
+    "outer": lambda a, b: a[:, None, :] * b[None, :, :],
     "prod": lambda x: _flat(x).prod(axis=0),
     **{op.name: ArrayForm(definition, lambda: ARRAYS) for op, definition in ARRAY_DEFINITIONS.items()},
     "stack": lambda *xs: np.stack(_broadcast_rows(xs)),
@@ -174,12 +166,10 @@ class _LongDouble(Kind[Any]):
         return super().function(op, count)
 
 
-def _parse_longdouble(text: str) -> Any:
-    return np.longdouble(_LONGDOUBLE_CONSTANTS.get(text, text))
-
-
 LONGDOUBLE: Kind[Any] = _LongDouble(
-    "arrays of long doubles", {name: ARRAYS.table[name] for name in _PRECISION_GENERIC_OPS}, _parse_longdouble
+    "arrays of long doubles",
+    {name: ARRAYS.table[name] for name in _PRECISION_GENERIC_OPS},
+    lambda text: np.longdouble(_LONGDOUBLE_CONSTANTS.get(text, text)),
 )
 
 

@@ -299,10 +299,6 @@ def _hypot(x: Number, y: Number) -> Number:
     return _exact_sqrt(ball.square(x) + ball.square(y))
 
 
-def _cbrt(x: Number) -> Number:
-    return ball.root(x, fmpq(3))
-
-
 _SQRT = _proven_function("sqrt", arb.sqrt)
 
 # fmt: off
@@ -323,7 +319,8 @@ TABLE: dict[str, Function] = {
     "relu": ball.relu, "heaviside": lambda x: (ball.sign_of(x) + 1) / 2,
     "where_defined": lambda z, slope: ball.NAN if ball.is_nan(z) else slope,
     "direction": ball.direction,
-    "square": ball.square, "sqrt": _exact_sqrt, "cbrt": _cbrt, "root": ball.root, "hypot": _hypot,
+    "square": ball.square, "sqrt": _exact_sqrt, "cbrt": lambda x: ball.root(x, fmpq(3)),
+    "root": ball.root, "hypot": _hypot,
     "pow": ball.power, "pow_slope_base": ball.pow_slope_base, "pow_slope_exponent": ball.pow_slope_exponent,
     "times_log": ball.times_log,
     "exp2": lambda x: ball.power(fmpq(2), x),

@@ -115,8 +115,9 @@ def build_drawing(trace: Trace, view: View = WHOLE_GRAPH) -> Drawing:
         shown = [is_shown and not is_constant for is_shown, is_constant in zip(shown, constants, strict=True)]
     selected = [i for i, is_shown in enumerate(shown) if is_shown]
     boxes = [
-        Box(i, *_label_and_title(trace, i), _role(trace, i), trace.values[i], trace.adjoints[i], highlighted[i])
+        Box(i, safe_label(trace.labels[i]), title, _role(trace, i), trace.values[i], trace.adjoints[i], highlighted[i])
         for i in selected
+        for title in [safe_label(trace.naming.fit(i, MAX_BOX_TITLE))]
     ]
     arrows = [
         Arrow(j, i, local, highlighted[i] and highlighted[j])
@@ -215,11 +216,6 @@ def to_dot(drawing: Drawing, show: NumberFormat) -> str:
         attributes = f" [{', '.join(local)}]" if local else ""
         output_lines.append(f"  n{arrow.source} -> n{arrow.target}{attributes};")
     return "\n".join([*output_lines, "}"]) + "\n"
-
-
-def _label_and_title(trace: Trace, i: int) -> tuple[str, str]:
-    """Return the label and the title of a node."""
-    return safe_label(trace.labels[i]), safe_label(trace.naming.fit(i, MAX_BOX_TITLE))
 
 
 def _role(trace: Trace, i: int) -> Role:

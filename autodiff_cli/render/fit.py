@@ -26,7 +26,7 @@ from autodiff_cli.render.formatting import (
     single_line,
 )
 from autodiff_cli.render.progress import method_name, step_noun
-from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable
+from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, number_columns
 from autodiff_cli.training.result.diagnosis import Diagnosis, LayerUnits, Problem, layer_name
 from autodiff_cli.training.result.fitted_model import FittedModel
 from autodiff_cli.training.result.goodness import SignificanceTest
@@ -194,7 +194,7 @@ def _write_intervals(paper: Paper, fit: FittedModel, digits: int | None) -> None
         names = dict.fromkeys(name for intervals in fit.intervals.values() for name in intervals)
         rows = [(name, *(cell(name, ends.get(name)) for ends in fit.intervals.values())) for name in names]
         paper.heading(f"{100 * fit.confidence_level:g} % intervals")
-        paper.table(TextTable((Column("name"), *(Column(kind, is_number=True) for kind in fit.intervals)), rows))
+        paper.table(TextTable((Column("name"), *number_columns(*fit.intervals)), rows))
 
 
 def _write_correlations(paper: Paper, fit: FittedModel, _: int | None) -> None:
@@ -333,7 +333,7 @@ def layers_table(values: Mapping[str, Any], fixed: Collection[str], show: Number
         )
         for layer, names in sorted(layers.items(), key=lambda item: _layer_order(item[0]))
     ]
-    return TextTable((Column("layer"), Column("shapes"), Column("numbers", True), Column("norm", True)), rows)
+    return TextTable((Column("layer"), Column("shapes"), *number_columns("numbers", "norm")), rows)
 
 
 def _layer_order(layer: str) -> list[tuple[int, str]]:
@@ -359,7 +359,7 @@ def write_confusion(paper: Paper, classes: Sequence[Any], confusion: NDArray[np.
     Args:
         confusion: number of rows by true class (first axis) and predicted class.
     """
-    titles = (Column(""), *(Column(str(label), is_number=True) for label in classes))
+    titles = (Column(""), *number_columns(*map(str, classes)))
     rows = [(str(label), *map(str, counts)) for label, counts in zip(classes, confusion.tolist(), strict=True)]
     table = TextTable(titles, rows)
     if len(classes) <= MAX_CLASSES and paper.has_room_for(table):
@@ -428,13 +428,11 @@ def write_diagnosis(paper: Paper, diagnosis: Diagnosis, show: NumberFormat) -> N
         paper.line("  the model has no layers to examine")
         return
     if diagnosis.units:
-        titles = (Column("layer"), Column("units"), Column("inactive"))
         rows = [(layer.layer, f"{layer.units} {layer.activation}", _inactive_units(layer)) for layer in diagnosis.units]
-        paper.table(TextTable(titles, rows))
+        paper.table(TextTable((Column("layer"), Column("units"), Column("inactive")), rows))
     if diagnosis.gradients:
-        titles = (Column("layer"), Column("gradient at start", is_number=True), Column("at end", is_number=True))
         rows = [(layer.layer, show(layer.start), show(layer.end)) for layer in diagnosis.gradients]
-        paper.table(TextTable(titles, rows))
+        paper.table(TextTable((Column("layer"), *number_columns("gradient at start", "at end")), rows))
     problems = diagnosis.problems
     if not problems:
         paper.line("  healthy: all units are active, and no gradient vanishes or explodes")

@@ -17,7 +17,7 @@ from autodiff_cli.data.json_records import pick, to_json
 from autodiff_cli.graph.tape import gc_paused
 from autodiff_cli.render.fit import CONFIDENCE, estimate_cells, fit_document, interval_ends, interval_title, test_text
 from autodiff_cli.render.formatting import NumberFormat, number_formats, pluralize, shortest_text
-from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable
+from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, number_columns
 from autodiff_cli.training.fitting.comparison import NESTING_UNKNOWN, ComparedModel, Comparison, NestedTest
 from autodiff_cli.training.fitting.groups import FittedGroup, FittedGroups
 from autodiff_cli.training.result.fitted_model import FittedModel
@@ -214,24 +214,17 @@ def _comparison_table(comparison: Comparison, show: NumberFormat) -> TextTable:
     def cell(value: float | None) -> str:
         return NO_VALUE if value is None or math.isnan(value) else show(value)
 
-    columns = [
-        Column("", is_number=True),
-        Column("k", is_number=True),
-        Column("loss", is_number=True),
-        Column("AICc", is_number=True),
-        Column("ΔAICc", is_number=True),
-        Column("weight", is_number=True, is_optional=True),
-        Column("BIC", is_number=True),
-    ]
+    weight = Column("weight", is_number=True, is_optional=True)
+    columns = (*number_columns("", "k", "loss", "AICc", "ΔAICc"), weight, *number_columns("BIC"))
     if comparison.folds:
-        columns.append(Column("CV error", is_number=True))
+        columns += number_columns("CV error")
     rows = []
     for place, compared in enumerate(comparison.models, 1):
         fit = compared.fit
         figures = [str(place), str(compared.k), cell(fit.loss), cell(fit.aicc), _fixed_or_dash(compared.delta, ".2f")]
         figures += [_fixed_or_dash(compared.weight, ".3f"), cell(fit.bic)]
         rows.append((*figures, cell(compared.cv_error)) if comparison.folds else (*figures,))
-    return TextTable(tuple(columns), rows)
+    return TextTable(columns, rows)
 
 
 def _fixed_or_dash(value: float | None, format_spec: str) -> str:

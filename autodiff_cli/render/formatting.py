@@ -300,13 +300,8 @@ class Rounding:
         error = float(f"{error:.1e}")
         place = math.floor(math.log10(error)) - 1  # power of ten of the last digit
         if _MIN_FIXED <= max(abs(value), error) < _MAX_FIXED:
-            fixed = _fixed_format(place)
-            return cls(fixed, fixed)
+            return cls(*[lambda x: f"{round(x, -place) or 0.0:.{max(0, -place)}f}"] * 2)
         return cls(_exponent_format(place), _exponent_format(place))
-
-
-def _fixed_format(place: int) -> Callable[[Any], str]:
-    return lambda x: f"{round(x, -place) or 0.0:.{max(0, -place)}f}"
 
 
 def _exponent_format(place: int) -> Callable[[Any], str]:

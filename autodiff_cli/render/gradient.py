@@ -16,7 +16,7 @@ from autodiff_cli.formula.derivatives import DerivativeMatrix, HigherDerivatives
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.render.formatting import NumberFormat, display_width, number_formats, shorten_middle, single_line
-from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable
+from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, number_columns
 
 OptionSpelling: TypeAlias = Callable[[str, str], str]  # the command-line option that sets a variable (name, value)
 
@@ -57,8 +57,8 @@ def write_nodes(paper: Paper, trace: Trace, derivatives: Mapping[str, Sequence[A
         (str(i), label, show(value), *(NO_VALUE if slope is None else show(slope) for slope in slopes))
         for i, (label, value, slopes) in enumerate(zip(trace.labels, trace.values, columns_of, strict=False))
     ]
-    titles = (Column("id", is_number=True, is_optional=True), Column("node"), Column("value", is_number=True))
-    paper.table(TextTable((*titles, *(Column(title, is_number=True) for title in derivatives)), rows))
+    titles = (Column("id", is_number=True, is_optional=True), Column("node"), *number_columns("value", *derivatives))
+    paper.table(TextTable(titles, rows))
 
 
 def write_formula(paper: Paper, name_text: str, derivative: Formula) -> None:
@@ -228,7 +228,7 @@ def _write_matrix(paper: Paper, matrix: DerivativeMatrix, show: NumberFormat) ->
     """Write a matrix of derivatives with named rows and columns; an entry that is an array stands in one cell."""
     rows = [(name, *map(show, row.values())) for name, row in matrix.items()]
     titles = next(iter(matrix.values()), {})
-    paper.table(TextTable((Column(""), *(Column(name, is_number=True) for name in titles)), rows))
+    paper.table(TextTable((Column(""), *number_columns(*titles)), rows))
 
 
 def _derivatives_document(
@@ -251,15 +251,8 @@ def _derivatives_document(
 
 def _derivative_fields(request: HigherDerivatives) -> dict[str, Any]:
     """Return the JSON fields of the requested derivatives; others are absent."""
-    fields = {
-        "derivatives": request.formulas,
-        "tangents": request.tangents,
-        "hessian": request.hessian,
-        "directional": request.directional,
-        "derivative": request.derivative,
-        "jacobian": request.jacobian,
-        "outputs": request.outputs,
-    }
+    names = ("tangents", "hessian", "directional", "derivative", "jacobian", "outputs")
+    fields = {"derivatives": request.formulas, **{name: getattr(request, name) for name in names}}
     return {name: to_json(field) for name, field in fields.items() if field is not None}
 
 

@@ -39,6 +39,7 @@ from autodiff_cli.explain.sentences import (
 )
 from autodiff_cli.explain.tracing import elementwise_trace
 from autodiff_cli.explain.views import Work, forward_work, reverse_work
+from autodiff_cli.explain.warnings import FLOAT_DIGITS, LARGE_FLOAT, MAX_MAGNIFICATION
 from autodiff_cli.export.latex import latex_symbol
 from autodiff_cli.graph.codegen import Fragment
 from autodiff_cli.graph.node import Node
@@ -291,6 +292,7 @@ def _trace_document(trace: Trace) -> dict[str, Any]:
         "hasPrecisionWarning": any(warning.kind == "precision" for warning in trace.warnings),
         "largest": MAX_TABLE_ELEMENTS,
         "near": SATURATION_DISTANCE,
+        "cancellation": {"magnification": MAX_MAGNIFICATION, "largest": LARGE_FLOAT, "digits": FLOAT_DIGITS},
     }
 
 
@@ -541,9 +543,8 @@ def fit_page(recording: FitRecording, digits: int | None = None) -> str:
         GraphTooLargeError: if the graph of the loss has too many nodes to draw.
     """
     style = (_LEARNING_FOLDER / "learning.css").read_text(encoding="utf-8")
-    script = "\n".join(
-        (_LEARNING_FOLDER / file).read_text(encoding="utf-8") for file in ("pictures.js", "network.js", "learning.js")
-    )
+    files = ("pictures.js", "network.js", "learning.js", "again.js")
+    script = "\n".join((_LEARNING_FOLDER / file).read_text(encoding="utf-8") for file in files)
     markup = (_LEARNING_FOLDER / "learning.html").read_text(encoding="utf-8")
     title = f"learning {escape(shorten_middle(safe_label(recording.model.text), _MAX_MODEL_LENGTH))}"
     addition = PageAddition(title, markup, style, script, _recording_document(recording))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from autodiff_cli.data.json_records import pick, to_json
 from autodiff_cli.render.formatting import NumberFormat, number_formats, shorten_middle
-from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable
+from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, number_columns
 
 if TYPE_CHECKING:
     from autodiff_cli.backends.selection import BackendStatus
@@ -152,14 +152,7 @@ def _write_plot(paper: Paper, expression: Formula) -> None:
 # --- Data files ---
 
 _MAX_CELL_LENGTH = 60  # characters; longer cells are shortened
-_SUMMARY_COLUMNS = (
-    Column("column"),
-    Column("in a model"),
-    Column("type"),
-    Column("missing", is_number=True),
-    Column("min", is_number=True),
-    Column("max", is_number=True),
-)
+_SUMMARY_COLUMNS = (*(Column("column"), Column("in a model"), Column("type")), *number_columns("missing", "min", "max"))
 
 
 def data_report(summary: DataSummary, digits: int | None = None) -> Report:

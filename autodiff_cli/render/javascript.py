@@ -42,7 +42,7 @@ from typing import Any
 from autodiff_cli.backends.protocol import GRADIENT, RATE, STEP, THETA, Update
 from autodiff_cli.explain.operations import has_jacobian, readable_local_derivative
 from autodiff_cli.explain.record import Trace
-from autodiff_cli.explain.sentences import Phrase, Slot
+from autodiff_cli.explain.sentences import Phrase, Slot, phrase_json
 from autodiff_cli.graph.codegen import Fragment, FunctionSyntax, StraightLineCode, call_notation, straight_line_code
 from autodiff_cli.graph.node import Node, get_op, variable
 from autodiff_cli.graph.op import Op, Partial
@@ -282,7 +282,7 @@ def _update_equations(update: Update) -> list[list[Any]]:
     accumulators = {node: variable(name) for name, node in update.accumulators.items()}
     (theta,) = substitute([update.theta], accumulators)
     equations = [*update.accumulators.items(), (THETA, theta)]
-    return [[name, [_phrase_part(part) for part in _formula_phrase(graph)]] for name, graph in equations]
+    return [[name, phrase_json(_formula_phrase(graph))] for name, graph in equations]
 
 
 def _formula_phrase(graph: Node) -> Phrase:
@@ -291,15 +291,9 @@ def _formula_phrase(graph: Node) -> Phrase:
     parts: list[str | Slot] = []
     for part in to_pieces(graph, leaves):
         if isinstance(part, str):
-            parts.append(_LONG_NUMBER.sub(_six_digits, part).replace("*", " × ").replace("/", " / "))
+            parts.append(
+                _LONG_NUMBER.sub(lambda match: f"{float(match[0]):.6g}", part).replace("*", " × ").replace("/", " / ")
+            )
         else:
             parts.append(Slot(part.leaf.text, 0, bool(parts)))
     return tuple(parts)
-
-
-def _six_digits(match: re.Match[str]) -> str:
-    return f"{float(match[0]):.6g}"
-
-
-def _phrase_part(part: Any) -> Any:
-    return part if isinstance(part, str) else part.data()

@@ -139,7 +139,10 @@ def layered_layout(
         graph.edge(*ends, label_size=None if label is None else label._asdict())
     options = {**_OPTIONS, "effort": "balanced" if len(nodes) <= SETTINGS.max_balanced_nodes else "fast"}
     ways = _DIRECTIONS if may_turn and len(nodes) <= SETTINGS.max_compared_nodes else _DIRECTIONS[:1]
-    result = min((graphlay.layout(graph, options={**options, **way}) for way in ways), key=_result_overflow)
+    result = min(
+        (graphlay.layout(graph, options={**options, **way}) for way in ways),
+        key=lambda result: page_overflow(_result_size(result)),
+    )
     left, top = (result.bounds["min"][axis] for axis in "xy")
 
     def point(place: dict[str, float]) -> Point:
@@ -157,10 +160,6 @@ def layered_layout(
 
 def _result_size(result: Any) -> Size:
     return Size(*(result.bounds["max"][axis] - result.bounds["min"][axis] for axis in "xy"))
-
-
-def _result_overflow(result: Any) -> float:
-    return page_overflow(_result_size(result))
 
 
 def page_overflow(size: Size) -> float:

@@ -1,8 +1,8 @@
 """Lessons as text and as pages, and exercise sheets.
 
 A lesson has a text, the steps of a formula, questions, hints and answers. An exercise sheet is an HTML file to print or
-to fill in on the screen: it shows a trace with blanks, one step on each page, and a key at the end. It has no script.
-The drawing on each page shows the numbers that are known before its step.
+to fill in on the screen: a worksheet with the drawing and all steps of a trace, with blanks, and a key on a page of its
+own. It has no script.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from autodiff_cli.data.json_records import to_json
-from autodiff_cli.explain.lessons import Lesson, Question
+from autodiff_cli.explain.lessons import Lesson, Question, is_session
 from autodiff_cli.explain.record import BackwardStep, Contribution, ForwardStep, Trace
 from autodiff_cli.explain.sentences import StepSentences, label_with_definition
 from autodiff_cli.graph.op import Gate
@@ -61,7 +61,8 @@ def lesson_report(lesson: Lesson, digits: int | None, with_questions: bool = Tru
         paper.line(lesson.title, Style.STRONG)
         for paragraph in lesson.text:
             paper.line()
-            for line in textwrap.wrap(paragraph, min(PARAGRAPH_WIDTH, paper.width)):
+            width = min(PARAGRAPH_WIDTH, paper.width)
+            for line in paragraph.split("\n") if is_session(paragraph) else textwrap.wrap(paragraph, width):
                 paper.line(line)
         paper.heading("step by step")
         paper.line()
@@ -138,7 +139,8 @@ def lesson_page(lesson: Lesson, digits: int | None = None, links: str = "") -> s
     """
     from autodiff_cli.render.html_page import PageAddition, to_html
 
-    paragraphs = "\n".join(f"<p>{escape(text)}</p>" for text in lesson.text)
+    tags = ("pre" if is_session(text) else "p" for text in lesson.text)
+    paragraphs = "\n".join(f"<{tag}>{escape(text)}</{tag}>" for tag, text in zip(tags, lesson.text, strict=True))
     markup = f"""<section class="lesson" id="lesson" data-tab="Lesson" aria-labelledby="lesson-title">
 <h2 id="lesson-title">{escape(lesson.title)}</h2>
 {paragraphs}
@@ -211,11 +213,9 @@ def _course_page(title: str, content: str) -> str:
 
 # --- Exercise sheets ---
 
-_MAX_DRAWING_CHARACTERS = 1_500_000  # with more, only the first page has a drawing, so that browsers stay fast
 _DRAWING_MARGIN = 8  # pixels
 _RESERVED_CHARACTERS = 9  # characters of space for each number, so that blanks have room
 _NODE = re.compile(r'data-(?:node|copy)="(\d+)"')
-_EDGE = re.compile(r'data-from="\d+" data-to="(\d+)"')
 _NUMBER = re.compile(r' data-(?:value|adjoint|local)="[^"]*"')
 _NUMBER_LINES = {kind: re.compile(rf">{kind} [^<]*</text>") for kind in ("value", "adjoint")}
 _LOCAL = re.compile(r'(<text class="local"[^>]*>)[^<]*</text>')
@@ -249,64 +249,49 @@ def exercise_sheet(trace: Trace, view: View, digits: int | None = None) -> str:
 
 
 class _Sheet:
-    """The pages of an exercise sheet."""
+    """The worksheet and the key of an exercise."""
 
     def __init__(self, trace: Trace, view: View, digits: int | None) -> None:
         self._trace = trace
         self._format_full, self._format_brief = number_formats(digits)
         self._sentences = StepSentences(trace, self._format_brief)
-        self._forward = [*trace.forward]
-        self._backward = [*trace.backward]
         self._size, self._shapes, _ = graph_shapes(build_drawing(trace, view), self._format_brief, _RESERVED_CHARACTERS)
-        self._count = len(self._forward) + len(self._backward)
-        self._is_drawn_once = self._count * sum(map(len, self._shapes)) > _MAX_DRAWING_CHARACTERS
 
     def pages(self, text: str) -> Iterator[str]:
-        """Yield all pages: the task, one page per step, the gradient, the key."""
+        """Yield the worksheet with all steps, and the key."""
         values = (f"{escape(safe_label(key))} = {escape(self._format_full(x))}" for key, x in self._trace.point.items())
+        slopes = (
+            f"<li>d/d{escape(safe_label(key))} = {_blank_field(f'd/d{key}')}</li>" for key in self._trace.gradient
+        )
         yield _section(
             "Backpropagation, an exercise",
+            '<p class="name">Name <span class="line"></span> Date <span class="line"></span></p>',
             f'<p class="formula">{text}</p>',
             f"<p>at {', '.join(values)}</p>" if self._trace.point else "",
-            "<p>Each page is one step. In the forward pass, fill in the value of each operation. In the backward pass, "
-            "fill in the adjoint of each node and its contribution to each input: local derivative × adjoint. The key "
-            "is at the end.</p>",
-            self._drawing(0, is_first=True),
-            '<p class="name">Name <span class="line"></span> Date <span class="line"></span></p>',
+            "<p>In the forward pass, fill in the value of each operation. In the backward pass, fill in the adjoint of "
+            "each node and its contribution to each input: local derivative × adjoint.</p>",
+            self._drawing(),
+            '<div class="steps">',
+            *_titled_list("Forward", "ol", map(self._forward_item, self._trace.forward), level=2),
+            *_titled_list("Backward", "ol", map(self._backward_item, self._trace.backward), level=2),
+            *_titled_list("The gradient", "ul", slopes, level=2),
+            "</div>",
             level=1,
         )
-        for step in self._forward:
-            yield self._forward_page(step)
-        for back in self._backward:
-            yield self._backward_page(back)
-        if self._trace.gradient:
-            rows = [
-                f"<li>d/d{escape(safe_label(key))} = {_blank_field(f'd/d{key}')}</li>" for key in self._trace.gradient
-            ]
-            yield _section("The gradient", f"<ul>{''.join(rows)}</ul>", self._drawing(self._count))
         yield self._key_page()
 
-    def _forward_page(self, step: ForwardStep) -> str:
+    def _forward_item(self, step: ForwardStep) -> str:
         question = self._sentences.forward(step).rpartition(" = ")[0]
-        label = self._trace.labels[step.node]
-        return _section(
-            f"Forward, step {step.step} of {len(self._forward)}",
-            f'<p class="task">{escape(safe_label(question))} = {_blank_field(f"Value of {label}")}</p>',
-            self._drawing(step.step - 1),
-        )
+        return f"<li>{escape(safe_label(question))} = {_blank_field(f'Value of {self._trace.labels[step.node]}')}</li>"
 
-    def _backward_page(self, step: BackwardStep) -> str:
+    def _backward_item(self, step: BackwardStep) -> str:
         label = self._trace.labels[step.node]
-        task = label_with_definition(self._trace, step.node)
+        task = escape(safe_label(label_with_definition(self._trace, step.node)))
         is_output = step.node in self._trace.tape.outputs
         adjoint = "1, as always for the output" if is_output else _blank_field(f"Adjoint of {label}")
-        return _section(
-            f"Backward, step {step.step} of {len(self._backward)}",
-            f'<p class="task">{escape(safe_label(task))}: adjoint {adjoint}</p>',
-            f"<p>{escape(safe_label(_as_sentence(self._hint(step))))}</p>",
-            f"<ul>{''.join(self._contribution_item(step, contribution) for contribution in step.contributions)}</ul>",
-            self._drawing(len(self._forward) + step.step - 1),
-        )
+        hint = escape(safe_label(_as_sentence(self._hint(step))))
+        items = "".join(self._contribution_item(step, contribution) for contribution in step.contributions)
+        return f'<li>{task}: adjoint {adjoint}<p class="hint">{hint}</p><ul>{items}</ul></li>'
 
     def _hint(self, step: BackwardStep) -> str:
         """Return how the operation passes its adjoint on, without numbers."""
@@ -333,54 +318,42 @@ class _Sheet:
             total = f", use {contribution.use} of {contribution.uses}: total so far {_blank_field(f'Total of {label}')}"
         return f"<li>{escape(safe_label(label))}: {product}{_blank_field(f'Amount for {label}')}{total}</li>"
 
-    def _drawing(self, done: int, is_first: bool = False) -> str:
-        """Return the drawing of the graph with the numbers that are known after `done` steps."""
-        if self._is_drawn_once and not is_first:
-            return ""
-        steps = [*(step.node for step in self._forward), *(step.node for step in self._backward)]
-        forward = len(self._forward)
+    def _drawing(self) -> str:
+        """Return the drawing of the graph with the values of its leaves, and room for all other numbers."""
         leaves = {i for i, node in enumerate(self._trace.tape.nodes) if node.op is None}
-        computed = leaves | {*steps[: min(done, forward)]}
-        finished = {*steps[forward:done]}
-        users: dict[int, set[int]] = {}
-        for i in steps[forward:]:
-            for j in self._trace.tape.inputs[i]:
-                users.setdefault(j, set()).add(i)
-        known = finished | {i for i in leaves if users.get(i, {-1}) <= finished}
-        shapes = [self._hide_unknown(shape, computed, known, finished) for shape in self._shapes]
         width, height = self._size.width + 2 * _DRAWING_MARGIN, self._size.height + 2 * _DRAWING_MARGIN
         return "\n".join(
             [
                 '<div class="drawing" tabindex="0" role="group" aria-label="Drawing">',
-                '<svg class="autodiff" role="img" aria-label="The graph, with what is known so far" '
+                '<svg class="autodiff" role="img" aria-label="The graph, with the values of its inputs" '
                 f'width="{width:.0f}" viewBox="{-_DRAWING_MARGIN} {-_DRAWING_MARGIN} {width:.0f} {height:.0f}">',
-                *shapes,
+                *(self._hide_results(shape, leaves) for shape in self._shapes),
                 "</svg>\n</div>",
             ]
         )
 
     @staticmethod
-    def _hide_unknown(shape: str, computed: set[int], known: set[int], finished: set[int]) -> str:
-        """Remove the numbers that are not known yet from one shape of the drawing."""
-        if (edge := _EDGE.search(shape)) is not None and int(edge[1]) not in finished:
-            shape = _LOCAL.sub(r"\1</text>", shape)
+    def _hide_results(shape: str, leaves: set[int]) -> str:
+        """Remove the numbers that are to be computed from one shape of the drawing."""
+        shape = _LOCAL.sub(r"\1</text>", shape)
         if (node := _NODE.search(shape)) is not None:
-            for kind, available in (("value", computed), ("adjoint", known)):
-                if int(node[1]) not in available:
-                    shape = _NUMBER_LINES[kind].sub(f">{kind} ____</text>", shape)
+            for kind in ("adjoint",) if int(node[1]) in leaves else ("value", "adjoint"):
+                shape = _NUMBER_LINES[kind].sub(f">{kind} ____</text>", shape)
         return _NUMBER.sub("", shape)
 
     def _key_page(self) -> str:
-        forward = (f"<li>{escape(safe_label(self._sentences.forward(step)))}</li>" for step in self._forward)
-        parts = ["<h3>Forward</h3>", f"<ol>{''.join(forward)}</ol>"] if self._forward else []
-        if self._backward:
-            parts += ["<h3>Backward</h3>", f"<ol>{''.join(map(self._backward_answer, self._backward))}</ol>"]
+        forward = (f"<li>{escape(safe_label(self._sentences.forward(step)))}</li>" for step in self._trace.forward)
         slopes = (
             f"<li>d/d{escape(safe_label(key))} = {escape(self._format_full(x))}</li>"
             for key, x in self._trace.gradient.items()
         )
-        gradient = ["<h3>The gradient</h3>", f"<ul>{''.join(slopes)}</ul>"] if self._trace.gradient else []
-        return _section("Key", *parts, *gradient, kind="key")
+        return _section(
+            "Key",
+            *_titled_list("Forward", "ol", forward),
+            *_titled_list("Backward", "ol", map(self._backward_answer, self._trace.backward)),
+            *_titled_list("The gradient", "ul", slopes),
+            kind="key",
+        )
 
     def _backward_answer(self, step: BackwardStep) -> str:
         label = escape(safe_label(self._trace.labels[step.node]))
@@ -396,6 +369,12 @@ def _section(title: str, *parts: str, kind: str = "", level: int = 2) -> str:
     return "\n".join(
         [f'<section class="page {kind}">', f"<h{level}>{title}</h{level}>", *_nonempty(parts), "</section>"]
     )
+
+
+def _titled_list(title: str, tag: str, items: Iterable[str], level: int = 3) -> Iterator[str]:
+    """Yield a list with its title, or nothing if there are no items."""
+    if text := "".join(items):
+        yield from (f"<h{level}>{title}</h{level}>", f"<{tag}>{text}</{tag}>")
 
 
 def _nonempty(parts: Iterable[str]) -> Iterator[str]:

@@ -40,6 +40,11 @@ class Column(NamedTuple):
     is_optional: bool = False
 
 
+def number_columns(*titles: str) -> tuple[Column, ...]:
+    """Return columns of numbers with these titles."""
+    return tuple(Column(title, is_number=True) for title in titles)
+
+
 class TextTable(NamedTuple):
     """A table: its columns, and rows with one text per column."""
 

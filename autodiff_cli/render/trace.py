@@ -22,7 +22,7 @@ from autodiff_cli.render import formatting
 from autodiff_cli.render.formatting import NumberFormat
 from autodiff_cli.render.gradient import gradient_document, write_result, write_title, write_warnings
 from autodiff_cli.render.layout import GraphTooLargeError
-from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, dumps
+from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, dumps, number_columns
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
@@ -158,19 +158,11 @@ def _write_trace(paper: Paper, trace: Trace, digits: int | None) -> None:
 def trace_document(trace: Trace) -> dict[str, Any]:
     """Return the document that `trace --json` writes: that of `grad`, and the steps of both passes."""
     forward = [
-        {"step": step.step, "node": step.node, "op": step.op.name, "inputs": step.inputs, "value": to_json(step.value)}
-        for step in trace.forward
+        {**pick(step, "step", "node"), "op": step.op.name, **pick(step, "inputs", "value")} for step in trace.forward
     ]
     backward = [
-        {
-            "step": step.step,
-            "node": step.node,
-            "op": step.op.name,
-            "adjoint": to_json(step.adjoint),
-            "contributions": [
-                pick(contribution, "to", "local", "amount", "total") for contribution in step.contributions
-            ],
-        }
+        {**pick(step, "step", "node"), "op": step.op.name, **pick(step, "adjoint")}
+        | {"contributions": [pick(term, "to", "local", "amount", "total") for term in step.contributions]}
         for step in trace.backward
     ]
     return {**gradient_document(trace), "forward": forward, "backward": backward}
@@ -253,8 +245,7 @@ def _write_operation_counts(paper: Paper, modes: Sequence[ForwardMode]) -> None:
     passes[f"reverse mode, {f'all {count} variables' if count > 1 else modes[0].name}"] = modes[0].reverse
     paper.heading("operations, not counting values and local derivatives")
     rows = [(name, str(work.multiplications), str(work.additions)) for name, work in passes.items()]
-    titles = (Column("pass"), Column("multiplications", is_number=True), Column("additions", is_number=True))
-    paper.table(TextTable(titles, rows))
+    paper.table(TextTable((Column("pass"), *number_columns("multiplications", "additions")), rows))
 
 
 # --- Paths ---
@@ -321,7 +312,9 @@ def _product_text(path: Path, show: NumberFormat) -> str:
     if not path.local_derivatives:
         return "the variable is the output, so 1"
     factors = [show(local) for local in path.local_derivatives]
-    product = _join_abbreviated(" × ", [factors[0], *(_parenthesized(factor) for factor in factors[1:])])
+    product = _join_abbreviated(
+        " × ", [factors[0], *(f"({text})" if text.startswith("-") else text for text in factors[1:])]
+    )
     return product if len(factors) == 1 else f"{product} = {show(path.product)}"
 
 
@@ -334,10 +327,6 @@ def _sum_text(paths: Paths, gradient: float, show: NumberFormat) -> str:
     for term in terms[1:]:
         total = format_operation_on_numbers(get_op("add"), [total, term])
     return f"total: {total} = {show(gradient)} = d/d{paths.name}"
-
-
-def _parenthesized(factor: str) -> str:
-    return f"({factor})" if factor.startswith("-") else factor
 
 
 def _join_abbreviated(link: str, parts: Sequence[str]) -> str:
@@ -384,14 +373,8 @@ def _write_tape(paper: Paper, record: TapeRecord, digits: int | None) -> None:
 def _tape_fields(record: TapeRecord) -> dict[str, Any]:
     """Return the fields that `--tape` adds to the document of a trace; memory is in bytes."""
     entries = [
-        {
-            "node": entry.node,
-            "op": entry.op.name,
-            "inputs": entry.inputs,
-            "output": entry.node,
-            "saved": entry.saved,
-            "bytes": entry.bytes,
-        }
+        {**pick(entry, "node"), "op": entry.op.name, **pick(entry, "inputs"), "output": entry.node}
+        | pick(entry, "saved", "bytes")
         for entry in record.entries
     ]
     checkpoints = [
@@ -416,8 +399,8 @@ def _write_checkpoints(paper: Paper, record: TapeRecord) -> None:
         )
         for checkpoint in record.checkpoints
     ]
-    titles = ("k", "segments", "saved", "peak memory", "reduction", "recomputed")
-    paper.table(TextTable(tuple(Column(title, is_number=True) for title in titles), rows))
+    titles = number_columns("k", "segments", "saved", "peak memory", "reduction", "recomputed")
+    paper.table(TextTable(titles, rows))
     peak = _byte_count(record.peak_without_checkpoints)
     paper.line(f"  Without checkpoints: {peak} for {formatting.pluralize(count, 'operation')}, not counting inputs.")
 
@@ -465,9 +448,6 @@ class TraceDisplay:
         """Return the report that `autodiff trace` prints."""
         return self._report_text(Paper)
 
-    def _notebook_text(self) -> str:
-        return self._report_text(NotebookPaper)
-
     def _report_text(self, kind: type[Paper]) -> str:
         buffer = io.StringIO()
         trace_report(self.trace, None).write(kind(buffer))
@@ -507,7 +487,11 @@ class TraceDisplay:
             include: the media types to return; all by default.
             exclude: media types not to return.
         """
-        renderers = {"text/plain": self._notebook_text, "text/html": self._repr_html_, "image/svg+xml": self._repr_svg_}
+        renderers = {
+            "text/plain": lambda: self._report_text(NotebookPaper),
+            "text/html": self._repr_html_,
+            "image/svg+xml": self._repr_svg_,
+        }
         forms = {
             kind: render()
             for kind, render in renderers.items()

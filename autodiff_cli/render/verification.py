@@ -15,7 +15,7 @@ from autodiff_cli.formula.formula import Formula
 from autodiff_cli.numbers.ball_arithmetic import nearest_float
 from autodiff_cli.render.formatting import number_formats
 from autodiff_cli.render.gradient import write_title
-from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable
+from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, number_columns
 
 _UNDEFINED_MESSAGE = (
     "the value or a derivative may be unbounded or undefined somewhere in the intervals; try narrower intervals"
@@ -45,7 +45,7 @@ def enclosure_report(
             ("value" if name == VALUE else f"d/d{name}", show(low), show(high))
             for name, (low, high) in proven.bounds.items()
         ]
-        columns = (Column(""), Column("at least", is_number=True), Column("at most", is_number=True))
+        columns = (Column(""), *number_columns("at least", "at most"))
         paper.table(TextTable(columns, rows))
         if proven.undefined:
             paper.heading("warnings")
@@ -65,14 +65,8 @@ def enclosure_report(
     return Report(write, lambda: [document()])
 
 
-_COLUMNS = (
-    Column("variable"),
-    Column("gradient", is_number=True),
-    Column("reference", is_number=True),
-    Column("relative error", is_number=True),
-    Column("order", is_number=True),
-    Column("verdict"),
-)
+_NUMBERS = number_columns("gradient", "reference", "relative error", "order")
+_COLUMNS = (Column("variable"), *_NUMBERS, Column("verdict"))
 _MAX_REFERENCE_LENGTH = 20  # characters: more digits than a float has, and the table stays narrow
 
 
@@ -117,7 +111,7 @@ def _write_check(paper: Paper, check: GradientCheck, referee: FrameworkGradient 
         paper.heading(f"{referee.framework} {referee.version}")
         paper.table(
             TextTable(
-                (Column("variable"), Column("gradient", is_number=True), Column("ours", is_number=True), Column("")),
+                (Column("variable"), *number_columns("gradient", "ours"), Column("")),
                 [
                     (
                         finding.variable,

@@ -130,6 +130,16 @@ def _cross_entropy(target: Node, prediction: Node, _: float) -> Node:
     return logsumexp(scores) - dot(target, scores)
 
 
+def textbook_form(loss: str, target: Node, prediction: Node) -> Node | None:
+    """Return the cross-entropy of probabilities as textbooks write it, for explanations; None for other losses.
+
+    It loses digits where a probability is close to 0 or 1, so fits compute it from the scores.
+    """
+    if loss == "bce" and prediction.op is sigmoid:
+        return -(target * log(prediction) + (1 - target) * log(1 - prediction))
+    return -dot(target, log(prediction)) if loss == "cross_entropy" else None
+
+
 class Family(NamedTuple):
     """A distribution of the target whose mean is the prediction.
 

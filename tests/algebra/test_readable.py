@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, example, given, reject, settings
+from hypothesis import assume, example, given, reject
 from hypothesis import strategies as st
 
 import autodiff_cli as ad
@@ -27,7 +27,7 @@ from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.numbers.kind import Kind
 from autodiff_cli.ops.arithmetic import div, sub
 from autodiff_cli.ops.elementary import sin
-from tests.each import each
+from tests.each import each, examples
 from tests.graphs import OPS, SHAPES, array_graphs, graphs
 
 ARITHMETIC = tuple(
@@ -76,49 +76,41 @@ def points(numbers: st.SearchStrategy[float]) -> st.SearchStrategy[dict[str, flo
     return st.fixed_dictionaries(dict.fromkeys("xyz", numbers))
 
 
-@each("ops", [OPS, ARITHMETIC], ids=["all", "arithmetic"])
-@each("derived", [False, True], ids=["formula", "derivative"])
-def test_the_value_and_that_of_the_text_stay(ops: tuple[Op, ...], derived: bool) -> None:
-    @settings(max_examples=150, deadline=None, derandomize=True, database=None)
-    @given(graphs(ops), points(MODERATE))
-    def holds(drawn: Drawn, point: dict[str, float]) -> None:
-        root = drawn_formula(drawn, derived)
-        before = values(root, FLOATS, point)
-        assume(all(abs(x) < 1e12 for x in before))
-        tidy = readable([root])[0]
-        after = values(tidy, FLOATS, point)
-        scale = max(1.0, *(abs(x) for x in before), *(abs(x) for x in after if math.isfinite(x)))
-        assert math.isclose(before[-1], after[-1], abs_tol=1e-9 * scale)
-        again = values(read(to_text(tidy, share=False)).output, FLOATS, point)[-1]
-        assert math.isclose(after[-1], again, abs_tol=1e-9 * scale)
-
-    holds()
+@examples(600)
+@given(st.sampled_from([OPS, ARITHMETIC]).flatmap(graphs), st.booleans(), points(MODERATE))
+def test_the_value_and_that_of_the_text_stay(drawn: Drawn, derived: bool, point: dict[str, float]) -> None:
+    root = drawn_formula(drawn, derived)
+    before = values(root, FLOATS, point)
+    assume(all(abs(x) < 1e12 for x in before))
+    tidy = readable([root])[0]
+    after = values(tidy, FLOATS, point)
+    scale = max(1.0, *(abs(x) for x in before), *(abs(x) for x in after if math.isfinite(x)))
+    assert math.isclose(before[-1], after[-1], abs_tol=1e-9 * scale)
+    again = values(read(to_text(tidy, share=False)).output, FLOATS, point)[-1]
+    assert math.isclose(after[-1], again, abs_tol=1e-9 * scale)
 
 
-@each("order", [0, 1, 2])
-def test_the_value_is_exactly_the_same_at_special_points(order: int) -> None:
+@examples(600)
+@given(st.integers(0, 2), st.data(), points(SPECIAL))
+def test_the_value_is_exactly_the_same_at_special_points(
+    order: int, data: st.DataObject, point: dict[str, float]
+) -> None:
     """With 60 digits and no overflow: what differs there is wrong algebra."""
-
-    @settings(max_examples=200, deadline=None, derandomize=True, database=None)
-    @given(graphs(ARITHMETIC, most=12 - 3 * order), points(SPECIAL))
-    def holds(drawn: Drawn, point: dict[str, float]) -> None:
-        output, leaves = drawn
-        for _ in range(order):
-            (output,) = gradient_nodes(output, leaves[:1])
-        root = expand_helpers([output])[output]
-        with precision(200) as kind:
-            try:
-                before = values(root, kind, point)
-                after = values(readable([root])[0], kind, point)[-1]
-            except Undecided:
-                reject()
-            assume(all(is_finite(x) and log10_size(x) < 600 for x in before))
-            assert log10_size(before[-1] - after) <= -40 + max(0, *map(log10_size, before))
-
-    holds()
+    output, leaves = data.draw(graphs(ARITHMETIC, most=12 - 3 * order))
+    for _ in range(order):
+        (output,) = gradient_nodes(output, leaves[:1])
+    root = expand_helpers([output])[output]
+    with precision(200) as kind:
+        try:
+            before = values(root, kind, point)
+            after = values(readable([root])[0], kind, point)[-1]
+        except Undecided:
+            reject()
+        assume(all(is_finite(x) and log10_size(x) < 600 for x in before))
+        assert log10_size(before[-1] - after) <= -40 + max(0, *map(log10_size, before))
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, database=None)
+@examples(150)
 @given(sums_of_products(), st.sampled_from([(0.7, 1.3), (-0.4, 2.1), (1.9, -1.2)]))
 def test_second_derivatives_read_back_as_they_are(text: str, place: tuple[float, float]) -> None:
     f = ad.parse(text, variables=["x", "y"])
@@ -132,7 +124,7 @@ def test_second_derivatives_read_back_as_they_are(text: str, place: tuple[float,
             assert found == pytest.approx(expected, rel=1e-8, abs=1e-6)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, database=None)
+@examples(150)
 @given(graphs(ARITHMETIC), points(MODERATE))
 def test_formulas_written_together_keep_their_values(drawn: Drawn, point: dict[str, float]) -> None:
     output, leaves = drawn
@@ -155,7 +147,7 @@ def test_the_printed_derivative_of_every_operation_is_its_gradient(op: Op) -> No
             assert found == pytest.approx(slope, rel=1e-12), place
 
 
-@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+@examples(200)
 @given(array_graphs(ARITHMETIC))
 def test_shapes_stay(drawn: Drawn) -> None:
     root = drawn_formula(drawn, derived=False)
@@ -192,7 +184,7 @@ def stretched_texts(draw: st.DrawFn) -> str:
     return f"V: 3; M: 2x3; {reduction}({last})"
 
 
-@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@examples(300)
 @given(stretched_texts())
 @example("V: 3; norm(hypot(a, exp(V)))")
 @example("V: 3; M: 2x3; sum(hypot(a, V*M)*hypot(b, M))")

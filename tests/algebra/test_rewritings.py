@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import autodiff_cli as ad
@@ -20,7 +20,7 @@ from autodiff_cli.graph.tape import substitute, topological_order
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.language.program import read
 from autodiff_cli.numbers.ball_arithmetic import as_ball, from_float, is_finite, nearest_float, working_precision
-from tests.each import each
+from tests.each import each, examples
 from tests.texts import formulas
 
 ROWS = [pytest.param(row, id=f"row {i}") for i, row in enumerate(REWRITE_RULES)]
@@ -225,7 +225,7 @@ FORMS += "|tanh({})|{}^{}|atan({})|tan({})|exp(-{})|1 + exp({})"
 NUMBERS = st.one_of(st.floats(-3, 3), st.sampled_from([0.0, 1.0, -1.0, 0.5, 2.0]))
 
 
-@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@examples(300)
 @given(
     formulas(FORMS.split("|"), ["x", "y", "1", "2", "(x + y)", "(x + 1)", "x^2"], most=6),
     st.booleans(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from autodiff_cli.algebra.simplify import simplify
@@ -17,13 +17,14 @@ from autodiff_cli.graph.tape import Tape, topological_order
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.language.program import read
 from autodiff_cli.numbers.floats import FLOATS
+from tests.each import examples
 from tests.graphs import SHAPES, array_graphs, graphs
 
 points = st.fixed_dictionaries(dict.fromkeys("xyz", st.floats(-3, 3, allow_subnormal=False)))
 Drawn = tuple[Node, list[Node]]
 
 
-@settings(max_examples=400, deadline=None, derandomize=True, database=None)
+@examples(400)
 @given(graphs(), points)
 def test_simplifying_keeps_every_finite_value(drawn: Drawn, point: dict[str, float]) -> None:
     output, _ = drawn
@@ -32,7 +33,7 @@ def test_simplifying_keeps_every_finite_value(drawn: Drawn, point: dict[str, flo
         assert math.isclose(before, after, rel_tol=1e-9, abs_tol=1e-9)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+@examples(200)
 @given(array_graphs())
 def test_simplifying_keeps_every_shape(drawn: Drawn) -> None:
     before, after = Tape([drawn[0]]), Tape(simplify([drawn[0]], scalar=False))
@@ -64,7 +65,7 @@ def test_numbers_beyond_all_bounds_stay() -> None:
     assert to_text(simplify([read("1e999999999*x + 0").output])[0]) == "1e999999999*x"
 
 
-@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+@examples(200)
 @given(graphs())
 def test_sharing_leaves_no_two_equal_nodes(drawn: Drawn) -> None:
     nodes = topological_order(share([drawn[0]]))

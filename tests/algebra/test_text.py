@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import autodiff_cli as ad
@@ -18,10 +18,10 @@ from autodiff_cli.numbers.ball_arithmetic import as_ball, is_finite, working_pre
 from autodiff_cli.numbers.balls import parse_constant
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops import overloads
+from tests.each import examples
 from tests.graphs import OPS
 from tests.texts import formulas
 
-EXAMPLES = 200
 PLACES = ["0", "0", "1", "-1", "0.5", "-0.5", "2", "3", "-2", "0.001", "7"]
 CALLS = [op.spelling + "(" + ", ".join(["{}"] * op.min_inputs) + ")" for op in OPS if op.spelling]
 CHOOSING = (
@@ -74,18 +74,17 @@ def agree(f: ad.Expression, name: str, point: Point) -> None:
 
 @pytest.mark.parametrize("forms", [CALLS, CHOOSING.split("|")], ids=["calls", "choosing"])
 @pytest.mark.parametrize("order", [1, 2])
-def test_the_text_of_a_derivative_is_the_derivative(forms: list[str], order: int) -> None:
-    @settings(max_examples=EXAMPLES, deadline=None, derandomize=True, database=None)
-    @given(formulas(forms), st.fixed_dictionaries(dict.fromkeys("xyz", st.sampled_from(PLACES))))
-    def holds(text: str, point: Point) -> None:
-        f = ad.parse(text)
-        for _ in range(order - 1):
-            assume(f.variables)
-            f = f.derivative(f.variables[0])
-        for name in f.variables:
-            agree(f, name, point)
-
-    holds()
+@examples(200)
+@given(data=st.data(), point=st.fixed_dictionaries(dict.fromkeys("xyz", st.sampled_from(PLACES))))
+def test_the_text_of_a_derivative_is_the_derivative(
+    forms: list[str], order: int, data: st.DataObject, point: Point
+) -> None:
+    f = ad.parse(data.draw(formulas(forms)))
+    for _ in range(order - 1):
+        assume(f.variables)
+        f = f.derivative(f.variables[0])
+    for name in f.variables:
+        agree(f, name, point)
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ def chain(leaf: Node) -> Node:
     return node
 
 
+@pytest.mark.slow
 def test_loops(chain: Node) -> None:
     tape = Tape((chain,))
     values = forward(tape, FLOATS, {"x": 1.0})
@@ -50,5 +51,6 @@ def test_graph_passes(chain: Node, leaf: Node) -> None:
     assert topological_order(substitute([chain], {leaf: other}))[0] is other
 
 
+@pytest.mark.slow
 def test_pickling(chain: Node) -> None:
     assert len(topological_order([pickle.loads(pickle.dumps(chain))])) == DEPTH + 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mp
 
@@ -15,6 +15,7 @@ from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import ONE
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.numbers.floats import FLOATS
+from tests.each import examples
 from tests.graphs import SMOOTH, graphs
 
 moderate = st.floats(-3, 3, allow_subnormal=False)
@@ -41,7 +42,7 @@ def close(a: float, b: float) -> bool:
     return math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-6 * (1 + min(abs(a), abs(b))))
 
 
-@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@examples(300)
 @given(graphs(), points)
 def test_reverse_forward_and_both_graph_modes_agree(drawn: Drawn, point: dict[str, float]) -> None:
     output, leaves = drawn
@@ -56,7 +57,7 @@ def test_reverse_forward_and_both_graph_modes_agree(drawn: Drawn, point: dict[st
         assert close(slope, forward_graph)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, database=None)
+@examples(150)
 @given(graphs(SMOOTH), points)
 def test_smooth_gradients_are_the_limit_of_difference_quotients(drawn: Drawn, point: dict[str, float]) -> None:
     """With 100 digits a difference quotient is good to 40: an oracle that shares no rule with the project."""

@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
@@ -19,7 +19,7 @@ from autodiff_cli.graph.tape import Tape
 from autodiff_cli.language.errors import ExpressionError, UnknownNameError
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops import get_op
-from tests.each import each
+from tests.each import each, examples
 from tests.graphs import SMOOTH, graphs
 from tests.ops.table import ROWS, Row
 
@@ -35,7 +35,7 @@ def towards_x(text: str, order: int, x: float, **others: float) -> list[float]:
 # --- against other ways to differentiate
 
 
-@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+@examples(200)
 @given(graphs(SMOOTH, most=6), points)
 def test_the_first_orders_are_those_of_the_gradient_as_a_graph(drawn: Drawn, point: dict[str, float]) -> None:
     output, leaves = drawn
@@ -49,7 +49,7 @@ def test_the_first_orders_are_those_of_the_gradient_as_a_graph(drawn: Drawn, poi
         (graph,) = gradient_nodes(graph, [x])
 
 
-@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@examples(300)
 @given(graphs(), points)
 def test_the_first_order_is_the_gradient_whatever_the_operations(drawn: Drawn, point: dict[str, float]) -> None:
     output, leaves = drawn
@@ -92,7 +92,7 @@ AT = {"acosh": 1.7, "acoth": 1.7, "asec": 1.7, "acsc": 1.7}
 OF_ONE_NUMBER = [row for row in ROWS if len(row.domain) == 1 and get_op(row.name).min_inputs == 1]
 
 
-@each("row", OF_ONE_NUMBER, ids=lambda row: row.name)
+@each("row", OF_ONE_NUMBER, ids=lambda row: row.name, sampled=True)
 def test_every_function_of_one_number_to_the_sixth_order(row: Row) -> None:
     x, order = AT.get(row.name, 0.7), 6
     op = get_op(row.name)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.autodiff.unrolling import ARRAY_FUNCTIONS, NodeArray, TooManyOperationsError, unroll
@@ -21,6 +21,7 @@ from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops.arithmetic import mul
 from autodiff_cli.ops.elementary import exp, sin
 from autodiff_cli.ops.structural import matmul, outer, sum_
+from tests.each import examples
 from tests.graphs import ELEMENTWISE, SHAPES, STRUCTURAL, array_graphs
 
 POINT = {name: np.linspace(0.3, 1.7, int(np.prod(shape))).reshape(shape) for name, shape in SHAPES.items()}
@@ -58,14 +59,14 @@ def same_in_both(graphs: list[Node], leaves: list[Node]) -> None:
         np.testing.assert_allclose(values(array), value, rtol=1e-9, atol=1e-12)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+@examples(100)
 @given(array_graphs(ops=[op for op in ELEMENTWISE if op in (sin, exp, mul)]))
 def test_values_are_the_same(graph: tuple[Node, list[Node]]) -> None:
     output, leaves = graph
     same_in_both([output], leaves)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+@examples(100)
 @given(array_graphs(ops=[op for op in ELEMENTWISE if op in (sin, mul)], most=6))
 def test_gradients_are_the_same(graph: tuple[Node, list[Node]]) -> None:
     output, leaves = graph

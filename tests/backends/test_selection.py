@@ -59,7 +59,7 @@ def test_a_broken_compiler_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(selection.BACKEND_FACTORIES, "llvm", broken)
     x = np.linspace(0, 3, 1000)
     for name in ("auto", "llvm"):
-        fit = ad.fit("y ~ a*x", {"x": x, "y": x}, optimizer="sgd", batch_size=1, epochs=20, backend=name)
+        fit = ad.fit("y ~ a*x", {"x": x, "y": x}, optimizer="sgd", batch_size=1, epochs=2, backend=name)
         assert sum("machine code could not be generated" in warning for warning in fit.warnings) == 1
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.browser.support import leave
 from tests.tools import missing, program
 
 if TYPE_CHECKING:
@@ -35,11 +36,42 @@ def browser() -> Iterator[Browser]:
         found.close()
 
 
+@pytest.fixture(scope="session")
+def shared_page(browser: Browser) -> Iterator[tuple[Page, list[str]]]:
+    """The one page of all tests, and what it reported as an error or asked of the network since a test began."""
+    opened = browser.new_context().new_page()
+    yield opened, _troubles(opened)
+    opened.context.close()
+
+
 @pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    """An empty page of desktop width. The test fails if anything in it is reported as an error, or asks the network."""
+def page(shared_page: tuple[Page, list[str]]) -> Iterator[Page]:
+    """An empty page of desktop width. The test fails if anything in it is reported as an error, or asks the network.
+
+    Opening another document leaves nothing of a test behind: pages keep no state but that of their own file.
+    """
+    opened, troubles = shared_page
+    troubles.clear()
+    opened.set_viewport_size({"width": 1280, "height": 800})
+    opened.emulate_media(media="null", color_scheme="null", reduced_motion="null")
+    yield opened
+    leave(opened)
+    assert troubles == []
+
+
+@pytest.fixture
+def page_of_its_own(browser: Browser) -> Iterator[Page]:
+    """An empty page for tests that change what other pages would keep, such as the clock."""
     context = browser.new_context(viewport={"width": 1280, "height": 800})
     opened = context.new_page()
+    troubles = _troubles(opened)
+    yield opened
+    context.close()
+    assert troubles == []
+
+
+def _troubles(page: Page) -> list[str]:
+    """Return a list that grows with every error of a page, and every address outside it that it asks for."""
     troubles: list[str] = []
 
     def hear(message: ConsoleMessage) -> None:
@@ -50,9 +82,7 @@ def page(browser: Browser) -> Iterator[Page]:
         if not request.url.startswith(("file:", "data:", "about:", "blob:")):
             troubles.append(request.url)
 
-    opened.on("console", hear)
-    opened.on("pageerror", lambda error: troubles.append(str(error)))
-    opened.on("request", see)
-    yield opened
-    context.close()
-    assert troubles == []
+    page.on("console", hear)
+    page.on("pageerror", lambda error: troubles.append(str(error)))
+    page.on("request", see)
+    return troubles

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import json
+import shutil
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,18 +20,41 @@ _NUMBERS = """() => [...document.querySelectorAll("[data-node]")].map((node) =>
   [node.dataset.node, node.dataset.value ?? null, node.dataset.adjoint ?? null])"""
 
 
-def opened(page: Page, folder: Path, words: list[str]) -> Any:
-    """Write the page of a trace to a file and open it; gives the trace as JSON."""
-    file = folder / "page.html"
+def opened(page: Page, words: Sequence[str]) -> Any:
+    """Open the page of a trace; gives the trace as JSON."""
+    file, document = _traced(tuple(words))
+    page.goto(file.as_uri())
+    return json.loads(document)
+
+
+@functools.cache
+def _traced(words: tuple[str, ...]) -> tuple[Path, str]:
+    """Return the file with the page of a trace and its JSON document, made once for all tests of this process."""
+    file = Path(_folder(), f"{_traced.cache_info().misses}.html")
     written = run_cli(["trace", *words, "-o", str(file)])
     assert written.status == 0, written.stderr
-    page.goto(file.as_uri())
-    return run_cli(["trace", *words, "--json"]).json
+    return file, run_cli(["trace", *words, "--json"])
+
+
+@functools.cache
+def _folder() -> str:
+    """Return the folder of the pages, which goes when the process ends."""
+    folder = tempfile.mkdtemp(prefix="autodiff-pages-")
+    atexit.register(shutil.rmtree, folder)
+    return folder
 
 
 def press(page: Page, name: str) -> None:
-    """Press the button of exactly this name."""
-    page.get_by_role("button", name=name, exact=True).click()
+    """Press the button of exactly this name, as a keyboard does: a click of Playwright waits for two frames first."""
+    page.get_by_role("button", name=name, exact=True).evaluate("(button) => { button.focus(); button.click(); }")
+
+
+def leave(page: Page) -> None:
+    """Open an empty document. That of a file stays in the process of the page, while `about:blank` starts another."""
+    blank = Path(_folder(), "blank.html")
+    if not blank.exists():
+        blank.write_text("<!doctype html><title>blank</title>", encoding="utf-8")
+    page.goto(blank.as_uri())
 
 
 def measure(page: Page, script: str, argument: Any = None) -> Any:

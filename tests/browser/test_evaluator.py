@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 
 import autodiff_cli as ad
@@ -27,6 +27,7 @@ from autodiff_cli.graph.tape import Tape
 from autodiff_cli.language.lexer import quote_name
 from autodiff_cli.ops import all_ops, get_op
 from autodiff_cli.render.javascript import evaluator
+from tests.each import examples
 from tests.graphs import ELEMENTWISE, SHAPES, array_graphs, graphs
 from tests.numbers.test_arrays import inputs_of
 from tests.ops.table import ROWS
@@ -189,7 +190,7 @@ def test_an_operation_and_its_rule_mean_the_same(tab: Page, op: Op) -> None:
     check(tab, cases, BOUNDS.get(op.name, ROUNDING))
 
 
-WITH_TAB = settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+WITH_TAB = examples(15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @WITH_TAB

@@ -101,6 +101,8 @@ def test_regions_and_the_network_of_two_classes(page: Page, tmp_path: Path) -> N
         f'"{model}" {SETS / "moons.csv"} --loss bce --optimizer adam --epochs 40 --lr 0.05 --save {tmp_path}/m.json'
     )
     learned(page, tmp_path, fitted)
+    assert page.locator("#epoch").input_value() == "0"
+    scrub(page, 40)
     saved = json.loads((tmp_path / "m.json").read_text())["parameters"]
     shown = page.locator('[data-parameter="mlp.0.weight"]').get_attribute("data-value") or ""
     assert json.loads(shown) == saved["mlp.0.weight"]
@@ -164,7 +166,41 @@ def test_other_models_open_and_scrub(page: Page, tmp_path: Path, line: str) -> N
 def test_a_model_with_levels_shows_the_curve_of_the_row_that_is_chosen(page: Page, tmp_path: Path) -> None:
     (tmp_path / "groups.csv").write_text("x,y,group\n0,2.1,A\n1,3,B\n2,0.3,A\n3,2,B\n")
     learned(page, tmp_path, f'"y ~ a[group] + b*x" {tmp_path}/groups.csv')
+    scrub(page, int(page.locator("#epoch").get_attribute("max") or ""))
     of_a = page.locator("#fit-picture .fitted").get_attribute("d")
     page.get_by_label("Row", exact=True).fill("2")
     assert page.locator("#fit-picture .fitted").get_attribute("d") != of_a
     assert page.locator('[data-parameter="a[B]"]').count() == 1
+
+
+def test_learning_again_takes_the_epochs_of_the_fit_and_restarts_elsewhere(
+    page: Page, decay: Path, tmp_path: Path
+) -> None:
+    learned(page, tmp_path, f'"{DECAY}" {decay} {ADAM}')
+    said = page.locator("#again-text")
+    page.get_by_label("Rate", exact=True).fill("0.1")
+    page.get_by_label("Epochs", exact=True).fill("30")
+    page.get_by_role("button", name="Learn again").click()
+    said.filter(has_text="learned for 30 epochs on the 5 rows").wait_for()
+    fit = ad.fit(DECAY, ROWS, optimizer="adam", learning_rate=0.1, epochs=30)
+    assert page.locator("#epoch").input_value() == "30"
+    for name, x in fit.parameters.items():
+        assert parameter(page, name) == pytest.approx(x, rel=1e-12)
+    page.get_by_label("Optimizer").select_option("sgd")
+    fit = ad.fit(DECAY, ROWS, optimizer="sgd", learning_rate=0.1, epochs=30)
+    page.get_by_role("button", name="Learn again").click()
+    said.filter(has_text="sgd learned").wait_for()
+    assert parameter(page, "a") == pytest.approx(fit.parameters["a"], rel=1e-12)
+    page.get_by_label("Start", exact=True).select_option("at random")
+    page.get_by_role("slider", name="Noise").fill("0.5")
+    starts = []
+    for _ in range(2):
+        said.evaluate("(element) => element.replaceChildren()")
+        page.get_by_role("button", name="Learn again").click()
+        said.filter(has_text="epoch").wait_for()
+        scrub(page, 0)
+        starts.append((parameter(page, "a"), page.locator("#fit-picture .point").first.get_attribute("cy")))
+    assert starts[0][0] != starts[1][0]
+    assert starts[0][1] != starts[1][1]
+    page.get_by_role("button", name="Show the fit").click()
+    assert page.locator("#epoch-text").inner_text().startswith("epoch 30, loss")

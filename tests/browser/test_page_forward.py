@@ -28,9 +28,9 @@ def by_command(words: list[str], name: str) -> dict[int, Any]:
     return {i: float(tangent) for i, tangent in enumerate(document["tangents"][name])}
 
 
-def test_the_toggle_carries_tangents_up_step_by_step(page: Page, tmp_path: Path) -> None:
+def test_the_toggle_carries_tangents_up_step_by_step(page: Page) -> None:
     page.emulate_media(reduced_motion="reduce")
-    opened(page, tmp_path, XY)
+    opened(page, XY)
     press(page, "Forward mode")
     assert page.get_by_role("button", name="Forward mode", exact=True).get_attribute("aria-pressed") == "true"
     assert says(page).startswith("Forward mode: x has tangent 1.")
@@ -72,8 +72,8 @@ def test_mode_forward_writes_a_page_that_opens_in_it(page: Page, tmp_path: Path,
     assert tangents(page) == pytest.approx(by_command(changed, "x"), rel=1e-13, nan_ok=True)
 
 
-def test_passes_are_counted_as_the_command_counts_their_work(page: Page, tmp_path: Path) -> None:
-    opened(page, tmp_path, XY)
+def test_passes_are_counted_as_the_command_counts_their_work(page: Page) -> None:
+    opened(page, XY)
     press(page, "Forward mode")
     work = run_cli(["trace", *XY, "--mode", "forward", "--json"]).json["work"]
     rows = page.locator("#passes tbody tr").all_inner_texts()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,10 +17,10 @@ W, X = [[1.0, 2.0, 0.5], [3.0, 4.0, -1.0]], [1.0, -1.0, 2.0]
 SOFTMAX = ["-log(softmax(W @ x + b)[0])", "--W", json.dumps(W), "--x", json.dumps(X), "--b", "[0, 1]"]
 
 
-def walked(page: Page, folder: Path, words: list[str]) -> dict[str, Any]:
+def walked(page: Page, words: list[str]) -> dict[str, Any]:
     """The page of a trace at its end; the nodes of the document, by label."""
     page.emulate_media(reduced_motion="reduce")
-    document = opened(page, folder, words)
+    document = opened(page, words)
     press(page, "Backward pass")
     return {node["label"]: node for node in document["nodes"]}
 
@@ -43,8 +42,8 @@ def highlighted(page: Page) -> set[tuple[int, str, int, int]]:
     return {tuple(cell) for cell in found}
 
 
-def test_arrays_stand_in_the_drawing_number_by_number(page: Page, tmp_path: Path) -> None:
-    nodes = walked(page, tmp_path, SOFTMAX)
+def test_arrays_stand_in_the_drawing_number_by_number(page: Page) -> None:
+    nodes = walked(page, SOFTMAX)
     assert grid(page, nodes["W"], "value") == ["1", "2", "0.5", "3", "4", "-1"]
     for label in ("W", "x", "W @ x", "b", "softmax(W @ x + b)"):
         for kind in ("value", "adjoint"):
@@ -53,17 +52,17 @@ def test_arrays_stand_in_the_drawing_number_by_number(page: Page, tmp_path: Path
             assert grid(page, nodes[label], kind) == [f"{x:.3g}" for x in flat]
 
 
-def test_numbers_come_when_they_are_computed(page: Page, tmp_path: Path) -> None:
+def test_numbers_come_when_they_are_computed(page: Page) -> None:
     page.emulate_media(reduced_motion="reduce")
-    nodes = {node["label"]: node for node in opened(page, tmp_path, SOFTMAX)["nodes"]}
+    nodes = {node["label"]: node for node in opened(page, SOFTMAX)["nodes"]}
     assert grid(page, nodes["W @ x"], "value") == ["", ""]
     press(page, "Step")
     assert grid(page, nodes["W @ x"], "value") == ["0", "-3"]
     assert grid(page, nodes["W @ x"], "adjoint") == ["", ""]
 
 
-def test_behind_an_element_of_a_product_are_a_row_and_a_column(page: Page, tmp_path: Path) -> None:
-    nodes = walked(page, tmp_path, SOFTMAX)
+def test_behind_an_element_of_a_product_are_a_row_and_a_column(page: Page) -> None:
+    nodes = walked(page, SOFTMAX)
     said = point_at(page, nodes["W @ x"], "value", 0, 1)
     assert said == "(W @ x)[1], row 1 of W with all of x: 3 × 1 + 4 × (-1) + -1 × 2 = -3"
     row = {(nodes["W"]["id"], "value", 1, k) for k in range(3)}
@@ -71,8 +70,8 @@ def test_behind_an_element_of_a_product_are_a_row_and_a_column(page: Page, tmp_p
     assert highlighted(page) == row | column | {(nodes["W @ x"]["id"], "value", 0, 1)}
 
 
-def test_behind_an_element_of_a_matrixs_adjoint_is_an_outer_product(page: Page, tmp_path: Path) -> None:
-    nodes = walked(page, tmp_path, SOFTMAX)
+def test_behind_an_element_of_a_matrixs_adjoint_is_an_outer_product(page: Page) -> None:
+    nodes = walked(page, SOFTMAX)
     adjoint = nodes["W @ x"]["adjoint"]
     for row in range(2):
         for column in range(3):
@@ -86,16 +85,16 @@ def test_behind_an_element_of_a_matrixs_adjoint_is_an_outer_product(page: Page, 
     }
 
 
-def test_behind_an_element_of_a_vectors_adjoint_is_a_column_of_the_matrix(page: Page, tmp_path: Path) -> None:
-    nodes = walked(page, tmp_path, SOFTMAX)
+def test_behind_an_element_of_a_vectors_adjoint_is_a_column_of_the_matrix(page: Page) -> None:
+    nodes = walked(page, SOFTMAX)
     said = point_at(page, nodes["x"], "adjoint", 0, 2)
     assert said.startswith("∂x[2], column 2 of W with all of ∂(W @ x): 0.5 × (-0.119203) + -1 × 0.119203 = ")
     assert float(said.rpartition("= ")[2]) == pytest.approx(nodes["x"]["adjoint"][2], rel=1e-5)
 
 
-def test_a_large_array_is_shades(page: Page, tmp_path: Path) -> None:
+def test_a_large_array_is_shades(page: Page) -> None:
     large = [[(i * 31 + j) % 7 - 3 for j in range(40)] for i in range(5)]
-    nodes = walked(page, tmp_path, ["sum(tanh(A))", "--A", json.dumps(large)])
+    nodes = walked(page, ["sum(tanh(A))", "--A", json.dumps(large)])
     cells = page.locator(f"[data-node='{nodes['A']['id']}'] .grid.value.shades .cell")
     assert cells.count() == 5 * 24
     assert page.locator(f"[data-node='{nodes['A']['id']}'] .grid text").count() == 0
@@ -108,8 +107,8 @@ def test_a_large_array_is_shades(page: Page, tmp_path: Path) -> None:
     assert point_at(page, nodes["A"], "value", 2, 0) == f"A[2, 0] = {large[2][0]}"
 
 
-def test_arrays_can_be_shown_as_scalars(page: Page, tmp_path: Path) -> None:
-    nodes = walked(page, tmp_path, SOFTMAX)
+def test_arrays_can_be_shown_as_scalars(page: Page) -> None:
+    nodes = walked(page, SOFTMAX)
     page.get_by_label("x", exact=True).fill("[1, -1, 3]")
     press(page, "Scalars")
     page.get_by_label("x[2]", exact=True).wait_for()
@@ -129,15 +128,15 @@ def test_arrays_can_be_shown_as_scalars(page: Page, tmp_path: Path) -> None:
     assert len(nodes) == page.locator("[data-node]").count()
 
 
-def test_there_is_no_switch_where_all_are_scalars(page: Page, tmp_path: Path) -> None:
-    opened(page, tmp_path, ["x*y", "--x", "2", "--y", "3"])
+def test_there_is_no_switch_where_all_are_scalars(page: Page) -> None:
+    opened(page, ["x*y", "--x", "2", "--y", "3"])
     assert page.get_by_role("button", name="Scalars").count() == 0
 
 
-def test_elements_are_gone_through_by_keyboard(page: Page, tmp_path: Path) -> None:
+def test_elements_are_gone_through_by_keyboard(page: Page) -> None:
     page.emulate_media(reduced_motion="reduce")
     words = ["sum(W @ x)", "--W", "[[1, 2], [3, 4]]", "--x", "[5, 6]"]
-    document = opened(page, tmp_path, words)
+    document = opened(page, words)
     product = next(node["id"] for node in document["nodes"] if node["op"] == "matmul")
     said, node = page.locator("#element"), page.locator(f"[data-node='{product}']")
     assert said.get_attribute("aria-live") == "polite"
@@ -161,10 +160,10 @@ def test_elements_are_gone_through_by_keyboard(page: Page, tmp_path: Path) -> No
     assert "17, 39" in (node.get_attribute("aria-label") or "")
 
 
-def test_tangents_of_arrays_stand_in_the_grids(page: Page, tmp_path: Path) -> None:
+def test_tangents_of_arrays_stand_in_the_grids(page: Page) -> None:
     page.emulate_media(reduced_motion="reduce")
     words = ["sum((W @ x)^2)", "--W", "[[1, 2], [3, 4]]", "--x", "[5, 6]"]
-    nodes = {node["label"]: node for node in opened(page, tmp_path, words)["nodes"]}
+    nodes = {node["label"]: node for node in opened(page, words)["nodes"]}
     press(page, "Forward mode")
     page.get_by_label("Seed").select_option("W[0, 0]")
     press(page, "Forward pass")
@@ -173,10 +172,10 @@ def test_tangents_of_arrays_stand_in_the_grids(page: Page, tmp_path: Path) -> No
     assert grid(page, nodes["(W @ x)^2"], "adjoint") == ["170", "0"]
 
 
-def test_a_running_total_is_labelled_above_its_grid(page: Page, tmp_path: Path) -> None:
+def test_a_running_total_is_labelled_above_its_grid(page: Page) -> None:
     page.emulate_media(reduced_motion="reduce")
     words = ["norm(A @ x - b)/norm(b)", "--A", "[[1, 2], [3, 4]]", "--x", "[1, 2]", "--b", "[3, 4]"]
-    document = opened(page, tmp_path, words)
+    document = opened(page, words)
     caption = page.locator(
         f"[data-node='{next(node['id'] for node in document['nodes'] if node['label'] == 'b')}'] text.adjoint"
     )

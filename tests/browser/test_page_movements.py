@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,8 +54,8 @@ STEPS = """(isOpen) => {
 
 
 @pytest.mark.parametrize(("text", "point"), FORMULAS, ids=range(len(FORMULAS)))
-def test_each_step_moves_its_own_numbers_only(page: Page, tmp_path: Path, text: str, point: dict[str, Any]) -> None:
-    document = opened(page, tmp_path, [text, *(f"--{name}={value}" for name, value in point.items())])
+def test_each_step_moves_its_own_numbers_only(page: Page, text: str, point: dict[str, Any]) -> None:
+    document = opened(page, [text, *(f"--{name}={value}" for name, value in point.items())])
     nodes = document["nodes"]
     for is_open in (False, True):
         shown = page.evaluate(STEPS, is_open)
@@ -75,9 +74,9 @@ def test_each_step_moves_its_own_numbers_only(page: Page, tmp_path: Path, text: 
             assert all(line.startswith(f"{head}: ") for head, line in zip(heads, lines, strict=True))
 
 
-def test_a_folded_box_keeps_its_numbers_during_steps_inside_it(page: Page, tmp_path: Path) -> None:
+def test_a_folded_box_keeps_its_numbers_during_steps_inside_it(page: Page) -> None:
     text, point = FORMULAS[-1]
-    document = opened(page, tmp_path, [text, *(f"--{name}={value}" for name, value in point.items())])
+    document = opened(page, [text, *(f"--{name}={value}" for name, value in point.items())])
     members, position = page.evaluate("""() => {
       fold(true);
       const members = graph.parts.shown.folds.find((inside) => inside.length > 3);

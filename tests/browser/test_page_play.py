@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,14 +14,20 @@ if TYPE_CHECKING:
 XY = ["x*y + sin(x)", "--x", "2", "--y", "3"]
 
 
+@pytest.fixture
+def page(page_of_its_own: Page) -> Page:
+    """A page whose clock can be stopped."""
+    return page_of_its_own
+
+
 def stopped(page: Page) -> None:
     """Let time stand still but where the test lets it pass."""
     page.clock.install(time=0)
     page.clock.pause_at(1000)
 
 
-def test_a_step_is_there_as_long_as_it_takes_to_read(page: Page, tmp_path: Path) -> None:
-    opened(page, tmp_path, XY)
+def test_a_step_is_there_as_long_as_it_takes_to_read(page: Page) -> None:
+    opened(page, XY)
     stopped(page)
     press(page, "Forward pass")
     assert numbers(page)[2][0] == 6
@@ -32,8 +37,8 @@ def test_a_step_is_there_as_long_as_it_takes_to_read(page: Page, tmp_path: Path)
     assert numbers(page)[3][0] is not None
 
 
-def test_speed_makes_steps_shorter(page: Page, tmp_path: Path) -> None:
-    opened(page, tmp_path, XY)
+def test_speed_makes_steps_shorter(page: Page) -> None:
+    opened(page, XY)
     stopped(page)
     page.get_by_label("Speed").fill("2")
     press(page, "Forward pass")
@@ -41,8 +46,8 @@ def test_speed_makes_steps_shorter(page: Page, tmp_path: Path) -> None:
     assert numbers(page)[3][0] is not None
 
 
-def test_the_total_is_in_the_node_when_what_moves_has_arrived(page: Page, tmp_path: Path) -> None:
-    opened(page, tmp_path, XY)
+def test_the_total_is_in_the_node_when_what_moves_has_arrived(page: Page) -> None:
+    opened(page, XY)
     stopped(page)
     shown = page.locator("[data-node='0'] .adjoint")
     for _ in range(5):
@@ -58,8 +63,8 @@ def test_the_total_is_in_the_node_when_what_moves_has_arrived(page: Page, tmp_pa
     assert shown.text_content() == "2.584"
 
 
-def test_what_travels_is_there_at_once_when_the_next_step_comes(page: Page, tmp_path: Path) -> None:
-    opened(page, tmp_path, XY)
+def test_what_travels_is_there_at_once_when_the_next_step_comes(page: Page) -> None:
+    opened(page, XY)
     stopped(page)
     press(page, "Step")
     assert page.locator("[data-node='2'] .value").text_content() == ""
@@ -67,8 +72,8 @@ def test_what_travels_is_there_at_once_when_the_next_step_comes(page: Page, tmp_
     assert page.locator("[data-node='2'] .value").text_content() == "6"
 
 
-def test_the_backward_pass_begins_with_its_reason_and_ends_with_the_gradient(page: Page, tmp_path: Path) -> None:
-    document = opened(page, tmp_path, XY)
+def test_the_backward_pass_begins_with_its_reason_and_ends_with_the_gradient(page: Page) -> None:
+    document = opened(page, XY)
     stopped(page)
     for _ in document["forward"]:
         press(page, "Step")
@@ -89,9 +94,9 @@ def test_the_backward_pass_begins_with_its_reason_and_ends_with_the_gradient(pag
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_edges_keep_their_contributions(page: Page, tmp_path: Path, width: int) -> None:
+def test_edges_keep_their_contributions(page: Page, width: int) -> None:
     resize(page, width, 844)
-    document = opened(page, tmp_path, ["(x + 1)^2", "--x", "2"])
+    document = opened(page, ["(x + 1)^2", "--x", "2"])
     page.emulate_media(reduced_motion="reduce")
     press(page, "Backward pass")
     wanted = {f"{term['amount']:.4g}" for step in document["backward"] for term in step["contributions"]}

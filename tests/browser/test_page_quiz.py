@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.browser.support import in_document, numbers, opened, press, says
 from tests.browser.test_page_movements import FORMULAS
+from tests.each import each
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -32,8 +32,8 @@ def by_label(document: Any) -> dict[str, float]:
     return {node["label"]: node["adjoint"] for node in document["nodes"]}
 
 
-def test_the_quiz_hides_all_adjoints_and_shows_all_values(page: Page, tmp_path: Path) -> None:
-    wanted = in_document(opened(page, tmp_path, XY))
+def test_the_quiz_hides_all_adjoints_and_shows_all_values(page: Page) -> None:
+    wanted = in_document(opened(page, XY))
     page.emulate_media(reduced_motion="reduce")
     press(page, "Backward pass")
     press(page, "Quiz")
@@ -51,8 +51,8 @@ def test_the_quiz_hides_all_adjoints_and_shows_all_values(page: Page, tmp_path: 
     ],
     ids=lambda words: words[0],
 )
-def test_right_answers_lead_through_all_nodes_that_take_gradient(page: Page, tmp_path: Path, words: list[str]) -> None:
-    document = opened(page, tmp_path, words)
+def test_right_answers_lead_through_all_nodes_that_take_gradient(page: Page, words: list[str]) -> None:
+    document = opened(page, words)
     wanted = in_document(document)
     labels = by_label(document)
     press(page, "Quiz")
@@ -66,8 +66,8 @@ def test_right_answers_lead_through_all_nodes_that_take_gradient(page: Page, tmp
     assert page.get_by_role("button", name="Check", exact=True).count() == 0
 
 
-def test_a_wrong_answer_gets_a_hint_without_numbers_then_one_with_them(page: Page, tmp_path: Path) -> None:
-    document = opened(page, tmp_path, XY)
+def test_a_wrong_answer_gets_a_hint_without_numbers_then_one_with_them(page: Page) -> None:
+    document = opened(page, XY)
     labels = by_label(document)
     press(page, "Quiz")
     while asked(page) != "x":
@@ -99,10 +99,16 @@ ANSWERS = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("text", "is_right"), ANSWERS)
-def test_an_answer_is_right_to_the_digits_typed(page: Page, tmp_path: Path, text: str, is_right: bool) -> None:
-    opened(page, tmp_path, XY)
-    verdict = page.evaluate("text => isRight(text, 2.5838531634528574)", text)
+@pytest.fixture
+def judge(page: Page) -> Page:
+    """A page whose scripts judge answers; it is opened once for all cases of a test."""
+    opened(page, XY)
+    return page
+
+
+@each(("text", "is_right"), ANSWERS)
+def test_an_answer_is_right_to_the_digits_typed(judge: Page, text: str, is_right: bool) -> None:
+    verdict = judge.evaluate("text => isRight(text, 2.5838531634528574)", text)
     assert verdict == is_right
 
 
@@ -117,10 +123,9 @@ OTHERS = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("text", "number", "is_right"), OTHERS)
-def test_answers_of_other_kinds(page: Page, tmp_path: Path, text: str, number: Any, is_right: bool) -> None:
-    opened(page, tmp_path, XY)
-    assert page.evaluate("([text, number]) => isRight(text, read(number))", [text, number]) == is_right
+@each(("text", "number", "is_right"), OTHERS)
+def test_answers_of_other_kinds(judge: Page, text: str, number: Any, is_right: bool) -> None:
+    assert judge.evaluate("([text, number]) => isRight(text, read(number))", [text, number]) == is_right
 
 
 EXPRESSIONS = [
@@ -146,10 +151,9 @@ EXPRESSIONS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "number", "is_right"), EXPRESSIONS)
-def test_answers_can_be_expressions(page: Page, tmp_path: Path, text: str, number: Any, is_right: bool) -> None:
-    opened(page, tmp_path, XY)
-    assert page.evaluate("([text, number]) => isRight(text, number)", [text, number]) == is_right
+@each(("text", "number", "is_right"), EXPRESSIONS)
+def test_answers_can_be_expressions(judge: Page, text: str, number: Any, is_right: bool) -> None:
+    assert judge.evaluate("([text, number]) => isRight(text, number)", [text, number]) == is_right
 
 
 @pytest.mark.parametrize(
@@ -161,8 +165,8 @@ def test_answers_can_be_expressions(page: Page, tmp_path: Path, text: str, numbe
         ("z", "0.5403", "that is the local derivative of sin(z)"),
     ],
 )
-def test_likely_mistakes_are_named(page: Page, tmp_path: Path, node: str, typed: str, diagnosis: str) -> None:
-    document = opened(page, tmp_path, ["x*y + sin(x) + 4*sin(z)", "--x", "2", "--y", "3", "--z", "1"])
+def test_likely_mistakes_are_named(page: Page, node: str, typed: str, diagnosis: str) -> None:
+    document = opened(page, ["x*y + sin(x) + 4*sin(z)", "--x", "2", "--y", "3", "--z", "1"])
     press(page, "Quiz")
     while asked(page) != node:
         answer(page, str(by_label(document)[asked(page)]))
@@ -170,8 +174,8 @@ def test_likely_mistakes_are_named(page: Page, tmp_path: Path, node: str, typed:
     assert says(page).startswith(f"Not yet: {diagnosis}")
 
 
-def test_the_answer_is_revealed_after_two_hints(page: Page, tmp_path: Path) -> None:
-    opened(page, tmp_path, ["sin(x)", "--x", "1"])
+def test_the_answer_is_revealed_after_two_hints(page: Page) -> None:
+    opened(page, ["sin(x)", "--x", "1"])
     press(page, "Quiz")
     answer(page, "1")
     verdicts = []
@@ -186,24 +190,22 @@ def test_the_answer_is_revealed_after_two_hints(page: Page, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(("text", "point"), FORMULAS, ids=range(len(FORMULAS)))
-@pytest.mark.parametrize("level", ["adjoint", "value", "local derivative"])
-def test_the_quiz_shows_no_number_that_it_asks_for(
-    page: Page, tmp_path: Path, text: str, point: dict[str, Any], level: str
-) -> None:
-    document = opened(page, tmp_path, [text, *(f"--{name}={value}" for name, value in point.items())])
+def test_the_quiz_shows_no_number_that_it_asks_for(page: Page, text: str, point: dict[str, Any]) -> None:
+    document = opened(page, [text, *(f"--{name}={value}" for name, value in point.items())])
     page.emulate_media(reduced_motion="reduce")
-    press(page, "Backward pass")
-    begin(page, level)
-    for _ in document["nodes"]:
-        if not page.evaluate("playback.quiz.question !== undefined"):
-            break
-        node, places, wanted = page.evaluate(PLACES)
-        assert node is None or page.locator(f".node:not(.folded)[data-node='{node}']").count() == 1
-        assert wanted in ("", "0", "1") or not [place for place in places if wanted in place.split()], title(page)
-        page.evaluate(
-            "draw(playback.quiz.question.reveal()); playback.quiz.check('') , playback.quiz.check(''), "
-            "ask(playback.quiz.check('').verdict)"
-        )
+    for level in ("adjoint", "value", "local derivative"):
+        page.evaluate("go(playback.length)")
+        begin(page, level)
+        for _ in document["nodes"]:
+            if not page.evaluate("playback.quiz.question !== undefined"):
+                break
+            node, places, wanted = page.evaluate(PLACES)
+            assert node is None or page.locator(f".node:not(.folded)[data-node='{node}']").count() == 1
+            assert wanted in ("", "0", "1") or not [place for place in places if wanted in place.split()], title(page)
+            page.evaluate(
+                "draw(playback.quiz.question.reveal()); playback.quiz.check('') , playback.quiz.check(''), "
+                "ask(playback.quiz.check('').verdict)"
+            )
 
 
 # The node that is asked for, the texts of all edges beside it and of the descriptions, and the number that is wanted.
@@ -224,8 +226,8 @@ PLACES = """() => {
 }"""
 
 
-def test_enter_checks_and_the_answer_stays_where_one_types(page: Page, tmp_path: Path) -> None:
-    opened(page, tmp_path, XY)
+def test_enter_checks_and_the_answer_stays_where_one_types(page: Page) -> None:
+    opened(page, XY)
     press(page, "Quiz")
     page.keyboard.type("1")
     page.keyboard.press("Enter")
@@ -235,8 +237,8 @@ def test_enter_checks_and_the_answer_stays_where_one_types(page: Page, tmp_path:
     assert says(page).startswith("Not yet")
 
 
-def test_the_quiz_asks_about_the_values_in_the_fields(page: Page, tmp_path: Path) -> None:
-    opened(page, tmp_path, ["x^2", "--x", "2"])
+def test_the_quiz_asks_about_the_values_in_the_fields(page: Page) -> None:
+    opened(page, ["x^2", "--x", "2"])
     page.get_by_label("x", exact=True).fill("5")
     press(page, "Quiz")
     answer(page, "1")
@@ -245,8 +247,8 @@ def test_the_quiz_asks_about_the_values_in_the_fields(page: Page, tmp_path: Path
 
 
 @pytest.mark.parametrize("leave", ["Quiz", "Reset", "Step", "Back", "Forward pass", "Backward pass"])
-def test_the_quiz_can_be_left(page: Page, tmp_path: Path, leave: str) -> None:
-    wanted = in_document(opened(page, tmp_path, XY))
+def test_the_quiz_can_be_left(page: Page, leave: str) -> None:
+    wanted = in_document(opened(page, XY))
     page.emulate_media(reduced_motion="reduce")
     press(page, "Quiz")
     answer(page, "1")
@@ -257,8 +259,8 @@ def test_the_quiz_can_be_left(page: Page, tmp_path: Path, leave: str) -> None:
     assert numbers(page) == wanted
 
 
-def test_there_is_no_quiz_where_nothing_takes_gradient(page: Page, tmp_path: Path) -> None:
-    opened(page, tmp_path, ["2 + 3"])
+def test_there_is_no_quiz_where_nothing_takes_gradient(page: Page) -> None:
+    opened(page, ["2 + 3"])
     assert page.get_by_role("button", name="Quiz", exact=True).is_disabled()
 
 
@@ -280,8 +282,8 @@ def choose(page: Page, label: str) -> None:
 NAMED = ["a = x*y; relu(a - 1)*a + tanh(x)", "--x", "2", "--y", "3"]
 
 
-def test_questions_about_values_go_from_the_inputs_up(page: Page, tmp_path: Path) -> None:
-    document = opened(page, tmp_path, NAMED)
+def test_questions_about_values_go_from_the_inputs_up(page: Page) -> None:
+    document = opened(page, NAMED)
     values = {node["label"]: node["value"] for node in document["nodes"]}
     begin(page, "value")
     assert {adjoint for _, adjoint in numbers(page).values()} == {None}
@@ -301,8 +303,8 @@ def test_questions_about_values_go_from_the_inputs_up(page: Page, tmp_path: Path
     assert "All correct: 6 of 6 correct, 5 at the first try" in says(page)
 
 
-def test_questions_about_local_derivatives_hint_at_the_rule_first(page: Page, tmp_path: Path) -> None:
-    document = opened(page, tmp_path, XY)
+def test_questions_about_local_derivatives_hint_at_the_rule_first(page: Page) -> None:
+    document = opened(page, XY)
     locals_ = {
         (document["nodes"][step["node"]]["label"], document["nodes"][given["to"]]["label"]): given["local"]
         for step in document["backward"]
@@ -324,8 +326,8 @@ def test_questions_about_local_derivatives_hint_at_the_rule_first(page: Page, tm
     assert "All correct" in says(page)
 
 
-def test_the_node_that_can_go_next_has_all_its_contributions(page: Page, tmp_path: Path) -> None:
-    document = opened(page, tmp_path, NAMED)
+def test_the_node_that_can_go_next_has_all_its_contributions(page: Page) -> None:
+    document = opened(page, NAMED)
     labels = [node["label"] for node in document["nodes"]]
     users: dict[int, set[int]] = {}
     for node in document["nodes"]:
@@ -354,8 +356,8 @@ def test_the_node_that_can_go_next_has_all_its_contributions(page: Page, tmp_pat
     assert "All correct" in says(page)
 
 
-def test_the_bug_is_a_node_that_keeps_the_last_contribution_instead_of_the_sum(page: Page, tmp_path: Path) -> None:
-    wanted = in_document(opened(page, tmp_path, XY))
+def test_the_bug_is_a_node_that_keeps_the_last_contribution_instead_of_the_sum(page: Page) -> None:
+    wanted = in_document(opened(page, XY))
     begin(page, "bug")
     assert title(page) == "Which node has = where += belongs?"
     assert numbers(page) == {**wanted, 0: (2, 3)}  # x receives cos(2) and then 3
@@ -373,8 +375,8 @@ def test_the_bug_is_a_node_that_keeps_the_last_contribution_instead_of_the_sum(p
     assert numbers(page) == wanted
 
 
-def test_a_bug_is_left_behind_when_values_change(page: Page, tmp_path: Path) -> None:
-    opened(page, tmp_path, XY)
+def test_a_bug_is_left_behind_when_values_change(page: Page) -> None:
+    opened(page, XY)
     begin(page, "bug")
     page.get_by_role("spinbutton", name="y", exact=True).fill("5")
     page.emulate_media(reduced_motion="reduce")
@@ -383,8 +385,8 @@ def test_a_bug_is_left_behind_when_values_change(page: Page, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("level", "words"), [("bug", ["2*x", "--x", "3"]), ("next", ["sin(x)", "--x", "3"])])
-def test_a_quiz_without_questions_says_so(page: Page, tmp_path: Path, level: str, words: list[str]) -> None:
-    opened(page, tmp_path, words)
+def test_a_quiz_without_questions_says_so(page: Page, level: str, words: list[str]) -> None:
+    opened(page, words)
     begin(page, level)
     assert page.get_by_role("button", name="Check", exact=True).count() == 0
     assert says(page).startswith(("For this bug", "Here the order"))

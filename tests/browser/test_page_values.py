@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from autodiff_cli.language.lexer import quote_name
 from tests.browser.support import in_document, numbers, opened, press, says
+from tests.each import each
 from tests.support import run_cli
 
 if TYPE_CHECKING:
@@ -40,10 +41,8 @@ def at_the_end(page: Page) -> None:
 
 
 @pytest.mark.parametrize(("words", "changes"), CHANGES, ids=lambda what: what[0] if isinstance(what, list) else "")
-def test_changed_values_give_what_the_command_gives(
-    page: Page, tmp_path: Path, words: list[str], changes: dict[str, str]
-) -> None:
-    opened(page, tmp_path, words)
+def test_changed_values_give_what_the_command_gives(page: Page, words: list[str], changes: dict[str, str]) -> None:
+    opened(page, words)
     at_the_end(page)
     for name, text in changes.items():
         page.get_by_label(name, exact=True).fill(text)
@@ -64,25 +63,25 @@ def test_changed_values_give_what_the_command_gives(
 
 
 @pytest.mark.parametrize("name", ["$ price", "$", "__proto__", "constructor", "<b>$&</b>"])
-def test_variables_may_have_any_name(page: Page, tmp_path: Path, name: str) -> None:
+def test_variables_may_have_any_name(page: Page, name: str) -> None:
     words = [f"{quote_name(name)}*x + x/1e400", f"--set={quote_name(name)}=3", "--x=2"]
-    opened(page, tmp_path, words)
+    opened(page, words)
     at_the_end(page)
     page.get_by_label(name, exact=True).fill("5")
     words[1] = f"--set={quote_name(name)}=5"
     assert numbers(page) == in_document(run_cli(["trace", *words, "--json"]).json)
 
 
-def test_a_change_stays_at_the_current_step(page: Page, tmp_path: Path) -> None:
-    opened(page, tmp_path, ["x*y + sin(x)", "--x", "2", "--y", "3"])
+def test_a_change_stays_at_the_current_step(page: Page) -> None:
+    opened(page, ["x*y + sin(x)", "--x", "2", "--y", "3"])
     press(page, "Step")
     page.get_by_label("x", exact=True).fill("5")
     assert numbers(page) == {0: (5, None), 1: (3, None), 2: (15, None), 3: (None, None), 4: (None, None)}
     assert says(page) == "x*y = 5 × 3 = 15"
 
 
-def test_a_number_that_becomes_negative_gets_brackets(page: Page, tmp_path: Path) -> None:
-    opened(page, tmp_path, ["(x - y)^3", "--x", "2", "--y", "3"])
+def test_a_number_that_becomes_negative_gets_brackets(page: Page) -> None:
+    opened(page, ["(x - y)^3", "--x", "2", "--y", "3"])
     at_the_end(page)
     press(page, "Reset")
     press(page, "Step")
@@ -94,9 +93,9 @@ def test_a_number_that_becomes_negative_gets_brackets(page: Page, tmp_path: Path
     assert says(page) == "(x - y)^3 = (-2)^3 = -8"
 
 
-def test_kinks_and_slopes_without_a_formula_have_the_warnings_of_the_command(page: Page, tmp_path: Path) -> None:
+def test_kinks_and_slopes_without_a_formula_have_the_warnings_of_the_command(page: Page) -> None:
     words = ["abs(x) + log(y) + 0^z + max(u, w, 1)"]
-    opened(page, tmp_path, [*words, "--x", "2", "--y", "3", "--z", "2", "--u", "0", "--w", "0"])
+    opened(page, [*words, "--x", "2", "--y", "3", "--z", "2", "--u", "0", "--w", "0"])
     at_the_end(page)
     for name, value in {"x": "0", "y": "-1", "z": "3", "u": "2", "w": "2"}.items():
         page.get_by_label(name, exact=True).fill(value)
@@ -115,8 +114,8 @@ def test_kinks_and_slopes_without_a_formula_have_the_warnings_of_the_command(pag
         assert sentence in said
 
 
-def test_the_value_and_the_gradient_stand_beside_the_fields(page: Page, tmp_path: Path) -> None:
-    opened(page, tmp_path, ["x*y", "--x", "2", "--y", "3"])
+def test_the_value_and_the_gradient_stand_beside_the_fields(page: Page) -> None:
+    opened(page, ["x*y", "--x", "2", "--y", "3"])
     at_the_end(page)
     page.get_by_label("y", exact=True).fill("0.1")
     shown = page.locator("#values-title").locator("..").inner_text()
@@ -125,8 +124,8 @@ def test_the_value_and_the_gradient_stand_beside_the_fields(page: Page, tmp_path
 
 
 @pytest.mark.parametrize("text", ["", "-"])
-def test_what_is_no_number_is_pointed_out_and_changes_nothing(page: Page, tmp_path: Path, text: str) -> None:
-    opened(page, tmp_path, ["x*y", "--x", "2", "--y", "3"])
+def test_what_is_no_number_is_pointed_out_and_changes_nothing(page: Page, text: str) -> None:
+    opened(page, ["x*y", "--x", "2", "--y", "3"])
     at_the_end(page)
     before = numbers(page)
     field = page.get_by_label("x", exact=True)
@@ -143,8 +142,8 @@ def test_what_is_no_number_is_pointed_out_and_changes_nothing(page: Page, tmp_pa
 @pytest.mark.parametrize(
     "text", ["[1, 2]", "[[1, 2], [3]]", "[[1, 2], [3, x]]", "nonsense", "[[1, 2], [3, 4], [5, 6]]"]
 )
-def test_an_array_keeps_its_shape(page: Page, tmp_path: Path, text: str) -> None:
-    opened(page, tmp_path, ["sum(W @ [1, 2])", "--W", "[[1, 2], [3, 4]]"])
+def test_an_array_keeps_its_shape(page: Page, text: str) -> None:
+    opened(page, ["sum(W @ [1, 2])", "--W", "[[1, 2], [3, 4]]"])
     field = page.get_by_label("W", exact=True)
     field.fill(text)
     assert says(page) == "W: needs 2x2 numbers as nested lists; nothing has changed."
@@ -153,8 +152,8 @@ def test_an_array_keeps_its_shape(page: Page, tmp_path: Path, text: str) -> None
     assert "inf" in [value for value, _ in numbers(page).values()]
 
 
-def test_non_finite_values_can_be_entered_and_replaced(page: Page, tmp_path: Path) -> None:
-    opened(page, tmp_path, ["1/x + y", "--x", "inf", "--y", "1"])
+def test_non_finite_values_can_be_entered_and_replaced(page: Page) -> None:
+    opened(page, ["1/x + y", "--x", "inf", "--y", "1"])
     at_the_end(page)
     field = page.get_by_label("x", exact=True)
     assert field.input_value() == "inf"
@@ -165,15 +164,15 @@ def test_non_finite_values_can_be_entered_and_replaced(page: Page, tmp_path: Pat
 
 
 @pytest.mark.parametrize("name", ["constructor", "__proto__", "toString", "if", "evaluator", "record"])
-def test_names_that_mean_something_to_a_script_are_names(page: Page, tmp_path: Path, name: str) -> None:
-    opened(page, tmp_path, [f"{name}^2 + x", "--set", f"{name}=3", "--x", "1"])
+def test_names_that_mean_something_to_a_script_are_names(page: Page, name: str) -> None:
+    opened(page, [f"{name}^2 + x", "--set", f"{name}=3", "--x", "1"])
     at_the_end(page)
     page.get_by_label(name, exact=True).fill("4")
     assert {pair for pair in numbers(page).values() if pair[1] == 8} == {(4, 8)}
 
 
-def test_warnings_follow_the_values(page: Page, tmp_path: Path) -> None:
-    document = opened(page, tmp_path, ["abs(x) + log(y) + sqrt(z)", "--x", "0", "--y", "1", "--z", "4"])
+def test_warnings_follow_the_values(page: Page) -> None:
+    document = opened(page, ["abs(x) + log(y) + sqrt(z)", "--x", "0", "--y", "1", "--z", "4"])
     warnings = page.locator("#warnings li")
 
     def type_value(name: str, text: str) -> list[str]:
@@ -191,3 +190,36 @@ def test_warnings_follow_the_values(page: Page, tmp_path: Path) -> None:
     (kink,) = type_value("z", "4") or type_value("x", "0")
     assert kink.startswith("abs(x): ")
     assert type_value("y", "1") == opening
+
+
+@each(
+    ("text", "start", "changed"),
+    [("(1 + x) - 1", 0.5, 1e-10), ("sqrt(x^2 + 1) - x", 0.3, 1e6), ("1 - cos(x)", 1.25, 1e-5), ("x^3 - y*x", 2.5, 3)],
+)
+def test_lost_digits_are_found_at_other_values_as_the_command_finds_them(
+    page: Page, text: str, start: float, changed: float
+) -> None:
+    others = ["--y", "1e-18"] if "y" in text else []
+    opened(page, [text, f"--x={start}", *others])
+    page.get_by_label("x", exact=True).fill(str(changed))
+    trace = run_cli(["trace", text, f"--x={changed}", *others, "--json"]).json
+    wanted = [re.findall(r"can destroy \d+ of", warning["message"]) for warning in trace["warnings"]]
+    shown = re.findall(r"can destroy \d+ of", page.locator("#warnings").inner_text())
+    assert shown == [words for found in wanted for words in found]
+    assert bool(shown) == ("y" not in text)
+
+
+def test_elements_of_an_array_have_fields_of_their_own(page: Page) -> None:
+    words = ["sum(tanh(W @ v))", "--W", "[[1, 2], [3, 4]]", "--v", "[1, -1]"]
+    opened(page, words)
+    at_the_end(page)
+    page.get_by_label("W[1, 0]", exact=True).fill("-0.5")
+    assert page.get_by_label("W", exact=True).input_value() == "[[1, 2], [-0.5, 4]]"
+    words[2] = "[[1, 2], [-0.5, 4]]"
+    wanted = in_document(run_cli(["trace", *words, "--json"]).json)
+    assert all(flat(pair) == pytest.approx(flat(wanted[i]), rel=1e-12) for i, pair in numbers(page).items())
+    page.get_by_label("v", exact=True).fill("[3, 5]")
+    assert page.get_by_label("v[1]", exact=True).input_value() == "5"
+    page.get_by_label("v[1]", exact=True).fill("-")
+    assert page.get_by_label("v[1]", exact=True).get_attribute("aria-invalid") == "true"
+    assert page.get_by_label("v", exact=True).input_value() == "[3, 5]"

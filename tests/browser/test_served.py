@@ -82,6 +82,14 @@ def test_the_examples_work(page: Page, address: str) -> None:
     assert len(examples) >= 3
 
 
+def test_the_course_is_a_link_away(page: Page) -> None:
+    page.get_by_role("link", name="A course on backpropagation").click()
+    page.get_by_role("link", name="Fan-out").click()
+    page.get_by_role("heading", name="Fan-out: why += and not =").wait_for()
+    page.get_by_role("link", name="Next").click()
+    page.get_by_role("button", name="Backward pass", exact=True).wait_for()
+
+
 def test_a_fragment_alone_finds_its_formula(page: Page, address: str) -> None:
     page.goto("about:blank")
     page.goto(f"{address}#formula=x^2&values=%7B%22x%22%3A3%7D&step=1")
@@ -102,9 +110,11 @@ def test_a_file_is_fitted_and_a_row_traced(page: Page, tmp_path: Path) -> None:
     file.write_text(DECAY, encoding="utf-8")
     page.get_by_role("textbox", name="Model").fill("y ~ a*exp(-b*x)")
     page.get_by_label("Data").set_input_files(file)
+    page.get_by_label("Optimizer").select_option("adam")
+    page.get_by_label("Epochs").fill("9")
     press(page, "Fit")
     page.get_by_label("Row").wait_for()
-    assert "Levenberg-Marquardt converged" in page.get_by_role("status").inner_text()
+    assert "adam" in page.get_by_role("status").inner_text()
     press(page, "Watch it learn")
     page.get_by_label("Epoch", exact=True).wait_for()
     page.go_back()

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import feather, parquet
 
 from autodiff_cli.data.files import DataFile, open_data
 from autodiff_cli.data.table import DataError, MemoryDataset, Table
-from tests.each import each
+from tests.each import each, examples
 from tests.support import run_cli
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -144,14 +144,14 @@ def test_a_named_pipe_is_read_once(tmp_path: Path) -> None:
     writer.join()
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.lists(st.tuples(FINITE, st.integers(-(10**15), 10**15)), min_size=1))
 def test_numbers_are_read_as_they_were_written(rows: list[tuple[float, int]]) -> None:
     text = "x,y\n" + "\n".join(f"{x!r},{y}" for x, y in rows)
     assert rows_of(load(text.encode())) == [[x, y] for x, y in rows]
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(st.binary(max_size=60), st.sampled_from([b"", b"x,y\n", b"x\ty\n1\t", b"\x1f\x8b", b"PAR1"]))
 def test_no_bytes_raise_anything_but_a_data_error(content: bytes, beginning: bytes) -> None:
     try:

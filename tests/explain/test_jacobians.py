@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from autodiff_cli.explain.operations import cross_entropy_above, cross_entropy_above_logsumexp, has_jacobian, jacobian
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.expression import parse
+from tests.each import examples
 
 VECTORS = st.lists(st.floats(-3, 3), min_size=2, max_size=5)
 
 
 @pytest.mark.parametrize("name", ["softmax", "logsoftmax", "norm", "logsumexp", "mean", "prod"])
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(x=VECTORS)
 def test_a_jacobian_is_what_differences_say(name: str, x: list[float]) -> None:
     f = parse(f"{name}(x)")
@@ -35,7 +36,7 @@ def test_a_jacobian_has_the_shapes_of_output_and_input() -> None:
     assert shapes == {"softmax(M)": (2, 3, 2, 3), "norm(M)": (2, 3)}
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(z=VECTORS, scale=st.floats(-2, 2), data=st.data())
 @pytest.mark.parametrize("text", ["c*sum(y*log(softmax(z)))", "c*dot(log(softmax(z)), y)", "c*sum(logsoftmax(z)*y)"])
 def test_sentences_state_the_actual_contributions(text: str, z: list[float], scale: float, data: st.DataObject) -> None:
@@ -48,7 +49,7 @@ def test_sentences_state_the_actual_contributions(text: str, z: list[float], sca
     np.testing.assert_allclose(found.contributions[i][0].amount, collapsed, rtol=1e-9, atol=1e-12)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(z=VECTORS, scale=st.floats(-2, 2), data=st.data())
 def test_the_sentence_names_all_contributions_to_logits(z: list[float], scale: float, data: st.DataObject) -> None:
     y = data.draw(st.lists(st.floats(-1, 1), min_size=len(z), max_size=len(z)))

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from autodiff_cli.explain.sentences import StepSentences
@@ -17,7 +17,7 @@ from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.node import all_ops, as_node, variable
 from autodiff_cli.graph.op import Gate, Op
 from autodiff_cli.render.formatting import number_formats, shortest_text
-from tests.each import each
+from tests.each import each, examples
 from tests.graphs import ELEMENTWISE
 
 
@@ -240,7 +240,7 @@ SCALES = [op for op in ELEMENTWISE if op.gate is Gate.SCALE and not op.is_helper
 
 
 @pytest.mark.parametrize("op", SCALES, ids=lambda op: op.name)
-@settings(max_examples=15)
+@examples(15)
 @given(data=st.data())
 def test_statements_about_slopes_are_equations(op: Op, data: st.DataObject) -> None:
     count = data.draw(st.integers(op.min_inputs, op.max_inputs or 3))

@@ -8,7 +8,7 @@ from math import inf, nan
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from autodiff_cli.graph.op import Op
@@ -16,7 +16,7 @@ from autodiff_cli.numbers.array_functions import SPECIAL
 from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops import all_ops
-from tests.each import each
+from tests.each import each, examples
 
 ELEMENTWISE = [op for op in all_ops() if not op.is_structural]
 SIZES = (
@@ -76,11 +76,11 @@ def test_a_zero_has_the_same_sign_in_a_column(op: Op) -> None:
 PLAIN = [op for op in ELEMENTWISE if op.name not in {*SPECIAL, "sinc_derivative"}]
 
 
-@each("op", PLAIN, ids=lambda op: op.name)
+@each("op", PLAIN, ids=lambda op: op.name, sampled=True)
 def test_arrays_agree_with_floats_at_random_points(op: Op) -> None:
     count = max(op.min_inputs, 1) if op.max_inputs is not None else 2
 
-    @settings(max_examples=10, deadline=None, database=None, derandomize=True)
+    @examples(10)
     @given(st.lists(st.tuples(*[st.floats() | st.floats(-50, 50)] * count), min_size=20, max_size=60))
     def agree(points: list[tuple[float, ...]]) -> None:
         for point, a, b in zip(points, by_arrays(op, points), by_floats(op, points), strict=True):

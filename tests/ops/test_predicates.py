@@ -151,7 +151,7 @@ def is_degenerate(name: str, point: Sequence[float]) -> bool:
     return name == "beta" and sum(point) <= 0 and sum(point) == round(sum(point))  # both are infinite there
 
 
-@each("row", ROWS, ids=lambda row: row.name)
+@each("row", ROWS, ids=lambda row: row.name, sampled=True)
 def test_predicates_hold_where_they_should(row: Row) -> None:
     op, count = get_op(row.name), len(row.domain)
     with mp.workdps(70):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
@@ -24,7 +24,7 @@ from autodiff_cli.language.program import read
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops import all_ops, get_op
-from tests.each import each
+from tests.each import each, examples, part
 from tests.ops.table import ROWS, Row
 
 BY_NAME = {row.name: row for row in ROWS}
@@ -151,9 +151,9 @@ def test_special_points(row: Row) -> None:
         check(row, point, tuple(WAYS))
 
 
-@each("row", ROWS, ids=lambda row: row.name)
+@each("row", ROWS, ids=lambda row: row.name, sampled=True)
 def test_over_the_domain(row: Row) -> None:
-    @settings(max_examples=60, deadline=None, database=None, derandomize=True)
+    @examples(60)
     @given(points_of(row))
     def holds(point: tuple[float, ...]) -> None:
         check(row, point, ("reverse", "forward", "graph"))
@@ -164,7 +164,10 @@ def test_over_the_domain(row: Row) -> None:
 @each("row", ROWS, ids=lambda row: row.name)
 def test_arrays_are_as_good(row: Row) -> None:
     chance = random.Random(row.name)
-    points = [*every_point(row), *(tuple(anywhere(interval, chance) for interval in row.domain) for _ in range(200))]
+    points = [
+        *every_point(row),
+        *(tuple(anywhere(interval, chance) for interval in row.domain) for _ in range(part(200))),
+    ]
     leaves = [variable(name) for name in NAMES[: len(row.domain)]]
     output = get_op(row.name)(*leaves)
     kernel = BlockEvaluator([output, *gradient_nodes(output, leaves)], [leaf.text for leaf in leaves])

@@ -11,7 +11,7 @@ import pytest
 from autodiff_cli import Objective, fit
 from autodiff_cli.data.files import open_data
 from autodiff_cli.options import OptionError
-from tests.each import each
+from tests.each import each, part
 from tests.support import SETS
 
 STEP = 1e-200
@@ -111,12 +111,13 @@ def test_a_parabola_by_plain_gradient_descent_row_by_row(seed: int) -> None:
 def test_xor_from_nearly_every_seed() -> None:
     columns = {"a": [0, 0, 1, 1], "b": [0, 1, 0, 1], "y": [0, 1, 1, 0]}
     solved = 0
-    for seed in range(20):
+    count = part(20, least=4)
+    for seed in range(count):
         found = fit(
             "y ~ sigmoid(mlp([a, b], [8], tanh))", columns, loss="bce", learning_rate=0.05, epochs=200, seed=seed
         )
         solved += bool((np.round(found.predict(columns)) == columns["y"]).all())
-    assert solved >= 18
+    assert solved >= 0.9 * count
 
 
 def test_two_moons() -> None:

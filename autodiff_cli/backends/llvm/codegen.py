@@ -51,9 +51,9 @@ from autodiff_cli.backends.llvm.vectors import (
     maximum,
     minimum,
     share_divisors,
-    topological_order,
 )
 from autodiff_cli.graph.op import Shape
+from autodiff_cli.graph.tape import topological_order
 
 
 class LoopIndex(NamedTuple):

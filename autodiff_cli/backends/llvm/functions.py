@@ -129,14 +129,10 @@ def power(x: Vector, y: Vector) -> Vector:
     return _pow(x, y)
 
 
-def _power_half(x: Vector) -> Vector:
-    return sqrt(x) + 0.0  # adding 0 turns -0 into 0, the power of -0
-
-
 _WHOLE_POWERS: dict[float | None, VectorFunction] = {
     -2.0: lambda x: 1.0 / x / x,
     -1.0: lambda x: 1.0 / x,
-    0.5: _power_half,
+    0.5: lambda x: sqrt(x) + 0.0,  # adding 0 turns -0 into 0, the power of -0
     1.0: lambda x: x,
     2.0: lambda x: x * x,
     3.0: lambda x: x * x * x,

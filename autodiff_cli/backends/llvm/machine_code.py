@@ -19,16 +19,9 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from autodiff_cli.backends.llvm.vectors import (
-    BIT_OPERATIONS,
-    INTRINSICS,
-    ROUNDED,
-    ColdPath,
-    LaneType,
-    Vector,
-    topological_order,
-)
+from autodiff_cli.backends.llvm.vectors import BIT_OPERATIONS, INTRINSICS, ROUNDED, ColdPath, LaneType, Vector
 from autodiff_cli.backends.protocol import CompilationError
+from autodiff_cli.graph.tape import topological_order
 from autodiff_cli.numbers.machine_code import compile_assembly, initialize
 
 _VECTOR_LIBRARY = "libmvec.so.1"  # glibc's vector functions

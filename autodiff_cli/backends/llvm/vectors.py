@@ -29,6 +29,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeAlias
 
+from autodiff_cli.graph.node import Operators
+from autodiff_cli.graph.tape import topological_order
+
 Operand: TypeAlias = "Vector | float"
 
 # Functions that LLVM compiles to one instruction or few, by their names there.
@@ -51,7 +54,7 @@ class LaneType(enum.Enum):
     __hash__ = object.__hash__  # part of the key of every instruction, so its hash must be fast
 
 
-class Vector:
+class Vector(Operators):
     """An instruction and its result.
 
     Attributes:
@@ -92,32 +95,9 @@ class Vector:
         """The constant in all lanes; None if the value is not known at compile time."""
         return _parse_literal(self.detail) if self.op == "constant" else None
 
-    def __add__(self, other: Operand) -> Vector:
-        return self.code.sum(self, self.code.as_vector(other))
-
-    def __radd__(self, other: Operand) -> Vector:
-        return self.code.sum(self.code.as_vector(other), self)
-
-    def __sub__(self, other: Operand) -> Vector:
-        return self.code.difference(self, self.code.as_vector(other))
-
-    def __rsub__(self, other: Operand) -> Vector:
-        return self.code.difference(self.code.as_vector(other), self)
-
-    def __mul__(self, other: Operand) -> Vector:
-        return self.code.product(self, self.code.as_vector(other))
-
-    def __rmul__(self, other: Operand) -> Vector:
-        return self.code.product(self.code.as_vector(other), self)
-
-    def __truediv__(self, other: Operand) -> Vector:
-        return self.code.quotient(self, self.code.as_vector(other))
-
-    def __rtruediv__(self, other: Operand) -> Vector:
-        return self.code.quotient(self.code.as_vector(other), self)
-
-    def __neg__(self) -> Vector:
-        return self.code.negation(self)
+    def _apply(self, name: str, *operands: Operand) -> Vector:
+        method: Callable[..., Vector] = getattr(self.code, _OPERATOR_METHODS[name])
+        return method(*map(self.code.as_vector, operands))
 
     def __abs__(self) -> Vector:
         return self.code.magnitude(self)
@@ -142,6 +122,10 @@ class Vector:
 
     def __invert__(self) -> Vector:
         return self.inputs[0] if self.op == "not" else self.code.make("not", LaneType.BOOL, self)
+
+
+# The methods of `VectorCode` that record Python's operators.
+_OPERATOR_METHODS = {"add": "sum", "sub": "difference", "mul": "product", "div": "quotient", "neg": "negation"}
 
 
 class VectorCode:
@@ -296,29 +280,6 @@ class ColdPath:
 
     def __hash__(self) -> int:
         return hash(self.key)
-
-
-def topological_order(roots: Sequence[Vector], visited: set[Vector] | None = None) -> list[Vector]:
-    """Return the roots and everything they depend on, each vector after its inputs.
-
-    Args:
-        roots: the vectors.
-        visited: vectors that are left out; those returned are added to it.
-    """
-    order: list[Vector] = []
-    done = set() if visited is None else visited
-    stack = list(roots)[::-1]
-    while stack:
-        vector = stack[-1]
-        pending = [] if vector in done else [each for each in vector.inputs if each not in done]
-        if pending:
-            stack.extend(reversed(pending))
-            continue
-        stack.pop()
-        if vector not in done:
-            done.add(vector)
-            order.append(vector)
-    return order
 
 
 def rewrite(roots: Sequence[Vector], replacement: Callable[[Vector, Sequence[Vector]], Vector | None]) -> list[Vector]:

@@ -115,6 +115,6 @@ new ResizeObserver(([{ target: { clientWidth } }]) => {
 }).observe(byId("loss-picture"));
 
 byId("epoch").max = recording.epochs.length - 1;
-byId("epoch").value = recording.epochs.length - 1;
+byId("epoch").value = 0;
 Object.assign(byId("row"), { max: recording.count, value: 1 });
 showEpoch();

@@ -69,7 +69,11 @@ const labels = recording.classes ?? kinds.map((kind) => brief(kind));
 
 /** The parameters of an epoch, by name, arrays as nested lists. */
 function parametersAt(k) {
-  const { theta } = recording.epochs[k];
+  return parametersOf(recording.epochs[k].theta);
+}
+
+/** The parameters of a vector, by name, arrays as nested lists. */
+function parametersOf(theta) {
   let begin = 0;
   const free = recording.names.map((name, at) => {
     const shape = recording.shapes[at];
@@ -101,7 +105,7 @@ function drawLoss(k) {
   const isLog = losses.every((x) => x > 0) && Math.max(...losses) > 50 * Math.min(...losses);
   const height = (x) => (isLog ? Math.log10(x) : x);
   const { svg, toX, toY } = framed("The loss, epoch by epoch", ["epoch", [epochs[0].number, Math.max(1, epochs.at(-1).number)]],
-    [isLog ? "log10" : "loss", around(losses.map(height), 0.05)]);
+    [isLog ? "loss, logarithmic" : "loss", around(losses.map(height), 0.05), (x) => inShort(isLog ? 10 ** x : x)]);
   const points = (key) => epochs.map((epoch) => [toX(epoch.number), epoch[key] === null ? NaN : toY(height(epoch[key]))]);
   svg.append(svgElement("path", { class: "loss", d: line(points("loss")) }));
   if (epochs.some(({ validation }) => validation !== null)) {
@@ -111,7 +115,7 @@ function drawLoss(k) {
   svg.append(svgElement("circle", { class: "here", cx: x, cy: y, r: 6 }));
   const { validation } = epochs[k];
   const heldOut = validation === null ? "" : `; dashed: held-out rows, ${brief(validation)}`;
-  picture("loss-picture", svg, `loss ${brief(epochs[k].loss)}${isLog ? ", drawn as its logarithm" : ""}${heldOut}`);
+  picture("loss-picture", svg, `loss ${brief(epochs[k].loss)}${heldOut}`);
 }
 
 /** What is predicted at the parameters of an epoch; the row that is chosen stands out. */
@@ -129,7 +133,7 @@ function drawCurve(parameters, name, chosen) {
   const range = around(xs, 0.03);
   const grid = Array.from({ length: SAMPLES }, (_, k) => range[0] + ((range[1] - range[0]) * k) / (SAMPLES - 1));
   const ys = grid.map((x) => predicted({ ...rowPoints[chosen], ...parameters, [name]: x }));
-  const { svg, toX, toY } = framed(`${recording.targetName} over ${name}, and the fit`, [name, range], [recording.targetName.slice(0, 8), around(targets, 0.15)]);
+  const { svg, toX, toY } = framed(`${recording.targetName} over ${name}, and the fit`, [name, range], [recording.targetName, around(targets, 0.15)]);
   xs.forEach((x, k) => svg.append(svgElement("circle", { class: "point", cx: toX(x), cy: toY(targets[k]), r: 3 })));
   svg.append(svgElement("path", { class: "fitted", d: line(grid.map((x, k) => [toX(x), toY(ys[k])])) }));
   svg.append(svgElement("circle", { class: "chosen", cx: toX(xs[chosen]), cy: toY(targets[chosen]), r: 7 }));
@@ -185,7 +189,7 @@ function drawAgainst(parameters, chosen) {
 
 /** How probable each row's own class is. */
 function drawShares(predictions, chosen) {
-  const { svg, toX, toY } = framed("How probable the class of each row is", ["row", [1, recording.count]], ["p", [0, 1]]);
+  const { svg, toX, toY } = framed("How probable the class of each row is", ["row", [1, recording.count]], ["probability", [0, 1]]);
   predictions.forEach((shares, k) => {
     const [x, y] = [toX(recording.rows[k]), toY(shares[targets[k]])];
     svg.append(marker(targets[k], x, y, 3.5));

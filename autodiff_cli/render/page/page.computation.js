@@ -118,8 +118,37 @@ class Computation {
     return slopes.has(from) ? slopes.get(from) : 0;
   }
 
+  /** The operation that magnifies rounding errors most, where they can destroy digits of the value, and how many digits; null
+   * elsewhere. The value changes by the rounding error of a number times its adjoint, as in the program's own warning. */
+  get cancellation() {
+    const { magnification, largest, digits } = record.cancellation;
+    if (this.values.some(Array.isArray)) return null;
+    const active = record.nodes.map((_, i) => i).filter((i) => this.adjoints[i]);
+    const error = (i, weight) => Math.abs(this.values[i] * weight);
+    const isExact = (i) => {
+      const isComputed = record.nodes[i].inputs.length > 0;
+      return Number.isInteger(this.values[i] * 1024) && !(isComputed && Math.abs(this.values[i]) >= largest);
+    };
+    const total = active.filter((i) => !isExact(i)).reduce((all, i) => all + error(i, this.adjoints[i]), 0);
+    const size = Math.abs(this.values[record.output]);
+    if (!(magnification * size < total && total < Infinity)) return null;
+    let [worst, most] = [record.output, 0];
+    for (const i of active) {
+      const weight = this.contributions[i].filter(({ nothing }) => !nothing).reduce((all, { to, amount }) => all + error(to, amount), 0);
+      const own = error(i, this.adjoints[i]);
+      if (weight > total / magnification && weight > most * own) [worst, most] = [i, weight / own];
+    }
+    return { worst, lost: size ? Math.min(digits, Math.round(Math.log10(total) - Math.log10(size))) : digits };
+  }
+
   /** Sentences that warn where the numbers are not what a reader may assume. */
   warnings() {
+    const worst = this.cancellation?.worst;
+    const lost = worst === undefined ? [] : [this.#filled(record.warningPhrases[`${record.nodes[worst].op} ${record.nodes[worst].inputs.length}`].cancellation, worst)];
+    return [...this.#warningsOfNodes(), ...lost];
+  }
+
+  #warningsOfNodes() {
     const contributing = record.nodes.map((_, i) => i).filter((i) => this.arrived.has(i) && record.nodes[i].inputs.length);
     return contributing.flatMap((i) => {
       const { op, inputs } = record.nodes[i];
@@ -158,6 +187,8 @@ class Computation {
         return record.nodes[node.inputs[of]].label;
       case "chosen":
         return listed(this.#chosen(i).map((contribution) => record.nodes[contribution.to].label));
+      case "lost":
+        return String(this.cancellation.lost);
       case "use":
         return String(this.contribution(i, of).use);
       case "uses":

@@ -236,7 +236,7 @@ class Graph {
     const { computation } = this.playback;
     const i = node.id;
     const [isComputed, isKnown] = [this.playback.isComputed(i), this.playback.isKnown(i)];
-    const short = (x) => brief(x, NODE_DIGITS);
+    const short = (x) => brief(x, Array.isArray(x) ? NUMBERS.digits : NODE_DIGITS);
     const value = isComputed ? short(computation.values[i]) : "";
     const soFar = isKnown ? undefined : this.playback.soFar(i);
     const partial = soFar === undefined ? "" : `${short(soFar.total)}${soFar.isAll ? "" : " …"}`;
@@ -245,9 +245,9 @@ class Graph {
     if (!this.#pending.has(i)) {
       const word = noted ? noted.text.split(" ")[0] : isKnown || soFar?.isAll ? "adjoint" : "so far";
       const isArray = Array.isArray(computation.values[i]);
-      const line = (text, kind) => (isArray ? caption(text, kind, i) : text);
-      if (node.value) write(node.value, line(value, "value"), node.value.room, COLUMN);
-      if (node.adjoint) write(node.adjoint, line(adjoint, word), noted ? NOTED * node.adjoint.room : node.adjoint.room, COLUMN);
+      const line = (element, text, kind) => (isArray && (node.grids.length || text.length * COLUMN > element.room) ? caption(text, kind, i, node.grids.length > 0) : text);
+      if (node.value) write(node.value, line(node.value, value, "value"), node.value.room, COLUMN);
+      if (node.adjoint) write(node.adjoint, line(node.adjoint, adjoint, word), noted ? NOTED * node.adjoint.room : node.adjoint.room, COLUMN);
       const array = isKnown ? computation.adjoints[i] : soFar?.total ?? null;
       for (const grid of node.grids) {
         if (grid.classList.contains("value")) fillGrid(grid, isComputed ? computation.values[i] : null);
@@ -339,15 +339,12 @@ function drawnNode(element, { x, y, width, height }) {
   return { id: Number(element.dataset.node), element, value, adjoint, grids, x: x - width / 2, y: y - height / 2, width, height };
 }
 
-/** What stands above a grid in place of its numbers: what they are, and their shape. */
-function caption(text, word, i) {
+/** What stands in place of the numbers of an array: above a grid what they are, and else how many. */
+function caption(text, word, i, isAboveGrid) {
   const sizes = shape(record.nodes[i].value);
-  return text ? `${word} ${sizes.length > 1 ? sizes.join("x") : ""}`.trim() : "";
-}
-
-function placeOf(rectangle) {
-  const names = ["x", "y", "width", "height"];
-  return Object.fromEntries(names.map((name) => [name, Number(rectangle.getAttribute(name))]));
+  if (!text) return "";
+  if (!isAboveGrid) return sizes.length > 1 ? sizes.join("x") : `${sizes[0]} numbers`;
+  return sizes.length > 1 ? `${word} ${sizes.join("x")}` : word;
 }
 
 /** Let the tab key reach this node of the drawing, and no other. */

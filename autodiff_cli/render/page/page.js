@@ -59,11 +59,12 @@ function highlight(i) {
   if (to && isLong) byId("formula").scrollTop = marked.offsetTop - marked.offsetHeight;
 }
 
-/** Show a text in the status, with an optional list below it. */
-function showStatus(first, others = []) {
+/** Show a text in the status, with an optional list below it, and the folded part that it is about. */
+function showStatus(first, others = [], part = "") {
   const list = htmlElement("ul", others.map((text) => htmlElement("li", text)));
   if (others.join().length > LONG) list.tabIndex = 0;
-  byId("status").replaceChildren(htmlElement("p", first), ...(others.length ? [list] : []));
+  const within = part ? [htmlElement("p", `inside ${part}, which is folded`, "within")] : [];
+  byId("status").replaceChildren(htmlElement("p", first), ...within, ...(others.length ? [list] : []));
 }
 
 /** Show how many steps are made, and how many of them are forward. */
@@ -89,15 +90,17 @@ function opening() {
 function explain() {
   const i = playback.current;
   const { computation } = playback;
+  const box = i === null ? i : graph.boxOf(i);
+  const part = box === i ? "" : record.nodes[box].label;
   if (playback.tangents) {
     playback.tangents.explain(i);
   } else if (i === null) {
     showStatus("A forward step computes a value. A backward step passes on an adjoint: how fast the output changes with a node.");
   } else if (playback.isBackward) {
     const title = `${record.nodes[i].label}, adjoint ${brief(computation.adjoints[i])}`;
-    showStatus(`${title}: ${computation.backwardSentence(i)}`, computation.contributionSentences(i));
+    showStatus(`${title}: ${computation.backwardSentence(i)}`, computation.contributionSentences(i), part);
   } else {
-    showStatus(computation.forwardSentence(i));
+    showStatus(computation.forwardSentence(i), [], part);
   }
 }
 

@@ -4,7 +4,6 @@ const MOST_TRIES = 3; // after two hints the answer is revealed
 
 /** One round of questions, of one level (see `quiz/`). */
 class Quiz {
-  #isMissed = false; // whether the current question was answered wrongly
   #position = 0;
   #correct = 0;
   #firstTries = 0;

@@ -165,6 +165,7 @@ function showTypeset() {
   byId("typeset").hidden = !formula;
   if (!formula) return;
   const names = record.variables.map(({ node }) => (node === null ? null : record.latex.nodes[node])).filter(Boolean).join(", ");
-  byId("typeset").replaceChildren(typeset(`${OUTPUT}${names.length && names.length < 40 ? `\\left(${names}\\right)` : ""} = ${formula}`));
+  const left = `${OUTPUT}${names.length && names.length < 40 ? `\\left(${names}\\right)` : ""}`;
+  byId("typeset").replaceChildren(...`${left} = ${formula}`.split(", \\quad ").map(typeset));
   scrolling.observe(byId("typeset"));
 }

@@ -1,5 +1,7 @@
 // Values that the reader changes: their fields, and computing everything anew.
 
+const MOST_CELLS = 36; // elements of an array that have fields of their own
+
 /** The field of a variable with its derivative. */
 function field(variable) {
   const input = htmlElement("input");
@@ -15,7 +17,33 @@ function field(variable) {
   const row = htmlElement("div", [label, input, slope], "variable");
   byId("variables").append(row);
   input.addEventListener("input", () => change());
+  if (!isNumber && Array.isArray(variable.value)) slope.before(...elementFields(variable, input));
   return { variable, input, slope, row };
+}
+
+/** A field for each element of a small array, row by row, beside the field of the whole array. */
+function elementFields(variable, whole) {
+  const columns = shape(variable.value).at(-1);
+  const cells = places(variable.value).map((at) => {
+    const cell = htmlElement("input");
+    Object.assign(cell, { type: "text", inputMode: "decimal", autocomplete: "off", ariaLabel: `${variable.name}[${at.join(", ")}]` });
+    cell.addEventListener("input", () => {
+      const value = valueOf(cell.value, 0);
+      cell.setAttribute("aria-invalid", String(value === undefined));
+      if (value === undefined) return;
+      whole.value = inFull(withElement(playback.point[variable.key], at, value));
+      change();
+    });
+    return { at, cell };
+  });
+  if (cells.length > MOST_CELLS) return [];
+  const show = () => cells.filter(({ cell }) => cell !== document.activeElement)
+    .forEach(({ at, cell }) => { cell.value = inFull(elementAt(playback.point[variable.key], at)); });
+  document.addEventListener("computed", show);
+  show();
+  const grid = htmlElement("div", cells.map(({ cell }) => cell), "elements");
+  grid.style.setProperty("--columns", columns);
+  return [grid];
 }
 
 /** Compute everything at the values in the fields, unless one of them is none. */
@@ -57,7 +85,7 @@ function compute(point) {
 /** Show the warnings at the current values: those that the page came with, or what its numbers tell. */
 function showWarnings() {
   const isAsOpened = record.variables.every(({ key, value }) => inFull(playback.point[key]) === inFull(value));
-  const note = record.hasPrecisionWarning ? ["Lost digits are checked only at the values with which the page was made."] : [];
+  const note = record.hasPrecisionWarning ? ["The correct digits are computed only for the values with which the page was made."] : [];
   const texts = isAsOpened ? record.warnings : [...playback.computation.warnings(), ...note];
   byId("warnings").replaceChildren(...texts.map((text) => htmlElement("li", text)));
 }

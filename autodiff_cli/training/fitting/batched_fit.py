@@ -6,7 +6,7 @@ data of a few poor groups. A repetition counts if it is clearly better.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.numbers.arrays import ignore_float_errors
-from autodiff_cli.training.fitting.minimization import estimated_scales, minimize_batch
-from autodiff_cli.training.fitting.optimization import RESTARTS, default_starts, is_linear_model, unset_parameters
+from autodiff_cli.training.fitting.minimization import comparison_losses, estimated_scales, minimize_batch
+from autodiff_cli.training.fitting.optimization import RESTARTS, StartSearch, default_starts, unset_parameters
+from autodiff_cli.training.fitting.progress import Progress
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import Outcome, StoppingRule
 from autodiff_cli.training.objective.batch import Fits, GroupBatch
@@ -61,20 +62,18 @@ class BatchedFit:
         method: `lm` or `lbfgs`.
         batch: the groups.
         options: the options of the method.
-        fit_alone: fits one group by itself, and returns its parameters, or None if that fails.
 
     Attributes:
         theta: the parameters, of shape (groups, P).
+        outcomes: the ends of the fits.
         converged: which fits reached a minimum.
         is_poor: which fits should be improved: they did not converge, or they explain little.
         histories: the losses of each fit at the start and after each step.
         variations: the sum of squares of the target of each group about its mean; nan without a target.
     """
 
-    def __init__(
-        self, method: str, batch: GroupBatch, options: FitOptions, fit_alone: Callable[[int], Array | None]
-    ) -> None:
-        self._method, self._batch, self._options, self._fit_alone = method, batch, options, fit_alone
+    def __init__(self, method: str, batch: GroupBatch, options: FitOptions) -> None:
+        self._method, self._batch, self._options = method, batch, options
         self._objective = batch.objective
         count = len(batch.sizes)
         every = np.arange(count)
@@ -83,44 +82,27 @@ class BatchedFit:
         self._has_enough_rows = batch.sizes * self._objective.components > self._objective.layout.size
         starts = np.tile(self._objective.start, (count, 1))
         if method != "lm":
-            starts, _ = default_starts(
-                self._objective, batch, self._objective.layout.mask(unset_parameters(self._objective))
-            )
-        self.theta, self.converged, self.histories = self._attempt(batch, starts)
-        self._losses = self._comparison_losses(batch, self.theta)
+            starts, _ = default_starts(self._objective, batch)
+        self.outcomes, self.histories = self._attempt(batch, starts)
+        self.theta, self.converged = _ends(self.outcomes)
+        self._losses = comparison_losses(batch, self._objective, self.theta)
         self.is_poor = self._poor_mask()
         if self._may_improve():
             self._improve()
 
-    def _attempt(self, batch: GroupBatch, start: Array) -> tuple[Array, Mask, list[list[float]]]:
-        """Return the parameters, whether they are a minimum, and the losses of fits from a start."""
+    def _attempt(self, batch: GroupBatch, start: Array) -> tuple[list[Outcome], list[list[float]]]:
+        """Return the ends and the losses of fits from a start."""
         log = StepLog()
         stop = StoppingRule(tolerance=self._options.tolerance)
         outcomes = minimize_batch(self._method, self._objective, batch, start, log.record, stop)
-        ends = [
-            end if isinstance(end, Outcome) else Outcome(point, False)
-            for end, point in zip(outcomes, start, strict=True)
-        ]
-        is_plain = [end.converged and not end.kinks and not end.note for end in ends]
-        return np.array([end.theta for end in ends]), np.array(is_plain), log.histories(len(start))
-
-    def _comparison_losses(self, batch: GroupBatch, theta: Array) -> Array:
-        """Return the losses by which fits are compared; for robust losses their scales."""
-        every = np.arange(len(theta))
-        with ignore_float_errors():
-            if self._objective.kind is LossKind.ROBUST:
-                losses = estimated_scales(batch, theta, every)
-            elif self._method == "lm":
-                losses = np.sum(np.square(batch.triangles(theta, every)[:, :, -1]), axis=1)
-            else:
-                losses = batch.losses(theta, every)
-        return np.where(np.isfinite(losses), losses, np.inf)
+        return outcomes, log.histories(len(start))
 
     def _poor_mask(self) -> Mask:
         """Return which fits should be improved, by the criteria of single fits."""
         objective, batch, every = self._objective, self._batch, np.arange(len(self.theta))
         if self._method == "lm":
-            return ~self.converged | ~(self._losses <= (1 - RESTARTS.poor_r_squared) * self.variations)
+            variations = batch.mean_squares(self.variations, every)
+            return ~self.converged | ~(self._losses <= (1 - RESTARTS.poor_r_squared) * variations)
         if not objective.has_residuals or objective.is_generalised_linear:
             return ~self.converged
         is_poor = ~self.converged | (_systematic_scores(batch, self.theta) > RESIDUALS.suspect_sigmas)
@@ -132,7 +114,7 @@ class BatchedFit:
     def _may_improve(self) -> bool:
         """Return whether other starting values can lead to other fits."""
         objective = self._objective
-        return bool(unset_parameters(objective)) and objective.has_residuals and not is_linear_model(objective)
+        return bool(unset_parameters(objective)) and objective.has_residuals and not objective.is_linear
 
     def _improve(self) -> None:
         """Repeat poor fits from their neighbours in the batch, and from single fits as long as these help others."""
@@ -141,8 +123,12 @@ class BatchedFit:
             self._retry(np.median(self.theta[is_good], axis=0))
         for _ in range(RETRY.max_retries):
             poor = np.flatnonzero(self.is_poor & self._has_enough_rows)
-            start = self._fit_alone(int(poor[len(poor) // 2])) if len(poor) else None
-            if start is None or not self._retry(start):
+            if not len(poor):
+                return
+            fit = int(poor[len(poor) // 2])
+            search = StartSearch(self._method, self._batch.objective_of(fit), self._options, Progress())
+            outcome = search.improve(self.outcomes[fit])
+            if outcome.failure or not self._retry(outcome.theta):
                 return
 
     def _retry(self, start: Array) -> bool:
@@ -151,8 +137,9 @@ class BatchedFit:
         if not len(fits):
             return False
         batch = self._batch.take(fits)
-        theta, converged, histories = self._attempt(batch, np.tile(start, (len(fits), 1)))
-        losses, before = self._comparison_losses(batch, theta), self._losses[fits]
+        outcomes, histories = self._attempt(batch, np.tile(start, (len(fits), 1)))
+        theta, converged = _ends(outcomes)
+        losses, before = comparison_losses(batch, self._objective, theta), self._losses[fits]
         with np.errstate(invalid="ignore"):
             is_lower = before - losses > (1 - RESTARTS.clear_improvement) * np.abs(before)
         is_better = converged & (~self.converged[fits] | is_lower)
@@ -161,9 +148,15 @@ class BatchedFit:
         self._losses[better] = losses[is_better]
         self._batch.set_scales(better, batch.scales[is_better])
         for fit, history in zip(fits[is_better].tolist(), np.flatnonzero(is_better).tolist(), strict=True):
-            self.histories[fit] = histories[history]
+            self.outcomes[fit], self.histories[fit] = outcomes[history], histories[history]
         self.is_poor = self._poor_mask()
         return bool(is_better.any())
+
+
+def _ends(outcomes: Sequence[Outcome]) -> tuple[Array, Mask]:
+    """Return where fits ended, of shape (fits, P), and which of these are minima without a kink or a remark."""
+    is_plain = [end.converged and not end.kinks and not end.note for end in outcomes]
+    return np.array([end.theta for end in outcomes]), np.array(is_plain)
 
 
 def _target_scales(batch: GroupBatch, fits: Fits) -> Array:

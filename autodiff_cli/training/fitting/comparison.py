@@ -27,7 +27,7 @@ from autodiff_cli.language.printer import to_text
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError, check_restrictions, explicit_options, option_fields, refused
 from autodiff_cli.training.fitting.fit import fit_objective
-from autodiff_cli.training.fitting.optimization import is_linear_model, optimize
+from autodiff_cli.training.fitting.optimization import optimize
 from autodiff_cli.training.fitting.progress import Progress
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.objective.loading import SharedDataset
@@ -103,7 +103,7 @@ def why_not_nested(small: Objective, large: Objective) -> str | None:
 def _has_linear_columns(objective: Objective) -> bool:
     """Return whether the prediction is linear in all parameters, and all of them are free numbers."""
     is_free = not objective.fixed and not objective.model.array_parameters
-    return objective.has_residuals and is_free and is_linear_model(objective)
+    return objective.has_residuals and is_free and objective.is_linear
 
 
 def _in_span(small: Objective, large: Objective) -> bool:

@@ -252,6 +252,7 @@ class _Symmetries:
         return self._objective.select_rows(np.arange(count) * rows // count)
 
 
+_STATISTICS = tuple(each.name for each in dataclasses.fields(FitStatistics))
 _NEGLIGIBLE_DISTANCE = 1e-3  # standard errors from the minimum, at which any method counts as converged
 _NOT_CONVERGED = "not converged: the loss was still falling at the last epoch"
 
@@ -375,17 +376,24 @@ def build_fit(
     outcome: Outcome,
     options: FitOptions,
     quantities: DerivedQuantities,
+    known: ComputedStatistics | None = None,
 ) -> FittedModel:
-    """Return the fitted model for the outcome of a method: its statistics, derived quantities, warnings and notes."""
-    outcome, choices = _canonical_outcome(objective, method, outcome)
+    """Return the fitted model for the outcome of a method: its statistics, derived quantities, warnings and notes.
+
+    Args:
+        known: the statistics if they are known, of a point that is canonical; see `canonical_parameters`.
+    """
+    choices: list[str] = []
+    if known is None:
+        outcome, choices = _canonical_outcome(objective, method, outcome)
+        known = compute_statistics(
+            objective, outcome.theta, options.absolute_sigma, not outcome.failure, with_goodness=True
+        )
     model, dropped_rows = objective.model, objective.data.dropped
     layout, first = objective.layout, progress.first
     values = layout.values(outcome.theta)
     confusion = None if objective.classes is None else objective.confusion(outcome.theta)
-    known = compute_statistics(
-        objective, outcome.theta, options.absolute_sigma, not outcome.failure, with_goodness=True
-    )
-    if known.minimum_distance < _NEGLIGIBLE_DISTANCE and not outcome.failure:
+    if not outcome.converged and known.minimum_distance < _NEGLIGIBLE_DISTANCE and not outcome.failure:
         outcome = dataclasses.replace(outcome, converged=True)
     elif outcome.converged and method in OPTIMIZERS and _is_beside_minimum(known, options):
         outcome = dataclasses.replace(outcome, converged=False, note=_STOPPED_BESIDE)
@@ -406,7 +414,6 @@ def build_fit(
         converged=outcome.converged and not known.separation_warning,
         failure=outcome.failure,
         history=progress.history,
-        formula=model.formula({**values, **objective.fixed}),
         warnings=[
             *model.warnings,
             *objective.kernels.notes,
@@ -441,7 +448,7 @@ def build_fit(
         scale=objective.scale if objective.loss and LOSSES[objective.loss].has_scale else None,
         diagnosis=diagnose(objective, first.theta, outcome.theta) if options.diagnosis and first else None,
         **({} if progress.validation is None else progress.validation.summary(outcome.theta)),
-        **{each.name: getattr(known, each.name) for each in dataclasses.fields(FitStatistics)},
+        **{name: getattr(known, name) for name in _STATISTICS},
     )
 
 

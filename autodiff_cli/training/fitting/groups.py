@@ -8,12 +8,10 @@ import contextlib
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.array_types import Array
 from autodiff_cli.data.table import DataError
 from autodiff_cli.graph.tape import gc_paused
 from autodiff_cli.language.errors import ExpressionError, format_names, suggest
@@ -22,20 +20,21 @@ from autodiff_cli.language.names import JOINT_SEPARATOR, joined_columns
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError, check_restrictions, explicit_options, refused
 from autodiff_cli.training.fitting.batched_fit import BatchedFit
-from autodiff_cli.training.fitting.batched_statistics import BatchedStatistics
-from autodiff_cli.training.fitting.fit import TERMS_NOTE, build_fit, fit_objective, order_terms
+from autodiff_cli.training.fitting.fit import TERMS_NOTE, build_fit, canonical_parameters, fit_objective, order_terms
 from autodiff_cli.training.fitting.inference import DerivedQuantities, add_intervals
-from autodiff_cli.training.fitting.optimization import choose_method, warn_if_doubtful
+from autodiff_cli.training.fitting.minimization import checked_end
+from autodiff_cli.training.fitting.optimization import StartSearch, choose_method, warn_if_doubtful
 from autodiff_cli.training.fitting.progress import Progress
 from autodiff_cli.training.fitting.starts import Sinusoids
-from autodiff_cli.training.methods.gradient_descent import Outcome
-from autodiff_cli.training.objective.batch import GroupBatch, sort_by_group
+from autodiff_cli.training.objective.batch import Fits, GroupBatch, sort_by_group
 from autodiff_cli.training.objective.loading import Data, SharedDataset, as_dataset
 from autodiff_cli.training.objective.model import Model, tie_fixed_parameters
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.optimizers import Epoch
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.fitted_model import FittedModel
+from autodiff_cli.training.result.row_figures import RowFigures, figures_of_groups
+from autodiff_cli.training.result.statistics import ComputedStatistics, batch_statistics, with_goodness_of_fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +45,7 @@ class GroupBatching:
     max_mean_rows: int = 2**15  # mean rows of a group: larger groups are efficient by themselves
     max_rows: int = 2**20  # rows of the largest group
     max_parameters: int = 30  # parameters of a group
+    max_checked: int = 5  # groups that are tested for equivalent parameters, as a sample of all
 
 
 BATCHING = GroupBatching()
@@ -136,10 +136,11 @@ def fit_groups(model: str | Model, data: Data, by: str, options: FitOptions) -> 
     # With many groups nearly all new objects stay alive, so garbage collection only costs time.
     with contextlib.nullcontext() if batch is None else gc_paused():
         for number, label in enumerate(labels.tolist()):
-            fit = None if batch is None else batch.fit(number)
-            groups.append(
-                _fit_group(label, rows.group_objective(number), options) if fit is None else FittedGroup(label, fit)
-            )
+            try:
+                fit = fit_objective(rows.objective_of(number), options) if batch is None else batch.fit(number)
+                groups.append(FittedGroup(label, fit))
+            except (DataError, ExpressionError, OptionError, ArithmeticError, np.linalg.LinAlgError) as error:
+                groups.append(FittedGroup(label, None, str(error)))
     names = (*objective.parameters, *objective.fixed)
     return FittedGroups(objective.model.text, name, names, tuple(groups), objective.rows, objective.data.dropped)
 
@@ -152,14 +153,6 @@ _GROUP_RESTRICTIONS = (
     *refused(("stream", "cluster"), "by: grouped rows must be in memory; remove {option}"),
     *refused(("on_epoch",), "on_epoch needs a single fit"),
 )
-
-
-def _fit_group(label: Any, part: Objective, options: FitOptions) -> FittedGroup:
-    """Fit one group, and return its error if that fails."""
-    try:
-        return FittedGroup(label, fit_objective(part, options))
-    except (DataError, ExpressionError, OptionError, ArithmeticError, np.linalg.LinAlgError) as error:
-        return FittedGroup(label, None, str(error))
 
 
 # The options that a batch of fits does not support.
@@ -190,40 +183,57 @@ class _BatchedGroups:
     def __init__(self, objective: Objective, batch: GroupBatch, method: str, options: FitOptions) -> None:
         self._batch, self._method, self._options = batch, method, options
         self._quantities = DerivedQuantities(options.quantities, objective.model, objective.layout)
-        self._fits = BatchedFit(method, batch, options, self._fit_alone)
-        theta = self._fits.theta
+        self._fits = fits = BatchedFit(method, batch, options)
         with ignore_float_errors():
-            self._fits.theta = theta if objective.is_penalised else order_terms(objective, theta)
-        self._is_reordered = (self._fits.theta != theta).any(axis=1)
-        self._statistics = BatchedStatistics(batch, self._fits, method, options)
-        self._is_plain = not (options.quantities or options.profile or options.bootstrap)
+            ordered = fits.theta if objective.is_penalised else order_terms(objective, fits.theta)
+        self._is_reordered = fits.converged & (ordered != fits.theta).any(axis=1)
+        for group in np.flatnonzero(self._is_reordered).tolist():
+            fits.theta[group] = ordered[group]
+            fits.outcomes[group] = dataclasses.replace(fits.outcomes[group], theta=ordered[group])
+        self._known: dict[int, tuple[ComputedStatistics, RowFigures | None]] = {}
+        self._is_regular = self._fits.converged & (batch.sizes * objective.components > objective.layout.size)
+        regular = np.flatnonzero(self._is_regular)
+        if len(regular) and not self._has_equivalent_points(regular):
+            part, theta = batch.take(regular), fits.theta[regular]
+            with ignore_float_errors():
+                figures = figures_of_groups(part, theta)
+            statistics = batch_statistics(part, theta, options.absolute_sigma)
+            self._known = dict(zip(regular.tolist(), zip(statistics, figures, strict=True), strict=True))
 
-    def fit(self, group: int) -> FittedModel | None:
-        """Return the fit of a group; None if it has to be fitted by itself."""
+    def fit(self, group: int) -> FittedModel:
+        """Return the fit of a group."""
         fits, objective = self._fits, self._batch.objective
-        if not fits.converged[group] or self._batch.sizes[group] * objective.components <= objective.layout.size:
-            return None
-        if fits.is_poor[group] and Sinusoids(objective).frequency_mask.any():
-            return None  # its frequency may be its own
-        if self._statistics.is_regular[group] and not fits.is_poor[group] and self._is_plain:
-            return self._with_note(self._statistics.fit(group), group)
-        part, theta = self._batch.group_objective(group), fits.theta[group].copy()
+        part, theta = self._batch.objective_of(group), fits.theta[group].copy()
         progress = Progress()
+        progress.notes += [TERMS_NOTE] if self._is_reordered[group] else []
         for number, loss in enumerate(fits.histories[group]):
-            progress.record(Epoch(number, loss, theta))
-        outcome = Outcome(theta, True)
-        if fits.is_poor[group]:
+            progress.history.append({"epoch": number, "loss": loss})
+            progress.last = Epoch(number, loss, theta)
+        outcome, known = fits.outcomes[group], None
+        # A poor fit of the others may be as good as it gets, but the frequency of a group may be its own.
+        may_have_frequency = bool(fits.is_poor[group]) and bool(Sinusoids(objective).frequency_mask.any())
+        if not self._is_regular[group] or may_have_frequency:
+            search = StartSearch(self._method, part, self._options, progress)
+            outcome = search.improve(checked_end(part, outcome))
+        elif fits.is_poor[group]:
             warn_if_doubtful(part, progress, outcome)
-        fit = build_fit(part, self._method, progress, outcome, self._options, self._quantities)
-        return self._with_note(add_intervals(fit, part, self._options, self._quantities), group)
+        if group in self._known and outcome is fits.outcomes[group]:
+            known = with_goodness_of_fit(
+                self._known[group][0], part, theta, self._options.absolute_sigma, self._known[group][1]
+            )
+        fit = build_fit(part, self._method, progress, outcome, self._options, self._quantities, known)
+        return add_intervals(fit, part, self._options, self._quantities)
 
-    def _with_note(self, fit: FittedModel, group: int) -> FittedModel:
-        return dataclasses.replace(fit, notes=[*fit.notes, TERMS_NOTE]) if self._is_reordered[group] else fit
-
-    def _fit_alone(self, group: int) -> Array | None:
-        """Return the parameters of the fit of a group by itself; None if it fails."""
-        options = dataclasses.replace(self._options, derive=(), profile=False, bootstrap=None)
-        fit = _fit_group(group, self._batch.group_objective(group), options).fit
-        if fit is None or fit.failure:
-            return None
-        return self._batch.objective.layout.flatten([*fit.parameters.values()])
+    def _has_equivalent_points(self, fits: Fits) -> bool:
+        """Return whether other signs or phases of the parameters may give the same predictions, so that each group has
+        to choose which to report. Some of the fits are checked.
+        """
+        checked = np.linspace(0, len(fits) - 1, min(BATCHING.max_checked, len(fits))).astype(np.intp)
+        for group in fits[checked].tolist():
+            part, theta = self._batch.objective_of(group), self._fits.theta[group]
+            with ignore_float_errors():
+                if Sinusoids(part).quarter_turns(theta):
+                    return True
+            if any(canonical_parameters(part, point, part.bounds)[1] for point in (theta, -np.abs(theta))):
+                return True
+        return False

@@ -34,7 +34,7 @@ from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting.minimization import minimize_batch
 from autodiff_cli.training.fitting.starts import linear_mask, multistart, project_linear
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
-from autodiff_cli.training.methods.gradient_descent import Outcome, StoppingRule
+from autodiff_cli.training.methods.gradient_descent import StoppingRule
 from autodiff_cli.training.objective.batch import (
     BATCH,
     Batch,
@@ -442,7 +442,7 @@ def _fit_constrained(objective: Objective, starts: Array, bounds: Bounds) -> lis
     batch = repeat_objective(objective, len(starts), bounds)
     stop = StoppingRule(evaluations=PROFILE.max_evaluations)
     outcomes = minimize_batch(_method_of(objective), objective, batch, starts, stop=stop)
-    return [end.theta for end in outcomes if isinstance(end, Outcome) and np.isfinite(end.theta).all()]
+    return [end.theta for end in outcomes if end.divergence is None and np.isfinite(end.theta).all()]
 
 
 def _method_of(objective: Objective) -> str:
@@ -506,7 +506,7 @@ def bootstrap_fits(objective: Objective, theta: Array, count: int, seed: int, le
             else ObjectiveBatch([objective.select_rows(draw) for draw in draws], objective.bounds)
         )
         outcomes = minimize_batch(_method_of(objective), objective, batch, np.tile(theta, (len(draws), 1)))
-        ends += [end.theta for end in outcomes if isinstance(end, Outcome) and end.converged]
+        ends += [end.theta for end in outcomes if end.converged]
     failed = count - len(ends)
     fits = BootstrapFits(np.array(ends).reshape(len(ends), len(theta)))
     if failed > BOOTSTRAP.max_failed_share * count:

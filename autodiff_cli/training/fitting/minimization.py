@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from autodiff_cli.array_types import Array, Mask
+from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.training.fitting.progress import Progress
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
 from autodiff_cli.training.methods.gradient_descent import (
     CONVERGENCE,
     BatchCallback,
-    Diverged,
     Outcome,
     StoppingRule,
     ignore_steps,
@@ -30,7 +30,8 @@ from autodiff_cli.training.methods.quasi_newton import fit_smooth
 from autodiff_cli.training.objective.batch import Batch, Fits, GroupBatch, ObjectiveBatch
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.options import FitOptions
-from autodiff_cli.training.result.goodness import MAD_TO_STD, estimate_theta, robust_scale
+from autodiff_cli.training.result.goodness import MAD_TO_STD, robust_scale
+from autodiff_cli.training.result.row_figures import estimate_theta
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,8 @@ class RobustScaleSettings:
 
     max_rounds: int = 200  # of fitting and estimating the scale in turn
     tolerance: float = 1e-9  # relative change of the scale that counts as none
+    near: float = 0.1  # relative change of the scale from which on the secant method is used
+    max_acceleration: float = 50.0  # of a step of the secant method, compared with taking the estimate as it is
     zero_scale: float = 1e-12  # relative to the spread of the target: a smaller scale counts as 0
     l1_slope_share: float = 1 - 1e-6  # a parameter is 0 if the loss pulls with less than this share of the l1 penalty
 
@@ -64,16 +67,16 @@ def minimize(method: str, objective: Objective, start: Array, options: FitOption
     """Fit once from one start, and estimate the residual scale of a robust loss along with it.
 
     The objective keeps the estimated scale.
-
-    Raises:
-        Diverged: if the loss or its derivatives at the start are not finite.
     """
     batch = ObjectiveBatch([objective], objective.bounds)
     report = report_single_fit(progress.record)
     stop = StoppingRule(options.epochs, options.tolerance)
     (outcome,) = minimize_batch(method, objective, batch, start[None], report, stop)
-    if isinstance(outcome, Diverged):
-        raise outcome
+    return checked_end(objective, outcome)
+
+
+def checked_end(objective: Objective, outcome: Outcome) -> Outcome:
+    """Return the end of a fit, which counts as a minimum at a kink of the loss too, with a note on kinks."""
     sizes = np.abs(outcome.theta)
     if outcome.is_stuck and any(
         _is_minimum_at_kink(objective, outcome.theta, KINKS.radius * scale) for scale in (np.maximum(sizes, 1.0), sizes)
@@ -117,7 +120,7 @@ def minimize_batch(
     start: Array,
     on_step: BatchCallback = ignore_steps,
     stop: StoppingRule = CONVERGENCE,
-) -> list[Outcome | Diverged]:
+) -> list[Outcome]:
     """Fit a batch once, each from one start.
 
     Args:
@@ -146,19 +149,35 @@ def estimated_scales(batch: Batch, theta: Array, fits: Fits) -> Array:
     return np.array([estimate(batch.objectives[fit], point) for fit, point in zip(fits.tolist(), theta, strict=True)])
 
 
+@ignore_float_errors()
+def comparison_losses(batch: Batch, objective: Objective, theta: Array) -> Array:
+    """Return the losses by which fits are compared; infinite where they are undefined.
+
+    A robust loss whose scale is estimated depends on the scale, so these fits are compared by their scales.
+    """
+    every = np.arange(len(theta))
+    if objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
+        losses = estimated_scales(batch, theta, every)
+    else:
+        losses = batch.losses(theta, every)
+    return np.where(np.isfinite(losses), losses, np.inf)
+
+
 def _fit_with_scale(
     batch: Batch, start: Array, on_step: BatchCallback, stop: StoppingRule, unit: float | None
-) -> list[Outcome | Diverged]:
+) -> list[Outcome]:
     """Fit and estimate the scales in turn, until they settle: residual scales as Huber 1981, section 7.8, theta of
     counts as Venables & Ripley 2002, section 7.4.
 
-    The batch keeps the estimated scales.
+    The batch keeps the estimated scales. They may settle slowly, or swing for ever: near the end, and where they
+    swing, the secant method finds the logarithm of a scale that stays as it is.
     """
     every = np.arange(len(start))
     theta, epochs_done = start.copy(), np.zeros(len(start), np.intp)
-    outcomes: list[Outcome | Diverged] = [Outcome(point, False) for point in start]
+    outcomes: list[Outcome] = [Outcome(point, False) for point in start]
     spreads = np.sqrt(batch.mean_squares(batch.target_variations(every), every))
     active = every
+    gaps = np.full((2, len(start)), np.nan)  # of each fit: logarithms of its last scale, and of what it gave over it
     for number in range(ROBUST_SCALE.max_rounds):
         # Theta is estimated from counts about their means, not from a start.
         is_known = number == 0 and unit is not None
@@ -166,34 +185,43 @@ def _fit_with_scale(
         is_exact = scales <= ROBUST_SCALE.zero_scale * spreads[active]
         for fit in active[is_exact].tolist():
             outcome = outcomes[fit] if epochs_done[fit] else Outcome(theta[fit], True)
-            outcomes[fit] = dataclasses.replace(outcome, note=_NO_SCALE) if isinstance(outcome, Outcome) else outcome
+            outcomes[fit] = dataclasses.replace(outcome, note=_NO_SCALE)
         with np.errstate(invalid="ignore"):
             is_settled = (number > 0) & (np.abs(scales / batch.scales[active] - 1) <= ROBUST_SCALE.tolerance)
         is_open: Mask = ~is_exact & ~is_settled
         active = active[is_open]
         if not len(active):
             break
-        batch.set_scales(active, scales[is_open])
+        scales = scales[is_open]
+        batch.set_scales(active, _next_scales(batch.scales[active], scales, gaps, active) if number else scales)
         report = renumber(on_step, active, epochs_done.copy(), epochs_done)
         remaining = stop.after(int(epochs_done[active].max()))
         near = number > 0  # a slightly different scale moves the minimum little
         ends = fit_smooth(batch.take(active), theta[active], report, remaining, unit, is_near=near)
         for fit, end in zip(active.tolist(), ends, strict=True):
-            outcomes[fit] = end
-            theta[fit] = end.theta if isinstance(end, Outcome) else theta[fit]
-        active = np.array([fit for fit in active.tolist() if getattr(outcomes[fit], "converged", False)], np.intp)
+            outcomes[fit], theta[fit] = end, end.theta
+        active = np.array([fit for fit in active.tolist() if outcomes[fit].converged], np.intp)
     return outcomes
 
 
-def _with_exact_zeros(
-    objective: Objective, batch: Batch, outcomes: list[Outcome | Diverged]
-) -> list[Outcome | Diverged]:
+def _next_scales(scales: Array, estimates: Array, gaps: Array, fits: Fits) -> Array:
+    """Return the scales of the next round, from those of the last round and the estimates at its ends."""
+    last, gap = np.log(scales), np.log(estimates / scales)
+    with np.errstate(all="ignore"):
+        slopes = (gap - gaps[1, fits]) / (last - gaps[0, fits])
+        is_close = (np.abs(gap) < ROBUST_SCALE.near) | (gap * gaps[1, fits] < 0)
+        is_usable = is_close & (slopes < -1 / ROBUST_SCALE.max_acceleration)
+    gaps[:, fits] = last, gap
+    return np.exp(last - gap / np.where(is_usable, slopes, -1.0))
+
+
+def _with_exact_zeros(objective: Objective, batch: Batch, outcomes: list[Outcome]) -> list[Outcome]:
     """Return the outcomes with parameters set to 0 that an l1 penalty holds there.
 
     The slope of the penalty exceeds that of the loss at these. With the kink of the penalty smoothed, they end close to
     0.
     """
-    converged_ends = {k: end for k, end in enumerate(outcomes) if isinstance(end, Outcome) and end.converged}
+    converged_ends = {k: end for k, end in enumerate(outcomes) if end.converged}
     if not converged_ends:
         return outcomes
     fits = np.array([*converged_ends])

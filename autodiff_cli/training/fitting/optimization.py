@@ -1,15 +1,14 @@
 """One optimization: which method runs, from which starting values, and how it ends.
 
 - `choose_method` and `optimize` run the method that options and objective ask for.
-- `fit_least_squares` and `fit_smooth_loss` are the two families of methods that converge by themselves. If a fit from
-  default starting values ends badly, they estimate better ones from the data and fit again.
+- `converge` runs a method that converges by itself. If the fit ends badly, `StartSearch` repeats it from better
+  starting values.
 - `optimize_multistart` runs a method from several starting points and keeps the best end.
 - `start_without_x_errors` finds the starting point of fits with errors in x.
 """
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import dataclasses
 import math
@@ -23,7 +22,7 @@ from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.checkpoint import EvaluationLog
-from autodiff_cli.training.fitting.minimization import estimated_scales, minimize, minimize_batch
+from autodiff_cli.training.fitting.minimization import comparison_losses, minimize, minimize_batch
 from autodiff_cli.training.fitting.progress import PatienceExhausted, Progress, selection_loss
 from autodiff_cli.training.fitting.starts import (
     Sinusoids,
@@ -46,14 +45,20 @@ from autodiff_cli.training.methods.gradient_descent import (
     has_plateaued,
 )
 from autodiff_cli.training.objective.batch import Batch, Fits, ObjectiveBatch, repeat_objective
-from autodiff_cli.training.objective.kernels import linear_parameters, x_sigma_column
+from autodiff_cli.training.objective.kernels import x_sigma_column
 from autodiff_cli.training.objective.model import unbounded_loss_hint
 from autodiff_cli.training.objective.objective import Objective, find_undefined
 from autodiff_cli.training.optimizers import DEFAULT_EPOCHS, OPTIMIZERS, Epoch, LearningRateSchedule
 from autodiff_cli.training.options import FitOptions, describe_bounds
 from autodiff_cli.training.result.diagnosis import explain_divergence, has_systematic_residuals
-from autodiff_cli.training.result.goodness import OUTLIER_SCALES, RESIDUALS, robust_r_squared, robust_scale
-from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE, compute_statistics, has_no_finite_minimum
+from autodiff_cli.training.result.goodness import (
+    OUTLIER_SCALES,
+    RESIDUALS,
+    has_no_finite_minimum,
+    robust_r_squared,
+    robust_scale,
+)
+from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE, compute_statistics
 from autodiff_cli.training.rows import ZeroedRows
 
 
@@ -80,31 +85,167 @@ class RestartSettings:
 RESTARTS = RestartSettings()
 
 
-def fit_least_squares(objective: Objective, options: FitOptions, progress: Progress) -> Outcome:
-    """Fit by Levenberg-Marquardt; if the fit ends badly, fit again from starting values estimated from the data.
-
-    Raises:
-        Diverged: if the loss is undefined at the start and no better start is found.
+def converge(method: str, objective: Objective, options: FitOptions, progress: Progress) -> Outcome:
+    """Fit by a method that converges by itself; if the fit ends badly, fit again from starting values estimated from
+    the data.
     """
-    first: Outcome | Diverged
-    try:
-        first = minimize("lm", objective, objective.start, options, progress)
-    except Diverged as error:
-        first = error
-    may_search = options.epochs is None and options.starts is None
-    if may_search and (isinstance(first, Diverged) or _is_poor_least_squares(objective, first)):
-        first = _refit_from(multistart, objective, objective.start, options, progress, first)
-    elif may_search and unset_parameters(objective) and isinstance(first, Outcome):
-        explained = explained_variance(objective, first.theta)
-        # Even a high R² may be due to a single row, if the scales of parameters are far from 1.
-        first = _refit_from(start_from_scales, objective, objective.start, options, progress, first)
-        if explained is not None and not explained > RESTARTS.nearly_perfect_r_squared:
-            end = first.theta if isinstance(first, Outcome) else objective.start
-            first = _refit_from(start_from_frequencies, objective, end, options, progress, first)
-    if isinstance(first, Diverged):
-        raise first
-    warn_if_doubtful(objective, progress, first)
-    return first
+    search, start = StartSearch(method, objective, options, progress), objective.start
+    if method == "lbfgs" and (objective.is_generalised_linear or (search.is_allowed and objective.has_residuals)):
+        (start,), is_estimated = default_starts(objective, ObjectiveBatch([objective], objective.bounds))
+        if is_estimated:
+            progress.notes.append(f"starting values estimated from the columns: {format_starts(objective, start)}")
+    return search.improve(minimize(method, objective, start, options, progress))
+
+
+class StartSearch:
+    """The search for better starting values of a fit that ended badly.
+
+    Args:
+        method: `lm` or `lbfgs`.
+        objective: the objective of the fit.
+        options: the options of the fit. Only fits without `epochs` and `starts` are repeated.
+        progress: receives the epochs of the repetitions, notes and warnings.
+
+    Attributes:
+        is_allowed: whether the fit may be repeated.
+    """
+
+    def __init__(self, method: str, objective: Objective, options: FitOptions, progress: Progress) -> None:
+        self._method, self._objective, self._options, self._progress = method, objective, options, progress
+        self._unset = unset_parameters(objective)
+        self.is_allowed = options.epochs is None and options.starts is None
+
+    def improve(self, first: Outcome) -> Outcome:
+        """Return the end of the best fit, given that of the first one; add warnings if it is doubtful."""
+        objective = self._objective
+        if objective.is_likelihood:
+            self._note_natural_bounds()
+        for strategy in RESTART_STRATEGIES if self.is_allowed else ():
+            first = strategy(self, first)
+        if first.divergence is not None:
+            return dataclasses.replace(first, failure=_start_failure(first.divergence, objective))
+        if objective.is_likelihood and not first.is_unbounded:
+            reason = _unbounded_reason(objective, first.theta)
+            failure = f"the loss has no minimum: {reason}"
+            return dataclasses.replace(first, converged=False, failure=failure, is_unbounded=True) if reason else first
+        if objective.kind in _RESIDUAL_LOSSES:
+            warn_if_doubtful(objective, self._progress, first)
+        if first.is_stuck and has_no_finite_minimum(objective, first.theta):
+            return dataclasses.replace(first, failure="")
+        hint = unbounded_loss_hint(objective.model) if first.is_unbounded and not objective.is_likelihood else ""
+        return dataclasses.replace(first, failure=f"{first.failure}. {hint}") if hint else first
+
+    def restart_failed_likelihood(self, first: Outcome) -> Outcome:
+        """Repeat a likelihood fit that failed, from zeros and ones."""
+        objective = self._objective
+        if objective.kind is not LossKind.LIKELIHOOD or not first.failure or first.is_unbounded:
+            return first
+        if first.divergence is None and has_no_finite_minimum(objective, first.theta):
+            return first
+        start = _simplest_start(objective)
+        return first if start is None else self._fit(start, "the fit from the starting values failed; restarted from")
+
+    def restart_poor_fit(self, first: Outcome) -> Outcome:
+        """Repeat a poor fit of residuals from starting values that are estimated from the data.
+
+        Robust fits search a second time without the rows that the fit treats as outliers. Other fits of least squares
+        are repeated from dimensional scales, because even a high R² may be due to a single row, and from frequencies.
+        """
+        objective = self._objective
+        if not scalar_parameters(objective) or not objective.has_residuals:
+            return first
+        if self._is_poor(first):
+            first = self._refit(multistart, objective, objective.start, first)
+            trimmed = _without_outliers(objective, first)
+            if trimmed is not None and self._is_poor(first):
+                first = self._refit(multistart, trimmed, objective.start, first)
+        elif self._method == "lm" and self._unset:
+            explained = explained_variance(objective, first.theta)
+            first = self._refit(start_from_scales, objective, objective.start, first)
+            if explained is not None and not explained > RESTARTS.nearly_perfect_r_squared:
+                first = self._refit(start_from_frequencies, objective, first.theta, first)
+        return first
+
+    def restart_likelihood_at_random(self, first: Outcome) -> Outcome:
+        """Repeat a fit of a model that is itself minus a log-likelihood from random starts, if it is no minimum.
+
+        Densities may be infinite at the edge of their parameters' ranges. Then the best minimum inside is kept.
+        """
+        objective = self._objective
+        if not objective.is_likelihood or not self._unset or objective.is_generalised_linear or objective.model.shapes:
+            return first
+        if not _is_no_minimum(objective, first):
+            return first
+        points = likelihood_starts(objective, self._options.seed)
+        if not len(points):
+            return first
+        batch = repeat_objective(objective, len(points))
+        ends = minimize_batch("lbfgs", objective, batch, points, stop=StoppingRule(_LIKELIHOOD_EPOCHS))
+        losses = [_end_loss(objective, end) for end in ends]
+        return self._fit(points[int(np.argmin(losses))], _BETTER) if math.isfinite(min(losses)) else first
+
+    def _fit(self, start: Array, reason: str) -> Outcome:
+        """Fit from another start, and note the reason."""
+        self._progress.notes.append(f"{reason} {format_starts(self._objective, start)}")
+        return minimize(self._method, self._objective, start, self._options, self._progress)
+
+    def _refit(
+        self, find: Callable[..., StartCandidate | None], searched: Objective, start: Array, first: Outcome
+    ) -> Outcome:
+        """Fit again from a point that `find` estimates from `start` and the data, if its end is clearly better; else
+        return `first`.
+        """
+        objective = self._objective
+        free = objective.layout.mask(self._unset or scalar_parameters(objective))
+        candidate = find(searched, start, free, self._options.seed, objective.bounds)
+        if candidate is None or not self._is_better(candidate.end, first):
+            return first
+        if self._method == "lbfgs":
+            return self._fit(candidate.end, _BETTER)
+        outcome = self._fit(candidate.start, _BETTER)
+        if self._progress.latest.loss <= objective.value(candidate.end) / RESTARTS.clear_improvement:
+            return outcome
+        # The candidate was found on a sample of the rows, and a fit of all rows from its start leads elsewhere.
+        return minimize(self._method, objective, candidate.end, self._options, self._progress)
+
+    def _is_better(self, theta: Array, first: Outcome) -> bool:
+        """Whether a fit from a point ends clearly lower than another fit; for least squares the point itself does."""
+        objective, saved_settings = self._objective, dict(self._objective.settings)
+        if first.divergence is None and objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
+            theta = minimize("lbfgs", objective, theta, self._options, Progress(None)).theta
+            objective.settings.update(saved_settings)
+        before = math.inf if first.divergence is not None else _comparison_loss(objective, first.theta)
+        return _comparison_loss(objective, theta) < RESTARTS.clear_improvement * before
+
+    def _is_poor(self, first: Outcome) -> bool:
+        """Whether a fit of residuals is so poor that other starting values should be tried."""
+        if self._method == "lbfgs" and not self._unset:
+            return False
+        is_poor = _is_poor_least_squares if self._method == "lm" else _is_poor_smooth_fit
+        return first.divergence is not None or is_poor(self._objective, first)
+
+    def _note_natural_bounds(self) -> None:
+        """Add a note if parameters are kept in the range where the model has a meaning."""
+        objective = self._objective
+        ends = np.array([objective.bounds.low, objective.bounds.high]).T.tolist()
+        limits = {name: tuple(ends[objective.layout.slices[name].start]) for name in scalar_parameters(objective)}
+        ranges = [
+            f"`{name}` {describe_bounds(pair)}"
+            for name, pair in limits.items()
+            if pair != objective.bounds_by_name.get(name, (-math.inf, math.inf))
+        ]
+        if ranges:
+            self._progress.notes.append(f"parameters are kept where the model has a meaning: {', '.join(ranges)}")
+
+
+# Ways to repeat a fit that ended badly, in the order in which they are tried.
+RESTART_STRATEGIES = (
+    StartSearch.restart_failed_likelihood,
+    StartSearch.restart_poor_fit,
+    StartSearch.restart_likelihood_at_random,
+)
+_BETTER = "the fit from the starting values was poor; better ones were estimated from the data:"
+_LIKELIHOOD_EPOCHS = 200  # of fits of a likelihood from random starts
 
 
 def scalar_parameters(objective: Objective) -> list[str]:
@@ -117,50 +258,11 @@ def unset_parameters(objective: Objective) -> list[str]:
     return [name for name in scalar_parameters(objective) if name not in objective.user_starts]
 
 
-def is_linear_model(objective: Objective) -> bool:
-    """Whether the prediction is linear in all parameters, so that least squares have a single minimum."""
-    model, names = objective.model, objective.parameters
-    leaves = [model.program.leaves[name] for name in names]
-    return len(linear_parameters(model.program.output, leaves, model.shapes)) == len(names)
-
-
-def better_starts_note(objective: Objective, theta: Array) -> str:
-    """The note that better starting values were used."""
-    starts = format_starts(objective, theta)
-    return f"the fit from the starting values was poor; better ones were estimated from the data: {starts}"
-
-
 def format_starts(objective: Objective, theta: Array, chosen: Sequence[int] | None = None) -> str:
     """Return the starting values of all numbers, or of those with some indices, as words for a sentence."""
     slices, names = objective.layout.slices, scalar_parameters(objective)
     listed = [name for name in names if chosen is None or slices[name].start in chosen]
     return ", ".join(f"{name} = {theta[slices[name].start]:.4g}" for name in listed)
-
-
-def _refit_from(
-    find: Callable[..., StartCandidate | None],
-    objective: Objective,
-    start: Array,
-    options: FitOptions,
-    progress: Progress,
-    first: Outcome | Diverged,
-) -> Outcome | Diverged:
-    """Fit again from a point that `find` estimates from `start` and the data, if its end is clearly better; else return
-    `first`.
-    """
-    if not scalar_parameters(objective):
-        return first
-    free = objective.layout.mask(unset_parameters(objective) or scalar_parameters(objective))
-    candidate = find(objective, start, free, options.seed, objective.bounds)
-    loss = progress.last.loss if progress.last else math.inf
-    if candidate is None or not objective.value(candidate.end) < RESTARTS.clear_improvement * loss:
-        return first
-    progress.notes.append(better_starts_note(objective, candidate.start))
-    outcome = minimize("lm", objective, candidate.start, options, progress)
-    if progress.latest.loss <= objective.value(candidate.end) / RESTARTS.clear_improvement:
-        return outcome
-    # The candidate was found on a sample of the rows, and a fit of all rows from its start leads elsewhere.
-    return minimize("lm", objective, candidate.end, options, progress)
 
 
 def _is_poor_least_squares(objective: Objective, outcome: Outcome) -> bool:
@@ -179,8 +281,7 @@ def _is_poor_least_squares(objective: Objective, outcome: Outcome) -> bool:
             explained < RESTARTS.poor_r_squared
             or _is_frequency_ambiguous(objective)
             or (
-                not is_linear_model(objective)
-                and has_systematic_residuals(objective, outcome.theta, RESIDUALS.suspect_sigmas)
+                not objective.is_linear and has_systematic_residuals(objective, outcome.theta, RESIDUALS.suspect_sigmas)
             )
         )
     )
@@ -205,8 +306,7 @@ def warn_if_doubtful(objective: Objective, progress: Progress, outcome: Outcome)
     the same model explains far more with another frequency.
     """
     explained = explained_variance(objective, outcome.theta)
-    is_linear = is_linear_model(objective)
-    enough = RESTARTS.poor_r_squared if is_linear or objective.is_network else RESTARTS.good_r_squared
+    enough = RESTARTS.poor_r_squared if objective.is_linear or objective.is_network else RESTARTS.good_r_squared
     if outcome.failure or explained is None or not explained < enough:
         return
     share = f"this fit is doubtful: it explains {100 * max(explained, 0):.2g} % of the target's variation"
@@ -221,7 +321,7 @@ def warn_if_doubtful(objective: Objective, progress: Progress, outcome: Outcome)
         if not is_ambiguous or explained >= RESTARTS.poor_r_squared:
             return
         doubt = "so few rows do not determine the frequency"
-    other = "Another model" if is_linear else "Other starting values, or another model,"
+    other = "Another model" if objective.is_linear else "Other starting values, or another model,"
     progress.warnings.append(f"{share}, and {doubt}. {other} may fit better")
 
 
@@ -242,108 +342,16 @@ def _better_given_frequencies(objective: Objective, outcome: Outcome) -> Array |
 _RESIDUAL_LOSSES = (LossKind.SQUARES, LossKind.ROBUST)
 
 
-def fit_smooth_loss(objective: Objective, options: FitOptions, progress: Progress) -> Outcome:
-    """Minimise any loss by L-BFGS; if the fit ends badly, fit again from starting values estimated from the data.
-
-    Raises:
-        Diverged: if the loss is undefined at the start.
-    """
-    first: Outcome | Diverged
-    may_search = (
-        options.epochs is None and options.starts is None and objective.has_residuals and unset_parameters(objective)
-    )
-    free = objective.layout.mask(unset_parameters(objective))
-    start = objective.start
-    if may_search or objective.is_generalised_linear:
-        (start,), is_estimated = default_starts(objective, ObjectiveBatch([objective], objective.bounds), free)
-        if is_estimated:
-            progress.notes.append(f"starting values estimated from the columns: {format_starts(objective, start)}")
-    try:
-        first = minimize("lbfgs", objective, start, options, progress)
-    except Diverged as error:
-        first = error
-    if _is_failed_likelihood(objective, options, first) and (simplest := _simplest_start(objective)) is not None:
-        progress.notes.append(
-            f"the fit from the starting values failed; restarted from {format_starts(objective, simplest)}"
-        )
-        first = minimize("lbfgs", objective, simplest, options, progress)
-    if may_search:
-        first = _search_better_start(objective, first, options, progress)
-    if objective.is_likelihood:
-        first = _search_likelihood(objective, first, options, progress)
-    if isinstance(first, Diverged):
-        raise first
-    outcome = first
-    if objective.kind in _RESIDUAL_LOSSES:
-        warn_if_doubtful(objective, progress, outcome)
-    if outcome.is_stuck and has_no_finite_minimum(objective, outcome.theta):
-        return dataclasses.replace(outcome, failure="")
-    if not outcome.is_unbounded:
-        return outcome
-    hint = "" if objective.is_likelihood else unbounded_loss_hint(objective.model)
-    return dataclasses.replace(outcome, failure=f"{outcome.failure}. {hint}" if hint else outcome.failure)
-
-
-def _is_failed_likelihood(objective: Objective, options: FitOptions, first: Outcome | Diverged) -> bool:
-    """Whether a likelihood fit failed from its default start, so that a simpler start should be tried."""
-    if isinstance(first, Outcome) and (
-        not first.failure or first.is_unbounded or has_no_finite_minimum(objective, first.theta)
-    ):
-        return False
-    return objective.kind is LossKind.LIKELIHOOD and options.epochs is None and options.starts is None
-
-
-_LIKELIHOOD_EPOCHS = 200  # of fits of a likelihood from random starts
-
-
-def _search_likelihood(
-    objective: Objective, first: Outcome | Diverged, options: FitOptions, progress: Progress
-) -> Outcome | Diverged:
-    """Fit a model that is itself minus a log-likelihood again from random starts, if the first fit is no minimum.
-
-    Densities may be infinite at the edge of their parameters' ranges. Then the best minimum inside is kept.
-    """
-    ends = np.array([objective.bounds.low, objective.bounds.high]).T.tolist()
-    limits = {name: tuple(ends[objective.layout.slices[name].start]) for name in scalar_parameters(objective)}
-    ranges = ", ".join(
-        f"`{name}` {describe_bounds(pair)}"
-        for name, pair in limits.items()
-        if pair != objective.bounds_by_name.get(name, (-math.inf, math.inf))
-    )
-    progress.notes += [f"parameters are kept where the model has a meaning: {ranges}"] if ranges else []
-    may_search = options.epochs is None and options.starts is None and unset_parameters(objective)
-    if (
-        may_search
-        and not objective.is_generalised_linear
-        and not objective.model.shapes
-        and _is_no_minimum(objective, first)
-    ):
-        points = likelihood_starts(objective, options.seed)
-        if len(points):
-            batch = repeat_objective(objective, len(points))
-            ends = minimize_batch("lbfgs", objective, batch, points, stop=StoppingRule(_LIKELIHOOD_EPOCHS))
-            losses = [_end_loss(objective, end) for end in ends]
-            best = points[int(np.argmin(losses))]
-            if math.isfinite(min(losses)):
-                progress.notes.append(better_starts_note(objective, best))
-                first = minimize("lbfgs", objective, best, options, progress)
-    if isinstance(first, Outcome) and not first.is_unbounded and (reason := _unbounded_reason(objective, first.theta)):
-        return dataclasses.replace(
-            first, converged=False, failure=f"the loss has no minimum: {reason}", is_unbounded=True
-        )
-    return first
-
-
-def _end_loss(objective: Objective, end: Outcome | Diverged) -> float:
+def _end_loss(objective: Objective, end: Outcome) -> float:
     """Return the loss at the end of a fit; infinite if it failed or went to where the likelihood has no limit."""
-    if isinstance(end, Diverged) or end.failure or _unbounded_reason(objective, end.theta):
+    if end.failure or _unbounded_reason(objective, end.theta):
         return math.inf
     return objective.value(end.theta)
 
 
-def _is_no_minimum(objective: Objective, first: Outcome | Diverged) -> bool:
+def _is_no_minimum(objective: Objective, first: Outcome) -> bool:
     """Whether a fit failed, or its parameters are undetermined or at the edge of the ranges that have a meaning."""
-    if isinstance(first, Diverged) or not first.converged or _unbounded_reason(objective, first.theta):
+    if not first.converged or _unbounded_reason(objective, first.theta):
         return True
     return bool(compute_statistics(objective, first.theta).missing_error_reasons) or bool(
         objective.bounds.active(first.theta).any()
@@ -356,6 +364,11 @@ def _unbounded_reason(objective: Objective, theta: Array) -> str:
     A parameter that is more likely the larger it is has no estimate. A positive one that has shrunk to nothing, such as
     the standard deviation of a component at a single row, makes a density infinite.
     """
+    return objective.cached_at("unbounded", theta, lambda: _find_unbounded_parameter(objective, theta))
+
+
+def _find_unbounded_parameter(objective: Objective, theta: Array) -> str:
+    """Return the reason of `_unbounded_reason`."""
     loss = objective.value(theta)
     for name in scalar_parameters(objective):
         index = objective.layout.slices[name].start
@@ -402,16 +415,14 @@ def _simplest_start(objective: Objective) -> Array | None:
     return None if best is None else best[1]
 
 
-def default_starts(objective: Objective, batch: Batch, free: Mask) -> tuple[Array, bool]:
+def default_starts(objective: Objective, batch: Batch) -> tuple[Array, bool]:
     """Return where the fits of a batch start by default, and whether these points were estimated from the columns.
 
     The loss of a generalised linear model has a single minimum, but may be undefined at the given start: `exp(a + b*x)`
     overflows at 1 for large x. Then unset parameters are 0. If dimensional scales are not all about 1, other fits of
     residuals start where least squares leads from these, or from the given start if that ends lower.
-
-    Args:
-        free: the mask of the parameters that have no value from the user.
     """
+    free = objective.layout.mask(unset_parameters(objective))
     every = np.arange(batch.count)
     starts = np.tile(objective.start, (batch.count, 1))
     if objective.is_generalised_linear:
@@ -436,20 +447,11 @@ def _are_defined(batch: Batch, theta: Array, fits: Fits) -> Mask:
     return np.asarray(np.isfinite(losses) & np.isfinite(gradients).all(axis=1))
 
 
-def _is_poor_smooth_fit(objective: Objective, first: Outcome | Diverged) -> bool:
+def _is_poor_smooth_fit(objective: Objective, first: Outcome) -> bool:
     """Whether another starting point may lead to a better fit."""
-    if (
-        isinstance(first, Outcome)
-        and first.converged
-        and objective.kind is LossKind.LIKELIHOOD
-        and objective.is_generalised_linear
-    ):
+    if first.converged and objective.kind is LossKind.LIKELIHOOD and objective.is_generalised_linear:
         return False  # this loss has a single minimum
-    if (
-        isinstance(first, Diverged)
-        or not first.converged
-        or has_systematic_residuals(objective, first.theta, RESIDUALS.suspect_sigmas)
-    ):
+    if not first.converged or has_systematic_residuals(objective, first.theta, RESIDUALS.suspect_sigmas):
         return True
     if objective.kind not in _RESIDUAL_LOSSES or objective.is_penalised:
         return False
@@ -460,30 +462,12 @@ def _is_poor_smooth_fit(objective: Objective, first: Outcome | Diverged) -> bool
     )
 
 
-def _search_better_start(
-    objective: Objective, first: Outcome | Diverged, options: FitOptions, progress: Progress
-) -> Outcome | Diverged:
-    """Fit again from starting values estimated from the data, if the fit is poor and they are clearly better.
-
-    Robust fits search a second time without the rows that the fit treats as outliers.
-    """
-    free = objective.layout.mask(unset_parameters(objective))
-    searched: Objective | None = objective
-    while searched is not None and _is_poor_smooth_fit(objective, first):
-        candidate = multistart(searched, objective.start, free, options.seed, objective.bounds)
-        if candidate is not None and _is_better(objective, candidate.end, first, options):
-            progress.notes.append(better_starts_note(objective, candidate.end))
-            first = minimize("lbfgs", objective, candidate.end, options, progress)
-        searched = _without_outliers(objective, first) if searched is objective else None
-    return first
-
-
-def _without_outliers(objective: Objective, first: Outcome | Diverged) -> Objective | None:
+def _without_outliers(objective: Objective, first: Outcome) -> Objective | None:
     """The objective without the rows that a robust fit treats as outliers; None if there are none or too many rows."""
     if (
         objective.kind is not LossKind.ROBUST
         or objective.rows > RESTARTS.max_trimmed_rows
-        or isinstance(first, Diverged)
+        or first.divergence is not None
     ):
         return None
     sizes = np.abs(objective.evaluate_rows(objective.kernels.residuals, first.theta)).max(axis=0)
@@ -491,26 +475,9 @@ def _without_outliers(objective: Objective, first: Outcome | Diverged) -> Object
     return objective.select_rows(np.flatnonzero(is_near)) if is_near.any() and not is_near.all() else None
 
 
-def _is_better(objective: Objective, theta: Array, first: Outcome | Diverged, options: FitOptions) -> bool:
-    """Whether a fit from a point ends clearly lower than another fit.
-
-    For least squares the point itself is compared, without a fit.
-    """
-    if isinstance(first, Diverged):
-        return True
-    if objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
-        saved_settings = dict(objective.settings)
-        with contextlib.suppress(Diverged):
-            theta = minimize("lbfgs", objective, theta, options, Progress(None)).theta
-        objective.settings.update(saved_settings)
-    return _comparison_loss(objective, theta) < RESTARTS.clear_improvement * _comparison_loss(objective, first.theta)
-
-
 def _comparison_loss(objective: Objective, theta: Array) -> float:
-    """The loss by which points are compared; infinite where it is undefined. For robust losses it is the scale."""
-    is_robust = objective.kind is LossKind.ROBUST
-    loss = robust_scale(objective, theta) if is_robust else objective.value(theta)
-    return loss if math.isfinite(loss) else math.inf
+    """The loss by which points are compared; see `comparison_losses`."""
+    return float(comparison_losses(ObjectiveBatch([objective], objective.bounds), objective, theta[None])[0])
 
 
 _MAX_LM_PARAMETERS = 5000  # lm stores matrices of all pairs of parameters: 200 MB each at this size
@@ -555,7 +522,7 @@ def optimize(method: str, objective: Objective, options: FitOptions, progress: P
         return Outcome(progress.latest.theta, False, explained)
     finally:
         objective.evaluation_log = None
-    return progress.restore_best(outcome)
+    return outcome if outcome.divergence is not None else progress.restore_best(outcome)
 
 
 def _run_method(method: str, objective: Objective, options: FitOptions, progress: Progress) -> Outcome:
@@ -563,10 +530,8 @@ def _run_method(method: str, objective: Objective, options: FitOptions, progress
         objective.evaluation_log = progress.evaluations = EvaluationLog(
             [] if progress.resumed_from is None else progress.resumed_from.evaluations
         )
-    if method == "lm":
-        return fit_least_squares(objective, options, progress)
-    if method == "lbfgs":
-        return fit_smooth_loss(objective, options, progress)
+    if method not in OPTIMIZERS:
+        return converge(method, objective, options, progress)
     drawn = options.batch_size is not None
     descending = _gradient_method(method, objective, options, progress)
     progress.method_state = descending.checkpoint_state
@@ -706,15 +671,10 @@ def _survey(
         except KeyboardInterrupt:
             progress.record(best)
             raise
-        for fit, end in zip(fits.tolist(), outcomes, strict=True):
-            theta[fit] = end.theta if isinstance(end, Outcome) else theta[fit]
-        with ignore_float_errors():
-            if objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
-                found = estimated_scales(part, theta[fits], every[: len(fits)])
-            else:
-                found = part.losses(theta[fits], every[: len(fits)])
-        losses[fits] = np.where([isinstance(end, Diverged) for end in outcomes] | np.isnan(found), math.inf, found)
-        is_open = np.array([not getattr(end, "converged", False) for end in outcomes]) & np.isfinite(losses[fits])
+        theta[fits] = [end.theta for end in outcomes]
+        found = comparison_losses(part, objective, theta[fits])
+        losses[fits] = np.where([end.divergence is not None for end in outcomes], math.inf, found)
+        is_open = np.array([not end.converged for end in outcomes]) & np.isfinite(losses[fits])
         fits = fits[is_open]
         fits = fits[np.argsort(losses[fits], kind="stable")[: math.ceil(SURVEY.share * len(starts))]]
         if not len(fits):
@@ -728,10 +688,7 @@ def _final_loss(objective: Objective, outcome: Outcome, progress: Progress) -> f
         return math.inf
     if progress.validation is not None and progress.best is not None:
         return selection_loss(progress.best if progress.validation.restores_best else progress.last)
-    if objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
-        return robust_scale(objective, outcome.theta)
-    loss = objective.value(outcome.theta)
-    return math.inf if math.isnan(loss) else loss
+    return _comparison_loss(objective, outcome.theta)
 
 
 def _adopt(progress: Progress, objective: Objective, run: _StartResult) -> None:

@@ -13,10 +13,13 @@ from autodiff_cli.data import dialect as cells
 from autodiff_cli.data.files import DataSource
 from autodiff_cli.data.table import DataError
 from autodiff_cli.formula.formula import Formula
-from autodiff_cli.graph.node import constant
+from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.graph.tape import substitute, topological_order
 from autodiff_cli.language.errors import format_names
-from autodiff_cli.training.losses import RESIDUAL_SCALE
+from autodiff_cli.language.printer import to_text
+from autodiff_cli.ops.arithmetic import equal
+from autodiff_cli.ops.structural import stack
+from autodiff_cli.training.losses import RESIDUAL_SCALE, textbook_form
 from autodiff_cli.training.objective.kernels import choose_loss, row_loss_graph
 from autodiff_cli.training.objective.loading import (
     Classes,
@@ -29,6 +32,8 @@ from autodiff_cli.training.objective.loading import (
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.options import FitOptions, ParameterValues
 from autodiff_cli.training.result.fitted_model import FittedModel
+
+_TOLERANCE = 1e-9  # relative difference up to which two forms of a loss count as equal
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +66,35 @@ def row_loss_formula(model: Model, loss: str, options: FitOptions, classes: int 
     output = row_loss_graph(model, loss, options, classes, program.target, program.output)
     scale = constant(1.0 if options.scale is None else options.scale)
     scales = {leaf: scale for leaf in topological_order([output]) if leaf.is_input and leaf.text == RESIDUAL_SCALE}
+    return _formula_of_row(model, substitute([output], scales)[0])
+
+
+def _formula_of_row(model: Model, output: Node) -> Formula:
+    program = model.program
     return Formula(
-        substitute([output], scales)[0],
-        program.leaves,
-        text=model.text,
-        source=program.source,
-        notes=program.notes,
-        shapes=model.shapes,
+        output, program.leaves, text=model.text, source=program.source, notes=program.notes, shapes=model.shapes
     )
+
+
+def _explained_loss(
+    model: Model, loss: str, options: FitOptions, classes: Classes | None, point: Mapping[str, Any]
+) -> tuple[Formula, tuple[str, ...]]:
+    """Return the loss of a row as textbooks write it if that keeps its digits, else as fits compute it; and notes."""
+    formula = row_loss_formula(model, loss, options, None if classes is None else len(classes))
+    notes = _class_notes(model, classes)
+    target = model.program.target
+    if target is not None and classes is not None:
+        target = equal(target, stack(*(constant(str(k)) for k in range(len(classes)))))
+    plain = None if target is None else textbook_form(loss, target, model.program.output)
+    if plain is None or not {*formula.variables} <= {*point}:
+        return formula, notes
+    textbook, here = _formula_of_row(model, plain), {name: point[name] for name in formula.variables}
+    (value, gradient), (stable_value, stable_gradient) = (form.value_and_grad(here) for form in (textbook, formula))
+    pairs = [(value, stable_value), *((gradient[name], stable_gradient[name]) for name in model.parameters)]
+    if not all(np.allclose(*pair, rtol=_TOLERANCE, atol=0) for pair in pairs):
+        return formula, notes
+    computed = to_text(formula.output, share=False)
+    return textbook, (*notes, f"fits compute this loss as {computed}, which keeps digits of very small probabilities")
 
 
 def trace_model_row(
@@ -94,8 +120,9 @@ def trace_model_row(
         values = model.expand_values(ParameterValues(values, {}, {})).start
     point, classes = _read_row(file, number, model, None)
     model = model.resolve(values, None if classes is None else len(classes))
-    formula = row_loss_formula(model, loss, options, None if classes is None else len(classes))
-    return TracedRow(formula, {**point, **values}, model.parameters, _class_notes(model, classes))
+    point |= values
+    formula, notes = _explained_loss(model, loss, options, classes, point)
+    return TracedRow(formula, point, model.parameters, notes)
 
 
 def trace_fit_row(fit: FittedModel, file: DataSource, number: int, values: Mapping[str, Any]) -> TracedRow:
@@ -114,11 +141,11 @@ def trace_fit_row(fit: FittedModel, file: DataSource, number: int, values: Mappi
     options = FitOptions(loss=fit.loss_name or None, scale=fit.scale, huber_delta=fit.huber_delta)
     loss = choose_loss(model, options)
     point, classes = _read_row(file, number, model, fit.classes)
-    formula = row_loss_formula(model, loss, options, None if classes is None else len(classes))
     free = tuple(name for name in model.parameters if name not in fit.fixed)
     values = model.expand_values(ParameterValues(values, {}, {})).start
     point |= {**fit.parameters, **fit.fixed, **values}
-    return TracedRow(formula, point, free, _class_notes(model, classes))
+    formula, notes = _explained_loss(model, loss, options, classes, point)
+    return TracedRow(formula, point, free, notes)
 
 
 def _read_row(

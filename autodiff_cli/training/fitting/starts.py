@@ -37,7 +37,7 @@ from autodiff_cli.numbers.floats import parse_constant
 from autodiff_cli.ops.elementary import cos, sin
 from autodiff_cli.training.fitting.minimization import estimated_scales
 from autodiff_cli.training.losses import LossKind
-from autodiff_cli.training.methods.gradient_descent import Outcome, StoppingRule
+from autodiff_cli.training.methods.gradient_descent import StoppingRule
 from autodiff_cli.training.methods.least_squares import fit_squares
 from autodiff_cli.training.objective.batch import BATCH, Batch, repeat_objective
 from autodiff_cli.training.objective.kernels import linear_parameters
@@ -289,9 +289,7 @@ def warm_starts(batch: Batch, objective: Objective, starts: Array) -> Array:
     if not objective.has_residuals or objective.layout.size > MAX_COVARIANCE_SIZE:
         return starts
     outcomes = fit_squares(batch, starts, stop=StoppingRule(evaluations=SETTINGS.descent_evaluations))
-    return np.array(
-        [end.theta if isinstance(end, Outcome) else start for end, start in zip(outcomes, starts, strict=True)]
-    )
+    return np.array([end.theta for end in outcomes])
 
 
 @ignore_float_errors()
@@ -693,8 +691,8 @@ class _Multistart:
         """Run Levenberg-Marquardt from points, and return the candidates of those where the residuals are defined."""
         batch = repeat_objective(self._sample, len(points), box or self._box)
         outcomes = fit_squares(batch, points, stop=StoppingRule(evaluations=SETTINGS.descent_evaluations))
-        fits = np.array([k for k, end in enumerate(outcomes) if isinstance(end, Outcome)], np.intp)
-        ends = np.array([end.theta for end in outcomes if isinstance(end, Outcome)]).reshape(len(fits), points.shape[1])
+        fits = np.array([k for k, end in enumerate(outcomes) if end.divergence is None], np.intp)
+        ends = np.array([end.theta for end in outcomes]).reshape(points.shape)[fits]
         if self._sample.kind is LossKind.ROBUST:  # outliers must not decide here either
             losses = np.square(estimated_scales(batch, ends, fits))
         else:

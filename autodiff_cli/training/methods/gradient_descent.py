@@ -120,6 +120,7 @@ class Outcome:
         is_stuck: whether it stopped at a point that is not a minimum, although no lower point was found.
         note: a remark about the point where it converged.
         kinks: the indices of the parameters that end at a kink of the loss.
+        divergence: the error if the loss or its derivatives at the start, `theta`, are not finite.
     """
 
     theta: Array
@@ -129,6 +130,13 @@ class Outcome:
     is_stuck: bool = False
     note: str = ""
     kinks: tuple[int, ...] = ()
+    divergence: Diverged | None = None
+
+    @classmethod
+    def of_undefined_start(cls, start: Array, loss: float) -> Outcome:
+        """Return the outcome of a fit that could not begin."""
+        error = Diverged(0, loss)
+        return cls(start, False, str(error), divergence=error)
 
 
 class Diverged(ArithmeticError):  # noqa: N818 - named after the event

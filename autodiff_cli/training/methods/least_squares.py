@@ -18,7 +18,6 @@ from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.training.methods.gradient_descent import (
     CONVERGENCE,
     BatchCallback,
-    Diverged,
     Outcome,
     StoppingRule,
     ignore_steps,
@@ -56,7 +55,7 @@ SETTINGS = LevenbergMarquardtSettings()
 @ignore_float_errors()
 def fit_squares(
     batch: Batch, start: Array, on_step: BatchCallback = ignore_steps, stop: StoppingRule = CONVERGENCE
-) -> list[Outcome | Diverged]:
+) -> list[Outcome]:
     """Minimise the (weighted) sums of squared residuals of a batch of fits.
 
     Args:
@@ -65,7 +64,7 @@ def fit_squares(
         stop: without a limit on steps there is one on evaluations.
 
     Returns:
-        The end of each fit; `Diverged` if the residuals or their derivatives at the start are not finite.
+        The end of each fit, with a `divergence` if the residuals or their derivatives at the start are not finite.
     """
     method = _LevenbergMarquardt(batch, start, on_step, stop.tolerance or SETTINGS.tolerance)
     most = stop.evaluations or SETTINGS.max_evaluations + 20 * start.shape[1]
@@ -81,10 +80,11 @@ def fit_squares(
             one = np.array([fit])
             is_finished[one] = method.run(one, int(method.evaluations[fit]) + most)
             is_stuck[one] = method.is_stuck(one)
-    outcomes: list[Outcome | Diverged] = []
+    outcomes: list[Outcome] = []
     for fit, theta in enumerate(method.theta.copy()):
         if not method.is_usable[fit]:
-            outcomes.append(Diverged(0, float(batch.losses(start[fit : fit + 1], np.array([fit]))[0])))
+            loss = float(batch.losses(start[fit : fit + 1], np.array([fit]))[0])
+            outcomes.append(Outcome.of_undefined_start(theta, loss))
         elif is_limited[fit] or (is_finished[fit] and not is_stuck[fit]):
             outcomes.append(Outcome(theta, bool(is_finished[fit] and not is_stuck[fit])))
         elif not is_finished[fit]:

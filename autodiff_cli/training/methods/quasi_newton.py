@@ -21,7 +21,6 @@ from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.training.methods.gradient_descent import (
     CONVERGENCE,
     BatchCallback,
-    Diverged,
     Outcome,
     StoppingRule,
     ignore_steps,
@@ -467,7 +466,7 @@ class _Iterates:
                 is_left[left] = True
         return is_left
 
-    def outcome(self, fit: int, start: Array, epochs: int | None) -> Outcome | Diverged:
+    def outcome(self, fit: int, start: Array, epochs: int | None) -> Outcome:
         """Return the end of a fit.
 
         Args:
@@ -475,7 +474,7 @@ class _Iterates:
             epochs: the maximum number of steps that was asked for; None without one.
         """
         if not self.is_usable[fit]:
-            return Diverged(0, float(self.loss[fit]))
+            return Outcome.of_undefined_start(start, float(self.loss[fit]))
         theta, count = self.theta[fit].copy(), self.step_count[fit]
         if self.is_limited[fit]:
             return Outcome(theta, False, "" if epochs is not None else f"no convergence after {count} iterations")
@@ -530,7 +529,7 @@ def fit_smooth(
     unit: float | None = None,
     *,
     is_near: bool = False,
-) -> list[Outcome | Diverged]:
+) -> list[Outcome]:
     """Minimise the losses of a batch of fits.
 
     Losses may have kinks: `abs(u)` is smoothed, with ever smaller radii. The last radius is negligible, so the point at
@@ -545,12 +544,12 @@ def fit_smooth(
             first.
 
     Returns:
-        The end of each fit; `Diverged` if the loss or its gradient at the start is not finite.
+        The end of each fit, with a `divergence` if the loss or its gradient at the start is not finite.
     """
     smooth = batch.without_kinks() if start.shape[1] <= MAX_HESSIAN_SIZE else None
     if smooth is None:
         return _fit_without_kinks(batch, start, on_step, stop, unit, is_near=is_near)
-    theta, outcomes = start.copy(), list[Outcome | Diverged]([Outcome(point, False) for point in start])
+    theta, outcomes = start.copy(), [Outcome(point, False) for point in start]
     epochs_done, active = np.zeros(len(start), np.intp), np.arange(len(start))
 
     def report_with_kinks(fits: Fits, numbers: Fits, _: Array, points: Array) -> None:
@@ -564,11 +563,9 @@ def fit_smooth(
         is_last = radius == LBFGS.smoothing_radii[-1]
         ends = _fit_without_kinks(part, theta[active], report, remaining, unit, is_near=is_near and not is_last)
         for fit, end in zip(active.tolist(), ends, strict=True):
-            outcomes[fit] = end
-            if isinstance(end, Outcome):
-                theta[fit] = end.theta
+            outcomes[fit], theta[fit] = end, end.theta
         is_near = True
-        active = np.array([fit for fit in active.tolist() if not _has_failed(outcomes[fit])], np.intp)
+        active = np.array([fit for fit in active.tolist() if not outcomes[fit].failure], np.intp)
         if stop.epochs is not None:
             active = active[epochs_done[active] < stop.epochs]
         if not len(active):
@@ -578,7 +575,7 @@ def fit_smooth(
 
 def _fit_without_kinks(
     batch: Batch, start: Array, on_step: BatchCallback, stop: StoppingRule, unit: float | None, *, is_near: bool
-) -> list[Outcome | Diverged]:
+) -> list[Outcome]:
     """Minimise smooth losses; see `fit_smooth`."""
     limit = LBFGS.max_epochs if stop.epochs is None else stop.epochs
     iterates = _Iterates(batch, start, on_step, limit, stop.tolerance, unit)
@@ -587,7 +584,3 @@ def _fit_without_kinks(
     else:
         iterates.run(is_near=is_near)
     return [iterates.outcome(fit, point, stop.epochs) for fit, point in enumerate(start)]
-
-
-def _has_failed(outcome: Outcome | Diverged) -> bool:
-    return isinstance(outcome, Diverged) or bool(outcome.failure)

@@ -60,6 +60,24 @@ class ObjectiveBatch:
         """The number of fits."""
         return len(self.objectives)
 
+    @property
+    def objective(self) -> Objective:
+        """The first objective, which has the model and the options of all fits."""
+        return self.objectives[0]
+
+    def objective_of(self, fit: int) -> Objective:
+        """Return the objective of one fit."""
+        return self.objectives[fit]
+
+    @property
+    def weighted_counts(self) -> NDArray[np.intp]:
+        """The number of target values in rows with a weight other than 0, of each fit."""
+        return np.array([objective.weighted_rows * objective.components for objective in self.objectives])
+
+    def total_weights(self, fits: Fits) -> Array:
+        """Return the sum of the weights of each fit."""
+        return np.array([self.objectives[fit].total_weight for fit in fits.tolist()])
+
     def take(self, fits: Fits, bounds: Bounds | None = None) -> Self:
         """Return a batch of some fits, which may repeat, with other bounds if they are given."""
         other = copy.copy(self)
@@ -203,7 +221,7 @@ class GroupBatch:
         sizes = self.sizes[fits]
         return self._order[_concatenated_ranges(self._ends[fits] - sizes, sizes)]
 
-    def group_objective(self, fit: int) -> Objective:
+    def objective_of(self, fit: int) -> Objective:
         """Return the objective over the rows of one group. Large groups are not copied."""
         end = int(self._ends[fit])
         rows = self._order[end - int(self.sizes[fit]) : end]
@@ -234,6 +252,15 @@ class GroupBatch:
     def target(self, fits: Fits) -> Array:
         """Return the target in the rows of some groups, of shape (components, rows)."""
         return self.evaluate(self.objective.kernels.target, np.zeros((len(fits), self.objective.layout.size)), fits)
+
+    @property
+    def weighted_counts(self) -> NDArray[np.intp]:
+        """The number of target values in rows with a weight other than 0, of each fit."""
+        counts = self.sizes
+        if self.objective.is_weighted:
+            weighted = [self.totals((self.weights(part) != 0).astype(np.intp), part) for part in self.parts()]
+            counts = np.concatenate(weighted)
+        return counts * self.objective.components
 
     def total_weights(self, fits: Fits) -> Array:
         """Return the sum of the weights of each group."""
@@ -319,8 +346,24 @@ class GroupBatch:
 
     def _small_triangles(self, theta: Array, fits: Fits) -> Array:
         """Return the triangles of groups that have few rows in total."""
-        columns, sizes = self._matrix_columns(theta, fits), self.sizes[fits]
+        columns = self._matrix_columns(theta, fits)
+        factors = self._settings[L2_FACTOR][fits]
+        if not factors.any():
+            return self.factorize(columns, fits)
         count, width, _ = columns.shape
+        penalty = np.sqrt(factors * self.total_weights(fits) * count)
+        rows = np.broadcast_to(np.eye(width - 1), (len(fits), width - 1, width - 1))
+        return self.factorize(columns, fits, penalty[:, None, None] * np.dstack((rows, theta)))
+
+    def factorize(self, columns: Array, fits: Fits, more_rows: Array | None = None) -> Array:
+        """Return the triangular factors of matrices whose columns have a value for each row of some groups.
+
+        Args:
+            columns: the values, of shape (components, columns, rows).
+            more_rows: further rows of each matrix, of shape (fits, n, columns).
+        """
+        count, width, _ = columns.shape
+        sizes = self.sizes[fits]
         starts = np.cumsum(sizes) - sizes
         triangles = np.empty((len(fits), width, width))
         for similar, indices, exists in padded_groups(sizes):
@@ -330,12 +373,8 @@ class GroupBatch:
                 by_group = columns[:, :, np.where(exists, starts[similar, None] + indices, 0)]
                 by_group[:, :, ~exists] = 0
             matrices = by_group.transpose(2, 3, 0, 1).reshape(len(similar), -1, width)
-            if self.objective.settings[L2_FACTOR]:
-                penalty = self.objective.settings[L2_FACTOR] * self.total_weights(fits[similar]) * count
-                rows = np.sqrt(penalty)[:, None, None] * np.dstack(
-                    (np.broadcast_to(np.eye(width - 1), (len(similar), width - 1, width - 1)), theta[similar])
-                )
-                matrices = np.concatenate((matrices, rows), axis=1)
+            if more_rows is not None:
+                matrices = np.concatenate((matrices, more_rows[similar]), axis=1)
             triangles[similar] = _triangular_factors(matrices)
         return triangles
 

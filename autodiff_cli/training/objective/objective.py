@@ -561,16 +561,20 @@ class Objective(ModelOverRows):
         plain._triangle_cache = {}
         return plain
 
-    @cached_property
+    @property
     def is_generalised_linear(self) -> bool:
         """Whether the prediction is a link function of something linear in all free parameters.
 
         The usual losses of such a model have a single minimum.
         """
-        leaves = [self.model.program.leaves[name] for name in self.parameters]
-        return self.has_target and is_generalised_linear(self.model.program.output, leaves, self.model.shapes)
 
-    @cached_property
+        def compute() -> bool:
+            leaves = [self.model.program.leaves[name] for name in self.parameters]
+            return is_generalised_linear(self.model.program.output, leaves, self.model.shapes)
+
+        return self.has_target and self.kernels.cached("generalised linear", compute)
+
+    @property
     def is_linear(self) -> bool:
         """Whether the prediction itself is linear in all free parameters together."""
         return self.is_generalised_linear and self.model.program.output.op not in LINK_FUNCTIONS

@@ -128,8 +128,6 @@ class FittedModel(FitStatistics):
         optimizer: the method that was used.
         epochs: the number of epochs or iterations.
         converged: whether the method stopped at a solution.
-        formula: the prediction with numbers for the parameters, in the expression language; empty if there are very
-            many.
         intervals: the intervals under `profile` and `bootstrap`, by parameter, if they were requested: pairs, of arrays
             for arrays. None if unknown; infinite where the data set no limit.
         derived: the derived quantities by name.
@@ -176,7 +174,6 @@ class FittedModel(FitStatistics):
     optimizer: str
     epochs: int
     converged: bool
-    formula: str
     intervals: dict[str, dict[str, tuple[Any, Any] | None]] = field(
         default_factory=dict, metadata=IF_KNOWN | NONFINITE_IS_NULL
     )
@@ -206,6 +203,11 @@ class FittedModel(FitStatistics):
     levels: dict[str, tuple[int | str, ...]] = field(default_factory=dict, metadata=NOT_IN_DOCUMENT)
     origins: dict[str, datetime] = field(default_factory=dict, metadata=NOT_IN_DOCUMENT)
     _parsed_model: Model = field(repr=False, metadata=NOT_IN_DOCUMENT | NOT_SAVED)
+
+    @property
+    def formula(self) -> str:
+        """The prediction with numbers for the parameters, in the expression language; empty if there are very many."""
+        return self._parsed_model.formula({**self.parameters, **self.fixed})
 
     @property
     def correlation(self) -> Array:

@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -20,13 +20,21 @@ from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
 from autodiff_cli.data.json_records import IF_KNOWN, NOT_IN_DOCUMENT
-from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
+from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.float_functions import erfinv
 from autodiff_cli.numbers.gamma_functions import betainc, gammaincc
-from autodiff_cli.ops.elementary import exp
-from autodiff_cli.ops.special import lgamma, polygamma, sigmoid
+from autodiff_cli.ops.special import sigmoid
+from autodiff_cli.ops.structural import softmax
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.result.row_figures import (
+    MAX_THETA,
+    LikelihoodSums,
+    RowFigures,
+    ThetaSlopes,
+    likelihood_sums,
+    link_slope,
+)
 from autodiff_cli.training.rows import WEIGHT, ColumnArrays
 
 _MAX_ITERATIONS = 20_000  # steps of a bisection
@@ -315,6 +323,99 @@ def roc_curve(objective: Objective, theta: Array) -> tuple[float, dict[str, Arra
     return area, {name: values[is_corner] for name, values in points.items()}
 
 
+# --- Separated classes
+
+
+@dataclass(frozen=True, slots=True)
+class SeparationSettings:
+    """When classes count as separated by a model."""
+
+    certain_row_loss: float = 1e-8  # loss of a row whose class is predicted with certainty
+    diverging_error_ratio: float = 10.0  # standard errors per value of a parameter that goes to infinity
+    min_likelihood_cost: float = 0.1  # log-likelihood lost in a step of 1/10 standard error: 0.005 near a maximum
+
+
+SEPARATION = SeparationSettings()
+
+
+def has_no_finite_minimum(objective: Objective, theta: Array) -> bool:
+    """Return whether a point where a method stopped without convergence is on the way to a minimum at infinity.
+
+    With scores that are linear in the parameters, the loss is convex and not negative. If it has no minimum, it keeps
+    falling in some direction in which the predictions of some rows become certain.
+    """
+    return _is_convex(objective) and bool(_count_certain_rows(objective, theta))
+
+
+def separation_warning(objective: Objective, theta: Array, covariance: Array) -> str:
+    """Return a sentence on parameters without a finite best value because the model separates the classes; empty if
+    there are none.
+
+    Args:
+        covariance: the covariance of the parameters, with nan where it is unknown.
+    """
+    if objective.loss not in ("bce", "cross_entropy") or objective.is_network or objective.is_penalised:
+        return ""
+    certain_rows = _count_certain_rows(objective, theta)
+    if not certain_rows:
+        return ""
+    is_known = ~np.isnan(np.diag(covariance))
+    errors = np.sqrt(np.where(is_known, np.diag(covariance), 0.0))
+    diverging = np.flatnonzero(errors > SEPARATION.diverging_error_ratio * np.abs(theta))
+    complete = classification_accuracy(objective, theta) == 1
+    if complete and not len(diverging) and _is_convex(objective):
+        diverging = np.arange(len(theta))  # any multiple of these parameters is better
+    if not complete:
+        diverging = diverging[
+            [_costs_likelihood(objective, theta, covariance[:, k] / covariance[k, k] * theta[k]) for k in diverging]
+        ]
+    names = [
+        name
+        for name, elements in objective.layout.slices.items()
+        if {*diverging.tolist()} & {*range(len(theta))[elements]}
+    ]
+    if not names:
+        return ""
+    listed = ", ".join(f"`{name}`" for name in names)
+    rows = "1 row is" if certain_rows == 1 else f"{certain_rows} rows are"
+    separated = "classes completely" if complete else "some rows completely from those of other classes"
+    meaningless = "values and errors" if complete else "the values and errors of such parameters"
+    return (
+        f"the model separates {separated} ({rows} predicted with certainty): {listed} would go to infinity, and "
+        f"{meaningless} are meaningless"
+    )
+
+
+def _costs_likelihood(objective: Objective, theta: Array, step: Array) -> bool:
+    """Return whether a step that is small compared with the standard errors lowers the likelihood. A parameter near 0
+    has a large relative error too, but its likelihood has a maximum.
+    """
+    other_point = np.where(np.isnan(step), theta, theta - step)
+    return (
+        objective.value(other_point) - objective.value(theta)
+    ) * objective.total_weight > SEPARATION.min_likelihood_cost
+
+
+def _is_convex(objective: Objective) -> bool:
+    """Return whether the loss is convex: a sigmoid or softmax of linear scores, without a penalty."""
+    is_linear_classifier = objective.loss in ("bce", "cross_entropy") and objective.model.program.output.op in (
+        sigmoid,
+        softmax,
+    )
+    return is_linear_classifier and objective.is_generalised_linear and not objective.is_penalised
+
+
+def _count_certain_rows(objective: Objective, theta: Array) -> int:
+    """Return the number of rows whose class is predicted with certainty."""
+    count: int = objective.fold_rows(objective.kernels.row_loss, theta, _count_certain, operator.add)
+    return count
+
+
+def _count_certain(loss: Array, _: ColumnArrays) -> int:
+    """Return the number of losses of certain predictions in a block."""
+    return int((loss < SEPARATION.certain_row_loss).sum())
+
+
 # --- Goodness of fit
 
 
@@ -367,7 +468,13 @@ class GoodnessOfFit:
 
 
 def goodness_of_fit(
-    objective: Objective, theta: Array, residual_norm: float | None, count: int, dof: int, absolute_sigma: bool
+    objective: Objective,
+    theta: Array,
+    residual_norm: float | None,
+    count: int,
+    dof: int,
+    absolute_sigma: bool,
+    rows: RowFigures | None = None,
 ) -> GoodnessOfFit:
     """Return the goodness of a fit that ended at `theta`.
 
@@ -376,6 +483,7 @@ def goodness_of_fit(
         count: the number of target values in rows with a positive weight.
         dof: `count` minus the number of free parameter elements.
         absolute_sigma: whether the weights are 1/σ² of known errors.
+        rows: the figures of all rows; by default they are computed.
     """
     if residual_norm is not None and not math.isfinite(residual_norm):  # the loss is not defined here
         return GoodnessOfFit()
@@ -384,22 +492,28 @@ def goodness_of_fit(
     has_likelihood = not (objective.is_network or objective.is_penalised)
     with ignore_float_errors():
         if objective.kind is LossKind.LIKELIHOOD:
-            return _likelihood_goodness(objective, theta, count, dof) if has_likelihood else GoodnessOfFit()
+            return _likelihood_goodness(objective, theta, count, dof, rows) if has_likelihood else GoodnessOfFit()
         if residual_norm is None or (objective.kind is LossKind.OTHER and has_likelihood):
             return GoodnessOfFit()
-        of_residuals = {} if objective.is_network else _residual_summary(objective, theta)
+        of_residuals = (
+            {} if objective.is_network else _residual_summary(objective, theta) if rows is None else rows.residuals
+        )
         if objective.kind is LossKind.ROBUST or not has_likelihood:
             return GoodnessOfFit(rmse=residual_norm / math.sqrt(count), **of_residuals)
         has_scaled_residuals = objective.kernels.graphs.has_scaled_residuals
+        variation = objective.target_variation() if rows is None else rows.variation
+        log_weights = 0.0
+        if objective.is_weighted:
+            log_weights = sum_log_weights(objective) if rows is None else rows.log_weights
         goodness = least_squares_goodness(
             residual_norm,
             count,
             dof,
             criteria_parameters(objective, absolute_sigma),
-            0.0 if has_scaled_residuals else objective.target_variation(),
+            0.0 if has_scaled_residuals else variation,
             absolute_sigma,
             of_residuals,
-            sum_log_weights(objective) if objective.is_weighted else 0.0,
+            log_weights,
         )
         if objective.kernels.graphs.x_errors:
             # The weights depend on the parameters, so the sum of squares is not a likelihood.
@@ -407,8 +521,9 @@ def goodness_of_fit(
         if has_scaled_residuals:
             return goodness
         unit = None if absolute_sigma else goodness.reduced_chi_squared
-        gain = objective.target_variation() - residual_norm * residual_norm
-        return dataclasses.replace(goodness, null_test=null_test(objective, theta, gain, unit, dof))
+        gain = variation - residual_norm * residual_norm
+        test = null_test(objective, theta, gain, unit, dof, rows)
+        return goodness if test is None else dataclasses.replace(goodness, null_test=test)
 
 
 def criteria_parameters(objective: Objective, absolute_sigma: bool) -> int:
@@ -468,31 +583,28 @@ def _block_log_weights(columns: ColumnArrays) -> float:
     return float(np.sum(np.log(weight[weight > 0])))
 
 
-def _likelihood_goodness(objective: Objective, theta: Array, count: int, dof: int) -> GoodnessOfFit:
+def _likelihood_goodness(
+    objective: Objective, theta: Array, count: int, dof: int, rows: RowFigures | None
+) -> GoodnessOfFit:
     """Return the goodness of a maximum likelihood fit."""
     k = criteria_parameters(objective, absolute_sigma=False)
     if objective.classes is not None or not objective.has_target:
         log_likelihood = -objective.value(theta) * objective.total_weight
         return GoodnessOfFit(deviance=-2 * log_likelihood, **information_criteria(log_likelihood, k, count))
-    kernels, shape = objective.kernels, objective.scale if objective.has_theta else math.nan
-    total, weight = objective.fold_rows(kernels.target, theta, weighted_sum, np.add)
-    reduction = LikelihoodReduction(objective.loss, objective.components, total / weight, shape)
-    sums = LikelihoodSums(*objective.fold_rows(kernels.target_and_prediction, theta, reduction, np.add).tolist())
-    if objective.loss == "gamma":
-        reduction = dataclasses.replace(reduction, shape=weight / (2 * sums.deviance))
-        sums = LikelihoodSums(*objective.fold_rows(kernels.target_and_prediction, theta, reduction, np.add).tolist())
+    sums = likelihood_sums(objective, theta) if rows is None else rows.sums
     log_likelihood = sums.log_likelihood + (0.0 if sums.non_integer_weights else sums.log_combinations)
     # Weights of counts may be frequencies or exposures, and those of proportions anything but numbers of trials.
     is_tested = not objective.is_weighted if objective.loss == "poisson" else sums.log_combinations > 0
     figures = count_figures(sums, dof, is_tested=is_tested and not objective.is_quasi)
     if objective.has_theta:
+        shape = objective.scale
         slopes = ThetaSlopes(objective.components, shape)
-        information = float(objective.fold_rows(kernels.target_and_prediction, theta, slopes, np.add)[1])
+        information = float(objective.fold_rows(objective.kernels.target_and_prediction, theta, slopes, np.add)[1])
         error = 1 / math.sqrt(information) if information > 0 and objective.is_scale_estimated else None
         figures |= {"theta": shape, "theta_stderr": error} if shape < MAX_THETA else {"theta": math.inf}
     criteria = {} if objective.is_quasi else information_criteria(log_likelihood, k, count)
     unit, gain = figures["dispersion"] if objective.has_dispersion else None, 2 * (sums.null_deviance - sums.deviance)
-    return GoodnessOfFit(**figures, **criteria, null_test=null_test(objective, theta, gain, unit, dof))
+    return GoodnessOfFit(**figures, **criteria, null_test=null_test(objective, theta, gain, unit, dof, rows))
 
 
 def has_constant(objective: Objective, theta: Array) -> bool:
@@ -504,23 +616,24 @@ def has_constant(objective: Objective, theta: Array) -> bool:
     count = min(objective.rows, RESIDUALS.max_design_rows)
     sample = objective.select_rows(np.arange(count) * objective.rows // count)
     *slopes, mean = sample.evaluate_rows(objective.kernels.prediction_and_jacobian, theta)
-    link = objective.model.program.output.op
-    # How the prediction changes with a constant inside of the link.
-    change: Array = mean if link is exp else mean * (1 - mean) if link is sigmoid else np.ones_like(mean)
+    change = link_slope(objective, mean)
     matrix = np.array(slopes).T / np.maximum(np.linalg.norm(slopes, axis=1), np.finfo(float).tiny)
     coefficients, _, rank, _ = np.linalg.lstsq(matrix, change)
     outside = np.linalg.norm(change - matrix @ coefficients) / np.linalg.norm(change)
     return bool(rank == len(slopes) and outside <= RESIDUALS.span_tolerance)
 
 
-def null_test(objective: Objective, theta: Array, gain: float, unit: float | None, dof: int) -> SignificanceTest | None:
+def null_test(
+    objective: Objective, theta: Array, gain: float, unit: float | None, dof: int, rows: RowFigures | None
+) -> SignificanceTest | None:
     """Return the test of a model against a constant, by how much it lowers the deviance; see `significance_test`. None
     if a constant is not a special case of the model.
     """
     extra = objective.layout.size - 1
     if not (extra > 0 and dof > 0 and unit != 0) or objective.bounds.active(theta).any():
         return None
-    return significance_test(gain, extra, unit, dof) if has_constant(objective, theta) else None
+    is_nested = has_constant(objective, theta) if rows is None else rows.has_constant
+    return significance_test(gain, extra, unit, dof) if is_nested else None
 
 
 def count_figures(sums: LikelihoodSums, dof: int, *, is_tested: bool) -> dict[str, Any]:
@@ -593,207 +706,3 @@ def _five_number_summary(values: Array) -> tuple[float, ...]:
     below = np.floor(positions).astype(np.intp)
     quantiles = ordered[below] + (positions - below) * (ordered[np.ceil(positions).astype(np.intp)] - ordered[below])
     return tuple(np.where(np.isnan(ordered[-1]), np.nan, quantiles).tolist())
-
-
-# --- Likelihoods, as sums over rows
-
-
-class LikelihoodSums(NamedTuple):
-    """Sums over rows for likelihoods, in halves of deviances.
-
-    Attributes:
-        pearson, pearson_variance: Pearson's chi-squared, and its variance under the family.
-        log_combinations: the logarithm of the number of ways in which the successes can be distributed over the trials,
-            where weights are numbers of trials.
-        non_integer_weights: the number of weights that cannot be numbers of trials.
-    """
-
-    deviance: float
-    null_deviance: float
-    pearson: float
-    pearson_variance: float
-    log_likelihood: float
-    log_combinations: float = 0.0
-    non_integer_weights: float = 0.0
-
-
-def weighted_sum(target: Array, columns: ColumnArrays) -> Array:
-    """Return the weighted sum of the values of a block, and the sum of the weights."""
-    target, weight = _weighted_rows(target, columns)
-    return np.array([np.sum(target * weight), np.sum(weight)])
-
-
-def _weighted_rows(values: Array, columns: ColumnArrays) -> tuple[Array, Array]:
-    """Return the values of shape (components, rows) in rows with a positive weight, and their weights."""
-    if WEIGHT not in columns:
-        return values, np.ones_like(values)
-    weight = columns[WEIGHT]
-    counts = weight > 0
-    return values[:, counts], np.broadcast_to(weight[counts], (len(values), int(counts.sum())))
-
-
-@dataclass(frozen=True, slots=True)
-class LikelihoodReduction:
-    """Returns the `LikelihoodSums` of a block of targets and predictions.
-
-    Attributes:
-        loss: the name of the loss.
-        components: the number of components of the target.
-        mean: the mean of all targets.
-        shape: a further parameter of the distribution; see `row_likelihoods`.
-    """
-
-    loss: str
-    components: int
-    mean: float
-    shape: float = math.nan
-
-    def __call__(self, values: Array, columns: ColumnArrays) -> Array:
-        """Return the sums of a block as an array."""
-        values, weights = _weighted_rows(values, columns)
-        y, p, w = values[: self.components], values[self.components :], weights[: self.components]
-        of_rows = row_likelihoods(self.loss, y, p, w, self.mean, self.shape)
-        log_combinations, non_integer_weights = _log_binomial_coefficients(y, w) if self.loss == "bce" else (0.0, 0)
-        return np.array([*map(np.sum, of_rows), log_combinations, non_integer_weights])
-
-
-def row_likelihoods(
-    loss: str, y: Array, p: Array, w: Array, mean: Array | float, shape: float = math.nan
-) -> tuple[Array, Array, Array, Array, Array]:
-    """Return the first terms of `LikelihoodSums` for each value.
-
-    Args:
-        loss: the name of the loss.
-        y, p, w: the targets, the predictions and the weights.
-        mean: the mean of all targets.
-        shape: the shape of gamma distributions, or theta of negative binomial ones.
-    """
-    of = DISTRIBUTIONS[loss]
-    variance = of.variance(p, shape)
-    return (
-        w * of.deviance(y, p, shape),
-        w * of.deviance(y, np.broadcast_to(mean, y.shape), shape),
-        w * np.square(y - p) / variance,
-        2 + of.excess_kurtosis(p, w),
-        w * of.log_likelihood(y, p, shape),
-    )
-
-
-def _relative_entropy(y: Array, over: Array | float) -> Array:
-    """Return y·log(y/over), with 0 where y is 0."""
-    return np.where(y > 0, y * np.log(np.where(y > 0, y, 1) / over), 0.0)
-
-
-def _log_binomial_coefficients(y: Array, w: Array) -> tuple[float, int]:
-    """Return the sum of the log binomial coefficients of weights that are numbers of trials, and the number of weights
-    that cannot be.
-    """
-    are_trials = (w == np.round(w)) & np.isclose(w * y, np.round(w * y))
-    if not are_trials.all():
-        return 0.0, int(np.count_nonzero(~are_trials))
-    return float(np.sum(_log_gamma(w + 1) - _log_gamma(w * y + 1) - _log_gamma(w * (1 - y) + 1))), 0
-
-
-def _log_gamma(x: Array) -> Array:
-    """Return the logarithm of the gamma function."""
-    values: Array = np.asarray(ARRAYS.function(lgamma, 1)(x))
-    return values
-
-
-class Distribution(NamedTuple):
-    """A distribution of the target, as functions of the targets y, the predictions p and a shape.
-
-    Attributes:
-        deviance: half of the deviance of each value.
-        log_likelihood: the log-likelihood of each value, per trial.
-        variance: the variance of each value, per trial, up to the dispersion.
-        excess_kurtosis: the excess kurtosis of each value, for p and the weights; 0 where nothing depends on it.
-    """
-
-    deviance: Callable[[Array, Array, float], Array]
-    log_likelihood: Callable[[Array, Array, float], Array]
-    variance: Callable[[Array, float], Array]
-    excess_kurtosis: Callable[[Array, Array], Array] = lambda p, _: np.zeros_like(p)
-
-
-DISTRIBUTIONS = {
-    "poisson": Distribution(
-        lambda y, p, _: _relative_entropy(y, p) - (y - p),
-        lambda y, p, _: np.where(y > 0, y * np.log(p), 0.0) - p - _log_gamma(y + 1),
-        lambda p, _: p,
-        lambda p, _: 1 / p,
-    ),
-    "bce": Distribution(
-        lambda y, p, _: _relative_entropy(y, p) + _relative_entropy(1 - y, 1 - p),
-        lambda y, p, _: np.where(y > 0, y * np.log(p), 0.0) + np.where(y < 1, (1 - y) * np.log1p(-p), 0.0),
-        lambda p, _: p * (1 - p),
-        lambda p, w: (1 / (p * (1 - p)) - 6) / w,
-    ),
-    "gamma": Distribution(
-        lambda y, p, _: (y - p) / p - np.log(y / p),
-        lambda y, p, k: k * np.log(k * y / p) - k * y / p - np.log(y) - _log_gamma(np.full_like(y, k)),
-        lambda p, _: np.square(p),
-    ),
-    "negative_binomial": Distribution(
-        lambda y, p, theta: _relative_entropy(y, p) - (y + theta) * np.log1p((y - p) / (p + theta)),
-        lambda y, p, theta: (
-            _log_gamma(y + theta)
-            - _log_gamma(np.full_like(y, theta))
-            - _log_gamma(y + 1)
-            + np.where(y > 0, y * np.log(p / theta), 0.0)
-            - (y + theta) * np.log1p(p / theta)
-        ),
-        lambda p, theta: p + np.square(p) / theta,
-    ),
-}
-
-
-# --- Theta of negative binomial counts
-
-MAX_THETA = 1e7  # with a larger theta, counts cannot be told from Poisson counts
-_THETA_TOLERANCE = 1e-12  # relative change of theta that counts as none
-
-
-@dataclass(frozen=True, slots=True)
-class ThetaSlopes:
-    """Returns the derivative of the log-likelihood with respect to theta, and minus the second derivative, for a block
-    of targets and predictions.
-    """
-
-    components: int
-    theta: float
-
-    def __call__(self, values: Array, columns: ColumnArrays) -> Array:
-        """Return the two sums."""
-        values, weights = _weighted_rows(values, columns)
-        y, p, w, theta = values[: self.components], values[self.components :], weights[: self.components], self.theta
-        score = _polygamma(0, y + theta) - _polygamma(0, theta) - np.log1p(p / theta) - (y - p) / (p + theta)
-        information = (
-            _polygamma(1, theta) - _polygamma(1, y + theta) - p / (theta * (p + theta)) + (p - y) / (p + theta) ** 2
-        )
-        return np.array([np.sum(w * score), np.sum(w * information)])
-
-
-def _polygamma(order: int, x: Array | float) -> Array:
-    """Return the digamma (order 0) or trigamma (order 1) function."""
-    values: Array = np.asarray(ARRAYS.function(polygamma, 2)(np.full_like(x, order, np.float64), x))
-    return values
-
-
-def estimate_theta(objective: Objective, theta: Array) -> float:
-    """Return the maximum likelihood estimate of theta of negative binomial counts for given means, by Newton's method
-    for its logarithm; `MAX_THETA` if the counts scatter no more than Poisson counts.
-    """
-    estimate = min(objective.scale, 1.0)
-    for _ in range(_MAX_ITERATIONS):
-        slopes = ThetaSlopes(objective.components, estimate)
-        score, information = objective.fold_rows(objective.kernels.target_and_prediction, theta, slopes, np.add)
-        curvature = estimate * estimate * information - estimate * score
-        step = estimate * score / curvature if curvature > 0 else math.copysign(1.0, score)
-        change = math.exp(min(max(step, -1.0), 1.0))
-        if not change > 0 or estimate * change >= MAX_THETA:
-            return MAX_THETA if change > 0 else math.nan
-        estimate *= change
-        if abs(change - 1) <= _THETA_TOLERANCE:
-            break
-    return estimate

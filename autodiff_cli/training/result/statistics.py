@@ -10,26 +10,24 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.data.json_records import NAN_IS_NULL, NOT_IN_DOCUMENT
 from autodiff_cli.language.errors import format_names
 from autodiff_cli.numbers.arrays import ignore_float_errors
-from autodiff_cli.ops.special import sigmoid
-from autodiff_cli.ops.structural import softmax
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
-from autodiff_cli.training.methods.gradient_descent import Diverged
-from autodiff_cli.training.methods.least_squares import DEPENDENCE_TOLERANCE, fit_squares
-from autodiff_cli.training.objective.batch import ObjectiveBatch
+from autodiff_cli.training.methods.least_squares import DEPENDENCE_TOLERANCE, distinct_masks, fit_squares, norms
+from autodiff_cli.training.objective.batch import Batch, Fits, ObjectiveBatch
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.result.goodness import DISTRIBUTIONS, GoodnessOfFit, classification_accuracy, goodness_of_fit
-from autodiff_cli.training.rows import ColumnArrays, TriangleReduction, join_triangles
+from autodiff_cli.training.objective.parameters import Bounds
+from autodiff_cli.training.result.goodness import GoodnessOfFit, goodness_of_fit, separation_warning
+from autodiff_cli.training.result.row_figures import RowFigures, fisher_factor, likelihood_sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,57 +50,64 @@ class CovarianceSettings:
 COVARIANCE = CovarianceSettings()
 
 
-def inverse_hessian(hessian: Array, names: Sequence[str]) -> tuple[Array, list[str]]:
-    """Return the inverse of a Hessian H, and the reasons for undetermined parameters; see `inverse_gram`. H is scaled
-    to a unit diagonal and factored as H = RᵀR.
+def inverse_hessians(hessians: Array, names: Sequence[str]) -> tuple[Array, list[list[str]]]:
+    """Return the inverses of Hessians H, of shape (fits, P, P), and the reasons for undetermined parameters; see
+    `inverse_grams`. Each H is scaled to a unit diagonal and factored as H = RᵀR.
 
-    >>> inverse_hessian(np.diag([4.0, 1e-6]), ["a", "b"])[0].diagonal().tolist()
+    >>> inverse_hessians(np.diag([4.0, 1e-6])[None], ["a", "b"])[0][0].diagonal().tolist()
     [0.25, 1000000.0]
     """
-    if not np.isfinite(hessian).all():
-        return inverse_gram(hessian, names, COVARIANCE.hessian_tolerance)
-    scale = np.sqrt(np.maximum(np.diag(hessian), 0))
+    is_finite = np.isfinite(hessians).all(axis=(1, 2), keepdims=True)
+    scale = np.sqrt(np.maximum(np.diagonal(hessians, axis1=1, axis2=2), 0.0))
     safe = np.where(scale > 0, scale, 1.0)
-    curvatures, directions = np.linalg.eigh(hessian / np.outer(safe, safe))
-    root = np.sqrt(np.maximum(curvatures, 0))[:, None] * directions.T * scale
-    return inverse_gram(root, names, COVARIANCE.hessian_tolerance)
+    scaled = np.where(is_finite, hessians / (safe[:, :, None] * safe[:, None, :]), np.eye(len(names)))
+    curvatures, directions = np.linalg.eigh(scaled)
+    roots = np.sqrt(np.maximum(curvatures, 0.0))[:, :, None] * directions.swapaxes(1, 2) * scale[:, None, :]
+    return inverse_grams(np.where(is_finite, roots, np.nan), names, COVARIANCE.hessian_tolerance)
 
 
-def inverse_gram(
-    factor: Array, names: Sequence[str], tolerance: float = DEPENDENCE_TOLERANCE
-) -> tuple[Array, list[str]]:
-    """Return inv(RᵀR), with nan for parameters that R does not determine, and a sentence for each reason.
+def inverse_grams(
+    factors: Array, names: Sequence[str], tolerance: float = DEPENDENCE_TOLERANCE
+) -> tuple[Array, list[list[str]]]:
+    """Return inv(RᵀR) for each fit, with nan for parameters that R does not determine, and a sentence for each reason.
 
     The columns of R are first scaled to length 1, so that parameters of different magnitudes do not count as
     undetermined.
 
     Args:
-        factor: R, of shape (n, P).
+        factors: R, of shape (fits, n, P) with n at least P.
         names: the names of the parameters.
         tolerance: the singular value, relative to the largest, that counts as 0.
 
-    >>> inverse_gram(np.array([[1.0, 2.0], [0.0, 0.0]]), ["a", "b"])[1]
-    ['the data determine only a combination of `a`, `b`, not each of them']
+    >>> inverse_grams(np.array([[[1.0, 2.0], [0.0, 0.0]]]), ["a", "b"])[1]
+    [['the data determine only a combination of `a`, `b`, not each of them']]
     """
-    if not np.isfinite(factor).all():
-        unknown = np.full((len(names), len(names)), math.nan)
-        return unknown, ["no standard errors: the derivatives are not finite at the solution"]
-    scale, singular_values, directions, is_null = _scaled_svd(factor, tolerance)
-    has_no_effect = np.sum(np.square(factor), axis=0) == 0
-    undetermined = (np.abs(directions[is_null]) > COVARIANCE.null_space_share).any(axis=0) | has_no_effect
-    scaled_directions = directions[~is_null] / singular_values[~is_null, None]
-    inverse = scaled_directions.T @ scaled_directions / np.outer(scale, scale)
-    inverse[undetermined, :] = math.nan
-    inverse[:, undetermined] = math.nan
+    is_finite: Mask = np.asarray(np.isfinite(factors).all(axis=(1, 2)))
+    known = np.where(is_finite[:, None, None], factors, 0.0)
+    scale, singular_values, directions, is_null = _scaled_svd(known, tolerance)
+    has_no_effect = np.sum(np.square(known), axis=1) == 0
+    is_in_null_space = is_null[:, :, None] & (np.abs(directions) > COVARIANCE.null_space_share)
+    undetermined = is_in_null_space.any(axis=1) | has_no_effect
+    roots = directions * np.where(is_null, 0.0, 1 / np.where(is_null, 1.0, singular_values))[:, :, None]
+    inverses: Array = roots.swapaxes(1, 2) @ roots / (scale[:, :, None] * scale[:, None, :])
+    inverses[undetermined[:, :, None] | undetermined[:, None, :]] = math.nan
     why = (
         "it has no effect on the prediction" if tolerance == DEPENDENCE_TOLERANCE else "the loss does not curve with it"
     )
-    reasons = [f"`{names[k]}` is not determined: {why} at the solution" for k in np.flatnonzero(has_no_effect).tolist()]
-    dependent = [names[k] for k in np.flatnonzero(undetermined & ~has_no_effect).tolist()]
-    if dependent:
-        listed = format_names(dependent, "`")
-        reasons.append(f"the data determine only a combination of {listed}, not each of them")
-    return inverse, reasons
+    reasons = [list[str]() for _ in factors]
+    for fit in np.flatnonzero(undetermined.any(axis=1)).tolist():
+        if not is_finite[fit]:
+            reasons[fit].append("no standard errors: the derivatives are not finite at the solution")
+            continue
+        reasons[fit] += [
+            f"`{names[k]}` is not determined: {why} at the solution"
+            for k in np.flatnonzero(has_no_effect[fit]).tolist()
+        ]
+        dependent = [names[k] for k in np.flatnonzero(undetermined[fit] & ~has_no_effect[fit]).tolist()]
+        if dependent:
+            listed = format_names(dependent, "`")
+            reasons[fit].append(f"the data determine only a combination of {listed}, not each of them")
+    return inverses, reasons
 
 
 def combination_variance(slopes: Array, factor: Array) -> float:
@@ -119,14 +124,14 @@ def combination_variance(slopes: Array, factor: Array) -> float:
     return float(np.sum(np.square(components[~is_null] / singular_values[~is_null])))
 
 
-def _scaled_svd(factor: Array, tolerance: float) -> tuple[Array, Array, Array, Mask]:
-    """Return the lengths of the columns of a matrix (1 for 0), the singular values and right singular vectors with
+def _scaled_svd(factors: Array, tolerance: float) -> tuple[Array, Array, Array, Mask]:
+    """Return the lengths of the columns of matrices (1 for 0), the singular values and right singular vectors with
     columns of length 1, and which singular values count as 0.
     """
-    lengths = np.sqrt(np.sum(np.square(factor), axis=0))
+    lengths = np.sqrt(np.sum(np.square(factors), axis=-2))
     scale = np.where(lengths == 0, 1.0, lengths)
-    _, singular_values, directions = np.linalg.svd(factor / scale)
-    return scale, singular_values, directions, singular_values <= tolerance * singular_values[0]
+    _, singular_values, directions = np.linalg.svd(factors / scale[..., None, :])
+    return scale, singular_values, directions, singular_values <= tolerance * singular_values[..., :1]
 
 
 def high_correlation_warnings(names: Sequence[str], values: Array, covariance: Array) -> list[str]:
@@ -162,39 +167,6 @@ def format_correlation(correlation: float, min_decimals: int) -> str:
         if abs(correlation) >= 1 or abs(float(text)) < 1:
             break
     return text
-
-
-@dataclass(frozen=True, slots=True)
-class InformationReduction:
-    """Returns the triangular factor of a block of the Jacobian of the predictions and the predictions themselves, each
-    row divided by the standard deviation of the target.
-
-    Attributes:
-        loss: the name of the loss.
-        components: the number of components of the target.
-        width: the number of columns of the matrix.
-        shape: see `row_likelihoods`.
-    """
-
-    loss: str
-    components: int
-    width: int
-    shape: float
-
-    def __call__(self, values: Array, columns: ColumnArrays) -> Array:
-        """Return the factor for the values of `Kernels.prediction_and_jacobian`."""
-        by_component = values.reshape(self.components, self.width, -1)
-        by_component /= np.sqrt(DISTRIBUTIONS[self.loss].variance(by_component[:, -1:], self.shape))
-        return TriangleReduction(self.components, self.width)(values, columns)
-
-
-def fisher_factor(objective: Objective, theta: Array) -> Array:
-    """Return the triangular factor R of the expected information RᵀR for dispersion 1 (Fisher's scoring)."""
-    size = objective.layout.size
-    reduction = InformationReduction(objective.loss, objective.components, size + 1, objective.scale)
-    return objective.fold_rows(objective.kernels.prediction_and_jacobian, theta, reduction, join_triangles)[
-        :size, :size
-    ]
 
 
 def correlations(covariance: Array) -> Array:
@@ -244,99 +216,6 @@ def _is_flat(curvature: Array, direction: Array) -> bool:
             change <= COVARIANCE.flat_curvature * np.sqrt(np.abs(np.diag(curvature)) * np.abs(np.diag(curvature)).max())
         ).all()
     )
-
-
-# --- Separated classes
-
-
-@dataclass(frozen=True, slots=True)
-class SeparationSettings:
-    """When classes count as separated by a model."""
-
-    certain_row_loss: float = 1e-8  # loss of a row whose class is predicted with certainty
-    diverging_error_ratio: float = 10.0  # standard errors per value of a parameter that goes to infinity
-    min_likelihood_cost: float = 0.1  # log-likelihood lost in a step of 1/10 standard error: 0.005 near a maximum
-
-
-SEPARATION = SeparationSettings()
-
-
-def has_no_finite_minimum(objective: Objective, theta: Array) -> bool:
-    """Return whether a point where a method stopped without convergence is on the way to a minimum at infinity.
-
-    With scores that are linear in the parameters, the loss is convex and not negative. If it has no minimum, it keeps
-    falling in some direction in which the predictions of some rows become certain.
-    """
-    return _is_convex(objective) and bool(_count_certain_rows(objective, theta))
-
-
-def separation_warning(objective: Objective, theta: Array, covariance: Array) -> str:
-    """Return a sentence on parameters without a finite best value because the model separates the classes; empty if
-    there are none.
-
-    Args:
-        covariance: the covariance of the parameters, with nan where it is unknown.
-    """
-    if objective.loss not in ("bce", "cross_entropy") or objective.is_network or objective.is_penalised:
-        return ""
-    certain_rows = _count_certain_rows(objective, theta)
-    if not certain_rows:
-        return ""
-    is_known = ~np.isnan(np.diag(covariance))
-    errors = np.sqrt(np.where(is_known, np.diag(covariance), 0.0))
-    diverging = np.flatnonzero(errors > SEPARATION.diverging_error_ratio * np.abs(theta))
-    complete = classification_accuracy(objective, theta) == 1
-    if complete and not len(diverging) and _is_convex(objective):
-        diverging = np.arange(len(theta))  # any multiple of these parameters is better
-    if not complete:
-        diverging = diverging[
-            [_costs_likelihood(objective, theta, covariance[:, k] / covariance[k, k] * theta[k]) for k in diverging]
-        ]
-    names = [
-        name
-        for name, elements in objective.layout.slices.items()
-        if {*diverging.tolist()} & {*range(len(theta))[elements]}
-    ]
-    if not names:
-        return ""
-    listed = ", ".join(f"`{name}`" for name in names)
-    rows = "1 row is" if certain_rows == 1 else f"{certain_rows} rows are"
-    separated = "classes completely" if complete else "some rows completely from those of other classes"
-    meaningless = "values and errors" if complete else "the values and errors of such parameters"
-    return (
-        f"the model separates {separated} ({rows} predicted with certainty): {listed} would go to infinity, and "
-        f"{meaningless} are meaningless"
-    )
-
-
-def _costs_likelihood(objective: Objective, theta: Array, step: Array) -> bool:
-    """Return whether a step that is small compared with the standard errors lowers the likelihood. A parameter near 0
-    has a large relative error too, but its likelihood has a maximum.
-    """
-    other_point = np.where(np.isnan(step), theta, theta - step)
-    return (
-        objective.value(other_point) - objective.value(theta)
-    ) * objective.total_weight > SEPARATION.min_likelihood_cost
-
-
-def _is_convex(objective: Objective) -> bool:
-    """Return whether the loss is convex: a sigmoid or softmax of linear scores, without a penalty."""
-    is_linear_classifier = objective.loss in ("bce", "cross_entropy") and objective.model.program.output.op in (
-        sigmoid,
-        softmax,
-    )
-    return is_linear_classifier and objective.is_generalised_linear and not objective.is_penalised
-
-
-def _count_certain_rows(objective: Objective, theta: Array) -> int:
-    """Return the number of rows whose class is predicted with certainty."""
-    count: int = objective.fold_rows(objective.kernels.row_loss, theta, _count_certain, operator.add)
-    return count
-
-
-def _count_certain(loss: Array, _: ColumnArrays) -> int:
-    """Return the number of losses of certain predictions in a block."""
-    return int((loss < SEPARATION.certain_row_loss).sum())
 
 
 # --- Statistics of a fit
@@ -408,7 +287,8 @@ class ComputedStatistics(FitStatistics):
         warnings: these reasons, and a sentence for each parameter on a bound and each strongly correlated pair.
         partial_factor: for least squares that determine only combinations of parameters, the factor R and the scale s
             of the covariance inv(RᵀR)·s²; see `combination_variance`.
-        minimum_distance: the distance to the minimum in standard errors; see `_minimum_distance`.
+        minimum_distance: the distance to the minimum in standard errors; see `_minimum_distances`.
+        residual_norm: the root of `rss`, without overflow or underflow; None without a target.
     """
 
     missing_error_reasons: tuple[str, ...]
@@ -416,6 +296,7 @@ class ComputedStatistics(FitStatistics):
     warnings: tuple[str, ...] = ()
     partial_factor: tuple[Array, float] | None = None
     minimum_distance: float = math.nan
+    residual_norm: float | None = None
 
 
 def compute_statistics(
@@ -434,171 +315,394 @@ def compute_statistics(
         with_goodness: add the goodness of fit.
     """
     with ignore_float_errors():
-        key = ("statistics", absolute_sigma, is_solved)
+        key, batch = ("statistics", absolute_sigma, is_solved), ObjectiveBatch([objective], objective.bounds)
         statistics = objective.cached_at(
-            key, theta, lambda: _compute_statistics(objective, theta, absolute_sigma, is_solved)
+            key, theta, lambda: batch_statistics(batch, theta[None], absolute_sigma, is_solved)[0]
         )
         if not with_goodness:
             return statistics
-        residual_norm = None if statistics.rss is None else _residual_norm(objective.without_penalty(), theta)
-        count = statistics.dof + objective.layout.size
-        goodness = goodness_of_fit(objective, theta, residual_norm, count, statistics.dof, absolute_sigma)
-        # With errors in x the weights depend on the parameters, so that R² has no baseline. A search for starting
-        # values may still compare it.
-        r_squared = None if objective.kernels.graphs.has_scaled_residuals else statistics.r_squared
-        return dataclasses.replace(statistics, r_squared=r_squared, **dataclasses.asdict(goodness))
+        return with_goodness_of_fit(statistics, objective, theta, absolute_sigma)
 
 
-def _compute_statistics(
-    objective: Objective, theta: Array, absolute_sigma: bool, is_solved: bool
+_FIGURES = tuple(figure.name for figure in dataclasses.fields(GoodnessOfFit))
+
+
+def with_goodness_of_fit(
+    statistics: ComputedStatistics,
+    objective: Objective,
+    theta: Array,
+    absolute_sigma: bool,
+    rows: RowFigures | None = None,
 ) -> ComputedStatistics:
-    """Return the statistics without the goodness of fit."""
-    size = objective.layout.size
-    dof = objective.weighted_rows * objective.components - size
-    residual_norm, r_squared = None, None
-    if objective.has_residuals:
-        residual_norm = _residual_norm(objective.without_penalty(), theta)
-        variation = objective.target_variation()
-        r_squared = 1 - residual_norm * residual_norm / variation if variation > 0 else math.nan
-    is_likelihood = objective.kind is LossKind.LIKELIHOOD
-    reason = _missing_errors_reason(objective, is_solved)
-    unknown: Array = np.broadcast_to(math.nan, (size, size))  # one nan in memory, whatever the size
-    on_bound = objective.bounds.active(theta)
-    estimate, distance = _ScaledCovariance(unknown, 1.0, "", [reason]), math.nan
-    if not reason and on_bound.all():
-        estimate = dataclasses.replace(estimate, reasons=[])
-    elif not reason:
-        estimate = _embed_free(
-            _estimate_covariance(objective, theta, absolute_sigma, residual_norm or 0.0, dof, ~on_bound), ~on_bound
-        )
-        distance = _minimum_distance(objective, theta, estimate)
-        if distance > COVARIANCE.max_minimum_distance:
-            reason = f"no standard errors: the fit stopped {distance:.2g} standard errors away from the minimum"
-            estimate = _ScaledCovariance(unknown, 1.0, "", [reason])
-    errors = estimate.standard_errors
-    stderr = {name: None if np.isnan(of).all() else of for name, of in objective.layout.values(errors).items()}
-    has_errors = any(error is not None for error in stderr.values())
-    separation = separation_warning(objective, theta, unknown if reason else estimate.covariance) if is_solved else ""
-    reasons = () if separation else tuple(estimate.reasons)
-    return ComputedStatistics(
-        rss=None if residual_norm is None else residual_norm * residual_norm,
-        dof=dof,
-        r_squared=None if is_likelihood else r_squared,
-        covariance=estimate.inverse if reason else estimate.covariance,
-        stderr=stderr,
-        definition=estimate.definition if has_errors else "",
-        interval_dof=None if absolute_sigma or (is_likelihood and not objective.is_quasi) else dof,
-        missing_error_reasons=reasons,
-        partial_factor=_partial_factor(objective, theta, estimate, on_bound),
-        warnings=(
-            *reasons,
-            *_bound_warnings(objective, theta, on_bound, has_errors=has_errors),
-            *(_correlation_warnings(objective, theta, estimate) if has_errors else ()),
-        ),
-        separation_warning=separation,
-        minimum_distance=distance,
-    )
+    """Return the statistics of a fit together with its goodness of fit; see `goodness_of_fit`."""
+    norm, dof = statistics.residual_norm, statistics.dof
+    goodness = goodness_of_fit(objective, theta, norm, dof + objective.layout.size, dof, absolute_sigma, rows)
+    # With errors in x the weights depend on the parameters, so that R² has no baseline. A search for starting values
+    # may still compare it.
+    r_squared = None if objective.kernels.graphs.has_scaled_residuals else statistics.r_squared
+    figures = {name: getattr(goodness, name) for name in _FIGURES}
+    return dataclasses.replace(statistics, r_squared=r_squared, **figures)
 
 
-def _minimum_distance(objective: Objective, theta: Array, estimate: _ScaledCovariance) -> float:
-    """Return the estimated distance to the minimum, in standard errors of the parameter that is farthest from it; nan
-    if it is unknown. It is one Newton step with the curvature at `theta`.
+@ignore_float_errors()
+def batch_statistics(
+    batch: Batch, theta: Array, absolute_sigma: bool, is_solved: bool = True
+) -> list[ComputedStatistics]:
+    """Return the statistics of the fits of a batch, without their goodness of fit; see `compute_statistics`.
+
+    Args:
+        theta: the ends of the fits, of shape (fits, P).
     """
-    if estimate.reasons or objective.is_penalised or not (estimate.standard_errors > 0).any():
-        return math.nan
-    if objective.kind is LossKind.SQUARES:
-        triangle = objective.triangle(theta)
-        if np.sum(np.square(triangle[:, -1])) <= COVARIANCE.rounding_variation * objective.target_variation():
-            return math.nan
-        slopes = (triangle[:, :-1] / estimate.units).T @ (triangle[:, -1] / estimate.scale)
-    elif objective.kind is LossKind.LIKELIHOOD:
-        slopes = objective.value_and_grad(theta)[1] * objective.total_weight * objective.components / estimate.scale
-    else:
-        return math.nan
-    step = np.where(np.isnan(estimate.inverse), 0.0, estimate.inverse) @ slopes
-    return float(np.nanmax(np.abs(step) / np.sqrt(np.diag(estimate.inverse))))
+    objective, size, every = batch.objective, theta.shape[1], np.arange(len(theta))
+    reason = _missing_errors_reason(objective, is_solved)
+    dofs = batch.weighted_counts - size
+    has_triangles = size <= MAX_COVARIANCE_SIZE and not objective.is_network
+    matrices = _Matrices(batch, theta, objective.has_residuals and has_triangles)
+    lengths, r_squared = np.zeros(len(theta)), np.full(len(theta), math.nan)
+    if objective.has_residuals:
+        lengths, variations = matrices.residual_norms(), batch.target_variations(every)
+        r_squared = np.where(variations > 0, 1 - lengths * lengths / variations, math.nan)
+    on_bound = batch.bounds.active(theta)
+    has_bound: Mask = np.asarray(on_bound.any(axis=1))
+    unknown: Array = np.broadcast_to(math.nan, (len(theta), size, size))  # one nan in memory, whatever the size
+    estimate = _Covariances(unknown, np.ones(len(theta)), "", [[reason] if reason else [] for _ in theta])
+    distances = np.full(len(theta), math.nan)
+    if not reason:
+        for some, columns in distinct_masks(~on_bound):
+            part = matrices if len(some) == len(theta) else matrices.take(some)
+            if len(columns):
+                found = _estimate_covariances(part, absolute_sigma, lengths[some], dofs[some], columns)
+                estimate = found.placed_in(estimate, some, columns)
+        distances = _minimum_distances(matrices, estimate)
+        for fit in np.flatnonzero(distances > COVARIANCE.max_minimum_distance).tolist():
+            sentence = f"the fit stopped {distances[fit]:.2g} standard errors away from the minimum"
+            estimate.reasons[fit] = [f"no standard errors: {sentence}"]
+            estimate.inverses[fit] = math.nan
+    errors = estimate.standard_errors
+    covariances = estimate.inverses if reason else estimate.covariances
+    pairs = [()] * len(theta) if reason else _correlation_warnings(objective, theta, estimate)
+    is_likelihood, has_residuals = objective.kind is LossKind.LIKELIHOOD, objective.has_residuals
+    uses_normal = absolute_sigma or (is_likelihood and not objective.is_quasi)
+    can_separate = is_solved and objective.loss in ("bce", "cross_entropy")
+    statistics = []
+    for fit, (norm, dof) in enumerate(zip(lengths.tolist(), dofs.tolist(), strict=True)):
+        values = objective.layout.values(errors[fit]).items()
+        stderr = {name: None if np.isnan(error).all() else error for name, error in values}
+        has_errors = any(error is not None for error in stderr.values())
+        separation = separation_warning(batch.objective_of(fit), theta[fit], covariances[fit]) if can_separate else ""
+        reasons = () if separation else tuple(estimate.reasons[fit])
+        on_bounds: tuple[str, ...] = ()
+        if has_bound[fit]:
+            on_bounds = _bound_warnings(objective, batch.bounds.select(fit), theta[fit], has_errors=has_errors)
+        statistics.append(
+            ComputedStatistics(
+                rss=norm * norm if has_residuals else None,
+                dof=dof,
+                r_squared=None if is_likelihood or not has_residuals else float(r_squared[fit]),
+                covariance=covariances[fit],
+                stderr=stderr,
+                definition=estimate.definition if has_errors else "",
+                interval_dof=None if uses_normal else dof,
+                missing_error_reasons=reasons,
+                partial_factor=_partial_factor(matrices, estimate, fit, on_bound[fit]),
+                warnings=(*reasons, *on_bounds, *(pairs[fit] if has_errors else ())),
+                separation_warning=separation,
+                minimum_distance=float(distances[fit]),
+                residual_norm=norm if has_residuals else None,
+            )
+        )
+    return statistics
 
 
-def _residual_norm(objective: Objective, theta: Array) -> float:
-    """Return the root of the sum of squared residuals, without overflow or underflow of the squares."""
-    if objective.layout.size > MAX_COVARIANCE_SIZE or objective.is_network:
-        return math.sqrt(objective.rss(theta))
-    column = np.abs(objective.triangle(theta)[:, -1])
-    largest = float(column.max())
-    if not 0 < largest < math.inf:
-        return largest
-    return largest * float(np.sqrt(np.sum(np.square(column / largest))))
+class _Matrices:
+    """The matrices of derivatives at the ends of a batch of fits, each evaluated once.
+
+    Attributes:
+        batch, theta: the fits and their ends.
+        triangles: the triangular factors of [J | r]; None if there are none, or if they would be too large.
+    """
+
+    def __init__(self, batch: Batch, theta: Array, has_triangles: bool) -> None:
+        self.batch, self.theta = batch, theta
+        self.every = np.arange(len(theta))
+        self.triangles = batch.triangles(theta, self.every) if has_triangles else None
+
+    def take(self, fits: Fits) -> _Matrices:
+        """Return the matrices of some fits."""
+        other = _Matrices(self.batch.take(fits), self.theta[fits], has_triangles=False)
+        other.triangles = None if self.triangles is None else self.triangles[fits]
+        return other
+
+    def residual_norms(self) -> Array:
+        """Return the roots of the sums of squared residuals, without underflow of the squares."""
+        batch, theta = self.batch.without_penalty(), self.theta
+        if self.triangles is None:
+            return np.sqrt([batch.objective_of(fit).rss(point) for fit, point in enumerate(theta)])
+        is_plain = not self.batch.objective.is_penalised
+        triangles = self.triangles if is_plain else batch.triangles(theta, self.every)
+        return norms(triangles[:, :, -1])
+
+    def hessians(self, batch: Batch) -> Array:
+        """Return the Hessians of the summed losses of the same fits, with or without their penalty."""
+        weights = batch.total_weights(self.every) * batch.objective.components
+        hessians: Array = batch.hessians(self.theta, self.every) * weights[:, None, None]
+        return hessians
+
+    def of_each(self, compute: Callable[[Objective, Array], Array]) -> Array:
+        """Return a matrix for each fit, computed one fit after the other."""
+        return np.array([compute(self.batch.objective_of(fit), point) for fit, point in enumerate(self.theta)])
 
 
 @dataclass(frozen=True, slots=True)
-class _ScaledCovariance:
-    """A covariance as an inverse matrix times the square of a scale, with a unit for each parameter, so that nothing
-    overflows or underflows.
+class _Covariances:
+    """The covariances of a batch of fits as inverse matrices times the square of a scale, with a unit for each
+    parameter, so that nothing overflows or underflows.
 
     Attributes:
-        inverse: the inverse matrix, of shape (P, P), for parameters in units of 1/units.
-        scale: the factor of all standard errors.
+        inverses: the inverse matrices, of shape (fits, P, P), for parameters in units of 1/units.
+        scales: the factor of all standard errors of a fit; nan if it is unknown.
         definition: a description of the standard errors.
-        reasons: a sentence for each reason for which elements are unknown.
+        reasons: for each fit a sentence for each reason for which elements are unknown.
+        units: the unit of each parameter is 1/units; of shape (fits, P) or 1.
     """
 
-    inverse: Array
-    scale: float
+    inverses: Array
+    scales: Array
     definition: str
-    reasons: list[str]
-    units: Array | float = 1.0  # the unit of each parameter is 1/units
+    reasons: list[list[str]]
+    units: Array | float = 1.0
+
+    @property
+    def _factors(self) -> Array:
+        """The factors of the rows and columns of the inverse matrices, of shape (fits, P)."""
+        return np.broadcast_to(self.scales[:, None] / self.units, self.inverses.shape[:2])
 
     @property
     def standard_errors(self) -> Array:
-        """The standard errors, of shape (P,)."""
-        errors: Array = np.sqrt(np.diag(self.inverse)) * (self.scale / self.units)
+        """The standard errors, of shape (fits, P)."""
+        errors: Array = np.sqrt(np.diagonal(self.inverses, axis1=1, axis2=2)) * self._factors
         return errors
 
     @property
-    def covariance(self) -> Array:
-        """The covariance, of shape (P, P)."""
-        scales = np.broadcast_to(self.scale / self.units, len(self.inverse))
-        covariance: Array = self.inverse * scales * scales[:, None]
-        return covariance
+    def covariances(self) -> Array:
+        """The covariances, of shape (fits, P, P)."""
+        factors = self._factors
+        covariances: Array = self.inverses * factors[:, None, :] * factors[:, :, None]
+        return covariances
+
+    def placed_in(self, other: _Covariances, fits: Fits, columns: Fits) -> _Covariances:
+        """Return these covariances of some parameters of some fits as part of those of all fits and parameters."""
+        inverses, scales, reasons = other.inverses.copy(), other.scales.copy(), [*other.reasons]
+        units = np.ones(inverses.shape[:2]) * other.units
+        inverses[np.ix_(fits, columns, columns)] = self.inverses
+        units[np.ix_(fits, columns)] = self.units
+        scales[fits] = self.scales
+        for fit, sentences in zip(fits.tolist(), self.reasons, strict=True):
+            reasons[fit] = sentences
+        return _Covariances(inverses, scales, self.definition, reasons, units)
 
 
-def _correlation_warnings(objective: Objective, theta: Array, estimate: _ScaledCovariance) -> tuple[str, ...]:
-    """Return warnings of strong correlations, where a covariance is known."""
-    if estimate.reasons or objective.classes is not None or not estimate.scale:
-        return ()
-    return tuple(
-        high_correlation_warnings(
-            objective.layout.element_names, theta * estimate.units / estimate.scale, estimate.inverse
-        )
+def _estimate_covariances(
+    matrices: _Matrices, absolute_sigma: bool, lengths: Array, dofs: NDArray[np.intp], columns: Fits
+) -> _Covariances:
+    """Return the covariances of the free parameters with these numbers, with the others fixed.
+
+    Args:
+        lengths: the roots of the sums of squared residuals.
+    """
+    batch, objective, count = matrices.batch, matrices.batch.objective, len(matrices.theta)
+    size, kind = objective.layout.size, objective.kind
+    names, free = (
+        [objective.layout.element_names[k] for k in columns.tolist()],
+        (slice(None), columns[:, None], columns),
     )
+    if objective.is_penalised:
+        return _penalised_covariances(matrices, absolute_sigma, lengths, dofs + size, columns, names)
+    if kind is LossKind.SQUARES and (objective.family is None or objective.is_linear):
+        assert matrices.triangles is not None
+        factors = matrices.triangles[:, :size, :size][:, :, columns]
+        sizes = np.abs(factors).max(axis=1)
+        units = np.where((sizes > 0) & np.isfinite(sizes), sizes, 1.0)
+        inverses, reasons = inverse_grams(factors / units[:, None, :], names)
+        if objective.family is not None:
+            return _scaled_by_residuals(inverses, lengths, dofs, GAUSSIAN, reasons, units)
+        has_x_errors = bool(objective.kernels.graphs.x_errors)
+        if absolute_sigma:
+            definition = ABSOLUTE_EFFECTIVE if has_x_errors else ABSOLUTE
+            return _Covariances(inverses, np.ones(count), definition, reasons, units)
+        definition = SCALED_EFFECTIVE if has_x_errors else SCALED_WEIGHTED if objective.is_weighted else SCALED
+        return _scaled_by_residuals(inverses, lengths, dofs, definition, reasons, units)
+    if objective.has_dispersion or objective.has_theta:
+        inverses, reasons = inverse_grams(matrices.of_each(fisher_factor)[:, :, columns], names)
+        if objective.has_theta:
+            return _Covariances(inverses, np.ones(count), EXPECTED, reasons)
+        return _Covariances(inverses, _root_dispersions(matrices.batch, matrices.theta, dofs), DISPERSED, reasons)
+    if objective.loss == "cross_entropy" and len(columns) == size:
+        open_directions = softmax_null_space(batch.objective_of(0), matrices.theta[0])
+        if open_directions is not None and open_directions.shape[1]:
+            return _constrained_covariances(matrices.hessians(batch), open_directions)
+    inverses, reasons = inverse_hessians(matrices.hessians(batch)[free], names)
+    if kind is LossKind.SQUARES:
+        return _scaled_by_residuals(2 * inverses, lengths, dofs, GAUSSIAN, reasons)
+    if kind is LossKind.ROBUST:
+        scores = matrices.of_each(Objective.score_triangle)[:, :, columns] * objective.components
+        meat = inverses @ (scores.swapaxes(1, 2) @ scores) @ inverses
+        return _scaled_by_residuals(meat, np.sqrt(dofs + size), dofs, SANDWICH, reasons)
+    return _Covariances(inverses, np.ones(count), LIKELIHOOD, reasons)
+
+
+def _penalised_covariances(
+    matrices: _Matrices,
+    absolute_sigma: bool,
+    lengths: Array,
+    counts: NDArray[np.intp],
+    columns: Fits,
+    names: Sequence[str],
+) -> _Covariances:
+    """Return the sampling covariances of penalised estimates: inv(H)·I·inv(H), with the Hessian I of the loss and H of
+    the penalised loss (Hoerl & Kennard 1970 for least squares).
+
+    The variance of a row is that about the fit without the penalty. If there is no such fit, and for other losses,
+    tr(inv(H)·I) parameters are counted: Hastie, Tibshirani & Friedman 2009, section 7.6.
+    """
+    batch, theta, objective = matrices.batch, matrices.theta, matrices.batch.objective
+    plain, size, kind, free = (
+        batch.without_penalty(),
+        theta.shape[1],
+        objective.kind,
+        (slice(None), columns[:, None], columns),
+    )
+    half = 0.5 if kind is LossKind.SQUARES else 1.0  # the Hessian of rss/2
+    inverses, reasons = inverse_hessians(matrices.hessians(batch)[free] * half, names)
+    if kind is LossKind.SQUARES and objective.family is None:
+        factors = plain.triangles(theta, matrices.every)[:, :size, :size][:, :, columns]
+        data = factors.swapaxes(1, 2) @ factors
+    else:
+        data = matrices.hessians(plain)[free] * half
+    residual_dofs = counts - np.einsum("gij,gji->g", inverses, data)
+    if kind is LossKind.ROBUST:
+        plain_matrices = _Matrices(plain, theta, has_triangles=False)
+        scores = plain_matrices.of_each(Objective.score_triangle)[:, :, columns] * objective.components
+        # At the solution the gradient of the unpenalised loss is not 0: it balances that of the penalty.
+        weights = plain.total_weights(matrices.every) * objective.components
+        slopes = plain.values_and_gradients(theta, matrices.every)[1][:, columns] * weights[:, None]
+        centred = scores.swapaxes(1, 2) @ scores - slopes[:, :, None] * slopes[:, None, :] / counts[:, None, None]
+        meat = inverses @ centred @ inverses
+        return _scaled_by_residuals(meat, np.sqrt(counts), residual_dofs, PENALISED_ROBUST, reasons)
+    sandwich = inverses @ data @ inverses
+    if kind is LossKind.SQUARES and not absolute_sigma:
+        has_enough = counts > size
+        plain_norms = _unpenalised_norms(plain, theta, lengths) if has_enough.any() else lengths
+        lengths, dofs = np.where(has_enough, plain_norms, lengths), np.where(has_enough, counts - size, residual_dofs)
+        return _scaled_by_residuals(sandwich, lengths, dofs, PENALISED_SCALED, reasons)
+    if objective.has_dispersion:
+        scales = _root_dispersions(plain, theta, counts - size)
+        return _Covariances(sandwich, scales, f"{PENALISED}, times the dispersion", reasons)
+    return _Covariances(sandwich, np.ones(len(theta)), PENALISED, reasons)
+
+
+def _root_dispersions(batch: Batch, theta: Array, dofs: NDArray[np.intp]) -> Array:
+    """Return the roots of Pearson's estimates of the dispersion; nan where they are unknown."""
+    sums = [likelihood_sums(batch.objective_of(fit), point).pearson for fit, point in enumerate(theta)]
+    return np.where(dofs > 0, np.sqrt(np.array(sums) / np.maximum(dofs, 1)), math.nan)
+
+
+def _unpenalised_norms(plain: Batch, theta: Array, lengths: Array) -> Array:
+    """Return the roots of the sums of squares of fits without the penalty, which keeps parameters from explaining the
+    data.
+    """
+    outcomes = fit_squares(plain, theta)
+    ends = _Matrices(plain, np.array([end.theta for end in outcomes]), has_triangles=True)
+    return np.fmin(lengths, ends.residual_norms())
+
+
+def _constrained_covariances(hessians: Array, open_directions: Array) -> _Covariances:
+    """Return the covariances of parameters that are constrained not to move in some directions."""
+    size, count = open_directions.shape
+    basis = np.linalg.qr(np.hstack((open_directions, np.eye(size))))[0][:, count:size]
+    names = [f"direction {k + 1}" for k in range(basis.shape[1])]
+    inverses, reasons = inverse_hessians(basis.T @ hessians @ basis, names)
+    reasons = [["no standard errors: the data do not determine all parameters"] if each else [] for each in reasons]
+    definition = f"{LIKELIHOOD}, with sums over the classes of 0"
+    return _Covariances(basis @ inverses @ basis.T, np.ones(len(hessians)), definition, reasons)
+
+
+def _scaled_by_residuals(
+    inverses: Array,
+    lengths: Array,
+    dofs: Array | NDArray[np.intp],
+    definition: str,
+    reasons: list[list[str]],
+    units: Array | float = 1.0,
+) -> _Covariances:
+    """Return covariances scaled by the residual variances; unknown where there are no degrees of freedom."""
+    is_known = dofs > 0
+    reason = "no standard errors: there are no more rows than parameters, so the residual variance is unknown"
+    all_reasons = [each if known else [*each, reason] for each, known in zip(reasons, is_known.tolist(), strict=True)]
+    scales = np.where(is_known, lengths / np.sqrt(np.where(is_known, dofs, 1)), math.nan)
+    return _Covariances(inverses, scales, definition, all_reasons, units)
+
+
+def _minimum_distances(matrices: _Matrices, estimate: _Covariances) -> Array:
+    """Return the estimated distances to the minima, in standard errors of the parameter that is farthest from it; nan
+    where they are unknown. A distance is one Newton step with the curvature at the end of the fit.
+    """
+    batch, objective, inverses = matrices.batch, matrices.batch.objective, estimate.inverses
+    unknown, scales = np.full(len(inverses), math.nan), estimate.scales[:, None]
+    if objective.is_penalised or objective.kind not in (LossKind.SQUARES, LossKind.LIKELIHOOD):
+        return unknown
+    is_known = np.array([not reasons for reasons in estimate.reasons]) & (estimate.standard_errors > 0).any(axis=1)
+    if objective.kind is LossKind.SQUARES:
+        assert matrices.triangles is not None
+        residuals = matrices.triangles[:, :, -1]
+        least = COVARIANCE.rounding_variation * batch.target_variations(matrices.every)
+        is_known &= np.sum(np.square(residuals), axis=1) > least
+        jacobians = matrices.triangles[:, :, :-1] / (np.ones(inverses.shape[:2]) * estimate.units)[:, None, :]
+        slopes = (jacobians.swapaxes(1, 2) @ (residuals / scales)[:, :, None])[:, :, 0]
+    else:
+        weights = batch.total_weights(matrices.every)[:, None] * objective.components
+        slopes = batch.values_and_gradients(matrices.theta, matrices.every)[1] * weights / scales
+    steps = np.abs((np.where(np.isnan(inverses), 0.0, inverses) @ slopes[:, :, None])[:, :, 0])
+    ratios = steps / np.sqrt(np.diagonal(inverses, axis1=1, axis2=2))
+    distances: Array = np.where(is_known, np.fmax.reduce(ratios, axis=1), math.nan)
+    return distances
+
+
+def _correlation_warnings(objective: Objective, theta: Array, estimate: _Covariances) -> list[list[str]]:
+    """Return warnings of strong correlations for each fit, where its covariance is known."""
+    warnings = [list[str]() for _ in theta]
+    if objective.classes is not None or theta.shape[1] < 2:
+        return warnings
+    roots = np.sqrt(np.diagonal(estimate.inverses, axis1=1, axis2=2))
+    is_strong = np.abs(estimate.inverses) > COVARIANCE.high_correlation * roots[:, :, None] * roots[:, None, :]
+    is_strong[:, range(theta.shape[1]), range(theta.shape[1])] = False
+    units = np.ones(theta.shape) * estimate.units
+    for fit in np.flatnonzero(is_strong.any(axis=(1, 2)) & (estimate.scales != 0)).tolist():
+        if not estimate.reasons[fit]:
+            values = theta[fit] * units[fit] / estimate.scales[fit]
+            warnings[fit] = high_correlation_warnings(objective.layout.element_names, values, estimate.inverses[fit])
+    return warnings
 
 
 def _partial_factor(
-    objective: Objective, theta: Array, estimate: _ScaledCovariance, on_bound: Mask
+    matrices: _Matrices, estimate: _Covariances, fit: int, on_bound: Mask
 ) -> tuple[Array, float] | None:
     """Return the factor and scale of the covariance of least squares that determine only combinations of parameters;
     else None.
     """
-    if not (estimate.reasons and estimate.definition) or objective.kind is not LossKind.SQUARES or objective.family:
+    objective, scale = matrices.batch.objective, float(estimate.scales[fit])
+    if not estimate.reasons[fit] or not estimate.definition or math.isnan(scale) or matrices.triangles is None:
         return None
-    factor = objective.triangle(theta)[: len(theta), : len(theta)]
-    return np.where(on_bound, 0.0, factor), estimate.scale
+    if objective.kind is not LossKind.SQUARES or objective.family:
+        return None
+    size = len(on_bound)
+    return np.where(on_bound, 0.0, matrices.triangles[fit, :size, :size]), scale
 
 
-def _embed_free(estimate: _ScaledCovariance, free: Mask) -> _ScaledCovariance:
-    """Return a covariance of free elements as one of all elements, with nan for the others."""
-    if free.all():
-        return estimate
-    inverse = np.full((len(free), len(free)), math.nan)
-    inverse[np.ix_(free, free)] = estimate.inverse
-    units = np.ones(len(free))
-    units[free] = estimate.units
-    return dataclasses.replace(estimate, inverse=inverse, units=units)
-
-
-def _bound_warnings(objective: Objective, theta: Array, on_bound: Mask, *, has_errors: bool) -> tuple[str, ...]:
+def _bound_warnings(objective: Objective, bounds: Bounds, theta: Array, *, has_errors: bool) -> tuple[str, ...]:
     """Return a sentence for each of the first elements on a bound, and one that counts the others."""
-    names, bounds = objective.layout.element_names if on_bound.any() else (), objective.bounds
+    on_bound = bounds.active(theta)
+    names = objective.layout.element_names
     active = [
         (k, "lower" if theta[k] <= bounds.low[k] else "upper")
         for k in np.flatnonzero(on_bound)[: COVARIANCE.max_bounds_shown]
@@ -607,123 +711,6 @@ def _bound_warnings(objective: Objective, theta: Array, on_bound: Mask, *, has_e
     warnings = [f"`{names[k]}` ends on its {side} bound, {theta[k]:g}{condition}" for k, side in active]
     rest = int(np.count_nonzero(on_bound)) - len(warnings)
     return (*warnings, f"{rest} more end on a bound") if rest else tuple(warnings)
-
-
-def _estimate_covariance(
-    objective: Objective, theta: Array, absolute_sigma: bool, residual_norm: float, dof: int, free: Mask
-) -> _ScaledCovariance:
-    """Return the covariance of the free elements, with the others fixed."""
-    size = objective.layout.size
-    names = [name for name, is_free in zip(objective.layout.element_names, free, strict=True) if is_free]
-    kind = objective.kind
-    if objective.is_penalised:
-        return _penalised_covariance(objective, theta, absolute_sigma, residual_norm, dof + size, free, names)
-    if kind is LossKind.SQUARES and (objective.family is None or objective.is_linear):
-        factor = objective.triangle(theta)[:size, :size][:, free]
-        sizes = np.abs(factor).max(axis=0, initial=0.0)
-        units = np.where((sizes > 0) & np.isfinite(sizes), sizes, 1.0)
-        inverse, reasons = inverse_gram(factor / units, names)
-        if objective.family is not None:
-            return _scaled_by_residuals(inverse, residual_norm, dof, GAUSSIAN, reasons, units)
-        if absolute_sigma:
-            definition = ABSOLUTE_EFFECTIVE if objective.kernels.graphs.x_errors else ABSOLUTE
-            return _ScaledCovariance(inverse, 1.0, definition, reasons, units)
-        definition = SCALED_WEIGHTED if objective.is_weighted else SCALED
-        definition = SCALED_EFFECTIVE if objective.kernels.graphs.x_errors else definition
-        return _scaled_by_residuals(inverse, residual_norm, dof, definition, reasons, units)
-    if objective.has_dispersion or objective.has_theta:
-        inverse, reasons = inverse_gram(fisher_factor(objective, theta)[:, free], names)
-        if objective.has_theta:
-            return _ScaledCovariance(inverse, 1.0, EXPECTED, reasons)
-        dispersion = goodness_of_fit(objective, theta, None, dof + size, dof, absolute_sigma).dispersion or math.nan
-        return _ScaledCovariance(inverse, math.sqrt(dispersion), DISPERSED, reasons)
-    open_directions = softmax_null_space(objective, theta) if free.all() else None
-    if open_directions is not None and open_directions.shape[1]:
-        return _constrained_covariance(objective.hessian(theta), open_directions)
-    inverse, reasons = inverse_hessian(objective.hessian(theta)[np.ix_(free, free)] * objective.components, names)
-    if kind is LossKind.SQUARES:
-        return _scaled_by_residuals(2 * inverse, residual_norm, dof, GAUSSIAN, reasons)
-    if kind is LossKind.ROBUST:
-        scores = objective.score_triangle(theta)[:, free] * objective.components
-        meat = inverse @ (scores.T @ scores) @ inverse
-        return _scaled_by_residuals(meat, math.sqrt(dof + size), dof, SANDWICH, reasons)
-    return _ScaledCovariance(inverse, 1.0, LIKELIHOOD, reasons)
-
-
-def _penalised_covariance(
-    objective: Objective,
-    theta: Array,
-    absolute_sigma: bool,
-    residual_norm: float,
-    count: int,
-    free: Mask,
-    names: Sequence[str],
-) -> _ScaledCovariance:
-    """Return the sampling covariance of penalised estimates: inv(H)·I·inv(H), with the Hessian I of the loss and H of
-    the penalised loss (Hoerl & Kennard 1970 for least squares).
-
-    The variance of a row is that about the fit without the penalty. If there is no such fit, and for other losses,
-    tr(inv(H)·I) parameters are counted: Hastie, Tibshirani & Friedman 2009, section 7.6.
-    """
-    plain, free_block, size = objective.without_penalty(), np.ix_(free, free), len(theta)
-    kind, units = objective.kind, objective.components
-    if kind is LossKind.SQUARES and objective.family is None:
-        inverse, reasons = inverse_hessian(objective.hessian(theta)[free_block] * units / 2, names)
-        factor = plain.triangle(theta)[:size, :size][:, free]
-        data = factor.T @ factor
-    else:
-        unit = units / 2 if kind is LossKind.SQUARES else units  # the Hessian of rss/2
-        inverse, reasons = inverse_hessian(objective.hessian(theta)[free_block] * unit, names)
-        data = plain.hessian(theta)[free_block] * unit
-    residual_dof = count - float(np.trace(inverse @ data))
-    if kind is LossKind.ROBUST:
-        scores = plain.score_triangle(theta)[:, free] * units
-        # At the solution the gradient of the unpenalised loss is not 0: it balances that of the penalty.
-        slopes = plain.value_and_grad(theta)[1][free] * objective.total_weight * units
-        centred = scores.T @ scores - np.outer(slopes, slopes) / count
-        return _scaled_by_residuals(
-            inverse @ centred @ inverse, math.sqrt(count), residual_dof, PENALISED_ROBUST, reasons
-        )
-    sandwich = inverse @ data @ inverse
-    if kind is LossKind.SQUARES and not absolute_sigma:
-        if count > size:
-            residual_norm, residual_dof = _unpenalised_norm(plain, theta, residual_norm), count - size
-        return _scaled_by_residuals(sandwich, residual_norm, residual_dof, PENALISED_SCALED, reasons)
-    if objective.has_dispersion:
-        dispersion = goodness_of_fit(plain, theta, None, count, count - size, absolute_sigma).dispersion or math.nan
-        return _ScaledCovariance(sandwich, math.sqrt(dispersion), f"{PENALISED}, times the dispersion", reasons)
-    return _ScaledCovariance(sandwich, 1.0, PENALISED, reasons)
-
-
-def _unpenalised_norm(plain: Objective, theta: Array, residual_norm: float) -> float:
-    """Return the root of the sum of squares of a fit without the penalty, which keeps parameters from explaining the
-    data.
-    """
-    (outcome,) = fit_squares(ObjectiveBatch([plain], plain.bounds), theta[None])
-    if isinstance(outcome, Diverged):
-        return residual_norm
-    return min(residual_norm, _residual_norm(plain, outcome.theta))
-
-
-def _constrained_covariance(hessian: Array, open_directions: Array) -> _ScaledCovariance:
-    """Return the covariance of parameters that are constrained not to move in some directions."""
-    size, count = open_directions.shape
-    basis = np.linalg.qr(np.hstack((open_directions, np.eye(size))))[0][:, count:size]
-    names = [f"direction {k + 1}" for k in range(basis.shape[1])]
-    inverse, reasons = inverse_hessian(basis.T @ hessian @ basis, names)
-    if reasons:
-        reasons = ["no standard errors: the data do not determine all parameters"]
-    return _ScaledCovariance(basis @ inverse @ basis.T, 1.0, f"{LIKELIHOOD}, with sums over the classes of 0", reasons)
-
-
-def _scaled_by_residuals(
-    inverse: Array, residual_norm: float, dof: float, definition: str, reasons: list[str], units: Array | float = 1.0
-) -> _ScaledCovariance:
-    """Return a covariance scaled by the residual variance; unknown if there are no degrees of freedom."""
-    if dof > 0:
-        return _ScaledCovariance(inverse, residual_norm / math.sqrt(dof), definition, reasons, units)
-    reason = "no standard errors: there are no more rows than parameters, so the residual variance is unknown"
-    return _ScaledCovariance(np.full_like(inverse, math.nan), 1.0, "", [*reasons, reason])
 
 
 def _missing_errors_reason(objective: Objective, is_solved: bool) -> str:

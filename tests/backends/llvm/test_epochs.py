@@ -86,13 +86,13 @@ def scaled(columns: dict[str, Any]) -> dict[str, Any]:
 
 
 @each("method", OPTIMIZERS)
-@each("batch", [1, 7, 32, 1000])
+@each("batch", [1, 7, 32, 1000], sampled=True)
 def test_compiled_epochs_are_those_of_the_loop(method: str, batch: int) -> None:
     objective = Objective(MODEL, scaled(data(203)))
     assert_same(run(LlvmBackend(1), objective, method, batch), run(NumpyBackend(), objective, method, batch))
 
 
-@each("model", [MODEL, NETWORK, VECTORS, "y ~ a*x + gamma(b + z)", "(a - 1)^2 + (y - b)^2 + 0*c"])
+@each("model", [MODEL, NETWORK, VECTORS, "y ~ a*x + gamma(b + z)", "(a - 1)^2 + (y - b)^2 + 0*c"], sampled=True)
 @each("method", ["sgd", "adam"])
 @each("weighted", [False, True])
 def test_whatever_the_model_and_the_weights(model: str, method: str, weighted: bool) -> None:
@@ -196,7 +196,7 @@ def test_columns_in_any_memory_are_read_and_nothing_beside_them() -> None:
     assert run(LlvmBackend(1), objective, "sgd", 10, swapped)[0] == wanted[0]
 
 
-@each("kind", ["f8", "f4", "i2", "u1"])
+@each("kind", ["f8", "f4", "i2", "u1"], sampled=True)
 @each("at_end", [False, True])
 def test_no_byte_beyond_a_column_is_touched(kind: str, at_end: bool) -> None:
     rows, fenced = 1 + 8 * 13, Fenced()

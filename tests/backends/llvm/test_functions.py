@@ -14,7 +14,7 @@ from autodiff_cli.graph.node import constant, get_op, variable
 from autodiff_cli.graph.op import Op
 from autodiff_cli.language.program import read
 from tests.backends.llvm.compiled import by_row, every_width
-from tests.each import each
+from tests.each import each, part
 from tests.numbers.test_arrays import ELEMENTWISE, by_arrays, inputs_of, same
 from tests.ops.table import ROWS, Row
 from tests.ops.test_rules import NAMES, anywhere, compare, every_point
@@ -26,7 +26,10 @@ ULPS = 8  # what an operation may be off, unless its record promises less
 @each("row", ROWS, ids=lambda row: row.name)
 def test_values_and_slopes_have_the_digits(row: Row, width: int) -> None:
     chance = random.Random(row.name)
-    points = [*every_point(row), *(tuple(anywhere(interval, chance) for interval in row.domain) for _ in range(100))]
+    points = [
+        *every_point(row),
+        *(tuple(anywhere(interval, chance) for interval in row.domain) for _ in range(part(100))),
+    ]
     leaves = [variable(name) for name in NAMES[: len(row.domain)]]
     output = get_op(row.name)(*leaves)
     columns = dict(zip(NAMES, np.array(points).T, strict=False))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-from hypothesis import given, settings
+import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 
 from autodiff_cli.backends.llvm.backend import LlvmBackend
@@ -16,7 +17,7 @@ from autodiff_cli.graph.node import Node, constant, get_op, variable
 from autodiff_cli.language.program import read
 from tests.backends.llvm.compiled import both_ways, by_row, every_width, summed
 from tests.backends.test_blocks import FORMULAS
-from tests.each import each
+from tests.each import each, examples
 from tests.ops.test_structural import CASES, ROWS, Case, Setting, identity
 
 POINT = {"a": 0.7, "b": -1.3, "c": 2.1}
@@ -42,7 +43,7 @@ def test_gradients_of_sums(text: str, width: int) -> None:
 
 
 @every_width
-@each("case", CASES, ids=identity)
+@each("case", CASES, ids=identity, sampled=True)
 @each("rows", [1, 301])
 def test_operations_on_arrays(case: Case, rows: int, width: int) -> None:
     """Of columns alone, of parameters alone, and of each mixture."""
@@ -129,6 +130,7 @@ def test_more_sums_than_registers() -> None:
     both_ways(outputs, {"x": np.linspace(0, 1, 5003)}, point)
 
 
+@pytest.mark.slow
 def test_thousands_of_operations() -> None:
     """More than one pass over a strip can hold."""
     x, node = variable("x"), variable("a")
@@ -159,7 +161,7 @@ programs = st.recursive(
 )
 
 
-@settings(max_examples=25, deadline=None, database=None, derandomize=True)
+@examples(25)
 @given(programs)
 def test_any_formula_and_its_gradient(text: str) -> None:
     program = read(f"{text} + 0*x*y*a*b")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import autodiff_cli as ad
+from tests.each import examples
 from tests.support import expect_refusal, run_cli
 
 POINT = "--x 2 --y 3"
@@ -37,7 +38,7 @@ def test_without_these_options_none_of_their_keys_is_there() -> None:
 coordinates = st.floats(0.1, 3).map(lambda x: round(x, 3))
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(coordinates, coordinates)
 def test_every_kind_tells_the_same_of_the_gradient(x: float, y: float) -> None:
     text = "exp(-x*y) + max(x, y)^2*log(x + y)"

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
 import autodiff_cli as ad
-from tests.each import each
+from tests.each import each, examples
 from tests.support import run_cli
 
 
@@ -188,7 +188,7 @@ def test_ranges_go_over_all_combinations_the_last_one_fastest() -> None:
     assert found == [(str(x), str(y), str(2 * x * y), str(x * y)) for x, y in products]
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(st.floats(-5, 5), st.floats(-5, 5), st.integers(2, 9))
 def test_each_point_is_as_if_it_were_alone(start: float, stop: float, count: int) -> None:
     text = "where(x > y, x^2*y, sin(x) - y)"

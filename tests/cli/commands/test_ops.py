@@ -99,7 +99,12 @@ def test_json_has_what_the_record_has() -> None:
     assert len(run_cli("ops --json").json["operations"]) == len(ALL)
 
 
-@each("op", [op for op in operations() if not op.is_structural and op.min_inputs == 1], ids=lambda op: op.name)
+@each(
+    "op",
+    [op for op in operations() if not op.is_structural and op.min_inputs == 1],
+    ids=lambda op: op.name,
+    sampled=True,
+)
 def test_every_function_of_one_number_can_be_plotted(op: Op) -> None:
     output = run_cli(["ops", op.name])
     assert output.status == 0

@@ -194,13 +194,10 @@ def test_the_cone_of_a_variable_that_does_not_matter_is_nothing_to_draw() -> Non
     assert "does not depend on `x`" in output.stderr
 
 
-def test_formulas_with_arrays_are_drawn_and_taped_and_their_paths_refused() -> None:
+def test_formulas_with_arrays_are_drawn_and_taped() -> None:
     line = ["trace", "sum(W @ x)", "--W", "[[1, 2], [3, 4]]", "--x", "[5, 6]"]
     ElementTree.fromstring(run_cli([*line, "--format", "svg"]))
     assert json.loads(run_cli([*line, "--tape", "--json"]))["tape"][0]["bytes"] == 48
-    output = run_cli([*line, "--paths"])
-    assert (output.status, output) == (2, "")
-    assert "arrays" in output.stderr
 
 
 def test_folding_is_for_drawings_and_draws_calls_as_one_node() -> None:
@@ -266,3 +263,25 @@ def test_a_failed_first_command_gets_a_hint(line: str, message: str, suggestion:
 def test_the_values_that_are_suggested_work(text: str) -> None:
     suggested = run_cli(["trace", text]).stderr.partition("; add ")[2]
     assert run_cli(["trace", text, *shlex.split(suggested)]).status == 0
+
+
+ARRAYS = ["trace", "sum(tanh(W @ x))", "--W", "[[1, 2], [3, 4]]", "--x", "[1, -1]"]
+
+
+def test_paths_and_tangents_of_arrays_are_those_of_their_elements() -> None:
+    gradient = run_cli([*ARRAYS, "--json"]).json["gradient"]
+    elements = {f"W[{i}, {k}]": x for i, row in enumerate(gradient["W"]) for k, x in enumerate(row)}
+    elements |= {f"x[{k}]": x for k, x in enumerate(gradient["x"])}
+    document = run_cli([*ARRAYS, "--paths", "--json"]).json
+    assert document["paths_count"] == {name: 2 if name[0] == "x" else 1 for name in elements}
+    sums = {name: sum(path["product"] for path in paths) for name, paths in document["paths"].items()}
+    assert sums == pytest.approx(elements)
+    tangents = run_cli([*ARRAYS, "--mode", "forward", "--json"]).json["tangents"]
+    assert {name: rates[-1] for name, rates in tangents.items()} == pytest.approx(elements)
+    assert [*run_cli([*ARRAYS, "--paths", "W", "--json"]).json["paths"]] == [
+        name for name in elements if name[0] == "W"
+    ]
+    assert run_cli([*ARRAYS, "--paths", "W[0, 1]"]).count("paths from") == 1
+    expect_refusal(run_cli([*ARRAYS, "--paths", "V"]), "no variable `V`")
+    large = ["trace", "sum(W @ W)", f"--W={[[1] * 60] * 60}", "--paths"]
+    expect_refusal(run_cli(large), "show each element of an array as a node, and here are too many")

@@ -160,3 +160,25 @@ def test_files_are_read_as_train_reads_them(tmp_path: Path) -> None:
 def test_options_of_files_want_files(option: str) -> None:
     name = option.split()[0]
     expect_refusal(run_cli(f"trace x^2 --x 1 {option}"), f"{name} needs a row of data: add DATA and --row N")
+
+
+def test_a_cross_entropy_is_traced_as_textbooks_write_it_unless_that_loses_digits(kinds: str, tmp_path: Path) -> None:
+    path = tmp_path / "hits.csv"
+    path.write_text("x,hit\n1,1\n2,0\n")
+    line = f'trace "hit ~ sigmoid(w*x)" {path} --loss bce'
+    output = run_cli(f"{line} --row 2 --w 0.3")
+    assert "note: fits compute this loss as where(hit > 0" in output.stderr
+    nodes = {node["label"]: node for node in run_cli(f"{line} --row 2 --w 0.3 --json").json["nodes"]}
+    p = nodes["sigmoid(w*x)"]["value"]
+    assert nodes["w*x"]["adjoint"] == pytest.approx(p - 0, rel=1e-12)
+    assert nodes["log(1 - sigmoid(w*x))"]["value"] == pytest.approx(math.log(1 - p), rel=1e-12)
+    for weight in (20, 200):
+        steep = run_cli(f"{line} --row 1 --w {weight} --json")
+        assert "softplus" in {node["op"] for node in steep.json["nodes"]}
+        assert steep.json["warnings"] == []
+    model, out = '"kind ~ softmax(dense([x1, x2], 3))"', tmp_path / "fit.json"
+    assert run_cli(f"train {model} {kinds} --epochs 3 --optimizer adam --save {out}").status == 0
+    document = run_cli(f"trace {out} {kinds} --row 1 --json").json
+    (z,) = (node for node in document["nodes"] if node["op"] == "add" and isinstance(node["value"], list))
+    (p_,) = (node for node in document["nodes"] if node["op"] == "softmax")
+    assert z["adjoint"] == pytest.approx(np.array(p_["value"]) - [0, 1, 0], rel=1e-9)  # row 1 is of the second class

@@ -93,6 +93,25 @@ def test_a_fit_is_that_of_the_command(tmp_path: Path) -> None:
     assert "data: the file, columns y, x" in found["report"]
 
 
+def test_a_fit_has_the_loss_the_optimizer_and_the_epochs_of_the_page(tmp_path: Path) -> None:
+    file = tmp_path / "decay.csv"
+    file.write_bytes(DECAY)
+    options = {"loss": "logcosh", "optimizer": "adam", "epochs": "7", "learning_rate": "0.1"}
+    found = asked("fit", DECAY, model=MODEL, values="", options=options)
+    words = [f"--{name.replace('_', '-')}={text}" for name, text in options.items()]
+    document = run_cli(["train", MODEL, str(file), *words, "--json"]).json
+    assert found["parameters"] == pytest.approx(document["parameters"], rel=1e-12)
+    course = record_of(asked("learn", DECAY, model=MODEL, values="", options=options)["page"])["addition"]
+    assert len(course["epochs"]) == 8
+    assert asked("fit", DECAY, model=MODEL, values="", options={"epochs": "many"}).keys() == {"error"}
+
+
+def test_the_course_has_its_pages() -> None:
+    assert 'href="slope.html"' in asked("course", file="index.html")["page"]
+    assert "Fan-out" in asked("course", file="fan-out.html")["page"]
+    assert asked("course", file="../secret").keys() == {"error"}
+
+
 @pytest.mark.parametrize("model", ["@/etc/passwd", " @/etc/passwd", "-", "", "--save=/tmp/x", "y ~ a*z(x)"])
 def test_a_model_is_never_a_file_or_an_option(model: str) -> None:
     assert asked("fit", DECAY, model=model).keys() == {"error"}

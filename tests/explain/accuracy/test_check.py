@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from autodiff_cli.autodiff import arbitrary_precision
 from autodiff_cli.explain.gradient_check import GradientCheck, Verdict, check_gradient
@@ -18,7 +18,7 @@ from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.ops import all_ops
 from autodiff_cli.ops.elementary import exp, sin
 from autodiff_cli.ops.structural import norm
-from tests.each import each
+from tests.each import each, examples
 from tests.graphs import SMOOTH, graphs
 from tests.support import run_cli
 
@@ -62,7 +62,7 @@ def test_a_remainder_that_is_nothing_takes_few_digits_and_few_attempts(monkeypat
     assert len(asked) < 30
 
 
-@settings(max_examples=15, deadline=None, derandomize=True, database=None)
+@examples(15)
 @given(graphs(ops=SMOOTH, names="xy", most=6))
 def test_every_smooth_expression_agrees(graph: tuple[Node, list[Node]]) -> None:
     output, leaves = graph

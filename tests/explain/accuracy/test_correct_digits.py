@@ -7,14 +7,14 @@ import subprocess
 import sys
 
 from flint import arb, ctx
-from hypothesis import given, settings
+from hypothesis import given
 
 from autodiff_cli.explain.accuracy import VALUE
 from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.expression import Expression, parse
 from autodiff_cli.graph.node import Node
-from tests.each import each
+from tests.each import each, examples
 from tests.graphs import SMOOTH, graphs
 
 # Formulas of published collections on rounding (Hamming 1987, "Numerical methods for scientists and engineers", chapter
@@ -133,7 +133,7 @@ def test_what_floats_compute_rightly_needs_nothing_more() -> None:
         assert done.returncode == expected
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(graphs(ops=SMOOTH, names="xy", most=10))
 def test_no_number_is_silently_wrong(graph: tuple[Node, list[Node]]) -> None:
     output, leaves = graph

@@ -8,14 +8,14 @@ import math
 import sys
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from autodiff_cli.explain.accuracy import VALUE
 from autodiff_cli.explain.precision import Interval, enclosure
 from autodiff_cli.expression import Expression, parse
 from autodiff_cli.graph.node import Node
 from autodiff_cli.numbers.ball_arithmetic import ONE, from_float
-from tests.each import each
+from tests.each import each, examples
 from tests.graphs import graphs
 from tests.support import run_cli
 
@@ -48,7 +48,7 @@ def test_bounds_are_close_to_the_least_and_the_largest(text: str, ends: Ends, va
     assert found[VALUE][1] >= value[1] - 1e-15
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(graphs(names="xy", most=7))
 def test_value_and_gradient_lie_between_the_bounds(graph: tuple[Node, list[Node]]) -> None:
     output, leaves = graph
@@ -77,7 +77,7 @@ AT_TIES = [
 PLACES = [1.9, 1.95, 1.99999, 2 - 1e-9, 2 - 2**-52, 2.0, 2 + 2**-51, 2 + 1e-9, 2.0001, 2.05, 2.1]
 
 
-@each("text", AT_TIES)
+@each("text", AT_TIES, sampled=True)
 def test_bounds_hold_at_ties_and_jumps(text: str) -> None:
     f = parse(text)
     found = bounds(f, dict.fromkeys(f.variables, (1.9, 2.1)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from mpmath import mp, mpf
 
 from autodiff_cli.explain.precision import precise_trace
@@ -12,6 +12,7 @@ from autodiff_cli.explain.tracing import trace
 from autodiff_cli.expression import Expression, parse
 from autodiff_cli.graph.node import Node
 from autodiff_cli.language.errors import ExpressionError
+from tests.each import examples
 from tests.graphs import SMOOTH, graphs
 
 # expression, point, the sub-expression that loses digits, and how many of 16
@@ -48,7 +49,7 @@ def test_stable_formulas_have_no_warning(text: str, point: dict[str, float]) -> 
     assert "precision" not in {warning.kind for warning in trace(parse(text), point).warnings}
 
 
-@settings(max_examples=40, deadline=None, derandomize=True, database=None)
+@examples(40)
 @given(graphs(ops=SMOOTH, names="xy", most=8))
 def test_more_digits_begin_with_the_same_ones(graph: tuple[Node, list[Node]]) -> None:
     output, leaves = graph

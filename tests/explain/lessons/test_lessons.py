@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import re
 import tomllib
 from pathlib import Path
@@ -26,13 +27,14 @@ TABLE = {
 
 def test_what_a_course_on_backpropagation_has_is_there() -> None:
     assert {"chain", "fan-out", "gates", "dead-relu", "diamond", "forward-reverse", "vanishing", "softmax"} <= {*NAMES}
-    assert "training-step" in NAMES
+    assert {"training-step", "slope", "matrices", "mini-batch", "shared-weights", "gradient-check"} <= {*NAMES}
+    assert "engine" in NAMES
 
 
 @each("name", NAMES)
 def test_no_number_is_written_by_hand(name: str) -> None:
     for paragraph in TABLE[name]["text"]:
-        assert not re.search(r"\d", re.sub(r"\{[^{}]*\}", "", paragraph)), paragraph
+        assert ">>>" in paragraph or not re.search(r"\d", re.sub(r"\{[^{}]*\}", "", paragraph)), paragraph
     assert not any("{" in paragraph for paragraph in lessons.load_lesson(name, SHOW).text)
 
 
@@ -85,6 +87,24 @@ def test_no_answer_stands_in_the_text(name: str) -> None:
     for asked in lesson.questions:
         if isinstance(asked.answer, float) and not asked.answer.is_integer():
             assert not any(SHOW(asked.answer) in paragraph for paragraph in lesson.text)
+
+
+@each("name", NAMES)
+def test_python_sessions_give_what_they_show(name: str) -> None:
+    sessions = "\n".join(text for text in lessons.load_lesson(name, SHOW).text if lessons.is_session(text))
+    example = doctest.DocTestParser().get_doctest(sessions + "\n", {}, name, None, None)
+    assert bool(example.examples) == (name == "engine")
+    assert doctest.DocTestRunner().run(example).failed == 0
+
+
+def test_differences_come_close_to_the_gradient_unless_the_step_is_tiny() -> None:
+    text = " ".join(lessons.load_lesson("gradient-check", SHOW).text)
+    gradient, forward, central, small, tiny = (
+        float(re.search(rf"{before} (-?[\d.e-]*\d)", text)[1])  # type: ignore[index]
+        for before in ("pass gives", "h = 0.1 gives", r"\(h \+ h\), gives", "central difference is", "it is")
+    )
+    assert abs(small - gradient) <= abs(central - gradient) < abs(forward - gradient)
+    assert abs(tiny - gradient) > 100 * abs(small - gradient)
 
 
 def test_which_nodes_can_go_next() -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import re
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import autodiff_cli as ad
 from autodiff_cli.render.drawing import build_drawing, to_svg
 from autodiff_cli.render.formatting import number_formats
 from autodiff_cli.render.layout import FrameSpec, Point, Rectangle, Size, layout_in_parts
+from tests.each import examples
 
 XOR = (
     "n(a, b) = sigmoid(v1*tanh(w1*a + w2*b + b1) + v2*tanh(w3*a + w4*b + b2) + c); "
@@ -47,7 +48,7 @@ def _touches(place: Rectangle, point: Point) -> bool:
     return all(abs(place.centre[k] - point[k]) <= place.size[k] / 2 + 1 for k in (0, 1))
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(st.data())
 def test_parts_have_everything(data: st.DataObject) -> None:
     count = data.draw(st.integers(3, 24))

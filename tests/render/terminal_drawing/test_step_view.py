@@ -7,7 +7,7 @@ import re
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from autodiff_cli.explain.record import ForwardStep, Trace
@@ -18,6 +18,7 @@ from autodiff_cli.graph.node import Node
 from autodiff_cli.render.character_layout import Extent
 from autodiff_cli.render.formatting import display_width, number_formats
 from autodiff_cli.render.step_view import HELP_LINES, StepView, ViewState
+from tests.each import examples
 from tests.graphs import graphs
 from tests.render.terminal_drawing.support import plain_text
 from tests.support import ROOT
@@ -81,7 +82,7 @@ def test_at_the_end_the_boxes_hold_the_numbers_of_the_trace(
     assert in_boxes(lines, "∂") == Counter(show(a) for a in found.adjoints if a is not None)
 
 
-@settings(max_examples=30)  # each draws all steps
+@examples(30)  # each draws all steps
 @given(graphs(), POINTS)
 def test_values_appear_one_by_one_then_adjoints_as_contributions_arrive(
     graph: tuple[Node, list[Node]], point: dict[str, float]

@@ -25,7 +25,7 @@ def data(kind: str) -> dict[str, Any]:
 
 
 @every_backend
-@each("kind", TYPES + OTHERS)
+@each("kind", TYPES + OTHERS, sampled=True)
 def test_every_type_is_read_as_doubles(kind: str, backend: str) -> None:
     given = data(kind)
     wide = {name: column.astype(np.float64) for name, column in given.items()}

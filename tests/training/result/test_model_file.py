@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import autodiff_cli as ad
+from tests.each import examples
 from tests.support import goodness
 
 X = np.linspace(0, 2, 12)
@@ -169,7 +170,7 @@ def test_every_key_that_a_model_needs_is_missed(document: dict[str, Any], tmp_pa
         assert f"`{key}`" in refused(json.dumps({k: v for k, v in document.items() if k != key}), tmp_path)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=st.integers(0, 10_000), byte=st.integers(0, 255))
 def test_a_damaged_byte_never_ends_in_anything_but_a_model_or_a_reason(
     place: int, byte: int, document: dict[str, Any], tmp_path: Path

@@ -62,6 +62,7 @@ def test_a_bootstrap_of_many_rows_has_the_same_bits(monkeypatch: pytest.MonkeyPa
     assert ad.fit("y ~ a*exp(-b*x)", columns, bootstrap=5).intervals["bootstrap"] == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [

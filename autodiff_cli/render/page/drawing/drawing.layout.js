@@ -6,15 +6,19 @@ const ENOUGH = 2; // a larger scale is not better
 const LARGER = 0.1; // how much it counts that a drawing is larger than need be
 const READABLE = LEAST_TEXT / TEXT;
 const SIDEWAYS = 0.08; // penalty for bands beside each other, relative to bands below each other
+const NODE_DIGITS = 4; // of a number in the drawing; tooltips have more
+const ROOM = NODE_DIGITS + 3; // characters reserved for a number that may change
+const ARRAY_ROOM = 14; // characters for the numbers of an array that has no grid
 const DETAILS = {
   // How much is said, the most first: how much worse less is, in how many letters numbers of an array are, how far what is drawn
   // keeps apart, whether every operation has its label, whether room is kept for the numbers of edges, and whether arrays have
-  // grids. What is `flat` has the grids of value and adjoint beside each other.
+  // grids, or else how many characters for their numbers. What is `flat` has the grids of value and adjoint beside each other.
   roomy: { less: 0, letters: 6, apart: 1, isFlat: false, isLabelled: true, hasNumbers: true, hasGrids: true },
   brief: { less: 0.08, letters: 6, apart: 1, isFlat: false, isLabelled: false, hasNumbers: true, hasGrids: true },
   tight: { less: 0.15, letters: 5, apart: 0.5, isFlat: true, isLabelled: false, hasNumbers: true, hasGrids: true },
   bare: { less: 0.3, letters: 5, apart: 0.4, isFlat: true, isLabelled: false, hasNumbers: false, hasGrids: true },
-  plain: { less: 0.45, letters: 5, apart: 0.4, isFlat: true, isLabelled: false, hasNumbers: false, hasGrids: false },
+  plain: { less: 0.45, letters: 5, apart: 0.4, isFlat: true, isLabelled: false, hasNumbers: false, hasGrids: false, room: ARRAY_ROOM },
+  terse: { less: 0.5, letters: 5, apart: 0.4, isFlat: true, isLabelled: false, hasNumbers: false, hasGrids: false, room: ROOM },
 };
 const MOST_LAYERED = 60; // with more boxes, comparing layered arrangements takes too long; they are drawn in a column
 const MOST_BANDS = 12;
@@ -25,7 +29,6 @@ const GAPS = {
 const BUNDLE = { across: 230, down: 640 }; // pixels, the largest width of a bundle
 const FRAME = { title: 18, room: 9 };
 const LANE = { first: 12, each: 7 }; // pixels, for edges that continue in the next band
-const STUB = 8; // pixels of an edge before its first turn
 
 /** Ways to arrange what is shown: across or down, in one band or more, in more or less detail, with `size(box, detail, isDown)` and
  * `labelOf(arrow, members, isDown)`, the size of the numbers beside an arrow, into a fold of these members. */
@@ -55,7 +58,7 @@ class Arrangements {
 
   /** Columns in a panel of this width, with less and less room for variables that stand together. */
   *#columns(width) {
-    for (const detail of ["brief", "tight", "bare", "plain"]) {
+    for (const detail of ["brief", "tight", "bare", "plain", "terse"]) {
       const joined = this.#joined(detail, true);
       const sizes = this.#sizes(detail, true);
       for (const share of [0.95, 0.88, 0.8, 0.7]) {

@@ -6,8 +6,6 @@ const LINE = 17; // the height of a line
 const MARGIN = 10; // around the drawing
 const PADDING = 8; // within a box
 const APART = 8; // between texts on one line
-const NODE_DIGITS = 4; // of a number in the drawing; tooltips have more
-const ROOM = NODE_DIGITS + 3; // characters reserved for a number that may change
 const SYMBOL = { least: 32, column: 9.2 }; // pixels: the least width of a box, and the width of a letter of a symbol
 const LONGEST = { roomy: 24, brief: 12 }; // characters of a label
 const MOST_NUMBERS = 5; // with more edges into a box, their numbers appear only on demand
@@ -61,7 +59,8 @@ function contentOf({ id, title, short, role, inside }, detail, isDown) {
     height: 2 * LINE + (role === "output" ? DOUBLE : 0),
   };
   if (role === "folded" || role === "output") core.width += 2 * DOUBLE;
-  let beside = kinds.length && !grid ? ROOM * COLUMN + NUMBERS_APART : 0;
+  const room = ((Array.isArray(value) && DETAILS[detail].room) || ROOM) * COLUMN;
+  let beside = kinds.length && !grid ? room + NUMBERS_APART : 0;
   if (isArray) {
     beside = 0;
     const [width, height] = [Math.max(8 * COLUMN, grid?.width ?? 0), LINE + (grid ? grid.height + 2 : 0)];
@@ -75,11 +74,7 @@ function contentOf({ id, title, short, role, inside }, detail, isDown) {
   if (isBeside && caption) beside = Math.max(beside, length + NUMBERS_APART);
   const size = { width: Math.max(core.width + beside, isBeside ? 0 : length), height: core.height + above };
   Object.assign(core, { x: (core.width - size.width) / 2, y: isBeside ? 0 : above / 2 });
-  return { symbol, caption, small, grid, kinds, core, isBeside, ...size };
-}
-
-function added(numbers) {
-  return numbers.reduce((a, b) => a + b, 0);
+  return { symbol, caption, small, grid, kinds, core, isBeside, room, ...size };
 }
 
 /** The size of what a node is drawn as, and where its box is in it. */
@@ -113,7 +108,7 @@ function frameShape(frame) {
 
 function boxShape(box, place, detail, isDown) {
   const { id, role, isHighlighted } = box;
-  const { symbol, caption, small, grid, kinds, core, isBeside, width, height } = contentOf(box, detail, isDown);
+  const { symbol, caption, small, grid, kinds, core, isBeside, room, width, height } = contentOf(box, detail, isDown);
   const own = { ...place, width, height };
   const at = coreOf({ ...own, core });
   const shapes = [
@@ -132,7 +127,7 @@ function boxShape(box, place, detail, isDown) {
       const left = at.x + at.width / 2 + NUMBERS_APART;
       const half = isBeside && caption ? [0, LINE] : [-LINE / 2 - 1, LINE / 2 + 1];
       const text = textShape("", left, at.y + half[kind === "value" ? 0 : 1], kind);
-      text.room = ROOM * COLUMN;
+      text.room = room;
       shapes.push(text);
       return;
     }

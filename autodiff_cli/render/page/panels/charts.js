@@ -33,7 +33,7 @@ function outputAt(elements, xs) {
 }
 
 /** An empty chart with its axes named and their ends written, as wide as what it will stand in, so that all can be read. */
-function chart(name, [x, xRange], [y, yRange], host = byId("curve")) {
+function chart(name, [x, xRange], [y, yRange, numberOf = inShort], host = byId("curve")) {
   const { least, most, shape, left, right, top, bottom } = CHART;
   const width = Math.min(Math.max(host.clientWidth, least), most);
   const height = Math.round(shape * width);
@@ -44,9 +44,9 @@ function chart(name, [x, xRange], [y, yRange], host = byId("curve")) {
     svgElement("text", { x: left, y: height - bottom + 16 }, inShort(xRange[0])),
     svgElement("text", { x: width - right, y: height - bottom + 16, "text-anchor": "end" }, inShort(xRange[1])),
     svgElement("text", { x: (left + width - right) / 2, y: height - 8, "text-anchor": "middle" }, x),
-    svgElement("text", { x: left - 6, y: height - bottom, "text-anchor": "end" }, inShort(yRange[0])),
-    svgElement("text", { x: left - 6, y: top + 10, "text-anchor": "end" }, inShort(yRange[1])),
-    svgElement("text", { x: left - 6, y: (top + height - bottom) / 2, "text-anchor": "end" }, y),
+    svgElement("text", { x: left - 6, y: height - bottom, "text-anchor": "end" }, numberOf(yRange[0])),
+    svgElement("text", { x: left - 6, y: top + 10, "text-anchor": "end" }, numberOf(yRange[1])),
+    svgElement("text", { transform: `translate(14 ${(top + height - bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, cut(y, (height - bottom) / 8)),
   );
   return { svg, toX, toY };
 }

@@ -148,4 +148,4 @@ function written(method, label, before, remembered, theta) {
   });
 }
 
-const descent = new Descent();
+new Descent();

@@ -68,7 +68,9 @@ function places(value, before = []) {
 }
 
 /** The element of an array at a position. */
-const elementAt = (value, at) => at.reduce((part, k) => part[k], value);
+function elementAt(value, at) {
+  return at.reduce((part, k) => part[k], value);
+}
 
 /** An array with another element at a position; a number where the position is none. */
 function withElement(value, at, element) {

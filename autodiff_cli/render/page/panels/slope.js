@@ -54,4 +54,4 @@ class SlopePicture {
   }
 }
 
-const slopePicture = new SlopePicture();
+new SlopePicture();

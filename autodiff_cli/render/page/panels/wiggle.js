@@ -129,4 +129,4 @@ function noted({ change, predicted, error }) {
   };
 }
 
-const wiggle = new Wiggle();
+new Wiggle();

@@ -19,6 +19,7 @@
     }
     show(`Fitting ${file.name} …`);
     const query = new URLSearchParams({ model: part("model").value, values: part("start").value });
+    for (const name of ["loss", "optimizer", "learning_rate", "epochs"]) if (part(name).value) query.set(name, part(name).value);
     try {
       const response = await fetch(`/fit?${query}`, { method: "POST", body: file });
       const answer = await response.json();

@@ -1,0 +1,143 @@
+// Learning again on the page: another method, rate, start or noise, on the rows of the page.
+
+const SLICE = 40; // milliseconds of computing between two frames
+const original = { epochs: recording.epochs, targets: [...targets] };
+let round = 0; // the seed of starts and noise
+let learning = 0; // the timer of a run
+
+/** Pseudo-random numbers from a normal distribution, the same for the same seed (mulberry32, and the method of Box and Muller). */
+function normalNumbers(start) {
+  let state = start;
+  const uniform = () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let bits = Math.imul(state ^ (state >>> 15), 1 | state);
+    bits = (bits + Math.imul(bits ^ (bits >>> 7), 61 | bits)) ^ bits;
+    return ((bits ^ (bits >>> 14)) >>> 0) / 2 ** 32;
+  };
+  return () => Math.sqrt(-2 * Math.log(1 - uniform())) * Math.cos(2 * Math.PI * uniform());
+}
+
+/** The parameters to begin with: those of the fit, or random ones; weights of layers are scaled by the number of their inputs. */
+function startingParameters(isRandom, normal) {
+  const { theta } = original.epochs[0];
+  if (!isRandom) return [...theta];
+  const scales = recording.shapes.flatMap((shape, k) => {
+    const size = shape.reduce((a, b) => a * b, 1);
+    return Array(size).fill(recording.layers.includes(recording.names[k]) ? Math.sqrt(1 / shape.at(-1)) : 1);
+  });
+  return scales.map((scale) => scale * normal());
+}
+
+/** Whether noise can be added to the target: if it is a column of numbers. */
+const hasNoisyTarget = !recording.classes && !isClasses && Object.hasOwn(recording.columns, recording.targetName);
+
+/** Add noise to the target of every row, in standard deviations of the target. */
+function addNoise(amount, normal) {
+  if (!hasNoisyTarget) return;
+  const mean = original.targets.reduce((a, b) => a + b, 0) / original.targets.length;
+  const spread = Math.sqrt(original.targets.reduce((all, x) => all + (x - mean) ** 2, 0) / original.targets.length);
+  original.targets.forEach((x, k) => {
+    targets[k] = x + (amount ? amount * spread * normal() : 0);
+    rowPoints[k][recording.targetName] = targets[k];
+  });
+}
+
+const parameterNodes = recording.names.map((name) => record.variables.find(({ key }) => key === name)?.node ?? null);
+
+/** The mean loss over the rows of the page and its gradient, in the order of the parameter vector. */
+function lossAndGradient(theta) {
+  const parameters = parametersOf(theta);
+  const gradient = theta.map(() => 0);
+  let loss = 0;
+  for (const row of rowPoints) {
+    const { values, adjoints } = evaluator.run({ ...parameters, ...row });
+    loss += values[record.output] / rowPoints.length;
+    let begin = 0;
+    recording.shapes.forEach((shape, k) => {
+      const size = shape.reduce((a, b) => a * b, 1);
+      const adjoint = parameterNodes[k] === null ? null : adjoints[parameterNodes[k]];
+      const flat = adjoint === null ? [] : [nested(adjoint)].flat(Infinity);
+      flat.forEach((x, n) => { gradient[begin + n] += x / rowPoints.length; });
+      begin += size;
+    });
+  }
+  return { loss, gradient };
+}
+
+/** Learn anew with the settings of the form; the pictures follow. */
+function learnAgain() {
+  stopLearning();
+  stopPlaying();
+  round++;
+  const normal = normalNumbers(round);
+  const [rate, count] = ["again-rate", "again-epochs"].map((id) => Number(byId(id).value));
+  const isRight = byId("again-rate").value !== "" && Number.isFinite(rate) && Number.isInteger(count) && count >= 1 && count <= 1000;
+  if (!isRight) {
+    byId("again-text").textContent = "The rate is a number, and the epochs a whole number from 1 to 1000.";
+    return;
+  }
+  const method = byId("again-method").value;
+  let theta = startingParameters(byId("again-start").value === "random", normal);
+  addNoise(Number(byId("again-noise").value), normal);
+  let memory = theta.map(() => undefined);
+  recording.epochs = [];
+  const work = () => {
+    const end = performance.now() + SLICE;
+    do {
+      const { loss, gradient } = lossAndGradient(theta);
+      if (![loss, ...theta].every(Number.isFinite)) {
+        finish(`It diverged at epoch ${recording.epochs.length}: try a smaller rate.`);
+        return;
+      }
+      recording.epochs.push({ number: recording.epochs.length, loss, validation: null, theta });
+      const steps = theta.map((x, k) => methods[method](x, gradient[k], rate, recording.epochs.length, memory[k]));
+      memory = steps.map(({ theta: _, ...remembered }) => remembered);
+      theta = steps.map((step) => step.theta);
+    } while (performance.now() < end && recording.epochs.length <= count);
+    if (recording.epochs.length > count) {
+      const [first, last] = [0, -1].map((k) => brief(recording.epochs.at(k).loss));
+      finish(`${method} learned for ${count} epochs on the ${rowPoints.length} rows of this page, without weights and penalties: loss ${first} → ${last}.`);
+    } else {
+      showLast();
+      learning = setTimeout(work, 0);
+    }
+  };
+  const finish = (words) => {
+    learning = 0;
+    byId("again-text").textContent = words;
+    if (recording.epochs.length) showLast();
+    else showOriginal();
+  };
+  byId("again-text").textContent = "Learning …";
+  work();
+}
+
+function showLast() {
+  byId("epoch").max = recording.epochs.length - 1;
+  byId("epoch").value = recording.epochs.length - 1;
+  showEpoch();
+}
+
+function stopLearning() {
+  clearTimeout(learning);
+  learning = 0;
+}
+
+/** Show the fit that the page was made with. */
+function showOriginal() {
+  stopLearning();
+  stopPlaying();
+  addNoise(0);
+  recording.epochs = original.epochs;
+  showLast();
+  byId("again-text").textContent = "The fit with which this page was made.";
+}
+
+byId("again-method").append(...Object.keys(methods).map((name) => htmlElement("option", name)));
+byId("again-method").value = "adam";
+byId("again-noise").closest("label").hidden = !hasNoisyTarget;
+byId("again").addEventListener("submit", (event) => {
+  event.preventDefault();
+  learnAgain();
+});
+byId("again-original").addEventListener("click", showOriginal);

@@ -1,0 +1,384 @@
+"""Figures of fits that need every row: sums for the likelihoods of families, and of many groups together.
+
+Sums over rows are folds of small picklable functions, so that they run block by block, also on a cluster.
+`figures_of_groups` evaluates the rows of many groups in memory at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from autodiff_cli.array_types import Array, Mask
+from autodiff_cli.numbers.arrays import ARRAYS
+from autodiff_cli.ops.elementary import exp
+from autodiff_cli.ops.special import lgamma, polygamma, sigmoid
+from autodiff_cli.training.losses import LossKind
+from autodiff_cli.training.objective.batch import Batch, Fits, GroupBatch
+from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.rows import WEIGHT, ColumnArrays, TriangleReduction, join_triangles
+
+
+class LikelihoodSums(NamedTuple):
+    """Sums over rows for likelihoods, in halves of deviances.
+
+    Attributes:
+        pearson, pearson_variance: Pearson's chi-squared, and its variance under the family.
+        log_combinations: the logarithm of the number of ways in which the successes can be distributed over the trials,
+            where weights are numbers of trials.
+        non_integer_weights: the number of weights that cannot be numbers of trials.
+    """
+
+    deviance: float
+    null_deviance: float
+    pearson: float
+    pearson_variance: float
+    log_likelihood: float
+    log_combinations: float = 0.0
+    non_integer_weights: float = 0.0
+
+
+def weighted_sum(target: Array, columns: ColumnArrays) -> Array:
+    """Return the weighted sum of the values of a block, and the sum of the weights."""
+    target, weight = _weighted_rows(target, columns)
+    return np.array([np.sum(target * weight), np.sum(weight)])
+
+
+def _weighted_rows(values: Array, columns: ColumnArrays) -> tuple[Array, Array]:
+    """Return the values of shape (components, rows) in rows with a positive weight, and their weights."""
+    if WEIGHT not in columns:
+        return values, np.ones_like(values)
+    weight = columns[WEIGHT]
+    counts = weight > 0
+    return values[:, counts], np.broadcast_to(weight[counts], (len(values), int(counts.sum())))
+
+
+@dataclass(frozen=True, slots=True)
+class LikelihoodReduction:
+    """Returns the `LikelihoodSums` of a block of targets and predictions.
+
+    Attributes:
+        loss: the name of the loss.
+        components: the number of components of the target.
+        mean: the mean of all targets.
+        shape: a further parameter of the distribution; see `row_likelihoods`.
+    """
+
+    loss: str
+    components: int
+    mean: float
+    shape: float = math.nan
+
+    def __call__(self, values: Array, columns: ColumnArrays) -> Array:
+        """Return the sums of a block as an array."""
+        values, weights = _weighted_rows(values, columns)
+        y, p, w = values[: self.components], values[self.components :], weights[: self.components]
+        of_rows = row_likelihoods(self.loss, y, p, w, self.mean, self.shape)
+        log_combinations, non_integer_weights = _log_binomial_coefficients(y, w) if self.loss == "bce" else (0.0, 0)
+        return np.array([*map(np.sum, of_rows), log_combinations, non_integer_weights])
+
+
+def row_likelihoods(
+    loss: str, y: Array, p: Array, w: Array, mean: Array | float, shape: float = math.nan
+) -> tuple[Array, Array, Array, Array, Array]:
+    """Return the first terms of `LikelihoodSums` for each value.
+
+    Args:
+        loss: the name of the loss.
+        y, p, w: the targets, the predictions and the weights.
+        mean: the mean of all targets.
+        shape: the shape of gamma distributions, or theta of negative binomial ones.
+    """
+    of = DISTRIBUTIONS[loss]
+    variance = of.variance(p, shape)
+    return (
+        w * of.deviance(y, p, shape),
+        w * of.deviance(y, np.broadcast_to(mean, y.shape), shape),
+        w * np.square(y - p) / variance,
+        2 + of.excess_kurtosis(p, w),
+        w * of.log_likelihood(y, p, shape),
+    )
+
+
+def _relative_entropy(y: Array, over: Array | float) -> Array:
+    """Return y·log(y/over), with 0 where y is 0."""
+    return np.where(y > 0, y * np.log(np.where(y > 0, y, 1) / over), 0.0)
+
+
+def _log_binomial_coefficients(y: Array, w: Array) -> tuple[float, int]:
+    """Return the sum of the log binomial coefficients of weights that are numbers of trials, and the number of weights
+    that cannot be.
+    """
+    are_trials = (w == np.round(w)) & np.isclose(w * y, np.round(w * y))
+    if not are_trials.all():
+        return 0.0, int(np.count_nonzero(~are_trials))
+    return float(np.sum(_log_gamma(w + 1) - _log_gamma(w * y + 1) - _log_gamma(w * (1 - y) + 1))), 0
+
+
+def _log_gamma(x: Array) -> Array:
+    """Return the logarithm of the gamma function."""
+    values: Array = np.asarray(ARRAYS.function(lgamma, 1)(x))
+    return values
+
+
+class Distribution(NamedTuple):
+    """A distribution of the target, as functions of the targets y, the predictions p and a shape.
+
+    Attributes:
+        deviance: half of the deviance of each value.
+        log_likelihood: the log-likelihood of each value, per trial.
+        variance: the variance of each value, per trial, up to the dispersion.
+        excess_kurtosis: the excess kurtosis of each value, for p and the weights; 0 where nothing depends on it.
+    """
+
+    deviance: Callable[[Array, Array, float], Array]
+    log_likelihood: Callable[[Array, Array, float], Array]
+    variance: Callable[[Array, float], Array]
+    excess_kurtosis: Callable[[Array, Array], Array] = lambda p, _: np.zeros_like(p)
+
+
+DISTRIBUTIONS = {
+    "poisson": Distribution(
+        lambda y, p, _: _relative_entropy(y, p) - (y - p),
+        lambda y, p, _: np.where(y > 0, y * np.log(p), 0.0) - p - _log_gamma(y + 1),
+        lambda p, _: p,
+        lambda p, _: 1 / p,
+    ),
+    "bce": Distribution(
+        lambda y, p, _: _relative_entropy(y, p) + _relative_entropy(1 - y, 1 - p),
+        lambda y, p, _: np.where(y > 0, y * np.log(p), 0.0) + np.where(y < 1, (1 - y) * np.log1p(-p), 0.0),
+        lambda p, _: p * (1 - p),
+        lambda p, w: (1 / (p * (1 - p)) - 6) / w,
+    ),
+    "gamma": Distribution(
+        lambda y, p, _: (y - p) / p - np.log(y / p),
+        lambda y, p, k: k * np.log(k * y / p) - k * y / p - np.log(y) - _log_gamma(np.full_like(y, k)),
+        lambda p, _: np.square(p),
+    ),
+    "negative_binomial": Distribution(
+        lambda y, p, theta: _relative_entropy(y, p) - (y + theta) * np.log1p((y - p) / (p + theta)),
+        lambda y, p, theta: (
+            _log_gamma(y + theta)
+            - _log_gamma(np.full_like(y, theta))
+            - _log_gamma(y + 1)
+            + np.where(y > 0, y * np.log(p / theta), 0.0)
+            - (y + theta) * np.log1p(p / theta)
+        ),
+        lambda p, theta: p + np.square(p) / theta,
+    ),
+}
+
+
+def likelihood_sums(objective: Objective, theta: Array) -> LikelihoodSums:
+    """Return the sums over all rows for the likelihood of a family."""
+    kernels, shape = objective.kernels, objective.scale if objective.has_theta else math.nan
+
+    def compute() -> LikelihoodSums:
+        total, weight = objective.fold_rows(kernels.target, theta, weighted_sum, np.add)
+        reduction = LikelihoodReduction(objective.loss, objective.components, total / weight, shape)
+        sums = LikelihoodSums(*objective.fold_rows(kernels.target_and_prediction, theta, reduction, np.add).tolist())
+        if objective.loss != "gamma":
+            return sums
+        reduction = dataclasses.replace(reduction, shape=weight / (2 * sums.deviance))
+        return LikelihoodSums(*objective.fold_rows(kernels.target_and_prediction, theta, reduction, np.add).tolist())
+
+    return objective.cached_at("likelihood sums", theta, compute)
+
+
+@dataclass(frozen=True, slots=True)
+class InformationReduction:
+    """Returns the triangular factor of a block of the Jacobian of the predictions and the predictions themselves, each
+    row divided by the standard deviation of the target.
+
+    Attributes:
+        loss: the name of the loss.
+        components: the number of components of the target.
+        width: the number of columns of the matrix.
+        shape: see `row_likelihoods`.
+    """
+
+    loss: str
+    components: int
+    width: int
+    shape: float
+
+    def __call__(self, values: Array, columns: ColumnArrays) -> Array:
+        """Return the factor for the values of `Kernels.prediction_and_jacobian`."""
+        by_component = values.reshape(self.components, self.width, -1)
+        by_component /= np.sqrt(DISTRIBUTIONS[self.loss].variance(by_component[:, -1:], self.shape))
+        return TriangleReduction(self.components, self.width)(values, columns)
+
+
+def fisher_factor(objective: Objective, theta: Array) -> Array:
+    """Return the triangular factor R, of shape (P, P), of the expected information RᵀR for dispersion 1 (Fisher's
+    scoring).
+    """
+    size = objective.layout.size
+    reduction = InformationReduction(objective.loss, objective.components, size + 1, objective.scale)
+    factor = objective.fold_rows(objective.kernels.prediction_and_jacobian, theta, reduction, join_triangles)
+    return np.vstack((factor[:size, :size], np.zeros((max(size - len(factor), 0), size))))
+
+
+# --- Theta of negative binomial counts
+
+MAX_THETA = 1e7  # with a larger theta, counts cannot be told from Poisson counts
+_MAX_THETA_STEPS = 20_000
+_THETA_TOLERANCE = 1e-12  # relative change of theta that counts as none
+
+
+@dataclass(frozen=True, slots=True)
+class ThetaSlopes:
+    """Returns the derivative of the log-likelihood with respect to theta, and minus the second derivative, for a block
+    of targets and predictions.
+    """
+
+    components: int
+    theta: float
+
+    def __call__(self, values: Array, columns: ColumnArrays) -> Array:
+        """Return the two sums."""
+        values, weights = _weighted_rows(values, columns)
+        y, p, w, theta = values[: self.components], values[self.components :], weights[: self.components], self.theta
+        score = _polygamma(0, y + theta) - _polygamma(0, theta) - np.log1p(p / theta) - (y - p) / (p + theta)
+        information = (
+            _polygamma(1, theta) - _polygamma(1, y + theta) - p / (theta * (p + theta)) + (p - y) / (p + theta) ** 2
+        )
+        return np.array([np.sum(w * score), np.sum(w * information)])
+
+
+def _polygamma(order: int, x: Array | float) -> Array:
+    """Return the digamma (order 0) or trigamma (order 1) function."""
+    values: Array = np.asarray(ARRAYS.function(polygamma, 2)(np.full_like(x, order, np.float64), x))
+    return values
+
+
+def estimate_theta(objective: Objective, theta: Array) -> float:
+    """Return the maximum likelihood estimate of theta of negative binomial counts for given means, by Newton's method
+    for its logarithm; `MAX_THETA` if the counts scatter no more than Poisson counts.
+    """
+    estimate = min(objective.scale, 1.0)
+    for _ in range(_MAX_THETA_STEPS):
+        slopes = ThetaSlopes(objective.components, estimate)
+        score, information = objective.fold_rows(objective.kernels.target_and_prediction, theta, slopes, np.add)
+        curvature = estimate * estimate * information - estimate * score
+        step = estimate * score / curvature if curvature > 0 else math.copysign(1.0, score)
+        change = math.exp(min(max(step, -1.0), 1.0))
+        if not change > 0 or estimate * change >= MAX_THETA:
+            return MAX_THETA if change > 0 else math.nan
+        estimate *= change
+        if abs(change - 1) <= _THETA_TOLERANCE:
+            break
+    return estimate
+
+
+# --- Figures of many groups
+
+
+class RowFigures(NamedTuple):
+    """Figures of all rows that the goodness of a fit needs, if they are known already; see `figures_of_groups`.
+
+    Attributes:
+        residuals: the figures that need every residual, by name.
+        log_weights: the sum of the logarithms of the positive weights, counted once per target component.
+        variation: the sum of squares of the target about its mean.
+        sums: the sums for the likelihood of a family.
+        has_constant: whether the model contains a constant; see `has_constant`.
+    """
+
+    residuals: Mapping[str, Any]
+    log_weights: float
+    variation: float
+    sums: LikelihoodSums
+    has_constant: bool
+
+
+_QUANTILE_LEVELS = (0.0, 0.25, 0.5, 0.75, 1.0)
+_SPAN_TOLERANCE = 1e-9  # share of a constant outside of the span of a model that counts as rounding
+
+
+def figures_of_groups(batch: Batch, theta: Array) -> list[RowFigures | None]:
+    """Return the figures of the groups of a batch; None where they have to be computed one group after the other."""
+    objective = batch.objective
+    is_squares = objective.kind is LossKind.SQUARES and not objective.kernels.graphs.has_scaled_residuals
+    has_sums = objective.loss == "poisson"
+    if not isinstance(batch, GroupBatch) or objective.is_penalised or not (is_squares or has_sums):
+        return [None] * len(theta)
+    figures: list[RowFigures | None] = []
+    for fits in batch.parts():
+        points, count = theta[fits], len(fits)
+        weights, residuals, target = batch.weights(fits), batch.residuals(points, fits), batch.target(fits)
+        if (objective.is_weighted and not (weights > 0).all()) or not np.isfinite(residuals).all():
+            figures += [None] * count
+            continue
+        log_weights = batch.totals(np.log(weights), fits) * objective.components
+        means = batch.totals(np.sum(target * weights, axis=0), fits) / (batch.totals(weights, fits) * len(target))
+        by_row = np.repeat(means, batch.sizes[fits])
+        sums = np.zeros((count, len(LikelihoodSums._fields)))
+        residual_figures: list[dict[str, Any]] = [{} for _ in range(count)]
+        if has_sums:
+            of_rows = row_likelihoods(objective.loss, target, target - residuals, weights, by_row)
+            sums[:, : len(of_rows)] = np.array([batch.totals(np.sum(row, axis=0), fits) for row in of_rows]).T
+        else:
+            quantiles = batch.quantiles(residuals, fits, _QUANTILE_LEVELS).tolist()
+            ratios = _durbin_watson(batch, fits, residuals * np.sqrt(weights)).tolist()
+            for known, levels, ratio in zip(residual_figures, quantiles, ratios, strict=True):
+                known["residual_quantiles"] = tuple(levels)
+                known["durbin_watson"] = None if math.isnan(ratio) else ratio
+        rows = zip(
+            residual_figures,
+            log_weights.tolist(),
+            batch.target_variations(fits).tolist(),
+            [LikelihoodSums(*each) for each in sums.tolist()],
+            _contain_constants(batch, fits, points, target - residuals).tolist(),
+            strict=True,
+        )
+        figures += [RowFigures(*each) for each in rows]
+    return figures
+
+
+def _durbin_watson(batch: GroupBatch, fits: Fits, residuals: Array) -> Array:
+    """Return the Durbin-Watson statistics of some groups; nan if their rows are not sorted by one predictor."""
+    objective, sizes = batch.objective, batch.sizes[fits]
+    predictors = objective.model.predictors()
+    if objective.components != 1 or len(predictors) != 1 or predictors[0] not in objective.data.names:
+        return np.full(len(fits), math.nan)
+    starts = np.cumsum(sizes) - sizes
+    steps = np.append(np.diff(batch.column(predictors[0], fits)), 0.0)
+    squares = np.append(np.square(np.diff(residuals[0])), 0.0)
+    steps[starts[1:] - 1] = squares[starts[1:] - 1] = 0.0  # from the last row of a group to the first of the next
+    low, high = np.minimum.reduceat(steps, starts), np.maximum.reduceat(steps, starts)
+    is_sorted, total = ((low >= 0) | (high <= 0)) & (low != high), batch.totals(np.square(residuals[0]), fits)
+    return np.where(is_sorted & (total > 0), batch.totals(squares, fits) / np.where(total > 0, total, 1.0), math.nan)
+
+
+def _contain_constants(batch: GroupBatch, fits: Fits, theta: Array, predictions: Array) -> Mask:
+    """Return in which groups a model that is linear but for its link contains a constant; see
+    `goodness.has_constant`.
+    """
+    objective, size = batch.objective, theta.shape[1]
+    if not objective.is_generalised_linear or objective.components != 1 or size < 2:
+        return np.zeros(len(fits), np.bool_)
+    columns = batch.evaluate(objective.kernels.grouped_residuals_and_jacobian, theta, fits)
+    columns[-1] = link_slope(objective, predictions[0])
+    lengths = np.sqrt(batch.totals(np.square(columns), fits))
+    columns /= np.repeat(np.where(lengths > 0, lengths, 1.0), batch.sizes[fits], axis=1)
+    triangles = batch.factorize(columns[None], fits)
+    is_known = np.isfinite(triangles).all(axis=(1, 2))
+    triangles[~is_known] = 0.0
+    singular_values = np.linalg.svd(triangles[:, :size, :size], compute_uv=False)
+    limits = np.finfo(np.float64).eps * np.maximum(batch.sizes[fits], size) * singular_values[:, 0]
+    has_rank = (singular_values > limits[:, None]).all(axis=1)
+    return np.asarray(is_known & has_rank & (np.abs(triangles[:, -1, -1]) <= _SPAN_TOLERANCE))
+
+
+def link_slope(objective: Objective, predictions: Array) -> Array:
+    """Return how predictions change with a constant inside of the link of a model."""
+    link = objective.model.program.output.op
+    if link is exp:
+        return predictions
+    return predictions * (1 - predictions) if link is sigmoid else np.ones_like(predictions)
