@@ -139,8 +139,9 @@ def lesson_page(lesson: Lesson, digits: int | None = None, links: str = "") -> s
     """
     from autodiff_cli.render.html_page import PageAddition, to_html
 
-    tags = ("pre" if is_session(text) else "p" for text in lesson.text)
-    paragraphs = "\n".join(f"<{tag}>{escape(text)}</{tag}>" for tag, text in zip(tags, lesson.text, strict=True))
+    tags = (("pre", ' tabindex="0"') if is_session(text) else ("p", "") for text in lesson.text)
+    pairs = zip(tags, map(escape, lesson.text), strict=True)
+    paragraphs = "\n".join(f"<{tag}{attributes}>{text}</{tag}>" for (tag, attributes), text in pairs)
     markup = f"""<section class="lesson" id="lesson" data-tab="Lesson" aria-labelledby="lesson-title">
 <h2 id="lesson-title">{escape(lesson.title)}</h2>
 {paragraphs}

@@ -13,15 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array, Mask
-from autodiff_cli.numbers.arrays import ignore_float_errors
-from autodiff_cli.training.fitting.minimization import comparison_losses, estimated_scales, minimize_batch
-from autodiff_cli.training.fitting.optimization import RESTARTS, StartSearch, default_starts, unset_parameters
+from autodiff_cli.training.fitting.minimization import comparison_losses, minimize_batch
+from autodiff_cli.training.fitting.optimization import (
+    RESTARTS,
+    StartSearch,
+    default_starts,
+    is_poor_smooth_fit,
+    unset_parameters,
+)
 from autodiff_cli.training.fitting.progress import Progress
-from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import Outcome, StoppingRule
 from autodiff_cli.training.objective.batch import Fits, GroupBatch
 from autodiff_cli.training.options import FitOptions
-from autodiff_cli.training.result.goodness import MAD_TO_STD, RESIDUALS
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,6 @@ class BatchedFit:
         converged: which fits reached a minimum.
         is_poor: which fits should be improved: they did not converge, or they explain little.
         histories: the losses of each fit at the start and after each step.
-        variations: the sum of squares of the target of each group about its mean; nan without a target.
     """
 
     def __init__(self, method: str, batch: GroupBatch, options: FitOptions) -> None:
@@ -77,8 +79,6 @@ class BatchedFit:
         self._objective = batch.objective
         count = len(batch.sizes)
         every = np.arange(count)
-        has_residuals = self._objective.has_residuals
-        self.variations = batch.target_variations(every) if has_residuals else np.full(count, np.nan)
         self._has_enough_rows = batch.sizes * self._objective.components > self._objective.layout.size
         starts = np.tile(self._objective.start, (count, 1))
         if method != "lm":
@@ -86,7 +86,7 @@ class BatchedFit:
         self.outcomes, self.histories = self._attempt(batch, starts)
         self.theta, self.converged = _ends(self.outcomes)
         self._losses = comparison_losses(batch, self._objective, self.theta)
-        self.is_poor = self._poor_mask()
+        self.is_poor = self._poor_mask(every)
         if self._may_improve():
             self._improve()
 
@@ -97,18 +97,15 @@ class BatchedFit:
         outcomes = minimize_batch(self._method, self._objective, batch, start, log.record, stop)
         return outcomes, log.histories(len(start))
 
-    def _poor_mask(self) -> Mask:
-        """Return which fits should be improved, by the criteria of single fits."""
-        objective, batch, every = self._objective, self._batch, np.arange(len(self.theta))
-        if self._method == "lm":
-            variations = batch.mean_squares(self.variations, every)
-            return ~self.converged | ~(self._losses <= (1 - RESTARTS.poor_r_squared) * variations)
-        if not objective.has_residuals or objective.is_generalised_linear:
-            return ~self.converged
-        is_poor = ~self.converged | (_systematic_scores(batch, self.theta) > RESIDUALS.suspect_sigmas)
-        if objective.kind is LossKind.ROBUST:
-            explained = 1 - np.square(self._losses / _target_scales(batch, every))
-            is_poor |= explained < RESTARTS.poor_robust_r_squared
+    def _poor_mask(self, fits: Fits) -> Mask:
+        """Return which of some fits should be improved."""
+        objective, batch, is_poor = self._objective, self._batch, ~self.converged[fits]
+        if self._method == "lm":  # these are often very many
+            variations = batch.mean_squares(batch.target_variations(fits), fits)
+            is_poor |= ~(self._losses[fits] <= (1 - RESTARTS.poor_r_squared) * variations)
+        elif objective.has_residuals and not objective.is_generalised_linear:
+            ends = ((batch.objective_of(fit), self.outcomes[fit]) for fit in fits.tolist())
+            is_poor |= np.array([is_poor_smooth_fit(part, end) for part, end in ends], np.bool_)
         return is_poor
 
     def _may_improve(self) -> bool:
@@ -149,7 +146,7 @@ class BatchedFit:
         self._batch.set_scales(better, batch.scales[is_better])
         for fit, history in zip(fits[is_better].tolist(), np.flatnonzero(is_better).tolist(), strict=True):
             self.outcomes[fit], self.histories[fit] = outcomes[history], histories[history]
-        self.is_poor = self._poor_mask()
+        self.is_poor[better] = self._poor_mask(better)
         return bool(is_better.any())
 
 
@@ -157,43 +154,3 @@ def _ends(outcomes: Sequence[Outcome]) -> tuple[Array, Mask]:
     """Return where fits ended, of shape (fits, P), and which of these are minima without a kink or a remark."""
     is_plain = [end.converged and not end.kinks and not end.note for end in outcomes]
     return np.array([end.theta for end in outcomes]), np.array(is_plain)
-
-
-def _target_scales(batch: GroupBatch, fits: Fits) -> Array:
-    """Return the robust standard deviation of the target of each group."""
-    scales = np.empty(len(fits))
-    for part in batch.parts(fits):
-        target, sizes = batch.target(part), batch.sizes[part]
-        if batch.objective.is_weighted:
-            target = np.where(batch.weights(part) > 0, target, np.inf)
-        deviations = np.abs(target - np.repeat(batch.quantiles(target, part, (0.5,))[:, 0], sizes))
-        scales[part] = MAD_TO_STD * batch.quantiles(deviations, part, (0.5,))[:, 0]
-    return scales
-
-
-@ignore_float_errors()
-def _systematic_scores(batch: GroupBatch, theta: Array) -> Array:
-    """Return by how many standard errors neighbours along the only predictor are more alike than in a random order; 0
-    for other models. See `has_systematic_residuals`.
-    """
-    objective, scores = batch.objective, np.zeros(len(theta))
-    predictors = [name for name in objective.model.predictors() if name in objective.data.names]
-    if len(predictors) != 1:
-        return scores
-    for part in batch.parts():
-        sizes = batch.sizes[part]
-        numbers = np.repeat(np.arange(len(part)), sizes)
-        residuals = (batch.residuals(theta[part], part) * np.sqrt(batch.weights(part)))[0]
-        if objective.kind is LossKind.ROBUST:  # an outlier would hide the pattern of the other rows
-            limits = RESIDUALS.clip_scales * estimated_scales(batch, theta[part], part)
-            residuals = np.clip(residuals, -limits[numbers], limits[numbers])
-        ordered = residuals[np.lexsort((batch.column(predictors[0], part), numbers))]
-        ordered = ordered - (batch.totals(ordered, part) / sizes)[numbers]
-        squares = np.square(np.diff(ordered, append=0.0))
-        squares[np.cumsum(sizes) - 1] = 0.0  # from the last row of a group to the first of the next
-        totals = batch.totals(np.square(ordered), part)
-        counts = sizes.astype(np.float64)
-        spread = 2 * np.sqrt((counts - 2) / (counts * counts - 1))
-        is_known = (sizes >= RESIDUALS.min_rows) & (totals > 0) & np.isfinite(totals)
-        scores[part] = np.where(is_known, (2 - batch.totals(squares, part) / totals) / spread, 0.0)
-    return scores

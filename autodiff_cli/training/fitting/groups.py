@@ -33,8 +33,8 @@ from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.optimizers import Epoch
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.fitted_model import FittedModel
-from autodiff_cli.training.result.row_figures import RowFigures, figures_of_groups
-from autodiff_cli.training.result.statistics import ComputedStatistics, batch_statistics, with_goodness_of_fit
+from autodiff_cli.training.result.row_figures import figures_of_groups
+from autodiff_cli.training.result.statistics import ComputedStatistics, batch_statistics
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,15 +190,15 @@ class _BatchedGroups:
         for group in np.flatnonzero(self._is_reordered).tolist():
             fits.theta[group] = ordered[group]
             fits.outcomes[group] = dataclasses.replace(fits.outcomes[group], theta=ordered[group])
-        self._known: dict[int, tuple[ComputedStatistics, RowFigures | None]] = {}
+        self._known: dict[int, ComputedStatistics] = {}
         self._is_regular = self._fits.converged & (batch.sizes * objective.components > objective.layout.size)
         regular = np.flatnonzero(self._is_regular)
         if len(regular) and not self._has_equivalent_points(regular):
             part, theta = batch.take(regular), fits.theta[regular]
             with ignore_float_errors():
                 figures = figures_of_groups(part, theta)
-            statistics = batch_statistics(part, theta, options.absolute_sigma)
-            self._known = dict(zip(regular.tolist(), zip(statistics, figures, strict=True), strict=True))
+            statistics = batch_statistics(part, theta, options.absolute_sigma, rows=figures)
+            self._known = dict(zip(regular.tolist(), statistics, strict=True))
 
     def fit(self, group: int) -> FittedModel:
         """Return the fit of a group."""
@@ -209,7 +209,7 @@ class _BatchedGroups:
         for number, loss in enumerate(fits.histories[group]):
             progress.history.append({"epoch": number, "loss": loss})
             progress.last = Epoch(number, loss, theta)
-        outcome, known = fits.outcomes[group], None
+        outcome = fits.outcomes[group]
         # A poor fit of the others may be as good as it gets, but the frequency of a group may be its own.
         may_have_frequency = bool(fits.is_poor[group]) and bool(Sinusoids(objective).frequency_mask.any())
         if not self._is_regular[group] or may_have_frequency:
@@ -217,10 +217,7 @@ class _BatchedGroups:
             outcome = search.improve(checked_end(part, outcome))
         elif fits.is_poor[group]:
             warn_if_doubtful(part, progress, outcome)
-        if group in self._known and outcome is fits.outcomes[group]:
-            known = with_goodness_of_fit(
-                self._known[group][0], part, theta, self._options.absolute_sigma, self._known[group][1]
-            )
+        known = self._known.get(group) if outcome is fits.outcomes[group] else None
         fit = build_fit(part, self._method, progress, outcome, self._options, self._quantities, known)
         return add_intervals(fit, part, self._options, self._quantities)
 

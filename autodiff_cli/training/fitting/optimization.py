@@ -221,7 +221,7 @@ class StartSearch:
         """Whether a fit of residuals is so poor that other starting values should be tried."""
         if self._method == "lbfgs" and not self._unset:
             return False
-        is_poor = _is_poor_least_squares if self._method == "lm" else _is_poor_smooth_fit
+        is_poor = _is_poor_least_squares if self._method == "lm" else is_poor_smooth_fit
         return first.divergence is not None or is_poor(self._objective, first)
 
     def _note_natural_bounds(self) -> None:
@@ -447,7 +447,7 @@ def _are_defined(batch: Batch, theta: Array, fits: Fits) -> Mask:
     return np.asarray(np.isfinite(losses) & np.isfinite(gradients).all(axis=1))
 
 
-def _is_poor_smooth_fit(objective: Objective, first: Outcome) -> bool:
+def is_poor_smooth_fit(objective: Objective, first: Outcome) -> bool:
     """Whether another starting point may lead to a better fit."""
     if first.converged and objective.kind is LossKind.LIKELIHOOD and objective.is_generalised_linear:
         return False  # this loss has a single minimum

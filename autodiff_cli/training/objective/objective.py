@@ -502,12 +502,20 @@ class Objective(ModelOverRows):
         return [(self.layout.slices[low].start, self.layout.slices[high].start) for low, high in self.orders]
 
     def is_ordered(self, theta: Array) -> bool:
-        """Whether the parameters that have to be in an order are."""
+        """Whether the parameters that have to be in an order are.
+
+        >>> Objective("y ~ a*x + b", {"x": [1, 2], "y": [3, 5]}, bounds={"b": ("a", None)}).is_ordered([2, 1])
+        False
+        """
         return all(theta[low] <= theta[high] for low, high in self._order_positions)
 
     def with_differences(self, theta: Array) -> Self:
         """Return the objective in which the larger one of two ordered parameters stands for their difference, which is
         not negative. It starts at a point with values exchanged that are not in order; see `add_differences`.
+
+        >>> objective = Objective("y ~ a*x + b", {"x": [1, 2], "y": [3, 5]}, bounds={"b": ("a", None)})
+        >>> objective.with_differences(np.array([2.0, 1.0])).start
+        array([1., 1.])
         """
         leaves, replaced = self.model.program.leaves, dict[Node, Node]()
         differences, box = copy.copy(self), Bounds(self.bounds.low.copy(), self.bounds.high.copy())
@@ -529,6 +537,10 @@ class Objective(ModelOverRows):
     def add_differences(self, theta: Array) -> Self:
         """Return the objective with the start at a solution of `with_differences`, and between two ordered parameters
         a bound of both.
+
+        >>> objective = Objective("y ~ a*x + b", {"x": [1, 2], "y": [3, 5]}, bounds={"b": ("a", None)})
+        >>> objective.add_differences(np.array([2.0, 1.0])).start
+        array([2., 3.])
         """
         ordered, start = copy.copy(self), theta.copy()
         box = Bounds(self.bounds.low.copy(), self.bounds.high.copy())

@@ -321,37 +321,42 @@ def compute_statistics(
         )
         if not with_goodness:
             return statistics
-        return with_goodness_of_fit(statistics, objective, theta, absolute_sigma)
+        figures = _goodness_figures(objective, theta, statistics.residual_norm, statistics.dof, absolute_sigma)
+        # With errors in x the weights depend on the parameters, so that R² has no baseline. A search for starting
+        # values may still compare it.
+        r_squared = None if objective.kernels.graphs.has_scaled_residuals else statistics.r_squared
+        return dataclasses.replace(statistics, r_squared=r_squared, **figures)
 
 
 _FIGURES = tuple(figure.name for figure in dataclasses.fields(GoodnessOfFit))
 
 
-def with_goodness_of_fit(
-    statistics: ComputedStatistics,
+def _goodness_figures(
     objective: Objective,
     theta: Array,
+    norm: float | None,
+    dof: int,
     absolute_sigma: bool,
     rows: RowFigures | None = None,
-) -> ComputedStatistics:
-    """Return the statistics of a fit together with its goodness of fit; see `goodness_of_fit`."""
-    norm, dof = statistics.residual_norm, statistics.dof
-    goodness = goodness_of_fit(objective, theta, norm, dof + objective.layout.size, dof, absolute_sigma, rows)
-    # With errors in x the weights depend on the parameters, so that R² has no baseline. A search for starting values
-    # may still compare it.
-    r_squared = None if objective.kernels.graphs.has_scaled_residuals else statistics.r_squared
-    figures = {name: getattr(goodness, name) for name in _FIGURES}
-    return dataclasses.replace(statistics, r_squared=r_squared, **figures)
+) -> dict[str, Any]:
+    """Return the figures of `goodness_of_fit` by name."""
+    goodness = goodness_of_fit(objective, theta, norm, dof + len(theta), dof, absolute_sigma, rows)
+    return {name: getattr(goodness, name) for name in _FIGURES}
 
 
 @ignore_float_errors()
 def batch_statistics(
-    batch: Batch, theta: Array, absolute_sigma: bool, is_solved: bool = True
+    batch: Batch,
+    theta: Array,
+    absolute_sigma: bool,
+    is_solved: bool = True,
+    rows: Sequence[RowFigures | None] | None = None,
 ) -> list[ComputedStatistics]:
-    """Return the statistics of the fits of a batch, without their goodness of fit; see `compute_statistics`.
+    """Return the statistics of the fits of a batch; see `compute_statistics`.
 
     Args:
         theta: the ends of the fits, of shape (fits, P).
+        rows: for the goodness of fit, the figures of the rows of each fit, or None where they have to be computed.
     """
     objective, size, every = batch.objective, theta.shape[1], np.arange(len(theta))
     reason = _missing_errors_reason(objective, is_solved)
@@ -394,6 +399,10 @@ def batch_statistics(
         on_bounds: tuple[str, ...] = ()
         if has_bound[fit]:
             on_bounds = _bound_warnings(objective, batch.bounds.select(fit), theta[fit], has_errors=has_errors)
+        norm_if_known, figures = norm if has_residuals else None, dict[str, Any]()
+        if rows is not None:
+            single = batch.objective_of(fit) if rows[fit] is None else objective
+            figures = _goodness_figures(single, theta[fit], norm_if_known, dof, absolute_sigma, rows[fit])
         statistics.append(
             ComputedStatistics(
                 rss=norm * norm if has_residuals else None,
@@ -408,7 +417,8 @@ def batch_statistics(
                 warnings=(*reasons, *on_bounds, *(pairs[fit] if has_errors else ())),
                 separation_warning=separation,
                 minimum_distance=float(distances[fit]),
-                residual_norm=norm if has_residuals else None,
+                residual_norm=norm_if_known,
+                **figures,
             )
         )
     return statistics
