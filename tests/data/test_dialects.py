@@ -314,6 +314,7 @@ def test_nothing_there(tmp_path: Path) -> None:
         open_data([str(tmp_path / "*.csv")])
 
 
+@pytest.mark.slow
 def test_many_rows_of_files_whose_columns_are_in_another_order(tmp_path: Path) -> None:
     count = 50_000
     (tmp_path / "a.csv").write_text("x,y\n" + "".join(f"{k},-{k}\n" for k in range(count)))
