@@ -709,7 +709,10 @@ def linear_mask(objective: Objective, free: NDArray[np.bool_]) -> NDArray[np.boo
     model, layout = objective.model, objective.layout
     names = [name for name, part in layout.slices.items() if name not in model.shapes and free[part].all()]
     leaves = [model.program.leaves[name] for name in names]
-    mask: NDArray[np.bool_] = layout.mask(linear_parameters(model.program.output, leaves, model.shapes))
+    linear = objective.kernels.cached(
+        f"linear among {names}", lambda: linear_parameters(model.program.output, leaves, model.shapes)
+    )
+    mask: NDArray[np.bool_] = layout.mask(linear)
     return mask
 
 
