@@ -178,7 +178,7 @@ def train(
             table.end()
     for note in source.notes:
         environment.note(note)
-    fit = dataclasses.replace(fit, origins=source.origins)
+    fit = dataclasses.replace(fit, origins=source.origins, units=source.files[0].units)
 
     def finish() -> None:
         if page is not None and recorder is not None:
@@ -320,7 +320,7 @@ def fit_by_group(
 
     def finish() -> None:
         plots = {
-            f"{group.by}": dataclasses.replace(group.fit, origins=source.origins)
+            f"{group.by}": dataclasses.replace(group.fit, origins=source.origins, units=source.files[0].units)
             for group in groups
             if group.fit is not None and group.fit.plot is not None
         }

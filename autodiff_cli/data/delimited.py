@@ -30,17 +30,17 @@ from autodiff_cli.data.batches import (
 from autodiff_cli.data.dialect import (
     MISSING_VALUES,
     WHITESPACE,
-    CellKind,
     CellParser,
     DataError,
     DetectedDialect,
     Dialect,
     cell_count,
+    describe_bad_cell,
     detect_dialect,
     has_invalid_utf8,
     quoted_cell,
 )
-from autodiff_cli.data.source import ByteSource
+from autodiff_cli.data.source import ByteChunkStream, ByteSource
 from autodiff_cli.data.table import Record, TextBatch
 
 _LINE_BLOCK_BYTES = 1 << 20  # bytes of lines that pyarrow parses in one call, on all cores
@@ -59,19 +59,23 @@ csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL_CHARS))
 class DelimitedText:
     """The format of delimited text.
 
+    Args:
+        container: the name of the format that the text comes from, if it is another one.
+
     Attributes:
         title: the name of the format.
         header: the names of the columns as the file has them.
         divisible_range: the range of bytes of the rows, if parts of it can be read separately; otherwise None.
         is_slow_to_parse: whether parsing takes long because numbers are written as text.
         notes: sentences on how the file was interpreted, as far as that was detected.
+        units: the unit of each column of the header, if a row states them.
         options: the command-line options that request the same interpretation explicitly.
     """
 
     is_slow_to_parse = True
 
-    def __init__(self, source: ByteSource, dialect: Dialect) -> None:
-        self._source = source
+    def __init__(self, source: ByteSource, dialect: Dialect, container: str = "") -> None:
+        self._source, self._container = source, container
         with contextlib.ExitStack() as stack:
             stream = stack.enter_context(source.open_text())
             try:
@@ -83,18 +87,22 @@ class DelimitedText:
             if source.is_single_pass:
                 stack.pop_all()  # the rows are read from this stream later
         self.header = self._dialect.header
-        self.notes = self._dialect.notes
+        self.units = dict(zip(self.header, self._dialect.units, strict=False))
+        self._date_format = dialect.date_format
+        self._encoding = source.encoding
+        has_encoding = self._encoding is not None and dialect.encoding is None
+        self.notes = (*self._dialect.notes, *[f"the text is read as {self._encoding}"] * has_encoding)
         self._unread: BinaryIO | None = stream if source.is_single_pass else None  # the rest of a single-pass stream
 
     @property
     def title(self) -> str:
         """The name of the format."""
-        return f"text with columns separated by {self._dialect.separator_name}"
+        return self._container or f"text with columns separated by {self._dialect.separator_name}"
 
     @property
     def options(self) -> tuple[str, ...]:
         """The command-line options that set the detected dialect."""
-        return self._dialect.options
+        return (*self._dialect.options, *([f"--encoding {self._encoding}"] if self._encoding else []))
 
     @property
     def divisible_range(self) -> tuple[int, int] | None:
@@ -144,7 +152,7 @@ class DelimitedText:
 
     def new_parser(self) -> CellParser:
         """Return a parser for the cells of a column."""
-        return CellParser(self._dialect.decimal)
+        return CellParser(self._dialect.decimal, date_format=self._date_format)
 
     def iter_records(self) -> Generator[Record]:
         """Yield the rows as text with their locations. A single-pass source yields only rows not read yet."""
@@ -232,7 +240,7 @@ class DelimitedText:
         dialect = self._dialect
         if not dialect.comment and dialect.delimiter != WHITESPACE:
             return stream
-        return io.BufferedReader(_ByteChunkStream(_normalized_lines(stream, dialect)))
+        return io.BufferedReader(ByteChunkStream(_normalized_lines(stream, dialect)))
 
     def _parse_cells(self, request: ColumnRequest) -> Generator[RawBatch]:
         """Yield columns, parsed cell by cell. Raises DataError that lists invalid cells by line and column."""
@@ -333,24 +341,6 @@ class _NumberedLines:
         yield "\n"  # not a row, unless a quote is open
 
 
-class _ByteChunkStream(io.RawIOBase):
-    """A stream of bytes from an iterator of chunks."""
-
-    def __init__(self, chunks: Iterator[bytes]) -> None:
-        self._chunks = chunks
-        self._rest = b""
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        if not self._rest:
-            self._rest = next(self._chunks, b"")
-        content, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
-        buffer[: len(content)] = content
-        return len(content)
-
-
 def _normalized_lines(stream: BinaryIO, dialect: DetectedDialect) -> Iterator[bytes]:
     """Yield the lines without comments, with one blank between cells if blanks separate them. Raises OSError for quotes
     among blanks.
@@ -365,11 +355,6 @@ def _normalized_lines(stream: BinaryIO, dialect: DetectedDialect) -> Iterator[by
             raise OSError("quoted text in a file that blanks separate")
         elif cells := line.split():
             yield b" ".join(cells) + b"\n"
-
-
-def describe_bad_cell(cell: str, parser: CellParser) -> str:
-    """Return what is wrong with a cell that does not fit its column."""
-    return f"{quoted_cell(cell)} is not {(parser.kind or CellKind.NUMBER).value}" if cell else "empty"
 
 
 # --- Fast reading of text without quotes
@@ -398,7 +383,7 @@ class LineReader:
         while count := self._stream.readinto(memoryview(buffer)[carried_bytes:]):
             filled = carried_bytes + count
             if buffer.find(b'"', carried_bytes, filled) >= 0:
-                self.rest = io.BufferedReader(_ByteChunkStream(self._pieces(bytes(buffer[:filled]))))
+                self.rest = io.BufferedReader(ByteChunkStream(self._pieces(bytes(buffer[:filled]))))
                 return
             end = buffer.rfind(b"\n", carried_bytes, filled) + 1
             if end:

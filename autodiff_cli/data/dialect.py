@@ -7,6 +7,8 @@ dialect. It is imported at every start of the command line, so it does not impor
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 import csv
 import itertools
 import math
@@ -19,7 +21,7 @@ from functools import partial
 from typing import Annotated, BinaryIO, NamedTuple
 
 from autodiff_cli.language.lexer import canonical_name
-from autodiff_cli.options import Option
+from autodiff_cli.options import Option, at_least
 
 # Cells that count as missing: an empty one, and the marks that spreadsheets, R and pandas write.
 MISSING_VALUES = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL")
@@ -27,6 +29,9 @@ MISSING_VALUES = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL")
 _BOOLEANS = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
 _DATE_PATTERN = re.compile(r"\d{4}-\d\d-\d\d(?:[T ].*)?")
 _TIME_PATTERN = re.compile(r"\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?")
+_OTHER_DATE = re.compile(r"\d{1,2}[/.]\d{1,2}[/.]\d{2,4}\b.*")
+_FORTRAN_NUMBER = re.compile(r"\s*[+-]?(\d+\.\d*|\.\d+)[dD][+-]?\d+\s*")  # labels such as 12D4 have no point
+_DATE_WORDS = {"YYYY": "%Y", "YY": "%y", "MM": "%m", "DD": "%d", "hh": "%H", "HH": "%H", "mm": "%M", "ss": "%S"}
 _EPOCH_DATE = "1970-01-01 "  # added to times without a date: only their differences are used
 _THOUSANDS_PATTERNS = {
     ".": re.compile(r"[+-]?\d{1,3}(?:([, '\u00a0\u2009\u202f])\d{3})(?:\1\d{3})*(?:\.\d*)?"),
@@ -66,6 +71,7 @@ class CellParser:
     Args:
         decimal: the decimal mark, `.` or `,`.
         origin: the time from which dates and times are counted; by default the first cell's.
+        date_format: the format of dates besides ISO 8601, as `strptime` takes it.
 
     Attributes:
         kind: the kind of the column; None until a cell has been parsed.
@@ -77,8 +83,8 @@ class CellParser:
     (0.0, 129600.0, None)
     """
 
-    def __init__(self, decimal: str = ".", origin: datetime | None = None) -> None:
-        self._decimal = decimal
+    def __init__(self, decimal: str = ".", origin: datetime | None = None, date_format: str | None = None) -> None:
+        self._decimal, self._date_format = decimal, date_format
         self.kind: CellKind | None = None
         self.origin = origin
         self.has_thousands_separators = False
@@ -97,9 +103,8 @@ class CellParser:
         value = parse_number(cell, self._decimal)
         if value is None and _THOUSANDS_PATTERNS[self._decimal].fullmatch(cell):
             self.has_thousands_separators = True
-            return parse_number(
-                re.sub("[^-+0-9]", "", cell.partition(self._decimal)[0]) + _fraction_digits(cell, self._decimal)
-            )
+            whole, _, digits = cell.partition(self._decimal)
+            return float(f"{re.sub('[^-+0-9]', '', whole)}.{digits}")
         return value
 
     def note(self) -> str | None:
@@ -114,13 +119,13 @@ class CellParser:
         """Return the kind of a column whose first cell this is."""
         if cell.lower() in _BOOLEANS:
             return CellKind.BOOLEAN
-        return CellKind.NUMBER if parse_datetime(cell) is None else CellKind.DATETIME
+        return CellKind.NUMBER if parse_datetime(cell, self._date_format) is None else CellKind.DATETIME
 
     def _parse_seconds(self, cell: str) -> float | None:
         """Return the seconds since the origin. Returns None for a cell that is not a time, or where only one of cell
         and origin has a time zone.
         """
-        time = parse_datetime(cell)
+        time = parse_datetime(cell, self._date_format)
         if time is None:
             return None
         if self.origin is None:
@@ -130,12 +135,18 @@ class CellParser:
         return (time - self.origin).total_seconds()
 
 
-def parse_datetime(cell: str) -> datetime | None:
-    """Return the time in an ISO 8601 cell: a date with or without a time, or a time alone. None for other text.
+def parse_datetime(cell: str, date_format: str | None = None) -> datetime | None:
+    """Return the time in a cell in a given format or ISO 8601: a date with or without a time, or a time alone. None for
+    other text.
 
     >>> parse_datetime("2024-01-31T12:30"), parse_datetime("31/01/2024")
     (datetime.datetime(2024, 1, 31, 12, 30), None)
+    >>> parse_datetime("31/01/2024", "%d/%m/%Y")
+    datetime.datetime(2024, 1, 31, 0, 0)
     """
+    if date_format is not None:
+        with contextlib.suppress(ValueError):
+            return datetime.strptime(cell, date_format)
     if _TIME_PATTERN.fullmatch(cell):
         cell = _EPOCH_DATE + cell.rjust(8 if cell.count(":") == 2 else 5, "0")
     elif not _DATE_PATTERN.fullmatch(cell):
@@ -147,10 +158,13 @@ def parse_datetime(cell: str) -> datetime | None:
 
 
 def parse_number(cell: str, decimal: str = ".") -> float | None:
-    """Return the number in a cell, or None. Notation of Python that data files do not use (`1_0`) is not a number.
+    """Return the number in a cell, or None. Notation of Python that data files do not use (`1_0`) is not a number, but
+    Fortran's double precision is.
 
     >>> parse_number("2.5e3"), parse_number("1_0"), parse_number("two"), parse_number("2,5", ",")
     (2500.0, None, None, 2.5)
+    >>> parse_number("1.5D+01")
+    15.0
     """
     if not cell.isascii() or "_" in cell:
         return None
@@ -158,6 +172,8 @@ def parse_number(cell: str, decimal: str = ".") -> float | None:
         if "." in cell:
             return None
         cell = cell.replace(decimal, ".")
+    if _FORTRAN_NUMBER.fullmatch(cell):
+        cell = cell.replace("D", "e").replace("d", "e")
     try:
         return float(cell)
     except ValueError:
@@ -167,12 +183,6 @@ def parse_number(cell: str, decimal: str = ".") -> float | None:
 def is_missing(cell: str) -> bool:
     """Return whether a cell marks a missing value. The text `nan` does not count: it is a number."""
     return cell in MISSING_VALUES and parse_number(cell) is None
-
-
-def _fraction_digits(cell: str, decimal: str) -> str:
-    """Return the fraction of a decimal number as Python writes it, with its point; empty if it has none."""
-    _, mark, digits = cell.partition(decimal)
-    return "." + digits if mark else ""
 
 
 def has_invalid_utf8(cell: str) -> bool:
@@ -191,8 +201,14 @@ def quoted_cell(cell: str) -> str:
     "two"
     """
     if has_invalid_utf8(cell):
-        return "text that is not UTF-8"
+        return "text that is not UTF-8 (see --encoding)"
     return f'"{cell}"' if len(cell) <= 40 else f'"{cell[:39]}…"'
+
+
+def describe_bad_cell(cell: str, parser: CellParser) -> str:
+    """Return what is wrong with a cell that does not fit its column."""
+    hint = "; if it is a date, say so: --date-format DD/MM/YYYY" if _OTHER_DATE.fullmatch(cell) else ""
+    return f"{quoted_cell(cell)} is not {(parser.kind or CellKind.NUMBER).value}{hint}" if cell else "empty"
 
 
 def cell_count(cells: int) -> str:
@@ -212,7 +228,7 @@ DEFAULT_COMMENT = "#"  # starts comment lines before the header, unless the user
 _SAMPLE_RECORDS = 5  # records after the header: enough to tell delimiters apart, few enough to read from a pipe
 _MAX_HEADER_LINES = 1000  # a header with more quoted line ends has a quote that was never closed
 _BOM = b"\xef\xbb\xbf"
-_DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+(?:[eE][+-]?\d+)?\s*")
+_DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+(?:[eEdD][+-]?\d+)?\s*")
 _POINT_GROUPED = re.compile(r"\s*[+-]?\d{1,3}(?:\.\d{3})+\s*")  # 1.234.567, in files with decimal commas
 _DELIMITER_NAMES = {",": "commas", "\t": "tabs", ";": "semicolons", WHITESPACE: "blanks"}
 _DELIMITER_WORDS = {"space": WHITESPACE, "tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
@@ -231,6 +247,10 @@ class Dialect:
         decimal: the decimal mark, `.` or `,`. None to detect it.
         comment: the text that starts a comment line, anywhere in the file.
         no_header: whether the file has no header, so that the first line holds values.
+        skip: the number of lines before the header, or the first row, to leave out.
+        units_row: whether the row below the header holds units.
+        date_format: the format of dates besides ISO 8601, such as `DD/MM/YYYY` or `%d/%m/%Y`.
+        encoding: the encoding of text; None to detect it.
 
     Raises:
         DataError: for values that contradict each other or are not allowed.
@@ -242,8 +262,31 @@ class Dialect:
     no_header: Annotated[
         bool, _option("--no-header", "Treat the first line as data; columns are named c1, c2, ...")
     ] = False
+    skip: Annotated[int, _option("--skip N", "Skip the first N lines.", at_least(0))] = 0
+    units_row: Annotated[bool, _option("--units-row", "Read the row below the header as units.")] = False
+    date_format: Annotated[
+        str | None, _option("--date-format FORMAT", "Format of dates, such as DD/MM/YYYY (default: ISO 8601).")
+    ] = None
+    encoding: Annotated[
+        str | None, _option("--encoding NAME", "Encoding of text, such as latin-1 (default: detected).")
+    ] = None
 
     def __post_init__(self) -> None:
+        if self.units_row and self.no_header:
+            raise DataError("--units-row needs a header, so it cannot be combined with --no-header")
+        if self.date_format is not None:
+            pattern = self.date_format
+            if "%" not in pattern:
+                pattern = re.sub("|".join(_DATE_WORDS), lambda word: _DATE_WORDS[word.group()], pattern)
+            object.__setattr__(self, "date_format", pattern)
+            if parse_datetime(datetime(2003, 2, 1).strftime(pattern), pattern) is None or "%" not in pattern:
+                raise DataError(
+                    f"--date-format takes a format such as DD/MM/YYYY or %d/%m/%Y, not `{self.date_format}`"
+                )
+        try:
+            codecs.lookup(self.encoding or "utf-8")
+        except (LookupError, ValueError):
+            raise DataError(f"--encoding: there is no encoding `{self.encoding}`") from None
         for option, text in (("--delimiter", self.delimiter), ("--comment", self.comment)):
             if text is not None and has_invalid_utf8(text):
                 raise DataError(f"{option} takes UTF-8 text")
@@ -270,6 +313,7 @@ class DetectedDialect(NamedTuple):
         header_lines: the number of lines before the rows.
         first_row: the first row, if it had to be read to find the header.
         notes: sentences on what was detected.
+        units: the unit of each column, if a row states them.
     """
 
     header: tuple[str, ...]
@@ -279,6 +323,7 @@ class DetectedDialect(NamedTuple):
     header_lines: int
     first_row: bytes
     notes: tuple[str, ...]
+    units: tuple[str, ...] = ()
 
     @property
     def separator_name(self) -> str:
@@ -310,8 +355,12 @@ def detect_dialect(stream: BinaryIO, dialect: Dialect, look_ahead: bool) -> Dete
     """
     comments, record, lines = _read_header(stream, dialect)
     if not record:
-        raise DataError("the file is empty")
+        raise DataError("the file is empty" if not dialect.skip else f"there is nothing after {dialect.skip} lines")
     text = _decode_header(record, lines)
+    units_record = (
+        _complete_record(stream.readline(), stream, dialect.delimiter, lines + 1) if dialect.units_row else b""
+    )
+    units_text = _decode_header(units_record, lines + 1)
     sample = _sample_records(stream, dialect.comment) if look_ahead else []
     delimiter = dialect.delimiter or _detect_delimiter(text, sample)
     decimal = dialect.decimal or _detect_decimal(text, sample, delimiter)
@@ -333,6 +382,9 @@ def detect_dialect(stream: BinaryIO, dialect: Dialect, look_ahead: bool) -> Dete
         raise DataError("the first line holds numbers, not column names; use --no-header to name the columns c1, c2, …")
     else:
         header = cells
+    units = tuple(unit.strip() for unit in split_record(units_text, delimiter))
+    if units and (is_row or len(units) != len(header)):
+        raise DataError(f"line {lines + 1}: the row of units has {cell_count(len(units))}, the header {len(header)}")
     if dialect.delimiter is None and delimiter not in ",\t" and len(cells) > 1:
         notes.append(f"the columns are separated by {_DELIMITER_NAMES[delimiter]}")
     if dialect.decimal is None and decimal != ".":
@@ -342,9 +394,10 @@ def detect_dialect(stream: BinaryIO, dialect: Dialect, look_ahead: bool) -> Dete
         delimiter,
         decimal,
         dialect.comment or "",
-        lines - 1 - record.count(b"\n", 0, -1) if is_row else lines,
+        lines - 1 - record.count(b"\n", 0, -1) if is_row else lines + units_record.count(b"\n"),
         record if is_row else b"",
         tuple(notes),
+        units,
     )
 
 
@@ -366,7 +419,9 @@ def _read_header(stream: BinaryIO, dialect: Dialect) -> tuple[list[str], bytes, 
     """
     mark = (dialect.comment or DEFAULT_COMMENT).encode()
     comments: list[str] = []
-    lines = 0
+    lines = dialect.skip
+    for _ in range(dialect.skip):
+        stream.readline()
     for line in iter(stream.readline, b""):
         lines += 1
         if line.removeprefix(_BOM).lstrip().startswith(mark):
@@ -447,6 +502,7 @@ class FileOptions(Dialect):
     Attributes:
         column: new names for columns, each `NAME=Original`.
         where: an expression; rows for which it is false are dropped.
+        sheet: the sheet of a workbook; by default the first one.
 
     Raises:
         DataError: for values that contradict each other or are not allowed.
@@ -459,6 +515,8 @@ class FileOptions(Dialect):
         str | None,
         _option("--where CONDITION", "Use only rows that satisfy CONDITION, e.g. \"t > 0 and group == 'A'\"."),
     ] = None
+
+    sheet: Annotated[str | None, _option("--sheet NAME", "Sheet of a workbook (default: the first).")] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

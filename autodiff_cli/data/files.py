@@ -41,8 +41,15 @@ from autodiff_cli.data.batches import (
     numbers_of,
     with_fallback,
 )
-from autodiff_cli.data.delimited import describe_bad_cell
-from autodiff_cli.data.dialect import DEFAULT_FILE_OPTIONS, CellKind, DataError, FileOptions, cell_count, is_missing
+from autodiff_cli.data.dialect import (
+    DEFAULT_FILE_OPTIONS,
+    CellKind,
+    DataError,
+    FileOptions,
+    cell_count,
+    describe_bad_cell,
+    is_missing,
+)
 from autodiff_cli.data.formats import detect_format
 from autodiff_cli.data.source import ByteSource
 from autodiff_cli.data.streaming import PassProgress, StreamedColumns
@@ -126,7 +133,9 @@ class DataFile:
         single_pass: bool = False,
         spool_to_disk: bool = False,
     ) -> None:
-        source = self.source = ByteSource(path, stdin, single_pass=single_pass, spool_to_disk=spool_to_disk)
+        source = self.source = ByteSource(
+            path, stdin, single_pass=single_pass, spool_to_disk=spool_to_disk, encoding=options.encoding
+        )
         self.name = source.name
         self.label = Path(source.name).name
         self.path, self.options, self.is_part = path, options, False
@@ -163,11 +172,18 @@ class DataFile:
         """The times from which dates and times are counted, for the columns read so far."""
         return {name: parser.origin for name, parser in self.parsers.items() if parser.origin is not None}
 
+    @property
+    def units(self) -> dict[str, str]:
+        """The units that a row of the file states, by column."""
+        units = {name: self.format.units.get(self.header[places[0]], "") for name, places in self._positions.items()}
+        return {name: unit for name, unit in units.items() if name and unit}
+
     def iter_batches(self, query: ColumnQuery) -> Generator[ColumnBatch]:
         """Yield some columns of the rows that the filter selects; see `DataSource.iter_batches`."""
         row_filter = self._row_filter
-        joined = {name: joined_columns(name, self.names) for name in query.labels}
-        labels = {*itertools.chain(*joined.values())} - ({FILE_COLUMN} - {*self.names})
+        names = self._positions.keys()
+        joined = {name: joined_columns(name, names) for name in query.labels}
+        labels = {*itertools.chain(*joined.values())} - ({FILE_COLUMN} - names)
         filtered, texts = (set(), set()) if row_filter is None else (row_filter.columns, row_filter.text_columns)
         request = ColumnRequest(
             self.column_positions({*query.numbers, *labels, *filtered}),
@@ -181,13 +197,13 @@ class DataFile:
         counts, problems = FilterCounts(), ProblemList(f"{self.name}: ")
         with contextlib.closing(self.format.iter_batches(request)) as batches:
             for batch in batches:
-                mask = None if row_filter is None else row_filter.mask(batch)
+                mask = None if row_filter is None else row_filter.mask(batch, self.parsers)
                 column = next(iter(batch.values()))
                 count = len(column.codes if isinstance(column, LabelColumn) else column)
                 selected = count if mask is None else int(np.count_nonzero(mask))
                 found = {name: dict.fromkeys(labels_of(batch, name).values) for name in texts}
                 counts.add(FilterCounts(count, selected, found))
-                if FILE_COLUMN not in self.names:
+                if FILE_COLUMN not in names:
                     batch[FILE_COLUMN] = LabelColumn(np.zeros(count, np.int32), [self.label])
                 batch |= {
                     name: join_labels([labels_of(batch, part) for part in parts])
@@ -442,8 +458,9 @@ class DataSource:
             DataError: for a query of no column, for cells that are not numbers, and for missing cells.
             FallbackRequired: if the files have to be parsed cell by cell.
         """
-        parts = (part for name in query.labels for part in joined_columns(name, self.names))
-        if not self.is_filtered and {*query.numbers, *parts}.isdisjoint(self.names):
+        names = {*self.names, FILE_COLUMN}
+        parts = (part for name in query.labels for part in joined_columns(name, names))
+        if not self.is_filtered and {*query.numbers, *parts}.isdisjoint(names):
             used = f"uses none of its columns, which are {format_names(self.names)}"
             raise DataError(f"{self.name}: {f'the model {used}' if self.names else 'the columns have no names'}")
         rows = 0
@@ -594,6 +611,7 @@ class ColumnSummary:
         minimum, maximum: the smallest and the largest number (seconds for dates and times); None for text and for empty
             columns.
         levels: the number of different texts; None for numbers.
+        unit: its unit, if a row of the file states units.
     """
 
     name: str
@@ -604,6 +622,7 @@ class ColumnSummary:
     minimum: float | None = None
     maximum: float | None = None
     levels: int | None = None
+    unit: str = ""
 
 
 @dataclass(frozen=True)
@@ -647,6 +666,8 @@ def summarize_data(file: DataSource) -> DataSummary:
         else _summarize_numbers(name, originals[name], table.columns[name], file.parsers[name].kind)
         for name in first.names
     )
+    units = first.units
+    columns = tuple(dataclasses.replace(column, unit=units.get(column.name, "")) for column in columns)
     blocks = file.iter_selected_rows(table)
     all_rows = (row for cells in blocks for row in (cells if isinstance(cells, list) else cells.rows()))
     first_rows = tuple(tuple(row) for row in itertools.islice(all_rows, _SAMPLE_ROWS))

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import csv
 import io
 import itertools
 import json
 import re
-from collections.abc import Generator, Iterator, Sequence
+import zipfile
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import Any, BinaryIO, Literal, TypeAlias, cast
 
 import numpy as np
@@ -27,7 +30,7 @@ from autodiff_cli.data.batches import (
     arrow_native,
 )
 from autodiff_cli.data.delimited import DelimitedText
-from autodiff_cli.data.dialect import CellKind, CellParser, DataError, Dialect
+from autodiff_cli.data.dialect import CellKind, CellParser, DataError, FileOptions
 from autodiff_cli.data.source import ByteSource
 from autodiff_cli.data.table import Record, TextBatch, format_numbers
 
@@ -53,6 +56,7 @@ class ArrowFormat(abc.ABC):
         divisible_range: the range of row groups, if parts of it can be read separately; otherwise None.
         is_slow_to_parse: whether parsing takes long because numbers are written as text.
         notes: sentences on how the file was interpreted, as far as that was detected.
+        units: the unit of each column of the header; none.
         options: the command-line options that request the same interpretation explicitly.
     """
 
@@ -60,6 +64,7 @@ class ArrowFormat(abc.ABC):
     divisible_range: tuple[int, int] | None = None
     is_slow_to_parse: bool = False
     notes: tuple[str, ...] = ()
+    units: Mapping[str, str] = MappingProxyType({})
     options: tuple[str, ...] = ()
 
     def __init__(self, source: ByteSource) -> None:
@@ -358,17 +363,54 @@ def _seconds_since_origin(cells: Any, parser: CellParser) -> Any:
 
 ColumnFormat: TypeAlias = DelimitedText | ArrowFormat
 _LEADING_WHITESPACE = b"\xef\xbb\xbf \t\r\n"  # a byte order mark and blanks before the first character
+_ZIP_MAGIC = b"PK\x03\x04"  # of workbooks
 
 
-def detect_format(source: ByteSource, dialect: Dialect) -> ColumnFormat:
+def detect_format(source: ByteSource, dialect: FileOptions) -> ColumnFormat:
     """Return the format of a file. Raises DataError if it has no column names."""
     if source.is_gzipped or source.first_bytes.lstrip(_LEADING_WHITESPACE).startswith(
-        (Parquet.MAGIC, Feather.MAGIC, JsonLines.MAGIC)
+        (Parquet.MAGIC, Feather.MAGIC, JsonLines.MAGIC, _ZIP_MAGIC)
     ):
         source.buffer_all()  # only plain delimited text can be read as it arrives
-    for kind in (Parquet, Feather):
-        if source.first_bytes.startswith(kind.MAGIC):
-            return kind(source)
-    if source.first_text_bytes.lstrip(_LEADING_WHITESPACE).startswith(JsonLines.MAGIC):
-        return JsonLines(source)
-    return DelimitedText(source, dialect)
+    if source.first_bytes.startswith(_ZIP_MAGIC):
+        return DelimitedText(_workbook_text(source, dialect.sheet), dialect, "workbook (.xlsx)")
+    typed: list[type[ArrowFormat]] = [
+        kind for kind in (Parquet, Feather) if source.first_bytes.startswith(kind.MAGIC)
+    ] or [JsonLines] * source.first_text_bytes.lstrip(_LEADING_WHITESPACE).startswith(JsonLines.MAGIC)
+    if not typed:
+        return DelimitedText(source, dialect)
+    if dialect.skip or dialect.units_row:
+        raise DataError(f"{source.name}: --skip and --units-row are for text, but this is {typed[0].title}")
+    return typed[0](source)
+
+
+def _workbook_text(source: ByteSource, sheet: str | None) -> ByteSource:
+    """Return a sheet of a workbook as text with columns separated by commas, one line for each row.
+
+    Args:
+        sheet: the name of the sheet; by default the first one.
+
+    Raises:
+        DataError: for other zip files, and if there is no such sheet.
+    """
+    import openpyxl
+
+    text = io.StringIO()
+    with source.open_raw() as stream:
+        try:
+            book = openpyxl.load_workbook(io.BytesIO(stream.read()), read_only=True, data_only=True)
+        except (KeyError, ValueError, OSError, zipfile.BadZipFile):
+            raise DataError(f"{source.name}: this is a zip file, but no workbook (.xlsx): unzip it") from None
+    if sheet is not None and sheet not in book.sheetnames:
+        raise DataError(f"{source.name}: there is no sheet `{sheet}`; the sheets are {', '.join(book.sheetnames)}")
+    writer = csv.writer(text, lineterminator="\n")
+    for row in book[sheet or book.sheetnames[0]].iter_rows(values_only=True):
+        writer.writerow([_workbook_cell(value) for value in row])
+    return source.with_bytes(text.getvalue().encode())
+
+
+def _workbook_cell(value: Any) -> str:
+    """Return the text of a cell, in one line."""
+    if value is None:
+        return ""
+    return value.isoformat() if hasattr(value, "isoformat") else " ".join(str(value).split())

@@ -7,8 +7,10 @@ lines. `available_memory` estimates how much memory this process can still use.
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import copy
+import functools
 import gzip
 import io
 import os
@@ -281,6 +283,24 @@ class BoundedLineStream(io.RawIOBase):
         return count
 
 
+class ByteChunkStream(io.RawIOBase):
+    """A stream of bytes from an iterator of chunks."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._rest = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if not self._rest:
+            self._rest = next(self._chunks, b"")
+        content, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
+        buffer[: len(content)] = content
+        return len(content)
+
+
 # --- Sources of bytes
 
 
@@ -300,7 +320,6 @@ _CSV_MESSAGES = {
 
 # Formats that are not supported, by their first bytes, with advice.
 _UNSUPPORTED_FORMATS = {
-    b"PK\x03\x04": "a zip file, such as a workbook (.xlsx, .ods) or .npz: save the sheet as CSV, or unzip the file",
     b"\xd0\xcf\x11\xe0": "an old workbook (.xls): save the sheet as CSV",
     b"%PDF": "a PDF: copy its table into a CSV file",
     b"\x89HDF": "an HDF5 file: write its table as Parquet or CSV",
@@ -325,6 +344,7 @@ class ByteSource:
         stdin: the stream that `-` stands for.
         single_pass: read `stdin` row by row as data arrive, without keeping anything.
         spool_to_disk: keep the bytes of a pipe in a temporary file, however short they are.
+        encoding: the encoding of text; None to detect it.
 
     Attributes:
         name: the name for messages.
@@ -336,9 +356,16 @@ class ByteSource:
     """
 
     def __init__(
-        self, path: str, stdin: BinaryIO | None = None, *, single_pass: bool = False, spool_to_disk: bool = False
+        self,
+        path: str,
+        stdin: BinaryIO | None = None,
+        *,
+        single_pass: bool = False,
+        spool_to_disk: bool = False,
+        encoding: str | None = None,
     ) -> None:
         self.name = "standard input" if path == "-" else path
+        self._named_encoding = encoding
         self._path = Path(path)
         self.is_single_pass = single_pass
         self._bytes: bytes | SpooledBytes | None = None
@@ -364,18 +391,42 @@ class ByteSource:
 
     @property
     def seekable_size(self) -> int | None:
-        """The size of an uncompressed file whose lines end in a byte of their own (not UTF-16); None for other
-        sources.
-        """
-        if self._bytes is not None or self.is_single_pass or self.first_bytes.startswith((_GZIP_MAGIC, *_UTF16_MARKS)):
+        """The size of an uncompressed file in UTF-8; None for other sources."""
+        if self._bytes is not None or self.is_single_pass or self.is_gzipped or self.encoding is not None:
             return None
         return self._path.stat().st_size
 
     def with_bytes(self, content: bytes) -> ByteSource:
-        """Return a source of the same name with other bytes."""
+        """Return a source of the same name with other bytes, in UTF-8."""
         source = copy.copy(self)
-        source._bytes = content
+        source._bytes, source.encoding = content, None
         return source
+
+    @functools.cached_property
+    def encoding(self) -> str | None:
+        """The encoding of text that is not UTF-8; None for UTF-8. It is detected by the first megabyte."""
+        if self._named_encoding is not None:
+            return None if codecs.lookup(self._named_encoding).name == "utf-8" else self._named_encoding
+        if self._stream is not None:
+            sample = self._stream.peek()
+        else:
+            try:
+                with self._open_decompressed() as stream:
+                    sample = stream.read(_SAMPLE_BYTES)
+            except (OSError, EOFError, zlib.error):  # which reading the rows reports
+                return None
+        if sample.startswith(_UTF16_MARKS):
+            return "utf-16"
+        try:
+            codecs.getincrementaldecoder("utf-8")().decode(sample)
+        except UnicodeDecodeError:
+            return "cp1252"  # Latin-1 with the punctuation that Windows adds
+        return None
+
+    @contextlib.contextmanager
+    def _open_decompressed(self) -> Iterator[BinaryIO]:
+        with self.open_raw() as raw, contextlib.ExitStack() as stack:
+            yield cast(BinaryIO, stack.enter_context(gzip.GzipFile(fileobj=raw))) if self.is_gzipped else raw
 
     @property
     def first_text_bytes(self) -> bytes:
@@ -399,10 +450,13 @@ class ByteSource:
 
     @contextlib.contextmanager
     def open_text(self) -> Iterator[BinaryIO]:
-        """Open the bytes, decompressed. Reading an implausibly long line raises OSError."""
-        with self.open_raw() as raw, contextlib.ExitStack() as stack:
-            if self.is_gzipped:
-                raw = cast(BinaryIO, stack.enter_context(gzip.GzipFile(fileobj=raw)))
+        """Open the text as UTF-8, decompressed. Reading an implausibly long line raises OSError."""
+        encoding = self.encoding
+        with self._open_decompressed() as raw:
+            if encoding is not None:
+                pieces = iter(functools.partial(cast(Any, raw).read1, _TEXT_BUFFER_BYTES), b"")
+                text = codecs.iterdecode(pieces, encoding, "replace")
+                raw = io.BufferedReader(ByteChunkStream(codecs.iterencode(text, "utf-8")))
             yield io.BufferedReader(BoundedLineStream(raw), _TEXT_BUFFER_BYTES)
 
     def buffer_all(self) -> None:

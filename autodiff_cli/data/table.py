@@ -26,10 +26,12 @@ from autodiff_cli.data.batches import (
     missing_cells,
     numbers_of,
 )
+from autodiff_cli.data.dialect import CellKind, CellParser
 from autodiff_cli.data.dialect import DataError as DataError
 from autodiff_cli.language.errors import ExpressionError, format_names, suggest
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.names import ColumnNames, TextMatch, joined_columns
+from autodiff_cli.language.parser import parse
 from autodiff_cli.language.program import read
 from autodiff_cli.numbers.conversion import as_float_array, as_label_array, as_real_array
 
@@ -304,15 +306,17 @@ class RowFilter:
     """
 
     def __init__(self, text: str, names: Collection[str], texts: Collection[str]) -> None:
+        self._dates: dict[str, tuple[str, str]] = {}  # the column and the date that a leaf stands for
         try:
-            program = read(text, columns=ColumnNames(texts=texts))
+            text = self._name_dates(text, {*names} - {*texts})
+            program = read(text, columns=ColumnNames(texts=texts), variables=self._dates)
         except ExpressionError as error:
             raise DataError(f"--where: {error}") from error
         if program.target is not None or program.shapes:
             raise DataError("--where takes a condition on columns, such as `t > 0`")
         self._output = program.output
         self._matches = {name: leaf for name, leaf in program.column_leaves.items() if isinstance(leaf, TextMatch)}
-        self.numeric_columns = [name for name in program.leaves if name not in self._matches]
+        self.numeric_columns = [name for name in program.leaves if name not in self._matches.keys() | self._dates]
         self.text_columns = {match.column for match in self._matches.values()}
         if not self.columns:
             raise DataError("--where: the condition uses no column")
@@ -322,14 +326,46 @@ class RowFilter:
                 hint = f"did you mean `{closest}`?" if closest else f"the columns are {format_names(names)}"
                 raise DataError(f"--where: there is no column `{name}`; {hint}")
 
+    def _name_dates(self, text: str, numeric: Collection[str]) -> str:
+        """Return the expression with a name for each quoted text that is compared with a column without texts, which
+        must hold dates.
+        """
+        lexemes = parse(text).lexemes
+        types, words = lexemes.types, lexemes.words
+        pieces, end = [], 0
+        for k, kind in enumerate(types):
+            places = [j for j in (k - 2, k + 2) if 0 <= j < len(types) and types[(j + k) // 2] == "COMPARE"]
+            column = next((words[j] for j in places if types[j] == "NAME" and words[j] in numeric), None)
+            if kind == "TEXT" and column is not None:
+                name = f"date {k}"
+                self._dates[name] = column, words[k][1:-1]
+                pieces += [text[end : lexemes.start(k)], f"`{name}`"]
+                end = lexemes.end(k)
+        return "".join([*pieces, text[end:]])
+
     @property
     def columns(self) -> set[str]:
         """The columns that the expression reads."""
         return {*self.numeric_columns, *self.text_columns}
 
-    def mask(self, batch: RawBatch) -> NDArray[np.bool_]:
-        """Return which rows of a batch the filter keeps."""
-        point: dict[str, Array] = {}
+    def mask(self, batch: RawBatch, parsers: Mapping[str, CellParser]) -> NDArray[np.bool_]:
+        """Return which rows of a batch the filter keeps.
+
+        Args:
+            parsers: the parsers of the columns, which have read the batch.
+
+        Raises:
+            DataError: for quoted text that is not a date as its column has them.
+        """
+        point: dict[str, Any] = {}
+        for name, (column, date) in self._dates.items():
+            parser = parsers[column]
+            seconds = parser.parse(date) if parser.kind is CellKind.DATETIME else None
+            if seconds is None and parser.kind is not None:
+                raise DataError(
+                    f"--where: '{date}' cannot be compared with `{column}`, which holds {parser.kind.value}"
+                )
+            point[name] = np.float64(np.nan if seconds is None else seconds)
         for name in self.numeric_columns:
             point[name] = numbers_of(batch, name)
         for name, match in self._matches.items():

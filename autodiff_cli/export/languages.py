@@ -25,15 +25,11 @@ from autodiff_cli.export.program import (
     NamingRules,
     SourceLayout,
     build_program,
-    comment_lines,
-    header_comment,
     indent_lines,
     indexed_element,
     is_plain_name,
     join_words,
     layout_source,
-    origin_comment,
-    renaming_comment,
     simplify_for_autodiff,
     simplify_for_code,
     simplify_for_tensors,
@@ -107,7 +103,7 @@ def c_source(program: ExportProgram) -> str:
     """Return a C file with the function, and with all functions that it calls beyond C's own library."""
     layout = layout_source(program, Library(C), C_NAMES, _vector_element("[{}]", 0), _C_RESERVED)
     parts = [
-        "".join(f"// {line}".rstrip() + "\n" for line in header_comment(program, layout)),
+        indent_lines(layout.array_comment(), "// "),
         "#include <math.h>\n",
         *[forward_declaration(function) for function in layout.library.forward_declared.values()],
         *layout.library.texts.values(),
@@ -160,8 +156,7 @@ def _c_body(program: ExportProgram, layout: SourceLayout) -> Iterator[str]:
         yield "(void)gradient;"
     for name, part in layout.lines:
         yield f"const {'int' if part.is_condition else 'double'} {name} = {part.text};"
-    slopes = [part for parts in layout.gradient.values() for part in parts]
-    for k, part in enumerate(slopes):
+    for k, part in enumerate(layout.slopes):
         yield f"gradient[{k}] = {part.text};"
     for i, row in enumerate(layout.hessian or ()):
         for j, part in enumerate(row):
@@ -215,7 +210,7 @@ def fortran_source(program: ExportProgram) -> str:
     functions = [f"\n{textwrap.indent(part, _FORTRAN_INDENT)}" for part in contained]
     return "".join(
         [
-            *(f"! {line}".rstrip() + "\n" for line in header_comment(program, layout)),
+            indent_lines(layout.array_comment(), "! "),
             f"subroutine {program.name}({', '.join(parameters)})\n",
             indent_lines(lines, _FORTRAN_INDENT),
             *(["contains\n", *functions] if functions else []),
@@ -264,8 +259,7 @@ def _fortran_statements(program: ExportProgram, layout: SourceLayout) -> Iterato
         yield from (f"value({k}) = {part.text}" for k, part in enumerate(layout.values, 1))
     elif layout.value != VALUE_NAME:
         yield f"value = {layout.value}"
-    slopes = [part for parts in layout.gradient.values() for part in parts]
-    for k, part in enumerate(slopes, 1):
+    for k, part in enumerate(layout.slopes, 1):
         yield f"gradient({k}) = {part.text}"
     for i, row in enumerate(layout.hessian or (), 1):
         for j, part in enumerate(row, 1):
@@ -311,18 +305,11 @@ def javascript_source(program: ExportProgram) -> str:
     )
     head = f"export function {program.name}({f'{{ {parameters} }}' if parameters else ''}) {{\n"
     parts = [
-        "".join(f"// {line}".rstrip() + "\n" for line in _javascript_comment(program, layout)),
+        indent_lines(layout.comment(program.origin), "// "),
         *layout.library.texts.values(),
         f"{head}{indent_lines(_javascript_body(program, layout), _JAVASCRIPT_INDENT)}}}\n",
     ]
     return "\n".join(parts)
-
-
-def _javascript_comment(program: ExportProgram, layout: SourceLayout) -> Iterator[str]:
-    yield from comment_lines(program.text)
-    yield ""
-    yield from comment_lines(origin_comment(program))
-    yield from renaming_comment(layout.names)
 
 
 def _javascript_parameter(name: str, legal: str) -> str:

@@ -260,6 +260,15 @@ class ExportProgram:
         slopes = [node for nodes in self.gradient.values() for node in nodes]
         return [*self.values, *slopes, *(node for row in self.hessian or () for node in row)]
 
+    @property
+    def origin(self) -> str:
+        """A sentence on what the function computes, and the program that wrote it."""
+        names = join_words([variable.name for variable in self.wrt])
+        derivatives = f", and its derivatives with respect to {names}" if self.wrt else ""
+        second = "; also the second derivatives" if self.hessian is not None else ""
+        description = f"The value{self.note and f': {self.note}'}{derivatives}{second}."
+        return f"{description} Written by autodiff {__version__}."
+
 
 # Rewrites graphs, given the shapes of leaves that are arrays.
 GraphPass = Callable[[Sequence[Node], Mapping[str, Shape]], list[Node]]
@@ -605,8 +614,12 @@ class SourceLayout:
     @property
     def results(self) -> list[Fragment]:
         """The expressions of all numbers that the function returns."""
-        slopes = [part for parts in self.gradient.values() for part in parts]
-        return [*self.values, *slopes, *(part for row in self.hessian or () for part in row)]
+        return [*self.values, *self.slopes, *(part for row in self.hessian or () for part in row)]
+
+    @property
+    def slopes(self) -> list[Fragment]:
+        """The expressions of the derivatives, one for each number."""
+        return [part for parts in self.gradient.values() for part in parts]
 
     @property
     def value(self) -> str:
@@ -639,6 +652,26 @@ class SourceLayout:
                 j += second.size
             i += first.size
         return blocks
+
+    def comment(self, origin: str) -> Iterator[str]:
+        """Yield a comment on a function of the variables: the formula, its origin, and names that the code changed."""
+        parts = [f"{name} is {legal}" for name, legal in self.names.items() if legal != name]
+        return self._comment(origin, f"Here {join_words(parts)}." if parts else "")
+
+    def array_comment(self) -> Iterator[str]:
+        """Yield a comment on a function of arrays: the formula, its origin, and the contents of each array."""
+        program = self.program
+        inputs = array_description("x", program.variables, self.names)
+        value = f"In value: {format_shape(program.shape)}, row by row." if len(program.shape) > 1 else ""
+        is_partial = program.has_gradient and program.wrt != program.variables
+        slopes = array_description("gradient", program.wrt, self.names) if is_partial else ""
+        return self._comment(program.origin, inputs, value, slopes)
+
+    def _comment(self, *sentences: str) -> Iterator[str]:
+        yield from comment_lines(self.program.text)
+        yield ""
+        for sentence in sentences:
+            yield from comment_lines(sentence)
 
 
 def layout_source(
@@ -737,33 +770,6 @@ def comment_lines(text: str) -> list[str]:
     if len(shown) > SOURCE_FORMAT.formula_length:
         shown = f"{shown[: SOURCE_FORMAT.formula_length // 2]} … {shown[-SOURCE_FORMAT.formula_length // 2 :]}"
     return textwrap.wrap(shown.replace("??", "? ?"), SOURCE_FORMAT.comment_width, break_on_hyphens=False)
-
-
-def renaming_comment(names: Mapping[str, str]) -> list[str]:
-    """Return the lines of a comment on variables whose names differ from those in the formula."""
-    parts = [f"{name} is {legal}" for name, legal in names.items() if legal != name]
-    return comment_lines(f"Here {join_words(parts)}.") if parts else []
-
-
-def origin_comment(program: ExportProgram) -> str:
-    """Return a sentence on what the function computes, and the program that wrote it."""
-    names = join_words([variable.name for variable in program.wrt])
-    derivatives = f", and its derivatives with respect to {names}" if program.wrt else ""
-    second = "; also the second derivatives" if program.hessian is not None else ""
-    description = f"The value{program.note and f': {program.note}'}{derivatives}{second}."
-    return f"{description} Written by autodiff {__version__}."
-
-
-def header_comment(program: ExportProgram, layout: SourceLayout) -> Iterator[str]:
-    """Yield the comment above a function whose arguments are arrays: the formula, and the contents of each array."""
-    yield from comment_lines(program.text)
-    yield ""
-    yield from comment_lines(origin_comment(program))
-    yield from comment_lines(array_description("x", program.variables, layout.names))
-    if len(program.shape) > 1:
-        yield from comment_lines(f"In value: {format_shape(program.shape)}, row by row.")
-    if program.has_gradient and program.wrt != program.variables:
-        yield from comment_lines(array_description("gradient", program.wrt, layout.names))
 
 
 def array_description(array: str, variables: Sequence[ExportVariable], names: Mapping[str, str]) -> str:

@@ -17,12 +17,9 @@ from autodiff_cli.export.program import (
     ExportVariable,
     NamingRules,
     SourceLayout,
-    comment_lines,
     indent_lines,
     indexed_element,
     layout_source,
-    origin_comment,
-    renaming_comment,
     wrap_statement,
 )
 from autodiff_cli.targets.python import JAX, NUMPY, PYTHON, TORCH, JaxLibrary, NumpyLibrary, PythonLibrary, TorchLibrary
@@ -49,34 +46,22 @@ def python_source(program: ExportProgram) -> str:
     """Return a Python module with the function, and with all functions that it calls beyond `math`."""
     layout = layout_source(program, PythonLibrary(PYTHON), PYTHON_NAMES, indexed_element, _PYTHON_RESERVED)
     assert isinstance(layout.library, PythonLibrary)
-    body = [*docstring_lines(program, layout), *statements(layout), *results(layout)]
+    body = [*docstring(layout, program.origin), *statements(layout), *results(layout, layout.value)]
     functions = [text for text in layout.library.texts.values() if text]
     math = "import math\n" if "math." in "\n".join([*body, *functions]) else ""
-    return join_module(
-        [math + layout.library.imports, *functions, signature(program, layout) + indent_lines(body, INDENT)]
-    )
+    return module(layout, math + layout.library.imports, functions, body)
 
 
-def join_module(parts: list[str]) -> str:
-    """Join the parts of a module, with two blank lines between them."""
-    return "\n\n".join(filter(None, parts))
+def module(layout: SourceLayout, imports: str, functions: Sequence[str], body: Sequence[str]) -> str:
+    """Return a module: imports, the functions that the exported function calls, and that function with its body."""
+    parameters = ", ".join(layout.names[variable.name] for variable in layout.program.variables)
+    head = f"def {layout.program.name}({parameters}):\n"
+    return "\n\n".join(filter(None, [imports, *functions, head + indent_lines(body, INDENT)]))
 
 
-def signature(program: ExportProgram, layout: SourceLayout) -> str:
-    """Return the `def` line of the function."""
-    return f"def {program.name}({', '.join(layout.names[variable.name] for variable in program.variables)}):\n"
-
-
-def docstring_lines(program: ExportProgram, layout: SourceLayout) -> Iterator[str]:
-    """Yield the docstring of the function."""
-    first, *rest = comment_lines(program.text)
-    lines = [first, *rest, "", *comment_lines(origin_comment(program)), *renaming_comment(layout.names)]
-    yield from quoted_lines(lines)
-
-
-def quoted_lines(lines: Sequence[str]) -> Iterator[str]:
-    """Yield lines as a docstring, without triple quotes that would end it."""
-    first, *rest = (line.replace('"""', "'''") for line in lines)
+def docstring(layout: SourceLayout, origin: str) -> Iterator[str]:
+    """Yield the docstring of the function, without triple quotes that would end it."""
+    first, *rest = (line.replace('"""', "'''") for line in layout.comment(origin))
     yield f'"""{first}'
     yield from rest
     yield '"""'
@@ -88,14 +73,15 @@ def statements(layout: SourceLayout) -> Iterator[str]:
         yield from wrap_expression(f"{name} = ", part.text)
 
 
-def results(layout: SourceLayout) -> Iterator[str]:
-    """Yield the lines that compute the derivatives and return the results."""
-    names = [layout.value]
+def results(layout: SourceLayout, value: str, suffix: str = "") -> Iterator[str]:
+    """Yield the lines that compute the derivatives, each with a suffix, and return the value and these."""
+    names = [value]
     if layout.program.has_gradient:
-        yield from dict_statement("gradient = ", layout.derivatives())
+        yield from dict_statement("gradient = ", {name: text + suffix for name, text in layout.derivatives().items()})
         names.append("gradient")
     if layout.hessian is not None:
-        yield from dict_statement("hessian = ", layout.second_derivatives())
+        rows = {a: {b: text + suffix for b, text in row.items()} for a, row in layout.second_derivatives().items()}
+        yield from dict_statement("hessian = ", rows)
         names.append("hessian")
     yield from wrap_expression("return ", ", ".join(names))
 
@@ -149,16 +135,16 @@ def numpy_source(program: ExportProgram) -> str:
     layout = layout_source(program, NumpyLibrary(NUMPY), NUMPY_NAMES, numpy_element, _NUMPY_RESERVED)
     assert isinstance(layout.library, NumpyLibrary)
     body = [
-        *docstring_lines(program, layout),
+        *docstring(layout, program.origin),
         *(f"{layout.names[v.name]} = np.asarray({layout.names[v.name]}, dtype=float)" for v in layout.used_variables),
         'with np.errstate(all="ignore"):',
-        *(INDENT + line for line in [*statements(layout), *_numpy_results(program, layout)]),
+        *(INDENT + line for line in [*statements(layout), *_numpy_results(layout)]),
     ]
     functions = [text for text in layout.library.texts.values() if text]
     math = "import math\n" if any("math." in text for text in functions) else ""
     standard = math + layout.library.imports
     imports = (f"{standard}\n" if standard else "") + "import numpy as np\n"
-    return join_module([imports, *functions, signature(program, layout) + indent_lines(body, INDENT)])
+    return module(layout, imports, functions, body)
 
 
 def numpy_element(variable: ExportVariable, name: str, k: int) -> str:
@@ -166,26 +152,15 @@ def numpy_element(variable: ExportVariable, name: str, k: int) -> str:
     return name if variable.is_single_leaf else f"{name}[{', '.join(map(str, variable.position(k)))}]"
 
 
-def _numpy_results(program: ExportProgram, layout: SourceLayout) -> Iterator[str]:
+def _numpy_results(layout: SourceLayout) -> Iterator[str]:
     """Yield the lines that compute the derivatives, broadcast to the shape of the value, and return the results."""
-    names = [layout.value]
-    is_elementwise = not any(variable.shape for variable in program.variables)
-    if is_elementwise and program.has_gradient:
-        if layout.value != VALUE_NAME:
-            yield f"{VALUE_NAME} = {layout.value}"
-        yield f"zeros = np.zeros_like({VALUE_NAME})"
-        names = [VALUE_NAME]
-    broadcast = " + zeros" if is_elementwise else ""
-    if program.has_gradient:
-        yield from dict_statement(
-            "gradient = ", {name: text + broadcast for name, text in layout.derivatives().items()}
-        )
-        names.append("gradient")
-    if layout.hessian is not None:
-        rows = {a: {b: text + broadcast for b, text in row.items()} for a, row in layout.second_derivatives().items()}
-        yield from dict_statement("hessian = ", rows)
-        names.append("hessian")
-    yield f"return {', '.join(names)}"
+    if not layout.program.has_gradient or any(variable.shape for variable in layout.program.variables):
+        yield from results(layout, layout.value)
+        return
+    if layout.value != VALUE_NAME:
+        yield f"{VALUE_NAME} = {layout.value}"
+    yield f"zeros = np.zeros_like({VALUE_NAME})"
+    yield from results(layout, VALUE_NAME, " + zeros")
 
 
 # --- JAX and PyTorch
@@ -197,11 +172,11 @@ TORCH_NAMES = NamingRules(PYTHON_NAMES.keywords | {"torch"}, PYTHON_NAMES.is_leg
 def jax_source(program: ExportProgram) -> str:
     """Return a module with a function for `jax.grad`, `jax.hessian` and `jax.jit`."""
     layout = layout_source(program, JaxLibrary(JAX), JAX_NAMES, numpy_element, frozenset())
-    body = [*statements(layout), *_return_lines(layout)]
+    body = [*statements(layout), *results(layout, layout.value)]
     uses = "jax." in "\n".join(body)
     use = 'Unless `jax.config.update("jax_enable_x64", True)` is called first, JAX computes in single precision.'
     imports = ("import jax\n" if uses else "") + "import jax.numpy as jnp\n"
-    return _framework_module(program, layout, imports, [*_framework_docstring(program, layout, use), *body])
+    return module(layout, imports, [], [*_framework_docstring(layout, use), *body])
 
 
 def torch_source(program: ExportProgram) -> str:
@@ -212,30 +187,10 @@ def torch_source(program: ExportProgram) -> str:
         for v in layout.used_variables
     ]
     use = "For tensors that require gradients, call `.backward()` on the result."
-    return _framework_module(
-        program,
-        layout,
-        "import torch\n",
-        [*_framework_docstring(program, layout, use), *inputs, *statements(layout), *_return_lines(layout)],
-    )
+    body = [*_framework_docstring(layout, use), *inputs, *statements(layout), *results(layout, layout.value)]
+    return module(layout, "import torch\n", [], body)
 
 
-def _framework_module(program: ExportProgram, layout: SourceLayout, imports: str, body: list[str]) -> str:
-    return join_module([imports, signature(program, layout) + indent_lines(body, INDENT)])
-
-
-def _framework_docstring(program: ExportProgram, layout: SourceLayout, use: str) -> Iterator[str]:
-    first, *rest = comment_lines(program.text)
-    description = f"The value: {program.note}. " if program.note else ""
-    lines = [
-        first,
-        *rest,
-        "",
-        *comment_lines(f"{description}Written by autodiff {__version__}. {use}"),
-        *renaming_comment(layout.names),
-    ]
-    yield from quoted_lines(lines)
-
-
-def _return_lines(layout: SourceLayout) -> list[str]:
-    return wrap_expression("return ", layout.value)
+def _framework_docstring(layout: SourceLayout, use: str) -> Iterator[str]:
+    note = layout.program.note
+    return docstring(layout, f"{note and f'The value: {note}. '}Written by autodiff {__version__}. {use}")

@@ -12,7 +12,7 @@ from __future__ import annotations
 from autodiff_cli.graph.node import Node, Operand, as_node, constant
 from autodiff_cli.graph.op import Gate, Op
 from autodiff_cli.ops.arithmetic import abs_, and_, clip, equal, floor, not_, or_, quotient_slope, where
-from autodiff_cli.ops.declaration import composite, elementary, helper
+from autodiff_cli.ops.declaration import OpFields, composite, elementary, helper
 from autodiff_cli.ops.elementary import (
     FROM_0,
     INSIDE_1,
@@ -23,6 +23,7 @@ from autodiff_cli.ops.elementary import (
     exp,
     expm1,
     log,
+    log1p,
     pi,
     sech_square,
     sin,
@@ -84,6 +85,46 @@ normal_cdf = elementary(
     ),
     domain=lambda x, mean=0, deviation=1: as_node(deviation) > 0,
     summary="the normal distribution function at x, with mean (0) and standard deviation (1)",
+)  # fmt: skip
+
+normal_sf = composite(
+    "normal_sf", lambda x, mean=0, deviation=1: normal_cdf(as_node(mean), x, as_node(deviation)),
+    domain=lambda x, mean=0, deviation=1: as_node(deviation) > 0,
+    summary="1 - normal_cdf(x, mean, deviation), with all digits far right: the share of a term censored at x",
+)  # fmt: skip
+
+
+def _if_positive(a: Node, b: Node, value: Node) -> Node:
+    """Return `value`, which is nan unless both parameters are positive."""
+    return where(and_(a > 0, b > 0), value, constant("nan"))
+
+
+def _weibull_slopes(z: Node, x: Node, k: Node, scale: Node) -> tuple[Node, ...]:
+    power = (x / scale) ** k
+    by_x, by_k = (k - 1 - k * power) / x, 1 / k + (1 - power) * log(x / scale)
+    return z * where(x > 0, by_x, 0), z * where(x > 0, by_k, 0), z * where(x >= 0, k * (power - 1) / scale, 0)
+
+
+# The exponential amplifies the error of the power.
+_WEIBULL: OpFields = {"domain": lambda x, k, scale: and_(k > 0, scale > 0), "kink": lambda x, k, scale: equal(x, 0), "kink_note": "it begins at 0; the slope below, 0, is taken", "ulp_bound": 4000}  # fmt: skip
+# fmt: off
+weibull_pdf = elementary("weibull_pdf", _weibull_slopes, expansion=lambda x, k, scale: _if_positive(k, scale, where(x >= 0, k / scale * (x / scale) ** (k - 1) * exp(-((x / scale) ** k)), 0)), **_WEIBULL, summary="the Weibull density at x, with shape k and a scale; 0 below 0")
+weibull_cdf = composite("weibull_cdf", lambda x, k, scale: _if_positive(k, scale, where(x > 0, -expm1(-((x / scale) ** k)), 0)), **_WEIBULL, summary="the Weibull distribution function at x")
+weibull_sf  = composite("weibull_sf",  lambda x, k, scale: _if_positive(k, scale, where(x > 0, exp(-((x / scale) ** k)), 1)), **_WEIBULL, summary="1 - weibull_cdf(x, k, scale): the share of a term censored at x")
+# fmt: on
+
+
+def _student_t_density(x: Node, nu: Node, mean: Operand = 0, scale: Operand = 1) -> Node:
+    """Return the density; as a quotient with the beta function, whose slopes have no difference of digammas."""
+    u, spread = _standardize(x, mean, scale), as_node(scale)
+    density = exp(-((nu + 1) / 2) * log1p(square(u) / nu)) / (beta(constant("0.5"), nu / 2) * sqrt(nu) * spread)
+    return _if_positive(nu, spread, density)
+
+
+student_t_pdf = composite(
+    "student_t_pdf", _student_t_density, ulp_bound=4000,
+    domain=lambda x, nu, mean=0, scale=1: and_(nu > 0, as_node(scale) > 0),
+    summary="the density of Student's t at x, with nu degrees of freedom, location (0) and scale (1)",
 )  # fmt: skip
 
 sinc_derivative: Op

@@ -170,15 +170,17 @@ def _write_summary(paper: Paper, summary: DataSummary, digits: int | None) -> No
     for note in summary.notes:
         paper.line(f"  {note}")
     paper.line()
+    has_units = any(column.unit for column in summary.columns)
     rows = [
         (
             shorten_middle(column.original, _MAX_CELL_LENGTH),
             shorten_middle(column.written, _MAX_CELL_LENGTH),
             *_column_cells(column, show),
+            *[column.unit] * has_units,
         )
         for column in summary.columns
     ]
-    paper.table(TextTable(_SUMMARY_COLUMNS, rows))
+    paper.table(TextTable((*_SUMMARY_COLUMNS, *[Column("unit")] * has_units), rows))
     paper.heading("first rows")
     titles = tuple(Column(shorten_middle(name, _MAX_CELL_LENGTH)) for name in summary.header)
     first = [tuple(shorten_middle(cell, _MAX_CELL_LENGTH) for cell in cells) for cells in summary.first_rows]
@@ -199,6 +201,8 @@ def _summary_document(summary: DataSummary) -> dict[str, Any]:
     for column in summary.columns:
         document = {**pick(column, "name", "written", "type", "missing"), "min": to_json(column.minimum)}
         document["max"] = to_json(column.maximum)
+        if column.unit:
+            document["unit"] = column.unit
         columns.append(document if column.levels is None else {**document, "levels": column.levels})
     return {
         "file": summary.name,

@@ -310,7 +310,10 @@ class _Scales:
         zero = None
         if is_x_log and np.any(x == 0):
             zero = 10.0 ** (math.floor(math.log10(x[x > 0].min()) - 0.3) - 0.5)
-        predictor, target = _figure_text(first.predictor), _figure_text(first.target)
+        predictor, target = (
+            _figure_text(f"{name} ({fits[0].units[name]})" if name in fits[0].units else name)
+            for name in (first.predictor, first.target)
+        )
         labels = (predictor, target) if predictor else (f"predicted {target}", f"observed {target}")
         return cls(*labels, origin, is_x_log, is_y_log, zero)
 

@@ -70,6 +70,7 @@ def _chain(start: Node, length: int) -> Node:
     return node
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_as_rows_times_nodes() -> None:
     rows, length = 40 * BLOCK_ROWS, 500
     output = _chain(variable("x"), length)

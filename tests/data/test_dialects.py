@@ -7,6 +7,7 @@ import json
 import math
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -53,10 +54,94 @@ def column(file: DataSource, name: str) -> list[float]:
         ("x,y\n1,yes\n3,no\n", {}, [1, 0]),
         ("x,y\n1,TRUE\n3,False\n", {}, [1, 0]),
         ('"first x" y\n1 2\n"3" 4\n', {"delimiter": "space"}, [2, 4]),
+        ("x,y\n1,2.0D+00\n3,.4d1\n", {}, [2, 4]),
+        ("x;y\n1;2,0D+00\n3;,4d1\n", {}, [2, 4]),
+        ("device 7\n\nx,y\n1,2\n3,4\n", {"skip": 2}, [2, 4]),
+        ("x,y\n1,2\n3,4\n5,6\n", {"skip": 2, "no_header": True, "column": ["y=c2"]}, [4, 6]),
+        ("# by hand\nx,y\ns,mV\n1,2\n3,4\n", {"units_row": True}, [2, 4]),
+        ("x,y\n1,13/02/2024\n3,14/02/2024 06:00\n", {"date_format": "DD/MM/YYYY"}, None),
+        ("x,y\n1,13/02/2024\n3,2024-02-14\n", {"date_format": "DD/MM/YYYY"}, [0, 86400]),
+        ("x,y\n1,Feb 13 2024 10h\n3,Feb 13 2024 12h\n", {"date_format": "%b %d %Y %Hh"}, [0, 7200]),
     ],
 )
-def test_as_people_write_them(content: str, options: dict[str, str], expected: list[float]) -> None:
-    assert column(opened(content, **options), "y") == expected
+def test_as_people_write_them(content: str, options: dict[str, Any], expected: list[float] | None) -> None:
+    if expected is None:
+        with pytest.raises(DataError, match="line 3, column `y`"):
+            column(opened(content, **options), "y")
+    else:
+        assert column(opened(content, **options), "y") == expected
+
+
+@each(
+    ("encoding", "options"),
+    [("latin-1", {}), ("utf-16", {}), ("utf-16-be", {"encoding": "utf-16-be"}), ("utf-8-sig", {}), ("cp1252", {})],
+)
+def test_text_of_other_encodings_is_read(encoding: str, options: dict[str, str]) -> None:
+    content = "größe;µ\n1,5;süd\n2,5;nord\n"
+    for cell_rows in (1, 10_000):  # large files are read by pyarrow, small ones cell by cell
+        file = opened((content + "3,5;süd\n" * cell_rows).encode(encoding), **options)
+        table = file.load({"größe"}, labels=["μ"])
+        assert table.columns["größe"][:3].tolist() == [1.5, 2.5, 3.5]
+        assert set(table.labels["μ"].values) == {"süd", "nord"}
+        expected = {"latin-1": "cp1252", "cp1252": "cp1252", "utf-16": "utf-16"}.get(encoding)
+        assert [note for note in file.notes if "read as" in note] == [f"the text is read as {expected}"] * bool(
+            expected
+        )
+
+
+def test_units_of_columns_are_kept() -> None:
+    file = opened("t,y\ns,\n1,2\n", units_row=True)
+    assert [summary.unit for summary in summarize_data(file).columns] == ["s", ""]
+    for content, options, words in (
+        ("t,y\ns\n1,2\n", {"units_row": True}, "line 2: the row of units has 1 cell"),
+        ('{"x": 1}\n', {"units_row": True}, "lines of JSON"),
+        ('{"x": 1}\n', {"skip": 1}, "lines of JSON"),
+        ("t\n1\n", {"units_row": True, "no_header": True}, "needs a header"),
+        ("t\n1\n", {"skip": 3}, "nothing after 3 lines"),
+        ("t\n1\n", {"date_format": "dd"}, "--date-format takes a format"),
+        ("t\n1\n", {"encoding": "runes"}, "no encoding `runes`"),
+    ):
+        with pytest.raises(DataError, match=words):
+            opened(content, **options)
+
+
+@each(
+    ("where", "expected"),
+    [
+        ("day > '2024-02-13'", [2, 3]),
+        ("'2024-02-13' <= day < '2024-02-14 12:00'", [1, 2]),
+        ("day == '2024-02-15' or y < 2", [1, 3]),
+    ],
+)
+def test_dates_are_compared_with_quoted_ones(where: str, expected: list[float]) -> None:
+    days = ["2024-02-13", "2024-02-14", "2024-02-15"]
+    text = "day,y\n" + "".join(f"{day},{k}\n" for k, day in enumerate(days, 1))
+    buffer = io.BytesIO()
+    times = pa.array([datetime.fromisoformat(day) for day in days])
+    feather.write_feather(pa.table({"day": times, "y": [1.0, 2.0, 3.0]}), buffer)
+    for content in (text, buffer.getvalue()):
+        assert column(opened(content, where=where), "y") == expected
+    for condition in ("day > 'soon'", "y > '2024-01-01'", "day > '2024-01-01T00:00Z'"):
+        with pytest.raises(DataError, match="cannot be compared"):
+            column(opened(text, where=condition), "y")
+
+
+def test_workbooks_are_read_by_their_sheets(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for values in (["day", "y", "kind"], [datetime(2024, 1, 1), 1.5, "a\nb"], [datetime(2024, 1, 2), None, True]):
+        book.active.append(values)
+    book.create_sheet("more").append(["u"])
+    book.save(tmp_path / "book.xlsx")
+    content = (tmp_path / "book.xlsx").read_bytes()
+    table = opened(content).load({"day"}, labels=["kind"])
+    assert table.columns["day"].tolist() == [0, 86400]
+    assert table.labels["kind"].values == ["a b", "True"]
+    with pytest.raises(DataError, match="line 3, column `y`: empty"):
+        opened(content).load({"y"})
+    assert opened(content, sheet="more").names == ("u",)
+    with pytest.raises(DataError, match="no sheet `other`; the sheets are Sheet, more"):
+        opened(content, sheet="other")
 
 
 def test_no_header() -> None:
@@ -229,6 +314,7 @@ def test_nothing_there(tmp_path: Path) -> None:
         open_data([str(tmp_path / "*.csv")])
 
 
+@pytest.mark.slow
 def test_many_rows_of_files_whose_columns_are_in_another_order(tmp_path: Path) -> None:
     count = 50_000
     (tmp_path / "a.csv").write_text("x,y\n" + "".join(f"{k},-{k}\n" for k in range(count)))
@@ -244,7 +330,7 @@ def test_many_rows_of_files_whose_columns_are_in_another_order(tmp_path: Path) -
 @each(
     ("content", "message"),
     [
-        (b"PK\x03\x04rest of it", "a zip file, such as a workbook"),
+        (b"PK\x03\x04rest of it", "a zip file, but no workbook"),
         (b"%PDF-1.7", "a PDF"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old workbook"),
         (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),

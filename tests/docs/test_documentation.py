@@ -28,7 +28,11 @@ def console_blocks(page: Path) -> list[list[tuple[str, str]]]:
 BLOCKS = [(page, block) for page in PAGES for block in console_blocks(page)]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.slow] if page.name == "networks.md" else []) for page in PAGES],
+    ids=lambda page: page.name,
+)
 def test_python_blocks_run(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     results = doctest.testfile(str(page), module_relative=False, optionflags=doctest.ELLIPSIS, encoding="utf-8")

@@ -77,6 +77,7 @@ def test_a_kill_at_any_moment_leaves_a_whole_file(rounds: int, data: str, tmp_pa
         assert ad.load(path).parameters == pytest.approx({"a": 2, "b": 1})
 
 
+@pytest.mark.slow
 def test_many_processes_at_one_cache_and_one_model_file(data: str, tmp_path: Path) -> None:
     path = tmp_path / "model.json"
     settings = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
@@ -103,7 +104,7 @@ def test_a_reader_that_goes_away_ends_the_command_quietly() -> None:
         assert (process.stderr.read(), process.wait()) == ("", 0)
 
 
-@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("unbuffered", ["", pytest.param("1", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("options", "read"), [([], "stdout"), (["--json"], "stderr")])
 def test_a_fit_is_saved_also_where_nobody_reads_its_table_to_the_end(
     options: list[str], read: str, unbuffered: str, data: str, tmp_path: Path

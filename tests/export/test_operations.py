@@ -41,7 +41,7 @@ def points_of(op: Op) -> list[tuple[float, ...]]:
 @pytest.mark.parametrize(
     ("target", "runner"),
     [
-        ("python", in_python),
+        pytest.param("python", in_python, marks=pytest.mark.slow),
         ("numpy", in_python),
         ("js", in_javascript),
         pytest.param("c", in_c, marks=pytest.mark.slow),

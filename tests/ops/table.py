@@ -20,6 +20,7 @@ Number = mpf
 Interval = tuple[float, float]
 
 HUGE = 1e300
+ZERO, ONE = mpf(0), mpf(1)
 WIDE = (-HUGE, HUGE)
 POSITIVE = (1e-300, HUGE)
 SPECIAL = (0.0, 1.0, -1.0, 800.0, -800.0)
@@ -95,6 +96,42 @@ def beta_slope(a: Number, b: Number) -> Number:
 
 def gamma_density(a: Number, x: Number) -> Number:
     return x ** (a - 1) * mp.exp(-x) / mp.gamma(a)
+
+
+def weibull(x: Number, k: Number, scale: Number) -> tuple[Number, Number, Number]:
+    """(x/scale)^k, the share beyond x and the density."""
+    if k <= 0 or scale <= 0:
+        return mp.nan, mp.nan, mp.nan
+    if x < 0:
+        return ZERO, ONE, ZERO
+    power = (x / scale) ** k
+    return power, mp.exp(-power), k / scale * (x / scale) ** (k - 1) * mp.exp(-power)
+
+
+def weibull_slopes(x: Number, k: Number, scale: Number) -> tuple[Number, Number, Number]:
+    """The slopes of the logarithm of the density."""
+    power, log = (x / scale) ** k, mp.log(x / scale)
+    return (k - 1 - k * power) / x, 1 / k + log - power * log, k / scale * (power - 1)
+
+
+def student_t(x: Number, nu: Number, mean: Number = ZERO, scale: Number = ONE) -> Number:
+    u = (x - mean) / scale
+    factor = mp.gamma((nu + 1) / 2) / mp.gamma(nu / 2) / mp.sqrt(nu * mp.pi) / scale
+    return factor * (1 + u * u / nu) ** (-(nu + 1) / 2)
+
+
+def student_t_slopes(
+    x: Number, nu: Number, mean: Number = ZERO, scale: Number = ONE
+) -> tuple[Number, Number, Number, Number]:
+    """The slopes of the logarithm of the density."""
+    u = (x - mean) / scale
+    pull = (nu + 1) * u / (nu + u * u)
+    by_nu = (psi(0, (nu + 1) / 2) - psi(0, nu / 2) - 1 / nu - mp.log1p(u * u / nu) + pull * u / nu) / 2
+    return -pull / scale, by_nu, pull / scale, (pull * u - 1) / scale
+
+
+def slope_of(density: Callable[..., Number], slopes: Callable[..., Sequence[Number]], k: int) -> Callable[..., Number]:
+    return lambda *at: density(*at) * slopes(*at)[k]
 
 
 def arc(x: Number) -> Number:
@@ -323,6 +360,57 @@ ROWS: tuple[Row, ...] = (
         points=((0.0, 0.0, 1.0), (1.0, 2.0, 3.0)),
     ),
     Row("normal_cdf", cdf, (phi,), ((-37.5, 37.5),), points=at(0.0, 1.0, -1.0, 800.0)),
+    Row("normal_sf", lambda x: cdf(-x), (lambda x: -phi(x),), ((-37.5, 37.5),), points=at(0.0, 1.0, -1.0, 800.0)),
+    Row(
+        "normal_sf",
+        lambda x, m, s: cdf((m - x) / s) if s > 0 else mp.nan,
+        (
+            lambda x, m, s: -phi((x - m) / s) / s,
+            lambda x, m, s: phi((x - m) / s) / s,
+            lambda x, m, s: (x - m) / s**2 * phi((x - m) / s),
+        ),
+        ((-8.0, 8.0), (-8.0, 8.0), (0.5, 50.0)),
+        points=((0.0, 0.0, 1.0), (1.0, 2.0, 3.0)),
+    ),
+    Row(
+        "weibull_pdf",
+        lambda x, k, s: weibull(x, k, s)[2],
+        tuple(slope_of(lambda *at: weibull(*at)[2], weibull_slopes, k) for k in range(3)),
+        ((0.01, 9.0), (0.1, 9.0), (0.5, 5.0)),
+        slope_terms=lambda x, k, s: (1 + k) * (1 + 1 / x + 1 / k) * (1 + weibull(x, k, s)[0]) * weibull(x, k, s)[2],
+    ),
+    *(
+        Row(
+            name,
+            value,
+            (
+                lambda x, k, s, sign=sign: sign * weibull(x, k, s)[2],
+                lambda x, k, s, sign=sign: sign * weibull(x, k, s)[2] * mp.log(x / s) * x / k,
+                lambda x, k, s, sign=sign: -sign * weibull(x, k, s)[2] * x / s,
+            ),
+            ((0.01, 9.0), (0.1, 9.0), (0.5, 5.0)),
+            slope_terms=lambda x, k, s: (1 + x / k) * weibull(x, k, s)[2],
+        )
+        for name, value, sign in (
+            ("weibull_cdf", lambda x, k, s: -mp.expm1(-weibull(x, k, s)[0]), 1),
+            ("weibull_sf", lambda x, k, s: weibull(x, k, s)[1], -1),
+        )
+    ),
+    Row(
+        "student_t_pdf",
+        student_t,
+        tuple(slope_of(student_t, student_t_slopes, k) for k in range(4)),
+        ((-50.0, 50.0), (0.3, 60.0), (-3.0, 3.0), (0.5, 5.0)),
+        points=((0.0, 1.0, 0.0, 1.0), (2.0, 4.0, 1.0, 2.0)),
+        slope_terms=lambda *at: student_t(*at) * (1 + 1 / at[1]),
+    ),
+    Row(
+        "student_t_pdf",
+        student_t,
+        tuple(slope_of(student_t, student_t_slopes, k) for k in range(2)),
+        ((-1e3, 1e3), (0.3, 60.0)),
+        slope_terms=lambda *at: student_t(*at) * (1 + 1 / at[1]),
+    ),
     Row(
         "sinc",
         lambda x: sinc_n(0, x),

@@ -17,7 +17,7 @@ PLACES = (0.3, 0.7, 1.6, -0.4, -2.5)
 
 @each("row", ROWS, ids=lambda row: row.name)
 def test_values_and_slopes_to_60_digits(row: Row) -> None:
-    leaves = [variable(name) for name in "abc"[: len(row.domain)]]
+    leaves = [variable(name) for name in "abcd"[: len(row.domain)]]
     output = get_op(row.name)(*leaves)
     outputs = [output, *gradient_nodes(output, leaves)]
     for place in PLACES:

@@ -148,6 +148,8 @@ def is_degenerate(name: str, point: Sequence[float]) -> bool:
     """Where what is said is a convention, or concerns constants only."""
     if name == "log_base":  # the slope towards the base is 0/0, with the limit 0
         return tuple(point) == (1.0, 0.0)
+    if name.startswith("weibull"):  # where it begins, the slope depends on k
+        return point[0] == 0
     return name == "beta" and sum(point) <= 0 and sum(point) == round(sum(point))  # both are infinite there
 
 

@@ -43,15 +43,7 @@ from autodiff_cli.backends.llvm.plan import (
     MatrixProduct,
     Stage,
 )
-from autodiff_cli.backends.llvm.vectors import (
-    LaneType,
-    Vector,
-    VectorCode,
-    inline_functions,
-    maximum,
-    minimum,
-    share_divisors,
-)
+from autodiff_cli.backends.llvm.vectors import Vector, VectorCode, inline_functions, maximum, minimum, share_divisors
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.tape import topological_order
 
@@ -169,7 +161,7 @@ def _input_vector(memory: MemoryAccess, code: VectorCode, operand: Input, indice
     if isinstance(operand, float):
         return code.as_vector(operand)
     cell = cell_at(operand.source, operand.offset, operand.strides, indices)
-    return code.make("load", LaneType.FLOAT, detail=cell, is_varying=memory.is_by_row(cell))
+    return code.make("load", detail=cell, is_varying=memory.is_by_row(cell))
 
 
 def _emit_tile(memory: MemoryAccess, plan: KernelPlan, nest: LoopNest, tile: Tile) -> None:
@@ -350,14 +342,14 @@ def _add_to_sum(memory: MemoryAccess, writer: InstructionWriter, value: Vector, 
     if value.op == "select" and value.inputs[2].constant == 0.0:
         mask, unmasked = value.inputs[0], value.inputs[1]
         masked_sum = assign(f"fadd contract {floats} {total}, {writer.operand(unmasked)}")
-        masks = memory.module.vector_type(LaneType.BOOL)
+        masks = memory.module.bool_vector
         return assign(f"select {masks} {writer.operand(mask)}, {floats} {masked_sum}, {floats} {total}")
     return assign(f"fadd contract {floats} {total}, {writer.operand(value)}")
 
 
 def _store_scalar(memory: MemoryAccess, store: CellStore, value: str) -> None:
     if store.effect in _COMBINERS:
-        vector = store.value.code.make("load", LaneType.FLOAT, detail=store.cell)
+        vector = store.value.code.make("load", detail=store.cell)
         value = _combine(memory, store.effect, memory.load(vector), value)
     memory.store_scalar(store.cell, value, store.effect)
 
@@ -374,9 +366,7 @@ def _store_by_row(memory: MemoryAccess, store: CellStore, value: str) -> None:
 def _combine(memory: MemoryAccess, effect: Effect, before: str, value: str) -> str:
     """Return the result of a reduction with one more value."""
     code = VectorCode()
-    result = _COMBINERS[effect](
-        *[code.make("argument", LaneType.FLOAT, detail=name, is_varying=True) for name in (before, value)]
-    )
+    result = _COMBINERS[effect](*[code.make("argument", detail=name, is_varying=True) for name in (before, value)])
     writer = InstructionWriter(memory.module, memory.ir, lambda vector: vector.detail)
     writer.write_all(topological_order([result]))
     return writer.operand(result)
@@ -416,7 +406,7 @@ def _load_vectors(memory: MemoryAccess, item: MatrixProduct, along: LoopIndex, s
     cell = cell_at(view.source, view.offset, view.strides, (along,))
     memory.clear_pointers()
     memory.locate(cell)
-    vector = VectorCode().make("load", LaneType.FLOAT, detail=cell, is_varying=True)
+    vector = VectorCode().make("load", detail=cell, is_varying=True)
     return [memory.load(vector, row=start) for start in starts]
 
 
@@ -425,7 +415,7 @@ def _load_weight(memory: MemoryAccess, item: MatrixProduct, at: tuple[LoopIndex,
     view = item.inputs[0]
     cell = cell_at(view.source, view.offset, view.strides, at)
     memory.locate(cell)
-    return memory.load(VectorCode().make("load", LaneType.FLOAT, detail=cell))
+    return memory.load(VectorCode().make("load", detail=cell))
 
 
 # The fields of a job, 8 bytes each: the addresses of the point, of the table of columns and of the outputs; the number

@@ -56,7 +56,7 @@ def _extremum(pick: VectorFunction) -> VectorFunction:
 
 def _mod(a: Vector, b: Vector) -> Vector:
     """Return the remainder with the sign of b; that of C's fmod is the sign of a."""
-    rest = a.code.make("frem", a.lane_type, a, b)
+    rest = a.code.make("frem", a, b)
     adjusted = where(~equal(rest, 0.0) & not_equal(as_number(rest < 0.0), as_number(b < 0.0)), rest + b, rest)
     return where(equal(rest, 0.0), copysign(0.0, b), adjusted)
 

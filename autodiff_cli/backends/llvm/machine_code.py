@@ -19,7 +19,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from autodiff_cli.backends.llvm.vectors import BIT_OPERATIONS, INTRINSICS, ROUNDED, ColdPath, LaneType, Vector
+from autodiff_cli.backends.llvm.vectors import BIT_OPERATIONS, INTRINSICS, ROUNDED, ColdPath, Vector
 from autodiff_cli.backends.protocol import CompilationError
 from autodiff_cli.graph.tape import topological_order
 from autodiff_cli.numbers.machine_code import compile_assembly, initialize
@@ -261,6 +261,8 @@ class ModuleBuilder:
 
     Attributes:
         float_vector: the type of a vector of doubles.
+        bool_vector: the type of a vector of truth values.
+        integer_vector: the type of a vector of integers.
     """
 
     def __init__(self, target: Processor) -> None:
@@ -268,12 +270,9 @@ class ModuleBuilder:
         self._functions: list[str] = []
         self._declarations: dict[str, None] = {}
         self._cold_paths: dict[ColdPath, str] = {}
-        self._types = {kind: f"<{target.width} x {kind.value}>" for kind in LaneType}
-        self.float_vector = self._types[LaneType.FLOAT]
-
-    def vector_type(self, kind: LaneType) -> str:
-        """Return the type of a vector."""
-        return self._types[kind]
+        self.float_vector, self.bool_vector, self.integer_vector = (
+            f"<{target.width} x {lane}>" for lane in ("double", "i1", "i64")
+        )
 
     def add(self, ir: FunctionBuilder) -> None:
         """Add a function, which is finished here."""
@@ -322,6 +321,38 @@ class ModuleBuilder:
         return "\n".join([head, *self._declarations, "", *self._functions, attributes])
 
 
+_BITS = "bitcast {floats} {0} to {integers}"
+_OFFSET = f"sub {{integers}} {{1}}, splat (i64 {_SQRT_HALF_BITS - (1023 << 52)})"
+# The code of operations: lines that refer to the operands and then to the results of the lines before by their numbers.
+_INSTRUCTIONS: dict[str, Sequence[str]] = {
+    **{key: ["{op} {detail}{floats} {0}, {1}"] for key in ["fadd", "fsub", "fmul"]},
+    **{key: ["{op} {floats} {0}, {1}"] for key in ["fdiv", "frem"]},
+    "fneg": ["fneg {floats} {0}"],
+    "fcmp": ["fcmp {detail} {floats} {0}, {1}"],
+    **{key: ["{op} {masks} {0}, {1}"] for key in ["and", "or"]},
+    "not": ["xor {masks} {0}, splat (i1 true)"],
+    "select": ["select {masks} {0}, {floats} {1}, {floats} {2}"],
+    # moves the last bits to the exponent
+    "exponent": [_BITS, "shl {integers} {1}, splat (i64 52)", "bitcast {integers} {2} to {floats}"],
+    # 2^52 + 1023 + the k of x = 2^k·m, or m, which lies between √½ and √2
+    "binade": [
+        *(_BITS, _OFFSET, "lshr {integers} {2}, splat (i64 52)"),
+        *(f"or {{integers}} {{3}}, splat (i64 {1075 << 52})", "bitcast {integers} {4} to {floats}"),
+    ],
+    "mantissa": [
+        *(_BITS, _OFFSET, f"and {{integers}} {{2}}, splat (i64 {(1 << 52) - 1})"),
+        *(f"add {{integers}} {{3}}, splat (i64 {_SQRT_HALF_BITS})", "bitcast {integers} {4} to {floats}"),
+    ],
+    "is_odd": [_BITS, "trunc {integers} {1} to {masks}"],  # the last bit
+    # uses the last bit but one as a sign
+    "flip_sign": [
+        *(_BITS, "bitcast {floats} {1} to {integers}", "shl {integers} {3}, splat (i64 62)"),
+        *(f"and {{integers}} {{4}}, splat (i64 {-(2**63)})", "xor {integers} {2}, {5}"),
+        "bitcast {integers} {6} to {floats}",
+    ],
+}
+
+
 class InstructionWriter:
     """Writes instructions to a function.
 
@@ -335,6 +366,7 @@ class InstructionWriter:
         self._module = module
         self._ir = ir
         self._load = load
+        self._types = {"floats": module.float_vector, "masks": module.bool_vector, "integers": module.integer_vector}
         self._names: dict[Vector, str] = {}
 
     def copy(self) -> InstructionWriter:
@@ -359,54 +391,13 @@ class InstructionWriter:
         match vector.op:
             case "load" | "argument":
                 return self._load(vector)
-            case "fadd" | "fsub" | "fmul":
-                fused = "" if vector.detail == ROUNDED else _CONTRACT
-                return assign(f"{vector.op} {fused}{floats} {names[0]}, {names[1]}")
-            case "fdiv" | "frem":
-                return assign(f"{vector.op} {floats} {names[0]}, {names[1]}")
-            case "fneg":
-                return assign(f"fneg {floats} {names[0]}")
             case "fabs":
                 return self._write_call("fabs", names)
-            case "fcmp":
-                return assign(f"fcmp {vector.detail} {floats} {names[0]}, {names[1]}")
-            case "and" | "or":
-                return assign(f"{vector.op} {self._module.vector_type(LaneType.BOOL)} {names[0]}, {names[1]}")
-            case "not":
-                return assign(f"xor {self._module.vector_type(LaneType.BOOL)} {names[0]}, splat (i1 true)")
-            case "select":
-                masks = self._module.vector_type(LaneType.BOOL)
-                return assign(f"select {masks} {names[0]}, {floats} {names[1]}, {floats} {names[2]}")
-            case "exponent":  # moves the last bits to the exponent
-                integers = self._module.vector_type(LaneType.INTEGER)
-                bits = assign(f"bitcast {floats} {names[0]} to {integers}")
-                return assign(f"bitcast {integers} {assign(f'shl {integers} {bits}, splat (i64 52)')} to {floats}")
             case "scaled":  # multiplies by a power of two
                 name = "@llvm.x86.avx512.mask.scalef.pd.512"
                 self._module.declare(f"{floats} {name}({floats}, {floats}, {floats}, i8, i32)")
                 operands = ", ".join(f"{floats} {each}" for each in (*names, names[0]))
                 return assign(f"call {floats} {name}({operands}, i8 -1, i32 4)")
-            case "binade" | "mantissa":  # 2^52 + 1023 + the k of x = 2^k·m, or m, which lies between √½ and √2
-                integers = self._module.vector_type(LaneType.INTEGER)
-                bits = assign(f"bitcast {floats} {names[0]} to {integers}")
-                shifted = assign(f"sub {integers} {bits}, splat (i64 {_SQRT_HALF_BITS - (1023 << 52)})")
-                if vector.op == "binade":
-                    k = assign(f"lshr {integers} {shifted}, splat (i64 52)")
-                    result = assign(f"or {integers} {k}, splat (i64 {1075 << 52})")
-                else:
-                    rest = assign(f"and {integers} {shifted}, splat (i64 {(1 << 52) - 1})")
-                    result = assign(f"add {integers} {rest}, splat (i64 {_SQRT_HALF_BITS})")
-                return assign(f"bitcast {integers} {result} to {floats}")
-            case "is_odd":  # the last bit
-                integers = self._module.vector_type(LaneType.INTEGER)
-                bits = assign(f"bitcast {floats} {names[0]} to {integers}")
-                return assign(f"trunc {integers} {bits} to {self._module.vector_type(LaneType.BOOL)}")
-            case "flip_sign":  # uses the last bit but one as a sign
-                integers = self._module.vector_type(LaneType.INTEGER)
-                bits, at = (assign(f"bitcast {floats} {name} to {integers}") for name in names)
-                shifted = assign(f"shl {integers} {at}, splat (i64 62)")
-                sign = assign(f"and {integers} {shifted}, splat (i64 {-(2**63)})")
-                return assign(f"bitcast {integers} {assign(f'xor {integers} {bits}, {sign}')} to {floats}")
             case "call":
                 return self._write_call(vector.detail, names, is_varying=vector.is_varying)
             case "cold_path":
@@ -414,7 +405,12 @@ class InstructionWriter:
                 operands = ", ".join(f"{floats} {each}" for each in arguments)
                 call = f"call {floats} {self._module.cold_path(vector.detail)}({operands})"
                 return self._write_branch(needed, usual, lambda: self._write_select(needed, assign(call), usual))
-        raise NotImplementedError(vector.op)
+        detail = vector.detail
+        if vector.op in ("fadd", "fsub", "fmul"):
+            detail = "" if vector.detail == ROUNDED else _CONTRACT
+        for line in _INSTRUCTIONS[vector.op]:
+            names.append(assign(line.format(*names, op=vector.op, detail=detail, **self._types)))
+        return names[-1]
 
     def _write_call(self, name: str, arguments: Sequence[str], *, is_varying: bool = True) -> str:
         module, count = self._module, len(arguments)
@@ -443,12 +439,12 @@ class InstructionWriter:
         return assign(f"shufflevector {floats} {result}, {floats} poison, <{width} x i32> zeroinitializer")
 
     def _write_select(self, mask: str, yes: str, no: str) -> str:
-        masks, floats = self._module.vector_type(LaneType.BOOL), self._module.float_vector
+        masks, floats = self._module.bool_vector, self._module.float_vector
         return self._ir.assign(f"select {masks} {mask}, {floats} {yes}, {floats} {no}")
 
     def _write_branch(self, needed: str, usual: str, careful: Callable[[], str]) -> str:
         """Write a branch to careful code, which is executed only if a lane of the mask requires it."""
-        ir, masks, width = self._ir, self._module.vector_type(LaneType.BOOL), self._module.target.width
+        ir, masks, width = self._ir, self._module.bool_vector, self._module.target.width
         lanes = ir.assign(f"bitcast {masks} {needed} to i{width}")
         any_lane = ir.assign(f"icmp ne i{width} {lanes}, 0")
         before, slow, after = ir.block, ir.new_label(), ir.new_label()

@@ -21,7 +21,6 @@ instructions calls remain.
 
 from __future__ import annotations
 
-import enum
 import math
 import struct
 from collections import Counter
@@ -44,16 +43,6 @@ ROUNDED = "rounded"  # the detail of an arithmetic instruction whose result must
 _ROUNDED_OPERATIONS = frozenset(("fadd", "fsub", "fmul", "fdiv"))
 
 
-class LaneType(enum.Enum):
-    """The type of the lanes of a vector."""
-
-    FLOAT = "double"
-    BOOL = "i1"
-    INTEGER = "i64"
-
-    __hash__ = object.__hash__  # part of the key of every instruction, so its hash must be fast
-
-
 class Vector(Operators):
     """An instruction and its result.
 
@@ -65,27 +54,19 @@ class Vector(Operators):
         rank: the number of instructions that were created before.
 
     >>> code = VectorCode()
-    >>> x = code.make("load", LaneType.FLOAT, detail="x", is_varying=True)
+    >>> x = code.make("load", detail="x", is_varying=True)
     >>> x * 2 + 1 is x * 2 + 1, x * 2 is x * 3
     (True, False)
     """
 
-    __slots__ = ("code", "detail", "inputs", "is_varying", "lane_type", "op", "rank")
+    __slots__ = ("code", "detail", "inputs", "is_varying", "op", "rank")
 
     def __init__(
-        self,
-        code: VectorCode,
-        rank: int,
-        op: str,
-        lane_type: LaneType,
-        inputs: tuple[Vector, ...],
-        detail: Any,
-        is_varying: bool,
+        self, code: VectorCode, rank: int, op: str, inputs: tuple[Vector, ...], detail: Any, is_varying: bool
     ) -> None:
         self.code = code
         self.rank = rank
         self.op = op
-        self.lane_type = lane_type
         self.inputs = inputs
         self.detail = detail
         self.is_varying = is_varying
@@ -115,13 +96,13 @@ class Vector(Operators):
         return self.code.compare("oge", self, other)
 
     def __and__(self, other: Vector) -> Vector:
-        return self.code.make("and", LaneType.BOOL, self, other)
+        return self.code.make("and", self, other)
 
     def __or__(self, other: Vector) -> Vector:
-        return self.code.make("or", LaneType.BOOL, self, other)
+        return self.code.make("or", self, other)
 
     def __invert__(self) -> Vector:
-        return self.inputs[0] if self.op == "not" else self.code.make("not", LaneType.BOOL, self)
+        return self.inputs[0] if self.op == "not" else self.code.make("not", self)
 
 
 # The methods of `VectorCode` that record Python's operators.
@@ -135,24 +116,22 @@ class VectorCode:
         self._instructions: dict[tuple[Any, ...], Vector] = {}
         self._rounds_separately = False
 
-    def make(self, op: str, kind: LaneType, *inputs: Vector, detail: Any = None, is_varying: bool = False) -> Vector:
+    def make(self, op: str, *inputs: Vector, detail: Any = None, is_varying: bool = False) -> Vector:
         """Return the instruction with these inputs, creating it if necessary."""
         if self._rounds_separately and op in _ROUNDED_OPERATIONS:
             detail = ROUNDED
-        key = (op, kind, detail, *[vector.rank for vector in inputs])
+        key = (op, detail, *[vector.rank for vector in inputs])
         existing = self._instructions.get(key)
         if existing is None:
             is_varying = is_varying or any(vector.is_varying for vector in inputs)
-            existing = self._instructions[key] = Vector(
-                self, len(self._instructions), op, kind, inputs, detail, is_varying
-            )
+            existing = self._instructions[key] = Vector(self, len(self._instructions), op, inputs, detail, is_varying)
         return existing
 
     def as_vector(self, operand: Operand) -> Vector:
         """Return the operand itself, or a number in all lanes."""
         if isinstance(operand, Vector):
             return operand
-        return self.make("constant", LaneType.FLOAT, detail=float_literal(operand))
+        return self.make("constant", detail=float_literal(operand))
 
     def sum(self, a: Vector, b: Vector) -> Vector:
         """Return a + b."""
@@ -160,15 +139,13 @@ class VectorCode:
             return self.difference(a, b.inputs[0])
         if a.op == "fneg":
             return self.difference(b, a.inputs[0])
-        return self._fold_constants(lambda x, y: x + y, a, b) or self.make(
-            "fadd", LaneType.FLOAT, *_canonical_order(a, b)
-        )
+        return self._fold_constants(lambda x, y: x + y, a, b) or self.make("fadd", *_canonical_order(a, b))
 
     def difference(self, a: Vector, b: Vector) -> Vector:
         """Return a - b."""
         if b.op == "fneg":
             return self.sum(a, b.inputs[0])
-        return self._fold_constants(lambda x, y: x - y, a, b) or self.make("fsub", LaneType.FLOAT, a, b)
+        return self._fold_constants(lambda x, y: x - y, a, b) or self.make("fsub", a, b)
 
     def product(self, a: Vector, b: Vector) -> Vector:
         """Return a·b."""
@@ -181,9 +158,7 @@ class VectorCode:
                 return other
             if one.constant == -1.0:
                 return self.negation(other)
-        return self._fold_constants(lambda x, y: x * y, a, b) or self.make(
-            "fmul", LaneType.FLOAT, *_canonical_order(a, b)
-        )
+        return self._fold_constants(lambda x, y: x * y, a, b) or self.make("fmul", *_canonical_order(a, b))
 
     def quotient(self, a: Vector, b: Vector) -> Vector:
         """Return a/b."""
@@ -192,23 +167,23 @@ class VectorCode:
         divisor = b.constant
         if divisor and math.frexp(divisor)[0] in (0.5, -0.5) and 1e-300 < abs(divisor) < 1e300:
             return self.product(a, self.as_vector(1 / divisor))  # exact
-        return self.make("fdiv", LaneType.FLOAT, a, b)
+        return self.make("fdiv", a, b)
 
     def negation(self, a: Vector) -> Vector:
         """Return -a."""
         if a.op == "fneg":
             return a.inputs[0]
-        return self._fold_constants(lambda x: -x, a) or self.make("fneg", LaneType.FLOAT, a)
+        return self._fold_constants(lambda x: -x, a) or self.make("fneg", a)
 
     def magnitude(self, a: Vector) -> Vector:
         """Return |a|."""
         if a.op in ("fneg", "fabs"):
             a = a.inputs[0]
-        return self._fold_constants(abs, a) or self.make("fabs", LaneType.FLOAT, a)
+        return self._fold_constants(abs, a) or self.make("fabs", a)
 
     def compare(self, predicate: str, a: Operand, b: Operand) -> Vector:
         """Return a comparison by LLVM's name: with nan, `olt` is false and `ult` is true."""
-        return self.make("fcmp", LaneType.BOOL, self.as_vector(a), self.as_vector(b), detail=predicate)
+        return self.make("fcmp", self.as_vector(a), self.as_vector(b), detail=predicate)
 
     def where(self, condition: Vector, a: Operand, b: Operand) -> Vector:
         """Return a where the condition holds, else b."""
@@ -217,14 +192,14 @@ class VectorCode:
             return yes
         if condition.op == "not":
             return self.where(condition.inputs[0], no, yes)
-        return self.make("select", LaneType.FLOAT, condition, yes, no)
+        return self.make("select", condition, yes, no)
 
     def unfused(self, op: str, a: Operand, b: Operand) -> Vector:
         """Return a sum, difference or product (`fadd`, `fsub`, `fmul`) that is rounded separately.
 
         It never becomes part of a fused multiply-add, so that its rounding error can be computed.
         """
-        return self.make(op, LaneType.FLOAT, self.as_vector(a), self.as_vector(b), detail=ROUNDED)
+        return self.make(op, self.as_vector(a), self.as_vector(b), detail=ROUNDED)
 
     @contextmanager
     def separate_rounding(self) -> Iterator[None]:
@@ -240,7 +215,7 @@ class VectorCode:
 
     def call(self, name: str, *inputs: Operand) -> Vector:
         """Return a call of a function: one instruction, or a call of the mathematical library."""
-        return self.make("call", LaneType.FLOAT, *map(self.as_vector, inputs), detail=name)
+        return self.make("call", *map(self.as_vector, inputs), detail=name)
 
     def with_cold_path(
         self, name: str, needed: Vector, usual: Vector, careful: Callable[..., Vector], *inputs: Vector
@@ -251,9 +226,9 @@ class VectorCode:
         needs it.
         """
         body = VectorCode()
-        arguments = [body.make("argument", each.lane_type, detail=k, is_varying=True) for k, each in enumerate(inputs)]
+        arguments = [body.make("argument", detail=k, is_varying=True) for k in range(len(inputs))]
         path = ColdPath((name, len(inputs)), careful(*arguments))
-        return self.make("cold_path", LaneType.FLOAT, needed, usual, *inputs, detail=path)
+        return self.make("cold_path", needed, usual, *inputs, detail=path)
 
     def _fold_constants(self, compute: Callable[..., float], *inputs: Vector) -> Vector | None:
         """Return the result if all inputs are constants, else None."""
@@ -295,7 +270,7 @@ def rewrite(roots: Sequence[Vector], replacement: Callable[[Vector, Sequence[Vec
         inputs = [rebuilt[each] for each in vector.inputs]
         result = replacement(vector, inputs)
         if result is None:
-            result = code.make(vector.op, vector.lane_type, *inputs, detail=vector.detail, is_varying=vector.is_varying)
+            result = code.make(vector.op, *inputs, detail=vector.detail, is_varying=vector.is_varying)
         rebuilt[vector] = result
     return [rebuilt[root] for root in roots]
 
@@ -454,7 +429,7 @@ def share_divisors(roots: Sequence[Vector], *, may_watch: bool) -> SharedDivisio
         if not _is_approximable(vector) or vector.inputs[1] not in shared:
             return None
         n, d = inputs
-        return n * d.code.make("fdiv", LaneType.FLOAT, d.code.as_vector(1.0), d)
+        return n * d.code.make("fdiv", d.code.as_vector(1.0), d)
 
     watched = [divisor for divisor in repeated if divisor in risky & shared]
     results = rewrite([*roots, *watched], replacement)
@@ -614,7 +589,7 @@ def _round_scaled(x: Vector, scale: float) -> tuple[Vector, Vector]:
 
 def _power_of_two(k: Vector) -> Vector:
     """Return 2^k for an integer k."""
-    return k.code.make("exponent", LaneType.FLOAT, k.code.unfused("fadd", k, _ROUNDING_SHIFT + 1023.0))
+    return k.code.make("exponent", k.code.unfused("fadd", k, _ROUNDING_SHIFT + 1023.0))
 
 
 def _inline_exp(x: Vector, *, scaling: bool) -> Vector:
@@ -623,7 +598,7 @@ def _inline_exp(x: Vector, *, scaling: bool) -> Vector:
     r = fma(n, -_LN2_PARTS[1], fma(n, -_LN2_PARTS[0], near))
     z = 1.0 + (r + r * r * polynomial(_EXP_COEFFICIENTS, r))
     if scaling:
-        return x.code.make("scaled", LaneType.FLOAT, z, n)
+        return x.code.make("scaled", z, n)
     half, _ = _round_scaled(n, 0.5)
     return z * _power_of_two(half) * _power_of_two(n - half)  # in two steps, since 2^n may overflow
 
@@ -639,8 +614,8 @@ def _log_of_parts(k: Vector, f: Vector) -> Vector:
 def _split_exponent(x: Vector) -> tuple[Vector, Vector]:
     """Return k and m with x = 2^k·m and m between √½ and √2, for positive x that is not denormal."""
     code = x.code
-    k = code.unfused("fsub", code.make("binade", LaneType.FLOAT, x), 2.0**52 + 1023.0)
-    return k, code.make("mantissa", LaneType.FLOAT, x)
+    k = code.unfused("fsub", code.make("binade", x), 2.0**52 + 1023.0)
+    return k, code.make("mantissa", x)
 
 
 def _inline_log(x: Vector) -> tuple[Vector, Vector]:
@@ -679,7 +654,7 @@ def _inline_sine(x: Vector, quarters: float) -> Vector:
     sine = copysign(r + r * square * polynomial(_SIN_COEFFICIENTS, square), r)  # keeps the sign of -0
     cosine = 1.0 - (0.5 * square - square * square * polynomial(_COS_COEFFICIENTS, square))
     at = code.unfused("fadd", shifted, quarters) if quarters else shifted
-    return code.make("flip_sign", LaneType.FLOAT, where(code.make("is_odd", LaneType.BOOL, at), cosine, sine), at)
+    return code.make("flip_sign", where(code.make("is_odd", at), cosine, sine), at)
 
 
 _LOG_FUNCTIONS = {"log": _inline_log, "log1p": _inline_log1p}

@@ -492,7 +492,7 @@ class _Multistart:
         self._start = start
         self._linear = linear_mask(objective, free)
         self._searched = free & ~self._linear
-        terms = _separate_terms(objective, self._linear, self._searched)
+        terms = separate_terms(objective, self._linear, self._searched)
         self._terms = terms if 1 < len(terms) <= SETTINGS.max_terms else []
         self._generator = generator
         self._box = box
@@ -748,7 +748,7 @@ START_STRATEGIES = (
 )
 
 
-def _separate_terms(
+def separate_terms(
     objective: Objective, linear: NDArray[np.bool_], searched: NDArray[np.bool_]
 ) -> list[tuple[list[int], list[int]]]:
     """Return the linear and the other parameters of each term of a sum, such as those of each peak; empty if some

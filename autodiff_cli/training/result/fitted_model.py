@@ -157,6 +157,7 @@ class FittedModel(FitStatistics):
         settings: the settings of the fit that matter for predictions.
         levels: the sorted levels of each column that selects parameters (`a[group]`).
         origins: the time from which dates and times are counted in seconds, by column.
+        units: the units of columns, for the axes of plots.
 
     >>> import autodiff_cli as ad
     >>> found = ad.fit("y ~ a*x + b", {"x": [0, 1, 2, 3], "y": [1, 3, 5, 7.5]})
@@ -202,6 +203,7 @@ class FittedModel(FitStatistics):
     settings: FitSettings = field(default_factory=FitSettings, metadata=NOT_IN_DOCUMENT)
     levels: dict[str, tuple[int | str, ...]] = field(default_factory=dict, metadata=NOT_IN_DOCUMENT)
     origins: dict[str, datetime] = field(default_factory=dict, metadata=NOT_IN_DOCUMENT)
+    units: dict[str, str] = field(default_factory=dict, metadata=NOT_IN_DOCUMENT)
     _parsed_model: Model = field(repr=False, metadata=NOT_IN_DOCUMENT | NOT_SAVED)
 
     @property

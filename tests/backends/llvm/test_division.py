@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from autodiff_cli.backends.llvm import vectors
 from autodiff_cli.backends.llvm.backend import LlvmBackend
-from autodiff_cli.backends.llvm.vectors import LaneType, VectorCode
+from autodiff_cli.backends.llvm.vectors import VectorCode
 from autodiff_cli.backends.numpy_backend import NumpyBackend
 from autodiff_cli.language.program import read
 from autodiff_cli.numbers.arrays import ignore_float_errors
@@ -89,11 +89,11 @@ def test_where_a_divisor_cannot_get_to_the_ends(text: str, is_moderate: bool) ->
         elif node.is_constant:
             vector_of[node] = code.as_vector(float(node.text))
         else:
-            vector_of[node] = code.make("load", LaneType.FLOAT, detail=node.text, is_varying=True)
+            vector_of[node] = code.make("load", detail=node.text, is_varying=True)
         assert vector_of[node] is not None
     d = vector_of[node]
     assert d is not None
-    first, second = (code.make("load", LaneType.FLOAT, detail=name, is_varying=True) / d for name in "ab")
+    first, second = (code.make("load", detail=name, is_varying=True) / d for name in "ab")
     found = vectors.share_divisors([first, second], may_watch=True)
     assert [root.op for root in found.roots] == ["fmul", "fmul"]
     assert [each.op for each in found.watched] == ([] if is_moderate else [d.op])

@@ -26,7 +26,7 @@ LENGTHS = (1, 2, 3, 7, 8, 9, 16, 31, 1000, 1024, 1025, 8191, 8192, 8193, 20_001)
 
 @every_width
 @each("text", FORMULAS)
-@each("rows", LENGTHS)
+@each("rows", LENGTHS, sampled=True)
 def test_any_number_of_rows(text: str, rows: int, width: int) -> None:
     output = read(text).output
     x = np.random.default_rng(rows).normal(size=rows)

@@ -18,6 +18,7 @@ from autodiff_cli.language.program import read
 from autodiff_cli.training.objective.kernels import Kernels
 
 
+@pytest.mark.slow
 def test_five_thousand_numbers_are_compiled() -> None:
     """`auto` takes graphs up to that size, with their gradients."""
     terms = [f"tanh(a{k}*x + {k / 100})*(x - b{k})" for k in range(220)]

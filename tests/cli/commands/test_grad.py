@@ -150,11 +150,11 @@ def test_no_text_gives_the_terminal_orders() -> None:
 
 
 def test_a_long_expression_fits_a_terminal_and_a_pipe_gets_all_of_it() -> None:
-    line = ["grad", "+".join(["x*y"] * 3000), "--x", "1", "--y", "2"]
+    line = ["grad", "+".join(["x*y"] * 1000), "--x", "1", "--y", "2"]
     drawn, piped = run_cli(line, terminal=80), run_cli(line)
     assert len(drawn.splitlines()) < 200
     assert "rows omitted" in drawn
-    assert len(piped.splitlines()) > 6000
+    assert len(piped.splitlines()) > 2000
     assert len(run_cli(line[:2], terminal=80).splitlines()) < 30
 
 

@@ -69,6 +69,7 @@ def test_a_terminal_of_any_width_loses_nothing(width: int) -> None:
     assert drawn.split() == piped.split()
 
 
+@pytest.mark.slow
 def test_a_long_trace_fits_a_terminal_and_a_pipe_gets_all_of_it() -> None:
     line = ["trace", "sin(" * 3000 + "x" + ")" * 3000, "--x", "1"]
     drawn, piped = run_cli(line, terminal=80), run_cli(line)

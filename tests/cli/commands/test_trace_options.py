@@ -182,6 +182,7 @@ def test_options_that_cannot_be_used_are_bad_input(words: list[str], message: st
     assert message in output.stderr
 
 
+@pytest.mark.slow
 def test_a_graph_too_large_to_draw_is_refused_with_a_way_out() -> None:
     output = run_cli(["trace", "sin(" * 4000 + "x" + ")" * 4000, "--x", "1", "--format", "svg"])
     assert (output.status, output) == (2, "")

@@ -71,6 +71,7 @@ def test_values_that_make_no_sense_are_refused(values: str, message: str) -> Non
     assert message in asked("trace", formula="x^2", values=values)["error"]
 
 
+@pytest.mark.slow
 def test_too_large_a_graph_is_refused() -> None:
     assert "at most 3000 nodes" in asked("trace", formula="+".join(["x"] * 4000))["error"]
 

@@ -11,6 +11,7 @@ import pytest
 from pyarrow import parquet
 
 from autodiff_cli import DataError, Objective, fit
+from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.data.files import DataSource, open_data
 
 MODEL = "k ~ softmax([0, a*x + b, c*x])"
@@ -91,7 +92,7 @@ def test_a_label_that_is_not_utf_8_is_named_by_line_and_column(tmp_path: Path) -
     path = tmp_path / "data.csv"
     path.write_bytes(b"x,k\n1,a\n2,b\xff\n3,a\n")
     with pytest.raises(DataError, match="line 3, column `k`: text that is not UTF-8"):
-        Objective(MODEL, open_data([str(path)]))
+        Objective(MODEL, open_data([str(path)], options=FileOptions(encoding="utf-8")))
 
 
 def test_many_values_for_a_few_rows_are_hardly_classes() -> None:
