@@ -192,7 +192,7 @@ def test_ctrl_c_prints_and_saves_the_best_parameters(csv: str, tmp_path: Path, m
         ("x,y\n", "there are no rows"),
         ("x,y\n1,2\n1\n", "line 3: 1 cell, but the header has 2"),
         ("x,y\n1,2\n1,two\n", 'line 3, column `y`: "two" is not a number'),
-        (b"x,\xe9\n1,2\n", "not UTF-8"),
+        (b"x,\xe9\n1,2\n", "not a column of the data (x, é)"),
         ("x,y\n1,2\n3,\n", "line 3, column `y`: empty\nuse --drop-missing"),
         ("x,y\n1,2\n3,nan\n", "line 3, column `y`: nan\nuse --drop-missing"),
         ("x,why\n1,2\n", "`y`, left of `~`, is not a column of the data (x, why)"),
