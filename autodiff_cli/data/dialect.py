@@ -103,9 +103,8 @@ class CellParser:
         value = parse_number(cell, self._decimal)
         if value is None and _THOUSANDS_PATTERNS[self._decimal].fullmatch(cell):
             self.has_thousands_separators = True
-            return parse_number(
-                re.sub("[^-+0-9]", "", cell.partition(self._decimal)[0]) + _fraction_digits(cell, self._decimal)
-            )
+            whole, _, digits = cell.partition(self._decimal)
+            return float(f"{re.sub('[^-+0-9]', '', whole)}.{digits}")
         return value
 
     def note(self) -> str | None:
@@ -184,12 +183,6 @@ def parse_number(cell: str, decimal: str = ".") -> float | None:
 def is_missing(cell: str) -> bool:
     """Return whether a cell marks a missing value. The text `nan` does not count: it is a number."""
     return cell in MISSING_VALUES and parse_number(cell) is None
-
-
-def _fraction_digits(cell: str, decimal: str) -> str:
-    """Return the fraction of a decimal number as Python writes it, with its point; empty if it has none."""
-    _, mark, digits = cell.partition(decimal)
-    return "." + digits if mark else ""
 
 
 def has_invalid_utf8(cell: str) -> bool:

@@ -104,6 +104,11 @@ class Source:
         """The source text, as it was given."""
         return self._lexemes.text
 
+    @property
+    def lexemes(self) -> Lexemes:
+        """The lexemes of the source text."""
+        return self._lexemes
+
     def lexeme_number(self, node: Node) -> int | None:
         """Return the number of the lexeme that a node comes from; None for a node of another text."""
         return self._origin.get(node)

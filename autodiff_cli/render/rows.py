@@ -196,6 +196,9 @@ def _warning_document(correct: Mapping[str, str]) -> dict[str, Any]:
 Predictions = Mapping[str, NDArray[Any]]
 
 
+_BANDS = ("confidence_low", "confidence_high", "prediction_low", "prediction_high")
+
+
 def predictions_report(
     fit: FittedModel,
     header: Sequence[str],
@@ -248,6 +251,10 @@ def _predictions_document(fit: FittedModel, names: Sequence[str], chunks: Iterab
 
 
 def count_undefined(predictions: Predictions) -> int:
-    """Number of rows with a prediction that is nan or infinite."""
-    numeric = [~np.isfinite(column) for column in predictions.values() if column.dtype.kind == "f"]
+    """Number of rows with a prediction that is nan or infinite. Bands may be absent where there is a prediction."""
+    numeric = [
+        ~np.isfinite(column)
+        for name, column in predictions.items()
+        if column.dtype.kind == "f" and not name.startswith(_BANDS)
+    ]
     return int(np.count_nonzero(np.logical_or.reduce(numeric))) if numeric else 0

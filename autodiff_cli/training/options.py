@@ -98,16 +98,14 @@ def split_orders(bounds: Mapping[str, Any]) -> tuple[tuple[tuple[str, str], ...]
     ((('k1', 'k2'),), {'k1': (0, None), 'k2': (None, 5)})
     """
     orders: list[tuple[str, str]] = []
-    numbers: dict[str, Any] = {}
+    numbers = dict(bounds)
     for name, limits in bounds.items():
-        is_pair = isinstance(limits, tuple | list) and len(limits) == 2
-        if not is_pair or not any(isinstance(limit, str) for limit in limits):
-            numbers[name] = limits
-            continue
-        low, high = limits
-        orders += [(canonical_name(limit), name) for limit in (low,) if isinstance(limit, str)]
-        orders += [(name, canonical_name(limit)) for limit in (high,) if isinstance(limit, str)]
-        numbers[name] = tuple(None if isinstance(limit, str) else limit for limit in limits)
+        if isinstance(limits, tuple | list) and len(limits) == 2:
+            pairs = (limits[0], name), (name, limits[1])
+            orders += [
+                (canonical_name(a), canonical_name(b)) for a, b in pairs if isinstance(a, str) is isinstance(b, str)
+            ]
+            numbers[name] = tuple(None if isinstance(limit, str) else limit for limit in limits)
     below: dict[str, set[str]] = {}
     for low, high in orders:
         below.setdefault(high, set()).add(low)
@@ -286,15 +284,15 @@ class ObjectiveOptions:
     ] = None
     weights: Annotated[
         ArrayLike | str | None,
-        _data("--weights EXPR", "Weights of the squared residuals: a column, or an expression.", compared=True),
+        _data("--weights EXPR|COLUMN", "Weights of the squared residuals, such as 1/y^2.", compared=True),
     ] = None
     sigma: Annotated[
         ArrayLike | str | None,
-        _data("--sigma EXPR", "Standard deviation of the target: a column, a number, sqrt(n).", compared=True),
+        _data("--sigma EXPR|COLUMN", "Standard deviation of the target, such as 0.1 or sqrt(n).", compared=True),
     ] = None
     x_sigma: Annotated[
         Mapping[str, ArrayLike | str] | None,
-        _data("--x-sigma NAME=EXPR", "Standard deviations of a predictor; needs --sigma.", repeats=True),
+        _data("--x-sigma NAME=COLUMN", "Standard deviations of a predictor; needs --sigma.", repeats=True),
     ] = None
     drop_missing: Annotated[
         bool, _data("--drop-missing", "Leave out rows with empty, nan or infinite cells.", compared=True)

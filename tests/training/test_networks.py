@@ -11,7 +11,7 @@ import pytest
 from autodiff_cli import Objective, fit
 from autodiff_cli.data.files import open_data
 from autodiff_cli.options import OptionError
-from tests.each import part
+from tests.each import each, part
 from tests.support import SETS
 
 STEP = 1e-200
@@ -247,3 +247,15 @@ def test_the_defaults_of_auto_for_arrays() -> None:
 def test_options_that_do_not_go_with_a_network(model: str, options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         fit(model, {**wave(5), "c": [0, 1, 0, 1, 0]}, **options)
+
+
+@each("model", ["y ~ mlp(x, [8], tanh)", "h = dense([x, z], 8, tanh); y ~ dense(h, 1)[0]"])
+def test_networks_learn_from_columns_far_from_1(model: str) -> None:
+    generator = np.random.default_rng(0)
+    x = np.linspace(1900, 2020, 121)
+    data = {"x": x, "y": 5000 + 300 * np.sin((x - 1900) / 20), "z": generator.uniform(0, 1e-4, 121)}
+    found = fit(model, data, epochs=400)
+    assert found.r_squared is not None
+    assert found.r_squared > 0.9
+    assert "(x - 1960)/35" in found.model
+    assert any("columns are standardised for the network" in note for note in found.notes)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autodiff_cli import fit
+from autodiff_cli import fit, fit_by
 
 X = np.linspace(0, 10, 80)
 NOISE = np.random.default_rng(0).normal(0, 0.05, len(X))
@@ -52,6 +52,34 @@ def test_a_standard_deviation_is_positive() -> None:
     found = fit("((y - m)/s)^2/2 + log(s^2)/2", {"y": 3 + NOISE}, start={"m": 3})
     assert found.converged
     assert found.parameters["s"] == pytest.approx(np.std(NOISE), rel=1e-8)
+
+
+def test_interchangeable_terms_are_in_the_same_order_in_all_groups() -> None:
+    generator = np.random.default_rng(1)
+    x = np.tile(np.linspace(0, 10, 60), 12)
+    group = np.repeat(np.arange(12), 60)
+    slow, fast = generator.uniform(1, 5, 12)[group], generator.uniform(1, 5, 12)[group]
+    y = slow * np.exp(-0.3 * x) + fast * np.exp(-2 * x) + generator.normal(0, 0.003, len(x))
+    model = "y ~ A1*exp(-k1*x) + A2*exp(-k2*x)"
+    groups = fit_by(model, {"x": x, "y": y, "g": group}, by="g")
+    for number, found in enumerate(groups):
+        assert found.fit is not None
+        rates = found.fit.parameters["k1"], found.fit.parameters["k2"]
+        assert rates == pytest.approx((0.3, 2), rel=0.1)
+        assert found.fit.parameters["A1"] == pytest.approx(slow[60 * number], rel=0.1)
+    first = {"x": x[:60], "y": y[:60]}
+    given = fit(model, first, start={"A1": 1, "k1": 3, "A2": 1, "k2": 0.1}).parameters
+    assert given["k1"] > given["k2"]  # in the order of the given starts
+
+
+def test_of_two_equivalent_curves_the_one_with_positive_parameters_is_reported() -> None:
+    y = 1 + 4 / (1 + (3 / (X + 1)) ** 2) + NOISE / 5
+    model = "y ~ b + (t - b)/(1 + (k/(x + 1))^h)"
+    for start in ({}, {"b": 5, "t": 1, "k": 3}):
+        found = fit(model, {"x": X, "y": y}, start=start)
+        assert found.parameters == pytest.approx({"b": 1, "t": 5, "k": 3, "h": 2}, rel=0.2)
+    offset = fit("y ~ c + K/(1 + exp(-r*(x - m)))", {"x": X, "y": 5 / (1 + np.exp(4 - X)) + 2 + NOISE})
+    assert offset.parameters == pytest.approx({"c": 2, "K": 5, "r": 1, "m": 4}, rel=0.1)
 
 
 def test_a_sign_that_matters_stays() -> None:

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
 from autodiff_cli.data.table import Dataset
@@ -35,19 +36,21 @@ from autodiff_cli.training.fitting.optimization import (
     x_errors_note,
 )
 from autodiff_cli.training.fitting.progress import Progress, Validation, open_checkpoint, split_validation
-from autodiff_cli.training.fitting.starts import Sinusoids
+from autodiff_cli.training.fitting.starts import Sinusoids, linear_mask, separate_terms
 from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES
 from autodiff_cli.training.methods.gradient_descent import EpochProgressCallback, Outcome
 from autodiff_cli.training.objective.cluster_connection import connect_cluster
 from autodiff_cli.training.objective.model import Model, tie_fixed_parameters
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import Bounds
+from autodiff_cli.training.optimizers import OPTIMIZERS
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.diagnosis import diagnose, explain_failure
 from autodiff_cli.training.result.fitted_model import FitSettings, FittedModel
 from autodiff_cli.training.result.goodness import classification_accuracy, overdispersion_warnings, roc_curve
 from autodiff_cli.training.result.prediction import collect_plot_data
 from autodiff_cli.training.result.statistics import (
+    COVARIANCE,
     MAX_COVARIANCE_SIZE,
     ComputedStatistics,
     FitStatistics,
@@ -75,6 +78,58 @@ def canonical_parameters(objective: Objective, theta: Array, bounds: Bounds) -> 
         return _Symmetries(objective, theta, bounds).resolve()
 
 
+TERMS_NOTE = "terms of the model are interchangeable; they are reported in the same order in every fit"
+
+
+def order_terms(objective: Objective, theta: Array) -> Array:
+    """Return points of shape (fits, P) with interchangeable terms, such as peaks, in the same order: by their first
+    nonlinear parameter, ascending, or as the starting values of the user.
+    """
+    ordered, start = theta.copy(), objective.start
+    for key, terms in _interchangeable_terms(objective, theta[0]):
+        is_given = np.array([[objective.layout.names[k] in objective.user_starts for k in term] for term in terms])
+        if is_given.any():
+            if not is_given[:, key].all():
+                continue
+            terms = terms[np.argsort(start[terms[:, key]], kind="stable")]
+        ranks = np.argsort(theta[:, terms[:, key]], axis=1, kind="stable")
+        for rank, term in enumerate(terms):
+            ordered[:, term] = theta[np.arange(len(theta))[:, None], terms[ranks[:, rank]]]
+    is_allowed = [objective.is_ordered(point) for point in ordered]
+    return np.where(np.array(is_allowed)[:, None], ordered, theta)
+
+
+def _interchangeable_terms(objective: Objective, theta: Array) -> Iterator[tuple[int, NDArray[np.intp]]]:
+    """Yield the parameters of each set of interchangeable terms, of shape (terms, parameters of a term), and the
+    position of the first one in which the prediction is not linear.
+
+    Two terms are interchangeable if predictions at a random point stay the same when their parameters change places.
+    """
+    layout = objective.layout
+    if layout.size > _MAX_PARAMETERS or len(layout.element_names) != len(layout.names) or not objective.has_residuals:
+        return
+    linear, bounds = linear_mask(objective, np.ones(layout.size, np.bool_)), objective.bounds
+    point = theta * np.random.default_rng(0).uniform(0.8, 1.25, len(theta))
+    symmetries = _Symmetries(objective, point, Bounds.unbounded(len(theta)))
+    sets: list[tuple[int, list[list[int]]]] = []
+    for factors, others in separate_terms(objective, linear, ~linear):
+        term = [*factors, *others]
+        for key, terms in sets:
+            swapped, first = point.copy(), terms[0]
+            if key != len(factors) or len(first) != len(term):
+                continue
+            swapped[[*first, *term]] = point[[*term, *first]]
+            has_equal_bounds = (bounds.low[first] == bounds.low[term]) & (bounds.high[first] == bounds.high[term])
+            if has_equal_bounds.all() and symmetries.is_equivalent(swapped):
+                terms.append(term)
+                break
+        else:
+            sets.append((len(factors), [term]))
+    for key, terms in sets:
+        if len(terms) > 1:
+            yield key, np.array(terms)
+
+
 def _centre_softmax(objective: Objective, theta: Array) -> tuple[Array, list[str]]:
     """Return the point whose softmax scores sum to 0 over the classes."""
     null_space = softmax_null_space(objective, theta)
@@ -99,6 +154,8 @@ class _Symmetries:
         backwards = [name in objective.user_starts and objective.start[k] < 0 for k, name in enumerate(self._names)]
         self._signs = np.where(backwards, -1.0, 1.0)
         self._sinusoids = Sinusoids(self._objective)
+        is_projected = objective.has_residuals and objective.model.numeric
+        self._linear = linear_mask(objective, np.ones(len(theta), np.bool_)) if is_projected else np.zeros(0, np.bool_)
         self._phases = [index for index, _ in self._sinusoids.quarter_turns(theta)]
 
     def resolve(self) -> tuple[Array, list[str]]:
@@ -125,7 +182,7 @@ class _Symmetries:
         ]
         for indices in subsets:
             for mirrored in self._mirror_images([*indices]):
-                if self._count_preferred(mirrored) > self._count_preferred(self._theta) and self._is_equivalent(
+                if self._count_preferred(mirrored) > self._count_preferred(self._theta) and self.is_equivalent(
                     mirrored
                 ):
                     self._theta = mirrored
@@ -147,6 +204,23 @@ class _Symmetries:
             shifted = mirrored.copy()
             shifted[index] += 2 * quarter
             yield shifted
+        if len(indices) == 1 and self._linear.any() and not self._linear[indices[0]]:
+            yield self._compensated(mirrored)
+
+    def _compensated(self, theta: Array) -> Array:
+        """Return a point with the values of the linear parameters that change the predictions least.
+
+        In `b + (t - b)/(1 + (k/x)^h)`, the sign of `h` changes if `b` and `t` change places.
+        """
+        columns = np.flatnonzero(self._linear)
+        theta = np.where(self._linear, 0.0, theta)
+        units = [np.where(np.arange(len(theta)) == column, 1.0, theta) for column in columns]
+        base = self._predictions(theta)
+        design = np.array([(self._predictions(unit) - base).ravel() for unit in units]).T
+        change = (self._predictions(self._original) - base).ravel()
+        if np.isfinite(design).all() and np.isfinite(change).all():
+            theta[columns] = np.linalg.lstsq(design, change, rcond=None)[0]
+        return theta
 
     def _wrap_phases(self) -> Iterator[str]:
         """Shift phases to within half a turn of 0, and yield the names of those shifted."""
@@ -154,11 +228,11 @@ class _Symmetries:
             turns = math.floor(self._theta[index] / (4 * abs(quarter)) + 0.5)
             shifted = self._theta.copy()
             shifted[index] -= 4 * abs(quarter) * turns
-            if turns and self._is_equivalent(shifted):
+            if turns and self.is_equivalent(shifted):
                 self._theta = shifted
                 yield self._names[index]
 
-    def _is_equivalent(self, theta: Array) -> bool:
+    def is_equivalent(self, theta: Array) -> bool:
         """Whether a point lies within the bounds and predicts the same."""
         if not self._bounds.contains(theta):
             return False
@@ -181,6 +255,10 @@ class _Symmetries:
 _STATISTICS = tuple(each.name for each in dataclasses.fields(FitStatistics))
 _NEGLIGIBLE_DISTANCE = 1e-3  # standard errors from the minimum, at which any method counts as converged
 _NOT_CONVERGED = "not converged: the loss was still falling at the last epoch"
+
+_STOPPED_BESIDE = (
+    "not converged: with this learning rate the steps end beside the minimum; try a smaller --lr, or an --lr-schedule"
+)
 
 
 class Interrupted(KeyboardInterrupt):
@@ -227,6 +305,7 @@ def fit_objective(
     quantities = DerivedQuantities(options.quantities, objective.model, objective.layout)
     check_intervals(objective, options)
     progress = Progress(options.on_epoch, validation, on_progress, writer, checkpoint)
+    progress.notes += objective.notes
     if options.x_sigma:
         objective = start_without_x_errors(objective, method, options)
         progress.notes.append(x_errors_note(objective))
@@ -316,6 +395,8 @@ def build_fit(
     confusion = None if objective.classes is None else objective.confusion(outcome.theta)
     if not outcome.converged and known.minimum_distance < _NEGLIGIBLE_DISTANCE and not outcome.failure:
         outcome = dataclasses.replace(outcome, converged=True)
+    elif outcome.converged and method in OPTIMIZERS and _is_beside_minimum(known, options):
+        outcome = dataclasses.replace(outcome, converged=False, note=_STOPPED_BESIDE)
     auc, roc = roc_curve(objective, outcome.theta) or (None, None)
     quantity_values, quantity_warnings = estimate_quantities(quantities, objective.point(outcome.theta), known)
     dropped = [f"rows left out because a cell is missing: {dropped_rows}"] if dropped_rows else []
@@ -371,6 +452,12 @@ def build_fit(
     )
 
 
+def _is_beside_minimum(statistics: ComputedStatistics, options: FitOptions) -> bool:
+    """Whether a fit ended away from the minimum, without a criterion of the user that says that this is enough."""
+    has_criterion = options.tolerance is not None or options.patience is not None
+    return not has_criterion and statistics.minimum_distance > COVARIANCE.max_minimum_distance
+
+
 def fit_settings(objective: Objective, rows: FitOptions) -> FitSettings:
     """Return the settings of a fit that matter for predictions."""
     weights, sigma = (
@@ -386,9 +473,12 @@ def _canonical_outcome(objective: Objective, method: str, outcome: Outcome) -> t
     if not outcome.converged or method not in ("lm", "lbfgs") or objective.is_network or objective.is_penalised:
         return outcome, []
     theta, notes = canonical_parameters(objective, outcome.theta, objective.bounds)
-    if not notes or not objective.is_ordered(theta):
-        return outcome, []
-    return dataclasses.replace(outcome, theta=theta), notes
+    if notes and not objective.is_ordered(theta):
+        theta, notes = outcome.theta, []
+    with ignore_float_errors():
+        ordered = order_terms(objective, theta[None])[0]
+    notes += [TERMS_NOTE] if (ordered != theta).any() else []
+    return dataclasses.replace(outcome, theta=ordered) if notes else outcome, notes
 
 
 def _penalty_value(objective: Objective, theta: Array) -> float | None:

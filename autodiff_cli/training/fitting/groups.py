@@ -5,6 +5,7 @@ fits run in one batch.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -19,7 +20,7 @@ from autodiff_cli.language.names import JOINT_SEPARATOR, joined_columns
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError, check_restrictions, explicit_options, refused
 from autodiff_cli.training.fitting.batched_fit import BatchedFit
-from autodiff_cli.training.fitting.fit import build_fit, canonical_parameters, fit_objective
+from autodiff_cli.training.fitting.fit import TERMS_NOTE, build_fit, canonical_parameters, fit_objective, order_terms
 from autodiff_cli.training.fitting.inference import DerivedQuantities, add_intervals
 from autodiff_cli.training.fitting.minimization import checked_end
 from autodiff_cli.training.fitting.optimization import StartSearch, choose_method, warn_if_doubtful
@@ -182,22 +183,29 @@ class _BatchedGroups:
     def __init__(self, objective: Objective, batch: GroupBatch, method: str, options: FitOptions) -> None:
         self._batch, self._method, self._options = batch, method, options
         self._quantities = DerivedQuantities(options.quantities, objective.model, objective.layout)
-        self._fits = BatchedFit(method, batch, options)
+        self._fits = fits = BatchedFit(method, batch, options)
+        with ignore_float_errors():
+            ordered = fits.theta if objective.is_penalised else order_terms(objective, fits.theta)
+        self._is_reordered = fits.converged & (ordered != fits.theta).any(axis=1)
+        for group in np.flatnonzero(self._is_reordered).tolist():
+            fits.theta[group] = ordered[group]
+            fits.outcomes[group] = dataclasses.replace(fits.outcomes[group], theta=ordered[group])
         self._known: dict[int, ComputedStatistics] = {}
         self._is_regular = self._fits.converged & (batch.sizes * objective.components > objective.layout.size)
-        fits = np.flatnonzero(self._is_regular)
-        if len(fits) and not self._has_equivalent_points(fits):
-            part, theta = batch.take(fits), self._fits.theta[fits]
+        regular = np.flatnonzero(self._is_regular)
+        if len(regular) and not self._has_equivalent_points(regular):
+            part, theta = batch.take(regular), fits.theta[regular]
             with ignore_float_errors():
                 figures = figures_of_groups(part, theta)
             statistics = batch_statistics(part, theta, options.absolute_sigma, rows=figures)
-            self._known = dict(zip(fits.tolist(), statistics, strict=True))
+            self._known = dict(zip(regular.tolist(), statistics, strict=True))
 
     def fit(self, group: int) -> FittedModel:
         """Return the fit of a group."""
         fits, objective = self._fits, self._batch.objective
         part, theta = self._batch.objective_of(group), fits.theta[group].copy()
         progress = Progress()
+        progress.notes += [TERMS_NOTE] if self._is_reordered[group] else []
         for number, loss in enumerate(fits.histories[group]):
             progress.history.append({"epoch": number, "loss": loss})
             progress.last = Epoch(number, loss, theta)

@@ -166,8 +166,11 @@ class Weighting:
         return leaf_names([self.graph])
 
     def evaluate(self, columns: ColumnArrays, rows: int) -> Array:
-        """Return the values in some rows."""
-        return row_values(self.graph, columns, rows)
+        """Return the values in some rows. Their bits do not depend on the number of rows."""
+        if self.graph.is_input:
+            return np.asarray(columns[self.graph.text], np.float64)
+        values = evaluate([self.graph], {name: columns[name] for name in self.columns}, backend="numpy")[0]
+        return np.ascontiguousarray(np.broadcast_to(values, (rows,)))
 
     def check(self, values: Array, before: int = 0) -> None:
         """Raise DataError for a number that cannot be a weight or a standard deviation.
@@ -181,14 +184,6 @@ class Weighting:
             kind = "a weight" if self.words == "weights" else "a standard deviation"
             needed = f"{kind} must be positive" if self.is_sigma else f"{kind} cannot be negative"
             raise DataError(f"{self.words}: row {before + row + 1} has {values[row]}; {needed}")
-
-
-def row_values(graph: Node, columns: ColumnArrays, rows: int) -> Array:
-    """Return the value of an expression of columns in some rows. The bits do not depend on the number of rows."""
-    if graph.is_input:
-        return np.asarray(columns[graph.text], np.float64)
-    point = {name: columns[name] for name in leaf_names([graph])}
-    return np.broadcast_to(evaluate([graph], point, backend="numpy")[0], (rows,))
 
 
 def weighting_graph(source: ArrayLike | str, words: str, names: Collection[str]) -> Node:

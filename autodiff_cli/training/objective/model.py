@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,7 +34,7 @@ from autodiff_cli.language.errors import (
     shape_error,
     suggest,
 )
-from autodiff_cli.language.lexer import quote_name
+from autodiff_cli.language.lexer import LAYER_FUNCTIONS, quote_name
 from autodiff_cli.language.names import NO_COLUMNS, ColumnNames, LevelParameter, TextMatch, names_compared_with_text
 from autodiff_cli.language.parser import parse
 from autodiff_cli.language.printer import to_text
@@ -650,6 +651,50 @@ def tie_parameters(text: str, ties: Mapping[str, str], names: Collection[str]) -
             raise ExpressionError(f"`{name}` is tied to other parameters; `{column}` is a column", expression)
         definitions.append(f"{quote_name(name)} = {quoted}")
     return "; ".join([*definitions, text])
+
+
+def standardize_layers(model: Model, scales: Mapping[str, tuple[float, float]]) -> str:
+    """Return the text of a model with columns standardised where layers read them, and where a layer predicts them.
+
+    Args:
+        scales: the mean and the standard deviation of each column that is to be standardised.
+
+    >>> model = Model.parse("y ~ mlp([x, z], [8], tanh)", ["x", "y", "z"])
+    >>> standardize_layers(model, {"x": (1960.04, 35.04), "y": (-0.01, 0.003)})
+    'y ~ -0.01 + 0.003*mlp([(x - 1960)/35, z], [8], tanh)'
+    """
+    lexemes, target = model.program.source.lexemes, model.program.target
+    words, types = lexemes.words, lexemes.types
+    edits: list[tuple[int, int, str]] = []
+    for number in range(len(words) - 1):
+        if words[number] not in LAYER_FUNCTIONS or types[number + 1] != "LPAR":
+            continue
+        first = number + 2
+        last = first if words[first] != "[" else next(k for k in range(first, len(words)) if words[k] == "]")
+        for k in range(first, last + 1):
+            if words[k] in scales and words[k - 1] in "([," and words[k + 1] in "],":
+                start, end = lexemes.start(k), lexemes.end(k)
+                mean, deviation = _rounded_scale(*scales[words[k]])
+                sign = "-" if mean >= 0 else "+"
+                edits.append((start, end, f"({model.text[start:end]} {sign} {abs(mean):.15g})/{deviation:.15g}"))
+    tilde = words.index("~") if "~" in words else len(words) - 1
+    prediction, is_single = tilde + 1, target is not None and target.is_input and target.text in scales
+    is_layer = is_single and words[prediction] in LAYER_FUNCTIONS
+    if is_layer and re.fullmatch(r"\s*(\[\d+\])?\s*", model.text[lexemes.end(prediction) :]):
+        assert target is not None
+        mean, deviation = _rounded_scale(*scales[target.text])
+        start = lexemes.start(prediction)
+        edits.append((start, start, f"{mean:.15g} + {deviation:.15g}*"))
+    text = model.text
+    for start, end, replacement in sorted(edits, reverse=True):
+        text = text[:start] + replacement + text[end:]
+    return text
+
+
+def _rounded_scale(mean: float, deviation: float) -> tuple[float, float]:
+    """Return a mean and a standard deviation with two digits of the standard deviation, which are easy to read."""
+    decimals = 1 - math.floor(math.log10(deviation))
+    return round(mean, decimals), round(deviation, decimals)
 
 
 def _describe_shape(shape: Shape) -> str:

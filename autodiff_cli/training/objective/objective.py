@@ -43,7 +43,7 @@ from autodiff_cli.training.checkpoint import EvaluationLog
 from autodiff_cli.training.losses import FAMILIES, L1_FACTOR, L2_FACTOR, LOSSES, RESIDUAL_SCALE, LossKind
 from autodiff_cli.training.objective.kernels import DIRECTION, LINK_FUNCTIONS, Kernels, is_generalised_linear
 from autodiff_cli.training.objective.loading import Data, as_dataset
-from autodiff_cli.training.objective.model import Model
+from autodiff_cli.training.objective.model import Model, standardize_layers
 from autodiff_cli.training.objective.parameters import Bounds, ParameterLayout
 from autodiff_cli.training.objective.preparation import PreparedObjective, prepare
 from autodiff_cli.training.options import FitOptions, ObjectiveOptions
@@ -58,6 +58,7 @@ from autodiff_cli.training.rows import (
     RowIndex,
     Rows,
     SingleColumn,
+    SpreadReduction,
     SumTask,
     TriangleReduction,
     ValueTask,
@@ -67,6 +68,7 @@ from autodiff_cli.training.rows import (
     find_non_finite,
     join_moments,
     join_non_finite,
+    join_spreads,
     join_triangles,
     moments,
     score_triangle,
@@ -352,6 +354,9 @@ def _describe_row(objective: Objective, row: int) -> str:
 _MIN_PRODUCT_ROWS = 16_384  # from this many rows on, Cholesky factorization of products is much faster than QR
 
 
+_TYPICAL_SIZE = 10.0  # root mean square of a column, or its reciprocal, from which on networks learn slowly
+
+
 class Objective(ModelOverRows):
     """The mean loss of a model over data, `Σ w·ℓ / Σ w`, and its gradient.
 
@@ -402,7 +407,34 @@ class Objective(ModelOverRows):
         """Return the objective for the options of a fit. Raises the exceptions of the constructor."""
         objective = cls.__new__(cls)
         objective._initialize(prepare(model, dataset, options), options.scale)
-        return objective
+        text = objective._standardized_text(options)
+        if text == objective.model.text:
+            return objective
+        standardized = cls.of(Model.parse(text, tuple(dataset.names), options.parameters.names), dataset, options)
+        standardized.notes = [f"columns are standardised for the network, by mean and standard deviation: {text}"]
+        return standardized
+
+    def _standardized_text(self, options: FitOptions) -> str:
+        """Return the text of the model with columns of a network standardised whose values are far from 1.
+
+        Methods with steps in proportion to the gradient would take too long ones if the target was standardised too.
+        """
+        layer_parameters = {*self.model.program.layer_parameters}
+        if not self.is_network or not layer_parameters.isdisjoint({*self.user_starts, *self.fixed}):
+            return self.model.text
+        names = tuple(name for name in self.model.columns if name in self.data.names)
+        spread = self.fold_columns({*names}, SpreadReduction(names), join_spreads)
+        _, means, squares = spread.moments
+        deviations = np.sqrt(squares / self.rows)
+        sizes = np.hypot(means, deviations)
+        is_far = (deviations > 0) & ((sizes > _TYPICAL_SIZE) | (sizes < 1 / _TYPICAL_SIZE)) & np.isfinite(sizes)
+        pairs = zip(means.tolist(), deviations.tolist(), strict=True)
+        scales = {name: pair for name, pair, far in zip(names, pairs, is_far.tolist(), strict=True) if far}
+        target = self.model.program.target
+        is_scaled = self.kind in (LossKind.SQUARES, LossKind.ROBUST)
+        if target is not None and (not is_scaled or options.optimizer in ("sgd", "momentum", "nesterov")):
+            scales.pop(target.text, None)
+        return standardize_layers(self.model, scales) if scales else self.model.text
 
     def _initialize(self, prepared: PreparedObjective, scale: float | None) -> None:
         self.model = prepared.model
@@ -427,6 +459,7 @@ class Objective(ModelOverRows):
         self.is_scale_estimated = scale is None and bool(self.loss) and LOSSES[self.loss].has_scale
         self._triangle_cache: dict[bytes, Array] = {}  # the last triangular factor, by its theta
         self._row_cache, self._point_cache = {}, (b"", {})
+        self.notes: list[str] = []
         self.evaluation_log: EvaluationLog | None = None  # set during a fit with a checkpoint
         if self.has_residuals:
             check_target(self)

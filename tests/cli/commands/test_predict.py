@@ -11,11 +11,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
 import autodiff_cli as ad
+from autodiff_cli.render.rows import count_undefined
 from tests.support import Output, run_cli
 
 ROWS = "x,y,note\n0,1,first\n1,3,second\n2,4.5,third\n3,7,fourth\n"
@@ -83,11 +85,11 @@ def test_json_and_a_file(model: str, tmp_path: Path) -> None:
     assert path.read_text() == run_cli(["predict", model, "-"], stdin="x\n1\n2\n")
 
 
-def test_text_that_is_not_utf_8_comes_back_as_it_was(model: str, tmp_path: Path) -> None:
+def test_text_of_another_encoding_comes_back_as_utf_8(model: str, tmp_path: Path) -> None:
     (tmp_path / "new.csv").write_bytes(b"note,x\ncaf\xe9,1\n")
     assert run_cli(["predict", model, str(tmp_path / "new.csv"), "-o", str(tmp_path / "out.csv")]).status == 0
     wanted = (tmp_path / "out.csv").read_bytes()
-    assert wanted.startswith(b"note,x,prediction\ncaf\xe9,1,")
+    assert wanted.decode().startswith("note,x,prediction\ncafé,1,")
     autodiff = Path(sys.executable).with_name("autodiff")
     done = subprocess.run(
         [autodiff, "predict", model, "-"], input=b"note,x\ncaf\xe9,1\n", capture_output=True, check=True
@@ -101,6 +103,11 @@ def test_a_prediction_that_is_not_finite_is_pointed_out(tmp_path: Path) -> None:
     assert [float(row["prediction"]) for row in table(output)][1:] == [-math.inf, pytest.approx(math.nan, nan_ok=True)]
     assert "prediction is not finite: 2" in output.stderr
     assert run_cli(["predict", path, "-", "--json"], stdin="x\n-1\n").json["prediction"] == ["-inf"]
+
+
+def test_a_band_without_ends_is_no_undefined_prediction() -> None:
+    bands = {"prediction": np.array([1.0, np.nan]), "prediction_low": np.full(2, np.nan)}
+    assert count_undefined(bands) == 1
 
 
 def test_a_prediction_that_reads_no_column_is_the_same_for_all(tmp_path: Path) -> None:

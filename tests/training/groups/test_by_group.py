@@ -284,3 +284,29 @@ def test_a_fit_does_not_depend_on_the_other_groups_of_its_batch() -> None:
     for group in some:
         assert group.fit is not None
         assert every[group.by].parameters == group.fit.parameters
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "is_tested"),
+    [
+        ("y ~ a + b*x", {}, True),
+        ("y ~ a + b*x", {"weights": "w"}, True),
+        ("y ~ a*x + b*w", {}, False),
+        ("n ~ exp(a + b*x)", {"family": "poisson"}, True),
+    ],
+)
+def test_a_model_with_a_constant_is_tested_in_groups_as_alone(
+    model: str, options: dict[str, Any], is_tested: bool
+) -> None:
+    data = decays([20, 17, 33, 20, 12])
+    data["n"] = np.round(20 * np.abs(data["y"]))
+    for group in ad.fit_by(model, data, "group", **options):
+        assert group.fit is not None
+        wanted = alone(model, data, int(group.by), **options)
+        assert (wanted.null_test is not None) == is_tested
+        assert group.fit.warnings == wanted.warnings
+        if wanted.null_test is None:
+            assert group.fit.null_test is None
+            continue
+        assert group.fit.null_test[:1] == wanted.null_test[:1]
+        np.testing.assert_allclose(np.hstack(group.fit.null_test[1:]), np.hstack(wanted.null_test[1:]), rtol=1e-6)
