@@ -109,6 +109,8 @@ def _interchangeable_terms(objective: Objective, theta: Array) -> Iterator[tuple
     if layout.size > _MAX_PARAMETERS or len(layout.element_names) != len(layout.names) or not objective.has_residuals:
         return
     linear, bounds = linear_mask(objective, np.ones(layout.size, np.bool_)), objective.bounds
+    if np.count_nonzero(linear) < 2:  # each term has a factor of its own
+        return
     point = theta * np.random.default_rng(0).uniform(0.8, 1.25, len(theta))
     symmetries = _Symmetries(objective, point, Bounds.unbounded(len(theta)))
     sets: list[tuple[int, list[list[int]]]] = []
