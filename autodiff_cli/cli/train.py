@@ -24,7 +24,7 @@ from autodiff_cli.cli.environment import (
 )
 from autodiff_cli.cli.shared_options import DATA_HELP, Digits, Json, output_option, with_options
 from autodiff_cli.data.dialect import FileOptions
-from autodiff_cli.options import Option, at_least, excludes, needs
+from autodiff_cli.options import Option, at_least, excludes
 from autodiff_cli.training.options import ComparisonOptions, FigureOptions, FitOption, FitOptions
 
 if TYPE_CHECKING:
@@ -45,11 +45,6 @@ _TRAIN_RESTRICTIONS = (
     *(
         excludes(option, ["by"], f"--{option} needs a single fit, but --by fits every group: leave one of them out")
         for option in ("save", "page", "every", "cluster")
-    ),
-    needs(
-        "output",
-        "by",
-        "-o needs --by, which writes a table; to save the model, use --save; to save the report, use --json > FILE",
     ),
     excludes(
         "cluster",
@@ -80,7 +75,9 @@ def train(
         str | None, output_option("--plot [FILE]", "Plot in the terminal, or to FILE (.svg, .pdf, .png, .html).")
     ] = None,
     by: Annotated[str | None, Option("--by COLUMN", "Fit each group of rows with equal labels separately.")] = None,
-    output: Annotated[str | None, output_option("-o, --output FILE.csv", "Write the table of --by to a file.")] = None,
+    output: Annotated[
+        str | None, output_option("-o, --output FILE", "Write the table of parameters to FILE (.csv, .tex, .md).")
+    ] = None,
     every: Annotated[int | None, output_option("--every N", "Print every N-th epoch.", at_least(1))] = None,
     digits: Digits = None,
     json: Json = False,
@@ -108,6 +105,7 @@ def train(
     """
     from autodiff_cli.cli import inputs
     from autodiff_cli.render.fit import fit_report
+    from autodiff_cli.render.fit_tables import ESTIMATE_FORMATS
     from autodiff_cli.render.progress import step_noun
     from autodiff_cli.render.report import OutputGuard, combine_reports
     from autodiff_cli.training.fitting.fit import Interrupted, fit_objective
@@ -156,7 +154,9 @@ def train(
         if by is not None:
             plotting = None if plot is None else (plot, figure)
             return fit_by_group(parsed_model, source, by, options, environment, output, digits, json, plotting)
-        guard = OutputGuard(environment.stdout) if any((save, page, plot, options.checkpoint)) else None
+        if output is not None and not output.endswith(ESTIMATE_FORMATS):
+            raise BadInput(f"-o takes a FILE that ends in .csv, .tex or .md, not `{output}`; --save saves the model")
+        guard = OutputGuard(environment.stdout) if any((save, page, plot, output, options.checkpoint)) else None
         table = _epoch_table(environment, parsed_model, source.name, every, digits, json, options.epochs, guard)
         source.on_progress = table.update_reading
         try:
@@ -181,9 +181,10 @@ def train(
     fit = dataclasses.replace(fit, origins=source.origins, units=source.files[0].units)
 
     def finish() -> None:
-        if page is not None and recorder is not None:
-            from autodiff_cli.data.writing import open_atomic_text
+        from autodiff_cli.data.writing import open_atomic_text
+        from autodiff_cli.render.fit_tables import estimates_text
 
+        if page is not None and recorder is not None:
             text = learning_page(objective, recorder, fit, options, digits)
             with errors_as_failure(page), open_atomic_text(page) as stream:
                 stream.write(text)
@@ -194,6 +195,10 @@ def train(
             with errors_as_failure(save):
                 fit.save(save)
             environment.note(f"model saved to {save}")
+        if output is not None:
+            with errors_as_failure(output), open_atomic_text(output) as stream:
+                stream.write(estimates_text(fit, output, digits))
+            environment.note(f"table of parameters written to {output}")
         if plot:
             from autodiff_cli.render.plots import save_plot
 

@@ -82,7 +82,7 @@ def _write_parameters(paper: Paper, fit: FittedModel, digits: int | None) -> Non
     layers = {name: value for name, value in values.items() if is_summarised(name, value)}
     if len(layers) < len(values):
         paper.heading("parameters")
-        paper.table(_estimates_table(fit, [name for name in values if name not in layers], digits))
+        paper.table(estimates_table(fit, [name for name in values if name not in layers], digits))
         if fit.definition:
             paper.line(f"  standard errors: {fit.definition}", Style.FAINT)
     if layers:
@@ -93,10 +93,10 @@ def _write_parameters(paper: Paper, fit: FittedModel, digits: int | None) -> Non
 def _write_derived(paper: Paper, fit: FittedModel, digits: int | None) -> None:
     if fit.derived:
         paper.heading("derived quantities (standard errors by the delta method)")
-        paper.table(_estimates_table(fit, fit.derived, digits))
+        paper.table(estimates_table(fit, fit.derived, digits))
 
 
-def _estimates_table(fit: FittedModel, names: Iterable[str], digits: int | None) -> TextTable:
+def estimates_table(fit: FittedModel, names: Iterable[str], digits: int | None) -> TextTable:
     """Return a table of parameters or derived quantities: values, standard errors, and intervals if any is known."""
     titles = ["name", "value", "standard error", "z" if fit.interval_dof is None else "t", "p"]
     columns = [Column(title, is_number=title != "name", is_optional=len(title) == 1) for title in titles]

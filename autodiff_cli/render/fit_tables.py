@@ -7,6 +7,7 @@ by AICc, and nested models are tested against each other.
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +16,15 @@ import numpy as np
 
 from autodiff_cli.data.json_records import pick, to_json
 from autodiff_cli.graph.tape import gc_paused
-from autodiff_cli.render.fit import CONFIDENCE, estimate_cells, fit_document, interval_ends, interval_title, test_text
+from autodiff_cli.render.fit import (
+    CONFIDENCE,
+    estimate_cells,
+    estimates_table,
+    fit_document,
+    interval_ends,
+    interval_title,
+    test_text,
+)
 from autodiff_cli.render.formatting import NumberFormat, number_formats, pluralize, shortest_text
 from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, number_columns
 from autodiff_cli.training.fitting.comparison import NESTING_UNKNOWN, ComparedModel, Comparison, NestedTest
@@ -49,6 +58,63 @@ def groups_csv(groups: FittedGroups) -> Report:
             writer.writerow({**cells, "converged": str(fit is not None and fit.converged).lower()})
 
     return Report(write, lambda: [_groups_document(groups)], is_data=True)
+
+
+ESTIMATE_FORMATS = (".csv", ".tex", ".md")  # files that a table of parameters can be written to
+
+
+def estimates_text(fit: FittedModel, path: str, digits: int | None) -> str:
+    """Return the table of all parameters and derived quantities as CSV with all digits, or, rounded as in the report,
+    as LaTeX or Markdown, by the suffix of a file.
+
+    >>> import autodiff_cli as ad
+    >>> print(estimates_text(ad.fit("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4.1, 5.9]}), "fit.md", None))
+    | name | value | standard error | t | p | 95 % interval |
+    | :--- | ---: | ---: | ---: | ---: | ---: |
+    | a | 1.993 | 0.026 | 75.93 | 0.00017 | 1.880 to 2.106 |
+    <BLANKLINE>
+    """
+    names = [*fit.parameters, *fit.fixed, *fit.derived]
+    if path.endswith(".csv"):
+        rows = [
+            _estimate_row(fit, element, name) for name in names for element in _elements(name, _value_of(fit, name))
+        ]
+        stream = io.StringIO()
+        writer = csv.DictWriter(stream, [*rows[0]], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        return stream.getvalue()
+    table = estimates_table(fit, [name for name in names if name not in fit.fixed], digits)
+    cells = [[column.title for column in table.columns], *table.rows]
+    if path.endswith(".md"):
+        lines = ["| " + " | ".join(row) + " |" for row in cells]
+        return "\n".join([lines[0], "| :--- " + "| ---: " * (len(table.columns) - 1) + "|", *lines[1:], ""])
+    lines = [" & ".join(text.translate(_LATEX_ESCAPES) for text in row) + r" \\" for row in cells]
+    body = [r"\toprule", lines[0], r"\midrule", *lines[1:], r"\bottomrule"]
+    return "\n".join([rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}", *body, r"\end{tabular}", ""])
+
+
+_LATEX_ESCAPES = str.maketrans({mark: rf"\{mark}" for mark in "&%$#_{}"} | {"^": r"\^{}", "\\": r"\textbackslash{}"})
+
+
+def _value_of(fit: FittedModel, name: str) -> Any:
+    return fit.fixed[name] if name in fit.fixed else fit.estimate(name)[0]
+
+
+def _estimate_row(fit: FittedModel, name: str, element: str) -> dict[str, str]:
+    """Return the cells of a parameter, or of an element of an array."""
+    value = _value_of(fit, name)
+    ends = interval_ends(fit, CONFIDENCE).get(name) or (None, None)
+    columns = {
+        "value": value,
+        "stderr": None if name in fit.fixed else fit.estimate(name)[1],
+        "z" if fit.interval_dof is None else "t": fit.t_values.get(name),
+        "p": fit.p_values.get(name),
+        "low": ends[0],
+        "high": ends[1],
+    }
+    cells = {title: _csv_cell(_elements(name, of, np.shape(value))[element]) for title, of in columns.items()}
+    return {"name": element, **cells}
 
 
 _CSV_FIGURES = ("loss", "rss", "dof", "r_squared", "aicc", "bic")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
+from autodiff_cli.explain.operations import adjoint_formula
 from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.tracing import trace
 from tests.support import run_cli
@@ -93,3 +94,14 @@ def test_arrays_that_do_not_fit(words: list[str], message: str) -> None:
     result = run_cli(words)
     assert (result.status, str(result)) == (2, "")
     assert message in result.stderr
+
+
+def test_a_rule_with_long_labels_stays_a_formula() -> None:
+    text = "logsumexp(transpose(alpha_matrix) @ beta_vector_long + gamma_vector_long*exp(delta_vector_long))"
+    names = ["beta_vector_long", "gamma_vector_long", "delta_vector_long"]
+    at = trace(ad.parse(text), {"alpha_matrix": [[1, 2], [3, 4]]} | {key: [1, -1] for key in names})
+    formula = adjoint_formula(at, at.tape.outputs[0], 0)
+    assert formula is not None
+    assert formula.startswith("adjoint*exp(")
+    assert "logsumexp(" in formula
+    assert len(formula) <= 72

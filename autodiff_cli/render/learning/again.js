@@ -1,6 +1,6 @@
 // Learning again on the page: another method, rate, start or noise, on the rows of the page.
 
-const SLICE = 40; // milliseconds of computing between two frames
+const SLICE = 150; // milliseconds of computing between two pictures
 const original = { epochs: recording.epochs, targets: [...targets] };
 let round = 0; // the seed of starts and noise
 let learning = 0; // the timer of a run

@@ -85,6 +85,7 @@ NESTING_UNKNOWN = "it is not known whether one is a special case of the other"
 
 _MAX_SUBSTITUTIONS = 2000  # assignments of 0 and 1 to parameters that are tried
 _MAX_SPAN_ROWS = 200_000  # rows for which the columns of linear models are compared
+_POOLING_POINTS = 3  # random points at which a model with levels and one without are compared
 _SPAN_TOLERANCE = 1e-9  # share of a column outside of a span that counts as rounding
 
 
@@ -97,7 +98,27 @@ def why_not_nested(small: Objective, large: Objective) -> str | None:
         return None if _in_span(small, large) else NESTING_UNKNOWN
     if small.model.array_parameters or large.model.array_parameters:
         return "they have array parameters"
-    return _substitution_failure(small, large)
+    return None if _pools_levels(small, large) else _substitution_failure(small, large)
+
+
+def _pools_levels(small: Objective, large: Objective) -> bool:
+    """Whether the smaller model is the larger one with the same value for all levels of some parameters, such as `Vm`
+    for `Vm[state]`. That is checked at random points.
+    """
+    names = [name if name in small.parameters else name.partition("[")[0] for name in large.parameters]
+    if {*names} != {*small.parameters} or not (small.has_residuals and large.has_residuals):
+        return False
+    if small.rows != large.rows or len(names) != large.layout.size or small.components != large.components:
+        return False
+    generator, positions = np.random.default_rng(0), [small.parameters.index(name) for name in names]
+    with ignore_float_errors():
+        for _ in range(_POOLING_POINTS):
+            theta = generator.uniform(0.2, 2.0, small.layout.size)
+            pooled = large.evaluate_rows(large.kernels.residuals, theta[positions])
+            expected = small.evaluate_rows(small.kernels.residuals, theta)
+            if not np.isfinite(expected).any() or not np.allclose(pooled, expected, rtol=1e-9, equal_nan=True):
+                return False
+    return True
 
 
 def _has_linear_columns(objective: Objective) -> bool:

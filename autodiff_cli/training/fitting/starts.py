@@ -207,6 +207,7 @@ class MultistartSettings:
     max_descents: int = 12  # Levenberg-Marquardt runs, from the best points
     descent_evaluations: int = 60  # of each run
     equal_loss_tolerance: float = 1e-6  # relative difference of two losses that count as equal
+    equal_end_tolerance: float = 1e-2  # relative difference of two ends, up to signs and order, that count as equal
     confirmations: int = 4  # the search ends when the best loss was found this many times
     min_scale_distance: float = 1.5  # powers of 10 between the scale of a parameter and 1, for 1 to be a bad start
     good_fit_share: float = 0.001  # share of the target's variation below which a loss ends the search
@@ -513,7 +514,9 @@ class _Multistart:
             if best is None or candidate.loss < best.loss * (1 - SETTINGS.equal_loss_tolerance):
                 best, confirmations = candidate, 1
             elif candidate.loss <= best.loss * (1 + SETTINGS.equal_loss_tolerance):
-                confirmations += 1
+                # Where a parameter has no effect, as a rate that went to infinity, there are many ends of equal loss.
+                known, other = np.sort(np.abs([best.end, candidate.end]))
+                confirmations += bool(np.allclose(known, other, rtol=SETTINGS.equal_end_tolerance))
             if best.loss < self._good or confirmations >= SETTINGS.confirmations:
                 break
         for _ in range(SETTINGS.residual_rounds):
@@ -709,7 +712,10 @@ def linear_mask(objective: Objective, free: NDArray[np.bool_]) -> NDArray[np.boo
     model, layout = objective.model, objective.layout
     names = [name for name, part in layout.slices.items() if name not in model.shapes and free[part].all()]
     leaves = [model.program.leaves[name] for name in names]
-    mask: NDArray[np.bool_] = layout.mask(linear_parameters(model.program.output, leaves, model.shapes))
+    linear = objective.kernels.cached(
+        f"linear among {names}", lambda: linear_parameters(model.program.output, leaves, model.shapes)
+    )
+    mask: NDArray[np.bool_] = layout.mask(linear)
     return mask
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -293,13 +293,18 @@ class GroupBatch:
     @ignore_float_errors()
     def _means(self, kernel: RowKernel, theta: Array, fits: Fits) -> Array:
         """Return the sums of a kernel over each group, divided by its total weight, of shape (fits, values)."""
-        means, done = np.empty((len(fits), kernel.value_count)), 0
-        for part in self.parts(fits):
-            end = done + len(part)
-            sums = self.totals(self.evaluate(kernel, theta[done:end], part), part)
-            means[done:end] = (sums / self.total_weights(part)).T
-            done = end
-        return means
+
+        def means(points: Array, part: Fits) -> Array:
+            sums = self.totals(self.evaluate(kernel, points, part), part)
+            return np.asarray((sums / self.total_weights(part)).T)
+
+        return self._by_parts(means, theta, fits)
+
+    def _by_parts(self, compute: Callable[[Array, Fits], Array], theta: Array, fits: Fits) -> Array:
+        """Return the results of a function of points and fits for parts with few rows each, one after the other."""
+        parts = self.parts(fits)
+        points = np.split(theta, np.cumsum([len(part) for part in parts[:-1]], dtype=np.intp))
+        return np.concatenate([compute(some, part) for some, part in zip(points, parts, strict=True)])
 
     def values_and_gradients(self, theta: Array, fits: Fits) -> tuple[Array, Array]:
         """Return the mean losses, and their gradients."""
@@ -322,13 +327,7 @@ class GroupBatch:
     @ignore_float_errors()
     def triangles(self, theta: Array, fits: Fits) -> Array:
         """Return the triangular factors of [J | r], of shape (fits, P+1, P+1)."""
-        width = theta.shape[1] + 1
-        triangles, done = np.empty((len(fits), width, width)), 0
-        for part in self.parts(fits):
-            end = done + len(part)
-            triangles[done:end] = self._small_triangles(theta[done:end], part)
-            done = end
-        return triangles
+        return self._by_parts(self._small_triangles, theta, fits)
 
     @ignore_float_errors()
     def residual_matrices(self, theta: Array, fits: Fits) -> Array:
@@ -389,15 +388,13 @@ class GroupBatch:
     @ignore_float_errors()
     def target_variations(self, fits: Fits) -> Array:
         """Return the sums of squares of the targets about their means."""
-        variations, done = np.empty(len(fits)), 0
+        variations = []
         for part in self.parts(fits):
-            end = done + len(part)
             target, weight = self.target(part), self.weights(part)
             means = self.totals(target * weight, part) / self.totals(weight, part)
             deviations = target - np.repeat(means, self.sizes[part], axis=1)
-            variations[done:end] = self.totals(np.sum(weight * np.square(deviations), axis=0), part)
-            done = end
-        return variations
+            variations.append(self.totals(np.sum(weight * np.square(deviations), axis=0), part))
+        return np.concatenate(variations)
 
     def without_kinks(self) -> Self | None:
         """Return the batch with the kinks of its losses smoothed; None if they have none."""
@@ -428,14 +425,14 @@ class GroupBatch:
     @ignore_float_errors()
     def median_magnitudes(self, theta: Array, fits: Fits) -> Array:
         """Return the median absolute residual of each group, over its rows with a positive weight."""
-        medians, done = np.empty(len(fits)), 0
-        for part in self.parts(fits):
-            magnitudes = np.abs(self.residuals(theta[done : done + len(part)], part))
+
+        def medians(points: Array, part: Fits) -> Array:
+            magnitudes = np.abs(self.residuals(points, part))
             if self.objective.is_weighted:
                 magnitudes = np.where(self.weights(part) > 0, magnitudes, math.inf)
-            medians[done : done + len(part)] = self.quantiles(magnitudes, part, (0.5,))[:, 0]
-            done += len(part)
-        return medians
+            return self.quantiles(magnitudes, part, (0.5,))[:, 0]
+
+        return self._by_parts(medians, theta, fits)
 
     def quantiles(self, values: Array, fits: Fits, shares: Sequence[float]) -> Array:
         """Return quantiles of the finite values of shape (components, rows) of each group, of shape (fits, shares)."""

@@ -290,7 +290,27 @@ def test_groups_are_a_table_csv_and_documents(tmp_path: Path) -> None:
     assert float(second_line[4]) == pytest.approx(-1)
     assert "group" in run_cli([*line, "--save", "m.json"]).stderr
     expect_refusal(run_cli([*line[:-1], "sit"]), "did you mean `site`")
-    expect_refusal(run_cli([*line[:-2], "-o", "x.csv"]), "-o needs --by")
+
+
+def test_the_table_of_parameters_is_a_file_for_spreadsheets_and_papers(tmp_path: Path) -> None:
+    (tmp_path / "line.csv").write_text("x,y\n0,1\n1,3.1\n2,4.9\n3,7\n")
+    line = ["train", "y ~ a_0 + b*x + c", str(tmp_path / "line.csv"), "--fix", "c=0", "--derive", "r=b/2"]
+    tables = {}
+    for suffix in ("csv", "tex", "md"):
+        path = tmp_path / f"fit.{suffix}"
+        assert "figures" in run_cli([*line, "-o", str(path)])
+        tables[suffix] = path.read_text()
+    header, *lines = (text.split(",") for text in tables["csv"].splitlines())
+    rows = [dict(zip(header, cells, strict=True)) for cells in lines]
+    document = run_cli([*line, "--json"]).json
+    assert [row["name"] for row in rows] == ["a_0", "b", "c", "r"]
+    assert float(rows[1]["value"]) == document["parameters"]["b"]
+    assert float(rows[1]["t"]) == document["t_values"]["b"]
+    assert [float(rows[1]["low"]), float(rows[1]["high"])] == document["confidence"]["b"]
+    assert (rows[2]["value"], rows[2]["stderr"]) == ("0", "")
+    assert r"a\_0 & 1.03" in tables["tex"]
+    assert "| b | 1.98" in tables["md"]
+    expect_refusal(run_cli([*line, "-o", "fit.json"]), "-o takes a FILE that ends in .csv, .tex or .md")
 
 
 def test_failed_groups_are_reported_and_the_others_fitted(tmp_path: Path) -> None:

@@ -76,6 +76,26 @@ def test_a_special_case_is_one_for_certain(smaller: str, larger: str, is_tested:
     assert bool(test.reason) != is_tested
 
 
+def test_one_parameter_for_all_levels_within_one_for_each() -> None:
+    """The data set Puromycin of R, whose anova() of the two nls() gives F = 1.7182 and p = 0.2056."""
+    conc = np.repeat([0.02, 0.06, 0.11, 0.22, 0.56, 1.1], 2)
+    data = {
+        "conc": [*conc, *conc[:-1]],
+        "rate": [
+            *(76, 47, 97, 107, 123, 139, 159, 152, 191, 201, 207, 200),
+            *(67, 51, 84, 86, 98, 115, 131, 124, 144, 158, 160),
+        ],
+        "state": ["treated"] * 12 + ["untreated"] * 11,
+    }
+    models = ["rate ~ Vm[state]*conc/(K + conc)", "rate ~ Vm[state]*conc/(K[state] + conc)"]
+    test = only_test(ad.compare(models, data, folds=0))
+    assert (test.name, test.dof) == ("F", (1, 19))
+    assert test.statistic == pytest.approx(1.7182, rel=1e-3)
+    assert test.p == pytest.approx(0.2056, rel=1e-3)
+    apart = only_test(ad.compare(["rate ~ Vm*conc", "rate ~ Vm[state]*conc/(1 + conc)"], data, folds=0))
+    assert apart.reason
+
+
 def test_cross_validation_agrees_with_fits_of_the_folds() -> None:
     found = ad.compare([LINE, CUBIC], {"x": X, "y": Y}, folds=4, seed=3)
     part_of, errors = assign_folds(12, 4, 3), []
