@@ -172,8 +172,8 @@ class Stepper:
 
     >>> from autodiff_cli.backends.selection import make_backend
     >>> from autodiff_cli.graph.node import variable
-    >>> step = Update(variable("theta") - variable("rate") * variable("gradient"))
-    >>> state = OptimizerState.initial(np.array([1.0, 2.0]), step)
+    >>> step = protocol.Update(variable("theta") - variable("rate") * variable("gradient"))
+    >>> state = protocol.OptimizerState.initial(np.array([1.0, 2.0]), step)
     >>> Stepper(make_backend(), step).step(state, 0.5, np.array([1.0, 4.0]))
     >>> state.theta
     array([0.5, 0. ])

@@ -105,13 +105,28 @@ def _weibull_slopes(z: Node, x: Node, k: Node, scale: Node) -> tuple[Node, ...]:
     return z * where(x > 0, by_x, 0), z * where(x > 0, by_k, 0), z * where(x >= 0, k * (power - 1) / scale, 0)
 
 
-# The exponential amplifies the error of the power.
-_WEIBULL: OpFields = {"domain": lambda x, k, scale: and_(k > 0, scale > 0), "kink": lambda x, k, scale: equal(x, 0), "kink_note": "it begins at 0; the slope below, 0, is taken", "ulp_bound": 4000}  # fmt: skip
-# fmt: off
-weibull_pdf = elementary("weibull_pdf", _weibull_slopes, expansion=lambda x, k, scale: _if_positive(k, scale, where(x >= 0, k / scale * (x / scale) ** (k - 1) * exp(-((x / scale) ** k)), 0)), **_WEIBULL, summary="the Weibull density at x, with shape k and a scale; 0 below 0")
-weibull_cdf = composite("weibull_cdf", lambda x, k, scale: _if_positive(k, scale, where(x > 0, -expm1(-((x / scale) ** k)), 0)), **_WEIBULL, summary="the Weibull distribution function at x")
-weibull_sf  = composite("weibull_sf",  lambda x, k, scale: _if_positive(k, scale, where(x > 0, exp(-((x / scale) ** k)), 1)), **_WEIBULL, summary="1 - weibull_cdf(x, k, scale): the share of a term censored at x")
-# fmt: on
+# The exponential amplifies the error of the power. Branches are chosen such that nan goes on.
+_WEIBULL: OpFields = {
+    "domain": lambda x, k, scale: and_(k > 0, scale > 0),
+    "kink": lambda x, k, scale: equal(x, 0),
+    "kink_note": "it begins at 0; the slope below, 0, is taken",
+    "ulp_bound": 4000,
+}
+weibull_pdf = elementary(
+    "weibull_pdf", _weibull_slopes,
+    expansion=lambda x, k, scale: _if_positive(
+        k, scale, where(x < 0, 0, k / scale * (x / scale) ** (k - 1) * exp(-((x / scale) ** k)))
+    ),
+    summary="the Weibull density at x, with shape k and a scale; 0 below 0", **_WEIBULL,
+)  # fmt: skip
+weibull_cdf = composite(
+    "weibull_cdf", lambda x, k, scale: _if_positive(k, scale, where(x <= 0, 0, -expm1(-((x / scale) ** k)))),
+    summary="the Weibull distribution function at x", **_WEIBULL,
+)  # fmt: skip
+weibull_sf = composite(
+    "weibull_sf", lambda x, k, scale: _if_positive(k, scale, where(x <= 0, 1, exp(-((x / scale) ** k)))),
+    summary="1 - weibull_cdf(x, k, scale): the share of a term censored at x", **_WEIBULL,
+)  # fmt: skip
 
 
 def _student_t_density(x: Node, nu: Node, mean: Operand = 0, scale: Operand = 1) -> Node:

@@ -42,7 +42,7 @@ def points_of(op: Op) -> list[tuple[float, ...]]:
     ("target", "runner"),
     [
         pytest.param("python", in_python, marks=pytest.mark.slow),
-        ("numpy", in_python),
+        pytest.param("numpy", in_python, marks=pytest.mark.slow),
         ("js", in_javascript),
         pytest.param("c", in_c, marks=pytest.mark.slow),
         pytest.param("fortran", in_fortran, marks=pytest.mark.slow),

@@ -13,8 +13,11 @@ from tests.fuzz.delicate import delicate_case
 from tests.fuzz.grammar import Case, case
 from tests.fuzz.properties import PROPERTIES, broken
 
-QUICK = range(60)
-SLOW = [range(1000 * k, 1000 * k + 250) for k in range(1, 7)]
+SEEDS = [
+    pytest.param(range(10), id="quick"),
+    pytest.param(range(10, 60), id="medium", marks=pytest.mark.slow),
+    *(pytest.param(range(1000 * k, 1000 * k + 250), id=f"long-{k}", marks=pytest.mark.slow) for k in range(1, 7)),
+]
 MOST_REFUSED = 0.02  # of texts that the generator makes
 
 # What this has found, and was mended.
@@ -89,7 +92,7 @@ FOUND = [
 
 
 @pytest.mark.parametrize("name", PROPERTIES)
-@pytest.mark.parametrize("seeds", [QUICK, *(pytest.param(seeds, marks=pytest.mark.slow) for seeds in SLOW)], ids=str)
+@pytest.mark.parametrize("seeds", SEEDS)
 def test_a_property_holds(name: str, seeds: range) -> None:
     for seed in seeds:
         try:
@@ -111,7 +114,7 @@ DELICATE = (
 
 
 @pytest.mark.parametrize("name", DELICATE)
-@pytest.mark.parametrize("seeds", [QUICK, *(pytest.param(seeds, marks=pytest.mark.slow) for seeds in SLOW)], ids=str)
+@pytest.mark.parametrize("seeds", SEEDS)
 def test_a_property_holds_where_digits_are_lost(name: str, seeds: range) -> None:
     for seed in seeds:
         try:

@@ -66,6 +66,7 @@ PLANTS: list[tuple[Plant, str]] = [
 # fmt: on
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("plant", "name"), PLANTS, ids=lambda found: getattr(found, "__name__", found))
 def test_the_fuzzer_finds_planted_bugs(plant: Plant, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)

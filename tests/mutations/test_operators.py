@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections import Counter
 
+import pytest
+
 from tests.mutations.__main__ import near_tests
 from tests.mutations.operators import OPERATORS, draw, mutations_of, stale_entries
 from tests.support import ROOT
@@ -12,6 +14,7 @@ from tests.support import ROOT
 COUNT = 300
 
 
+@pytest.mark.slow
 def test_mutations_of_all_kinds_can_be_made() -> None:
     drawn = draw(ROOT, COUNT, seed=1)
     assert drawn == draw(ROOT, COUNT, seed=1)
@@ -44,5 +47,6 @@ def test_equivalent_mutations_are_still_there() -> None:
     assert [*stale_entries(ROOT)] == []
 
 
+@pytest.mark.slow
 def test_the_tests_of_a_module_come_first() -> None:
     assert "tests/graph/test_nodes.py" in near_tests("autodiff_cli/graph/node.py")
