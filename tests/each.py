@@ -16,13 +16,15 @@ STATEFUL = {"monkeypatch", "tmp_path", "capsys", "capfd", "caplog", "recwarn"}
 
 
 def examples(count: int, **others: Any) -> settings:
-    """Settings of a property that meets what is rare within `count` examples: as many with `--slow`, else a part."""
-    return settings(max_examples=part(count, least=10), **others)
+    """Settings of a property of which `count` examples meet what is rare, in place of the usual 100: the profile says
+    which share of them runs."""
+    return settings(max_examples=max(10, count * settings().max_examples // 100), **others)
 
 
-def part(count: int, least: int = 3) -> int:
-    """The number of examples or cases that run in place of `count`: all with `--slow`, else a share."""
-    return min(count, max(least, count * settings().max_examples // settings.get_profile("slow").max_examples))
+def part(count: int) -> int:
+    """The number of cases that run in place of `count`: all with `--slow`, else a sixth, but three at least."""
+    is_slow = settings().max_examples == settings.get_profile("slow").max_examples
+    return count if is_slow else min(count, max(3, count // 6))
 
 
 def each(

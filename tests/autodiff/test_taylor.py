@@ -155,6 +155,7 @@ def test_outside_the_domain_everything_is_nan_and_nothing_is_raised() -> None:
 # --- size
 
 
+@pytest.mark.slow
 def test_a_long_chain_and_a_high_order() -> None:
     text = "x"
     for _ in range(3000):

@@ -330,7 +330,6 @@ def test_many_rows_of_files_whose_columns_are_in_another_order(tmp_path: Path) -
 @each(
     ("content", "message"),
     [
-        (b"PK\x03\x04rest of it", "a zip file, but no workbook"),
         (b"%PDF-1.7", "a PDF"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old workbook"),
         (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
@@ -344,6 +343,12 @@ def test_many_rows_of_files_whose_columns_are_in_another_order(tmp_path: Path) -
 def test_what_cannot_be_read_is_called_what_it_is(content: bytes, message: str) -> None:
     with pytest.raises(DataError, match=message):
         opened(content).load({"x"})
+
+
+def test_an_archive_that_is_no_workbook_is_called_one() -> None:
+    pytest.importorskip("openpyxl")
+    with pytest.raises(DataError, match="a zip file, but no workbook"):
+        opened(b"PK\x03\x04rest of it").load({"x"})
 
 
 @each(

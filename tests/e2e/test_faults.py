@@ -63,6 +63,7 @@ def test_folders_that_nothing_can_be_written_to() -> None:
     assert (cacheless.returncode, cacheless.stderr) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rounds", [4, pytest.param(40, marks=pytest.mark.slow)])
 def test_a_kill_at_any_moment_leaves_a_whole_file(rounds: int, data: str, tmp_path: Path) -> None:
     path = tmp_path / "model.json"

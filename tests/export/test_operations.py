@@ -43,7 +43,7 @@ def points_of(op: Op) -> list[tuple[float, ...]]:
     [
         pytest.param("python", in_python, marks=pytest.mark.slow),
         pytest.param("numpy", in_python, marks=pytest.mark.slow),
-        ("js", in_javascript),
+        pytest.param("js", in_javascript, marks=pytest.mark.slow),
         pytest.param("c", in_c, marks=pytest.mark.slow),
         pytest.param("fortran", in_fortran, marks=pytest.mark.slow),
     ],

@@ -245,6 +245,7 @@ def test_a_derivative_needs_known_shapes() -> None:
     np.testing.assert_allclose(slope(v=[1.0, 2.0, 3.0]), [2.0, 4.0, 6.0])
 
 
+@pytest.mark.slow
 def test_pickling() -> None:
     f = pickle.loads(pickle.dumps(ad.parse("a = x*y; v: 2; a + sin(a)*sum(v)")))
     assert f.variables == ("x", "y", "v")

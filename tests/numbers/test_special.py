@@ -316,6 +316,7 @@ def test_special_functions_of_numbers_need_no_library() -> None:
     assert done.stdout.split() == []
 
 
+@pytest.mark.slow
 @each("a", [1e3, 2e5, 1e6, 1e7], sampled=True)
 @each("deviations", [-9, -5, -2])
 def test_the_incomplete_gamma_function_below_a_large_a(a: float, deviations: float) -> None:

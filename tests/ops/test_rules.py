@@ -146,7 +146,7 @@ def test_what_operations_promise() -> None:
         assert row.bound <= (1e-12 * 2**52 if row.name in SPECIAL else 4), row.name
 
 
-@each("row", ROWS, ids=lambda row: row.name)
+@each("row", ROWS, ids=lambda row: row.name, sampled=True)
 def test_special_points(row: Row) -> None:
     for point in every_point(row):
         check(row, point, tuple(WAYS))

@@ -124,6 +124,7 @@ def test_the_page_stands_in_a_frame_and_nothing_of_it_outside() -> None:
     assert html.unescape(srcdoc[1]) == to_html(record)
 
 
+@pytest.mark.slow
 def test_too_large_a_graph_is_shown_as_text() -> None:
     record = ad.parse("sin(" * MAX_NODES + "x" + ")" * MAX_NODES).trace(x=1)
     assert record._repr_html_() is None

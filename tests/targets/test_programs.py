@@ -127,7 +127,9 @@ def is_power_of_minus_infinity(name: str, point: Sequence[float]) -> bool:
     return name in ("pow", "pow_slope_base") and point[0] == -math.inf and point[1] % 1 != 0
 
 
-@pytest.mark.parametrize("shorter", [False, True], ids=["as floats", "as people write"])
+@pytest.mark.parametrize(
+    "shorter", [pytest.param(False, id="as floats", marks=pytest.mark.slow), pytest.param(True, id="as people write")]
+)
 @pytest.mark.parametrize(
     ("target", "write"),
     [(C, in_c), (FORTRAN, in_fortran), (JAVASCRIPT, in_javascript)],

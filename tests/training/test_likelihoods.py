@@ -52,6 +52,7 @@ def test_a_likelihood_without_a_maximum_has_not_converged(model: str, x: Any, na
     assert name in found.parameters
 
 
+@pytest.mark.slow
 def test_a_component_that_shrinks_to_one_row_has_not_converged() -> None:
     x, _ = mixture(0)
     start = {"w": 0.5, "m1": 60, "m2": x[7], "s1": 20, "s2": 1e-4}

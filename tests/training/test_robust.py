@@ -171,7 +171,7 @@ def test_starting_values_are_estimated_despite_outliers(seed: int) -> None:
     assert [*found.parameters.values()] == pytest.approx([1.6, 0.32, 0.18, 0.03], abs=0.05)
 
 
-@each("seed", range(10))
+@each("seed", range(10), sampled=True)
 def test_the_scale_is_that_of_the_residuals_where_the_fit_ends(seed: int) -> None:
     """In turn, the fit with one of two scales can lead to the other, and back, for ever."""
     generator = np.random.default_rng(seed)

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 AUTODIFF = str(Path(sys.executable).with_name("autodiff"))
 LINE = [AUTODIFF, "train", "y ~ a*x + b", "-", "--optimizer", "adam", "--epochs", "1000000000"]
 
@@ -36,6 +38,7 @@ def test_ctrl_c_ends_with_the_best_parameters_and_status_130() -> None:
             assert "fitted formula" in rest
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_a_checkpoint_to_go_on_from(tmp_path: Path) -> None:
     data, file = tmp_path / "line.csv", tmp_path / "kept"
     data.write_text("x,y\n" + "".join(f"{k},{2 * k + k % 3}\n" for k in range(50)))

@@ -122,6 +122,7 @@ def test_the_file_suffix_selects_the_page(tmp_path: Any, ending: str) -> None:
     assert file.read_text(encoding="utf-8") == run_cli("trace x^2 --x 3 --format html")
 
 
+@pytest.mark.slow
 def test_a_graph_that_is_too_large_to_draw_is_refused_with_a_way_out() -> None:
     found = run_cli(["trace", "+".join(["x"] * 4000), "--x", "1", "--format", "html"])
     assert found.status == 2
@@ -140,6 +141,7 @@ def test_the_title_is_text() -> None:
     assert "x &lt; y" in page[page.index("<title>") : page.index("</title>")]
 
 
+@pytest.mark.slow
 def test_a_page_of_the_largest_graph_stays_under_three_megabytes() -> None:
     terms = " + ".join(f"a*sin({k}*x)^2*exp(-b*{k})" for k in range(1, 230))
     expression = parse(terms)

@@ -200,6 +200,7 @@ def test_of_a_huge_graph_the_surroundings_are_drawn() -> None:
         assert any("┏" in line for line in screen(step_view, ViewState(k), window))
 
 
+@pytest.mark.slow
 def test_of_many_inputs_only_some_are_drawn_in_a_huge_graph() -> None:
     names = [f"x{i}" for i in range(20)]
     found = at(f"max({', '.join(names)}) + {' + '.join(['sin(x0)'] * 2000)}", **dict.fromkeys(names, 1.0))

@@ -109,6 +109,7 @@ def test_workers_with_several_threads_have_the_same_bits(options: dict[str, Any]
     on_worker._thread_pool.cache_clear()
 
 
+@pytest.mark.slow
 def test_very_many_parts_are_put_together_by_workers(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = 90 * 8192 + 5
     columns = {"x": np.linspace(0, 3, rows), "y": np.sin(np.arange(rows))}

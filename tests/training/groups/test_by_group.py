@@ -159,6 +159,7 @@ def test_missing_cells_and_columns() -> None:
         ad.fit_by("y ~ a*x", decays([5, 5]), "group", fixed={"a": 1})
 
 
+@pytest.mark.slow
 def test_many_groups_take_their_steps_together() -> None:
     data = decays([20] * 2000)
     before = time.process_time()

@@ -195,6 +195,7 @@ def test_missing_cells(tmp_path: Path, name: str, cache: str, monkeypatch: pytes
     assert in_blocks.value.missing
 
 
+@pytest.mark.slow
 def test_cells_that_only_careful_reading_understands(tmp_path: Path) -> None:
     x = np.linspace(0, 3, ROWS)
     path = tmp_path / "d.csv"
