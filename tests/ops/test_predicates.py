@@ -22,7 +22,7 @@ from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops import all_ops, get_op
 from tests.each import each
-from tests.ops.table import ROWS, Number, Row, psi, sinc_n, sinhc_n
+from tests.ops.table import ROWS, Number, Row, psi, sinc_n, sinhc_n, student_t
 
 STEP = mpf(10) ** -20
 GROWS = 10  # how much larger a quotient is for the square of that step, if it has no limit
@@ -33,6 +33,7 @@ EDGES = {
     1: ((-2.0, -1.5, -1.0, -1 / math.e, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0, 6.0), 2**-30),
     2: ((-2.0, -0.5, 0.0, 0.5, 1.0, 3.0), 2**-3),
     3: ((-1.0, 0.0, 1.0), 2**-3),
+    4: ((0.0, 1.0), 2**-3),
 }
 
 
@@ -65,6 +66,7 @@ MEANING: dict[str, Callable[..., Number]] = {
     "log_base": lambda x, b: mp.log(x) / mp.log(b) if x >= 0 and b >= 0 else mp.nan,
     "root": real_root,
     "polygamma": of_order(psi),
+    "student_t_pdf": lambda x, nu, mean=0, scale=1: student_t(x, nu, mean, scale) if nu > 0 and scale > 0 else mp.nan,
     "sinc_derivative": of_order(sinc_n),
     "sinhc_derivative": of_order(sinhc_n),
     "gammainc": incomplete(lambda x: 0, lambda x: x),
