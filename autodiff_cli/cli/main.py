@@ -28,7 +28,10 @@ def main() -> int:
 
         configure_libraries()
         return run(sys.argv[1:], Environment.of_process())
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, RuntimeError) as error:
+        # Python 3.11 wraps an interrupt that comes while a class is created.
+        if isinstance(error, RuntimeError) and not isinstance(error.__cause__, KeyboardInterrupt):
+            raise
         if sys.stderr is not None:
             sys.stderr.write("interrupted\n")
         return 130  # `ExitStatus.INTERRUPTED`; its module may be the one whose import was interrupted

@@ -64,6 +64,7 @@ POINTS = {row.name: [*every_point(row)] for row in ROWS}
 # How far from Python's numbers, in relation to them and absolutely, where that is more than a few roundings.
 ROUNDING = (1e-14, 1e-300)
 BOUNDS: dict[str, Bound] = {
+    "student_t_pdf": (1e-11, 1e-300),  # its slope towards the degrees of freedom is a difference
     "gammainc": (1e-13, 1e-300),
     "gammaincc": (1e-13, 1e-300),
     "beta_slope": (1e-6, 1e-300),  # its own slopes cancel

@@ -38,6 +38,9 @@ def points_of(op: Op) -> list[tuple[float, ...]]:
     return [*inputs_of(op), *POINTS.get(op.name, ())]
 
 
+DIFFERENCES = {"student_t_pdf"}  # operations with a slope that is a difference, of which digits are lost
+
+
 @pytest.mark.parametrize(
     ("target", "runner"),
     [
@@ -56,9 +59,10 @@ def test_every_operation_and_its_slopes(tmp_path: Path, target: str, runner: Run
         expected.append([f.value_and_grad(dict(zip(f.variables, point, strict=True))) for point in points])
     wrong = [
         (str(f), point, got, (value, slopes))
-        for (_, f), case, results, wanted in zip(formulas(), cases, runner(cases, tmp_path), expected, strict=True)
+        for (op, f), case, results, wanted in zip(formulas(), cases, runner(cases, tmp_path), expected, strict=True)
         for point, got, (value, slopes) in zip(case.points, results, wanted, strict=True)
-        if not all(map(close, [got[0], *got[1]], [float(value), *map(float, slopes.values())]))
+        for relative in [1e-11 if op.name in DIFFERENCES else 1e-13]
+        if not all(close(*pair, relative) for pair in zip([got[0], *got[1]], [value, *slopes.values()], strict=True))
     ]
     assert not wrong, (len(wrong), sorted({text for text, *_ in wrong}), wrong[:: 1 + len(wrong) // 12])
     assert sum(len(case.points) for case in cases) > 20_000
