@@ -203,9 +203,8 @@ class _LevenbergMarquardt:
         jacobian, residuals = fits.triangles[:, :, :-1], fits.triangles[:, :, -1]
         if self._is_bounded:
             bounds = self._batch.bounds.select(fits.numbers)
-            damping = fits.damping.copy()
             box = bounds.step_bounds(theta)
-            steps = _steps_within(fits.triangles, scale, fits.radius, damping, box, fits.slopes)
+            steps, damping = _steps_within(fits.triangles, scale, fits.radius, fits.damping, box, fits.slopes)
             trial = bounds.clip(theta + steps)
         else:
             steps, damping = _constrained_steps(jacobian, residuals, scale, fits.radius, fits.damping)
@@ -245,23 +244,26 @@ class _LevenbergMarquardt:
         """
         is_polished = np.zeros(len(self.is_usable), np.bool_)
         fits = self.fits.select(numbers)
+        free = self._batch.bounds.select(numbers).free_mask(fits.theta, fits.slopes)
+        points, is_unique, before = _gauss_newton_points(fits.theta, fits.triangles, free)
         for _ in range(SETTINGS.max_polish_steps):
-            bounds = self._batch.bounds.select(fits.numbers)
-            free = bounds.free_mask(fits.theta, fits.slopes)
-            points, is_unique = _gauss_newton_points(fits.theta, fits.triangles, free)
-            is_tried = is_unique & bounds.contains_each(points) & (points != fits.theta).any(axis=1)
+            is_tried = is_unique & (points != fits.theta).any(axis=1)
+            if self._is_bounded:
+                is_tried &= self._batch.bounds.select(fits.numbers).contains_each(points)
             if not is_tried.any():
                 break
-            fits, points, free = fits.select(is_tried), points[is_tried], free[is_tried]
-            triangles = self._batch.triangles(points, fits.numbers)
-            sizes, before = norms(triangles.swapaxes(1, 2)), _projected_residual_norms(fits.triangles, free)
-            is_better = _is_usable(sizes) & (
-                _projected_residual_norms(triangles, free) < SETTINGS.polish_reduction * before
-            )
-            fits = fits.select(is_better)
-            fits.move(slice(None), points[is_better], triangles[is_better], sizes[is_better])
+            at = _at(is_tried)
+            fits, theta, free, before = fits.select(at), points[at], free[at], before[at]
+            triangles = self._batch.triangles(theta, fits.numbers)
+            sizes = norms(triangles.swapaxes(1, 2))
+            points, is_unique, after = _gauss_newton_points(theta, triangles, free)
+            is_better = _is_usable(sizes) & (after < SETTINGS.polish_reduction * before)
+            at = _at(is_better)
+            fits = fits.select(at)
+            fits.move(slice(None), theta[at], triangles[at], sizes[at])
             self.fits.store(fits)
             is_polished[fits.numbers] = True
+            points, is_unique, before, free = points[at], is_unique[at], after[at], free[at]
         self._report(self.fits, _at(is_polished))
 
     def is_stuck(self, numbers: Fits | None = None) -> Mask:
@@ -375,37 +377,26 @@ class _LevenbergMarquardt:
             self._on_step(numbers, fits.epochs[at], losses, fits.theta[at])
 
 
-def _gauss_newton_points(theta: Array, triangles: Array, free: Mask) -> tuple[Array, Mask]:
-    """The points at which linearised residuals are least over the free parameters, and which of them are unique."""
-    size = theta.shape[1]
-    points, is_unique = theta.copy(), np.zeros(len(theta), np.bool_)
-    for some, columns in distinct_masks(free):
-        if not len(columns):
-            continue
-        factors = triangles[some][:, :size, columns]
-        scale = np.sqrt(np.einsum("gij,gij->gj", factors, factors))
-        left, sizes, right = np.linalg.svd(factors / np.where(scale > 0, scale, 1.0)[:, None, :], full_matrices=False)
-        is_unique[some] = (scale > 0).all(axis=1) & (sizes > DEPENDENCE_TOLERANCE * sizes[:, :1]).all(axis=1)
-        along = _apply(left.swapaxes(1, 2), triangles[some, :size, size])
-        points[some[:, None], columns] -= _apply(right.swapaxes(1, 2), along / sizes) / scale
-    return points, is_unique & np.isfinite(points).all(axis=1)
+def _gauss_newton_points(theta: Array, triangles: Array, free: Mask) -> tuple[Array, Mask, Array]:
+    """Return the points at which linearised residuals are least over the free parameters, which of them are unique, and
+    the norms of the residuals projected onto the space of the free columns of J.
+    """
+    factors = triangles[:, :-1, :-1] * free[:, None, :]
+    scale = np.sqrt(np.einsum("gij,gij->gj", factors, factors))
+    scale = np.where(scale > 0, scale, 1.0)
+    is_finite = np.isfinite(scale).all(axis=1)
+    left, sizes, right = np.linalg.svd(np.where(is_finite[:, None, None], factors / scale[:, None, :], 0.0))
+    is_spanned = sizes > DEPENDENCE_TOLERANCE * sizes[:, :1]
+    along = np.where(is_spanned, _apply(left.swapaxes(1, 2), triangles[:, :-1, -1]), 0.0)
+    steps = _apply(right.swapaxes(1, 2), along / np.where(is_spanned, sizes, 1.0)) / scale
+    points = theta - np.where(free, steps, 0.0)
+    is_unique = is_finite & (is_spanned.sum(axis=1) == free.sum(axis=1)) & np.isfinite(points).all(axis=1)
+    return points, is_unique, norms(along)
 
 
 def _half_gradients(triangles: Array) -> Array:
     """Half of the gradients of the sums of squares."""
     return _apply(triangles[:, :, :-1].swapaxes(1, 2), triangles[:, :, -1])
-
-
-def _projected_residual_norms(triangles: Array, free: Mask) -> Array:
-    """The norms of the residuals projected onto the space of the free columns of J."""
-    lengths = np.empty(len(triangles))
-    for some, columns in distinct_masks(free):
-        if len(columns) == free.shape[1]:
-            lengths[some] = norms(triangles[some, :-1, -1])
-            continue
-        basis = np.linalg.qr(triangles[some][:, :, columns]).Q
-        lengths[some] = norms(_apply(basis.swapaxes(1, 2), triangles[some][:, :, -1]))
-    return lengths
 
 
 def _is_usable(sizes: Array) -> Mask:
@@ -434,42 +425,37 @@ class TrustRegionSettings:
 REGION = TrustRegionSettings()
 
 
-def _steps_within(triangles: Array, scale: Array, radius: Array, damping: Array, box: Bounds, slopes: Array) -> Array:
-    """Return the steps within the regions and the bounds that minimise the linear models.
+def _steps_within(
+    triangles: Array, scale: Array, radius: Array, damping: Array, box: Bounds, slopes: Array
+) -> tuple[Array, Array]:
+    """Return the steps within the regions and the bounds that minimise the linear models, and their damping.
 
     Parameters that would leave the box are placed on its edge, and the step of the others is computed again.
 
     Args:
         triangles: the triangular factors of [J | r].
-        scale, radius, damping: see `_constrained_steps`; `damping` is replaced in place.
-        box: the bounds of the steps.
+        scale, radius, damping: see `_constrained_steps`.
+        box: the bounds of the steps, of shape (fits, P).
         slopes: the gradients of the sums of squares; a parameter at a bound beyond which the sum decreases does not
             move.
     """
-    jacobian, residuals = triangles[:, :, :-1], triangles[:, :, -1]
-    steps = np.zeros(slopes.shape)
+    steps, damping = np.zeros(slopes.shape), damping.copy()
     moving = box.free_mask(steps, slopes)
-    low, high = box.low, box.high
     pending = np.flatnonzero(moving.any(axis=1))
     while len(pending):
-        remaining = residuals[pending] + _apply(jacobian[pending], steps[pending])
-        inner = steps[pending]
-        for some, columns in distinct_masks(moving[pending]):
-            fits = pending[some]
-            inner[some[:, None], columns], damping[fits] = _constrained_steps(
-                jacobian[fits][:, :, columns],
-                remaining[some],
-                scale[fits[:, None], columns],
-                radius[fits],
-                damping[fits],
-            )
-        clipped = np.clip(inner, low[pending], high[pending])
-        outside = moving[pending] & (clipped != inner)
+        jacobian, free = triangles[pending, :, :-1], moving[pending]
+        remaining = triangles[pending, :, -1] + _apply(jacobian, steps[pending])
+        inner, damping[pending] = _constrained_steps(
+            jacobian, remaining, scale[pending], radius[pending], damping[pending], free
+        )
+        inner = np.where(free, inner, steps[pending])
+        clipped = np.clip(inner, box.low[pending], box.high[pending])
+        outside = free & (clipped != inner)
         is_inside = ~outside.any(axis=1)
         steps[pending] = np.where(outside | is_inside[:, None], clipped, steps[pending])
         moving[pending] &= ~outside
         pending = pending[~is_inside & moving[pending].any(axis=1)]
-    return steps
+    return steps, damping
 
 
 def _updated_regions(
@@ -497,7 +483,7 @@ def _updated_regions(
 
 
 def _constrained_steps(
-    jacobian: Array, residuals: Array, scale: Array, radius: Array, damping: Array
+    jacobian: Array, residuals: Array, scale: Array, radius: Array, damping: Array, free: Mask | None = None
 ) -> tuple[Array, Array]:
     """Return the steps within the regions that minimise the linear models, ignoring bounds, and their damping λ.
 
@@ -506,9 +492,13 @@ def _constrained_steps(
     Args:
         scale: the diagonal of D: the norms of the columns of J, which make parameters of different units comparable.
         damping: a guess of λ.
+        free: the parameters that move; by default all.
     """
-    left, sizes, right = np.linalg.svd(jacobian / scale[:, None, :], full_matrices=False)
+    scaled = jacobian / scale[:, None, :]
+    left, sizes, right = np.linalg.svd(scaled if free is None else scaled * free[:, None, :], full_matrices=False)
     usable = sizes > REGION.zero_singular_value
+    if free is not None:  # the last singular values are what rounding leaves of the other columns
+        usable &= np.arange(free.shape[1]) < free.sum(axis=1)[:, None]
     along = np.where(usable, _apply(left.swapaxes(1, 2), residuals), 0.0)
     sizes = np.where(usable, sizes, 1.0)
     damping = _find_damping(along, sizes, radius, damping)
