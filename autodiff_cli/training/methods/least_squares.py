@@ -383,8 +383,8 @@ def _gauss_newton_points(theta: Array, triangles: Array, free: Mask) -> tuple[Ar
     """
     factors = triangles[:, :-1, :-1] * free[:, None, :]
     scale = np.sqrt(np.einsum("gij,gij->gj", factors, factors))
-    scale = np.where(scale > 0, scale, 1.0)
     is_finite = np.isfinite(scale).all(axis=1)
+    scale = np.where(scale > 0, scale, 1.0)
     left, sizes, right = np.linalg.svd(np.where(is_finite[:, None, None], factors / scale[:, None, :], 0.0))
     is_spanned = sizes > DEPENDENCE_TOLERANCE * sizes[:, :1]
     along = np.where(is_spanned, _apply(left.swapaxes(1, 2), triangles[:, :-1, -1]), 0.0)
