@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -130,7 +130,8 @@ class _Fits(NamedTuple):
 
     def select(self, chosen: Chosen) -> _Fits:
         """Return copies of some of the fits."""
-        return _Fits(*[values[chosen] for values in self])
+        selected: list[Any] = [values[chosen] for values in self]
+        return _Fits(*selected)
 
     def store(self, others: _Fits) -> None:
         """Replace the fits with the numbers of others by these."""

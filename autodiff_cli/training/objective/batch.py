@@ -13,7 +13,7 @@ import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from autodiff_cli.training.objective.parameters import Bounds
 from autodiff_cli.training.rows import WEIGHT, MemoryRows
 
 Fits = NDArray[np.intp]  # the numbers of some fits of a batch
+T = TypeVar("T", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,9 +299,9 @@ class GroupBatch:
             sums = self.totals(self.evaluate(kernel, points, part), part)
             return np.asarray((sums / self.total_weights(part)).T)
 
-        return self._by_parts(means, theta, fits)
+        return self.by_parts(means, theta, fits)
 
-    def _by_parts(self, compute: Callable[[Array, Fits], Array], theta: Array, fits: Fits) -> Array:
+    def by_parts(self, compute: Callable[[Array, Fits], NDArray[T]], theta: Array, fits: Fits) -> NDArray[T]:
         """Return the results of a function of points and fits for parts with few rows each, one after the other."""
         parts = self.parts(fits)
         points = np.split(theta, np.cumsum([len(part) for part in parts[:-1]], dtype=np.intp))
@@ -327,7 +328,7 @@ class GroupBatch:
     @ignore_float_errors()
     def triangles(self, theta: Array, fits: Fits) -> Array:
         """Return the triangular factors of [J | r], of shape (fits, P+1, P+1)."""
-        return self._by_parts(self._small_triangles, theta, fits)
+        return self.by_parts(self._small_triangles, theta, fits)
 
     @ignore_float_errors()
     def residual_matrices(self, theta: Array, fits: Fits) -> Array:
@@ -432,7 +433,7 @@ class GroupBatch:
                 magnitudes = np.where(self.weights(part) > 0, magnitudes, math.inf)
             return self.quantiles(magnitudes, part, (0.5,))[:, 0]
 
-        return self._by_parts(medians, theta, fits)
+        return self.by_parts(medians, theta, fits)
 
     def quantiles(self, values: Array, fits: Fits, shares: Sequence[float]) -> Array:
         """Return quantiles of the finite values of shape (components, rows) of each group, of shape (fits, shares)."""
