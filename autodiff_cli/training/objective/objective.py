@@ -41,10 +41,10 @@ from autodiff_cli.numbers.conversion import as_float_array
 from autodiff_cli.options import explicit_options, takes_options
 from autodiff_cli.training.checkpoint import EvaluationLog
 from autodiff_cli.training.losses import FAMILIES, L1_FACTOR, L2_FACTOR, LOSSES, RESIDUAL_SCALE, LossKind
-from autodiff_cli.training.objective.kernels import DIRECTION, LINK_FUNCTIONS, Kernels, is_generalised_linear
+from autodiff_cli.training.objective.kernels import DIRECTION, LINK_FUNCTIONS, is_generalised_linear
 from autodiff_cli.training.objective.loading import Data, as_dataset
 from autodiff_cli.training.objective.model import Model, standardize_layers
-from autodiff_cli.training.objective.parameters import Bounds, ParameterLayout
+from autodiff_cli.training.objective.parameters import Bounds
 from autodiff_cli.training.objective.preparation import PreparedObjective, prepare
 from autodiff_cli.training.options import FitOptions, ObjectiveOptions
 from autodiff_cli.training.rows import (
@@ -78,17 +78,9 @@ from autodiff_cli.training.rows import (
 T = TypeVar("T")
 
 
-class ModelOverRows:
+class ModelOverRows(PreparedObjective):
     """A model, its rows, and the kernels that evaluate it over them. See `Objective` for the attributes."""
 
-    model: Model
-    data: Rows
-    layout: ParameterLayout
-    fixed: dict[str, Any]
-    is_weighted: bool
-    kernels: Kernels
-    passes_before_compiling: float  # over the rows, until compiled kernels pay; infinite if they never do
-    threads: int | None
     settings: dict[str, float]
     evaluation_log: EvaluationLog | None
     _triangle_cache: dict[bytes, Array]
@@ -126,7 +118,7 @@ class ModelOverRows:
     @property
     def components(self) -> int:
         """The number of components of the target of a row."""
-        return self._cached("components", lambda: math.prod(self.model.target_shape))
+        return self.kernels.cached("components", lambda: math.prod(self.model.target_shape))
 
     def select_rows(self, rows: RowIndex) -> Self:
         """Return the objective over some of the rows: a slice, row numbers, a mask, or counts."""
@@ -380,6 +372,8 @@ class Objective(ModelOverRows):
         bounds: the box to which fits keep `theta`; values and gradients are defined outside of it too.
         bounds_by_name: the bounds that the user gave.
         kernels: what is evaluated over rows.
+        passes_before_compiling: the number of passes over the rows until compiled kernels pay; infinite if they never
+            do.
         family: the distribution of the target, if one was named.
         is_likelihood: whether the model itself is a negative log-likelihood.
         is_scale_estimated: whether a fit estimates the scale of a robust loss, or theta of negative binomial counts.
@@ -437,23 +431,7 @@ class Objective(ModelOverRows):
         return standardize_layers(self.model, scales) if scales else self.model.text
 
     def _initialize(self, prepared: PreparedObjective, scale: float | None) -> None:
-        self.model = prepared.model
-        self.loss = prepared.loss
-        self.classes = prepared.classes
-        self.is_weighted = prepared.is_weighted
-        self.data = prepared.data
-        self.layout = prepared.layout
-        self.fixed = prepared.fixed
-        self.start = prepared.start
-        self.user_starts = prepared.user_starts
-        self.bounds = prepared.bounds
-        self.bounds_by_name = prepared.bounds_by_name
-        self.orders = prepared.orders
-        self.kernels = prepared.kernels
-        self.passes_before_compiling = prepared.passes_before_compiling
-        self.threads = prepared.threads
-        self.family = prepared.family
-        self.is_likelihood = prepared.is_likelihood
+        vars(self).update(vars(prepared))
         # Values of leaves that are neither columns nor parameters.
         self.settings = {RESIDUAL_SCALE: 1.0 if scale is None else scale, **prepared.penalties}
         self.is_scale_estimated = scale is None and bool(self.loss) and LOSSES[self.loss].has_scale

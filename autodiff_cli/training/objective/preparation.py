@@ -107,7 +107,7 @@ _CACHED_MODELS = 16  # recent models whose graphs and kernels are cached
 _MAX_LEVELS = 500  # of one column; standard errors are not computed for more parameters either
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False)
 class PreparedObjective:
     """The parts of an objective. See `Objective` for the attributes."""
 
