@@ -7,7 +7,6 @@ widths, phases within a turn, softmax scores with sum 0.
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import functools
 import math
@@ -41,7 +40,7 @@ from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES
 from autodiff_cli.training.methods.gradient_descent import EpochProgressCallback, Outcome
 from autodiff_cli.training.objective.cluster_connection import connect_cluster
 from autodiff_cli.training.objective.model import Model, tie_fixed_parameters
-from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.objective.objective import Objective, copy_with
 from autodiff_cli.training.objective.parameters import Bounds
 from autodiff_cli.training.optimizers import OPTIMIZERS
 from autodiff_cli.training.options import FitOptions
@@ -343,9 +342,7 @@ def _optimize_in_order(
     differences = objective.with_differences(outcome.theta)
     solution = optimize(method, differences, options, Progress())
     ordered = objective.add_differences(solution.theta)
-    free = copy.copy(ordered)
-    free.bounds = objective.bounds
-    for candidate in (free, ordered):
+    for candidate in (copy_with(ordered, bounds=objective.bounds), ordered):
         outcome = optimize(method, candidate, options, progress)
         if candidate.is_ordered(outcome.theta):
             break

@@ -78,6 +78,13 @@ from autodiff_cli.training.rows import (
 T = TypeVar("T")
 
 
+def copy_with(original: T, **attributes: Any) -> T:
+    """Return a shallow copy of an object with other values of some attributes."""
+    other = copy.copy(original)
+    vars(other).update(attributes)
+    return other
+
+
 class ModelOverRows(PreparedObjective):
     """A model, its rows, and the kernels that evaluate it over them. See `Objective` for the attributes."""
 
@@ -126,12 +133,9 @@ class ModelOverRows(PreparedObjective):
 
     def with_rows(self, rows: Rows) -> Self:
         """Return the objective over other rows."""
-        other = copy.copy(self)
-        other.data = rows
-        other._triangle_cache, other._row_cache, other._point_cache = {}, {}, (b"", {})
-        other.settings = dict(self.settings)  # a scale that is estimated on some rows holds for these only
-        other.evaluation_log = None
-        return other
+        # A scale that is estimated on some rows holds for these only.
+        caches: dict[str, Any] = {"_triangle_cache": {}, "_row_cache": {}, "_point_cache": (b"", {})}
+        return copy_with(self, data=rows, settings=dict(self.settings), evaluation_log=None, **caches)
 
     def point(self, theta: ArrayLike) -> dict[str, Any]:
         """Return the value of every parameter by name, including fixed ones. Arrays are views of `theta`."""
@@ -496,7 +500,7 @@ class Objective(ModelOverRows):
         array([1., 1.])
         """
         leaves, replaced = self.model.program.leaves, dict[Node, Node]()
-        differences, box = copy.copy(self), Bounds(self.bounds.low.copy(), self.bounds.high.copy())
+        box = Bounds(self.bounds.low.copy(), self.bounds.high.copy())
         start = theta.copy()
         for low, high in self._order_positions:
             start[low], start[high] = sorted((start[low], start[high]))
@@ -507,10 +511,14 @@ class Objective(ModelOverRows):
         for low_name, high_name in self.orders:
             base = leaves[low_name]
             replaced[leaves[high_name]] = replaced.get(base, base) + leaves[high_name]
-        differences.kernels, differences.bounds, differences.start = self.kernels.substituted(replaced), box, at_start
-        differences.user_starts = frozenset(self.parameters)
-        differences._triangle_cache, differences._point_cache, differences.orders = {}, (b"", {}), ()
-        return differences
+        changes: dict[str, Any] = {
+            "kernels": self.kernels.substituted(replaced),
+            "bounds": box,
+            "start": at_start,
+            "orders": (),
+        }
+        caches: dict[str, Any] = {"_triangle_cache": {}, "_point_cache": (b"", {})}
+        return copy_with(self, user_starts=frozenset(self.parameters), **changes, **caches)
 
     def add_differences(self, theta: Array) -> Self:
         """Return the objective with the start at a solution of `with_differences`, and between two ordered parameters
@@ -520,14 +528,13 @@ class Objective(ModelOverRows):
         >>> objective.add_differences(np.array([2.0, 1.0])).start
         array([2., 3.])
         """
-        ordered, start = copy.copy(self), theta.copy()
+        start = theta.copy()
         box = Bounds(self.bounds.low.copy(), self.bounds.high.copy())
         for low, high in self._order_positions:
             start[high] += start[low]
             middle = start[low] / 2 + start[high] / 2
             box.high[low], box.low[high] = min(box.high[low], middle), max(box.low[high], middle)
-        ordered.start, ordered.bounds, ordered.user_starts = box.clip(start), box, frozenset(self.parameters)
-        return ordered
+        return copy_with(self, start=box.clip(start), bounds=box, user_starts=frozenset(self.parameters))
 
     def set_scale(self, scale: float) -> None:
         """Set the residual scale of robust losses."""
@@ -546,10 +553,7 @@ class Objective(ModelOverRows):
         """
         if not self.is_penalised:
             return self
-        plain = copy.copy(self)
-        plain.settings = {**self.settings, L1_FACTOR: 0.0, L2_FACTOR: 0.0}
-        plain._triangle_cache = {}
-        return plain
+        return copy_with(self, settings={**self.settings, L1_FACTOR: 0.0, L2_FACTOR: 0.0}, _triangle_cache={})
 
     @property
     def is_generalised_linear(self) -> bool:
@@ -618,10 +622,8 @@ class Objective(ModelOverRows):
         kernels = self.kernels.without_kinks
         if kernels is None:
             return None
-        smooth = copy.copy(self)
-        smooth.kernels, smooth.passes_before_compiling = kernels, math.inf
-        smooth.settings = {**self.settings, **dict.fromkeys(kernels.smoothing_radii, 0.0)}
-        return smooth
+        settings = {**self.settings, **dict.fromkeys(kernels.smoothing_radii, 0.0)}
+        return copy_with(self, kernels=kernels, passes_before_compiling=math.inf, settings=settings)
 
     def with_smoothing(self, share: float, theta: ArrayLike) -> Objective:
         """Return the objective with each kink smoothed by a share of the mean size of its argument at `theta`.
@@ -631,15 +633,7 @@ class Objective(ModelOverRows):
         1.004987562112089
         """
         sizes = self.sum_rows(self.kernels.kink_sizes, theta) / self.rows
-        parameter_kinks = self.kernels.parameter_kinks
-        # A penalty treats all parameters alike, so they share one radius.
-        sizes[parameter_kinks] = sizes[parameter_kinks].max(initial=0.0) or 1.0
-        smooth = copy.copy(self)
-        smooth.settings = {
-            **self.settings,
-            **dict(zip(self.kernels.smoothing_radii, (share * sizes).tolist(), strict=True)),
-        }
-        return smooth
+        return copy_with(self, settings={**self.settings, **self.kernels.radii(share, sizes)})
 
     @ignore_float_errors()  # entered in half of the time that `with` takes
     def value_and_grad(self, theta: ArrayLike) -> tuple[float, Array]:
