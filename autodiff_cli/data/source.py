@@ -45,16 +45,16 @@ def available_memory(proc: Path = _PROC, cgroups: Path = _CGROUPS) -> int | None
     return max(0, min(limits)) if limits else None
 
 
-def respect_memory_limits() -> None:
-    """Stop libraries from reserving address space in advance, if this process has a memory limit of its own."""
-    if not has_memory_limits():
-        return
+def save_memory() -> None:
+    """Let Arrow return memory at once, and stop libraries from reserving address space if this process has a limit."""
     import pyarrow as pa
-    import pyarrow.compute
 
-    limit_reservations()
     pa.set_memory_pool(pa.system_memory_pool())
-    pa.set_io_thread_count(1)
+    if has_memory_limits():
+        import pyarrow.compute
+
+        limit_reservations()
+        pa.set_io_thread_count(1)
 
 
 def _machine_memory(proc: Path) -> Iterator[int]:

@@ -3,6 +3,7 @@
     python -m tests.mutations                             300 mutations of the whole package
     python -m tests.mutations --count 40 --seed 7         others, and fewer
     python -m tests.mutations --prefix autodiff_cli/ops   of some files only
+    python -m tests.mutations --near                      with the tests next to a module only
 
 The tests whose imports lead to the broken module on the shortest path run first, then other tests that call the broken
 function, the quick ones first, up to the first failure. To know which tests call it, every test file runs once by
@@ -22,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -50,6 +51,8 @@ def main() -> int:
     parser.add_argument("--prefix", default=PACKAGE, help="a folder or a file of the package")
     parser.add_argument("--parallel", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=400, help="of the tests of one mutation")
+    parser.add_argument("--near", action="store_true", help="run only the tests next to a module, and record nothing")
+    parser.add_argument("--without", nargs="*", default=[], help="folders of tests to leave out, such as tests/browser")
     parser.add_argument("--list", action="store_true", help="print the mutations, and run nothing")
     chosen = parser.parse_args()
     mutations = draw(ROOT, chosen.count, chosen.seed, chosen.prefix)[chosen.skip :]
@@ -62,11 +65,13 @@ def main() -> int:
         for k in range(chosen.parallel):
             copies.put(Copy(Path(folder) / f"copy{k}"))
         files = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "tests").rglob("test_*.py"))]
+        files = [file for file in files if not (chosen.near or file.startswith(tuple(chosen.without)))]
         calls = dict(zip(files, pool.map(lambda file: with_copy(copies, Copy.calls_of, file), files), strict=True))
 
         def attempt(mutation: Mutation) -> tuple[str | None, float]:
             begun = time.monotonic()
-            found: str | None = with_copy(copies, Copy.noticing_test, mutation, calls, chosen.seconds)
+            tests = [*stages(mutation, calls, chosen.seconds, tuple(chosen.without))]
+            found: str | None = with_copy(copies, Copy.noticing_test, mutation, tests, calls)
             return found, time.monotonic() - begun
 
         for number, (mutation, (why, seconds)) in enumerate(
@@ -135,11 +140,11 @@ class Copy:
         known = json.loads(record.read_text(encoding="utf-8"))
         return Calls(known["seconds"], frozenset(known["called"]))
 
-    def noticing_test(self, mutation: Mutation, calls: Mapping[str, Calls], seconds: float) -> str | None:
+    def noticing_test(self, mutation: Mutation, stages: Iterable[list[str]], calls: Mapping[str, Calls]) -> str | None:
         """Return the first test that fails because of a mutation, or None."""
         path = self.path / mutation.file
         source = path.read_bytes()
-        for tests in stages(mutation, calls, seconds):
+        for tests in stages:
             limit = START_SECONDS + SLOWER * sum(calls[test].seconds if test in calls else 1.0 for test in tests)
             while tests:
                 self._write(path, mutation.apply(source))
@@ -169,7 +174,9 @@ class Copy:
 # --- which tests concern a function
 
 
-def stages(mutation: Mutation, calls: Mapping[str, Calls], most_seconds: float) -> Iterator[list[str]]:
+def stages(
+    mutation: Mutation, calls: Mapping[str, Calls], most_seconds: float, left_out: tuple[str, ...]
+) -> Iterator[list[str]]:
     """Yield the tests to run in turn: those next to the module that call the function, then all others that do.
 
     What no test calls in its own process is looked for in the tests that start some.
@@ -177,7 +184,8 @@ def stages(mutation: Mutation, calls: Mapping[str, Calls], most_seconds: float) 
     callers = [file for file, known in calls.items() if _is_called(mutation, known.called)] or [
         file for file in calls if "subprocess" in (ROOT / file).read_text(encoding="utf-8")
     ]
-    near = [file for file in near_tests(mutation.file) if file in callers or file not in calls]
+    near = [file for file in near_tests(mutation.file) if not file.startswith(left_out)]
+    near = [file for file in near if file in callers or file not in calls]
     yield near
     callers = sorted({*callers} - {*near}, key=lambda file: (calls[file].seconds, file))
     seconds = accumulate(calls[file].seconds for file in callers)

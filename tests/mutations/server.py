@@ -22,6 +22,7 @@ from typing import Any
 
 PACKAGE = "autodiff_cli"
 WALL_SECONDS = 1800  # for processes that wait for each other
+OPTIONS = ("-q", "--tb=no", "-pno:cacheprovider", "-pno:xdist", "-Wignore::pytest.PytestAssertRewriteWarning")
 LIBRARIES = """
     numpy pyarrow pyarrow.csv pyarrow.parquet pyarrow.compute llvmlite.binding flint hypothesis hypothesis.strategies
     mpmath scipy.special scipy.optimize lark rich.console typer pytest _pytest.assertion.rewrite
@@ -66,8 +67,7 @@ def run(tests: list[str], seconds: int, is_traced: bool) -> dict[str, Any]:
         threading.settrace(watcher.trace)
         sys.settrace(watcher.trace)
     begun = time.process_time()
-    options = "-q --tb=no -p no:cacheprovider -p no:xdist -W ignore::pytest.PytestAssertRewriteWarning".split()
-    status = pytest.main([*options, *([] if is_traced else ["-x"]), *tests], [watcher])
+    status = pytest.main([*OPTIONS, *([] if is_traced else ["-x"]), *tests], [watcher])
     sys.settrace(None)
     ended = watcher.failure or (None if status in (0, 5) else f"status {status}")  # 5: no tests are left
     return {"failure": ended, "seconds": time.process_time() - begun, "called": watcher.called}
