@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Choose how many examples each property is tried on, and keep the caches of the tests apart from the user's."""
     settings.load_profile("slow" if config.getoption("--slow") else "quick")
     os.environ["XDG_CACHE_HOME"] = str(CACHE)
+    # Hundreds of processes load the package; without bytecode each would compile it.
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a job of the background; tests interrupt processes
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
