@@ -263,6 +263,7 @@ def test_a_full_disk_leaves_the_old_checkpoint_and_the_fit_goes_on(
 
 LIMITED = """
 import resource, sys
+sys.dont_write_bytecode = True  # the limit would cut it off
 from autodiff_cli.cli.main import main
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv.pop(1)),) * 2)
 sys.exit(main())
