@@ -316,6 +316,7 @@ _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")  # byte order marks: line ends take tw
 _CSV_MESSAGES = {
     "new-line character": "a line ends in a carriage return alone; save the file with line feeds",
     "field larger": "a cell is longer than 16 million characters, the maximum",
+    "Error -3": "the compressed data are damaged",
 }
 
 # Formats that are not supported, by their first bytes, with advice.
