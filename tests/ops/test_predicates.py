@@ -220,7 +220,7 @@ def test_outside_of_its_domain_an_operation_is_nan_in_every_kind_of_number(op: O
 
 @each("op", OF_DOMAINS, ids=lambda op: op.name)
 def test_inside_of_its_domain_an_operation_is_a_number(op: Op) -> None:
-    """So a domain that is too large by one comparison or one constant is seen; poles are singular points of a domain."""
+    """A domain that is too large is seen. Poles are singular points of a domain."""
     for count in range(op.min_inputs, (op.max_inputs or op.min_inputs) + 1):
         for point in itertools.product(NUMBERS, repeat=count):
             is_regular = predicates(op.name, "domain", point) and not predicates(op.name, "singular", point)
