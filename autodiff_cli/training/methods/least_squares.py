@@ -402,7 +402,7 @@ def _half_gradients(triangles: Array) -> Array:
 
 def _is_usable(sizes: Array) -> Mask:
     """Whether all columns of triangular factors with these norms are finite, and their squares do not overflow."""
-    return np.asarray(np.logical_and.reduce(sizes < SETTINGS.max_usable, axis=1))  # False for nan
+    return np.asarray(np.vecdot(sizes, sizes) < SETTINGS.max_usable**2)  # False for nan
 
 
 # --- Trust regions, after Moré 1978, sections 3 to 6: ellipsoids around the current points, with axes along the
