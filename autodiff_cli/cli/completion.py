@@ -15,9 +15,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-from autodiff_cli.cli.command_line import COMMANDS, OVERVIEW, Parameter, find_command
+from autodiff_cli.cli.command_line import COMMANDS, OVERVIEW, Parameter, command, find_command
 from autodiff_cli.cli.environment import BadInput, Output
-from autodiff_cli.cli.shared_options import with_options
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.options import Option
 from autodiff_cli.version import __version__
@@ -194,7 +193,7 @@ Shell = StrEnum("Shell", [(name.upper(), name) for name in SCRIPTS])  # type: ig
 _WORDS_HELP = "For the script: number of the word at the cursor, and the words of the line."
 
 
-@with_options()
+@command()
 def completion(
     shell: Annotated[Shell, Option("bash|zsh|fish", "Shell to complete for.")],
     words: Annotated[list[str] | None, Option("[-- PLACE WORDS...]", _WORDS_HELP)] = None,

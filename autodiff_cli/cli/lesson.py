@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from autodiff_cli.cli.command_line import Call
+from autodiff_cli.cli.command_line import Call, command
 from autodiff_cli.cli.environment import BadInput, Environment, Output, errors_as_failure
-from autodiff_cli.cli.shared_options import Digits, Json, with_options
+from autodiff_cli.cli.shared_options import Digits, Json
 from autodiff_cli.language.errors import suggest
 from autodiff_cli.options import Option
 
@@ -24,7 +24,7 @@ _QUIT = ("q", "quit")
 _COURSE_HELP = "Write all lessons, an index and the answers to the folder given by -o."
 
 
-@with_options()
+@command()
 def lesson(
     call: Call,
     name: Annotated[str | None, Option("[NAME]", "Name of a lesson (default: list all).")] = None,

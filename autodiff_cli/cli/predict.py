@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-from autodiff_cli.cli.command_line import Call
+from autodiff_cli.cli.command_line import Call, command
 from autodiff_cli.cli.environment import BadInput, Output, errors_as_bad_input, open_data_files
-from autodiff_cli.cli.shared_options import DATA_HELP, Json, with_options
+from autodiff_cli.cli.shared_options import DATA_HELP, Json
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.language.errors import format_names
 from autodiff_cli.language.names import joined_columns
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _PREDICTION_COLUMNS = 6  # estimated columns in memory beside those of the data: predictions and their text
 
 
-@with_options(reading=FileOptions)
+@command(reading=FileOptions)
 def predict(
     call: Call,
     model: Annotated[str, Option("MODEL.json", "Model file that `train --save` wrote.")],

@@ -16,9 +16,9 @@ from enum import StrEnum
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
-from autodiff_cli.cli.command_line import Call, check_not_a_number
+from autodiff_cli.cli.command_line import Call, check_not_a_number, command
 from autodiff_cli.cli.environment import BadInput, Environment, Output, errors_as_bad_input, open_data_files
-from autodiff_cli.cli.shared_options import MODE, Digits, Expr, Implicit, Json, OutputFile, PassMode, Wrt, with_options
+from autodiff_cli.cli.shared_options import MODE, Digits, Expr, Implicit, Json, OutputFile, PassMode, Wrt
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.language.errors import UnknownNameError, suggest
 from autodiff_cli.language.lexer import canonical_name
@@ -177,7 +177,7 @@ _ROW_HELP = "Trace the loss of model EXPR (or MODEL.json) at row N of DATA, coun
 _FIND_HELP = "Draw only nodes whose label contains TEXT, and their neighbours."
 
 
-@with_options(views=ViewRequest, reading=FileOptions)
+@command(views=ViewRequest, reading=FileOptions)
 def trace(
     call: Call,
     expression: Expr,

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-from autodiff_cli.cli.command_line import Call, merge_assignments, split_assignment, split_models
+from autodiff_cli.cli.command_line import Call, command, merge_assignments, split_assignment, split_models
 from autodiff_cli.cli.environment import (
     BadInput,
     Environment,
@@ -22,7 +22,7 @@ from autodiff_cli.cli.environment import (
     errors_as_failure,
     open_data_files,
 )
-from autodiff_cli.cli.shared_options import DATA_HELP, Digits, Json, output_option, with_options
+from autodiff_cli.cli.shared_options import DATA_HELP, Digits, Json, output_option
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.options import Option, at_least, excludes
 from autodiff_cli.training.options import ComparisonOptions, FigureOptions, FitOption, FitOptions
@@ -54,7 +54,7 @@ _TRAIN_RESTRICTIONS = (
 )
 
 
-@with_options(*_TRAIN_RESTRICTIONS, options=FitOptions, reading=FileOptions, figure=FigureOptions)
+@command(*_TRAIN_RESTRICTIONS, options=FitOptions, reading=FileOptions, figure=FigureOptions)
 def train(
     call: Call,
     model: Annotated[str, Option("MODEL", _MODEL_HELP)],
@@ -380,7 +380,7 @@ def learning_page(
 _MODELS_HELP = "Two or more models of the same target, as for `train`."
 
 
-@with_options(
+@command(
     is_included=lambda option: not isinstance(option, FitOption) or option.compared,
     options=ComparisonOptions,
     reading=FileOptions,

@@ -36,6 +36,7 @@ from autodiff_cli.explain.record import BackwardStep, Contribution, ForwardStep,
 from autodiff_cli.explain.warnings import CANCELLATION
 from autodiff_cli.graph.node import Node, as_node, get_op
 from autodiff_cli.graph.op import Gate, Op, Precedence
+from autodiff_cli.language.errors import join_words
 from autodiff_cli.language.printer import Gap, to_pieces
 
 _NEGATIVE_ZERO = re.compile(r"(?<![^\s(,*×/^])-0(?![\w.])")
@@ -586,11 +587,6 @@ class _StepFacts:
         return is_one and self.trace.adjoints_or_none[step.node] is not None and is_at_kink(self.trace, step.node)
 
 
-def _joined_labels(labels: Sequence[str]) -> str:
-    *before, last = labels
-    return f"{', '.join(before)} and {last}" if before else last
-
-
 def _use_case(use: Contribution) -> int:
     """Return 0 for the only use of a node, 1 for one of several, and 2 for the last of several."""
     return 0 if use.uses == 1 or use.is_structural_zero else 1 if use.use < use.uses else 2
@@ -607,7 +603,7 @@ def _choice_case(selected: Sequence[Contribution]) -> int:
 _WORDS: Mapping[str, Callable[[_StepFacts, int], str]] = {
     "node": lambda facts, of: facts.trace.labels[facts.node],
     "name": lambda facts, of: label_with_definition(facts.trace, facts.node),
-    "chosen": lambda facts, of: _joined_labels([facts.trace.labels[each.to] for each in facts.selected]),
+    "chosen": lambda facts, of: join_words([facts.trace.labels[each.to] for each in facts.selected]),
     "label": lambda facts, of: facts.trace.labels[facts.input(of)],
     "use": lambda facts, of: str(facts.contribution(of).use),
     "uses": lambda facts, of: str(facts.contribution(of).uses),

@@ -28,7 +28,6 @@ from autodiff_cli.export.program import (
     indent_lines,
     indexed_element,
     is_plain_name,
-    join_words,
     layout_source,
     simplify_for_autodiff,
     simplify_for_code,
@@ -36,6 +35,7 @@ from autodiff_cli.export.program import (
     wrap_statement,
 )
 from autodiff_cli.graph.op import Op
+from autodiff_cli.language.errors import join_words
 from autodiff_cli.numbers.translation import Library, identifiers
 from autodiff_cli.targets.c_family import JAVASCRIPT, C, forward_declaration
 from autodiff_cli.targets.fortran import FORTRAN, RESULT, FortranLibrary, split_declarations

@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 
 from autodiff_cli.export.languages import EXPORTERS, export
-from autodiff_cli.export.program import ExportError, ExportOptions, join_words
+from autodiff_cli.export.program import ExportError, ExportOptions
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.graph.op import Op, Shape
 from autodiff_cli.graph.shapes import ShapeInference
 from autodiff_cli.graph.tape import rebuild, substitute, topological_order, with_inputs
+from autodiff_cli.language.errors import join_words
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops.structural import stack
 from autodiff_cli.training.result.fitted_model import FittedModel, PredictionGraph
@@ -441,7 +442,7 @@ def prediction_source(fit: FittedModel, target: str, options: ExportOptions) -> 
     (output,) = substitute([graph.output], numbers)
     formula = Formula(output, {name: leaves[name] for name in graph.columns})
     if shape and fit.classes is not None:
-        options = replace(options, note=f"the probabilities of {join_words([str(label) for label in fit.classes])}")
+        options = replace(options, note=f"the probabilities of {join_words(fit.classes)}")
     return export(formula, target, options)
 
 
