@@ -358,7 +358,7 @@ class StepView:
                 for phrase in closing_phrases(self._trace):
                     paper.line(self._sentences.fill(phrase))
         else:
-            write_title(paper, self._trace, self._format_full)
+            write_title(paper, self._trace.expression, self._trace.point, self._format_full)
             paper.line()
             paper.line("The forward pass computes every node from its inputs.")
             paper.line("The backward pass then computes how fast the output changes with each node.")

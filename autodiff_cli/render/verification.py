@@ -89,7 +89,7 @@ def check_report(check: GradientCheck, referee: FrameworkGradient | None = None)
 
 def _write_check(paper: Paper, check: GradientCheck, referee: FrameworkGradient | None, agrees: bool) -> None:
     in_full, _ = number_formats(None)
-    write_title(paper, check.trace, in_full)
+    write_title(paper, check.trace.expression, check.trace.point, in_full)
     paper.line()
     rows = [
         (
