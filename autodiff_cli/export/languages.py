@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from autodiff_cli.export import latex, python
 from autodiff_cli.export.program import (
     VALUE_NAME,
+    DictSyntax,
     ElementNotation,
     ExportError,
     ExportOptions,
@@ -279,7 +280,6 @@ def _fortran_wrapped(lines: Iterable[str]) -> Iterator[str]:
 # --- JavaScript: `f({ x, y })`, which returns `{ value, gradient }`, as a module without imports
 
 _JAVASCRIPT_INDENT = "  "
-_JAVASCRIPT_WIDTH = 100  # of a line
 _JAVASCRIPT_KEYWORDS = """
     arguments await break case catch class const continue debugger default delete do else enum eval export extends false
     finally for function if implements import in instanceof interface let new null package private protected public
@@ -328,45 +328,19 @@ def _javascript_body(program: ExportProgram, layout: SourceLayout) -> Iterator[s
         yield from wrap_statement(f"const {name} = {part.text};", _JAVASCRIPT_INDENT)
     results = [VALUE_NAME if layout.value == VALUE_NAME else f"value: {layout.value}"]
     if program.has_gradient:
-        yield from _object_statement("const gradient = ", layout.derivatives(), ";")
+        yield from _OBJECT.statement("const gradient = ", layout.derivatives(), ";")
         results.append("gradient")
     if layout.hessian is not None:
-        yield from _object_statement("const hessian = ", layout.second_derivatives(), ";")
+        yield from _OBJECT.statement("const hessian = ", layout.second_derivatives(), ";")
         results.append("hessian")
     yield f"return {{ {', '.join(results)} }};"
 
 
-def _object_statement(start: str, entries: Mapping[str, str] | Mapping[str, Mapping[str, str]], end: str) -> list[str]:
-    """Return a statement that ends in an object, on one line if it fits, else with one line for each entry.
-
-    Args:
-        start: the text before the object.
-        entries: the expressions, or objects of expressions, by key.
-        end: the text after the object.
-    """
-    flat = f"{start}{_object_literal(entries)}{end}"
-    if len(flat) <= _JAVASCRIPT_WIDTH:
-        return [flat]
-    lines = [f"{start}{{"]
-    for name, text in entries.items():
-        part = (
-            wrap_statement(f"{_object_entry(name, text)},", _JAVASCRIPT_INDENT)
-            if isinstance(text, str)
-            else _object_statement(f"{_object_key(name)}: ", text, ",")
-        )
-        lines += [f"{_JAVASCRIPT_INDENT}{line}" for line in part]
-    return [*lines, f"}}{end}"]
-
-
-def _object_literal(entries: Mapping[str, str] | Mapping[str, Mapping[str, str]]) -> str:
-    inside = [
-        _object_entry(name, text if isinstance(text, str) else _object_literal(text)) for name, text in entries.items()
-    ]
-    return f"{{ {', '.join(inside)} }}" if inside else "{}"
-
-
 def _object_entry(name: str, text: str) -> str:
     return name if text == name and _is_javascript_name(name) else f"{_object_key(name)}: {text}"
+
+
+_OBJECT = DictSyntax(_object_entry, ("{ ", " }"), _JAVASCRIPT_INDENT)
 
 
 # --- All languages
