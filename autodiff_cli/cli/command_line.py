@@ -162,11 +162,6 @@ class Parameter(NamedTuple):
         return self.option.metavar or ""
 
     @property
-    def is_required(self) -> bool:
-        """Whether it is an argument without a default."""
-        return self.default is inspect.Parameter.empty
-
-    @property
     def is_flag(self) -> bool:
         """Whether it is an option without a value."""
         return self.kind is bool
@@ -292,7 +287,7 @@ class Command:
     @property
     def least_arguments(self) -> int:
         """The number of arguments that must be given."""
-        return sum(each.is_required for each in self.arguments)
+        return sum(each.default is inspect.Parameter.empty for each in self.arguments)
 
     def run(self, environment: Environment, words: Sequence[str]) -> Output:
         """Run the command with the words after its name.
@@ -478,7 +473,9 @@ def split_arguments(command: Command, words: Sequence[str]) -> Arguments:
             raise BadInput(f"{name} needs a value, such as {name} {option.metavar or 2}{follows}")
         elif option.repeats:
             part = _repetition_key(value)
-        _check_not_repeated(explicit_options, name, key, part)
+        if (key, part) in explicit_options:
+            raise BadInput(f"{name}{f' {part}' if part else ''} is given twice")
+        explicit_options.add((key, part))
         if not equals and value is not None and not (option is not None and option.is_flag):
             queue.pop()
         if option is None:
@@ -578,20 +575,6 @@ def _is_option(name: str, declared: Mapping[str, Parameter]) -> bool:
     return (
         name in declared or name in NEVER_EXPRESSIONS or (name.startswith("--") and is_name(name[2:].replace("-", "")))
     )
-
-
-def _check_not_repeated(known: set[tuple[str, str]], name: str, key: str, part: str = "") -> None:
-    """Raise BadInput for an option that was given before, and record that it was given.
-
-    Args:
-        known: the keys of the options so far.
-        name: the option as typed.
-        key: the parameter that it sets.
-        part: for a repeatable option, the part that may not be repeated; see `_repetition_key`.
-    """
-    if (key, part) in known:
-        raise BadInput(f"{name}{f' {part}' if part else ''} is given twice")
-    known.add((key, part))
 
 
 def check_not_a_number(word: str) -> None:

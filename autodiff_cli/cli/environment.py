@@ -100,15 +100,6 @@ class Environment(NamedTuple):
 
         return Paper(self.stdout)
 
-    def document_stream(self) -> TextIO:
-        """Return standard output for a file format: in UTF-8, whatever the encoding of the terminal is.
-
-        Bytes that were read with `surrogateescape` are written unchanged.
-        """
-        if isinstance(self.stdout, io.TextIOWrapper):
-            self.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
-        return self.stdout
-
     def note(self, message: str) -> None:
         """Write a message to standard error. Nothing happens if the stream is closed; very long lines are shortened."""
         from autodiff_cli.render.formatting import escape_controls, shorten_middle
@@ -256,6 +247,9 @@ def _paper_for(report: Report, json: bool, path: str | None, environment: Enviro
         with errors_as_failure(path), open_atomic_text(path) as stream:
             yield Paper(stream)
     elif json or report.is_data:
-        yield Paper(environment.document_stream())
+        if isinstance(environment.stdout, io.TextIOWrapper):
+            # A file format is in UTF-8, whatever the encoding of the terminal is; bytes of its input stay as they are.
+            environment.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
+        yield Paper(environment.stdout)
     else:
         yield environment.paper()

@@ -62,8 +62,8 @@ def lesson(
             raise BadInput(f"-o {output} needs the name of a lesson: autodiff lesson NAME -o {output}")
         return Output(lesson_list_report(titles), json)
     if name not in titles:
-        suggestion = suggest(name, titles)
-        hint = f"did you mean `{suggestion}`?" if suggestion else f"the lessons are {', '.join(titles)}"
+        close = suggest(name, titles)
+        hint = f"did you mean `{close}`?" if close else f"the lessons are {', '.join(titles)}"
         raise BadInput(f"there is no lesson `{name}`; {hint}")
     lesson_record = lessons.load_lesson(name, number_formats(digits)[1])
     json = json or (output or "").lower().endswith(".json")

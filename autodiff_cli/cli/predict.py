@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from autodiff_cli.cli.command_line import Call, command
@@ -92,7 +92,8 @@ def predict(
         count, names, note = 0, [""], ""
         for chunk in chunks():  # errors in the data appear before anything is written
             count, names, note = count + count_undefined(chunk.columns), [*chunk.columns], chunk.note
-    _check_new_columns(names, file)
+    if clashes := [name for name in names if name in file.names]:
+        raise BadInput(f"{file.name}: there is already a column `{clashes[0]}`, which is also the name of a result")
     if count:
         environment.note(f"rows whose prediction is not finite: {count}")
     if table.dropped:
@@ -163,10 +164,3 @@ def _text_rows(file: DataSource, table: Table) -> Iterator[CellRows]:
     if count != parsed_count:
         raise BadInput(f"{file.name}: it has {parsed_count} or {count} rows, depending on how quotes are parsed")
     return file.iter_selected_rows(table)
-
-
-def _check_new_columns(names: Iterable[str], file: DataSource) -> None:
-    """Raise BadInput if a column of results has the name of a column of the data."""
-    for name in names:
-        if name in file.names:
-            raise BadInput(f"{file.name}: there is already a column `{name}`, which is also the name of a result")

@@ -29,12 +29,11 @@ from autodiff_cli.training.options import ComparisonOptions, FigureOptions, FitO
 
 if TYPE_CHECKING:
     from autodiff_cli.data.files import DataSource
-    from autodiff_cli.render.progress import EpochTable
-    from autodiff_cli.render.report import OutputGuard
+    from autodiff_cli.render.report import OutputGuard, Paper
     from autodiff_cli.training.fitting.progress import Recorder
     from autodiff_cli.training.objective.model import Model
     from autodiff_cli.training.objective.objective import Objective
-    from autodiff_cli.training.optimizers import Epoch, EpochCallback
+    from autodiff_cli.training.optimizers import Epoch
     from autodiff_cli.training.result.fitted_model import FittedModel
 
 
@@ -106,7 +105,7 @@ def train(
     from autodiff_cli.cli import inputs
     from autodiff_cli.render.fit import fit_report
     from autodiff_cli.render.fit_tables import ESTIMATE_FORMATS
-    from autodiff_cli.render.progress import step_noun
+    from autodiff_cli.render.progress import EpochTable, ProgressBar, columns_text, step_noun
     from autodiff_cli.render.report import OutputGuard, combine_reports
     from autodiff_cli.training.fitting.fit import Interrupted, fit_objective
     from autodiff_cli.training.fitting.optimization import choose_method
@@ -157,13 +156,23 @@ def train(
         if output is not None and not output.endswith(ESTIMATE_FORMATS):
             raise BadInput(f"-o takes a FILE that ends in .csv, .tex or .md, not `{output}`; --save saves the model")
         guard = OutputGuard(environment.stdout) if any((save, page, plot, output, options.checkpoint)) else None
-        table = _epoch_table(environment, parsed_model, source.name, every, digits, json, options.epochs, guard)
+        title = parsed_model.text, f"data: {source.name}, {columns_text(parsed_model.columns)}", *parsed_model.warnings
+        stdout, width, colour, clock = environment.stdout, environment.width, environment.colour, environment.clock
+        has_bar = environment.terminal and not json
+        bar = ProgressBar(stdout, width, colour, options.epochs, clock) if has_bar else None
+        table = EpochTable(_progress_paper(environment, json, guard), title, every, digits, bar)
         source.on_progress = table.update_reading
         try:
             cluster = cluster_stack.enter_context(connect_cluster(options.cluster))
             objective = Objective.of(parsed_model, source, dataclasses.replace(options, cluster=cluster))
             recorder = None if page is None else Recorder.for_objective(objective)
-            options = dataclasses.replace(options, cluster=cluster, on_epoch=_observe_both(table, recorder))
+            observers = (table,) if recorder is None else (table, recorder)
+
+            def observe(epoch: Epoch) -> None:
+                for observer in observers:
+                    observer.add(epoch)
+
+            options = dataclasses.replace(options, cluster=cluster, on_epoch=observe)
             with errors_as_failure(str(options.checkpoint)) if options.checkpoint else contextlib.nullcontext():
                 table.step_noun = step_noun(choose_method(options, objective))
                 fit = fit_objective(objective, options, table.update)
@@ -214,17 +223,6 @@ def train(
     return Output(fit_text, json, status, after_write=finish, guard=guard)
 
 
-def _observe_both(table: EpochTable, recorder: Recorder | None) -> EpochCallback:
-    """Return an observer that passes every epoch to the table and to the recorder."""
-
-    def add(epoch: Epoch) -> None:
-        table.add(epoch)
-        if recorder is not None:
-            recorder.add(epoch)
-
-    return add
-
-
 def _fixed_parameters(assignments: Iterable[str], user_names: Mapping[str, str]) -> dict[str, str | None]:
     """Parse `--fix NAME[=VALUE]` into the text of the value by name; None if there is no value.
 
@@ -255,32 +253,18 @@ def _check_names(user_names: Iterable[str], model: Model, call: Call) -> None:
             raise inputs.unknown_name_error(name, model.parameters, bound, "model has no parameter", call)
 
 
-def _epoch_table(
-    environment: Environment,
-    model: Model,
-    source: str,
-    every: int | None,
-    digits: int | None,
-    json: bool,
-    epochs: int | None,
-    guard: OutputGuard | None,
-) -> EpochTable:
-    """Return the live table of epochs; with `json` it is written to standard error.
+def _progress_paper(environment: Environment, json: bool, guard: OutputGuard | None) -> Paper:
+    """Return the paper for the table of epochs; with `json` it is standard error.
 
     With a guard the fit goes on if standard output is closed early or is full.
     """
-    from autodiff_cli.render.progress import EpochTable, ProgressBar, columns_text
     from autodiff_cli.render.report import GuardedPaper, OutputGuard, Paper
 
-    title = model.text, f"data: {source}, {columns_text(model.columns)}", *model.warnings
     if json:  # progress that nobody can read is no reason to stop
-        paper: Paper = GuardedPaper(environment.stderr, OutputGuard(environment.stderr))
-        return EpochTable(paper, title, every, digits)
-    if not environment.terminal:
-        paper = Paper(environment.stdout) if guard is None else GuardedPaper(environment.stdout, guard)
-        return EpochTable(paper, title, every, digits)
-    bar = ProgressBar(environment.stdout, environment.width, environment.colour, epochs, environment.clock)
-    return EpochTable(environment.paper(), title, every, digits, bar)
+        return GuardedPaper(environment.stderr, OutputGuard(environment.stderr))
+    if environment.terminal:
+        return environment.paper()
+    return Paper(environment.stdout) if guard is None else GuardedPaper(environment.stdout, guard)
 
 
 def fit_by_group(
