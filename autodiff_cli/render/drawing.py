@@ -11,7 +11,7 @@ duplicate of a node that is drawn elsewhere has `data-copy`.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any, NamedTuple
@@ -108,11 +108,11 @@ WHOLE_GRAPH = View()
 
 def build_drawing(trace: Trace, view: View = WHOLE_GRAPH) -> Drawing:
     """Select the nodes, edges and frames of a trace to draw."""
-    shown = [True] * len(trace.tape) if view.only is None else _dependents(trace, view.only)
-    highlighted = [False] * len(trace.tape) if view.highlight is None else _dependents(trace, view.highlight)
-    if view.hide_constants:
-        constants = _constant_nodes(trace)
-        shown = [is_shown and not is_constant for is_shown, is_constant in zip(shown, constants, strict=True)]
+    everything, output = [True] * len(trace.tape), trace.tape.outputs[0]
+    related = everything if view.only is None else _dependents(trace, [view.only])
+    varying = _dependents(trace, trace.expression.leaves) if view.hide_constants else everything
+    highlighted = _dependents(trace, [] if view.highlight is None else [view.highlight])
+    shown = [related[i] and (varying[i] or i == output) for i in range(len(trace.tape))]
     selected = [i for i, is_shown in enumerate(shown) if is_shown]
     boxes = [
         Box(i, safe_label(trace.labels[i]), title, _role(trace, i), trace.values[i], trace.adjoints[i], highlighted[i])
@@ -232,22 +232,13 @@ def _inputs_with_locals(trace: Trace, i: int) -> Iterator[tuple[int, Any]]:
         yield j, locals_.get(k)
 
 
-def _dependents(trace: Trace, name: str) -> list[bool]:
-    """Return for every node whether it depends on the variable, or is the variable."""
-    leaf = trace.expression.leaves[name]
+def _dependents(trace: Trace, names: Collection[str]) -> list[bool]:
+    """Return for every node whether it depends on one of the variables, or is one of them."""
+    leaves = {trace.expression.leaves[name] for name in names}
     depends: list[bool] = []
     for node, inputs in zip(trace.tape.nodes, trace.tape.inputs, strict=True):
-        depends.append(node is leaf or any(depends[j] for j in inputs))
+        depends.append(node in leaves or any(depends[j] for j in inputs))
     return depends
-
-
-def _constant_nodes(trace: Trace) -> list[bool]:
-    """Return for every node whether it depends only on constants; never for the output."""
-    is_constant: list[bool] = []
-    for node, inputs in zip(trace.tape.nodes, trace.tape.inputs, strict=True):
-        is_constant.append(not node.is_input and all(is_constant[j] for j in inputs))
-    is_constant[trace.tape.outputs[0]] = False
-    return is_constant
 
 
 def _fold_frames(drawing: Drawing) -> Drawing:
