@@ -198,9 +198,7 @@ def add_guards(roots: Sequence[Node]) -> tuple[dict[Node, Node], set[Node]]:
 
     def finish(op: Op, inputs: tuple[Node, ...], definition: Node) -> Node:
         if op is gamma_density and inputs[0].op is not sub:
-            return _gamma_density_form(
-                inputs, definition
-            )  # this is the slope of gammainc, which has a value from a = 0 on
+            return _gamma_density_form(inputs, definition)  # the slope of gammainc, which has a value from a = 0 on
         condition = _vanishing_condition(op, inputs, signs)
         if condition is None:
             return definition

@@ -13,6 +13,7 @@ from autodiff_cli.cli.command_line import Call, command
 from autodiff_cli.cli.environment import BadInput, ExitStatus, Output, errors_as_bad_input, open_data_files
 from autodiff_cli.cli.shared_options import DATA_HELP, Digits, Expr, Implicit, Json, Wrt
 from autodiff_cli.data.dialect import FileOptions
+from autodiff_cli.language.errors import suggest
 from autodiff_cli.options import Option
 
 
@@ -44,7 +45,8 @@ def ops(
             f"`{name}` is a layer made of @, + and an activation; run `autodiff ops @` for the first of them"
         )
     if not selected:
-        close = operations.suggest_operation(name or "")
+        names = (each for op in operations.operations() for each in (op.spelling, op.name, *op.aliases) if each)
+        close = suggest(name or "", names)
         hint = f"did you mean `{close}`?" if close else "`autodiff ops` lists them all"
         raise BadInput(f"there is no operation `{name}`; {hint}")
     described = [operations.describe(op) for op in selected]

@@ -317,9 +317,8 @@ def format_operation(op: Op, operands: Sequence[str], loose: Sequence[bool]) -> 
         loose: for each operand, whether it needs brackets beside an operator.
     """
     before, *after = operand_separators(op, len(operands))
-    is_open = [
-        bool(op.symbol) or (k == 0 and not before) for k in range(len(operands))
-    ]  # no bracket separates it from its neighbour
+    # Whether no bracket separates an operand from its neighbour.
+    is_open = [bool(op.symbol) or (k == 0 and not before) for k in range(len(operands))]
     bracketed = [
         f"({text})" if is_loose and is_beside else text
         for text, is_loose, is_beside in zip(operands, loose, is_open, strict=True)

@@ -319,13 +319,8 @@ def warning_phrases(op: Op, count: int) -> dict[str, Phrase]:
         "cancellation": (Slot("node"), ": ", before, Slot("lost"), after),
     }
     for k in range(count):
-        phrases[f"slope {k}"] = (
-            Slot("node"),
-            ": the slope with respect to ",
-            Slot("label", k),
-            " is ",
-            Slot("local", k),
-        )
+        towards = ": the slope with respect to ", Slot("label", k), " is ", Slot("local", k)
+        phrases[f"slope {k}"] = (Slot("node"), *towards)
     return phrases | ({} if op.kink is None else {"kink": (Slot("node"), f": {op.kink_note}")})
 
 

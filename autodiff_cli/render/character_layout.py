@@ -396,9 +396,8 @@ def _channel_lines(layer: list[_Item]) -> dict[ChannelLine, _Item]:
 def _line_segments(boxes: list[_Item]) -> tuple[list[Segment], list[list[int]]]:
     """Return all segments, and for every box the indices of the last segments of its incoming lines."""
     segments: list[Segment] = []
-    origin: dict[
-        _Item, tuple[int, int | None]
-    ] = {}  # index of the box whose line leaves an item, and of the segment that leads to the item
+    # The index of the box whose line leaves an item, and of the segment that leads to the item.
+    origin: dict[_Item, tuple[int, int | None]] = {}
     for i, box in enumerate(boxes):
         origin[box] = i, None
         for waypoint in box.waypoints:

@@ -241,10 +241,8 @@ def latex_width(text: str) -> int:
         text = text[: inner.start()] + "xxx" + max(rows, key=len).replace("&", "xxx") + text[inner.end() :]
     text = text.replace(r"\left", "").replace(r"\right", "").replace(r"\,", "")
     names = re.sub(r"\\(?:operatorname|mathrm|text)\{([^}]*)\}", r"\1", text)
-    signs = re.sub(
-        r"(?<=[^({])[-+=<>]", "   ", re.sub(r"[{}^_ ]", "", _COMMAND.sub("xx", names))
-    )  # with the space around signs
-    return len(signs)
+    plain = re.sub(r"[{}^_ ]", "", _COMMAND.sub("xx", names))
+    return len(re.sub(r"(?<=[^({])[-+=<>]", "   ", plain))  # with the space around signs
 
 
 def equation_rows(left: str, sides: Sequence[Sequence[str]]) -> Iterator[str]:
