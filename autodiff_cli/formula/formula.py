@@ -60,13 +60,6 @@ def as_mapping(point: Any) -> Any:
     return {} if point is None else point
 
 
-def _checked_value(name: str, value: Any) -> Any:
-    try:
-        return as_number(value)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"the value of `{name}`: {error}") from None
-
-
 def as_number(value: Any) -> Any:
     """Return a value as a float, or as an array of floats if it is an array or a sequence.
 
@@ -191,7 +184,13 @@ class Formula:
         missing = [name for name in self.leaves if name not in by_name]
         if missing:
             raise MissingValueError(f"no value for {errors.format_names(missing, '`')}")
-        return {name: _checked_value(name, value) for name, value in by_name.items()}
+        numbers = {}
+        for name, value in by_name.items():
+            try:
+                numbers[name] = as_number(value)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"the value of `{name}`: {error}") from None
+        return numbers
 
     def check_names(self, names: Iterable[str]) -> None:
         """Raise UnknownNameError for a name that is not a variable."""

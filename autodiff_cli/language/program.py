@@ -22,7 +22,7 @@ from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.shapes import ShapeError, ShapeInference
 from autodiff_cli.graph.tape import gc_paused, topological_order
 from autodiff_cli.language.errors import ExpressionError, shape_error, suggest
-from autodiff_cli.language.lexer import Lexemes, canonical_name
+from autodiff_cli.language.lexer import LazyTable, Lexemes, canonical_name
 from autodiff_cli.language.names import (
     NO_COLUMNS,
     ColumnNames,
@@ -287,7 +287,7 @@ class _Builder:
     def __init__(self, names: ResolvedNames, outputs: int | None) -> None:
         self.names = names
         self.outputs = outputs
-        self.actions = _ActionCache(self)
+        self.actions = LazyTable(self.action)  # an action is looked up when it first runs: names must be bound by then
         self.bodies: dict[str, _Body] = {}
         self.step_count = 0
         self.named: dict[Node, str] = {}
@@ -495,17 +495,6 @@ class _Builder:
             of_layer.value = node
         network.value = node
         return node
-
-
-class _ActionCache(dict[Instruction, Any]):
-    """The action of each instruction, looked up when it is first run, because names must be bound by then."""
-
-    def __init__(self, builder: _Builder) -> None:
-        self._builder = builder
-
-    def __missing__(self, instruction: Instruction) -> Any:
-        action = self[instruction] = self._builder.action(instruction)
-        return action
 
 
 # --- Shapes
