@@ -48,12 +48,9 @@ Line: TypeAlias = tuple[Run, ...]
 
 def ansi_text(line: Line, colour: bool) -> str:
     """Return a line with escape codes for a terminal; without colour only bold, faint and reversed text."""
-    return "".join(_ansi_run(run, colour) for run in line)
-
-
-def _ansi_run(run: Run, colour: bool) -> str:
-    code = run.style.value[0 if colour else 1]
-    return f"\x1b[{code}m{run.text}\x1b[0m" if code else run.text
+    codes = [run.style.value[0 if colour else 1] for run in line]
+    pairs = zip(line, codes, strict=True)
+    return "".join(f"\x1b[{code}m{run.text}\x1b[0m" if code else run.text for run, code in pairs)
 
 
 def replace_unencodable(text: str, encoding: str) -> str:

@@ -119,10 +119,12 @@ def build_drawing(trace: Trace, view: View = WHOLE_GRAPH) -> Drawing:
         for i in selected
         for title in [safe_label(trace.naming.fit(i, MAX_BOX_TITLE))]
     ]
+    # The local derivatives by input; an input through which no derivative passes has none.
+    locals_ = [{each.position: each.local for each in contributions} for contributions in trace.contributions]
     arrows = [
-        Arrow(j, i, local, highlighted[i] and highlighted[j])
+        Arrow(j, i, locals_[i].get(k), highlighted[i] and highlighted[j])
         for i in selected
-        for j, local in _inputs_with_locals(trace, i)
+        for k, j in enumerate(trace.tape.inputs[i])
         if shown[j]
     ]
     around = frames(trace, shown)
@@ -225,13 +227,6 @@ def _role(trace: Trace, i: int) -> Role:
     return Role.INPUT if node.is_input else Role.CONSTANT if node.is_constant else Role.OPERATION
 
 
-def _inputs_with_locals(trace: Trace, i: int) -> Iterator[tuple[int, Any]]:
-    """Yield the inputs of a node with the local derivative for each; None if no derivative passes."""
-    locals_ = {contribution.position: contribution.local for contribution in trace.contributions[i]}
-    for k, j in enumerate(trace.tape.inputs[i]):
-        yield j, locals_.get(k)
-
-
 def _dependents(trace: Trace, names: Collection[str]) -> list[bool]:
     """Return for every node whether it depends on one of the variables, or is one of them."""
     leaves = {trace.expression.leaves[name] for name in names}
@@ -285,21 +280,18 @@ def _drop_call_names(drawing: Drawing) -> Drawing:
 
 def _matching_part(drawing: Drawing, text: str) -> Drawing:
     """Return the nodes that match a text, highlighted, and their neighbours, without frames."""
-    hits = _matching_nodes(drawing, text.casefold())
+    text = text.casefold()
+    # The first nodes on each path whose label contains the text, and those whose operation name does.
+    labelled = {box.id for box in drawing.boxes if text in box.label.casefold()}
+    later = {arrow.target for arrow in drawing.arrows if arrow.source in labelled}
+    named = {box.id for box in drawing.boxes if any(text in name for name in _operation_names(drawing.trace, box))}
+    hits = labelled - later | named
     arrows = [arrow for arrow in drawing.arrows if arrow.source in hits or arrow.target in hits]
     near = hits.union(*((arrow.source, arrow.target) for arrow in arrows))
     boxes = [
         box._replace(is_highlighted=box.is_highlighted or box.id in hits) for box in drawing.boxes if box.id in near
     ]
     return Drawing(drawing.trace, boxes, arrows, [])
-
-
-def _matching_nodes(drawing: Drawing, text: str) -> set[int]:
-    """Return the nodes whose operation name contains a text, and the first nodes on each path whose label does."""
-    labelled = {box.id for box in drawing.boxes if text in box.label.casefold()}
-    later = {arrow.target for arrow in drawing.arrows if arrow.source in labelled}
-    named = {box.id for box in drawing.boxes if any(text in name for name in _operation_names(drawing.trace, box))}
-    return labelled - later | named
 
 
 def _operation_names(trace: Trace, box: Box) -> Iterator[str]:

@@ -176,18 +176,17 @@ class GradientTable:
             names = self._gradients.columns
             points = zip(*(columns[name].tolist() for name in names), strict=True)
             for row, (point, (value, *slopes)) in enumerate(zip(points, results.T.tolist(), strict=True)):
-                warnings = {"warnings": [_warning_document(correct[row])]} if row in correct else {}
+                warnings = {}
+                if row in correct:
+                    message = f"with all digits {describe_correct_digits(correct[row])}"
+                    warning = {"kind": "precision", "message": message, "right": dict(correct[row])}
+                    warnings = {"warnings": [warning]}
                 yield {
                     "variables": to_json(dict(zip(names, point, strict=True))),
                     "value": to_json(value),
                     "gradient": to_json(dict(zip(self._gradients.wrt, slopes, strict=True))),
                     **warnings,
                 }
-
-
-def _warning_document(correct: Mapping[str, str]) -> dict[str, Any]:
-    message = f"with all digits {describe_correct_digits(correct)}"
-    return {"kind": "precision", "message": message, "right": dict(correct)}
 
 
 # --- Predictions ---
