@@ -379,37 +379,29 @@ def layout_in_parts(
                 there.append(source)
                 of.append(of[target])
             ends[at] = copy, target
-    sizes = [nodes[i] for i in there]
+
+    def lay_out(unit: int | None) -> _Part:
+        """Lay out an outermost frame, or the nodes outside all frames."""
+        places = [i for i, where in enumerate(of) if where == unit]
+        position = {i: k for k, i in enumerate(places)}
+        own = [k for k, (_, target) in enumerate(ends) if target in position]
+        inner = [k for k, frame in enumerate(frames) if frame.outer is not None and outermost[k] == unit]
+        within = {k: at for at, k in enumerate(inner)}
+        enclosures = [
+            frames[k]._replace(nodes=[position[i] for i in frames[k].nodes], outer=within.get(frames[k].outer or 0))
+            for k in inner
+        ]
+        own_ends = [(position[ends[k][0]], position[ends[k][1]]) for k in own]
+        sizes = [nodes[there[i]] for i in places]
+        result = layered_layout(sizes, own_ends, [labels[k] for k in own], enclosures)
+        if unit is None:
+            return _Part(result, places, own, inner, Size(0, 0))
+        title = Size(max(result.size.width, frames[unit].title_width), result.size.height)
+        return _Part(result._replace(size=title), places, own, [unit, *inner], Size(TITLE_HEIGHT, 2 * TITLE_HEIGHT))
+
     units: list[int | None] = [k for k, frame in enumerate(frames) if frame.outer is None]
-    parts = [_layout_part(unit, of, outermost, sizes, ends, labels, frames) for unit in [*units, None] if unit in of]
+    parts = [lay_out(unit) for unit in [*units, None] if unit in of]
     return PartedLayout(_join_parts(parts, len(there), len(edges), len(frames)), there)
-
-
-def _layout_part(
-    unit: int | None,
-    of: Sequence[int | None],
-    outermost: Sequence[int],
-    sizes: Sequence[Size],
-    edges: Sequence[tuple[int, int]],
-    labels: Sequence[Size | None],
-    frames: Sequence[FrameSpec],
-) -> _Part:
-    """Lay out an outermost frame, or the nodes outside all frames if `unit` is None."""
-    places = [i for i, where in enumerate(of) if where == unit]
-    position = {i: k for k, i in enumerate(places)}
-    own = [k for k, (_, target) in enumerate(edges) if target in position]
-    inner = [k for k, frame in enumerate(frames) if frame.outer is not None and outermost[k] == unit]
-    within = {k: at for at, k in enumerate(inner)}
-    enclosures = [
-        frames[k]._replace(nodes=[position[i] for i in frames[k].nodes], outer=within.get(frames[k].outer or 0))
-        for k in inner
-    ]
-    ends = [(position[edges[k][0]], position[edges[k][1]]) for k in own]
-    result = layered_layout([sizes[i] for i in places], ends, [labels[k] for k in own], enclosures)
-    if unit is None:
-        return _Part(result, places, own, inner, Size(0, 0))
-    title = Size(max(result.size.width, frames[unit].title_width), result.size.height)
-    return _Part(result._replace(size=title), places, own, [unit, *inner], Size(TITLE_HEIGHT, 2 * TITLE_HEIGHT))
 
 
 def _join_parts(parts: Sequence[_Part], nodes: int, edges: int, frames: int) -> Layout:
