@@ -114,20 +114,15 @@ def _null_stream(mode: Literal["r", "w"]) -> TextIO:
     return open(os.open(os.devnull, os.O_RDONLY), mode, encoding="utf-8")
 
 
-def open_data_file(path: str, environment: Environment, *, once: bool = False) -> DataFile:
-    """Open one data file, or standard input for `-`.
-
-    Args:
-        path: the name of the file.
-        environment: the streams.
-        once: whether the rows are read only once; see `DataFile`.
+def open_data_file(path: str, environment: Environment) -> DataFile:
+    """Open one data file whose rows are read once, or standard input for `-`.
 
     Raises:
         DataError: if it cannot be read.
     """
     from autodiff_cli.data.files import DataFile
 
-    return DataFile(path, _binary_stdin(environment), single_pass=once) if path == "-" else DataFile(path)
+    return DataFile(path, _binary_stdin(environment), single_pass=True) if path == "-" else DataFile(path)
 
 
 def open_data_files(

@@ -305,7 +305,7 @@ def _points_of_file(
     from autodiff_cli.render.rows import GradientTable
 
     with errors_as_bad_input():
-        file = open_data_file(path, call.environment, once=True)
+        file = open_data_file(path, call.environment)
         formula = inputs.read_formula(call, text, value_texts, file.names)
         columns = [variable for variable in formula.variables if variable in file.names]
         _check_columns(file, columns, value_texts, formula)

@@ -157,15 +157,19 @@ def _c_body(program: ExportProgram, layout: SourceLayout) -> Iterator[str]:
         yield "(void)gradient;"
     for name, part in layout.lines:
         yield f"const {'int' if part.is_condition else 'double'} {name} = {part.text};"
-    for k, part in enumerate(layout.slopes):
-        yield f"gradient[{k}] = {part.text};"
-    for i, row in enumerate(layout.hessian or ()):
-        for j, part in enumerate(row):
-            yield f"hessian[{i}][{j}] = {part.text if i <= j else f'hessian[{j}][{i}]'};"
-    if program.shape:
-        yield from (f"value[{k}] = {part.text};" for k, part in enumerate(layout.values))
-    else:
+    yield from (f"{statement};" for statement in _array_results(layout, "[{}]", "[{}][{}]", 0))
+    if not program.shape:
         yield f"return {layout.value};"
+
+
+def _array_results(layout: SourceLayout, index: str, pair: str, first: int) -> Iterator[str]:
+    """Yield the assignments of results that are arrays, whose elements are numbered from `first`."""
+    arrays = {"value": layout.values if layout.program.shape else (), "gradient": layout.slopes}
+    for name, parts in arrays.items():
+        yield from (f"{name}{index.format(k)} = {part.text}" for k, part in enumerate(parts, first))
+    for i, row in enumerate(layout.hessian or (), first):
+        for j, part in enumerate(row, first):
+            yield f"hessian{pair.format(i, j)} = {part.text if i <= j else f'hessian{pair.format(j, i)}'}"
 
 
 # --- Fortran (2008): `subroutine f(x, value, gradient)`
@@ -256,15 +260,9 @@ def _fortran_statements(program: ExportProgram, layout: SourceLayout) -> Iterato
         start += variable.size
     for name, part in layout.lines:
         yield f"{name} = {part.text}"
-    if program.shape:
-        yield from (f"value({k}) = {part.text}" for k, part in enumerate(layout.values, 1))
-    elif layout.value != VALUE_NAME:
+    if not program.shape and layout.value != VALUE_NAME:
         yield f"value = {layout.value}"
-    for k, part in enumerate(layout.slopes, 1):
-        yield f"gradient({k}) = {part.text}"
-    for i, row in enumerate(layout.hessian or (), 1):
-        for j, part in enumerate(row, 1):
-            yield f"hessian({i}, {j}) = {part.text if i <= j else f'hessian({j}, {i})'}"
+    yield from _array_results(layout, "({})", "({}, {})", 1)
 
 
 def _fortran_wrapped(lines: Iterable[str]) -> Iterator[str]:
@@ -352,7 +350,6 @@ class Exporter:
 
     Attributes:
         title: its name, for people.
-        suffix: the suffix of its files.
         source: writes a program in the language.
         library: creates the library of functions that a program calls.
         names: the names that the language allows.
@@ -362,7 +359,6 @@ class Exporter:
     """
 
     title: str
-    suffix: str
     source: Callable[[ExportProgram], str]
     library: Callable[[], Library]
     names: NamingRules
@@ -383,24 +379,24 @@ class Exporter:
 
 _DEFAULT_OPTIONS = ExportOptions()
 EXPORTERS: Mapping[str, Exporter] = {
-    "c": Exporter("C", ".c", c_source, lambda: Library(C), C_NAMES),
-    "fortran": Exporter("Fortran", ".f90", fortran_source, lambda: FortranLibrary(FORTRAN), FORTRAN_NAMES),
-    "python": Exporter("Python", ".py", python.python_source, lambda: PythonLibrary(PYTHON), python.PYTHON_NAMES),
+    "c": Exporter("C", c_source, lambda: Library(C), C_NAMES),
+    "fortran": Exporter("Fortran", fortran_source, lambda: FortranLibrary(FORTRAN), FORTRAN_NAMES),
+    "python": Exporter("Python", python.python_source, lambda: PythonLibrary(PYTHON), python.PYTHON_NAMES),
     "numpy": Exporter(
-        "NumPy", ".py", python.numpy_source, lambda: NumpyLibrary(NUMPY), python.NUMPY_NAMES,
+        "NumPy", python.numpy_source, lambda: NumpyLibrary(NUMPY), python.NUMPY_NAMES,
         has_arrays=True,
     ),
     "jax": Exporter(
-        "JAX", ".py", python.jax_source, lambda: JaxLibrary(JAX), python.JAX_NAMES,
+        "JAX", python.jax_source, lambda: JaxLibrary(JAX), python.JAX_NAMES,
         has_arrays=True, has_autodiff=True, graph_pass=simplify_for_autodiff,
     ),
     "torch": Exporter(
-        "PyTorch", ".py", python.torch_source, lambda: TorchLibrary(TORCH), python.TORCH_NAMES,
+        "PyTorch", python.torch_source, lambda: TorchLibrary(TORCH), python.TORCH_NAMES,
         has_arrays=True, has_autodiff=True, graph_pass=simplify_for_tensors,
     ),
-    "js": Exporter("JavaScript", ".js", javascript_source, lambda: Library(JAVASCRIPT), JAVASCRIPT_NAMES),
+    "js": Exporter("JavaScript", javascript_source, lambda: Library(JAVASCRIPT), JAVASCRIPT_NAMES),
     "latex": Exporter(
-        "LaTeX", ".tex", latex.latex_source, lambda: LatexLibrary(LATEX), latex.LATEX_NAMES,
+        "LaTeX", latex.latex_source, lambda: LatexLibrary(LATEX), latex.LATEX_NAMES,
         has_arrays=True, graph_pass=latex.readable_derivatives,
     ),
 }  # fmt: skip

@@ -145,16 +145,8 @@ class Formula:
             raise ExpressionError(
                 "`~` makes this a model, for `train` and `fit`; an expression has no left side", text, start
             )
-        return cls(
-            program.output,
-            program.leaves,
-            text=text,
-            source=program.source,
-            notes=program.notes,
-            shapes=program.shapes,
-            arrays=program.arrays,
-            bound=program.bound,
-        )
+        names = ("source", "notes", "shapes", "arrays", "bound")
+        return cls(program.output, program.leaves, text=text, **{name: getattr(program, name) for name in names})
 
     @property
     def variables(self) -> tuple[str, ...]:

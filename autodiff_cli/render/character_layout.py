@@ -285,10 +285,12 @@ def _rows_near_inputs(layer: list[_Item]) -> list[float]:
 
     A line weighs more, the fewer other lines leave its source.
     """
-    pulls = (
-        [(link.source.exit_row - link.row_offset, 1 / len(link.source.users)) for link in item.inputs] for item in layer
-    )
-    return [_weighted_mean(pull, item.row) for pull, item in zip(pulls, layer, strict=True)]
+    return [
+        _weighted_mean(
+            [(link.source.exit_row - link.row_offset, 1 / len(link.source.users)) for link in item.inputs], item.row
+        )
+        for item in layer
+    ]
 
 
 def _rows_near_users(layer: list[_Item]) -> list[float]:
@@ -296,14 +298,13 @@ def _rows_near_users(layer: list[_Item]) -> list[float]:
 
     A line that passes the next layer weighs most.
     """
-    pulls = (
-        [
-            (link.entry_row - (item.exit_row - item.row), 1 if link.target.width else _SETTINGS.straightness)
-            for link in item.users
-        ]
-        for item in layer
-    )
-    return [_weighted_mean(pull, item.row) for pull, item in zip(pulls, layer, strict=True)]
+    best = []
+    for item in layer:
+        exit_offset = item.exit_row - item.row
+        weights = (1 if link.target.width else _SETTINGS.straightness for link in item.users)
+        rows = (link.entry_row - exit_offset for link in item.users)
+        best.append(_weighted_mean([*zip(rows, weights, strict=True)], item.row))
+    return best
 
 
 def _weighted_mean(rows: Sequence[tuple[int, float]], otherwise: int) -> float:

@@ -161,7 +161,11 @@ def derivatives_report(
         in_full, brief = number_formats(digits)
         write_title(paper, expression, point, in_full)
         if request.jacobian is not None:
-            _write_jacobian(paper, request, in_full)
+            paper.heading("outputs")
+            for name, value in (request.outputs or {}).items():
+                paper.line(f"  {name} = {in_full(value)}", Style.STRONG)
+            paper.heading("jacobian")
+            _write_matrix(paper, request.jacobian, in_full)
         elif trace is not None:
             write_result(paper, trace, in_full, slopes)
             _write_sections(paper, request, in_full)
@@ -197,16 +201,6 @@ def _write_sections(paper: Paper, request: HigherDerivatives, show: NumberFormat
     if request.derivative is not None:
         paper.line()
         paper.line(f"{_derivative_name(request)} = {show(request.derivative)}", Style.STRONG)
-
-
-def _write_jacobian(paper: Paper, request: HigherDerivatives, show: NumberFormat) -> None:
-    assert request.outputs is not None
-    assert request.jacobian is not None
-    paper.heading("outputs")
-    for name, value in request.outputs.items():
-        paper.line(f"  {name} = {show(value)}", Style.STRONG)
-    paper.heading("jacobian")
-    _write_matrix(paper, request.jacobian, show)
 
 
 def _write_matrix(paper: Paper, matrix: DerivativeMatrix, show: NumberFormat) -> None:

@@ -90,16 +90,12 @@ class DrawingSelector:
     def window_origin(self, drawing: CharacterDrawing, focus: int, window: Extent) -> Cell:
         """Return the upper left corner of a window that shows a node, centred if possible, with its inputs."""
         boxes = [drawing.box(focus), *(drawing.box(j) for j in self._trace.tape.inputs[focus] if drawing.has_box(j))]
-        left, right = _covering_span(
-            [(corner.column, corner.column + extent.width) for corner, extent in boxes], window.width
-        )
-        top, bottom = _covering_span(
-            [(corner.row, corner.row + extent.height) for corner, extent in boxes], window.height
-        )
-        return Cell(
-            _window_start((left + right) // 2, left, drawing.extent.width, window.width),
-            _window_start((top + bottom) // 2, top, drawing.extent.height, window.height),
-        )
+        starts = []
+        for axis in (0, 1):  # columns, then rows
+            spans = [(corner[axis], corner[axis] + extent[axis]) for corner, extent in boxes]
+            low, high = _covering_span(spans, window[axis])
+            starts.append(_window_start((low + high) // 2, low, drawing.extent[axis], window[axis]))
+        return Cell(*starts)
 
     def _whole_drawing(self, title_width: int) -> CharacterDrawing:
         if title_width not in self._drawings:
