@@ -74,13 +74,6 @@ INSTALLATION = {
 }
 
 
-def completion_script(shell: str) -> str:
-    """Return the script for a shell of `SCRIPTS`, with a comment on how to install it."""
-    first, *rest = SCRIPTS[shell].splitlines(keepends=True)
-    comment = f"# To use it: {INSTALLATION[shell]}\n"
-    return "".join([first, comment, *rest]) if first.startswith("#compdef") else "".join([comment, first, *rest])
-
-
 _QUOTES = "\"'"
 _NAME_AT_END = re.compile(r"[^\W\d]\w*$")  # the incomplete name at the end of an expression
 _VARIABLE_METAVAR = re.compile(r"\[?VAR]?|x(=1)?,y(=2)?|NAME\[?=(VALUE]?|LOW:HIGH)")  # the value is a variable
@@ -211,7 +204,10 @@ def completion(
     from autodiff_cli.render.report import text_report
 
     if not words:
-        text = completion_script(shell)
+        comment = f"# To use it: {INSTALLATION[shell]}\n"
+        first, rest = SCRIPTS[shell].split("\n", 1)
+        is_marked = first.startswith("#compdef")  # this mark of zsh must be the first line
+        text = f"{first}\n{comment}{rest}" if is_marked else comment + SCRIPTS[shell]
     elif not words[0].isdecimal() or not int(words[0]):
         raise BadInput(f"the first argument is the number of the word at the cursor, not `{words[0]}`")
     else:

@@ -164,7 +164,8 @@ class Labels:
             if node in self._names or node.op is None:
                 plain = Label([self._names.get(node, node.text)])  # a name that stands alone needs no backticks
             self._labels_in_call.append(plain if part is None else self._source_labels[part])
-            self.calls.append("" if part is None else self._enclosing_call(node))
+            around = None if part is None or source is None else source.group(node)
+            self.calls.append("" if around is None else self.call_label(around))
 
     @cached_property
     def texts(self) -> list[str]:
@@ -220,10 +221,6 @@ class Labels:
             if self._source is None or group is None or group.call_lexeme is None
             else self._source.subexpression_key(node)
         )
-
-    def _enclosing_call(self, node: Node) -> str:
-        group = None if self._source is None else self._source.group(node)
-        return "" if group is None else self.call_label(group)
 
     def _label(self, node: Node, group: Group | None) -> Label:
         """Return a label without the call that the node belongs to.

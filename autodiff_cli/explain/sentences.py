@@ -383,7 +383,7 @@ def _bracketed_label(trace: Trace, i: int) -> str:
 def _factors_phrase(trace: Trace, i: int, position: int) -> Phrase:
     """Return local derivative × adjoint in numbers; for an operation on whole arrays, its rule as a formula."""
     op = trace.tape.nodes[i].operation
-    factors = _product_phrase(position)
+    factors = _numbers_phrase(get_op("mul"), [Slot("local", position), Slot("adjoint")])
     if op.is_structural:
         passed = adjoint_formula(trace, i, position)
         if passed is None:
@@ -396,11 +396,6 @@ def _factors_phrase(trace: Trace, i: int, position: int) -> Phrase:
 def _is_broadcast(trace: Trace, i: int, position: int) -> bool:
     """Whether an input of an elementwise operation is broadcast to a larger shape."""
     return array_shape(trace.values[trace.tape.inputs[i][position]]) != array_shape(trace.values[i])
-
-
-@cache
-def _product_phrase(position: int) -> Phrase:
-    return _numbers_phrase(get_op("mul"), [Slot("local", position), Slot("adjoint")])
 
 
 @cache
