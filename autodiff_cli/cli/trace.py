@@ -41,51 +41,34 @@ if TYPE_CHECKING:
     from autodiff_cli.render.step_view import StepView
 
 
-class DrawingRequest(NamedTuple):
-    """The options of a drawing.
-
-    Attributes:
-        view: the part of the graph that is drawn.
-        digits: the number of digits to show.
-        seed: the variable of forward mode; None for reverse mode.
-        exercise: whether the page is an exercise sheet.
-    """
-
-    view: View
-    digits: int | None
-    seed: str | None
-    exercise: bool
-
-
-Draw: TypeAlias = "Callable[[Trace, DrawingRequest], str]"
+Draw: TypeAlias = "Callable[..., str]"  # of a trace, the view, the number of digits, and options of the page
 
 
 def _drawing(write: str) -> Draw:
     """Return the function that writes drawings by a function of `render.drawing`."""
 
-    def draw(trace: Trace, request: DrawingRequest) -> str:
+    def draw(trace: Trace, view: View, digits: int | None, **_: Any) -> str:
         from autodiff_cli.render import drawing
 
-        text: str = getattr(drawing, write)(_build_drawing(trace, request.view), number_formats(request.digits)[1])
+        text: str = getattr(drawing, write)(_build_drawing(trace, view), number_formats(digits)[1])
         return text
 
     return draw
 
 
-def _page(trace: Trace, request: DrawingRequest) -> str:
+def _page(trace: Trace, view: View, digits: int | None, seed: str | None, exercise: bool) -> str:
+    """Return the page of a trace, or its exercise sheet; `seed` is the variable of forward mode."""
     from autodiff_cli.render.html_page import to_html
     from autodiff_cli.render.lesson import exercise_sheet
 
-    _build_drawing(trace, request.view)
-    if request.exercise:
-        return exercise_sheet(trace, request.view, request.digits)
-    return to_html(trace, request.view, request.digits, request.seed)
+    _build_drawing(trace, view)
+    return exercise_sheet(trace, view, digits) if exercise else to_html(trace, view, digits, seed)
 
 
-def _worked_solution(trace: Trace, request: DrawingRequest) -> str:
+def _worked_solution(trace: Trace, view: View, digits: int | None, **_: Any) -> str:  # noqa: ARG001 - it shows all
     from autodiff_cli.render.solution import worked_solution
 
-    return worked_solution(trace, request.digits)
+    return worked_solution(trace, digits)
 
 
 class Format(NamedTuple):
@@ -274,7 +257,7 @@ def trace(
     seed = _seed_variable(trace_record) if views.mode is PassMode.FORWARD else None
     view = View(highlight, only, hide_constants, fold, find)
     try:
-        text = draw(trace_record, DrawingRequest(view, digits, seed, exercise))
+        text = draw(trace_record, view, digits, seed=seed, exercise=exercise)
     except GraphTooLargeError as error:
         hint = "reduce the drawing with --fold, --only VAR, --find TEXT or --hide-constants"
         raise BadInput(f"{error}; {hint}, or use --format dot, which has no limit") from error
