@@ -100,13 +100,13 @@ class Environment(NamedTuple):
 
         return Paper(self.stdout)
 
-    def note(self, message: str) -> None:
-        """Write a message to standard error. Nothing happens if the stream is closed; very long lines are shortened."""
+    def note(self, *messages: str) -> None:
+        """Write messages to standard error. Nothing happens if the stream is closed; very long lines are shortened."""
         from autodiff_cli.render.formatting import escape_controls, shorten_middle
 
-        lines = (shorten_middle(line, _MAX_LINE_LENGTH) for line in escape_controls(message).split("\n"))
+        lines = (line for message in messages for line in escape_controls(message).split("\n"))
         with contextlib.suppress(OSError):
-            self.stderr.write("\n".join(lines) + "\n")
+            self.stderr.write("".join(f"{shorten_middle(line, _MAX_LINE_LENGTH)}\n" for line in lines))
 
 
 def _null_stream(mode: Literal["r", "w"]) -> TextIO:

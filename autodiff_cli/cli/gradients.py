@@ -270,8 +270,7 @@ def points_output(
             environment.note(f"points where the value or a derivative is not finite: {table.undefined_count}")
         if table.inaccurate_count:
             environment.note(f"precision: rows with inaccurate numbers: {table.inaccurate_count}")
-            for row in table.first_inaccurate:
-                environment.note(f"  {row}")
+            environment.note(*(f"  {row}" for row in table.first_inaccurate))
         if table.unchecked_count:
             environment.note(f"precision: further rows that may have inaccurate numbers: {table.unchecked_count}")
 

@@ -98,9 +98,7 @@ def predict(
         environment.note(f"rows whose prediction is not finite: {count}")
     if table.dropped:
         environment.note(f"rows left out because of missing cells: {table.dropped}")
-    for note_text in (note, *file.notes):
-        if note_text:
-            environment.note(note_text)
+    environment.note(*filter(None, (note, *file.notes)))
 
     def predictions() -> Iterator[Mapping[str, NDArray[Any]]]:
         with errors_as_bad_input():

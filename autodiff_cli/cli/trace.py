@@ -385,8 +385,7 @@ def trace_row(
             row = trace_fit_row(fit, file, number, values)
         else:
             row = trace_model_row(inputs.read_text(model, environment), file, number, values, FitOptions(loss=loss))
-    for note in (*row.formula.notes, *file.notes, *row.notes):
-        environment.note(f"note: {note}")
+    environment.note(*(f"note: {note}" for note in (*row.formula.notes, *file.notes, *row.notes)))
     inputs.check_all_have_values(call, row.formula, row.point)
     return trace(
         row.formula, row.point, row.free_parameters if wrt is None else inputs.select_variables(row.formula, wrt)

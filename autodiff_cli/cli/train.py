@@ -185,8 +185,7 @@ def train(
             raise Failure(str(error)) from error
         finally:
             table.end()
-    for note in source.notes:
-        environment.note(note)
+    environment.note(*source.notes)
     fit = dataclasses.replace(fit, origins=source.origins, units=source.files[0].units)
 
     def finish() -> None:
@@ -296,14 +295,12 @@ def fit_by_group(
     from autodiff_cli.training.fitting.groups import fit_groups
 
     groups = fit_groups(model, source, by, options)
-    for note in source.notes:
-        environment.note(note)
+    environment.note(*source.notes)
     failed = [group for group in groups if group.failure]
     if failed:
         first = f"{failed[0].by}: {failed[0].failure}"
         environment.note(f"{len(failed)} of {len(groups)} groups failed; the first is {first}")
-    for warning in model.warnings:
-        environment.note(warning)
+    environment.note(*model.warnings)
     report = groups_report(groups, digits) if output is None else groups_csv(groups)
     status = ExitStatus.FAILED if len(failed) == len(groups) else ExitStatus.DONE
 
@@ -406,7 +403,6 @@ def compare(
         source = open_data_files([data], environment, reading)
         options = dataclasses.replace(options, start=inputs.constant_values(call.values))
         comparison = compare_models(texts, source, options)
-    for note in source.notes:
-        environment.note(note)
+    environment.note(*source.notes)
     failed = all(model_fit.fit.failure for model_fit in comparison.models)
     return Output(comparison_report(comparison, digits), json, ExitStatus.FAILED if failed else ExitStatus.DONE)
