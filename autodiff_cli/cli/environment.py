@@ -72,23 +72,14 @@ class Environment(NamedTuple):
         """Return the environment of this process."""
         from autodiff_cli.render.formatting import LOOKALIKE_ERRORS
 
-        stdin, stdout, stderr = (
-            sys.stdin or _null_stream("r"),
-            sys.stdout or _null_stream("w"),
-            sys.stderr or _null_stream("w"),
-        )
+        stdin, stdout = sys.stdin or _null_stream("r"), sys.stdout or _null_stream("w")
+        stderr = sys.stderr or _null_stream("w")
         for stream in (stdout, stderr):
             # A character that the encoding lacks must not make a command fail.
             getattr(stream, "reconfigure", lambda **_: None)(errors=LOOKALIKE_ERRORS)
         terminal = stdout.isatty() and os.environ.get("TERM") != "dumb"
-        return cls(
-            stdin,
-            stdout,
-            stderr,
-            terminal=terminal,
-            width=shutil.get_terminal_size().columns if terminal else 80,
-            colour=terminal and not os.environ.get("NO_COLOR"),
-        )
+        width = shutil.get_terminal_size().columns if terminal else 80
+        return cls(stdin, stdout, stderr, terminal, width, colour=terminal and not os.environ.get("NO_COLOR"))
 
     def paper(self) -> Paper:
         """Return the paper to write a report on: with colour and boxes in a terminal, plain lines elsewhere."""

@@ -194,11 +194,8 @@ class Labels:
         """Return the label of a node in at most `room` characters; its call is left out first."""
         beside = f" in {self.calls[i]}" if self.calls[i] else ""
         left = room - len(beside)
-        return (
-            f"{self.label_in_call(i, left)}{beside}"
-            if left >= min(len(self.label_in_call(i)), _MIN_LABEL_LENGTH)
-            else self.label_in_call(i, room)
-        )
+        has_room = left >= min(len(self.label_in_call(i)), _MIN_LABEL_LENGTH)
+        return f"{self.label_in_call(i, left)}{beside}" if has_room else self.label_in_call(i, room)
 
     def call_label(self, group: Group) -> str:
         """Return the label of a call with its arguments, `f(x)`, or the name of a layer."""
@@ -298,11 +295,9 @@ def operand_separators(op: Op, count: int) -> tuple[str, ...]:
     >>> operand_separators(mul, 2)
     ('', ' × ', '')
     """
-    if not op.symbol:
+    if not op.symbol or count == 1:
         return op_notation(op, count).texts
     symbol = _SYMBOLS.get(op.symbol, op.symbol)
-    if count == 1:
-        return (f"{symbol} " if symbol.isalpha() else symbol, "")
     between = symbol if op.precedence is Precedence.POWER else f" {symbol} "
     return ("", *[between] * (count - 1), "")
 

@@ -187,13 +187,8 @@ class CharacterDrawing:
                 for piece in self._arrangement.segments_to(end) if is_highlighted else ():
                     canvas.add_segment(piece, 2)
                 arrow = _ARROWS[is_highlighted and state.is_backward]
-                ends.append(
-                    (
-                        self._arrangement.segments[end].points[-1],
-                        arrow,
-                        TextStyle.HIGHLIGHTED if is_highlighted else TextStyle.FAINT,
-                    )
-                )
+                style = TextStyle.HIGHLIGHTED if is_highlighted else TextStyle.FAINT
+                ends.append((self._arrangement.segments[end].points[-1], arrow, style))
         canvas.draw_lines()
         for cell, arrow, style in ends:
             canvas.write(cell, arrow, style)

@@ -365,11 +365,8 @@ def _route_lines(layers: list[list[_Item]]) -> None:
             tracks = _channel_tracks(layer, layers[k + 1 :])
             for item, track in tracks.items():
                 item.track = column + _SETTINGS.before_tracks + _SETTINGS.track * track
-            column += (
-                _SETTINGS.before_tracks
-                + _SETTINGS.track * (1 + max(tracks.values(), default=-1))
-                + _SETTINGS.after_tracks
-            )
+            count = 1 + max(tracks.values(), default=-1)
+            column += _SETTINGS.before_tracks + _SETTINGS.track * count + _SETTINGS.after_tracks
     top = min(item.row for layer in layers for item in layer)
     for item in itertools.chain.from_iterable(layers):
         item.row -= top

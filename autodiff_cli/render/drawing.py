@@ -205,9 +205,8 @@ def to_dot(drawing: Drawing, show: NumberFormat) -> str:
         output_lines.append(f"  n{box.id} [label={text}, {_DOT_SHAPES[box.role]}{strong}];")
     for indent, k, is_start in _frame_outline(drawing.frames):
         if is_start:
-            output_lines.append(
-                f"{indent}subgraph cluster_{k} {{ label={_dot_string(drawing.frames[k].label)}; style=rounded;"
-            )
+            label = _dot_string(drawing.frames[k].label)
+            output_lines.append(f"{indent}subgraph cluster_{k} {{ label={label}; style=rounded;")
             output_lines.append(f"{indent}  {' '.join(f'n{i};' for i in drawing.frames[k].members)}")
         else:
             output_lines.append(f"{indent}}}")
@@ -462,20 +461,15 @@ def _best_layout(
 ) -> PartedLayout:
     """Choose the layout that exceeds a page least. Raises GraphTooLargeError."""
     single = PartedLayout(layout.layout_with_lanes(nodes, edges, labels, frames), [*range(len(nodes))])
-    parted = (
-        layout.layout_in_parts(nodes, edges, labels, frames)
-        if layout.page_overflow(single.layout.size) > SVG.max_overflow
-        else None
-    )
+    if layout.page_overflow(single.layout.size) <= SVG.max_overflow:
+        return single
+    parted = layout.layout_in_parts(nodes, edges, labels, frames)
     return single if parted is None else min(single, parted, key=lambda one: layout.page_overflow(one.layout.size))
 
 
 def _box_size(role: Role, texts: Sequence[str]) -> Size:
-    beside = {
-        Role.INPUT: 1.8 * SVG.padding,
-        Role.OUTPUT: SVG.padding + SVG.border_gap,
-        Role.FOLDED: SVG.padding + SVG.border_gap,
-    }.get(role, SVG.padding)
+    is_double = role in (Role.OUTPUT, Role.FOLDED)
+    beside = 1.8 * SVG.padding if role is Role.INPUT else SVG.padding + SVG.border_gap * is_double
     height = len(texts) * SVG.line_height + SVG.padding
     return Size(
         max(map(formatting.display_width, texts)) * SVG.character_width + 2 * beside,
@@ -529,11 +523,9 @@ def _node_shape(box: Box, centre: Point, size: Size, texts: Sequence[str], is_co
         shapes.append(_rectangle("frame", centre, Size(size.width - 2 * across, size.height - 2 * down)))
     kind = f"node {box.role.value}{' highlighted' if box.is_highlighted else ''}{' copy' if is_copy else ''}"
     adjoint = "" if box.adjoint is None else f' data-adjoint="{_data_attribute(box.adjoint)}"'
-    data = (
-        f' data-copy="{box.id}"'
-        if is_copy
-        else f' data-node="{box.id}" data-value="{_data_attribute(box.value)}"{adjoint}'
-    )
+    data = f' data-copy="{box.id}"'
+    if not is_copy:
+        data = f' data-node="{box.id}" data-value="{_data_attribute(box.value)}"{adjoint}'
     return "".join(
         [
             f'<g class="{kind}"{data}>',

@@ -485,19 +485,13 @@ class _Solution:
         assert graph is not None
         if op.gate is Gate.SCALE and is_at_kink(self._trace, user):
             return rf"{self._adjoint_of(user)} \cdot 0"
-        both = zip(rule_graphs.inputs, inputs, strict=True)
-        constants = {leaf: self._nodes[j] for leaf, j in both if self._nodes[j].is_constant}
+        places = dict(zip(rule_graphs.inputs, inputs, strict=True))
+        constants = {leaf: self._nodes[j] for leaf, j in places.items() if self._nodes[j].is_constant}
         (graph,) = simplify(substitute([expand_helpers([graph])[graph]], constants), scalar=False)
-        known = {leaf: _leaf_fragment(self, j) for leaf, j in zip(rule_graphs.inputs, inputs, strict=True)}
-        known |= {
-            rule_graphs.adjoint: Fragment(self._adjoint_of(user)),
-            rule_graphs.output: Fragment(self._node_symbols[user]),
-        }
-        placeholders = {
-            rule_graphs.output: user,
-            rule_graphs.adjoint: user,
-            **dict(zip(rule_graphs.inputs, inputs, strict=True)),
-        }
+        known = {leaf: _leaf_fragment(self, j) for leaf, j in places.items()}
+        known[rule_graphs.adjoint] = Fragment(self._adjoint_of(user))
+        known[rule_graphs.output] = Fragment(self._node_symbols[user])
+        placeholders = {rule_graphs.output: user, rule_graphs.adjoint: user, **places}
         sizes = {leaf.text: array_shape(self._trace.values[j]) for leaf, j in placeholders.items()}
         tape = Tape([graph])
         arrays = [node for node, shape in zip(tape.nodes, infer_shapes(tape, sizes), strict=True) if shape]

@@ -275,11 +275,9 @@ class StepView:
 
     def _text_lines(self, view: ViewState, width: int) -> list[Line]:
         """Return the text of a step, wrapped to a width."""
-        texts = (
-            [(line, TextStyle.PLAIN) for line in HELP_LINES]
-            if view.is_help
-            else self._explanation(self.steps[view.position])
-        )
+        texts = [(line, TextStyle.PLAIN) for line in HELP_LINES]
+        if not view.is_help:
+            texts = self._explanation(self.steps[view.position])
         return [
             (Run(piece, style),)
             for text, style in texts
@@ -321,9 +319,8 @@ class StepView:
             highlighted = frozenset((step.node, k) for k in range(len(step.inputs)))
             return DrawingState(has_value, adjoint, step.node, highlighted, frozenset({step.node}))
         highlighted = frozenset((step.node, contribution.position) for contribution in step.contributions)
-        updated = frozenset(contribution.to for contribution in step.contributions) | (
-            {output} if step.node == output else set()
-        )
+        seed = {output} if step.node == output else set()
+        updated = frozenset(contribution.to for contribution in step.contributions) | seed
         return DrawingState(has_value, adjoint, step.node, highlighted, updated, is_backward=True)
 
     # --- Texts ---

@@ -109,20 +109,11 @@ def _write_check(paper: Paper, check: GradientCheck, referee: FrameworkGradient 
         paper.line(f"  {check.rewriting}")
     if referee is not None:
         paper.heading(f"{referee.framework} {referee.version}")
-        paper.table(
-            TextTable(
-                (Column("variable"), *number_columns("gradient", "ours"), Column("")),
-                [
-                    (
-                        finding.variable,
-                        in_full(referee.gradient[finding.variable]),
-                        in_full(finding.gradient),
-                        "agrees" if referee.agrees(finding.variable, finding.gradient) else "differs",
-                    )
-                    for finding in check.findings
-                ],
-            )
-        )
+        compared = []
+        for name, ours in ((finding.variable, finding.gradient) for finding in check.findings):
+            verdict = "agrees" if referee.agrees(name, ours) else "differs"
+            compared.append((name, in_full(referee.gradient[name]), in_full(ours), verdict))
+        paper.table(TextTable((Column("variable"), *number_columns("gradient", "ours"), Column("")), compared))
     paper.line()
     paper.line("The gradient is correct." if agrees else "The gradient is wrong.", Style.STRONG)
 
