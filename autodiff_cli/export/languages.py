@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from autodiff_cli.export import latex, python
 from autodiff_cli.export.program import (
     VALUE_NAME,
-    DictSyntax,
     ElementNotation,
     ExportError,
     ExportOptions,
@@ -338,7 +337,7 @@ def _object_entry(name: str, text: str) -> str:
     return name if text == name and _is_javascript_name(name) else f"{_object_key(name)}: {text}"
 
 
-_OBJECT = DictSyntax(_object_entry, ("{ ", " }"), _JAVASCRIPT_INDENT)
+_OBJECT = python.DictSyntax(_object_entry, ("{ ", " }"), _JAVASCRIPT_INDENT)
 
 
 # --- All languages

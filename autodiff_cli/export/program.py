@@ -14,7 +14,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import chain, count
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING
 
 from autodiff_cli.algebra.simplify import simplify
 from autodiff_cli.algebra.table import share
@@ -577,9 +577,6 @@ class SourceFormat:
 
 SOURCE_FORMAT = SourceFormat()
 
-# Expressions, or dictionaries of expressions, by key.
-Entries: TypeAlias = Mapping[str, str] | Mapping[str, Mapping[str, str]]
-
 # Writes the k-th number of a variable, given its legal name.
 ElementNotation = Callable[[ExportVariable, str, int], str]
 
@@ -754,58 +751,6 @@ def nested_lists(texts: Sequence[str], shape: Sequence[int]) -> str:
     for length in reversed(shape):
         texts = [f"[{', '.join(texts[k : k + length])}]" for k in range(0, len(texts), length)]
     return texts[0]
-
-
-class DictSyntax(NamedTuple):
-    """The syntax of dictionaries in a language.
-
-    Attributes:
-        entry: writes a key with its expression; with an empty expression, the beginning of the entry.
-        brackets: the texts around the entries of a dictionary on one line.
-        indent: the indentation of the entries.
-    """
-
-    entry: Callable[[str, str], str]
-    brackets: tuple[str, str]
-    indent: str
-
-    def literal(self, entries: Entries) -> str:
-        """Return a dictionary on one line."""
-        texts = [
-            self.entry(name, each if isinstance(each, str) else self.literal(each)) for name, each in entries.items()
-        ]
-        return ", ".join(texts).join(self.brackets) if texts else "{}"
-
-    def statement(self, start: str, entries: Entries, end: str = "") -> list[str]:
-        """Return a statement with a dictionary, on one line if it fits, else with one line for each entry.
-
-        Args:
-            start: the text before the dictionary.
-            entries: the expressions, or dictionaries of expressions, by key.
-            end: the text after the dictionary.
-        """
-        flat = f"{start}{self.literal(entries)}{end}"
-        if len(flat) <= SOURCE_FORMAT.line_width:
-            return [flat]
-        lines = [f"{start}{{"]
-        for name, text in entries.items():
-            key = self.entry(name, "")
-            if isinstance(text, str):
-                line = self.entry(name, text)
-                part = [line] if len(line) <= SOURCE_FORMAT.line_width else wrap_expression(key, text, self.indent)
-            else:
-                part = self.statement(key, text)
-            lines += [f"{self.indent}{line}" for line in part]
-            lines[-1] += ","
-        return [*lines, f"}}{end}"]
-
-
-def wrap_expression(start: str, text: str, indent: str) -> list[str]:
-    """Return a statement that ends in an expression, wrapped in brackets if it needs several lines."""
-    width = SOURCE_FORMAT.line_width
-    if len(start + text) <= width:
-        return [start + text]
-    return [f"{start}(", *(f"{indent}{part}" for part in wrap_statement(text, "", width - 8)), ")"]
 
 
 def indent_lines(lines: Iterable[str], indent: str) -> str:

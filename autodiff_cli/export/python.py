@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import keyword
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
 from autodiff_cli.export.program import (
+    SOURCE_FORMAT,
     VALUE_NAME,
-    DictSyntax,
     ExportProgram,
     ExportVariable,
     NamingRules,
@@ -20,10 +21,68 @@ from autodiff_cli.export.program import (
     indent_lines,
     indexed_element,
     layout_source,
-    wrap_expression,
+    wrap_statement,
 )
 from autodiff_cli.targets.python import JAX, NUMPY, PYTHON, TORCH, JaxLibrary, NumpyLibrary, PythonLibrary, TorchLibrary
 from autodiff_cli.version import __version__
+
+# --- Dictionaries of results, in Python and in JavaScript
+
+# Expressions, or dictionaries of expressions, by key.
+Entries: TypeAlias = Mapping[str, str] | Mapping[str, Mapping[str, str]]
+
+
+class DictSyntax(NamedTuple):
+    """The syntax of dictionaries in a language.
+
+    Attributes:
+        entry: writes a key with its expression; with an empty expression, the beginning of the entry.
+        brackets: the texts around the entries of a dictionary on one line.
+        indent: the indentation of the entries.
+    """
+
+    entry: Callable[[str, str], str]
+    brackets: tuple[str, str]
+    indent: str
+
+    def literal(self, entries: Entries) -> str:
+        """Return a dictionary on one line."""
+        texts = [
+            self.entry(name, each if isinstance(each, str) else self.literal(each)) for name, each in entries.items()
+        ]
+        return ", ".join(texts).join(self.brackets) if texts else "{}"
+
+    def statement(self, start: str, entries: Entries, end: str = "") -> list[str]:
+        """Return a statement with a dictionary, on one line if it fits, else with one line for each entry.
+
+        Args:
+            start: the text before the dictionary.
+            entries: the expressions, or dictionaries of expressions, by key.
+            end: the text after the dictionary.
+        """
+        flat = f"{start}{self.literal(entries)}{end}"
+        if len(flat) <= SOURCE_FORMAT.line_width:
+            return [flat]
+        lines = [f"{start}{{"]
+        for name, text in entries.items():
+            key = self.entry(name, "")
+            if isinstance(text, str):
+                line = self.entry(name, text)
+                part = [line] if len(line) <= SOURCE_FORMAT.line_width else wrap_expression(key, text, self.indent)
+            else:
+                part = self.statement(key, text)
+            lines += [f"{self.indent}{line}" for line in part]
+            lines[-1] += ","
+        return [*lines, f"}}{end}"]
+
+
+def wrap_expression(start: str, text: str, indent: str) -> list[str]:
+    """Return a statement that ends in an expression, wrapped in brackets if it needs several lines."""
+    width = SOURCE_FORMAT.line_width
+    if len(start + text) <= width:
+        return [start + text]
+    return [f"{start}(", *(f"{indent}{part}" for part in wrap_statement(text, "", width - 8)), ")"]
+
 
 # --- Python with `math` alone
 
