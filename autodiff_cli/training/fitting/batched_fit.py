@@ -25,6 +25,7 @@ from autodiff_cli.training.fitting.progress import Progress
 from autodiff_cli.training.methods.gradient_descent import Outcome, StoppingRule
 from autodiff_cli.training.objective.batch import Fits, GroupBatch
 from autodiff_cli.training.options import FitOptions
+from autodiff_cli.training.result.diagnosis import systematic_groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,11 @@ class BatchedFit:
         objective, batch, is_poor = self._objective, self._batch, ~self.converged[fits]
         if self._method == "lm":  # these are often very many
             variations = batch.mean_squares(batch.target_variations(fits), fits)
-            is_poor |= ~(self._losses[fits] <= (1 - RESTARTS.poor_r_squared) * variations)
+            left = self._losses[fits] / np.where(variations > 0, variations, 1.0)
+            is_poor |= ~(left <= 1 - RESTARTS.poor_r_squared)
+            if not objective.is_linear:
+                is_perfect = left < 1 - RESTARTS.nearly_perfect_r_squared
+                is_poor |= systematic_groups(batch, self.theta[fits], fits) & ~is_perfect
         elif objective.has_residuals and not objective.is_generalised_linear:
             ends = ((batch.objective_of(fit), self.outcomes[fit]) for fit in fits.tolist())
             is_poor |= np.array([is_poor_smooth_fit(part, end) for part, end in ends], np.bool_)

@@ -20,10 +20,10 @@ from autodiff_cli.language.names import JOINT_SEPARATOR, joined_columns
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError, check_restrictions, explicit_options, refused
 from autodiff_cli.training.fitting.batched_fit import BatchedFit
-from autodiff_cli.training.fitting.fit import TERMS_NOTE, build_fit, canonical_parameters, fit_objective, order_terms
-from autodiff_cli.training.fitting.inference import DerivedQuantities, add_intervals
+from autodiff_cli.training.fitting.fit import TERMS_NOTE, canonical_parameters, conclude, fit_objective, order_terms
+from autodiff_cli.training.fitting.inference import DerivedQuantities
 from autodiff_cli.training.fitting.minimization import checked_end
-from autodiff_cli.training.fitting.optimization import StartSearch, choose_method, warn_if_doubtful
+from autodiff_cli.training.fitting.optimization import StartSearch, choose_method, doubt_of
 from autodiff_cli.training.fitting.progress import Progress
 from autodiff_cli.training.fitting.starts import Sinusoids
 from autodiff_cli.training.objective.batch import Fits, GroupBatch, sort_by_group
@@ -45,6 +45,7 @@ class GroupBatching:
     max_mean_rows: int = 2**15  # mean rows of a group: larger groups are efficient by themselves
     max_rows: int = 2**20  # rows of the largest group
     max_parameters: int = 30  # parameters of a group
+    max_searched: int = 20  # poor groups: if there are more, the model does not suit the data
     max_checked: int = 5  # groups that are tested for equivalent parameters, as a sample of all
 
 
@@ -211,15 +212,16 @@ class _BatchedGroups:
             progress.last = Epoch(number, loss, theta)
         outcome = fits.outcomes[group]
         # A poor fit of the others may be as good as it gets, but the frequency of a group may be its own.
-        may_have_frequency = bool(fits.is_poor[group]) and bool(Sinusoids(objective).frequency_mask.any())
-        if not self._is_regular[group] or may_have_frequency:
+        is_searched = np.count_nonzero(fits.is_poor) <= BATCHING.max_searched or (
+            fits.is_poor[group] and Sinusoids(objective).frequency_mask.any()
+        )
+        if not self._is_regular[group] or (fits.is_poor[group] and is_searched):
             search = StartSearch(self._method, part, self._options, progress)
             outcome = search.improve(checked_end(part, outcome))
         elif fits.is_poor[group]:
-            warn_if_doubtful(part, progress, outcome)
+            progress.doubt = doubt_of(part, outcome)
         known = self._known.get(group) if outcome is fits.outcomes[group] else None
-        fit = build_fit(part, self._method, progress, outcome, self._options, self._quantities, known)
-        return add_intervals(fit, part, self._options, self._quantities)
+        return conclude(part, self._method, progress, outcome, self._options, self._quantities, known)
 
     def _has_equivalent_points(self, fits: Fits) -> bool:
         """Return whether other signs or phases of the parameters may give the same predictions, so that each group has

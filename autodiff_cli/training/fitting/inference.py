@@ -225,43 +225,41 @@ def check_profile(objective: Objective) -> None:
         )
 
 
-@dataclass(slots=True)
-class ProfileIntervals:
-    """Profile intervals of all free elements.
+class BetterFit(Exception):  # noqa: N818 - a better fit is no error
+    """A profile met a fit that is better than the estimate.
 
     Attributes:
-        low, high: the limits, of shape (P,). They are infinite where no fit is significantly worse, nan where
-            unknown.
-        warnings: a sentence for each limit that is infinite, unknown or on a bound.
+        element: the name of the number whose profile it was.
+        theta: the better fit.
     """
 
-    low: Array
-    high: Array
-    warnings: list[str] = field(default_factory=list)
+    def __init__(self, element: str, theta: Array) -> None:
+        super().__init__(f"there is a better fit: {element}")
+        self.element, self.theta = element, theta
 
 
-def profile_intervals(objective: Objective, theta: Array, fit: FittedModel) -> ProfileIntervals:
+def profile_intervals(objective: Objective, theta: Array, fit: FittedModel) -> tuple[Array, Array, list[str]]:
     """Return the profile intervals of all free elements around the fit that ended at `theta`, at the confidence level
     of the fit.
+
+    Returns:
+        The limits, of shape (P,), infinite where no fit is significantly worse and nan where unknown; and a sentence
+        for each limit that is infinite, unknown or on a bound.
+
+    Raises:
+        BetterFit: if there is one.
     """
-    intervals = ProfileIntervals(np.full(len(theta), math.nan), np.full(len(theta), math.nan))
+    low, high, warnings = np.full(len(theta), math.nan), np.full(len(theta), math.nan), list[str]()
     rise = fit.quantile()
     unit = _standard_error_unit(objective, fit)
     if not (unit > 0 and math.isfinite(rise)):
-        intervals.warnings.append("no profile intervals: the residual variance is unknown")
-        return intervals
+        return low, high, ["no profile intervals: the residual variance is unknown"]
     with ignore_float_errors():
         for element in range(len(theta)):
             profile = _Profile(objective, theta, fit, element, unit)
-            intervals.low[element], intervals.high[element] = profile.interval(rise)
-            intervals.warnings += profile.warnings
-            if profile.better is not None:
-                name, value = objective.layout.element_names[element], profile.better[element]
-                intervals.warnings.append(
-                    f"no profile interval of `{name}`: there is a better fit with {name} = {value:.6g}; "
-                    "start there, or try --starts"
-                )
-    return intervals
+            low[element], high[element] = profile.endpoint(-1, rise), profile.endpoint(1, rise)
+            warnings += profile.warnings
+    return low, high, warnings
 
 
 def _standard_error_unit(objective: Objective, fit: FittedModel) -> float:
@@ -285,7 +283,6 @@ class _Profile:
 
     Attributes:
         warnings: a sentence for each limit that is missing or on a bound.
-        better: a fit that is better than the estimate, met on the way.
     """
 
     def __init__(self, objective: Objective, theta: Array, fit: FittedModel, element: int, unit: float) -> None:
@@ -298,14 +295,7 @@ class _Profile:
         is_projected = objective.kind is LossKind.SQUARES and objective.model.numeric
         self._linear = linear_mask(objective, others) if is_projected else ~others & others
         self.warnings: list[str] = []
-        self.better: Array | None = None
         self._is_searched = False
-
-    def interval(self, rise: float) -> tuple[float, float]:
-        """Return both limits, where the profile reaches a height; nan for both if there is a better fit."""
-        low = self.endpoint(-1, rise)
-        high = low if self.better is not None else self.endpoint(1, rise)
-        return (low, high) if self.better is None else (math.nan, math.nan)
 
     def endpoint(self, side: int, rise: float) -> float:
         """Return the lower (-1) or upper (1) limit, where the profile reaches a height; the bound if that comes
@@ -329,14 +319,12 @@ class _Profile:
             outer_rise = self._root_rise(outer)
             if outer_rise >= rise:
                 end, end_rise = self._find_root(inner, inner_rise, outer, outer_rise, rise)
-                if self.better is not None or abs(end_rise - rise) <= PROFILE.jump_tolerance * rise:
+                if abs(end_rise - rise) <= PROFILE.jump_tolerance * rise:
                     return end
                 # No continuous curve jumps, so a fit has failed.
                 outer, outer_rise = end, math.inf if self._is_searched else self._search(end)
                 if not outer_rise < rise:
                     return self._no_limit(side, f"no fit succeeds beyond {inner:.6g}")
-            if self.better is not None:
-                return math.nan
             if outer == limit:
                 warning = f"the profile interval of `{self._name}` ends at its bound, {limit:g}"
                 self.warnings.append(warning)
@@ -378,7 +366,7 @@ class _Profile:
             if abs(outer - inner) <= PROFILE.root_tolerance * abs(outer):
                 break
             height = self._root_rise(middle)
-            if self.better is not None or abs(height - rise) <= PROFILE.root_tolerance * rise:
+            if abs(height - rise) <= PROFILE.root_tolerance * rise:
                 return middle, height
             if height < rise:
                 inner, inner_rise = middle, height
@@ -414,7 +402,7 @@ class _Profile:
         return math.inf if found is None else self._rise_of(value, found.end[None])
 
     def _rise_of(self, value: float, starts: Array) -> float:
-        """Return the profile at a value, from some starts. A fit that is better than the estimate is kept."""
+        """Return the profile at a value, from some starts. Raises BetterFit for a fit better than the estimate."""
         bounds = self._objective.bounds.with_fixed(self._element, value)
         ends = [*_fit_constrained(self._objective, starts, bounds), *starts]
         ends = [end for end in ends if np.abs(end).max() < PROFILE.largest]
@@ -425,7 +413,7 @@ class _Profile:
         theta, rise = ends[best], (deviances[best] - self._minimum) / self._unit
         self._solutions[value] = theta
         if rise < -PROFILE.better_fit_tolerance:
-            self.better = theta
+            raise BetterFit(self._name, theta)
         return math.sqrt(max(rise, 0.0))
 
     def _predicted_start(self, nearest_value: float, value: float) -> Array:
@@ -441,11 +429,11 @@ def _fit_constrained(objective: Objective, starts: Array, bounds: Bounds) -> lis
     """Return the ends of fits with one element fixed, where the model is defined."""
     batch = repeat_objective(objective, len(starts), bounds)
     stop = StoppingRule(evaluations=PROFILE.max_evaluations)
-    outcomes = minimize_batch(_method_of(objective), objective, batch, starts, stop=stop)
+    outcomes = minimize_batch(converging_method(objective), objective, batch, starts, stop=stop)
     return [end.theta for end in outcomes if end.divergence is None and np.isfinite(end.theta).all()]
 
 
-def _method_of(objective: Objective) -> str:
+def converging_method(objective: Objective) -> str:
     """Return the method that fits an objective to the last digits."""
     return "lm" if objective.kind is LossKind.SQUARES and not objective.settings[L1_FACTOR] else "lbfgs"
 
@@ -505,7 +493,7 @@ def bootstrap_fits(objective: Objective, theta: Array, count: int, seed: int, le
             if together > 1
             else ObjectiveBatch([objective.select_rows(draw) for draw in draws], objective.bounds)
         )
-        outcomes = minimize_batch(_method_of(objective), objective, batch, np.tile(theta, (len(draws), 1)))
+        outcomes = minimize_batch(converging_method(objective), objective, batch, np.tile(theta, (len(draws), 1)))
         ends += [end.theta for end in outcomes if end.converged]
     failed = count - len(ends)
     fits = BootstrapFits(np.array(ends).reshape(len(ends), len(theta)))
@@ -544,7 +532,10 @@ def check_intervals(objective: Objective, options: FitOptions) -> None:
 def add_intervals(
     fit: FittedModel, objective: Objective, options: FitOptions, quantities: DerivedQuantities
 ) -> FittedModel:
-    """Return the fit with the requested profile and bootstrap intervals. The bootstrap includes derived quantities."""
+    """Return the fit with the requested profile and bootstrap intervals. The bootstrap includes derived quantities.
+
+    Raises BetterFit if a profile meets a better fit.
+    """
     if not options.profile and options.bootstrap is None:
         return fit
     intervals: dict[str, dict[str, Any]] = {}
@@ -554,9 +545,8 @@ def add_intervals(
         return dataclasses.replace(fit, warnings=[*fit.warnings, *warnings])
     theta = objective.layout.flatten([*fit.parameters.values()])
     if options.profile:
-        profiled = profile_intervals(objective, theta, fit)
-        intervals["profile"] = _intervals_by_name(objective, profiled.low, profiled.high)
-        warnings += profiled.warnings
+        low, high, warnings = profile_intervals(objective, theta, fit)
+        intervals["profile"] = _intervals_by_name(objective, low, high)
     if options.bootstrap is not None:
         resampled = bootstrap_fits(objective, theta, options.bootstrap, options.seed, fit.confidence_level)
         intervals["bootstrap"] = _intervals_by_name(

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.array_types import Array
+from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.backends.protocol import RowGraphs
 from autodiff_cli.backends.selection import make_backend
 from autodiff_cli.graph.node import Node
@@ -25,9 +25,11 @@ from autodiff_cli.graph.tape import topological_order
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import Diverged, Outcome
+from autodiff_cli.training.objective.batch import Fits, GroupBatch
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.objective import Objective, find_undefined
 from autodiff_cli.training.result.goodness import RESIDUALS, robust_scale, subsample, weighted_residuals
+from autodiff_cli.training.result.row_figures import neighbour_ratios
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE
 from autodiff_cli.training.rows import ColumnArrays
 
@@ -39,13 +41,16 @@ def von_neumann_score(ordered: Array) -> float:
     >>> round(von_neumann_score(np.array([1.0, 2, 3, 4, 3, 2, 1, -1, -2, -3, -4, -3])), 1)
     3.5
     """
-    count = len(ordered)
-    centred = ordered - ordered.mean()
-    total = float(np.sum(np.square(centred)))
-    if count < RESIDUALS.min_rows or not 0 < total < math.inf:
+    total = float(np.sum(np.square(ordered - ordered.mean())))
+    if not 0 < total < math.inf:
         return 0.0
-    ratio = float(np.sum(np.square(np.diff(ordered)))) / total
-    return (2 - ratio) / (2 * math.sqrt((count - 2) / (count * count - 1)))
+    return float(_ratio_scores(np.sum(np.square(np.diff(ordered))) / total, np.array(len(ordered))))
+
+
+def _ratio_scores(ratios: Array, counts: NDArray[np.intp]) -> Array:
+    """Return the scores for von Neumann's ratios of series of some lengths; 0 for short series."""
+    deviations = 2 * np.sqrt(np.maximum(counts - 2, 1) / (np.square(counts) - 1 + (counts == 1)))
+    return np.where(counts < RESIDUALS.min_rows, 0.0, (2 - ratios) / deviations)
 
 
 def has_systematic_residuals(
@@ -70,6 +75,25 @@ def has_systematic_residuals(
             limit = RESIDUALS.clip_scales * robust_scale(objective, theta)
             residuals = np.clip(residuals, -limit, limit)
         return any(von_neumann_score(component[order]) > threshold for component in residuals)
+
+
+def systematic_groups(batch: GroupBatch, theta: Array, fits: Fits) -> Mask:
+    """Return in which groups the residuals follow the only predictor more than chance explains; see
+    `has_systematic_residuals`.
+    """
+    objective, masks = batch.objective, list[Mask]()
+    predictors = [name for name in objective.model.predictors() if name in objective.data.names]
+    if len(predictors) != 1:
+        return np.zeros(len(fits), np.bool_)
+    ends = np.cumsum([len(part) for part in batch.parts(fits)])
+    for part, points in zip(batch.parts(fits), np.split(theta, ends[:-1]), strict=True):
+        sizes = batch.sizes[part]
+        order = np.lexsort((batch.column(predictors[0], part), np.repeat(np.arange(len(part)), sizes)))
+        residuals = (batch.residuals(points, part) * np.sqrt(batch.weights(part)))[:, order]
+        residuals -= np.repeat(batch.totals(residuals, part) / sizes, sizes, axis=-1)
+        scores = _ratio_scores(neighbour_ratios(batch, part, residuals), sizes)
+        masks.append(np.asarray((scores > RESIDUALS.systematic_sigmas).any(axis=0)))
+    return np.concatenate(masks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -712,6 +712,7 @@ def _partial_factor(
 def _bound_warnings(objective: Objective, bounds: Bounds, theta: Array, *, has_errors: bool) -> tuple[str, ...]:
     """Return a sentence for each of the first elements on a bound, and one that counts the others."""
     on_bound = bounds.active(theta)
+    on_bound[objective.tied_elements(theta)] = False  # another warning says that these end equal
     names = objective.layout.element_names
     active = [
         (k, "lower" if theta[k] <= bounds.low[k] else "upper")
