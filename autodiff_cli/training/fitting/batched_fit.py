@@ -22,10 +22,12 @@ from autodiff_cli.training.fitting.optimization import (
     unset_parameters,
 )
 from autodiff_cli.training.fitting.progress import Progress
+from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import Outcome, StoppingRule
 from autodiff_cli.training.objective.batch import Fits, GroupBatch
 from autodiff_cli.training.options import FitOptions
-from autodiff_cli.training.result.diagnosis import systematic_groups
+from autodiff_cli.training.result.diagnosis import groups_with_systematic_residuals
+from autodiff_cli.training.result.goodness import RESIDUALS
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +109,14 @@ class BatchedFit:
             is_poor |= ~(left <= 1 - RESTARTS.poor_r_squared)
             if not objective.is_linear:
                 is_perfect = left < 1 - RESTARTS.nearly_perfect_r_squared
-                is_poor |= systematic_groups(batch, self.theta[fits], fits) & ~is_perfect
+                threshold = RESIDUALS.systematic_sigmas
+                is_poor |= groups_with_systematic_residuals(batch, self.theta[fits], fits, threshold) & ~is_perfect
         elif objective.has_residuals and not objective.is_generalised_linear:
-            ends = ((batch.objective_of(fit), self.outcomes[fit]) for fit in fits.tolist())
-            is_poor |= np.array([is_poor_smooth_fit(part, end) for part, end in ends], np.bool_)
+            is_poor |= groups_with_systematic_residuals(batch, self.theta[fits], fits, RESIDUALS.suspect_sigmas)
+            if objective.kind is not LossKind.LIKELIHOOD:
+                for k in np.flatnonzero(~is_poor).tolist():
+                    fit = int(fits[k])
+                    is_poor[k] = is_poor_smooth_fit(batch.objective_of(fit), self.outcomes[fit])
         return is_poor
 
     def _may_improve(self) -> bool:

@@ -542,11 +542,13 @@ def build_fit(
     options: FitOptions,
     quantities: DerivedQuantities,
     known: ComputedStatistics | None = None,
+    loss: float | None = None,
 ) -> FittedModel:
     """Return the fitted model for the outcome of a method: its statistics, derived quantities, warnings and notes.
 
     Args:
         known: the statistics if they are known, of a point that is canonical; see `canonical_parameters`.
+        loss: the mean loss there, if it is known.
     """
     choices: list[str] = []
     if known is None:
@@ -573,7 +575,7 @@ def build_fit(
         rows=objective.rows,
         parameters=values,
         fixed=dict(objective.fixed),
-        loss=_loss_value(objective, method, outcome, known),
+        loss=_loss_value(objective, method, outcome, known) if loss is None else loss,
         optimizer=method,
         epochs=progress.last.number if progress.last else 0,
         converged=outcome.converged and not known.separation_warning,

@@ -191,6 +191,7 @@ class _BatchedGroups:
         for group in np.flatnonzero(self._is_reordered).tolist():
             fits.theta[group] = ordered[group]
             fits.outcomes[group] = dataclasses.replace(fits.outcomes[group], theta=ordered[group])
+        self._losses = None if method == "lm" else batch.losses(fits.theta, np.arange(batch.count))
         self._known: dict[int, ComputedStatistics] = {}
         self._is_regular = self._fits.converged & (batch.sizes * objective.components > objective.layout.size)
         regular = np.flatnonzero(self._is_regular)
@@ -220,8 +221,10 @@ class _BatchedGroups:
             outcome = search.improve(checked_end(part, outcome))
         elif fits.is_poor[group]:
             progress.doubt = doubt_of(part, outcome)
-        known = self._known.get(group) if outcome is fits.outcomes[group] else None
-        return conclude(part, self._method, progress, outcome, self._options, self._quantities, known)
+        is_known = outcome is fits.outcomes[group]
+        known = self._known.get(group) if is_known else None
+        end_loss = float(self._losses[group]) if is_known and self._losses is not None else None
+        return conclude(part, self._method, progress, outcome, self._options, self._quantities, known, end_loss)
 
     def _has_equivalent_points(self, fits: Fits) -> bool:
         """Return whether other signs or phases of the parameters may give the same predictions, so that each group has

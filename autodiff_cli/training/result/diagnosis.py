@@ -28,29 +28,32 @@ from autodiff_cli.training.methods.gradient_descent import Diverged, Outcome
 from autodiff_cli.training.objective.batch import Fits, GroupBatch
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.objective import Objective, find_undefined
-from autodiff_cli.training.result.goodness import RESIDUALS, robust_scale, subsample, weighted_residuals
-from autodiff_cli.training.result.row_figures import neighbour_ratios
+from autodiff_cli.training.result.goodness import MAD_TO_STD, RESIDUALS, robust_scale, subsample, weighted_residuals
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE
 from autodiff_cli.training.rows import ColumnArrays
 
 
-def von_neumann_score(ordered: Array) -> float:
+def von_neumann_scores(ordered: Array, sizes: NDArray[np.intp]) -> Array:
     """Return by how many standard errors neighbours are more alike than in a random order (von Neumann 1941).
 
+    Args:
+        ordered: values of groups, one group after the other along the last axis.
+        sizes: the number of values of each group.
+
     >>> import numpy as np
-    >>> round(von_neumann_score(np.array([1.0, 2, 3, 4, 3, 2, 1, -1, -2, -3, -4, -3])), 1)
-    3.5
+    >>> von_neumann_scores(np.array([1.0, 2, 3, 4, 3, 2, 1, -1, -2, -3, -4, -3]), np.array([12])).round(1)
+    array([3.5])
     """
-    total = float(np.sum(np.square(ordered - ordered.mean())))
-    if not 0 < total < math.inf:
-        return 0.0
-    return float(_ratio_scores(np.sum(np.square(np.diff(ordered))) / total, np.array(len(ordered))))
-
-
-def _ratio_scores(ratios: Array, counts: NDArray[np.intp]) -> Array:
-    """Return the scores for von Neumann's ratios of series of some lengths; 0 for short series."""
-    deviations = 2 * np.sqrt(np.maximum(counts - 2, 1) / (np.square(counts) - 1 + (counts == 1)))
-    return np.where(counts < RESIDUALS.min_rows, 0.0, (2 - ratios) / deviations)
+    starts = np.cumsum(sizes) - sizes
+    centred = ordered - np.repeat(np.add.reduceat(ordered, starts, axis=-1) / sizes, sizes, axis=-1)
+    totals = np.add.reduceat(np.square(centred), starts, axis=-1)
+    steps = np.square(np.diff(ordered, prepend=0.0))
+    steps[..., starts] = 0.0  # from the last value of another group
+    counts = np.maximum(sizes, RESIDUALS.min_rows)
+    deviations = 2 * np.sqrt((counts - 2) / (counts * counts - 1))
+    with ignore_float_errors():
+        scores = (2 - np.add.reduceat(steps, starts, axis=-1) / totals) / deviations
+    return np.where((sizes >= RESIDUALS.min_rows) & (totals > 0) & (totals < math.inf), scores, 0.0)
 
 
 def has_systematic_residuals(
@@ -63,37 +66,43 @@ def has_systematic_residuals(
     Args:
         threshold: the number of standard errors from randomness.
     """
-    predictors = [name for name in objective.model.predictors() if name in objective.data.names]
-    if len(predictors) != 1 or not objective.has_residuals:
+    predictor = _single_predictor(objective)
+    if predictor is None:
         return False
     objective = subsample(objective)
-    column = objective.column(predictors[0])
-    order = np.argsort(column, kind="stable")
+    order = np.argsort(objective.column(predictor), kind="stable")
     with ignore_float_errors():
         residuals = weighted_residuals(objective, theta)
         if objective.kind is LossKind.ROBUST:  # an outlier would hide the pattern of the other rows
             limit = RESIDUALS.clip_scales * robust_scale(objective, theta)
             residuals = np.clip(residuals, -limit, limit)
-        return any(von_neumann_score(component[order]) > threshold for component in residuals)
+        return bool((von_neumann_scores(residuals[:, order], np.array([len(order)])) > threshold).any())
 
 
-def systematic_groups(batch: GroupBatch, theta: Array, fits: Fits) -> Mask:
-    """Return in which groups the residuals follow the only predictor more than chance explains; see
-    `has_systematic_residuals`.
-    """
-    objective, masks = batch.objective, list[Mask]()
-    predictors = [name for name in objective.model.predictors() if name in objective.data.names]
-    if len(predictors) != 1:
-        return np.zeros(len(fits), np.bool_)
-    ends = np.cumsum([len(part) for part in batch.parts(fits)])
-    for part, points in zip(batch.parts(fits), np.split(theta, ends[:-1]), strict=True):
+def groups_with_systematic_residuals(batch: GroupBatch, theta: Array, fits: Fits, threshold: float) -> Mask:
+    """Return in which groups the residuals follow the only predictor; see `has_systematic_residuals`."""
+    predictor, is_robust = _single_predictor(batch.objective), batch.objective.kind is LossKind.ROBUST
+
+    def is_systematic(points: Array, part: Fits) -> Mask:
+        if predictor is None:
+            return np.zeros(len(part), np.bool_)
         sizes = batch.sizes[part]
-        order = np.lexsort((batch.column(predictors[0], part), np.repeat(np.arange(len(part)), sizes)))
-        residuals = (batch.residuals(points, part) * np.sqrt(batch.weights(part)))[:, order]
-        residuals -= np.repeat(batch.totals(residuals, part) / sizes, sizes, axis=-1)
-        scores = _ratio_scores(neighbour_ratios(batch, part, residuals), sizes)
-        masks.append(np.asarray((scores > RESIDUALS.systematic_sigmas).any(axis=0)))
-    return np.concatenate(masks)
+        groups = np.repeat(np.arange(len(part)), sizes)
+        residuals = batch.residuals(points, part) * np.sqrt(batch.weights(part))
+        if is_robust:
+            limits = RESIDUALS.clip_scales * MAD_TO_STD * batch.median_magnitudes(points, part)[groups]
+            residuals = np.clip(residuals, -limits, limits)
+        order = np.lexsort((batch.column(predictor, part), groups))
+        return np.asarray((von_neumann_scores(residuals[:, order], sizes) > threshold).any(axis=0))
+
+    with ignore_float_errors():
+        return batch.by_parts(is_systematic, theta, fits)
+
+
+def _single_predictor(objective: Objective) -> str | None:
+    """Return the name of the only column that the prediction reads; None if there is not exactly one."""
+    names = [name for name in objective.model.predictors() if name in objective.data.names]
+    return names[0] if len(names) == 1 and objective.has_residuals else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -349,17 +349,11 @@ def _durbin_watson(batch: GroupBatch, fits: Fits, residuals: Array) -> Array:
         return np.full(len(fits), math.nan)
     starts = np.cumsum(sizes) - sizes
     steps = np.append(np.diff(batch.column(predictors[0], fits)), 0.0)
-    steps[starts[1:] - 1] = 0.0  # from the last row of a group to the first of the next
+    squares = np.append(np.square(np.diff(residuals[0])), 0.0)
+    steps[starts[1:] - 1] = squares[starts[1:] - 1] = 0.0  # from the last row of a group to the first of the next
     low, high = np.minimum.reduceat(steps, starts), np.maximum.reduceat(steps, starts)
-    return np.where(((low >= 0) | (high <= 0)) & (low != high), neighbour_ratios(batch, fits, residuals[0]), math.nan)
-
-
-def neighbour_ratios(batch: GroupBatch, fits: Fits, values: Array) -> Array:
-    """Return the sums of squared differences of neighbours in each group, divided by the sums of squares; nan for 0."""
-    squares = np.append(np.square(np.diff(values)), np.zeros((*values.shape[:-1], 1)), axis=-1)
-    squares[..., np.cumsum(batch.sizes[fits])[:-1] - 1] = 0.0  # from the last row of a group to the first of the next
-    total = batch.totals(np.square(values), fits)
-    return np.where(total > 0, batch.totals(squares, fits) / np.where(total > 0, total, 1.0), math.nan)
+    is_sorted, total = ((low >= 0) | (high <= 0)) & (low != high), batch.totals(np.square(residuals[0]), fits)
+    return np.where(is_sorted & (total > 0), batch.totals(squares, fits) / np.where(total > 0, total, 1.0), math.nan)
 
 
 def _contain_constants(batch: GroupBatch, fits: Fits, theta: Array, predictions: Array) -> Mask:
