@@ -13,13 +13,13 @@ from __future__ import annotations
 import importlib
 import inspect
 import math
+import os
 import re
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from autodiff_cli.cli.environment import BadInput, Environment
@@ -339,7 +339,7 @@ def split_models(words: Iterable[str]) -> tuple[list[str], list[str]]:
     models: list[str] = []
     others: list[str] = []
     for word in words:
-        is_model = re.search(r"[^\s~]\s*~", word) is not None and not Path(word).exists()
+        is_model = re.search(r"[^\s~]\s*~", word) is not None and not os.path.exists(word)
         (models if is_model else others).append(word)
     return models, others
 

@@ -7,7 +7,6 @@ widths, phases within a turn, softmax scores with sum 0.
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import functools
 import math
@@ -41,7 +40,7 @@ from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES
 from autodiff_cli.training.methods.gradient_descent import EpochProgressCallback, Outcome
 from autodiff_cli.training.objective.cluster_connection import connect_cluster
 from autodiff_cli.training.objective.model import Model, tie_fixed_parameters
-from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.objective.objective import Objective, copy_with
 from autodiff_cli.training.objective.parameters import Bounds
 from autodiff_cli.training.optimizers import OPTIMIZERS
 from autodiff_cli.training.options import FitOptions
@@ -343,9 +342,7 @@ def _optimize_in_order(
     differences = objective.with_differences(outcome.theta)
     solution = optimize(method, differences, options, Progress())
     ordered = objective.add_differences(solution.theta)
-    free = copy.copy(ordered)
-    free.bounds = objective.bounds
-    for candidate in (free, ordered):
+    for candidate in (copy_with(ordered, bounds=objective.bounds), ordered):
         outcome = optimize(method, candidate, options, progress)
         if candidate.is_ordered(outcome.theta):
             break
@@ -379,11 +376,13 @@ def build_fit(
     options: FitOptions,
     quantities: DerivedQuantities,
     known: ComputedStatistics | None = None,
+    loss: float | None = None,
 ) -> FittedModel:
     """Return the fitted model for the outcome of a method: its statistics, derived quantities, warnings and notes.
 
     Args:
         known: the statistics if they are known, of a point that is canonical; see `canonical_parameters`.
+        loss: the mean loss there, if it is known.
     """
     choices: list[str] = []
     if known is None:
@@ -410,7 +409,7 @@ def build_fit(
         rows=objective.rows,
         parameters=values,
         fixed=dict(objective.fixed),
-        loss=_loss_value(objective, method, outcome, known),
+        loss=_loss_value(objective, method, outcome, known) if loss is None else loss,
         optimizer=method,
         epochs=progress.last.number if progress.last else 0,
         converged=outcome.converged and not known.separation_warning,

@@ -327,9 +327,9 @@ def warn_if_doubtful(objective: Objective, progress: Progress, outcome: Outcome)
 
 def _better_given_frequencies(objective: Objective, outcome: Outcome) -> Array | None:
     """Return a fit that is far better than one whose frequencies began at given values; None if there is none."""
-    waves = Sinusoids(objective)
+    sinusoids = Sinusoids(objective)
     given = objective.layout.mask([name for name in scalar_parameters(objective) if name in objective.user_starts])
-    if not (waves.frequency_mask & given).any():
+    if not (sinusoids.frequency_mask & given).any():
         return None
     every = objective.layout.mask(scalar_parameters(objective))
     candidate = start_from_frequencies(objective, outcome.theta, every, 0, objective.bounds)
@@ -381,10 +381,10 @@ def _find_unbounded_parameter(objective: Objective, theta: Array) -> str:
             math.copysign(objective.start[index], value),
             *(value * factor for factor in RESTARTS.growth_factors),
         ):
-            moved = theta.copy()
-            moved[index] = other
-            moved_loss = objective.value(moved) if objective.bounds.contains(moved) else math.inf
-            rises.append((moved_loss - loss) * objective.total_weight)
+            point = theta.copy()
+            point[index] = other
+            loss_there = objective.value(point) if objective.bounds.contains(point) else math.inf
+            rises.append((loss_there - loss) * objective.total_weight)
         is_flat = [rise < RESTARTS.likelihood_tolerance for rise in rises]
         if all(is_flat[2:]) and not all(is_flat):
             end = "minus infinity" if value < 0 else "infinity"
@@ -564,9 +564,8 @@ def _start_failure(error: Diverged, objective: Objective) -> str:
 class SurveySettings:
     """Limits of the fits from many starting points, of which the best is repeated to the last digits."""
 
-    epochs: int = 40  # of all fits
-    more_epochs: int = 160  # of the best fits that have not converged
-    share: float = 0.05  # of all fits that are continued, rounded up
+    # Epochs of each round, and the share of all fits that go on after it: the best that have not converged.
+    rounds: tuple[tuple[int, float], ...] = ((20, 0.25), (20, 0.05), (100, 0.0))
     evaluations_per_epoch: int = 2  # by Levenberg-Marquardt; an evaluation may lead to no step
     tolerance: float = 1e-10  # of the losses at which fits stop
     max_runs: int = 3  # starts that are fitted to the last digits, as long as these fits fail
@@ -593,29 +592,26 @@ def optimize_multistart(method: str, objective: Objective, options: FitOptions, 
     """
     if options.starts is None:
         return optimize(method, objective, options, progress)
-    starts = [objective.start, *sample_starts(objective, options.seed, options.starts - 1)]
+    starts = np.array([objective.start, *sample_starts(objective, options.seed, options.starts - 1)])
     options = dataclasses.replace(options, starts=None)
+    losses, order = [math.inf] * len(starts), range(len(starts))
+    is_surveyed = method in ("lm", "lbfgs") and progress.validation is None and len(starts) > 1
+    if is_surveyed:
+        starts, losses = _survey(method, objective, starts, options, progress)
+        ranked = np.where(_is_equal_loss(losses[0], min(losses)), [-math.inf, *losses[1:]], losses)
+        order = np.argsort(ranked)[: SURVEY.max_runs].tolist()
     best: _StartResult | None = None
-    losses: list[float] = []
-    if method in ("lm", "lbfgs") and progress.validation is None and len(starts) > 1:
-        points, losses = _survey(method, objective, np.array(starts), options, progress)
-        order = np.argsort(np.where(_is_equal_loss(losses[0], min(losses)), [-math.inf, *losses[1:]], losses))
-        for number in order[: SURVEY.max_runs].tolist():
-            run = _run_start(method, objective, points[number], options, progress)
+    try:
+        for number in order:
+            run = _run_start(method, objective, starts[number], options, progress)
             losses[number] = run.loss
             best = run if best is None or run.loss < best.loss else best
-            if not run.outcome.failure:
+            if is_surveyed and not run.outcome.failure:
                 break
-    else:
-        try:
-            for start in starts:
-                run = _run_start(method, objective, start, options, progress)
-                losses.append(run.loss)
-                best = run if best is None or run.loss < best.loss else best
-        except KeyboardInterrupt:
-            if best is not None:
-                _adopt(progress, objective, best)
-            raise
+    except KeyboardInterrupt:
+        if best is not None:
+            _adopt(progress, objective, best)
+        raise
     assert best is not None
     _adopt(progress, objective, best)
     (progress.warnings if math.isinf(best.loss) else progress.notes).append(_multistart_summary(losses, best.loss))
@@ -662,8 +658,7 @@ def _survey(
             best = Epoch(0, float(step_losses[least]), points[least].copy())
 
     theta, losses, fits = starts.copy(), np.full(len(starts), math.inf), every
-    rounds = (SURVEY.epochs, SURVEY.more_epochs) if options.epochs is None else (options.epochs,)
-    for epochs in rounds:
+    for epochs, share in SURVEY.rounds if options.epochs is None else ((options.epochs, 0.0),):
         part = batch.take(fits)
         try:
             stop = StoppingRule(epochs, tolerance, SURVEY.evaluations_per_epoch * epochs)
@@ -676,7 +671,7 @@ def _survey(
         losses[fits] = np.where([end.divergence is not None for end in outcomes], math.inf, found)
         is_open = np.array([not end.converged for end in outcomes]) & np.isfinite(losses[fits])
         fits = fits[is_open]
-        fits = fits[np.argsort(losses[fits], kind="stable")[: math.ceil(SURVEY.share * len(starts))]]
+        fits = fits[np.argsort(losses[fits], kind="stable")[: math.ceil(share * len(starts))]]
         if not len(fits):
             break
     return starts, losses.tolist()
