@@ -143,8 +143,8 @@ class MemoryDataset:
                 try:
                     columns[name] = numeric_vector(values, f"column `{name}`")
                 except DataError as error:
-                    first = {name: str(cell) for cell in np.ravel(values)[:1] if isinstance(cell, str)}
-                    raise DataError(str(error), text_columns=first) from None
+                    first = next(iter(np.ravel(values)), None)
+                    raise DataError(str(error), text_columns={name: first} if isinstance(first, str) else {}) from None
         for name in labels:
             parts = joined_columns(name, self._data)
             if {*parts} <= self._data.keys():

@@ -7,7 +7,6 @@ widths, phases within a turn, softmax scores with sum 0.
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import functools
 import math
@@ -48,7 +47,7 @@ from autodiff_cli.training.methods.gradient_descent import EpochProgressCallback
 from autodiff_cli.training.objective.batch import repeat_objective
 from autodiff_cli.training.objective.cluster_connection import connect_cluster
 from autodiff_cli.training.objective.model import Model, tie_fixed_parameters
-from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.objective.objective import Objective, copy_with
 from autodiff_cli.training.objective.parameters import Bounds, complemented_shares
 from autodiff_cli.training.optimizers import OPTIMIZERS
 from autodiff_cli.training.options import FitOptions
@@ -427,6 +426,7 @@ def conclude(
     options: FitOptions,
     quantities: DerivedQuantities,
     known: ComputedStatistics | None = None,
+    loss: float | None = None,
 ) -> FittedModel:
     """Return the fitted model for the outcome of a method, with the requested intervals; see `build_fit`.
 
@@ -434,7 +434,7 @@ def conclude(
     """
     adopted = 0
     while True:
-        result = _build_fit_with_plot(objective, method, progress, outcome, options, quantities, known)
+        result = _build_fit_with_plot(objective, method, progress, outcome, options, quantities, known, loss)
         try:
             return add_intervals(result, objective, options, quantities)
         except KeyboardInterrupt:
@@ -445,7 +445,7 @@ def conclude(
                 result.warnings.append("no intervals: the profiles lead to ever better fits; try --starts")
                 return result
             note = f"the profile of `{better.element}` led to a better fit, which is reported"
-            outcome, known = _adopt(objective, better.theta, note, options, progress), None
+            outcome, known, loss = _adopt(objective, better.theta, note, options, progress), None, None
 
 
 def _adopt(objective: Objective, theta: Array, note: str, options: FitOptions, progress: Progress) -> Outcome:
@@ -472,9 +472,7 @@ def _optimize_in_order(
     differences = objective.with_differences(outcome.theta)
     solution = optimize(method, differences, options, Progress())
     ordered = objective.add_differences(solution.theta)
-    free = copy.copy(ordered)
-    free.bounds = objective.bounds
-    for candidate in (free, ordered):
+    for candidate in (copy_with(ordered, bounds=objective.bounds), ordered):
         outcome = optimize(method, candidate, options, progress)
         if candidate.is_ordered(outcome.theta):
             break
@@ -526,9 +524,10 @@ def _build_fit_with_plot(
     options: FitOptions,
     quantities: DerivedQuantities,
     known: ComputedStatistics | None = None,
+    loss: float | None = None,
 ) -> FittedModel:
     """Return the fitted model, with the data of a plot if the options ask for it."""
-    result = build_fit(objective, method, progress, outcome, options, quantities, known)
+    result = build_fit(objective, method, progress, outcome, options, quantities, known, loss)
     if not options.plot:
         return result
     return dataclasses.replace(result, plot=collect_plot_data(result, objective, outcome.theta, options))

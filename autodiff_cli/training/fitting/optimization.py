@@ -327,9 +327,9 @@ def doubt_of(objective: Objective, outcome: Outcome) -> str:
 
 def _better_given_frequencies(objective: Objective, outcome: Outcome) -> Array | None:
     """Return a fit that is far better than one whose frequencies began at given values; None if there is none."""
-    waves = Sinusoids(objective)
+    sinusoids = Sinusoids(objective)
     given = objective.layout.mask([name for name in scalar_parameters(objective) if name in objective.user_starts])
-    if not (waves.frequency_mask & given).any():
+    if not (sinusoids.frequency_mask & given).any():
         return None
     every = objective.layout.mask(scalar_parameters(objective))
     candidate = start_from_frequencies(objective, outcome.theta, every, 0, objective.bounds)
@@ -381,10 +381,10 @@ def _find_unbounded_parameter(objective: Objective, theta: Array) -> str:
             math.copysign(objective.start[index], value),
             *(value * factor for factor in RESTARTS.growth_factors),
         ):
-            moved = theta.copy()
-            moved[index] = other
-            moved_loss = objective.value(moved) if objective.bounds.contains(moved) else math.inf
-            rises.append((moved_loss - loss) * objective.total_weight)
+            point = theta.copy()
+            point[index] = other
+            loss_there = objective.value(point) if objective.bounds.contains(point) else math.inf
+            rises.append((loss_there - loss) * objective.total_weight)
         is_flat = [rise < RESTARTS.likelihood_tolerance for rise in rises]
         if all(is_flat[2:]) and not all(is_flat):
             end = "minus infinity" if value < 0 else "infinity"

@@ -107,7 +107,7 @@ _CACHED_MODELS = 16  # recent models whose graphs and kernels are cached
 _MAX_LEVELS = 500  # of one column; standard errors are not computed for more parameters either
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False)
 class PreparedObjective:
     """The parts of an objective. See `Objective` for the attributes."""
 
@@ -238,7 +238,8 @@ class _CompiledModel:
         leaves = [self.model.program.leaves[name] for name in self.layout.names]
 
         def build() -> Kernels:
-            return Kernels(self.graphs, self.model.row_leaves, leaves, recompute_every, backend, notes, stepping)
+            columns = {*self.model.row_leaves}
+            return Kernels(self.graphs, columns, leaves, recompute_every, backend, notes, stepping)
 
         if backend.name != "numpy" or stepping is not backend or notes:
             return build()
