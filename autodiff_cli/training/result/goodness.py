@@ -361,11 +361,7 @@ def separation_warning(objective: Objective, theta: Array) -> str:
     complete = classification_accuracy(objective, theta) == 1
     if complete and not diverging and _is_convex(objective):
         diverging = {*range(len(theta))}  # any multiple of these parameters is better
-    names = [
-        name
-        for name, elements in objective.layout.slices.items()
-        if diverging & {*range(len(theta))[elements]}
-    ]
+    names = [name for name, elements in objective.layout.slices.items() if diverging & {*range(len(theta))[elements]}]
     if not names:
         return ""
     listed = ", ".join(f"`{name}`" for name in names)
