@@ -394,7 +394,7 @@ def batch_statistics(
         values = objective.layout.values(errors[fit]).items()
         stderr = {name: None if np.isnan(error).all() else error for name, error in values}
         has_errors = any(error is not None for error in stderr.values())
-        separation = separation_warning(batch.objective_of(fit), theta[fit], covariances[fit]) if can_separate else ""
+        separation = separation_warning(batch.objective_of(fit), theta[fit]) if can_separate else ""
         reasons = () if separation else tuple(estimate.reasons[fit])
         on_bounds: tuple[str, ...] = ()
         if has_bound[fit]:
