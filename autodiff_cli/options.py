@@ -293,8 +293,10 @@ def record_parameters(record: Callable[..., Any]) -> list[inspect.Parameter]:
 
 
 class _TakesOptions(typing.Protocol[P, Record]):
-    """The decorator that `takes_options` returns, for functions of two or three arguments before the options."""
+    """The decorator that `takes_options` returns, for functions of one to three arguments before the options."""
 
+    @overload
+    def __call__(self, function: Callable[[A, Record], R]) -> Callable[Concatenate[A, P], R]: ...
     @overload
     def __call__(self, function: Callable[[A, B, Record], R]) -> Callable[Concatenate[A, B, P], R]: ...
     @overload

@@ -13,12 +13,12 @@ from __future__ import annotations
 import importlib
 import inspect
 import math
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, EnumType
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from autodiff_cli.cli.environment import BadInput, Environment, errors_as_bad_input
@@ -407,7 +407,7 @@ def split_models(words: Iterable[str]) -> tuple[list[str], list[str]]:
     models: list[str] = []
     others: list[str] = []
     for word in words:
-        is_model = re.search(r"[^\s~]\s*~", word) is not None and not Path(word).exists()
+        is_model = re.search(r"[^\s~]\s*~", word) is not None and not os.path.exists(word)
         (models if is_model else others).append(word)
     return models, others
 

@@ -9,6 +9,7 @@ contain it.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
@@ -169,7 +170,7 @@ def _column_names(line_words: Iterable[str]) -> list[str]:
 
 def _columns_of_file(path: str) -> Iterator[str]:
     """Yield the columns of a data file; none for another word or an unreadable file."""
-    if Path(path).suffix.lower() not in _DATA_SUFFIXES or not Path(path).is_file():
+    if Path(path).suffix.lower() not in _DATA_SUFFIXES or not os.path.isfile(path):
         return
     from autodiff_cli.data.files import DataFile
     from autodiff_cli.data.table import DataError

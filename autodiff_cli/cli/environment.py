@@ -105,15 +105,21 @@ def _null_stream(mode: Literal["r", "w"]) -> TextIO:
     return open(os.open(os.devnull, os.O_RDONLY), mode, encoding="utf-8")
 
 
-def open_data_file(path: str, environment: Environment) -> DataFile:
-    """Open one data file whose rows are read once, or standard input for `-`.
+def open_points(path: str, environment: Environment, options: FileOptions) -> DataFile:
+    """Open a file of points, or standard input for `-`, whose rows are then read only once.
+
+    Args:
+        path: the name of the file.
+        environment: the streams.
+        options: how to read the file.
 
     Raises:
         DataError: if it cannot be read.
     """
     from autodiff_cli.data.files import DataFile
 
-    return DataFile(path, _binary_stdin(environment), single_pass=True) if path == "-" else DataFile(path)
+    stdin = _binary_stdin(environment) if path == "-" else None
+    return DataFile(path, stdin, options=options, single_pass=path == "-")
 
 
 def open_data_files(

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from autodiff_cli.cli import inputs
 from autodiff_cli.cli.command_line import Call, merge_assignments
-from autodiff_cli.cli.environment import BadInput, Failure, Output, errors_as_bad_input, open_data_file
+from autodiff_cli.cli.environment import BadInput, Failure, Output, errors_as_bad_input, open_points
 from autodiff_cli.cli.shared_options import DerivativeRequest, PassMode
+from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.formula import derivatives
@@ -234,6 +235,7 @@ def points_output(
     implicit: bool,
     value_texts: Mapping[str, str],
     path: str | None,
+    reading: FileOptions,
     wrt: str | None,
     digits: int | None,
     json: bool,
@@ -246,6 +248,7 @@ def points_output(
         implicit: whether to insert `*` between factors.
         value_texts: the texts of the values.
         path: the file of points; None for a grid.
+        reading: how to read the file.
         wrt: the list of `--wrt`.
         digits: the number of digits to show.
         json: whether to write JSON.
@@ -263,7 +266,7 @@ def points_output(
     if path is None:
         table = _points_of_grid(call, text, value_texts, wrt, digits)
     else:
-        table = _points_of_file(call, text, value_texts, path, wrt, digits)
+        table = _points_of_file(call, text, value_texts, path, reading, wrt, digits)
 
     def print_notes() -> None:
         if table.undefined_count:
@@ -297,14 +300,20 @@ def _points_of_grid(
 
 
 def _points_of_file(
-    call: Call, text: str, value_texts: Mapping[str, str], path: str, wrt: str | None, digits: int | None
+    call: Call,
+    text: str,
+    value_texts: Mapping[str, str],
+    path: str,
+    reading: FileOptions,
+    wrt: str | None,
+    digits: int | None,
 ) -> GradientTable:
     """Return the table of results at the rows of a file."""
     from autodiff_cli.backends.numpy_backend import BLOCK_ROWS
     from autodiff_cli.render.rows import GradientTable
 
     with errors_as_bad_input():
-        file = open_data_file(path, call.environment)
+        file = open_points(path, call.environment, reading)
         formula = inputs.read_formula(call, text, value_texts, file.names)
         columns = [variable for variable in formula.variables if variable in file.names]
         _check_columns(file, columns, value_texts, formula)

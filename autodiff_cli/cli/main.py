@@ -71,6 +71,12 @@ def run(words: Sequence[str], environment: Environment) -> int:
         message = f"this needs {package}, which is not installed: pip install {package}"
         return _fail(environment, message, ExitStatus.BAD_INPUT)
     except OSError as error:
+        from autodiff_cli.render.report import discard_output
+
+        try:
+            environment.stdout.flush()
+        except OSError:
+            discard_output(environment.stdout)
         return _fail(environment, f"cannot write: {error.strerror}", ExitStatus.FAILED)
 
 

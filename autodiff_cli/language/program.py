@@ -21,7 +21,7 @@ from autodiff_cli.graph.node import Node, constant, get_op, variable
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.shapes import ShapeError, ShapeInference
 from autodiff_cli.graph.tape import gc_paused, topological_order
-from autodiff_cli.language.errors import ExpressionError, shape_error, suggest
+from autodiff_cli.language.errors import ExpressionError, format_names, shape_error, suggest
 from autodiff_cli.language.lexer import LazyTable, Lexemes, canonical_name
 from autodiff_cli.language.names import (
     NO_COLUMNS,
@@ -471,6 +471,11 @@ class _Builder:
                 if base.is_input and ops.overloads(base.text):
                     message = f"`{base.text}` is a function; its arguments go in round brackets"
                     raise self.names.lexemes.error(message, self.origin[base], f"{base.text}(")
+                columns = self.names.columns.levels
+                unknown = next((each for each in positions if each.is_input and each.text not in columns), None)
+                if unknown is not None and columns:
+                    message = f"the data have no column `{unknown.text}` ({format_names(columns)})"
+                    raise self.names.lexemes.error(message, self.origin[unknown], suggest(unknown.text, columns))
                 message = "an index must be an integer from 0, written as a number"
                 raise self.names.lexemes.error(message, self.origin[position])
 

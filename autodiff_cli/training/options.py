@@ -416,6 +416,8 @@ class FitOptions(ObjectiveOptions):
             `derived`, with standard errors by the delta method.
         profile: compute profile-likelihood intervals too: `intervals["profile"]`.
         bootstrap: the number of bootstrap resamples, for `intervals["bootstrap"]`.
+        bootstrap_method: `percentile`; `bca`, which corrects percentiles for bias and for errors that grow with the
+            parameter; or `residual`, which draws residuals instead of rows, so that the predictors stay as they are.
         diagnosis: examine the layers of a network; see `Diagnosis`.
         checkpoint: a file to which the state of the fit is written, at most once per second and at the end. It is
             replaced atomically, so it is valid at any moment.
@@ -519,6 +521,9 @@ class FitOptions(ObjectiveOptions):
             must_be("at least 2 resamples", lambda count: count >= 2),
         ),
     ] = None
+    bootstrap_method: Annotated[
+        str, _statistics("--bootstrap-method NAME", "Kind of bootstrap.", one_of(("percentile", "bca", "residual")))
+    ] = "percentile"
     diagnosis: Annotated[
         bool, _statistics("--diagnose", "Check for inactive units and for vanishing or exploding gradients.")
     ] = False
@@ -646,6 +651,7 @@ COMBINATIONS = (
         "patience needs validation, such as --validation 0.2: it waits for the validation loss to fall",
     ),
     needs("min_delta", "patience", "min_delta needs patience: it is the decrease of the loss that patience waits for"),
+    needs("bootstrap_method", "bootstrap", "bootstrap_method needs bootstrap, the number of resamples"),
     needs("checkpoint_every", "checkpoint", "checkpoint_every needs checkpoint, the file to write"),
     excludes(
         "starts",

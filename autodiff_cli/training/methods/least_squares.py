@@ -349,8 +349,8 @@ class _LevenbergMarquardt:
         return None
 
     def _kink_mask(self, fit: int) -> Mask:
-        """The mask of the parameters that the loss rises with on one side, and falls with on the other, by more than a
-        smooth loss does within a small distance.
+        """The mask of the parameters towards which the loss falls on neither side, although its slopes on both sides
+        differ by more than those of a smooth loss do within a small distance.
         """
         theta = self.fits.theta[fit]
         distances = SETTINGS.kink_probe * np.where(theta != 0, np.abs(theta), 1.0)
@@ -362,7 +362,7 @@ class _LevenbergMarquardt:
         above, below = np.split(_half_gradients(triangles)[every, columns] / (lengths * residuals), 2)
         smooth = np.split(10 * np.tile(distances, 2) * lengths / residuals, 2)
         smallest = np.maximum(SETTINGS.orthogonality_tolerance, np.maximum(*smooth))
-        return np.asarray((above > smallest) & (below < -smallest))
+        return np.asarray((above - below > 2 * smallest) & (above > -smallest) & (below < smallest))
 
     def _move_to(self, fit: int, *place: Array) -> None:
         """Move a fit to a point, given its parameters, its triangular factor, and the norms of the columns of that."""

@@ -107,7 +107,7 @@ _CACHED_MODELS = 16  # recent models whose graphs and kernels are cached
 _MAX_LEVELS = 500  # of one column; standard errors are not computed for more parameters either
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False)
 class PreparedObjective:
     """The parts of an objective. See `Objective` for the attributes."""
 
@@ -174,7 +174,7 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
     values |= known_values
     limits = dict(parameters.bounds)
     if options.likelihood:
-        for name, (low, high) in natural_bounds(resolved.program.output, free_names).items():
+        for name, (low, high) in natural_bounds(resolved.program, free_names).items():
             asked = limits.get(name, (-math.inf, math.inf))
             limits[name] = max(low, asked[0]), min(high, asked[1])
     bounds = bounds_box(layout.slices, layout.size, limits)
@@ -238,7 +238,8 @@ class _CompiledModel:
         leaves = [self.model.program.leaves[name] for name in self.layout.names]
 
         def build() -> Kernels:
-            return Kernels(self.graphs, self.model.row_leaves, leaves, recompute_every, backend, notes, stepping)
+            columns = {*self.model.row_leaves}
+            return Kernels(self.graphs, columns, leaves, recompute_every, backend, notes, stepping)
 
         if backend.name != "numpy" or stepping is not backend or notes:
             return build()

@@ -127,6 +127,7 @@ def test_an_end_at_a_kink_is_reported() -> None:
     assert any(words.startswith("`k` ends at a kink of the loss") for words in found.warnings)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("model", "y"),
     [
