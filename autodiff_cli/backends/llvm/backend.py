@@ -52,8 +52,6 @@ EPOCH_JOB_FIELDS = (
 )  # fmt: skip
 _ADDRESS_FIELDS = frozenset(EPOCH_JOB_FIELDS) - {"begin", "end", "batch", "window", "count"}
 
-_GATHER_UNROLL = 4  # rows per iteration, to keep several loads in flight
-
 
 class EpochPlan(NamedTuple):
     """The computation of one step over a batch. Positions are None if the value is not needed.
@@ -86,7 +84,7 @@ def epoch_module(target: Processor, plan: EpochPlan, types: tuple[str, ...]) -> 
         types: the types of the columns, as NumPy type codes.
     """
     module = ModuleBuilder(target)
-    PlanWriter(module, plan.loss, types).write_block_functions(is_summed=True)
+    PlanWriter(module, plan.loss, types).write_block_functions()
     step = PlanWriter(module, plan.step, ("f8",) * len(plan.step.plan.column_inputs))
     step.write_stage("step_prologue", PROLOGUE_PARAMETERS, Stage.UNIFORM)
     step.write_stage("step_strip", STRIP_PARAMETERS, Stage.ROW)
@@ -99,20 +97,11 @@ def epoch_module(target: Processor, plan: EpochPlan, types: tuple[str, ...]) -> 
 def _gather_function(kind: str) -> FunctionBuilder:
     """Return a function that copies rows in a given order."""
     ir = FunctionBuilder(f"define internal void @gather_{kind}(ptr %from, ptr %order, ptr %to, i64 %count) {{")
-    unrolled = ir.assign(f"and i64 %count, {-_GATHER_UNROLL}")
-    with ir.branch(ir.assign(f"icmp ne i64 {unrolled}, 0")), ir.loop("0", unrolled, _GATHER_UNROLL) as loop:
-        for k in range(_GATHER_UNROLL):
-            _copy_row(ir, kind, ir.assign(f"add nuw nsw i64 {loop.index}, {k}"))
-    with ir.branch(ir.assign(f"icmp ne i64 {unrolled}, %count")), ir.loop(unrolled, "%count") as loop:
-        _copy_row(ir, kind, loop.index)
+    with ir.loop("0", "%count") as loop:
+        number = ir.load("i32", ir.element("i32", "%order", loop.index))
+        value = ir.load(kind, ir.element(kind, "%from", ir.assign(f"zext i32 {number} to i64")))
+        ir.store(kind, value, ir.element(kind, "%to", loop.index))
     return ir
-
-
-def _copy_row(ir: FunctionBuilder, kind: str, index: str) -> None:
-    number = ir.assign(f"load i32, ptr {ir.assign(f'getelementptr inbounds i32, ptr %order, i64 {index}')}, align 4")
-    row = ir.assign(f"zext i32 {number} to i64")
-    value = ir.load(kind, ir.assign(f"getelementptr inbounds {kind}, ptr %from, i64 {row}"))
-    ir.store(kind, value, ir.assign(f"getelementptr inbounds {kind}, ptr %to, i64 {index}"))
 
 
 class _EpochWriter:
@@ -199,7 +188,7 @@ class _EpochWriter:
             span = self._write_minimum(ir.assign(f"sub i64 {width}, {part.index}"), str(strip))
             ir.emit(
                 f"call void @step_strip(ptr {job['step_memory']}, ptr {job['step_point']}, ptr {job['step_columns']}, "
-                f"i64 {part.index}, i64 {span}, ptr null, i64 {self._width}, ptr {job['next']}, i64 {8 * width})"
+                f"i64 {part.index}, i64 {span}, i64 {self._width}, ptr {job['next']}, i64 {8 * width})"
             )
         self._write_copy("point", 0, width)
         if self._plan.accumulator_count:
@@ -463,7 +452,7 @@ class CompiledSumKernel:
         self._value_count = plan.value_count
         self._max_blocks = max(1, _BLOCKS.max_partial_sums // max(1, plan.value_count))  # whose sums are in memory
         self._allocate_partials(1)
-        self._runner = PlanRunner(plan, target, threads, self.block_rows, is_summed=True)
+        self._runner = PlanRunner(plan, target, threads, self.block_rows)
         self.recipe = protocol.KernelRecipe(_rebuild_compiled, CompiledSumKernel, graphs, target.width, shared=True)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -488,14 +477,16 @@ class CompiledSumKernel:
         if len(self._partials) < end - first:
             self._allocate_partials(end - first)
         self._runner.run(values, self._address - 8 * self._value_count * first, first, end)
-        if end > first + 1:
-            self._runner.fold_sums(self._address, end - first)
+        step = 1
+        while step < end - first:  # the levels of the tree of `fold`
+            self._runner.fold_level(self._address, end - first, step)
+            step *= 2
         return self._total.copy()
 
     def _allocate_partials(self, blocks: int) -> None:
         """Allocate memory for the sums of blocks, and store its address, which takes long to find."""
         self._partials = np.empty((blocks, self._value_count))
-        self._total: Array = self._partials[0]  # the sum of all blocks, after `fold_sums`
+        self._total: Array = self._partials[0]  # the sum of all blocks, after they are folded
         self._address = self._partials.ctypes.data
 
 
@@ -513,7 +504,7 @@ class CompiledRowKernel:
         self.block_rows = _block_rows(plan)
         self.value_count = graphs.value_count
         self.output_slices = graphs.output_slices
-        self._runner = PlanRunner(plan, target, threads, self.block_rows, is_summed=False)
+        self._runner = PlanRunner(plan, target, threads, self.block_rows)
         self.recipe = protocol.KernelRecipe(_rebuild_compiled, CompiledRowKernel, graphs, target.width, shared=True)
 
     def __reduce__(self) -> tuple[Any, ...]:

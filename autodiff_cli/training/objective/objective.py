@@ -490,6 +490,12 @@ class Objective(ModelOverRows):
         """
         return all(theta[low] <= theta[high] for low, high in self._order_positions)
 
+    def tied_elements(self, theta: Array) -> list[int]:
+        """Return the positions of ordered parameters that are equal, other than on a bound of their own."""
+        limits = [end for ends in self.bounds_by_name.values() for end in ends]
+        pairs = [(low, high) for low, high in self._order_positions if theta[low] == theta[high] not in limits]
+        return [k for pair in pairs for k in pair]
+
     def with_differences(self, theta: Array) -> Self:
         """Return the objective in which the larger one of two ordered parameters stands for their difference, which is
         not negative. It starts at a point with values exchanged that are not in order; see `add_differences`.

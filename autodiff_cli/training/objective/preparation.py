@@ -165,7 +165,7 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
     values |= known_values
     limits = dict(parameters.bounds)
     if options.likelihood:
-        for name, (low, high) in natural_bounds(resolved.program.output, free_names).items():
+        for name, (low, high) in natural_bounds(resolved.program, free_names).items():
             asked = limits.get(name, (-math.inf, math.inf))
             limits[name] = max(low, asked[0]), min(high, asked[1])
     bounds = bounds_box(layout.slices, layout.size, limits)
