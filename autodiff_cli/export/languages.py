@@ -194,12 +194,7 @@ def fortran_source(program: ExportProgram) -> str:
         program, FortranLibrary(FORTRAN), FORTRAN_NAMES, _vector_element("({})", 1), _FORTRAN_RESERVED
     )
     declared, contained = split_declarations(layout.library.texts.values())
-    parameters = [
-        "x",
-        "value",
-        *(["gradient"] if program.has_gradient else []),
-        *(["hessian"] if layout.hessian else []),
-    ]
+    parameters = ["x", "value", *["gradient"] * program.has_gradient, *["hessian"] * bool(layout.hessian)]
     body = [*_fortran_statements(program, layout)]
     lines = [
         *(["use, intrinsic :: ieee_arithmetic"] if "ieee_" in "\n".join([*body, *contained]) else []),

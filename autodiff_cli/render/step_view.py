@@ -378,11 +378,8 @@ class StepView:
 
     def _rule_line(self, viewed: ViewedStep, width: int) -> Line:
         title = f" {viewed.title} "
-        return (
-            Run("─" * 2, TextStyle.FAINT),
-            Run(title, TextStyle.STRONG),
-            Run("─" * (width - 2 - len(title)), TextStyle.FAINT),
-        )
+        left, right = (Run("─" * count, TextStyle.FAINT) for count in (2, width - 2 - len(title)))
+        return left, Run(title, TextStyle.STRONG), right
 
     def _encodable(self, text: str) -> str:
         """Return a text with control characters escaped and characters that the terminal lacks replaced."""
@@ -395,7 +392,5 @@ class StepView:
 
 def _rows_without_bars(window: Extent) -> int:
     """Return the number of rows of a window without its bars."""
-    return window.height - sum(
-        window.height >= rows
-        for rows in (_SETTINGS.min_rows_for_title, _SETTINGS.min_rows_for_rule, _SETTINGS.min_rows_for_keys)
-    )
+    bars = _SETTINGS.min_rows_for_title, _SETTINGS.min_rows_for_rule, _SETTINGS.min_rows_for_keys
+    return window.height - sum(window.height >= rows for rows in bars)
