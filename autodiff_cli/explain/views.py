@@ -437,9 +437,8 @@ def _entries(trace: Trace) -> Iterator[TapeEntry]:
         saved = tuple(dict.fromkeys(j for j in places if not tape.nodes[j].is_constant))
         new = [j for j in saved if j not in saved_so_far]
         saved_so_far.update(new)
-        yield TapeEntry(
-            i, node.op, inputs, saved, sum(BYTES_PER_NUMBER * math.prod(array_shape(trace.values[j])) for j in new)
-        )
+        memory = sum(BYTES_PER_NUMBER * math.prod(array_shape(trace.values[j])) for j in new)
+        yield TapeEntry(i, node.op, inputs, saved, memory)
 
 
 def _saved_positions(
@@ -527,9 +526,8 @@ def frames(trace: Trace, shown: Sequence[bool]) -> list[Frame]:
         places[group] = outer
         if counts[group] > 1 and group.parent is not None and counts[group] == counts[group.parent]:
             assert outer is not None
-            named_frames[outer] = named_frames[outer]._replace(
-                label=f"{named_frames[outer].label} = {trace.naming.call_label(group)}"
-            )
+            label = f"{named_frames[outer].label} = {trace.naming.call_label(group)}"
+            named_frames[outer] = named_frames[outer]._replace(label=label)
         elif counts[group] > 1:
             places[group] = len(named_frames)
             named_frames.append(Frame(trace.naming.call_label(group), outer, []))

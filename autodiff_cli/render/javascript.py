@@ -106,9 +106,8 @@ class _Program:
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
         self._has_arrays = not trace.is_scalar
-        self._primitives = javascript_declarations(
-            "arrays.js" if self._has_arrays else "scalars.js", "passes.js", "tangents.js"
-        )
+        numbers = "arrays.js" if self._has_arrays else "scalars.js"
+        self._primitives = javascript_declarations(numbers, "passes.js", "tangents.js")
         self._writer = GraphWriter(Library(JAVASCRIPT))
         self._functions: dict[str, str] = {}  # functions generated from graphs: name to source
         self._rules: dict[tuple[object, ...], str] = {}  # names of rules
@@ -137,9 +136,7 @@ class _Program:
         positions = tuple(k for k, j in enumerate(inputs) if tape.is_active[j])
         rule = self._rule_name(op, inputs, positions) if positions else "null"
         position_lists = ",".join(map(_js_list, (positions, live)))
-        flags = ",".join(
-            str(int(flag)) for flag in (op.is_structural, op.propagates_masks, has_jacobian(self._trace, i))
-        )
+        flags = ",".join(map(str, map(int, (op.is_structural, op.propagates_masks, has_jacobian(self._trace, i)))))
         return f"[{i},{apply},{_js_list(inputs)},{rule},{position_lists},{flags}]"
 
     def _function_name(self, op: Op, count: int, lifted: bool) -> str:
@@ -291,9 +288,8 @@ def _formula_phrase(graph: Node) -> Phrase:
     parts: list[str | Slot] = []
     for part in to_pieces(graph, leaves):
         if isinstance(part, str):
-            parts.append(
-                _LONG_NUMBER.sub(lambda match: f"{float(match[0]):.6g}", part).replace("*", " × ").replace("/", " / ")
-            )
+            text = _LONG_NUMBER.sub(lambda match: f"{float(match[0]):.6g}", part)
+            parts.append(text.replace("*", " × ").replace("/", " / "))
         else:
             parts.append(Slot(part.leaf.text, 0, bool(parts)))
     return tuple(parts)
