@@ -208,8 +208,7 @@ def find_warnings(trace: Trace) -> list[NodeWarning]:
         elif node.op is not None:
             for element in element_contexts(trace, i):
                 for kind, reason in _element_reasons(trace, element):
-                    if kind not in messages:
-                        messages[kind] = f"{_location(trace, i, element)}: {reason}"
+                    messages.setdefault(kind, f"{_location(trace, i, element)}: {reason}")
         warnings.extend(NodeWarning(i, kind, message) for kind, message in messages.items())
     return [*warnings, *(_cancellation_warnings(trace) if trace.is_scalar else ())]
 
