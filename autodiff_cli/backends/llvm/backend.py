@@ -34,6 +34,7 @@ from autodiff_cli.backends.llvm.machine_code import (
 )
 from autodiff_cli.backends.llvm.plan import KernelPlan, Stage, aligned_count, plan_kernel
 from autodiff_cli.backends.llvm.runtime import BoundColumns, PlanRunner
+from autodiff_cli.backends.protocol import BatchLosses, EpochRequest, RowOrder
 from autodiff_cli.backends.reductions import ROW_COUNT_NODE, fold
 from autodiff_cli.graph.node import Node, constant, variable
 from autodiff_cli.numbers.arrays import ignore_float_errors
@@ -260,11 +261,7 @@ class CompiledEpochKernel:
         self._set_job(step_point=self._step_point, step_columns=self._step_columns, step_memory=self._workspaces[1])
 
     def run(
-        self,
-        epoch: protocol.EpochRequest,
-        columns: protocol.Columns,
-        order: NDArray[Any] | None = None,
-        losses: list[float] | None = None,
+        self, epoch: EpochRequest, columns: protocol.Columns, order: RowOrder = None, losses: BatchLosses = None
     ) -> float:
         """Take one step per batch and return the mean loss; see `EpochKernel.run`."""
         rows = next(iter(columns.values())).shape[-1]
@@ -281,19 +278,13 @@ class CompiledEpochKernel:
                 self._store_state(epoch.state)
 
     def run_full_batch(
-        self, epoch: protocol.EpochRequest, weight: float, sums: Callable[[protocol.SumKernel, protocol.Point], Array]
+        self, epoch: EpochRequest, weight: float, sums: Callable[[protocol.SumKernel, protocol.Point], Array]
     ) -> float:
         """Take one step over all rows and return the loss before it; see `EpochKernel.run_full_batch`."""
         return self._loop.run_full_batch(epoch, weight, sums)
 
     def _run(
-        self,
-        run: Any,
-        epoch: protocol.EpochRequest,
-        bound: BoundColumns,
-        order: NDArray[Any] | None,
-        rows: int,
-        before: list[float],
+        self, run: Any, epoch: EpochRequest, bound: BoundColumns, order: RowOrder, rows: int, before: list[float]
     ) -> list[float]:
         batch = max(1, min(epoch.batch_rows, rows))
         window, gathered, _buffers = self._gather_buffers(bound, batch)
@@ -326,7 +317,7 @@ class CompiledEpochKernel:
         table = [(array.ctypes.data, distance) for array, distance in zip(buffers, distances, strict=True)]
         return window, np.array(table, np.int64), buffers
 
-    def _load_state(self, epoch: protocol.EpochRequest) -> None:
+    def _load_state(self, epoch: EpochRequest) -> None:
         width, count = self._plan.padded_count, self._plan.parameter_count
         self._point[:count] = epoch.state.values[0]
         self._accumulators.reshape(-1, width)[:, :count] = epoch.state.values[1:]

@@ -213,7 +213,11 @@ def _emit_scalar_stores(memory: MemoryAccess, stores: Sequence[CellStore]) -> No
     order = InstructionOrder([store.value for store in stores])
     writer = _prepared_writer(memory, stores, order)
     for store in stores:
-        _store_scalar(memory, store, writer.operand(store.value))
+        value = writer.operand(store.value)
+        if store.effect in _COMBINERS:
+            before = memory.load(store.value.code.make("load", detail=store.cell))
+            value = _combine(memory, store.effect, before, value)
+        memory.store_scalar(store.cell, value, store.effect)
 
 
 def _prepared_writer(memory: MemoryAccess, stores: Sequence[CellStore], order: InstructionOrder) -> InstructionWriter:
@@ -310,7 +314,10 @@ class _RowLoop:
                     continue
                 for row, writer in copies:
                     memory.set_row(row)
-                    _store_by_row(memory, store, writer.operand(store.value))
+                    value = writer.operand(store.value)
+                    if store.effect in _COMBINERS:
+                        value = _combine(memory, store.effect, memory.load_stored(store.cell), value)
+                    memory.store(store.cell, value, store.effect)
         finals = iter(loop.final_values)
         if self._watched:
             memory.raise_flag(next(finals), next(finals))
@@ -334,19 +341,6 @@ def _add_to_sum(memory: MemoryAccess, writer: InstructionWriter, value: Vector, 
         masks = memory.module.bool_vector
         return assign(f"select {masks} {writer.operand(mask)}, {floats} {masked_sum}, {floats} {total}")
     return assign(f"fadd contract {floats} {total}, {writer.operand(value)}")
-
-
-def _store_scalar(memory: MemoryAccess, store: CellStore, value: str) -> None:
-    if store.effect in _COMBINERS:
-        vector = store.value.code.make("load", detail=store.cell)
-        value = _combine(memory, store.effect, memory.load(vector), value)
-    memory.store_scalar(store.cell, value, store.effect)
-
-
-def _store_by_row(memory: MemoryAccess, store: CellStore, value: str) -> None:
-    if store.effect in _COMBINERS:
-        value = _combine(memory, store.effect, memory.load_stored(store.cell), value)
-    memory.store(store.cell, value, store.effect)
 
 
 def _combine(memory: MemoryAccess, effect: Effect, before: str, value: str) -> str:
