@@ -354,6 +354,15 @@ class KernelRecipe:
         return _rebuild_kernel, (hashlib.blake2b(content, digest_size=16).digest(), self._is_shared, content)
 
 
+class RecipeKernel:
+    """The base of kernels, which are pickled as their recipes."""
+
+    recipe: KernelRecipe
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self.recipe.reduce_value
+
+
 def available_cores() -> int:
     """Return the number of processor cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):

@@ -433,26 +433,32 @@ class LlvmBackend:
         return CompiledEpochKernel(descent, self._target, EpochLoop(self, descent, recompute_every))
 
 
-class CompiledSumKernel:
-    """Sums over rows, in compiled code; see `SumKernel`."""
+class _CompiledKernel(protocol.RecipeKernel):
+    is_summed = False
 
     def __init__(self, graphs: protocol.RowGraphs, target: Processor, threads: int) -> None:
-        plan = plan_kernel(graphs, is_summed=True)
-        self.names = _input_names(plan)
+        plan = plan_kernel(graphs, is_summed=self.is_summed)
+        self.names = frozenset(leaf.name for leaf in (*plan.column_inputs, *plan.point_inputs))
         self.block_rows = _block_rows(plan)
-        self._value_count = plan.value_count
-        self._max_blocks = max(1, _BLOCKS.max_partial_sums // max(1, plan.value_count))  # whose sums are in memory
-        self._allocate_partials(1)
+        self.value_count, self.output_slices = graphs.value_count, graphs.output_slices
         self._runner = PlanRunner(plan, target, threads, self.block_rows)
-        self.recipe = protocol.KernelRecipe(_rebuild_compiled, CompiledSumKernel, graphs, target.width, shared=True)
+        self.recipe = protocol.KernelRecipe(_rebuild_compiled, type(self), graphs, target.width, shared=True)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return self.recipe.reduce_value
+
+class CompiledSumKernel(_CompiledKernel):
+    """Sums over rows, in compiled code; see `SumKernel`."""
+
+    is_summed = True
+
+    def __init__(self, graphs: protocol.RowGraphs, target: Processor, threads: int) -> None:
+        super().__init__(graphs, target, threads)
+        self._max_blocks = max(1, _BLOCKS.max_partial_sums // max(1, self.value_count))  # whose sums are in memory
+        self._allocate_partials(1)
 
     def sums(self, point: protocol.Point, columns: protocol.Columns, rows: int) -> Array:
         """Return the sums of the outputs over all rows; see `SumKernel.sums`."""
         if not rows:
-            return np.zeros(self._value_count)
+            return np.zeros(self.value_count)
         runner = self._runner
         with runner.lock:
             runner.bind(columns, rows)
@@ -467,7 +473,7 @@ class CompiledSumKernel:
     def _sum_blocks(self, values: Any, first: int, end: int) -> Array:
         if len(self._partials) < end - first:
             self._allocate_partials(end - first)
-        self._runner.run(values, self._address - 8 * self._value_count * first, first, end)
+        self._runner.run(values, self._address - 8 * self.value_count * first, first, end)
         step = 1
         while step < end - first:  # the levels of the tree of `fold`
             self._runner.fold_level(self._address, end - first, step)
@@ -476,7 +482,7 @@ class CompiledSumKernel:
 
     def _allocate_partials(self, blocks: int) -> None:
         """Allocate memory for the sums of blocks, and store its address, which takes long to find."""
-        self._partials = np.empty((blocks, self._value_count))
+        self._partials = np.empty((blocks, self.value_count))
         self._total: Array = self._partials[0]  # the sum of all blocks, after they are folded
         self._address = self._partials.ctypes.data
 
@@ -486,20 +492,8 @@ def _add_arrays(a: Array, b: Array) -> Array:
         return a + b
 
 
-class CompiledRowKernel:
+class CompiledRowKernel(_CompiledKernel):
     """Values for each row, in compiled code; see `RowKernel`."""
-
-    def __init__(self, graphs: protocol.RowGraphs, target: Processor, threads: int) -> None:
-        plan = plan_kernel(graphs, is_summed=False)
-        self.names = _input_names(plan)
-        self.block_rows = _block_rows(plan)
-        self.value_count = graphs.value_count
-        self.output_slices = graphs.output_slices
-        self._runner = PlanRunner(plan, target, threads, self.block_rows)
-        self.recipe = protocol.KernelRecipe(_rebuild_compiled, CompiledRowKernel, graphs, target.width, shared=True)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return self.recipe.reduce_value
 
     def prepare(self, point: protocol.Point) -> Any:
         """Return the numbers of a point; see `RowKernel.prepare`."""
@@ -522,10 +516,6 @@ class CompiledRowKernel:
 def _rebuild_compiled(kind: Callable[..., Any], graphs: protocol.RowGraphs, width: int) -> Any:
     """Return a kernel, rebuilt in another process."""
     return kind(graphs, host_processor(width), protocol.thread_limit() or protocol.available_cores())
-
-
-def _input_names(plan: KernelPlan) -> frozenset[str]:
-    return frozenset(leaf.name for leaf in (*plan.column_inputs, *plan.point_inputs))
 
 
 def _block_rows(plan: KernelPlan) -> int:

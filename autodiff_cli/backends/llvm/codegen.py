@@ -54,6 +54,7 @@ class LoopIndex(NamedTuple):
     offset: int
 
 
+Copies: TypeAlias = Sequence[tuple[str, InstructionWriter]]  # the first row and the writer of each vector
 Tile: TypeAlias = tuple[Sequence[LoopIndex], ...]  # the unrolled indices of each axis
 
 # The initial values of reductions, and the functions that combine.
@@ -296,35 +297,43 @@ class _RowLoop:
             copies = [(row, self._writer.copy()) for row in rows]
             self._write_interleaved(self._hoisted, copies)
             if self._watched:
-                least, most = next(carried), next(carried)
-                for size, has_minimum, needed in self._watched:
-                    self._write_interleaved(needed, copies)
-                    for _, writer in copies:
-                        most = memory.extreme("ogt", writer.operand(size), most)
-                        least = memory.extreme("olt", writer.operand(size), least) if has_minimum else least
-                loop.set_next(least)
-                loop.set_next(most)
+                for extreme in self._observe(copies, next(carried), next(carried)):
+                    loop.set_next(extreme)
             for store, needed in self._stores:
                 self._write_interleaved(needed, copies)
-                if store.effect is Effect.TOTAL:
-                    total = next(carried)
-                    for _, writer in copies:
-                        total = _add_to_sum(memory, writer, store.value, total)
-                    loop.set_next(total)
+                if store.effect is not Effect.TOTAL:
+                    self._store(copies, store)
                     continue
-                for row, writer in copies:
-                    memory.set_row(row)
-                    value = writer.operand(store.value)
-                    if store.effect in _COMBINERS:
-                        value = _combine(memory, store.effect, memory.load_stored(store.cell), value)
-                    memory.store(store.cell, value, store.effect)
+                total = next(carried)
+                for _, writer in copies:
+                    total = _add_to_sum(memory, writer, store.value, total)
+                loop.set_next(total)
         finals = iter(loop.final_values)
         if self._watched:
             memory.raise_flag(next(finals), next(finals))
         for store, total in zip(self._totals, finals, strict=True):
             memory.add_to_total(store.cell, total)
 
-    def _write_interleaved(self, vectors: Sequence[Vector], copies: Sequence[tuple[str, InstructionWriter]]) -> None:
+    def _observe(self, copies: Copies, least: str, most: str) -> tuple[str, str]:
+        """Return the extremes of the watched magnitudes, given those of the rows before."""
+        for size, has_minimum, needed in self._watched:
+            self._write_interleaved(needed, copies)
+            for _, writer in copies:
+                most = self._memory.extreme("ogt", writer.operand(size), most)
+                least = self._memory.extreme("olt", writer.operand(size), least) if has_minimum else least
+        return least, most
+
+    def _store(self, copies: Copies, store: CellStore) -> None:
+        """Store a value for each row."""
+        memory = self._memory
+        for row, writer in copies:
+            memory.set_row(row)
+            value = writer.operand(store.value)
+            if store.effect in _COMBINERS:
+                value = _combine(memory, store.effect, memory.load_stored(store.cell), value)
+            memory.store(store.cell, value, store.effect)
+
+    def _write_interleaved(self, vectors: Sequence[Vector], copies: Copies) -> None:
         """Write each instruction for all vectors of rows in turn, so that their dependent chains overlap."""
         for vector in vectors:
             for row, writer in copies:
