@@ -23,17 +23,17 @@ from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.names import JOINT_SEPARATOR, joined_columns
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError, check_restrictions, explicit_options, refused
-from autodiff_cli.training.fitting.fit import TERMS_NOTE, build_fit, canonical_parameters, fit_objective, order_terms
-from autodiff_cli.training.fitting.inference import DerivedQuantities, add_intervals
+from autodiff_cli.training.fitting.fit import TERMS_NOTE, canonical_parameters, conclude, fit_objective, order_terms
+from autodiff_cli.training.fitting.inference import DerivedQuantities
 from autodiff_cli.training.fitting.minimization import checked_end, comparison_losses, minimize_batch
 from autodiff_cli.training.fitting.optimization import (
     RESTARTS,
     StartSearch,
     choose_method,
     default_starts,
+    doubt_of,
     is_poor_smooth_fit,
     unset_parameters,
-    warn_if_doubtful,
 )
 from autodiff_cli.training.fitting.progress import Progress
 from autodiff_cli.training.fitting.starts import Sinusoids
@@ -60,6 +60,7 @@ class GroupBatching:
     max_mean_rows: int = 2**15  # mean rows of a group: larger groups are efficient by themselves
     max_rows: int = 2**20  # rows of the largest group
     max_parameters: int = 30  # parameters of a group
+    max_searched: int = 20  # poor groups: if there are more, the model does not suit the data
     max_checked: int = 5  # groups that are tested for equivalent parameters, as a sample of all
     max_retries: int = 3  # groups that are fitted by themselves to find starting values for the other poor fits
 
@@ -272,17 +273,18 @@ class BatchedFit:
             progress.last = Epoch(number, loss, theta)
         outcome = self.outcomes[group]
         # A poor fit of the others may be as good as it gets, but the frequency of a group may be its own.
-        may_have_frequency = bool(self.is_poor[group]) and bool(Sinusoids(part).frequency_mask.any())
-        if not self._is_regular[group] or may_have_frequency:
+        is_searched = np.count_nonzero(self.is_poor) <= BATCHING.max_searched or (
+            self.is_poor[group] and Sinusoids(part).frequency_mask.any()
+        )
+        if not self._is_regular[group] or (self.is_poor[group] and is_searched):
             search = StartSearch(self._method, part, self._options, progress)
             outcome = search.improve(checked_end(part, outcome))
         elif self.is_poor[group]:
-            warn_if_doubtful(part, progress, outcome)
+            progress.doubt = doubt_of(part, outcome)
         is_known = outcome is self.outcomes[group]
         known = self._known.get(group) if is_known else None
         end_loss = float(self._end_losses[group]) if is_known and self._end_losses is not None else None
-        fit = build_fit(part, self._method, progress, outcome, self._options, self._quantities, known, end_loss)
-        return add_intervals(fit, part, self._options, self._quantities)
+        return conclude(part, self._method, progress, outcome, self._options, self._quantities, known, end_loss)
 
     def _has_equivalent_points(self, fits: Fits) -> bool:
         """Return whether other signs or phases of the parameters may give the same predictions, so that each group has
@@ -310,7 +312,13 @@ class BatchedFit:
         objective, batch, is_poor = self._objective, self._batch, ~self.converged[fits]
         if self._method == "lm":  # these are often very many
             variations = batch.mean_squares(batch.target_variations(fits), fits)
-            is_poor |= ~(self._losses[fits] <= (1 - RESTARTS.poor_r_squared) * variations)
+            left = self._losses[fits] / np.where(variations > 0, variations, 1.0)
+            is_poor |= ~(left <= 1 - RESTARTS.poor_r_squared)
+            if not objective.is_linear:
+                is_systematic = groups_with_systematic_residuals(
+                    batch, self.theta[fits], fits, RESIDUALS.systematic_sigmas
+                )
+                is_poor |= is_systematic & ~(left < 1 - RESTARTS.nearly_perfect_r_squared)
         elif objective.has_residuals and not objective.is_generalised_linear:
             is_poor |= groups_with_systematic_residuals(batch, self.theta[fits], fits, RESIDUALS.suspect_sigmas)
             if objective.kind is not LossKind.LIKELIHOOD:

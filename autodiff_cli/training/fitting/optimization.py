@@ -128,8 +128,7 @@ class StartSearch:
             reason = _unbounded_reason(objective, first.theta)
             failure = f"the loss has no minimum: {reason}"
             return dataclasses.replace(first, converged=False, failure=failure, is_unbounded=True) if reason else first
-        if objective.kind in _RESIDUAL_LOSSES:
-            warn_if_doubtful(objective, self._progress, first)
+        self._progress.doubt = doubt_of(objective, first)
         if first.is_stuck and has_no_finite_minimum(objective, first.theta):
             return dataclasses.replace(first, failure="")
         hint = unbounded_loss_hint(objective.model) if first.is_unbounded and not objective.is_likelihood else ""
@@ -301,28 +300,29 @@ def explained_variance(objective: Objective, theta: Array) -> float | None:
     return compute_statistics(objective, theta).r_squared
 
 
-def warn_if_doubtful(objective: Objective, progress: Progress, outcome: Outcome) -> None:
-    """Add a warning if the fit explains little and its residuals are systematic, if its frequency is ambiguous, or if
-    the same model explains far more with another frequency.
+def doubt_of(objective: Objective, outcome: Outcome) -> str:
+    """Return a warning if the fit explains little and its residuals are systematic, if its frequency is ambiguous, or
+    if the same model explains far more with another frequency; empty for other fits.
     """
+    if objective.kind not in _RESIDUAL_LOSSES:
+        return ""
     explained = explained_variance(objective, outcome.theta)
     enough = RESTARTS.poor_r_squared if objective.is_linear or objective.is_network else RESTARTS.good_r_squared
     if outcome.failure or explained is None or not explained < enough:
-        return
+        return ""
     share = f"this fit is doubtful: it explains {100 * max(explained, 0):.2g} % of the target's variation"
     better = _better_given_frequencies(objective, outcome)
     if better is not None:
         starts = format_starts(objective, better, np.flatnonzero(Sinusoids(objective).frequency_mask).tolist())
-        progress.warnings.append(f"{share}, and another frequency explains far more; start from {starts}")
-        return
+        return f"{share}, and another frequency explains far more; start from {starts}"
     doubt = "the residuals show structure"
     if not has_systematic_residuals(objective, outcome.theta):
         is_ambiguous = unset_parameters(objective) and _is_frequency_ambiguous(objective)
         if not is_ambiguous or explained >= RESTARTS.poor_r_squared:
-            return
+            return ""
         doubt = "so few rows do not determine the frequency"
     other = "Another model" if objective.is_linear else "Other starting values, or another model,"
-    progress.warnings.append(f"{share}, and {doubt}. {other} may fit better")
+    return f"{share}, and {doubt}. {other} may fit better"
 
 
 def _better_given_frequencies(objective: Objective, outcome: Outcome) -> Array | None:
@@ -688,7 +688,7 @@ def _final_loss(objective: Objective, outcome: Outcome, progress: Progress) -> f
 
 def _adopt(progress: Progress, objective: Objective, run: _StartResult) -> None:
     """Make a run the one whose history the fit reports."""
-    for name in ("history", "selection_losses", "first", "last", "best"):
+    for name in ("history", "selection_losses", "first", "last", "best", "doubt"):
         setattr(progress, name, copy.copy(getattr(run.progress, name)))
     progress.warnings += run.progress.warnings
     progress.notes += run.progress.notes

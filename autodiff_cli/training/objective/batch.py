@@ -136,6 +136,8 @@ class ObjectiveBatch:
 
     def without_penalty(self) -> Self:
         """Return the batch without the penalties of its objectives."""
+        if not self.objective.is_penalised:
+            return self
         return self._with([objective.without_penalty() for objective in self.objectives])
 
     def without_kinks(self) -> Self | None:

@@ -10,7 +10,6 @@ finite.
 
 from __future__ import annotations
 
-import copy
 import math
 import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence, Set
@@ -80,8 +79,8 @@ T = TypeVar("T")
 
 def copy_with(original: T, **attributes: Any) -> T:
     """Return a shallow copy of an object with other values of some attributes."""
-    other = copy.copy(original)
-    vars(other).update(attributes)
+    other = object.__new__(type(original))  # which takes a third of the time of `copy.copy`
+    vars(other).update(vars(original), **attributes)
     return other
 
 
@@ -490,6 +489,12 @@ class Objective(ModelOverRows):
         False
         """
         return all(theta[low] <= theta[high] for low, high in self._order_positions)
+
+    def tied_elements(self, theta: Array) -> list[int]:
+        """Return the positions of ordered parameters that are equal, other than on a bound of their own."""
+        limits = [end for ends in self.bounds_by_name.values() for end in ends]
+        pairs = [(low, high) for low, high in self._order_positions if theta[low] == theta[high] not in limits]
+        return [k for pair in pairs for k in pair]
 
     def with_differences(self, theta: Array) -> Self:
         """Return the objective in which the larger one of two ordered parameters stands for their difference, which is
