@@ -54,6 +54,7 @@ class LoopIndex(NamedTuple):
     offset: int
 
 
+Copies: TypeAlias = Sequence[tuple[str, InstructionWriter]]  # the first row and the writer of each vector
 Tile: TypeAlias = tuple[Sequence[LoopIndex], ...]  # the unrolled indices of each axis
 
 # The initial values of reductions, and the functions that combine.
@@ -213,7 +214,11 @@ def _emit_scalar_stores(memory: MemoryAccess, stores: Sequence[CellStore]) -> No
     order = InstructionOrder([store.value for store in stores])
     writer = _prepared_writer(memory, stores, order)
     for store in stores:
-        _store_scalar(memory, store, writer.operand(store.value))
+        value = writer.operand(store.value)
+        if store.effect in _COMBINERS:
+            before = memory.load(store.value.code.make("load", detail=store.cell))
+            value = _combine(memory, store.effect, before, value)
+        memory.store_scalar(store.cell, value, store.effect)
 
 
 def _prepared_writer(memory: MemoryAccess, stores: Sequence[CellStore], order: InstructionOrder) -> InstructionWriter:
@@ -292,32 +297,43 @@ class _RowLoop:
             copies = [(row, self._writer.copy()) for row in rows]
             self._write_interleaved(self._hoisted, copies)
             if self._watched:
-                least, most = next(carried), next(carried)
-                for size, has_minimum, needed in self._watched:
-                    self._write_interleaved(needed, copies)
-                    for _, writer in copies:
-                        most = memory.extreme("ogt", writer.operand(size), most)
-                        least = memory.extreme("olt", writer.operand(size), least) if has_minimum else least
-                loop.set_next(least)
-                loop.set_next(most)
+                for extreme in self._observe(copies, next(carried), next(carried)):
+                    loop.set_next(extreme)
             for store, needed in self._stores:
                 self._write_interleaved(needed, copies)
-                if store.effect is Effect.TOTAL:
-                    total = next(carried)
-                    for _, writer in copies:
-                        total = _add_to_sum(memory, writer, store.value, total)
-                    loop.set_next(total)
+                if store.effect is not Effect.TOTAL:
+                    self._store(copies, store)
                     continue
-                for row, writer in copies:
-                    memory.set_row(row)
-                    _store_by_row(memory, store, writer.operand(store.value))
+                total = next(carried)
+                for _, writer in copies:
+                    total = _add_to_sum(memory, writer, store.value, total)
+                loop.set_next(total)
         finals = iter(loop.final_values)
         if self._watched:
             memory.raise_flag(next(finals), next(finals))
         for store, total in zip(self._totals, finals, strict=True):
             memory.add_to_total(store.cell, total)
 
-    def _write_interleaved(self, vectors: Sequence[Vector], copies: Sequence[tuple[str, InstructionWriter]]) -> None:
+    def _observe(self, copies: Copies, least: str, most: str) -> tuple[str, str]:
+        """Return the extremes of the watched magnitudes, given those of the rows before."""
+        for size, has_minimum, needed in self._watched:
+            self._write_interleaved(needed, copies)
+            for _, writer in copies:
+                most = self._memory.extreme("ogt", writer.operand(size), most)
+                least = self._memory.extreme("olt", writer.operand(size), least) if has_minimum else least
+        return least, most
+
+    def _store(self, copies: Copies, store: CellStore) -> None:
+        """Store a value for each row."""
+        memory = self._memory
+        for row, writer in copies:
+            memory.set_row(row)
+            value = writer.operand(store.value)
+            if store.effect in _COMBINERS:
+                value = _combine(memory, store.effect, memory.load_stored(store.cell), value)
+            memory.store(store.cell, value, store.effect)
+
+    def _write_interleaved(self, vectors: Sequence[Vector], copies: Copies) -> None:
         """Write each instruction for all vectors of rows in turn, so that their dependent chains overlap."""
         for vector in vectors:
             for row, writer in copies:
@@ -334,19 +350,6 @@ def _add_to_sum(memory: MemoryAccess, writer: InstructionWriter, value: Vector, 
         masks = memory.module.bool_vector
         return assign(f"select {masks} {writer.operand(mask)}, {floats} {masked_sum}, {floats} {total}")
     return assign(f"fadd contract {floats} {total}, {writer.operand(value)}")
-
-
-def _store_scalar(memory: MemoryAccess, store: CellStore, value: str) -> None:
-    if store.effect in _COMBINERS:
-        vector = store.value.code.make("load", detail=store.cell)
-        value = _combine(memory, store.effect, memory.load(vector), value)
-    memory.store_scalar(store.cell, value, store.effect)
-
-
-def _store_by_row(memory: MemoryAccess, store: CellStore, value: str) -> None:
-    if store.effect in _COMBINERS:
-        value = _combine(memory, store.effect, memory.load_stored(store.cell), value)
-    memory.store(store.cell, value, store.effect)
 
 
 def _combine(memory: MemoryAccess, effect: Effect, before: str, value: str) -> str:
