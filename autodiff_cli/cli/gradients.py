@@ -67,6 +67,8 @@ def higher_derivatives_report(
     is_array = bool(formula.output_shape(formula.value_shapes(formula.at(point))))
     unrepresentable = inputs.unrepresentable_values(formula, value_texts)
     trace_or_none = None if request.jacobian and is_array else trace(formula, point, names, unrepresentable)
+    if trace_or_none is not None and request.mode is PassMode.FORWARD:
+        trace_or_none = inputs.trace_of_elements(trace_or_none)
     results = _derivative_values(formula, point, trace_or_none, names, request)
     if request.jacobian:
         return derivatives_report(
@@ -132,8 +134,6 @@ def _derivative_values(
             jacobian=rows, outputs={label: output.value(point) for label, output in outputs.items()}
         )
     assert trace is not None
-    if request.mode is PassMode.FORWARD and not trace.is_scalar:
-        raise BadInput("--mode forward shows one number per node, but this expression has arrays: use --direction")
     direction = None if request.direction is None else _read_direction(request.direction)
     return HigherDerivatives(
         formulas={name: formula.derivative(name) for name in names} if request.symbolic else None,

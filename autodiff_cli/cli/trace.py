@@ -68,7 +68,8 @@ def _drawing(write: str) -> Draw:
     def draw(trace: Trace, request: DrawingRequest) -> str:
         from autodiff_cli.render import drawing
 
-        text: str = getattr(drawing, write)(_build_drawing(trace, request.view), number_formats(request.digits)[1])
+        view = request.view._replace(seed=request.seed)
+        text: str = getattr(drawing, write)(_build_drawing(trace, view), number_formats(request.digits)[1])
         return text
 
     return draw
@@ -109,9 +110,9 @@ _VIEWS = ("paths", "tape", "mode")
 FORMATS = {
     "text": Format((), _VIEWS),
     "json": Format((".json",), _VIEWS),
-    "mermaid": Format((".mmd", ".mermaid"), draw=_drawing("to_mermaid")),
-    "dot": Format((".dot", ".gv"), draw=_drawing("to_dot")),
-    "svg": Format((".svg",), draw=_drawing("to_svg")),
+    "mermaid": Format((".mmd", ".mermaid"), ("mode",), _drawing("to_mermaid")),
+    "dot": Format((".dot", ".gv"), ("mode",), _drawing("to_dot")),
+    "svg": Format((".svg",), ("mode",), _drawing("to_svg")),
     "html": Format((".html", ".htm"), ("mode",), draw=_page),
     "latex": Format((".tex",), draw=_worked_solution),
 }
@@ -256,9 +257,10 @@ def trace(
     if step and step_through(environment, trace_record, digits, is_input_read=expression == "-"):
         return Output(None, json)
     draw = FORMATS[format_name].draw
+    is_forward = views.mode is PassMode.FORWARD
+    if views.paths is not None or (is_forward and format_name != "html"):
+        trace_record = inputs.trace_of_elements(trace_record)
     if draw is None:
-        if views.paths is not None or views.mode is PassMode.FORWARD:
-            trace_record = _trace_of_elements(trace_record)
         return Output(_report(trace_record, views, wrt, digits), format_name == "json", path=output)
     for option, name in (("--highlight", highlight), ("--only", only)):
         _check_variable(option, name, trace_record.expression.leaves)
@@ -266,7 +268,7 @@ def trace(
     from autodiff_cli.render.layout import GraphTooLargeError
     from autodiff_cli.render.report import text_report
 
-    seed = _seed_variable(trace_record) if views.mode is PassMode.FORWARD else None
+    seed = _seed_variable(trace_record) if is_forward else None
     view = View(highlight, only, hide_constants, fold, find)
     try:
         text = draw(trace_record, DrawingRequest(view, digits, seed, exercise))
@@ -274,20 +276,6 @@ def trace(
         hint = "reduce the drawing with --fold, --only VAR, --find TEXT or --hide-constants"
         raise BadInput(f"{error}; {hint}, or use --format dot, which has no limit") from error
     return Output(text_report(text), json, path=output)
-
-
-def _trace_of_elements(trace: Trace) -> Trace:
-    """Return a trace in which every element of an array is a node: paths and tangents are numbers there.
-
-    Raises:
-        BadInput: if there are too many elements.
-    """
-    from autodiff_cli.explain.tracing import elementwise_trace
-
-    elements = trace if trace.is_scalar else elementwise_trace(trace)
-    if elements is None:
-        raise BadInput("--paths and --mode forward show each element of an array as a node, and here are too many")
-    return elements
 
 
 def _select_format(requested: FormatName | None, json: bool, output: str | None) -> str:
