@@ -89,7 +89,7 @@ def test_other_drawings_show_tangents_in_forward_mode() -> None:
     drawn = run_cli(["trace", *XY, "--mode", "forward", "--format", "svg"])
     document = run_cli(["trace", *XY, "--mode", "forward", "--json"]).json
     tangents = {int(i): float(x) for i, x in re.findall(r'data-node="(\d+)"[^>]* data-tangent="([^"]*)"', drawn)}
-    assert tangents == dict(enumerate(document["forward_mode"]["x"]["tangents"]))
+    assert tangents == dict(enumerate(document["tangents"]["x"]))
     assert "adjoint" not in drawn
     of_arrays = run_cli(["trace", "sum(W @ x)", "--W=[[1, 2]]", "--x=[3, 4]", "--mode", "forward", "--format", "dot"])
     assert "W[0, 0]" in of_arrays
