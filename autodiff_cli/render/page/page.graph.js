@@ -72,7 +72,7 @@ class Graph {
   /** Open the folded part in which the step of a node works, and close the one before; gives whether anything has changed. */
   follow(i) {
     const { parts } = this;
-    const isInSight = i === null || this.isInSight(i);
+    const isInSight = i === null || !this.element(i) || this.isInSight(i); // with `--only`, some nodes are not drawn
     if (isInSight && this.#part === null) return false;
     const { state } = parts;
     parts.state = this.#base;
