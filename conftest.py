@@ -13,10 +13,13 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from tests.each import chosen_cases
 
 pytest.register_assert_rewrite("tests.support")
 
@@ -47,6 +50,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Choose how many examples each property is tried on, and keep the caches of the tests apart from the user's."""
     settings.load_profile("slow" if config.getoption("--slow") else "quick")
     os.environ["XDG_CACHE_HOME"] = str(CACHE)
+    # Hundreds of processes load the package; without bytecode each would compile it.
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a job of the background; tests interrupt processes
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -65,19 +71,23 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out tests that passed before, unless `--slow` tries them on more examples or cases."""
+    """Without `--slow`, leave out most cases of tests that are marked `sampled`. With `--skip-passed`, leave out tests
+    that passed before, unless `--slow` tries them on more examples or cases."""
     cache = getattr(config, "cache", None)
-    if not config.getoption("--skip-passed") or cache is None:
+    if not config.getoption("--slow"):
+        left_out = set(items) - set(chosen_cases(items))
+    elif config.getoption("--skip-passed") and cache is not None:
+        passed = set(cache.get(PASSED, []))
+        left_out = {item for item in items if item.nodeid in passed and not has_more(getattr(item, "obj", None))}
+    else:
         return
-    passed = set(cache.get(PASSED, []))
-    kept: list[pytest.Item] = []
-    left_out: list[pytest.Item] = []
-    for item in items:
-        test = getattr(item, "obj", None)
-        has_more = getattr(test, "is_hypothesis_test", False) or getattr(test, "is_sampled", False)
-        (left_out if item.nodeid in passed and not has_more else kept).append(item)
-    items[:] = kept
-    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
+    config.hook.pytest_deselected(items=[*left_out])
+
+
+def has_more(test: object) -> bool:
+    """Whether `--slow` tries a test on more examples or cases."""
+    return getattr(test, "is_hypothesis_test", False) or getattr(test, "is_sampled", False)
 
 
 class PassedTests:

@@ -1,6 +1,6 @@
 """Run the tests as on older processors. Digits may differ from processor to processor, verdicts and warnings may not.
 
-python .ci/processors.py [ARGUMENT OF PYTEST]...
+python .ci/processors.py PROCESSOR [ARGUMENT OF PYTEST]...
 
 NumPy, its BLAS, the C library's functions and our compiled kernels each choose among instruction sets when they start.
 Each has a variable that takes the newer ones away.
@@ -36,10 +36,6 @@ def environment(name: str) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    for name in PROCESSORS:
-        print(f"as on {name}", flush=True)
-        status = subprocess.run(
-            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *sys.argv[1:]], env=environment(name)
-        ).returncode
-        if status:
-            sys.exit(status)
+    processor, *arguments = sys.argv[1:]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
+    sys.exit(subprocess.run(command, env=environment(processor)).returncode)

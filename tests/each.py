@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -25,6 +26,15 @@ def part(count: int) -> int:
     """The number of cases that run in place of `count`: all with `--slow`, else a sixth, but three at least."""
     is_slow = settings().max_examples == settings.get_profile("slow").max_examples
     return count if is_slow else min(count, max(3, count // 6))
+
+
+def chosen_cases(items: list[pytest.Item]) -> Iterator[pytest.Item]:
+    """Yield all tests, but an evenly spread part of the cases of each that is marked `sampled`. One that the user named
+    alone is all there is of its cases, and runs."""
+    for _, group in itertools.groupby(items, lambda item: (item.path, getattr(item, "originalname", item.name))):
+        cases = [*group]
+        count = part(len(cases)) if cases[0].get_closest_marker("sampled") else len(cases)
+        yield from (cases[k * len(cases) // count] for k in range(count))
 
 
 def each(

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from tests.each import each
+from tests.each import chosen_cases, each, part
 
 
 def test_every_case_runs_and_each_that_fails_is_named() -> None:
@@ -27,3 +31,16 @@ def test_a_case_that_skips_or_shares_a_fixture_is_refused() -> None:
         each("number", [1, 2])(lambda number: pytest.skip("never") if number == 2 else None)()
     with pytest.raises(TypeError, match="tmp_path would be shared"):
         each("number", [1])(lambda number, tmp_path: None)
+
+
+def test_of_a_sampled_test_an_evenly_spread_part_runs_and_of_others_all() -> None:
+    def item(name: str, test: str, marker: str) -> Any:
+        return SimpleNamespace(
+            name=name, originalname=test, path=Path("file"), get_closest_marker=lambda word: word == marker or None
+        )
+
+    sampled = [item(f"sampled[{k}]", "sampled", "sampled") for k in range(30)]
+    others = [item(f"whole[{k}]", "whole", "slow") for k in range(30)]
+    chosen = [case.name for case in chosen_cases([*sampled, *others])]
+    assert chosen == [*[f"sampled[{k}]" for k in range(0, 30, 30 // part(30))], *(case.name for case in others)]
+    assert [*chosen_cases(sampled[7:8])] == sampled[7:8]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import io
 import re
-import tokenize
 import tomllib
 from collections.abc import Iterator
 from functools import cache
@@ -53,6 +51,11 @@ def tree_of(file: Path) -> ast.Module:
 
 
 @cache
+def nodes_of(file: Path) -> list[ast.AST]:
+    return [*ast.walk(tree_of(file))]
+
+
+@cache
 def imported(file: Path) -> set[str]:
     """The modules of the package that a file imports, also inside functions, but not those for type checking alone."""
     names: set[str] = set()
@@ -76,15 +79,17 @@ def imported(file: Path) -> set[str]:
 def code_lines(file: Path) -> int:
     """The number of lines with code: not blank, not a comment, not part of a docstring."""
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    lines = {
+        number
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1)
+        if line.strip() and not line.lstrip().startswith("#")
+    }
     docstrings: set[int] = set()
-    for node in ast.walk(tree_of(file)):
+    for node in nodes_of(file):
+        if isinstance(node, ast.JoinedStr | ast.Constant) and node.end_lineno != node.lineno:
+            lines.update(range(node.lineno, (node.end_lineno or 0) + 1))  # texts have blank lines and hashes of theirs
         if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
             docstrings.update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
-    layout = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
-    lines: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(file.read_text(encoding="utf-8")).readline):
-        if token.type not in layout:
-            lines.update(range(token.start[0], token.end[0] + 1))
     return len(lines - docstrings)
 
 
@@ -131,7 +136,7 @@ def test_names_are_the_terms_of_the_field() -> None:
     words = re.compile(rf"(?:^|_)({'|'.join(PRIVATE_WORDS)})(?:_|$)", re.IGNORECASE)
     private: set[str] = set()
     for file in FILES:
-        for node in ast.walk(tree_of(file)):
+        for node in nodes_of(file):
             match node:
                 case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.arg(arg=name):
                     pass
@@ -149,7 +154,7 @@ def test_docstrings_stand_alone() -> None:
     dependent_beginnings = re.compile(r"(The same|As above|What|How|Which|Where|That|Of)\b")
     dependent = []
     for file in FILES:
-        for node in ast.walk(tree_of(file)):
+        for node in nodes_of(file):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 text = ast.get_docstring(node) or ""
                 if dependent_beginnings.match(text):

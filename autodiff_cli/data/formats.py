@@ -13,6 +13,7 @@ import io
 import itertools
 import json
 import re
+import warnings
 import zipfile
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -364,6 +365,8 @@ def _seconds_since_origin(cells: Any, parser: CellParser) -> Any:
 ColumnFormat: TypeAlias = DelimitedText | ArrowFormat
 _LEADING_WHITESPACE = b"\xef\xbb\xbf \t\r\n"  # a byte order mark and blanks before the first character
 _ZIP_MAGIC = b"PK\x03\x04"  # of workbooks
+_MAX_UNPACKING = 200  # times the size of a workbook; tables are packed 5 to 20 times, bombs up to 1000
+_MAX_SHEET_CHARS = 1 << 28  # characters of a sheet as text; a single cell far out makes every row long
 
 
 def detect_format(source: ByteSource, dialect: FileOptions) -> ColumnFormat:
@@ -391,21 +394,34 @@ def _workbook_text(source: ByteSource, sheet: str | None) -> ByteSource:
         sheet: the name of the sheet; by default the first one.
 
     Raises:
-        DataError: for other zip files, and if there is no such sheet.
+        DataError: for other zip files, damaged or exorbitant workbooks, and if there is no such sheet.
     """
     import openpyxl
 
     text = io.StringIO()
-    with source.open_raw() as stream:
-        try:
-            book = openpyxl.load_workbook(io.BytesIO(stream.read()), read_only=True, data_only=True)
-        except (KeyError, ValueError, OSError, zipfile.BadZipFile):
-            raise DataError(f"{source.name}: this is a zip file, but no workbook (.xlsx): unzip it") from None
-    if sheet is not None and sheet not in book.sheetnames:
-        raise DataError(f"{source.name}: there is no sheet `{sheet}`; the sheets are {', '.join(book.sheetnames)}")
     writer = csv.writer(text, lineterminator="\n")
-    for row in book[sheet or book.sheetnames[0]].iter_rows(values_only=True):
-        writer.writerow([_workbook_cell(value) for value in row])
+    try:
+        with source.open_raw() as stream, warnings.catch_warnings(action="ignore"):
+            content = stream.read()
+            unpacked_bytes = sum(entry.file_size for entry in zipfile.ZipFile(io.BytesIO(content)).infolist())
+            if unpacked_bytes > max(_MAX_UNPACKING * len(content), _MAX_SHEET_CHARS):
+                raise DataError(
+                    f"{source.name}: this workbook unpacks to {unpacked_bytes:,} bytes, which no table needs"
+                )
+            book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True)
+            names = book.sheetnames
+            if sheet is not None and sheet not in names:
+                raise DataError(f"{source.name}: there is no sheet `{sheet}`; the sheets are {', '.join(names)}")
+            for row in book[sheet or names[0]].iter_rows(values_only=True):
+                writer.writerow([_workbook_cell(value) for value in row])
+                if text.tell() > _MAX_SHEET_CHARS:
+                    raise DataError(
+                        f"{source.name}: the sheet is longer than {_MAX_SHEET_CHARS:,} characters; save it as CSV"
+                    )
+    except DataError:
+        raise
+    except Exception:  # a damaged archive makes openpyxl raise anything
+        raise DataError(f"{source.name}: this is a zip file, but no workbook (.xlsx), or a damaged one") from None
     return source.with_bytes(text.getvalue().encode())
 
 

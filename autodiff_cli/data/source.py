@@ -45,16 +45,16 @@ def available_memory(proc: Path = _PROC, cgroups: Path = _CGROUPS) -> int | None
     return max(0, min(limits)) if limits else None
 
 
-def respect_memory_limits() -> None:
-    """Stop libraries from reserving address space in advance, if this process has a memory limit of its own."""
-    if not has_memory_limits():
-        return
+def save_memory() -> None:
+    """Let Arrow return memory at once, and stop libraries from reserving address space if this process has a limit."""
     import pyarrow as pa
-    import pyarrow.compute
 
-    limit_reservations()
     pa.set_memory_pool(pa.system_memory_pool())
-    pa.set_io_thread_count(1)
+    if has_memory_limits():
+        import pyarrow.compute
+
+        limit_reservations()
+        pa.set_io_thread_count(1)
 
 
 def _machine_memory(proc: Path) -> Iterator[int]:
@@ -316,6 +316,7 @@ _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")  # byte order marks: line ends take tw
 _CSV_MESSAGES = {
     "new-line character": "a line ends in a carriage return alone; save the file with line feeds",
     "field larger": "a cell is longer than 16 million characters, the maximum",
+    "Error -3": "the compressed data are damaged",
 }
 
 # Formats that are not supported, by their first bytes, with advice.

@@ -34,7 +34,7 @@ from autodiff_cli.data.batches import (
     with_fallback,
 )
 from autodiff_cli.data.dialect import DataError
-from autodiff_cli.data.source import available_memory, respect_memory_limits
+from autodiff_cli.data.source import available_memory, save_memory
 from autodiff_cli.data.table import Table, check_has_rows
 from autodiff_cli.limits import has_memory_limits
 
@@ -193,7 +193,7 @@ class ChunkSettings:
     """Numbers of rows that are read and processed together."""
 
     min_rows: int = 8192  # the number of rows is always this times a power of 2
-    max_rows: int = 1 << 17  # rows, measured: the work on a chunk is long compared with the cost of starting it
+    max_rows: int = 1 << 16  # rows, measured: the work on a chunk is long compared with the cost of starting it
     limited_rows: int = 1 << 14  # rows where address space is limited: freeing large chunks fragments it
     copies: int = 8  # copies of a chunk in memory at a time, with those of readers and tasks
     max_bytes: int = 128 << 20  # bytes of all copies: longer chunks are not faster
@@ -261,7 +261,7 @@ class StreamedColumns:
     dropped: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        respect_memory_limits()
+        save_memory()
         self.names = (*self.numeric_names, *map(label_key, self.label_names))
         self.chunk = _chunk_rows(len(self.names))
         self.passes = 0

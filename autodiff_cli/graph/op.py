@@ -173,6 +173,7 @@ class Op:
     )
     # the error near a zero of the value, where it exceeds `ulp_bound`: as a change of the last input, in ulps of it
     argument_ulps: float = 0.0
+    has_cancelling_slopes: bool = False  # whether a slope is a difference, of which cancellation may leave no digits
 
     # values
     parity: int = 0  # of a function of one number: 1 if even, -1 if odd

@@ -102,7 +102,8 @@ def is_odd(n: float) -> bool:
 
 def ratio_series(ratio: Callable[[float], float]) -> float:
     """The series 1 + r(1) + r(1)·r(2) + … of ratios r, until its terms are negligible."""
-    term = total = 1.0
+    term = 1.0
+    total = 1.0
     k = 1.0
     while abs(term) > 1e-17 * abs(total):
         term *= ratio(k)

@@ -25,7 +25,7 @@ import llvmlite.binding as llvm
 from autodiff_cli.cache import entry_name, load, store
 from autodiff_cli.graph.codegen import Fragment, Notation
 from autodiff_cli.numbers.sources import find_definition, function_name
-from autodiff_cli.numbers.translation import Block, Library, Target, TargetFunction
+from autodiff_cli.numbers.translation import Block, Library, Statements, Target, TargetFunction, Test
 from autodiff_cli.version import __version__
 
 # Functions of the platform's library, with their numbers of arguments, by the names of operations.
@@ -39,7 +39,6 @@ _PLATFORM_FUNCTIONS = {
 _INTRINSICS = {"sqrt": "sqrt", "abs": "fabs", "floor": "floor", "ceil": "ceil", "copysign": "copysign"}  # LLVM's
 _ARITHMETIC = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv", "fmod": "frem"}
 _COMPARISONS = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
-_SYMBOLS = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
 _CONSTANTS = {"pi": math.pi, "tau": math.tau, "e": math.e, "inf": math.inf, "nan": math.nan}
 
 
@@ -136,7 +135,6 @@ class LlvmLibrary(Library):
             literal=_literal,
             as_number=unused,
             as_condition=unused,
-            has_counts=False,
             has_conditional_expression=False,
             statements=_LlvmStatements(self._code),
             code=self._code,
@@ -151,7 +149,7 @@ class LlvmLibrary(Library):
 
     def require(self, name: str) -> str:
         """Include the function or table with this name, and return its name, or return the code of a constant."""
-        definition = find_definition(name, prefer_portable=True)
+        definition = find_definition(name)
         number = None if definition is None or definition.is_function else definition.number
         return super().require(name) if number is None else self.literal(number)
 
@@ -211,7 +209,7 @@ class LlvmLibrary(Library):
                 return self._assign(f"select i1 {is_other}, double {y}, double {x}")
             case "_far_sinh", _:  # it only catches exceptions of the platform's function
                 return self._call(self.declare("sinh", 1), operands)
-        return self._call_function(function_name(op, prefer_portable=True) or op, operands)
+        return self._call_function(function_name(op) or op, operands)
 
     def _call(self, symbol: str, arguments: Sequence[Fragment], is_condition: bool = False) -> Fragment:
         texts = ", ".join(f"double {argument.text}" for argument in arguments)
@@ -221,7 +219,7 @@ class LlvmLibrary(Library):
         return Fragment(self._code.assign(instruction), is_condition=is_condition)
 
 
-class _LlvmStatements:
+class _LlvmStatements(Statements):
     """Statements of LLVM assembly, each after the instructions of its expressions."""
 
     def __init__(self, code: _Instructions) -> None:
@@ -230,7 +228,7 @@ class _LlvmStatements:
     def function_definition(self, function: TargetFunction) -> str:
         """Return the code of a function, with a slot for each variable."""
         head = ", ".join(f"double %{name}" for name in function.parameters)
-        kind = "i1" if function.kind == "condition" else "double"
+        kind = "i1" if function.is_condition else "double"
         lines = [
             *(f"  %{name}.slot = alloca double" for name in (*function.parameters, *function.variables)),
             *(f"  store double %{name}, ptr %{name}.slot" for name in function.parameters),
@@ -239,19 +237,11 @@ class _LlvmStatements:
         body = "\n".join(lines)
         return f"define internal {kind} @our_{function.name}({head}) {{\n{body}\n  unreachable\n}}\n"
 
-    def declaration(self, name: str, kind: str, value: str | None, is_constant: bool) -> list[str]:  # noqa: ARG002
-        """Return the first assignment to a variable, whose slot the function has at its beginning."""
-        return [] if value is None else self._code.take(f"store double {value}, ptr %{name}.slot")
+    def assignment(self, name: str, value: str) -> list[str]:
+        """Return an assignment."""
+        return self._code.take(f"store double {value}, ptr %{name}.slot")
 
-    def assignment(self, name: str, symbol: str, value: Fragment) -> list[str]:
-        """Return an assignment, or an augmented assignment if `symbol` is not empty."""
-        new = value.text
-        if symbol:
-            before = self._code.assign(f"load double, ptr %{name}.slot")
-            new = self._code.assign(f"{_SYMBOLS[symbol]} double {before}, {new}")
-        return self._code.take(f"store double {new}, ptr %{name}.slot")
-
-    def if_statement(self, cases: Sequence[tuple[Callable[[], str], Block]], otherwise: Block) -> list[str]:
+    def if_statement(self, cases: Sequence[tuple[Test, Block]], otherwise: Block) -> list[str]:
         """Return a branch to the block of the first condition that is true."""
         end = self._code.new_label()
         lines: list[str] = []
@@ -261,7 +251,7 @@ class _LlvmStatements:
             lines += [f"{then}:", *block(), f"  br label %{end}", f"{following}:"]
         return [*lines, *otherwise(), f"  br label %{end}", f"{end}:"]
 
-    def while_loop(self, condition: Callable[[], str], block: Block) -> list[str]:
+    def while_loop(self, condition: Test, block: Block) -> list[str]:
         """Return a loop that runs while a condition is true."""
         head, inside, end = (self._code.new_label() for _ in range(3))
         test = condition()
@@ -271,18 +261,7 @@ class _LlvmStatements:
             *(*block(), f"  br label %{head}", f"{end}:"),
         ]
 
-    def for_loop(self, name: str, start: int, stop: int, step: int, block: Block) -> list[str]:
-        """Return a loop over the integers from `start` to, but excluding, `stop`."""
-
-        def is_before() -> str:
-            index = self._code.assign(f"load double, ptr %{name}.slot")
-            return self._code.assign(f"fcmp {'olt' if step > 0 else 'ogt'} double {index}, {_literal(repr(stop))}")
-
-        first = self.declaration(name, "count", _literal(repr(start)), is_constant=False)
-        step_text = Fragment(_literal(repr(step)))
-        return [*first, *self.while_loop(is_before, lambda: [*block(), *self.assignment(name, "+", step_text)])]
-
-    def return_statement(self, value: str, is_last: bool) -> list[str]:  # noqa: ARG002 - a block ends here anyway
+    def return_statement(self, value: str) -> list[str]:
         """Return the statement that returns a value, and the label of the block that follows."""
         return [*self._code.take(f"return {value}"), f"{self._code.new_label()}:"]
 
@@ -290,10 +269,6 @@ class _LlvmStatements:
         """Return the definition of a table of numbers, indexed from 0."""
         elements = ", ".join(f"double {number}" for number in numbers)
         return f"@table_{name} = internal constant [{len(numbers)} x double] [{elements}]\n"
-
-    def constant_definition(self, name: str, number: str) -> str:
-        """Return nothing: constants stand where they are used."""
-        raise NotImplementedError(f"{name} = {number}")
 
 
 def _literal(text: str) -> str:

@@ -9,52 +9,19 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections import Counter
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import NamedTuple, Protocol, TypeAlias, cast
+from typing import NamedTuple, TypeAlias, cast
 
 from autodiff_cli.graph.codegen import Fragment, Notation, call_notation
 from autodiff_cli.graph.node import Node
 from autodiff_cli.numbers import sources
 
-Block: TypeAlias = Callable[[], list[str]]  # returns the lines of a block, which are written when it is called
-
-
-class Statements(Protocol):
-    """Statements of a language. Lines are returned without indentation.
-
-    Conditions and blocks are functions, because some languages write instructions while an expression is translated:
-    these must stand where the expression is evaluated.
-    """
-
-    def function_definition(self, function: TargetFunction) -> str:
-        """Return the code of a function."""
-
-    def declaration(self, name: str, kind: str, value: str | None, is_constant: bool) -> list[str]:
-        """Return the declaration of a variable, with an initial value unless `value` is None."""
-
-    def assignment(self, name: str, symbol: str, value: Fragment) -> list[str]:
-        """Return an assignment, or an augmented assignment if `symbol` is an operator and not empty."""
-
-    def if_statement(self, cases: Sequence[tuple[Callable[[], str], Block]], otherwise: Block) -> list[str]:
-        """Return a branch to the block of the first condition that is true."""
-
-    def while_loop(self, condition: Callable[[], str], block: Block) -> list[str]:
-        """Return a loop that runs while a condition is true."""
-
-    def for_loop(self, name: str, start: int, stop: int, step: int, block: Block) -> list[str]:
-        """Return a loop over the integers from `start` up or down to, but excluding, `stop`."""
-
-    def return_statement(self, value: str, is_last: bool) -> list[str]:
-        """Return the statement that returns a value; `is_last` if it is the last statement of the function."""
-
-    def table_definition(self, name: str, numbers: Sequence[str]) -> str:
-        """Return the definition of a table of numbers, indexed from 0."""
-
-    def constant_definition(self, name: str, number: str) -> str:
-        """Return the definition of a named number."""
+Test: TypeAlias = Callable[[], str]  # returns the code of a condition, which is written when it is called
+Block: TypeAlias = Callable[[], list[str]]  # returns the lines of a block, likewise
+CODE_WIDTH = 96  # characters of a line of comments or tables in generated code
 
 
 class TargetFunction(NamedTuple):
@@ -63,8 +30,8 @@ class TargetFunction(NamedTuple):
     Attributes:
         name: its name.
         parameters: the names of its parameters, which are numbers.
-        kind: the kind of its result: `number` or `condition`.
-        variables: the kind of each variable by name: `number` or `count`.
+        is_condition: whether its result is a truth value; otherwise it is a number.
+        variables: the names of its variables, which are numbers.
         body: its lines.
         comment: a description of what it computes.
         is_recursive: whether it calls itself.
@@ -72,11 +39,122 @@ class TargetFunction(NamedTuple):
 
     name: str
     parameters: Sequence[str]
-    kind: str
-    variables: Mapping[str, str]
+    is_condition: bool
+    variables: Sequence[str]
     body: Sequence[str]
     comment: str
     is_recursive: bool
+
+
+class Statements:
+    """Statements of a language, as templates. Lines are returned without indentation.
+
+    All variables of a function are numbers, and are declared at its beginning.
+
+    Attributes:
+        comment: the start of a line with a comment.
+        indent: the indentation of a block.
+        kinds: the types of numbers and of truth values.
+        head: the first line of a function.
+        parameter: a parameter in the head.
+        opening, closing: the code between the head and the first line of a function, and after its last line.
+        variables: the declaration of variables.
+        assign: an assignment.
+        returns: the lines that return a value. The last one is left out at the end of a function if there are several.
+        branches: the lines that begin the first case of a branch and each further case, `else`, and the end.
+        loop: the first and the last line of a loop that runs while a condition is true.
+        table: the definition of a table.
+        continuation: the end of a line that the next one continues, in languages that need it; lines are then wrapped.
+        constant: the definition of a named number.
+    """
+
+    comment: str
+    indent = "    "
+    kinds: tuple[str, str] = ("", "")
+    head: str
+    parameter = "{name}"
+    opening: str
+    closing = "}\n"
+    variables: str
+    assign = "{name} = {value};"
+    returns: tuple[str, ...] = ("return {value};",)
+    branches: tuple[str, str, str, str] = ("if ({test}) {{", "}} else if ({test}) {{", "} else {", "}")
+    loop: tuple[str, str] = ("while ({test}) {{", "}")
+    table: str
+    continuation = ""
+    constant: str
+
+    def function_definition(self, function: TargetFunction) -> str:
+        """Return the code of a function, after its comment."""
+        ends_early = len(self.returns) > 1 and function.body[-1] == self.returns[-1]
+        lines = [
+            *([self.variables.format(names=", ".join(function.variables))] if function.variables else []),
+            *(function.body[:-1] if ends_early else function.body),
+        ]
+        body = "".join(f"{self._wrapped(line)}\n" for line in self._indented(lines))
+        opening = self.opening.format(kind=self.kinds[function.is_condition], parameters=", ".join(function.parameters))
+        return f"{self.comment_lines(function.comment)}{self.function_head(function)}{opening}{body}{self.closing}"
+
+    def function_head(self, function: TargetFunction) -> str:
+        """Return the first line of a function."""
+        return self.head.format(
+            kind=self.kinds[function.is_condition],
+            name=function.name,
+            parameters=", ".join(self.parameter.format(name=name) for name in function.parameters),
+            recursive="recursive " if function.is_recursive else "",
+        )
+
+    def comment_lines(self, text: str) -> str:
+        """Return a text as a comment of whole lines."""
+        return "".join(f"{self.comment}{line}\n" for line in textwrap.wrap(text, CODE_WIDTH))
+
+    def assignment(self, name: str, value: str) -> list[str]:
+        """Return an assignment."""
+        return [self.assign.format(name=name, value=value)]
+
+    def if_statement(self, cases: Sequence[tuple[Test, Block]], otherwise: Block) -> list[str]:
+        """Return a branch to the block of the first condition that is true.
+
+        Conditions and blocks are functions, because some languages write instructions while an expression is
+        translated: these must stand where the expression is evaluated.
+        """
+        first, further, last, end = self.branches
+        lines: list[str] = []
+        for test, block in cases:
+            lines += [(further if lines else first).format(test=test()), *self._indented(block())]
+        rest = otherwise()
+        return [*lines, *([last, *self._indented(rest)] if rest else []), end]
+
+    def while_loop(self, test: Test, block: Block) -> list[str]:
+        """Return a loop that runs while a condition is true."""
+        return [self.loop[0].format(test=test()), *self._indented(block()), self.loop[1]]
+
+    def return_statement(self, value: str) -> list[str]:
+        """Return the statement that returns a value."""
+        return [line.format(value=value) for line in self.returns]
+
+    def table_definition(self, name: str, numbers: Sequence[str]) -> str:
+        """Return the definition of a table of numbers, indexed from 0."""
+        lines = textwrap.wrap(", ".join(numbers), CODE_WIDTH - len(self.continuation) - len(self.indent))
+        body = f"{self.continuation}\n".join(self._indented(lines))
+        return self.table.format(name=name, count=len(numbers), last=len(numbers) - 1, body=body)
+
+    def constant_definition(self, name: str, number: str) -> str:
+        """Return the definition of a named number."""
+        return self.constant.format(name=name, number=number)
+
+    def _wrapped(self, line: str) -> str:
+        """Return a line with line ends where a language limits its length."""
+        if not self.continuation:
+            return line
+        indent = " " * (len(line) - len(line.lstrip())) + self.indent
+        pieces = textwrap.wrap(
+            line, CODE_WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        )
+        return f"{self.continuation}\n".join(pieces)
+
+    def _indented(self, block: Iterable[str]) -> list[str]:
+        return [f"{self.indent}{line}" for line in block]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,8 +172,6 @@ class Target:
         literal: returns the code of a number, given its text.
         as_number: the conversion of a condition to 1 or 0.
         as_condition: the conversion of a number to a condition: whether it is not 0.
-        as_real: the conversion of a count to a number.
-        has_counts: whether loops count with integers, and not with numbers.
         has_conditional_expression: whether a choice between two values is an expression that computes only one of them.
         snippets: handwritten code by name. It is included if a notation or a number mentions the name.
         statements: the statements of translated functions; None if the language has none.
@@ -108,11 +184,9 @@ class Target:
     literal: Callable[[str], str]
     as_number: Notation
     as_condition: Notation
-    as_real: Notation = field(default_factory=lambda: Notation(("", ""), (0,)))
     definitions: Mapping[str, Callable[..., Node | None]] = field(default_factory=dict)
     snippets: Mapping[str, str] = field(default_factory=dict)
     statements: Statements | None = None
-    has_counts: bool = True
     has_conditional_expression: bool = True
     keywords: frozenset[str] = frozenset()
 
@@ -140,7 +214,6 @@ _OPERATIONS: dict[type[ast.AST], str] = {
     ast.USub: "neg", ast.Not: "not", ast.And: "and", ast.Or: "or",
     ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge",
 }  # fmt: skip
-_SYMBOLS: dict[type[ast.AST], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 _OPERATION_CALLS = {"power": "pow", "divide": "div"}  # functions that other languages write as an operation
 _WIDTH = 90  # characters of a line with a conditional expression; a longer one becomes a branch
 
@@ -155,21 +228,18 @@ class FunctionTranslator:
         self._statements = library.target.statements
         self._node = node
         self._parameters = [argument.arg for argument in node.args.args]
-        self._assigned = Counter(_assigned_names(node.body))
-        loops = [loop.target.id for loop in ast.walk(node) if _is_range(loop)]  # type: ignore[attr-defined]
-        self._counts = {_counter_name(name) for name in loops}
+        self._variables = dict.fromkeys(name for name in _assigned_names(node) if name not in self._parameters)
         self._elements: dict[str, str] = {}  # the tables of loop variables, by name
         self._copies: dict[ast.Lambda, str] = {}
 
     def function(self, name: str) -> TargetFunction:
         """Return the translated function under a given name."""
-        body = self._block(self._node.body, {*self._parameters}, is_last=True)
-        kinds = {variable: "number" for variable in self._assigned if variable not in self._parameters}
+        body = self._block(self._node.body)
         return TargetFunction(
             name=name,
             parameters=self._parameters,
-            kind="condition" if sources.returns_condition(self._node) else "number",
-            variables=kinds | dict.fromkeys(sorted(self._counts), "count"),
+            is_condition=sources.returns_condition(self._node),
+            variables=[*self._variables],
             body=body,
             comment=_comment(self._node),
             is_recursive=False,
@@ -177,130 +247,81 @@ class FunctionTranslator:
 
     # Statements
 
-    def _block(self, body: Sequence[ast.stmt], known: set[str], is_last: bool) -> list[str]:
-        """Return the lines of a block, in which the variables `known` are already declared."""
-        known = set(known)
-        lines: list[str] = []
-        for name in self._hoisted_names(body, known):
-            lines += self._statements.declaration(name, "number", None, is_constant=False)
-            known.add(name)
-        for statement in body:
-            lines += self._statement(statement, known, is_last and statement is body[-1])
-        return lines
+    def _block(self, body: Sequence[ast.stmt]) -> list[str]:
+        return [line for statement in body for line in self._statement(statement)]
 
-    def _hoisted_names(self, body: Sequence[ast.stmt], known: set[str]) -> list[str]:
-        """Return the variables to declare ahead of a block: assigned first in a nested block, but used outside of
-        it."""
-        hoisted = []
-        for name in self._assigned:
-            if name in known or name in self._counts:
-                continue
-            mentions = [statement for statement in body if name in {*sources.names_in(statement)}]
-            if len(mentions) > 1 and not (
-                isinstance(mentions[0], ast.Assign) and name in _assigned_names([mentions[0]])
-            ):
-                hoisted.append(name)
-        return hoisted
-
-    def _statement(self, statement: ast.stmt, known: set[str], is_last: bool) -> list[str]:
+    def _statement(self, statement: ast.stmt) -> list[str]:
         match statement:
             case ast.Expr(value=ast.Constant()):
                 return []  # the docstring
             case ast.Return(value=ast.IfExp() as choice) if self._is_wide(choice):
-                return self._conditional_as_branch(choice, ast.Return, known, is_last)
+                return self._conditional_as_branch(choice, ast.Return)
             case ast.Return(value=ast.expr() as value):
-                return self._statements.return_statement(self._number_or_condition(value), is_last)
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.IfExp() as choice) if self._is_wide(choice):
-                lines = [] if name in known else self._statements.declaration(name, "number", None, is_constant=False)
-                known.add(name)
-                return lines + self._conditional_as_branch(
-                    choice, lambda value: ast.Assign([ast.Name(name)], value), known, False
-                )
-            case ast.Assign(targets=targets, value=value):
-                return [line for target in targets for line in self._assign(target, value, known)]
+                to_text = self._condition if sources.returns_condition(self._node) else self._number
+                return self._statements.return_statement(to_text(value).text)
+            case ast.Assign(targets=[target], value=ast.IfExp() as choice) if self._is_wide(choice):
+                return self._conditional_as_branch(choice, lambda value: ast.Assign([target], value))
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                return self._statements.assignment(name, self._number(value).text)
             case ast.AugAssign(target=ast.Name(id=name), op=operator, value=value):
-                return self._statements.assignment(name, _SYMBOLS[type(operator)], self._number(value))
+                return self._augment(name, operator, self._number(value))
             case ast.If():
-                return self._if_statement(statement, known, is_last)
+                return self._if_statement(statement)
             case ast.While(test=test, body=body):
-                return self._statements.while_loop(
-                    lambda: self._condition(test).text, lambda: self._block(body, known, False)
-                )
+                return self._statements.while_loop(lambda: self._condition(test).text, lambda: self._block(body))
             case ast.For(target=ast.Name(id=name), iter=ast.Call(func=ast.Name(id="range"), args=bounds), body=body):
-                return self._statements.for_loop(
-                    _counter_name(name), *sources.range_bounds(bounds), lambda: self._block(body, known, False)
-                )
+                return self._counted_loop(_counter_name(name), *sources.range_bounds(bounds), body)
             case ast.For(target=ast.Name(id=name), iter=table, body=body):
-                return self._table_loop(name, table, body, known)
+                source = self._elements[name] = sources.table_name(table)
+                definition = sources.find_definition(source)
+                assert definition is not None
+                assert definition.table is not None
+                self._library.require(source)
+                return self._counted_loop(_TABLE_COUNTER, 0, len(definition.table), 1, body)
         raise NotImplementedError(f"{self._node.name}: {ast.unparse(statement)}")
 
-    def _assign(self, target: ast.expr, value: ast.expr, known: set[str]) -> list[str]:
-        assert isinstance(target, ast.Name)
-        fragment = self._number(value)
-        if target.id in known:
-            return self._statements.assignment(target.id, "", fragment)
-        known.add(target.id)
-        return self._statements.declaration(target.id, "number", fragment.text, self._assigned[target.id] == 1)
+    def _augment(self, name: str, operator: ast.operator, value: Fragment) -> list[str]:
+        new = self._operation(_OPERATIONS[type(operator)], self._library.variable(name), value)
+        return self._statements.assignment(name, new.text)
 
-    def _if_statement(self, statement: ast.If, known: set[str], is_last: bool) -> list[str]:
-        cases: list[tuple[Callable[[], str], Block]] = []
+    def _counted_loop(self, name: str, start: int, stop: int, step: int, body: Sequence[ast.stmt]) -> list[str]:
+        """Return a loop over integers from `start` to, but excluding, `stop`."""
+        self._variables[name] = None
+        first, last, change = (Fragment(self._library.literal(float(number))) for number in (start, stop, abs(step)))
+        is_before = "lt" if step > 0 else "gt"
+        return [
+            *self._statements.assignment(name, first.text),
+            *self._statements.while_loop(
+                lambda: self._operation(is_before, self._library.variable(name), last).text,
+                lambda: [*self._block(body), *self._augment(name, ast.Add() if step > 0 else ast.Sub(), change)],
+            ),
+        ]
+
+    def _if_statement(self, statement: ast.If) -> list[str]:
+        cases: list[tuple[Test, Block]] = []
         rest: list[ast.stmt] = [statement]
         while len(rest) == 1 and isinstance(rest[0], ast.If):
-            cases.append(self._case(rest[0], known, is_last))
+            cases.append(self._case(rest[0]))
             rest = rest[0].orelse
-        return self._statements.if_statement(cases, lambda: self._block(rest, known, is_last))
+        return self._statements.if_statement(cases, lambda: self._block(rest))
 
-    def _case(self, branch: ast.If, known: set[str], is_last: bool) -> tuple[Callable[[], str], Block]:
-        return lambda: self._condition(branch.test).text, lambda: self._block(branch.body, known, is_last)
+    def _case(self, branch: ast.If) -> tuple[Test, Block]:
+        return lambda: self._condition(branch.test).text, lambda: self._block(branch.body)
 
-    def _conditional_as_branch(self, choice: ast.IfExp, make: object, known: set[str], is_last: bool) -> list[str]:
+    def _conditional_as_branch(self, choice: ast.IfExp, make: Callable[[ast.expr], ast.stmt]) -> list[str]:
         """Return a conditional expression as a branch between statements."""
-        assert callable(make)
-        return self._if_statement(ast.If(choice.test, [make(choice.body)], [make(choice.orelse)]), known, is_last)
+        return self._if_statement(ast.If(choice.test, [make(choice.body)], [make(choice.orelse)]))
 
     def _is_wide(self, choice: ast.IfExp) -> bool:
         return not self._target.has_conditional_expression or len(self._number(choice).text) > _WIDTH
 
-    def _table_loop(self, name: str, table: ast.expr, body: Sequence[ast.stmt], known: set[str]) -> list[str]:
-        """Return a loop over the elements of a table, as a loop over indices."""
-        counter = "k"
-        assert counter not in known
-        self._counts.add(counter)
-        source = sources.table_name(table)
-        definition = sources.find_definition(source, prefer_portable=True)
-        assert definition is not None
-        assert definition.table is not None
-        self._library.require(source)
-        self._elements[name] = source
-        return self._statements.for_loop(counter, 0, len(definition.table), 1, lambda: self._block(body, known, False))
-
     # Expressions
 
     def _number(self, node: ast.expr) -> Fragment:
-        """Return an expression as a number; counts are converted."""
-        if isinstance(node, ast.Constant) and not isinstance(node.value, bool):
-            return Fragment(self._library.literal(float(cast(float, node.value))))
-        fragment = self._target.coerce(self._expression(node))
-        return self._target.as_real.format([fragment]) if self._is_count(node) else fragment
+        return self._target.coerce(self._expression(node))
 
     def _condition(self, node: ast.expr) -> Fragment:
         return self._target.coerce(self._expression(node), is_condition=True)
-
-    def _number_or_condition(self, node: ast.expr) -> str:
-        return (self._condition(node) if sources.returns_condition(self._node) else self._number(node)).text
-
-    def _is_count(self, node: ast.expr) -> bool:
-        """Return whether an expression is an integer count."""
-        if not self._target.has_counts:
-            return False
-        match node:
-            case ast.Constant(value=value):
-                return isinstance(value, int)
-            case ast.Name(id=name):
-                return name in self._counts or _integer_constant(name) is not None
-            case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult(), right=right):
-                return self._is_count(left) and self._is_count(right)
-        return False
 
     def _operation(self, name: str, *operands: Fragment) -> Fragment:
         return self._library.operation(name, operands)
@@ -308,7 +329,7 @@ class FunctionTranslator:
     def _expression(self, node: ast.expr) -> Fragment:
         match node:
             case ast.Constant(value=int(value) | float(value)):
-                return self._number_literal(value)
+                return Fragment(self._library.literal(float(value)))
             case ast.Name(id=name):
                 return self._name(name)
             case ast.Attribute(attr=name):
@@ -318,11 +339,7 @@ class FunctionTranslator:
                     self._library.literal(float(ast.literal_eval(node.left) ** ast.literal_eval(node.right)))
                 )
             case ast.BinOp(left=left, op=operator, right=right):
-                are_counts = self._is_count(left) and self._is_count(right)
-                is_quotient = isinstance(operator, ast.Div) and are_counts
-                first = self._number(left) if is_quotient or isinstance(operator, ast.Mod) else self._expression(left)
-                second = self._number(right) if isinstance(operator, ast.Mod) else self._expression(right)
-                return self._operation(_OPERATIONS[type(operator)], first, second)
+                return self._operation(_OPERATIONS[type(operator)], self._expression(left), self._expression(right))
             case ast.UnaryOp(op=operator, operand=operand):
                 return self._operation(_OPERATIONS[type(operator)], self._expression(operand))
             case ast.BoolOp(op=operator, values=parts):
@@ -332,9 +349,7 @@ class FunctionTranslator:
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 return self._operation("where", self._condition(test), self._number(body), self._number(orelse))
             case ast.Subscript(value=table, slice=index):
-                return self._operation(
-                    "element", Fragment(self._library.require(sources.table_name(table))), self._expression(index)
-                )
+                return self._element(sources.table_name(table), self._expression(index))
             case ast.Call(func=function, args=arguments):
                 name = function.attr if isinstance(function, ast.Attribute) else cast(ast.Name, function).id
                 if arguments and isinstance(arguments[0], ast.Lambda):
@@ -344,18 +359,13 @@ class FunctionTranslator:
 
     def _name(self, name: str) -> Fragment:
         if name in self._elements:
-            table = Fragment(self._library.require(self._elements[name]))
-            return self._operation("element", table, self._library.variable("k"))
-        if name in self._assigned or name in self._parameters or name in self._counts:
+            return self._element(self._elements[name], self._library.variable(_TABLE_COUNTER))
+        if name in self._variables or name in self._parameters:
             return self._library.variable(name)
-        if name in self._target.numbers:
-            return self._library.constant(name)
-        whole = _integer_constant(name)
-        return Fragment(self._library.require(name)) if whole is None else self._number_literal(whole)
+        return self._library.constant(name) if name in self._target.numbers else Fragment(self._library.require(name))
 
-    def _number_literal(self, value: float) -> Fragment:
-        is_count = isinstance(value, int) and self._target.has_counts
-        return Fragment(str(value) if is_count else self._library.literal(float(value)))
+    def _element(self, table: str, index: Fragment) -> Fragment:
+        return self._operation("element", Fragment(self._library.require(table)), index)
 
     def _comparison(self, sides: Sequence[ast.expr], operators: Sequence[ast.cmpop]) -> Fragment:
         condition: Fragment | None = None
@@ -371,7 +381,7 @@ class FunctionTranslator:
         return condition
 
     def _call(self, name: str, arguments: list[Fragment]) -> Fragment:
-        definition = sources.find_definition(name, prefer_portable=True)
+        definition = sources.find_definition(name)
         op = definition.op if definition is not None and definition.op is not None else _OPERATION_CALLS.get(name, name)
         return self._library.operation(op, arguments)
 
@@ -379,12 +389,15 @@ class FunctionTranslator:
         """Return a call with a lambda as its argument: a call of a copy of the function with the formula inlined."""
         argument = function.args.args[0].arg
         names = [name for name in dict.fromkeys(sources.names_in(function.body)) if name != argument]
-        free_names = [name for name in names if name in self._parameters or name in self._assigned]
+        free_names = [name for name in names if name in self._parameters or name in self._variables]
         if function not in self._copies:
             count = "" if not self._copies else str(len(self._copies) + 1)
             self._copies[function] = f"{self._node.name.lstrip('_')}_terms{count}"
             self._library.translate(sources.specialize(name, function, self._copies[function], free_names))
         return self._library.call(self._copies[function], [*map(self._library.variable, free_names)])
+
+
+_TABLE_COUNTER = "k"  # of loops over the elements of a table
 
 
 def is_integer_literal(text: str) -> bool:
@@ -398,29 +411,18 @@ def _comment(node: ast.FunctionDef) -> str:
     return " ".join(text.split()).replace("`_", "`")
 
 
-def _integer_constant(name: str) -> int | None:
-    """Return the value of an integer constant; None for anything else."""
-    definition = sources.find_definition(name, prefer_portable=True)
-    return definition.value if definition is not None and isinstance(definition.value, int) else None
-
-
 def _counter_name(name: str) -> str:
     """Return the name of a loop's counter. Python's anonymous `_` needs a name in other languages."""
     return "i" if name == "_" else name
 
 
-def _is_range(node: ast.AST) -> bool:
-    return isinstance(node, ast.For) and isinstance(node.iter, ast.Call) and ast.unparse(node.iter.func) == "range"
-
-
-def _assigned_names(body: Sequence[ast.stmt]) -> Iterator[str]:
-    """Yield the variables that statements assign, with repetitions."""
-    for statement in body:
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Assign):
-                yield from (target.id for target in node.targets if isinstance(target, ast.Name))
-            elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-                yield node.target.id
+def _assigned_names(function: ast.FunctionDef) -> Iterator[str]:
+    """Yield the variables that a function assigns, with repetitions."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign):
+            yield from (target.id for target in node.targets if isinstance(target, ast.Name))
+        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            yield node.target.id
 
 
 class Library:
@@ -443,8 +445,8 @@ class Library:
 
     def has_function(self, op: str) -> bool:
         """Return whether there is a function for an operation."""
-        name = sources.function_name(op, prefer_portable=True)
-        definition = None if name is None else sources.find_definition(name, prefer_portable=True)
+        name = sources.function_name(op)
+        definition = None if name is None else sources.find_definition(name)
         return self.target.statements is not None and definition is not None and definition.is_function
 
     def require(self, name: str) -> str:
@@ -460,7 +462,7 @@ class Library:
         if public in self.target.snippets:
             self.texts[public] = self.target.snippets[public]
             return
-        definition, statements = sources.find_definition(name, prefer_portable=True), self.target.statements
+        definition, statements = sources.find_definition(name), self.target.statements
         assert definition is not None, f"{self.target.name} has no {name}"
         assert statements is not None, f"{self.target.name} has no {name}"
         if definition.is_function:
@@ -503,7 +505,7 @@ class Library:
         if op == "pow" and "power" in self.target.notations and not is_integer_literal(operands[1].text):
             op = "power"  # the platform's own power is inf or 0 where a power of -inf is undefined
         if self.target.notation(op, len(operands)) is None:
-            return self._call_function(sources.function_name(op, prefer_portable=True) or op, operands)
+            return self._call_function(sources.function_name(op) or op, operands)
         return self.apply_notation(op, operands)
 
     def apply_notation(self, op: str, operands: Sequence[Fragment]) -> Fragment:
@@ -515,7 +517,7 @@ class Library:
 
     def _call_function(self, name: str, operands: Sequence[Fragment]) -> Fragment:
         """Return a call of a function of this library, with values for optional parameters too."""
-        definition = sources.find_definition(name, prefer_portable=True)
+        definition = sources.find_definition(name)
         assert definition is not None, f"{self.target.name} has no {name}"
         node = cast(ast.FunctionDef, definition.node)
         missing = node.args.defaults[len(operands) - len(node.args.args) or len(node.args.defaults) :]

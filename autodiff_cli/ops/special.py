@@ -9,6 +9,8 @@ derivative is known with respect to the order n, or to the first argument of the
 
 from __future__ import annotations
 
+from functools import reduce
+
 from autodiff_cli.graph.node import Node, Operand, as_node, constant
 from autodiff_cli.graph.op import Gate, Op
 from autodiff_cli.ops.arithmetic import abs_, and_, clip, equal, floor, not_, or_, quotient_slope, where
@@ -55,9 +57,10 @@ def _standardize(x: Node, mean: Operand, deviation: Operand) -> Node:
     return (x - mean) / deviation
 
 
-def _restrict_to_positive(deviation: Operand, value: Node) -> Node:
-    """Return `value`, which is nan unless the standard deviation is positive."""
-    return where(deviation > 0, value, constant("nan")) if isinstance(deviation, Node) else value
+def _if_positive(value: Node, *parameters: Operand) -> Node:
+    """Return `value`, which is nan unless all parameters are positive; defaults, which are no nodes, are."""
+    conditions = [parameter > 0 for parameter in parameters if isinstance(parameter, Node)]
+    return where(reduce(and_, conditions), value, constant("nan")) if conditions else value
 
 
 def _density_slopes(z: Node, x: Node, mean: Operand = 0, deviation: Operand = 1) -> tuple[Operand, ...]:
@@ -72,16 +75,16 @@ def _distribution_slopes(_: Node, x: Node, mean: Operand = 0, deviation: Operand
 
 normal_pdf = elementary(
     "normal_pdf", _density_slopes,
-    expansion=lambda x, mean=0, deviation=1: _restrict_to_positive(
-        deviation, exp_minus_half_square(_standardize(x, mean, deviation)) / (as_node(deviation) * sqrt(2 * pi))
+    expansion=lambda x, mean=0, deviation=1: _if_positive(
+        exp_minus_half_square(_standardize(x, mean, deviation)) / (as_node(deviation) * sqrt(2 * pi)), deviation
     ),
     domain=lambda x, mean=0, deviation=1: as_node(deviation) > 0, is_positive=True,
     summary="the normal density at x, with mean (0) and standard deviation (1)",
 )  # fmt: skip
 normal_cdf = elementary(
     "normal_cdf", _distribution_slopes, aliases=("Φ",),
-    expansion=lambda x, mean=0, deviation=1: _restrict_to_positive(
-        deviation, erfc(-_standardize(x, mean, deviation) / sqrt(2)) / 2
+    expansion=lambda x, mean=0, deviation=1: _if_positive(
+        erfc(-_standardize(x, mean, deviation) / sqrt(2)) / 2, deviation
     ),
     domain=lambda x, mean=0, deviation=1: as_node(deviation) > 0,
     summary="the normal distribution function at x, with mean (0) and standard deviation (1)",
@@ -92,11 +95,6 @@ normal_sf = composite(
     domain=lambda x, mean=0, deviation=1: as_node(deviation) > 0,
     summary="1 - normal_cdf(x, mean, deviation), with all digits far right: the share of a term censored at x",
 )  # fmt: skip
-
-
-def _if_positive(a: Node, b: Node, value: Node) -> Node:
-    """Return `value`, which is nan unless both parameters are positive."""
-    return where(and_(a > 0, b > 0), value, constant("nan"))
 
 
 def _weibull_slopes(z: Node, x: Node, k: Node, scale: Node) -> tuple[Node, ...]:
@@ -112,19 +110,24 @@ _WEIBULL: OpFields = {
     "kink_note": "it begins at 0; the slope below, 0, is taken",
     "ulp_bound": 4000,
 }
+
+
+def _weibull_density(x: Node, k: Node, scale: Node) -> Node:
+    """Return the density, which is 0 also where the power overflows."""
+    power, factor = (x / scale) ** k, k / scale * (x / scale) ** (k - 1)
+    return _if_positive(where(or_(x < 0, equal(power, constant("inf"))), 0, factor * exp(-power)), k, scale)
+
+
 weibull_pdf = elementary(
-    "weibull_pdf", _weibull_slopes,
-    expansion=lambda x, k, scale: _if_positive(
-        k, scale, where(x < 0, 0, k / scale * (x / scale) ** (k - 1) * exp(-((x / scale) ** k)))
-    ),
+    "weibull_pdf", _weibull_slopes, expansion=_weibull_density,
     summary="the Weibull density at x, with shape k and a scale; 0 below 0", **_WEIBULL,
 )  # fmt: skip
 weibull_cdf = composite(
-    "weibull_cdf", lambda x, k, scale: _if_positive(k, scale, where(x <= 0, 0, -expm1(-((x / scale) ** k)))),
+    "weibull_cdf", lambda x, k, scale: _if_positive(where(x <= 0, 0, -expm1(-((x / scale) ** k))), k, scale),
     summary="the Weibull distribution function at x", **_WEIBULL,
 )  # fmt: skip
 weibull_sf = composite(
-    "weibull_sf", lambda x, k, scale: _if_positive(k, scale, where(x <= 0, 1, exp(-((x / scale) ** k)))),
+    "weibull_sf", lambda x, k, scale: _if_positive(where(x <= 0, 1, exp(-((x / scale) ** k))), k, scale),
     summary="1 - weibull_cdf(x, k, scale): the share of a term censored at x", **_WEIBULL,
 )  # fmt: skip
 
@@ -133,11 +136,11 @@ def _student_t_density(x: Node, nu: Node, mean: Operand = 0, scale: Operand = 1)
     """Return the density; as a quotient with the beta function, whose slopes have no difference of digammas."""
     u, spread = _standardize(x, mean, scale), as_node(scale)
     density = exp(-((nu + 1) / 2) * log1p(square(u) / nu)) / (beta(constant("0.5"), nu / 2) * sqrt(nu) * spread)
-    return _if_positive(nu, spread, density)
+    return _if_positive(density, nu, scale)
 
 
 student_t_pdf = composite(
-    "student_t_pdf", _student_t_density, ulp_bound=4000,
+    "student_t_pdf", _student_t_density, ulp_bound=4000, has_cancelling_slopes=True,
     domain=lambda x, nu, mean=0, scale=1: and_(nu > 0, as_node(scale) > 0),
     summary="the density of Student's t at x, with nu degrees of freedom, location (0) and scale (1)",
 )  # fmt: skip
@@ -281,7 +284,9 @@ digamma_diff = helper(
     argument_ulps=64,
 )
 # The tables of numbers return its finite value also where beta is 0 and digamma infinite.
-beta_slope = helper("beta_slope", None, lambda a, b: beta(a, b) * digamma_diff(a, b), argument_ulps=64)
+beta_slope = helper(
+    "beta_slope", None, lambda a, b: beta(a, b) * digamma_diff(a, b), argument_ulps=64, has_cancelling_slopes=True
+)
 
 beta: Op = elementary(
     "beta", lambda z, a, b: (beta_slope(a, b), beta_slope(b, a)),
@@ -296,6 +301,7 @@ gamma_density: Op = helper(
     lambda z, a, x: (z * (log(x) - digamma(a)), gamma_density(a - 1, x) - z),
     lambda a, x: x ** (a - 1) * exp(-x) / gamma(a),
     vanishes=lambda a, x: _is_at_pole(a),
+    has_cancelling_slopes=True,
 )
 gammainc = elementary(
     "gammainc", lambda z, a, x: (_unknown_slope(z), gamma_density(a, x)), unavailable_inputs=(0,),

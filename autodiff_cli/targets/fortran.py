@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from autodiff_cli.graph.codegen import PRODUCT, SUM, Fragment, Notation, call_notation
-from autodiff_cli.numbers.translation import Block, Library, Target, TargetFunction
-from autodiff_cli.targets.translation import CODE_WIDTH, comparison, infix, shortest_literal
+from autodiff_cli.numbers.translation import Library, Statements, Target
+from autodiff_cli.targets.translation import comparison, infix, shortest_literal
 
-_INDENT = "    "
 RESULT = "returned"
 OR, AND, NOT, ORDER = 1, 2, 3, 4
 POWER = PRODUCT + 1
@@ -70,7 +68,7 @@ NOTATIONS = {
     "not": Notation((".not. ", ""), (ORDER + 1,), NOT, True, (0,)),
     "where": Notation(("merge(", ", ", ", ", ")"), (0, 0, 0), conditions=(0,), order=(1, 2, 0)),
     "where_defined": Notation(("merge(", ", nan(), .not. ieee_is_nan(", "))"), (0, 0), order=(1, 0)),
-    "element": Notation(("", "(", ")"), (POWER + 1, 0)),
+    "element": Notation(("", "(int(", "))"), (POWER + 1, 0)),
     **{name: call_notation(name, 1) for name in (*_LIBRARY, *_C_FUNCTIONS)},
     **{name: call_notation(name, 2) for name in ("power", "atan2", "hypot")},
     "floor": call_notation("c_floor", 1),
@@ -109,66 +107,20 @@ def literal(text: str) -> str:
     return f"{number}_dp" if any(mark in number for mark in ".e") else f"{number}.0_dp"
 
 
-class _Statements:
-    """Statements of Fortran."""
-
-    def function_definition(self, function: TargetFunction) -> str:
-        """Return the code of a function, after its comment, with all variables declared at its beginning."""
-        kind = "logical" if function.kind == "condition" else "real(dp)"
-        numbers = [name for name, kind in function.variables.items() if kind == "number"]
-        counts = [name for name, kind in function.variables.items() if kind == "count"]
-        lines = [
-            *(f"real(dp), value :: {name}" for name in function.parameters),
-            f"{kind} :: {RESULT}",
-            *([f"real(dp) :: {', '.join(numbers)}"] if numbers else []),
-            *([f"integer :: {', '.join(counts)}"] if counts else []),
-            *function.body,
-        ]
-        prefix = "recursive " if function.is_recursive else ""
-        head = f"{prefix}function {function.name}({', '.join(function.parameters)}) result({RESULT})\n"
-        body = "".join(f"{_INDENT}{line}\n" for line in lines)
-        return f"{comment_lines(function.comment)}{head}{body}end function\n"
-
-    def declaration(self, name: str, kind: str, value: str | None, is_constant: bool) -> list[str]:  # noqa: ARG002
-        """Return the first assignment to a variable, which is declared at the beginning of the function."""
-        return [] if value is None else [f"{name} = {value}"]
-
-    def assignment(self, name: str, symbol: str, value: Fragment) -> list[str]:
-        """Return an assignment, or an augmented assignment if `symbol` is not empty."""
-        operation = {"+": "add", "-": "sub", "*": "mul", "/": "div"}.get(symbol)
-        new = value if operation is None else NOTATIONS[operation].format([Fragment(name), value])
-        return [f"{name} = {new.text}"]
-
-    def if_statement(self, cases: Sequence[tuple[Callable[[], str], Block]], otherwise: Block) -> list[str]:
-        """Return a branch to the block of the first condition that is true."""
-        lines: list[str] = []
-        for k, (condition, block) in enumerate(cases):
-            lines += [f"{'else ' if k else ''}if ({condition()}) then", *_indented(block())]
-        rest = otherwise()
-        return [*lines, *(["else", *_indented(rest)] if rest else []), "end if"]
-
-    def while_loop(self, condition: Callable[[], str], block: Block) -> list[str]:
-        """Return a loop that runs while a condition is true."""
-        return [f"do while ({condition()})", *_indented(block()), "end do"]
-
-    def for_loop(self, name: str, start: int, stop: int, step: int, block: Block) -> list[str]:
-        """Return a loop over the integers from `start` to, but excluding, `stop`."""
-        bounds = f"{start}, {stop - step}" + (f", {step}" if step != 1 else "")
-        return [f"do {name} = {bounds}", *_indented(block()), "end do"]
-
-    def return_statement(self, value: str, is_last: bool) -> list[str]:
-        """Return the statement that returns a value."""
-        return [f"{RESULT} = {value}", *([] if is_last else ["return"])]
-
-    def table_definition(self, name: str, numbers: Sequence[str]) -> str:
-        """Return the definition of a table of numbers, indexed from 0."""
-        body = textwrap.wrap(", ".join(numbers), CODE_WIDTH - 2, initial_indent=_INDENT, subsequent_indent=_INDENT)
-        inside = " &\n".join(body)
-        return f"real(dp), parameter :: {name}(0:{len(numbers) - 1}) = [ &\n{inside} &\n]\n"
-
-    def constant_definition(self, name: str, number: str) -> str:
-        """Return the definition of a named number."""
-        return _PARAMETER.format(name=name, number=number)
+class _Statements(Statements):
+    comment = "! "
+    kinds = ("real(dp)", "logical")
+    head = f"{{recursive}}function {{name}}({{parameters}}) result({RESULT})"
+    opening = f"\n    real(dp), value :: {{parameters}}\n    {{kind}} :: {RESULT}\n"
+    closing = "end function\n"
+    variables = "real(dp) :: {names}"
+    assign = "{name} = {value}"
+    returns = (f"{RESULT} = {{value}}", "return")
+    branches = ("if ({test}) then", "else if ({test}) then", "else", "end if")
+    loop = ("do while ({test})", "end do")
+    table = "real(dp), parameter :: {name}(0:{last}) = [ &\n{body} &\n]\n"
+    continuation = " &"
+    constant = _PARAMETER
 
 
 class FortranLibrary(Library):
@@ -187,15 +139,6 @@ def split_declarations(texts: Iterable[str]) -> tuple[list[str], list[str]]:
     return declared, [text for text in texts if text not in declared]
 
 
-def comment_lines(text: str) -> str:
-    """Return a text as a comment of whole lines."""
-    return "".join(f"! {line}\n" for line in textwrap.wrap(text, CODE_WIDTH))
-
-
-def _indented(block: Sequence[str]) -> list[str]:
-    return [f"{_INDENT}{line}" for line in block]
-
-
 FORTRAN = Target(
     name="fortran",
     notations=NOTATIONS,
@@ -203,7 +146,6 @@ FORTRAN = Target(
     literal=literal,
     as_number=Notation(("merge(1.0_dp, 0.0_dp, ", ")"), (0,), conditions=(0,)),
     as_condition=Notation(("", " /= 0"), (SUM,), ORDER, True),
-    as_real=Notation(("real(", ", dp)"), (0,)),
     snippets=SNIPPETS,
     has_conditional_expression=False,
     statements=_Statements(),

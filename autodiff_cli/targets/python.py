@@ -18,20 +18,13 @@ from autodiff_cli.graph.codegen import PRODUCT, SIGN, SUM, Fragment, Notation, c
 from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.numbers.forms import ARRAY_DEFINITIONS, careful_form
 from autodiff_cli.numbers.sources import Definition, find_definition, variable_name
-from autodiff_cli.numbers.translation import Library, Target, is_integer_literal
+from autodiff_cli.numbers.translation import CODE_WIDTH, Library, Target, is_integer_literal
 from autodiff_cli.ops.arithmetic import abs_, and_, equal, greater, less, max_, min_, mod, not_equal, or_, sign, where
 from autodiff_cli.ops.elementary import acos, acosh, asin, asinh, atan, atanh, log
 from autodiff_cli.ops.elementary import pow_ as power
 from autodiff_cli.ops.special import sigmoid
 from autodiff_cli.ops.structural import logsumexp, softmax
-from autodiff_cli.targets.translation import (
-    CODE_WIDTH,
-    comparison,
-    expand_small_power,
-    infix,
-    pairwise,
-    shortest_literal,
-)
+from autodiff_cli.targets.translation import comparison, expand_small_power, infix, pairwise, shortest_literal
 
 CHOICE, OR, AND, NOT, ORDER = 1, 2, 3, 4, 5
 DIVISION = infix("/", PRODUCT)

@@ -19,8 +19,6 @@ from autodiff_cli.ops.arithmetic import equal, max_, min_, where
 from autodiff_cli.ops.elementary import cosh, log, log2, log10, sinh, square, tanh
 from autodiff_cli.ops.special import exp_minus_half_square, exp_minus_square, exp_square, mish, silu, silu_slope
 
-CODE_WIDTH = 96  # characters of a line of comments or tables in generated code
-
 
 def infix(symbol: str, binding: int) -> Notation:
     """Return the notation of a left-associative operator between two operands."""

@@ -46,6 +46,7 @@ def broken(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     BREAKS[request.param](monkeypatch)
 
 
+@pytest.mark.sampled
 @pytest.mark.usefixtures("broken")
 @pytest.mark.parametrize("options", [{}, {"optimizer": "adam", "batch_size": 50, "epochs": 3}, {"loss": "huber"}])
 def test_a_fit_that_cannot_compile_falls_back_to_numpy_with_one_warning(options: dict[str, Any]) -> None:

@@ -61,14 +61,14 @@ SPECIAL = st.sampled_from(
 # Points of each operation's own domain, and its special ones.
 POINTS = {row.name: [*every_point(row)] for row in ROWS}
 
-# How far from Python's numbers, in relation to them and absolutely, where that is more than a few roundings.
+# How far from Python's numbers, in relation to them and absolutely, where an operation's record says no more.
 ROUNDING = (1e-14, 1e-300)
-BOUNDS: dict[str, Bound] = {
-    "student_t_pdf": (1e-11, 1e-300),  # its slope towards the degrees of freedom is a difference
-    "gammainc": (1e-13, 1e-300),
-    "gammaincc": (1e-13, 1e-300),
-    "beta_slope": (1e-6, 1e-300),  # its own slopes cancel
-}
+
+
+def bound_of(op: Op) -> Bound:
+    """How far from Python's numbers an operation and its slopes may be."""
+    return 1e-6 if op.has_cancelling_slopes else max(ROUNDING[0], op.ulp_bound * 2**-53), ROUNDING[1]
+
 
 # Runs evaluators on points. Numbers come and go as text, because JSON has no nan and no infinity.
 RUN = """cases => JSON.stringify(
@@ -188,7 +188,7 @@ def test_an_operation_and_its_rule_mean_the_same(tab: Page, op: Op) -> None:
         leaves = [variable(name) for name in "xyz"[:count]]
         f = expression(op(*leaves), leaves)
         cases.append((f, [dict(zip("xyz", point, strict=False)) for point in points if len(point) == count]))
-    check(tab, cases, BOUNDS.get(op.name, ROUNDING))
+    check(tab, cases, bound_of(op))
 
 
 WITH_TAB = examples(15, suppress_health_check=[HealthCheck.function_scoped_fixture])

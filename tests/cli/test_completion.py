@@ -26,6 +26,7 @@ def test_commands() -> None:
     assert completions([""]) == [*COMMANDS]
     assert completions(["pre"]) == ["predict"]
     assert completions(["nothing", ""]) == []
+    assert completions(["train", f"{'x' * 5000}.csv", "--wei"]) == ["--weights"]
 
 
 def test_options_and_what_they_take(data: str) -> None:

@@ -9,6 +9,7 @@ import io
 import itertools
 import math
 import sys
+import zipfile
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,7 +20,7 @@ from pyarrow import feather, parquet
 
 from autodiff_cli.cli.environment import Environment
 from autodiff_cli.cli.main import run
-from autodiff_cli.data import source
+from autodiff_cli.data import formats, source
 from autodiff_cli.data.files import DataFile, open_data
 from autodiff_cli.data.table import DataError
 from tests.support import SETS, run_cli
@@ -51,6 +52,17 @@ def as_parquet(compression: str) -> bytes:
     return stream.getvalue()
 
 
+def as_workbook(rows: int = 20, *, far_cell: bool = False) -> bytes:
+    openpyxl = pytest.importorskip("openpyxl")
+    book, stream = openpyxl.Workbook(), io.BytesIO()
+    for row in itertools.islice(csv.reader(io.StringIO(ROWS)), rows):
+        book.active.append(row)
+    if far_cell:
+        book.active.cell(rows, 16_384, "far")
+    book.save(stream)
+    return stream.getvalue()
+
+
 WHOLE = {
     "csv": ROWS.encode(),
     "tsv": ROWS.replace(",", "\t").encode(),
@@ -79,6 +91,7 @@ def damaged(content: bytes, chance: Random) -> bytes:
     return bytes(found)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seeds", [range(60), pytest.param(range(1000, 3000), marks=pytest.mark.slow)], ids=str)
 @pytest.mark.parametrize("kind", WHOLE)
 def test_a_damaged_file_is_read_or_refused_by_name(kind: str, seeds: range, tmp_path: Path) -> None:
@@ -108,7 +121,30 @@ def test_commands_answer_or_explain_the_error(kind: str, seeds: range, tmp_path:
                 assert "error: " in output.stderr
 
 
+@pytest.mark.parametrize("seeds", [range(40), pytest.param(range(1000, 2000), marks=pytest.mark.slow)], ids=str)
+def test_a_damaged_workbook_is_read_or_refused(seeds: range, tmp_path: Path) -> None:
+    path, whole = tmp_path / "book.xlsx", as_workbook()
+    for seed in seeds:
+        path.write_bytes(damaged(whole, Random(seed)))
+        try:
+            open_data([str(path)]).load([])
+        except DataError as error:
+            assert str(path) in str(error), seed  # noqa: PT017 - it may be read
+
+
 # --- what would take all memory, all stack or for ever
+
+
+def test_a_workbook_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, content = tmp_path / "bomb.xlsx", io.BytesIO(as_workbook())
+    monkeypatch.setattr(formats, "_MAX_SHEET_CHARS", 1 << 18)
+    with zipfile.ZipFile(content, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("xl/media/nothing.bin", bytes(8 << 20))
+    for bomb, message in ((content.getvalue(), "unpacks to"), (as_workbook(far_cell=True), "the sheet is longer than")):
+        path.write_bytes(bomb)
+        output = run_cli(["data", str(path)])
+        assert (output.status, output) == (2, "")
+        assert message in output.stderr
 
 
 @pytest.mark.parametrize("kind", ["lz4", "uncompressed"])

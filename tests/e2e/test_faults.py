@@ -36,9 +36,10 @@ def limited_to(size: int) -> None:
 def test_a_full_disk_leaves_the_old_file_and_nothing_else(ending: str, tmp_path: Path) -> None:
     path = tmp_path / f"page.{ending}"
     path.write_text("old")
+    # Without PYTHONDONTWRITEBYTECODE Python would leave bytecode that the limit cut off, for all later processes.
     done = subprocess.run(
         [*TRACE, "-o", str(path)], capture_output=True, text=True, preexec_fn=lambda: limited_to(100),
-        env={**os.environ, "AUTODIFF_CACHE": "off"},
+        env={**os.environ, "AUTODIFF_CACHE": "off", "PYTHONDONTWRITEBYTECODE": "1"},
     )  # fmt: skip
     assert done.returncode == 1
     assert f"error: cannot write {path}: " in done.stderr

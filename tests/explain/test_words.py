@@ -239,6 +239,7 @@ SPECIAL = st.sampled_from([0.0, 1.0, -1.0, 2.0, -2.5, 0.5, 3.0, 6.0, 1e-9, -40.0
 SCALES = [op for op in ELEMENTWISE if op.gate is Gate.SCALE and not op.is_helper]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("op", SCALES, ids=lambda op: op.name)
 @examples(15)
 @given(data=st.data())

@@ -199,6 +199,7 @@ FORMULAS = [
 ]
 
 
+@pytest.mark.sampled
 @EVERY
 def test_formulas(tmp_path: Path, target: str) -> None:
     agree(target, tmp_path, FORMULAS, {"x": 0.3, "y": 1.7})
@@ -219,6 +220,7 @@ ARRAYS = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("target", ["python", "numpy", "js"])
 @pytest.mark.parametrize(("text", "point"), ARRAYS, ids=[text for text, _ in ARRAYS])
 def test_arrays_where_there_are_lists(tmp_path: Path, target: str, text: str, point: dict[str, Any]) -> None:
@@ -496,6 +498,7 @@ def test_what_is_not_finite_anywhere_is_written_as_such(tmp_path: Path) -> None:
         assert slopes == [1.0]
 
 
+@pytest.mark.sampled
 @EVERY
 def test_constants_of_any_size(tmp_path: Path, target: str) -> None:
     texts = [f"{digits}e{exponent}*x" for digits in (1, 25, 10**25) for exponent in (-400, -324, -1, 0, 290, 308, 400)]

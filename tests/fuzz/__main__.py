@@ -23,6 +23,8 @@ from tests.fuzz.grammar import Case, case
 from tests.fuzz.properties import PROPERTIES, broken
 from tests.fuzz.shrinking import shrink
 
+REPORT_CASES = 500  # between two reports of progress
+
 
 def main() -> int:
     """Run until the time or the cases are over."""
@@ -40,6 +42,10 @@ def main() -> int:
     for seed in itertools.count(asked.seed):
         if time.monotonic() > end or tried["cases"] == asked.cases:
             break
+        if tried["cases"] % REPORT_CASES == 0:
+            print(
+                f"{tried['cases']} cases in {time.process_time():.0f} s of processor time", file=sys.stderr, flush=True
+            )
         found = made(seed)
         tried["cases"] += 1
         tried["refused"] += found is None

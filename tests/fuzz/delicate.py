@@ -130,7 +130,10 @@ def _jump(chance: Random) -> Made:
     """Steps and kinks of numbers that are whole, or 0, but for rounding."""
     whole = chance.randint(1, 2000)
     k = chance.choice((3, 7, 10, 49, 0.1, 0.3, 1e-3))
-    inner = chance.choice((f"x*{k}", f"x/{k}", f"x*{k} - {whole}", f"x/{k} - {whole}", f"{_same_number(chance)} - y"))
+    quotients = (f"x/{k}*{k}", f"x/{k}/y*{k}", f"(x/{k} + y/{k})*{k}", f"{k}*(x/{k} - y/{k})", f"x*{k}/{k}/y")
+    inner = chance.choice(
+        (f"x*{k}", f"x/{k}", f"x*{k} - {whole}", f"x/{k} - {whole}", f"{_same_number(chance)} - y", *quotients)
+    )
     x = chance.choice((whole / k, whole * k, float(whole), _neighbour(chance, whole / k)))
     return chance.choice(JUMPS).format(f"({inner})") + chance.choice((" + x", "*x", "")), {"x": x, "y": float(whole)}
 
@@ -167,11 +170,14 @@ def _edge(chance: Random) -> Made:
 def _broadcast(chance: Random) -> Made:
     """A number combined with all elements of an array, then reduced to a number."""
     shape = chance.choice(((3,), (2, 3)))
-    inner = chance.choice(("V", "2*V", f"{chance.choice(UNARY)}(V)", "V^2", "V - x"))
+    inner = chance.choice(("V", "2*V", f"{chance.choice(UNARY)}(V)", "V^2", "V - x", f"V*{chance.choice(UNARY)}(x)"))
     form = chance.choice((*(f"{name}({{}}, {{}})" for name in BINARY), "{}*{}", "{}/{}", "{} - {}", "{}^{}", "{} % {}"))
     pair = ("x", f"({inner})") if chance.random() < 0.5 else (f"({inner})", "x")
     reduction = chance.choice(("sum", "mean", "norm", "prod", "max", "min", "logsumexp"))
-    text = f"V: {'x'.join(map(str, shape))}; {reduction}({form.format(*pair)})"
+    inside = form.format(*pair)
+    if chance.random() < 0.3:
+        inside = chance.choice(("x*({})", "({}) + x", "where(({}) > x, x, V)", "max(x, {})")).format(inside)
+    text = f"V: {'x'.join(map(str, shape))}; {reduction}({inside})"
     elements = [round(chance.gauss(0, 2), 2) for _ in range(math.prod(shape))]
     return text, {"V": np.array(elements).reshape(shape), "x": round(chance.gauss(0, 2), 2) or 1.0}
 

@@ -91,6 +91,7 @@ FOUND = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", PROPERTIES)
 @pytest.mark.parametrize("seeds", SEEDS)
 def test_a_property_holds(name: str, seeds: range) -> None:
@@ -113,6 +114,7 @@ DELICATE = (
 )  # what may break where digits are lost
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", DELICATE)
 @pytest.mark.parametrize("seeds", SEEDS)
 def test_a_property_holds_where_digits_are_lost(name: str, seeds: range) -> None:
@@ -125,6 +127,7 @@ def test_a_property_holds_where_digits_are_lost(name: str, seeds: range) -> None
         assert why is None, f"{made}\n{why}"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("text", "point"), FOUND, ids=[text for text, _ in FOUND])
 def test_former_findings_stay_fixed(text: str, point: dict[str, Any]) -> None:
     for name in PROPERTIES:

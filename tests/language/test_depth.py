@@ -52,6 +52,7 @@ WRONG: dict[str, Callable[[int], tuple[str, int]]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("n", DEPTHS)
 @pytest.mark.parametrize("form", DEEP)
 def test_deep(form: str, n: int) -> None:

@@ -1,14 +1,14 @@
 """Break the program in many ways, one at a time, in copies of the tree, and see which tests notice.
 
-    python -m tests.mutations                             300 mutations of the whole package, which takes hours
+    python -m tests.mutations                             300 mutations of the whole package
     python -m tests.mutations --count 40 --seed 7         others, and fewer
     python -m tests.mutations --prefix autodiff_cli/ops   of some files only
     python -m tests.mutations --near                      with the tests next to a module only
 
-The tests whose imports lead to the broken module on the shortest path run first, and stop at the first failure. Where
-all of these pass, other tests that call the broken function follow. To know which these are, every test file runs once
-by itself; this takes a quarter of an hour, and is kept in `.pytest_cache/calls`. A test that fails is run again with
-nothing broken, where it has to pass. Ends with status 1 if fewer than 95 % of the mutations are noticed.
+The tests whose imports lead to the broken module on the shortest path run first, then other tests that call the broken
+function, the quick ones first, up to the first failure. To know which tests call it, every test file runs once by
+itself; this takes minutes, and is kept in `.pytest_cache/calls`. A test that fails is run again with nothing broken,
+where it has to pass. Ends with status 1 if fewer than 95 % of the mutations are noticed.
 """
 
 from __future__ import annotations
@@ -18,30 +18,28 @@ import ast
 import json
 import os
 import queue
-import re
-import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 from tests.mutations.operators import PACKAGE, Mutation, draw
 from tests.support import ROOT
 
 GOAL = 0.95
-CPU_SECONDS = 600  # of one process; a loop without end is noticed, however busy the machine is
-WALL_SECONDS = 3600  # for processes that wait for each other
-MOST_SECONDS = 400  # of the further tests of one mutation, the quick ones first
+CPU_SECONDS = 600  # of all tests of a file, when they are recorded
+SLOWER = 5  # times as long as with nothing broken tests may take, and a start: a loop without end is noticed
+START_SECONDS = 20
 NEAREST = 6  # test files next to a module, if no test imports it
 RECORDED = ROOT / ".pytest_cache" / "calls"
-NO_TESTS_COLLECTED = 5
 
 
 def main() -> int:
@@ -52,104 +50,47 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--prefix", default=PACKAGE, help="a folder or a file of the package")
     parser.add_argument("--parallel", type=int, default=2)
-    parser.add_argument("--near", action="store_true", help="run only the tests next to a module")
+    parser.add_argument("--seconds", type=float, default=400, help="of the tests of one mutation")
+    parser.add_argument("--near", action="store_true", help="run only the tests next to a module, and record nothing")
+    parser.add_argument("--without", nargs="*", default=[], help="folders of tests to leave out, such as tests/browser")
     parser.add_argument("--list", action="store_true", help="print the mutations, and run nothing")
     chosen = parser.parse_args()
     mutations = draw(ROOT, chosen.count, chosen.seed, chosen.prefix)[chosen.skip :]
     if chosen.list:
         print(*mutations, sep="\n")
         return 0
-    calls = {} if chosen.near else record_calls(chosen.parallel)
     unnoticed = []
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(chosen.parallel) as pool:
         copies: queue.Queue[Copy] = queue.Queue()
         for k in range(chosen.parallel):
             copies.put(Copy(Path(folder) / f"copy{k}"))
+        files = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "tests").rglob("test_*.py"))]
+        files = [file for file in files if not (chosen.near or file.startswith(tuple(chosen.without)))]
+        calls = dict(zip(files, pool.map(lambda file: with_copy(copies, Copy.calls_of, file), files), strict=True))
 
         def attempt(mutation: Mutation) -> tuple[str | None, float]:
-            copy = copies.get()
             begun = time.monotonic()
-            try:
-                return copy.noticing_test(mutation, calls), time.monotonic() - begun
-            finally:
-                copies.put(copy)
+            tests = [*stages(mutation, calls, chosen.seconds, tuple(chosen.without))]
+            found: str | None = with_copy(copies, Copy.noticing_test, mutation, tests, calls)
+            return found, time.monotonic() - begun
 
-        with ThreadPoolExecutor(chosen.parallel) as pool:
-            for number, (mutation, (why, seconds)) in enumerate(
-                zip(mutations, pool.map(attempt, mutations), strict=True), chosen.skip + 1
-            ):
-                print(f"{number:3} {seconds:6.1f} s  {mutation}\n      {why or 'NOT NOTICED'}", flush=True)
-                unnoticed += [] if why else [mutation]
+        for number, (mutation, (why, seconds)) in enumerate(
+            zip(mutations, pool.map(attempt, mutations), strict=True), chosen.skip + 1
+        ):
+            print(f"{number:3} {seconds:6.1f} s  {mutation}\n      {why or 'NOT NOTICED'}", flush=True)
+            unnoticed += [] if why else [mutation]
     share = 1 - len(unnoticed) / max(len(mutations), 1)
     print(f"{len(mutations)} mutations, {len(unnoticed)} not noticed: {share:.1%} noticed", *unnoticed, sep="\n")
     return 0 if share >= GOAL else 1
 
 
-class Copy:
-    """A copy of the tree, in which one place at a time is broken."""
-
-    def __init__(self, path: Path) -> None:
-        ignored = shutil.ignore_patterns(".git", ".venv", ".hypothesis", "__pycache__", "node_modules")
-        shutil.copytree(ROOT, path, ignore=ignored)
-        self.path = path
-        self.sick: set[str] = set()  # tests that fail with nothing broken
-        self.healthy: set[str] = set()
-
-    def noticing_test(self, mutation: Mutation, calls: Mapping[str, Calls]) -> str | None:
-        """Return the first test that fails because of a mutation, or None."""
-        for tests in stages(mutation, calls):
-            while tests:
-                failed = self._broken_by(mutation, tests)
-                if failed is None or not self._is_sick(failed):
-                    break
-            if tests and failed is not None:
-                return failed
-        return None
-
-    def _broken_by(self, mutation: Mutation, tests: list[str]) -> str | None:
-        path = self.path / mutation.file
-        source = path.read_bytes()
-        for compiled in path.parent.glob(f"__pycache__/{path.stem}.*"):
-            compiled.unlink()  # the change may have the size and the second of the original
-        path.write_bytes(mutation.apply(source))
-        try:
-            return self._failure(tests)
-        finally:
-            path.write_bytes(source)
-            for compiled in path.parent.glob(f"__pycache__/{path.stem}.*"):
-                compiled.unlink()
-
-    def _is_sick(self, test: str) -> bool:
-        """Whether a test fails with nothing broken; it is then left out from now on."""
-        if "::" not in test or test in self.healthy:
-            return False
-        failed = self._failure([test])
-        (self.healthy if failed is None else self.sick).add(test)
-        return failed is not None
-
-    def _failure(self, tests: list[str]) -> str | None:
-        """Return the first test that fails in the copy, or that something hangs; None if all pass."""
-        kernels = tempfile.mkdtemp(dir=self.path.parent)  # kernels of a broken program are not for the next one
-        environment = {**os.environ, "PYTHONPATH": str(self.path), "XDG_CACHE_HOME": kernels}
-        environment.pop("PYTHONDONTWRITEBYTECODE", None)
-        deselected = [f"--deselect={test}" for test in self.sick]
-        line = [sys.executable, "-m", "pytest", "-q", "-x", "-rfE", "--no-header", "--tb=no", *deselected, *tests]
-        try:
-            done = subprocess.run(
-                line, cwd=self.path, env=environment, capture_output=True, text=True, timeout=WALL_SECONDS,
-                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS)),
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            return f"takes more than {WALL_SECONDS} s"
-        finally:
-            shutil.rmtree(kernels, ignore_errors=True)
-        if done.returncode in (0, NO_TESTS_COLLECTED):
-            return None
-        match = re.search(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", done.stdout, re.MULTILINE)
-        return match[1] if match else f"status {done.returncode}: {(done.stdout + done.stderr)[-150:]!r}"
-
-
-# --- which tests concern a function
+def with_copy(copies: queue.Queue[Copy], method: Any, *arguments: Any) -> Any:
+    """Call a method of a copy that no other thread uses."""
+    copy = copies.get()
+    try:
+        return method(copy, *arguments)
+    finally:
+        copies.put(copy)
 
 
 @dataclass(frozen=True)
@@ -165,39 +106,90 @@ class Calls:
     called: frozenset[str]
 
 
-def record_calls(parallel: int) -> dict[str, Calls]:
-    """Run every test file by itself, and return what each calls. What is recorded already is read from files."""
-    RECORDED.mkdir(parents=True, exist_ok=True)
-    files = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "tests").rglob("test_*.py"))]
+class Copy:
+    """A copy of the tree, in which one place at a time is broken, and a process that runs its tests."""
 
-    def record(file: str) -> Calls:
-        found = RECORDED / f"{file.replace('/', '.')}.json"
-        if not found.exists():
-            line = [sys.executable, "-m", "pytest", "-q", "-p", "tests.mutations.calls", "-p", "no:cacheprovider", file]
-            environment = {**os.environ, "CALLS": str(found), "PYTHONPATH": str(ROOT)}
-            subprocess.run(line, cwd=ROOT, env=environment, capture_output=True, check=False, timeout=WALL_SECONDS)
-        if not found.exists():
-            return Calls(0.0, frozenset())
-        known = json.loads(found.read_text(encoding="utf-8"))
+    def __init__(self, path: Path) -> None:
+        ignored = shutil.ignore_patterns(".git", ".venv", ".hypothesis", "__pycache__", "node_modules")
+        shutil.copytree(ROOT, path, ignore=ignored)
+        self.path = path
+        self.sick: set[str] = set()  # tests that fail with nothing broken
+        self.healthy: set[str] = set()
+        environment = {**os.environ, "PYTHONPATH": str(path)}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        server = [sys.executable, str(path / "tests" / "mutations" / "server.py")]
+        self.server = subprocess.Popen(
+            server, cwd=path, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+
+    def run(self, tests: list[str], seconds: float, is_traced: bool = False) -> dict[str, Any]:
+        """Run tests, and return the first that fails, the seconds, and the functions that they call if it is traced."""
+        assert self.server.stdin is not None
+        assert self.server.stdout is not None
+        request = {"tests": tests, "seconds": int(seconds), "is_traced": is_traced}
+        print(json.dumps(request), file=self.server.stdin, flush=True)
+        found: dict[str, Any] = json.loads(self.server.stdout.readline())
+        return found
+
+    def calls_of(self, file: str) -> Calls:
+        """Run a test file by itself, and return what it calls. What is recorded already is read from a file."""
+        record = RECORDED / f"{file.replace('/', '.')}.json"
+        if not record.exists():
+            RECORDED.mkdir(parents=True, exist_ok=True)
+            record.write_text(json.dumps(self.run([file], CPU_SECONDS, is_traced=True)), encoding="utf-8")
+        known = json.loads(record.read_text(encoding="utf-8"))
         return Calls(known["seconds"], frozenset(known["called"]))
 
-    with ThreadPoolExecutor(parallel) as pool:
-        return dict(zip(files, pool.map(record, files), strict=True))
+    def noticing_test(self, mutation: Mutation, stages: Iterable[list[str]], calls: Mapping[str, Calls]) -> str | None:
+        """Return the first test that fails because of a mutation, or None."""
+        path = self.path / mutation.file
+        source = path.read_bytes()
+        for tests in stages:
+            limit = START_SECONDS + SLOWER * sum(calls[test].seconds if test in calls else 1.0 for test in tests)
+            while tests:
+                self._write(path, mutation.apply(source))
+                failed = self.run([*(f"--deselect={test}" for test in self.sick), *tests], limit)["failure"]
+                self._write(path, source)
+                if failed is None:
+                    break
+                if not self._is_sick(failed):
+                    return str(failed)
+        return None
+
+    @staticmethod
+    def _write(path: Path, source: bytes) -> None:
+        for compiled in path.parent.glob(f"__pycache__/{path.stem}.*"):
+            compiled.unlink()  # the change may have the size and the second of the original
+        path.write_bytes(source)
+
+    def _is_sick(self, test: str) -> bool:
+        """Whether a test fails with nothing broken; it is then left out from now on."""
+        if "::" not in test or test in self.healthy:
+            return False
+        failed = self.run([test], CPU_SECONDS)["failure"]
+        (self.healthy if failed is None else self.sick).add(test)
+        return failed is not None
 
 
-def stages(mutation: Mutation, calls: Mapping[str, Calls]) -> Iterator[list[str]]:
-    """Yield the tests to run in turn: those next to the module, then all that call the function.
+# --- which tests concern a function
 
-    What is called only in other processes is looked for in the tests that start some.
+
+def stages(
+    mutation: Mutation, calls: Mapping[str, Calls], most_seconds: float, left_out: tuple[str, ...]
+) -> Iterator[list[str]]:
+    """Yield the tests to run in turn: those next to the module that call the function, then all others that do.
+
+    What no test calls in its own process is looked for in the tests that start some.
     """
-    near = near_tests(mutation.file)
+    callers = [file for file, known in calls.items() if _is_called(mutation, known.called)] or [
+        file for file in calls if "subprocess" in (ROOT / file).read_text(encoding="utf-8")
+    ]
+    near = [file for file in near_tests(mutation.file) if not file.startswith(left_out)]
+    near = [file for file in near if file in callers or file not in calls]
     yield near
-    callers = [file for file, known in calls.items() if _is_called(mutation, known.called) and file not in near]
-    callers.sort(key=lambda file: calls[file].seconds)
+    callers = sorted({*callers} - {*near}, key=lambda file: (calls[file].seconds, file))
     seconds = accumulate(calls[file].seconds for file in callers)
-    yield [file for file, total in zip(callers, seconds, strict=True) if total <= MOST_SECONDS]
-    if not callers:
-        yield [file for file in calls if "subprocess" in (ROOT / file).read_text(encoding="utf-8")]
+    yield [file for file, total in zip(callers, seconds, strict=True) if total <= most_seconds]
 
 
 def near_tests(file: str) -> list[str]:

@@ -218,6 +218,16 @@ def test_outside_of_its_domain_an_operation_is_nan_in_every_kind_of_number(op: O
             assert np.isnan(values).all(), (kind, outside[int(np.argmin(np.isnan(values)))])
 
 
+@each("op", OF_DOMAINS, ids=lambda op: op.name)
+def test_inside_of_its_domain_an_operation_is_a_number(op: Op) -> None:
+    """A domain that is too large is seen. Poles are singular points of a domain."""
+    for count in range(op.min_inputs, (op.max_inputs or op.min_inputs) + 1):
+        for point in itertools.product(NUMBERS, repeat=count):
+            is_regular = predicates(op.name, "domain", point) and not predicates(op.name, "singular", point)
+            if is_regular and (op.name, point[-1]) != ("root", 0.0):
+                assert not math.isnan(FLOATS.function(op, count)(*point)), point
+
+
 @each("backend", ["numpy", "llvm"])
 @each("name", ["normal_pdf", "normal_cdf"])
 def test_a_fit_has_no_density_of_a_negative_deviation(name: str, backend: str) -> None:

@@ -53,6 +53,7 @@ def file_of(content: bytes, tmp_path: Path) -> DataFile:
     return DataFile(str(tmp_path / "rows.csv"))
 
 
+@pytest.mark.sampled
 @pytest.mark.usefixtures("always_at_once")
 @pytest.mark.parametrize(
     ("content", "at_once"),

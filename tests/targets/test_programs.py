@@ -127,6 +127,7 @@ def is_power_of_minus_infinity(name: str, point: Sequence[float]) -> bool:
     return name in ("pow", "pow_slope_base") and point[0] == -math.inf and point[1] % 1 != 0
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "shorter", [pytest.param(False, id="as floats", marks=pytest.mark.slow), pytest.param(True, id="as people write")]
 )

@@ -58,6 +58,7 @@ def assert_same(one: Any, other: Any) -> None:
 # --- to the same bits
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("schedule", ["constant", "cosine", "plateau:2:0.5"])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("batch_size", [None, 16])
@@ -73,6 +74,7 @@ def test_gradient_methods_go_on_to_the_same_bits(
     assert_same(resumed, fit(MODEL, decay(), **options))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("model", "options"),
     [
@@ -263,6 +265,7 @@ def test_a_full_disk_leaves_the_old_checkpoint_and_the_fit_goes_on(
 
 LIMITED = """
 import resource, sys
+sys.dont_write_bytecode = True  # the limit would cut it off
 from autodiff_cli.cli.main import main
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv.pop(1)),) * 2)
 sys.exit(main())

@@ -278,6 +278,10 @@ def test_a_bad_cell_stops_the_fit_unless_it_is_left_out() -> None:
     assert "rows left out because a cell is missing: 1" in found.warnings
 
 
+def test_a_model_continues_after_its_sign() -> None:
+    assert fit("y ~\n a*x +\n b", line()).parameters == fit("y ~ a*x + b", line()).parameters
+
+
 def test_a_model_that_is_no_text_of_the_language() -> None:
     with pytest.raises(ExpressionError):
         fit("y ~ a*", line())

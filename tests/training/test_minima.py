@@ -105,6 +105,7 @@ PROBLEMS = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", PROBLEMS)
 @pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(1, 8))])
 def test_a_fit_is_as_good_as_from_the_true_parameters(name: str, seed: int) -> None:

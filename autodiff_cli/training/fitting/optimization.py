@@ -128,8 +128,7 @@ class StartSearch:
             reason = _unbounded_reason(objective, first.theta)
             failure = f"the loss has no minimum: {reason}"
             return dataclasses.replace(first, converged=False, failure=failure, is_unbounded=True) if reason else first
-        if objective.kind in _RESIDUAL_LOSSES:
-            warn_if_doubtful(objective, self._progress, first)
+        self._progress.doubt = doubt_of(objective, first)
         if first.is_stuck and has_no_finite_minimum(objective, first.theta):
             return dataclasses.replace(first, failure="")
         hint = unbounded_loss_hint(objective.model) if first.is_unbounded and not objective.is_likelihood else ""
@@ -180,7 +179,7 @@ class StartSearch:
         if not len(points):
             return first
         batch = repeat_objective(objective, len(points))
-        ends = minimize_batch("lbfgs", objective, batch, points, stop=StoppingRule(_LIKELIHOOD_EPOCHS))
+        ends = minimize_batch("lbfgs", batch, points, stop=StoppingRule(_LIKELIHOOD_EPOCHS))
         losses = [_end_loss(objective, end) for end in ends]
         return self._fit(points[int(np.argmin(losses))], _BETTER) if math.isfinite(min(losses)) else first
 
@@ -301,35 +300,36 @@ def explained_variance(objective: Objective, theta: Array) -> float | None:
     return compute_statistics(objective, theta).r_squared
 
 
-def warn_if_doubtful(objective: Objective, progress: Progress, outcome: Outcome) -> None:
-    """Add a warning if the fit explains little and its residuals are systematic, if its frequency is ambiguous, or if
-    the same model explains far more with another frequency.
+def doubt_of(objective: Objective, outcome: Outcome) -> str:
+    """Return a warning if the fit explains little and its residuals are systematic, if its frequency is ambiguous, or
+    if the same model explains far more with another frequency; empty for other fits.
     """
+    if objective.kind not in _RESIDUAL_LOSSES:
+        return ""
     explained = explained_variance(objective, outcome.theta)
     enough = RESTARTS.poor_r_squared if objective.is_linear or objective.is_network else RESTARTS.good_r_squared
     if outcome.failure or explained is None or not explained < enough:
-        return
+        return ""
     share = f"this fit is doubtful: it explains {100 * max(explained, 0):.2g} % of the target's variation"
     better = _better_given_frequencies(objective, outcome)
     if better is not None:
         starts = format_starts(objective, better, np.flatnonzero(Sinusoids(objective).frequency_mask).tolist())
-        progress.warnings.append(f"{share}, and another frequency explains far more; start from {starts}")
-        return
+        return f"{share}, and another frequency explains far more; start from {starts}"
     doubt = "the residuals show structure"
     if not has_systematic_residuals(objective, outcome.theta):
         is_ambiguous = unset_parameters(objective) and _is_frequency_ambiguous(objective)
         if not is_ambiguous or explained >= RESTARTS.poor_r_squared:
-            return
+            return ""
         doubt = "so few rows do not determine the frequency"
     other = "Another model" if objective.is_linear else "Other starting values, or another model,"
-    progress.warnings.append(f"{share}, and {doubt}. {other} may fit better")
+    return f"{share}, and {doubt}. {other} may fit better"
 
 
 def _better_given_frequencies(objective: Objective, outcome: Outcome) -> Array | None:
     """Return a fit that is far better than one whose frequencies began at given values; None if there is none."""
-    waves = Sinusoids(objective)
+    sinusoids = Sinusoids(objective)
     given = objective.layout.mask([name for name in scalar_parameters(objective) if name in objective.user_starts])
-    if not (waves.frequency_mask & given).any():
+    if not (sinusoids.frequency_mask & given).any():
         return None
     every = objective.layout.mask(scalar_parameters(objective))
     candidate = start_from_frequencies(objective, outcome.theta, every, 0, objective.bounds)
@@ -381,10 +381,10 @@ def _find_unbounded_parameter(objective: Objective, theta: Array) -> str:
             math.copysign(objective.start[index], value),
             *(value * factor for factor in RESTARTS.growth_factors),
         ):
-            moved = theta.copy()
-            moved[index] = other
-            moved_loss = objective.value(moved) if objective.bounds.contains(moved) else math.inf
-            rises.append((moved_loss - loss) * objective.total_weight)
+            point = theta.copy()
+            point[index] = other
+            loss_there = objective.value(point) if objective.bounds.contains(point) else math.inf
+            rises.append((loss_there - loss) * objective.total_weight)
         is_flat = [rise < RESTARTS.likelihood_tolerance for rise in rises]
         if all(is_flat[2:]) and not all(is_flat):
             end = "minus infinity" if value < 0 else "infinity"
@@ -477,7 +477,7 @@ def _without_outliers(objective: Objective, first: Outcome) -> Objective | None:
 
 def _comparison_loss(objective: Objective, theta: Array) -> float:
     """The loss by which points are compared; see `comparison_losses`."""
-    return float(comparison_losses(ObjectiveBatch([objective], objective.bounds), objective, theta[None])[0])
+    return float(comparison_losses(ObjectiveBatch([objective], objective.bounds), theta[None])[0])
 
 
 _MAX_LM_PARAMETERS = 5000  # lm stores matrices of all pairs of parameters: 200 MB each at this size
@@ -564,9 +564,8 @@ def _start_failure(error: Diverged, objective: Objective) -> str:
 class SurveySettings:
     """Limits of the fits from many starting points, of which the best is repeated to the last digits."""
 
-    epochs: int = 40  # of all fits
-    more_epochs: int = 160  # of the best fits that have not converged
-    share: float = 0.05  # of all fits that are continued, rounded up
+    # Epochs of each round, and the share of all fits that go on after it: the best that have not converged.
+    rounds: tuple[tuple[int, float], ...] = ((20, 0.25), (20, 0.05), (100, 0.0))
     evaluations_per_epoch: int = 2  # by Levenberg-Marquardt; an evaluation may lead to no step
     tolerance: float = 1e-10  # of the losses at which fits stop
     max_runs: int = 3  # starts that are fitted to the last digits, as long as these fits fail
@@ -593,29 +592,26 @@ def optimize_multistart(method: str, objective: Objective, options: FitOptions, 
     """
     if options.starts is None:
         return optimize(method, objective, options, progress)
-    starts = [objective.start, *sample_starts(objective, options.seed, options.starts - 1)]
+    starts = np.array([objective.start, *sample_starts(objective, options.seed, options.starts - 1)])
     options = dataclasses.replace(options, starts=None)
+    losses, order = [math.inf] * len(starts), range(len(starts))
+    is_surveyed = method in ("lm", "lbfgs") and progress.validation is None and len(starts) > 1
+    if is_surveyed:
+        starts, losses = _survey(method, objective, starts, options, progress)
+        ranked = np.where(_is_equal_loss(losses[0], min(losses)), [-math.inf, *losses[1:]], losses)
+        order = np.argsort(ranked)[: SURVEY.max_runs].tolist()
     best: _StartResult | None = None
-    losses: list[float] = []
-    if method in ("lm", "lbfgs") and progress.validation is None and len(starts) > 1:
-        points, losses = _survey(method, objective, np.array(starts), options, progress)
-        order = np.argsort(np.where(_is_equal_loss(losses[0], min(losses)), [-math.inf, *losses[1:]], losses))
-        for number in order[: SURVEY.max_runs].tolist():
-            run = _run_start(method, objective, points[number], options, progress)
+    try:
+        for number in order:
+            run = _run_start(method, objective, starts[number], options, progress)
             losses[number] = run.loss
             best = run if best is None or run.loss < best.loss else best
-            if not run.outcome.failure:
+            if is_surveyed and not run.outcome.failure:
                 break
-    else:
-        try:
-            for start in starts:
-                run = _run_start(method, objective, start, options, progress)
-                losses.append(run.loss)
-                best = run if best is None or run.loss < best.loss else best
-        except KeyboardInterrupt:
-            if best is not None:
-                _adopt(progress, objective, best)
-            raise
+    except KeyboardInterrupt:
+        if best is not None:
+            _adopt(progress, objective, best)
+        raise
     assert best is not None
     _adopt(progress, objective, best)
     (progress.warnings if math.isinf(best.loss) else progress.notes).append(_multistart_summary(losses, best.loss))
@@ -662,21 +658,20 @@ def _survey(
             best = Epoch(0, float(step_losses[least]), points[least].copy())
 
     theta, losses, fits = starts.copy(), np.full(len(starts), math.inf), every
-    rounds = (SURVEY.epochs, SURVEY.more_epochs) if options.epochs is None else (options.epochs,)
-    for epochs in rounds:
+    for epochs, share in SURVEY.rounds if options.epochs is None else ((options.epochs, 0.0),):
         part = batch.take(fits)
         try:
             stop = StoppingRule(epochs, tolerance, SURVEY.evaluations_per_epoch * epochs)
-            outcomes = minimize_batch(method, objective, part, theta[fits], keep_best, stop)
+            outcomes = minimize_batch(method, part, theta[fits], keep_best, stop)
         except KeyboardInterrupt:
             progress.record(best)
             raise
         theta[fits] = [end.theta for end in outcomes]
-        found = comparison_losses(part, objective, theta[fits])
+        found = comparison_losses(part, theta[fits])
         losses[fits] = np.where([end.divergence is not None for end in outcomes], math.inf, found)
         is_open = np.array([not end.converged for end in outcomes]) & np.isfinite(losses[fits])
         fits = fits[is_open]
-        fits = fits[np.argsort(losses[fits], kind="stable")[: math.ceil(SURVEY.share * len(starts))]]
+        fits = fits[np.argsort(losses[fits], kind="stable")[: math.ceil(share * len(starts))]]
         if not len(fits):
             break
     return starts, losses.tolist()
@@ -693,7 +688,7 @@ def _final_loss(objective: Objective, outcome: Outcome, progress: Progress) -> f
 
 def _adopt(progress: Progress, objective: Objective, run: _StartResult) -> None:
     """Make a run the one whose history the fit reports."""
-    for name in ("history", "selection_losses", "first", "last", "best"):
+    for name in ("history", "selection_losses", "first", "last", "best", "doubt"):
         setattr(progress, name, copy.copy(getattr(run.progress, name)))
     progress.warnings += run.progress.warnings
     progress.notes += run.progress.notes

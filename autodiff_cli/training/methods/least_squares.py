@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,7 +33,7 @@ DEPENDENCE_TOLERANCE = 1e-13
 
 @dataclass(frozen=True, slots=True)
 class LevenbergMarquardtSettings:
-    """Tolerances and limits of the Levenberg-Marquardt method."""
+    """Tolerances and limits of the Levenberg-Marquardt method, and constants of its trust region (Moré 1978)."""
 
     tolerance: float = 1e-15  # relative, of cost, parameters and gradient; the usual 1e-8 loses digits in flat valleys
     rounding_reduction: float = 1e-12  # relative change of a sum of squares that rounding may cause
@@ -43,10 +44,18 @@ class LevenbergMarquardtSettings:
     max_polish_steps: int = 30  # Gauss-Newton steps at the end
     polish_reduction: float = 0.9  # a polishing step must reduce the projected residuals to less than this share
     probe_step: float = 1e-6  # relative to the parameters or their starts: a step to a neighbouring point
-    max_kinks: int = 3  # parameters that may end at a kink of the loss; each costs one fit per parameter
-    max_kink_rounds: int = 10  # attempts to leave a kink on a side that is lower
+    max_kink_rounds: int = 10  # fits of the parameters that are not at a kink
     kink_probe: float = 1e-7  # relative change of a parameter that shows on which side of a kink the loss falls
     max_usable: float = 1e150  # larger residuals count as infinite, because their squares overflow
+
+    initial_radius_factor: float = 100.0  # the first radius, in norms of the scaled starting point
+    radius_tolerance: float = 0.1  # relative difference between step length and radius that is accepted
+    max_damping_steps: int = 30  # of the root search for the damping, which usually takes 3
+    poor_ratio: float = 0.25  # of actual to predicted reduction, below which the region shrinks
+    good_ratio: float = 0.75  # of actual to predicted reduction, from which on the region grows
+    # smaller ones are 0; merely small ones are kept, since their long steps limit the others
+    zero_singular_value: float = 1e-70
+    min_safe_square: float = 1e-280  # smaller squares have lost digits to underflow
 
 
 SETTINGS = LevenbergMarquardtSettings()
@@ -68,191 +77,231 @@ def fit_squares(
     """
     method = _LevenbergMarquardt(batch, start, on_step, stop.tolerance or SETTINGS.tolerance)
     most = stop.evaluations or SETTINGS.max_evaluations + 20 * start.shape[1]
-    usable = method.is_usable.nonzero()[0]
-    is_finished = np.zeros(len(start), np.bool_)
-    is_finished[usable] = method.run(usable, most, stop.epochs)
-    is_limited = np.zeros(len(start), np.bool_) if stop.epochs is None else method.epochs == stop.epochs
+    method.run(method.is_usable.nonzero()[0], most, stop.epochs)
+    fits = method.fits
+    is_limited = np.zeros(len(start), np.bool_) if stop.epochs is None else fits.epochs == stop.epochs
     if stop.tolerance is None:
-        method.polish((is_finished & ~is_limited).nonzero()[0])
+        method.polish((method.is_finished & ~is_limited).nonzero()[0])
     is_stuck = method.is_stuck()
-    for fit in (method.is_usable & ~is_limited & (~is_finished | is_stuck)).nonzero()[0].tolist():
+    for fit in (method.is_usable & ~is_limited & (~method.is_finished | is_stuck)).nonzero()[0].tolist():
         if method.snap_to_zero(fit):
             one = np.array([fit])
-            is_finished[one] = method.run(one, int(method.evaluations[fit]) + most)
+            method.run(one, int(fits.evaluations[fit]) + most)
             is_stuck[one] = method.is_stuck(one)
     outcomes: list[Outcome] = []
-    for fit, theta in enumerate(method.theta.copy()):
+    for fit, theta in enumerate(fits.theta.copy()):
         if not method.is_usable[fit]:
             loss = float(batch.losses(start[fit : fit + 1], np.array([fit]))[0])
             outcomes.append(Outcome.of_undefined_start(theta, loss))
-        elif is_limited[fit] or (is_finished[fit] and not is_stuck[fit]):
-            outcomes.append(Outcome(theta, bool(is_finished[fit] and not is_stuck[fit])))
-        elif not is_finished[fit]:
-            reason = f"no convergence within {method.evaluations[fit]} evaluations"
-            outcomes.append(Outcome(theta, False, reason))
+        elif is_limited[fit] or (method.is_finished[fit] and not is_stuck[fit]):
+            outcomes.append(Outcome(theta, bool(method.is_finished[fit] and not is_stuck[fit])))
+        elif not method.is_finished[fit]:
+            outcomes.append(Outcome(theta, False, f"no convergence within {fits.evaluations[fit]} evaluations"))
         else:
             outcomes.append(method.end_of_stuck_fit(fit, most, may_search=stop.evaluations is None))
     return outcomes
+
+
+Chosen = Fits | Mask | slice
+
+
+def _at(mask: Mask) -> Mask | slice:
+    """Return an index of the entries that a mask selects: a slice if these are all, because it is much faster."""
+    return slice(None) if mask.all() else mask
+
+
+class _Fits(NamedTuple):
+    """Some fits of a batch. Every array has the fits as its first axis.
+
+    Attributes:
+        numbers: the numbers of the fits in the batch.
+        theta: the parameters.
+        triangles: the triangular factors of [J | r].
+        norms: the norms of the columns of J, and of the residuals.
+        slopes: half of the gradients of the sums of squares.
+        scale: the axes of the trust regions: the largest norms of the columns of J so far.
+        radius: the radii of the trust regions.
+        damping: the damping of the last steps.
+        epochs: the number of accepted steps.
+        evaluations: the number of triangular factors computed.
+    """
+
+    numbers: Fits
+    theta: Array
+    triangles: Array
+    norms: Array
+    slopes: Array
+    scale: Array
+    radius: Array
+    damping: Array
+    epochs: Fits
+    evaluations: Fits
+
+    def select(self, chosen: Chosen) -> _Fits:
+        """Return copies of some of the fits."""
+        selected: list[Any] = [values[chosen] for values in self]
+        return _Fits(*selected)
+
+    def store(self, others: _Fits) -> None:
+        """Replace the fits with the numbers of others by these."""
+        for values, new in zip(self, others, strict=True):
+            values[others.numbers] = new
+
+    def move(self, at: Chosen, theta: Array, triangles: Array, sizes: Array) -> None:
+        """Move some fits to points, where the columns of the triangular factors have these norms."""
+        self.theta[at], self.triangles[at], self.norms[at] = theta, triangles, sizes
+        self.slopes[at] = _half_gradients(triangles)
 
 
 class _LevenbergMarquardt:
     """The state of the method during the fits of a batch.
 
     Attributes:
-        theta: the parameters; `triangles` are the triangular factors of [J | r] there.
+        fits: all fits. Those under way are copies, until they end.
         is_usable: which fits have finite residuals and derivatives at their starts.
-        epochs: the number of accepted steps of each fit.
-        evaluations: the number of triangular factors computed for each fit.
+        is_finished: which fits ended before they reached a limit on steps or evaluations.
     """
 
     def __init__(self, batch: Batch, start: Array, on_step: BatchCallback, tolerance: float) -> None:
-        self._batch = batch
+        self._batch, self._start, self._on_step, self._tolerance = batch, start, on_step, tolerance
         self._is_bounded = batch.bounds.has_bounds
-        self._start = start
-        self._tolerance = tolerance
-        self._on_step = on_step
-        count = len(start)
-        every = np.arange(count)
-        self.theta = start.copy()
-        self.evaluations = np.ones(count, np.intp)
-        self.epochs = np.full(count, -1)
-        self.triangles = batch.triangles(start, every).copy()
-        # The norms of the columns of J, and of the residuals, and half of the gradients of the sums of squares.
-        self._norms = norms(self.triangles.swapaxes(1, 2))
-        self._slopes = _half_gradients(self.triangles)
-        self.is_usable = _is_usable(self._norms)
-        self._report(every[self.is_usable])
-        # The trust regions: their axes (the largest norms of columns so far), radii, and the damping of the last steps.
-        self._scale = np.where(self._norms[:, :-1] > 0, self._norms[:, :-1], 1.0)
-        sizes = norms(self._scale * start)
-        self._radius = REGION.initial_radius_factor * np.where((sizes > 0) | np.isnan(sizes), sizes, 1.0)
-        self._damping = np.zeros(count)
+        count, every = len(start), np.arange(len(start))
+        triangles = batch.triangles(start, every)
+        sizes = norms(triangles.swapaxes(1, 2))
+        scale = np.where(sizes[:, :-1] > 0, sizes[:, :-1], 1.0)
+        lengths = norms(scale * start)
+        radius = SETTINGS.initial_radius_factor * np.where((lengths > 0) | np.isnan(lengths), lengths, 1.0)
+        counts = np.full(count, -1), np.ones(count, np.intp)
+        slopes = _half_gradients(triangles)
+        self.fits = _Fits(every, start.copy(), triangles, sizes, slopes, scale, radius, np.zeros(count), *counts)
+        self.is_usable = _is_usable(sizes)
+        self.is_finished = np.zeros(count, np.bool_)
+        self._report(self.fits, _at(self.is_usable))
 
-    def run(self, fits: Fits, max_evaluations: int, epochs: int | None = None) -> Mask:
-        """Take steps until each fit converges.
+    def run(self, numbers: Fits, max_evaluations: int, epochs: int | None = None) -> None:
+        """Take steps until each fit converges, or reaches a limit on steps or evaluations."""
+        fits = self.fits.select(numbers)
+        while len(fits.numbers):
+            is_done = self._is_stationary(fits)
+            is_limited = fits.evaluations >= max_evaluations
+            fits = self._retire(fits, is_done, is_limited if epochs is None else is_limited | (fits.epochs == epochs))
+            if len(fits.numbers):
+                is_done = self._step(fits)
+                fits = self._retire(fits, is_done, is_done)
 
-        Returns:
-            Which fits did so before they reached a limit on steps or evaluations.
-        """
-        is_finished, active = np.zeros(len(self.theta), np.bool_), fits
-        while True:
-            is_done = self._is_stationary(active)
-            is_limited = (self.epochs[active] == epochs) | (self.evaluations[active] >= max_evaluations)
-            is_finished[active[is_done]] = True
-            active = active[~(is_done | is_limited)]
-            if not len(active):
-                return is_finished[fits]
-            is_done = self._step(active)
-            is_finished[active[is_done]] = True
-            active = active[~is_done]
+    def _retire(self, fits: _Fits, is_done: Mask, is_limited: Mask) -> _Fits:
+        """Store fits if some of them end, and return those that go on."""
+        is_ended = is_done | is_limited
+        if not is_ended.any():
+            return fits
+        self.fits.store(fits)
+        self.is_finished[fits.numbers] = is_done
+        return fits.select(~is_ended)
 
-    def _move_to(self, fits: Fits, theta: Array, triangles: Array, sizes: Array) -> None:
-        """Move to points with these triangular factors, whose columns have these norms."""
-        self.theta[fits], self.triangles[fits], self._norms[fits] = theta, triangles, sizes
-        self._slopes[fits] = _half_gradients(triangles)
-
-    def _is_stationary(self, fits: Fits) -> Mask:
+    def _is_stationary(self, fits: _Fits) -> Mask:
         """Whether the residuals are orthogonal to all columns of J along which the parameters can move."""
-        slopes, sizes = self._slopes[fits], self._norms[fits]
         # A column of zeros has slope 0.
-        is_still = np.abs(slopes) <= SETTINGS.tolerance * sizes[:, :-1] * sizes[:, -1:]
+        is_still = np.abs(fits.slopes) <= SETTINGS.tolerance * fits.norms[:, :-1] * fits.norms[:, -1:]
         if self._is_bounded:
-            is_still |= ~self._batch.bounds.select(fits).free_mask(self.theta[fits], slopes)
-        return np.asarray(np.logical_and.reduce(is_still, axis=1) | (sizes[:, -1] == 0))
+            is_still |= ~self._batch.bounds.select(fits.numbers).free_mask(fits.theta, fits.slopes)
+        return np.asarray(np.logical_and.reduce(is_still, axis=1) | (fits.norms[:, -1] == 0))
 
-    def _step(self, fits: Fits) -> Mask:
+    def _step(self, fits: _Fits) -> Mask:
         """Try one step of each fit, and return which of them have converged."""
-        theta, triangles, before = self.theta[fits], self.triangles[fits], self._norms[fits]
-        scale = self._scale[fits] = np.maximum(self._scale[fits], before[:, :-1])  # never decreases
-        radius, damping = self._radius[fits], self._damping[fits]
+        theta, before = fits.theta, fits.norms[:, -1]
+        scale = np.maximum(fits.scale, fits.norms[:, :-1], out=fits.scale)  # never decreases
+        jacobian, residuals = fits.triangles[:, :, :-1], fits.triangles[:, :, -1]
         if self._is_bounded:
-            bounds = self._batch.bounds.select(fits)
+            bounds = self._batch.bounds.select(fits.numbers)
             box = bounds.step_bounds(theta)
-            steps = _steps_within(triangles, scale, radius, damping, box, self._slopes[fits])
+            steps, damping = _steps_within(fits.triangles, scale, fits.radius, fits.damping, box, fits.slopes)
             trial = bounds.clip(theta + steps)
         else:
-            steps, damping = _constrained_steps(triangles[:, :, :-1], triangles[:, :, -1], scale, radius, damping)
+            steps, damping = _constrained_steps(jacobian, residuals, scale, fits.radius, fits.damping)
             trial = theta + steps
         lengths = norms(scale * steps)
         # All reductions are relative to the sums of squares.
-        change = _apply(triangles[:, :, :-1], steps) / before[:, -1:]
-        slope = np.vecdot(change, triangles[:, :, -1] / before[:, -1:])
+        change = _apply(jacobian, steps) / before[:, None]
+        slope = np.vecdot(change, residuals / before[:, None])
         predicted = -2 * slope - np.vecdot(change, change)
-        triangles = self._batch.triangles(trial, fits)
-        self.evaluations[fits] += 1
+        triangles = self._batch.triangles(trial, fits.numbers)
+        fits.evaluations[:] += 1
         after = norms(triangles.swapaxes(1, 2))
-        is_usable = _is_usable(after) & (0.1 * after[:, -1] < before[:, -1])
-        actual = np.where(is_usable, 1 - np.square(after[:, -1] / before[:, -1]), -1.0)
+        is_usable = _is_usable(after) & (0.1 * after[:, -1] < before)
+        actual = np.where(is_usable, 1 - np.square(after[:, -1] / before), -1.0)
         ratio = np.where(predicted > 0, actual / predicted, 0.0)
         # The first radius is only a guess.
-        radius = np.where(self.epochs[fits] == 0, np.minimum(radius, lengths), radius)
-        radius, self._damping[fits] = _updated_regions(radius, damping, lengths, slope, actual, ratio)
-        self._radius[fits] = radius
+        radius = np.where(fits.epochs == 0, np.minimum(fits.radius, lengths), fits.radius)
+        fits.radius[:], fits.damping[:] = _updated_regions(radius, damping, lengths, slope, actual, ratio)
         is_accepted = ratio >= SETTINGS.min_accepted_ratio
-        accepted = fits[is_accepted]
-        if len(accepted):
-            self._move_to(accepted, trial[is_accepted], triangles[is_accepted], after[is_accepted])
-            self._report(accepted)
-        is_flat = predicted <= self._tolerance
-        is_converged: Mask = is_flat & (np.abs(actual) <= self._tolerance) & (ratio <= 2)
+        if is_accepted.any():
+            at = _at(is_accepted)
+            fits.move(at, trial[at], triangles[at], after[at])
+            self._report(fits, at)
+        is_flat, change = predicted <= self._tolerance, np.abs(actual)
+        is_converged: Mask = is_flat & (change <= self._tolerance) & (ratio <= 2)
         # Where a full step gains nothing, the sum of squares changes by rounding errors alone.
-        is_converged |= is_flat & (damping == 0) & (np.abs(actual) <= SETTINGS.rounding_reduction)
-        is_converged |= radius <= self._tolerance * norms(scale * self.theta[fits])  # steps have become negligible
+        is_converged |= is_flat & (damping == 0) & (change <= SETTINGS.rounding_reduction)
+        is_converged |= fits.radius <= self._tolerance * norms(scale * theta)  # steps have become negligible
         return is_converged
 
-    def polish(self, fits: Fits) -> None:
+    def polish(self, numbers: Fits) -> None:
         """Take a few Gauss-Newton steps at the end.
 
         The method stops when the cost no longer changes, which in a flat valley leaves half of the digits inaccurate.
         Polishing reduces what vanishes at the solution instead: the part of the residuals that the parameters can still
         remove.
         """
-        polished = np.zeros(len(self.theta), np.bool_)
+        is_polished = np.zeros(len(self.is_usable), np.bool_)
+        fits = self.fits.select(numbers)
+        free = self._batch.bounds.select(numbers).free_mask(fits.theta, fits.slopes)
+        points, is_unique, before = _gauss_newton_points(fits.theta, fits.triangles, free)
         for _ in range(SETTINGS.max_polish_steps):
-            theta, bounds = self.theta[fits], self._batch.bounds.select(fits)
-            free = bounds.free_mask(theta, self._slopes[fits])
-            points, is_unique = _gauss_newton_points(theta, self.triangles[fits], free)
-            is_tried = is_unique & bounds.contains_each(points) & (points != theta).any(axis=1)
-            fits, points, free = fits[is_tried], points[is_tried], free[is_tried]
-            if not len(fits):
+            is_tried = is_unique & (points != fits.theta).any(axis=1)
+            if self._is_bounded:
+                is_tried &= self._batch.bounds.select(fits.numbers).contains_each(points)
+            if not is_tried.any():
                 break
-            triangles = self._batch.triangles(points, fits)
-            sizes, before = norms(triangles.swapaxes(1, 2)), _projected_residual_norms(self.triangles[fits], free)
-            is_better = _is_usable(sizes) & (
-                _projected_residual_norms(triangles, free) < SETTINGS.polish_reduction * before
-            )
-            fits = fits[is_better]
-            self._move_to(fits, points[is_better], triangles[is_better], sizes[is_better])
-            polished[fits] = True
-        self._report(polished.nonzero()[0])
+            at = _at(is_tried)
+            fits, theta, free, before = fits.select(at), points[at], free[at], before[at]
+            triangles = self._batch.triangles(theta, fits.numbers)
+            sizes = norms(triangles.swapaxes(1, 2))
+            points, is_unique, after = _gauss_newton_points(theta, triangles, free)
+            is_better = _is_usable(sizes) & (after < SETTINGS.polish_reduction * before)
+            at = _at(is_better)
+            fits = fits.select(at)
+            fits.move(slice(None), theta[at], triangles[at], sizes[at])
+            self.fits.store(fits)
+            is_polished[fits.numbers] = True
+            points, is_unique, before, free = points[at], is_unique[at], after[at], free[at]
+        self._report(self.fits, _at(is_polished))
 
-    def is_stuck(self, fits: Fits | None = None) -> Mask:
+    def is_stuck(self, numbers: Fits | None = None) -> Mask:
         """Whether the residuals still have a component along a column of J. This happens at the edge of a domain."""
-        some = np.arange(len(self.theta)) if fits is None else fits
-        sizes, slopes = self._norms[some], self._slopes[some]
-        is_free = self._batch.bounds.select(some).free_mask(self.theta[some], slopes)
-        is_sloped = np.abs(slopes) > SETTINGS.orthogonality_tolerance * sizes[:, :-1] * sizes[:, -1:]
-        is_stuck: Mask = np.asarray((is_sloped & is_free).any(axis=1))
+        fits = self.fits if numbers is None else self.fits.select(numbers)
+        is_free = self._batch.bounds.select(fits.numbers).free_mask(fits.theta, fits.slopes)
+        smallest = SETTINGS.orthogonality_tolerance * fits.norms[:, :-1] * fits.norms[:, -1:]
+        is_stuck: Mask = np.asarray((is_free & (np.abs(fits.slopes) > smallest)).any(axis=1))
         candidates = is_stuck.nonzero()[0]
         if len(candidates):  # where only rounding errors are left, they may have any direction
-            smallest = SETTINGS.rounding_variation * self._batch.target_variations(some[candidates])
-            is_stuck[candidates] = np.square(sizes[candidates, -1]) > smallest
+            variations = self._batch.target_variations(fits.numbers[candidates])
+            is_stuck[candidates] = np.square(fits.norms[candidates, -1]) > SETTINGS.rounding_variation * variations
         return is_stuck
 
     def end_of_stuck_fit(self, fit: int, max_evaluations: int, *, may_search: bool) -> Outcome:
         """Return the end of a fit that stopped at a slope: the edge of the domain, a kink, or no minimum."""
         if self._is_at_domain_edge(fit):
             reason = "stuck at the edge of the model's domain: the loss falls towards where it is undefined"
-            return Outcome(self.theta[fit].copy(), False, reason)
+            return Outcome(self.fits.theta[fit].copy(), False, reason)
         kinks = self._find_kinks(fit, max_evaluations) if may_search else None
-        theta = self.theta[fit].copy()
+        theta = self.fits.theta[fit].copy()
         if kinks is None:
             return Outcome(theta, False, "no minimum was found: the loss has a slope there, but no step reduces it")
-        return Outcome(theta, True, kinks=tuple(kinks))
+        return Outcome(theta, True, kinks=tuple(kinks.nonzero()[0].tolist()))
 
     def _is_at_domain_edge(self, fit: int) -> bool:
         """Whether the residuals are undefined at the neighbouring point in the direction of descent."""
-        theta, triangle, lengths = self.theta[fit], self.triangles[fit], self._norms[fit, :-1]
+        theta, triangle, lengths = self.fits.theta[fit], self.fits.triangles[fit], self.fits.norms[fit, :-1]
         step = -np.linalg.lstsq(triangle[:, :-1], triangle[:, -1], rcond=DEPENDENCE_TOLERANCE)[0]
         probe = SETTINGS.probe_step * np.maximum(np.abs(theta), np.abs(self._start[fit]))
         near, far = norms(np.array([lengths * probe, lengths * step])).tolist()
@@ -265,7 +314,7 @@ class _LevenbergMarquardt:
         The model is even in such a parameter, as in `a` of `a^2`, and 0 is its best value.
         """
         one = np.array([fit])
-        snapped = snap_to_zero(self.theta[one], self._start[one], self._batch.bounds.select(one))
+        snapped = snap_to_zero(self.fits.theta[one], self._start[one], self._batch.bounds.select(one))
         if snapped is None:
             return False
         point, is_small = snapped
@@ -274,108 +323,85 @@ class _LevenbergMarquardt:
         if (
             not _is_usable(sizes).all()
             or sizes[:, :-1][is_small].any()
-            or sizes[0, -1] > self._norms[fit, -1] * (1 + ZERO_LOSS_TOLERANCE)
+            or sizes[0, -1] > self.fits.norms[fit, -1] * (1 + ZERO_LOSS_TOLERANCE)
         ):
             return False
-        self._move_to(one, point, triangles, sizes)
-        self._report(one)
+        self._move_to(fit, point[0], triangles[0], sizes[0])
         return True
 
-    def _find_kinks(self, fit: int, max_evaluations: int) -> list[int] | None:
-        """Find a minimum at kinks of the loss: no single parameter can move without a rise, and the others are optimal.
+    def _find_kinks(self, fit: int, max_evaluations: int) -> Mask | None:
+        """Find a minimum at kinks of the loss: no parameter at one can move without a rise, and the others are optimal.
 
-        Steps along one side of a kink end where they cross it. So the parameter that causes the kink is fixed while the
-        others continue; if one of its sides is lower then, all parameters continue from there.
+        Steps along one side of a kink end where they cross it. So the parameters at kinks are fixed while the others
+        continue, until neither changes the other.
 
         Returns:
-            The parameters that are at a kink; None if no such point is found.
+            The mask of the parameters at kinks; None if no such point is found.
         """
+        kinks, is_optimal = np.zeros(self._start.shape[1], np.bool_), False
         for _ in range(SETTINGS.max_kink_rounds):
-            kinks = self._fix_kinked(fit, max_evaluations)
-            if kinks is None:
+            found = self._kink_mask(fit)
+            if is_optimal and (found == kinks).all():
+                return kinks
+            if not (found | kinks).any():
                 return None
-            lower = self._lower_neighbour(fit, kinks)
-            if lower is None:
-                return kinks
-            continued = self._continued(fit, lower[None], self._batch.bounds.select(np.array([fit])), max_evaluations)
-            self._adopt(fit, continued, 0)
-            if not self.is_stuck(np.array([fit])).any():
-                return []
-        return None
-
-    def _continued(self, fit: int, start: Array, bounds: Bounds, max_evaluations: int) -> _LevenbergMarquardt:
-        """Return the method after fits of one problem from several points, each with bounds of its own."""
-        method = _LevenbergMarquardt(
-            self._batch.take(np.full(len(start), fit), bounds), start, ignore_steps, self._tolerance
-        )
-        method.run(method.is_usable.nonzero()[0], max_evaluations)
-        self.evaluations[fit] += int(method.evaluations.sum())
-        return method
-
-    def _fix_kinked(self, fit: int, max_evaluations: int) -> list[int] | None:
-        """Fix the parameter whose fixing lets the others get furthest, then a second one, until the rest converges.
-
-        Returns:
-            The fixed parameters; None if the rest does not converge.
-        """
-        kinks: list[int] = []
-        bounds = self._batch.bounds.select(fit)
-        while len(kinks) < min(SETTINGS.max_kinks, len(bounds.low) - 1):
-            theta = self.theta[fit].copy()
-            indices = (bounds.low < bounds.high).nonzero()[0]
-            boxes = [bounds.with_fixed(index, float(theta[index])) for index in indices.tolist()]
-            trials = self._continued(fit, np.tile(theta, (len(boxes), 1)), Bounds.stack(boxes), max_evaluations)
-            is_stuck = trials.is_stuck()
-            best = int(np.lexsort((trials._norms[:, -1], is_stuck))[0])
-            self._adopt(fit, trials, best)
-            kinks.append(int(indices[best]))
-            if not is_stuck[best]:
-                return kinks
-            bounds = bounds.with_fixed(kinks[-1], float(self.theta[fit, kinks[-1]]))
-        return None
-
-    def _lower_neighbour(self, fit: int, kinks: list[int]) -> Array | None:
-        """A lower point close by, with one of the given parameters moved; None if there is none."""
-        one = np.array([fit])
-        for index in kinks:
-            for step in (SETTINGS.kink_probe, -SETTINGS.kink_probe):
-                point = self.theta[one]
-                point[0, index] += step * (abs(point[0, index]) or 1.0)
-                if not self._batch.bounds.select(one).contains_each(point)[0]:
-                    continue
-                sizes = norms(self._batch.triangles(point, one).swapaxes(1, 2))
-                if _is_usable(sizes).all() and sizes[0, -1] < self._norms[fit, -1]:
-                    return np.asarray(point[0])
-        return None
-
-    def _adopt(self, fit: int, other: _LevenbergMarquardt, number: int) -> None:
-        """Move a fit to the point that one of other fits of its problem reached, if it is lower."""
-        if other._norms[number, -1] < self._norms[fit, -1]:
+            kinks, theta, bounds = found, self.fits.theta[fit], self._batch.bounds.select(fit)
+            for index in kinks.nonzero()[0].tolist():
+                bounds = bounds.with_fixed(index, float(theta[index]))
             one = np.array([fit])
-            self._move_to(one, other.theta[number], other.triangles[number][None], other._norms[number])
-            self._report(one)
+            others = _LevenbergMarquardt(self._batch.take(one, bounds), theta[None], ignore_steps, self._tolerance)
+            others.run(np.arange(1), max_evaluations)
+            is_optimal = not others.is_stuck().any()
+            end = others.fits
+            if end.norms[0, -1] < self.fits.norms[fit, -1]:
+                self._move_to(fit, end.theta[0], end.triangles[0], end.norms[0])
+        return None
 
-    def _report(self, fits: Fits) -> None:
-        if len(fits):
-            self.epochs[fits] += 1
-            losses = self._batch.mean_squares(np.square(self._norms[fits, -1]), fits)
-            self._on_step(fits, self.epochs[fits], losses, self.theta[fits])
+    def _kink_mask(self, fit: int) -> Mask:
+        """The mask of the parameters towards which the loss falls on neither side, although its slopes on both sides
+        differ by more than those of a smooth loss do within a small distance.
+        """
+        theta = self.fits.theta[fit]
+        distances = SETTINGS.kink_probe * np.where(theta != 0, np.abs(theta), 1.0)
+        points = theta + np.concatenate((np.diag(distances), -np.diag(distances)))
+        every, columns = np.arange(len(points)), np.tile(np.arange(len(theta)), 2)
+        triangles = self._batch.take(np.full(len(points), fit)).triangles(points, every)
+        sizes = norms(triangles.swapaxes(1, 2))
+        lengths, residuals = sizes[every, columns], sizes[:, -1]
+        above, below = np.split(_half_gradients(triangles)[every, columns] / (lengths * residuals), 2)
+        smooth = np.split(10 * np.tile(distances, 2) * lengths / residuals, 2)
+        smallest = np.maximum(SETTINGS.orthogonality_tolerance, np.maximum(*smooth))
+        return np.asarray((above - below > 2 * smallest) & (above > -smallest) & (below < smallest))
+
+    def _move_to(self, fit: int, *place: Array) -> None:
+        """Move a fit to a point, given its parameters, its triangular factor, and the norms of the columns of that."""
+        one = np.array([fit])
+        self.fits.move(one, *[values[None] for values in place])
+        self._report(self.fits, one)
+
+    def _report(self, fits: _Fits, at: Chosen) -> None:
+        numbers = fits.numbers[at]
+        if len(numbers):
+            fits.epochs[at] += 1
+            losses = self._batch.mean_squares(np.square(fits.norms[at, -1]), numbers)
+            self._on_step(numbers, fits.epochs[at], losses, fits.theta[at])
 
 
-def _gauss_newton_points(theta: Array, triangles: Array, free: Mask) -> tuple[Array, Mask]:
-    """The points at which linearised residuals are least over the free parameters, and which of them are unique."""
-    size = theta.shape[1]
-    points, is_unique = theta.copy(), np.zeros(len(theta), np.bool_)
-    for some, columns in distinct_masks(free):
-        if not len(columns):
-            continue
-        factors = triangles[some][:, :size, columns]
-        scale = np.sqrt(np.einsum("gij,gij->gj", factors, factors))
-        left, sizes, right = np.linalg.svd(factors / np.where(scale > 0, scale, 1.0)[:, None, :], full_matrices=False)
-        is_unique[some] = (scale > 0).all(axis=1) & (sizes > DEPENDENCE_TOLERANCE * sizes[:, :1]).all(axis=1)
-        along = _apply(left.swapaxes(1, 2), triangles[some, :size, size])
-        points[some[:, None], columns] -= _apply(right.swapaxes(1, 2), along / sizes) / scale
-    return points, is_unique & np.isfinite(points).all(axis=1)
+def _gauss_newton_points(theta: Array, triangles: Array, free: Mask) -> tuple[Array, Mask, Array]:
+    """Return the points at which linearised residuals are least over the free parameters, which of them are unique, and
+    the norms of the residuals projected onto the space of the free columns of J.
+    """
+    factors = triangles[:, :-1, :-1] * free[:, None, :]
+    scale = np.sqrt(np.einsum("gij,gij->gj", factors, factors))
+    is_finite = np.isfinite(scale).all(axis=1)
+    scale = np.where(scale > 0, scale, 1.0)
+    left, sizes, right = np.linalg.svd(np.where(is_finite[:, None, None], factors / scale[:, None, :], 0.0))
+    is_spanned = sizes > DEPENDENCE_TOLERANCE * sizes[:, :1]
+    along = np.where(is_spanned, _apply(left.swapaxes(1, 2), triangles[:, :-1, -1]), 0.0)
+    steps = _apply(right.swapaxes(1, 2), along / np.where(is_spanned, sizes, 1.0)) / scale
+    points = theta - np.where(free, steps, 0.0)
+    is_unique = is_finite & (is_spanned.sum(axis=1) == free.sum(axis=1)) & np.isfinite(points).all(axis=1)
+    return points, is_unique, norms(along)
 
 
 def _half_gradients(triangles: Array) -> Array:
@@ -383,80 +409,46 @@ def _half_gradients(triangles: Array) -> Array:
     return _apply(triangles[:, :, :-1].swapaxes(1, 2), triangles[:, :, -1])
 
 
-def _projected_residual_norms(triangles: Array, free: Mask) -> Array:
-    """The norms of the residuals projected onto the space of the free columns of J."""
-    lengths = np.empty(len(triangles))
-    for some, columns in distinct_masks(free):
-        if len(columns) == free.shape[1]:
-            lengths[some] = norms(triangles[some, :-1, -1])
-            continue
-        basis = np.linalg.qr(triangles[some][:, :, columns]).Q
-        lengths[some] = norms(_apply(basis.swapaxes(1, 2), triangles[some][:, :, -1]))
-    return lengths
-
-
 def _is_usable(sizes: Array) -> Mask:
     """Whether all columns of triangular factors with these norms are finite, and their squares do not overflow."""
-    return np.asarray(np.logical_and.reduce(sizes < SETTINGS.max_usable, axis=1))  # False for nan
+    return np.asarray(np.vecdot(sizes, sizes) < SETTINGS.max_usable**2)  # False for nan
 
 
 # --- Trust regions, after Moré 1978, sections 3 to 6: ellipsoids around the current points, with axes along the
 # parameters, where the linear models are trusted. Every array has the fits as its first axis.
 
 
-@dataclass(frozen=True, slots=True)
-class TrustRegionSettings:
-    """Constants of the trust region, after Moré 1978."""
-
-    initial_radius_factor: float = 100.0  # the first radius, in norms of the scaled starting point
-    radius_tolerance: float = 0.1  # relative difference between step length and radius that is accepted
-    max_damping_steps: int = 30  # of the root search for the damping, which usually takes 3
-    poor_ratio: float = 0.25  # of actual to predicted reduction, below which the region shrinks
-    good_ratio: float = 0.75  # of actual to predicted reduction, from which on the region grows
-    # smaller ones are 0; merely small ones are kept, since their long steps limit the others
-    zero_singular_value: float = 1e-70
-    min_safe_square: float = 1e-280  # smaller squares have lost digits to underflow
-
-
-REGION = TrustRegionSettings()
-
-
-def _steps_within(triangles: Array, scale: Array, radius: Array, damping: Array, box: Bounds, slopes: Array) -> Array:
-    """Return the steps within the regions and the bounds that minimise the linear models.
+def _steps_within(
+    triangles: Array, scale: Array, radius: Array, damping: Array, box: Bounds, slopes: Array
+) -> tuple[Array, Array]:
+    """Return the steps within the regions and the bounds that minimise the linear models, and their damping.
 
     Parameters that would leave the box are placed on its edge, and the step of the others is computed again.
 
     Args:
         triangles: the triangular factors of [J | r].
-        scale, radius, damping: see `_constrained_steps`; `damping` is replaced in place.
-        box: the bounds of the steps.
+        scale, radius, damping: see `_constrained_steps`.
+        box: the bounds of the steps, of shape (fits, P).
         slopes: the gradients of the sums of squares; a parameter at a bound beyond which the sum decreases does not
             move.
     """
-    jacobian, residuals = triangles[:, :, :-1], triangles[:, :, -1]
-    steps = np.zeros(slopes.shape)
+    steps, damping = np.zeros(slopes.shape), damping.copy()
     moving = box.free_mask(steps, slopes)
-    low, high = box.low, box.high
     pending = np.flatnonzero(moving.any(axis=1))
     while len(pending):
-        remaining = residuals[pending] + _apply(jacobian[pending], steps[pending])
-        inner = steps[pending]
-        for some, columns in distinct_masks(moving[pending]):
-            fits = pending[some]
-            inner[some[:, None], columns], damping[fits] = _constrained_steps(
-                jacobian[fits][:, :, columns],
-                remaining[some],
-                scale[fits[:, None], columns],
-                radius[fits],
-                damping[fits],
-            )
-        clipped = np.clip(inner, low[pending], high[pending])
-        outside = moving[pending] & (clipped != inner)
+        jacobian, free = triangles[pending, :, :-1], moving[pending]
+        remaining = triangles[pending, :, -1] + _apply(jacobian, steps[pending])
+        inner, damping[pending] = _constrained_steps(
+            jacobian, remaining, scale[pending], radius[pending], damping[pending], free
+        )
+        inner = np.where(free, inner, steps[pending])
+        clipped = np.clip(inner, box.low[pending], box.high[pending])
+        outside = free & (clipped != inner)
         is_inside = ~outside.any(axis=1)
         steps[pending] = np.where(outside | is_inside[:, None], clipped, steps[pending])
         moving[pending] &= ~outside
         pending = pending[~is_inside & moving[pending].any(axis=1)]
-    return steps
+    return steps, damping
 
 
 def _updated_regions(
@@ -471,8 +463,8 @@ def _updated_regions(
         actual: the relative reductions of the sums of squares; -1 for unusable points.
         ratio: of actual to predicted reduction.
     """
-    is_poor = ratio <= REGION.poor_ratio
-    is_good = ~is_poor & ((damping == 0) | (ratio >= REGION.good_ratio))
+    is_poor = ratio <= SETTINGS.poor_ratio
+    is_good = ~is_poor & ((damping == 0) | (ratio >= SETTINGS.good_ratio))
     if not np.count_nonzero(is_poor):
         return np.where(is_good, 2 * lengths, radius), np.where(is_good, 0.5 * damping, damping)
     factor = np.where(actual < 0, np.fmax(0.1, 0.5 * slope / (slope + 0.5 * actual)), 0.5)
@@ -484,7 +476,7 @@ def _updated_regions(
 
 
 def _constrained_steps(
-    jacobian: Array, residuals: Array, scale: Array, radius: Array, damping: Array
+    jacobian: Array, residuals: Array, scale: Array, radius: Array, damping: Array, free: Mask | None = None
 ) -> tuple[Array, Array]:
     """Return the steps within the regions that minimise the linear models, ignoring bounds, and their damping λ.
 
@@ -493,9 +485,13 @@ def _constrained_steps(
     Args:
         scale: the diagonal of D: the norms of the columns of J, which make parameters of different units comparable.
         damping: a guess of λ.
+        free: the parameters that move; by default all.
     """
-    left, sizes, right = np.linalg.svd(jacobian / scale[:, None, :], full_matrices=False)
-    usable = sizes > REGION.zero_singular_value
+    scaled = jacobian / scale[:, None, :]
+    left, sizes, right = np.linalg.svd(scaled if free is None else scaled * free[:, None, :], full_matrices=False)
+    usable = sizes > SETTINGS.zero_singular_value
+    if free is not None:  # the last singular values are what rounding leaves of the other columns
+        usable &= np.arange(free.shape[1]) < free.sum(axis=1)[:, None]
     along = np.where(usable, _apply(left.swapaxes(1, 2), residuals), 0.0)
     sizes = np.where(usable, sizes, 1.0)
     damping = _find_damping(along, sizes, radius, damping)
@@ -507,7 +503,7 @@ def _find_damping(along: Array, sizes: Array, radius: Array, guess: Array) -> Ar
     """Return the damping for which each step has the length of the radius, by Newton's method with safeguards."""
     damping = np.zeros(len(along))
     longest = norms(along / sizes)
-    open_ = (~(longest <= (1 + REGION.radius_tolerance) * radius)).nonzero()[0]
+    open_ = (~(longest <= (1 + SETTINGS.radius_tolerance) * radius)).nonzero()[0]
     if not len(open_):
         return damping
     along, sizes, radius, longest = along[open_], sizes[open_], radius[open_], longest[open_]
@@ -516,12 +512,12 @@ def _find_damping(along: Array, sizes: Array, radius: Array, guess: Array) -> Ar
     low, high = (1 - radius / longest) / steep, norms(sizes * along) / radius
     estimate = np.minimum(np.maximum(guess[open_], low), high)
     squares, products = np.square(sizes), sizes * along
-    for _ in range(REGION.max_damping_steps):
+    for _ in range(SETTINGS.max_damping_steps):
         squared = squares + estimate[:, None]
         parts = products / squared
         now = norms(parts)
         excess = now - radius
-        is_off = np.abs(excess) > REGION.radius_tolerance * radius
+        is_off = np.abs(excess) > SETTINGS.radius_tolerance * radius
         if not np.count_nonzero(is_off):
             break
         low = np.where(is_off & (excess > 0), estimate, low)
@@ -558,7 +554,7 @@ def norms(vectors: Array) -> Array:
     """Return the Euclidean norms along the last axis, also where a square would underflow."""
     squares = np.vecdot(vectors, vectors)
     lengths: Array = np.sqrt(squares)
-    is_tiny = squares <= REGION.min_safe_square
+    is_tiny = squares <= SETTINGS.min_safe_square
     if np.count_nonzero(is_tiny):
         tiny = vectors[is_tiny]
         largest = np.abs(tiny).max(axis=1, initial=0.0)

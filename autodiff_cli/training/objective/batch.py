@@ -9,11 +9,10 @@ All arrays have the fits as their first axis. Fits are selected by their numbers
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,11 +21,12 @@ from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.backends.protocol import RowKernel
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, RESIDUAL_SCALE
-from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.objective.objective import Objective, copy_with
 from autodiff_cli.training.objective.parameters import Bounds
 from autodiff_cli.training.rows import WEIGHT, MemoryRows
 
 Fits = NDArray[np.intp]  # the numbers of some fits of a batch
+T = TypeVar("T", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,6 @@ class BatchSettings:
     """Numbers of rows that are processed together."""
 
     rows: int = 2**17  # rows of fits that are evaluated together, which bounds the memory of their matrices
-    sort_rows: int = 2**18  # rows that are sorted together
     max_shared_rows: int = 2**13  # rows that fits share: more are evaluated one fit after the other
     max_parameters: int = 30  # parameters of a fit: with more, matrices dominate, which are not faster together
     max_copied_rows: int = 2**20  # rows of a group that are copied; larger groups select rows by a mask
@@ -54,6 +53,15 @@ class ObjectiveBatch:
     def __init__(self, objectives: Sequence[Objective], bounds: Bounds) -> None:
         self.objectives = objectives
         self.bounds = bounds
+
+    def _each(self, method: str, fits: Fits, *arguments: Array) -> Any:
+        """Return the results of a method of the objectives of some fits, given its arguments for each of them."""
+        rows = zip(fits.tolist(), *arguments, strict=True)
+        return np.array([getattr(self.objectives[fit], method)(*values) for fit, *values in rows])
+
+    def _with(self, objectives: Sequence[Objective]) -> Self:
+        """Return the batch with other objectives for its fits."""
+        return copy_with(self, objectives=objectives)
 
     @property
     def count(self) -> int:
@@ -80,15 +88,13 @@ class ObjectiveBatch:
 
     def take(self, fits: Fits, bounds: Bounds | None = None) -> Self:
         """Return a batch of some fits, which may repeat, with other bounds if they are given."""
-        other = copy.copy(self)
-        other.objectives = [self.objectives[fit] for fit in fits.tolist()]
-        other.bounds = bounds or self.bounds.select(fits)
-        return other
+        objectives = [self.objectives[fit] for fit in fits.tolist()]
+        return copy_with(self, objectives=objectives, bounds=bounds or self.bounds.select(fits))
 
     def triangles(self, theta: Array, fits: Fits) -> Array:
         """Return the triangular factors of [J | r], of shape (fits, P+1, P+1)."""
-        triangles = [self.objectives[fit].triangle(point) for fit, point in zip(fits.tolist(), theta, strict=True)]
-        return np.array(triangles).reshape(len(fits), theta.shape[1] + 1, theta.shape[1] + 1)
+        width = theta.shape[1] + 1
+        return np.asarray(self._each("triangle", fits, theta).reshape(len(fits), width, width))
 
     def residual_matrices(self, theta: Array, fits: Fits) -> Array:
         """Return matrices with the sums of products of [J | r]: their triangular factors."""
@@ -103,21 +109,19 @@ class ObjectiveBatch:
 
     def hessians(self, theta: Array, fits: Fits) -> Array:
         """Return the Hessians of the mean losses, of shape (fits, P, P)."""
-        hessians = [self.objectives[fit].curvature(point) for fit, point in zip(fits.tolist(), theta, strict=True)]
-        return np.array(hessians).reshape(len(fits), theta.shape[1], theta.shape[1])
+        return np.asarray(self._each("curvature", fits, theta).reshape(len(fits), theta.shape[1], theta.shape[1]))
 
     def losses(self, theta: Array, fits: Fits) -> Array:
         """Return the mean losses."""
-        return np.array([self.objectives[fit].value(point) for fit, point in zip(fits.tolist(), theta, strict=True)])
+        return np.asarray(self._each("value", fits, theta))
 
     def mean_squares(self, sums: Array, fits: Fits) -> Array:
         """Return the mean losses that correspond to weighted sums of squares."""
-        pairs = zip(fits.tolist(), sums.tolist(), strict=True)
-        return np.array([self.objectives[fit].mean_square(total) for fit, total in pairs])
+        return np.asarray(self._each("mean_square", fits, sums))
 
     def target_variations(self, fits: Fits) -> Array:
         """Return the sums of squares of the targets about their means."""
-        return np.array([self.objectives[fit].target_variation() for fit in fits.tolist()])
+        return np.asarray(self._each("target_variation", fits))
 
     @property
     def scales(self) -> Array:
@@ -131,26 +135,20 @@ class ObjectiveBatch:
 
     def without_penalty(self) -> Self:
         """Return the batch without the penalties of its objectives."""
-        other = copy.copy(self)
-        other.objectives = [objective.without_penalty() for objective in self.objectives]
-        return other
+        if not self.objective.is_penalised:
+            return self
+        return self._with([objective.without_penalty() for objective in self.objectives])
 
     def without_kinks(self) -> Self | None:
         """Return the batch with the kinks of its losses smoothed; None if they have none."""
         smooth = [objective.without_kinks() for objective in self.objectives]
         objectives = [objective for objective in smooth if objective is not None]
-        if not objectives:
-            return None
-        other = copy.copy(self)
-        other.objectives = objectives
-        return other
+        return self._with(objectives) if objectives else None
 
     def with_smoothing(self, share: float, theta: Array) -> Self:
         """Return the batch with each kink smoothed by a share of the mean size of its argument at `theta`."""
-        other = copy.copy(self)
         pairs = zip(self.objectives, theta, strict=True)
-        other.objectives = [objective.with_smoothing(share, point) for objective, point in pairs]
-        return other
+        return self._with([objective.with_smoothing(share, point) for objective, point in pairs])
 
 
 class GroupBatch:
@@ -194,12 +192,14 @@ class GroupBatch:
 
     def take(self, fits: Fits, bounds: Bounds | None = None) -> Self:
         """Return a batch of some fits, which may repeat, with other bounds if they are given."""
-        other = copy.copy(self)
-        other._order, other.sizes = self.row_numbers(fits), self.sizes[fits]
-        other._ends = np.cumsum(other.sizes)
-        other.bounds = bounds or self.bounds.select(fits)
-        other._settings = {name: values[fits] for name, values in self._settings.items()}
-        return other
+        return copy_with(
+            self,
+            _order=self.row_numbers(fits),
+            sizes=self.sizes[fits],
+            _ends=np.cumsum(self.sizes[fits]),
+            bounds=bounds or self.bounds.select(fits),
+            _settings={name: values[fits] for name, values in self._settings.items()},
+        )
 
     @property
     def scales(self) -> Array:
@@ -212,9 +212,8 @@ class GroupBatch:
 
     def without_penalty(self) -> Self:
         """Return the batch without penalties."""
-        other = copy.copy(self)
-        other._settings = {**self._settings, **dict.fromkeys((L1_FACTOR, L2_FACTOR), np.zeros(len(self.sizes)))}
-        return other
+        penalties = dict.fromkeys((L1_FACTOR, L2_FACTOR), np.zeros(len(self.sizes)))
+        return copy_with(self, _settings={**self._settings, **penalties})
 
     def row_numbers(self, fits: Fits) -> NDArray[Any]:
         """Return the row numbers of some groups, group by group."""
@@ -298,9 +297,9 @@ class GroupBatch:
             sums = self.totals(self.evaluate(kernel, points, part), part)
             return np.asarray((sums / self.total_weights(part)).T)
 
-        return self._by_parts(means, theta, fits)
+        return self.by_parts(means, theta, fits)
 
-    def _by_parts(self, compute: Callable[[Array, Fits], Array], theta: Array, fits: Fits) -> Array:
+    def by_parts(self, compute: Callable[[Array, Fits], NDArray[T]], theta: Array, fits: Fits) -> NDArray[T]:
         """Return the results of a function of points and fits for parts with few rows each, one after the other."""
         parts = self.parts(fits)
         points = np.split(theta, np.cumsum([len(part) for part in parts[:-1]], dtype=np.intp))
@@ -327,7 +326,7 @@ class GroupBatch:
     @ignore_float_errors()
     def triangles(self, theta: Array, fits: Fits) -> Array:
         """Return the triangular factors of [J | r], of shape (fits, P+1, P+1)."""
-        return self._by_parts(self._small_triangles, theta, fits)
+        return self.by_parts(self._small_triangles, theta, fits)
 
     @ignore_float_errors()
     def residual_matrices(self, theta: Array, fits: Fits) -> Array:
@@ -401,11 +400,8 @@ class GroupBatch:
         kernels = self._kernels.without_kinks
         if kernels is None:
             return None
-        other = copy.copy(self)
-        other._kernels = kernels
         radii = {name: np.zeros(len(self.sizes)) for name in kernels.smoothing_radii}
-        other._settings = {**self._settings, **radii}
-        return other
+        return copy_with(self, _kernels=kernels, _settings={**self._settings, **radii})
 
     def with_smoothing(self, share: float, theta: Array) -> Self:
         """Return the batch with each kink smoothed by a share of the mean size of its argument at `theta`."""
@@ -414,13 +410,7 @@ class GroupBatch:
         for part in self.parts(every):
             values = self.evaluate(self._kernels.grouped_kink_sizes, theta[part], part)
             sizes[:, part] = self.totals(values, part) / self.sizes[part]
-        parameter_kinks = self._kernels.parameter_kinks
-        if parameter_kinks:  # a penalty treats all parameters alike, so they share one radius
-            largest = sizes[parameter_kinks].max(axis=0)
-            sizes[parameter_kinks] = np.where(largest > 0, largest, 1.0)
-        other = copy.copy(self)
-        other._settings = {**self._settings, **dict(zip(self._kernels.smoothing_radii, share * sizes, strict=True))}
-        return other
+        return copy_with(self, _settings={**self._settings, **self._kernels.radii(share, sizes)})
 
     @ignore_float_errors()
     def median_magnitudes(self, theta: Array, fits: Fits) -> Array:
@@ -432,7 +422,7 @@ class GroupBatch:
                 magnitudes = np.where(self.weights(part) > 0, magnitudes, math.inf)
             return self.quantiles(magnitudes, part, (0.5,))[:, 0]
 
-        return self._by_parts(medians, theta, fits)
+        return self.by_parts(medians, theta, fits)
 
     def quantiles(self, values: Array, fits: Fits, shares: Sequence[float]) -> Array:
         """Return quantiles of the finite values of shape (components, rows) of each group, of shape (fits, shares)."""
@@ -504,20 +494,8 @@ def sort_by_group(codes: NDArray[np.int32], count: int) -> tuple[NDArray[Any], N
     >>> sort_by_group(np.array([1, 0, 1], np.int32), 2)
     (array([1, 0, 2], dtype=int32), array([1, 2]))
     """
-    parts = [(start, codes[start : start + BATCH.sort_rows]) for start in range(0, len(codes), BATCH.sort_rows)]
-    sizes = np.zeros(count, np.intp)
-    for _, part in parts:
-        sizes += np.bincount(part, minlength=count)
-    positions = np.cumsum(sizes) - sizes
-    order = np.empty(len(codes), np.int32 if len(codes) < 2**31 else np.int64)
-    for start, part in parts:
-        rows = np.argsort(part, kind="stable")
-        sizes_in_block = np.bincount(part, minlength=count)
-        order[
-            np.repeat(positions - (np.cumsum(sizes_in_block) - sizes_in_block), sizes_in_block) + np.arange(len(part))
-        ] = start + rows
-        positions += sizes_in_block
-    return order, sizes
+    order = np.argsort(codes, kind="stable")
+    return order.astype(np.int32) if len(codes) < 2**31 else order, np.bincount(codes, minlength=count)
 
 
 def _concatenated_ranges(starts: NDArray[np.intp], sizes: NDArray[np.intp]) -> NDArray[np.intp]:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.array_types import Array
+from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.backends.protocol import RowGraphs
 from autodiff_cli.backends.selection import make_backend
 from autodiff_cli.graph.node import Node
@@ -25,27 +25,35 @@ from autodiff_cli.graph.tape import topological_order
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import Diverged, Outcome
+from autodiff_cli.training.objective.batch import Fits, GroupBatch
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.objective import Objective, find_undefined
-from autodiff_cli.training.result.goodness import RESIDUALS, robust_scale, subsample, weighted_residuals
+from autodiff_cli.training.result.goodness import MAD_TO_STD, RESIDUALS, robust_scale, subsample, weighted_residuals
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE
 from autodiff_cli.training.rows import ColumnArrays
 
 
-def von_neumann_score(ordered: Array) -> float:
+def von_neumann_scores(ordered: Array, sizes: NDArray[np.intp]) -> Array:
     """Return by how many standard errors neighbours are more alike than in a random order (von Neumann 1941).
 
+    Args:
+        ordered: values of groups, one group after the other along the last axis.
+        sizes: the number of values of each group.
+
     >>> import numpy as np
-    >>> round(von_neumann_score(np.array([1.0, 2, 3, 4, 3, 2, 1, -1, -2, -3, -4, -3])), 1)
-    3.5
+    >>> von_neumann_scores(np.array([1.0, 2, 3, 4, 3, 2, 1, -1, -2, -3, -4, -3]), np.array([12])).round(1)
+    array([3.5])
     """
-    count = len(ordered)
-    centred = ordered - ordered.mean()
-    total = float(np.sum(np.square(centred)))
-    if count < RESIDUALS.min_rows or not 0 < total < math.inf:
-        return 0.0
-    ratio = float(np.sum(np.square(np.diff(ordered)))) / total
-    return (2 - ratio) / (2 * math.sqrt((count - 2) / (count * count - 1)))
+    starts = np.cumsum(sizes) - sizes
+    centred = ordered - np.repeat(np.add.reduceat(ordered, starts, axis=-1) / sizes, sizes, axis=-1)
+    totals = np.add.reduceat(np.square(centred), starts, axis=-1)
+    steps = np.square(np.diff(ordered, prepend=0.0))
+    steps[..., starts] = 0.0  # from the last value of another group
+    counts = np.maximum(sizes, RESIDUALS.min_rows)
+    deviations = 2 * np.sqrt((counts - 2) / (counts * counts - 1))
+    with ignore_float_errors():
+        scores = (2 - np.add.reduceat(steps, starts, axis=-1) / totals) / deviations
+    return np.where((sizes >= RESIDUALS.min_rows) & (totals > 0) & (totals < math.inf), scores, 0.0)
 
 
 def has_systematic_residuals(
@@ -58,18 +66,43 @@ def has_systematic_residuals(
     Args:
         threshold: the number of standard errors from randomness.
     """
-    predictors = [name for name in objective.model.predictors() if name in objective.data.names]
-    if len(predictors) != 1 or not objective.has_residuals:
+    predictor = _single_predictor(objective)
+    if predictor is None:
         return False
     objective = subsample(objective)
-    column = objective.column(predictors[0])
-    order = np.argsort(column, kind="stable")
+    order = np.argsort(objective.column(predictor), kind="stable")
     with ignore_float_errors():
         residuals = weighted_residuals(objective, theta)
         if objective.kind is LossKind.ROBUST:  # an outlier would hide the pattern of the other rows
             limit = RESIDUALS.clip_scales * robust_scale(objective, theta)
             residuals = np.clip(residuals, -limit, limit)
-        return any(von_neumann_score(component[order]) > threshold for component in residuals)
+        return bool((von_neumann_scores(residuals[:, order], np.array([len(order)])) > threshold).any())
+
+
+def groups_with_systematic_residuals(batch: GroupBatch, theta: Array, fits: Fits, threshold: float) -> Mask:
+    """Return in which groups the residuals follow the only predictor; see `has_systematic_residuals`."""
+    predictor, is_robust = _single_predictor(batch.objective), batch.objective.kind is LossKind.ROBUST
+
+    def is_systematic(points: Array, part: Fits) -> Mask:
+        if predictor is None:
+            return np.zeros(len(part), np.bool_)
+        sizes = batch.sizes[part]
+        groups = np.repeat(np.arange(len(part)), sizes)
+        residuals = batch.residuals(points, part) * np.sqrt(batch.weights(part))
+        if is_robust:
+            limits = RESIDUALS.clip_scales * MAD_TO_STD * batch.median_magnitudes(points, part)[groups]
+            residuals = np.clip(residuals, -limits, limits)
+        order = np.lexsort((batch.column(predictor, part), groups))
+        return np.asarray((von_neumann_scores(residuals[:, order], sizes) > threshold).any(axis=0))
+
+    with ignore_float_errors():
+        return batch.by_parts(is_systematic, theta, fits)
+
+
+def _single_predictor(objective: Objective) -> str | None:
+    """Return the name of the only column that the prediction reads; None if there is not exactly one."""
+    names = [name for name in objective.model.predictors() if name in objective.data.names]
+    return names[0] if len(names) == 1 and objective.has_residuals else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,6 +74,7 @@ FITS: dict[str, tuple[str, dict[str, Any]]] = {
 SHORT = {"compiled", "levels", "classes"}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in SHORT)) for name in FITS])
 def test_the_fit_has_the_same_bits(name: str, client: Any) -> None:
     model, options = FITS[name]

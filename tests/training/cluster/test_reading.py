@@ -118,6 +118,7 @@ SAME: dict[str, tuple[str, list[str], dict[str, Any], dict[str, Any]]] = {
 SHORT = {"parquet", "several", "a condition of several", "missing labels"}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in SHORT)) for name in SAME])
 def test_workers_read_what_one_reader_reads(name: str, folder: Path, client: Any, ways: list[type]) -> None:
     model, files, how, given = SAME[name]
@@ -126,6 +127,7 @@ def test_workers_read_what_one_reader_reads(name: str, folder: Path, client: Any
     assert ways == [ClusterData]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("file", "how", "given"),
     [

@@ -61,6 +61,7 @@ CASES: dict[str, tuple[str, Any, Any, dict[str, float]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "case", [pytest.param(case, marks=pytest.mark.slow) if case == "two peaks" else case for case in CASES]
 )

@@ -83,6 +83,7 @@ every_fit = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.sampled
 @every_fit
 def test_a_fit_has_the_same_bits_whatever_chunks_the_rows_come_in(model: str, given: Mapping[str, Any]) -> None:
     asked = options(given)
@@ -107,6 +108,7 @@ class Sent(MemoryRows):
         return super().fold(task, combine)
 
 
+@pytest.mark.sampled
 @every_fit
 def test_what_rows_are_reduced_to_can_be_pickled(model: str, given: Mapping[str, Any]) -> None:
     few = {name: values[::97] for name, values in DATA.items()}

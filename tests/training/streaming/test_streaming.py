@@ -103,6 +103,7 @@ def both(paths: list[str], model: str, given: Mapping[str, Any], reading: FileOp
     return facts(whole), facts(streamed)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("cache", CACHES)
 def test_every_format(folder: Path, name: str, cache: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,6 +141,7 @@ FITS: list[tuple[str, Mapping[str, Any]]] = [
 LONG = ("x_sigma", "mae", "profile", "starts", "weights", "rmsprop", "numpy", "plot", "family", "diagnosis")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("model", "given"),
     [
@@ -166,6 +168,7 @@ def test_several_files_and_renamed_columns(folder: Path) -> None:
     assert f"[{3 * ROWS}," in streamed
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["d.parquet", "d.csv", "d.jsonl"])
 @pytest.mark.parametrize("cache", CACHES)
 def test_missing_cells(tmp_path: Path, name: str, cache: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,111 @@
+"""A warm process that runs tests of one copy of the tree, each time in a child that imports the program afresh.
+
+Libraries take most of the second that pytest needs to start, and the program's own modules only a part: so libraries
+are imported once, and the program in each child. Requests and answers are lines of JSON, on standard input and output.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import resource
+import signal
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+PACKAGE = "autodiff_cli"
+WALL_SECONDS = 1800  # for processes that wait for each other
+OPTIONS = ("-q", "--tb=no", "-pno:cacheprovider", "-pno:xdist", "-Wignore::pytest.PytestAssertRewriteWarning")
+LIBRARIES = """
+    numpy pyarrow pyarrow.csv pyarrow.parquet pyarrow.compute llvmlite.binding flint hypothesis hypothesis.strategies
+    mpmath scipy.special scipy.optimize lark rich.console typer pytest _pytest.assertion.rewrite
+"""
+
+
+class Watcher:
+    """A plugin for pytest that keeps the first failure, and which functions of the package are called."""
+
+    def __init__(self, package: Path) -> None:
+        self.failure: str | None = None
+        self._package = f"{package}{os.sep}"
+        self._codes: set[CodeType] = set()
+
+    def trace(self, frame: FrameType, _event: str, _argument: object) -> None:
+        """Note the function of a new frame; its lines are not traced."""
+        self._codes.add(frame.f_code)
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Keep a test that fails."""
+        self.failure = self.failure or (report.nodeid if report.failed else None)
+
+    pytest_collectreport = pytest_runtest_logreport  # for a file that cannot be imported
+
+    @property
+    def called(self) -> list[str]:
+        """The functions, as `file:function`, with the file's path from the root of the tree."""
+        files = {code: code.co_filename for code in self._codes if code.co_filename.startswith(self._package)}
+        return sorted(
+            f"{PACKAGE}/{file[len(self._package) :]}:{code.co_qualname.replace('.<locals>', '')}"
+            for code, file in files.items()
+        )
+
+
+def run(tests: list[str], seconds: int, is_traced: bool) -> dict[str, Any]:
+    """Run tests in this process up to the first failure."""
+    import pytest
+
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    watcher = Watcher(Path.cwd() / PACKAGE)
+    if is_traced:
+        threading.settrace(watcher.trace)
+        sys.settrace(watcher.trace)
+    begun = time.process_time()
+    status = pytest.main([*OPTIONS, *([] if is_traced else ["-x"]), *tests], [watcher])
+    sys.settrace(None)
+    ended = watcher.failure or (None if status in (0, 5) else f"status {status}")  # 5: no tests are left
+    return {"failure": ended, "seconds": time.process_time() - begun, "called": watcher.called}
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+    """Run what a request asks for in a child, and return its results, or how it ended."""
+    with tempfile.NamedTemporaryFile() as results:
+        child = os.fork()
+        if child == 0:
+            os.setsid()
+            os.dup2(os.open(os.devnull, os.O_RDWR), 0)
+            os.dup2(0, 1)
+            os.dup2(0, 2)
+            with contextlib.suppress(BaseException):
+                Path(results.name).write_text(json.dumps(run(**request)), encoding="utf-8")
+            os._exit(0)
+        late = threading.Timer(WALL_SECONDS, os.killpg, [child, signal.SIGKILL])
+        late.start()
+        _, status = os.waitpid(child, 0)
+        late.cancel()
+        late.join()
+        with contextlib.suppress(ProcessLookupError):  # what the child has started and left
+            os.killpg(child, signal.SIGKILL)
+        text = results.read()
+    found: dict[str, Any] = {"failure": f"ends with status {status}", "seconds": request["seconds"], "called": []}
+    return json.loads(text) if text else found
+
+
+def main() -> None:
+    """Answer requests until there are no more."""
+    sys.path[0] = os.getcwd()
+    for library in LIBRARIES.split():
+        with contextlib.suppress(ModuleNotFoundError):
+            importlib.import_module(library)
+    for line in sys.stdin:
+        print(json.dumps(answer(json.loads(line))), flush=True)
+
+
+if __name__ == "__main__":
+    main()
