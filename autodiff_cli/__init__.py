@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from autodiff_cli.fitting import fit as fit
     from autodiff_cli.fitting import fit_by as fit_by
     from autodiff_cli.fitting import load as load
+    from autodiff_cli.fitting import read_data as read_data
     from autodiff_cli.language.errors import ExpressionError as ExpressionError
     from autodiff_cli.language.errors import MissingValueError as MissingValueError
     from autodiff_cli.language.errors import UnknownNameError as UnknownNameError
@@ -44,6 +45,7 @@ _MODULES = {
     "fit": "autodiff_cli.fitting",
     "fit_by": "autodiff_cli.fitting",
     "load": "autodiff_cli.fitting",
+    "read_data": "autodiff_cli.fitting",
     "ModelFileError": "autodiff_cli.training.result.fitted_model",
     "Objective": "autodiff_cli.training.objective.objective",
 }

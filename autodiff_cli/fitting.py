@@ -17,6 +17,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from autodiff_cli.data.dialect import FileOptions
+from autodiff_cli.data.files import DataSource, open_data
 from autodiff_cli.options import takes_options
 from autodiff_cli.render.fit import fit_report
 from autodiff_cli.render.formatting import shorten_middle, single_line
@@ -118,6 +120,29 @@ _FIELDS = tuple(field.name for field in dataclasses.fields(fitted_model.FittedMo
 def _public_fit(model: fitted_model.FittedModel) -> Fit:
     """Return a public `Fit` for an internal `FittedModel`."""
     return Fit(**{name: getattr(model, name) for name in _FIELDS})
+
+
+@takes_options(FileOptions)
+def read_data(paths: str | os.PathLike[str] | Sequence[str], options: FileOptions) -> DataSource:
+    """Open data files as one dataset, for `fit`, `fit_by`, `compare` and `Objective`.
+
+    Args:
+        paths: the path of a file, a folder or a pattern (`2024-*.csv`), or several of these.
+        options: the fields of `FileOptions`, as keywords: `skip=3`, `where="t > 0"`.
+
+    Raises:
+        DataError: for missing and unreadable files, and for options that do not suit them.
+        OptionError: for values that an option cannot have.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "data.csv")
+    ...     with open(path, "w") as stream:
+    ...         _ = stream.write("measured in May\\nx,y\\nm,s\\n1,2\\n2,4\\n3,6.6\\n")
+    ...     fit("y ~ a*x", read_data(path, skip=1, units_row=True)).rows
+    3
+    """
+    return open_data([os.fspath(paths)] if isinstance(paths, str | os.PathLike) else [*paths], options=options)
 
 
 @takes_options(FitOptions)

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from autodiff_cli.cli.command_line import Call
+from autodiff_cli.cli.command_line import Call, command
 from autodiff_cli.cli.environment import Output, errors_as_bad_input
-from autodiff_cli.cli.shared_options import DerivativeRequest, Digits, Expr, Implicit, Json, Wrt, with_options
+from autodiff_cli.cli.shared_options import DerivativeRequest, Digits, Expr, Implicit, Json, Wrt
+from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.options import check_restrictions, exclusive, needs, option_fields
 
 _INTERVAL, _UNCERTAIN, _RANGE = "an interval", "an uncertain value", "a range"
@@ -23,17 +24,19 @@ _RESTRICTIONS = (
     *exclusive("precision", (*_ONE_POINT, "at", _RANGE)),
     *exclusive(_RANGE, (*_ONE_POINT, "at")),
     *exclusive("at", _ONE_POINT),
+    *(needs(option, "at", f"--{option.replace('_', '-')} needs --at FILE") for option in option_fields(FileOptions)),
     needs("outputs", "jacobian", "--outputs needs --jacobian: add --jacobian"),
     *exclusive("jacobian", (name for name in _ONE_POINT if name not in ("jacobian", "outputs"))),
 )
 
 
-@with_options(request=DerivativeRequest)
+@command(request=DerivativeRequest, reading=FileOptions)
 def grad(
     call: Call,
     expression: Expr,
     *,
     request: DerivativeRequest,
+    reading: FileOptions,
     explicit: Mapping[str, Any],
     wrt: Wrt = None,
     implicit: Implicit = False,
@@ -87,7 +90,7 @@ def grad(
     if request.at is not None or ranges:
         from autodiff_cli.cli.gradients import points_output
 
-        return points_output(call, expression, implicit, value_texts, request.at, wrt, digits, json)
+        return points_output(call, expression, implicit, value_texts, request.at, reading, wrt, digits, json)
     formula = inputs.read_formula(
         call, inputs.read_text(expression, call.environment, implicit), value_texts, notes=request.outputs is None
     )

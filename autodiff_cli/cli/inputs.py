@@ -147,8 +147,7 @@ def read_formula(
             raise unknown_name_error(
                 name, expression.leaves, expression.names.values(), "expression has no variable", call
             )
-    for note in expression.notes if notes else ():
-        call.environment.note(f"note: {note}")
+    call.environment.note(*(f"note: {note}" for note in expression.notes if notes))
     return expression
 
 

@@ -68,10 +68,15 @@ def run(words: Sequence[str], environment: Environment) -> int:
         if module in ("", "autodiff_cli"):
             raise
         package = {"flint": "python-flint"}.get(module, module)
-        return _fail(
-            environment, f"this needs {package}, which is not installed: pip install {package}", ExitStatus.BAD_INPUT
-        )
+        message = f"this needs {package}, which is not installed: pip install {package}"
+        return _fail(environment, message, ExitStatus.BAD_INPUT)
     except OSError as error:
+        from autodiff_cli.render.report import discard_output
+
+        try:
+            environment.stdout.flush()
+        except OSError:
+            discard_output(environment.stdout)
         return _fail(environment, f"cannot write: {error.strerror}", ExitStatus.FAILED)
 
 

@@ -144,9 +144,8 @@ class RequestHandlers:
         except TimeLimitError as error:
             return HTMLResponse(home_page(formula, values, f"error: {error}"), 504)
         if "error" in answer:
-            return HTMLResponse(
-                home_page(formula, values, answer["error"])
-            )  # the message that a terminal would show, with status 200
+            # The message that a terminal would show, with status 200.
+            return HTMLResponse(home_page(formula, values, answer["error"]))
         return HTMLResponse(answer["page"])
 
     async def fit(self, request: Request) -> Response:

@@ -88,14 +88,10 @@ def _trace_page(question: Mapping[str, Any], _data: BinaryIO) -> dict[str, Any]:
     from autodiff_cli.cli.inputs import constant_values
     from autodiff_cli.explain.tracing import trace
     from autodiff_cli.expression import parse
-    from autodiff_cli.language.errors import UnknownNameError, suggest
 
     texts = parse_values(question["values"])
     formula = parse(question["formula"], [*texts])
-    for name in texts:
-        if name not in formula.leaves:
-            message = f"the expression has no variable `{name}`"
-            raise UnknownNameError(message, suggestion=suggest(name, formula.leaves))
+    formula.check_names(texts)
     values = constant_values(texts)
     examples = {name: text for name, text in _example_values(formula, values).items() if name not in texts}
     values |= constant_values(examples)

@@ -82,7 +82,8 @@ class LabelColumn:
         """Return the labels as numbers, with nan for missing ones. Raises DataError for text."""
         numbers = [_as_number(cell) for cell in self.values]
         if None in numbers:
-            raise DataError(f"column `{name}` holds text, not numbers")
+            text = next(str(cell) for cell, number in zip(self.values, numbers, strict=True) if number is None)
+            raise DataError(f"column `{name}` holds text, not numbers", text_columns={name: text})
         values: Array = np.array([*numbers, math.nan], np.float64)[self.codes]
         return values
 
@@ -301,12 +302,16 @@ class ProblemList:
 
     Args:
         where: the start of the message, such as `"prices.csv: "`.
+
+    Attributes:
+        text_columns: see `DataError`.
     """
 
     def __init__(self, where: str = "") -> None:
         self._where = where
         self.invalid: list[str] = []
         self.missing: list[str] = []
+        self.text_columns: dict[str, str] = {}
 
     def __bool__(self) -> bool:
         return bool(self.invalid or self.missing)
@@ -333,12 +338,11 @@ class ProblemList:
     def raise_if_any(self) -> None:
         """Raise DataError that lists the first few problems, one per line, and counts the rest."""
         listed = self.invalid or self.missing
-        if len(listed) == 1:
-            raise DataError(self._where + listed[0], missing=not self.invalid)
         if listed:
             rest = [f"… and {len(listed) - _MAX_PROBLEMS_SHOWN} more"] if len(listed) > _MAX_PROBLEMS_SHOWN else []
             lines = [f"{self._where}{len(listed)} problems:", *listed[:_MAX_PROBLEMS_SHOWN], *rest]
-            raise DataError("\n  ".join(lines), missing=not self.invalid)
+            message = self._where + listed[0] if len(listed) == 1 else "\n  ".join(lines)
+            raise DataError(message, missing=not self.invalid, text_columns=self.text_columns)
 
 
 def _is_missing(cell: Any) -> bool:

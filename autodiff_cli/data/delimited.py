@@ -270,12 +270,16 @@ class DelimitedText:
                     columns[name].append(value)
                     if value is None:
                         problem = describe_bad_cell(cell, request.parsers[name])
+                        problems.text_columns.setdefault(name, cell)
                     else:
                         is_missing = not math.isfinite(value)
                 if problem:
                     problems.invalid.append(f"{location}, column `{name}`: {problem}")
                 elif is_missing and not request.accepts_missing:
                     problems.missing.append(f"{location}, column `{name}`: {cell[:40] or 'empty'}")
+        for name in [*problems.text_columns]:
+            if not all(value is None or math.isnan(value) for value in columns[name]):
+                del problems.text_columns[name]
         return {
             name: LabelColumn.of(np.array(values, object)) if name in request.labels else np.array(values, np.float64)
             for name, values in columns.items()

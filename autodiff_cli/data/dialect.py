@@ -13,15 +13,16 @@ import csv
 import itertools
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from functools import partial
+from types import MappingProxyType
 from typing import Annotated, BinaryIO, NamedTuple
 
 from autodiff_cli.language.lexer import canonical_name
-from autodiff_cli.options import Option, at_least
+from autodiff_cli.options import Option, at_least, check_fields
 
 # Cells that count as missing: an empty one, and the marks that spreadsheets, R and pandas write.
 MISSING_VALUES = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL")
@@ -44,6 +45,7 @@ class DataError(ValueError):
 
     Attributes:
         missing: whether all problems are cells that are empty, nan or infinite, so that dropping rows would solve them.
+        text_columns: the columns that should hold numbers and have none, with one of their texts each.
 
     >>> import autodiff_cli as ad
     >>> ad.fit("y ~ a*x", {"x": [1, 2], "y": [1, float("nan")]})
@@ -52,9 +54,11 @@ class DataError(ValueError):
     autodiff_cli.data.dialect.DataError: row 2, column `y`: nan
     """
 
-    def __init__(self, message: str, *, missing: bool = False) -> None:
+    def __init__(
+        self, message: str, *, missing: bool = False, text_columns: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         super().__init__(message)
-        self.missing = missing
+        self.missing, self.text_columns = missing, text_columns
 
 
 class CellKind(Enum):
@@ -237,7 +241,7 @@ _DELIMITER_WORDS = {"space": WHITESPACE, "tab": "\t", "\\t": "\t", "comma": ",",
 _option = partial(Option, group="Data")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Dialect:
     """The dialect of a text file as the user set it.
 
@@ -272,6 +276,7 @@ class Dialect:
     ] = None
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.units_row and self.no_header:
             raise DataError("--units-row needs a header, so it cannot be combined with --no-header")
         if self.date_format is not None:

@@ -244,8 +244,8 @@ class DataFile:
         self._notes |= dict.fromkeys([*notes, f"--where keeps {counts.selected} of {counts.rows} rows"])
 
     def iter_blocks(self, wanted: Collection[str], size: int) -> Iterator[RowBlock]:
-        """Yield all rows in order, at most `size` at a time: the requested columns as numbers, and the text of all
-        cells.
+        """Yield the rows that the filter selects, at most `size` at a time: the requested columns as numbers, and the
+        text of all cells.
 
         Cells may be nan or infinite if the file has them written out.
 
@@ -253,10 +253,13 @@ class DataFile:
             DataError: for empty cells, cells that are not numbers, and rows with too few or too many cells, block by
                 block.
         """
-        positions = self.column_positions(wanted)
-        done = 0
-        with contextlib.suppress(FallbackRequired), contextlib.closing(self.format.iter_text_batches()) as texts:
-            for batch in texts:
+        done, row_filter = 0, self._row_filter
+        filtered, texts = ([], {}) if row_filter is None else (row_filter.numeric_columns, row_filter.text_columns)
+        positions, text_positions = self.column_positions({*wanted, *filtered}), self.column_positions(texts)
+        with contextlib.suppress(FallbackRequired), contextlib.closing(self.format.iter_text_batches()) as text_batches:
+            if row_filter is not None:
+                raise FallbackRequired
+            for batch in text_batches:
                 for part in batch.split(size):
                     yield RowBlock({name: part.parse_column(position) for name, position in positions.items()}, part)
                     done += len(part)
@@ -264,7 +267,16 @@ class DataFile:
         with contextlib.closing(self.format.iter_records()) as records:
             rest = itertools.islice(records, done, None)
             while block := list(itertools.islice(rest, size)):
-                yield RowBlock(self._parse_numbers(block, positions), [record.cells for record in block])
+                columns, cells = self._parse_numbers(block, positions), [record.cells for record in block]
+                if row_filter is not None:
+                    labels = {
+                        name: LabelColumn.of(np.array([row[position].strip() for row in cells], object))
+                        for name, position in text_positions.items()
+                    }
+                    mask = row_filter.mask({**columns, **labels}, self.parsers)
+                    columns = {name: values[mask] for name, values in columns.items()}
+                    cells = [row for row, is_kept in zip(cells, mask, strict=True) if is_kept]
+                yield RowBlock(columns, cells)
 
     def _column_names(self, renamed: Mapping[str, str]) -> list[str]:
         """Return the normalized names of all columns after renaming. Raises DataError for names that do not fit."""

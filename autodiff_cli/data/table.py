@@ -140,7 +140,11 @@ class MemoryDataset:
         label_columns: dict[str, LabelColumn] = {}
         for name, values in self._data.items():
             if name in wanted:
-                columns[name] = numeric_vector(values, f"column `{name}`")
+                try:
+                    columns[name] = numeric_vector(values, f"column `{name}`")
+                except DataError as error:
+                    first = next(iter(np.ravel(values)), None)
+                    raise DataError(str(error), text_columns={name: first} if isinstance(first, str) else {}) from None
         for name in labels:
             parts = joined_columns(name, self._data)
             if {*parts} <= self._data.keys():

@@ -101,10 +101,12 @@ class PathNetwork:
         self._log_weights = [0.0] * count  # the logarithm of the product of that path
         self._counts[trace.tape.outputs[0]] = 1
         for i in range(count - 1, -1, -1):
-            self._find_best_edge(i)
-            for edge, j in self._edges_below(i):
-                self._users[j].append(edge)
-                self._counts[j] += self._counts[i]
+            if self._users[i]:
+                best = max(self._users[i], key=self._log_weight)
+                self._best_edges[i], self._log_weights[i] = best, self._log_weight(best)
+            for each in trace.contributions[i]:
+                self._users[each.to].append(Edge(i, each.local, None if each.is_structural_zero else each.local))
+                self._counts[each.to] += self._counts[i]
 
     def from_variable(self, name: str, limit: int) -> Paths:
         """Return the paths from a variable; the `limit` largest are listed."""
@@ -112,22 +114,10 @@ class PathNetwork:
         if start is None or not self._trace.tape.is_active[start]:
             return Paths(name, 0, [], 0.0)
         listed, rest = self._largest_paths(start, limit)
-        paths = sorted((_make_path(start, edges) for edges in listed), key=_sort_key, reverse=True)
+        # By absolute product, largest first; nan is first of all.
+        paths = [_make_path(start, edges) for edges in listed]
+        paths.sort(key=lambda path: math.inf if math.isnan(path.product) else abs(path.product), reverse=True)
         return Paths(name, self._counts[start], paths, rest)
-
-    def _edges_below(self, i: int) -> Iterator[tuple[Edge, int]]:
-        """Yield the edges that end at a node, each with the input that it starts from."""
-        for contribution in self._trace.contributions[i]:
-            yield (
-                Edge(i, contribution.local, None if contribution.is_structural_zero else contribution.local),
-                contribution.to,
-            )
-
-    def _find_best_edge(self, i: int) -> None:
-        """Set the next edge of the largest path from a node. All its users must have theirs."""
-        if self._users[i]:
-            best = max(self._users[i], key=self._log_weight)
-            self._best_edges[i], self._log_weights[i] = best, self._log_weight(best)
 
     def _log_weight(self, edge: Edge) -> float:
         """Return the logarithm of the absolute product of the largest path that starts with an edge."""
@@ -224,11 +214,6 @@ def _logarithm(rate: float | None) -> float:
     if rate is None:
         return _LOG_OF_ABSENT
     return math.log(abs(rate)) if rate and math.isfinite(rate) else _LOG_OF_NONFINITE if rate else _LOG_OF_ZERO
-
-
-def _sort_key(path: Path) -> float:
-    """Return the sort key of listed paths: the absolute product; nan comes first."""
-    return math.inf if math.isnan(path.product) else abs(path.product)
 
 
 class TangentContribution(NamedTuple):
@@ -350,25 +335,20 @@ def reverse_work(trace: Trace) -> Work:
 
 
 def _steps(trace: Trace, rates: list[float | None]) -> Iterator[TangentStep]:
-    step = 0
-    for i, (node, inputs) in enumerate(zip(trace.tape.nodes, trace.tape.inputs, strict=True)):
+    tape, values, step = trace.tape, trace.values, 0
+    for i, (node, inputs, active) in enumerate(zip(tape.nodes, tape.inputs, tape.active_inputs, strict=True)):
         if node.op is None:
             continue
         step += 1
-        rate = rates[i]
-        carried = tuple(_contributions(trace, i, node.op, inputs, rates)) if rate is not None else ()
-        yield TangentStep(step, i, node.op, trace.values[i], carried, 0.0 if rate is None else rate)
-
-
-def _contributions(
-    trace: Trace, i: int, op: Op, inputs: tuple[int, ...], rates: list[float | None]
-) -> Iterator[TangentContribution]:
-    active = tuple(k for k in trace.tape.active_inputs[i] if rates[inputs[k]] is not None)
-    locals_ = FLOATS.partials(op, len(inputs), active)(trace.values[i], *[trace.values[j] for j in inputs])
-    for k, local in zip(active, locals_, strict=True):
-        tangent = rates[inputs[k]]
-        if local is not None and tangent is not None:
-            yield TangentContribution(inputs[k], local, tangent, local * tangent)
+        terms = []
+        if rates[i] is not None:
+            moving = tuple(k for k in active if rates[inputs[k]] is not None)
+            locals_ = FLOATS.partials(node.op, len(inputs), moving)(values[i], *[values[j] for j in inputs])
+            for k, local in zip(moving, locals_, strict=True):
+                tangent = rates[inputs[k]]
+                if local is not None and tangent is not None:
+                    terms.append(TangentContribution(inputs[k], local, tangent, local * tangent))
+        yield TangentStep(step, i, node.op, values[i], tuple(terms), rates[i] or 0.0)
 
 
 BYTES_PER_NUMBER = 8  # of a double
@@ -560,11 +540,11 @@ def frames(trace: Trace, shown: Sequence[bool]) -> list[Frame]:
         if counts[group] > 1 and group.parent is not None and counts[group] == counts[group.parent]:
             assert outer is not None
             named_frames[outer] = named_frames[outer]._replace(
-                label=f"{named_frames[outer].label} = {_group_label(trace, group)}"
+                label=f"{named_frames[outer].label} = {trace.naming.call_label(group)}"
             )
         elif counts[group] > 1:
             places[group] = len(named_frames)
-            named_frames.append(Frame(_group_label(trace, group), outer, []))
+            named_frames.append(Frame(trace.naming.call_label(group), outer, []))
         position = places[group]
         if position is not None:
             named_frames[position].members.extend(members)
@@ -662,8 +642,3 @@ def _enclosing_groups(group: Group | None, known: Iterable[Group]) -> Iterator[G
     while group is not None and group not in known:
         yield group
         group = group.parent
-
-
-def _group_label(trace: Trace, group: Group) -> str:
-    """Return the label of a group."""
-    return trace.naming.call_label(group)

@@ -204,7 +204,12 @@ def find_warnings(trace: Trace) -> list[NodeWarning]:
         messages: dict[str, str] = {}  # by kind; the first message of a kind is kept
         adjoint = trace.adjoints_or_none[i]
         if adjoint is not None and _severity(adjoint) > worst[i]:
-            kind, reason = _sum_reason(adjoint)
+            kind, reason = "overflow", "its adjoint is too large for a float, so infinite"
+            if _severity(adjoint) == _NAN:
+                kind, reason = (
+                    "singular",
+                    "inf - inf: its adjoint is a sum of infinite contributions of both signs, so nan",
+                )
             messages[kind] = f"{_location(trace, i)}: {reason}"
         if node.op is not None and node.op.is_structural:
             if adjoint is not None and is_kink_of_arrays(trace, i):
@@ -318,18 +323,16 @@ def _slope_reasons(element: ElementContext, k: int, local: float, singular: bool
         yield "overflow", f"the slope with respect to {towards} is too large for a float, so {_format_number(local)}"
 
 
-def _sum_reason(adjoint: Any) -> Reason:
-    """Return the warning about an adjoint that is not finite although no contribution explains it alone."""
-    if _severity(adjoint) == _NAN:
-        return "singular", "inf - inf: its adjoint is a sum of infinite contributions of both signs, so nan"
-    return "overflow", "its adjoint is too large for a float, so infinite"
-
-
 def _undefined_subexpression(op: Op, k: int, inputs: Sequence[float], value: float) -> str | None:
     """Return the part of a local derivative's formula that is outside its domain, with numbers: `log(-2)`."""
     rule = op.derivative_rule(len(inputs))
     point = dict(zip([leaf.text for leaf in (rule.output, *rule.inputs)], [value, *inputs], strict=True))
-    tape = Tape([_expand_helper(rule.partials[k].local)])
+    local = rule.partials[k].local
+    expansion = local.op.expand(len(local.inputs)) if local.op is not None and local.op.is_helper else None
+    if expansion is not None:
+        placeholders = local.operation.placeholders(len(local.inputs))
+        (local,) = substitute([expansion], dict(zip(placeholders, local.inputs, strict=True)))
+    tape = Tape([local])
     values = forward(tape, FLOATS, point)
     for node, positions in zip(tape.nodes, tape.inputs, strict=True):
         if node.op is not None and node.op.domain is not None:
@@ -337,14 +340,6 @@ def _undefined_subexpression(op: Op, k: int, inputs: Sequence[float], value: flo
             if not any(map(math.isnan, arguments)) and not predicate_holds(node.op, "domain", arguments):
                 return _format_call(node.op, arguments)
     return None
-
-
-def _expand_helper(root: Node) -> Node:
-    """Return a graph whose root, if it is a helper operation, is replaced by its expansion."""
-    expansion = root.op.expand(len(root.inputs)) if root.op is not None and root.op.is_helper else None
-    if root.op is None or expansion is None:
-        return root
-    return substitute([expansion], dict(zip(root.op.placeholders(len(root.inputs)), root.inputs, strict=True)))[0]
 
 
 def _severity(number: Any) -> int:

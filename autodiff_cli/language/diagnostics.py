@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterable, Set
 
 from autodiff_cli import ops
-from autodiff_cli.language.errors import MAX_QUOTE, ExpressionError, is_quotable, line_and_column
+from autodiff_cli.language.errors import MAX_QUOTE, ExpressionError, is_quotable, join_words, line_and_column
 from autodiff_cli.language.lexer import LAYER_FUNCTIONS, Lexeme, Lexemes, is_signed_number
 
 # --- Operands, quoted in suggestions
@@ -298,8 +298,7 @@ def expected_terminals(accepts: Set[str]) -> str:
         "`]`": "RSQB" in accepts,
         "the end of the statement": "$END" in accepts,
     }
-    *most, last = [word for word, fits in words.items() if fits] or ["another statement"]
-    return f"{', '.join(most)} or {last}" if most else last
+    return join_words([word for word, fits in words.items() if fits] or ["another statement"], "or")
 
 
 def _at_end(text: str, lexemes: list[Lexeme], accepts: Set[str]) -> ExpressionError:

@@ -149,7 +149,7 @@ class LlvmLibrary(Library):
 
     def require(self, name: str) -> str:
         """Include the function or table with this name, and return its name, or return the code of a constant."""
-        definition = find_definition(name, prefer_portable=True)
+        definition = find_definition(name)
         number = None if definition is None or definition.is_function else definition.number
         return super().require(name) if number is None else self.literal(number)
 
@@ -209,7 +209,7 @@ class LlvmLibrary(Library):
                 return self._assign(f"select i1 {is_other}, double {y}, double {x}")
             case "_far_sinh", _:  # it only catches exceptions of the platform's function
                 return self._call(self.declare("sinh", 1), operands)
-        return self._call_function(function_name(op, prefer_portable=True) or op, operands)
+        return self._call_function(function_name(op) or op, operands)
 
     def _call(self, symbol: str, arguments: Sequence[Fragment], is_condition: bool = False) -> Fragment:
         texts = ", ".join(f"double {argument.text}" for argument in arguments)

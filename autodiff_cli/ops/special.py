@@ -110,11 +110,16 @@ _WEIBULL: OpFields = {
     "kink_note": "it begins at 0; the slope below, 0, is taken",
     "ulp_bound": 4000,
 }
+
+
+def _weibull_density(x: Node, k: Node, scale: Node) -> Node:
+    """Return the density, which is 0 also where the power overflows."""
+    power, factor = (x / scale) ** k, k / scale * (x / scale) ** (k - 1)
+    return _if_positive(where(or_(x < 0, equal(power, constant("inf"))), 0, factor * exp(-power)), k, scale)
+
+
 weibull_pdf = elementary(
-    "weibull_pdf", _weibull_slopes,
-    expansion=lambda x, k, scale: _if_positive(
-        where(x < 0, 0, k / scale * (x / scale) ** (k - 1) * exp(-((x / scale) ** k))), k, scale
-    ),
+    "weibull_pdf", _weibull_slopes, expansion=_weibull_density,
     summary="the Weibull density at x, with shape k and a scale; 0 below 0", **_WEIBULL,
 )  # fmt: skip
 weibull_cdf = composite(

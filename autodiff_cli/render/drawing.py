@@ -11,7 +11,7 @@ duplicate of a node that is drawn elsewhere has `data-copy`.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any, NamedTuple
@@ -108,21 +108,23 @@ WHOLE_GRAPH = View()
 
 def build_drawing(trace: Trace, view: View = WHOLE_GRAPH) -> Drawing:
     """Select the nodes, edges and frames of a trace to draw."""
-    shown = [True] * len(trace.tape) if view.only is None else _dependents(trace, view.only)
-    highlighted = [False] * len(trace.tape) if view.highlight is None else _dependents(trace, view.highlight)
-    if view.hide_constants:
-        constants = _constant_nodes(trace)
-        shown = [is_shown and not is_constant for is_shown, is_constant in zip(shown, constants, strict=True)]
+    everything, output = [True] * len(trace.tape), trace.tape.outputs[0]
+    related = everything if view.only is None else _dependents(trace, [view.only])
+    varying = _dependents(trace, trace.expression.leaves) if view.hide_constants else everything
+    highlighted = _dependents(trace, [] if view.highlight is None else [view.highlight])
+    shown = [related[i] and (varying[i] or i == output) for i in range(len(trace.tape))]
     selected = [i for i, is_shown in enumerate(shown) if is_shown]
     boxes = [
         Box(i, safe_label(trace.labels[i]), title, _role(trace, i), trace.values[i], trace.adjoints[i], highlighted[i])
         for i in selected
         for title in [safe_label(trace.naming.fit(i, MAX_BOX_TITLE))]
     ]
+    # The local derivatives by input; an input through which no derivative passes has none.
+    locals_ = [{each.position: each.local for each in contributions} for contributions in trace.contributions]
     arrows = [
-        Arrow(j, i, local, highlighted[i] and highlighted[j])
+        Arrow(j, i, locals_[i].get(k), highlighted[i] and highlighted[j])
         for i in selected
-        for j, local in _inputs_with_locals(trace, i)
+        for k, j in enumerate(trace.tape.inputs[i])
         if shown[j]
     ]
     around = frames(trace, shown)
@@ -203,9 +205,8 @@ def to_dot(drawing: Drawing, show: NumberFormat) -> str:
         output_lines.append(f"  n{box.id} [label={text}, {_DOT_SHAPES[box.role]}{strong}];")
     for indent, k, is_start in _frame_outline(drawing.frames):
         if is_start:
-            output_lines.append(
-                f"{indent}subgraph cluster_{k} {{ label={_dot_string(drawing.frames[k].label)}; style=rounded;"
-            )
+            label = _dot_string(drawing.frames[k].label)
+            output_lines.append(f"{indent}subgraph cluster_{k} {{ label={label}; style=rounded;")
             output_lines.append(f"{indent}  {' '.join(f'n{i};' for i in drawing.frames[k].members)}")
         else:
             output_lines.append(f"{indent}}}")
@@ -225,29 +226,13 @@ def _role(trace: Trace, i: int) -> Role:
     return Role.INPUT if node.is_input else Role.CONSTANT if node.is_constant else Role.OPERATION
 
 
-def _inputs_with_locals(trace: Trace, i: int) -> Iterator[tuple[int, Any]]:
-    """Yield the inputs of a node with the local derivative for each; None if no derivative passes."""
-    locals_ = {contribution.position: contribution.local for contribution in trace.contributions[i]}
-    for k, j in enumerate(trace.tape.inputs[i]):
-        yield j, locals_.get(k)
-
-
-def _dependents(trace: Trace, name: str) -> list[bool]:
-    """Return for every node whether it depends on the variable, or is the variable."""
-    leaf = trace.expression.leaves[name]
+def _dependents(trace: Trace, names: Collection[str]) -> list[bool]:
+    """Return for every node whether it depends on one of the variables, or is one of them."""
+    leaves = {trace.expression.leaves[name] for name in names}
     depends: list[bool] = []
     for node, inputs in zip(trace.tape.nodes, trace.tape.inputs, strict=True):
-        depends.append(node is leaf or any(depends[j] for j in inputs))
+        depends.append(node in leaves or any(depends[j] for j in inputs))
     return depends
-
-
-def _constant_nodes(trace: Trace) -> list[bool]:
-    """Return for every node whether it depends only on constants; never for the output."""
-    is_constant: list[bool] = []
-    for node, inputs in zip(trace.tape.nodes, trace.tape.inputs, strict=True):
-        is_constant.append(not node.is_input and all(is_constant[j] for j in inputs))
-    is_constant[trace.tape.outputs[0]] = False
-    return is_constant
 
 
 def _fold_frames(drawing: Drawing) -> Drawing:
@@ -294,21 +279,18 @@ def _drop_call_names(drawing: Drawing) -> Drawing:
 
 def _matching_part(drawing: Drawing, text: str) -> Drawing:
     """Return the nodes that match a text, highlighted, and their neighbours, without frames."""
-    hits = _matching_nodes(drawing, text.casefold())
+    text = text.casefold()
+    # The first nodes on each path whose label contains the text, and those whose operation name does.
+    labelled = {box.id for box in drawing.boxes if text in box.label.casefold()}
+    later = {arrow.target for arrow in drawing.arrows if arrow.source in labelled}
+    named = {box.id for box in drawing.boxes if any(text in name for name in _operation_names(drawing.trace, box))}
+    hits = labelled - later | named
     arrows = [arrow for arrow in drawing.arrows if arrow.source in hits or arrow.target in hits]
     near = hits.union(*((arrow.source, arrow.target) for arrow in arrows))
     boxes = [
         box._replace(is_highlighted=box.is_highlighted or box.id in hits) for box in drawing.boxes if box.id in near
     ]
     return Drawing(drawing.trace, boxes, arrows, [])
-
-
-def _matching_nodes(drawing: Drawing, text: str) -> set[int]:
-    """Return the nodes whose operation name contains a text, and the first nodes on each path whose label does."""
-    labelled = {box.id for box in drawing.boxes if text in box.label.casefold()}
-    later = {arrow.target for arrow in drawing.arrows if arrow.source in labelled}
-    named = {box.id for box in drawing.boxes if any(text in name for name in _operation_names(drawing.trace, box))}
-    return labelled - later | named
 
 
 def _operation_names(trace: Trace, box: Box) -> Iterator[str]:
@@ -479,20 +461,15 @@ def _best_layout(
 ) -> PartedLayout:
     """Choose the layout that exceeds a page least. Raises GraphTooLargeError."""
     single = PartedLayout(layout.layout_with_lanes(nodes, edges, labels, frames), [*range(len(nodes))])
-    parted = (
-        layout.layout_in_parts(nodes, edges, labels, frames)
-        if layout.page_overflow(single.layout.size) > SVG.max_overflow
-        else None
-    )
+    if layout.page_overflow(single.layout.size) <= SVG.max_overflow:
+        return single
+    parted = layout.layout_in_parts(nodes, edges, labels, frames)
     return single if parted is None else min(single, parted, key=lambda one: layout.page_overflow(one.layout.size))
 
 
 def _box_size(role: Role, texts: Sequence[str]) -> Size:
-    beside = {
-        Role.INPUT: 1.8 * SVG.padding,
-        Role.OUTPUT: SVG.padding + SVG.border_gap,
-        Role.FOLDED: SVG.padding + SVG.border_gap,
-    }.get(role, SVG.padding)
+    is_double = role in (Role.OUTPUT, Role.FOLDED)
+    beside = 1.8 * SVG.padding if role is Role.INPUT else SVG.padding + SVG.border_gap * is_double
     height = len(texts) * SVG.line_height + SVG.padding
     return Size(
         max(map(formatting.display_width, texts)) * SVG.character_width + 2 * beside,
@@ -546,11 +523,9 @@ def _node_shape(box: Box, centre: Point, size: Size, texts: Sequence[str], is_co
         shapes.append(_rectangle("frame", centre, Size(size.width - 2 * across, size.height - 2 * down)))
     kind = f"node {box.role.value}{' highlighted' if box.is_highlighted else ''}{' copy' if is_copy else ''}"
     adjoint = "" if box.adjoint is None else f' data-adjoint="{_data_attribute(box.adjoint)}"'
-    data = (
-        f' data-copy="{box.id}"'
-        if is_copy
-        else f' data-node="{box.id}" data-value="{_data_attribute(box.value)}"{adjoint}'
-    )
+    data = f' data-copy="{box.id}"'
+    if not is_copy:
+        data = f' data-node="{box.id}" data-value="{_data_attribute(box.value)}"{adjoint}'
     return "".join(
         [
             f'<g class="{kind}"{data}>',

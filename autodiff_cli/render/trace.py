@@ -145,7 +145,7 @@ def _write_trace(paper: Paper, trace: Trace, digits: int | None) -> None:
             if is_large_array(contribution.amount):
                 rows(contribution.amount)
 
-    write_title(paper, trace, in_full)
+    write_title(paper, trace.expression, trace.point, in_full)
     paper.heading("forward pass: from the inputs to the output")
     write_steps(paper, trace.forward, forward)
     paper.heading("backward pass: from the output to the inputs")
@@ -204,7 +204,7 @@ def _write_forward_mode(paper: Paper, modes: Sequence[ForwardMode], digits: int 
     in_full, brief = formatting.number_formats(digits)
     trace = modes[0].trace
     sentences = StepSentences(trace, brief)
-    write_title(paper, trace, in_full)
+    write_title(paper, trace.expression, trace.point, in_full)
     for mode in modes:
 
         def write(step: TangentStep, name: str = mode.name) -> None:
@@ -263,7 +263,7 @@ def paths_report(trace: Trace, path_sets: Sequence[Paths], digits: int | None) -
 
 def _write_paths(paper: Paper, trace: Trace, path_sets: Sequence[Paths], digits: int | None) -> None:
     in_full, brief = formatting.number_formats(digits)
-    write_title(paper, trace, in_full)
+    write_title(paper, trace.expression, trace.point, in_full)
     for paths in path_sets:
         order = ", largest contribution first" if paths.total > 1 else ""
         paper.heading(f"paths from {paths.name} to the output: {_count_text(paths.total)}{order}")
@@ -347,7 +347,7 @@ def tape_report(record: TapeRecord, digits: int | None) -> Report:
 
 def _write_tape(paper: Paper, record: TapeRecord, digits: int | None) -> None:
     trace = record.trace
-    write_title(paper, trace, formatting.number_formats(digits)[0])
+    write_title(paper, trace.expression, trace.point, formatting.number_formats(digits)[0])
     paper.heading("tape: the values that each operation saves for the backward pass")
     rows = [
         (

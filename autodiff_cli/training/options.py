@@ -19,6 +19,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
 from autodiff_cli.backends.selection import BACKEND_NAMES, has_compiler
+from autodiff_cli.language.errors import join_words
 from autodiff_cli.language.lexer import canonical_name, is_name
 from autodiff_cli.options import (
     FRACTION,
@@ -50,16 +51,6 @@ else:  # the types of options are evaluated, and these would be slow to import
 
 class ClusterError(RuntimeError):
     """A failure of the cluster from which a fit cannot recover."""
-
-
-def join_words(names: Any, last: str = "or") -> str:
-    """Return names as a list in words, with `last` before the final one.
-
-    >>> join_words(["mse", "mae", "bce"])
-    'mse, mae or bce'
-    """
-    *others, end = names
-    return f"{', '.join(others)} {last} {end}" if others else str(end)
 
 
 BoundPair: TypeAlias = tuple[float, float]  # the lower and the upper bound, infinite where there is none
@@ -222,7 +213,7 @@ _method = partial(FitOption, group="Method")
 _statistics = partial(FitOption, group="Statistics")
 _output = partial(FitOption, group="Output")
 
-_GRADIENT_METHODS = join_words(OPTIMIZERS)
+_GRADIENT_METHODS = join_words(OPTIMIZERS, "or")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -305,7 +296,7 @@ class ObjectiveOptions:
         str | None,
         _loss(
             "--loss NAME",
-            f"Loss function: {join_words(LOSSES)} (default: mse; cross_entropy for classes).",
+            f"Loss function: {join_words(LOSSES, 'or')} (default: mse; cross_entropy for classes).",
             one_of(LOSSES),
             compared=True,
         ),
@@ -334,7 +325,7 @@ class ObjectiveOptions:
         str | None,
         _loss(
             "--family NAME",
-            f"Distribution of the target given the prediction: {join_words(FAMILIES)}.",
+            f"Distribution of the target given the prediction: {join_words(FAMILIES, 'or')}.",
             one_of(FAMILIES),
             identifies=True,
             compared=True,
@@ -425,6 +416,8 @@ class FitOptions(ObjectiveOptions):
             `derived`, with standard errors by the delta method.
         profile: compute profile-likelihood intervals too: `intervals["profile"]`.
         bootstrap: the number of bootstrap resamples, for `intervals["bootstrap"]`.
+        bootstrap_method: `percentile`; `bca`, which corrects percentiles for bias and for errors that grow with the
+            parameter; or `residual`, which draws residuals instead of rows, so that the predictors stay as they are.
         diagnosis: examine the layers of a network; see `Diagnosis`.
         checkpoint: a file to which the state of the fit is written, at most once per second and at the end. It is
             replaced atomically, so it is valid at any moment.
@@ -440,7 +433,10 @@ class FitOptions(ObjectiveOptions):
     """
 
     optimizer: Annotated[
-        str, _method("--optimizer NAME", f"Optimization method: {join_words(METHODS)}.", one_of(METHODS), compared=True)
+        str,
+        _method(
+            "--optimizer NAME", f"Optimization method: {join_words(METHODS, 'or')}.", one_of(METHODS), compared=True
+        ),
     ] = "auto"
     learning_rate: Annotated[
         float,
@@ -450,7 +446,7 @@ class FitOptions(ObjectiveOptions):
         str,
         _method(
             "--lr-schedule NAME",
-            f"Learning rate schedule: {join_words([form for form, _ in SCHEDULES.values()])}.",
+            f"Learning rate schedule: {join_words([form for form, _ in SCHEDULES.values()], 'or')}.",
             identifies=True,
         ),
     ] = "constant"
@@ -525,6 +521,9 @@ class FitOptions(ObjectiveOptions):
             must_be("at least 2 resamples", lambda count: count >= 2),
         ),
     ] = None
+    bootstrap_method: Annotated[
+        str, _statistics("--bootstrap-method NAME", "Kind of bootstrap.", one_of(("percentile", "bca", "residual")))
+    ] = "percentile"
     diagnosis: Annotated[
         bool, _statistics("--diagnose", "Check for inactive units and for vanishing or exploding gradients.")
     ] = False
@@ -652,6 +651,7 @@ COMBINATIONS = (
         "patience needs validation, such as --validation 0.2: it waits for the validation loss to fall",
     ),
     needs("min_delta", "patience", "min_delta needs patience: it is the decrease of the loss that patience waits for"),
+    needs("bootstrap_method", "bootstrap", "bootstrap_method needs bootstrap, the number of resamples"),
     needs("checkpoint_every", "checkpoint", "checkpoint_every needs checkpoint, the file to write"),
     excludes(
         "starts",

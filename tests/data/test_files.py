@@ -17,10 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import feather, parquet
 
+import autodiff_cli as ad
 from autodiff_cli.data.files import DataFile, open_data
 from autodiff_cli.data.table import DataError, MemoryDataset, Table
+from autodiff_cli.options import OptionError
 from tests.each import each, examples
-from tests.support import run_cli
+from tests.support import expect_refusal, run_cli
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -233,3 +235,15 @@ def test_data_without_a_column_to_read_are_refused(
     result = run_cli([str(path) if word == "FILE" else word for word in words])
     assert result.status == 2
     assert message in result.stderr
+
+
+def test_options_of_files_in_python_and_for_points(tmp_path: Path) -> None:
+    path = tmp_path / "points.csv"
+    path.write_text("made in May\nx;g\nm;-\n1,5;a\n2,5;b\n3,5;b\n")
+    data = ad.read_data(path, skip=1, units_row=True, where="g == 'b'")
+    assert ad.fit("x ~ a", data, no_columns=True).parameters["a"] == pytest.approx(3)
+    with pytest.raises(OptionError, match="skip"):
+        ad.read_data(path, skip=-1)
+    options = ["--skip", "1", "--units-row", "--where", "g == 'b' and x < 3"]
+    assert str(run_cli(["grad", "x^2", "--at", str(path), *options])).splitlines()[1:] == ['"2,5",b,6.25,5']
+    expect_refusal(run_cli(["grad", "x^2", "--x", "2", "--skip", "1"]), "--skip needs --at FILE")

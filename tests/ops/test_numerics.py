@@ -167,6 +167,7 @@ def test_elementary_functions_at_the_ends_of_their_domains(text: str) -> None:
         ("tanh(x)", inf, 1.0, 0.0),
         ("elu(x)", -inf, -1.0, 0.0),
         ("sinc(x)", inf, 0.0, 0.0),
+        ("weibull_pdf(x, 2, 1.5)", inf, 0.0, nan),
     ],
 )
 def test_ends(text: str, x: float, value: float, slope: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +152,27 @@ def test_the_command_line_refuses_it_too(tmp_path: Path, rows: str, options: lis
     path = tmp_path / "rows.csv"
     path.write_text(rows)
     expect_refusal(run_cli(["train", "y ~ a*x + b", str(path), *options]), message)
+
+
+@each(
+    "model, words",
+    [
+        ("y ~ a + b*wool", "write `b[wool]` for a parameter with a value for each label of `wool`"),
+        ("y ~ a*exp(-wool)", "or compare: `wool == 'A'`"),
+        ("y ~ a[wol]", "the data have no column `wol` (wool, y)\n  y ~ a[wol]\n        ^\nDid you mean `wool`?"),
+        ("y ~ a[wool, tensio]", "the data have no column `tensio`"),
+    ],
+)
+def test_a_column_of_text_as_a_number_and_a_misspelt_column(model: str, words: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(words)):
+        ad.fit(model, {"wool": ["A", "B", "A"], "y": [1.0, 2.0, 3.0]})
+
+
+def test_a_file_of_text_as_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "wool.csv"
+    path.write_text("wool,y\nA,1\nB,2\nA,3\n")
+    expect_refusal(run_cli(["train", "y ~ a + b*wool", str(path)]), "write `b[wool]`")
+    assert "b[" not in run_cli(["train", "wool ~ a + b*y", str(path)]).stderr  # the target has no levels
 
 
 @pytest.mark.parametrize("model", ["y ~ a*x", "(y - a*x)^2"])

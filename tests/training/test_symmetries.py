@@ -72,6 +72,38 @@ def test_interchangeable_terms_are_in_the_same_order_in_all_groups() -> None:
     assert given["k1"] > given["k2"]  # in the order of the given starts
 
 
+def test_components_of_mixtures_are_in_the_same_order_in_all_groups_and_levels() -> None:
+    generator = np.random.default_rng(3)
+    share = generator.uniform(0.2, 0.8, 4)
+    group = np.repeat(np.arange(4), 150)
+    is_low = generator.random(600) < share[group]
+    x = np.where(is_low, generator.normal(-2, 1, 600), generator.normal(3, 1.2, 600))
+    data = {"x": x, "g": group}
+    model = "-log(w*normal_pdf(x, m1, s1) + (1 - w)*normal_pdf(x, m2, s2))"
+    for number, found in enumerate(fit_by(model, data, by="g", likelihood=True)):
+        assert found.fit is not None
+        values = found.fit.parameters
+        assert (values["m1"], values["m2"], values["w"]) == pytest.approx((-2, 3, share[number]), abs=0.35)
+    by_level = fit(
+        "-log(w[g]*normal_pdf(x, m1[g], s1) + (1 - w[g])*normal_pdf(x, m2[g], s2))", data, likelihood=True
+    ).parameters  # with components of some levels exchanged, the fit is worse, because s1 and s2 are common
+    assert [by_level[f"m1[{k}]"] for k in range(4)] == pytest.approx([-2] * 4, abs=0.35)
+    given = fit(model, data, likelihood=True, start={"m1": 3, "m2": -2}).parameters
+    assert given["m1"] > given["m2"]
+
+
+def test_levels_that_share_nothing_are_fitted_as_well_as_alone() -> None:
+    generator = np.random.default_rng(5)
+    x, group = np.tile(np.linspace(0, 10, 60), 4), np.repeat(np.arange(4), 60)
+    first, second = generator.uniform(1, 5, (2, 4))[:, group]
+    y = first * np.exp(-(((x - 3) / 0.8) ** 2)) + second * np.exp(-(((x - 6) / 1.5) ** 2))
+    data = {"x": x, "y": y + generator.normal(0, 0.02, len(x)), "g": group}
+    found = fit("y ~ A[g]*exp(-((x - m[g])/s[g])^2) + B[g]*exp(-((x - n[g])/t[g])^2)", data)
+    expected = [value for level in range(4) for value in (3, 0.8, 6, 1.5)]
+    assert [found.parameters[f"{name}[{k}]"] for k in range(4) for name in "msnt"] == pytest.approx(expected, rel=0.05)
+    assert not found.warnings
+
+
 def test_of_two_equivalent_curves_the_one_with_positive_parameters_is_reported() -> None:
     y = 1 + 4 / (1 + (3 / (X + 1)) ** 2) + NOISE / 5
     model = "y ~ b + (t - b)/(1 + (k/(x + 1))^h)"

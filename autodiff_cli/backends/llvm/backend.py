@@ -34,6 +34,7 @@ from autodiff_cli.backends.llvm.machine_code import (
 )
 from autodiff_cli.backends.llvm.plan import KernelPlan, Stage, aligned_count, plan_kernel
 from autodiff_cli.backends.llvm.runtime import BoundColumns, PlanRunner
+from autodiff_cli.backends.protocol import BatchLosses, EpochRequest, RowOrder
 from autodiff_cli.backends.reductions import ROW_COUNT_NODE, fold
 from autodiff_cli.graph.node import Node, constant, variable
 from autodiff_cli.numbers.arrays import ignore_float_errors
@@ -51,8 +52,6 @@ EPOCH_JOB_FIELDS = (
     "point", "memory", "step_columns", "step_point", "step_memory", "next",
 )  # fmt: skip
 _ADDRESS_FIELDS = frozenset(EPOCH_JOB_FIELDS) - {"begin", "end", "batch", "window", "count"}
-
-_GATHER_UNROLL = 4  # rows per iteration, to keep several loads in flight
 
 
 class EpochPlan(NamedTuple):
@@ -86,7 +85,7 @@ def epoch_module(target: Processor, plan: EpochPlan, types: tuple[str, ...]) -> 
         types: the types of the columns, as NumPy type codes.
     """
     module = ModuleBuilder(target)
-    PlanWriter(module, plan.loss, types).write_block_functions(is_summed=True)
+    PlanWriter(module, plan.loss, types).write_block_functions()
     step = PlanWriter(module, plan.step, ("f8",) * len(plan.step.plan.column_inputs))
     step.write_stage("step_prologue", PROLOGUE_PARAMETERS, Stage.UNIFORM)
     step.write_stage("step_strip", STRIP_PARAMETERS, Stage.ROW)
@@ -99,20 +98,11 @@ def epoch_module(target: Processor, plan: EpochPlan, types: tuple[str, ...]) -> 
 def _gather_function(kind: str) -> FunctionBuilder:
     """Return a function that copies rows in a given order."""
     ir = FunctionBuilder(f"define internal void @gather_{kind}(ptr %from, ptr %order, ptr %to, i64 %count) {{")
-    unrolled = ir.assign(f"and i64 %count, {-_GATHER_UNROLL}")
-    with ir.branch(ir.assign(f"icmp ne i64 {unrolled}, 0")), ir.loop("0", unrolled, _GATHER_UNROLL) as loop:
-        for k in range(_GATHER_UNROLL):
-            _copy_row(ir, kind, ir.assign(f"add nuw nsw i64 {loop.index}, {k}"))
-    with ir.branch(ir.assign(f"icmp ne i64 {unrolled}, %count")), ir.loop(unrolled, "%count") as loop:
-        _copy_row(ir, kind, loop.index)
+    with ir.loop("0", "%count") as loop:
+        number = ir.load("i32", ir.element("i32", "%order", loop.index))
+        value = ir.load(kind, ir.element(kind, "%from", ir.assign(f"zext i32 {number} to i64")))
+        ir.store(kind, value, ir.element(kind, "%to", loop.index))
     return ir
-
-
-def _copy_row(ir: FunctionBuilder, kind: str, index: str) -> None:
-    number = ir.assign(f"load i32, ptr {ir.assign(f'getelementptr inbounds i32, ptr %order, i64 {index}')}, align 4")
-    row = ir.assign(f"zext i32 {number} to i64")
-    value = ir.load(kind, ir.assign(f"getelementptr inbounds {kind}, ptr %from, i64 {row}"))
-    ir.store(kind, value, ir.assign(f"getelementptr inbounds {kind}, ptr %to, i64 {index}"))
 
 
 class _EpochWriter:
@@ -199,7 +189,7 @@ class _EpochWriter:
             span = self._write_minimum(ir.assign(f"sub i64 {width}, {part.index}"), str(strip))
             ir.emit(
                 f"call void @step_strip(ptr {job['step_memory']}, ptr {job['step_point']}, ptr {job['step_columns']}, "
-                f"i64 {part.index}, i64 {span}, ptr null, i64 {self._width}, ptr {job['next']}, i64 {8 * width})"
+                f"i64 {part.index}, i64 {span}, i64 {self._width}, ptr {job['next']}, i64 {8 * width})"
             )
         self._write_copy("point", 0, width)
         if self._plan.accumulator_count:
@@ -271,11 +261,7 @@ class CompiledEpochKernel:
         self._set_job(step_point=self._step_point, step_columns=self._step_columns, step_memory=self._workspaces[1])
 
     def run(
-        self,
-        epoch: protocol.EpochRequest,
-        columns: protocol.Columns,
-        order: NDArray[Any] | None = None,
-        losses: list[float] | None = None,
+        self, epoch: EpochRequest, columns: protocol.Columns, order: RowOrder = None, losses: BatchLosses = None
     ) -> float:
         """Take one step per batch and return the mean loss; see `EpochKernel.run`."""
         rows = next(iter(columns.values())).shape[-1]
@@ -292,19 +278,13 @@ class CompiledEpochKernel:
                 self._store_state(epoch.state)
 
     def run_full_batch(
-        self, epoch: protocol.EpochRequest, weight: float, sums: Callable[[protocol.SumKernel, protocol.Point], Array]
+        self, epoch: EpochRequest, weight: float, sums: Callable[[protocol.SumKernel, protocol.Point], Array]
     ) -> float:
         """Take one step over all rows and return the loss before it; see `EpochKernel.run_full_batch`."""
         return self._loop.run_full_batch(epoch, weight, sums)
 
     def _run(
-        self,
-        run: Any,
-        epoch: protocol.EpochRequest,
-        bound: BoundColumns,
-        order: NDArray[Any] | None,
-        rows: int,
-        before: list[float],
+        self, run: Any, epoch: EpochRequest, bound: BoundColumns, order: RowOrder, rows: int, before: list[float]
     ) -> list[float]:
         batch = max(1, min(epoch.batch_rows, rows))
         window, gathered, _buffers = self._gather_buffers(bound, batch)
@@ -337,7 +317,7 @@ class CompiledEpochKernel:
         table = [(array.ctypes.data, distance) for array, distance in zip(buffers, distances, strict=True)]
         return window, np.array(table, np.int64), buffers
 
-    def _load_state(self, epoch: protocol.EpochRequest) -> None:
+    def _load_state(self, epoch: EpochRequest) -> None:
         width, count = self._plan.padded_count, self._plan.parameter_count
         self._point[:count] = epoch.state.values[0]
         self._accumulators.reshape(-1, width)[:, :count] = epoch.state.values[1:]
@@ -453,26 +433,32 @@ class LlvmBackend:
         return CompiledEpochKernel(descent, self._target, EpochLoop(self, descent, recompute_every))
 
 
-class CompiledSumKernel:
-    """Sums over rows, in compiled code; see `SumKernel`."""
+class _CompiledKernel(protocol.RecipeKernel):
+    is_summed = False
 
     def __init__(self, graphs: protocol.RowGraphs, target: Processor, threads: int) -> None:
-        plan = plan_kernel(graphs, is_summed=True)
-        self.names = _input_names(plan)
+        plan = plan_kernel(graphs, is_summed=self.is_summed)
+        self.names = frozenset(leaf.name for leaf in (*plan.column_inputs, *plan.point_inputs))
         self.block_rows = _block_rows(plan)
-        self._value_count = plan.value_count
-        self._max_blocks = max(1, _BLOCKS.max_partial_sums // max(1, plan.value_count))  # whose sums are in memory
-        self._allocate_partials(1)
-        self._runner = PlanRunner(plan, target, threads, self.block_rows, is_summed=True)
-        self.recipe = protocol.KernelRecipe(_rebuild_compiled, CompiledSumKernel, graphs, target.width, shared=True)
+        self.value_count, self.output_slices = graphs.value_count, graphs.output_slices
+        self._runner = PlanRunner(plan, target, threads, self.block_rows)
+        self.recipe = protocol.KernelRecipe(_rebuild_compiled, type(self), graphs, target.width, shared=True)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return self.recipe.reduce_value
+
+class CompiledSumKernel(_CompiledKernel):
+    """Sums over rows, in compiled code; see `SumKernel`."""
+
+    is_summed = True
+
+    def __init__(self, graphs: protocol.RowGraphs, target: Processor, threads: int) -> None:
+        super().__init__(graphs, target, threads)
+        self._max_blocks = max(1, _BLOCKS.max_partial_sums // max(1, self.value_count))  # whose sums are in memory
+        self._allocate_partials(1)
 
     def sums(self, point: protocol.Point, columns: protocol.Columns, rows: int) -> Array:
         """Return the sums of the outputs over all rows; see `SumKernel.sums`."""
         if not rows:
-            return np.zeros(self._value_count)
+            return np.zeros(self.value_count)
         runner = self._runner
         with runner.lock:
             runner.bind(columns, rows)
@@ -487,15 +473,17 @@ class CompiledSumKernel:
     def _sum_blocks(self, values: Any, first: int, end: int) -> Array:
         if len(self._partials) < end - first:
             self._allocate_partials(end - first)
-        self._runner.run(values, self._address - 8 * self._value_count * first, first, end)
-        if end > first + 1:
-            self._runner.fold_sums(self._address, end - first)
+        self._runner.run(values, self._address - 8 * self.value_count * first, first, end)
+        step = 1
+        while step < end - first:  # the levels of the tree of `fold`
+            self._runner.fold_level(self._address, end - first, step)
+            step *= 2
         return self._total.copy()
 
     def _allocate_partials(self, blocks: int) -> None:
         """Allocate memory for the sums of blocks, and store its address, which takes long to find."""
-        self._partials = np.empty((blocks, self._value_count))
-        self._total: Array = self._partials[0]  # the sum of all blocks, after `fold_sums`
+        self._partials = np.empty((blocks, self.value_count))
+        self._total: Array = self._partials[0]  # the sum of all blocks, after they are folded
         self._address = self._partials.ctypes.data
 
 
@@ -504,20 +492,8 @@ def _add_arrays(a: Array, b: Array) -> Array:
         return a + b
 
 
-class CompiledRowKernel:
+class CompiledRowKernel(_CompiledKernel):
     """Values for each row, in compiled code; see `RowKernel`."""
-
-    def __init__(self, graphs: protocol.RowGraphs, target: Processor, threads: int) -> None:
-        plan = plan_kernel(graphs, is_summed=False)
-        self.names = _input_names(plan)
-        self.block_rows = _block_rows(plan)
-        self.value_count = graphs.value_count
-        self.output_slices = graphs.output_slices
-        self._runner = PlanRunner(plan, target, threads, self.block_rows, is_summed=False)
-        self.recipe = protocol.KernelRecipe(_rebuild_compiled, CompiledRowKernel, graphs, target.width, shared=True)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return self.recipe.reduce_value
 
     def prepare(self, point: protocol.Point) -> Any:
         """Return the numbers of a point; see `RowKernel.prepare`."""
@@ -540,10 +516,6 @@ class CompiledRowKernel:
 def _rebuild_compiled(kind: Callable[..., Any], graphs: protocol.RowGraphs, width: int) -> Any:
     """Return a kernel, rebuilt in another process."""
     return kind(graphs, host_processor(width), protocol.thread_limit() or protocol.available_cores())
-
-
-def _input_names(plan: KernelPlan) -> frozenset[str]:
-    return frozenset(leaf.name for leaf in (*plan.column_inputs, *plan.point_inputs))
 
 
 def _block_rows(plan: KernelPlan) -> int:

@@ -21,7 +21,6 @@ from autodiff_cli.backends.llvm.layout import (
     LaidOutPlan,
     LoopNest,
     MemoryAccess,
-    RangeGuard,
     is_direct,
     is_total,
 )
@@ -43,7 +42,7 @@ from autodiff_cli.backends.llvm.plan import (
     MatrixProduct,
     Stage,
 )
-from autodiff_cli.backends.llvm.vectors import Vector, VectorCode, inline_functions, maximum, minimum, share_divisors
+from autodiff_cli.backends.llvm.vectors import Vector, VectorCode, float_literal, maximum, minimum, quick_forms
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.tape import topological_order
 
@@ -55,6 +54,7 @@ class LoopIndex(NamedTuple):
     offset: int
 
 
+Copies: TypeAlias = Sequence[tuple[str, InstructionWriter]]  # the first row and the writer of each vector
 Tile: TypeAlias = tuple[Sequence[LoopIndex], ...]  # the unrolled indices of each axis
 
 # The initial values of reductions, and the functions that combine.
@@ -72,7 +72,6 @@ class TilingSettings:
     """The unrolling and interleaving of loops, so that values stay in registers and the processor stays busy."""
 
     tile_elements: int = 4  # along both axes: sums of outer products over rows share the loads of their factors
-    reserved_registers: int = 8  # for everything except sums
     # Functions are long chains of dependent instructions, so the chains of several vectors are interleaved.
     max_interleaved: int = 4  # vectors
     max_interleaved_instructions: int = 1000  # of all of them; longer loops are not written twice either
@@ -191,27 +190,21 @@ def _emit_stores(memory: MemoryAccess, stage: Stage, stores: Sequence[CellStore]
         _emit_scalar_stores(memory, stores)
         return
     values = [store.value for store in stores]
-    may_watch = _can_recompute(memory, stores)
-    quick, divisors = share_divisors(values, may_watch=may_watch)
-    sizes = [*map(abs, divisors)]
-    angles: list[Vector] = []
-    if memory.target.has_fma:
-        inlined, log_arguments, angles = inline_functions(
-            [*quick, *sizes], may_watch=may_watch, has_scalef=memory.target.has_scalef
-        )
-        quick, sizes = inlined[: len(values)], [*inlined[len(values) :], *log_arguments]
-    if not sizes and not angles:
+    quick, watched = quick_forms(
+        values, may_watch=_can_recompute(stores), has_fma=memory.target.has_fma, has_scalef=memory.target.has_scalef
+    )
+    if not watched:
         _RowLoop(memory, stores, quick).write_all()
         return
     totals = [store.cell for store in stores if store.effect is Effect.TOTAL]
     for cell in totals:
-        memory.locate(cell, Effect.TOTAL)
-    totals_before = [memory.load_total(cell) for cell in totals]
-    guard = RangeGuard(memory, sizes, angles)
-    _RowLoop(memory, stores, quick, guard).write_all()
-    with memory.ir.branch(guard.violation()):
+        memory.locate(cell)
+    totals_before = [memory.load_number(cell) for cell in totals]
+    memory.lower_flag()
+    _RowLoop(memory, stores, quick, watched).write_all()
+    with memory.ir.branch(memory.is_flag_raised()):
         for cell, total in zip(totals, totals_before, strict=True):
-            memory.store_total(cell, total)
+            memory.store_number(cell, total)
         memory.clear_pointers()
         _RowLoop(memory, stores, values, is_rare=True).write_all()
     memory.clear_pointers()
@@ -221,7 +214,11 @@ def _emit_scalar_stores(memory: MemoryAccess, stores: Sequence[CellStore]) -> No
     order = InstructionOrder([store.value for store in stores])
     writer = _prepared_writer(memory, stores, order)
     for store in stores:
-        _store_scalar(memory, store, writer.operand(store.value))
+        value = writer.operand(store.value)
+        if store.effect in _COMBINERS:
+            before = memory.load(store.value.code.make("load", detail=store.cell))
+            value = _combine(memory, store.effect, before, value)
+        memory.store_scalar(store.cell, value, store.effect)
 
 
 def _prepared_writer(memory: MemoryAccess, stores: Sequence[CellStore], order: InstructionOrder) -> InstructionWriter:
@@ -235,12 +232,11 @@ def _prepared_writer(memory: MemoryAccess, stores: Sequence[CellStore], order: I
     return writer
 
 
-def _can_recompute(memory: MemoryAccess, stores: Sequence[CellStore]) -> bool:
+def _can_recompute(stores: Sequence[CellStore]) -> bool:
     """Return whether a strip can be computed a second time with the same effect, by code of limited size."""
-    sums = [store.cell for store in stores if store.effect is Effect.TOTAL]
-    size = len(sums) + len(topological_order([store.value for store in stores]))
+    size = len(topological_order([store.value for store in stores]))
     is_small = size <= _TILING.max_interleaved_instructions
-    return is_small and all(map(memory.is_in_lanes, sums)) and not any(store.effect in _COMBINERS for store in stores)
+    return is_small and not any(store.effect in _COMBINERS for store in stores)
 
 
 class _RowLoop:
@@ -250,7 +246,7 @@ class _RowLoop:
         memory: the memory access of the function.
         stores: the effects.
         values: the values of the effects, in the form in which they are computed.
-        guard: the guard of values that fast code relies on.
+        watched: magnitudes that must be moderate, each with whether it has a lower limit too.
         is_rare: whether the loop is rarely executed, so that its code should be short.
     """
 
@@ -259,20 +255,19 @@ class _RowLoop:
         memory: MemoryAccess,
         stores: Sequence[CellStore],
         values: Sequence[Vector],
-        guard: RangeGuard | None = None,
+        watched: Sequence[tuple[Vector, bool]] = (),
         *,
         is_rare: bool = False,
     ) -> None:
         stores = [store._replace(value=value) for store, value in zip(stores, values, strict=True)]
-        order = InstructionOrder(values)
+        order = InstructionOrder([*(size for size, _ in watched), *values])
         self._memory = memory
         self._writer = _prepared_writer(memory, stores, order)
         self._hoisted = order.hoisted
         self._size = order.size
         self._has_functions = order.has_functions
         self._is_rare = is_rare
-        self._guard = guard
-        self._checks = [(*each, order.take(each[0])) for each in guard.checks] if guard else []
+        self._watched = [(size, has_minimum, order.take(size)) for size, has_minimum in watched]
         self._stores = [(store, order.take(store.value)) for store in stores]
         self._totals = [store for store in stores if store.effect is Effect.TOTAL]
 
@@ -294,41 +289,51 @@ class _RowLoop:
 
     def _write(self, start: str, stop: str, count: int) -> None:
         """Write the loop with `count` vectors per iteration."""
-        memory, floats, guard = self._memory, self._memory.module.float_vector, self._guard
-        in_registers = len(self._totals) <= memory.target.register_count - _TILING.reserved_registers
-        sizes = guard.load_extremes() if guard else []
+        memory, floats = self._memory, self._memory.module.float_vector
+        starts = [f"splat (double {float_literal(math.inf)})", "zeroinitializer"] if self._watched else []
+        starts += ["zeroinitializer"] * len(self._totals)
         with memory.row_loop(start, stop, count) as (loop, rows):
-            if guard:
-                guard.begin(loop, sizes)
-            names = [loop.carry(memory.ir.new_name(), floats, "zeroinitializer") for _ in self._totals if in_registers]
-            sums_so_far = iter(names)
+            carried = iter([loop.carry(memory.ir.new_name(), floats, each) for each in starts])
             copies = [(row, self._writer.copy()) for row in rows]
             self._write_interleaved(self._hoisted, copies)
-            for size, is_least, needed in self._checks:
-                self._write_interleaved(needed, copies)
-                for _, writer in copies:
-                    if guard:
-                        guard.observe(writer.operand(size), is_least=is_least)
-            if guard:
-                guard.end(loop)
+            if self._watched:
+                for extreme in self._observe(copies, next(carried), next(carried)):
+                    loop.set_next(extreme)
             for store, needed in self._stores:
-                is_summed = store.effect is Effect.TOTAL and in_registers
-                total = next(sums_so_far) if is_summed else ""
                 self._write_interleaved(needed, copies)
-                for row, writer in copies:
-                    memory.set_row(row)
-                    if is_summed:
-                        total = _add_to_sum(memory, writer, store.value, total)
-                    else:
-                        _store_by_row(memory, store, writer.operand(store.value))
-                if is_summed:
-                    loop.set_next(total)
-        if guard:
-            guard.store_extremes(loop.final_values[:2])
-        for store, total in zip(self._totals, loop.final_values[2 if guard else 0 :], strict=False):
+                if store.effect is not Effect.TOTAL:
+                    self._store(copies, store)
+                    continue
+                total = next(carried)
+                for _, writer in copies:
+                    total = _add_to_sum(memory, writer, store.value, total)
+                loop.set_next(total)
+        finals = iter(loop.final_values)
+        if self._watched:
+            memory.raise_flag(next(finals), next(finals))
+        for store, total in zip(self._totals, finals, strict=True):
             memory.add_to_total(store.cell, total)
 
-    def _write_interleaved(self, vectors: Sequence[Vector], copies: Sequence[tuple[str, InstructionWriter]]) -> None:
+    def _observe(self, copies: Copies, least: str, most: str) -> tuple[str, str]:
+        """Return the extremes of the watched magnitudes, given those of the rows before."""
+        for size, has_minimum, needed in self._watched:
+            self._write_interleaved(needed, copies)
+            for _, writer in copies:
+                most = self._memory.extreme("ogt", writer.operand(size), most)
+                least = self._memory.extreme("olt", writer.operand(size), least) if has_minimum else least
+        return least, most
+
+    def _store(self, copies: Copies, store: CellStore) -> None:
+        """Store a value for each row."""
+        memory = self._memory
+        for row, writer in copies:
+            memory.set_row(row)
+            value = writer.operand(store.value)
+            if store.effect in _COMBINERS:
+                value = _combine(memory, store.effect, memory.load_stored(store.cell), value)
+            memory.store(store.cell, value, store.effect)
+
+    def _write_interleaved(self, vectors: Sequence[Vector], copies: Copies) -> None:
         """Write each instruction for all vectors of rows in turn, so that their dependent chains overlap."""
         for vector in vectors:
             for row, writer in copies:
@@ -345,22 +350,6 @@ def _add_to_sum(memory: MemoryAccess, writer: InstructionWriter, value: Vector, 
         masks = memory.module.bool_vector
         return assign(f"select {masks} {writer.operand(mask)}, {floats} {masked_sum}, {floats} {total}")
     return assign(f"fadd contract {floats} {total}, {writer.operand(value)}")
-
-
-def _store_scalar(memory: MemoryAccess, store: CellStore, value: str) -> None:
-    if store.effect in _COMBINERS:
-        vector = store.value.code.make("load", detail=store.cell)
-        value = _combine(memory, store.effect, memory.load(vector), value)
-    memory.store_scalar(store.cell, value, store.effect)
-
-
-def _store_by_row(memory: MemoryAccess, store: CellStore, value: str) -> None:
-    if store.effect is Effect.TOTAL:
-        memory.add_to_total(store.cell, value)
-        return
-    if store.effect in _COMBINERS:
-        value = _combine(memory, store.effect, memory.load_stored(store.cell), value)
-    memory.store(store.cell, value, store.effect)
 
 
 def _combine(memory: MemoryAccess, effect: Effect, before: str, value: str) -> str:
@@ -423,70 +412,28 @@ def _load_weight(memory: MemoryAccess, item: MatrixProduct, at: tuple[LoopIndex,
 BLOCK_JOB_FIELDS = ("point", "columns", "out", "rows", "next", "end", "stride")
 
 PROLOGUE_PARAMETERS = "ptr %memory, ptr %point"
-STRIP_PARAMETERS = (
-    "ptr %memory, ptr %point, ptr %columns, i64 %row, i64 %span, ptr %sums, i64 %live, ptr %out, i64 %stride"
-)
+STRIP_PARAMETERS = "ptr %memory, ptr %point, ptr %columns, i64 %row, i64 %span, i64 %live, ptr %out, i64 %stride"
 _BLOCK_PARAMETERS = "ptr %memory, ptr %point, ptr %columns, i64 %first, i64 %rows, ptr %out, i64 %stride"
 
 
-def kernel_module(
-    target: Processor, laid_out: LaidOutPlan, types: tuple[str, ...], block: int, *, is_summed: bool
-) -> str:
+def kernel_module(target: Processor, laid_out: LaidOutPlan, types: tuple[str, ...], block: int) -> str:
     """Return the text of a kernel's module.
 
-    It exports `run(job, memory)`, which processes blocks until none is left, and for sums `fold(out, blocks)`, which
-    adds the sums of blocks up into the first.
+    It exports `run(job, memory)`, which processes blocks until none is left, and `fold_level(sums, blocks, step)`,
+    which adds to the sums of every second block those of the block that is `step` further on.
 
     Args:
         target: the processor.
         laid_out: the plan.
         types: the types of the columns, as NumPy type codes.
         block: the number of rows in a block.
-        is_summed: whether blocks give sums, one set after the other, or values by row.
     """
     module = ModuleBuilder(target)
     writer = PlanWriter(module, laid_out, types)
-    writer.write_block_functions(is_summed=is_summed)
-    writer.write_run(block, is_summed=is_summed)
-    if is_summed:
-        module.add(_fold_function(target, laid_out.plan.value_count))
+    writer.write_block_functions()
+    writer.write_run(block)
+    writer.write_fold_level()
     return module.text()
-
-
-def _fold_function(target: Processor, numbers: int) -> FunctionBuilder:
-    """Return the function that adds up the sums of blocks, in the order of `reductions.fold`."""
-    ir = FunctionBuilder(f"define void @fold(ptr %out, i64 %blocks) {VECTOR_ATTRIBUTES} {{")
-    head, body, after = ir.new_label(), ir.new_label(), ir.new_label()
-    before = ir.block
-    ir.emit(f"br label %{head}")
-    ir.begin_block(head)
-    step, twice = ir.new_name(), ir.new_name()
-    line = len(ir.lines)
-    ir.emit(f"br i1 {ir.assign(f'icmp ult i64 {step}, %blocks')}, label %{body}, label %{after}")
-    ir.begin_block(body)
-    with ir.loop("0", ir.assign(f"sub i64 %blocks, {step}"), twice) as block:
-        second = ir.assign(f"add i64 {block.index}, {step}")
-        sums, second_sums = (
-            ir.element("i8", "%out", ir.assign(f"mul i64 {pointer}, {8 * numbers}"))
-            for pointer in (block.index, second)
-        )
-        whole = numbers // target.width * target.width
-        for start, stop, kind in ((0, whole, f"<{target.width} x double>"), (whole, numbers, "double")):
-            if start < stop:
-                with ir.loop(str(start), str(stop), target.width if kind != "double" else 1) as number:
-                    total, second_pointer = (
-                        ir.element("double", pointer, number.index) for pointer in (sums, second_sums)
-                    )
-                    a, b = (ir.assign(f"load {kind}, ptr {pointer}, align 8") for pointer in (total, second_pointer))
-                    ir.emit(f"store {kind} {ir.assign(f'fadd {kind} {a}, {b}')}, ptr {total}, align 8")
-    latch = ir.block
-    ir.emit(f"br label %{head}")
-    ir.lines[line:line] = [
-        f"  {step} = phi i64 [ 1, %{before} ], [ {twice}, %{latch} ]",
-        f"  {twice} = shl i64 {step}, 1",
-    ]
-    ir.begin_block(after)
-    return ir
 
 
 class PlanWriter:
@@ -503,14 +450,13 @@ class PlanWriter:
         self._plan, self._nests, self._layout = laid_out
         self._column_types = types
 
-    def write_block_functions(self, *, is_summed: bool) -> None:
+    def write_block_functions(self) -> None:
         """Write the functions for a block of rows: `prologue`, which runs once per point, and `block`."""
         self.write_stage("prologue", PROLOGUE_PARAMETERS, Stage.UNIFORM)
         self.write_stage("strip", STRIP_PARAMETERS, Stage.ROW)
-        if is_summed:
-            self.write_stage("epilogue", "ptr %memory, ptr %point, ptr %out", Stage.TOTAL)
+        self.write_stage("epilogue", "ptr %memory, ptr %point, ptr %out", Stage.TOTAL)
         self.write_tail_copies()
-        self.write_block(is_summed=is_summed)
+        self.write_block()
 
     def write_stage(self, name: str, parameters: str, stage: Stage) -> None:
         """Write a function with all nests of a stage."""
@@ -555,16 +501,15 @@ class PlanWriter:
                 ir.store(kind, value, ir.element(kind, "%to", position))
             self._module.add(ir)
 
-    def write_block(self, *, is_summed: bool) -> None:
+    def write_block(self) -> None:
         """Write the function that processes all rows of a block, strip by strip."""
         ir = FunctionBuilder(f"define internal void @block({_BLOCK_PARAMETERS}) {VECTOR_ATTRIBUTES} {{")
         layout, width = self._layout, self._module.target.width
-        sums = ir.element("i8", "%memory", layout.lane_sums)
-        if is_summed:
-            self._write_clear(ir, layout.lane_sums, layout.lane_sums_size)
-            self._write_clear(ir, layout.sum_range[0], layout.sum_range[1] - layout.sum_range[0])
-            count = ir.assign("uitofp i64 %rows to double")
-            ir.store("double", count, ir.element("i8", "%memory", layout.sum_range[0]))
+        start, end = layout.sum_range
+        sums = ir.element("i8", "%memory", start)
+        self._module.declare_memset()
+        ir.emit(f"call void @llvm.memset.p0.i64(ptr align 64 {sums}, i8 0, i64 {end - start}, i1 false)")
+        ir.store("double", ir.assign("uitofp i64 %rows to double"), sums)
         whole = ir.assign(f"and i64 %rows, {-width}")
         with ir.branch(ir.assign(f"icmp ne i64 {whole}, 0")), ir.loop("0", whole, layout.strip_rows) as strip:
             remaining = ir.assign(f"sub i64 {whole}, {strip.index}")
@@ -572,23 +517,16 @@ class PlanWriter:
             span = ir.assign(f"select i1 {is_last}, i64 {remaining}, i64 {layout.strip_rows}")
             row = ir.assign(f"add i64 %first, {strip.index}")
             ir.emit(
-                f"call void @strip(ptr %memory, ptr %point, ptr %columns, i64 {row}, i64 {span}, ptr {sums}, "
-                f"i64 {width}, ptr %out, i64 %stride)"
+                f"call void @strip(ptr %memory, ptr %point, ptr %columns, i64 {row}, i64 {span}, i64 {width}, "
+                "ptr %out, i64 %stride)"
             )
         rest = ir.assign(f"sub i64 %rows, {whole}")
         with ir.branch(ir.assign(f"icmp ne i64 {rest}, 0")):
-            self._write_tail(ir, rest, ir.assign(f"add i64 %first, {whole}"), sums, is_summed=is_summed)
-        if is_summed:
-            self._write_lane_sums(ir)
-            ir.emit("call void @epilogue(ptr %memory, ptr %point, ptr %out)")
+            self._write_tail(ir, rest, ir.assign(f"add i64 %first, {whole}"))
+        ir.emit("call void @epilogue(ptr %memory, ptr %point, ptr %out)")
         self._module.add(ir)
 
-    def _write_clear(self, ir: FunctionBuilder, start: int, size: int) -> None:
-        self._module.declare_memset()
-        pointer = ir.element("i8", "%memory", start)
-        ir.emit(f"call void @llvm.memset.p0.i64(ptr align 64 {pointer}, i8 0, i64 {size}, i1 false)")
-
-    def _write_tail(self, ir: FunctionBuilder, rest: str, first: str, sums: str, *, is_summed: bool) -> None:
+    def _write_tail(self, ir: FunctionBuilder, rest: str, first: str) -> None:
         """Process the last rows, which do not fill a vector, as a strip of one vector over copies."""
         layout, width = self._layout, self._module.target.width
         table = ir.element("i8", "%memory", layout.tail_table)
@@ -602,30 +540,13 @@ class PlanWriter:
             own = ir.element("i64", table, 2 * leaf.position)
             ir.store("ptr", copy, own)
             ir.store("i64", width * int(letters[1:]), ir.element("i64", own, 1))
-        tail_sums = ir.element("i8", "%memory", layout.tail_lane_sums)
         out = ir.element("i8", "%memory", layout.tail_out)
-        if is_summed:
-            self._write_clear(ir, layout.tail_lane_sums, layout.lane_sums_size)
         ir.emit(
-            f"call void @strip(ptr %memory, ptr %point, ptr {table}, i64 0, i64 {width}, ptr {tail_sums}, i64 {rest}, "
-            f"ptr {out}, i64 {8 * width})"
+            f"call void @strip(ptr %memory, ptr %point, ptr {table}, i64 0, i64 {width}, i64 {rest}, ptr {out}, "
+            f"i64 {8 * width})"
         )
-        if is_summed:
-            self._write_tail_sums(ir, rest, sums, tail_sums)
-        else:
+        if self._plan.output_stage is Stage.ROW:
             self._write_tail_values(ir, rest, first, out)
-
-    def _write_tail_sums(self, ir: FunctionBuilder, rest: str, sums: str, tail_sums: str) -> None:
-        """Add the totals of the last rows, for the lanes that correspond to rows."""
-        width = self._module.target.width
-        if not self._layout.lane_sums_size:
-            return
-        with ir.loop("0", str(self._layout.lane_sums_size // 8), width) as element, ir.loop("0", rest) as lane:
-            position = ir.assign(f"add i64 {element.index}, {lane.index}")
-            total = ir.element("double", sums, position)
-            tail_sum = ir.load("double", ir.element("double", tail_sums, position))
-            before = ir.load("double", total)
-            ir.store("double", ir.assign(f"fadd double {before}, {tail_sum}"), total)
 
     def _write_tail_values(self, ir: FunctionBuilder, rest: str, first: str, out: str) -> None:
         width = self._module.target.width
@@ -636,19 +557,21 @@ class PlanWriter:
             row = ir.assign(f"add i64 {first}, {lane.index}")
             ir.store("double", value, ir.element("double", begin, row))
 
-    def _write_lane_sums(self, ir: FunctionBuilder) -> None:
-        """Sum the lanes of the vectors of totals."""
-        layout, floats, width = self._layout, self._module.float_vector, self._module.target.width
-        if not layout.lane_sums_size:
-            return
-        lanes = ir.element("i8", "%memory", layout.lane_sums)
-        totals = ir.element("i8", "%memory", layout.totals)
-        with ir.loop("0", str(layout.lane_sums_size // (8 * width))) as element:
-            vector = ir.element(floats, lanes, element.index)
-            total = self._module.sum_lanes(ir, ir.assign(f"load {floats}, ptr {vector}, align {8 * width}"))
-            ir.store("double", total, ir.element("double", totals, element.index))
+    def write_fold_level(self) -> None:
+        """Write the function that adds up pairs of sums of blocks."""
+        ir, numbers = (
+            FunctionBuilder("define void @fold_level(ptr %sums, i64 %blocks, i64 %step) {"),
+            self._plan.value_count,
+        )
+        distance, last = ir.assign(f"mul i64 %step, {numbers}"), ir.assign("sub i64 %blocks, %step")
+        with ir.loop("0", last, ir.assign("shl i64 %step, 1")) as block, ir.loop("0", str(numbers)) as number:
+            start = ir.assign(f"mul i64 {block.index}, {numbers}")
+            total = ir.element("double", "%sums", ir.assign(f"add i64 {start}, {number.index}"))
+            other = ir.load("double", ir.element("double", total, distance))
+            ir.store("double", ir.assign(f"fadd double {ir.load('double', total)}, {other}"), total)
+        self._module.add(ir)
 
-    def write_run(self, block: int, *, is_summed: bool) -> None:
+    def write_run(self, block: int) -> None:
         """Write the function that processes blocks until none is left. Several threads may share a job."""
         ir = FunctionBuilder(f"define void @run(ptr %job, ptr %memory) {VECTOR_ATTRIBUTES} {{")
         fields = {name: ir.element("i64", "%job", k) for k, name in enumerate(BLOCK_JOB_FIELDS)}
@@ -669,7 +592,7 @@ class PlanWriter:
         remaining = ir.assign(f"sub i64 {job['rows']}, {first}")
         rows = ir.assign(f"select i1 {ir.assign(f'icmp ult i64 {remaining}, {block}')}, i64 {remaining}, i64 {block}")
         out = job["out"]
-        if is_summed:
+        if self._plan.output_stage is Stage.TOTAL:
             out = ir.element("i8", out, ir.assign(f"mul i64 {number}, {8 * self._plan.value_count}"))
         ir.emit(
             f"call void @block(ptr %memory, ptr {job['point']}, ptr {job['columns']}, i64 {first}, i64 {rows}, "

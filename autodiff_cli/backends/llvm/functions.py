@@ -148,7 +148,7 @@ def _pow_slope_base(x: Vector, y: Vector) -> Vector | None:
     exponent = y.constant
     if exponent == 1.0:
         return where(is_nan(x), x, 1.0)
-    return y * power(x, y - 1.0) if exponent and (exponent - 1.0) + 1.0 == exponent else None
+    return y * power(x, y.code.as_vector(exponent - 1.0)) if exponent and (exponent - 1.0) + 1.0 == exponent else None
 
 
 # --- Hyperbolic functions, from exponentials that do not overflow

@@ -23,7 +23,7 @@ from autodiff_cli.backends.llvm.plan import (
     Stage,
     StridedView,
 )
-from autodiff_cli.backends.llvm.vectors import MAX_MODERATE, MAX_TRIG_ARGUMENT, MIN_MODERATE, Vector, float_literal
+from autodiff_cli.backends.llvm.vectors import MAX_MODERATE, MIN_MODERATE, Vector, float_literal
 from autodiff_cli.graph.op import Shape
 
 MAX_NEST_ITEMS = 5000  # the time that LLVM takes grows faster than the number of items in a nest
@@ -123,13 +123,12 @@ ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 
 @dataclass(frozen=True)
 class StripSettings:
-    """Numbers of rows in a strip, found by measurements, and the storage of its totals."""
+    """Numbers of rows in a strip, found by measurements."""
 
-    unstored_rows: int = 1024  # without stored values a strip only bounds the number of terms in a partial sum
+    unstored_rows: int = 2048  # without stored values a strip only bounds the number of terms in a partial sum
     min_rows: int = 64
     max_rows: int = 512
     cache_bytes: int = 128 * 1024  # stored values of a strip remain in the nearest caches
-    max_lane_elements: int = 1024  # totals of more elements are summed over lanes after every strip, to save memory
 
 
 _STRIPS = StripSettings()
@@ -142,12 +141,7 @@ class MemoryLayout:
     Attributes:
         strip_rows: the maximum number of rows in a strip.
         offsets: every stored item: one number per element, or for values by row a strip of rows per element.
-        lane_offsets: the totals that are summed in whole vectors, one vector per element, relative to `lane_sums`.
-        lane_sums: the beginning of these vectors, for complete vectors of rows.
-        tail_lane_sums: the beginning of these vectors, for the last rows, which do not fill a vector.
-        lane_sums_size: the size of each of the two.
-        totals: the sums over the lanes of these vectors, in the same order.
-        watched_range: the smallest and the largest magnitude of watched values, in each lane.
+        flag: a number that is not 0 if quick code was inaccurate for some rows of a strip.
         sum_range: the beginning and the end of the numbers that are summed; the first is the number of rows.
         tail_table: the table of columns for the last rows.
         tail_columns: copies of the last rows of each column.
@@ -157,12 +151,7 @@ class MemoryLayout:
 
     strip_rows: int
     offsets: dict[int, int] = field(default_factory=dict)
-    lane_offsets: dict[int, int] = field(default_factory=dict)
-    lane_sums: int = 0
-    tail_lane_sums: int = 0
-    lane_sums_size: int = 0
-    totals: int = 0
-    watched_range: int = 0
+    flag: int = 0
     sum_range: tuple[int, int] = (0, 0)
     tail_table: int = 0
     tail_columns: list[int] = field(default_factory=list)
@@ -190,21 +179,10 @@ def lay_out(plan: KernelPlan, width: int) -> LaidOutPlan:
     by_row = {k: item for k, item in enumerate(plan.items) if k in stored and _is_stored_by_row(item)}
     layout = MemoryLayout(_strip_rows(by_row, width))
     allocator = _Allocator()
-    totals = 0
-    for k, item in enumerate(plan.items):
-        if is_total(item) and item.size <= _STRIPS.max_lane_elements:
-            layout.lane_offsets[k] = totals * width * 8
-            totals += item.size
-    layout.lane_sums_size = totals * width * 8
-    layout.lane_sums = allocator.allocate(layout.lane_sums_size)
-    layout.tail_lane_sums = allocator.allocate(layout.lane_sums_size)
-    layout.watched_range = allocator.allocate(2 * width * 8)
+    layout.flag = allocator.allocate(8)
     start = allocator.allocate(8)
-    layout.totals = allocator.allocate(8 * totals)
-    for k, lanes in layout.lane_offsets.items():
-        layout.offsets[k] = layout.totals + lanes // width
     for k, item in enumerate(plan.items):
-        if k in stored and k not in layout.lane_offsets and (is_total(item) or item.stage is Stage.TOTAL):
+        if k in stored and (is_total(item) or item.stage is Stage.TOTAL):
             layout.offsets[k] = allocator.allocate(item.size * 8)
     layout.sum_range = (start, allocator.end)
     for k, item in enumerate(plan.items):
@@ -298,9 +276,8 @@ class MemoryAccess:
 
     In every function, `%memory` is the thread's memory and `%point` the point. Functions that process a strip of rows
     also have: `%columns`, pairs of an address and the distance between elements; `%row`, the strip's first row in the
-    columns; `%span`, the number of rows; `%sums`, where totals are accumulated; `%live`, how many rows of the last
-    vector count; `%out`, where outputs are written, `%stride` bytes apart. Functions that run after all rows only have
-    `%out` in addition.
+    columns; `%span`, the number of rows; `%live`, how many rows of the last vector count; `%out`, where outputs are
+    written, `%stride` bytes apart. Functions that run after all rows only have `%out` in addition.
 
     Args:
         module: the module of the function.
@@ -339,10 +316,6 @@ class MemoryAccess:
         item = self._plan.items[cell.source]
         return item.stage is Stage.ROW and not is_total(item)
 
-    def is_in_lanes(self, cell: ArrayCell) -> bool:
-        """Return whether a total is summed in whole vectors."""
-        return cell.source in self._layout.lane_offsets
-
     @contextmanager
     def row_loop(self, start: str, stop: str, count: int) -> Iterator[tuple[Loop, list[str]]]:
         """Add a loop over the vectors of a strip, and return it with the first row of each of its `count` vectors."""
@@ -362,7 +335,7 @@ class MemoryAccess:
         key = (cell, effect is Effect.OUTPUT)
         if key in self._pointers:
             return
-        self._pointers[key] = self._output_address(cell) if effect is Effect.OUTPUT else self._address(cell, effect)
+        self._pointers[key] = self._output_address(cell) if effect is Effect.OUTPUT else self._address(cell)
 
     def load(self, vector: Vector, row: str | None = None) -> str:
         """Load a located element, as a vector of rows or as one number in all lanes.
@@ -404,47 +377,52 @@ class MemoryAccess:
         lane = self.ir.assign(f"extractelement {self.module.float_vector} {value}, i64 0")
         self.ir.emit(f"store double {lane}, ptr {self._pointers[cell, effect is Effect.OUTPUT]}, align 8")
 
-    def load_total(self, cell: ArrayCell) -> str:
-        """Load a total that is summed in whole vectors."""
-        return self.ir.assign(
-            f"load {self.module.float_vector}, ptr {self._pointers[cell, False]}, align {self.target.vector_bytes}"
-        )
+    def load_number(self, cell: ArrayCell) -> str:
+        """Load a located number."""
+        return self.ir.assign(f"load double, ptr {self._pointers[cell, False]}, align 8")
 
-    def store_total(self, cell: ArrayCell, total: str) -> None:
-        """Store a total that is summed in whole vectors."""
-        pointer = self._pointers[cell, False]
-        self.ir.emit(f"store {self.module.float_vector} {total}, ptr {pointer}, align {self.target.vector_bytes}")
-
-    def watched_addresses(self) -> tuple[str, str]:
-        """Return the addresses of the smallest and the largest magnitude of watched values."""
-        start, assign = self._layout.watched_range, self.ir.assign
-        least = assign(f"getelementptr inbounds i8, ptr %memory, i64 {start}")
-        return least, assign(f"getelementptr inbounds i8, ptr %memory, i64 {start + self.target.vector_bytes}")
+    def store_number(self, cell: ArrayCell, number: str) -> None:
+        """Store a located number."""
+        self.ir.emit(f"store double {number}, ptr {self._pointers[cell, False]}, align 8")
 
     def add_to_total(self, cell: ArrayCell, value: str) -> None:
-        """Add a sum to a located total."""
-        if self.is_in_lanes(cell):
-            before = self.load_total(cell)
-            self.store_total(cell, self.ir.assign(f"fadd {self.module.float_vector} {before}, {value}"))
-        else:
-            self._add_live_lanes(self._pointers[cell, False], value)
+        """Add the lanes of a sum that correspond to rows to a located total."""
+        floats, width = self.module.float_vector, self.target.width
+        counted = self.ir.assign(f"select <{width} x i1> %mask, {floats} {value}, {floats} zeroinitializer")
+        total = self.module.sum_lanes(self.ir, counted)
+        self.store_number(cell, self.ir.assign(f"fadd double {self.load_number(cell)}, {total}"))
 
-    def _add_live_lanes(self, pointer: str, value: str) -> None:
-        """Add the lanes of rows that count to a number."""
-        ir, floats, width = self.ir, self.module.float_vector, self.target.width
-        counted = ir.assign(f"select <{width} x i1> %mask, {floats} {value}, {floats} zeroinitializer")
-        total = self.module.sum_lanes(ir, counted)
-        before = ir.assign(f"load double, ptr {pointer}, align 8")
-        ir.emit(f"store double {ir.assign(f'fadd double {before}, {total}')}, ptr {pointer}, align 8")
+    def lower_flag(self) -> None:
+        """Note that quick code has been accurate so far."""
+        self.ir.store("i64", 0, self.ir.element("i8", "%memory", self._layout.flag))
 
-    def _address(self, cell: ArrayCell, effect: Effect) -> str:
+    def extreme(self, predicate: str, value: str, before: str) -> str:
+        """Return the value where it compares so with the extreme before, which nan never does."""
+        floats, width = self.module.float_vector, self.target.width
+        is_new = self.ir.assign(f"fcmp {predicate} {floats} {value}, {before}")
+        return self.ir.assign(f"select <{width} x i1> {is_new}, {floats} {value}, {floats} {before}")
+
+    def raise_flag(self, least: str, most: str) -> None:
+        """Note that quick code was inaccurate if an extreme of the watched magnitudes is not moderate."""
+        assign, floats, width = self.ir.assign, self.module.float_vector, self.target.width
+        is_small = assign(f"fcmp olt {floats} {least}, splat (double {float_literal(MIN_MODERATE)})")
+        is_large = assign(f"fcmp ogt {floats} {most}, splat (double {float_literal(MAX_MODERATE)})")
+        lanes = assign(f"bitcast <{width} x i1> {assign(f'or <{width} x i1> {is_small}, {is_large}')} to i{width}")
+        flag = self.ir.element("i8", "%memory", self._layout.flag)
+        raised = assign(f"or i64 {self.ir.load('i64', flag)}, {assign(f'zext i{width} {lanes} to i64')}")
+        self.ir.store("i64", raised, flag)
+
+    def is_flag_raised(self) -> str:
+        """Return a condition: whether quick code was inaccurate."""
+        flag = self.ir.load("i64", self.ir.element("i8", "%memory", self._layout.flag))
+        return self.ir.assign(f"icmp ne i64 {flag}, 0")
+
+    def _address(self, cell: ArrayCell) -> str:
         layout, source = self._layout, cell.source
         if isinstance(source, KernelInput):
             return (
                 self._column_address(source, cell) if source.stage is Stage.ROW else self._scalar_address(source, cell)
             )
-        if effect is Effect.TOTAL and source in layout.lane_offsets:
-            return self._cell_address("%sums", layout.lane_offsets[source], cell, self.target.vector_bytes)
         unit = 8 * layout.strip_rows if self.is_by_row(cell) else 8
         return self._cell_address("%memory", layout.offsets[source], cell, unit)
 
@@ -494,68 +472,3 @@ class MemoryAccess:
         for counter, stride in cell.terms:
             steps = assign(f"add nsw i64 {steps}, {self._multiple(counter, stride)}")
         return assign(f"mul nsw i64 {steps}, {distance}")
-
-
-class RangeGuard:
-    """Checks that values which fast code relies on stay within a range, by the extremes over a strip of rows.
-
-    If the check fails, the strip is recomputed with careful code.
-
-    Args:
-        memory: the memory access of the function.
-        sizes: values that must be between `MIN_MODERATE` and `MAX_MODERATE`.
-        angles: values whose magnitude must be at most `MAX_TRIG_ARGUMENT`.
-
-    Attributes:
-        checks: pairs of a value and whether it has a lower limit too.
-    """
-
-    def __init__(self, memory: MemoryAccess, sizes: Sequence[Vector], angles: Sequence[Vector]) -> None:
-        self._ir = memory.ir
-        self._floats, self._target = memory.module.float_vector, memory.target
-        self._addresses = memory.watched_addresses()
-        self._extremes = ["", ""]
-        self.checks = [(size, True) for size in sizes]
-        scale = MAX_MODERATE / MAX_TRIG_ARGUMENT  # makes the upper limit the same for all
-        self.checks += [(abs(angle) * scale, False) for angle in angles]
-        for address, start in zip(self._addresses, (math.inf, 0.0), strict=True):
-            self._store_vector(f"splat (double {float_literal(start)})", address)
-
-    def begin(self, loop: Loop, before: Sequence[str]) -> None:
-        """Carry the extremes through a loop, ahead of which they were loaded."""
-        self._extremes = [loop.carry(self._ir.new_name(), self._floats, each) for each in before]
-
-    def load_extremes(self) -> list[str]:
-        """Load the extremes so far."""
-        load = f"load {self._floats}, ptr %s, align {self._target.vector_bytes}"
-        return [self._ir.assign(load % address) for address in self._addresses]
-
-    def observe(self, size: str, *, is_least: bool) -> None:
-        """Update the extremes with a value; nan leaves them unchanged."""
-        assign, masks = self._ir.assign, f"<{self._target.width} x i1>"
-        for k, predicate in ((0, "olt"), (1, "ogt")) if is_least else ((1, "ogt"),):
-            before = self._extremes[k]
-            is_new = assign(f"fcmp {predicate} {self._floats} {size}, {before}")
-            self._extremes[k] = assign(f"select {masks} {is_new}, {self._floats} {size}, {self._floats} {before}")
-
-    def end(self, loop: Loop) -> None:
-        """Pass the extremes on to the next iteration."""
-        for each in self._extremes:
-            loop.set_next(each)
-
-    def store_extremes(self, final_values: Sequence[str]) -> None:
-        """Store the final extremes of a loop."""
-        for value, address in zip(final_values, self._addresses, strict=True):
-            self._store_vector(value, address)
-
-    def violation(self) -> str:
-        """Return a condition: whether any value was outside the range."""
-        assign, width = self._ir.assign, self._target.width
-        least, most = self.load_extremes()
-        is_near = assign(f"fcmp olt {self._floats} {least}, splat (double {float_literal(MIN_MODERATE)})")
-        is_far = assign(f"fcmp ogt {self._floats} {most}, splat (double {float_literal(MAX_MODERATE)})")
-        either = assign(f"or <{width} x i1> {is_near}, {is_far}")
-        return assign(f"icmp ne i{width} {assign(f'bitcast <{width} x i1> {either} to i{width}')}, 0")
-
-    def _store_vector(self, value: str, address: str) -> None:
-        self._ir.emit(f"store {self._floats} {value}, ptr {address}, align {self._target.vector_bytes}")

@@ -170,12 +170,14 @@ class KernelPlan:
         point_inputs: the values of the point, by position.
         items: the items, each after its inputs.
         value_count: the number of outputs, for each row or as sums.
+        output_stage: the stage in which the outputs are known: `ROW` or, for sums, `TOTAL`.
     """
 
     column_inputs: list[KernelInput] = field(default_factory=list)
     point_inputs: list[KernelInput] = field(default_factory=list)
     items: list[Item] = field(default_factory=list)
     value_count: int = 0
+    output_stage: Stage = Stage.ROW
 
     def stage_of(self, operand: Input) -> Stage:
         """Return the stage in which a value is known."""
@@ -284,15 +286,15 @@ def plan_kernel(
     # Derivatives in the order in which a backward sweep computes them: towards the last parameters first.
     tape = Tape([*outputs[:1], *outputs[:0:-1], *finished])
     planner = _Planner(graphs, leading, _decisive_nodes(topological_order(outputs)))
-    stage = Stage.TOTAL if is_summed else Stage.ROW
+    planner.plan.value_count = graphs.value_count
+    planner.plan.output_stage = Stage.TOTAL if is_summed else Stage.ROW
     output_positions: dict[Node, list[tuple[Shape, int]]] = {}
     for output, output_shape, numbers in zip(finished, graphs.output_shapes, graphs.output_slices, strict=True):
         output_positions.setdefault(output, []).append((output_shape, numbers.start))
     for node, shape in zip(tape.nodes, infer_shapes(tape, graphs.leaf_shapes), strict=True):
         planner.add_node(node, shape)
         for output_shape, start in output_positions.get(node, ()):
-            planner.add_output(node, output_shape, start, stage)
-    planner.plan.value_count = graphs.value_count
+            planner.add_output(node, output_shape, start)
     return planner.plan
 
 
@@ -353,9 +355,9 @@ class _Planner:
         else:
             self._views[node] = self._apply_elementwise(node.op, inputs, shape, node in self._decisive)
 
-    def add_output(self, node: Node, shape: Shape, offset: int, stage: Stage) -> None:
+    def add_output(self, node: Node, shape: Shape, offset: int) -> None:
         """Add an item that writes a value to the outputs, element by element."""
-        inputs = (broadcast_view(self._views[node], shape),)
+        inputs, stage = (broadcast_view(self._views[node], shape),), self.plan.output_stage
         self.add_item(
             ElementwiseItem(
                 _identity, inputs, shape, stage, Effect.OUTPUT, contiguous_strides(shape), math.prod(shape), offset

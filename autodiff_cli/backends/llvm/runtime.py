@@ -332,6 +332,7 @@ SCHEDULING = SchedulingSettings()
 
 _MIN_BLOCK_SECONDS = 1e-9  # estimate where the clock did not advance; it must not be 0
 
+_FoldFunction = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 _POINT, _COLUMNS, _OUT, _ROWS, _NEXT, _END, _STRIDE = range(len(BLOCK_JOB_FIELDS))
 
 _last_job_end = 0.0  # the time at which the last job of any runner ended
@@ -345,19 +346,18 @@ class PlanRunner:
         target: the processor.
         threads: the maximum number of threads.
         block: the number of rows in a block.
-        is_summed: whether the outputs are sums, one set per block, or values by row.
 
     Attributes:
         lock: callers must hold it.
+        fold_level: adds up pairs of sums, given the address of the sums, their number, and the distance in a pair.
     """
 
-    def __init__(self, plan: KernelPlan, target: Processor, threads: int, block: int, *, is_summed: bool) -> None:
+    def __init__(self, plan: KernelPlan, target: Processor, threads: int, block: int) -> None:
         self.plan = plan
         self.lock = threading.Lock()
         self._target = target
         self._threads = threads
         self._block = block
-        self._is_summed = is_summed
         self._laid_out = lay_out(plan, target.width)
         self._modules: dict[tuple[str, ...], CompiledModule] = {}
         self._memories: list[NDArray[np.uint64]] = []
@@ -372,7 +372,7 @@ class PlanRunner:
         self._bound: BoundColumns | None = None
         self._run_blocks: Any = None
         self._run_address = 0
-        self._fold_blocks: Any = None
+        self.fold_level: Any = None
         self._seconds_per_block = seconds_per_row(plan, target.width) * block or _MIN_BLOCK_SECONDS
         self._input_names = [leaf.name for leaf in plan.point_inputs]
         self._PointArray = ctypes.c_double * len(self._input_names)
@@ -401,14 +401,13 @@ class PlanRunner:
             self._modules[bound.type_codes] = self._module(bound.type_codes)
         module = self._modules[bound.type_codes]
         self._run_blocks, self._run_address = module.function("run"), module.address("run")
-        if self._is_summed:
-            self._fold_blocks = module.function("fold")
+        self.fold_level = module.function("fold_level", _FoldFunction)
         self._bound = bound
         self._job[_COLUMNS], self._job[_ROWS] = bound.table.ctypes.data, rows
 
     def _module(self, types: tuple[str, ...]) -> CompiledModule:
         def write() -> str:
-            return kernel_module(self._target, self._laid_out, types, self._block, is_summed=self._is_summed)
+            return kernel_module(self._target, self._laid_out, types, self._block)
 
         return compile_module(write, self._target)
 
@@ -467,15 +466,6 @@ class PlanRunner:
         self._seconds_per_block = (
             min(self._seconds_per_block, (_last_job_end - start) * count / blocks) or _MIN_BLOCK_SECONDS
         )
-
-    def fold_sums(self, out: int, blocks: int) -> None:
-        """Add the sums of blocks, in the order of `fold`, into those of the first block.
-
-        Args:
-            out: the address of the sums.
-            blocks: the number of blocks.
-        """
-        self._fold_blocks(out, blocks)
 
     def _memory_address(self, number: int) -> int:
         """Return the address of the memory of a thread."""

@@ -77,11 +77,10 @@ class Vector(Operators):
         return _parse_literal(self.detail) if self.op == "constant" else None
 
     def _apply(self, name: str, *operands: Operand) -> Vector:
-        method: Callable[..., Vector] = getattr(self.code, _OPERATOR_METHODS[name])
-        return method(*map(self.code.as_vector, operands))
+        return self.code.make(f"f{name}", *map(self.code.as_vector, operands))
 
     def __abs__(self) -> Vector:
-        return self.code.magnitude(self)
+        return self.code.make("fabs", self.inputs[0] if self.op in ("fneg", "fabs") else self)
 
     def __lt__(self, other: Operand) -> Vector:
         return self.code.compare("olt", self, other)
@@ -105,10 +104,6 @@ class Vector(Operators):
         return self.inputs[0] if self.op == "not" else self.code.make("not", self)
 
 
-# The methods of `VectorCode` that record Python's operators.
-_OPERATOR_METHODS = {"add": "sum", "sub": "difference", "mul": "product", "div": "quotient", "neg": "negation"}
-
-
 class VectorCode:
     """The instructions of one function body, without duplicates."""
 
@@ -120,6 +115,8 @@ class VectorCode:
         """Return the instruction with these inputs, creating it if necessary."""
         if self._rounds_separately and op in _ROUNDED_OPERATIONS:
             detail = ROUNDED
+        if op in ("fadd", "fmul"):  # commutative: in a fixed order, constants last
+            inputs = tuple(sorted(inputs, key=lambda vector: (vector.op == "constant", vector.rank)))
         key = (op, detail, *[vector.rank for vector in inputs])
         existing = self._instructions.get(key)
         if existing is None:
@@ -132,54 +129,6 @@ class VectorCode:
         if isinstance(operand, Vector):
             return operand
         return self.make("constant", detail=float_literal(operand))
-
-    def sum(self, a: Vector, b: Vector) -> Vector:
-        """Return a + b."""
-        if b.op == "fneg":
-            return self.difference(a, b.inputs[0])
-        if a.op == "fneg":
-            return self.difference(b, a.inputs[0])
-        return self._fold_constants(lambda x, y: x + y, a, b) or self.make("fadd", *_canonical_order(a, b))
-
-    def difference(self, a: Vector, b: Vector) -> Vector:
-        """Return a - b."""
-        if b.op == "fneg":
-            return self.sum(a, b.inputs[0])
-        return self._fold_constants(lambda x, y: x - y, a, b) or self.make("fsub", a, b)
-
-    def product(self, a: Vector, b: Vector) -> Vector:
-        """Return a·b."""
-        if a.op == b.op == "fneg":
-            return self.product(a.inputs[0], b.inputs[0])
-        for one, other in ((a, b), (b, a)):
-            if one.op != "constant":
-                continue
-            if one.constant == 1.0:
-                return other
-            if one.constant == -1.0:
-                return self.negation(other)
-        return self._fold_constants(lambda x, y: x * y, a, b) or self.make("fmul", *_canonical_order(a, b))
-
-    def quotient(self, a: Vector, b: Vector) -> Vector:
-        """Return a/b."""
-        if a.op == b.op == "fneg":
-            return self.quotient(a.inputs[0], b.inputs[0])
-        divisor = b.constant
-        if divisor and math.frexp(divisor)[0] in (0.5, -0.5) and 1e-300 < abs(divisor) < 1e300:
-            return self.product(a, self.as_vector(1 / divisor))  # exact
-        return self.make("fdiv", a, b)
-
-    def negation(self, a: Vector) -> Vector:
-        """Return -a."""
-        if a.op == "fneg":
-            return a.inputs[0]
-        return self._fold_constants(lambda x: -x, a) or self.make("fneg", a)
-
-    def magnitude(self, a: Vector) -> Vector:
-        """Return |a|."""
-        if a.op in ("fneg", "fabs"):
-            a = a.inputs[0]
-        return self._fold_constants(abs, a) or self.make("fabs", a)
 
     def compare(self, predicate: str, a: Operand, b: Operand) -> Vector:
         """Return a comparison by LLVM's name: with nan, `olt` is false and `ult` is true."""
@@ -229,13 +178,6 @@ class VectorCode:
         arguments = [body.make("argument", detail=k, is_varying=True) for k in range(len(inputs))]
         path = ColdPath((name, len(inputs)), careful(*arguments))
         return self.make("cold_path", needed, usual, *inputs, detail=path)
-
-    def _fold_constants(self, compute: Callable[..., float], *inputs: Vector) -> Vector | None:
-        """Return the result if all inputs are constants, else None."""
-        for vector in inputs:
-            if vector.op != "constant":
-                return None
-        return self.as_vector(compute(*(_parse_literal(vector.detail) for vector in inputs)))
 
 
 class ColdPath:
@@ -287,11 +229,6 @@ def float_literal(number: float) -> str:
 def _parse_literal(text: str) -> float:
     number: float = struct.unpack(">d", int(text, 16).to_bytes(8, "big"))[0]
     return number
-
-
-def _canonical_order(a: Vector, b: Vector) -> tuple[Vector, Vector]:
-    """Return the inputs of a commutative operation in a fixed order, constants last."""
-    return (b, a) if (a.op == "constant", a.rank) > (b.op == "constant", b.rank) else (a, b)
 
 
 def where(condition: Vector, a: Operand, b: Operand) -> Vector:
@@ -358,7 +295,7 @@ def fma(a: Vector, b: Operand, c: Operand) -> Vector:
 
 def product_error(a: Vector, b: Vector) -> Vector:
     """Return the rounding error of the product a·b, which is 0 if the product is not finite."""
-    product = a.code.unfused("fmul", *_canonical_order(a, b))
+    product = a.code.unfused("fmul", a, b)
     return where(is_finite(product), fma(a, b, -product), 0.0)
 
 
@@ -397,56 +334,38 @@ MAX_MODERATE, MIN_MODERATE = 2.0**1000, 2.0**-1000
 _UNBOUNDED: Bounds = (-math.inf, math.inf)
 
 
-class SharedDivisions(NamedTuple):
-    """Results that divide only once by each divisor.
+class QuickForms(NamedTuple):
+    """Results in a form that is computed quickly.
 
     Attributes:
         roots: the results.
-        watched: divisors whose magnitude must be between `MIN_MODERATE` and `MAX_MODERATE`, or nan.
+        watched: magnitudes that must be at most `MAX_MODERATE` for the results to be accurate, or nan; each with
+            whether it must be at least `MIN_MODERATE` too.
     """
 
     roots: list[Vector]
-    watched: list[Vector]
+    watched: list[tuple[Vector, bool]]
 
 
-def share_divisors(roots: Sequence[Vector], *, may_watch: bool) -> SharedDivisions:
-    """Return the results, rewritten so that each repeated divisor is divided by only once.
+def quick_forms(roots: Sequence[Vector], *, may_watch: bool, has_fma: bool, has_scalef: bool) -> QuickForms:
+    """Return the results with repeated divisors divided by only once, and with inlined functions.
 
     Args:
         roots: the results.
-        may_watch: whether divisors that must be watched are included.
+        may_watch: whether magnitudes may be watched.
+        has_fma: whether the processor multiplies and adds in one instruction.
+        has_scalef: whether it multiplies by a power of two in one instruction.
     """
-    order = topological_order(roots)
-    bounds = value_bounds(order)
-    counts = Counter(vector.inputs[1] for vector in order if _is_approximable(vector) and vector.is_varying)
-    repeated = [divisor for divisor, count in counts.items() if count > 1]
-    risky = {divisor for divisor in repeated if not is_moderate(bounds[divisor])}
-    shared = {divisor for divisor in repeated if may_watch or divisor not in risky}
-    if not shared:
-        return SharedDivisions([*roots], [])
-
-    def replacement(vector: Vector, inputs: Sequence[Vector]) -> Vector | None:
-        if not _is_approximable(vector) or vector.inputs[1] not in shared:
-            return None
-        n, d = inputs
-        return n * d.code.make("fdiv", d.code.as_vector(1.0), d)
-
-    watched = [divisor for divisor in repeated if divisor in risky & shared]
-    results = rewrite([*roots, *watched], replacement)
-    return SharedDivisions(results[: len(roots)], results[len(roots) :])
-
-
-def _is_approximable(vector: Vector) -> bool:
-    """Return whether an instruction is a quotient that may be off by more than half a unit in the last place."""
-    return vector.op == "fdiv" and vector.detail != ROUNDED
+    shared = _share_divisors(roots, may_watch=may_watch)
+    if not has_fma:
+        return shared
+    sizes = [size for size, _ in shared.watched]
+    results, watched = inline_functions([*shared.roots, *sizes], may_watch=may_watch, has_scalef=has_scalef)
+    return QuickForms(results[: len(roots)], [*((size, True) for size in results[len(roots) :]), *watched])
 
 
 def value_bounds(order: Sequence[Vector]) -> dict[Vector, Bounds]:
-    """Return lower and upper bounds of the value of each vector. Any value may also be nan.
-
-    Args:
-        order: the vectors, each after its inputs.
-    """
+    """Return lower and upper bounds of the value of each vector, given after its inputs. Any value may also be nan."""
     bounds: dict[Vector, Bounds] = {}
     for vector in order:
         bounds[vector] = _bounds_of_result(vector, bounds)
@@ -484,6 +403,30 @@ def _bounds_of_result(vector: Vector, known: dict[Vector, Bounds]) -> Bounds:
     return _UNBOUNDED
 
 
+def _share_divisors(roots: Sequence[Vector], *, may_watch: bool) -> QuickForms:
+    """Return the results, rewritten so that each repeated divisor is divided by only once."""
+    order = topological_order(roots)
+    bounds = value_bounds(order)
+    counts = Counter(vector.inputs[1] for vector in order if _is_approximable(vector) and vector.is_varying)
+    repeated = {divisor: is_moderate(bounds[divisor]) for divisor, count in counts.items() if count > 1}
+    shared = [divisor for divisor, is_safe in repeated.items() if is_safe or may_watch]
+    watched = [divisor for divisor in shared if not repeated[divisor]]
+
+    def replacement(vector: Vector, inputs: Sequence[Vector]) -> Vector | None:
+        if not _is_approximable(vector) or vector.inputs[1] not in shared:
+            return None
+        n, d = inputs
+        return n * d.code.make("fdiv", d.code.as_vector(1.0), d)
+
+    results = rewrite([*roots, *watched], replacement)
+    return QuickForms(results[: len(roots)], [(abs(divisor), True) for divisor in results[len(roots) :]])
+
+
+def _is_approximable(vector: Vector) -> bool:
+    """Return whether an instruction is a quotient that may be off by more than half a unit in the last place."""
+    return vector.op == "fdiv" and vector.detail != ROUNDED
+
+
 _INLINED_INSTRUCTIONS = 30  # estimated instructions of an inlined function
 _MAX_LOOP_INSTRUCTIONS = 2000  # LLVM takes too long for longer loops
 
@@ -519,21 +462,7 @@ _LOG_COEFFICIENTS = (
 )  # fmt: skip
 
 
-class InlinedFunctions(NamedTuple):
-    """Results without calls.
-
-    Attributes:
-        roots: the results.
-        log_arguments: arguments of logarithms that must be between `MIN_MODERATE` and `MAX_MODERATE`, or nan.
-        trig_arguments: arguments of sines and cosines, whose magnitude must be at most `MAX_TRIG_ARGUMENT`, or nan.
-    """
-
-    roots: list[Vector]
-    log_arguments: list[Vector]
-    trig_arguments: list[Vector]
-
-
-def inline_functions(roots: Sequence[Vector], *, may_watch: bool, has_scalef: bool) -> InlinedFunctions:
+def inline_functions(roots: Sequence[Vector], *, may_watch: bool, has_scalef: bool) -> QuickForms:
     """Return the results with all varying function calls inlined, or with none if a call would remain.
 
     Args:
@@ -542,35 +471,32 @@ def inline_functions(roots: Sequence[Vector], *, may_watch: bool, has_scalef: bo
         has_scalef: whether the processor multiplies by a power of two in one instruction.
     """
     order = topological_order(roots)
-    called = [
+    called = {
         vector for vector in order if vector.op == "call" and vector.detail not in INTRINSICS and vector.is_varying
-    ]
+    }
     is_long = len(order) + _INLINED_INSTRUCTIONS * len(called) > _MAX_LOOP_INSTRUCTIONS
-    if not called or is_long or any(vector.detail not in _INLINABLE for vector in called):
-        return InlinedFunctions([*roots], [], [])
     bounds = value_bounds(order)
-    risky = {vector for vector in called if not _is_safe(vector.detail, bounds[vector.inputs[0]])}
-    if risky and not may_watch:
-        return InlinedFunctions([*roots], [], [])
-    inlined = set(called)
+    risky = {vector for vector in called if not _is_safe(vector.detail, bounds[vector.inputs[0]])} if called else set()
+    if is_long or (risky and not may_watch) or any(vector.detail not in _INLINABLE for vector in called):
+        return QuickForms([*roots], [])
 
     def replacement(vector: Vector, inputs: Sequence[Vector]) -> Vector | None:
-        if vector not in inlined:
+        if vector not in called:
             return None
         (x,) = inputs
         if vector.detail in _QUARTER_TURNS:
-            trig_arguments[x] = None
+            # scaled, so that the limit is the same for all
+            watched[abs(x) * (MAX_MODERATE / MAX_TRIG_ARGUMENT)] = False
             return _inline_sine(x, _QUARTER_TURNS[vector.detail])
         if vector.detail in _LOG_FUNCTIONS:
             value, argument = _LOG_FUNCTIONS[vector.detail](x)
             if vector in risky:
-                log_arguments[argument] = None
+                watched[abs(argument)] = True
             return value
         return _inline_exp(x, scaling=has_scalef)
 
-    log_arguments: dict[Vector, None] = {}
-    trig_arguments: dict[Vector, None] = {}
-    return InlinedFunctions(rewrite(roots, replacement), [*log_arguments], [*trig_arguments])
+    watched: dict[Vector, bool] = {}
+    return QuickForms(rewrite(roots, replacement), [*watched.items()])
 
 
 def _is_safe(function: str, bounds: Bounds) -> bool:

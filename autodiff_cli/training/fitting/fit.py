@@ -7,29 +7,34 @@ widths, phases within a turn, softmax scores with sum 0.
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
 from autodiff_cli.data.table import Dataset
+from autodiff_cli.graph.tape import topological_order
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting.inference import (
+    BetterFit,
     DerivedQuantities,
     add_intervals,
     check_intervals,
+    converging_method,
     estimate_quantities,
 )
+from autodiff_cli.training.fitting.minimization import comparison_losses, minimize, minimize_batch
 from autodiff_cli.training.fitting.optimization import (
     choose_method,
+    doubt_of,
     optimize,
     optimize_multistart,
     start_without_x_errors,
@@ -39,10 +44,11 @@ from autodiff_cli.training.fitting.progress import Progress, Validation, open_ch
 from autodiff_cli.training.fitting.starts import Sinusoids, linear_mask, separate_terms
 from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES
 from autodiff_cli.training.methods.gradient_descent import EpochProgressCallback, Outcome
+from autodiff_cli.training.objective.batch import repeat_objective
 from autodiff_cli.training.objective.cluster_connection import connect_cluster
 from autodiff_cli.training.objective.model import Model, tie_fixed_parameters
-from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.objective.parameters import Bounds
+from autodiff_cli.training.objective.objective import Objective, copy_with
+from autodiff_cli.training.objective.parameters import Bounds, complemented_shares
 from autodiff_cli.training.optimizers import OPTIMIZERS
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.diagnosis import diagnose, explain_failure
@@ -58,7 +64,11 @@ from autodiff_cli.training.result.statistics import (
     softmax_null_space,
 )
 
-_MAX_PARAMETERS = 20  # symmetries are searched up to this many parameters, because all subsets are tried
+_MAX_PARAMETERS = 20  # joint symmetries are searched up to this many parameters, because all subsets are tried
+_MAX_SINGLE_PARAMETERS = 200  # other symmetries are searched up to this many parameters
+_MAX_COMPARED_LEVELS = 8  # levels whose values are tried for all levels
+_MAX_ADOPTED_FITS = 10  # better fits that profiles lead to, one after the other
+_BETTER_LOSS_TOLERANCE = 1e-6  # relative difference of two losses that counts as rounding
 _MAX_COMPARED_ROWS = 500  # rows on which predictions are compared
 _PREDICTION_TOLERANCE = 1e-9  # relative to the range of the predictions: smaller differences are rounding errors
 _MAX_JOINT_FLIPS = 3  # parameters whose signs are flipped together
@@ -72,7 +82,7 @@ def canonical_parameters(objective: Objective, theta: Array, bounds: Bounds) -> 
     if objective.loss == "cross_entropy":
         return _centre_softmax(objective, theta)
     layout = objective.layout
-    if layout.size > _MAX_PARAMETERS or len(layout.element_names) != len(layout.names):
+    if layout.size > _MAX_SINGLE_PARAMETERS or len(layout.element_names) != len(layout.names):
         return theta, []
     with ignore_float_errors():
         return _Symmetries(objective, theta, bounds).resolve()
@@ -81,55 +91,123 @@ def canonical_parameters(objective: Objective, theta: Array, bounds: Bounds) -> 
 TERMS_NOTE = "terms of the model are interchangeable; they are reported in the same order in every fit"
 
 
-def order_terms(objective: Objective, theta: Array) -> Array:
-    """Return points of shape (fits, P) with interchangeable terms, such as peaks, in the same order: by their first
-    nonlinear parameter, ascending, or as the starting values of the user.
+def order_terms(objective: Objective, theta: Array, *, aligns_levels: bool = False) -> Array:
+    """Return points of shape (fits, P) with interchangeable terms, such as peaks or the components of a mixture, in the
+    same order: by their first nonlinear parameter, ascending, or as the starting values of the user.
+
+    Args:
+        aligns_levels: order the terms of each level by themselves, even if other predictions result: with parameters
+            that all levels share, this may be the start of a better fit.
     """
-    ordered, start = theta.copy(), objective.start
-    for key, terms in _interchangeable_terms(objective, theta[0]):
-        is_given = np.array([[objective.layout.names[k] in objective.user_starts for k in term] for term in terms])
+    layout = objective.layout
+    if layout.size > _MAX_SINGLE_PARAMETERS or len(layout.element_names) != len(layout.names):
+        return theta
+    ordered = theta.copy()
+    point = theta[0] * np.random.default_rng(0).uniform(0.8, 1.25, layout.size)
+    found = [*_similar_terms(objective, point), *_mixtures(objective, point)]
+    for terms in (part for each, symmetries in found for part in each.by_level(objective, symmetries, aligns_levels)):
+        columns, key = terms.columns, terms.columns[:, terms.key]
+        is_given = np.isin(columns, [k for k, name in enumerate(layout.names) if name in objective.user_starts])
         if is_given.any():
-            if not is_given[:, key].all():
+            if not is_given[:, terms.key].all():
                 continue
-            terms = terms[np.argsort(start[terms[:, key]], kind="stable")]
-        ranks = np.argsort(theta[:, terms[:, key]], axis=1, kind="stable")
-        for rank, term in enumerate(terms):
-            ordered[:, term] = theta[np.arange(len(theta))[:, None], terms[ranks[:, rank]]]
-    is_allowed = [objective.is_ordered(point) for point in ordered]
+            columns = columns[np.argsort(objective.start[key], kind="stable")]
+        values = terms.extended(ordered)
+        ranks = np.argsort(values[:, columns[:, terms.key]], axis=1, kind="stable")
+        exchanged = values.copy()
+        for rank, term in enumerate(columns):
+            exchanged[:, term] = values[np.arange(len(theta))[:, None], columns[ranks[:, rank]]]
+        ordered = exchanged[:, : layout.size]
+    is_allowed = [objective.is_ordered(point) and objective.bounds.contains(point) for point in ordered]
     return np.where(np.array(is_allowed)[:, None], ordered, theta)
 
 
-def _interchangeable_terms(objective: Objective, theta: Array) -> Iterator[tuple[int, NDArray[np.intp]]]:
-    """Yield the parameters of each set of interchangeable terms, of shape (terms, parameters of a term), and the
-    position of the first one in which the prediction is not linear.
+class _Terms(NamedTuple):
+    """A set of interchangeable terms of a model.
 
-    Two terms are interchangeable if predictions at a random point stay the same when their parameters change places.
+    Attributes:
+        columns: the parameters of each term, of shape (terms, parameters of a term); from P on, the last share.
+        key: the position in a term of the parameter by which terms are ordered.
+        shares: the free shares of each mixture, of which the last share is 1 minus their sum.
     """
-    layout = objective.layout
-    if layout.size > _MAX_PARAMETERS or len(layout.element_names) != len(layout.names) or not objective.has_residuals:
+
+    columns: NDArray[np.intp]
+    key: int
+    shares: Sequence[Sequence[int]] = ()
+
+    def extended(self, theta: Array) -> Array:
+        """Return points of shape (fits, P) with the last shares as further columns."""
+        return np.column_stack((theta, *(1 - theta[:, [*part]].sum(axis=1) for part in self.shares)))
+
+    def are_interchangeable(self, objective: Objective, symmetries: _Symmetries) -> bool:
+        """Whether the terms have equal bounds, and the same predictions at a point when two of them change places."""
+        point, bounds = symmetries.point, objective.bounds
+        of_terms = self.columns[:, (self.columns < len(point)).all(axis=0) & ~np.isin(self.columns[0], self.shares)]
+        if not all((limits[of_terms] == limits[of_terms[0]]).all() for limits in (bounds.low, bounds.high)):
+            return False
+        for term in self.columns[1:]:
+            exchanged = self.extended(point[None])[0]
+            exchanged[[*self.columns[0], *term]] = exchanged[[*term, *self.columns[0]]]
+            if not symmetries.is_equivalent(exchanged[: len(point)]):
+                return False
+        return True
+
+    def by_level(self, objective: Objective, symmetries: _Symmetries, always: bool) -> list[_Terms]:
+        """Return the terms of each level by themselves if they are interchangeable, else all of them together."""
+        levels = [objective.layout.names[k].partition("[")[2] for k in self.columns[0].tolist()]
+        parts = []
+        for level in dict.fromkeys(levels):
+            own = [k for k, other in enumerate(levels) if other == level]
+            keys = [number for number, k in enumerate(own) if k >= self.key]
+            parts += [_Terms(self.columns[:, own], keys[0], self.shares)] if keys else []
+        is_split = always or all(part.are_interchangeable(objective, symmetries) for part in parts)
+        return parts if len(parts) > 1 and is_split else [self]
+
+
+def _similar_terms(objective: Objective, point: Array) -> Iterator[tuple[_Terms, _Symmetries]]:
+    """Yield the sets of interchangeable terms of a sum that have linear factors, such as peaks."""
+    if not objective.has_residuals:
         return
-    linear, bounds = linear_mask(objective, np.ones(layout.size, np.bool_)), objective.bounds
+    linear, sets = linear_mask(objective, np.ones(len(point), np.bool_)), list[_Terms]()
     if np.count_nonzero(linear) < 2:  # each term has a factor of its own
         return
-    point = theta * np.random.default_rng(0).uniform(0.8, 1.25, len(theta))
-    symmetries = _Symmetries(objective, point, Bounds.unbounded(len(theta)))
-    sets: list[tuple[int, list[list[int]]]] = []
+    symmetries = _Symmetries(objective, point, Bounds.unbounded(len(point)))
     for factors, others in separate_terms(objective, linear, ~linear):
         term = [*factors, *others]
-        for key, terms in sets:
-            swapped, first = point.copy(), terms[0]
-            if key != len(factors) or len(first) != len(term):
+        for number, (columns, key, _) in enumerate(sets):
+            if key != len(factors) or columns.shape[1] != len(term):
                 continue
-            swapped[[*first, *term]] = point[[*term, *first]]
-            has_equal_bounds = (bounds.low[first] == bounds.low[term]) & (bounds.high[first] == bounds.high[term])
-            if has_equal_bounds.all() and symmetries.is_equivalent(swapped):
-                terms.append(term)
+            if _Terms(np.array([columns[0], term]), key).are_interchangeable(objective, symmetries):
+                sets[number] = _Terms(np.vstack((columns, term)), key)
                 break
         else:
-            sets.append((len(factors), [term]))
-    for key, terms in sets:
-        if len(terms) > 1:
-            yield key, np.array(terms)
+            sets.append(_Terms(np.array([term]), len(factors)))
+    yield from ((terms, symmetries) for terms in sets if len(terms.columns) > 1)
+
+
+def _mixtures(objective: Objective, point: Array) -> Iterator[tuple[_Terms, _Symmetries]]:
+    """Yield the components of mixtures such as `w*f + (1 - w)*g`: the parameters that matter where one share is 1."""
+    program, slices, size = objective.model.program, objective.layout.slices, len(point)
+    nodes = topological_order([program.output])
+    for shares in dict.fromkeys(tuple(complemented_shares(node, program)) for node in nodes):
+        is_free = all(name in slices for levels in shares for name in levels)
+        if not shares or not is_free or len({len(levels) for levels in shares}) > 1:
+            continue
+        free = np.array([[slices[name].start for name in levels] for levels in shares]).T  # of shape (levels, shares)
+        inside = point.copy()
+        inside[free] = 0.7 / (1 + len(shares))
+        symmetries = _Symmetries(objective, inside, Bounds.unbounded(size))
+        corners = np.vstack((np.eye(len(shares)), np.zeros(len(shares))))
+        own = [symmetries.influential(free, corner) for corner in corners]
+        common = np.logical_and.reduce(own)
+        positions = [np.flatnonzero(matters & ~common) for matters in own]
+        if len({len(each) for each in positions}) > 1 or not len(positions[0]):
+            continue
+        last = [*free.T, size + np.arange(len(free))]
+        columns = np.array([[*each, *share] for each, share in zip(positions, last, strict=True)])
+        terms = _Terms(columns, 0, free.tolist())
+        if terms.are_interchangeable(objective, symmetries):
+            yield terms, symmetries
 
 
 def _centre_softmax(objective: Objective, theta: Array) -> tuple[Array, list[str]]:
@@ -145,14 +223,18 @@ def _centre_softmax(objective: Objective, theta: Array) -> tuple[Array, list[str
 
 
 class _Symmetries:
-    """The signs and phases of parameters that leave all predictions unchanged."""
+    """The signs and phases of parameters that leave all predictions unchanged.
+
+    Attributes:
+        point: the point of the predictions.
+    """
 
     def __init__(self, objective: Objective, theta: Array, bounds: Bounds) -> None:
         self._objective = objective
         self._names = objective.layout.names
         self._theta = theta
         self._bounds = bounds
-        self._original = theta
+        self.point = theta
         backwards = [name in objective.user_starts and objective.start[k] < 0 for k, name in enumerate(self._names)]
         self._signs = np.where(backwards, -1.0, 1.0)
         self._sinusoids = Sinusoids(self._objective)
@@ -179,7 +261,7 @@ class _Symmetries:
             return
         subsets = [
             indices
-            for count in range(1, _MAX_JOINT_FLIPS + 1)
+            for count in range(1, _MAX_JOINT_FLIPS + 1 if len(self._theta) <= _MAX_PARAMETERS else 2)
             for indices in combinations(range(len(self._theta)), count)
         ]
         for indices in subsets:
@@ -219,7 +301,7 @@ class _Symmetries:
         units = [np.where(np.arange(len(theta)) == column, 1.0, theta) for column in columns]
         base = self._predictions(theta)
         design = np.array([(self._predictions(unit) - base).ravel() for unit in units]).T
-        change = (self._predictions(self._original) - base).ravel()
+        change = (self._predictions(self.point) - base).ravel()
         if np.isfinite(design).all() and np.isfinite(change).all():
             theta[columns] = np.linalg.lstsq(design, change, rcond=None)[0]
         return theta
@@ -238,9 +320,20 @@ class _Symmetries:
         """Whether a point lies within the bounds and predicts the same."""
         if not self._bounds.contains(theta):
             return False
-        original = self._predictions(self._original)
+        original = self._predictions(self.point)
         tolerance = _PREDICTION_TOLERANCE * max(float(np.ptp(original)), 1e-3 * float(np.abs(original).max()))
         return bool((np.abs(self._predictions(theta) - original) <= tolerance).all())
+
+    def influential(self, fixed: NDArray[np.intp], values: Array) -> NDArray[np.bool_]:
+        """Return which of the other parameters matter where some parameters have these values."""
+        point, mask = self.point.copy(), np.zeros(len(self.point), np.bool_)
+        point[fixed] = values
+        original = self._predictions(point)
+        for k in np.setdiff1d(np.arange(len(point)), fixed).tolist():
+            changed = point.copy()
+            changed[k] *= 1.1
+            mask[k] = not np.array_equal(self._predictions(changed), original)
+        return mask
 
     def _predictions(self, theta: Array) -> Array:
         """The residuals of a sample of the rows, or their losses: like the predictions up to constants."""
@@ -313,6 +406,7 @@ def fit_objective(
         progress.notes.append(x_errors_note(objective))
     try:
         objective, outcome = _optimize_in_order(method, objective, options, progress)
+        outcome = _compare_levels(method, objective, outcome, options, progress)
     except KeyboardInterrupt:
         if progress.best is None:
             raise
@@ -321,11 +415,46 @@ def fit_objective(
         raise Interrupted(_build_fit_with_plot(objective, method, progress, outcome, options, quantities)) from None
     finally:
         progress.finish()
-    result = _build_fit_with_plot(objective, method, progress, outcome, options, quantities)
-    try:
-        return add_intervals(result, objective, options, quantities)
-    except KeyboardInterrupt:
-        raise Interrupted(result) from None
+    return conclude(objective, method, progress, outcome, options, quantities)
+
+
+def conclude(
+    objective: Objective,
+    method: str,
+    progress: Progress,
+    outcome: Outcome,
+    options: FitOptions,
+    quantities: DerivedQuantities,
+    known: ComputedStatistics | None = None,
+    loss: float | None = None,
+) -> FittedModel:
+    """Return the fitted model for the outcome of a method, with the requested intervals; see `build_fit`.
+
+    If a profile meets a better fit, that one is reported. Raises Interrupted.
+    """
+    adopted = 0
+    while True:
+        result = _build_fit_with_plot(objective, method, progress, outcome, options, quantities, known, loss)
+        try:
+            return add_intervals(result, objective, options, quantities)
+        except KeyboardInterrupt:
+            raise Interrupted(result) from None
+        except BetterFit as better:
+            adopted += 1
+            if adopted > _MAX_ADOPTED_FITS:
+                result.warnings.append("no intervals: the profiles lead to ever better fits; try --starts")
+                return result
+            note = f"the profile of `{better.element}` led to a better fit, which is reported"
+            outcome, known, loss = _adopt(objective, better.theta, note, options, progress), None, None
+
+
+def _adopt(objective: Objective, theta: Array, note: str, options: FitOptions, progress: Progress) -> Outcome:
+    """Return the end of a fit from a point that is better than the last fit, and note that."""
+    progress.notes.append(note)
+    options = dataclasses.replace(options, epochs=None)
+    outcome = minimize(converging_method(objective), objective, theta, options, progress)
+    progress.doubt = doubt_of(objective, outcome)
+    return outcome
 
 
 def _optimize_in_order(
@@ -343,17 +472,48 @@ def _optimize_in_order(
     differences = objective.with_differences(outcome.theta)
     solution = optimize(method, differences, options, Progress())
     ordered = objective.add_differences(solution.theta)
-    free = copy.copy(ordered)
-    free.bounds = objective.bounds
-    for candidate in (free, ordered):
+    for candidate in (copy_with(ordered, bounds=objective.bounds), ordered):
         outcome = optimize(method, candidate, options, progress)
         if candidate.is_ordered(outcome.theta):
             break
     values = objective.layout.values(outcome.theta)
     for low, high in objective.orders:
         if values[low] == values[high]:
-            progress.warnings.append(f"`{low}` and `{high}` end equal: the data contradict their order")
+            progress.warnings.append(
+                f"`{low}` and `{high}` end equal: the data contradict their order; they have no errors"
+            )
     return candidate, outcome
+
+
+def _compare_levels(
+    method: str, objective: Objective, outcome: Outcome, options: FitOptions, progress: Progress
+) -> Outcome:
+    """Return the end of a fit, or a better one from where the levels of a column are more alike: with their terms in
+    the same order, or with all values of one level.
+    """
+    is_searched = outcome.converged and method in ("lm", "lbfgs") and options.epochs is None
+    if not objective.model.levels or not is_searched or objective.is_linear or objective.is_penalised:
+        return outcome
+    positions: dict[str, dict[str, int]] = {}
+    for k, name in enumerate(objective.layout.names):
+        parameter, _, level = name.partition("[")
+        positions.setdefault(level, {})[parameter] = k
+    positions.pop("", None)
+    with ignore_float_errors():
+        starts = [outcome.theta, order_terms(objective, outcome.theta[None], aligns_levels=True)[0]]
+    for values in [*positions.values()][:_MAX_COMPARED_LEVELS]:
+        starts.append(outcome.theta.copy())
+        for others in positions.values():
+            shared = others.keys() & values.keys()
+            starts[-1][[others[name] for name in shared]] = outcome.theta[[values[name] for name in shared]]
+    batch = repeat_objective(objective, len(starts))
+    ends = np.array([end.theta for end in minimize_batch(method, batch, np.array(starts))])
+    losses = comparison_losses(batch, ends)
+    best = int(np.argmin(losses))
+    if not losses[best] < losses[0] - _BETTER_LOSS_TOLERANCE * abs(losses[0]):
+        return outcome
+    note = "a better fit was found from where the levels have the same values"
+    return _adopt(objective, ends[best], note, options, progress)
 
 
 def _build_fit_with_plot(
@@ -363,9 +523,11 @@ def _build_fit_with_plot(
     outcome: Outcome,
     options: FitOptions,
     quantities: DerivedQuantities,
+    known: ComputedStatistics | None = None,
+    loss: float | None = None,
 ) -> FittedModel:
     """Return the fitted model, with the data of a plot if the options ask for it."""
-    result = build_fit(objective, method, progress, outcome, options, quantities)
+    result = build_fit(objective, method, progress, outcome, options, quantities, known, loss)
     if not options.plot:
         return result
     return dataclasses.replace(result, plot=collect_plot_data(result, objective, outcome.theta, options))
@@ -423,6 +585,7 @@ def build_fit(
             *objective.kernels.notes,
             *dropped,
             *progress.warnings,
+            *([progress.doubt] if progress.doubt else []),
             *known.warnings,
             *overdispersion_warnings(known, objective.loss),
             *quantity_warnings,

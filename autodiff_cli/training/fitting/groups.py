@@ -1,17 +1,21 @@
 """Fits of groups: one fit for each label of a column. The model is parsed and compiled once, and the
 fits run in one batch.
+
+A fit of a batch that is poor is repeated from the solutions of other groups, and from starting values that are
+estimated from the data of a few poor groups. A repetition counts if it is clearly better.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.data.table import DataError
 from autodiff_cli.graph.tape import gc_paused
 from autodiff_cli.language.errors import ExpressionError, format_names, suggest
@@ -19,20 +23,31 @@ from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.names import JOINT_SEPARATOR, joined_columns
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError, check_restrictions, explicit_options, refused
-from autodiff_cli.training.fitting.batched_fit import BatchedFit
-from autodiff_cli.training.fitting.fit import TERMS_NOTE, build_fit, canonical_parameters, fit_objective, order_terms
-from autodiff_cli.training.fitting.inference import DerivedQuantities, add_intervals
-from autodiff_cli.training.fitting.minimization import checked_end
-from autodiff_cli.training.fitting.optimization import StartSearch, choose_method, warn_if_doubtful
+from autodiff_cli.training.fitting.fit import TERMS_NOTE, canonical_parameters, conclude, fit_objective, order_terms
+from autodiff_cli.training.fitting.inference import DerivedQuantities
+from autodiff_cli.training.fitting.minimization import checked_end, comparison_losses, minimize_batch
+from autodiff_cli.training.fitting.optimization import (
+    RESTARTS,
+    StartSearch,
+    choose_method,
+    default_starts,
+    doubt_of,
+    is_poor_smooth_fit,
+    unset_parameters,
+)
 from autodiff_cli.training.fitting.progress import Progress
 from autodiff_cli.training.fitting.starts import Sinusoids
+from autodiff_cli.training.losses import LossKind
+from autodiff_cli.training.methods.gradient_descent import Outcome, StoppingRule
 from autodiff_cli.training.objective.batch import Fits, GroupBatch, sort_by_group
 from autodiff_cli.training.objective.loading import Data, SharedDataset, as_dataset
 from autodiff_cli.training.objective.model import Model, tie_fixed_parameters
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.optimizers import Epoch
 from autodiff_cli.training.options import FitOptions
+from autodiff_cli.training.result.diagnosis import groups_with_systematic_residuals
 from autodiff_cli.training.result.fitted_model import FittedModel
+from autodiff_cli.training.result.goodness import RESIDUALS
 from autodiff_cli.training.result.row_figures import figures_of_groups
 from autodiff_cli.training.result.statistics import ComputedStatistics, batch_statistics
 
@@ -45,7 +60,9 @@ class GroupBatching:
     max_mean_rows: int = 2**15  # mean rows of a group: larger groups are efficient by themselves
     max_rows: int = 2**20  # rows of the largest group
     max_parameters: int = 30  # parameters of a group
+    max_searched: int = 20  # poor groups: if there are more, the model does not suit the data
     max_checked: int = 5  # groups that are tested for equivalent parameters, as a sample of all
+    max_retries: int = 3  # groups that are fitted by themselves to find starting values for the other poor fits
 
 
 BATCHING = GroupBatching()
@@ -131,7 +148,7 @@ def fit_groups(model: str | Model, data: Data, by: str, options: FitOptions) -> 
     order, sizes = sort_by_group(codes, len(labels))
     del codes
     rows = GroupBatch(objective, order, sizes)
-    batch = _BatchedGroups(objective, rows, method, options) if _can_batch(objective, method, options, sizes) else None
+    batch = BatchedFit(rows, method, options) if _can_batch(objective, method, options, sizes) else None
     groups: list[FittedGroup] = []
     # With many groups nearly all new objects stay alive, so garbage collection only costs time.
     with contextlib.nullcontext() if batch is None else gc_paused():
@@ -177,25 +194,70 @@ def _can_batch(objective: Objective, method: str, options: FitOptions, sizes: ND
     )
 
 
-class _BatchedGroups:
-    """The fits of groups in one batch."""
+class StepLog:
+    """The losses of all steps of a batch of fits."""
 
-    def __init__(self, objective: Objective, batch: GroupBatch, method: str, options: FitOptions) -> None:
+    def __init__(self) -> None:
+        self._fits: list[Fits] = []
+        self._losses: list[Array] = []
+
+    def record(self, fits: Fits, _: NDArray[np.intp], losses: Array, theta: Array) -> None:  # noqa: ARG002 - a callback
+        """Add a step of some fits."""
+        self._fits.append(fits.copy())
+        self._losses.append(losses.copy())
+
+    def histories(self, count: int) -> list[list[float]]:
+        """Return the losses of each fit in the order of its steps."""
+        fits, losses = np.concatenate(self._fits), np.concatenate(self._losses)
+        order = np.argsort(fits, kind="stable")
+        ends = np.cumsum(np.bincount(fits, minlength=count)).tolist()
+        ordered = losses[order].tolist()
+        return [ordered[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
+class BatchedFit:
+    """The fits of groups in one batch: attempted together, diagnosed, and repeated from better starting values.
+
+    Args:
+        batch: the groups.
+        method: `lm` or `lbfgs`.
+        options: the options of the fits.
+
+    Attributes:
+        theta: the parameters, of shape (groups, P).
+        outcomes: the ends of the fits.
+        converged: which fits reached a minimum.
+        is_poor: which fits should be improved: they did not converge, or they explain little.
+        histories: the losses of each fit at the start and after each step.
+    """
+
+    def __init__(self, batch: GroupBatch, method: str, options: FitOptions) -> None:
         self._batch, self._method, self._options = batch, method, options
+        self._objective = objective = batch.objective
         self._quantities = DerivedQuantities(options.quantities, objective.model, objective.layout)
-        self._fits = fits = BatchedFit(method, batch, options)
+        every = np.arange(batch.count)
+        self._has_enough_rows = batch.sizes * objective.components > objective.layout.size
+        is_lm = method == "lm"
+        starts = np.tile(objective.start, (batch.count, 1)) if is_lm else default_starts(objective, batch)[0]
+        self.outcomes, self.histories = self._attempt(batch, starts)
+        self.theta, self.converged = _ends(self.outcomes)
+        self._losses = comparison_losses(batch, self.theta)
+        self.is_poor = self._poor_mask(every)
+        # Other starting values can lead to other fits.
+        if unset_parameters(objective) and objective.has_residuals and not objective.is_linear:
+            self._improve()
         with ignore_float_errors():
-            ordered = fits.theta if objective.is_penalised else order_terms(objective, fits.theta)
-        self._is_reordered = fits.converged & (ordered != fits.theta).any(axis=1)
+            ordered = self.theta if objective.is_penalised else order_terms(objective, self.theta)
+        self._is_reordered = self.converged & (ordered != self.theta).any(axis=1)
         for group in np.flatnonzero(self._is_reordered).tolist():
-            fits.theta[group] = ordered[group]
-            fits.outcomes[group] = dataclasses.replace(fits.outcomes[group], theta=ordered[group])
-        self._losses = None if method == "lm" else batch.losses(fits.theta, np.arange(batch.count))
+            self.theta[group] = ordered[group]
+            self.outcomes[group] = dataclasses.replace(self.outcomes[group], theta=ordered[group])
+        self._end_losses = None if is_lm else batch.losses(self.theta, every)
         self._known: dict[int, ComputedStatistics] = {}
-        self._is_regular = self._fits.converged & (batch.sizes * objective.components > objective.layout.size)
+        self._is_regular = self.converged & self._has_enough_rows
         regular = np.flatnonzero(self._is_regular)
         if len(regular) and not self._has_equivalent_points(regular):
-            part, theta = batch.take(regular), fits.theta[regular]
+            part, theta = batch.take(regular), self.theta[regular]
             with ignore_float_errors():
                 figures = figures_of_groups(part, theta)
             statistics = batch_statistics(part, theta, options.absolute_sigma, rows=figures)
@@ -203,26 +265,26 @@ class _BatchedGroups:
 
     def fit(self, group: int) -> FittedModel:
         """Return the fit of a group."""
-        fits, objective = self._fits, self._batch.objective
-        part, theta = self._batch.objective_of(group), fits.theta[group].copy()
+        part, theta = self._batch.objective_of(group), self.theta[group].copy()
         progress = Progress()
         progress.notes += [TERMS_NOTE] if self._is_reordered[group] else []
-        for number, loss in enumerate(fits.histories[group]):
+        for number, loss in enumerate(self.histories[group]):
             progress.history.append({"epoch": number, "loss": loss})
             progress.last = Epoch(number, loss, theta)
-        outcome = fits.outcomes[group]
+        outcome = self.outcomes[group]
         # A poor fit of the others may be as good as it gets, but the frequency of a group may be its own.
-        may_have_frequency = bool(fits.is_poor[group]) and bool(Sinusoids(objective).frequency_mask.any())
-        if not self._is_regular[group] or may_have_frequency:
+        is_searched = np.count_nonzero(self.is_poor) <= BATCHING.max_searched or (
+            self.is_poor[group] and Sinusoids(part).frequency_mask.any()
+        )
+        if not self._is_regular[group] or (self.is_poor[group] and is_searched):
             search = StartSearch(self._method, part, self._options, progress)
             outcome = search.improve(checked_end(part, outcome))
-        elif fits.is_poor[group]:
-            warn_if_doubtful(part, progress, outcome)
-        is_known = outcome is fits.outcomes[group]
+        elif self.is_poor[group]:
+            progress.doubt = doubt_of(part, outcome)
+        is_known = outcome is self.outcomes[group]
         known = self._known.get(group) if is_known else None
-        end_loss = float(self._losses[group]) if is_known and self._losses is not None else None
-        fit = build_fit(part, self._method, progress, outcome, self._options, self._quantities, known, end_loss)
-        return add_intervals(fit, part, self._options, self._quantities)
+        end_loss = float(self._end_losses[group]) if is_known and self._end_losses is not None else None
+        return conclude(part, self._method, progress, outcome, self._options, self._quantities, known, end_loss)
 
     def _has_equivalent_points(self, fits: Fits) -> bool:
         """Return whether other signs or phases of the parameters may give the same predictions, so that each group has
@@ -230,10 +292,79 @@ class _BatchedGroups:
         """
         checked = np.linspace(0, len(fits) - 1, min(BATCHING.max_checked, len(fits))).astype(np.intp)
         for group in fits[checked].tolist():
-            part, theta = self._batch.objective_of(group), self._fits.theta[group]
+            part, theta = self._batch.objective_of(group), self.theta[group]
             with ignore_float_errors():
                 if Sinusoids(part).quarter_turns(theta):
                     return True
             if any(canonical_parameters(part, point, part.bounds)[1] for point in (theta, -np.abs(theta))):
                 return True
         return False
+
+    def _attempt(self, batch: GroupBatch, start: Array) -> tuple[list[Outcome], list[list[float]]]:
+        """Return the ends and the losses of fits from a start."""
+        log = StepLog()
+        stop = StoppingRule(tolerance=self._options.tolerance)
+        outcomes = minimize_batch(self._method, batch, start, log.record, stop)
+        return outcomes, log.histories(len(start))
+
+    def _poor_mask(self, fits: Fits) -> Mask:
+        """Return which of some fits should be improved."""
+        objective, batch, is_poor = self._objective, self._batch, ~self.converged[fits]
+        if self._method == "lm":  # these are often very many
+            variations = batch.mean_squares(batch.target_variations(fits), fits)
+            left = self._losses[fits] / np.where(variations > 0, variations, 1.0)
+            is_poor |= ~(left <= 1 - RESTARTS.poor_r_squared)
+            if not objective.is_linear:
+                is_systematic = groups_with_systematic_residuals(
+                    batch, self.theta[fits], fits, RESIDUALS.systematic_sigmas
+                )
+                is_poor |= is_systematic & ~(left < 1 - RESTARTS.nearly_perfect_r_squared)
+        elif objective.has_residuals and not objective.is_generalised_linear:
+            is_poor |= groups_with_systematic_residuals(batch, self.theta[fits], fits, RESIDUALS.suspect_sigmas)
+            if objective.kind is not LossKind.LIKELIHOOD:
+                for k in np.flatnonzero(~is_poor).tolist():
+                    fit = int(fits[k])
+                    is_poor[k] = is_poor_smooth_fit(batch.objective_of(fit), self.outcomes[fit])
+        return is_poor
+
+    def _improve(self) -> None:
+        """Repeat poor fits from their neighbours in the batch, and from single fits as long as these help others."""
+        is_good = ~self.is_poor & self._has_enough_rows
+        if is_good.any():
+            self._retry(np.median(self.theta[is_good], axis=0))
+        for _ in range(BATCHING.max_retries):
+            poor = np.flatnonzero(self.is_poor & self._has_enough_rows)
+            if not len(poor):
+                return
+            fit = int(poor[len(poor) // 2])
+            search = StartSearch(self._method, self._batch.objective_of(fit), self._options, Progress())
+            outcome = search.improve(self.outcomes[fit])
+            if outcome.failure or not self._retry(outcome.theta):
+                return
+
+    def _retry(self, start: Array) -> bool:
+        """Repeat poor fits from a start, and keep the fits that are clearly better. Returns whether there are any."""
+        fits = np.flatnonzero(self.is_poor & self._has_enough_rows)
+        if not len(fits):
+            return False
+        batch = self._batch.take(fits)
+        outcomes, histories = self._attempt(batch, np.tile(start, (len(fits), 1)))
+        theta, converged = _ends(outcomes)
+        losses, before = comparison_losses(batch, theta), self._losses[fits]
+        with np.errstate(invalid="ignore"):
+            is_lower = before - losses > (1 - RESTARTS.clear_improvement) * np.abs(before)
+        is_better = converged & (~self.converged[fits] | is_lower)
+        better = fits[is_better]
+        self.theta[better], self.converged[better] = theta[is_better], True
+        self._losses[better] = losses[is_better]
+        self._batch.set_scales(better, batch.scales[is_better])
+        for fit, history in zip(fits[is_better].tolist(), np.flatnonzero(is_better).tolist(), strict=True):
+            self.outcomes[fit], self.histories[fit] = outcomes[history], histories[history]
+        self.is_poor[better] = self._poor_mask(better)
+        return bool(is_better.any())
+
+
+def _ends(outcomes: Sequence[Outcome]) -> tuple[Array, Mask]:
+    """Return where fits ended, of shape (fits, P), and which of these are minima without a kink or a remark."""
+    is_plain = [end.converged and not end.kinks and not end.note for end in outcomes]
+    return np.array([end.theta for end in outcomes]), np.array(is_plain)

@@ -4,15 +4,16 @@
 and parameters with covariance C, the variance is gᵀ·C·g to first order. The gradient is exact.
 - A profile interval holds all values of a parameter for which the best fit is not significantly worse: Bates & Watts
 1988, Nonlinear Regression Analysis, section 6.1. In a linear model its limits are those from the standard error.
-- The bootstrap fits resamples of the rows, drawn with replacement; its intervals are percentiles: Efron & Tibshirani
-1993, An Introduction to the Bootstrap, sections 9.5 and 13.3.
+- The bootstrap fits resamples of the rows, or of the residuals, drawn with replacement; its intervals are percentiles,
+or corrected ones (BCa): Efron & Tibshirani 1993, An Introduction to the Bootstrap, sections 9.5, 13.3 and 14.3.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 from autodiff_cli.array_types import Array
 from autodiff_cli.backends.evaluation import evaluate
 from autodiff_cli.backends.reductions import block_slices
+from autodiff_cli.data.table import Table
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.shapes import ShapeError, ShapeInference
@@ -30,6 +32,7 @@ from autodiff_cli.language.errors import ExpressionError, UnknownNameError, form
 from autodiff_cli.language.lexer import is_name
 from autodiff_cli.language.program import Program
 from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.numbers.float_functions import erfinv
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting.minimization import minimize_batch
 from autodiff_cli.training.fitting.starts import linear_mask, multistart, project_linear
@@ -49,6 +52,7 @@ from autodiff_cli.training.objective.parameters import Bounds, ParameterLayout, 
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.fitted_model import DerivedQuantity, FittedModel
 from autodiff_cli.training.result.statistics import ComputedStatistics, combination_variance
+from autodiff_cli.training.rows import WEIGHT, MemoryRows
 
 DerivedValues = dict[str, DerivedQuantity]
 
@@ -225,43 +229,41 @@ def check_profile(objective: Objective) -> None:
         )
 
 
-@dataclass(slots=True)
-class ProfileIntervals:
-    """Profile intervals of all free elements.
+class BetterFit(Exception):  # noqa: N818 - a better fit is no error
+    """A profile met a fit that is better than the estimate.
 
     Attributes:
-        low, high: the limits, of shape (P,). They are infinite where no fit is significantly worse, nan where
-            unknown.
-        warnings: a sentence for each limit that is infinite, unknown or on a bound.
+        element: the name of the number whose profile it was.
+        theta: the better fit.
     """
 
-    low: Array
-    high: Array
-    warnings: list[str] = field(default_factory=list)
+    def __init__(self, element: str, theta: Array) -> None:
+        super().__init__(f"there is a better fit: {element}")
+        self.element, self.theta = element, theta
 
 
-def profile_intervals(objective: Objective, theta: Array, fit: FittedModel) -> ProfileIntervals:
+def profile_intervals(objective: Objective, theta: Array, fit: FittedModel) -> tuple[Array, Array, list[str]]:
     """Return the profile intervals of all free elements around the fit that ended at `theta`, at the confidence level
     of the fit.
+
+    Returns:
+        The limits, of shape (P,), infinite where no fit is significantly worse and nan where unknown; and a sentence
+        for each limit that is infinite, unknown or on a bound.
+
+    Raises:
+        BetterFit: if there is one.
     """
-    intervals = ProfileIntervals(np.full(len(theta), math.nan), np.full(len(theta), math.nan))
+    low, high, warnings = np.full(len(theta), math.nan), np.full(len(theta), math.nan), list[str]()
     rise = fit.quantile()
     unit = _standard_error_unit(objective, fit)
     if not (unit > 0 and math.isfinite(rise)):
-        intervals.warnings.append("no profile intervals: the residual variance is unknown")
-        return intervals
+        return low, high, ["no profile intervals: the residual variance is unknown"]
     with ignore_float_errors():
         for element in range(len(theta)):
             profile = _Profile(objective, theta, fit, element, unit)
-            intervals.low[element], intervals.high[element] = profile.interval(rise)
-            intervals.warnings += profile.warnings
-            if profile.better is not None:
-                name, value = objective.layout.element_names[element], profile.better[element]
-                intervals.warnings.append(
-                    f"no profile interval of `{name}`: there is a better fit with {name} = {value:.6g}; "
-                    "start there, or try --starts"
-                )
-    return intervals
+            low[element], high[element] = profile.endpoint(-1, rise), profile.endpoint(1, rise)
+            warnings += profile.warnings
+    return low, high, warnings
 
 
 def _standard_error_unit(objective: Objective, fit: FittedModel) -> float:
@@ -285,7 +287,6 @@ class _Profile:
 
     Attributes:
         warnings: a sentence for each limit that is missing or on a bound.
-        better: a fit that is better than the estimate, met on the way.
     """
 
     def __init__(self, objective: Objective, theta: Array, fit: FittedModel, element: int, unit: float) -> None:
@@ -298,14 +299,7 @@ class _Profile:
         is_projected = objective.kind is LossKind.SQUARES and objective.model.numeric
         self._linear = linear_mask(objective, others) if is_projected else ~others & others
         self.warnings: list[str] = []
-        self.better: Array | None = None
         self._is_searched = False
-
-    def interval(self, rise: float) -> tuple[float, float]:
-        """Return both limits, where the profile reaches a height; nan for both if there is a better fit."""
-        low = self.endpoint(-1, rise)
-        high = low if self.better is not None else self.endpoint(1, rise)
-        return (low, high) if self.better is None else (math.nan, math.nan)
 
     def endpoint(self, side: int, rise: float) -> float:
         """Return the lower (-1) or upper (1) limit, where the profile reaches a height; the bound if that comes
@@ -329,14 +323,12 @@ class _Profile:
             outer_rise = self._root_rise(outer)
             if outer_rise >= rise:
                 end, end_rise = self._find_root(inner, inner_rise, outer, outer_rise, rise)
-                if self.better is not None or abs(end_rise - rise) <= PROFILE.jump_tolerance * rise:
+                if abs(end_rise - rise) <= PROFILE.jump_tolerance * rise:
                     return end
                 # No continuous curve jumps, so a fit has failed.
                 outer, outer_rise = end, math.inf if self._is_searched else self._search(end)
                 if not outer_rise < rise:
                     return self._no_limit(side, f"no fit succeeds beyond {inner:.6g}")
-            if self.better is not None:
-                return math.nan
             if outer == limit:
                 warning = f"the profile interval of `{self._name}` ends at its bound, {limit:g}"
                 self.warnings.append(warning)
@@ -378,7 +370,7 @@ class _Profile:
             if abs(outer - inner) <= PROFILE.root_tolerance * abs(outer):
                 break
             height = self._root_rise(middle)
-            if self.better is not None or abs(height - rise) <= PROFILE.root_tolerance * rise:
+            if abs(height - rise) <= PROFILE.root_tolerance * rise:
                 return middle, height
             if height < rise:
                 inner, inner_rise = middle, height
@@ -414,7 +406,7 @@ class _Profile:
         return math.inf if found is None else self._rise_of(value, found.end[None])
 
     def _rise_of(self, value: float, starts: Array) -> float:
-        """Return the profile at a value, from some starts. A fit that is better than the estimate is kept."""
+        """Return the profile at a value, from some starts. Raises BetterFit for a fit better than the estimate."""
         bounds = self._objective.bounds.with_fixed(self._element, value)
         ends = [*_fit_constrained(self._objective, starts, bounds), *starts]
         ends = [end for end in ends if np.abs(end).max() < PROFILE.largest]
@@ -425,7 +417,7 @@ class _Profile:
         theta, rise = ends[best], (deviances[best] - self._minimum) / self._unit
         self._solutions[value] = theta
         if rise < -PROFILE.better_fit_tolerance:
-            self.better = theta
+            raise BetterFit(self._name, theta)
         return math.sqrt(max(rise, 0.0))
 
     def _predicted_start(self, nearest_value: float, value: float) -> Array:
@@ -441,11 +433,11 @@ def _fit_constrained(objective: Objective, starts: Array, bounds: Bounds) -> lis
     """Return the ends of fits with one element fixed, where the model is defined."""
     batch = repeat_objective(objective, len(starts), bounds)
     stop = StoppingRule(evaluations=PROFILE.max_evaluations)
-    outcomes = minimize_batch(_method_of(objective), objective, batch, starts, stop=stop)
+    outcomes = minimize_batch(converging_method(objective), batch, starts, stop=stop)
     return [end.theta for end in outcomes if end.divergence is None and np.isfinite(end.theta).all()]
 
 
-def _method_of(objective: Objective) -> str:
+def converging_method(objective: Objective) -> str:
     """Return the method that fits an objective to the last digits."""
     return "lm" if objective.kind is LossKind.SQUARES and not objective.settings[L1_FACTOR] else "lbfgs"
 
@@ -458,6 +450,7 @@ class BootstrapSettings:
     """Settings of the bootstrap."""
 
     min_tail_resamples: int = 5  # resamples beyond a limit, below which it is unreliable
+    max_blocks: int = 500  # blocks of rows that are left out one by one
     draw_rows: int = 2**17  # rows drawn at a time, which bounds the memory
     max_failed_share: float = 0.5  # share of failed resamples, beyond which there are no intervals
 
@@ -465,12 +458,20 @@ class BootstrapSettings:
 BOOTSTRAP = BootstrapSettings()
 
 
-def check_bootstrap(objective: Objective) -> None:
+def check_bootstrap(objective: Objective, method: str) -> None:
     """Raise OptionError for an objective that cannot be resampled."""
     if objective.is_network:
         raise OptionError(
             "bootstrap: parameters of a network have no intervals, because hidden units are interchangeable"
         )
+    target = objective.model.program.target
+    if method == "residual" and (
+        target is None
+        or target.text not in objective.data.names
+        or target.text in objective.model.predictors()
+        or objective.kind not in (LossKind.SQUARES, LossKind.ROBUST)
+    ):
+        raise OptionError("bootstrap: residuals can be drawn for least squares or a robust loss, and one target column")
 
 
 @dataclass(slots=True)
@@ -479,36 +480,68 @@ class BootstrapFits:
 
     Attributes:
         thetas: the free parameters at the end of each converged fit, of shape (resamples, P).
+        jackknife: the same without one row, or one block of many rows, at a time; None for percentiles.
         warnings: sentences on failed and missing resamples.
     """
 
     thetas: Array
+    jackknife: Array | None = None
     warnings: list[str] = field(default_factory=list)
 
-    def percentile_intervals(self, values: Array, level: float) -> tuple[Array, Array]:
-        """Return the percentile intervals of quantities of shape (resamples, n); nan if there are no resamples."""
-        if not len(values):
-            return np.full(values.shape[1], np.nan), np.full(values.shape[1], np.nan)
-        low, high = np.quantile(values, ((1 - level) / 2, (1 + level) / 2), axis=0)
-        return low, high
+    def intervals(self, quantity: Callable[[Array], Array], theta: Array, level: float) -> tuple[Array, Array]:
+        """Return the intervals of quantities; nan if there are no resamples.
+
+        Args:
+            quantity: the values of the quantities, of shape (n,), at a point.
+            theta: the estimate.
+            level: the probability.
+        """
+        estimate = quantity(theta)
+        values = np.array([quantity(end) for end in self.thetas]).reshape(-1, len(estimate))
+        shares = np.full((2, len(estimate)), [[(1 - level) / 2], [(1 + level) / 2]])
+        if self.jackknife is not None and len(values):
+            shares = _bca_shares(values, estimate, np.array([quantity(end) for end in self.jackknife]), shares[0, 0])
+        is_known = np.isfinite(shares).all(axis=0) & bool(len(values))
+        ends = np.full((2, len(estimate)), math.nan)
+        for k in np.flatnonzero(is_known).tolist():
+            ends[:, k] = np.quantile(values[:, k], shares[:, k])
+        return ends[0], ends[1]
 
 
-def bootstrap_fits(objective: Objective, theta: Array, count: int, seed: int, level: float) -> BootstrapFits:
-    """Fit `count` resamples of the rows, each from the start `theta`. A seed always draws the same rows."""
-    generator = np.random.default_rng(seed)
-    ends: list[Array] = []
-    together = max(1, BATCH.rows // objective.rows) if can_evaluate_together(objective) else 1
-    for part in block_slices(count, together):
-        draws = [_draw_row_counts(generator, objective.rows) for _ in range(part.stop - part.start)]
-        batch: Batch = (
-            GroupBatch.of_resamples(objective, draws)
-            if together > 1
-            else ObjectiveBatch([objective.select_rows(draw) for draw in draws], objective.bounds)
+def _bca_shares(values: Array, estimate: Array, jackknife: Array, tail: float) -> Array:
+    """Return the shares of the resamples below both limits of bias-corrected and accelerated intervals, of shape
+    (2, n): Efron & Tibshirani 1993, section 14.3.
+    """
+    below = np.mean(values < estimate, axis=0) + np.mean(values == estimate, axis=0) / 2
+    change = jackknife.mean(axis=0) - jackknife
+    with ignore_float_errors():
+        acceleration = np.sum(change**3, axis=0) / (6 * np.sum(np.square(change), axis=0) ** 1.5)
+        bias = math.sqrt(2) * np.vectorize(erfinv, otypes=[float])(2 * below - 1)
+        shifted = bias + math.sqrt(2) * erfinv(1 - 2 * tail) * np.array([[-1.0], [1.0]])
+        scores = bias + shifted / (1 - np.nan_to_num(acceleration) * shifted)
+    shares: Array = np.vectorize(math.erfc, otypes=[float])(-scores / math.sqrt(2)) / 2
+    return shares
+
+
+def bootstrap_fits(objective: Objective, theta: Array, count: int, options: FitOptions) -> BootstrapFits:
+    """Fit `count` resamples, each from the start `theta`. A seed always draws the same rows or residuals."""
+    generator, rows, level = np.random.default_rng(options.seed), objective.rows, options.confidence
+    if options.bootstrap_method == "residual":
+        ends = _fit_resamples(
+            objective, theta, count, lambda number: _draw_residuals(generator, objective, theta, number)
         )
-        outcomes = minimize_batch(_method_of(objective), objective, batch, np.tile(theta, (len(draws), 1)))
-        ends += [end.theta for end in outcomes if end.converged]
+    else:
+        ends = _fit_resamples(
+            objective, theta, count, lambda number: [_draw_row_counts(generator, rows) for _ in range(number)]
+        )
     failed = count - len(ends)
-    fits = BootstrapFits(np.array(ends).reshape(len(ends), len(theta)))
+    fits = BootstrapFits(ends)
+    if options.bootstrap_method == "bca":
+        blocks = np.array_split(np.arange(rows), min(rows, BOOTSTRAP.max_blocks))
+        left_out = iter([np.isin(np.arange(rows), block, invert=True).astype(np.uint8) for block in blocks])
+        fits.jackknife = _fit_resamples(
+            objective, theta, len(blocks), lambda number: [*itertools.islice(left_out, number)]
+        )
     if failed > BOOTSTRAP.max_failed_share * count:
         fits.thetas = fits.thetas[:0]
         fits.warnings.append(f"no bootstrap intervals: {failed} of {count} resamples could not be fitted")
@@ -520,6 +553,54 @@ def bootstrap_fits(objective: Objective, theta: Array, count: int, seed: int, le
             f"{count} resamples are too few for reliable {100 * level:g} % intervals; use --bootstrap {enough} or more"
         )
     return fits
+
+
+def _fit_resamples(
+    objective: Objective, theta: Array, count: int, draw: Callable[[int], list[NDArray[np.uint8]] | Objective]
+) -> Array:
+    """Return the ends of the fits of resamples that converge, of shape (fits, P).
+
+    Args:
+        draw: returns some resamples: how often each row occurs, or an objective over the rows of all of them.
+    """
+    ends: list[Array] = []
+    rows, together = objective.rows, 1
+    if can_evaluate_together(objective):
+        together = max(1, BATCH.rows // rows)
+    for part in block_slices(count, together):
+        drawn, number = draw(part.stop - part.start), part.stop - part.start
+        batch: Batch
+        if isinstance(drawn, Objective):
+            every = np.arange(rows * number)
+            batch = (
+                GroupBatch(drawn, every, np.full(number, rows))
+                if together > 1
+                else ObjectiveBatch([drawn.select_rows(some) for some in np.split(every, number)], objective.bounds)
+            )
+        elif together > 1:
+            batch = GroupBatch.of_resamples(objective, drawn)
+        else:
+            batch = ObjectiveBatch([objective.select_rows(times) for times in drawn], objective.bounds)
+        outcomes = minimize_batch(converging_method(objective), batch, np.tile(theta, (number, 1)))
+        ends += [end.theta for end in outcomes if end.converged]
+    return np.array(ends).reshape(len(ends), len(theta))
+
+
+def _draw_residuals(generator: np.random.Generator, objective: Objective, theta: Array, count: int) -> Objective:
+    """Return the objective over the rows of resamples one after the other, whose targets are predictions plus residuals
+    that are drawn with replacement.
+
+    Residuals are centred, and scaled to the variance of the errors: Davison & Hinkley 1997, section 6.3.
+    """
+    rows, target = objective.rows, objective.model.targets()[0]
+    residuals = objective.evaluate_rows(objective.kernels.residuals, theta)[0]
+    roots = np.sqrt(objective.column(WEIGHT)) if objective.is_weighted else np.ones(rows)
+    standardized = residuals * roots
+    standardized = (standardized - standardized.mean()) * math.sqrt(rows / max(rows - len(theta), 1))
+    drawn = standardized[generator.integers(rows, size=(count, rows))] / roots
+    columns = {name: np.tile(values, count) for name, values in objective.table.columns.items()}
+    columns[target] = (objective.column(target) - residuals + drawn).ravel()
+    return objective.with_rows(MemoryRows(Table(columns, rows * count)))
 
 
 def _draw_row_counts(generator: np.random.Generator, rows: int) -> NDArray[np.uint8]:
@@ -538,13 +619,16 @@ def check_intervals(objective: Objective, options: FitOptions) -> None:
     if options.profile:
         check_profile(objective)
     if options.bootstrap is not None:
-        check_bootstrap(objective)
+        check_bootstrap(objective, options.bootstrap_method)
 
 
 def add_intervals(
     fit: FittedModel, objective: Objective, options: FitOptions, quantities: DerivedQuantities
 ) -> FittedModel:
-    """Return the fit with the requested profile and bootstrap intervals. The bootstrap includes derived quantities."""
+    """Return the fit with the requested profile and bootstrap intervals. The bootstrap includes derived quantities.
+
+    Raises BetterFit if a profile meets a better fit.
+    """
     if not options.profile and options.bootstrap is None:
         return fit
     intervals: dict[str, dict[str, Any]] = {}
@@ -554,18 +638,15 @@ def add_intervals(
         return dataclasses.replace(fit, warnings=[*fit.warnings, *warnings])
     theta = objective.layout.flatten([*fit.parameters.values()])
     if options.profile:
-        profiled = profile_intervals(objective, theta, fit)
-        intervals["profile"] = _intervals_by_name(objective, profiled.low, profiled.high)
-        warnings += profiled.warnings
+        low, high, warnings = profile_intervals(objective, theta, fit)
+        intervals["profile"] = _intervals_by_name(objective, low, high)
     if options.bootstrap is not None:
-        resampled = bootstrap_fits(objective, theta, options.bootstrap, options.seed, fit.confidence_level)
-        intervals["bootstrap"] = _intervals_by_name(
-            objective, *resampled.percentile_intervals(resampled.thetas, fit.confidence_level)
-        )
+        resampled, level = bootstrap_fits(objective, theta, options.bootstrap, options), fit.confidence_level
+        low, high = resampled.intervals(lambda end: end, theta, level)
+        intervals["bootstrap"] = _intervals_by_name(objective, low, high)
         warnings += resampled.warnings
         if quantities.names:
-            values = np.array([quantities.values(objective.point(end)) for end in resampled.thetas])
-            low, high = resampled.percentile_intervals(values.reshape(-1, len(quantities.names)), fit.confidence_level)
+            low, high = resampled.intervals(lambda end: quantities.values(objective.point(end)), theta, level)
             pairs = zip(quantities.names, low.tolist(), high.tolist(), strict=True)
             intervals["bootstrap"] |= {name: None if np.isnan(a + b) else (a, b) for name, a, b in pairs}
     return dataclasses.replace(fit, intervals=intervals, warnings=[*fit.warnings, *warnings])

@@ -128,8 +128,7 @@ class StartSearch:
             reason = _unbounded_reason(objective, first.theta)
             failure = f"the loss has no minimum: {reason}"
             return dataclasses.replace(first, converged=False, failure=failure, is_unbounded=True) if reason else first
-        if objective.kind in _RESIDUAL_LOSSES:
-            warn_if_doubtful(objective, self._progress, first)
+        self._progress.doubt = doubt_of(objective, first)
         if first.is_stuck and has_no_finite_minimum(objective, first.theta):
             return dataclasses.replace(first, failure="")
         hint = unbounded_loss_hint(objective.model) if first.is_unbounded and not objective.is_likelihood else ""
@@ -180,7 +179,7 @@ class StartSearch:
         if not len(points):
             return first
         batch = repeat_objective(objective, len(points))
-        ends = minimize_batch("lbfgs", objective, batch, points, stop=StoppingRule(_LIKELIHOOD_EPOCHS))
+        ends = minimize_batch("lbfgs", batch, points, stop=StoppingRule(_LIKELIHOOD_EPOCHS))
         losses = [_end_loss(objective, end) for end in ends]
         return self._fit(points[int(np.argmin(losses))], _BETTER) if math.isfinite(min(losses)) else first
 
@@ -301,35 +300,36 @@ def explained_variance(objective: Objective, theta: Array) -> float | None:
     return compute_statistics(objective, theta).r_squared
 
 
-def warn_if_doubtful(objective: Objective, progress: Progress, outcome: Outcome) -> None:
-    """Add a warning if the fit explains little and its residuals are systematic, if its frequency is ambiguous, or if
-    the same model explains far more with another frequency.
+def doubt_of(objective: Objective, outcome: Outcome) -> str:
+    """Return a warning if the fit explains little and its residuals are systematic, if its frequency is ambiguous, or
+    if the same model explains far more with another frequency; empty for other fits.
     """
+    if objective.kind not in _RESIDUAL_LOSSES:
+        return ""
     explained = explained_variance(objective, outcome.theta)
     enough = RESTARTS.poor_r_squared if objective.is_linear or objective.is_network else RESTARTS.good_r_squared
     if outcome.failure or explained is None or not explained < enough:
-        return
+        return ""
     share = f"this fit is doubtful: it explains {100 * max(explained, 0):.2g} % of the target's variation"
     better = _better_given_frequencies(objective, outcome)
     if better is not None:
         starts = format_starts(objective, better, np.flatnonzero(Sinusoids(objective).frequency_mask).tolist())
-        progress.warnings.append(f"{share}, and another frequency explains far more; start from {starts}")
-        return
+        return f"{share}, and another frequency explains far more; start from {starts}"
     doubt = "the residuals show structure"
     if not has_systematic_residuals(objective, outcome.theta):
         is_ambiguous = unset_parameters(objective) and _is_frequency_ambiguous(objective)
         if not is_ambiguous or explained >= RESTARTS.poor_r_squared:
-            return
+            return ""
         doubt = "so few rows do not determine the frequency"
     other = "Another model" if objective.is_linear else "Other starting values, or another model,"
-    progress.warnings.append(f"{share}, and {doubt}. {other} may fit better")
+    return f"{share}, and {doubt}. {other} may fit better"
 
 
 def _better_given_frequencies(objective: Objective, outcome: Outcome) -> Array | None:
     """Return a fit that is far better than one whose frequencies began at given values; None if there is none."""
-    waves = Sinusoids(objective)
+    sinusoids = Sinusoids(objective)
     given = objective.layout.mask([name for name in scalar_parameters(objective) if name in objective.user_starts])
-    if not (waves.frequency_mask & given).any():
+    if not (sinusoids.frequency_mask & given).any():
         return None
     every = objective.layout.mask(scalar_parameters(objective))
     candidate = start_from_frequencies(objective, outcome.theta, every, 0, objective.bounds)
@@ -381,10 +381,10 @@ def _find_unbounded_parameter(objective: Objective, theta: Array) -> str:
             math.copysign(objective.start[index], value),
             *(value * factor for factor in RESTARTS.growth_factors),
         ):
-            moved = theta.copy()
-            moved[index] = other
-            moved_loss = objective.value(moved) if objective.bounds.contains(moved) else math.inf
-            rises.append((moved_loss - loss) * objective.total_weight)
+            point = theta.copy()
+            point[index] = other
+            loss_there = objective.value(point) if objective.bounds.contains(point) else math.inf
+            rises.append((loss_there - loss) * objective.total_weight)
         is_flat = [rise < RESTARTS.likelihood_tolerance for rise in rises]
         if all(is_flat[2:]) and not all(is_flat):
             end = "minus infinity" if value < 0 else "infinity"
@@ -477,7 +477,7 @@ def _without_outliers(objective: Objective, first: Outcome) -> Objective | None:
 
 def _comparison_loss(objective: Objective, theta: Array) -> float:
     """The loss by which points are compared; see `comparison_losses`."""
-    return float(comparison_losses(ObjectiveBatch([objective], objective.bounds), objective, theta[None])[0])
+    return float(comparison_losses(ObjectiveBatch([objective], objective.bounds), theta[None])[0])
 
 
 _MAX_LM_PARAMETERS = 5000  # lm stores matrices of all pairs of parameters: 200 MB each at this size
@@ -662,12 +662,12 @@ def _survey(
         part = batch.take(fits)
         try:
             stop = StoppingRule(epochs, tolerance, SURVEY.evaluations_per_epoch * epochs)
-            outcomes = minimize_batch(method, objective, part, theta[fits], keep_best, stop)
+            outcomes = minimize_batch(method, part, theta[fits], keep_best, stop)
         except KeyboardInterrupt:
             progress.record(best)
             raise
         theta[fits] = [end.theta for end in outcomes]
-        found = comparison_losses(part, objective, theta[fits])
+        found = comparison_losses(part, theta[fits])
         losses[fits] = np.where([end.divergence is not None for end in outcomes], math.inf, found)
         is_open = np.array([not end.converged for end in outcomes]) & np.isfinite(losses[fits])
         fits = fits[is_open]
@@ -688,7 +688,7 @@ def _final_loss(objective: Objective, outcome: Outcome, progress: Progress) -> f
 
 def _adopt(progress: Progress, objective: Objective, run: _StartResult) -> None:
     """Make a run the one whose history the fit reports."""
-    for name in ("history", "selection_losses", "first", "last", "best"):
+    for name in ("history", "selection_losses", "first", "last", "best", "doubt"):
         setattr(progress, name, copy.copy(getattr(run.progress, name)))
     progress.warnings += run.progress.warnings
     progress.notes += run.progress.notes

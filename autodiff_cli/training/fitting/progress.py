@@ -182,6 +182,7 @@ class Progress:
         method_state: returns the state that a method stores in a checkpoint.
         evaluations: the evaluations that a method without a state stores in a checkpoint.
         warnings: what limits how the results may be used, as sentences.
+        doubt: why the end of the fit may not be the best one, as a sentence.
         notes: what else happened during the fit, as sentences.
 
     >>> import numpy as np
@@ -205,6 +206,7 @@ class Progress:
     method_state: Callable[[], CheckpointState] | None = field(default=None, init=False)
     evaluations: EvaluationLog | None = field(default=None, init=False)
     warnings: list[str] = field(default_factory=list, init=False)
+    doubt: str = field(default="", init=False)
     notes: list[str] = field(default_factory=list, init=False)
     _reported_epochs: int = field(default=0, init=False)
 

@@ -9,7 +9,6 @@ All arrays have the fits as their first axis. Fits are selected by their numbers
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.backends.protocol import RowKernel
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, RESIDUAL_SCALE
-from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.objective.objective import Objective, copy_with
 from autodiff_cli.training.objective.parameters import Bounds
 from autodiff_cli.training.rows import WEIGHT, MemoryRows
 
@@ -35,7 +34,6 @@ class BatchSettings:
     """Numbers of rows that are processed together."""
 
     rows: int = 2**17  # rows of fits that are evaluated together, which bounds the memory of their matrices
-    sort_rows: int = 2**18  # rows that are sorted together
     max_shared_rows: int = 2**13  # rows that fits share: more are evaluated one fit after the other
     max_parameters: int = 30  # parameters of a fit: with more, matrices dominate, which are not faster together
     max_copied_rows: int = 2**20  # rows of a group that are copied; larger groups select rows by a mask
@@ -63,9 +61,7 @@ class ObjectiveBatch:
 
     def _with(self, objectives: Sequence[Objective]) -> Self:
         """Return the batch with other objectives for its fits."""
-        other = copy.copy(self)
-        other.objectives = objectives
-        return other
+        return copy_with(self, objectives=objectives)
 
     @property
     def count(self) -> int:
@@ -92,9 +88,8 @@ class ObjectiveBatch:
 
     def take(self, fits: Fits, bounds: Bounds | None = None) -> Self:
         """Return a batch of some fits, which may repeat, with other bounds if they are given."""
-        other = self._with([self.objectives[fit] for fit in fits.tolist()])
-        other.bounds = bounds or self.bounds.select(fits)
-        return other
+        objectives = [self.objectives[fit] for fit in fits.tolist()]
+        return copy_with(self, objectives=objectives, bounds=bounds or self.bounds.select(fits))
 
     def triangles(self, theta: Array, fits: Fits) -> Array:
         """Return the triangular factors of [J | r], of shape (fits, P+1, P+1)."""
@@ -140,6 +135,8 @@ class ObjectiveBatch:
 
     def without_penalty(self) -> Self:
         """Return the batch without the penalties of its objectives."""
+        if not self.objective.is_penalised:
+            return self
         return self._with([objective.without_penalty() for objective in self.objectives])
 
     def without_kinks(self) -> Self | None:
@@ -195,12 +192,14 @@ class GroupBatch:
 
     def take(self, fits: Fits, bounds: Bounds | None = None) -> Self:
         """Return a batch of some fits, which may repeat, with other bounds if they are given."""
-        other = copy.copy(self)
-        other._order, other.sizes = self.row_numbers(fits), self.sizes[fits]
-        other._ends = np.cumsum(other.sizes)
-        other.bounds = bounds or self.bounds.select(fits)
-        other._settings = {name: values[fits] for name, values in self._settings.items()}
-        return other
+        return copy_with(
+            self,
+            _order=self.row_numbers(fits),
+            sizes=self.sizes[fits],
+            _ends=np.cumsum(self.sizes[fits]),
+            bounds=bounds or self.bounds.select(fits),
+            _settings={name: values[fits] for name, values in self._settings.items()},
+        )
 
     @property
     def scales(self) -> Array:
@@ -213,9 +212,8 @@ class GroupBatch:
 
     def without_penalty(self) -> Self:
         """Return the batch without penalties."""
-        other = copy.copy(self)
-        other._settings = {**self._settings, **dict.fromkeys((L1_FACTOR, L2_FACTOR), np.zeros(len(self.sizes)))}
-        return other
+        penalties = dict.fromkeys((L1_FACTOR, L2_FACTOR), np.zeros(len(self.sizes)))
+        return copy_with(self, _settings={**self._settings, **penalties})
 
     def row_numbers(self, fits: Fits) -> NDArray[Any]:
         """Return the row numbers of some groups, group by group."""
@@ -402,11 +400,8 @@ class GroupBatch:
         kernels = self._kernels.without_kinks
         if kernels is None:
             return None
-        other = copy.copy(self)
-        other._kernels = kernels
         radii = {name: np.zeros(len(self.sizes)) for name in kernels.smoothing_radii}
-        other._settings = {**self._settings, **radii}
-        return other
+        return copy_with(self, _kernels=kernels, _settings={**self._settings, **radii})
 
     def with_smoothing(self, share: float, theta: Array) -> Self:
         """Return the batch with each kink smoothed by a share of the mean size of its argument at `theta`."""
@@ -415,13 +410,7 @@ class GroupBatch:
         for part in self.parts(every):
             values = self.evaluate(self._kernels.grouped_kink_sizes, theta[part], part)
             sizes[:, part] = self.totals(values, part) / self.sizes[part]
-        parameter_kinks = self._kernels.parameter_kinks
-        if parameter_kinks:  # a penalty treats all parameters alike, so they share one radius
-            largest = sizes[parameter_kinks].max(axis=0)
-            sizes[parameter_kinks] = np.where(largest > 0, largest, 1.0)
-        other = copy.copy(self)
-        other._settings = {**self._settings, **dict(zip(self._kernels.smoothing_radii, share * sizes, strict=True))}
-        return other
+        return copy_with(self, _settings={**self._settings, **self._kernels.radii(share, sizes)})
 
     @ignore_float_errors()
     def median_magnitudes(self, theta: Array, fits: Fits) -> Array:
@@ -505,20 +494,8 @@ def sort_by_group(codes: NDArray[np.int32], count: int) -> tuple[NDArray[Any], N
     >>> sort_by_group(np.array([1, 0, 1], np.int32), 2)
     (array([1, 0, 2], dtype=int32), array([1, 2]))
     """
-    parts = [(start, codes[start : start + BATCH.sort_rows]) for start in range(0, len(codes), BATCH.sort_rows)]
-    sizes = np.zeros(count, np.intp)
-    for _, part in parts:
-        sizes += np.bincount(part, minlength=count)
-    positions = np.cumsum(sizes) - sizes
-    order = np.empty(len(codes), np.int32 if len(codes) < 2**31 else np.int64)
-    for start, part in parts:
-        rows = np.argsort(part, kind="stable")
-        sizes_in_block = np.bincount(part, minlength=count)
-        order[
-            np.repeat(positions - (np.cumsum(sizes_in_block) - sizes_in_block), sizes_in_block) + np.arange(len(part))
-        ] = start + rows
-        positions += sizes_in_block
-    return order, sizes
+    order = np.argsort(codes, kind="stable")
+    return order.astype(np.int32) if len(codes) < 2**31 else order, np.bincount(codes, minlength=count)
 
 
 def _concatenated_ranges(starts: NDArray[np.intp], sizes: NDArray[np.intp]) -> NDArray[np.intp]:

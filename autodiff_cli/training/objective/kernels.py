@@ -14,13 +14,16 @@ from __future__ import annotations
 import dataclasses
 import functools
 import operator
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
+
 from autodiff_cli.algebra.simplify import simplify
 from autodiff_cli.algebra.table import share
+from autodiff_cli.array_types import Array
 from autodiff_cli.backends.protocol import (
     Backend,
     EpochKernel,
@@ -328,46 +331,40 @@ _MAX_PRODUCT_COLUMNS = 12  # of [J | r]; with more, the products take as long as
 _MAX_JOINT_HESSIAN = 20  # parameters whose second derivatives are all in one graph
 
 
+@dataclass(eq=False, repr=False)
 class Kernels:
     """The kernels of one objective; objectives over parts of the rows share them.
 
-    Args:
+    Attributes:
         graphs: what the kernels compute.
-        columns: the names of the model's columns.
+        columns: the names of the model's columns, to which those of the graphs are added.
         parameters: the leaves of the free parameters.
         recompute_every: see `Backend.sum_kernel`.
         backend: compiles the kernels.
         notes: remarks of the backend so far, as sentences.
         stepping: the backend for mini-batches; by default the same.
+        smoothing_radii: the leaves that say how far kinks are rounded.
+        kinks: each `abs(u)` that is rounded.
     """
 
-    def __init__(
-        self,
-        graphs: LossGraphs,
-        columns: Collection[str],
-        parameters: Sequence[Node],
-        recompute_every: int | None,
-        backend: Backend,
-        notes: Sequence[str] = (),
-        stepping: Backend | None = None,
-    ) -> None:
-        self.notes = notes
-        self.graphs = graphs
-        self.columns = {*columns, *graphs.vectors, *graphs.error_columns, WEIGHT}
-        self._parameters = parameters
-        self._recompute_every = recompute_every
-        self._backend = backend
-        self._epoch_backend = stepping or backend
-        self.smoothing_radii: Sequence[str] = ()  # the leaves that say how far kinks are rounded
-        self._kinks: Sequence[Node] = ()
-        self._hessian_kernels: dict[int, SumKernel] = {}
+    graphs: LossGraphs
+    columns: Set[str]
+    parameters: Sequence[Node]
+    recompute_every: int | None
+    backend: Backend
+    notes: Sequence[str] = ()
+    stepping: Backend | None = None
+    smoothing_radii: Sequence[str] = ()
+    kinks: Sequence[Node] = ()
+
+    def __post_init__(self) -> None:
+        self.columns = {*self.columns, *self.graphs.vectors, *self.graphs.error_columns, WEIGHT}
         self._cache: dict[str, Any] = {}
 
     def compiled(self, threads: int | None) -> Kernels:
         """Return kernels of the same graphs as compiled code."""
         notes = [*self.notes]
-        backend = compiling_backend(threads, notes.append)
-        return Kernels(self.graphs, self.columns, self._parameters, self._recompute_every, backend, notes)
+        return dataclasses.replace(self, backend=compiling_backend(threads, notes.append), notes=notes, stepping=None)
 
     def substituted(self, replacements: Mapping[Node, Node]) -> Kernels:
         """Return kernels of the graphs with nodes replaced."""
@@ -377,7 +374,7 @@ class Kernels:
         changed = dataclasses.replace(
             graphs, loss=loss, weighted_loss=weighted, prediction=prediction, residuals=tuple(residuals)
         )
-        return Kernels(changed, self.columns, self._parameters, self._recompute_every, self._backend, self.notes)
+        return dataclasses.replace(self, graphs=changed, stepping=None)
 
     def cached(self, name: str, build: Callable[[], T]) -> T:
         """Return what `build` computes from the graphs, cached under a name."""
@@ -389,52 +386,53 @@ class Kernels:
     @cached_property
     def without_kinks(self) -> Kernels | None:
         """The kernels of the loss with its kinks smoothed; None if it has no kinks."""
-        graphs = self.graphs
-        smoothed = smooth_kinks([graphs.weighted_loss, graphs.loss], set(self._parameters))
+        smoothed = smooth_kinks([self.graphs.weighted_loss, self.graphs.loss], set(self.parameters))
         if not smoothed.kinks:
             return None
         weighted, loss = smoothed.graphs
-        smooth = dataclasses.replace(graphs, weighted_loss=weighted, loss=loss)
-        kernels = Kernels(smooth, self.columns, self._parameters, self._recompute_every, self._backend)
-        kernels.smoothing_radii, kernels._kinks = smoothed.radii, smoothed.kinks
-        return kernels
+        smooth = dataclasses.replace(self.graphs, weighted_loss=weighted, loss=loss)
+        radii, kinks = smoothed.radii, smoothed.kinks
+        return dataclasses.replace(self, graphs=smooth, notes=(), stepping=None, smoothing_radii=radii, kinks=kinks)
 
     @cached_property
     def kink_sizes(self) -> SumKernel:
         """The sums of the arguments of the kinks in absolute value; of an array, the mean over its elements."""
-        return self._backend.sum_kernel(self._row_graphs(self._mean_kinks))
+        return self.backend.sum_kernel(self._row_graphs(self._mean_kinks))
 
     @property
     def _mean_kinks(self) -> list[Node]:
-        shapes = RowGraphs(self._kinks, self.columns, self.graphs.leaf_shapes).output_shapes
-        return [mean(kink) if shape else kink for kink, shape in zip(self._kinks, shapes, strict=True)]
+        shapes = RowGraphs(self.kinks, self.columns, self.graphs.leaf_shapes).output_shapes
+        return [mean(kink) if shape else kink for kink, shape in zip(self.kinks, shapes, strict=True)]
 
-    @property
-    def parameter_kinks(self) -> list[int]:
-        """The indices of the kinks whose argument is a single parameter."""
-        return [k for k, kink in enumerate(self._kinks) if kink.inputs[0] in self._parameters]
+    def radii(self, share: float, sizes: Array) -> dict[str, Any]:
+        """Return by how much kinks are rounded: a share of the mean sizes of their arguments, of shape (kinks, …)."""
+        own = [k for k, kink in enumerate(self.kinks) if kink.inputs[0] in self.parameters]
+        if own:  # a penalty treats all parameters alike, so they share one radius
+            largest = sizes[own].max(axis=0)
+            sizes[own] = np.where(largest > 0, largest, 1.0)
+        return dict(zip(self.smoothing_radii, share * sizes, strict=True))
 
     @cached_property
     def loss(self) -> SumKernel:
         """The sum of the rows' losses, with the penalty for each row."""
-        return self._backend.sum_kernel(self._row_graphs([self.graphs.weighted_loss]))
+        return self.backend.sum_kernel(self._row_graphs([self.graphs.weighted_loss]))
 
     @cached_property
     def loss_and_gradient(self) -> SumKernel:
         """The sum of the rows' losses with the penalty for each row, and its gradient."""
-        return self._backend.sum_kernel(self._gradient_graphs, recompute_every=self._recompute_every)
+        return self.backend.sum_kernel(self._gradient_graphs, recompute_every=self.recompute_every)
 
     def epoch_kernel(self, update: Update, clip_norm: float | None = None) -> EpochKernel:
         """Return a kernel that runs the epochs of a gradient method on the loss."""
         weight = WEIGHT if self.graphs.has_weight else None
-        names = [leaf.text for leaf in self._parameters]
+        names = [leaf.text for leaf in self.parameters]
         descent = GradientDescent(self._gradient_graphs, names, weight, update, clip_norm)
-        return self._epoch_backend.epoch_kernel(descent, recompute_every=self._recompute_every)
+        return (self.stepping or self.backend).epoch_kernel(descent, recompute_every=self.recompute_every)
 
     @cached_property
     def row_loss(self) -> RowKernel:
         """The loss of every row, without its weight."""
-        return self._backend.row_kernel(self._row_graphs([self.graphs.loss]))
+        return self.backend.row_kernel(self._row_graphs([self.graphs.loss]))
 
     @property
     def row_gradient_graphs(self) -> list[Node]:
@@ -444,20 +442,20 @@ class Kernels:
     @cached_property
     def row_loss_and_gradient(self) -> RowKernel:
         """The loss of every row, without its weight, and its gradient."""
-        return self._backend.row_kernel(self._row_graphs(self.row_gradient_graphs, [(), *self._shapes]))
+        return self.backend.row_kernel(self._row_graphs(self.row_gradient_graphs, [(), *self._shapes]))
 
     @cached_property
     def squared_residuals(self) -> SumKernel:
         """The sum over rows of the squares of each component of the residual, times the weight of the row."""
         weight = [variable(WEIGHT)] if self.graphs.has_weight else []
-        return self._backend.sum_kernel(
+        return self.backend.sum_kernel(
             self._row_graphs([_product([*weight, square(node)]) for node in self.graphs.residuals])
         )
 
     @cached_property
     def residuals(self) -> RowKernel:
         """Each component of the residual of every row."""
-        return self._backend.row_kernel(self._row_graphs(self.graphs.residuals))
+        return self.backend.row_kernel(self._row_graphs(self.graphs.residuals))
 
     @cached_property
     def residuals_and_jacobian(self) -> RowKernel:
@@ -471,8 +469,13 @@ class Kernels:
         return self._jacobian_kernel([prediction] if count == 1 else [index(prediction, k) for k in range(count)])
 
     def _jacobian_kernel(self, components: Sequence[Node]) -> RowKernel:
-        outputs = [output for node in components for output in _gradient_first(self._with_gradient(node))]
-        return self._backend.row_kernel(self._row_graphs(outputs, [*self._shapes, ()] * len(components)))
+        return self.backend.row_kernel(
+            self._row_graphs(self._with_jacobian(components), [*self._shapes, ()] * len(components))
+        )
+
+    def _with_jacobian(self, components: Sequence[Node]) -> list[Node]:
+        """Return the gradient of each component, followed by itself."""
+        return [output for node in components for output in _gradient_first(self._with_gradient(node))]
 
     @cached_property
     def jacobian_products(self) -> SumKernel | None:
@@ -481,22 +484,21 @@ class Kernels:
 
         It is None if there are so many columns that QR factorization is as fast.
         """
-        if len(self._parameters) >= _MAX_PRODUCT_COLUMNS or any(self._shapes):
+        if len(self.parameters) >= _MAX_PRODUCT_COLUMNS or any(self._shapes):
             return None
         columns = [_gradient_first(self._with_gradient(residual)) for residual in self.graphs.residuals]
         weight = [variable(WEIGHT)] if self.graphs.has_weight else []
         outputs = []
-        for j in range(len(self._parameters) + 1):
+        for j in range(len(self.parameters) + 1):
             for i in range(j + 1):
                 pairs = [own[i] * own[j] if i != j else square(own[j]) for own in columns]
                 outputs.append(_product([*weight, functools.reduce(operator.add, pairs)]))
-        return self._backend.sum_kernel(self._row_graphs(outputs, [()] * len(outputs)))
+        return self.backend.sum_kernel(self._row_graphs(outputs, [()] * len(outputs)))
 
     @cached_property
     def grouped_residuals_and_jacobian(self) -> RowKernel:
         """For each component of the residual of every row: its gradient, then itself. See `_grouped`."""
-        parts = [_gradient_first(self._with_gradient(residual)) for residual in self.graphs.residuals]
-        return self._grouped([output for part in parts for output in part])
+        return self._grouped(self._with_jacobian(self.graphs.residuals))
 
     @cached_property
     def grouped_residuals(self) -> RowKernel:
@@ -518,13 +520,13 @@ class Kernels:
         """The second derivatives of the summed loss, row by row from the diagonal on; None for arrays, and for many
         parameters, whose graphs would be large.
         """
-        if any(self._shapes) or len(self._parameters) > _MAX_JOINT_HESSIAN:
+        if any(self._shapes) or len(self.parameters) > _MAX_JOINT_HESSIAN:
             return None
-        return self._backend.sum_kernel(self._row_graphs(self._second_derivatives))
+        return self.backend.sum_kernel(self._row_graphs(self._second_derivatives))
 
     @property
     def _second_derivatives(self) -> list[Node]:
-        loss, *leaves = share([self.graphs.weighted_loss, *self._parameters])
+        loss, *leaves = share([self.graphs.weighted_loss, *self.parameters])
         slopes = gradient_nodes(loss, leaves, self.graphs.leaf_shapes)
         pairs = [(slope, leaf) for k, slope in enumerate(slopes) for leaf in leaves[k:]]
         return simplify([tangent(slope, {leaf: ONE}, self.graphs.leaf_shapes) for slope, leaf in pairs])
@@ -539,8 +541,8 @@ class Kernels:
         columns.
         """
         settings = (RESIDUAL_SCALE, L1_FACTOR, L2_FACTOR, *self.smoothing_radii)
-        columns = {*self.columns, *(leaf.text for leaf in self._parameters), *settings}
-        return self._backend.row_kernel(RowGraphs(outputs, columns, self.graphs.leaf_shapes))
+        columns = {*self.columns, *(leaf.text for leaf in self.parameters), *settings}
+        return self.backend.row_kernel(RowGraphs(outputs, columns, self.graphs.leaf_shapes))
 
     @cached_property
     def target(self) -> RowKernel:
@@ -552,7 +554,7 @@ class Kernels:
     def target_and_prediction(self) -> RowKernel:
         """The target and the prediction of every row."""
         assert self.graphs.target is not None
-        return self._backend.row_kernel(self._row_graphs([self.graphs.target, self.graphs.prediction]))
+        return self.backend.row_kernel(self._row_graphs([self.graphs.target, self.graphs.prediction]))
 
     def hessian_rows(self, which: int) -> SumKernel:
         """Return the kernel for the derivatives of the summed loss's gradient along one parameter.
@@ -560,12 +562,10 @@ class Kernels:
         Args:
             which: the index of the parameter. A number moves by 1, an array by the leaf `DIRECTION` of the same shape.
         """
-        if which not in self._hessian_kernels:
-            self._hessian_kernels[which] = self._hessian_kernel(which)
-        return self._hessian_kernels[which]
+        return self.cached(f"Hessian rows {which}", lambda: self._hessian_kernel(which))
 
     def _hessian_kernel(self, which: int) -> SumKernel:
-        loss, *leaves = share([self.graphs.weighted_loss, *self._parameters])
+        loss, *leaves = share([self.graphs.weighted_loss, *self.parameters])
         leaf = leaves[which]
         shapes = dict(self.graphs.leaf_shapes)
         direction = ONE
@@ -574,10 +574,10 @@ class Kernels:
             direction = variable(DIRECTION)
         slopes = gradient_nodes(loss, leaves, shapes)
         outputs = simplify([tangent(slope, {leaf: direction}, shapes) for slope in slopes])
-        return self._backend.sum_kernel(RowGraphs(outputs, self.columns, shapes, self._shapes))
+        return self.backend.sum_kernel(RowGraphs(outputs, self.columns, shapes, self._shapes))
 
     def _with_gradient(self, output: Node) -> list[Node]:
-        shared, *leaves = share([output, *self._parameters])
+        shared, *leaves = share([output, *self.parameters])
         return simplify([shared, *gradient_nodes(shared, leaves, self.graphs.leaf_shapes)])
 
     @cached_property
@@ -587,7 +587,7 @@ class Kernels:
     @property
     def _shapes(self) -> list[Shape]:
         """The shapes of the free parameters."""
-        return [self.graphs.leaf_shapes.get(leaf.text, ()) for leaf in self._parameters]
+        return [self.graphs.leaf_shapes.get(leaf.text, ()) for leaf in self.parameters]
 
     def _row_graphs(self, outputs: Sequence[Node], filled: Sequence[Shape] | None = None) -> RowGraphs:
         return RowGraphs(outputs, self.columns, self.graphs.leaf_shapes, filled)

@@ -347,6 +347,24 @@ def check_any_weight(has_weight: bool) -> None:
         raise DataError("weights: all weights are 0")
 
 
+@contextlib.contextmanager
+def _explain_text_columns(models: Sequence[Model]) -> Generator[None]:
+    """Add to the error of a column of text that a prediction uses as numbers what to write instead."""
+    try:
+        yield
+    except DataError as error:
+        used = {leaf for model in models for leaf in leaf_names([model.program.output])}
+        hints = [
+            f"write `b[{name}]` for a parameter with a value for each label of `{name}`, "
+            f"or compare: `{name} == '{text}'`"
+            for name, text in error.text_columns.items()
+            if name in used
+        ]
+        if not hints:
+            raise
+        raise DataError("\n".join([str(error), *hints]), text_columns=error.text_columns) from None
+
+
 class LoadedData(FitData):
     """The columns that a model uses, loaded into memory.
 
@@ -356,7 +374,8 @@ class LoadedData(FitData):
 
     def __init__(self, dataset: Dataset, model: Model, options: FitOptions) -> None:
         super().__init__(dataset, model, options)
-        table = dataset.load(self.numeric, drop_missing=options.drop_missing, labels=self.label_names)
+        with _explain_text_columns([model]):
+            table = dataset.load(self.numeric, drop_missing=options.drop_missing, labels=self.label_names)
         self._columns: dict[str, NDArray[Any]] = dict(table.columns)
         self.labels = {name: column.levels(name) for name, column in table.labels.items()}
         self._columns |= {label_key(name): column.codes for name, column in table.labels.items()}
@@ -397,11 +416,9 @@ class SharedDataset:
         labels = [*classes, *(name for model in models for name in model.label_columns), more]
         numbers = {name for model in models for name in model.numeric}
         numbers |= weighting_columns(dataset.names, options)
-        self.table = dataset.load(
-            numbers - classes,
-            drop_missing=options.drop_missing,
-            labels=[name for name in dict.fromkeys(labels) if name is not None],
-        )
+        distinct = [name for name in dict.fromkeys(labels) if name is not None]
+        with _explain_text_columns(models):
+            self.table = dataset.load(numbers - classes, drop_missing=options.drop_missing, labels=distinct)
 
     def groups(self, name: str) -> tuple[NDArray[Any], NDArray[np.int32]]:
         """Return the different labels of a column, sorted, and the position of each row's label among them. The labels
@@ -484,16 +501,17 @@ class StreamedData(FitData):
             if weighting.values is not None and weighting.graph.is_input:
                 raise OptionError(f"{weighting.words}: streamed rows need a column or an expression, not an array")
         self._has_weight = not self.is_weighted
-        self._columns = files.streamed = StreamedColumns(
-            files,
-            self.numeric,
-            self.label_names,
-            why,
-            options.drop_missing,
-            random_access=options.batch_size is not None,
-            inspect=self._check_weights,
-            on_progress=files.on_progress,
-        )
+        with _explain_text_columns([model]):
+            self._columns = files.streamed = StreamedColumns(
+                files,
+                self.numeric,
+                self.label_names,
+                why,
+                options.drop_missing,
+                random_access=options.batch_size is not None,
+                inspect=self._check_weights,
+                on_progress=files.on_progress,
+            )
         check_any_weight(self._has_weight)
         self.rows = self._columns.rows
         self.labels = {name: column.levels(name) for name, column in self._columns.labels.items()}

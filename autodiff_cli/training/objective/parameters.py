@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, product
+from itertools import accumulate, chain, product
 from typing import Any
 
 import numpy as np
@@ -414,30 +414,45 @@ class Bounds:
 _PROBES = (-2.3, -0.7, 0.4, 1.7, 2.6)  # values of a parameter at which an operation is tried
 
 
-def natural_bounds(output: Node, names: Iterable[str]) -> dict[str, BoundPair]:
+def natural_bounds(program: Program, names: Iterable[str]) -> dict[str, BoundPair]:
     """Return the ranges of parameters within which a log-likelihood has a meaning: where operations on them are
     defined, such as `log(s)`, and from 0 to 1 for shares, such as `w` in `log(w*f + (1 - w)*g)`.
 
-    >>> natural_bounds(read("log(w*normal_pdf(x, m, s) + (1 - w)*k/log(2 - r))").output, ["w", "m", "s", "k", "r"])
+    >>> natural_bounds(read("log(w*normal_pdf(x, m, s) + (1 - w)*k/log(2 - r))"), ["w", "m", "s", "k", "r"])
     {'s': (0.0, inf), 'r': (-inf, 2.0), 'w': (0.0, 1.0)}
     """
     wanted, bounds = {*names}, dict[str, BoundPair]()
-    for node in topological_order([output]):
+    for node in topological_order([program.output]):
         if node.op is None or node.op.is_structural:
             continue
         for position, child in enumerate(node.inputs):
             shift = parse_constant(child.inputs[0].text) if child.op is sub and child.inputs[0].is_constant else None
-            leaf = child if shift is None else child.inputs[1]
-            if not leaf.is_input or leaf.text not in wanted:
+            leaves = _parameters_of(child if shift is None else child.inputs[1], program)
+            if not leaves or not wanted.issuperset(leaves):
                 continue
             if [_is_defined_at(node, position, probe) for probe in _PROBES] == [False, False, True, True, True]:
-                low, high = bounds.get(leaf.text, (-math.inf, math.inf))
-                bounds[leaf.text] = (max(low, 0.0), high) if shift is None else (low, min(high, shift))
+                for name in leaves:
+                    low, high = bounds.get(name, (-math.inf, math.inf))
+                    bounds[name] = (max(low, 0.0), high) if shift is None else (low, min(high, shift))
         if node.op is log:
             factors = [part for term in _parts(node.inputs[0], (add,)) for part in _parts(term, (mul, div))]
-            shares = {name for part in factors for name in _complements(part)} & {part.text for part in factors}
+            others = {name for part in factors for shares in complemented_shares(part, program) for name in shares}
+            shares = others & {name for part in factors for name in _parameters_of(part, program)}
             bounds |= dict.fromkeys(sorted(shares & wanted), (0.0, 1.0))
     return bounds
+
+
+def _parameters_of(node: Node, program: Program) -> tuple[str, ...]:
+    """Return the name of a parameter, or those of its values for all levels; none for other expressions.
+
+    A parameter with levels is the sum of its values times the indicators of the levels.
+    """
+    if node.is_input:
+        return (node.text,)
+    if node.op is mul and node.inputs[1].is_input and node.inputs[1].text in program.column_leaves:
+        return (node.inputs[0].text,) if node.inputs[0].is_input else ()
+    sides = [_parameters_of(term, program) for term in node.inputs] if node.op is add else []
+    return (*chain(*sides),) if all(sides) else ()
 
 
 def _parts(node: Node, operations: tuple[Op, ...]) -> list[Node]:
@@ -462,13 +477,13 @@ def _is_defined_at(node: Node, position: int, probe: float) -> bool:
     return False
 
 
-def _complements(node: Node) -> set[str]:
-    """Return the names in `1 - a - b`; none for other expressions."""
-    names = set[str]()
-    while node.op is sub and node.inputs[1].is_input:
-        names.add(node.inputs[1].text)
+def complemented_shares(node: Node, program: Program) -> list[tuple[str, ...]]:
+    """Return the parameters in `1 - a - b`, each with its values for all levels; none for other expressions."""
+    shares: list[tuple[str, ...]] = []
+    while node.op is sub and _parameters_of(node.inputs[1], program):
+        shares.insert(0, _parameters_of(node.inputs[1], program))
         node = node.inputs[0]
-    return names if is_literal(node, 1) else set()
+    return shares if is_literal(node, 1) else []
 
 
 def snap_to_zero(theta: Array, start: Array, bounds: Bounds) -> tuple[Array, NDArray[np.bool_]] | None:

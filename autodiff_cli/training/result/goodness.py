@@ -332,6 +332,7 @@ class SeparationSettings:
 
     certain_row_loss: float = 1e-8  # loss of a row whose class is predicted with certainty
     diverging_error_ratio: float = 10.0  # standard errors per value of a parameter that goes to infinity
+    min_share: float = 0.1  # of a parameter in directions that do not curve, for it to go to infinity in them
     min_likelihood_cost: float = 0.1  # log-likelihood lost in a step of 1/10 standard error: 0.005 near a maximum
 
 
@@ -347,33 +348,20 @@ def has_no_finite_minimum(objective: Objective, theta: Array) -> bool:
     return _is_convex(objective) and bool(_count_certain_rows(objective, theta))
 
 
-def separation_warning(objective: Objective, theta: Array, covariance: Array) -> str:
+def separation_warning(objective: Objective, theta: Array) -> str:
     """Return a sentence on parameters without a finite best value because the model separates the classes; empty if
     there are none.
-
-    Args:
-        covariance: the covariance of the parameters, with nan where it is unknown.
     """
     if objective.loss not in ("bce", "cross_entropy") or objective.is_network or objective.is_penalised:
         return ""
     certain_rows = _count_certain_rows(objective, theta)
     if not certain_rows:
         return ""
-    is_known = ~np.isnan(np.diag(covariance))
-    errors = np.sqrt(np.where(is_known, np.diag(covariance), 0.0))
-    diverging = np.flatnonzero(errors > SEPARATION.diverging_error_ratio * np.abs(theta))
+    diverging = _diverging_parameters(objective, theta)
     complete = classification_accuracy(objective, theta) == 1
-    if complete and not len(diverging) and _is_convex(objective):
-        diverging = np.arange(len(theta))  # any multiple of these parameters is better
-    if not complete:
-        diverging = diverging[
-            [_costs_likelihood(objective, theta, covariance[:, k] / covariance[k, k] * theta[k]) for k in diverging]
-        ]
-    names = [
-        name
-        for name, elements in objective.layout.slices.items()
-        if {*diverging.tolist()} & {*range(len(theta))[elements]}
-    ]
+    if complete and not diverging and _is_convex(objective):
+        diverging = {*range(len(theta))}  # any multiple of these parameters is better
+    names = [name for name, elements in objective.layout.slices.items() if diverging & {*range(len(theta))[elements]}]
     if not names:
         return ""
     listed = ", ".join(f"`{name}`" for name in names)
@@ -386,14 +374,24 @@ def separation_warning(objective: Objective, theta: Array, covariance: Array) ->
     )
 
 
-def _costs_likelihood(objective: Objective, theta: Array, step: Array) -> bool:
-    """Return whether a step that is small compared with the standard errors lowers the likelihood. A parameter near 0
-    has a large relative error too, but its likelihood has a maximum.
+def _diverging_parameters(objective: Objective, theta: Array) -> set[int]:
+    """Return the numbers of the parameters that go to infinity.
+
+    These are parameters that the curvature of the likelihood leaves free to become 0, together with others, while in
+    truth the likelihood then falls. A parameter near 0 is free too, but its likelihood has a maximum. Directions are
+    compared with the parameters, because their rank would depend on rounding: the curvature is nearly 0.
     """
-    other_point = np.where(np.isnan(step), theta, theta - step)
-    return (
-        objective.value(other_point) - objective.value(theta)
-    ) * objective.total_weight > SEPARATION.min_likelihood_cost
+    sizes = np.abs(theta)
+    curvatures, directions = np.linalg.eigh(objective.hessian(theta) * sizes[:, None] * sizes)
+    flat = directions[:, curvatures < SEPARATION.diverging_error_ratio**-2]
+    projection = flat @ flat.T
+    found = set()
+    for k in np.flatnonzero(np.diag(projection) > SEPARATION.min_share).tolist():
+        step = sizes * projection[k] * (np.sign(theta[k]) / projection[k, k])
+        rise = (objective.value(theta - step) - objective.value(theta)) * objective.total_weight
+        if rise > SEPARATION.min_likelihood_cost:
+            found.add(k)
+    return found
 
 
 def _is_convex(objective: Objective) -> bool:

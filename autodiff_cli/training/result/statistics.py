@@ -394,7 +394,7 @@ def batch_statistics(
         values = objective.layout.values(errors[fit]).items()
         stderr = {name: None if np.isnan(error).all() else error for name, error in values}
         has_errors = any(error is not None for error in stderr.values())
-        separation = separation_warning(batch.objective_of(fit), theta[fit], covariances[fit]) if can_separate else ""
+        separation = separation_warning(batch.objective_of(fit), theta[fit]) if can_separate else ""
         reasons = () if separation else tuple(estimate.reasons[fit])
         on_bounds: tuple[str, ...] = ()
         if has_bound[fit]:
@@ -712,6 +712,7 @@ def _partial_factor(
 def _bound_warnings(objective: Objective, bounds: Bounds, theta: Array, *, has_errors: bool) -> tuple[str, ...]:
     """Return a sentence for each of the first elements on a bound, and one that counts the others."""
     on_bound = bounds.active(theta)
+    on_bound[objective.tied_elements(theta)] = False  # another warning says that these end equal
     names = objective.layout.element_names
     active = [
         (k, "lower" if theta[k] <= bounds.low[k] else "upper")

@@ -30,7 +30,7 @@ def text_of(expression: str, processor: Processor) -> str:
     graphs = RowGraphs(simplify([program.output, *gradient_nodes(program.output, leaves)]), {"x", "y"})
     plan = plan_kernel(graphs, is_summed=True)
     types = ("f8",) * len(plan.column_inputs)
-    return kernel_module(processor, lay_out(plan, processor.width), types, 8192, is_summed=True)
+    return kernel_module(processor, lay_out(plan, processor.width), types, 8192)
 
 
 def assembly(text: str, processor: Processor) -> str:

@@ -16,7 +16,7 @@ from autodiff_cli.language.program import read
 from tests.backends.llvm.compiled import by_row, every_width
 
 ULPS = 2
-STRIP = 1024  # rows; what is computed with care is so within one
+STRIP = 2048  # rows; what is computed with care is so within one
 pytestmark = pytest.mark.skipif(not host_processor().has_fma, reason="needs fused multiply-adds")
 
 

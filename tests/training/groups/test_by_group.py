@@ -108,6 +108,17 @@ def test_groups_with_bad_starts_find_good_ones() -> None:
         assert abs(one.fit.parameters["f"]) == pytest.approx(4.2, abs=0.05)
 
 
+def test_groups_that_explain_much_at_a_wrong_minimum_are_fitted_again() -> None:
+    generator = np.random.default_rng(4)
+    x, group = np.tile(np.linspace(0, 10, 40), 4), np.repeat(np.arange(4), 40)
+    low, high, first, second = generator.uniform([[2], [5], [1], [1]], [[4], [8], [6], [6]], (4, 4))[:, group]
+    y = first * np.exp(-(((x - low) / 0.8) ** 2)) + second * np.exp(-(((x - high) / 0.8) ** 2)) + 20 - 1.5 * x
+    data = {"x": x, "y": y + generator.normal(0, 0.1, len(x)), "g": group}
+    for found in ad.fit_by("y ~ a*exp(-((x - p)/u)^2) + b*exp(-((x - q)/u)^2) + c + d*x", data, by="g"):
+        assert found.fit is not None
+        assert found.fit.rss < 40 * 0.1**2 * 1.3
+
+
 def test_a_group_that_fails_does_not_stop_the_others() -> None:
     data = decays([20, 1, 2, 20, 20, 20])
     bad = data["group"] == 3
