@@ -110,7 +110,7 @@ def emit_assembled(memory: MemoryAccess, plan: KernelPlan, number: int) -> None:
     """Emit the assembly of an array from its parts."""
     item = plan.items[number]
     assert isinstance(item, AssembledArray)
-    if not item.is_full:
+    if sum(map(math.prod, item.shapes)) < item.size:
         _emit_fill(memory, number, item.stage, item.size, 0.0)
     for part, shape, offset, strides in zip(item.inputs, item.shapes, item.offsets, item.strides, strict=True):
         for tile in loop_tiles(memory, shape, (1,) * len(shape)):
