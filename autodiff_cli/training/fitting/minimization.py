@@ -64,7 +64,7 @@ def minimize(method: str, objective: Objective, start: Array, options: FitOption
     batch = ObjectiveBatch([objective], objective.bounds)
     report = report_single_fit(progress.record)
     stop = StoppingRule(options.epochs, options.tolerance)
-    (outcome,) = minimize_batch(method, objective, batch, start[None], report, stop)
+    (outcome,) = minimize_batch(method, batch, start[None], report, stop)
     return checked_end(objective, outcome)
 
 
@@ -106,29 +106,24 @@ def _is_minimum_at_kink(objective: Objective, theta: Array, radius: Array) -> bo
 
 
 def minimize_batch(
-    method: str,
-    objective: Objective,
-    batch: Batch,
-    start: Array,
-    on_step: BatchCallback = ignore_steps,
-    stop: StoppingRule = CONVERGENCE,
+    method: str, batch: Batch, start: Array, on_step: BatchCallback = ignore_steps, stop: StoppingRule = CONVERGENCE
 ) -> list[Outcome]:
     """Fit a batch once, each from one start.
 
     Args:
         method: `lm` or `lbfgs`.
-        objective: the objective of the fits, over any rows.
         start: the starting points, of shape (fits, P).
         on_step: is called with the starts and with every step.
         stop: when the fits stop.
     """
     if method == "lm":
         return fit_squares(batch, start, on_step, stop)
+    objective = batch.objective
     unit = 1.0 if objective.kind is LossKind.LIKELIHOOD else None
     if objective.is_scale_estimated:
         return _fit_with_scale(batch, start, on_step, stop, unit)
     outcomes = fit_smooth(batch, start, on_step, stop, unit)
-    return _with_exact_zeros(objective, batch, outcomes) if objective.settings[L1_FACTOR] else outcomes
+    return _with_exact_zeros(batch, outcomes) if objective.settings[L1_FACTOR] else outcomes
 
 
 def estimated_scales(batch: Batch, theta: Array, fits: Fits) -> Array:
@@ -142,12 +137,12 @@ def estimated_scales(batch: Batch, theta: Array, fits: Fits) -> Array:
 
 
 @ignore_float_errors()
-def comparison_losses(batch: Batch, objective: Objective, theta: Array) -> Array:
+def comparison_losses(batch: Batch, theta: Array) -> Array:
     """Return the losses by which fits are compared; infinite where they are undefined.
 
     A robust loss whose scale is estimated depends on the scale, so these fits are compared by their scales.
     """
-    every = np.arange(len(theta))
+    objective, every = batch.objective, np.arange(len(theta))
     if objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
         losses = estimated_scales(batch, theta, every)
     else:
@@ -207,7 +202,7 @@ def _next_scales(scales: Array, estimates: Array, gaps: Array, fits: Fits) -> Ar
     return np.exp(last - gap / np.where(is_usable, slopes, -1.0))
 
 
-def _with_exact_zeros(objective: Objective, batch: Batch, outcomes: list[Outcome]) -> list[Outcome]:
+def _with_exact_zeros(batch: Batch, outcomes: list[Outcome]) -> list[Outcome]:
     """Return the outcomes with parameters set to 0 that an l1 penalty holds there.
 
     The slope of the penalty exceeds that of the loss at these. With the kink of the penalty smoothed, they end close to
@@ -219,7 +214,7 @@ def _with_exact_zeros(objective: Objective, batch: Batch, outcomes: list[Outcome
     fits = np.array([*converged_ends])
     theta = np.array([end.theta for end in converged_ends.values()])
     _, slopes = batch.without_penalty().values_and_gradients(theta, fits)
-    is_zero = np.abs(slopes) < SETTINGS.l1_slope_share * objective.settings[L1_FACTOR]
+    is_zero = np.abs(slopes) < SETTINGS.l1_slope_share * batch.objective.settings[L1_FACTOR]
     snapped = np.where(is_zero, 0.0, theta)
     is_allowed = batch.bounds.select(fits).contains_each(snapped) & ~(
         batch.losses(snapped, fits) > batch.losses(theta, fits) * (1 + SETTINGS.tolerance)
