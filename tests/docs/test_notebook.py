@@ -10,7 +10,7 @@ import pytest
 
 from tests.docs.notebook import NOTEBOOK, cells, outputs
 
-pytest.importorskip("IPython", reason="the extra `dev` has it")
+pytest.importorskip("IPython", reason="`pip install --group dev` brings it")
 NUMBER = re.compile(r"-?\d+\.\d+(?:e[-+]?\d+)?")
 
 
