@@ -52,7 +52,14 @@ COMMANDS = {
     "completion": "completion",
 }
 
-_COMMANDS_WITH_VALUES = ("grad", "trace", "train", "compare", "check")  # they take values of variables as options
+_COMMANDS_WITH_VALUES = (
+    "grad",
+    "trace",
+    "train",
+    "compare",
+    "check",
+    "predict",
+)  # they take values of variables as options
 
 OVERVIEW = """\
 Usage: autodiff COMMAND [ARGUMENTS] [OPTIONS]
