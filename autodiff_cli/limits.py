@@ -20,11 +20,13 @@ def has_memory_limits() -> bool:
 
 
 def configure_libraries() -> None:
-    """Make the threads of OpenBLAS sleep when they are idle. Call this before NumPy is imported.
+    """Make idle threads of OpenBLAS sleep, and Arrow return free memory. Call this before NumPy is imported.
 
-    By default they spin for 25 ms after start-up and after each matrix product, and occupy cores that others could use.
+    By default these threads spin for 25 ms after start-up and after each matrix product, and occupy cores that others
+    could use. Arrow's own allocator keeps memory for itself, and reserves more than 100 MB of addresses.
     """
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", _SPIN_TIMEOUT_LOG2)
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     limit_reservations()
 
 

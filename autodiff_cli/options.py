@@ -141,18 +141,19 @@ def _read_option_fields(record: type[Any]) -> Mapping[str, OptionField]:
     hints = typing.get_type_hints(record, include_extras=True)
     found = {}
     for field in dataclasses.fields(record):
-        option = declared_option(hints[field.name])
-        if option is not None:
-            kind = hints[field.name].__origin__
-            kinds = kind.__args__ if isinstance(kind, types.UnionType | typing._UnionGenericAlias) else (kind,)  # type: ignore[attr-defined]
-            default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
-            found[field.name] = OptionField(option, default, tuple(each for each in kinds if each is not type(None)))
-    return found
+        default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+        found[field.name] = option_field(hints[field.name], default)
+    return {name: field for name, field in found.items() if field is not None}
 
 
-def declared_option(annotation: Any) -> Option | None:
+def option_field(annotation: Any, default: Any) -> OptionField | None:
     """Return the option that an annotation declares; None if it declares none."""
-    return next((each for each in getattr(annotation, "__metadata__", ()) if isinstance(each, Option)), None)
+    option = next((each for each in getattr(annotation, "__metadata__", ()) if isinstance(each, Option)), None)
+    if option is None:
+        return None
+    kind = annotation.__origin__
+    kinds = kind.__args__ if isinstance(kind, types.UnionType | typing._UnionGenericAlias) else (kind,)  # type: ignore[attr-defined]
+    return OptionField(option, default, tuple(each for each in kinds if each is not type(None)))
 
 
 def explicit_options(record: Any) -> dict[str, Any]:

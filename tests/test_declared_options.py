@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import inspect
+import io
+import re
 from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
 import pytest
-import typer
 
 import autodiff_cli as ad
 from autodiff_cli.cli import grad, trace, train
-from autodiff_cli.cli.shared_options import with_options
+from autodiff_cli.cli.command_line import command
+from autodiff_cli.cli.environment import BadInput, Environment, Output
 from autodiff_cli.options import (
     Option,
     OptionError,
@@ -25,6 +27,7 @@ from autodiff_cli.options import (
     option_fields,
     takes_options,
 )
+from autodiff_cli.render.report import text_report
 from autodiff_cli.training.fitting import comparison, groups
 from autodiff_cli.training.options import COMBINATIONS, ComparisonOptions, FitOptions, ObjectiveOptions
 from tests.support import run_cli
@@ -56,18 +59,19 @@ def test_a_field_alone_makes_a_keyword_with_its_type_default_and_check() -> None
 
 
 def test_a_field_alone_makes_an_option_of_a_command() -> None:
-    @with_options(*exclusive("sugar", ["milk"]), options=Sweets)
-    def serve(*, options: Sweets, milk: Annotated[bool, typer.Option("--milk")] = False) -> int:
-        return options.sugar - milk
+    @command(*exclusive("sugar", ["milk"]), options=Sweets)
+    def serve(*, options: Sweets, milk: Annotated[bool, Option("--milk")] = False) -> Output:
+        return Output(text_report(str(options.sugar - milk)), json=False)
 
-    parameter = inspect.signature(serve).parameters["sugar"]
-    option, _ = parameter.annotation.__metadata__
-    assert (option.default, option.metavar, option.help) == ("--sugar", "SPOONS", "Spoons of sugar.")
-    defaults = {name: one.default for name, one in inspect.signature(serve).parameters.items()}
-    assert serve(**{**defaults, "sugar": 5}) == 5
-    for given in ({"sugar": 5, "milk": True}, {"sugar": -5}):
-        with pytest.raises(Exception, match="--sugar"):
-            serve(**{**defaults, **given})
+    option = serve.options["--sugar"].option
+    assert (option.metavar, option.help) == ("SPOONS", "Spoons of sugar.")
+    assert "Taste:\n  --sugar SPOONS  Spoons of sugar.  [default: 2]" in re.sub("  +", "  ", serve.help(80))
+    environment = Environment(io.StringIO(), io.StringIO(), io.StringIO())
+    serve.run(environment, ["--sugar", "5"]).write(environment)
+    assert environment.stdout.getvalue() == "5"  # type: ignore[attr-defined]
+    for words in (["--sugar", "5", "--milk"], ["--sugar", "-5"]):
+        with pytest.raises(BadInput, match="--sugar"):
+            serve.run(environment, words)
 
 
 def test_every_front_has_the_options_of_the_record() -> None:
@@ -108,12 +112,12 @@ def test_help_lists_options_under_headings() -> None:
         (COMBINATIONS, option_fields(FitOptions)),
         (groups._GROUP_RESTRICTIONS, option_fields(FitOptions)),
         (comparison._COMPARISON_RESTRICTIONS, option_fields(ComparisonOptions)),
-        (train._TRAIN_RESTRICTIONS, inspect.signature(train.train).parameters),
+        (train._TRAIN_RESTRICTIONS, {each.name for each in train.train.parameters}),
         (
             grad._RESTRICTIONS,
-            (*inspect.signature(grad.grad).parameters, "an interval", "an uncertain value", "a range"),
+            (*(each.name for each in grad.grad.parameters), "an interval", "an uncertain value", "a range"),
         ),
-        (trace._RESTRICTIONS, inspect.signature(trace.trace).parameters),
+        (trace._RESTRICTIONS, {each.name for each in trace.trace.parameters}),
     ],
 )
 def test_restrictions_are_about_options_that_exist(restrictions: tuple[Restriction, ...], names: object) -> None:

@@ -219,7 +219,8 @@ def _factor_out_calls(forms: FormTable, terms: Terms) -> Terms:
     """Combine terms with the same calls and sums as factors: 2*x*cos(y) + cos(y) is (2*x + 1)*cos(y)."""
     groups: dict[frozenset[tuple[Node, ExactNumber]], list[Node]] = {}
     for term in terms:
-        groups.setdefault(frozenset(_call_factors(forms, term).items()), []).append(term)
+        factors = forms.product_of(term).factors.items()
+        groups.setdefault(frozenset((base, e) for base, e in factors if base.op is not None), []).append(term)
     if len(groups) == len(terms):
         return terms
     grouped: Terms = {}
@@ -235,10 +236,6 @@ def _factor_out_calls(forms: FormTable, terms: Terms) -> Terms:
         number = forms.multiply(exact.UNIT, calls, forms.sum(rests), exact.UNIT)
         forms.add_product(grouped, Product(number, calls))
     return exact.without_zeros(grouped)
-
-
-def _call_factors(forms: FormTable, term: Node) -> Factors:
-    return {base: e for base, e in forms.product_of(term).factors.items() if base.op is not None}
 
 
 def _merge_choices(forms: FormTable, terms: Terms) -> Terms:

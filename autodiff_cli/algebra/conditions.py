@@ -60,7 +60,11 @@ def decide(op: Op, inputs: tuple[Node, ...]) -> bool | None:
     (False, True, None)
     """
     if op in COMPARISONS:
-        return _compare(op, *inputs)
+        left, right = map(_known_value, inputs)
+        if left is not None and right is not None:
+            return COMPARISONS[op](left, right)
+        # A number is equal to itself, unless it is nan.
+        return False if inputs[0] is inputs[1] and (op is less or op is greater) else None
     truths = [truth_value(node) for node in inputs]
     if op is not_:
         return None if truths[0] is None else not truths[0]
@@ -77,13 +81,6 @@ def truth_value(node: Node) -> bool | None:
     """
     value = _known_value(node)
     return None if value is None else value != 0
-
-
-def _compare(op: Op, a: Node, b: Node) -> bool | None:
-    left, right = _known_value(a), _known_value(b)
-    if left is not None and right is not None:
-        return COMPARISONS[op](left, right)
-    return False if a is b and (op is less or op is greater) else None  # equal to itself, unless it is nan
 
 
 def _known_value(node: Node) -> Fraction | float | None:
@@ -140,16 +137,14 @@ def _join(forms: FormTable, op: Op, a: Node, b: Node) -> Node | None:
 
 def _comparison_chain(forms: FormTable, a: Node, b: Node) -> Node | None:
     """Return two comparisons in the directions that form a chain; None if they cannot, or already do."""
-    if a.op not in FLIPPED_COMPARISONS or b.op not in FLIPPED_COMPARISONS or _is_chain(a, b):
+    if a.op not in FLIPPED_COMPARISONS or b.op not in FLIPPED_COMPARISONS:
+        return None
+    if a.inputs[1] is b.inputs[0] and (a.op in _ASCENDING) == (b.op in _ASCENDING):
         return None
     low, high = _ascending(forms, a), _ascending(forms, b)
     if low.inputs[1] is high.inputs[0]:
         return forms.apply(and_, low, high)
     return forms.apply(and_, high, low) if high.inputs[1] is low.inputs[0] else None
-
-
-def _is_chain(a: Node, b: Node) -> bool:
-    return a.inputs[1] is b.inputs[0] and (a.op in _ASCENDING) == (b.op in _ASCENDING)
 
 
 def _ascending(forms: FormTable, comparison: Node) -> Node:
@@ -198,10 +193,9 @@ def add_guards(roots: Sequence[Node]) -> tuple[dict[Node, Node], set[Node]]:
 
     def finish(op: Op, inputs: tuple[Node, ...], definition: Node) -> Node:
         if op is gamma_density and inputs[0].op is not sub:
-            return _gamma_density_form(
-                inputs, definition
-            )  # this is the slope of gammainc, which has a value from a = 0 on
-        condition = _vanishing_condition(op, inputs, signs)
+            return _gamma_density_form(inputs, definition)  # the slope of gammainc, which has a value from a = 0 on
+        predicate = _vanishing_predicate(op, len(inputs))
+        condition = None if predicate is None else _possible_condition(predicate.build(inputs)[0], signs)
         if condition is None:
             return definition
         guard = where(condition, ZERO, definition)
@@ -209,12 +203,6 @@ def add_guards(roots: Sequence[Node]) -> tuple[dict[Node, Node], set[Node]]:
         return guard
 
     return expand_helpers(roots, finish), guards
-
-
-def _vanishing_condition(op: Op, inputs: tuple[Node, ...], signs: dict[Node, Sign]) -> Node | None:
-    """Return the condition under which a helper on these inputs is 0 by convention; None if it never is."""
-    predicate = _vanishing_predicate(op, len(inputs))
-    return None if predicate is None else _possible_condition(predicate.build(inputs)[0], signs)
 
 
 def _gamma_density_form(inputs: Sequence[Node], definition: Node) -> Node:

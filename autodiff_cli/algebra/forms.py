@@ -107,13 +107,10 @@ class FormTable:
             node = self._write_sum(collect_terms(self, expanded))
             self._written_sums[key] = node
             if len(expanded) > 1 and node.op is not None:
-                self._register_sum(node, expanded)
+                self.sums[node] = expanded
+                if len(expanded) == 2 and self.one in expanded and expanded[self.one].magnitude == 1:
+                    (self.paired_with_one[node],) = (term for term in expanded if term is not self.one)
         return node
-
-    def _register_sum(self, node: Node, terms: Terms) -> None:
-        self.sums[node] = terms
-        if len(terms) == 2 and self.one in terms and terms[self.one].magnitude == 1:
-            (self.paired_with_one[node],) = (term for term in terms if term is not self.one)
 
     def product(self, product: Product) -> Node:
         """Return the node of a product. The order of its factors makes no difference."""
@@ -126,12 +123,6 @@ class FormTable:
             if node not in self.sums:
                 self._products.setdefault(node, combined)
         return node
-
-    def register_power(self, node: Node, base: Node, exponent: ExactNumber) -> None:
-        """Record that a node is a power of a base."""
-        if node not in self._products:
-            factors: Factors = {}
-            self._products[node] = Product(self.multiply(exact.UNIT, factors, base, exponent), factors)
 
     def guard(self, condition: Node, formula: Node) -> Node:
         """Return the guarded node of a formula: 0 where the condition holds, else the formula."""
@@ -279,7 +270,9 @@ class FormTable:
             above = self.leaf(numerator)
             literal = above if denominator is None else self.apply(div, above, self.leaf(denominator))
             power = self.apply(pow_, base, literal)
-        self.register_power(power, base, exponent)
+        if power not in self._products:
+            factors: Factors = {}
+            self._products[power] = Product(self.multiply(exact.UNIT, factors, base, exponent), factors)
         return power
 
 

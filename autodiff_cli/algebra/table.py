@@ -32,10 +32,12 @@ def _build_node(table: NodeTable, op: Op, inputs: tuple[Node, ...]) -> Node:
     >>> element
     <input y>
     """
-    element = _stacked_element(*inputs[:2]) if op.name == "index" and len(inputs) > 1 else None
-    if element is None:
-        return Node(op, inputs)
-    return table.apply(op, element, *inputs[2:]) if inputs[2:] else element
+    if op.name == "index" and len(inputs) > 1 and inputs[0].op is not None and inputs[0].op.name == "stack":
+        (array, position, *rest) = inputs
+        if position.text.isdecimal() and int(position.text) < len(array.inputs):
+            element = array.inputs[int(position.text)]
+            return table.apply(op, element, *rest) if rest else element
+    return Node(op, inputs)
 
 
 class NodeTable:
@@ -96,13 +98,6 @@ def share(roots: Sequence[Node]) -> list[Node]:
     True
     """
     return NodeTable().rebuild(roots)
-
-
-def _stacked_element(array: Node, position: Node) -> Node | None:
-    """Return the element at a position of a `stack`; None for other arrays, and for a position that is too large."""
-    if array.op is None or array.op.name != "stack" or not position.text.isdecimal():
-        return None
-    return array.inputs[int(position.text)] if int(position.text) < len(array.inputs) else None
 
 
 def with_subtraction(root: Node) -> Node:

@@ -11,6 +11,17 @@ from autodiff_cli.numbers.kind import Kind
 N = TypeVar("N")
 
 
+class _Cache(dict[Any, Any]):
+    """Results of a function by its arguments."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def __missing__(self, arguments: tuple[Any, ...]) -> Any:
+        result = self[arguments] = self._function(*arguments)
+        return result
+
+
 class ForwardPass(Generic[N]):
     """The sweep from the inputs of a tape to its outputs, prepared for one kind of number.
 
@@ -24,15 +35,11 @@ class ForwardPass(Generic[N]):
         self._constants: list[Any] = [None] * len(tape)
         self._leaves: list[tuple[int, str]] = []
         self._steps: list[tuple[int, Callable[..., N], tuple[int, ...]]] = []
-        functions: dict[Any, Callable[..., N]] = {}
+        functions = _Cache(kind.function)
         with gc_paused():
             for i, (node, inputs) in enumerate(zip(tape.nodes, tape.inputs, strict=True)):
                 if node.op is not None:
-                    key = node.op, len(inputs)
-                    function = functions.get(key)
-                    if function is None:
-                        function = functions[key] = kind.function(*key)
-                    self._steps.append((i, function, inputs))
+                    self._steps.append((i, functions[node.op, len(inputs)], inputs))
                 elif node.is_constant:
                     self._constants[i] = kind.parse_constant(node.text)
                 else:
@@ -98,15 +105,12 @@ class ReversePass(Generic[N]):
         # The nodes that contribute: their local derivatives, the positions of their inputs, and those of the inputs
         # that receive contributions.
         self._steps: list[tuple[int, Callable[..., tuple[N | None, ...]], tuple[int, ...], tuple[int, ...]]] = []
-        functions: dict[Any, Callable[..., tuple[N | None, ...]]] = {}
+        functions = _Cache(kind.partials)
         with gc_paused():
             for i in range(self._output, -1, -1):
                 op, inputs, active = tape.nodes[i].op, tape.inputs[i], tape.active_inputs[i]
                 if op is not None and active:
-                    key = op, len(inputs), active
-                    partials = functions.get(key)
-                    if partials is None:
-                        partials = functions[key] = kind.partials(*key)
+                    partials = functions[op, len(inputs), active]
                     receivers = inputs if len(active) == len(inputs) else tuple([inputs[k] for k in active])
                     self._steps.append((i, partials, inputs, receivers))
 

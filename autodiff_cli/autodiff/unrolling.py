@@ -14,10 +14,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.graph.node import Node, constant, get_op, variable
-from autodiff_cli.graph.op import ZERO, Shape
+from autodiff_cli.graph.node import Node, as_node, get_op, variable
+from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.shapes import shape_of
 from autodiff_cli.graph.tape import topological_order
+from autodiff_cli.numbers.arrays import STRUCTURAL
 from autodiff_cli.ops.structural import literal_index, matmul
 
 NodeArray: TypeAlias = NDArray[np.object_]  # an array of scalar nodes, of shape () for one
@@ -76,7 +77,9 @@ class _Unroller:
 
     def _apply(self, node: Node, inputs: list[NodeArray]) -> NodeArray:
         op = node.operation
-        expansion = op.expand(len(inputs)) if op.is_structural and op.name not in ARRAY_FUNCTIONS else None
+        expansion = (
+            op.expand(len(inputs)) if op.is_structural and op.name not in {*_NODE_FUNCTIONS, *STRUCTURAL} else None
+        )
         if expansion is not None:  # its operations are counted in turn
             return self.run([expansion], dict(zip(op.placeholders(len(inputs)), inputs, strict=True)))[0]
         shape = shape_of(node, [x.shape for x in inputs])
@@ -86,7 +89,7 @@ class _Unroller:
                 f"with its arrays written out, the formula has more than {self._max_operations:,} operations on numbers"
             )
         if op.is_structural:
-            return np.asarray(ARRAY_FUNCTIONS[op.name](*inputs), dtype=object)
+            return _apply_structural(op.name, inputs, shape)
         columns = [np.broadcast_to(x, shape).reshape(-1).tolist() for x in inputs]
         return _node_array([op(*row) for row in zip(*columns, strict=True)], shape)
 
@@ -105,12 +108,6 @@ def _reduction(name: str) -> Callable[[NodeArray], Node]:
 _logsumexp = _reduction("logaddexp")
 
 
-def _sum_like(x: NodeArray, like: NodeArray) -> Any:
-    x = np.asarray(x.sum(axis=tuple(range(x.ndim - like.ndim))), dtype=object)
-    broadcast_axes = tuple(i for i in range(like.ndim) if like.shape[i] == 1 < x.shape[i])
-    return x.sum(axis=broadcast_axes, keepdims=True)
-
-
 def _softmax(x: NodeArray) -> NodeArray:
     log_total = _logsumexp(x)
     exp = get_op("exp")
@@ -122,37 +119,24 @@ def _norm(x: NodeArray) -> Node:
     return sqrt(reduce(get_op("add"), [square(node) for node in x.reshape(-1)]))
 
 
-def _indices(positions: Sequence[NodeArray]) -> tuple[int, ...]:
-    """Return the integers of constant index nodes, whose shapes have been checked."""
-    integers = (literal_index(position.item()) for position in positions)
-    return tuple(number for number in integers if number is not None)
-
-
-def _scatter(x: NodeArray, like: NodeArray, where: Any) -> NodeArray:
-    zeros = np.full(like.shape, ZERO, dtype=object)
-    zeros[where] = x if x.ndim else x.item()
-    return zeros
-
-
-ARRAY_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "broadcast_like": lambda x, like: np.broadcast_to(x, like.shape),
-    "sum_like": _sum_like,
-    "sum": _reduction("add"),
-    "prod": _reduction("mul"),
+# Operations whose functions of arrays compute with floats; those of all others only rearrange, add and multiply.
+_NODE_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "largest": _reduction("max"),
     "smallest": _reduction("min"),
-    "size": lambda x: constant(str(x.size)),
     "norm": _norm,
     "logsumexp": _logsumexp,
     "softmax": _softmax,
-    "matmul": lambda a, b: a @ b,
-    "outer": np.multiply.outer,
-    "dot": lambda a, b: reduce(get_op("add"), map(get_op("mul"), a.flat, b.flat)),
-    "stack": lambda *xs: np.stack(xs),
-    "concat": lambda *xs: np.concatenate(xs),
-    "transpose": np.transpose,
-    "index": lambda x, *positions: x[_indices(positions)],
-    "place": lambda x, like, *positions: _scatter(x, like, _indices(positions)),
-    "part": lambda x, *ends: x[slice(*_indices(ends))],
-    "pad": lambda x, start, stop, like: _scatter(x, like, slice(*_indices([start, stop]))),
+    "dot": lambda a, b: (a * b).sum(),
 }
+
+
+def _apply_structural(name: str, inputs: Sequence[NodeArray], shape: Shape) -> NodeArray:
+    """Return an operation on whole arrays, as arrays of floats compute it with one row."""
+    if name in _NODE_FUNCTIONS:
+        return np.asarray(_NODE_FUNCTIONS[name](*inputs), dtype=object)
+    positions = [literal_index(x.item()) if x.shape == () else None for x in inputs]
+    rows = [
+        np.array([x.item() if k is None else k]) if x.shape == () else x[..., None]
+        for x, k in zip(inputs, positions, strict=True)
+    ]
+    return _node_array([*map(as_node, STRUCTURAL[name](*rows).ravel().tolist())], shape)

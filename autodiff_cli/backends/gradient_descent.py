@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
 from autodiff_cli.backends import protocol
+from autodiff_cli.backends.protocol import BatchLosses, EpochRequest, RowOrder
 from autodiff_cli.backends.reductions import block_slices, fold
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.numbers.arrays import ignore_float_errors
@@ -216,11 +217,7 @@ class EpochLoop:
         self._shapes = {name: descent.loss.leaf_shapes.get(name, ()) for name in descent.parameters}
 
     def run(
-        self,
-        epoch: protocol.EpochRequest,
-        columns: protocol.Columns,
-        order: NDArray[Any] | None = None,
-        losses: list[float] | None = None,
+        self, epoch: EpochRequest, columns: protocol.Columns, order: RowOrder = None, losses: BatchLosses = None
     ) -> float:
         """Take one step per batch and return the mean loss; see `EpochKernel.run`."""
         rows = next(iter(columns.values())).shape[-1] if order is None else len(order)
@@ -248,17 +245,17 @@ class EpochLoop:
         return mean_loss(losses)
 
     def run_full_batch(
-        self, epoch: protocol.EpochRequest, weight: float, sums: Callable[[protocol.SumKernel, protocol.Point], Array]
+        self, epoch: EpochRequest, weight: float, sums: Callable[[protocol.SumKernel, protocol.Point], Array]
     ) -> float:
         """Take one step over all rows and return the loss before it; see `EpochKernel.run_full_batch`."""
         if not weight:
             return math.nan
         return self._take_step(epoch, sums(self._sum_kernel, self._point(epoch)), weight)
 
-    def _point(self, epoch: protocol.EpochRequest) -> dict[str, Any]:
+    def _point(self, epoch: EpochRequest) -> dict[str, Any]:
         return {**epoch.point, **parameter_views(epoch.state.theta, self._shapes)}
 
-    def _take_step(self, epoch: protocol.EpochRequest, sums: Array, weight: float) -> float:
+    def _take_step(self, epoch: EpochRequest, sums: Array, weight: float) -> float:
         """Take a step along the mean gradient and return the mean loss before it."""
         with ignore_float_errors():
             mean = sums / weight

@@ -21,7 +21,7 @@ import numpy as np
 from autodiff_cli.algebra.table import share
 from autodiff_cli.array_types import Array
 from autodiff_cli.backends.gradient_descent import EpochLoop
-from autodiff_cli.backends.protocol import Columns, GradientDescent, KernelRecipe, Point, RowGraphs
+from autodiff_cli.backends.protocol import Columns, GradientDescent, KernelRecipe, Point, RecipeKernel, RowGraphs
 from autodiff_cli.backends.reductions import ROW_COUNT_NODE, TOTAL_FUNCTIONS, block_slices, fold, totals
 from autodiff_cli.graph.node import Node, is_literal
 from autodiff_cli.graph.op import Op, Shape
@@ -196,26 +196,28 @@ class NumpyBackend:
         return EpochLoop(self, descent, recompute_every)
 
 
-class NumpySumKernel:
-    """Sums over rows, with NumPy; see `SumKernel`."""
+class _NumpyKernel(RecipeKernel):
+    is_summed = False
 
     def __init__(self, graphs: RowGraphs, recompute_every: int | None = None) -> None:
         self._kernel = BlockEvaluator(
-            graphs.outputs, graphs.columns, graphs.leaf_shapes, summed=True, recompute_every=recompute_every
+            graphs.outputs, graphs.columns, graphs.leaf_shapes, summed=self.is_summed, recompute_every=recompute_every
         )
-        self.recipe = KernelRecipe(NumpySumKernel, graphs, recompute_every, shared=False)
-        self._output_slices = graphs.output_slices
-        self._value_count = graphs.value_count
-        self.names = self._kernel.names
-        self.block_rows = self._kernel.block_rows
+        self.recipe = KernelRecipe(type(self), graphs, recompute_every, shared=False)
+        self.output_slices, self._output_shapes = graphs.output_slices, graphs.output_shapes
+        self.value_count = graphs.value_count
+        self.names, self.block_rows = self._kernel.names, self._kernel.block_rows
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return self.recipe.reduce_value
+
+class NumpySumKernel(_NumpyKernel):
+    """Sums over rows, with NumPy; see `SumKernel`."""
+
+    is_summed = True
 
     def sums(self, point: Point, columns: Columns, rows: int) -> Array:
         """Return the sums of the outputs over all rows; see `SumKernel.sums`."""
         if not rows:
-            return np.zeros(self._value_count)
+            return np.zeros(self.value_count)
         with ignore_float_errors():
             prepared = self._kernel.prepare(point)
             if rows <= self.block_rows:
@@ -227,26 +229,14 @@ class NumpySumKernel:
             return fold(map(self._flatten, blocks), np.add)
 
     def _flatten(self, values: Sequence[Any]) -> Array:
-        flat = np.empty(self._value_count)
-        for part, value in zip(self._output_slices, values, strict=True):
+        flat = np.empty(self.value_count)
+        for part, value in zip(self.output_slices, values, strict=True):
             flat[part] = np.ravel(value)
         return flat
 
 
-class NumpyRowKernel:
+class NumpyRowKernel(_NumpyKernel):
     """Values for each row, with NumPy; see `RowKernel`."""
-
-    def __init__(self, graphs: RowGraphs) -> None:
-        self._kernel = BlockEvaluator(graphs.outputs, graphs.columns, graphs.leaf_shapes)
-        self.recipe = KernelRecipe(NumpyRowKernel, graphs, shared=False)
-        self._output_shapes = graphs.output_shapes
-        self.output_slices = graphs.output_slices
-        self.value_count = graphs.value_count
-        self.names = self._kernel.names
-        self.block_rows = self._kernel.block_rows
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return self.recipe.reduce_value
 
     def prepare(self, point: Point) -> list[Any]:
         """Return everything that is common to all rows at a point; see `RowKernel.prepare`."""

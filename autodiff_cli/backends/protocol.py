@@ -58,6 +58,8 @@ class Update:
 
 # Arrays of shape (rows,), or (*shape, rows) where each row has an array. Other numeric types are converted to doubles.
 Columns: TypeAlias = "Mapping[str, NDArray[Any]]"
+RowOrder: TypeAlias = "NDArray[Any] | None"  # row numbers; None for all rows in their stored order
+BatchLosses: TypeAlias = "list[float] | None"
 Point = Mapping[str, Any]  # a number or an array for every leaf that is not a column
 # Called with the completed fraction of an epoch and the mean loss of its batches so far.
 ProgressCallback = Callable[[float, float], None]
@@ -256,13 +258,7 @@ class EpochRequest(NamedTuple):
 class EpochKernel(Protocol):
     """A compiled gradient method that runs whole epochs."""
 
-    def run(
-        self,
-        epoch: EpochRequest,
-        columns: Columns,
-        order: NDArray[Any] | None = None,
-        losses: list[float] | None = None,
-    ) -> float:
+    def run(self, epoch: EpochRequest, columns: Columns, order: RowOrder = None, losses: BatchLosses = None) -> float:
         """Take one step per batch, over rows in a given order, and return the mean loss of the batches.
 
         A batch has the next `batch_rows` rows of the order; the last batch has the rows that are left. Its loss and
@@ -340,22 +336,29 @@ class KernelRecipe:
         arguments: its arguments, which can all be pickled.
         shared: whether the threads of a process share one kernel, waiting for each other; otherwise each thread has its
             own.
+
+    Attributes:
+        is_shared: whether the threads of a process share one kernel.
     """
 
     def __init__(self, make: Callable[..., Any], *arguments: Any, shared: bool) -> None:
         self._content = make, arguments
-        self._is_shared = shared
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether the threads of a process share one kernel."""
-        return self._is_shared
+        self.is_shared = shared
 
     @cached_property
     def reduce_value(self) -> tuple[Any, ...]:
         """The value that the kernel's `__reduce__` returns. Computed once, so that graphs are flattened only once."""
         content = pickle.dumps(self._content)
-        return _rebuild_kernel, (hashlib.blake2b(content, digest_size=16).digest(), self._is_shared, content)
+        return _rebuild_kernel, (hashlib.blake2b(content, digest_size=16).digest(), self.is_shared, content)
+
+
+class RecipeKernel:
+    """The base of kernels, which are pickled as their recipes."""
+
+    recipe: KernelRecipe
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self.recipe.reduce_value
 
 
 def available_cores() -> int:

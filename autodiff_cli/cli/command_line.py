@@ -1,11 +1,11 @@
 """The commands of `autodiff`, and how a command line is split into options, values and arguments.
 
-Each command is a function of its own name; `COMMANDS` has the module it is in. Only the module of the command that runs
-is imported. Arguments and options are declared with Typer, which writes the help.
+Each command is a function of its own name, which `command` turns into a `Command`; `COMMANDS` has the module it is in.
+Only the module of the command that runs is imported. The parameters of the function, and the fields of the records that
+it takes, declare the arguments and options, each once. Typer writes their help.
 
 Words are split and converted here. A variable's value is an option of its own name, and an expression may begin with
-`-`; only the command and its options together tell these apart. Which options exist, which take a value and which may
-be repeated is read from the command's signature, so that each option is declared once.
+`-`; only the command and its options together tell these apart.
 """
 
 from __future__ import annotations
@@ -15,20 +15,28 @@ import inspect
 import math
 import os
 import re
-import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, EnumType
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from autodiff_cli.cli.environment import BadInput, Environment
-from autodiff_cli.language.errors import suggest
+from autodiff_cli.cli.environment import BadInput, Environment, errors_as_bad_input
+from autodiff_cli.language.errors import join_words, suggest
 from autodiff_cli.language.lexer import canonical_name, is_level_name, is_name, is_signed_number
+from autodiff_cli.options import (
+    Option,
+    OptionError,
+    OptionField,
+    Restriction,
+    check_restrictions,
+    is_explicit,
+    option_field,
+    option_fields,
+)
 
 if TYPE_CHECKING:
     from autodiff_cli.cli.environment import Output
-    from autodiff_cli.options import Option
 
 HELP = ("-h", "--help")
 VERSION = ("-V", "--version")
@@ -122,14 +130,13 @@ _OTHER_OPTIONS = {
     **dict.fromkeys(("hess",), ("--hessian",)),
 }
 _DRAWINGS = ("svg", "html", "tex", "dot")
-_ASSIGNMENTS = "assignments"  # the name of the parameter of `--set`
 
 
 class Parameter(NamedTuple):
     """An argument or an option of a command.
 
     Attributes:
-        name: the name of the function's parameter.
+        name: the name of the function's parameter, or of the record's field.
         option: its declaration.
         kind: the type of the value, or of each of several values.
         default: the default; `inspect.Parameter.empty` for a required argument.
@@ -143,14 +150,11 @@ class Parameter(NamedTuple):
     repeats: bool
 
     @classmethod
-    def of(cls, parameter: inspect.Parameter) -> Parameter:
-        """Return the argument or option that a parameter of a command declares."""
-        kind, (_, option) = parameter.annotation.__origin__, parameter.annotation.__metadata__
-        if isinstance(kind, types.UnionType):
-            kind = next(each for each in kind.__args__ if each is not type(None))
-        repeats = getattr(kind, "__origin__", kind) is list
-        kind = kind.__args__[0] if repeats else kind
-        return cls(parameter.name, option, kind, parameter.default, repeats)
+    def of(cls, name: str, field: OptionField) -> Parameter:
+        """Return the argument or option that a field declares. A value that is of no plain type is typed as text."""
+        plain = (each for each in field.kinds if each in (bool, int, float) or isinstance(each, EnumType))
+        repeats = field.option.repeats or field.kinds == (list[str],)
+        return cls(name, field.option, next(plain, str), field.default, repeats)
 
     @property
     def choices(self) -> tuple[str, ...]:
@@ -165,11 +169,6 @@ class Parameter(NamedTuple):
         return self.option.metavar or ""
 
     @property
-    def is_required(self) -> bool:
-        """Whether it is an argument without a default."""
-        return self.default is inspect.Parameter.empty
-
-    @property
     def is_flag(self) -> bool:
         """Whether it is an option without a value."""
         return self.kind is bool
@@ -178,6 +177,26 @@ class Parameter(NamedTuple):
     def has_optional_value(self) -> bool:
         """Whether the value of the option may be left out; its metavar is then in brackets."""
         return self.metavar.startswith("[")
+
+    def for_typer(self) -> inspect.Parameter:
+        """Return the parameter of a function with Typer's declaration of this option or argument."""
+        import typer
+
+        option = self.option
+        kind: Any = list[self.kind] if self.repeats else self.kind  # type: ignore[name-defined]
+        declaration = (
+            typer.Option(
+                *option.flags,
+                metavar=option.metavar,
+                help=option.help,
+                rich_help_panel=option.group,
+                show_default=not isinstance(self.default, Enum),
+            )
+            if option.flags
+            else typer.Argument(metavar=option.metavar, help=option.help, show_default=False)
+        )
+        annotation: Any = Annotated[kind | None if self.default is None else kind, declaration]
+        return inspect.Parameter(self.name, inspect.Parameter.KEYWORD_ONLY, default=self.default, annotation=annotation)
 
     def convert(self, text: str, name: str) -> Any:
         """Return the value that a text stands for.
@@ -191,9 +210,8 @@ class Parameter(NamedTuple):
         try:
             return self.kind(text)
         except ValueError:
-            *others, last = self.choices or ("a number" if self.kind is float else "a whole number",)
-            accepted = f"{', '.join(others)} or {last}" if others else last
-            raise BadInput(f"{name} takes {accepted}, not `{text}`") from None
+            accepted = self.choices or ("a number" if self.kind is float else "a whole number",)
+            raise BadInput(f"{name} takes {join_words(accepted, 'or')}, not `{text}`") from None
 
     def accepts(self, text: str | None) -> bool:
         """Whether the option can stand in place of a misspelt one with this value; None for no value."""
@@ -208,26 +226,55 @@ class Parameter(NamedTuple):
         return "=" not in self.metavar or re.search("[=<>~]", text) is not None
 
 
+_SET = Parameter(
+    "assignments", Option("--set NAME=VALUE", "Set a variable whose name is also an option."), str, None, repeats=True
+)
+
+
 @dataclass(frozen=True)
 class Command:
-    """A command: a function whose parameters declare arguments and options."""
+    """A command: a function that takes arguments and options, and records of options.
 
-    name: str
+    A parameter of the function without a declaration is a record, the `call`, or the `explicit` options: those that are
+    given. A field that is a parameter of the function too is passed to the function, as it was typed; the record keeps
+    its default.
+
+    Attributes:
+        function: the function.
+        restrictions: the combinations of options that are refused.
+        is_included: whether the command has an option of a record.
+        records: the dataclass of each parameter of the function that is a record.
+    """
+
     function: Callable[..., Output]
+    restrictions: tuple[Restriction, ...]
+    is_included: Callable[[Option], bool]
+    records: Mapping[str, type[Any]]
+
+    @property
+    def name(self) -> str:
+        """The name that users type."""
+        return self.function.__name__
+
+    @cached_property
+    def _own_parameters(self) -> Mapping[str, inspect.Parameter]:
+        return inspect.signature(self.function, eval_str=True).parameters
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """The arguments and options."""
-        return tuple(map(Parameter.of, self._declarations))
-
-    @cached_property
-    def _declarations(self) -> list[inspect.Parameter]:
-        """The parameters of the function that declare arguments and options, and `--set` for values of variables."""
-        from autodiff_cli.cli.shared_options import SET, record_parameter
-
-        parameters = inspect.signature(self.function, eval_str=True).parameters.values()
-        declared = [each for each in parameters if each.annotation is not Call]
-        return [*declared, record_parameter(_ASSIGNMENTS, SET)] if self.takes_values else declared
+        """The arguments and options: arguments first, then the options of the records, then those of the command."""
+        fields = {
+            name: Parameter.of(name, field)
+            for record in self.records.values()
+            for name, field in option_fields(record).items()
+            if field.option.usage and self.is_included(field.option)
+        }
+        own: tuple[list[Parameter], list[Parameter]] = [], []  # before the options of the records, and after them
+        for name, parameter in self._own_parameters.items():
+            field = option_field(parameter.annotation, parameter.default)
+            if field is not None:
+                own[parameter.kind is inspect.Parameter.KEYWORD_ONLY].append(Parameter.of(name, field))
+        return (*own[0], *fields.values(), *own[1], *[_SET] * self.takes_values)
 
     @cached_property
     def arguments(self) -> tuple[Parameter, ...]:
@@ -247,7 +294,7 @@ class Command:
     @property
     def least_arguments(self) -> int:
         """The number of arguments that must be given."""
-        return sum(each.is_required for each in self.arguments)
+        return sum(each.default is inspect.Parameter.empty for each in self.arguments)
 
     def run(self, environment: Environment, words: Sequence[str]) -> Output:
         """Run the command with the words after its name.
@@ -256,23 +303,35 @@ class Command:
             BadInput: for words that cannot be used.
         """
         found = split_arguments(self, words)
-        given: dict[str, Any] = {}
+        defaults = {each.name: each.default for each in self.parameters}
+        values = dict(defaults)
         for flag, text in found.options:
             option = self.options[flag]
             value = True if option.is_flag else option.convert(text, flag)
-            given[option.name] = [*given.get(option.name, ()), value] if option.repeats else value
+            values[option.name] = [*(values[option.name] or ()), value] if option.repeats else value
         rest = found.positionals
         for argument in self.arguments:
             if rest:
                 taken, rest = (rest, []) if argument.repeats else (rest[:1], rest[1:])
-                values = [argument.convert(text, f"autodiff {self.name}") for text in taken]
-                given[argument.name] = values if argument.repeats else values[0]
-        texts = merge_assignments(found.values, given.pop(_ASSIGNMENTS, ()))
-        defaults = {each.name: each.default for each in self.parameters if each.name != _ASSIGNMENTS}
-        for name in inspect.signature(self.function).parameters:
-            if name not in defaults:
-                given[name] = Call(environment, texts, self)
-        return self.function(**{**defaults, **given})
+                converted = [argument.convert(text, f"autodiff {self.name}") for text in taken]
+                values[argument.name] = converted if argument.repeats else converted[0]
+        texts = merge_assignments(found.values, values.pop(_SET.name, None) or ())
+        explicit = {name: value for name, value in values.items() if is_explicit(value, defaults[name])}
+        with errors_as_bad_input():
+            self._check(explicit)
+            for name, record in self.records.items():
+                fields = option_fields(record).keys() - self._own_parameters
+                values[name] = record(**{field: values[field] for field in fields if field in values})
+        values |= {"call": Call(environment, texts, self), "explicit": explicit}
+        return self.function(**{name: values[name] for name in self._own_parameters})
+
+    def _check(self, explicit: Mapping[str, Any]) -> None:
+        """Raise OptionError for a value or a combination of options that is refused."""
+        for each in self.parameters:
+            check = each.option.check
+            if each.name in explicit and check is not None and not check.holds(explicit[each.name]):
+                raise OptionError(check.explain(each.option.flags[0], explicit[each.name]))
+        check_restrictions(self.restrictions, explicit)
 
     def help(self, width: int) -> str:
         """Return the help of the command, for lines of at most `width` columns."""
@@ -282,8 +341,9 @@ class Command:
         def declared(**_: Any) -> None: ...
 
         declared.__doc__, declared.__name__ = self.function.__doc__, self.name
-        declared.__annotations__ = {each.name: each.annotation for each in self._declarations}
-        declared.__signature__ = inspect.Signature(self._declarations)  # type: ignore[attr-defined]
+        parameters = [each.for_typer() for each in self.parameters]
+        declared.__annotations__ = {each.name: each.annotation for each in parameters}
+        declared.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         app = typer.Typer(add_completion=False, rich_markup_mode=None)
         values = "[--VARIABLE VALUE]... " if self.takes_values else ""
         settings: dict[str, Any] = {"help_option_names": [*HELP], "max_content_width": width, "terminal_width": width}
@@ -326,6 +386,13 @@ def _grouped_command() -> Any:
     return GroupedCommand
 
 
+def command(
+    *restrictions: Restriction, is_included: Callable[[Option], bool] = lambda option: True, **records: type[Any]
+) -> Callable[[Callable[..., Output]], Command]:
+    """Return a decorator that makes a command of a function; see `Command` for the arguments."""
+    return lambda function: Command(function, restrictions, is_included, records)
+
+
 def find_command(name: str) -> Command:
     """Return a command by its name.
 
@@ -333,7 +400,8 @@ def find_command(name: str) -> Command:
         BadInput: if there is no such command; the message suggests one.
     """
     if name in COMMANDS:
-        return Command(name, getattr(importlib.import_module(f"autodiff_cli.cli.{COMMANDS[name]}"), name))
+        found: Command = getattr(importlib.import_module(f"autodiff_cli.cli.{COMMANDS[name]}"), name)
+        return found
     close = _OTHER_COMMANDS.get(name) or suggest(name, [*COMMANDS, "--version", "--help"])
     if close is None and not name.isidentifier() and not name.startswith("-"):
         raise BadInput(f'`{name}` is not a command; to differentiate an expression: autodiff grad "{name}"')
@@ -412,7 +480,9 @@ def split_arguments(command: Command, words: Sequence[str]) -> Arguments:
             raise BadInput(f"{name} needs a value, such as {name} {option.metavar or 2}{follows}")
         elif option.repeats:
             part = _repetition_key(value)
-        _check_not_repeated(explicit_options, name, key, part)
+        if (key, part) in explicit_options:
+            raise BadInput(f"{name}{f' {part}' if part else ''} is given twice")
+        explicit_options.add((key, part))
         if not equals and value is not None and not (option is not None and option.is_flag):
             queue.pop()
         if option is None:
@@ -512,20 +582,6 @@ def _is_option(name: str, declared: Mapping[str, Parameter]) -> bool:
     return (
         name in declared or name in NEVER_EXPRESSIONS or (name.startswith("--") and is_name(name[2:].replace("-", "")))
     )
-
-
-def _check_not_repeated(known: set[tuple[str, str]], name: str, key: str, part: str = "") -> None:
-    """Raise BadInput for an option that was given before, and record that it was given.
-
-    Args:
-        known: the keys of the options so far.
-        name: the option as typed.
-        key: the parameter that it sets.
-        part: for a repeatable option, the part that may not be repeated; see `_repetition_key`.
-    """
-    if (key, part) in known:
-        raise BadInput(f"{name}{f' {part}' if part else ''} is given twice")
-    known.add((key, part))
 
 
 def check_not_a_number(word: str) -> None:

@@ -16,9 +16,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-from autodiff_cli.cli.command_line import COMMANDS, OVERVIEW, Parameter, find_command
+from autodiff_cli.cli.command_line import COMMANDS, OVERVIEW, Parameter, command, find_command
 from autodiff_cli.cli.environment import BadInput, Output
-from autodiff_cli.cli.shared_options import with_options
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.options import Option
 from autodiff_cli.version import __version__
@@ -74,13 +73,6 @@ INSTALLATION = {
     "zsh": 'add `eval "$(autodiff completion zsh)"` to ~/.zshrc, after compinit',
     "fish": "`autodiff completion fish > ~/.config/fish/completions/autodiff.fish`",
 }
-
-
-def completion_script(shell: str) -> str:
-    """Return the script for a shell of `SCRIPTS`, with a comment on how to install it."""
-    first, *rest = SCRIPTS[shell].splitlines(keepends=True)
-    comment = f"# To use it: {INSTALLATION[shell]}\n"
-    return "".join([first, comment, *rest]) if first.startswith("#compdef") else "".join([comment, first, *rest])
 
 
 _QUOTES = "\"'"
@@ -195,7 +187,7 @@ Shell = StrEnum("Shell", [(name.upper(), name) for name in SCRIPTS])  # type: ig
 _WORDS_HELP = "For the script: number of the word at the cursor, and the words of the line."
 
 
-@with_options()
+@command()
 def completion(
     shell: Annotated[Shell, Option("bash|zsh|fish", "Shell to complete for.")],
     words: Annotated[list[str] | None, Option("[-- PLACE WORDS...]", _WORDS_HELP)] = None,
@@ -213,7 +205,10 @@ def completion(
     from autodiff_cli.render.report import text_report
 
     if not words:
-        text = completion_script(shell)
+        comment = f"# To use it: {INSTALLATION[shell]}\n"
+        first, rest = SCRIPTS[shell].split("\n", 1)
+        is_marked = first.startswith("#compdef")  # this mark of zsh must be the first line
+        text = f"{first}\n{comment}{rest}" if is_marked else comment + SCRIPTS[shell]
     elif not words[0].isdecimal() or not int(words[0]):
         raise BadInput(f"the first argument is the number of the word at the cursor, not `{words[0]}`")
     else:

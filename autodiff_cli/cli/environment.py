@@ -72,23 +72,14 @@ class Environment(NamedTuple):
         """Return the environment of this process."""
         from autodiff_cli.render.formatting import LOOKALIKE_ERRORS
 
-        stdin, stdout, stderr = (
-            sys.stdin or _null_stream("r"),
-            sys.stdout or _null_stream("w"),
-            sys.stderr or _null_stream("w"),
-        )
+        stdin, stdout = sys.stdin or _null_stream("r"), sys.stdout or _null_stream("w")
+        stderr = sys.stderr or _null_stream("w")
         for stream in (stdout, stderr):
             # A character that the encoding lacks must not make a command fail.
             getattr(stream, "reconfigure", lambda **_: None)(errors=LOOKALIKE_ERRORS)
         terminal = stdout.isatty() and os.environ.get("TERM") != "dumb"
-        return cls(
-            stdin,
-            stdout,
-            stderr,
-            terminal=terminal,
-            width=shutil.get_terminal_size().columns if terminal else 80,
-            colour=terminal and not os.environ.get("NO_COLOR"),
-        )
+        width = shutil.get_terminal_size().columns if terminal else 80
+        return cls(stdin, stdout, stderr, terminal, width, colour=terminal and not os.environ.get("NO_COLOR"))
 
     def paper(self) -> Paper:
         """Return the paper to write a report on: with colour and boxes in a terminal, plain lines elsewhere."""
@@ -100,22 +91,13 @@ class Environment(NamedTuple):
 
         return Paper(self.stdout)
 
-    def document_stream(self) -> TextIO:
-        """Return standard output for a file format: in UTF-8, whatever the encoding of the terminal is.
-
-        Bytes that were read with `surrogateescape` are written unchanged.
-        """
-        if isinstance(self.stdout, io.TextIOWrapper):
-            self.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
-        return self.stdout
-
-    def note(self, message: str) -> None:
-        """Write a message to standard error. Nothing happens if the stream is closed; very long lines are shortened."""
+    def note(self, *messages: str) -> None:
+        """Write messages to standard error. Nothing happens if the stream is closed; very long lines are shortened."""
         from autodiff_cli.render.formatting import escape_controls, shorten_middle
 
-        lines = (shorten_middle(line, _MAX_LINE_LENGTH) for line in escape_controls(message).split("\n"))
+        lines = (line for message in messages for line in escape_controls(message).split("\n"))
         with contextlib.suppress(OSError):
-            self.stderr.write("\n".join(lines) + "\n")
+            self.stderr.write("".join(f"{shorten_middle(line, _MAX_LINE_LENGTH)}\n" for line in lines))
 
 
 def _null_stream(mode: Literal["r", "w"]) -> TextIO:
@@ -257,6 +239,9 @@ def _paper_for(report: Report, json: bool, path: str | None, environment: Enviro
         with errors_as_failure(path), open_atomic_text(path) as stream:
             yield Paper(stream)
     elif json or report.is_data:
-        yield Paper(environment.document_stream())
+        if isinstance(environment.stdout, io.TextIOWrapper):
+            # A file format is in UTF-8, whatever the encoding of the terminal is; bytes of its input stay as they are.
+            environment.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
+        yield Paper(environment.stdout)
     else:
         yield environment.paper()

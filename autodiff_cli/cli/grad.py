@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from autodiff_cli.cli.command_line import Call
+from autodiff_cli.cli.command_line import Call, command
 from autodiff_cli.cli.environment import Output, errors_as_bad_input
-from autodiff_cli.cli.shared_options import DerivativeRequest, Digits, Expr, Implicit, Json, Wrt, with_options
+from autodiff_cli.cli.shared_options import DerivativeRequest, Digits, Expr, Implicit, Json, Wrt
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.options import check_restrictions, exclusive, needs, option_fields
 
@@ -30,7 +30,7 @@ _RESTRICTIONS = (
 )
 
 
-@with_options(request=DerivativeRequest, reading=FileOptions)
+@command(request=DerivativeRequest, reading=FileOptions)
 def grad(
     call: Call,
     expression: Expr,

@@ -22,7 +22,7 @@ from autodiff_cli.cli.command_line import Call, merge_assignments
 from autodiff_cli.cli.environment import BadInput, Failure, Output, errors_as_bad_input, open_points
 from autodiff_cli.cli.shared_options import DerivativeRequest, PassMode
 from autodiff_cli.data.dialect import FileOptions
-from autodiff_cli.explain.record import NodeWarning, Trace
+from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.formula import derivatives
 from autodiff_cli.formula.derivatives import HigherDerivatives, Uncertainty, propagate
@@ -68,36 +68,23 @@ def higher_derivatives_report(
     is_array = bool(formula.output_shape(formula.value_shapes(formula.at(point))))
     unrepresentable = inputs.unrepresentable_values(formula, value_texts)
     trace_or_none = None if request.jacobian and is_array else trace(formula, point, names, unrepresentable)
+    if trace_or_none is not None and request.mode is PassMode.FORWARD:
+        trace_or_none = inputs.trace_of_elements(trace_or_none)
     results = _derivative_values(formula, point, trace_or_none, names, request)
     if request.jacobian:
-        return derivatives_report(
-            formula, point, trace_or_none, results, digits, _output_warnings(formula, point, results, request)
-        )
-    assert trace_or_none is not None
-    return derivatives_report(
-        formula, point, replace(trace_or_none, warnings=_accuracy_warnings(trace_or_none, results)), results, digits
-    )
+        from autodiff_cli.explain.array_accuracy import output_warnings
 
-
-def _output_warnings(
-    formula: Formula, point: Mapping[str, Any], derivatives: HigherDerivatives, request: DerivativeRequest
-) -> list[NodeWarning]:
-    """Return the warnings about several outputs and their Jacobian."""
-    from autodiff_cli.explain.array_accuracy import output_warnings
-
-    values = formula.at(point)
-    return output_warnings(
-        formula, _select_outputs(formula, request, formula.value_shapes(values)), values, derivatives
-    )
-
-
-def _accuracy_warnings(trace: Trace, derivatives: HigherDerivatives) -> list[NodeWarning]:
-    """Return the warnings of a trace, with the correct digits of inaccurate higher derivatives."""
+        values = formula.at(point)
+        outputs = _select_outputs(formula, request, formula.value_shapes(values))
+        warnings = output_warnings(formula, outputs, values, results)
+        return derivatives_report(formula, point, trace_or_none, results, digits, warnings)
     from autodiff_cli.explain.warnings import check_higher_derivatives
 
-    output = trace.tape.outputs[0]
-    inaccurate = check_higher_derivatives(trace.expression, trace.point, derivatives, trace.unrepresentable)
-    return inaccurate.add_to(trace.warnings, output, trace.labels[output])
+    assert trace_or_none is not None
+    output = trace_or_none.tape.outputs[0]
+    inaccurate = check_higher_derivatives(formula, formula.at(point), results, unrepresentable)
+    warnings = inaccurate.add_to(trace_or_none.warnings, output, trace_or_none.labels[output])
+    return derivatives_report(formula, point, replace(trace_or_none, warnings=warnings), results, digits)
 
 
 def _derivative_formulas(formula: Formula, names: Sequence[str], request: DerivativeRequest) -> HigherDerivatives:
@@ -113,11 +100,13 @@ def _derivative_formulas(formula: Formula, names: Sequence[str], request: Deriva
             f"`{arrays[0]}` is an array, and higher derivatives with respect to arrays have no formula: "
             "give every variable a value"
         )
-    return HigherDerivatives(
-        formulas=first,
-        hessian=derivatives.second_derivatives(first) if request.hessian else None,
-        **_order_fields(request, names, lambda name, order: derivatives.nth_derivative(formula, name, order)),
-    )
+    second = derivatives.second_derivatives(first) if request.hessian else None
+    if request.order is None:
+        return HigherDerivatives(formulas=first, hessian=second)
+    nth = formula
+    for _ in range(request.order):
+        nth = nth.derivative(names[0])
+    return HigherDerivatives(first, hessian=second, derivative=nth, order=request.order, variable=names[0])
 
 
 def _derivative_values(
@@ -133,24 +122,19 @@ def _derivative_values(
             jacobian=rows, outputs={label: output.value(point) for label, output in outputs.items()}
         )
     assert trace is not None
-    if request.mode is PassMode.FORWARD and not trace.is_scalar:
-        raise BadInput("--mode forward shows one number per node, but this expression has arrays: use --direction")
-    direction = None if request.direction is None else _read_direction(request.direction)
-    return HigherDerivatives(
+    results = HigherDerivatives(
         formulas={name: formula.derivative(name) for name in names} if request.symbolic else None,
         tangents=all_tangents(trace) if request.mode is PassMode.FORWARD else None,
         hessian=derivatives.hessian_by_name(formula, point, names) if request.hessian else None,
-        directional=None if direction is None else formula.jvp(direction, point)[1],
-        direction=direction,
-        **_order_fields(request, names, lambda name, order: formula.derivatives(name, order, point)[-1]),
     )
-
-
-def _order_fields(request: DerivativeRequest, names: Sequence[str], derive: Any) -> dict[str, Any]:
-    """Return the fields of `HigherDerivatives` for a derivative of higher order."""
-    if request.order is None:
-        return {}
-    return {"derivative": derive(names[0], request.order), "order": request.order, "variable": names[0]}
+    if request.direction is not None:
+        parts = re.split(r",(?=[^,()\[\]=]*=)", request.direction)  # commas may also appear inside a value
+        direction = inputs.constant_values(merge_assignments({}, parts, "--direction"))
+        results = replace(results, direction=direction, directional=formula.jvp(direction, point)[1])
+    if request.order is not None:
+        nth = formula.derivatives(names[0], request.order, point)[-1]
+        results = replace(results, derivative=nth, order=request.order, variable=names[0])
+    return results
 
 
 def _select_outputs(
@@ -159,12 +143,6 @@ def _select_outputs(
     """Return the outputs of `--outputs`, or the elements of the output, by label."""
     names = None if request.outputs is None else inputs.split_names(request.outputs)
     return derivatives.select_outputs(formula, names, shapes)
-
-
-def _read_direction(text: str) -> dict[str, Any]:
-    """Parse a direction such as `x=1,y=2`. Commas may also appear inside a value."""
-    parts = re.split(r",(?=[^,()\[\]=]*=)", text)
-    return inputs.constant_values(merge_assignments({}, parts, "--direction"))
 
 
 def propagated_uncertainty(
@@ -295,8 +273,7 @@ def points_output(
             environment.note(f"points where the value or a derivative is not finite: {table.undefined_count}")
         if table.inaccurate_count:
             environment.note(f"precision: rows with inaccurate numbers: {table.inaccurate_count}")
-            for row in table.first_inaccurate:
-                environment.note(f"  {row}")
+            environment.note(*(f"  {row}" for row in table.first_inaccurate))
         if table.unchecked_count:
             environment.note(f"precision: further rows that may have inaccurate numbers: {table.unchecked_count}")
 

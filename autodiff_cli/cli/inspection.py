@@ -9,14 +9,15 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from autodiff_cli.cli.command_line import Call
+from autodiff_cli.cli.command_line import Call, command
 from autodiff_cli.cli.environment import BadInput, ExitStatus, Output, errors_as_bad_input, open_data_files
-from autodiff_cli.cli.shared_options import DATA_HELP, Digits, Expr, Implicit, Json, Wrt, with_options
+from autodiff_cli.cli.shared_options import DATA_HELP, Digits, Expr, Implicit, Json, Wrt
 from autodiff_cli.data.dialect import FileOptions
+from autodiff_cli.language.errors import suggest
 from autodiff_cli.options import Option
 
 
-@with_options()
+@command()
 def ops(
     name: Annotated[str | None, Option("[NAME]", "Name or symbol of an operation (default: list all).")] = None,
     json: Json = False,
@@ -44,14 +45,15 @@ def ops(
             f"`{name}` is a layer made of @, + and an activation; run `autodiff ops @` for the first of them"
         )
     if not selected:
-        close = operations.suggest_operation(name or "")
+        names = (each for op in operations.operations() for each in (op.spelling, op.name, *op.aliases) if each)
+        close = suggest(name or "", names)
         hint = f"did you mean `{close}`?" if close else "`autodiff ops` lists them all"
         raise BadInput(f"there is no operation `{name}`; {hint}")
     described = [operations.describe(op) for op in selected]
     return Output(operations_report(described) if name is None else operation_details_report(described), json)
 
 
-@with_options(reading=FileOptions)
+@command(reading=FileOptions)
 def data(
     call: Call,
     data: Annotated[list[str], Option("DATA", DATA_HELP)],
@@ -86,7 +88,7 @@ class Framework(StrEnum):
     JAX = "jax"
 
 
-@with_options()
+@command()
 def check(
     call: Call,
     expression: Expr,
@@ -135,7 +137,7 @@ def check(
     return Output(report, json, ExitStatus.DONE if agrees else ExitStatus.FAILED)
 
 
-@with_options()
+@command()
 def doctor(json: Json = False) -> Output:
     """Show what this installation computes with, and why.
 

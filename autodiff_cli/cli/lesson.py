@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from autodiff_cli.cli.command_line import Call
+from autodiff_cli.cli.command_line import Call, command
 from autodiff_cli.cli.environment import BadInput, Environment, Output, errors_as_failure
-from autodiff_cli.cli.shared_options import Digits, Json, with_options
+from autodiff_cli.cli.shared_options import Digits, Json
 from autodiff_cli.language.errors import suggest
 from autodiff_cli.options import Option
 
@@ -24,7 +24,7 @@ _QUIT = ("q", "quit")
 _COURSE_HELP = "Write all lessons, an index and the answers to the folder given by -o."
 
 
-@with_options()
+@command()
 def lesson(
     call: Call,
     name: Annotated[str | None, Option("[NAME]", "Name of a lesson (default: list all).")] = None,
@@ -62,8 +62,8 @@ def lesson(
             raise BadInput(f"-o {output} needs the name of a lesson: autodiff lesson NAME -o {output}")
         return Output(lesson_list_report(titles), json)
     if name not in titles:
-        suggestion = suggest(name, titles)
-        hint = f"did you mean `{suggestion}`?" if suggestion else f"the lessons are {', '.join(titles)}"
+        close = suggest(name, titles)
+        hint = f"did you mean `{close}`?" if close else f"the lessons are {', '.join(titles)}"
         raise BadInput(f"there is no lesson `{name}`; {hint}")
     lesson_record = lessons.load_lesson(name, number_formats(digits)[1])
     json = json or (output or "").lower().endswith(".json")

@@ -68,9 +68,8 @@ def run(words: Sequence[str], environment: Environment) -> int:
         if module in ("", "autodiff_cli"):
             raise
         package = {"flint": "python-flint"}.get(module, module)
-        return _fail(
-            environment, f"this needs {package}, which is not installed: pip install {package}", ExitStatus.BAD_INPUT
-        )
+        message = f"this needs {package}, which is not installed: pip install {package}"
+        return _fail(environment, message, ExitStatus.BAD_INPUT)
     except OSError as error:
         from autodiff_cli.render.report import discard_output
 

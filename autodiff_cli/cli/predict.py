@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-from autodiff_cli.cli.command_line import Call
+from autodiff_cli.cli.command_line import Call, command
 from autodiff_cli.cli.environment import BadInput, Output, errors_as_bad_input, open_data_files
 from autodiff_cli.cli.inputs import constant_value, split_interval, split_uncertainties, unknown_name_error
-from autodiff_cli.cli.shared_options import DATA_HELP, Json, with_options
+from autodiff_cli.cli.shared_options import DATA_HELP, Json
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.language.errors import format_names
 from autodiff_cli.language.lexer import canonical_name
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _PREDICTION_COLUMNS = 6  # estimated columns in memory beside those of the data: predictions and their text
 
 
-@with_options(reading=FileOptions)
+@command(reading=FileOptions)
 def predict(
     call: Call,
     model: Annotated[str, Option("MODEL.json", "Model file that `train --save` wrote.")],
@@ -109,14 +109,13 @@ def predict(
         count, names, note = 0, [""], ""
         for chunk in chunks():  # errors in the data appear before anything is written
             count, names, note = count + count_undefined(chunk.columns), [*chunk.columns], chunk.note
-    _check_new_columns(names, file)
+    if clashes := [name for name in names if name in file.names]:
+        raise BadInput(f"{file.name}: there is already a column `{clashes[0]}`, which is also the name of a result")
     if count:
         environment.note(f"rows whose prediction is not finite: {count}")
     if table.dropped:
         environment.note(f"rows left out because of missing cells: {table.dropped}")
-    for note_text in (note, *file.notes):
-        if note_text:
-            environment.note(note_text)
+    environment.note(*filter(None, (note, *file.notes)))
 
     def predictions() -> Iterator[Mapping[str, NDArray[Any]]]:
         with errors_as_bad_input():
@@ -209,10 +208,3 @@ def _text_rows(file: DataSource, table: Table) -> Iterator[CellRows]:
     if count != parsed_count:
         raise BadInput(f"{file.name}: it has {parsed_count} or {count} rows, depending on how quotes are parsed")
     return file.iter_selected_rows(table)
-
-
-def _check_new_columns(names: Iterable[str], file: DataSource) -> None:
-    """Raise BadInput if a column of results has the name of a column of the data."""
-    for name in names:
-        if name in file.names:
-            raise BadInput(f"{file.name}: there is already a column `{name}`, which is also the name of a result")

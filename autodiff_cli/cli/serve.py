@@ -6,9 +6,8 @@ import importlib.util
 import socket
 from typing import Annotated
 
-from autodiff_cli.cli.command_line import Call
+from autodiff_cli.cli.command_line import Call, command
 from autodiff_cli.cli.environment import BadInput, Output
-from autodiff_cli.cli.shared_options import with_options
 from autodiff_cli.options import Option, between
 
 _PORT = 8765
@@ -16,7 +15,7 @@ _HOST = "127.0.0.1"
 _REQUIRED_PACKAGES = ("starlette", "uvicorn")
 
 
-@with_options()
+@command()
 def serve(
     call: Call,
     port: Annotated[int, Option("--port N", "Port; 0 chooses a free one.", between(0, 65535))] = _PORT,

@@ -7,7 +7,6 @@ terminal.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import importlib.util
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -16,9 +15,9 @@ from enum import StrEnum
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
-from autodiff_cli.cli.command_line import Call, check_not_a_number
+from autodiff_cli.cli.command_line import Call, check_not_a_number, command
 from autodiff_cli.cli.environment import BadInput, Environment, Output, errors_as_bad_input, open_data_files
-from autodiff_cli.cli.shared_options import MODE, Digits, Expr, Implicit, Json, OutputFile, PassMode, Wrt, with_options
+from autodiff_cli.cli.shared_options import MODE, Digits, Expr, Implicit, Json, OutputFile, PassMode, Wrt
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.language.errors import UnknownNameError, suggest
 from autodiff_cli.language.lexer import canonical_name
@@ -40,54 +39,37 @@ if TYPE_CHECKING:
     from autodiff_cli.render.drawing import Drawing, View
     from autodiff_cli.render.report import Report
     from autodiff_cli.render.step_view import StepView
-    from autodiff_cli.training.fitting.row_loss import TracedRow
 
 
-class DrawingRequest(NamedTuple):
-    """The options of a drawing.
-
-    Attributes:
-        view: the part of the graph that is drawn.
-        digits: the number of digits to show.
-        seed: the variable of forward mode; None for reverse mode.
-        exercise: whether the page is an exercise sheet.
-    """
-
-    view: View
-    digits: int | None
-    seed: str | None
-    exercise: bool
-
-
-Draw: TypeAlias = "Callable[[Trace, DrawingRequest], str]"
+Draw: TypeAlias = "Callable[..., str]"  # of a trace, the view, the number of digits, and options of the page
 
 
 def _drawing(write: str) -> Draw:
     """Return the function that writes drawings by a function of `render.drawing`."""
 
-    def draw(trace: Trace, request: DrawingRequest) -> str:
+    def draw(trace: Trace, view: View, digits: int | None, seed: str | None = None, **_: Any) -> str:
         from autodiff_cli.render import drawing
 
-        text: str = getattr(drawing, write)(_build_drawing(trace, request.view), number_formats(request.digits)[1])
+        selected = _build_drawing(trace, view._replace(seed=seed))
+        text: str = getattr(drawing, write)(selected, number_formats(digits)[1])
         return text
 
     return draw
 
 
-def _page(trace: Trace, request: DrawingRequest) -> str:
+def _page(trace: Trace, view: View, digits: int | None, seed: str | None, exercise: bool) -> str:
+    """Return the page of a trace, or its exercise sheet; `seed` is the variable of forward mode."""
     from autodiff_cli.render.html_page import to_html
     from autodiff_cli.render.lesson import exercise_sheet
 
-    _build_drawing(trace, request.view)
-    if request.exercise:
-        return exercise_sheet(trace, request.view, request.digits)
-    return to_html(trace, request.view, request.digits, request.seed)
+    _build_drawing(trace, view)
+    return exercise_sheet(trace, view, digits) if exercise else to_html(trace, view, digits, seed)
 
 
-def _worked_solution(trace: Trace, request: DrawingRequest) -> str:
+def _worked_solution(trace: Trace, view: View, digits: int | None, **_: Any) -> str:  # noqa: ARG001 - it shows all
     from autodiff_cli.render.solution import worked_solution
 
-    return worked_solution(trace, request.digits)
+    return worked_solution(trace, digits)
 
 
 class Format(NamedTuple):
@@ -109,9 +91,9 @@ _VIEWS = ("paths", "tape", "mode")
 FORMATS = {
     "text": Format((), _VIEWS),
     "json": Format((".json",), _VIEWS),
-    "mermaid": Format((".mmd", ".mermaid"), draw=_drawing("to_mermaid")),
-    "dot": Format((".dot", ".gv"), draw=_drawing("to_dot")),
-    "svg": Format((".svg",), draw=_drawing("to_svg")),
+    "mermaid": Format((".mmd", ".mermaid"), ("mode",), _drawing("to_mermaid")),
+    "dot": Format((".dot", ".gv"), ("mode",), _drawing("to_dot")),
+    "svg": Format((".svg",), ("mode",), _drawing("to_svg")),
     "html": Format((".html", ".htm"), ("mode",), draw=_page),
     "latex": Format((".tex",), draw=_worked_solution),
 }
@@ -177,7 +159,7 @@ _ROW_HELP = "Trace the loss of model EXPR (or MODEL.json) at row N of DATA, coun
 _FIND_HELP = "Draw only nodes whose label contains TEXT, and their neighbours."
 
 
-@with_options(views=ViewRequest, reading=FileOptions)
+@command(views=ViewRequest, reading=FileOptions)
 def trace(
     call: Call,
     expression: Expr,
@@ -248,7 +230,7 @@ def trace(
         check_restrictions(_RESTRICTIONS, {**explicit, "format name": format_name})
     inputs.check_single_values(call.values, "trace")
     if row is not None:
-        trace_record = trace_row(call, expression, RowRequest(data or [], row, loss, reading), call.values, wrt)
+        trace_record = trace_row(call, expression, data or [], row, loss, reading, wrt)
     else:
         text = inputs.read_text(expression, call.environment, implicit)
         formula = inputs.read_formula(call, text, call.values)
@@ -256,9 +238,10 @@ def trace(
     if step and step_through(environment, trace_record, digits, is_input_read=expression == "-"):
         return Output(None, json)
     draw = FORMATS[format_name].draw
+    is_forward = views.mode is PassMode.FORWARD
+    if views.paths is not None or (is_forward and format_name != "html"):
+        trace_record = inputs.trace_of_elements(trace_record)
     if draw is None:
-        if views.paths is not None or views.mode is PassMode.FORWARD:
-            trace_record = _trace_of_elements(trace_record)
         return Output(_report(trace_record, views, wrt, digits), format_name == "json", path=output)
     for option, name in (("--highlight", highlight), ("--only", only)):
         _check_variable(option, name, trace_record.expression.leaves)
@@ -266,28 +249,14 @@ def trace(
     from autodiff_cli.render.layout import GraphTooLargeError
     from autodiff_cli.render.report import text_report
 
-    seed = _seed_variable(trace_record) if views.mode is PassMode.FORWARD else None
+    seed = _seed_variable(trace_record) if is_forward else None
     view = View(highlight, only, hide_constants, fold, find)
     try:
-        text = draw(trace_record, DrawingRequest(view, digits, seed, exercise))
+        text = draw(trace_record, view, digits, seed=seed, exercise=exercise)
     except GraphTooLargeError as error:
         hint = "reduce the drawing with --fold, --only VAR, --find TEXT or --hide-constants"
         raise BadInput(f"{error}; {hint}, or use --format dot, which has no limit") from error
     return Output(text_report(text), json, path=output)
-
-
-def _trace_of_elements(trace: Trace) -> Trace:
-    """Return a trace in which every element of an array is a node: paths and tangents are numbers there.
-
-    Raises:
-        BadInput: if there are too many elements.
-    """
-    from autodiff_cli.explain.tracing import elementwise_trace
-
-    elements = trace if trace.is_scalar else elementwise_trace(trace)
-    if elements is None:
-        raise BadInput("--paths and --mode forward show each element of an array as a node, and here are too many")
-    return elements
 
 
 def _select_format(requested: FormatName | None, json: bool, output: str | None) -> str:
@@ -314,42 +283,34 @@ def _check_variable(option: str, name: str | None, names: Collection[str]) -> No
 def _report(trace: Trace, views: ViewRequest, wrt: str | None, digits: int | None) -> Report:
     """Return the report: the requested views, else the steps; as JSON both."""
     from autodiff_cli.render.report import combine_reports
-    from autodiff_cli.render.trace import trace_report
+    from autodiff_cli.render.trace import forward_mode_report, paths_report, tape_report, trace_report
 
-    steps, view_reports = trace_report(trace, digits), [*_view_reports(trace, views, wrt, digits)]
-    return (
-        combine_reports(steps, *view_reports)._replace(write=combine_reports(*view_reports, gap=True).write)
-        if view_reports
-        else steps
-    )
+    steps = trace_report(trace, digits)
+    if views == ViewRequest():
+        return steps
+    from autodiff_cli.explain.tracing import trace as trace_formula
+    from autodiff_cli.explain.views import PathNetwork, forward_mode, tape_record
 
-
-def _view_reports(trace: Trace, views: ViewRequest, wrt: str | None, digits: int | None) -> Iterator[Report]:
-    """Yield the reports of the requested views, in the order in which they are shown."""
+    reports = []
     if views.mode is PassMode.FORWARD:
-        yield _forward_mode_report(trace, wrt, digits)
+        _seed_variable(trace)
+        # The text has the first variable or those of `--wrt`; the arithmetic of the passes is that for all variables.
+        full_trace = trace_formula(trace.expression, trace.point)
+        shown = trace.wrt if wrt is not None else trace.wrt[:1]
+        reports.append(forward_mode_report(lambda name: forward_mode(full_trace, name), trace.wrt, shown, digits))
     if views.paths is not None:
-        yield _paths_report(trace, views, digits)
+        name = canonical_name(views.paths)
+        elements = [leaf for leaf in trace.expression.leaves if leaf.startswith(f"{name}[")]
+        if name and not elements:
+            _check_variable("--paths", name, trace.expression.leaves)
+        names = (elements or [name]) if name else trace.wrt
+        if not set(names) <= {*trace.wrt}:
+            raise BadInput(f"--paths {name}: `{name}` is not in --wrt")
+        network = PathNetwork(trace)
+        reports.append(paths_report(trace, [network.from_variable(each, views.limit) for each in names], digits))
     if views.tape:
-        from autodiff_cli.explain.views import tape_record
-        from autodiff_cli.render.trace import tape_report
-
-        yield tape_report(tape_record(trace), digits)
-
-
-def _paths_report(trace: Trace, views: ViewRequest, digits: int | None) -> Report:
-    from autodiff_cli.explain.views import PathNetwork
-    from autodiff_cli.render.trace import paths_report
-
-    name = canonical_name(views.paths or "")
-    elements = [leaf for leaf in trace.expression.leaves if leaf.startswith(f"{name}[")]
-    if name and not elements:
-        _check_variable("--paths", name, trace.expression.leaves)
-    names = (elements or [name]) if name else trace.wrt
-    if not set(names) <= {*trace.wrt}:
-        raise BadInput(f"--paths {name}: `{name}` is not in --wrt")
-    network = PathNetwork(trace)
-    return paths_report(trace, [network.from_variable(each, views.limit) for each in names], digits)
+        reports.append(tape_report(tape_record(trace), digits))
+    return combine_reports(steps, *reports)._replace(write=combine_reports(*reports, gap=True).write)
 
 
 def _seed_variable(trace: Trace) -> str:
@@ -361,21 +322,6 @@ def _seed_variable(trace: Trace) -> str:
     if not trace.wrt:
         raise BadInput("--mode forward needs a variable, and the expression has none")
     return trace.wrt[0]
-
-
-def _forward_mode_report(trace: Trace, wrt: str | None, digits: int | None) -> Report:
-    """Return the report of forward mode: for the first variable or those of `--wrt` as text, for all as JSON.
-
-    The arithmetic of the passes is compared for all variables.
-    """
-    from autodiff_cli.explain.tracing import trace as trace_formula
-    from autodiff_cli.explain.views import forward_mode
-    from autodiff_cli.render.trace import forward_mode_report
-
-    _seed_variable(trace)
-    full_trace = trace_formula(trace.expression, trace.point)
-    shown_variables = trace.wrt if wrt is not None else trace.wrt[:1]
-    return forward_mode_report(lambda name: forward_mode(full_trace, name), trace.wrt, shown_variables, digits)
 
 
 def _build_drawing(trace: Trace, view: View) -> Drawing:
@@ -394,30 +340,18 @@ def _build_drawing(trace: Trace, view: View) -> Drawing:
     raise BadInput(f"--find {text}: no label in the drawing contains `{text}`{hint}")
 
 
-class RowRequest(NamedTuple):
-    """The options of `trace` about a row of data.
+def trace_row(
+    call: Call, model: str, data: list[str], number: int, loss: str | None, reading: FileOptions, wrt: str | None
+) -> Trace:
+    """Return the trace of the loss at one row of data.
 
-    Attributes:
+    Args:
+        call: the inputs of the command, with the values of parameters.
+        model: a model, or the name of a file that `train --save` wrote.
         data: the names of the files.
         number: the number of the row, from 1, among the rows that `--where` selects.
         loss: the loss function, as for `train`.
         reading: how to parse the files.
-    """
-
-    data: list[str]
-    number: int
-    loss: str | None
-    reading: FileOptions
-
-
-def trace_row(call: Call, model: str, of: RowRequest, value_texts: Mapping[str, str], wrt: str | None) -> Trace:
-    """Return the trace of the loss at one row of data.
-
-    Args:
-        call: the inputs of the command.
-        model: a model, or the name of a file that `train --save` wrote.
-        of: the row.
-        value_texts: the texts of the values of parameters.
         wrt: the list of `--wrt`; None for the free parameters.
 
     Raises:
@@ -426,38 +360,29 @@ def trace_row(call: Call, model: str, of: RowRequest, value_texts: Mapping[str, 
     """
     from autodiff_cli.cli import inputs
     from autodiff_cli.explain.tracing import trace
-
-    environment = call.environment
-    if model == "-" and "-" in of.data:
-        raise BadInput("MODEL and DATA cannot both be standard input")
-    with errors_as_bad_input("choose a row without missing cells"):
-        row = _read_row(call, model, of, value_texts)
-    for note in (*row.formula.notes, *row.notes):
-        environment.note(f"note: {note}")
-    inputs.check_all_have_values(call, row.formula, row.point)
-    return trace(
-        row.formula, row.point, row.free_parameters if wrt is None else inputs.select_variables(row.formula, wrt)
-    )
-
-
-def _read_row(call: Call, model: str, of: RowRequest, value_texts: Mapping[str, str]) -> TracedRow:
-    from autodiff_cli.cli import inputs
     from autodiff_cli.training.fitting.row_loss import trace_fit_row, trace_model_row
     from autodiff_cli.training.options import FitOptions
     from autodiff_cli.training.result.fitted_model import load
 
-    environment, values = call.environment, inputs.constant_values(value_texts)
-    is_fitted = model.endswith(inputs.MODEL_SUFFIX)
-    if is_fitted and of.loss is not None:
-        raise BadInput(f"--loss {of.loss}: {model} already has the loss of its fit")
-    fit = load(model) if is_fitted else None
-    file = open_data_files(of.data, environment, of.reading, fit.origins if fit else {})
-    if fit:
-        row = trace_fit_row(fit, file, of.number, values)
-    else:
-        text = inputs.read_text(model, environment)
-        row = trace_model_row(text, file, of.number, values, FitOptions(loss=of.loss))
-    return dataclasses.replace(row, notes=(*file.notes, *row.notes))
+    environment = call.environment
+    if model == "-" and "-" in data:
+        raise BadInput("MODEL and DATA cannot both be standard input")
+    with errors_as_bad_input("choose a row without missing cells"):
+        values = inputs.constant_values(call.values)
+        is_fitted = model.endswith(inputs.MODEL_SUFFIX)
+        if is_fitted and loss is not None:
+            raise BadInput(f"--loss {loss}: {model} already has the loss of its fit")
+        fit = load(model) if is_fitted else None
+        file = open_data_files(data, environment, reading, fit.origins if fit else {})
+        if fit:
+            row = trace_fit_row(fit, file, number, values)
+        else:
+            row = trace_model_row(inputs.read_text(model, environment), file, number, values, FitOptions(loss=loss))
+    environment.note(*(f"note: {note}" for note in (*row.formula.notes, *file.notes, *row.notes)))
+    inputs.check_all_have_values(call, row.formula, row.point)
+    return trace(
+        row.formula, row.point, row.free_parameters if wrt is None else inputs.select_variables(row.formula, wrt)
+    )
 
 
 def step_through(environment: Environment, trace: Trace, digits: int | None, is_input_read: bool) -> bool:
@@ -529,24 +454,13 @@ def _run(step_view: StepView, terminal: Terminal, environment: Environment) -> N
         lines = (ansi_text(line, environment.colour) for line in step_view.screen(state, window))
         terminal.draw([line.encode(environment.stdout.encoding, LOOKALIKE_ERRORS) for line in lines])
         for key in terminal.next_keys():
-            match key:
-                case Key.NEXT:
-                    state = ViewState(min(state.position + 1, last))
-                case Key.PREVIOUS:
-                    state = ViewState(max(state.position - 1, 0))
-                case Key.FIRST:
-                    state = ViewState()
-                case Key.LAST:
-                    state = ViewState(last)
-                case Key.UP:
-                    state = state._replace(first_line=max(state.first_line - 1, 0))
-                case Key.DOWN:
-                    state = state._replace(
-                        first_line=min(state.first_line + 1, step_view.max_first_line(state, window))
-                    )
-                case Key.HELP:
-                    state = ViewState(state.position, is_help=not state.is_help)
-                case Key.REDRAW:
-                    pass
-                case Key.QUIT:
-                    return
+            positions = {Key.NEXT: state.position + 1, Key.PREVIOUS: state.position - 1, Key.FIRST: 0, Key.LAST: last}
+            if key in positions:
+                state = ViewState(min(max(positions[key], 0), last))
+            elif key in (Key.UP, Key.DOWN):
+                line = max(state.first_line + (1 if key is Key.DOWN else -1), 0)
+                state = state._replace(first_line=min(line, step_view.max_first_line(state, window)))
+            elif key is Key.HELP:
+                state = ViewState(state.position, is_help=not state.is_help)
+            elif key is Key.QUIT:
+                return

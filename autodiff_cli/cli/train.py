@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-from autodiff_cli.cli.command_line import Call, merge_assignments, split_assignment, split_models
+from autodiff_cli.cli.command_line import Call, command, merge_assignments, split_assignment, split_models
 from autodiff_cli.cli.environment import (
     BadInput,
     Environment,
@@ -22,19 +22,18 @@ from autodiff_cli.cli.environment import (
     errors_as_failure,
     open_data_files,
 )
-from autodiff_cli.cli.shared_options import DATA_HELP, Digits, Json, output_option, with_options
+from autodiff_cli.cli.shared_options import DATA_HELP, Digits, Json, output_option
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.options import Option, at_least, excludes
 from autodiff_cli.training.options import ComparisonOptions, FigureOptions, FitOption, FitOptions
 
 if TYPE_CHECKING:
     from autodiff_cli.data.files import DataSource
-    from autodiff_cli.render.progress import EpochTable
-    from autodiff_cli.render.report import OutputGuard
+    from autodiff_cli.render.report import OutputGuard, Paper
     from autodiff_cli.training.fitting.progress import Recorder
     from autodiff_cli.training.objective.model import Model
     from autodiff_cli.training.objective.objective import Objective
-    from autodiff_cli.training.optimizers import Epoch, EpochCallback
+    from autodiff_cli.training.optimizers import Epoch
     from autodiff_cli.training.result.fitted_model import FittedModel
 
 
@@ -54,7 +53,7 @@ _TRAIN_RESTRICTIONS = (
 )
 
 
-@with_options(*_TRAIN_RESTRICTIONS, options=FitOptions, reading=FileOptions, figure=FigureOptions)
+@command(*_TRAIN_RESTRICTIONS, options=FitOptions, reading=FileOptions, figure=FigureOptions)
 def train(
     call: Call,
     model: Annotated[str, Option("MODEL", _MODEL_HELP)],
@@ -106,7 +105,7 @@ def train(
     from autodiff_cli.cli import inputs
     from autodiff_cli.render.fit import fit_report
     from autodiff_cli.render.fit_tables import ESTIMATE_FORMATS
-    from autodiff_cli.render.progress import step_noun
+    from autodiff_cli.render.progress import EpochTable, ProgressBar, columns_text, step_noun
     from autodiff_cli.render.report import OutputGuard, combine_reports
     from autodiff_cli.training.fitting.fit import Interrupted, fit_objective
     from autodiff_cli.training.fitting.optimization import choose_method
@@ -157,13 +156,23 @@ def train(
         if output is not None and not output.endswith(ESTIMATE_FORMATS):
             raise BadInput(f"-o takes a FILE that ends in .csv, .tex or .md, not `{output}`; --save saves the model")
         guard = OutputGuard(environment.stdout) if any((save, page, plot, output, options.checkpoint)) else None
-        table = _epoch_table(environment, parsed_model, source.name, every, digits, json, options.epochs, guard)
+        title = parsed_model.text, f"data: {source.name}, {columns_text(parsed_model.columns)}", *parsed_model.warnings
+        stdout, width, colour, clock = environment.stdout, environment.width, environment.colour, environment.clock
+        has_bar = environment.terminal and not json
+        bar = ProgressBar(stdout, width, colour, options.epochs, clock) if has_bar else None
+        table = EpochTable(_progress_paper(environment, json, guard), title, every, digits, bar)
         source.on_progress = table.update_reading
         try:
             cluster = cluster_stack.enter_context(connect_cluster(options.cluster))
             objective = Objective.of(parsed_model, source, dataclasses.replace(options, cluster=cluster))
             recorder = None if page is None else Recorder.for_objective(objective)
-            options = dataclasses.replace(options, cluster=cluster, on_epoch=_observe_both(table, recorder))
+            observers = (table,) if recorder is None else (table, recorder)
+
+            def observe(epoch: Epoch) -> None:
+                for observer in observers:
+                    observer.add(epoch)
+
+            options = dataclasses.replace(options, cluster=cluster, on_epoch=observe)
             with errors_as_failure(str(options.checkpoint)) if options.checkpoint else contextlib.nullcontext():
                 table.step_noun = step_noun(choose_method(options, objective))
                 fit = fit_objective(objective, options, table.update)
@@ -176,8 +185,7 @@ def train(
             raise Failure(str(error)) from error
         finally:
             table.end()
-    for note in source.notes:
-        environment.note(note)
+    environment.note(*source.notes)
     fit = dataclasses.replace(fit, origins=source.origins, units=source.files[0].units)
 
     def finish() -> None:
@@ -214,17 +222,6 @@ def train(
     return Output(fit_text, json, status, after_write=finish, guard=guard)
 
 
-def _observe_both(table: EpochTable, recorder: Recorder | None) -> EpochCallback:
-    """Return an observer that passes every epoch to the table and to the recorder."""
-
-    def add(epoch: Epoch) -> None:
-        table.add(epoch)
-        if recorder is not None:
-            recorder.add(epoch)
-
-    return add
-
-
 def _fixed_parameters(assignments: Iterable[str], user_names: Mapping[str, str]) -> dict[str, str | None]:
     """Parse `--fix NAME[=VALUE]` into the text of the value by name; None if there is no value.
 
@@ -255,32 +252,18 @@ def _check_names(user_names: Iterable[str], model: Model, call: Call) -> None:
             raise inputs.unknown_name_error(name, model.parameters, bound, "model has no parameter", call)
 
 
-def _epoch_table(
-    environment: Environment,
-    model: Model,
-    source: str,
-    every: int | None,
-    digits: int | None,
-    json: bool,
-    epochs: int | None,
-    guard: OutputGuard | None,
-) -> EpochTable:
-    """Return the live table of epochs; with `json` it is written to standard error.
+def _progress_paper(environment: Environment, json: bool, guard: OutputGuard | None) -> Paper:
+    """Return the paper for the table of epochs; with `json` it is standard error.
 
     With a guard the fit goes on if standard output is closed early or is full.
     """
-    from autodiff_cli.render.progress import EpochTable, ProgressBar, columns_text
     from autodiff_cli.render.report import GuardedPaper, OutputGuard, Paper
 
-    title = model.text, f"data: {source}, {columns_text(model.columns)}", *model.warnings
     if json:  # progress that nobody can read is no reason to stop
-        paper: Paper = GuardedPaper(environment.stderr, OutputGuard(environment.stderr))
-        return EpochTable(paper, title, every, digits)
-    if not environment.terminal:
-        paper = Paper(environment.stdout) if guard is None else GuardedPaper(environment.stdout, guard)
-        return EpochTable(paper, title, every, digits)
-    bar = ProgressBar(environment.stdout, environment.width, environment.colour, epochs, environment.clock)
-    return EpochTable(environment.paper(), title, every, digits, bar)
+        return GuardedPaper(environment.stderr, OutputGuard(environment.stderr))
+    if environment.terminal:
+        return environment.paper()
+    return Paper(environment.stdout) if guard is None else GuardedPaper(environment.stdout, guard)
 
 
 def fit_by_group(
@@ -312,14 +295,12 @@ def fit_by_group(
     from autodiff_cli.training.fitting.groups import fit_groups
 
     groups = fit_groups(model, source, by, options)
-    for note in source.notes:
-        environment.note(note)
+    environment.note(*source.notes)
     failed = [group for group in groups if group.failure]
     if failed:
         first = f"{failed[0].by}: {failed[0].failure}"
         environment.note(f"{len(failed)} of {len(groups)} groups failed; the first is {first}")
-    for warning in model.warnings:
-        environment.note(warning)
+    environment.note(*model.warnings)
     report = groups_report(groups, digits) if output is None else groups_csv(groups)
     status = ExitStatus.FAILED if len(failed) == len(groups) else ExitStatus.DONE
 
@@ -346,10 +327,13 @@ def learning_page(
     Raises:
         BadInput: for a graph that is too large to draw.
     """
+    import numpy as np
+
     from autodiff_cli.explain.tracing import trace
     from autodiff_cli.render.html_page import FitRecording, fit_page, sample_rows
     from autodiff_cli.render.layout import GraphTooLargeError
     from autodiff_cli.training.fitting.row_loss import row_loss_formula
+    from autodiff_cli.training.objective.model import other_networks
 
     classes = None if objective.classes is None else len(objective.classes)
     scaled = options if fit.scale is None else dataclasses.replace(options, scale=fit.scale)
@@ -360,6 +344,13 @@ def learning_page(
     epochs = recorder.trajectory(objective, fit)
     point: dict[str, Any] = {name: float(values[0]) for name, values in columns.items()}
     point |= {**fit.parameters, **fit.fixed}
+    values = {name: value for name, value in {**fit.parameters, **fit.fixed}.items() if not name.startswith("mlp.")}
+    is_free = not any(name.startswith("mlp.") for name in fit.fixed)
+    networks = {}
+    for key, model in (other_networks(objective.model, values, classes) if is_free else {}).items():
+        start = point | {name: np.full(shape, 0.1) for name, shape in model.shapes.items() if name.startswith("mlp.")}
+        loss = row_loss_formula(model, objective.loss, scaled, classes)
+        networks[key] = trace(loss, {name: start[name] for name in loss.variables}, model.parameters), model
     recording = FitRecording(
         trace(formula, {name: point[name] for name in formula.variables}, objective.parameters),
         objective.model,
@@ -370,6 +361,7 @@ def learning_page(
         objective.rows,
         objective.classes,
         fit.fixed,
+        networks,
     )
     try:
         return fit_page(recording, digits)
@@ -380,7 +372,7 @@ def learning_page(
 _MODELS_HELP = "Two or more models of the same target, as for `train`."
 
 
-@with_options(
+@command(
     is_included=lambda option: not isinstance(option, FitOption) or option.compared,
     options=ComparisonOptions,
     reading=FileOptions,
@@ -422,7 +414,6 @@ def compare(
         source = open_data_files([data], environment, reading)
         options = dataclasses.replace(options, start=inputs.constant_values(call.values))
         comparison = compare_models(texts, source, options)
-    for note in source.notes:
-        environment.note(note)
+    environment.note(*source.notes)
     failed = all(model_fit.fit.failure for model_fit in comparison.models)
     return Output(comparison_report(comparison, digits), json, ExitStatus.FAILED if failed else ExitStatus.DONE)

@@ -40,9 +40,7 @@ class CheckSettings:
     sufficient_digits: int = 12  # correct digits of an accurate number, as everywhere in the program
     min_digits: int = 6  # correct digits below which a number is inaccurate
     step_exponent: int = 30  # h is 10^-30, or 10^-30 times x where x is small: no function bends within that
-    min_second_order: float = (
-        1.001  # a remainder of this order or less shrinks like h; leaves room for rounding of the order
-    )
+    min_second_order: float = 1.001  # a remainder of this order or less shrinks like h; the order itself is rounded
     max_exponent: int = 100_000  # digits of x before the point, or zeros after it; beyond, steps take too many digits
     vanishing_digits: int = 200  # a remainder this many digits below h^2 counts as zero
     slope_tolerance: float = 1e-10  # relative; one-sided slopes that agree better belong to a smooth point
@@ -166,13 +164,11 @@ def _with_advice(trace: Trace, findings: Sequence[Finding]) -> GradientCheck:
     causes = worst_operations(
         trace, (finding.variable for finding in findings if finding.verdict is Verdict.INACCURATE)
     )
-    advised = [
-        replace(finding, note=f"{finding.note}; most of the error comes from rounding {causes[finding.variable]}")
-        if finding.variable in causes
-        else finding
-        for finding in findings
-    ]
-    return GradientCheck(trace, tuple(advised), suggest_rewriting(trace))
+    advised = {finding.variable: finding for finding in findings}
+    for name, cause in causes.items():
+        note = f"{advised[name].note}; most of the error comes from rounding {cause}"
+        advised[name] = replace(advised[name], note=note)
+    return GradientCheck(trace, tuple(advised.values()), suggest_rewriting(trace))
 
 
 def _finding(function: UnrolledFunction, part: GradientElement, trace: Trace, exact: Number, proven: bool) -> Finding:
@@ -200,24 +196,24 @@ def _finding(function: UnrolledFunction, part: GradientElement, trace: Trace, ex
     sides = [side for side in _one_sided_behaviour(function, part) if side.order is not None]
     order = min((side.order for side in sides if side.order is not None), default=None)
     digits = _count_correct_digits(gradient, exact)
-    is_exact_at_floats = (
-        digits < SETTINGS.min_digits
-        and _count_correct_digits(gradient, _derivative_at_floats(function, part)) >= SETTINGS.min_digits
-    )
-    is_close = digits >= SETTINGS.min_digits or is_exact_at_floats
+    is_close = digits >= SETTINGS.min_digits
+    if not is_close:  # it may be exact at the floats
+        is_close = _count_correct_digits(gradient, _derivative_at_floats(function, part)) >= SETTINGS.min_digits
     if is_close and all(side.agrees for side in sides):
         return verdict(Verdict.AGREES, _agreement_note(gradient, exact, digits, proven), order, digits)
-    if (
-        len(sides) == 2
-        and not _is_same_slope(*(side.slope for side in sides))
-        and (is_close or _is_between(sides, gradient))
-    ):
+    slopes = [ball.nearest_float(side.slope) for side in sides]
+    # Rounding may have moved the point to one side of a kink.
+    may_be_kink = len(sides) == 2 and (is_close or min(slopes) <= gradient <= max(slopes))
+    if may_be_kink and not _is_same_slope(*(side.slope for side in sides)):
         return verdict(Verdict.KINK, _kink_note(sides, gradient), order)
     if not is_close and all(side.agrees for side in sides):
-        return verdict(Verdict.INACCURATE, _inaccuracy_note(digits, exact), order, digits)
-    if not is_close:
-        return verdict(Verdict.DIFFERS, "it is too far from the reference", order)
-    return verdict(Verdict.DIFFERS, "the remainder shrinks like h, so this is not the derivative", order)
+        count = int(digits) if digits >= 1 else 0  # minus infinity if it should be 0
+        quality = "no digit is" if count == 0 else "only 1 digit is" if count == 1 else f"only {count} digits are"
+        correct = ball.format_digits(exact, SETTINGS.sufficient_digits + 3)
+        note = f"because of rounding errors {quality} correct; the correct value is {correct}"
+        return verdict(Verdict.INACCURATE, note, order, digits)
+    note = "the remainder shrinks like h, so this is not the derivative"
+    return verdict(Verdict.DIFFERS, note if is_close else "it is too far from the reference", order)
 
 
 def _relative_error(number: float, exact: Number) -> float | None:
@@ -239,12 +235,9 @@ def _count_correct_digits(number: float, exact: Number) -> float:
 
 def _derivative_at_floats(function: UnrolledFunction, part: GradientElement) -> Number:
     """Return the exact derivative at the floats nearest to the inputs, which is where floats compute it."""
-    point = {
-        leaf.text: ball.from_float(
-            ball.nearest_float(evaluate_to_digits([node], SETTINGS.sufficient_digits + 8).numbers[0])
-        )
-        for leaf, node in function.values.items()
-    }
+    digits = SETTINGS.sufficient_digits + 8
+    numbers = {leaf.text: evaluate_to_digits([node], digits).numbers[0] for leaf, node in function.values.items()}
+    point = {name: ball.from_float(ball.nearest_float(number)) for name, number in numbers.items()}
     return evaluate_to_digits([part.derivative], SETTINGS.sufficient_digits, leaves=point).numbers[0]
 
 
@@ -260,14 +253,6 @@ def _agreement_note(number: float, exact: Number, digits: float, proven: bool) -
     if digits < SETTINGS.min_digits:
         return "its terms cancel: rounding an input to a float changes it by more than its size"
     return f"its terms cancel: {int(digits)} digits are correct"
-
-
-def _inaccuracy_note(digits: float, exact: Number) -> str:
-    """Return the note on an inaccurate number: how many digits are correct, and the correct value."""
-    count = int(digits) if digits >= 1 else 0  # minus infinity if it should be 0
-    quality = "no digit is" if count == 0 else "only 1 digit is" if count == 1 else f"only {count} digits are"
-    value = ball.format_digits(exact, SETTINGS.sufficient_digits + 3)
-    return f"because of rounding errors {quality} correct; the correct value is {value}"
 
 
 def _one_sided_behaviour(function: UnrolledFunction, part: GradientElement) -> list[_OneSided]:
@@ -310,12 +295,6 @@ def _is_same_slope(left: Number, right: Number) -> bool:
     return ball.log10_size(left - right) <= math.log10(SETTINGS.slope_tolerance) + max(
         ball.log10_size(left), ball.log10_size(right)
     )
-
-
-def _is_between(sides: list[_OneSided], number: float) -> bool:
-    """Whether a derivative lies between the one-sided slopes, as if rounding moved the point to one side of a kink."""
-    slopes = [ball.nearest_float(side.slope) for side in sides]
-    return min(slopes) <= number <= max(slopes)
 
 
 def _kink_note(sides: list[_OneSided], convention: float) -> str:
@@ -374,15 +353,10 @@ def worst_operations(trace: Trace, names: Iterable[str]) -> dict[str, str]:
     for i, node in enumerate(trace.tape.nodes):
         if node.op is None or not trace.tape.is_active[i]:
             continue
-        slopes = _perturbed(formula, node).grad(point)
+        (output,) = substitute([formula.output], {node: node * constant(_PERTURBATION)})
+        slopes = formula.with_output(output).grad(point)
         for name in names:
             distance = abs(float(slopes[name]) - trace.gradient[name])
             if math.isfinite(distance) and distance > worst.get(name, (0.0, -1))[0]:
                 worst[name] = (distance, i)
     return {name: trace.labels[i] for name, (_, i) in worst.items()}
-
-
-def _perturbed(formula: Formula, node: Node) -> Formula:
-    """Return the formula with one intermediate result perturbed by a unit in the last place."""
-    (output,) = substitute([formula.output], {node: node * constant(_PERTURBATION)})
-    return formula.with_output(output)

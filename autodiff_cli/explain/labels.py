@@ -164,7 +164,8 @@ class Labels:
             if node in self._names or node.op is None:
                 plain = Label([self._names.get(node, node.text)])  # a name that stands alone needs no backticks
             self._labels_in_call.append(plain if part is None else self._source_labels[part])
-            self.calls.append("" if part is None else self._enclosing_call(node))
+            around = None if part is None or source is None else source.group(node)
+            self.calls.append("" if around is None else self.call_label(around))
 
     @cached_property
     def texts(self) -> list[str]:
@@ -193,11 +194,8 @@ class Labels:
         """Return the label of a node in at most `room` characters; its call is left out first."""
         beside = f" in {self.calls[i]}" if self.calls[i] else ""
         left = room - len(beside)
-        return (
-            f"{self.label_in_call(i, left)}{beside}"
-            if left >= min(len(self.label_in_call(i)), _MIN_LABEL_LENGTH)
-            else self.label_in_call(i, room)
-        )
+        has_room = left >= min(len(self.label_in_call(i)), _MIN_LABEL_LENGTH)
+        return f"{self.label_in_call(i, left)}{beside}" if has_room else self.label_in_call(i, room)
 
     def call_label(self, group: Group) -> str:
         """Return the label of a call with its arguments, `f(x)`, or the name of a layer."""
@@ -215,15 +213,9 @@ class Labels:
     def _source_part(self, node: Node) -> int | None:
         """Return the number of the sub-expression in a function's text that a node comes from, or None."""
         group = None if self._source is None else self._source.group(node)
-        return (
-            None
-            if self._source is None or group is None or group.call_lexeme is None
-            else self._source.subexpression_key(node)
-        )
-
-    def _enclosing_call(self, node: Node) -> str:
-        group = None if self._source is None else self._source.group(node)
-        return "" if group is None else self.call_label(group)
+        if self._source is None or group is None or group.call_lexeme is None:
+            return None
+        return self._source.subexpression_key(node)
 
     def _label(self, node: Node, group: Group | None) -> Label:
         """Return a label without the call that the node belongs to.
@@ -301,11 +293,9 @@ def operand_separators(op: Op, count: int) -> tuple[str, ...]:
     >>> operand_separators(mul, 2)
     ('', ' × ', '')
     """
-    if not op.symbol:
+    if not op.symbol or count == 1:
         return op_notation(op, count).texts
     symbol = _SYMBOLS.get(op.symbol, op.symbol)
-    if count == 1:
-        return (f"{symbol} " if symbol.isalpha() else symbol, "")
     between = symbol if op.precedence is Precedence.POWER else f" {symbol} "
     return ("", *[between] * (count - 1), "")
 
@@ -317,9 +307,8 @@ def format_operation(op: Op, operands: Sequence[str], loose: Sequence[bool]) -> 
         loose: for each operand, whether it needs brackets beside an operator.
     """
     before, *after = operand_separators(op, len(operands))
-    is_open = [
-        bool(op.symbol) or (k == 0 and not before) for k in range(len(operands))
-    ]  # no bracket separates it from its neighbour
+    # Whether no bracket separates an operand from its neighbour.
+    is_open = [bool(op.symbol) or (k == 0 and not before) for k in range(len(operands))]
     bracketed = [
         f"({text})" if is_loose and is_beside else text
         for text, is_loose, is_beside in zip(operands, loose, is_open, strict=True)

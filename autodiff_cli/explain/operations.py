@@ -28,8 +28,7 @@ from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.node import Node, as_node, constant, is_literal, variable
 from autodiff_cli.graph.op import ZERO, Gate, Op, Precedence, Shape, StructuralRule
 from autodiff_cli.graph.shapes import ShapeError, shape_of
-from autodiff_cli.graph.tape import Tape, expand_helpers, substitute
-from autodiff_cli.language.errors import suggest
+from autodiff_cli.graph.tape import Tape, expand_helpers, substitute, topological_order
 from autodiff_cli.language.parser import OPERATOR_ALIASES
 from autodiff_cli.language.printer import Gap, to_pieces, to_text
 from autodiff_cli.numbers.floats import FLOATS
@@ -102,11 +101,6 @@ def find_operations(name: str) -> tuple[Op, ...]:
     return overloads(name) or tuple(op for op in operations() if name and symbol in (op.name, op.symbol))
 
 
-def suggest_operation(name: str) -> str | None:
-    """Return the name of the operation that `name` may be a misspelling of, or None."""
-    return suggest(name, [name for op in operations() for name in (op.spelling, op.name, *op.aliases) if name])
-
-
 def plotted_formulas(op: Op) -> list[Formula]:
     """Return the functions to plot for an operation on one number: its value and its derivative, as formulas of `x`.
 
@@ -171,7 +165,10 @@ def readable_local_value(trace: Trace, i: int, contribution: Contribution) -> fl
     """
     op, inputs = trace.tape.nodes[i].operation, trace.tape.inputs[i]
     graph = readable_local_derivative(op, len(inputs), contribution.position)
-    return None if graph is None else float(_value_at_node(trace, i, op, graph))
+    if graph is None:
+        return None
+    rule, values = op.derivative_rule(len(inputs)), [trace.values[j] for j in (i, *inputs)]
+    return float(_evaluate(graph, dict(zip((leaf.text for leaf in (rule.output, *rule.inputs)), values, strict=True))))
 
 
 def is_readable_form_equal(trace: Trace, i: int, contribution: Contribution) -> bool:
@@ -193,13 +190,6 @@ def is_at_kink(trace: Trace, i: int) -> bool:
     if op.is_structural:
         return op.kink is not None and is_kink_of_arrays(trace, i)
     return predicate_holds(op, "kink", [trace.values[j] for j in inputs])
-
-
-def _value_at_node(trace: Trace, i: int, op: Op, graph: Node) -> Any:
-    inputs = trace.tape.inputs[i]
-    rule = op.derivative_rule(len(inputs))
-    values = [trace.values[i], *(trace.values[j] for j in inputs)]
-    return _evaluate(graph, dict(zip((leaf.text for leaf in (rule.output, *rule.inputs)), values, strict=True)))
 
 
 def _evaluate(graph: Node, point: Mapping[str, Any]) -> Any:
@@ -333,8 +323,17 @@ def adjoint_formula(trace: Trace, i: int, position: int) -> str | None:
     if op.gate is Gate.ROUTE and op.kink is not None:
         return f"its share of the adjoint at {op.summary}, 0 elsewhere"
     nodes = {rule.output: i, **dict(zip(rule.inputs, inputs, strict=True))}
-    leaves = {j: _leaf_of(trace, j) for j in nodes.values()}
-    substitution = {placeholder: leaves[j] for placeholder, j in nodes.items()} | _size_constants(trace, graph, nodes)
+    # A constant stands for itself in a formula of labels.
+    leaves = {}
+    for j in nodes.values():
+        node = trace.tape.nodes[j]
+        leaves[j] = node if node.op is None and node not in trace.expression.names else variable(trace.labels[j])
+    sizes = {
+        node: constant(str(math.prod(array_shape(trace.values[nodes[node.inputs[0]]]))))
+        for node in topological_order([graph])
+        if node.op is not None and node.op.name == "size" and node.inputs[0] in nodes
+    }
+    substitution = {placeholder: leaves[j] for placeholder, j in nodes.items()} | sizes
     (passed,) = simplify(substitute([graph], substitution), scalar=False)
     every = passed.op is not None and passed.op.name == "broadcast_like"
     if every:
@@ -368,22 +367,6 @@ def _joined_pieces(
             label, is_loose = f"({label})ᵀ" if levels[piece.leaf] < Precedence.ATOM else f"{label}ᵀ", False
         formula += f"({label})" if is_loose else label
     return formula
-
-
-def _leaf_of(trace: Trace, j: int) -> Node:
-    """Return the leaf that represents a node in a formula of labels; a constant represents itself."""
-    node = trace.tape.nodes[j]
-    return node if node.op is None and node not in trace.expression.names else variable(trace.labels[j])
-
-
-def _size_constants(trace: Trace, graph: Node, nodes: dict[Node, int]) -> dict[Node, Node]:
-    """Return constants for the `size` nodes of a graph, from the shapes in the trace."""
-    size_nodes = [node for node in Tape([graph]).nodes if node.op is not None and node.op.name == "size"]
-    return {
-        node: constant(str(math.prod(array_shape(trace.values[nodes[node.inputs[0]]]))))
-        for node in size_nodes
-        if node.inputs[0] in nodes
-    }
 
 
 def _placement_in_words(rule: StructuralRule, passed: Node) -> str | None:

@@ -83,10 +83,8 @@ def precise_trace(
     both = sweep_graphs(expression, tuple(wrt), near)
     graphs = both.graphs
     with expression.locate_errors():
-        results = known(
-            substitute(graphs, {expression.leaves[name]: value_graphs[name] for name in expression.variables}),
-            len(both.results),
-        )
+        at_point = {expression.leaves[name]: value_graphs[name] for name in expression.variables}
+        results = known(substitute(graphs, at_point), len(both.results))
     exact = dict(zip(graphs, results.numbers, strict=True))
     floats = both.evaluate_at(near, {node: _map_elements(_nearest_float, number) for node, number in exact.items()})
     warnings = [warning for warning in find_warnings(floats) if _applies(warning, floats)]
@@ -234,7 +232,11 @@ def enclosure(formula: Formula, intervals: Mapping[str, Interval], wrt: Sequence
             results[0] = _bounds_at_corners(formula.tape, kind, box, of_moving) or results[0]
             for name, interval in zip(names, results, strict=False):
                 ends[name].append(interval)
-        bounds = {name: _outer_bounds(interval) for name, interval in ends.items()}
+        # The tightest floats that enclose the numbers of all boxes.
+        bounds = {
+            name: (min(_float_below(low) for low, _ in boxes), -min(_float_below(-high) for _, high in boxes))
+            for name, boxes in ends.items()
+        }
     return ProvenBounds(bounds, any(math.isinf(end) for interval in bounds.values() for end in interval))
 
 
@@ -300,11 +302,6 @@ def _bounds_at_corners(
         for corner in (least, most)
     ]
     return (_ball_ends(corners[0])[0], _ball_ends(corners[1])[1]) if all(map(ball.is_finite, corners)) else None
-
-
-def _outer_bounds(boxes: Sequence[Interval]) -> FloatBounds:
-    """Return the tightest floats that enclose the numbers of all boxes."""
-    return min(_float_below(low) for low, _ in boxes), -min(_float_below(-high) for _, high in boxes)
 
 
 def _float_below(x: arb) -> float:

@@ -36,6 +36,7 @@ from autodiff_cli.explain.record import BackwardStep, Contribution, ForwardStep,
 from autodiff_cli.explain.warnings import CANCELLATION
 from autodiff_cli.graph.node import Node, as_node, get_op
 from autodiff_cli.graph.op import Gate, Op, Precedence
+from autodiff_cli.language.errors import join_words
 from autodiff_cli.language.printer import Gap, to_pieces
 
 _NEGATIVE_ZERO = re.compile(r"(?<![^\s(,*×/^])-0(?![\w.])")
@@ -318,13 +319,8 @@ def warning_phrases(op: Op, count: int) -> dict[str, Phrase]:
         "cancellation": (Slot("node"), ": ", before, Slot("lost"), after),
     }
     for k in range(count):
-        phrases[f"slope {k}"] = (
-            Slot("node"),
-            ": the slope with respect to ",
-            Slot("label", k),
-            " is ",
-            Slot("local", k),
-        )
+        towards = ": the slope with respect to ", Slot("label", k), " is ", Slot("local", k)
+        phrases[f"slope {k}"] = (Slot("node"), *towards)
     return phrases | ({} if op.kink is None else {"kink": (Slot("node"), f": {op.kink_note}")})
 
 
@@ -387,7 +383,7 @@ def _bracketed_label(trace: Trace, i: int) -> str:
 def _factors_phrase(trace: Trace, i: int, position: int) -> Phrase:
     """Return local derivative × adjoint in numbers; for an operation on whole arrays, its rule as a formula."""
     op = trace.tape.nodes[i].operation
-    factors = _product_phrase(position)
+    factors = _numbers_phrase(get_op("mul"), [Slot("local", position), Slot("adjoint")])
     if op.is_structural:
         passed = adjoint_formula(trace, i, position)
         if passed is None:
@@ -400,11 +396,6 @@ def _factors_phrase(trace: Trace, i: int, position: int) -> Phrase:
 def _is_broadcast(trace: Trace, i: int, position: int) -> bool:
     """Whether an input of an elementwise operation is broadcast to a larger shape."""
     return array_shape(trace.values[trace.tape.inputs[i][position]]) != array_shape(trace.values[i])
-
-
-@cache
-def _product_phrase(position: int) -> Phrase:
-    return _numbers_phrase(get_op("mul"), [Slot("local", position), Slot("adjoint")])
 
 
 @cache
@@ -586,11 +577,6 @@ class _StepFacts:
         return is_one and self.trace.adjoints_or_none[step.node] is not None and is_at_kink(self.trace, step.node)
 
 
-def _joined_labels(labels: Sequence[str]) -> str:
-    *before, last = labels
-    return f"{', '.join(before)} and {last}" if before else last
-
-
 def _use_case(use: Contribution) -> int:
     """Return 0 for the only use of a node, 1 for one of several, and 2 for the last of several."""
     return 0 if use.uses == 1 or use.is_structural_zero else 1 if use.use < use.uses else 2
@@ -607,7 +593,7 @@ def _choice_case(selected: Sequence[Contribution]) -> int:
 _WORDS: Mapping[str, Callable[[_StepFacts, int], str]] = {
     "node": lambda facts, of: facts.trace.labels[facts.node],
     "name": lambda facts, of: label_with_definition(facts.trace, facts.node),
-    "chosen": lambda facts, of: _joined_labels([facts.trace.labels[each.to] for each in facts.selected]),
+    "chosen": lambda facts, of: join_words([facts.trace.labels[each.to] for each in facts.selected]),
     "label": lambda facts, of: facts.trace.labels[facts.input(of)],
     "use": lambda facts, of: str(facts.contribution(of).use),
     "uses": lambda facts, of: str(facts.contribution(of).uses),

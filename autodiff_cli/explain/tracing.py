@@ -145,11 +145,8 @@ def _local_derivatives(tape: Tape) -> Iterator[dict[int, Node | None]]:
             yield dict.fromkeys(positions)
         else:
             partials = partials_at(node, positions)
-            yield {k: _or_zero(partial) for k, partial in zip(positions, partials, strict=True)}
-
-
-def _or_zero(partial: Partial) -> Node:
-    return ZERO if is_literal(partial.local, 0) else partial.masked_graph
+            graphs = (ZERO if is_literal(each.local, 0) else each.masked_graph for each in partials)
+            yield dict(zip(positions, graphs, strict=True))
 
 
 def _settled(amount: Partial) -> Partial:
@@ -236,15 +233,8 @@ def _trace_numbers(expression: Formula, point: Mapping[str, Any], wrt: tuple[str
     tape = expression.tape if everything else Tape((expression.output,), [expression.leaves[name] for name in wrt])
     values = forward(tape, FLOATS, point)
     adjoints = reverse(tape, FLOATS, values, 1.0)
-    return Trace(
-        expression,
-        point,
-        wrt,
-        tape,
-        values,
-        adjoints,
-        accumulate_contributions(tape, values, [*_edge_amounts(tape, values, adjoints)]),
-    )
+    contributions = accumulate_contributions(tape, values, [*_edge_amounts(tape, values, adjoints)])
+    return Trace(expression, point, wrt, tape, values, adjoints, contributions)
 
 
 def _edge_amounts(tape: Tape, values: Sequence[float], adjoints: Sequence[float | None]) -> Iterator[EdgeAmounts]:

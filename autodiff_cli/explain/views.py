@@ -101,10 +101,12 @@ class PathNetwork:
         self._log_weights = [0.0] * count  # the logarithm of the product of that path
         self._counts[trace.tape.outputs[0]] = 1
         for i in range(count - 1, -1, -1):
-            self._find_best_edge(i)
-            for edge, j in self._edges_below(i):
-                self._users[j].append(edge)
-                self._counts[j] += self._counts[i]
+            if self._users[i]:
+                best = max(self._users[i], key=self._log_weight)
+                self._best_edges[i], self._log_weights[i] = best, self._log_weight(best)
+            for each in trace.contributions[i]:
+                self._users[each.to].append(Edge(i, each.local, None if each.is_structural_zero else each.local))
+                self._counts[each.to] += self._counts[i]
 
     def from_variable(self, name: str, limit: int) -> Paths:
         """Return the paths from a variable; the `limit` largest are listed."""
@@ -112,22 +114,10 @@ class PathNetwork:
         if start is None or not self._trace.tape.is_active[start]:
             return Paths(name, 0, [], 0.0)
         listed, rest = self._largest_paths(start, limit)
-        paths = sorted((_make_path(start, edges) for edges in listed), key=_sort_key, reverse=True)
+        # By absolute product, largest first; nan is first of all.
+        paths = [_make_path(start, edges) for edges in listed]
+        paths.sort(key=lambda path: math.inf if math.isnan(path.product) else abs(path.product), reverse=True)
         return Paths(name, self._counts[start], paths, rest)
-
-    def _edges_below(self, i: int) -> Iterator[tuple[Edge, int]]:
-        """Yield the edges that end at a node, each with the input that it starts from."""
-        for contribution in self._trace.contributions[i]:
-            yield (
-                Edge(i, contribution.local, None if contribution.is_structural_zero else contribution.local),
-                contribution.to,
-            )
-
-    def _find_best_edge(self, i: int) -> None:
-        """Set the next edge of the largest path from a node. All its users must have theirs."""
-        if self._users[i]:
-            best = max(self._users[i], key=self._log_weight)
-            self._best_edges[i], self._log_weights[i] = best, self._log_weight(best)
 
     def _log_weight(self, edge: Edge) -> float:
         """Return the logarithm of the absolute product of the largest path that starts with an edge."""
@@ -226,11 +216,6 @@ def _logarithm(rate: float | None) -> float:
     return math.log(abs(rate)) if rate and math.isfinite(rate) else _LOG_OF_NONFINITE if rate else _LOG_OF_ZERO
 
 
-def _sort_key(path: Path) -> float:
-    """Return the sort key of listed paths: the absolute product; nan comes first."""
-    return math.inf if math.isnan(path.product) else abs(path.product)
-
-
 class TangentContribution(NamedTuple):
     """The contribution of an input to the tangent of a node: `amount = local * tangent`.
 
@@ -301,15 +286,9 @@ def forward_mode(trace: Trace, name: str) -> ForwardMode:
             "the forward-mode view shows one number per node, but this formula has arrays; use --mode reverse"
         )
     rates = _node_tangents(trace, name)
-    return ForwardMode(
-        trace,
-        name,
-        [0.0 if rate is None else rate for rate in rates],
-        [*_steps(trace, rates)],
-        forward_work(trace, [name]),
-        forward_work(trace, trace.wrt),
-        reverse_work(trace),
-    )
+    numbers, steps = [0.0 if rate is None else rate for rate in rates], [*_steps(trace, rates)]
+    works = forward_work(trace, [name]), forward_work(trace, trace.wrt), reverse_work(trace)
+    return ForwardMode(trace, name, numbers, steps, *works)
 
 
 def all_tangents(trace: Trace) -> dict[str, list[float]]:
@@ -350,25 +329,20 @@ def reverse_work(trace: Trace) -> Work:
 
 
 def _steps(trace: Trace, rates: list[float | None]) -> Iterator[TangentStep]:
-    step = 0
-    for i, (node, inputs) in enumerate(zip(trace.tape.nodes, trace.tape.inputs, strict=True)):
+    tape, values, step = trace.tape, trace.values, 0
+    for i, (node, inputs, active) in enumerate(zip(tape.nodes, tape.inputs, tape.active_inputs, strict=True)):
         if node.op is None:
             continue
         step += 1
-        rate = rates[i]
-        carried = tuple(_contributions(trace, i, node.op, inputs, rates)) if rate is not None else ()
-        yield TangentStep(step, i, node.op, trace.values[i], carried, 0.0 if rate is None else rate)
-
-
-def _contributions(
-    trace: Trace, i: int, op: Op, inputs: tuple[int, ...], rates: list[float | None]
-) -> Iterator[TangentContribution]:
-    active = tuple(k for k in trace.tape.active_inputs[i] if rates[inputs[k]] is not None)
-    locals_ = FLOATS.partials(op, len(inputs), active)(trace.values[i], *[trace.values[j] for j in inputs])
-    for k, local in zip(active, locals_, strict=True):
-        tangent = rates[inputs[k]]
-        if local is not None and tangent is not None:
-            yield TangentContribution(inputs[k], local, tangent, local * tangent)
+        terms = []
+        if rates[i] is not None:
+            moving = tuple(k for k in active if rates[inputs[k]] is not None)
+            locals_ = FLOATS.partials(node.op, len(inputs), moving)(values[i], *[values[j] for j in inputs])
+            for k, local in zip(moving, locals_, strict=True):
+                tangent = rates[inputs[k]]
+                if local is not None and tangent is not None:
+                    terms.append(TangentContribution(inputs[k], local, tangent, local * tangent))
+        yield TangentStep(step, i, node.op, values[i], tuple(terms), rates[i] or 0.0)
 
 
 BYTES_PER_NUMBER = 8  # of a double
@@ -444,14 +418,8 @@ def tape_record(trace: Trace) -> TapeRecord:
     without = sum(memory[j] for j in saved if trace.tape.nodes[j].op is not None)
     distances = [2**power for power in range(1, max(1, (len(operations) - 1).bit_length()))]
     costs = [_checkpointing_cost(trace, operations, saved, memory, every) for every in distances]
-    return TapeRecord(
-        trace,
-        entries,
-        sum(entry.bytes for entry in entries),
-        sum(memory[i] for i in operations),
-        without,
-        [cost for cost in costs if cost.peak < without],
-    )
+    needed, computed = sum(entry.bytes for entry in entries), sum(memory[i] for i in operations)
+    return TapeRecord(trace, entries, needed, computed, without, [cost for cost in costs if cost.peak < without])
 
 
 def _entries(trace: Trace) -> Iterator[TapeEntry]:
@@ -469,9 +437,8 @@ def _entries(trace: Trace) -> Iterator[TapeEntry]:
         saved = tuple(dict.fromkeys(j for j in places if not tape.nodes[j].is_constant))
         new = [j for j in saved if j not in saved_so_far]
         saved_so_far.update(new)
-        yield TapeEntry(
-            i, node.op, inputs, saved, sum(BYTES_PER_NUMBER * math.prod(array_shape(trace.values[j])) for j in new)
-        )
+        memory = sum(BYTES_PER_NUMBER * math.prod(array_shape(trace.values[j])) for j in new)
+        yield TapeEntry(i, node.op, inputs, saved, memory)
 
 
 def _saved_positions(
@@ -559,12 +526,11 @@ def frames(trace: Trace, shown: Sequence[bool]) -> list[Frame]:
         places[group] = outer
         if counts[group] > 1 and group.parent is not None and counts[group] == counts[group.parent]:
             assert outer is not None
-            named_frames[outer] = named_frames[outer]._replace(
-                label=f"{named_frames[outer].label} = {_group_label(trace, group)}"
-            )
+            label = f"{named_frames[outer].label} = {trace.naming.call_label(group)}"
+            named_frames[outer] = named_frames[outer]._replace(label=label)
         elif counts[group] > 1:
             places[group] = len(named_frames)
-            named_frames.append(Frame(_group_label(trace, group), outer, []))
+            named_frames.append(Frame(trace.naming.call_label(group), outer, []))
         position = places[group]
         if position is not None:
             named_frames[position].members.extend(members)
@@ -662,8 +628,3 @@ def _enclosing_groups(group: Group | None, known: Iterable[Group]) -> Iterator[G
     while group is not None and group not in known:
         yield group
         group = group.parent
-
-
-def _group_label(trace: Trace, group: Group) -> str:
-    """Return the label of a group."""
-    return trace.naming.call_label(group)

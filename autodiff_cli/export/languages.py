@@ -28,7 +28,6 @@ from autodiff_cli.export.program import (
     indent_lines,
     indexed_element,
     is_plain_name,
-    join_words,
     layout_source,
     simplify_for_autodiff,
     simplify_for_code,
@@ -36,6 +35,7 @@ from autodiff_cli.export.program import (
     wrap_statement,
 )
 from autodiff_cli.graph.op import Op
+from autodiff_cli.language.errors import join_words
 from autodiff_cli.numbers.translation import Library, identifiers
 from autodiff_cli.targets.c_family import JAVASCRIPT, C, forward_declaration
 from autodiff_cli.targets.fortran import FORTRAN, RESULT, FortranLibrary, split_declarations
@@ -156,15 +156,19 @@ def _c_body(program: ExportProgram, layout: SourceLayout) -> Iterator[str]:
         yield "(void)gradient;"
     for name, part in layout.lines:
         yield f"const {'int' if part.is_condition else 'double'} {name} = {part.text};"
-    for k, part in enumerate(layout.slopes):
-        yield f"gradient[{k}] = {part.text};"
-    for i, row in enumerate(layout.hessian or ()):
-        for j, part in enumerate(row):
-            yield f"hessian[{i}][{j}] = {part.text if i <= j else f'hessian[{j}][{i}]'};"
-    if program.shape:
-        yield from (f"value[{k}] = {part.text};" for k, part in enumerate(layout.values))
-    else:
+    yield from (f"{statement};" for statement in _array_results(layout, "[{}]", "[{}][{}]", 0))
+    if not program.shape:
         yield f"return {layout.value};"
+
+
+def _array_results(layout: SourceLayout, index: str, pair: str, first: int) -> Iterator[str]:
+    """Yield the assignments of results that are arrays, whose elements are numbered from `first`."""
+    arrays = {"value": layout.values if layout.program.shape else (), "gradient": layout.slopes}
+    for name, parts in arrays.items():
+        yield from (f"{name}{index.format(k)} = {part.text}" for k, part in enumerate(parts, first))
+    for i, row in enumerate(layout.hessian or (), first):
+        for j, part in enumerate(row, first):
+            yield f"hessian{pair.format(i, j)} = {part.text if i <= j else f'hessian{pair.format(j, i)}'}"
 
 
 # --- Fortran (2008): `subroutine f(x, value, gradient)`
@@ -190,12 +194,7 @@ def fortran_source(program: ExportProgram) -> str:
         program, FortranLibrary(FORTRAN), FORTRAN_NAMES, _vector_element("({})", 1), _FORTRAN_RESERVED
     )
     declared, contained = split_declarations(layout.library.texts.values())
-    parameters = [
-        "x",
-        "value",
-        *(["gradient"] if program.has_gradient else []),
-        *(["hessian"] if layout.hessian else []),
-    ]
+    parameters = ["x", "value", *["gradient"] * program.has_gradient, *["hessian"] * bool(layout.hessian)]
     body = [*_fortran_statements(program, layout)]
     lines = [
         *(["use, intrinsic :: ieee_arithmetic"] if "ieee_" in "\n".join([*body, *contained]) else []),
@@ -255,15 +254,9 @@ def _fortran_statements(program: ExportProgram, layout: SourceLayout) -> Iterato
         start += variable.size
     for name, part in layout.lines:
         yield f"{name} = {part.text}"
-    if program.shape:
-        yield from (f"value({k}) = {part.text}" for k, part in enumerate(layout.values, 1))
-    elif layout.value != VALUE_NAME:
+    if not program.shape and layout.value != VALUE_NAME:
         yield f"value = {layout.value}"
-    for k, part in enumerate(layout.slopes, 1):
-        yield f"gradient({k}) = {part.text}"
-    for i, row in enumerate(layout.hessian or (), 1):
-        for j, part in enumerate(row, 1):
-            yield f"hessian({i}, {j}) = {part.text if i <= j else f'hessian({j}, {i})'}"
+    yield from _array_results(layout, "({})", "({}, {})", 1)
 
 
 def _fortran_wrapped(lines: Iterable[str]) -> Iterator[str]:
@@ -279,7 +272,6 @@ def _fortran_wrapped(lines: Iterable[str]) -> Iterator[str]:
 # --- JavaScript: `f({ x, y })`, which returns `{ value, gradient }`, as a module without imports
 
 _JAVASCRIPT_INDENT = "  "
-_JAVASCRIPT_WIDTH = 100  # of a line
 _JAVASCRIPT_KEYWORDS = """
     arguments await break case catch class const continue debugger default delete do else enum eval export extends false
     finally for function if implements import in instanceof interface let new null package private protected public
@@ -300,9 +292,8 @@ _JAVASCRIPT_RESERVED = frozenset({"gradient", "hessian"})
 def javascript_source(program: ExportProgram) -> str:
     """Return a JavaScript module with the function, and with all functions that it calls."""
     layout = layout_source(program, Library(JAVASCRIPT), JAVASCRIPT_NAMES, indexed_element, _JAVASCRIPT_RESERVED)
-    parameters = ", ".join(
-        _javascript_parameter(variable.name, layout.names[variable.name]) for variable in layout.used_variables
-    )
+    legal = {variable.name: layout.names[variable.name] for variable in layout.used_variables}
+    parameters = ", ".join(name if name == text else f"{_object_key(name)}: {text}" for name, text in legal.items())
     head = f"export function {program.name}({f'{{ {parameters} }}' if parameters else ''}) {{\n"
     parts = [
         indent_lines(layout.comment(program.origin), "// "),
@@ -310,10 +301,6 @@ def javascript_source(program: ExportProgram) -> str:
         f"{head}{indent_lines(_javascript_body(program, layout), _JAVASCRIPT_INDENT)}}}\n",
     ]
     return "\n".join(parts)
-
-
-def _javascript_parameter(name: str, legal: str) -> str:
-    return name if name == legal else f"{_object_key(name)}: {legal}"
 
 
 def _object_key(name: str) -> str:
@@ -328,45 +315,19 @@ def _javascript_body(program: ExportProgram, layout: SourceLayout) -> Iterator[s
         yield from wrap_statement(f"const {name} = {part.text};", _JAVASCRIPT_INDENT)
     results = [VALUE_NAME if layout.value == VALUE_NAME else f"value: {layout.value}"]
     if program.has_gradient:
-        yield from _object_statement("const gradient = ", layout.derivatives(), ";")
+        yield from _OBJECT.statement("const gradient = ", layout.derivatives(), ";")
         results.append("gradient")
     if layout.hessian is not None:
-        yield from _object_statement("const hessian = ", layout.second_derivatives(), ";")
+        yield from _OBJECT.statement("const hessian = ", layout.second_derivatives(), ";")
         results.append("hessian")
     yield f"return {{ {', '.join(results)} }};"
 
 
-def _object_statement(start: str, entries: Mapping[str, str] | Mapping[str, Mapping[str, str]], end: str) -> list[str]:
-    """Return a statement that ends in an object, on one line if it fits, else with one line for each entry.
-
-    Args:
-        start: the text before the object.
-        entries: the expressions, or objects of expressions, by key.
-        end: the text after the object.
-    """
-    flat = f"{start}{_object_literal(entries)}{end}"
-    if len(flat) <= _JAVASCRIPT_WIDTH:
-        return [flat]
-    lines = [f"{start}{{"]
-    for name, text in entries.items():
-        part = (
-            wrap_statement(f"{_object_entry(name, text)},", _JAVASCRIPT_INDENT)
-            if isinstance(text, str)
-            else _object_statement(f"{_object_key(name)}: ", text, ",")
-        )
-        lines += [f"{_JAVASCRIPT_INDENT}{line}" for line in part]
-    return [*lines, f"}}{end}"]
-
-
-def _object_literal(entries: Mapping[str, str] | Mapping[str, Mapping[str, str]]) -> str:
-    inside = [
-        _object_entry(name, text if isinstance(text, str) else _object_literal(text)) for name, text in entries.items()
-    ]
-    return f"{{ {', '.join(inside)} }}" if inside else "{}"
-
-
 def _object_entry(name: str, text: str) -> str:
     return name if text == name and _is_javascript_name(name) else f"{_object_key(name)}: {text}"
+
+
+_OBJECT = python.DictSyntax(_object_entry, ("{ ", " }"), _JAVASCRIPT_INDENT)
 
 
 # --- All languages
@@ -378,7 +339,6 @@ class Exporter:
 
     Attributes:
         title: its name, for people.
-        suffix: the suffix of its files.
         source: writes a program in the language.
         library: creates the library of functions that a program calls.
         names: the names that the language allows.
@@ -388,7 +348,6 @@ class Exporter:
     """
 
     title: str
-    suffix: str
     source: Callable[[ExportProgram], str]
     library: Callable[[], Library]
     names: NamingRules
@@ -409,24 +368,24 @@ class Exporter:
 
 _DEFAULT_OPTIONS = ExportOptions()
 EXPORTERS: Mapping[str, Exporter] = {
-    "c": Exporter("C", ".c", c_source, lambda: Library(C), C_NAMES),
-    "fortran": Exporter("Fortran", ".f90", fortran_source, lambda: FortranLibrary(FORTRAN), FORTRAN_NAMES),
-    "python": Exporter("Python", ".py", python.python_source, lambda: PythonLibrary(PYTHON), python.PYTHON_NAMES),
+    "c": Exporter("C", c_source, lambda: Library(C), C_NAMES),
+    "fortran": Exporter("Fortran", fortran_source, lambda: FortranLibrary(FORTRAN), FORTRAN_NAMES),
+    "python": Exporter("Python", python.python_source, lambda: PythonLibrary(PYTHON), python.PYTHON_NAMES),
     "numpy": Exporter(
-        "NumPy", ".py", python.numpy_source, lambda: NumpyLibrary(NUMPY), python.NUMPY_NAMES,
+        "NumPy", python.numpy_source, lambda: NumpyLibrary(NUMPY), python.NUMPY_NAMES,
         has_arrays=True,
     ),
     "jax": Exporter(
-        "JAX", ".py", python.jax_source, lambda: JaxLibrary(JAX), python.JAX_NAMES,
+        "JAX", python.jax_source, lambda: JaxLibrary(JAX), python.JAX_NAMES,
         has_arrays=True, has_autodiff=True, graph_pass=simplify_for_autodiff,
     ),
     "torch": Exporter(
-        "PyTorch", ".py", python.torch_source, lambda: TorchLibrary(TORCH), python.TORCH_NAMES,
+        "PyTorch", python.torch_source, lambda: TorchLibrary(TORCH), python.TORCH_NAMES,
         has_arrays=True, has_autodiff=True, graph_pass=simplify_for_tensors,
     ),
-    "js": Exporter("JavaScript", ".js", javascript_source, lambda: Library(JAVASCRIPT), JAVASCRIPT_NAMES),
+    "js": Exporter("JavaScript", javascript_source, lambda: Library(JAVASCRIPT), JAVASCRIPT_NAMES),
     "latex": Exporter(
-        "LaTeX", ".tex", latex.latex_source, lambda: LatexLibrary(LATEX), latex.LATEX_NAMES,
+        "LaTeX", latex.latex_source, lambda: LatexLibrary(LATEX), latex.LATEX_NAMES,
         has_arrays=True, graph_pass=latex.readable_derivatives,
     ),
 }  # fmt: skip

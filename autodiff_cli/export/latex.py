@@ -54,9 +54,9 @@ def latex_source(program: ExportProgram) -> str:
     name = latex_symbol(program.name)
     variables = ", ".join(latex_symbol(variable.name) for variable in program.variables)
     rows = [f"{name}\\left({variables}\\right) &= {next(results)}" if variables else f"{name} &= {next(results)}"]
-    rows += [f"{_partial(name, leaf)} &= {next(results)}" for leaf in _towards(program)]
+    towards = [latex_symbol(leaf.text) for variable in program.wrt for leaf in variable.leaves]
+    rows += [rf"\frac{{\partial {name}}}{{\partial {leaf}}} &= {next(results)}" for leaf in towards]
     if program.hessian is not None:
-        towards = _towards(program)
         for i, row in enumerate(program.hessian):
             for j, _ in enumerate(row):
                 text = next(results)
@@ -64,14 +64,6 @@ def latex_source(program: ExportProgram) -> str:
     rows += [f"{label} &= {part.text}" for label, part in lines.lines]
     notes = "".join(f"% {line}\n" for line in comment_lines(f"{program.text} (needs the package amsmath)"))
     return notes + "\\begin{align*}\n" + " \\\\\n".join(rows) + "\n\\end{align*}\n"
-
-
-def _towards(program: ExportProgram) -> list[str]:
-    return [latex_symbol(leaf.text) for variable in program.wrt for leaf in variable.leaves]
-
-
-def _partial(name: str, towards: str) -> str:
-    return rf"\frac{{\partial {name}}}{{\partial {towards}}}"
 
 
 def _second_partial(name: str, first: str, second: str) -> str:

@@ -16,14 +16,18 @@ from typing import Any
 import numpy as np
 
 from autodiff_cli.export.languages import EXPORTERS, export
-from autodiff_cli.export.program import ExportError, ExportOptions, join_words
+from autodiff_cli.export.program import ExportError, ExportOptions
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.node import Node, constant
-from autodiff_cli.graph.op import Op, Shape
+from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.shapes import ShapeInference
 from autodiff_cli.graph.tape import rebuild, substitute, topological_order, with_inputs
+from autodiff_cli.language.errors import join_words
 from autodiff_cli.numbers.floats import FLOATS
-from autodiff_cli.ops.structural import stack
+from autodiff_cli.ops.arithmetic import abs_, equal, floor, max_, min_, sign, where
+from autodiff_cli.ops.elementary import atan, cos, cosh, exp, log, sin, sinh, sqrt, tanh
+from autodiff_cli.ops.special import softplus
+from autodiff_cli.ops.structural import concat, stack, sum_
 from autodiff_cli.training.result.fitted_model import FittedModel, PredictionGraph
 from autodiff_cli.version import __version__
 
@@ -45,6 +49,7 @@ _DIRECT_OPS = {
 }  # fmt: skip
 # Comparisons; they return booleans in ONNX, and 1 or 0 here.
 _COMPARISON_OPS = {"lt": "Less", "le": "LessOrEqual", "gt": "Greater", "ge": "GreaterOrEqual", "eq": "Equal"}
+_ELEMENTWISE_OPS = {**_DIRECT_OPS, **_COMPARISON_OPS, "where": "Where", "broadcast_like": ""}
 _REDUCTION_OPS = {"sum": "ReduceSum", "mean": "ReduceMean", "prod": "ReduceProd", "largest": "ReduceMax",
             "smallest": "ReduceMin", "norm": "ReduceL2", "logsumexp": "ReduceLogSumExp"}  # fmt: skip
 
@@ -85,13 +90,9 @@ def onnx_model(
         [helper.make_tensor_value_info(OUTPUT, onnx.TensorProto.DOUBLE, [_ROWS, *builder.shape(output)])],
         builder.initializers,
     )
-    model = helper.make_model(
-        graph,
-        opset_imports=[helper.make_opsetid("", OPSET)],
-        ir_version=_IR_VERSION,
-        producer_name="autodiff",
-        producer_version=__version__,
-    )
+    producer = {"producer_name": "autodiff", "producer_version": __version__}
+    opsets = [helper.make_opsetid("", OPSET)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION, **producer)
     onnx.checker.check_model(model, full_check=True)
     content: bytes = model.SerializeToString()
     return content
@@ -134,11 +135,8 @@ class _OnnxGraph:
                 f"c, python, numpy and js have {'it' if len(self._unsupported) == 1 else 'them'}: choose with --to"
             )
         result = self._names[root]
-        if root not in self._per_row:  # the same in every row
-            rows = self.add("Shape", [next(iter(self._columns))], "rows") if self._columns else None
-            if rows is not None:
-                target = self.add("Concat", [rows, self._integers([*self.shape(root)])], "shape", axis=0)
-                result = self.add("Expand", [result, target], "alike")
+        if root not in self._per_row and self._columns:
+            result = self._repeat_per_row(result, self.shape(root))
         from onnx import helper
 
         self.nodes.append(helper.make_node("Identity", [result], [OUTPUT]))
@@ -150,39 +148,36 @@ class _OnnxGraph:
             self._per_row.add(node)
         name = node.op.name
         if name in _REDUCTION_OPS and self.shape(node.inputs[0]):
-            return self._reduce(node, _REDUCTION_OPS[name])
-        if node.op.is_structural:
-            write: Callable[[Node], str] | None = getattr(self, f"_{name}", None)
-            if write is None:
-                self._unsupported[node.op.spelling or name] = None
-                return ""
-            return write(node)
-        return self._elementwise(node, node.op)
+            return self._reduce(node)
+        write: Callable[[Node], str] | None = self._elementwise if name in _ELEMENTWISE_OPS else None
+        write = getattr(self, f"_{name}", None) if node.op.is_structural else write
+        if write is None:
+            self._unsupported[node.op.spelling or name] = None
+            return ""
+        return write(node)
 
     def _leaf(self, node: Node) -> str:
         if node.text in self._columns and node.is_input:
             self._per_row.add(node)
             return node.text
         if node.is_constant:
-            return self.number(FLOATS.parse_constant(node.text))
+            return self._number(FLOATS.parse_constant(node.text))
         return self._tensor(np.asarray(self._values[node.text], dtype=np.float64), node.text)
 
     # --- elementwise
 
-    def _elementwise(self, node: Node, op: Op) -> str:
-        inputs = self._align(node)
-        if op.name in _DIRECT_OPS:
-            return self.add(_DIRECT_OPS[op.name], inputs, op.name)
-        if op.name in _COMPARISON_OPS:
-            return self.as_number(self.add(_COMPARISON_OPS[op.name], inputs, op.name))
-        if op.name == "where":
-            condition = self.as_truth(inputs[0])
-            return self.add("Where", [condition, *inputs[1:]], op.name)
-        write = _COMPOSED_OPS.get(op.name)
-        if write is None:
-            self._unsupported[op.spelling or op.name] = None
-            return ""
-        return write(self, inputs)
+    def _elementwise(self, node: Node) -> str:
+        inputs, name = self._align(node), node.operation.name
+        if name == "broadcast_like":
+            return inputs[0]
+        if name == "where":  # a condition is a number here, and a boolean in ONNX
+            inputs[0] = self.add("Not", [self.add("Equal", [inputs[0], self._number(0.0)], "zero")], "truth")
+        result = self.add(_ELEMENTWISE_OPS[name], inputs, name)
+        if name not in _COMPARISON_OPS:
+            return result
+        from onnx import TensorProto
+
+        return self.add("Cast", [result], "number", to=TensorProto.DOUBLE)
 
     def _align(self, node: Node) -> list[str]:
         """Return the inputs of a node, with extra axes on per-row inputs of a lower rank, so that they broadcast."""
@@ -195,23 +190,13 @@ class _OnnxGraph:
             aligned.append(name)
         return aligned
 
-    def as_truth(self, name: str) -> str:
-        """Convert a number to a boolean."""
-        return self.add("Not", [self.add("Equal", [name, self.number(0.0)], "zero")], "truth")
-
-    def as_number(self, name: str) -> str:
-        """Convert a boolean to a number."""
-        from onnx import TensorProto
-
-        return self.add("Cast", [name], "number", to=TensorProto.DOUBLE)
-
     # --- arrays
 
-    def _reduce(self, node: Node, kind: str) -> str:
-        (x,) = node.inputs
+    def _reduce(self, node: Node) -> str:
+        (x,), name = node.inputs, node.operation.name
         start = 1 if x in self._per_row else 0
-        axes = [*range(start, start + len(self.shape(x)))]
-        return self.add(kind, [self._names[x], self._integers(axes)], node.op.name if node.op else kind, keepdims=0)
+        axes = self._integers([*range(start, start + len(self.shape(x)))])
+        return self.add(_REDUCTION_OPS[name], [self._names[x], axes], name, keepdims=0)
 
     def _matmul(self, node: Node) -> str:
         a, b = node.inputs
@@ -230,12 +215,6 @@ class _OnnxGraph:
         axes = [axis for axis, rank in zip((1, 2), ranks, strict=True) if rank == 1]
         return self.add("Squeeze", [product, self._integers(axes)], "product")
 
-    def _dot(self, node: Node) -> str:
-        a, b = node.inputs
-        product = self.add("Mul", [self._names[a], self._names[b]], "product")
-        axis = 1 if node in self._per_row else 0
-        return self.add("ReduceSum", [product, self._integers([axis])], "dot", keepdims=0)
-
     def _softmax(self, node: Node) -> str:
         (x,) = node.inputs
         rank = len(self.shape(x))
@@ -248,28 +227,22 @@ class _OnnxGraph:
     def _leading_axes(self, node: Node) -> list[int]:
         return [0] if node in self._per_row else []
 
-    def _stack(self, node: Node) -> str:
-        start = 1 if node in self._per_row else 0
-        repeated = (self._repeat_per_row(child, node) for child in node.inputs)
-        parts = [self.add("Unsqueeze", [part, self._integers([start])], "part") for part in repeated]
-        return self.add("Concat", parts, "vector", axis=start)
-
     def _concat(self, node: Node) -> str:
-        start = 1 if node in self._per_row else 0
-        parts = [self._repeat_per_row(child, node) for child in node.inputs]
-        parts = [
-            part if self.shape(child) else self.add("Unsqueeze", [part, self._integers([start])], "part")
-            for part, child in zip(parts, node.inputs, strict=True)
-        ]
+        start, parts = 1 if node in self._per_row else 0, []
+        for child in node.inputs:
+            name = self._names[child]
+            if node in self._per_row and child not in self._per_row:
+                name = self._repeat_per_row(name, self.shape(child))
+            is_vector = node.op is concat and self.shape(child)
+            parts.append(name if is_vector else self.add("Unsqueeze", [name, self._integers([start])], "part"))
         return self.add("Concat", parts, "vector", axis=start)
 
-    def _repeat_per_row(self, child: Node, node: Node) -> str:
-        """Return an input of a node, repeated for each row if only the node differs from row to row."""
-        name = self._names[child]
-        if child in self._per_row or node not in self._per_row:
-            return name
+    _stack = _concat
+
+    def _repeat_per_row(self, name: str, shape: Shape) -> str:
+        """Return a result that is the same in every row, repeated for each row."""
         rows = self.add("Shape", [next(iter(self._columns))], "rows")
-        target = self.add("Concat", [rows, self._integers([*self.shape(child)])], "shape", axis=0)
+        target = self.add("Concat", [rows, self._integers([*shape])], "shape", axis=0)
         return self.add("Expand", [name, target], "alike")
 
     def _index(self, node: Node) -> str:
@@ -302,7 +275,7 @@ class _OnnxGraph:
         self.nodes.append(helper.make_node(kind, [*inputs], [result], name=result, **attributes))
         return result
 
-    def number(self, value: float) -> str:
+    def _number(self, value: float) -> str:
         """Return the name of a constant."""
         key = repr(value)
         if key not in self._constants:
@@ -335,73 +308,62 @@ def _expand_unsupported(root: Node) -> Node:
     """Replace operations that ONNX lacks by their definitions, where they have one."""
 
     def expand(node: Node, inputs: tuple[Node, ...]) -> Node:
-        op = node.op
-        expansion = None if op is None or _is_known(op) else op.expand(len(inputs))
-        if op is None or expansion is None:
+        if node.op is None or node.op.name in _ELEMENTWISE_OPS or node.op.name in _REDUCTION_OPS:
             return with_inputs(node, inputs)
-        (definition,) = substitute([expansion], dict(zip(op.placeholders(len(inputs)), inputs, strict=True)))
+        define = _DEFINITIONS.get(node.op.name)
+        if define is not None:
+            definition = define(*inputs)
+        elif (expansion := node.op.expand(len(inputs))) is not None:
+            (definition,) = substitute([expansion], dict(zip(node.op.placeholders(len(inputs)), inputs, strict=True)))
+        else:
+            return with_inputs(node, inputs)
         return rebuild([definition], expand, {each: each for each in inputs})[definition]
 
     return rebuild([root], expand)[root]
 
 
-def _is_known(op: Op) -> bool:
-    return any(op.name in table for table in (_DIRECT_OPS, _COMPARISON_OPS, _REDUCTION_OPS, _COMPOSED_OPS))
+def _expm1(x: Node) -> Node:
+    """Return exp(x) - 1; as 2t/(1 - t) with t = tanh(x/2) for |x| < 1, where the difference would cancel."""
+    t = tanh(x * 0.5)
+    return where(abs_(x) < 1, (t + t) / (1 - t), exp(x) - 1)
 
 
-def _expm1(g: _OnnxGraph, inputs: list[str]) -> str:
-    """Write exp(x) - 1; as 2t/(1 - t) with t = tanh(x/2) for |x| < 1, where the difference would cancel."""
-    (x,) = inputs
-    t = g.add("Tanh", [g.add("Mul", [x, g.number(0.5)])])
-    near = g.add("Div", [g.add("Add", [t, t]), g.add("Sub", [g.number(1.0), t])])
-    is_near = g.add("Less", [g.add("Abs", [x]), g.number(1.0)])
-    return g.add("Where", [is_near, near, g.add("Sub", [g.add("Exp", [x]), g.number(1.0)])])
-
-
-def _log1p(g: _OnnxGraph, inputs: list[str]) -> str:
-    """Write log(1 + x) as log(u)·x/(u - 1) with u = 1 + x.
+def _log1p(x: Node) -> Node:
+    """Return log(1 + x) as log(u)·x/(u - 1) with u = 1 + x.
 
     Source: Higham, Accuracy and Stability of Numerical Algorithms (2002), 1.14.1.
     """
-    (x,) = inputs
-    u = g.add("Add", [g.number(1.0), x])
-    more = g.add("Sub", [u, g.number(1.0)])
-    scaled = g.add("Mul", [g.add("Log", [u]), g.add("Div", [x, more])])
-    is_plain = g.add("Equal", [more, x])
-    return g.add(
-        "Where", [g.add("Equal", [more, g.number(0.0)]), x, g.add("Where", [is_plain, g.add("Log", [u]), scaled])]
-    )
+    u = 1 + x
+    return where(equal(u - 1, 0), x, where(equal(u - 1, x), log(u), log(u) * (x / (u - 1))))
 
 
-# Operations that take several ONNX nodes, as functions (graph, inputs) -> name of the result.
-_COMPOSED_OPS: dict[str, Callable[[_OnnxGraph, list[str]], str]] = {
+# Definitions of operations that ONNX lacks, by operations that it has.
+_DEFINITIONS: dict[str, Callable[..., Node]] = {
     "expm1": _expm1,
     "log1p": _log1p,
-    "cbrt": lambda g, x: g.add("Mul", [g.add("Sign", x), g.add("Pow", [g.add("Abs", x), g.number(1 / 3)])]),
-    "sinc": lambda g, x: g.add(
-        "Where", [g.add("Equal", [x[0], g.number(0.0)]), g.number(1.0), g.add("Div", [g.add("Sin", x), x[0]])]
-    ),
-    "square": lambda g, x: g.add("Mul", [x[0], x[0]]),
-    "exp2": lambda g, x: g.add("Pow", [g.number(2.0), x[0]]),
-    "log2": lambda g, x: g.add("Div", [g.add("Log", x), g.number(math.log(2))]),
-    "log10": lambda g, x: g.add("Div", [g.add("Log", x), g.number(math.log(10))]),
-    "sec": lambda g, x: g.add("Reciprocal", [g.add("Cos", x)]),
-    "csc": lambda g, x: g.add("Reciprocal", [g.add("Sin", x)]),
-    "cot": lambda g, x: g.add("Div", [g.add("Cos", x), g.add("Sin", x)]),
-    "sech": lambda g, x: g.add("Reciprocal", [g.add("Cosh", x)]),
-    "csch": lambda g, x: g.add("Reciprocal", [g.add("Sinh", x)]),
-    "coth": lambda g, x: g.add("Reciprocal", [g.add("Tanh", x)]),
-    "acot": lambda g, x: g.add("Atan", [g.add("Reciprocal", x)]),
-    "logit": lambda g, x: g.add("Log", [g.add("Div", [x[0], g.add("Sub", [g.number(1.0), x[0]])])]),
-    "logsigmoid": lambda g, x: g.add("Neg", [g.add("Softplus", [g.add("Neg", x)])]),
-    "clip": lambda g, x: g.add("Min", [g.add("Max", x[:2]), x[2]]),
-    "mod": lambda g, x: g.add("Sub", [x[0], g.add("Mul", [g.add("Floor", [g.add("Div", x)]), x[1]])]),
-    "hypot": lambda g, x: g.add("Sqrt", [g.add("Add", [g.add("Mul", [x[0], x[0]]), g.add("Mul", [x[1], x[1]])])]),
-    "not": lambda g, x: g.as_number(g.add("Equal", [x[0], g.number(0.0)])),
-    "and": lambda g, x: g.as_number(g.add("And", [g.as_truth(x[0]), g.as_truth(x[1])])),
-    "or": lambda g, x: g.as_number(g.add("Or", [g.as_truth(x[0]), g.as_truth(x[1])])),
-    "ne": lambda g, x: g.as_number(g.add("Not", [g.add("Equal", x)])),
-    "broadcast_like": lambda g, x: x[0],
+    "cbrt": lambda x: sign(x) * abs_(x) ** (1 / 3),
+    "sinc": lambda x: where(equal(x, 0), 1, sin(x) / x),
+    "square": lambda x: x * x,
+    "exp2": lambda x: constant(2) ** x,
+    "log2": lambda x: log(x) / math.log(2),
+    "log10": lambda x: log(x) / math.log(10),
+    "sec": lambda x: 1 / cos(x),
+    "csc": lambda x: 1 / sin(x),
+    "cot": lambda x: cos(x) / sin(x),
+    "sech": lambda x: 1 / cosh(x),
+    "csch": lambda x: 1 / sinh(x),
+    "coth": lambda x: 1 / tanh(x),
+    "acot": lambda x: atan(1 / x),
+    "logit": lambda x: log(x / (1 - x)),
+    "logsigmoid": lambda x: -softplus(-x),
+    "clip": lambda x, low, high: min_(max_(x, low), high),
+    "mod": lambda x, y: x - floor(x / y) * y,
+    "hypot": lambda x, y: sqrt(x * x + y * y),
+    "not": lambda x: equal(x, 0),
+    "and": lambda x, y: (1 - equal(x, 0)) * (1 - equal(y, 0)),
+    "or": lambda x, y: 1 - equal(x, 0) * equal(y, 0),
+    "ne": lambda x, y: 1 - equal(x, y),
+    "dot": lambda x, y: sum_(x * y),
 }
 
 
@@ -441,7 +403,7 @@ def prediction_source(fit: FittedModel, target: str, options: ExportOptions) -> 
     (output,) = substitute([graph.output], numbers)
     formula = Formula(output, {name: leaves[name] for name in graph.columns})
     if shape and fit.classes is not None:
-        options = replace(options, note=f"the probabilities of {join_words([str(label) for label in fit.classes])}")
+        options = replace(options, note=f"the probabilities of {join_words(fit.classes)}")
     return export(formula, target, options)
 
 

@@ -25,7 +25,7 @@ from autodiff_cli.graph.node import Node, constant, is_literal, variable
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.shapes import ShapeInference, format_shape
 from autodiff_cli.graph.tape import Tape, has_array_operations, rebuild, substitute, topological_order, with_inputs
-from autodiff_cli.language.errors import ExpressionError
+from autodiff_cli.language.errors import ExpressionError, join_words
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.numbers.floats import FLOATS
@@ -263,8 +263,8 @@ class ExportProgram:
     @property
     def origin(self) -> str:
         """A sentence on what the function computes, and the program that wrote it."""
-        names = join_words([variable.name for variable in self.wrt])
-        derivatives = f", and its derivatives with respect to {names}" if self.wrt else ""
+        names = [variable.name for variable in self.wrt]
+        derivatives = f", and its derivatives with respect to {join_words(names)}" if names else ""
         second = "; also the second derivatives" if self.hessian is not None else ""
         description = f"The value{self.note and f': {self.note}'}{derivatives}{second}."
         return f"{description} Written by autodiff {__version__}."
@@ -349,9 +349,8 @@ def _guard_choice(node: Node, shapes: Mapping[str, Shape]) -> Node:
             (least,) = fold_constants([min_(low, high)], lambda _: True)
             return where(is_above, high, where(is_below, least, inside))
         case "max" | "min", (x, y):
-            first, second = (
-                (x < y, y < x) if node.operation is max_ else (y < x, x < y)
-            )  # where one of them is not taken
+            # The conditions under which one of them is not taken.
+            first, second = (x < y, y < x) if node.operation is max_ else (y < x, x < y)
             x, y = _guard(x, not_(first), shapes), _guard(y, not_(second), shapes)
             return where(first, y, where(second, x, node.operation(x, y)))
         case "largest" | "smallest", (x,):
@@ -628,12 +627,8 @@ class SourceLayout:
 
     def derivatives(self) -> dict[str, str]:
         """Return the expressions of the derivatives by variable; nested lists for an unrolled array."""
-        return {
-            variable.name: nested_lists(
-                [part.text for part in self.gradient[variable.name]], () if variable.is_single_leaf else variable.shape
-            )
-            for variable in self.program.wrt
-        }
+        shapes = {each.name: () if each.is_single_leaf else each.shape for each in self.program.wrt}
+        return {name: nested_lists([part.text for part in self.gradient[name]], shapes[name]) for name in shapes}
 
     def second_derivatives(self) -> dict[str, dict[str, str]]:
         """Return the expressions of the second derivatives by two variables.
@@ -781,8 +776,3 @@ def array_description(array: str, variables: Sequence[ExportVariable], names: Ma
         shape = f", {format_shape(each.shape)}, row by row" if each.shape else ""
         parts.append(f"{each.name}{note}{shape}")
     return f"In {array}, in this order: {'; '.join(parts)}." if parts else f"The array {array} is empty."
-
-
-def join_words(words: Sequence[str]) -> str:
-    """Join words for a sentence: `x, y and z`."""
-    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else "".join(words)

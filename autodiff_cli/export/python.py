@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import keyword
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
 from autodiff_cli.export.program import (
     SOURCE_FORMAT,
@@ -25,10 +26,67 @@ from autodiff_cli.export.program import (
 from autodiff_cli.targets.python import JAX, NUMPY, PYTHON, TORCH, JaxLibrary, NumpyLibrary, PythonLibrary, TorchLibrary
 from autodiff_cli.version import __version__
 
+# --- Dictionaries of results, in Python and in JavaScript
+
+# Expressions, or dictionaries of expressions, by key.
+Entries: TypeAlias = Mapping[str, str] | Mapping[str, Mapping[str, str]]
+
+
+class DictSyntax(NamedTuple):
+    """The syntax of dictionaries in a language.
+
+    Attributes:
+        entry: writes a key with its expression; with an empty expression, the beginning of the entry.
+        brackets: the texts around the entries of a dictionary on one line.
+        indent: the indentation of the entries.
+    """
+
+    entry: Callable[[str, str], str]
+    brackets: tuple[str, str]
+    indent: str
+
+    def literal(self, entries: Entries) -> str:
+        """Return a dictionary on one line."""
+        texts = [
+            self.entry(name, each if isinstance(each, str) else self.literal(each)) for name, each in entries.items()
+        ]
+        return ", ".join(texts).join(self.brackets) if texts else "{}"
+
+    def statement(self, start: str, entries: Entries, end: str = "") -> list[str]:
+        """Return a statement with a dictionary, on one line if it fits, else with one line for each entry.
+
+        Args:
+            start: the text before the dictionary.
+            entries: the expressions, or dictionaries of expressions, by key.
+            end: the text after the dictionary.
+        """
+        flat = f"{start}{self.literal(entries)}{end}"
+        if len(flat) <= SOURCE_FORMAT.line_width:
+            return [flat]
+        lines = [f"{start}{{"]
+        for name, text in entries.items():
+            key = self.entry(name, "")
+            if isinstance(text, str):
+                line = self.entry(name, text)
+                part = [line] if len(line) <= SOURCE_FORMAT.line_width else wrap_expression(key, text, self.indent)
+            else:
+                part = self.statement(key, text)
+            lines += [f"{self.indent}{line}" for line in part]
+            lines[-1] += ","
+        return [*lines, f"}}{end}"]
+
+
+def wrap_expression(start: str, text: str, indent: str) -> list[str]:
+    """Return a statement that ends in an expression, wrapped in brackets if it needs several lines."""
+    width = SOURCE_FORMAT.line_width
+    if len(start + text) <= width:
+        return [start + text]
+    return [f"{start}(", *(f"{indent}{part}" for part in wrap_statement(text, "", width - 8)), ")"]
+
+
 # --- Python with `math` alone
 
 INDENT = "    "
-WIDTH = SOURCE_FORMAT.line_width
 
 
 def is_python_name(text: str) -> bool:
@@ -70,59 +128,28 @@ def docstring(layout: SourceLayout, origin: str) -> Iterator[str]:
 def statements(layout: SourceLayout) -> Iterator[str]:
     """Yield the lines of the function before its results."""
     for name, part in layout.lines:
-        yield from wrap_expression(f"{name} = ", part.text)
+        yield from wrap_expression(f"{name} = ", part.text, INDENT)
 
 
 def results(layout: SourceLayout, value: str, suffix: str = "") -> Iterator[str]:
     """Yield the lines that compute the derivatives, each with a suffix, and return the value and these."""
     names = [value]
     if layout.program.has_gradient:
-        yield from dict_statement("gradient = ", {name: text + suffix for name, text in layout.derivatives().items()})
+        yield from _DICT.statement("gradient = ", {name: text + suffix for name, text in layout.derivatives().items()})
         names.append("gradient")
     if layout.hessian is not None:
         rows = {a: {b: text + suffix for b, text in row.items()} for a, row in layout.second_derivatives().items()}
-        yield from dict_statement("hessian = ", rows)
+        yield from _DICT.statement("hessian = ", rows)
         names.append("hessian")
-    yield from wrap_expression("return ", ", ".join(names))
+    yield from wrap_expression("return ", ", ".join(names), INDENT)
 
 
-def dict_statement(start: str, texts: Mapping[str, str] | Mapping[str, Mapping[str, str]]) -> list[str]:
-    """Return a statement that ends in a dictionary, on one line if it fits, else with one line for each entry.
-
-    Args:
-        start: the text before the dictionary.
-        texts: the expressions, or dictionaries of expressions, by key.
-    """
-    flat = start + _dict_literal(texts)
-    if len(flat) <= WIDTH:
-        return [flat]
-    lines = [f"{start}{{"]
-    for name, text in texts.items():
-        key = f"{string_literal(name)}: "
-        part = wrap_expression(key, text) if isinstance(text, str) else dict_statement(key, text)
-        lines += [f"{INDENT}{line}" for line in part]
-        lines[-1] += ","
-    return [*lines, "}"]
+def _entry(name: str, text: str) -> str:
+    quoted = name.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{quoted}": {text}'
 
 
-def _dict_literal(texts: Mapping[str, str] | Mapping[str, Mapping[str, str]] | str) -> str:
-    if isinstance(texts, str):
-        return texts
-    return "{" + ", ".join(f"{string_literal(name)}: {_dict_literal(text)}" for name, text in texts.items()) + "}"
-
-
-def string_literal(name: str) -> str:
-    """Return a name as a string literal."""
-    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def wrap_expression(start: str, text: str) -> list[str]:
-    """Return a statement that ends in an expression, wrapped in brackets if it needs several lines."""
-    line = start + text
-    if len(line) <= WIDTH:
-        return [line]
-    return [f"{start}(", *(f"{INDENT}{part}" for part in wrap_statement(text, "", WIDTH - 8)), ")"]
-
+_DICT = DictSyntax(_entry, ("{", "}"), INDENT)
 
 # --- NumPy
 

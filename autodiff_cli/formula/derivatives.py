@@ -160,13 +160,6 @@ def second_derivatives(derivatives: Mapping[str, Formula]) -> DerivativeMatrix:
     return matrix
 
 
-def nth_derivative(expression: Formula, name: str, order: int) -> Formula:
-    """Return the derivative of the given order with respect to one variable, as an expression."""
-    for _ in range(order):
-        expression = expression.derivative(name)
-    return expression
-
-
 # --- Formulas with their arrays unrolled
 
 

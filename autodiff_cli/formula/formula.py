@@ -60,13 +60,6 @@ def as_mapping(point: Any) -> Any:
     return {} if point is None else point
 
 
-def _checked_value(name: str, value: Any) -> Any:
-    try:
-        return as_number(value)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"the value of `{name}`: {error}") from None
-
-
 def as_number(value: Any) -> Any:
     """Return a value as a float, or as an array of floats if it is an array or a sequence.
 
@@ -152,16 +145,8 @@ class Formula:
             raise ExpressionError(
                 "`~` makes this a model, for `train` and `fit`; an expression has no left side", text, start
             )
-        return cls(
-            program.output,
-            program.leaves,
-            text=text,
-            source=program.source,
-            notes=program.notes,
-            shapes=program.shapes,
-            arrays=program.arrays,
-            bound=program.bound,
-        )
+        names = ("source", "notes", "shapes", "arrays", "bound")
+        return cls(program.output, program.leaves, text=text, **{name: getattr(program, name) for name in names})
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -191,7 +176,13 @@ class Formula:
         missing = [name for name in self.leaves if name not in by_name]
         if missing:
             raise MissingValueError(f"no value for {errors.format_names(missing, '`')}")
-        return {name: _checked_value(name, value) for name, value in by_name.items()}
+        numbers = {}
+        for name, value in by_name.items():
+            try:
+                numbers[name] = as_number(value)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"the value of `{name}`: {error}") from None
+        return numbers
 
     def check_names(self, names: Iterable[str]) -> None:
         """Raise UnknownNameError for a name that is not a variable."""

@@ -67,16 +67,11 @@ def array_names(roots: Sequence[Node], declared: Mapping[str, Shape], include_po
             continue
         has_array = not arrays.isdisjoint(node.inputs)
         if node.op.is_structural:
-            required.update(_array_inputs(node))
+            positions = node.op.array_inputs
+            required.update(node.inputs if positions is None else [node.inputs[k] for k in positions])
         elif (has_array and include_possible) or (node in required and (include_possible or not has_array)):
             required.update(node.inputs)
     return frozenset(node.text for node in required if node.is_input and node.text not in declared)
-
-
-def _array_inputs(node: Node) -> list[Node]:
-    """Return the inputs of a structural operation that must be arrays."""
-    positions = node.operation.array_inputs
-    return [*node.inputs] if positions is None else [node.inputs[k] for k in positions]
 
 
 def _certain_arrays(order: Sequence[Node], declared: Mapping[str, Shape]) -> set[Node]:

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterable, Set
 
 from autodiff_cli import ops
-from autodiff_cli.language.errors import MAX_QUOTE, ExpressionError, is_quotable, line_and_column
+from autodiff_cli.language.errors import MAX_QUOTE, ExpressionError, is_quotable, join_words, line_and_column
 from autodiff_cli.language.lexer import LAYER_FUNCTIONS, Lexeme, Lexemes, is_signed_number
 
 # --- Operands, quoted in suggestions
@@ -160,10 +160,8 @@ def foreign_notation(text: str, before: list[Lexeme], unexpected: Lexeme, after:
     if unexpected.text == "|" and follows_name and ops.overloads(last.text):
         return _BAR_MESSAGE, f"{last.text}({_absolute_value(text, unexpected)})"
     if unexpected.text == "!" and last.type in ENDS_OPERAND:
-        return (
-            "`!` is not in the language; a factorial is a gamma function",
-            f"gamma({quote_operand_before(text, before)} + 1)",
-        )
+        factorial = f"gamma({quote_operand_before(text, before)} + 1)"
+        return "`!` is not in the language; a factorial is a gamma function", factorial
     if unexpected.text == "if" or (last.text == "if" and last.type == "NAME"):
         return "`if` is not in the language; use the function `where`", "where(condition, a, b)"
     if last.text == "lambda" and unexpected.type == "NAME":
@@ -298,8 +296,7 @@ def expected_terminals(accepts: Set[str]) -> str:
         "`]`": "RSQB" in accepts,
         "the end of the statement": "$END" in accepts,
     }
-    *most, last = [word for word, fits in words.items() if fits] or ["another statement"]
-    return f"{', '.join(most)} or {last}" if most else last
+    return join_words([word for word, fits in words.items() if fits] or ["another statement"], "or")
 
 
 def _at_end(text: str, lexemes: list[Lexeme], accepts: Set[str]) -> ExpressionError:

@@ -190,6 +190,16 @@ def _truncated(name: str) -> str:
     return name if len(name) <= MAX_SHOWN_NAME else f"{name[: MAX_SHOWN_NAME - 1]}…"
 
 
+def join_words(words: Iterable[object], last: str = "and") -> str:
+    """Return words as a list for a sentence, with `last` before the final one.
+
+    >>> join_words(["x", "y", "z"]), join_words(["mse", "mae"], "or")
+    ('x, y and z', 'mse or mae')
+    """
+    texts = [*map(str, words)]
+    return f"{', '.join(texts[:-1])} {last} {texts[-1]}" if len(texts) > 1 else "".join(texts)
+
+
 def is_quotable(text: str) -> bool:
     """Whether a suggestion may repeat a piece of source: it is short, on one line, and has no invisible characters."""
     return len(text) <= MAX_QUOTE and text.isprintable()

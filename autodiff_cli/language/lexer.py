@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from autodiff_cli.language.errors import NEWLINE, ExpressionError
 
@@ -51,6 +52,7 @@ class Lexeme(NamedTuple):
     end: int
 
 
+@dataclass(eq=False, repr=False)
 class Lexemes:
     """The lexemes of a text, numbered from 0.
 
@@ -61,30 +63,24 @@ class Lexemes:
         types: the terminal of the grammar that each lexeme is. The last is `END`; a character that begins no lexeme
             has the type `UNKNOWN`, and stands last before `END`.
         words: the source of each lexeme; a name in its canonical form.
+        over_limit: the first word that exceeds a limit, and the message for it; None if none does.
+        lexer: the lexer that split the text.
+        ignored: the numbers of the lexemes that were left out.
     """
 
-    def __init__(
-        self,
-        text: str,
-        types: list[str],
-        words: list[str],
-        over_limit: tuple[str, str] | None,
-        lexer: Lexer,
-        ignored: frozenset[int],
-    ) -> None:
-        self.text = text
-        self.types = types
-        self.words = words
-        self._over_limit = over_limit
-        self._lexer = lexer
-        self._ignored = ignored
+    text: str
+    types: list[str]
+    words: list[str]
+    over_limit: tuple[str, str] | None
+    lexer: Lexer
+    ignored: frozenset[int]
 
     @cached_property
     def _spans(self) -> list[tuple[int, int]]:
         """The start and end of each lexeme in the source."""
-        spans = [match.span(1) for match in self._lexer.pattern.finditer(self.text)]
-        if self._ignored:
-            spans = [span for number, span in enumerate(spans) if number not in self._ignored]
+        spans = [match.span(1) for match in self.lexer.pattern.finditer(self.text)]
+        if self.ignored:
+            spans = [span for number, span in enumerate(spans) if number not in self.ignored]
         del spans[len(self.types) :]
         if UNKNOWN in self.types:  # it may be a character inside a word
             start, end = spans[-2]
@@ -135,9 +131,9 @@ class Lexemes:
 
     def limit_error(self) -> ExpressionError | None:
         """Return the error for the first lexeme that exceeds a limit; None if none does."""
-        if self._over_limit is None:
+        if self.over_limit is None:
             return None
-        word, limit = self._over_limit
+        word, limit = self.over_limit
         return self.error(limit, self.words.index(word))
 
     def to_list(self) -> list[Lexeme]:
@@ -146,6 +142,22 @@ class Lexemes:
             Lexeme(type, word, start, end)
             for type, word, (start, end) in zip(self.types, self.words, self._spans, strict=True)
         ][:-1]
+
+
+class LazyTable(dict[Any, Any]):
+    """A table of which each value is computed when its key is first looked up.
+
+    >>> squares = LazyTable(lambda x: x * x)
+    >>> squares[3], squares
+    (9, {3: 9})
+    """
+
+    def __init__(self, compute: Callable[[Any], Any]) -> None:
+        self._compute = compute
+
+    def __missing__(self, key: Any) -> Any:
+        value = self[key] = self._compute(key)
+        return value
 
 
 class Lexer:

@@ -243,9 +243,7 @@ def resolve(parsed: ParsedText, variables: frozenset[str], columns: ColumnNames)
 def _replace_column_terms(names: ResolvedNames, statement: Statement) -> Statement:
     """Return a statement in which comparisons with text, and parameters with levels, are leaves."""
     parameters = {parameter.text for parameter in (statement.parameters or parser.EMPTY_CODE).instructions}
-    columns = ColumnNames(
-        *({name for name in names_of_kind if name not in parameters} for names_of_kind in names.columns)
-    )
+    columns = ColumnNames(*({*kind} - parameters for kind in names.columns))
     code = replace_column_terms(statement.code, names.lexemes, columns, names.column_leaves)
     target = statement.target and replace_column_terms(statement.target, names.lexemes, columns, names.column_leaves)
     return statement._replace(code=code, target=target)
@@ -382,7 +380,8 @@ class _Resolver:
         if name in self.defined_names:
             return
         if name in self.names.columns.texts:
-            raise misused_column_error(self.lexemes, name, place)
+            words = f"`{name}` is a column of text; it can only be compared with quoted text, by `==` or `!=`"
+            raise self.lexemes.error(words, place, f"{quote_name(name)} == 'A'")
         if name in self.names.binding_statements:
             raise early_use_error(self.names, name, place)
         is_transposed = name.endswith(TRANSPOSE_SUFFIX) and name not in self.names.variables
@@ -507,12 +506,6 @@ def misused_text_error(names: ResolvedNames, number: int) -> ExpressionError:
     listed = ", ".join(f"`{name}`" for name in texts)
     columns = f"; columns of text: {listed}" if len(listed) <= MAX_LIST_LENGTH else ""
     return lexemes.error(words + columns, number, close and quote_name(close))
-
-
-def misused_column_error(lexemes: Lexemes, name: str, number: int) -> ExpressionError:
-    """Return the error for a column of text, at a lexeme, that is used as a number."""
-    words = f"`{name}` is a column of text; it can only be compared with quoted text, by `==` or `!=`"
-    return lexemes.error(words, number, f"{quote_name(name)} == 'A'")
 
 
 def early_use_error(names: ResolvedNames, name: str, number: int) -> ExpressionError:

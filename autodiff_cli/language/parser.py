@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from autodiff_cli.cache import entry_name, load, store
 from autodiff_cli.language.errors import ExpressionError
-from autodiff_cli.language.lexer import END, LAYER_FUNCTIONS, Lexemes, Lexer
+from autodiff_cli.language.lexer import END, LAYER_FUNCTIONS, LazyTable, Lexemes, Lexer
 
 Span = tuple[int, int]  # start and end in the source, in characters from 0
 
@@ -162,28 +162,23 @@ class ParserTables:
     def __init__(self, data: dict[str, Any]) -> None:
         self.rules = [Production(*rule) for rule in data["rules"]]
         self.actions: list[StateRow] = data["actions"]
-        self.gotos = [{symbol: _GotoRow(self, row, symbol) for symbol in row} for row in data["gotos"]]
+        self.gotos = [
+            {symbol: LazyTable(functools.partial(self._next_state, row, symbol)) for symbol in row}
+            for row in data["gotos"]
+        ]
         self.start: int = data["start"]
         self.terminals = frozenset().union(*self.actions)
         self.lexer = Lexer(data["terminals"], data["blank"])
 
+    def _next_state(self, gotos: StateRow, symbol: str, terminal: str) -> int:
+        """Return the state after a completed symbol, if a terminal follows.
 
-class _GotoRow(StateRow):
-    """The next state after a completed symbol, by the terminal that follows.
-
-    An operand passes through one rule for each level of precedence. The state where that ends depends only on the state
-    below and on the terminal that follows, so it is computed once for each, and all those rules are skipped.
-    """
-
-    def __init__(self, tables: ParserTables, gotos: StateRow, symbol: str) -> None:
-        self._tables, self._gotos, self._symbol = tables, gotos, symbol
-
-    def __missing__(self, terminal: str) -> int:
-        rules, actions = self._tables.rules, self._tables.actions
-        state = self._gotos[self._symbol]
-        while (action := actions[state].get(terminal, REJECT)) < 0 and not rules[~action].name:
-            state = self._gotos[rules[~action].symbol]
-        self[terminal] = state
+        An operand passes through one rule for each level of precedence. The state where that ends depends only on the
+        state below and on the terminal that follows, so it is computed once for each, and all those rules are skipped.
+        """
+        state = gotos[symbol]
+        while (action := self.actions[state].get(terminal, REJECT)) < 0 and not self.rules[~action].name:
+            state = gotos[self.rules[~action].symbol]
         return state
 
 
@@ -401,17 +396,6 @@ class _Emitter:
         return Code(self.code.instructions[begin:], self.code.places[begin:])
 
 
-class _InstructionCache(dict[str, Instruction]):
-    """The instructions that a rule appends, by word; each is created when it is first looked up."""
-
-    def __init__(self, type: str, operands: int) -> None:
-        self._type, self._operands = type, operands
-
-    def __missing__(self, word: str) -> Instruction:
-        instruction = self[word] = Instruction(self._type, word, self._operands)
-        return instruction
-
-
 class _Reduction(NamedTuple):
     """The step of the parser for a complete rule.
 
@@ -425,7 +409,7 @@ class _Reduction(NamedTuple):
 
     symbol: str
     extra_symbols: int
-    instructions: _InstructionCache | None
+    instructions: LazyTable | None
     lexeme: int
     action: Callable[[list[Any]], Any] | None
 
@@ -433,7 +417,8 @@ class _Reduction(NamedTuple):
 def _reduction(rule: Production, emitter: _Emitter) -> _Reduction:
     if rule.name in FIXED_ARITY_RULES:
         type, lexeme, operands = FIXED_ARITY_RULES[rule.name]
-        return _Reduction(rule.symbol, rule.size - 1, _InstructionCache(type, operands), lexeme, None)
+        instructions = LazyTable(lambda word: Instruction(type, word, operands))
+        return _Reduction(rule.symbol, rule.size - 1, instructions, lexeme, None)
     return _Reduction(rule.symbol, rule.size - 1, None, 0, getattr(emitter, rule.name) if rule.name else None)
 
 

@@ -22,7 +22,7 @@ from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.shapes import ShapeError, ShapeInference
 from autodiff_cli.graph.tape import gc_paused, topological_order
 from autodiff_cli.language.errors import ExpressionError, format_names, shape_error, suggest
-from autodiff_cli.language.lexer import Lexemes, canonical_name
+from autodiff_cli.language.lexer import LazyTable, Lexemes, canonical_name
 from autodiff_cli.language.names import (
     NO_COLUMNS,
     ColumnNames,
@@ -78,69 +78,61 @@ class Subexpression(NamedTuple):
     texts: tuple[str, ...]
 
 
+@dataclass(eq=False, repr=False)
 class Source:
     """The text of a program, and the place in it of each node.
 
     Attributes:
+        lexemes: the lexemes of the source text.
+        codes: the code of all expressions.
         names: the first name that the text binds to each node; inputs, which have names of their own, are left out.
+        origin: the number of the lexeme that each node comes from.
+        groups: the innermost group that each node belongs to.
     """
 
-    def __init__(
-        self,
-        lexemes: Lexemes,
-        codes: Iterable[Code],
-        names: Mapping[Node, str],
-        origin: Mapping[Node, int],
-        groups: Mapping[Node, Group],
-    ) -> None:
-        self.names = names
-        self._lexemes = lexemes
-        self._codes = codes
-        self._origin = origin
-        self._groups = groups
+    lexemes: Lexemes
+    codes: Iterable[Code]
+    names: Mapping[Node, str]
+    origin: Mapping[Node, int]
+    groups: Mapping[Node, Group]
 
     @property
     def text(self) -> str:
         """The source text, as it was given."""
-        return self._lexemes.text
-
-    @property
-    def lexemes(self) -> Lexemes:
-        """The lexemes of the source text."""
-        return self._lexemes
+        return self.lexemes.text
 
     def lexeme_number(self, node: Node) -> int | None:
         """Return the number of the lexeme that a node comes from; None for a node of another text."""
-        return self._origin.get(node)
+        return self.origin.get(node)
 
     def start(self, node: Node) -> int | None:
         """Return the position of a node's operator, function name, bracket, number or (first) name; None for a node of
         another text."""
-        number = self._origin.get(node)
-        return None if number is None else self._lexemes.start(number)
+        number = self.origin.get(node)
+        return None if number is None else self.lexemes.start(number)
 
     def line_and_column(self, node: Node) -> tuple[int, int] | None:
         """Return the line and column of `start`, both counted from 1; None for a node of another text."""
-        number = self._origin.get(node)
-        return None if number is None else self._lexemes.line_and_column(number)
+        number = self.origin.get(node)
+        return None if number is None else self.lexemes.line_and_column(number)
 
     def span(self, node: Node) -> Span | None:
         """Return the start and end of the sub-expression that a node was read from; None for a node of another text."""
-        number = self._origin.get(node)
+        number = self.origin.get(node)
         if number is None:
             return None
         return self._spans[self._key(node, number)]
 
     def subexpression_key(self, node: Node) -> int | None:
         """Return the key in `subexpressions` of what a node was read from; None for a node of another text."""
-        number = self._origin.get(node)
+        number = self.origin.get(node)
         return None if number is None else self._key(node, number)
 
     @cached_property
     def subexpressions(self) -> dict[int, Subexpression]:
         """All sub-expressions of the text by their keys; operands come before the operations that use them."""
         parts: dict[int, Subexpression] = {}
-        for code in self._codes:
+        for code in self.codes:
             for instruction, number, operands in _with_operands(code):
                 extents = [self._spans[operand] for operand in operands]
                 start, end = self._spans[number]
@@ -158,13 +150,13 @@ class Source:
     @cached_property
     def _spans(self) -> dict[int, Span]:
         extents: dict[int, Span] = {}
-        for code in self._codes:
-            extents.update(spans(code, self._lexemes))
+        for code in self.codes:
+            extents.update(spans(code, self.lexemes))
         return extents
 
     def group(self, node: Node) -> Group | None:
         """Return the innermost group that a node belongs to; None for an input, and for a node outside all groups."""
-        return self._groups.get(node)
+        return self.groups.get(node)
 
 
 def _with_operands(code: Code) -> Iterator[tuple[Instruction, int, tuple[int, ...]]]:
@@ -287,7 +279,7 @@ class _Builder:
     def __init__(self, names: ResolvedNames, outputs: int | None) -> None:
         self.names = names
         self.outputs = outputs
-        self.actions = _ActionCache(self)
+        self.actions = LazyTable(self.action)  # an action is looked up when it first runs: names must be bound by then
         self.bodies: dict[str, _Body] = {}
         self.step_count = 0
         self.named: dict[Node, str] = {}
@@ -330,12 +322,10 @@ class _Builder:
     def define(self, function: FunctionDefinition) -> None:
         """Prepare the code of a function: the action of each instruction. A parameter's action is its position."""
         positions = {name: position for position, name in enumerate(function.parameters)}
-        steps = [
-            positions[instruction.text]
-            if instruction.type == "NAME" and instruction.text in positions
-            else self.actions[instruction]
-            for instruction in function.code.instructions
-        ]
+        steps = []
+        for each in function.code.instructions:
+            is_parameter = each.type == "NAME" and each.text in positions
+            steps.append(positions[each.text] if is_parameter else self.actions[each])
         self.bodies[function.name] = _Body(function, steps)
 
     def value(self, name: str) -> Node:
@@ -500,17 +490,6 @@ class _Builder:
             of_layer.value = node
         network.value = node
         return node
-
-
-class _ActionCache(dict[Instruction, Any]):
-    """The action of each instruction, looked up when it is first run, because names must be bound by then."""
-
-    def __init__(self, builder: _Builder) -> None:
-        self._builder = builder
-
-    def __missing__(self, instruction: Instruction) -> Any:
-        action = self[instruction] = self._builder.action(instruction)
-        return action
 
 
 # --- Shapes

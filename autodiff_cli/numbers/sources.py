@@ -65,14 +65,14 @@ class Definition:
 
 
 @cache
-def find_definition(name: str, prefer_portable: bool) -> Definition | None:
+def find_definition(name: str, prefer_portable: bool = True) -> Definition | None:
     """Return the definition of a name; None if no module defines it.
 
     Args:
         name: the name of a function, a constant or a table.
         prefer_portable: whether to prefer a definition in plain arithmetic, which needs no library.
 
-    >>> find_definition("EULER", True).number
+    >>> find_definition("EULER").number
     0.5772156649015329
     """
     for module in _modules(prefer_portable):
@@ -87,13 +87,13 @@ def find_definition(name: str, prefer_portable: bool) -> Definition | None:
 
 
 @cache
-def function_name(op: str, prefer_portable: bool) -> str | None:
+def function_name(op: str) -> str | None:
     """Return the name of the function that computes an operation; None if there is none or it is anonymous.
 
-    >>> function_name("Ei", True)
+    >>> function_name("Ei")
     'exponential_integral'
     """
-    for module in _modules(prefer_portable):
+    for module in _modules(prefer_portable=True):
         function = _operation_table(module).get(op)
         name: str = getattr(function, "__name__", "")
         if isinstance(function, FunctionType) and vars(module).get(name) is function:

@@ -273,7 +273,7 @@ class FunctionTranslator:
                 return self._counted_loop(_counter_name(name), *sources.range_bounds(bounds), body)
             case ast.For(target=ast.Name(id=name), iter=table, body=body):
                 source = self._elements[name] = sources.table_name(table)
-                definition = sources.find_definition(source, prefer_portable=True)
+                definition = sources.find_definition(source)
                 assert definition is not None
                 assert definition.table is not None
                 self._library.require(source)
@@ -381,7 +381,7 @@ class FunctionTranslator:
         return condition
 
     def _call(self, name: str, arguments: list[Fragment]) -> Fragment:
-        definition = sources.find_definition(name, prefer_portable=True)
+        definition = sources.find_definition(name)
         op = definition.op if definition is not None and definition.op is not None else _OPERATION_CALLS.get(name, name)
         return self._library.operation(op, arguments)
 
@@ -445,8 +445,8 @@ class Library:
 
     def has_function(self, op: str) -> bool:
         """Return whether there is a function for an operation."""
-        name = sources.function_name(op, prefer_portable=True)
-        definition = None if name is None else sources.find_definition(name, prefer_portable=True)
+        name = sources.function_name(op)
+        definition = None if name is None else sources.find_definition(name)
         return self.target.statements is not None and definition is not None and definition.is_function
 
     def require(self, name: str) -> str:
@@ -462,7 +462,7 @@ class Library:
         if public in self.target.snippets:
             self.texts[public] = self.target.snippets[public]
             return
-        definition, statements = sources.find_definition(name, prefer_portable=True), self.target.statements
+        definition, statements = sources.find_definition(name), self.target.statements
         assert definition is not None, f"{self.target.name} has no {name}"
         assert statements is not None, f"{self.target.name} has no {name}"
         if definition.is_function:
@@ -505,7 +505,7 @@ class Library:
         if op == "pow" and "power" in self.target.notations and not is_integer_literal(operands[1].text):
             op = "power"  # the platform's own power is inf or 0 where a power of -inf is undefined
         if self.target.notation(op, len(operands)) is None:
-            return self._call_function(sources.function_name(op, prefer_portable=True) or op, operands)
+            return self._call_function(sources.function_name(op) or op, operands)
         return self.apply_notation(op, operands)
 
     def apply_notation(self, op: str, operands: Sequence[Fragment]) -> Fragment:
@@ -517,7 +517,7 @@ class Library:
 
     def _call_function(self, name: str, operands: Sequence[Fragment]) -> Fragment:
         """Return a call of a function of this library, with values for optional parameters too."""
-        definition = sources.find_definition(name, prefer_portable=True)
+        definition = sources.find_definition(name)
         assert definition is not None, f"{self.target.name} has no {name}"
         node = cast(ast.FunctionDef, definition.node)
         missing = node.args.defaults[len(operands) - len(node.args.args) or len(node.args.defaults) :]

@@ -48,12 +48,9 @@ Line: TypeAlias = tuple[Run, ...]
 
 def ansi_text(line: Line, colour: bool) -> str:
     """Return a line with escape codes for a terminal; without colour only bold, faint and reversed text."""
-    return "".join(_ansi_run(run, colour) for run in line)
-
-
-def _ansi_run(run: Run, colour: bool) -> str:
-    code = run.style.value[0 if colour else 1]
-    return f"\x1b[{code}m{run.text}\x1b[0m" if code else run.text
+    codes = [run.style.value[0 if colour else 1] for run in line]
+    pairs = zip(line, codes, strict=True)
+    return "".join(f"\x1b[{code}m{run.text}\x1b[0m" if code else run.text for run, code in pairs)
 
 
 def replace_unencodable(text: str, encoding: str) -> str:
@@ -190,13 +187,8 @@ class CharacterDrawing:
                 for piece in self._arrangement.segments_to(end) if is_highlighted else ():
                     canvas.add_segment(piece, 2)
                 arrow = _ARROWS[is_highlighted and state.is_backward]
-                ends.append(
-                    (
-                        self._arrangement.segments[end].points[-1],
-                        arrow,
-                        TextStyle.HIGHLIGHTED if is_highlighted else TextStyle.FAINT,
-                    )
-                )
+                style = TextStyle.HIGHLIGHTED if is_highlighted else TextStyle.FAINT
+                ends.append((self._arrangement.segments[end].points[-1], arrow, style))
         canvas.draw_lines()
         for cell, arrow, style in ends:
             canvas.write(cell, arrow, style)
@@ -283,12 +275,11 @@ class _Canvas:
             return
         start = Cell(corners[0].column - 1, corners[0].row)
         for a, b in itertools.pairwise((start, *corners)):
-            if a.row == b.row:
-                if self._top <= a.row < self._bottom:
-                    low, high = sorted((a.column, b.column))
-                    for column in range(max(low, self._left), min(high + 1, self._right)):
-                        self._add_arms(Cell(column, a.row), source, weight, _LEFT, column > low, _RIGHT, column < high)
-            elif self._left <= a.column < self._right:
+            if a.row == b.row and self._top <= a.row < self._bottom:
+                low, high = sorted((a.column, b.column))
+                for column in range(max(low, self._left), min(high + 1, self._right)):
+                    self._add_arms(Cell(column, a.row), source, weight, _LEFT, column > low, _RIGHT, column < high)
+            elif a.row != b.row and self._left <= a.column < self._right:
                 low, high = sorted((a.row, b.row))
                 for row in range(max(low, self._top), min(high + 1, self._bottom)):
                     self._add_arms(Cell(a.column, row), source, weight, _UP, row > low, _DOWN, row < high)

@@ -285,10 +285,11 @@ def _rows_near_inputs(layer: list[_Item]) -> list[float]:
 
     A line weighs more, the fewer other lines leave its source.
     """
-    pulls = (
-        [(link.source.exit_row - link.row_offset, 1 / len(link.source.users)) for link in item.inputs] for item in layer
-    )
-    return [_weighted_mean(pull, item.row) for pull, item in zip(pulls, layer, strict=True)]
+    best = []
+    for item in layer:
+        rows = [(link.source.exit_row - link.row_offset, 1 / len(link.source.users)) for link in item.inputs]
+        best.append(_weighted_mean(rows, item.row))
+    return best
 
 
 def _rows_near_users(layer: list[_Item]) -> list[float]:
@@ -296,14 +297,13 @@ def _rows_near_users(layer: list[_Item]) -> list[float]:
 
     A line that passes the next layer weighs most.
     """
-    pulls = (
-        [
-            (link.entry_row - (item.exit_row - item.row), 1 if link.target.width else _SETTINGS.straightness)
-            for link in item.users
-        ]
-        for item in layer
-    )
-    return [_weighted_mean(pull, item.row) for pull, item in zip(pulls, layer, strict=True)]
+    best = []
+    for item in layer:
+        exit_offset = item.exit_row - item.row
+        weights = (1 if link.target.width else _SETTINGS.straightness for link in item.users)
+        rows = (link.entry_row - exit_offset for link in item.users)
+        best.append(_weighted_mean([*zip(rows, weights, strict=True)], item.row))
+    return best
 
 
 def _weighted_mean(rows: Sequence[tuple[int, float]], otherwise: int) -> float:
@@ -364,11 +364,8 @@ def _route_lines(layers: list[list[_Item]]) -> None:
             tracks = _channel_tracks(layer, layers[k + 1 :])
             for item, track in tracks.items():
                 item.track = column + _SETTINGS.before_tracks + _SETTINGS.track * track
-            column += (
-                _SETTINGS.before_tracks
-                + _SETTINGS.track * (1 + max(tracks.values(), default=-1))
-                + _SETTINGS.after_tracks
-            )
+            count = 1 + max(tracks.values(), default=-1)
+            column += _SETTINGS.before_tracks + _SETTINGS.track * count + _SETTINGS.after_tracks
     top = min(item.row for layer in layers for item in layer)
     for item in itertools.chain.from_iterable(layers):
         item.row -= top
@@ -396,9 +393,8 @@ def _channel_lines(layer: list[_Item]) -> dict[ChannelLine, _Item]:
 def _line_segments(boxes: list[_Item]) -> tuple[list[Segment], list[list[int]]]:
     """Return all segments, and for every box the indices of the last segments of its incoming lines."""
     segments: list[Segment] = []
-    origin: dict[
-        _Item, tuple[int, int | None]
-    ] = {}  # index of the box whose line leaves an item, and of the segment that leads to the item
+    # The index of the box whose line leaves an item, and of the segment that leads to the item.
+    origin: dict[_Item, tuple[int, int | None]] = {}
     for i, box in enumerate(boxes):
         origin[box] = i, None
         for waypoint in box.waypoints:

@@ -4,21 +4,21 @@
 local derivatives. Text that the user typed is escaped in every format.
 
 The SVG image is self-contained and follows the reader's light or dark theme. For scripts, every node has the attributes
-`data-node`, `data-value` and `data-adjoint`, every edge `data-from`, `data-to` and `data-local`, with all digits. A
-duplicate of a node that is drawn elsewhere has `data-copy`.
+`data-node`, `data-value` and `data-adjoint` (`data-tangent` in forward mode), every edge `data-from`, `data-to` and
+`data-local`, with all digits. A duplicate of a node that is drawn elsewhere has `data-copy`.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any, NamedTuple
 
 from autodiff_cli.data.json_records import to_json
 from autodiff_cli.explain.record import Trace
-from autodiff_cli.explain.views import Frame, fold_frames, frame_derivatives, frames
+from autodiff_cli.explain.views import Frame, fold_frames, forward_mode, frame_derivatives, frames
 from autodiff_cli.render import formatting, layout
 from autodiff_cli.render.formatting import NumberFormat
 from autodiff_cli.render.layout import FrameSpec, PartedLayout, Point, Rectangle, Route, Size
@@ -47,7 +47,7 @@ class Box(NamedTuple):
         id: the id of the node in the trace; for a folded frame the id of its last node.
         title: the label in at most `MAX_BOX_TITLE` characters.
         value: its value, or that of the last node of a folded frame.
-        adjoint: its adjoint; None if no derivative passes through it.
+        adjoint: its adjoint, or its tangent in forward mode; None if no derivative passes through it.
         node_count: the number of nodes of the trace that it stands for.
     """
 
@@ -59,6 +59,7 @@ class Box(NamedTuple):
     adjoint: Any
     is_highlighted: bool
     node_count: int = 1
+    adjoint_name: str = "adjoint"
 
 
 class Arrow(NamedTuple):
@@ -85,6 +86,7 @@ class View(NamedTuple):
         fold: draw each frame without the output as one node.
         find: draw only nodes whose label or operation matches this text, highlighted, and their neighbours. If a
             label matches because that of an input does, only the input counts.
+        seed: for forward mode, the variable whose tangent is 1; nodes show tangents in place of adjoints.
     """
 
     highlight: str | None = None
@@ -92,6 +94,7 @@ class View(NamedTuple):
     hide_constants: bool = False
     fold: bool = False
     find: str | None = None
+    seed: str | None = None
 
 
 class Drawing(NamedTuple):
@@ -108,21 +111,26 @@ WHOLE_GRAPH = View()
 
 def build_drawing(trace: Trace, view: View = WHOLE_GRAPH) -> Drawing:
     """Select the nodes, edges and frames of a trace to draw."""
-    shown = [True] * len(trace.tape) if view.only is None else _dependents(trace, view.only)
-    highlighted = [False] * len(trace.tape) if view.highlight is None else _dependents(trace, view.highlight)
-    if view.hide_constants:
-        constants = _constant_nodes(trace)
-        shown = [is_shown and not is_constant for is_shown, is_constant in zip(shown, constants, strict=True)]
+    everything, output = [True] * len(trace.tape), trace.tape.outputs[0]
+    related = everything if view.only is None else _dependents(trace, [view.only])
+    varying = _dependents(trace, trace.expression.leaves) if view.hide_constants else everything
+    highlighted = _dependents(trace, [] if view.highlight is None else [view.highlight])
+    shown = [related[i] and (varying[i] or i == output) for i in range(len(trace.tape))]
     selected = [i for i, is_shown in enumerate(shown) if is_shown]
+    slopes, name = (
+        (trace.adjoints, "adjoint") if view.seed is None else (forward_mode(trace, view.seed).tangents, "tangent")
+    )
     boxes = [
-        Box(i, safe_label(trace.labels[i]), title, _role(trace, i), trace.values[i], trace.adjoints[i], highlighted[i])
+        Box(i, label, title, _role(trace, i), trace.values[i], slopes[i], highlighted[i], adjoint_name=name)
         for i in selected
-        for title in [safe_label(trace.naming.fit(i, MAX_BOX_TITLE))]
+        for label, title in [(safe_label(trace.labels[i]), safe_label(trace.naming.fit(i, MAX_BOX_TITLE)))]
     ]
+    # The local derivatives by input; an input through which no derivative passes has none.
+    locals_ = [{each.position: each.local for each in contributions} for contributions in trace.contributions]
     arrows = [
-        Arrow(j, i, local, highlighted[i] and highlighted[j])
+        Arrow(j, i, locals_[i].get(k), highlighted[i] and highlighted[j])
         for i in selected
-        for j, local in _inputs_with_locals(trace, i)
+        for k, j in enumerate(trace.tape.inputs[i])
         if shown[j]
     ]
     around = frames(trace, shown)
@@ -152,7 +160,7 @@ def box_lines(box: Box, show: NumberFormat, *, brief: bool = False) -> list[str]
     if value != box.label:
         texts.append(f"value {value}")
     if box.adjoint is not None:
-        texts.append(f"adjoint {show(box.adjoint)}")
+        texts.append(f"{box.adjoint_name} {show(box.adjoint)}")
     return texts
 
 
@@ -203,9 +211,8 @@ def to_dot(drawing: Drawing, show: NumberFormat) -> str:
         output_lines.append(f"  n{box.id} [label={text}, {_DOT_SHAPES[box.role]}{strong}];")
     for indent, k, is_start in _frame_outline(drawing.frames):
         if is_start:
-            output_lines.append(
-                f"{indent}subgraph cluster_{k} {{ label={_dot_string(drawing.frames[k].label)}; style=rounded;"
-            )
+            label = _dot_string(drawing.frames[k].label)
+            output_lines.append(f"{indent}subgraph cluster_{k} {{ label={label}; style=rounded;")
             output_lines.append(f"{indent}  {' '.join(f'n{i};' for i in drawing.frames[k].members)}")
         else:
             output_lines.append(f"{indent}}}")
@@ -225,29 +232,13 @@ def _role(trace: Trace, i: int) -> Role:
     return Role.INPUT if node.is_input else Role.CONSTANT if node.is_constant else Role.OPERATION
 
 
-def _inputs_with_locals(trace: Trace, i: int) -> Iterator[tuple[int, Any]]:
-    """Yield the inputs of a node with the local derivative for each; None if no derivative passes."""
-    locals_ = {contribution.position: contribution.local for contribution in trace.contributions[i]}
-    for k, j in enumerate(trace.tape.inputs[i]):
-        yield j, locals_.get(k)
-
-
-def _dependents(trace: Trace, name: str) -> list[bool]:
-    """Return for every node whether it depends on the variable, or is the variable."""
-    leaf = trace.expression.leaves[name]
+def _dependents(trace: Trace, names: Collection[str]) -> list[bool]:
+    """Return for every node whether it depends on one of the variables, or is one of them."""
+    leaves = {trace.expression.leaves[name] for name in names}
     depends: list[bool] = []
     for node, inputs in zip(trace.tape.nodes, trace.tape.inputs, strict=True):
-        depends.append(node is leaf or any(depends[j] for j in inputs))
+        depends.append(node in leaves or any(depends[j] for j in inputs))
     return depends
-
-
-def _constant_nodes(trace: Trace) -> list[bool]:
-    """Return for every node whether it depends only on constants; never for the output."""
-    is_constant: list[bool] = []
-    for node, inputs in zip(trace.tape.nodes, trace.tape.inputs, strict=True):
-        is_constant.append(not node.is_input and all(is_constant[j] for j in inputs))
-    is_constant[trace.tape.outputs[0]] = False
-    return is_constant
 
 
 def _fold_frames(drawing: Drawing) -> Drawing:
@@ -294,21 +285,18 @@ def _drop_call_names(drawing: Drawing) -> Drawing:
 
 def _matching_part(drawing: Drawing, text: str) -> Drawing:
     """Return the nodes that match a text, highlighted, and their neighbours, without frames."""
-    hits = _matching_nodes(drawing, text.casefold())
+    text = text.casefold()
+    # The first nodes on each path whose label contains the text, and those whose operation name does.
+    labelled = {box.id for box in drawing.boxes if text in box.label.casefold()}
+    later = {arrow.target for arrow in drawing.arrows if arrow.source in labelled}
+    named = {box.id for box in drawing.boxes if any(text in name for name in _operation_names(drawing.trace, box))}
+    hits = labelled - later | named
     arrows = [arrow for arrow in drawing.arrows if arrow.source in hits or arrow.target in hits]
     near = hits.union(*((arrow.source, arrow.target) for arrow in arrows))
     boxes = [
         box._replace(is_highlighted=box.is_highlighted or box.id in hits) for box in drawing.boxes if box.id in near
     ]
     return Drawing(drawing.trace, boxes, arrows, [])
-
-
-def _matching_nodes(drawing: Drawing, text: str) -> set[int]:
-    """Return the nodes whose operation name contains a text, and the first nodes on each path whose label does."""
-    labelled = {box.id for box in drawing.boxes if text in box.label.casefold()}
-    later = {arrow.target for arrow in drawing.arrows if arrow.source in labelled}
-    named = {box.id for box in drawing.boxes if any(text in name for name in _operation_names(drawing.trace, box))}
-    return labelled - later | named
 
 
 def _operation_names(trace: Trace, box: Box) -> Iterator[str]:
@@ -390,10 +378,9 @@ class SvgSettings:
 
 SVG = SvgSettings()
 
-_LEGEND = (
-    "rounded: variable · dashed: constant · box: operation · double border: output",
-    "on an edge: the local derivative; the contribution is this × the adjoint at the arrow head",
-)
+_LEGEND = "rounded: variable · dashed: constant · box: operation · double border: output"
+_EDGES_LEGEND = "on an edge: the local derivative; the contribution is this × the adjoint at the arrow head"
+_TANGENTS_LEGEND = "on an edge: the local derivative; a tangent is the sum of these × the tangents at the arrow tails"
 _FRAMES_LEGEND = "dotted frame: a named intermediate, a call or a layer; double sides: a folded one"
 _COPIES_LEGEND = "faint: a duplicate of a node that is drawn elsewhere"
 
@@ -403,11 +390,12 @@ def to_svg(drawing: Drawing, show: NumberFormat) -> str:
     size, shapes, has_copies = graph_shapes(drawing, show)
     heading = _heading(drawing, show)
     has_groups = bool(drawing.frames) or any(box.role is Role.FOLDED for box in drawing.boxes)
-    legend = [*_LEGEND, *([_FRAMES_LEGEND] if has_groups else ()), *([_COPIES_LEGEND] if has_copies else ())]
-    width = (
-        max(size.width, *(formatting.display_width(line) * SVG.character_width for line in (*heading, *legend)))
-        + 2 * SVG.margin
-    )
+    is_forward = any(box.adjoint_name == "tangent" for box in drawing.boxes)
+    edges_legend = _TANGENTS_LEGEND if is_forward else _EDGES_LEGEND
+    kinds = [*([_FRAMES_LEGEND] if has_groups else ()), *([_COPIES_LEGEND] if has_copies else ())]
+    legend = [_LEGEND, edges_legend, *kinds]
+    longest = max(map(formatting.display_width, (*heading, *legend)))
+    width = max(size.width, longest * SVG.character_width) + 2 * SVG.margin
     top = SVG.margin + SVG.line_height * (len(heading) + 1)
     height = top + size.height + SVG.line_height * (len(legend) + 1) + SVG.margin
     parts = [
@@ -479,25 +467,18 @@ def _best_layout(
 ) -> PartedLayout:
     """Choose the layout that exceeds a page least. Raises GraphTooLargeError."""
     single = PartedLayout(layout.layout_with_lanes(nodes, edges, labels, frames), [*range(len(nodes))])
-    parted = (
-        layout.layout_in_parts(nodes, edges, labels, frames)
-        if layout.page_overflow(single.layout.size) > SVG.max_overflow
-        else None
-    )
+    if layout.page_overflow(single.layout.size) <= SVG.max_overflow:
+        return single
+    parted = layout.layout_in_parts(nodes, edges, labels, frames)
     return single if parted is None else min(single, parted, key=lambda one: layout.page_overflow(one.layout.size))
 
 
 def _box_size(role: Role, texts: Sequence[str]) -> Size:
-    beside = {
-        Role.INPUT: 1.8 * SVG.padding,
-        Role.OUTPUT: SVG.padding + SVG.border_gap,
-        Role.FOLDED: SVG.padding + SVG.border_gap,
-    }.get(role, SVG.padding)
+    is_double = role in (Role.OUTPUT, Role.FOLDED)
+    beside = 1.8 * SVG.padding if role is Role.INPUT else SVG.padding + SVG.border_gap * is_double
     height = len(texts) * SVG.line_height + SVG.padding
-    return Size(
-        max(map(formatting.display_width, texts)) * SVG.character_width + 2 * beside,
-        height + (2 * SVG.border_gap if role is Role.OUTPUT else 0),
-    )
+    width = max(map(formatting.display_width, texts)) * SVG.character_width + 2 * beside
+    return Size(width, height + 2 * SVG.border_gap * (role is Role.OUTPUT))
 
 
 def _heading(drawing: Drawing, show: NumberFormat) -> list[str]:
@@ -545,12 +526,10 @@ def _node_shape(box: Box, centre: Point, size: Size, texts: Sequence[str], is_co
         across, down = borders[box.role]
         shapes.append(_rectangle("frame", centre, Size(size.width - 2 * across, size.height - 2 * down)))
     kind = f"node {box.role.value}{' highlighted' if box.is_highlighted else ''}{' copy' if is_copy else ''}"
-    adjoint = "" if box.adjoint is None else f' data-adjoint="{_data_attribute(box.adjoint)}"'
-    data = (
-        f' data-copy="{box.id}"'
-        if is_copy
-        else f' data-node="{box.id}" data-value="{_data_attribute(box.value)}"{adjoint}'
-    )
+    adjoint = "" if box.adjoint is None else f' data-{box.adjoint_name}="{_data_attribute(box.adjoint)}"'
+    data = f' data-copy="{box.id}"'
+    if not is_copy:
+        data = f' data-node="{box.id}" data-value="{_data_attribute(box.value)}"{adjoint}'
     return "".join(
         [
             f'<g class="{kind}"{data}>',

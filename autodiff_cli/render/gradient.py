@@ -67,14 +67,6 @@ def write_formula(paper: Paper, name_text: str, derivative: Formula) -> None:
     paper.line(f"{name_text}{':' if ';' in text else ' ='} {shorten_middle(text, paper.max_formula_length)}")
 
 
-def write_evaluation_hint(paper: Paper, expression: Formula, spell_option: OptionSpelling) -> None:
-    """Write an example of the options that evaluate the formulas at a point."""
-    shapes = expression.example_shapes()
-    values = " ".join(spell_option(name, example_value(shapes.get(name, ()))) for name in expression.variables)
-    paper.line()
-    paper.line(f"To evaluate at a point, give each variable a value: {values}", Style.FAINT)
-
-
 def example_value(shape: Shape) -> str:
     """Return an example value of a shape, as one types it: `2`, or `"[2, 2]"`. Large arrays are abbreviated."""
     text = "2"
@@ -83,13 +75,8 @@ def example_value(shape: Shape) -> str:
     return f'"{text}"' if shape else text
 
 
-def write_title(paper: Paper, trace: Trace, show: NumberFormat) -> None:
-    """Write the expression of a trace and the point at which it was evaluated."""
-    write_point(paper, trace.expression, trace.point, show)
-
-
-def write_point(paper: Paper, expression: Formula, point: Mapping[str, Any], show: NumberFormat) -> None:
-    """Write an expression and a point."""
+def write_title(paper: Paper, expression: Formula, point: Mapping[str, Any], show: NumberFormat) -> None:
+    """Write an expression and the point at which it was evaluated."""
     paper.line(shorten_middle(single_line(expression.text), paper.max_formula_length), Style.STRONG)
     if point:
         paper.line(f"at {assignments_text(point, show)}")
@@ -132,11 +119,24 @@ def write_warnings(paper: Paper, warnings: Sequence[NodeWarning]) -> None:
 
 def formulas_report(expression: Formula, request: HigherDerivatives, spell_option: OptionSpelling) -> Report:
     """Report all requested derivatives as formulas, and how to evaluate them."""
+
+    def write(paper: Paper) -> None:
+        for name, derivative in (request.formulas or {}).items():
+            write_formula(paper, f"d/d{name}", derivative)
+        for row, column, derivative in _upper_triangle(request.hessian or {}):
+            write_formula(paper, f"d^2/d{row}^2" if row == column else f"d^2/d{row}d{column}", derivative)
+        if request.derivative is not None:
+            write_formula(paper, _derivative_name(request), request.derivative)
+        for output, derivatives in (request.jacobian or {}).items():
+            for name, derivative in derivatives.items():
+                write_formula(paper, f"d({output})/d{name}", derivative)
+        shapes = expression.example_shapes()
+        values = " ".join(spell_option(name, example_value(shapes.get(name, ()))) for name in expression.variables)
+        paper.line()
+        paper.line(f"To evaluate at a point, give each variable a value: {values}", Style.FAINT)
+
     document = {"expression": expression.text, "variables": [*expression.variables]}
-    return Report(
-        lambda paper: _write_formulas(paper, expression, request, spell_option),
-        lambda: [document | _derivative_fields(request)],
-    )
+    return Report(write, lambda: [document | _derivative_fields(request)])
 
 
 def derivatives_report(
@@ -154,48 +154,37 @@ def derivatives_report(
         warnings: warnings about a Jacobian, in addition to those of the trace.
     """
     all_warnings = [*warnings, *(trace.warnings if trace is not None else ())]
-    return Report(
-        lambda paper: _write_values(paper, expression, point, trace, request, digits, all_warnings),
-        lambda: [_derivatives_document(expression, point, trace, request, all_warnings)],
-    )
+    tangents = request.tangents
+    slopes = None if tangents is None else {name: column[-1] for name, column in tangents.items()}
 
+    def write(paper: Paper) -> None:
+        in_full, brief = number_formats(digits)
+        write_title(paper, expression, point, in_full)
+        if request.jacobian is not None:
+            paper.heading("outputs")
+            for name, value in (request.outputs or {}).items():
+                paper.line(f"  {name} = {in_full(value)}", Style.STRONG)
+            paper.heading("jacobian")
+            _write_matrix(paper, request.jacobian, in_full)
+        elif trace is not None:
+            write_result(paper, trace, in_full, slopes)
+            _write_sections(paper, request, in_full)
+            columns = {f"d/d{name}": column for name, column in (tangents or {}).items()}
+            write_nodes(paper, trace, {"sensitivity": trace.adjoints} if tangents is None else columns, brief)
+        write_warnings(paper, all_warnings)
 
-def _write_formulas(
-    paper: Paper, expression: Formula, request: HigherDerivatives, spell_option: OptionSpelling
-) -> None:
-    for name, derivative in (request.formulas or {}).items():
-        write_formula(paper, f"d/d{name}", derivative)
-    for row, column, derivative in _upper_triangle(request.hessian or {}):
-        write_formula(paper, f"d^2/d{row}^2" if row == column else f"d^2/d{row}d{column}", derivative)
-    if request.derivative is not None:
-        write_formula(paper, _derivative_name(request), request.derivative)
-    for output, derivatives in (request.jacobian or {}).items():
-        for name, derivative in derivatives.items():
-            write_formula(paper, f"d({output})/d{name}", derivative)
-    write_evaluation_hint(paper, expression, spell_option)
+    def document() -> dict[str, Any]:
+        if trace is None:
+            elements = to_json([*(request.outputs or {}).values()])
+            fields: dict[str, Any] = {"expression": expression.text, "variables": to_json(point), "value": elements}
+        else:
+            fields = gradient_document(trace)
+        fields["warnings"] = [*map(warning_document, all_warnings)]
+        if slopes is not None:
+            fields["gradient"] = to_json(slopes)
+        return fields | _derivative_fields(request)
 
-
-def _write_values(
-    paper: Paper,
-    expression: Formula,
-    point: Mapping[str, Any],
-    trace: Trace | None,
-    request: HigherDerivatives,
-    digits: int | None,
-    warnings: Sequence[NodeWarning],
-) -> None:
-    in_full, brief = number_formats(digits)
-    if request.jacobian is not None:
-        write_point(paper, expression, point, in_full)
-        _write_jacobian(paper, request, in_full)
-    if trace is not None and request.jacobian is None:
-        slopes = None if request.tangents is None else {name: column[-1] for name, column in request.tangents.items()}
-        write_title(paper, trace, in_full)
-        write_result(paper, trace, in_full, slopes)
-        _write_sections(paper, request, in_full)
-        columns = {f"d/d{name}": column for name, column in (request.tangents or {}).items()}
-        write_nodes(paper, trace, {"sensitivity": trace.adjoints} if request.tangents is None else columns, brief)
-    write_warnings(paper, warnings)
+    return Report(write, lambda: [document()])
 
 
 def _write_sections(paper: Paper, request: HigherDerivatives, show: NumberFormat) -> None:
@@ -214,39 +203,11 @@ def _write_sections(paper: Paper, request: HigherDerivatives, show: NumberFormat
         paper.line(f"{_derivative_name(request)} = {show(request.derivative)}", Style.STRONG)
 
 
-def _write_jacobian(paper: Paper, request: HigherDerivatives, show: NumberFormat) -> None:
-    assert request.outputs is not None
-    assert request.jacobian is not None
-    paper.heading("outputs")
-    for name, value in request.outputs.items():
-        paper.line(f"  {name} = {show(value)}", Style.STRONG)
-    paper.heading("jacobian")
-    _write_matrix(paper, request.jacobian, show)
-
-
 def _write_matrix(paper: Paper, matrix: DerivativeMatrix, show: NumberFormat) -> None:
     """Write a matrix of derivatives with named rows and columns; an entry that is an array stands in one cell."""
     rows = [(name, *map(show, row.values())) for name, row in matrix.items()]
     titles = next(iter(matrix.values()), {})
     paper.table(TextTable((Column(""), *number_columns(*titles)), rows))
-
-
-def _derivatives_document(
-    expression: Formula,
-    point: Mapping[str, Any],
-    trace: Trace | None,
-    request: HigherDerivatives,
-    warnings: Sequence[NodeWarning],
-) -> dict[str, Any]:
-    if trace is None:
-        elements = to_json([*(request.outputs or {}).values()])
-        document: dict[str, Any] = {"expression": expression.text, "variables": to_json(point), "value": elements}
-    else:
-        document = gradient_document(trace)
-    document["warnings"] = [*map(warning_document, warnings)]
-    if request.tangents is not None:
-        document["gradient"] = {name: to_json(column[-1]) for name, column in request.tangents.items()}
-    return document | _derivative_fields(request)
 
 
 def _derivative_fields(request: HigherDerivatives) -> dict[str, Any]:

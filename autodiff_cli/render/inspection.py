@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from autodiff_cli.data.json_records import pick, to_json
-from autodiff_cli.render.formatting import NumberFormat, number_formats, shorten_middle
+from autodiff_cli.render.formatting import number_formats, shorten_middle
 from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, number_columns
 
 if TYPE_CHECKING:
     from autodiff_cli.backends.selection import BackendStatus
-    from autodiff_cli.data.files import ColumnSummary, DataSummary
+    from autodiff_cli.data.files import DataSummary
     from autodiff_cli.explain.operations import Description
     from autodiff_cli.formula.formula import Formula
 
@@ -175,7 +175,9 @@ def _write_summary(paper: Paper, summary: DataSummary, digits: int | None) -> No
         (
             shorten_middle(column.original, _MAX_CELL_LENGTH),
             shorten_middle(column.written, _MAX_CELL_LENGTH),
-            *_column_cells(column, show),
+            column.type if column.levels is None else f"{column.type}, {column.levels} distinct",
+            str(column.missing),
+            *(NO_VALUE if end is None else show(end) for end in (column.minimum, column.maximum)),
             *[column.unit] * has_units,
         )
         for column in summary.columns
@@ -188,12 +190,6 @@ def _write_summary(paper: Paper, summary: DataSummary, digits: int | None) -> No
     if summary.options:
         paper.heading("equivalent options")
         paper.line(f"  {' '.join(summary.options)}")
-
-
-def _column_cells(column: ColumnSummary, show: NumberFormat) -> tuple[str, str, str, str]:
-    type_ = column.type if column.levels is None else f"{column.type}, {column.levels} distinct"
-    ends = (NO_VALUE if end is None else show(end) for end in (column.minimum, column.maximum))
-    return type_, str(column.missing), *ends  # type: ignore[return-value]
 
 
 def _summary_document(summary: DataSummary) -> dict[str, Any]:

@@ -11,6 +11,7 @@ hard to follow.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -93,6 +94,16 @@ class Layout(NamedTuple):
     centres: list[Point]
     routes: list[Route]
     frames: list[Rectangle]
+
+    def moved(self, right: float, down: float) -> Layout:
+        """Return a layout of which everything is moved by a distance."""
+
+        def move(at: Point) -> Point:
+            return Point(at.x + right, at.y + down)
+
+        routes = [Route(tuple(map(move, route.points)), route.label and move(route.label)) for route in self.routes]
+        frames = [Rectangle(move(frame.centre), frame.size) for frame in self.frames]
+        return Layout(self.size, [*map(move, self.centres)], routes, frames)
 
 
 class GraphTooLargeError(ValueError):
@@ -183,9 +194,13 @@ class _LabelPlacer:
             anchor: the position that the layout library suggests, which may be off the edge.
             points: the points of the edge.
         """
-        stretches = sorted(itertools.pairwise(points), key=_stretch_length, reverse=True)
+        stretches = sorted(itertools.pairwise(points), key=lambda ends: math.dist(*ends), reverse=True)
         candidates = [anchor] if any(_is_on_stretch(anchor, *stretch) for stretch in stretches) else []
-        candidates += [_point_along(stretch, share) for share in SETTINGS.label_shares for stretch in stretches]
+        candidates += [
+            Point(start.x + share * (end.x - start.x), start.y + share * (end.y - start.y))
+            for share in SETTINGS.label_shares
+            for start, end in stretches
+        ]
         centre = next((point for point in candidates if self._is_free(Rectangle(point, size))), candidates[0])
         self._occupy(Rectangle(centre, size))
         return centre
@@ -210,17 +225,6 @@ def _grid_squares(place: Rectangle) -> Iterator[tuple[int, int]]:
 
 def _overlap(place: Rectangle, other: Rectangle) -> bool:
     return all(abs(place.centre[k] - other.centre[k]) < (place.size[k] + other.size[k]) / 2 for k in (0, 1))
-
-
-def _stretch_length(stretch: tuple[Point, Point]) -> float:
-    """Return the length of a horizontal or vertical line segment."""
-    start, end = stretch
-    return abs(start.x - end.x) + abs(start.y - end.y)
-
-
-def _point_along(stretch: tuple[Point, Point], share: float) -> Point:
-    start, end = stretch
-    return Point(start.x + share * (end.x - start.x), start.y + share * (end.y - start.y))
 
 
 def _is_on_stretch(place: Point, start: Point, end: Point) -> bool:
@@ -269,7 +273,7 @@ def layout_with_lanes(
     base = layered_layout(nodes, [edges[k] for k in direct], [labels[k] for k in direct], frames, may_turn=False)
     lanes = {source: lane for lane, source in enumerate(dict.fromkeys(edges[k][0] for k in sorted(lane_edges)))}
     height_of_lanes = (SETTINGS.lane_gap + SETTINGS.lane_label_gap) * len(lanes) + SETTINGS.lane_stub
-    shifted = _shift_down(base, height_of_lanes)
+    shifted = base.moved(0, height_of_lanes)
     routes: dict[int, Route] = dict(zip(direct, shifted.routes, strict=True))
     lefts = _left_sides(nodes, shifted.centres)
     for k in sorted(lane_edges):
@@ -282,7 +286,8 @@ def layout_with_lanes(
         ends = Point(start.x + nodes[source].width / 2, start.y), Point(end.x - nodes[target].width / 2, end.y)
         label = Point(drop, len(lanes) * SETTINGS.lane_gap + (lane + 0.5) * SETTINGS.lane_label_gap)
         routes[k] = Route((ends[0], *bends, ends[1]), None if labels[k] is None else label)
-    return shifted._replace(routes=[routes[k] for k in range(len(edges))])
+    size = Size(base.size.width, base.size.height + height_of_lanes)
+    return shifted._replace(size=size, routes=[routes[k] for k in range(len(edges))])
 
 
 def _lane_edges(count: int, edges: Sequence[tuple[int, int]]) -> set[int]:
@@ -310,21 +315,6 @@ def _node_layers(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
     for i in range(count - 1, -1, -1):
         layers[i] = min((layers[j] for j in users[i]), default=1) - 1
     return layers
-
-
-def _shift_down(layout: Layout, distance: float) -> Layout:
-    """Return a layout that is moved down by a distance."""
-
-    def shift(point: Point) -> Point:
-        return Point(point.x, point.y + distance)
-
-    routes = [
-        Route(tuple(map(shift, route.points)), None if route.label is None else shift(route.label))
-        for route in layout.routes
-    ]
-    places = [Rectangle(shift(place.centre), place.size) for place in layout.frames]
-    size = Size(layout.size.width, layout.size.height + distance)
-    return Layout(size, [*map(shift, layout.centres)], routes, places)
 
 
 def _left_sides(nodes: Sequence[Size], centres: Sequence[Point]) -> list[float]:
@@ -389,37 +379,29 @@ def layout_in_parts(
                 there.append(source)
                 of.append(of[target])
             ends[at] = copy, target
-    sizes = [nodes[i] for i in there]
+
+    def lay_out(unit: int | None) -> _Part:
+        """Lay out an outermost frame, or the nodes outside all frames."""
+        places = [i for i, where in enumerate(of) if where == unit]
+        position = {i: k for k, i in enumerate(places)}
+        own = [k for k, (_, target) in enumerate(ends) if target in position]
+        inner = [k for k, frame in enumerate(frames) if frame.outer is not None and outermost[k] == unit]
+        within = {k: at for at, k in enumerate(inner)}
+        enclosures = [
+            frames[k]._replace(nodes=[position[i] for i in frames[k].nodes], outer=within.get(frames[k].outer or 0))
+            for k in inner
+        ]
+        own_ends = [(position[ends[k][0]], position[ends[k][1]]) for k in own]
+        sizes = [nodes[there[i]] for i in places]
+        result = layered_layout(sizes, own_ends, [labels[k] for k in own], enclosures)
+        if unit is None:
+            return _Part(result, places, own, inner, Size(0, 0))
+        title = Size(max(result.size.width, frames[unit].title_width), result.size.height)
+        return _Part(result._replace(size=title), places, own, [unit, *inner], Size(TITLE_HEIGHT, 2 * TITLE_HEIGHT))
+
     units: list[int | None] = [k for k, frame in enumerate(frames) if frame.outer is None]
-    parts = [_layout_part(unit, of, outermost, sizes, ends, labels, frames) for unit in [*units, None] if unit in of]
+    parts = [lay_out(unit) for unit in [*units, None] if unit in of]
     return PartedLayout(_join_parts(parts, len(there), len(edges), len(frames)), there)
-
-
-def _layout_part(
-    unit: int | None,
-    of: Sequence[int | None],
-    outermost: Sequence[int],
-    sizes: Sequence[Size],
-    edges: Sequence[tuple[int, int]],
-    labels: Sequence[Size | None],
-    frames: Sequence[FrameSpec],
-) -> _Part:
-    """Lay out an outermost frame, or the nodes outside all frames if `unit` is None."""
-    places = [i for i, where in enumerate(of) if where == unit]
-    position = {i: k for k, i in enumerate(places)}
-    own = [k for k, (_, target) in enumerate(edges) if target in position]
-    inner = [k for k, frame in enumerate(frames) if frame.outer is not None and outermost[k] == unit]
-    within = {k: at for at, k in enumerate(inner)}
-    enclosures = [
-        frames[k]._replace(nodes=[position[i] for i in frames[k].nodes], outer=within.get(frames[k].outer or 0))
-        for k in inner
-    ]
-    ends = [(position[edges[k][0]], position[edges[k][1]]) for k in own]
-    result = layered_layout([sizes[i] for i in places], ends, [labels[k] for k in own], enclosures)
-    if unit is None:
-        return _Part(result, places, own, inner, Size(0, 0))
-    title = Size(max(result.size.width, frames[unit].title_width), result.size.height)
-    return _Part(result._replace(size=title), places, own, [unit, *inner], Size(TITLE_HEIGHT, 2 * TITLE_HEIGHT))
 
 
 def _join_parts(parts: Sequence[_Part], nodes: int, edges: int, frames: int) -> Layout:
@@ -435,15 +417,12 @@ def _join_parts(parts: Sequence[_Part], nodes: int, edges: int, frames: int) -> 
     routes: dict[int, Route] = {}
     places: dict[int, Rectangle] = {}
     for part, corner in zip(parts, corners, strict=True):
-        layout, margin, outer = part.layout, part.margin, _outer_size(part)
-        start = Point(corner.x + margin.width, corner.y + margin.height)
-        centres |= zip(part.places, _shift_points(layout.centres, start), strict=True)
-        for at, route in zip(part.edges, layout.routes, strict=True):
-            centre = None if route.label is None else next(_shift_points([route.label], start))
-            routes[at] = Route(tuple(_shift_points(route.points, start)), centre)
+        margin, outer = part.margin, _outer_size(part)
+        layout = part.layout.moved(corner.x + margin.width, corner.y + margin.height)
+        centres |= zip(part.places, layout.centres, strict=True)
+        routes |= zip(part.edges, layout.routes, strict=True)
         around = [Rectangle(Point(corner.x + outer.width / 2, corner.y + outer.height / 2), outer)]
-        inside = (Rectangle(next(_shift_points([frame.centre], start)), frame.size) for frame in layout.frames)
-        places |= zip(part.frames, itertools.chain(around if margin.width else (), inside), strict=True)
+        places |= zip(part.frames, [*(around if margin.width else ()), *layout.frames], strict=True)
     return Layout(
         size, [centres[k] for k in range(nodes)], [routes[k] for k in range(edges)], [places[k] for k in range(frames)]
     )
@@ -465,7 +444,3 @@ def _pack_rows(sizes: Sequence[Size], max_width: float) -> tuple[Size, list[Poin
         width, height = max(width, left + size.width), max(height, size.height)
         left += size.width + SETTINGS.part_gap
     return Size(width, top + height), corners
-
-
-def _shift_points(places: Sequence[Point], corner: Point) -> Iterator[Point]:
-    return (Point(at.x + corner.x, at.y + corner.y) for at in places)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -102,48 +103,43 @@ def _arrow_texts(column: NDArray[Any]) -> Any:
 _MAX_LISTED_ROWS = 5  # inaccurate rows that a warning names
 
 
+@dataclass
 class GradientTable:
     """The value and the gradient at many points, one line per point, as CSV or JSON.
 
     CSV has the columns of the point, then `value`, then `d_NAME` for each variable. Points are evaluated while they are
     written, so the counts below are complete only afterwards.
 
-    Args:
+    Attributes:
+        gradients: computes value and gradient at a block of points.
         header: the names of the columns that describe a point.
         blocks: blocks of points: for each variable that varies one number per point, and the input cells of the points;
             None if the numbers are the cells. The blocks are read once.
         digits: the number of significant digits in CSV; by default, and in JSON, all digits of a float.
         accuracy: finds rows that rounding errors made inaccurate.
-
-    Attributes:
-        result_columns: the names of the columns that are added.
         undefined_count: the number of points at which the value or a derivative was not finite.
         inaccurate_count: the number of rows in which a number lost digits.
         first_inaccurate: messages about the first of these rows.
     """
 
-    def __init__(
-        self,
-        gradients: BatchedGradient,
-        header: Sequence[str],
-        blocks: Iterable[tuple[Columns, CellRows | None]],
-        digits: int | None,
-        accuracy: RowAccuracy,
-    ) -> None:
-        self.result_columns = ("value", *(f"d_{name}" for name in gradients.wrt))
-        self.undefined_count = 0
-        self._gradients = gradients
-        self._header = header
-        self._blocks = blocks
-        self._show = None if digits is None else digits_format(digits)
-        self._accuracy = accuracy
-        self.inaccurate_count = 0
-        self.first_inaccurate: list[str] = []
+    gradients: BatchedGradient
+    header: Sequence[str]
+    blocks: Iterable[tuple[Columns, CellRows | None]]
+    digits: int | None
+    accuracy: RowAccuracy
+    undefined_count: int = 0
+    inaccurate_count: int = 0
+    first_inaccurate: list[str] = field(default_factory=list)
+
+    @property
+    def result_columns(self) -> tuple[str, ...]:
+        """The names of the columns that are added."""
+        return ("value", *(f"d_{name}" for name in self.gradients.wrt))
 
     @property
     def unchecked_count(self) -> int:
         """The number of doubtful rows that were not checked, because checking all of them takes too long."""
-        return self._accuracy.unchecked
+        return self.accuracy.unchecked
 
     @property
     def report(self) -> Report:
@@ -152,10 +148,10 @@ class GradientTable:
 
     def _compute(self) -> Iterator[tuple[Columns, CellRows | None, Array, Mapping[int, Mapping[str, str]]]]:
         rows = 0
-        for columns, cells in self._blocks:
-            results = self._gradients.evaluate(columns)
+        for columns, cells in self.blocks:
+            results = self.gradients.evaluate(columns)
             self.undefined_count += int(np.count_nonzero(~np.isfinite(results).all(axis=0)))
-            correct = self._accuracy.check(columns, results)
+            correct = self.accuracy.check(columns, results)
             self.inaccurate_count += len(correct)
             for row in [*correct][: _MAX_LISTED_ROWS - len(self.first_inaccurate)]:
                 digits = describe_correct_digits(correct[row])
@@ -164,31 +160,31 @@ class GradientTable:
             yield columns, cells, results, correct
 
     def _write(self, paper: Paper) -> None:
-        header: Sequence[str] | None = [*self._header, *self.result_columns]
+        header: Sequence[str] | None = [*self.header, *self.result_columns]
+        show = None if self.digits is None else digits_format(self.digits)
         for columns, cells, results, _ in self._compute():
             if header is not None:
                 paper.stream.write(csv_row(header))
                 header = None
-            coordinates = [columns[name] for name in self._header] if cells is None else []
-            paper.stream.write(csv_rows(cells, results, self._show, coordinates))
+            coordinates = [columns[name] for name in self.header] if cells is None else []
+            paper.stream.write(csv_rows(cells, results, show, coordinates))
 
     def _documents(self) -> Iterator[dict[str, Any]]:
         for columns, _, results, correct in self._compute():
-            names = self._gradients.columns
+            names = self.gradients.columns
             points = zip(*(columns[name].tolist() for name in names), strict=True)
             for row, (point, (value, *slopes)) in enumerate(zip(points, results.T.tolist(), strict=True)):
-                warnings = {"warnings": [_warning_document(correct[row])]} if row in correct else {}
+                warnings = {}
+                if row in correct:
+                    message = f"with all digits {describe_correct_digits(correct[row])}"
+                    warning = {"kind": "precision", "message": message, "right": dict(correct[row])}
+                    warnings = {"warnings": [warning]}
                 yield {
                     "variables": to_json(dict(zip(names, point, strict=True))),
                     "value": to_json(value),
-                    "gradient": to_json(dict(zip(self._gradients.wrt, slopes, strict=True))),
+                    "gradient": to_json(dict(zip(self.gradients.wrt, slopes, strict=True))),
                     **warnings,
                 }
-
-
-def _warning_document(correct: Mapping[str, str]) -> dict[str, Any]:
-    message = f"with all digits {describe_correct_digits(correct)}"
-    return {"kind": "precision", "message": message, "right": dict(correct)}
 
 
 # --- Predictions ---

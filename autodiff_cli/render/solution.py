@@ -65,38 +65,29 @@ def _ascii_text(character: str) -> str:
     return plain if plain.isascii() and plain else f"[U+{ord(character):04X}]"
 
 
-class SymbolTable:
-    """The LaTeX symbols of names; different names have different symbols.
+def latex_symbols(names: Iterable[str]) -> dict[str, str]:
+    """Return the LaTeX symbols of names; different names have different symbols.
 
-    >>> symbols = SymbolTable(["x_1", "x₁", "rate"])
-    >>> [symbols.symbol_of(name) for name in ("x_1", "x₁", "rate")]
-    ['x_{1}', '\\\\mathrm{x1}', '\\\\mathrm{rate}']
+    >>> latex_symbols(["x_1", "x₁", "rate"])
+    {'x_1': 'x_{1}', 'x₁': '\\\\mathrm{x1}', 'rate': '\\\\mathrm{rate}'}
     """
-
-    def __init__(self, names: Iterable[str]) -> None:
-        self._symbols: dict[str, str] = {}
-        for name in names:
-            self._add(name)
-
-    def symbol_of(self, name: str) -> str:
-        """Return the symbol of a name."""
-        return self._symbols[name]
-
-    def free_letter(self, choice: str) -> str:
-        """Return the first of some letters with which no symbol begins; the last letter if there is none."""
-        used = {re.sub(r"^\\\w+\{", "", text)[:1] for text in self._symbols.values()}
-        return next((letter for letter in choice if letter not in used), choice[-1])
-
-    def _add(self, name: str) -> None:
+    symbols: dict[str, str] = {}
+    for name in names:
         symbol = latex_symbol(name) if _PLAIN_NAME.fullmatch(name) else ""
-        text = latex_text(name).replace("$", "")
         if not symbol.isascii() or not symbol:
             symbol = rf"\text{{{latex_text(name)}}}"
-        elif symbol in self._symbols.values():
-            symbol = rf"\mathrm{{{text}}}"
-        while symbol in self._symbols.values():
+        elif symbol in symbols.values():
+            symbol = rf"\mathrm{{{latex_text(name).replace('$', '')}}}"
+        while symbol in symbols.values():
             symbol += "'"
-        self._symbols[name] = symbol
+        symbols[name] = symbol
+    return symbols
+
+
+def _free_letter(symbols: Mapping[str, str], choice: str) -> str:
+    """Return the first of some letters with which no symbol begins; the last letter if there is none."""
+    used = {re.sub(r"^\\\w+\{", "", text)[:1] for text in symbols.values()}
+    return next((letter for letter in choice if letter not in used), choice[-1])
 
 
 def adjoint_symbol(symbol_: str) -> str:
@@ -178,13 +169,6 @@ def latex_operation(node: Node, operands: Sequence[Fragment], arrays: Collection
     return _WRITER.write(node, operands)
 
 
-def latex_numeric_operation(node: Node, numbers: Sequence[Fragment]) -> Fragment:
-    """Return an operation applied to numbers; factors are separated by a dot."""
-    if node.op is not None and node.op.symbol == "*":
-        return Fragment(latex_product(numbers), PRODUCT)
-    return latex_operation(node, numbers)
-
-
 def latex_formula(
     root: Node,
     known: Mapping[Node, Fragment],
@@ -233,18 +217,14 @@ def latex_width(text: str) -> int:
     """
     while (match := _FRACTION.search(text)) is not None:
         above, below = match.groups()
-        text = (
-            text[: match.start()] + (above if latex_width(above) > latex_width(below) else below) + text[match.end() :]
-        )
+        text = text[: match.start()] + max(below, above, key=latex_width) + text[match.end() :]
     while (inner := _ENVIRONMENT.search(text)) is not None:
         rows = inner[1].split(r"\\")
         text = text[: inner.start()] + "xxx" + max(rows, key=len).replace("&", "xxx") + text[inner.end() :]
     text = text.replace(r"\left", "").replace(r"\right", "").replace(r"\,", "")
     names = re.sub(r"\\(?:operatorname|mathrm|text)\{([^}]*)\}", r"\1", text)
-    signs = re.sub(
-        r"(?<=[^({])[-+=<>]", "   ", re.sub(r"[{}^_ ]", "", _COMMAND.sub("xx", names))
-    )  # with the space around signs
-    return len(signs)
+    plain = re.sub(r"[{}^_ ]", "", _COMMAND.sub("xx", names))
+    return len(re.sub(r"(?<=[^({])[-+=<>]", "   ", plain))  # with the space around signs
 
 
 def equation_rows(left: str, sides: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -310,33 +290,36 @@ class _Solution:
         self._nodes = trace.tape.nodes
         names = trace.expression.names
         named = {names[node]: node for node in self._nodes if node in names}
-        self._symbols = SymbolTable([*trace.expression.leaves, *named])
+        self._symbols = latex_symbols([*trace.expression.leaves, *named])
         output = trace.tape.outputs[0]
         is_loss = "~" in trace.expression.text
-        self._output_letter = self._symbols.free_letter("LJfF" if is_loss else "fFgy")
-        letter = self._node_letter = self._symbols.free_letter("vuzsq")
+        self._output_letter = _free_letter(self._symbols, "LJfF" if is_loss else "fFgy")
+        letter = self._node_letter = _free_letter(self._symbols, "vuzsq")
         self._node_symbols = [""] * len(self._nodes)
         values = zip(self._nodes, trace.values, strict=True)
         self._arrays = frozenset(node for node, value in values if array_shape(value))
         steps = {step.node: step.step for step in trace.forward}
         for i, node in enumerate(self._nodes):
             if node.is_input:
-                self._node_symbols[i] = self._symbols.symbol_of(node.text)
+                self._node_symbols[i] = self._symbols[node.text]
             elif node.is_constant and (node not in names or is_constant_name(node)):
                 self._node_symbols[i] = _constant_text(node)
             elif node in names:
-                self._node_symbols[i] = self._symbols.symbol_of(names[node])
+                self._node_symbols[i] = self._symbols[names[node]]
             else:
                 self._node_symbols[i] = self._output_letter if i == output else f"{letter}_{{{steps[i]}}}"
         self._output_symbol = self._output_letter if self._nodes[output].op is None else self._node_symbols[output]
 
     def document(self) -> Iterator[str]:
         """Yield the parts of the document."""
-        yield f"% {latex_text(shorten_middle(single_line(self._trace.expression.text), _MAX_TITLE_LENGTH))}\n"
+        trace = self._trace
+        yield f"% {latex_text(shorten_middle(single_line(trace.expression.text), _MAX_TITLE_LENGTH))}\n"
         yield _PREAMBLE
+        numbers = {name: latex_number(x, self._format_full, self._format_brief) for name, x in trace.point.items()}
+        point = (f"{self._symbols[name]} &= {number.text}" for name, number in numbers.items())
         for title, rows in (
             ("The formula", self._formula_rows()),
-            ("The point", self._point_rows()),
+            ("The point", point),
             ("The steps of its graph", self._forward_rows()),
             (_BACKWARD_TITLE, self._backward_rows()),
             ("The gradient", self._gradient_rows()),
@@ -386,11 +369,6 @@ class _Solution:
             if node is self._nodes[trace.tape.outputs[0]]:
                 break
 
-    def _point_rows(self) -> Iterator[str]:
-        """Yield the values of the variables."""
-        for name, x in self._trace.point.items():
-            yield f"{self._symbols.symbol_of(name)} &= {latex_number(x, self._format_full, self._format_brief).text}"
-
     def _forward_rows(self) -> Iterator[str]:
         """Yield each operation in symbols, then with numbers, then its result."""
         for step in self._trace.forward:
@@ -401,7 +379,9 @@ class _Solution:
             sides = [LATEX.coerce(latex_operation(node, symbols, self._arrays)).text]
             if self._are_scalars(step.inputs):
                 numbers = [self._number(self._trace.values[i]) for i in step.inputs]
-                sides.append(LATEX.coerce(latex_numeric_operation(node, numbers)).text)
+                is_product = node.operation.symbol == "*"  # its factors are separated by a dot
+                text = latex_product(numbers) if is_product else LATEX.coerce(latex_operation(node, numbers)).text
+                sides.append(text)
             sides.append(self._number(step.value).text)
             yield from equation_rows(self._node_symbols[step.node], [[side] for side in sides])
 
@@ -440,19 +420,14 @@ class _Solution:
             yield from equation_rows(left_side, [terms, [result]])
             return
         symbols = self._node_symbols
-        chain = [
-            rf"{self._adjoint_of(user)} \, \frac{{\partial {symbols[user]}}}{{\partial {symbols[i]}}}"
-            for user, _ in arriving
-        ]
-        slopes = [
-            rf"{self._adjoint_of(user)} \cdot {self._local_text(user, contribution)}" for user, contribution in arriving
-        ]
-        amounts = [
-            "0"
-            if contribution.is_structural_zero
-            else latex_product([self._number(adjoints[user]), self._number(contribution.local)])
-            for user, contribution in arriving
-        ]
+        bars = [self._adjoint_of(user) for user, _ in arriving]
+        slopes = [rf"{bar} \cdot {self._local_text(*each)}" for bar, each in zip(bars, arriving, strict=True)]
+        rates = (rf"\frac{{\partial {symbols[user]}}}{{\partial {symbols[i]}}}" for user, _ in arriving)
+        chain = [rf"{bar} \, {rate}" for bar, rate in zip(bars, rates, strict=True)]
+        amounts = []
+        for user, contribution in arriving:
+            factors = [self._number(adjoints[user]), self._number(contribution.local)]
+            amounts.append("0" if contribution.is_structural_zero else latex_product(factors))
         bracketed = [rf"\left({text}\right)" if k and text.startswith("-") else text for k, text in enumerate(amounts)]
         yield from equation_rows(left_side, [chain, slopes, bracketed, [result]])
 
@@ -500,19 +475,13 @@ class _Solution:
         assert graph is not None
         if op.gate is Gate.SCALE and is_at_kink(self._trace, user):
             return rf"{self._adjoint_of(user)} \cdot 0"
-        both = zip(rule_graphs.inputs, inputs, strict=True)
-        constants = {leaf: self._nodes[j] for leaf, j in both if self._nodes[j].is_constant}
+        places = dict(zip(rule_graphs.inputs, inputs, strict=True))
+        constants = {leaf: self._nodes[j] for leaf, j in places.items() if self._nodes[j].is_constant}
         (graph,) = simplify(substitute([expand_helpers([graph])[graph]], constants), scalar=False)
-        known = {leaf: _leaf_fragment(self, j) for leaf, j in zip(rule_graphs.inputs, inputs, strict=True)}
-        known |= {
-            rule_graphs.adjoint: Fragment(self._adjoint_of(user)),
-            rule_graphs.output: Fragment(self._node_symbols[user]),
-        }
-        placeholders = {
-            rule_graphs.output: user,
-            rule_graphs.adjoint: user,
-            **dict(zip(rule_graphs.inputs, inputs, strict=True)),
-        }
+        known = {leaf: _leaf_fragment(self, j) for leaf, j in places.items()}
+        known[rule_graphs.adjoint] = Fragment(self._adjoint_of(user))
+        known[rule_graphs.output] = Fragment(self._node_symbols[user])
+        placeholders = {rule_graphs.output: user, rule_graphs.adjoint: user, **places}
         sizes = {leaf.text: array_shape(self._trace.values[j]) for leaf, j in placeholders.items()}
         tape = Tape([graph])
         arrays = [node for node, shape in zip(tape.nodes, infer_shapes(tape, sizes), strict=True) if shape]
@@ -530,7 +499,7 @@ class _Solution:
         if trace.is_scalar and len(trace.tape) <= _MAX_DERIVATIVE_NODES and trace.wrt:
             output = trace.expression.output
             slopes = gradient_nodes(output, [leaves[name] for name in trace.wrt])
-            known = {leaf: Fragment(self._symbols.symbol_of(name)) for name, leaf in leaves.items()}
+            known = {leaf: Fragment(self._symbols[name]) for name, leaf in leaves.items()}
             fresh = (f"t_{{{k}}}" for k in itertools.count(1))
             for name, slope in zip(trace.wrt, readable_derivatives([output, *slopes], {})[1:], strict=True):
                 text, parts = latex_formula(slope, known, lambda _: next(fresh), MAX_LINE_WIDTH - _WHERE_WIDTH)
@@ -539,7 +508,7 @@ class _Solution:
                     formulas[name] = [*rows, *(rf"&\qquad \text{{where }} {part} = {of}" for part, of in parts)]
         yield f"{self._output_symbol} &= {latex_number(trace.value, self._format_full).text}"
         for name, slope_ in trace.gradient.items():
-            left_side = rf"\frac{{\partial {self._output_symbol}}}{{\partial {self._symbols.symbol_of(name)}}}"
+            left_side = rf"\frac{{\partial {self._output_symbol}}}{{\partial {self._symbols[name]}}}"
             rows = formulas.get(name, [])
             for k, row in enumerate(rows):
                 yield f"{'' if k else left_side} {row}"

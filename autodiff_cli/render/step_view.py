@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import bisect
 import io
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -54,14 +54,14 @@ class DrawingSelector:
     Args:
         write: makes a text suitable for the terminal.
         number: writes a value for a box.
-        widest: returns the widest text of the adjoint of a node; "" for a node without an adjoint.
+        widest: the widest text of the adjoint of each node that has one.
 
     Attributes:
         has_whole_graph: whether the whole graph is drawn; else only the neighbours of a node.
     """
 
     def __init__(
-        self, trace: Trace, write: Callable[[str], str], number: Callable[[Any], str], widest: Callable[[int], str]
+        self, trace: Trace, write: Callable[[str], str], number: Callable[[Any], str], widest: Mapping[int, str]
     ) -> None:
         self._trace = trace
         self._write, self._number, self._widest = write, number, widest
@@ -90,16 +90,12 @@ class DrawingSelector:
     def window_origin(self, drawing: CharacterDrawing, focus: int, window: Extent) -> Cell:
         """Return the upper left corner of a window that shows a node, centred if possible, with its inputs."""
         boxes = [drawing.box(focus), *(drawing.box(j) for j in self._trace.tape.inputs[focus] if drawing.has_box(j))]
-        left, right = _covering_span(
-            [(corner.column, corner.column + extent.width) for corner, extent in boxes], window.width
-        )
-        top, bottom = _covering_span(
-            [(corner.row, corner.row + extent.height) for corner, extent in boxes], window.height
-        )
-        return Cell(
-            _window_start((left + right) // 2, left, drawing.extent.width, window.width),
-            _window_start((top + bottom) // 2, top, drawing.extent.height, window.height),
-        )
+        starts = []
+        for axis in (0, 1):  # columns, then rows
+            spans = [(corner[axis], corner[axis] + extent[axis]) for corner, extent in boxes]
+            low, high = _covering_span(spans, window[axis])
+            starts.append(_window_start((low + high) // 2, low, drawing.extent[axis], window[axis]))
+        return Cell(*starts)
 
     def _whole_drawing(self, title_width: int) -> CharacterDrawing:
         if title_width not in self._drawings:
@@ -132,21 +128,17 @@ class DrawingSelector:
         return BoxContent(self._write(f"… {count} more"), Role.CONSTANT, "", "")
 
     def _box_content(self, box: Box, title_width: int) -> BoxContent:
-        title = self._write(
-            safe_label(self._trace.naming.fit(box.id, title_width)) if title_width else self._short_title(box)
-        )
-        value = "" if box.role is Role.CONSTANT else self._number(box.value)
-        adjoint = "" if box.adjoint is None else self._widest(box.id)
-        return BoxContent(
-            self._write(elide_middle(title, title_width or _SETTINGS.usual_titles)), box.role, value, adjoint
-        )
-
-    def _short_title(self, box: Box) -> str:
-        """Return the shortest name of a node: the name of an intermediate result, else the sign of its operation."""
         node = self._trace.tape.nodes[box.id]
-        if node.op is None or node in self._trace.expression.names:
-            return box.label
-        return node.op.symbol or node.op.spelling or node.op.name
+        if title_width:
+            title = self._write(safe_label(self._trace.naming.fit(box.id, title_width)))
+        elif node.op is None or node in self._trace.expression.names:
+            title = self._write(box.label)
+        else:
+            title = self._write(node.op.symbol or node.op.spelling or node.op.name)
+        value = "" if box.role is Role.CONSTANT else self._number(box.value)
+        adjoint = "" if box.adjoint is None else self._widest[box.id]
+        title = self._write(elide_middle(title, title_width or _SETTINGS.usual_titles))
+        return BoxContent(title, box.role, value, adjoint)
 
 
 def elide_middle(text: str, width: int) -> str:
@@ -242,7 +234,10 @@ class StepView:
         ]
         self._computed = {step.node: at for at, step in enumerate(forward, 1)}
         self._adjoints = self._adjoint_history(1 + len(forward), backward)
-        self._drawings = DrawingSelector(trace, self._encodable, self._number_text, self._widest_adjoint)
+        widest = {
+            i: max((text for _, text in changes), key=formatting.display_width) for i, changes in self._adjoints.items()
+        }
+        self._drawings = DrawingSelector(trace, self._encodable, self._number_text, widest)
 
     def screen(self, view: ViewState, window: Extent) -> list[Line]:
         """Return the lines of a screen: as many as the window has rows, none wider than the window."""
@@ -251,12 +246,15 @@ class StepView:
         corner = self._drawings.window_origin(drawing, viewed.focus, area)
         lines = drawing.render(corner, area, self._drawing_state(view.position))
         if window.height >= _SETTINGS.min_rows_for_title:
-            lines.insert(0, self._title_line(window.width))
+            text = self._encodable(formatting.single_line(self._trace.expression.text))
+            lines.insert(0, (Run(self._encodable(elide_middle(text, max(window.width, 3))), TextStyle.STRONG),))
         if window.height >= _SETTINGS.min_rows_for_rule:
             lines.append(self._rule_line(viewed, window.width))
         lines += self._text_panel(view, Extent(window.width, _rows_without_bars(window) - area.height))
         if window.height >= _SETTINGS.min_rows_for_keys:
-            lines.append(self._keys_line(window.width))
+            keys, legend = self._encodable(KEYS_TEXT), self._encodable(LEGEND_TEXT)
+            gap = window.width - formatting.display_width(keys) - formatting.display_width(legend)
+            lines.append((Run(keys + " " * gap + legend if gap > 2 else keys, TextStyle.FAINT),))
         encodable = (tuple(Run(self._encodable(run.text), run.style) for run in line) for line in lines)
         return [character_drawing.cut_line(line, window.width) for line in encodable]
 
@@ -270,17 +268,14 @@ class StepView:
         rows = _rows_without_bars(window)
         max_height = rows - min(_SETTINGS.min_text_rows, rows * 2 // 5)
         drawing = self._drawings.drawing_for(viewed.focus, window.width)
-        return drawing, Extent(
-            window.width, min(max_height, drawing.extent.height) if self._drawings.has_whole_graph else max_height
-        )
+        height = min(max_height, drawing.extent.height) if self._drawings.has_whole_graph else max_height
+        return drawing, Extent(window.width, height)
 
     def _text_lines(self, view: ViewState, width: int) -> list[Line]:
         """Return the text of a step, wrapped to a width."""
-        texts = (
-            [(line, TextStyle.PLAIN) for line in HELP_LINES]
-            if view.is_help
-            else self._explanation(self.steps[view.position])
-        )
+        texts = [(line, TextStyle.PLAIN) for line in HELP_LINES]
+        if not view.is_help:
+            texts = self._explanation(self.steps[view.position])
         return [
             (Run(piece, style),)
             for text, style in texts
@@ -305,9 +300,6 @@ class StepView:
                 history.setdefault(contribution.to, []).append((at, self._number_text(contribution.total) + more))
         return history
 
-    def _widest_adjoint(self, i: int) -> str:
-        return max((text for _, text in self._adjoints[i]), key=formatting.display_width)
-
     def _drawing_state(self, at: int) -> DrawingState:
         step, output = self.steps[at].step, self._trace.tape.outputs[0]
 
@@ -325,9 +317,8 @@ class StepView:
             highlighted = frozenset((step.node, k) for k in range(len(step.inputs)))
             return DrawingState(has_value, adjoint, step.node, highlighted, frozenset({step.node}))
         highlighted = frozenset((step.node, contribution.position) for contribution in step.contributions)
-        updated = frozenset(contribution.to for contribution in step.contributions) | (
-            {output} if step.node == output else set()
-        )
+        seed = {output} if step.node == output else set()
+        updated = frozenset(contribution.to for contribution in step.contributions) | seed
         return DrawingState(has_value, adjoint, step.node, highlighted, updated, is_backward=True)
 
     # --- Texts ---
@@ -358,7 +349,7 @@ class StepView:
                 for phrase in closing_phrases(self._trace):
                     paper.line(self._sentences.fill(phrase))
         else:
-            write_title(paper, self._trace, self._format_full)
+            write_title(paper, self._trace.expression, self._trace.point, self._format_full)
             paper.line()
             paper.line("The forward pass computes every node from its inputs.")
             paper.line("The backward pass then computes how fast the output changes with each node.")
@@ -383,39 +374,21 @@ class StepView:
 
     # --- Bars ---
 
-    def _title_line(self, width: int) -> Line:
-        text = self._encodable(formatting.single_line(self._trace.expression.text))
-        return (Run(self._encodable(elide_middle(text, max(width, 3))), TextStyle.STRONG),)
-
     def _rule_line(self, viewed: ViewedStep, width: int) -> Line:
         title = f" {viewed.title} "
-        return (
-            Run("─" * 2, TextStyle.FAINT),
-            Run(title, TextStyle.STRONG),
-            Run("─" * (width - 2 - len(title)), TextStyle.FAINT),
-        )
-
-    def _keys_line(self, width: int) -> Line:
-        keys, legend = self._encodable(KEYS_TEXT), self._encodable(LEGEND_TEXT)
-        gap = width - formatting.display_width(keys) - formatting.display_width(legend)
-        return (Run(keys + " " * gap + legend if gap > 2 else keys, TextStyle.FAINT),)
+        left, right = (Run("─" * count, TextStyle.FAINT) for count in (2, width - 2 - len(title)))
+        return left, Run(title, TextStyle.STRONG), right
 
     def _encodable(self, text: str) -> str:
         """Return a text with control characters escaped and characters that the terminal lacks replaced."""
         return character_drawing.replace_unencodable(formatting.escape_controls(text), self._encoding)
 
     def _number_text(self, number: Any) -> str:
-        return self._encodable(
-            elide_middle(
-                formatting.text_within(number, self._format_brief, _SETTINGS.max_number_width),
-                _SETTINGS.max_number_width,
-            )
-        )
+        width = _SETTINGS.max_number_width
+        return self._encodable(elide_middle(formatting.text_within(number, self._format_brief, width), width))
 
 
 def _rows_without_bars(window: Extent) -> int:
     """Return the number of rows of a window without its bars."""
-    return window.height - sum(
-        window.height >= rows
-        for rows in (_SETTINGS.min_rows_for_title, _SETTINGS.min_rows_for_rule, _SETTINGS.min_rows_for_keys)
-    )
+    bars = _SETTINGS.min_rows_for_title, _SETTINGS.min_rows_for_rule, _SETTINGS.min_rows_for_keys
+    return window.height - sum(window.height >= rows for rows in bars)

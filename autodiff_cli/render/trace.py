@@ -69,10 +69,8 @@ def array_lines(x: Any, show: NumberFormat, label: str = "") -> Iterator[str]:
 
 
 def _shaded_lines(rows: Sequence[Sequence[float]], width: int) -> list[str]:
-    sample = [
-        [row[k] for k in _sample_positions(len(row), width - 2)]
-        for row in (rows[k] for k in _sample_positions(len(rows), _MAX_SHADED_ROWS))
-    ]
+    sampled = (rows[k] for k in _sample_positions(len(rows), _MAX_SHADED_ROWS))
+    sample = [[row[k] for k in _sample_positions(len(row), width - 2)] for row in sampled]
     largest, steps = _largest_magnitude(rows), len(SHADES) - 1
 
     def shade(x: float) -> str:
@@ -145,7 +143,7 @@ def _write_trace(paper: Paper, trace: Trace, digits: int | None) -> None:
             if is_large_array(contribution.amount):
                 rows(contribution.amount)
 
-    write_title(paper, trace, in_full)
+    write_title(paper, trace.expression, trace.point, in_full)
     paper.heading("forward pass: from the inputs to the output")
     write_steps(paper, trace.forward, forward)
     paper.heading("backward pass: from the output to the inputs")
@@ -194,17 +192,18 @@ def forward_mode_report(
         names: the variables in the JSON document.
         shown: the variables in the text.
     """
-    return Report(
-        lambda paper: _write_forward_mode(paper, [*map(run, shown)], digits),
-        lambda: [_forward_mode_fields([*map(run, names)])],
-    )
+
+    def write(paper: Paper) -> None:
+        _write_forward_mode(paper, [*map(run, shown)], digits)
+
+    return Report(write, lambda: [_forward_mode_fields([*map(run, names)])])
 
 
 def _write_forward_mode(paper: Paper, modes: Sequence[ForwardMode], digits: int | None) -> None:
     in_full, brief = formatting.number_formats(digits)
     trace = modes[0].trace
     sentences = StepSentences(trace, brief)
-    write_title(paper, trace, in_full)
+    write_title(paper, trace.expression, trace.point, in_full)
     for mode in modes:
 
         def write(step: TangentStep, name: str = mode.name) -> None:
@@ -263,7 +262,7 @@ def paths_report(trace: Trace, path_sets: Sequence[Paths], digits: int | None) -
 
 def _write_paths(paper: Paper, trace: Trace, path_sets: Sequence[Paths], digits: int | None) -> None:
     in_full, brief = formatting.number_formats(digits)
-    write_title(paper, trace, in_full)
+    write_title(paper, trace.expression, trace.point, in_full)
     for paths in path_sets:
         order = ", largest contribution first" if paths.total > 1 else ""
         paper.heading(f"paths from {paths.name} to the output: {_count_text(paths.total)}{order}")
@@ -347,7 +346,7 @@ def tape_report(record: TapeRecord, digits: int | None) -> Report:
 
 def _write_tape(paper: Paper, record: TapeRecord, digits: int | None) -> None:
     trace = record.trace
-    write_title(paper, trace, formatting.number_formats(digits)[0])
+    write_title(paper, trace.expression, trace.point, formatting.number_formats(digits)[0])
     paper.heading("tape: the values that each operation saves for the backward pass")
     rows = [
         (
@@ -372,15 +371,12 @@ def _write_tape(paper: Paper, record: TapeRecord, digits: int | None) -> None:
 
 def _tape_fields(record: TapeRecord) -> dict[str, Any]:
     """Return the fields that `--tape` adds to the document of a trace; memory is in bytes."""
-    entries = [
-        {**pick(entry, "node"), "op": entry.op.name, **pick(entry, "inputs"), "output": entry.node}
-        | pick(entry, "saved", "bytes")
-        for entry in record.entries
-    ]
-    checkpoints = [
-        {**checkpoint._asdict(), "saved": record.peak_without_checkpoints - checkpoint.peak}
-        for checkpoint in record.checkpoints
-    ]
+    entries = []
+    for each in record.entries:
+        names = {"node": each.node, "op": each.op.name, "inputs": to_json(each.inputs), "output": each.node}
+        entries.append(names | pick(each, "saved", "bytes"))
+    without = record.peak_without_checkpoints
+    checkpoints = [{**each._asdict(), "saved": without - each.peak} for each in record.checkpoints]
     return {"tape": entries, "tape_bytes": record.bytes, "checkpoints": checkpoints}
 
 

@@ -89,7 +89,7 @@ def check_report(check: GradientCheck, referee: FrameworkGradient | None = None)
 
 def _write_check(paper: Paper, check: GradientCheck, referee: FrameworkGradient | None, agrees: bool) -> None:
     in_full, _ = number_formats(None)
-    write_title(paper, check.trace, in_full)
+    write_title(paper, check.trace.expression, check.trace.point, in_full)
     paper.line()
     rows = [
         (
@@ -109,20 +109,11 @@ def _write_check(paper: Paper, check: GradientCheck, referee: FrameworkGradient 
         paper.line(f"  {check.rewriting}")
     if referee is not None:
         paper.heading(f"{referee.framework} {referee.version}")
-        paper.table(
-            TextTable(
-                (Column("variable"), *number_columns("gradient", "ours"), Column("")),
-                [
-                    (
-                        finding.variable,
-                        in_full(referee.gradient[finding.variable]),
-                        in_full(finding.gradient),
-                        "agrees" if referee.agrees(finding.variable, finding.gradient) else "differs",
-                    )
-                    for finding in check.findings
-                ],
-            )
-        )
+        compared = []
+        for name, ours in ((finding.variable, finding.gradient) for finding in check.findings):
+            verdict = "agrees" if referee.agrees(name, ours) else "differs"
+            compared.append((name, in_full(referee.gradient[name]), in_full(ours), verdict))
+        paper.table(TextTable((Column("variable"), *number_columns("gradient", "ours"), Column("")), compared))
     paper.line()
     paper.line("The gradient is correct." if agrees else "The gradient is wrong.", Style.STRONG)
 
@@ -140,25 +131,23 @@ def _write_check_notes(paper: Paper, findings: Sequence[Finding]) -> None:
 
 def _check_document(check: GradientCheck, referee: FrameworkGradient | None, agrees: bool) -> dict[str, Any]:
     """Return the JSON document; the order is null if unknown, and "inf" if there is no remainder at all."""
+    against = {}
+    if referee is not None:
+        same = {finding.variable: referee.agrees(finding.variable, finding.gradient) for finding in check.findings}
+        against = {"against": {**pick(referee, "framework", "version", "value", "gradient"), "agrees": same}}
     return {
         "expression": check.trace.expression.text,
         "variables": to_json(check.trace.point),
         "value": to_json(check.trace.value),
         "agrees": agrees,
         **({"better": check.rewriting} if check.rewriting is not None else {}),
-        **({} if referee is None else {"against": _framework_document(check, referee)}),
-        "checks": {finding.variable: _finding_document(finding) for finding in check.findings},
+        **against,
+        "checks": {
+            finding.variable: pick(finding, "gradient", "reference", "relative_error", "order")
+            | {"verdict": finding.verdict.value, "note": finding.note}
+            for finding in check.findings
+        },
     }
-
-
-def _framework_document(check: GradientCheck, referee: FrameworkGradient) -> dict[str, Any]:
-    agrees = {finding.variable: referee.agrees(finding.variable, finding.gradient) for finding in check.findings}
-    return {**pick(referee, "framework", "version", "value", "gradient"), "agrees": agrees}
-
-
-def _finding_document(finding: Finding) -> dict[str, Any]:
-    figures = pick(finding, "gradient", "reference", "relative_error", "order")
-    return {**figures, "verdict": finding.verdict.value, "note": finding.note}
 
 
 def _order_text(order: float | None) -> str:

@@ -19,6 +19,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
 from autodiff_cli.backends.selection import BACKEND_NAMES, has_compiler
+from autodiff_cli.language.errors import join_words
 from autodiff_cli.language.lexer import canonical_name, is_name
 from autodiff_cli.options import (
     FRACTION,
@@ -50,16 +51,6 @@ else:  # the types of options are evaluated, and these would be slow to import
 
 class ClusterError(RuntimeError):
     """A failure of the cluster from which a fit cannot recover."""
-
-
-def join_words(names: Any, last: str = "or") -> str:
-    """Return names as a list in words, with `last` before the final one.
-
-    >>> join_words(["mse", "mae", "bce"])
-    'mse, mae or bce'
-    """
-    *others, end = names
-    return f"{', '.join(others)} {last} {end}" if others else str(end)
 
 
 BoundPair: TypeAlias = tuple[float, float]  # the lower and the upper bound, infinite where there is none
@@ -222,7 +213,7 @@ _method = partial(FitOption, group="Method")
 _statistics = partial(FitOption, group="Statistics")
 _output = partial(FitOption, group="Output")
 
-_GRADIENT_METHODS = join_words(OPTIMIZERS)
+_GRADIENT_METHODS = join_words(OPTIMIZERS, "or")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -305,7 +296,7 @@ class ObjectiveOptions:
         str | None,
         _loss(
             "--loss NAME",
-            f"Loss function: {join_words(LOSSES)} (default: mse; cross_entropy for classes).",
+            f"Loss function: {join_words(LOSSES, 'or')} (default: mse; cross_entropy for classes).",
             one_of(LOSSES),
             compared=True,
         ),
@@ -334,7 +325,7 @@ class ObjectiveOptions:
         str | None,
         _loss(
             "--family NAME",
-            f"Distribution of the target given the prediction: {join_words(FAMILIES)}.",
+            f"Distribution of the target given the prediction: {join_words(FAMILIES, 'or')}.",
             one_of(FAMILIES),
             identifies=True,
             compared=True,
@@ -442,7 +433,10 @@ class FitOptions(ObjectiveOptions):
     """
 
     optimizer: Annotated[
-        str, _method("--optimizer NAME", f"Optimization method: {join_words(METHODS)}.", one_of(METHODS), compared=True)
+        str,
+        _method(
+            "--optimizer NAME", f"Optimization method: {join_words(METHODS, 'or')}.", one_of(METHODS), compared=True
+        ),
     ] = "auto"
     learning_rate: Annotated[
         float,
@@ -452,7 +446,7 @@ class FitOptions(ObjectiveOptions):
         str,
         _method(
             "--lr-schedule NAME",
-            f"Learning rate schedule: {join_words([form for form, _ in SCHEDULES.values()])}.",
+            f"Learning rate schedule: {join_words([form for form, _ in SCHEDULES.values()], 'or')}.",
             identifies=True,
         ),
     ] = "constant"

@@ -244,17 +244,21 @@ class FoldTask(Generic[T]):
         kernel = self.kernel
         prepared = kernel.prepare(self.point)
         columns = {name: columns[name] for name in columns.keys() & self.names}
-        space = np.empty(kernel.value_count * min(kernel.block_rows, rows))
+        space = np.empty((kernel.value_count, min(kernel.block_rows, rows)))
 
-        def reduced(block_slice: slice) -> T:
-            count = block_slice.stop - block_slice.start
-            block = space[: kernel.value_count * count].reshape(kernel.value_count, count)
-            block_columns = {name: column[..., block_slice] for name, column in columns.items()}
-            kernel.write(prepared, block_columns, block)
-            return self.reduce(block, block_columns)
+        def reduced(part: ColumnArrays, count: int) -> T:
+            block = space if count == space.shape[1] else np.empty((kernel.value_count, count))
+            kernel.write(prepared, part, block)
+            return self.reduce(block, part)
 
         with ignore_float_errors():
-            return fold(map(reduced, block_slices(rows, kernel.block_rows)), self.combine)
+            if rows <= kernel.block_rows:
+                return reduced(columns, rows)
+            blocks = (
+                reduced({name: column[..., part] for name, column in columns.items()}, part.stop - part.start)
+                for part in block_slices(rows, kernel.block_rows)
+            )
+            return fold(blocks, self.combine)
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,9 +307,12 @@ def concatenate_rows(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
     return np.concatenate((a, b), axis=-1)
 
 
+_MIN_THREADED_SIZE = 1024  # elements of a matrix; OpenBLAS uses one thread for far larger ones too
+
+
 def triangular_factor(matrix: Array) -> Array:
     """Return the factor R of a QR factorization, of shape (min(rows, columns), columns)."""
-    with single_threaded_blas():
+    with single_threaded_blas() if matrix.size > _MIN_THREADED_SIZE else contextlib.nullcontext():
         packed, _ = np.linalg.qr(matrix, mode="raw")  # reflections below the diagonal; NumPy's own way to R is slower
     count = min(matrix.shape)
     return np.where(_upper_mask(count, matrix.shape[1]), packed.T[:count], 0.0)

@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given
 
 from autodiff_cli.autodiff.sweeps import forward
-from autodiff_cli.autodiff.unrolling import ARRAY_FUNCTIONS, NodeArray, TooManyOperationsError, unroll
+from autodiff_cli.autodiff.unrolling import NodeArray, TooManyOperationsError, unroll
 from autodiff_cli.backends.evaluation import evaluate
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.shapes import ShapeError, infer_shapes
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.language.program import read
+from autodiff_cli.numbers import arrays
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops.arithmetic import mul
@@ -74,7 +75,7 @@ def test_gradients_are_the_same(graph: tuple[Node, list[Node]]) -> None:
 
 
 def test_every_operation_on_whole_arrays_can_be_written_out() -> None:
-    assert {op.name for op in STRUCTURAL if not op.is_composite} == set(ARRAY_FUNCTIONS)
+    assert {op.name for op in STRUCTURAL if not op.is_composite} == set(arrays.STRUCTURAL)
 
 
 def test_what_is_one_node_stays_one_and_numbers_stay_what_they_are() -> None:

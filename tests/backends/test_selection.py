@@ -32,8 +32,8 @@ def test_many_small_batches_are_compiled() -> None:
     for batch_size, expected in ((32, "llvm"), (500, "numpy"), (1000, "numpy"), (None, "numpy")):
         options = FitOptions(optimizer="sgd", batch_size=batch_size)
         objective = ad.Objective.of("y ~ a*exp(-b*x)", MemoryDataset({"x": x, "y": x}), options)
-        assert objective.kernels._epoch_backend.name == expected
-        assert objective.kernels._backend.name == "numpy"
+        assert objective.kernels.stepping.name == expected
+        assert objective.kernels.backend.name == "numpy"
 
 
 def test_many_evaluations_of_few_rows_are_compiled_by_their_number() -> None:
@@ -44,7 +44,7 @@ def test_many_evaluations_of_few_rows_are_compiled_by_their_number() -> None:
         names, values = [], []
         for k in range(1000):
             values.append(objective.value([1.0, 1 + k / 1000]))
-            names.append(objective.kernels._backend.name)
+            names.append(objective.kernels.backend.name)
         runs.append((names, values))
     assert runs[0] == runs[1]  # to the last bit
     assert {*runs[0][0]} == {"numpy", "llvm"}

@@ -91,6 +91,17 @@ def test_brackets_only_where_precedence_requires_them(root: Node, text: str) -> 
     assert written([root], [X, Y, Z], 100).results[0].text == text
 
 
+def test_lines_have_the_names_of_their_intermediates() -> None:
+    x, y = variable("x"), variable("y")
+    product, elsewhere = x * y, x - y
+    names = {leaf: Fragment(leaf.text) for leaf in (x, y)}
+    lines, (result,) = straight_line_code(
+        [product + 1], names, write, 1000, line_names={product: "area", elsewhere: "unused"}
+    )
+    assert [(name, piece.text) for name, piece in lines] == [("area", "x * y")]
+    assert result.text == "area + 1"
+
+
 def test_common_subexpressions_are_assigned_once() -> None:
     x, y = variable("x"), variable("y")
     atan = get_op("atan")

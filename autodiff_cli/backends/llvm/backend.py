@@ -34,6 +34,7 @@ from autodiff_cli.backends.llvm.machine_code import (
 )
 from autodiff_cli.backends.llvm.plan import KernelPlan, Stage, aligned_count, plan_kernel
 from autodiff_cli.backends.llvm.runtime import BoundColumns, PlanRunner
+from autodiff_cli.backends.protocol import BatchLosses, EpochRequest, RowOrder
 from autodiff_cli.backends.reductions import ROW_COUNT_NODE, fold
 from autodiff_cli.graph.node import Node, constant, variable
 from autodiff_cli.numbers.arrays import ignore_float_errors
@@ -260,11 +261,7 @@ class CompiledEpochKernel:
         self._set_job(step_point=self._step_point, step_columns=self._step_columns, step_memory=self._workspaces[1])
 
     def run(
-        self,
-        epoch: protocol.EpochRequest,
-        columns: protocol.Columns,
-        order: NDArray[Any] | None = None,
-        losses: list[float] | None = None,
+        self, epoch: EpochRequest, columns: protocol.Columns, order: RowOrder = None, losses: BatchLosses = None
     ) -> float:
         """Take one step per batch and return the mean loss; see `EpochKernel.run`."""
         rows = next(iter(columns.values())).shape[-1]
@@ -281,19 +278,13 @@ class CompiledEpochKernel:
                 self._store_state(epoch.state)
 
     def run_full_batch(
-        self, epoch: protocol.EpochRequest, weight: float, sums: Callable[[protocol.SumKernel, protocol.Point], Array]
+        self, epoch: EpochRequest, weight: float, sums: Callable[[protocol.SumKernel, protocol.Point], Array]
     ) -> float:
         """Take one step over all rows and return the loss before it; see `EpochKernel.run_full_batch`."""
         return self._loop.run_full_batch(epoch, weight, sums)
 
     def _run(
-        self,
-        run: Any,
-        epoch: protocol.EpochRequest,
-        bound: BoundColumns,
-        order: NDArray[Any] | None,
-        rows: int,
-        before: list[float],
+        self, run: Any, epoch: EpochRequest, bound: BoundColumns, order: RowOrder, rows: int, before: list[float]
     ) -> list[float]:
         batch = max(1, min(epoch.batch_rows, rows))
         window, gathered, _buffers = self._gather_buffers(bound, batch)
@@ -326,7 +317,7 @@ class CompiledEpochKernel:
         table = [(array.ctypes.data, distance) for array, distance in zip(buffers, distances, strict=True)]
         return window, np.array(table, np.int64), buffers
 
-    def _load_state(self, epoch: protocol.EpochRequest) -> None:
+    def _load_state(self, epoch: EpochRequest) -> None:
         width, count = self._plan.padded_count, self._plan.parameter_count
         self._point[:count] = epoch.state.values[0]
         self._accumulators.reshape(-1, width)[:, :count] = epoch.state.values[1:]
@@ -442,26 +433,32 @@ class LlvmBackend:
         return CompiledEpochKernel(descent, self._target, EpochLoop(self, descent, recompute_every))
 
 
-class CompiledSumKernel:
-    """Sums over rows, in compiled code; see `SumKernel`."""
+class _CompiledKernel(protocol.RecipeKernel):
+    is_summed = False
 
     def __init__(self, graphs: protocol.RowGraphs, target: Processor, threads: int) -> None:
-        plan = plan_kernel(graphs, is_summed=True)
-        self.names = _input_names(plan)
+        plan = plan_kernel(graphs, is_summed=self.is_summed)
+        self.names = frozenset(leaf.name for leaf in (*plan.column_inputs, *plan.point_inputs))
         self.block_rows = _block_rows(plan)
-        self._value_count = plan.value_count
-        self._max_blocks = max(1, _BLOCKS.max_partial_sums // max(1, plan.value_count))  # whose sums are in memory
-        self._allocate_partials(1)
+        self.value_count, self.output_slices = graphs.value_count, graphs.output_slices
         self._runner = PlanRunner(plan, target, threads, self.block_rows)
-        self.recipe = protocol.KernelRecipe(_rebuild_compiled, CompiledSumKernel, graphs, target.width, shared=True)
+        self.recipe = protocol.KernelRecipe(_rebuild_compiled, type(self), graphs, target.width, shared=True)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return self.recipe.reduce_value
+
+class CompiledSumKernel(_CompiledKernel):
+    """Sums over rows, in compiled code; see `SumKernel`."""
+
+    is_summed = True
+
+    def __init__(self, graphs: protocol.RowGraphs, target: Processor, threads: int) -> None:
+        super().__init__(graphs, target, threads)
+        self._max_blocks = max(1, _BLOCKS.max_partial_sums // max(1, self.value_count))  # whose sums are in memory
+        self._allocate_partials(1)
 
     def sums(self, point: protocol.Point, columns: protocol.Columns, rows: int) -> Array:
         """Return the sums of the outputs over all rows; see `SumKernel.sums`."""
         if not rows:
-            return np.zeros(self._value_count)
+            return np.zeros(self.value_count)
         runner = self._runner
         with runner.lock:
             runner.bind(columns, rows)
@@ -471,12 +468,13 @@ class CompiledSumKernel:
             parts = runner.block_groups(-(-rows // self.block_rows), self._max_blocks)
             if len(parts) == 1:
                 return self._sum_blocks(values, *parts[0])
-            return fold((self._sum_blocks(values, *part) for part in parts), _add_arrays)
+            with ignore_float_errors():
+                return fold((self._sum_blocks(values, *part) for part in parts), np.add)
 
     def _sum_blocks(self, values: Any, first: int, end: int) -> Array:
         if len(self._partials) < end - first:
             self._allocate_partials(end - first)
-        self._runner.run(values, self._address - 8 * self._value_count * first, first, end)
+        self._runner.run(values, self._address - 8 * self.value_count * first, first, end)
         step = 1
         while step < end - first:  # the levels of the tree of `fold`
             self._runner.fold_level(self._address, end - first, step)
@@ -485,30 +483,13 @@ class CompiledSumKernel:
 
     def _allocate_partials(self, blocks: int) -> None:
         """Allocate memory for the sums of blocks, and store its address, which takes long to find."""
-        self._partials = np.empty((blocks, self._value_count))
+        self._partials = np.empty((blocks, self.value_count))
         self._total: Array = self._partials[0]  # the sum of all blocks, after they are folded
         self._address = self._partials.ctypes.data
 
 
-def _add_arrays(a: Array, b: Array) -> Array:
-    with ignore_float_errors():
-        return a + b
-
-
-class CompiledRowKernel:
+class CompiledRowKernel(_CompiledKernel):
     """Values for each row, in compiled code; see `RowKernel`."""
-
-    def __init__(self, graphs: protocol.RowGraphs, target: Processor, threads: int) -> None:
-        plan = plan_kernel(graphs, is_summed=False)
-        self.names = _input_names(plan)
-        self.block_rows = _block_rows(plan)
-        self.value_count = graphs.value_count
-        self.output_slices = graphs.output_slices
-        self._runner = PlanRunner(plan, target, threads, self.block_rows)
-        self.recipe = protocol.KernelRecipe(_rebuild_compiled, CompiledRowKernel, graphs, target.width, shared=True)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return self.recipe.reduce_value
 
     def prepare(self, point: protocol.Point) -> Any:
         """Return the numbers of a point; see `RowKernel.prepare`."""
@@ -531,10 +512,6 @@ class CompiledRowKernel:
 def _rebuild_compiled(kind: Callable[..., Any], graphs: protocol.RowGraphs, width: int) -> Any:
     """Return a kernel, rebuilt in another process."""
     return kind(graphs, host_processor(width), protocol.thread_limit() or protocol.available_cores())
-
-
-def _input_names(plan: KernelPlan) -> frozenset[str]:
-    return frozenset(leaf.name for leaf in (*plan.column_inputs, *plan.point_inputs))
 
 
 def _block_rows(plan: KernelPlan) -> int:

@@ -41,6 +41,7 @@ from autodiff_cli.backends.llvm.plan import (
     KernelPlan,
     MatrixProduct,
     Stage,
+    StridedView,
 )
 from autodiff_cli.backends.llvm.vectors import Vector, VectorCode, float_literal, maximum, minimum, quick_forms
 from autodiff_cli.graph.op import Shape
@@ -54,6 +55,7 @@ class LoopIndex(NamedTuple):
     offset: int
 
 
+Copies: TypeAlias = Sequence[tuple[str, InstructionWriter]]  # the first row and the writer of each vector
 Tile: TypeAlias = tuple[Sequence[LoopIndex], ...]  # the unrolled indices of each axis
 
 # The initial values of reductions, and the functions that combine.
@@ -108,7 +110,7 @@ def emit_assembled(memory: MemoryAccess, plan: KernelPlan, number: int) -> None:
     """Emit the assembly of an array from its parts."""
     item = plan.items[number]
     assert isinstance(item, AssembledArray)
-    if not item.is_full:
+    if sum(map(math.prod, item.shapes)) < item.size:
         _emit_fill(memory, number, item.stage, item.size, 0.0)
     for part, shape, offset, strides in zip(item.inputs, item.shapes, item.offsets, item.strides, strict=True):
         for tile in loop_tiles(memory, shape, (1,) * len(shape)):
@@ -213,12 +215,15 @@ def _emit_scalar_stores(memory: MemoryAccess, stores: Sequence[CellStore]) -> No
     order = InstructionOrder([store.value for store in stores])
     writer = _prepared_writer(memory, stores, order)
     for store in stores:
-        _store_scalar(memory, store, writer.operand(store.value))
+        value = writer.operand(store.value)
+        if store.effect in _COMBINERS:
+            value = _combine(memory, store.effect, memory.load(store.cell), value)
+        memory.store_scalar(store.cell, value, store.effect)
 
 
 def _prepared_writer(memory: MemoryAccess, stores: Sequence[CellStore], order: InstructionOrder) -> InstructionWriter:
     """Return a writer for these stores: addresses are computed, and loop-invariant instructions written."""
-    writer = InstructionWriter(memory.module, memory.ir, memory.load)
+    writer = InstructionWriter(memory.module, memory.ir, lambda vector: memory.load(vector.detail))
     for vector in order.loads:
         memory.locate(vector.detail)
     for store in stores:
@@ -292,32 +297,43 @@ class _RowLoop:
             copies = [(row, self._writer.copy()) for row in rows]
             self._write_interleaved(self._hoisted, copies)
             if self._watched:
-                least, most = next(carried), next(carried)
-                for size, has_minimum, needed in self._watched:
-                    self._write_interleaved(needed, copies)
-                    for _, writer in copies:
-                        most = memory.extreme("ogt", writer.operand(size), most)
-                        least = memory.extreme("olt", writer.operand(size), least) if has_minimum else least
-                loop.set_next(least)
-                loop.set_next(most)
+                for extreme in self._observe(copies, next(carried), next(carried)):
+                    loop.set_next(extreme)
             for store, needed in self._stores:
                 self._write_interleaved(needed, copies)
-                if store.effect is Effect.TOTAL:
-                    total = next(carried)
-                    for _, writer in copies:
-                        total = _add_to_sum(memory, writer, store.value, total)
-                    loop.set_next(total)
+                if store.effect is not Effect.TOTAL:
+                    self._store(copies, store)
                     continue
-                for row, writer in copies:
-                    memory.set_row(row)
-                    _store_by_row(memory, store, writer.operand(store.value))
+                total = next(carried)
+                for _, writer in copies:
+                    total = _add_to_sum(memory, writer, store.value, total)
+                loop.set_next(total)
         finals = iter(loop.final_values)
         if self._watched:
             memory.raise_flag(next(finals), next(finals))
         for store, total in zip(self._totals, finals, strict=True):
             memory.add_to_total(store.cell, total)
 
-    def _write_interleaved(self, vectors: Sequence[Vector], copies: Sequence[tuple[str, InstructionWriter]]) -> None:
+    def _observe(self, copies: Copies, least: str, most: str) -> tuple[str, str]:
+        """Return the extremes of the watched magnitudes, given those of the rows before."""
+        for size, has_minimum, needed in self._watched:
+            self._write_interleaved(needed, copies)
+            for _, writer in copies:
+                most = self._memory.extreme("ogt", writer.operand(size), most)
+                least = self._memory.extreme("olt", writer.operand(size), least) if has_minimum else least
+        return least, most
+
+    def _store(self, copies: Copies, store: CellStore) -> None:
+        """Store a value for each row."""
+        memory = self._memory
+        for row, writer in copies:
+            memory.set_row(row)
+            value = writer.operand(store.value)
+            if store.effect in _COMBINERS:
+                value = _combine(memory, store.effect, memory.load(store.cell), value)
+            memory.store(store.cell, value, store.effect)
+
+    def _write_interleaved(self, vectors: Sequence[Vector], copies: Copies) -> None:
         """Write each instruction for all vectors of rows in turn, so that their dependent chains overlap."""
         for vector in vectors:
             for row, writer in copies:
@@ -334,19 +350,6 @@ def _add_to_sum(memory: MemoryAccess, writer: InstructionWriter, value: Vector, 
         masks = memory.module.bool_vector
         return assign(f"select {masks} {writer.operand(mask)}, {floats} {masked_sum}, {floats} {total}")
     return assign(f"fadd contract {floats} {total}, {writer.operand(value)}")
-
-
-def _store_scalar(memory: MemoryAccess, store: CellStore, value: str) -> None:
-    if store.effect in _COMBINERS:
-        vector = store.value.code.make("load", detail=store.cell)
-        value = _combine(memory, store.effect, memory.load(vector), value)
-    memory.store_scalar(store.cell, value, store.effect)
-
-
-def _store_by_row(memory: MemoryAccess, store: CellStore, value: str) -> None:
-    if store.effect in _COMBINERS:
-        value = _combine(memory, store.effect, memory.load_stored(store.cell), value)
-    memory.store(store.cell, value, store.effect)
 
 
 def _combine(memory: MemoryAccess, effect: Effect, before: str, value: str) -> str:
@@ -371,9 +374,9 @@ def emit_product(memory: MemoryAccess, plan: KernelPlan, number: int) -> None:
             with ir.loop("0", str(item.inner)) as inner:
                 names = [[inner.carry(ir.new_name(), floats, "zeroinitializer") for _ in starts] for _ in tile]
                 along = LoopIndex(inner.index, 0)
-                factors = _load_vectors(memory, item, along, starts)
+                factors = _load_factors(memory, item.inputs[1], (along,), starts)
                 for index, partial_sums in zip(tile, names, strict=True):
-                    weight = _load_weight(memory, item, (index, along))
+                    (weight,) = _load_factors(memory, item.inputs[0], (index, along), starts[:1])
                     for factor, before in zip(factors, partial_sums, strict=True):
                         product = ir.assign(f"fmul contract {floats} {weight}, {factor}")
                         inner.set_next(ir.assign(f"fadd contract {floats} {before}, {product}"))
@@ -386,22 +389,14 @@ def emit_product(memory: MemoryAccess, plan: KernelPlan, number: int) -> None:
                     memory.store(cell, next(totals), row=start)
 
 
-def _load_vectors(memory: MemoryAccess, item: MatrixProduct, along: LoopIndex, starts: list[str]) -> list[str]:
-    """Load the vector's element at the inner index, for each vector of rows."""
-    view = item.inputs[1]
-    cell = cell_at(view.source, view.offset, view.strides, (along,))
+def _load_factors(
+    memory: MemoryAccess, view: StridedView, indices: Sequence[LoopIndex], starts: Sequence[str]
+) -> list[str]:
+    """Load an element of a factor for the vectors of rows that begin at `starts`."""
+    cell = cell_at(view.source, view.offset, view.strides, indices)
     memory.clear_pointers()
     memory.locate(cell)
-    vector = VectorCode().make("load", detail=cell, is_varying=True)
-    return [memory.load(vector, row=start) for start in starts]
-
-
-def _load_weight(memory: MemoryAccess, item: MatrixProduct, at: tuple[LoopIndex, LoopIndex]) -> str:
-    """Load an element of the matrix into all lanes."""
-    view = item.inputs[0]
-    cell = cell_at(view.source, view.offset, view.strides, at)
-    memory.locate(cell)
-    return memory.load(VectorCode().make("load", detail=cell))
+    return [memory.load(cell, row=start) for start in starts]
 
 
 # The fields of a job, 8 bytes each: the addresses of the point, of the table of columns and of the outputs; the number

@@ -507,8 +507,8 @@ def _compare_levels(
             shared = others.keys() & values.keys()
             starts[-1][[others[name] for name in shared]] = outcome.theta[[values[name] for name in shared]]
     batch = repeat_objective(objective, len(starts))
-    ends = np.array([end.theta for end in minimize_batch(method, objective, batch, np.array(starts))])
-    losses = comparison_losses(batch, objective, ends)
+    ends = np.array([end.theta for end in minimize_batch(method, batch, np.array(starts))])
+    losses = comparison_losses(batch, ends)
     best = int(np.argmin(losses))
     if not losses[best] < losses[0] - _BETTER_LOSS_TOLERANCE * abs(losses[0]):
         return outcome

@@ -241,7 +241,7 @@ class BatchedFit:
         starts = np.tile(objective.start, (batch.count, 1)) if is_lm else default_starts(objective, batch)[0]
         self.outcomes, self.histories = self._attempt(batch, starts)
         self.theta, self.converged = _ends(self.outcomes)
-        self._losses = comparison_losses(batch, objective, self.theta)
+        self._losses = comparison_losses(batch, self.theta)
         self.is_poor = self._poor_mask(every)
         # Other starting values can lead to other fits.
         if unset_parameters(objective) and objective.has_residuals and not objective.is_linear:
@@ -304,7 +304,7 @@ class BatchedFit:
         """Return the ends and the losses of fits from a start."""
         log = StepLog()
         stop = StoppingRule(tolerance=self._options.tolerance)
-        outcomes = minimize_batch(self._method, self._objective, batch, start, log.record, stop)
+        outcomes = minimize_batch(self._method, batch, start, log.record, stop)
         return outcomes, log.histories(len(start))
 
     def _poor_mask(self, fits: Fits) -> Mask:
@@ -350,7 +350,7 @@ class BatchedFit:
         batch = self._batch.take(fits)
         outcomes, histories = self._attempt(batch, np.tile(start, (len(fits), 1)))
         theta, converged = _ends(outcomes)
-        losses, before = comparison_losses(batch, self._objective, theta), self._losses[fits]
+        losses, before = comparison_losses(batch, theta), self._losses[fits]
         with np.errstate(invalid="ignore"):
             is_lower = before - losses > (1 - RESTARTS.clear_improvement) * np.abs(before)
         is_better = converged & (~self.converged[fits] | is_lower)

@@ -433,7 +433,7 @@ def _fit_constrained(objective: Objective, starts: Array, bounds: Bounds) -> lis
     """Return the ends of fits with one element fixed, where the model is defined."""
     batch = repeat_objective(objective, len(starts), bounds)
     stop = StoppingRule(evaluations=PROFILE.max_evaluations)
-    outcomes = minimize_batch(converging_method(objective), objective, batch, starts, stop=stop)
+    outcomes = minimize_batch(converging_method(objective), batch, starts, stop=stop)
     return [end.theta for end in outcomes if end.divergence is None and np.isfinite(end.theta).all()]
 
 
@@ -581,7 +581,7 @@ def _fit_resamples(
             batch = GroupBatch.of_resamples(objective, drawn)
         else:
             batch = ObjectiveBatch([objective.select_rows(times) for times in drawn], objective.bounds)
-        outcomes = minimize_batch(converging_method(objective), objective, batch, np.tile(theta, (number, 1)))
+        outcomes = minimize_batch(converging_method(objective), batch, np.tile(theta, (number, 1)))
         ends += [end.theta for end in outcomes if end.converged]
     return np.array(ends).reshape(len(ends), len(theta))
 

@@ -35,8 +35,8 @@ from autodiff_cli.training.result.row_figures import estimate_theta
 
 
 @dataclass(frozen=True, slots=True)
-class RobustScaleSettings:
-    """Estimation of the residual scale along with a robust fit, and exact zeros of an l1 penalty."""
+class MinimizationSettings:
+    """Estimation of the residual scale along with a robust fit, exact zeros of an l1 penalty, and kinks."""
 
     max_rounds: int = 200  # of fitting and estimating the scale in turn
     tolerance: float = 1e-9  # relative change of the scale that counts as none
@@ -45,21 +45,14 @@ class RobustScaleSettings:
     zero_scale: float = 1e-12  # relative to the spread of the target: a smaller scale counts as 0
     l1_slope_share: float = 1 - 1e-6  # a parameter is 0 if the loss pulls with less than this share of the l1 penalty
 
-
-ROBUST_SCALE = RobustScaleSettings()
-
-
-@dataclass(frozen=True, slots=True)
-class KinkSettings:
-    """Test of a minimum at which the loss has kinks."""
-
-    radius: float = 1e-6  # of the points around it, relative to each parameter, or to 1 for smaller ones
-    samples: int = 20  # points for each parameter, and as many more
-    vanishing: float = 1e-3  # length of a combination of gradients, relative to the longest, that counts as 0
-    iterations: int = 2000  # of the search for the combination
+    # Test of a minimum at which the loss has kinks.
+    kink_radius: float = 1e-6  # of the points around it, relative to each parameter, or to 1 for smaller ones
+    kink_samples: int = 20  # points for each parameter, and as many more
+    kink_vanishing: float = 1e-3  # length of a combination of gradients, relative to the longest, that counts as 0
+    kink_iterations: int = 2000  # of the search for the combination
 
 
-KINKS = KinkSettings()
+SETTINGS = MinimizationSettings()
 _NO_SCALE = "at least half of the rows are fitted exactly, so the residuals have no scale; set one with --scale"
 
 
@@ -71,17 +64,16 @@ def minimize(method: str, objective: Objective, start: Array, options: FitOption
     batch = ObjectiveBatch([objective], objective.bounds)
     report = report_single_fit(progress.record)
     stop = StoppingRule(options.epochs, options.tolerance)
-    (outcome,) = minimize_batch(method, objective, batch, start[None], report, stop)
+    (outcome,) = minimize_batch(method, batch, start[None], report, stop)
     return checked_end(objective, outcome)
 
 
 def checked_end(objective: Objective, outcome: Outcome) -> Outcome:
     """Return the end of a fit, which counts as a minimum at a kink of the loss too, with a note on kinks."""
-    sizes = np.abs(outcome.theta)
-    if outcome.is_stuck and any(
-        _is_minimum_at_kink(objective, outcome.theta, KINKS.radius * scale) for scale in (np.maximum(sizes, 1.0), sizes)
-    ):
-        return Outcome(outcome.theta, True)
+    radius, theta = SETTINGS.kink_radius * np.abs(outcome.theta), outcome.theta
+    radii = (np.maximum(radius, SETTINGS.kink_radius), radius)
+    if outcome.is_stuck and any(_is_minimum_at_kink(objective, theta, each) for each in radii):
+        return Outcome(theta, True)
     if not outcome.kinks:
         return outcome
     listed = " and ".join(f"`{objective.layout.element_names[k]}`" for k in outcome.kinks)
@@ -97,13 +89,13 @@ def _is_minimum_at_kink(objective: Objective, theta: Array, radius: Array) -> bo
     & Overton 2005. The combination of least length is found by the method of Gilbert 1966.
     """
     generator = np.random.default_rng(0)
-    shifts = generator.uniform(-1, 1, (KINKS.samples * (1 + len(theta)), len(theta)))
+    shifts = generator.uniform(-1, 1, (SETTINGS.kink_samples * (1 + len(theta)), len(theta)))
     gradients = radius * np.array([objective.value_and_grad(point)[1] for point in theta + radius * shifts])
     if not np.isfinite(gradients).all():
         return False
     nearest = gradients.mean(axis=0)
-    limit = KINKS.vanishing * float(np.max(np.linalg.norm(gradients, axis=1)))
-    for _ in range(KINKS.iterations):
+    limit = SETTINGS.kink_vanishing * float(np.max(np.linalg.norm(gradients, axis=1)))
+    for _ in range(SETTINGS.kink_iterations):
         if not np.linalg.norm(nearest) > limit:
             return bool(limit > 0)
         step = gradients[np.argmin(gradients @ nearest)] - nearest
@@ -114,29 +106,24 @@ def _is_minimum_at_kink(objective: Objective, theta: Array, radius: Array) -> bo
 
 
 def minimize_batch(
-    method: str,
-    objective: Objective,
-    batch: Batch,
-    start: Array,
-    on_step: BatchCallback = ignore_steps,
-    stop: StoppingRule = CONVERGENCE,
+    method: str, batch: Batch, start: Array, on_step: BatchCallback = ignore_steps, stop: StoppingRule = CONVERGENCE
 ) -> list[Outcome]:
     """Fit a batch once, each from one start.
 
     Args:
         method: `lm` or `lbfgs`.
-        objective: the objective of the fits, over any rows.
         start: the starting points, of shape (fits, P).
         on_step: is called with the starts and with every step.
         stop: when the fits stop.
     """
     if method == "lm":
         return fit_squares(batch, start, on_step, stop)
+    objective = batch.objective
     unit = 1.0 if objective.kind is LossKind.LIKELIHOOD else None
     if objective.is_scale_estimated:
         return _fit_with_scale(batch, start, on_step, stop, unit)
     outcomes = fit_smooth(batch, start, on_step, stop, unit)
-    return _with_exact_zeros(objective, batch, outcomes) if objective.settings[L1_FACTOR] else outcomes
+    return _with_exact_zeros(batch, outcomes) if objective.settings[L1_FACTOR] else outcomes
 
 
 def estimated_scales(batch: Batch, theta: Array, fits: Fits) -> Array:
@@ -150,12 +137,12 @@ def estimated_scales(batch: Batch, theta: Array, fits: Fits) -> Array:
 
 
 @ignore_float_errors()
-def comparison_losses(batch: Batch, objective: Objective, theta: Array) -> Array:
+def comparison_losses(batch: Batch, theta: Array) -> Array:
     """Return the losses by which fits are compared; infinite where they are undefined.
 
     A robust loss whose scale is estimated depends on the scale, so these fits are compared by their scales.
     """
-    every = np.arange(len(theta))
+    objective, every = batch.objective, np.arange(len(theta))
     if objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
         losses = estimated_scales(batch, theta, every)
     else:
@@ -178,16 +165,16 @@ def _fit_with_scale(
     spreads = np.sqrt(batch.mean_squares(batch.target_variations(every), every))
     active = every
     gaps = np.full((2, len(start)), np.nan)  # of each fit: logarithms of its last scale, and of what it gave over it
-    for number in range(ROBUST_SCALE.max_rounds):
+    for number in range(SETTINGS.max_rounds):
         # Theta is estimated from counts about their means, not from a start.
         is_known = number == 0 and unit is not None
         scales = batch.scales[active] if is_known else estimated_scales(batch, theta[active], active)
-        is_exact = scales <= ROBUST_SCALE.zero_scale * spreads[active]
+        is_exact = scales <= SETTINGS.zero_scale * spreads[active]
         for fit in active[is_exact].tolist():
             outcome = outcomes[fit] if epochs_done[fit] else Outcome(theta[fit], True)
             outcomes[fit] = dataclasses.replace(outcome, note=_NO_SCALE)
         with np.errstate(invalid="ignore"):
-            is_settled = (number > 0) & (np.abs(scales / batch.scales[active] - 1) <= ROBUST_SCALE.tolerance)
+            is_settled = (number > 0) & (np.abs(scales / batch.scales[active] - 1) <= SETTINGS.tolerance)
         is_open: Mask = ~is_exact & ~is_settled
         active = active[is_open]
         if not len(active):
@@ -209,13 +196,13 @@ def _next_scales(scales: Array, estimates: Array, gaps: Array, fits: Fits) -> Ar
     last, gap = np.log(scales), np.log(estimates / scales)
     with np.errstate(all="ignore"):
         slopes = (gap - gaps[1, fits]) / (last - gaps[0, fits])
-        is_close = (np.abs(gap) < ROBUST_SCALE.near) | (gap * gaps[1, fits] < 0)
-        is_usable = is_close & (slopes < -1 / ROBUST_SCALE.max_acceleration)
+        is_close = (np.abs(gap) < SETTINGS.near) | (gap * gaps[1, fits] < 0)
+        is_usable = is_close & (slopes < -1 / SETTINGS.max_acceleration)
     gaps[:, fits] = last, gap
     return np.exp(last - gap / np.where(is_usable, slopes, -1.0))
 
 
-def _with_exact_zeros(objective: Objective, batch: Batch, outcomes: list[Outcome]) -> list[Outcome]:
+def _with_exact_zeros(batch: Batch, outcomes: list[Outcome]) -> list[Outcome]:
     """Return the outcomes with parameters set to 0 that an l1 penalty holds there.
 
     The slope of the penalty exceeds that of the loss at these. With the kink of the penalty smoothed, they end close to
@@ -227,10 +214,10 @@ def _with_exact_zeros(objective: Objective, batch: Batch, outcomes: list[Outcome
     fits = np.array([*converged_ends])
     theta = np.array([end.theta for end in converged_ends.values()])
     _, slopes = batch.without_penalty().values_and_gradients(theta, fits)
-    is_zero = np.abs(slopes) < ROBUST_SCALE.l1_slope_share * objective.settings[L1_FACTOR]
+    is_zero = np.abs(slopes) < SETTINGS.l1_slope_share * batch.objective.settings[L1_FACTOR]
     snapped = np.where(is_zero, 0.0, theta)
     is_allowed = batch.bounds.select(fits).contains_each(snapped) & ~(
-        batch.losses(snapped, fits) > batch.losses(theta, fits) * (1 + ROBUST_SCALE.tolerance)
+        batch.losses(snapped, fits) > batch.losses(theta, fits) * (1 + SETTINGS.tolerance)
     )
     replaced: dict[int, Any] = {
         fit: dataclasses.replace(converged_ends[fit], theta=point)

@@ -179,7 +179,7 @@ class StartSearch:
         if not len(points):
             return first
         batch = repeat_objective(objective, len(points))
-        ends = minimize_batch("lbfgs", objective, batch, points, stop=StoppingRule(_LIKELIHOOD_EPOCHS))
+        ends = minimize_batch("lbfgs", batch, points, stop=StoppingRule(_LIKELIHOOD_EPOCHS))
         losses = [_end_loss(objective, end) for end in ends]
         return self._fit(points[int(np.argmin(losses))], _BETTER) if math.isfinite(min(losses)) else first
 
@@ -477,7 +477,7 @@ def _without_outliers(objective: Objective, first: Outcome) -> Objective | None:
 
 def _comparison_loss(objective: Objective, theta: Array) -> float:
     """The loss by which points are compared; see `comparison_losses`."""
-    return float(comparison_losses(ObjectiveBatch([objective], objective.bounds), objective, theta[None])[0])
+    return float(comparison_losses(ObjectiveBatch([objective], objective.bounds), theta[None])[0])
 
 
 _MAX_LM_PARAMETERS = 5000  # lm stores matrices of all pairs of parameters: 200 MB each at this size
@@ -662,12 +662,12 @@ def _survey(
         part = batch.take(fits)
         try:
             stop = StoppingRule(epochs, tolerance, SURVEY.evaluations_per_epoch * epochs)
-            outcomes = minimize_batch(method, objective, part, theta[fits], keep_best, stop)
+            outcomes = minimize_batch(method, part, theta[fits], keep_best, stop)
         except KeyboardInterrupt:
             progress.record(best)
             raise
         theta[fits] = [end.theta for end in outcomes]
-        found = comparison_losses(part, objective, theta[fits])
+        found = comparison_losses(part, theta[fits])
         losses[fits] = np.where([end.divergence is not None for end in outcomes], math.inf, found)
         is_open = np.array([not end.converged for end in outcomes]) & np.isfinite(losses[fits])
         fits = fits[is_open]

@@ -211,42 +211,35 @@ def has_plateaued(losses: Sequence[float], tolerance: float, *, drawn: bool) -> 
     )
 
 
+@dataclass
 class GradientMethod:
     """A gradient method under way.
 
-    Args:
+    Attributes:
         objective: the objective to be minimised.
-        update: the update rule of a step.
+        update: the update rule of a step, which is projected onto the bounds if there are any.
         rates: the learning rate of each epoch.
         batch_size: the number of rows per step, drawn anew in each epoch; None for all rows.
         clip_norm: the norm to which a longer gradient is scaled down.
         seed: of the generator that draws the batches.
         on_progress: is called from time to time during a long epoch.
-
-    Attributes:
         state: the state of the update rule; with `generator` it determines how the fit continues.
         number: the number of epochs passed.
     """
 
-    def __init__(
-        self,
-        objective: Objective,
-        update: Update,
-        rates: LearningRateSchedule,
-        batch_size: int | None = None,
-        clip_norm: float | None = None,
-        seed: int = 0,
-        on_progress: EpochProgressCallback | None = None,
-    ) -> None:
-        self._objective = objective
-        self._rates = rates
-        self._batch_size = batch_size
-        self._clip_norm = clip_norm
-        self._on_progress = on_progress
-        self._update, self.state = _initial_state(objective, update)
-        self.generator = np.random.default_rng(seed)
-        self.number = 0
-        self._resumed_loss: float | None = None  # of the epoch from which the fit resumes
+    objective: Objective
+    update: Update
+    rates: LearningRateSchedule
+    batch_size: int | None = None
+    clip_norm: float | None = None
+    seed: int = 0
+    on_progress: EpochProgressCallback | None = None
+    number: int = 0
+    _resumed_loss: float | None = None  # of the epoch from which the fit resumes
+
+    def __post_init__(self) -> None:
+        self.update, self.state = _initial_state(self.objective, self.update)
+        self.generator = np.random.default_rng(self.seed)
 
     def checkpoint_state(self) -> CheckpointState:
         """Return what a checkpoint stores of the method."""
@@ -275,35 +268,35 @@ class GradientMethod:
         Args:
             losses: the losses of all epochs so far, a growing list, for schedules that depend on them.
         """
-        return self._by_epoch(losses) if self._batch_size is None else self._by_batch(self._batch_size, losses)
+        return self._by_epoch(losses) if self.batch_size is None else self._by_batch(self.batch_size, losses)
 
     def _by_epoch(self, losses: Sequence[float]) -> Iterator[Epoch]:
         """Take one step per epoch, with the gradient over all rows."""
-        state, stepper = self.state, Stepper(make_backend(), self._update)
-        loss, gradient = self._objective.value_and_grad(state.theta)
+        state, stepper = self.state, Stepper(make_backend(), self.update)
+        loss, gradient = self.objective.value_and_grad(state.theta)
         yield self._current_epoch(loss)
-        while self.number < self._rates.epochs:
-            rate = self._rates.rate(self.number + 1, losses)
-            stepper.step(state, rate, clip_gradient(gradient, self._clip_norm))
-            loss, gradient = self._objective.value_and_grad(state.theta)
+        while self.number < self.rates.epochs:
+            rate = self.rates.rate(self.number + 1, losses)
+            stepper.step(state, rate, clip_gradient(gradient, self.clip_norm))
+            loss, gradient = self.objective.value_and_grad(state.theta)
             self.number += 1
             yield self._current_epoch(loss)
 
     def _by_batch(self, size: int, losses: Sequence[float]) -> Iterator[Epoch]:
         """Take one step per batch."""
-        run = self._objective.epoch_runner(self._update, self._clip_norm)
+        run = self.objective.epoch_runner(self.update, self.clip_norm)
         yield self._current_epoch(
-            self._objective.value(self.state.theta) if self._resumed_loss is None else self._resumed_loss
+            self.objective.value(self.state.theta) if self._resumed_loss is None else self._resumed_loss
         )
-        while self.number < self._rates.epochs:
-            rate = self._rates.rate(self.number + 1, losses)
-            loss = run(self.state, rate, size, self.generator, None if self._on_progress is None else self._report)
+        while self.number < self.rates.epochs:
+            rate = self.rates.rate(self.number + 1, losses)
+            loss = run(self.state, rate, size, self.generator, None if self.on_progress is None else self._report)
             self.number += 1
             yield self._current_epoch(loss)
 
     def _report(self, fraction: float, loss: float) -> None:
-        assert self._on_progress is not None
-        self._on_progress(EpochProgress(self.number + 1, fraction, loss))
+        assert self.on_progress is not None
+        self.on_progress(EpochProgress(self.number + 1, fraction, loss))
 
     def _current_epoch(self, loss: float) -> Epoch:
         epoch = Epoch(self.number, loss, self.state.theta.copy())

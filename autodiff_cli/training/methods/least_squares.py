@@ -33,7 +33,7 @@ DEPENDENCE_TOLERANCE = 1e-13
 
 @dataclass(frozen=True, slots=True)
 class LevenbergMarquardtSettings:
-    """Tolerances and limits of the Levenberg-Marquardt method."""
+    """Tolerances and limits of the Levenberg-Marquardt method, and constants of its trust region (Moré 1978)."""
 
     tolerance: float = 1e-15  # relative, of cost, parameters and gradient; the usual 1e-8 loses digits in flat valleys
     rounding_reduction: float = 1e-12  # relative change of a sum of squares that rounding may cause
@@ -47,6 +47,15 @@ class LevenbergMarquardtSettings:
     max_kink_rounds: int = 10  # fits of the parameters that are not at a kink
     kink_probe: float = 1e-7  # relative change of a parameter that shows on which side of a kink the loss falls
     max_usable: float = 1e150  # larger residuals count as infinite, because their squares overflow
+
+    initial_radius_factor: float = 100.0  # the first radius, in norms of the scaled starting point
+    radius_tolerance: float = 0.1  # relative difference between step length and radius that is accepted
+    max_damping_steps: int = 30  # of the root search for the damping, which usually takes 3
+    poor_ratio: float = 0.25  # of actual to predicted reduction, below which the region shrinks
+    good_ratio: float = 0.75  # of actual to predicted reduction, from which on the region grows
+    # smaller ones are 0; merely small ones are kept, since their long steps limit the others
+    zero_singular_value: float = 1e-70
+    min_safe_square: float = 1e-280  # smaller squares have lost digits to underflow
 
 
 SETTINGS = LevenbergMarquardtSettings()
@@ -161,7 +170,7 @@ class _LevenbergMarquardt:
         sizes = norms(triangles.swapaxes(1, 2))
         scale = np.where(sizes[:, :-1] > 0, sizes[:, :-1], 1.0)
         lengths = norms(scale * start)
-        radius = REGION.initial_radius_factor * np.where((lengths > 0) | np.isnan(lengths), lengths, 1.0)
+        radius = SETTINGS.initial_radius_factor * np.where((lengths > 0) | np.isnan(lengths), lengths, 1.0)
         counts = np.full(count, -1), np.ones(count, np.intp)
         slopes = _half_gradients(triangles)
         self.fits = _Fits(every, start.copy(), triangles, sizes, slopes, scale, radius, np.zeros(count), *counts)
@@ -402,28 +411,11 @@ def _half_gradients(triangles: Array) -> Array:
 
 def _is_usable(sizes: Array) -> Mask:
     """Whether all columns of triangular factors with these norms are finite, and their squares do not overflow."""
-    return np.asarray(np.logical_and.reduce(sizes < SETTINGS.max_usable, axis=1))  # False for nan
+    return np.asarray(np.vecdot(sizes, sizes) < SETTINGS.max_usable**2)  # False for nan
 
 
 # --- Trust regions, after Moré 1978, sections 3 to 6: ellipsoids around the current points, with axes along the
 # parameters, where the linear models are trusted. Every array has the fits as its first axis.
-
-
-@dataclass(frozen=True, slots=True)
-class TrustRegionSettings:
-    """Constants of the trust region, after Moré 1978."""
-
-    initial_radius_factor: float = 100.0  # the first radius, in norms of the scaled starting point
-    radius_tolerance: float = 0.1  # relative difference between step length and radius that is accepted
-    max_damping_steps: int = 30  # of the root search for the damping, which usually takes 3
-    poor_ratio: float = 0.25  # of actual to predicted reduction, below which the region shrinks
-    good_ratio: float = 0.75  # of actual to predicted reduction, from which on the region grows
-    # smaller ones are 0; merely small ones are kept, since their long steps limit the others
-    zero_singular_value: float = 1e-70
-    min_safe_square: float = 1e-280  # smaller squares have lost digits to underflow
-
-
-REGION = TrustRegionSettings()
 
 
 def _steps_within(
@@ -471,8 +463,8 @@ def _updated_regions(
         actual: the relative reductions of the sums of squares; -1 for unusable points.
         ratio: of actual to predicted reduction.
     """
-    is_poor = ratio <= REGION.poor_ratio
-    is_good = ~is_poor & ((damping == 0) | (ratio >= REGION.good_ratio))
+    is_poor = ratio <= SETTINGS.poor_ratio
+    is_good = ~is_poor & ((damping == 0) | (ratio >= SETTINGS.good_ratio))
     if not np.count_nonzero(is_poor):
         return np.where(is_good, 2 * lengths, radius), np.where(is_good, 0.5 * damping, damping)
     factor = np.where(actual < 0, np.fmax(0.1, 0.5 * slope / (slope + 0.5 * actual)), 0.5)
@@ -497,7 +489,7 @@ def _constrained_steps(
     """
     scaled = jacobian / scale[:, None, :]
     left, sizes, right = np.linalg.svd(scaled if free is None else scaled * free[:, None, :], full_matrices=False)
-    usable = sizes > REGION.zero_singular_value
+    usable = sizes > SETTINGS.zero_singular_value
     if free is not None:  # the last singular values are what rounding leaves of the other columns
         usable &= np.arange(free.shape[1]) < free.sum(axis=1)[:, None]
     along = np.where(usable, _apply(left.swapaxes(1, 2), residuals), 0.0)
@@ -511,7 +503,7 @@ def _find_damping(along: Array, sizes: Array, radius: Array, guess: Array) -> Ar
     """Return the damping for which each step has the length of the radius, by Newton's method with safeguards."""
     damping = np.zeros(len(along))
     longest = norms(along / sizes)
-    open_ = (~(longest <= (1 + REGION.radius_tolerance) * radius)).nonzero()[0]
+    open_ = (~(longest <= (1 + SETTINGS.radius_tolerance) * radius)).nonzero()[0]
     if not len(open_):
         return damping
     along, sizes, radius, longest = along[open_], sizes[open_], radius[open_], longest[open_]
@@ -520,12 +512,12 @@ def _find_damping(along: Array, sizes: Array, radius: Array, guess: Array) -> Ar
     low, high = (1 - radius / longest) / steep, norms(sizes * along) / radius
     estimate = np.minimum(np.maximum(guess[open_], low), high)
     squares, products = np.square(sizes), sizes * along
-    for _ in range(REGION.max_damping_steps):
+    for _ in range(SETTINGS.max_damping_steps):
         squared = squares + estimate[:, None]
         parts = products / squared
         now = norms(parts)
         excess = now - radius
-        is_off = np.abs(excess) > REGION.radius_tolerance * radius
+        is_off = np.abs(excess) > SETTINGS.radius_tolerance * radius
         if not np.count_nonzero(is_off):
             break
         low = np.where(is_off & (excess > 0), estimate, low)
@@ -562,7 +554,7 @@ def norms(vectors: Array) -> Array:
     """Return the Euclidean norms along the last axis, also where a square would underflow."""
     squares = np.vecdot(vectors, vectors)
     lengths: Array = np.sqrt(squares)
-    is_tiny = squares <= REGION.min_safe_square
+    is_tiny = squares <= SETTINGS.min_safe_square
     if np.count_nonzero(is_tiny):
         tiny = vectors[is_tiny]
         largest = np.abs(tiny).max(axis=1, initial=0.0)

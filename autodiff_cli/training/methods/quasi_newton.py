@@ -31,39 +31,8 @@ from autodiff_cli.training.objective.parameters import ZERO_LOSS_TOLERANCE, Boun
 
 
 @dataclass(frozen=True, slots=True)
-class LineSearchSettings:
-    """Conditions and limits of the line search, and of losses without a minimum."""
-
-    armijo: float = 1e-4  # least share of the decrease promised by the slope (Armijo's condition)
-    wolfe: float = 0.9  # greatest share of the initial slope that may be left at the end of a line (Wolfe's condition)
-    max_evaluations: int = 60  # step lengths tried along one line
-    max_step_length: float = 2.0**50  # a loss that still falls at this multiple of the first step has no minimum
-    rescale_ratio: float = 1e3  # if the loss fell by more than this multiple of itself, tolerances are rescaled
-    unbounded_ratio: float = 1e12  # a loss below minus this multiple of the initial loss (or of 1) has no minimum
-
-
-LINE_SEARCH = LineSearchSettings()
-
-
-@dataclass(frozen=True, slots=True)
-class NewtonSettings:
-    """Tolerances and limits of Newton's method."""
-
-    max_steps: int = 100  # Newton steps at the end; a few are usual
-    max_saddle_trials: int = 40  # step lengths tried in each direction to leave a saddle point
-    # relative to the largest curvature, with scaled parameters: what rounding leaves of 0
-    zero_curvature: float = 1e-13
-    negligible_gain: float = 1e-10  # relative to the loss or its decrease so far: nothing more to gain
-    negligible_step: float = 1e-9  # relative to the parameters: the point is at the minimum
-    min_gradient_reduction: float = 0.5  # a polishing step must reduce the gradient to less than this share
-
-
-NEWTON = NewtonSettings()
-
-
-@dataclass(frozen=True, slots=True)
-class LbfgsSettings:
-    """Tolerances and limits of L-BFGS."""
+class QuasiNewtonSettings:
+    """Tolerances and limits of L-BFGS, of its line search, and of Newton's method."""
 
     max_epochs: int = 10_000  # steps, if no number of epochs is given
     memory: int = 10  # pairs of steps and gradient changes from which the Hessian is approximated
@@ -74,10 +43,23 @@ class LbfgsSettings:
     # of kinks, relative to the mean size of their arguments; each fit starts from the last
     smoothing_radii: tuple[float, ...] = tuple(10.0**-k for k in range(1, 9))
 
+    armijo: float = 1e-4  # least share of the decrease promised by the slope (Armijo's condition)
+    wolfe: float = 0.9  # greatest share of the initial slope that may be left at the end of a line (Wolfe's condition)
+    max_line_evaluations: int = 60  # step lengths tried along one line
+    max_step_length: float = 2.0**50  # a loss that still falls at this multiple of the first step has no minimum
+    rescale_ratio: float = 1e3  # if the loss fell by more than this multiple of itself, tolerances are rescaled
+    unbounded_ratio: float = 1e12  # a loss below minus this multiple of the initial loss (or of 1) has no minimum
 
-LBFGS = LbfgsSettings()
+    max_newton_steps: int = 100  # at the end; a few are usual
+    max_saddle_trials: int = 40  # step lengths tried in each direction to leave a saddle point
+    # relative to the largest curvature, with scaled parameters: what rounding leaves of 0
+    zero_curvature: float = 1e-13
+    negligible_gain: float = 1e-10  # relative to the loss or its decrease so far: nothing more to gain
+    negligible_step: float = 1e-9  # relative to the parameters: the point is at the minimum
+    min_gradient_reduction: float = 0.5  # a polishing step must reduce the gradient to less than this share
 
 
+SETTINGS = QuasiNewtonSettings()
 MAX_HESSIAN_SIZE = 500  # parameters; for more, a full Hessian takes too long
 
 
@@ -152,8 +134,8 @@ class _Iterates:
         self.is_limited, self.is_unbounded, self.is_at_minimum = (np.zeros(count, np.bool_) for _ in range(3))
         self.is_convex = np.ones(count, np.bool_)
         # The last steps and changes of the gradient of each fit, the newest last.
-        self._moves, self._changes = (np.zeros((LBFGS.memory, count, size)) for _ in range(2))
-        self._is_stored = np.zeros((LBFGS.memory, count), np.bool_)
+        self._moves, self._changes = (np.zeros((SETTINGS.memory, count, size)) for _ in range(2))
+        self._is_stored = np.zeros((SETTINGS.memory, count), np.bool_)
         usable = every[self.is_usable]
         if len(usable):
             on_step(usable, self.step_count[usable], self.loss[usable], start[usable])
@@ -187,7 +169,7 @@ class _Iterates:
 
     def _move_to(self, fits: Fits, theta: Array, loss: Array, gradient: Array) -> None:
         """Move to points. Fits whose loss is out of proportion there end as unbounded instead."""
-        is_sane = loss >= -LINE_SEARCH.unbounded_ratio * np.maximum(np.abs(self._reference_loss[fits]), 1.0)
+        is_sane = loss >= -SETTINGS.unbounded_ratio * np.maximum(np.abs(self._reference_loss[fits]), 1.0)
         self.is_unbounded[fits[~is_sane]] = True
         fits = fits[is_sane]
         if not len(fits):
@@ -212,7 +194,7 @@ class _Iterates:
         if self._loss_unit is not None:
             return np.zeros(len(fits), np.bool_)
         fallen = self._reference_loss[fits] - self.loss[fits]
-        is_reset: Mask = fallen > LINE_SEARCH.rescale_ratio * np.abs(self.loss[fits])
+        is_reset: Mask = fallen > SETTINGS.rescale_ratio * np.abs(self.loss[fits])
         self._reference_loss[fits[is_reset]] = self.loss[fits[is_reset]]
         return is_reset
 
@@ -232,7 +214,7 @@ class _Iterates:
         best_theta, best_loss, best_gradient = self.theta[fits], self.loss[fits], self.gradient[fits]
         is_reached = np.zeros(count, np.bool_)
         some = (slope < 0).nonzero()[0]
-        for _ in range(LINE_SEARCH.max_evaluations):
+        for _ in range(SETTINGS.max_line_evaluations):
             origin = self.theta[fits[some]]
             target = origin + length[some, None] * directions[some]
             theta = self._bounds(fits[some]).clip(target) if self._is_bounded else target
@@ -244,7 +226,7 @@ class _Iterates:
             base = self.loss[numbers]
             loss, gradient = self._batch.values_and_gradients(theta, numbers)
             promised = _inner(self.gradient[numbers], theta - origin)
-            is_low = _is_finite(loss, gradient) & (loss <= base + LINE_SEARCH.armijo * promised) & (loss < base)
+            is_low = _is_finite(loss, gradient) & (loss <= base + SETTINGS.armijo * promised) & (loss < base)
             low, high = some[is_low], some[~is_low]
             far[high] = length[high]
             beyond = np.where(near[high] == 0, loss[~is_low], np.nan)
@@ -252,12 +234,12 @@ class _Iterates:
             length[high] = near[high] + (far[high] - near[high]) * backwards
             best_theta[low], best_loss[low], best_gradient[low] = theta[is_low], loss[is_low], gradient[is_low]
             is_reached[low] = True
-            is_flat = _inner(gradient[is_low], directions[low]) >= LINE_SEARCH.wolfe * slope[low]
+            is_flat = _inner(gradient[is_low], directions[low]) >= SETTINGS.wolfe * slope[low]
             on_bound = (theta[is_low] != target[is_low]).any(axis=1)
             low = low[~is_flat & ~on_bound]
             near[low] = length[low]
             length[low] = np.where(np.isinf(far[low]), 2 * near[low], (near[low] + far[low]) / 2)
-            is_long = length[low] > LINE_SEARCH.max_step_length
+            is_long = length[low] > SETTINGS.max_step_length
             self.is_unbounded[fits[low[is_long]]] = True
             is_reached[low[is_long]] = False
             some = np.sort(np.concatenate((high, low[~is_long])))
@@ -274,7 +256,7 @@ class _Iterates:
         restarts, is_slow = np.zeros(len(self.theta), np.intp), np.zeros(len(self.theta), np.bool_)
         last_step = np.full(len(self.theta), np.iinfo(np.intp).max)
         if self._is_refined:
-            per_fit, per_parameter = LBFGS.steps_before_newton
+            per_fit, per_parameter = SETTINGS.steps_before_newton
             last_step[fits] = self.step_count[fits] + per_fit + per_parameter * self.theta.shape[1]
         diagonal = np.empty(self.theta.shape)
         diagonal[fits] = self._initial_diagonals(fits)
@@ -297,7 +279,7 @@ class _Iterates:
             restarts[accepted] = 0
             failed = active[~is_reached & self._is_running(active)]
             restarts[failed] += 1
-            again = failed[(restarts[failed] <= LBFGS.max_restarts) & self._is_stored[-1, failed]]
+            again = failed[(restarts[failed] <= SETTINGS.max_restarts) & self._is_stored[-1, failed]]
             if len(again):
                 diagonal[again] = self._initial_diagonals(again)
                 self._is_stored[:, again] = False
@@ -312,7 +294,8 @@ class _Iterates:
 
     def _negligible_decrease(self, fits: Fits) -> Array:
         """The decreases of the loss that count as none."""
-        return np.maximum(self._tolerance * np.abs(self.loss[fits]), LBFGS.negligible_decrease * self.loss_scale(fits))
+        smallest = SETTINGS.negligible_decrease * self.loss_scale(fits)
+        return np.maximum(self._tolerance * np.abs(self.loss[fits]), smallest)
 
     def _initial_diagonals(self, fits: Fits) -> Array:
         """The absolute curvature along each parameter; the norm of the gradient for all of them if none is known."""
@@ -369,7 +352,7 @@ class _Iterates:
         curvatures, directions = np.linalg.eigh(hessians / (scale[:, :, None] * scale[:, None, :]))
         slopes = (directions.swapaxes(1, 2) @ (gradient / scale)[:, :, None])[:, :, 0]
         sizes = np.abs(curvatures)
-        least = NEWTON.zero_curvature * size * sizes.max(axis=1)
+        least = SETTINGS.zero_curvature * size * sizes.max(axis=1)
         is_curved = sizes > least[:, None]
         components = np.where(is_curved, -slopes / np.where(is_curved, sizes, 1.0), 0.0)
         # In flat directions there is no step, only a slope, which is ignored if it is no larger than rounding errors.
@@ -377,7 +360,7 @@ class _Iterates:
         is_sloped = flat > np.sqrt(least) * np.abs(slopes).max(axis=1)
         gain = np.sum(-slopes * components, axis=1) / 2 + np.where(is_sloped, flat, 0.0)
         steps = np.where(free, (directions @ components[:, :, None])[:, :, 0] / scale, 0.0)
-        is_convex: Mask = np.asarray((curvatures >= -np.sqrt(NEWTON.zero_curvature)).all(axis=1))
+        is_convex: Mask = np.asarray((curvatures >= -np.sqrt(SETTINGS.zero_curvature)).all(axis=1))
         return _NewtonSteps(
             steps * is_defined[:, None],
             np.where(is_defined, gain, np.inf),
@@ -390,10 +373,10 @@ class _Iterates:
 
     def _is_minimum(self, fits: Fits, newton: _NewtonSteps) -> Mask:
         """Whether nothing more is to be gained at points, whatever the units of the parameters and the loss."""
-        is_near = (np.abs(newton.step) <= NEWTON.negligible_step * np.abs(self.theta[fits])).all(axis=1)
+        is_near = (np.abs(newton.step) <= SETTINGS.negligible_step * np.abs(self.theta[fits])).all(axis=1)
         is_near &= ~newton.has_flat_slope
         is_minimum: Mask = newton.is_convex & (
-            (newton.gain <= NEWTON.negligible_gain * self.loss_scale(fits)) | is_near
+            (newton.gain <= SETTINGS.negligible_gain * self.loss_scale(fits)) | is_near
         )
         return is_minimum
 
@@ -406,7 +389,7 @@ class _Iterates:
             return
         newton = self._newton_steps(fits)
         self._assess(fits, newton)
-        for _ in range(NEWTON.max_steps):
+        for _ in range(SETTINGS.max_newton_steps):
             is_open = (newton.gradient_norm != 0) | ~newton.is_convex
             fits, newton = fits[is_open], newton.select(is_open)
             if not len(fits):
@@ -417,7 +400,7 @@ class _Iterates:
                 return
             newton = self._newton_steps(fits)
             self._assess(fits, newton)
-            is_done = self.is_at_minimum[fits] & (newton.gradient_norm > NEWTON.min_gradient_reduction * before)
+            is_done = self.is_at_minimum[fits] & (newton.gradient_norm > SETTINGS.min_gradient_reduction * before)
             fits, newton = fits[~is_done], newton.select(~is_done)
 
     def _assess(self, fits: Fits, newton: _NewtonSteps) -> None:
@@ -426,7 +409,7 @@ class _Iterates:
     def _take_steps(self, fits: Fits, newton: _NewtonSteps) -> Mask:
         """Take a step of each fit, and return which made progress."""
         is_polished = self.is_at_minimum[fits]
-        is_gainless = newton.gain <= NEWTON.negligible_gain * np.maximum(np.abs(self.loss[fits]), 1e-300)
+        is_gainless = newton.gain <= SETTINGS.negligible_gain * np.maximum(np.abs(self.loss[fits]), 1e-300)
         is_saddle = ~is_polished & ~newton.is_convex & newton.is_defined & is_gainless
         is_taken = np.zeros(len(fits), np.bool_)
         kinds = (
@@ -445,7 +428,7 @@ class _Iterates:
         loss, gradient = self._batch.values_and_gradients(theta, fits)
         before, after = (np.sum(np.where(free, np.abs(g), 0.0), axis=1) for g in (self.gradient[fits], gradient))
         is_better: Mask = loss <= self.loss[fits] + 1e-12 * np.abs(self.loss[fits]) + newton.gain
-        is_better &= np.isfinite(loss) & (after <= NEWTON.min_gradient_reduction * before)
+        is_better &= np.isfinite(loss) & (after <= SETTINGS.min_gradient_reduction * before)
         self._move_to(fits[is_better], theta[is_better], loss[is_better], gradient[is_better])
         return is_better
 
@@ -453,7 +436,7 @@ class _Iterates:
         """Leave saddle points along their directions of negative curvature, and return whether losses decreased."""
         is_left = np.zeros(len(fits), np.bool_)
         for sign in (1.0, -1.0):
-            for power in range(NEWTON.max_saddle_trials):
+            for power in range(SETTINGS.max_saddle_trials):
                 some = (~is_left).nonzero()[0]
                 if not len(some):
                     return is_left
@@ -555,12 +538,12 @@ def fit_smooth(
     def report_with_kinks(fits: Fits, numbers: Fits, _: Array, points: Array) -> None:
         on_step(fits, numbers, batch.losses(points, fits), points)
 
-    for radius in LBFGS.smoothing_radii:
+    for radius in SETTINGS.smoothing_radii:
         report = renumber(report_with_kinks, active, epochs_done.copy(), epochs_done)
         part = smooth.take(active).with_smoothing(radius, theta[active])
         remaining = stop.after(int(epochs_done[active].max()))
         # At the smallest radius quadratic models hold only next to the minimum: L-BFGS ends lower.
-        is_last = radius == LBFGS.smoothing_radii[-1]
+        is_last = radius == SETTINGS.smoothing_radii[-1]
         ends = _fit_without_kinks(part, theta[active], report, remaining, unit, is_near=is_near and not is_last)
         for fit, end in zip(active.tolist(), ends, strict=True):
             outcomes[fit], theta[fit] = end, end.theta
@@ -577,7 +560,7 @@ def _fit_without_kinks(
     batch: Batch, start: Array, on_step: BatchCallback, stop: StoppingRule, unit: float | None, *, is_near: bool
 ) -> list[Outcome]:
     """Minimise smooth losses; see `fit_smooth`."""
-    limit = LBFGS.max_epochs if stop.epochs is None else stop.epochs
+    limit = SETTINGS.max_epochs if stop.epochs is None else stop.epochs
     iterates = _Iterates(batch, start, on_step, limit, stop.tolerance, unit)
     if limit == 0:
         iterates.is_limited[:] = True

@@ -34,7 +34,6 @@ class BatchSettings:
     """Numbers of rows that are processed together."""
 
     rows: int = 2**17  # rows of fits that are evaluated together, which bounds the memory of their matrices
-    sort_rows: int = 2**18  # rows that are sorted together
     max_shared_rows: int = 2**13  # rows that fits share: more are evaluated one fit after the other
     max_parameters: int = 30  # parameters of a fit: with more, matrices dominate, which are not faster together
     max_copied_rows: int = 2**20  # rows of a group that are copied; larger groups select rows by a mask
@@ -136,6 +135,8 @@ class ObjectiveBatch:
 
     def without_penalty(self) -> Self:
         """Return the batch without the penalties of its objectives."""
+        if not self.objective.is_penalised:
+            return self
         return self._with([objective.without_penalty() for objective in self.objectives])
 
     def without_kinks(self) -> Self | None:
@@ -493,20 +494,8 @@ def sort_by_group(codes: NDArray[np.int32], count: int) -> tuple[NDArray[Any], N
     >>> sort_by_group(np.array([1, 0, 1], np.int32), 2)
     (array([1, 0, 2], dtype=int32), array([1, 2]))
     """
-    parts = [(start, codes[start : start + BATCH.sort_rows]) for start in range(0, len(codes), BATCH.sort_rows)]
-    sizes = np.zeros(count, np.intp)
-    for _, part in parts:
-        sizes += np.bincount(part, minlength=count)
-    positions = np.cumsum(sizes) - sizes
-    order = np.empty(len(codes), np.int32 if len(codes) < 2**31 else np.int64)
-    for start, part in parts:
-        rows = np.argsort(part, kind="stable")
-        sizes_in_block = np.bincount(part, minlength=count)
-        order[
-            np.repeat(positions - (np.cumsum(sizes_in_block) - sizes_in_block), sizes_in_block) + np.arange(len(part))
-        ] = start + rows
-        positions += sizes_in_block
-    return order, sizes
+    order = np.argsort(codes, kind="stable")
+    return order.astype(np.int32) if len(codes) < 2**31 else order, np.bincount(codes, minlength=count)
 
 
 def _concatenated_ranges(starts: NDArray[np.intp], sizes: NDArray[np.intp]) -> NDArray[np.intp]:

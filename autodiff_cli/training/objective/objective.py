@@ -10,7 +10,6 @@ finite.
 
 from __future__ import annotations
 
-import copy
 import math
 import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence, Set
@@ -80,8 +79,8 @@ T = TypeVar("T")
 
 def copy_with(original: T, **attributes: Any) -> T:
     """Return a shallow copy of an object with other values of some attributes."""
-    other = copy.copy(original)
-    vars(other).update(attributes)
+    other = object.__new__(type(original))  # which takes a third of the time of `copy.copy`
+    vars(other).update(vars(original), **attributes)
     return other
 
 

@@ -155,16 +155,7 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
         name: value if value is None else check_value(name, value) for name, value in parameters.fixed.items()
     }
     known_values = start_values | {name: value for name, value in fixed_values.items() if value is not None}
-    compiled = _compile_model(
-        parsed,
-        known_values,
-        [*fixed_values],
-        loss,
-        options,
-        None if classes is None else len(classes),
-        weighted=data.is_weighted,
-        target_scales=data.target_scales,
-    )
+    compiled = _compile_model(parsed, known_values, tuple(fixed_values), loss, options, classes, data)
     resolved, graphs, layout, loss_of_row = compiled.model, compiled.graphs, compiled.layout, compiled.loss
     free_names = layout.names
     if not options.no_columns:
@@ -255,20 +246,19 @@ model_cache: ThreadLocalCache[_CompiledModel] = ThreadLocalCache(_CACHED_MODELS)
 def _compile_model(
     parsed: Model,
     known_values: Mapping[str, Any],
-    fixed_names: Sequence[str],
+    fixed_names: tuple[str, ...],
     loss: str,
     options: FitOptions,
-    classes: int | None,
-    *,
-    weighted: bool,
-    target_scales: tuple[str, ...],
+    classes: Classes | None,
+    data: FitData,
 ) -> _CompiledModel:
     """Return the graphs of a model, from the cache if nothing in them depends on the data."""
+    count = None if classes is None else len(classes)
 
     def build() -> _CompiledModel:
-        resolved = parsed.resolve(known_values, classes)
+        resolved = parsed.resolve(known_values, count)
         free = [name for name in resolved.parameters if name not in fixed_names]
-        loss_graphs = build_graphs(resolved, loss, options, classes, weighted, free, target_scales)
+        loss_graphs = build_graphs(resolved, loss, options, count, data.is_weighted, free, data.target_scales)
         columns = {*resolved.row_leaves, *loss_graphs.vectors, *loss_graphs.error_columns, WEIGHT}
         return _CompiledModel(
             resolved,
@@ -282,7 +272,7 @@ def _compile_model(
         return build()
     # The parsed model is stored with the result, so that its id is not reused while the entry exists.
     settings = options.huber_delta, options.l1, options.l2, *options.x_errors
-    key = (id(parsed), tuple(fixed_names), loss, settings, weighted, target_scales)
+    key = (id(parsed), fixed_names, loss, settings, data.is_weighted, data.target_scales)
     return model_cache.get(key, build)
 
 

@@ -51,7 +51,7 @@ def descent_of(objective: Objective, method: str, longest: float | None = None) 
             descents.append(descent)
             return super().epoch_kernel(descent, recompute_every=recompute_every)
 
-    objective.kernels._epoch_backend = Taking()
+    objective.kernels.stepping = Taking()
     objective.epoch_runner(OPTIMIZERS[method], longest)
     return descents[0]
 

@@ -128,6 +128,21 @@ def test_an_end_at_a_kink_is_reported() -> None:
 
 
 @pytest.mark.sampled
+@pytest.mark.parametrize("seed", range(4))
+def test_no_small_step_lowers_the_loss_of_a_line_with_two_bends(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    x = np.sort(generator.uniform(0, 1, 16)).round(2)
+    y = np.maximum(x - x[8], 0) * 2 + 0.1 * generator.standard_normal(16)
+    start = {"k": generator.uniform(0.2, 0.5), "m": generator.uniform(0.5, 0.8)}
+    model, data = "y ~ a*x + b*relu(x - k) + c*relu(x - m)", {"x": x, "y": y}
+    found, objective = fit(model, data, start=start), Objective(model, data)
+    theta = np.array([found.parameters[name] for name in objective.parameters])
+    assert found.converged
+    for index, distance in np.ndindex(5, 4):
+        step = [1e-7, -1e-7, 1e-4, -1e-4][distance] * np.eye(5)[index]
+        assert objective.value(theta + step) >= found.loss * (1 - 1e-12)
+
+
 @pytest.mark.parametrize(
     ("model", "y"),
     [

@@ -135,6 +135,7 @@ def test_bce_of_a_probability() -> None:
     assert value == pytest.approx((-math.log(0.25) - math.log(0.75)) / 2, rel=1e-15)
     assert gradient[0] == pytest.approx((-1 / 0.25 + 1 / 0.75) / 2, rel=1e-15)
     assert Objective("t ~ p", {"t": [1, 1]}, loss="bce").value_and_grad([1.0])[0] == 0
+    assert Objective("t ~ p", {"t": [0, 0]}, loss="bce").value_and_grad([0.0])[0] == 0
     for missed, target in ((0.0, 1), (1.0, 0)):  # what is certain and does not happen
         assert Objective("t ~ p", {"t": [target]}, loss="bce").value_and_grad([missed])[0] == math.inf
 
