@@ -2,7 +2,7 @@
 const browser = [
   "document", "window", "location", "history", "navigator", "localStorage", "performance", "console", "getComputedStyle",
   "matchMedia", "addEventListener", "setTimeout", "clearTimeout", "requestAnimationFrame", "cancelAnimationFrame", "fetch",
-  "ResizeObserver", "IntersectionObserver", "CustomEvent", "SVGElement", "URLSearchParams", "structuredClone",
+  "ResizeObserver", "IntersectionObserver", "CustomEvent", "DOMPoint", "SVGElement", "URLSearchParams", "structuredClone",
 ];
 const errors = [
   "no-undef", "no-dupe-keys", "no-dupe-class-members", "no-dupe-else-if", "no-duplicate-case", "no-const-assign",

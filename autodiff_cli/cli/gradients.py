@@ -68,6 +68,8 @@ def higher_derivatives_report(
     is_array = bool(formula.output_shape(formula.value_shapes(formula.at(point))))
     unrepresentable = inputs.unrepresentable_values(formula, value_texts)
     trace_or_none = None if request.jacobian and is_array else trace(formula, point, names, unrepresentable)
+    if trace_or_none is not None and request.mode is PassMode.FORWARD:
+        trace_or_none = inputs.trace_of_elements(trace_or_none)
     results = _derivative_values(formula, point, trace_or_none, names, request)
     if request.jacobian:
         from autodiff_cli.explain.array_accuracy import output_warnings
@@ -80,7 +82,7 @@ def higher_derivatives_report(
 
     assert trace_or_none is not None
     output = trace_or_none.tape.outputs[0]
-    inaccurate = check_higher_derivatives(formula, trace_or_none.point, results, unrepresentable)
+    inaccurate = check_higher_derivatives(formula, formula.at(point), results, unrepresentable)
     warnings = inaccurate.add_to(trace_or_none.warnings, output, trace_or_none.labels[output])
     return derivatives_report(formula, point, replace(trace_or_none, warnings=warnings), results, digits)
 
@@ -120,8 +122,6 @@ def _derivative_values(
             jacobian=rows, outputs={label: output.value(point) for label, output in outputs.items()}
         )
     assert trace is not None
-    if request.mode is PassMode.FORWARD and not trace.is_scalar:
-        raise BadInput("--mode forward shows one number per node, but this expression has arrays: use --direction")
     results = HigherDerivatives(
         formulas={name: formula.derivative(name) for name in names} if request.symbolic else None,
         tangents=all_tangents(trace) if request.mode is PassMode.FORWARD else None,

@@ -355,3 +355,17 @@ def _read_utf8(source_name: str, read: Callable[[], str]) -> str:
     except (OSError, ValueError) as error:  # a path with a NUL is a ValueError
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise BadInput(f"cannot read {source_name}: {reason}") from error
+
+
+def trace_of_elements(trace: Trace) -> Trace:
+    """Return a trace in which every element of an array is a node: paths and tangents are numbers there.
+
+    Raises:
+        BadInput: if there are too many elements.
+    """
+    from autodiff_cli.explain.tracing import elementwise_trace
+
+    elements = trace if trace.is_scalar else elementwise_trace(trace)
+    if elements is None:
+        raise BadInput("--paths and --mode forward show each element of an array as a node, and here are too many")
+    return elements

@@ -47,10 +47,11 @@ Draw: TypeAlias = "Callable[..., str]"  # of a trace, the view, the number of di
 def _drawing(write: str) -> Draw:
     """Return the function that writes drawings by a function of `render.drawing`."""
 
-    def draw(trace: Trace, view: View, digits: int | None, **_: Any) -> str:
+    def draw(trace: Trace, view: View, digits: int | None, seed: str | None = None, **_: Any) -> str:
         from autodiff_cli.render import drawing
 
-        text: str = getattr(drawing, write)(_build_drawing(trace, view), number_formats(digits)[1])
+        selected = _build_drawing(trace, view._replace(seed=seed))
+        text: str = getattr(drawing, write)(selected, number_formats(digits)[1])
         return text
 
     return draw
@@ -90,9 +91,9 @@ _VIEWS = ("paths", "tape", "mode")
 FORMATS = {
     "text": Format((), _VIEWS),
     "json": Format((".json",), _VIEWS),
-    "mermaid": Format((".mmd", ".mermaid"), draw=_drawing("to_mermaid")),
-    "dot": Format((".dot", ".gv"), draw=_drawing("to_dot")),
-    "svg": Format((".svg",), draw=_drawing("to_svg")),
+    "mermaid": Format((".mmd", ".mermaid"), ("mode",), _drawing("to_mermaid")),
+    "dot": Format((".dot", ".gv"), ("mode",), _drawing("to_dot")),
+    "svg": Format((".svg",), ("mode",), _drawing("to_svg")),
     "html": Format((".html", ".htm"), ("mode",), draw=_page),
     "latex": Format((".tex",), draw=_worked_solution),
 }
@@ -237,16 +238,10 @@ def trace(
     if step and step_through(environment, trace_record, digits, is_input_read=expression == "-"):
         return Output(None, json)
     draw = FORMATS[format_name].draw
+    is_forward = views.mode is PassMode.FORWARD
+    if views.paths is not None or (is_forward and format_name != "html"):
+        trace_record = inputs.trace_of_elements(trace_record)
     if draw is None:
-        if views.paths is not None or views.mode is PassMode.FORWARD:
-            from autodiff_cli.explain.tracing import elementwise_trace
-
-            elements = trace_record if trace_record.is_scalar else elementwise_trace(trace_record)
-            if elements is None:
-                raise BadInput(
-                    "--paths and --mode forward show each element of an array as a node, and here are too many"
-                )
-            trace_record = elements
         return Output(_report(trace_record, views, wrt, digits), format_name == "json", path=output)
     for option, name in (("--highlight", highlight), ("--only", only)):
         _check_variable(option, name, trace_record.expression.leaves)
@@ -254,7 +249,7 @@ def trace(
     from autodiff_cli.render.layout import GraphTooLargeError
     from autodiff_cli.render.report import text_report
 
-    seed = _seed_variable(trace_record) if views.mode is PassMode.FORWARD else None
+    seed = _seed_variable(trace_record) if is_forward else None
     view = View(highlight, only, hide_constants, fold, find)
     try:
         text = draw(trace_record, view, digits, seed=seed, exercise=exercise)
@@ -300,10 +295,8 @@ def _report(trace: Trace, views: ViewRequest, wrt: str | None, digits: int | Non
     if views.mode is PassMode.FORWARD:
         _seed_variable(trace)
         # The text has the first variable or those of `--wrt`; the arithmetic of the passes is that for all variables.
-        full_trace, shown = (
-            trace_formula(trace.expression, trace.point),
-            trace.wrt if wrt is not None else trace.wrt[:1],
-        )
+        full_trace = trace_formula(trace.expression, trace.point)
+        shown = trace.wrt if wrt is not None else trace.wrt[:1]
         reports.append(forward_mode_report(lambda name: forward_mode(full_trace, name), trace.wrt, shown, digits))
     if views.paths is not None:
         name = canonical_name(views.paths)

@@ -327,10 +327,13 @@ def learning_page(
     Raises:
         BadInput: for a graph that is too large to draw.
     """
+    import numpy as np
+
     from autodiff_cli.explain.tracing import trace
     from autodiff_cli.render.html_page import FitRecording, fit_page, sample_rows
     from autodiff_cli.render.layout import GraphTooLargeError
     from autodiff_cli.training.fitting.row_loss import row_loss_formula
+    from autodiff_cli.training.objective.model import other_networks
 
     classes = None if objective.classes is None else len(objective.classes)
     scaled = options if fit.scale is None else dataclasses.replace(options, scale=fit.scale)
@@ -341,6 +344,13 @@ def learning_page(
     epochs = recorder.trajectory(objective, fit)
     point: dict[str, Any] = {name: float(values[0]) for name, values in columns.items()}
     point |= {**fit.parameters, **fit.fixed}
+    values = {name: value for name, value in {**fit.parameters, **fit.fixed}.items() if not name.startswith("mlp.")}
+    is_free = not any(name.startswith("mlp.") for name in fit.fixed)
+    networks = {}
+    for key, model in (other_networks(objective.model, values, classes) if is_free else {}).items():
+        start = point | {name: np.full(shape, 0.1) for name, shape in model.shapes.items() if name.startswith("mlp.")}
+        loss = row_loss_formula(model, objective.loss, scaled, classes)
+        networks[key] = trace(loss, {name: start[name] for name in loss.variables}, model.parameters), model
     recording = FitRecording(
         trace(formula, {name: point[name] for name in formula.variables}, objective.parameters),
         objective.model,
@@ -351,6 +361,7 @@ def learning_page(
         objective.rows,
         objective.classes,
         fit.fixed,
+        networks,
     )
     try:
         return fit_page(recording, digits)

@@ -4,8 +4,8 @@
 local derivatives. Text that the user typed is escaped in every format.
 
 The SVG image is self-contained and follows the reader's light or dark theme. For scripts, every node has the attributes
-`data-node`, `data-value` and `data-adjoint`, every edge `data-from`, `data-to` and `data-local`, with all digits. A
-duplicate of a node that is drawn elsewhere has `data-copy`.
+`data-node`, `data-value` and `data-adjoint` (`data-tangent` in forward mode), every edge `data-from`, `data-to` and
+`data-local`, with all digits. A duplicate of a node that is drawn elsewhere has `data-copy`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from autodiff_cli.data.json_records import to_json
 from autodiff_cli.explain.record import Trace
-from autodiff_cli.explain.views import Frame, fold_frames, frame_derivatives, frames
+from autodiff_cli.explain.views import Frame, fold_frames, forward_mode, frame_derivatives, frames
 from autodiff_cli.render import formatting, layout
 from autodiff_cli.render.formatting import NumberFormat
 from autodiff_cli.render.layout import FrameSpec, PartedLayout, Point, Rectangle, Route, Size
@@ -47,7 +47,7 @@ class Box(NamedTuple):
         id: the id of the node in the trace; for a folded frame the id of its last node.
         title: the label in at most `MAX_BOX_TITLE` characters.
         value: its value, or that of the last node of a folded frame.
-        adjoint: its adjoint; None if no derivative passes through it.
+        adjoint: its adjoint, or its tangent in forward mode; None if no derivative passes through it.
         node_count: the number of nodes of the trace that it stands for.
     """
 
@@ -59,6 +59,7 @@ class Box(NamedTuple):
     adjoint: Any
     is_highlighted: bool
     node_count: int = 1
+    adjoint_name: str = "adjoint"
 
 
 class Arrow(NamedTuple):
@@ -85,6 +86,7 @@ class View(NamedTuple):
         fold: draw each frame without the output as one node.
         find: draw only nodes whose label or operation matches this text, highlighted, and their neighbours. If a
             label matches because that of an input does, only the input counts.
+        seed: for forward mode, the variable whose tangent is 1; nodes show tangents in place of adjoints.
     """
 
     highlight: str | None = None
@@ -92,6 +94,7 @@ class View(NamedTuple):
     hide_constants: bool = False
     fold: bool = False
     find: str | None = None
+    seed: str | None = None
 
 
 class Drawing(NamedTuple):
@@ -114,10 +117,13 @@ def build_drawing(trace: Trace, view: View = WHOLE_GRAPH) -> Drawing:
     highlighted = _dependents(trace, [] if view.highlight is None else [view.highlight])
     shown = [related[i] and (varying[i] or i == output) for i in range(len(trace.tape))]
     selected = [i for i, is_shown in enumerate(shown) if is_shown]
+    slopes, name = (
+        (trace.adjoints, "adjoint") if view.seed is None else (forward_mode(trace, view.seed).tangents, "tangent")
+    )
     boxes = [
-        Box(i, safe_label(trace.labels[i]), title, _role(trace, i), trace.values[i], trace.adjoints[i], highlighted[i])
+        Box(i, label, title, _role(trace, i), trace.values[i], slopes[i], highlighted[i], adjoint_name=name)
         for i in selected
-        for title in [safe_label(trace.naming.fit(i, MAX_BOX_TITLE))]
+        for label, title in [(safe_label(trace.labels[i]), safe_label(trace.naming.fit(i, MAX_BOX_TITLE)))]
     ]
     # The local derivatives by input; an input through which no derivative passes has none.
     locals_ = [{each.position: each.local for each in contributions} for contributions in trace.contributions]
@@ -154,7 +160,7 @@ def box_lines(box: Box, show: NumberFormat, *, brief: bool = False) -> list[str]
     if value != box.label:
         texts.append(f"value {value}")
     if box.adjoint is not None:
-        texts.append(f"adjoint {show(box.adjoint)}")
+        texts.append(f"{box.adjoint_name} {show(box.adjoint)}")
     return texts
 
 
@@ -372,10 +378,9 @@ class SvgSettings:
 
 SVG = SvgSettings()
 
-_LEGEND = (
-    "rounded: variable · dashed: constant · box: operation · double border: output",
-    "on an edge: the local derivative; the contribution is this × the adjoint at the arrow head",
-)
+_LEGEND = "rounded: variable · dashed: constant · box: operation · double border: output"
+_EDGES_LEGEND = "on an edge: the local derivative; the contribution is this × the adjoint at the arrow head"
+_TANGENTS_LEGEND = "on an edge: the local derivative; a tangent is the sum of these × the tangents at the arrow tails"
 _FRAMES_LEGEND = "dotted frame: a named intermediate, a call or a layer; double sides: a folded one"
 _COPIES_LEGEND = "faint: a duplicate of a node that is drawn elsewhere"
 
@@ -385,11 +390,12 @@ def to_svg(drawing: Drawing, show: NumberFormat) -> str:
     size, shapes, has_copies = graph_shapes(drawing, show)
     heading = _heading(drawing, show)
     has_groups = bool(drawing.frames) or any(box.role is Role.FOLDED for box in drawing.boxes)
-    legend = [*_LEGEND, *([_FRAMES_LEGEND] if has_groups else ()), *([_COPIES_LEGEND] if has_copies else ())]
-    width = (
-        max(size.width, *(formatting.display_width(line) * SVG.character_width for line in (*heading, *legend)))
-        + 2 * SVG.margin
-    )
+    is_forward = any(box.adjoint_name == "tangent" for box in drawing.boxes)
+    edges_legend = _TANGENTS_LEGEND if is_forward else _EDGES_LEGEND
+    kinds = [*([_FRAMES_LEGEND] if has_groups else ()), *([_COPIES_LEGEND] if has_copies else ())]
+    legend = [_LEGEND, edges_legend, *kinds]
+    longest = max(map(formatting.display_width, (*heading, *legend)))
+    width = max(size.width, longest * SVG.character_width) + 2 * SVG.margin
     top = SVG.margin + SVG.line_height * (len(heading) + 1)
     height = top + size.height + SVG.line_height * (len(legend) + 1) + SVG.margin
     parts = [
@@ -471,10 +477,8 @@ def _box_size(role: Role, texts: Sequence[str]) -> Size:
     is_double = role in (Role.OUTPUT, Role.FOLDED)
     beside = 1.8 * SVG.padding if role is Role.INPUT else SVG.padding + SVG.border_gap * is_double
     height = len(texts) * SVG.line_height + SVG.padding
-    return Size(
-        max(map(formatting.display_width, texts)) * SVG.character_width + 2 * beside,
-        height + (2 * SVG.border_gap if role is Role.OUTPUT else 0),
-    )
+    width = max(map(formatting.display_width, texts)) * SVG.character_width + 2 * beside
+    return Size(width, height + 2 * SVG.border_gap * (role is Role.OUTPUT))
 
 
 def _heading(drawing: Drawing, show: NumberFormat) -> list[str]:
@@ -522,7 +526,7 @@ def _node_shape(box: Box, centre: Point, size: Size, texts: Sequence[str], is_co
         across, down = borders[box.role]
         shapes.append(_rectangle("frame", centre, Size(size.width - 2 * across, size.height - 2 * down)))
     kind = f"node {box.role.value}{' highlighted' if box.is_highlighted else ''}{' copy' if is_copy else ''}"
-    adjoint = "" if box.adjoint is None else f' data-adjoint="{_data_attribute(box.adjoint)}"'
+    adjoint = "" if box.adjoint is None else f' data-{box.adjoint_name}="{_data_attribute(box.adjoint)}"'
     data = f' data-copy="{box.id}"'
     if not is_copy:
         data = f' data-node="{box.id}" data-value="{_data_attribute(box.value)}"{adjoint}'

@@ -55,7 +55,7 @@ from autodiff_cli.render.formatting import (
     number_formats,
     shorten_middle,
 )
-from autodiff_cli.render.javascript import evaluator, optimizer_equations, optimizer_functions
+from autodiff_cli.render.javascript import evaluator, evaluators, optimizer_equations, optimizer_functions
 from autodiff_cli.render.layout import MAX_NODES
 from autodiff_cli.targets.latex import LATEX, LatexLibrary
 from autodiff_cli.targets.translation import GraphWriter
@@ -97,6 +97,7 @@ _SCRIPTS = (
     "page.details.js",
     "page.values.js",
     "page.tabs.js",
+    "page.explanation.js",
 )
 _PANELS = tuple(
     f"panels/{name}.js"
@@ -521,6 +522,8 @@ class FitRecording(NamedTuple):
         row_count: the number of rows of the data.
         classes: the classes of a classification; None for other models.
         fixed: the values of fixed parameters.
+        networks: traces of the loss with other hidden layers and activations, and their models, by both, as in
+            `2 tanh`: the page lets these learn too.
     """
 
     trace: Trace
@@ -532,6 +535,7 @@ class FitRecording(NamedTuple):
     row_count: int
     classes: Classes | None
     fixed: Mapping[str, Any]
+    networks: Mapping[str, tuple[Trace, Model]] = {}
 
 
 def fit_page(recording: FitRecording, digits: int | None = None) -> str:
@@ -544,7 +548,8 @@ def fit_page(recording: FitRecording, digits: int | None = None) -> str:
     """
     style = (_LEARNING_FOLDER / "learning.css").read_text(encoding="utf-8")
     files = ("pictures.js", "network.js", "learning.js", "again.js")
-    script = "\n".join((_LEARNING_FOLDER / file).read_text(encoding="utf-8") for file in files)
+    script = evaluators({key: trace for key, (trace, _) in recording.networks.items()}, "networks")
+    script += "\n".join((_LEARNING_FOLDER / file).read_text(encoding="utf-8") for file in files)
     markup = (_LEARNING_FOLDER / "learning.html").read_text(encoding="utf-8")
     title = f"learning {escape(shorten_middle(safe_label(recording.model.text), _MAX_MODEL_LENGTH))}"
     addition = PageAddition(title, markup, style, script, _recording_document(recording))
@@ -560,8 +565,10 @@ def sample_rows(rows: int) -> NDArray[np.int64]:
 
 def _recording_document(recording: FitRecording) -> dict[str, Any]:
     model, index = recording.model, recording.trace.tape.index
-    prediction, link = _prediction_node(recording)
+    prediction, link = _prediction_node(model, recording.trace)
     target = model.program.target
+    layers = model.program.layer_parameters
+    hidden = [name for name in layers if name.startswith("mlp.") and name.endswith(".weight")][:-1]
     return {
         "names": [*recording.layout.shapes],
         "shapes": [*recording.layout.shapes.values()],
@@ -584,18 +591,30 @@ def _recording_document(recording: FitRecording) -> dict[str, Any]:
         "target": None if target is None else index.get(target),
         "targetName": "" if target is None else safe_label(to_text(target, share=False)),
         "classes": None if recording.classes is None else [str(label) for label in recording.classes],
-        "layers": [name for name, kind in model.program.layer_parameters.items() if kind.kind == "weight"],
+        "layers": [name for name, kind in layers.items() if kind.kind == "weight"],
+        **(
+            {
+                "hidden": [recording.layout.shapes[name][0] for name in hidden],
+                "activation": layers[hidden[0]].activation,
+                "networks": {
+                    key: {"prediction": _prediction_node(network, trace)[0]}
+                    for key, (trace, network) in recording.networks.items()
+                },
+            }
+            if recording.networks
+            else {}
+        ),
     }
 
 
-def _prediction_node(recording: FitRecording) -> tuple[int | None, str]:
+def _prediction_node(model: Model, trace: Trace) -> tuple[int | None, str]:
     """Return the node of the prediction and the operation to apply to it.
 
     The loss of some models is computed from the input of the last operation of the prediction; then that input is
     returned with the name of the operation. Otherwise the name is empty.
     """
-    output, index = recording.model.program.output, recording.trace.tape.index
-    if recording.model.program.target is None:
+    output, index = model.program.output, trace.tape.index
+    if model.program.target is None:
         return None, ""
     if output in index:
         return index[output], ""

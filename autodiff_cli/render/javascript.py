@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.sentences import Phrase, Slot, phrase_json
 from autodiff_cli.graph.codegen import Fragment, FunctionSyntax, StraightLineCode, call_notation, straight_line_code
 from autodiff_cli.graph.node import Node, get_op, variable
-from autodiff_cli.graph.op import Op, Partial
+from autodiff_cli.graph.op import Op, Partial, Shape
 from autodiff_cli.graph.tape import substitute, topological_order
 from autodiff_cli.language.printer import to_pieces
 from autodiff_cli.numbers.translation import Library
@@ -80,7 +80,14 @@ def evaluator(trace: Trace, tangents: bool = False, name: str = "evaluator") -> 
     Raises:
         NotImplementedError: for an operation that has neither a JavaScript function nor an expansion.
     """
-    return f"const {name} = {_Program(trace).text(tangents)}"
+    return f"const {name} = {_Program([trace]).text('with_tangents({})' if tangents else '{}')}"
+
+
+def evaluators(traces: Mapping[str, Trace], name: str) -> str:
+    """Return the evaluators of several formulas with arrays that share their functions, as a constant `name` with one
+    property for each."""
+    properties = ",".join(f"{_js_string(key)}:{{}}" for key in traces)
+    return f"const {name} = {_Program([*traces.values()]).text('{{' + properties + '}}')}"
 
 
 @cache
@@ -97,49 +104,54 @@ def javascript_declarations(*files: str) -> dict[str, str]:
 
 
 class _Program:
-    """The translation of a trace to JavaScript: its steps and the functions that they call.
+    """The translation of traces to JavaScript: their steps and the functions that they call.
 
     Functions have the names of operations. `$name` is the function `name` of numbers, applied to arrays element by
     element.
     """
 
-    def __init__(self, trace: Trace) -> None:
-        self._trace = trace
-        self._has_arrays = not trace.is_scalar
-        self._primitives = javascript_declarations(
-            "arrays.js" if self._has_arrays else "scalars.js", "passes.js", "tangents.js"
-        )
+    def __init__(self, traces: Sequence[Trace]) -> None:
+        self._traces = traces
+        self._has_arrays = not all(trace.is_scalar for trace in traces)
+        numbers = "arrays.js" if self._has_arrays else "scalars.js"
+        self._primitives = javascript_declarations(numbers, "passes.js", "tangents.js")
         self._writer = GraphWriter(Library(JAVASCRIPT))
         self._functions: dict[str, str] = {}  # functions generated from graphs: name to source
         self._rules: dict[tuple[object, ...], str] = {}  # names of rules
 
-    def text(self, tangents: bool) -> str:
-        """Return the whole program."""
-        nodes = list(enumerate(self._trace.tape.nodes))
-        tables = [
-            [str(int(reached)) for reached in self._trace.tape.is_active],
-            [f"[{i},{self._writer.write(node, ()).text}]" for i, node in nodes if node.is_constant],
-            [f"[{i},{_js_string(node.text)}]" for i, node in nodes if node.is_input],
-            [self._step_text(i, node.op) for i, node in nodes if node.op is not None],
-        ]
-        passes = f"passes({','.join(map(_js_list, tables))})"
-        result = f"return with_tangents({passes});" if tangents else f"return {passes};"
+    def text(self, result: str) -> str:
+        """Return the whole program.
+
+        Args:
+            result: what it returns, with `{}` in place of the passes of each trace.
+        """
+        result = f"return {result.format(*map(self._passes, self._traces))};"
         needed, lifted = self._dependencies(result)
         library = (_COMMENT.sub("", text) for text in self._writer.library.texts.values())
         parts = [*needed, *library, *self._functions.values(), *(f"const ${name} = lift({name});\n" for name in lifted)]
         return f'(() => {{\n"use strict";\n{"".join(parts)}{result}\n}})();\n'
 
-    def _step_text(self, i: int, op: Op) -> str:
+    def _passes(self, trace: Trace) -> str:
+        """Return the passes of a trace as a call of the function in `passes.js`."""
+        nodes = list(enumerate(trace.tape.nodes))
+        tables = [
+            [str(int(reached)) for reached in trace.tape.is_active],
+            [f"[{i},{self._writer.write(node, ()).text}]" for i, node in nodes if node.is_constant],
+            [f"[{i},{_js_string(node.text)}]" for i, node in nodes if node.is_input],
+            [self._step_text(trace, i, node.op) for i, node in nodes if node.op is not None],
+        ]
+        return f"passes({','.join(map(_js_list, tables))})"
+
+    def _step_text(self, trace: Trace, i: int, op: Op) -> str:
         """Return the operation of a node as a row for `passes.js`."""
-        tape = self._trace.tape
+        tape = trace.tape
         inputs, live = tape.inputs[i], tape.active_inputs[i]
         apply = self._function_name(op, len(inputs), self._has_arrays)
         positions = tuple(k for k, j in enumerate(inputs) if tape.is_active[j])
-        rule = self._rule_name(op, inputs, positions) if positions else "null"
+        shapes = tuple(getattr(trace.values[j], "shape", ()) for j in inputs)
+        rule = self._rule_name(op, shapes, positions) if positions else "null"
         position_lists = ",".join(map(_js_list, (positions, live)))
-        flags = ",".join(
-            str(int(flag)) for flag in (op.is_structural, op.propagates_masks, has_jacobian(self._trace, i))
-        )
+        flags = ",".join(str(int(flag)) for flag in (op.is_structural, op.propagates_masks, has_jacobian(trace, i)))
         return f"[{i},{apply},{_js_list(inputs)},{rule},{position_lists},{flags}]"
 
     def _function_name(self, op: Op, count: int, lifted: bool) -> str:
@@ -158,10 +170,9 @@ class _Program:
             self._add_function(name, op.placeholders(count), [expansion], "{}", lifted=True)
         return name
 
-    def _rule_name(self, op: Op, inputs: tuple[int, ...], positions: tuple[int, ...]) -> str:
+    def _rule_name(self, op: Op, shapes: tuple[Shape, ...], positions: tuple[int, ...]) -> str:
         """Return the name of the function for the derivatives with respect to the inputs at `positions`."""
-        shapes = tuple(getattr(self._trace.values[j], "shape", ()) for j in inputs)
-        key = op, shapes if op.is_structural else len(inputs), positions
+        key = op, shapes if op.is_structural else len(shapes), positions
         if key not in self._rules:
             name = self._rules[key] = f"{op.name}_rule_{len(self._rules)}"
             if op.is_structural:
@@ -169,9 +180,9 @@ class _Program:
                 parameters = (rule_graphs.adjoint, rule_graphs.output, *rule_graphs.inputs)
                 partials = [rule_graphs.vjps[k] for k in positions]
             else:
-                rule = op.derivative_rule(len(inputs))
+                rule = op.derivative_rule(len(shapes))
                 parameters = (rule.output, *rule.inputs)
-                partials = [*(rule.partials[k] for k in positions), *_extra_partials(op, len(inputs), positions)]
+                partials = [*(rule.partials[k] for k in positions), *_extra_partials(op, len(shapes), positions)]
             self._add_function(name, parameters, *_JAVASCRIPT.rule_result(partials), self._has_arrays)
         return self._rules[key]
 
@@ -291,9 +302,8 @@ def _formula_phrase(graph: Node) -> Phrase:
     parts: list[str | Slot] = []
     for part in to_pieces(graph, leaves):
         if isinstance(part, str):
-            parts.append(
-                _LONG_NUMBER.sub(lambda match: f"{float(match[0]):.6g}", part).replace("*", " × ").replace("/", " / ")
-            )
+            text = _LONG_NUMBER.sub(lambda match: f"{float(match[0]):.6g}", part)
+            parts.append(text.replace("*", " × ").replace("/", " / "))
         else:
             parts.append(Slot(part.leaf.text, 0, bool(parts)))
     return tuple(parts)

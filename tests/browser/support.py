@@ -21,9 +21,10 @@ _NUMBERS = """() => [...document.querySelectorAll("[data-node]")].map((node) =>
 
 
 def opened(page: Page, words: Sequence[str]) -> Any:
-    """Open the page of a trace; gives the trace as JSON."""
+    """Open the page of a trace and go to its beginning; gives the trace as JSON."""
     file, document = _traced(tuple(words))
     page.goto(file.as_uri())
+    page.evaluate("reset()")
     return json.loads(document)
 
 

@@ -115,6 +115,37 @@ def test_regions_and_the_network_of_two_classes(page: Page, tmp_path: Path) -> N
     assert f"{hits} of 400 rows" in page.locator("#fit-picture figcaption").inner_text()
     assert unit_signs(page, 4) == np.sign(corner_of_units(data, saved)).tolist()
 
+    # Another network learns from a random start, as `ad.fit` does from there.
+    page.get_by_label("Hidden units").fill("3, 2")
+    page.get_by_label("Activation").select_option("relu")
+    page.get_by_label("Epochs", exact=True).fill("5")
+    page.get_by_role("button", name="Learn again").click()
+    page.locator("#again-text").filter(has_text="learned for 5 epochs").wait_for()
+    assert page.locator("#network-picture > svg .connection").count() == 2 * 3 + 3 * 2 + 2
+    assert page.locator("#app").is_hidden()
+    last = arrays(page)
+    scrub(page, 0)
+    options = {"loss": "bce", "optimizer": "adam", "learning_rate": 0.05, "epochs": 5, "start": arrays(page)}
+    columns = {"x1": data[:, 0], "x2": data[:, 1], "moon": data[:, 2]}
+    fit = ad.fit("moon ~ sigmoid(mlp([x1, x2], [3, 2], relu))", columns, **options)
+    assert {*fit.parameters} == {*last}
+    for name, value in fit.parameters.items():
+        assert last[name] == pytest.approx(value, rel=1e-9)
+    page.get_by_role("button", name="Show the fit").click()
+    assert json.loads(arrays_text(page)["mlp.0.weight"]) == saved["mlp.0.weight"]
+    assert page.locator("#app").is_visible()
+
+
+def arrays_text(page: Page) -> dict[str, str]:
+    """Return the parameters that the page shows, each as JSON."""
+    cells = page.locator("#parameters td[data-parameter]")
+    return dict(cells.evaluate_all("(cells) => cells.map(({dataset}) => [dataset.parameter, dataset.value])"))
+
+
+def arrays(page: Page) -> dict[str, np.ndarray]:
+    """Return the parameters that the page shows, as arrays."""
+    return {name: np.array(json.loads(text)) for name, text in arrays_text(page).items()}
+
 
 def corner_of_units(data: np.ndarray, saved: Any) -> np.ndarray:
     """What hidden units put out in the upper left cell of their maps."""

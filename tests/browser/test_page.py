@@ -245,26 +245,30 @@ def test_pointing_at_a_node_explains_it(page: Page) -> None:
 
 def test_named_parts_fold_and_open(page: Page) -> None:
     document = opened(page, NAMED)
-    wanted = in_document(document)
+    wanted = {i: (value, None) for i, (value, _) in in_document(document).items()}
     page.emulate_media(reduced_motion="reduce")
-    press(page, "Backward pass")
+    press(page, "Forward pass")
     press(page, "Fold")
     folded = numbers(page)
     assert 0 < len(folded) < len(wanted)
     assert folded == {i: wanted[i] for i in folded}
     box = page.locator(".node.folded").filter(has_text=re.compile("^b"))
     box.click()
+    opened_ = numbers(page)
+    assert len(folded) < len(opened_)
+    assert opened_ == {i: wanted[i] for i in opened_}
+    press(page, "Fold")
     assert numbers(page) == wanted
 
 
 def test_a_folded_part_shows_how_fast_it_changes_with_what_goes_in(page: Page) -> None:
-    opened(page, ["a = x*exp(sin(x)); a*x", "--x", "2"])
+    opened(page, ["a = x*y; b = x*exp(sin(x)); a*b", "--x", "2", "--y", "3"])
     press(page, "Fold")
     page.emulate_media(reduced_motion="reduce")
     press(page, "Backward pass")
     document = run_cli(["grad", "x*exp(sin(x))", "--x", "3", "--json"]).json
     page.get_by_label("x", exact=True).fill("3")
-    rate = page.locator("[data-from='0'][data-to='3'] text").first.text_content()
+    rate = page.locator("[data-from='0'][data-to='5'] text").first.text_content()
     assert rate == f"{document['gradient']['x']:.4g}"
 
 

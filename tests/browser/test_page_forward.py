@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +85,12 @@ def test_passes_are_counted_as_the_command_counts_their_work(page: Page) -> None
     ]
 
 
-def test_other_drawings_still_refuse_forward_mode(tmp_path: Path) -> None:
-    found = run_cli(["trace", *XY, "--mode", "forward", "-o", str(tmp_path / "x.svg")])
-    assert found.status == 2
-    assert "--format svg cannot show --mode; use text, json, html" in found.stderr
+def test_other_drawings_show_tangents_in_forward_mode() -> None:
+    drawn = run_cli(["trace", *XY, "--mode", "forward", "--format", "svg"])
+    document = run_cli(["trace", *XY, "--mode", "forward", "--json"]).json
+    tangents = {int(i): float(x) for i, x in re.findall(r'data-node="(\d+)"[^>]* data-tangent="([^"]*)"', drawn)}
+    assert tangents == dict(enumerate(document["tangents"]["x"]))
+    assert "adjoint" not in drawn
+    of_arrays = run_cli(["trace", "sum(W @ x)", "--W=[[1, 2]]", "--x=[3, 4]", "--mode", "forward", "--format", "dot"])
+    assert "W[0, 0]" in of_arrays
+    assert "tangent 3" in of_arrays

@@ -111,13 +111,14 @@ def test_a_drawing_opens_as_a_whole_and_can_be_read(page: Page, words: list[str]
         document = opened(page, words)
         found = seen(page)
         assert found["outside"] == found["overlapping"] == 0
+        assert found["count"] <= 30, width
         if width == 1280 and len(document["nodes"]) <= 17:
             assert page.locator("#stage .folded").count() == 0
         press(page, "Backward pass")
         found = seen(page)
-        assert found["outside"] == found["overlapping"] == 0, width
+        assert found["overlapping"] == 0, width
+        assert found["outside"] == 0 or page.evaluate("graph.parts.areFolded"), width  # a part is open for the step
         assert found["least"] >= 11, width
-        assert found["count"] <= 30, width
         labels = measure(page, NUMBERS)
         assert labels["onBoxes"] == labels["onNumbers"] == 0, width
         assert measure(page, BOTTOM) <= height

@@ -1,7 +1,10 @@
-// Learning again on the page: another method, rate, start or noise, on the rows of the page.
+// Learning again on the page: another method, rate, start, noise or network, on the rows of the page.
 
 const SLICE = 150; // milliseconds of computing between two pictures
-const original = { epochs: recording.epochs, targets: [...targets] };
+const MOST_HIDDEN = 16; // units of a hidden layer
+const MOST_LAYERS = 3; // hidden layers
+const { evaluator: _, ...asRecorded } = recording;
+const original = { ...asRecorded, evaluator, targets: [...targets] };
 let round = 0; // the seed of starts and noise
 let learning = 0; // the timer of a run
 
@@ -16,6 +19,36 @@ function normalNumbers(start) {
   };
   return () => Math.sqrt(-2 * Math.log(1 - uniform())) * Math.cos(2 * Math.PI * uniform());
 }
+
+/** The settings of the network: the numbers of hidden units, and their activation; null for units that are no numbers. */
+function selectedNetwork() {
+  const units = byId("again-hidden").value.trim().split(/[\s,]+/).map(Number);
+  const isRight = units.every((count) => Number.isInteger(count) && count >= 1 && count <= MOST_HIDDEN) && units.length <= MOST_LAYERS;
+  return isRight ? { units, activation: byId("again-activation").value } : null;
+}
+
+/** Let another network learn, or that of the fit. */
+function useNetwork({ units, activation }) {
+  const isOwn = isNetworkOf(original, units, activation);
+  if (isOwn) Object.assign(recording, original);
+  else {
+    const others = original.names.map((name, k) => [name, original.shapes[k]]).filter(([name]) => !name.startsWith("mlp."));
+    const shapeOfOwn = (name) => original.shapes[original.names.indexOf(name)];
+    const sizes = [shapeOfOwn("mlp.0.weight")[1], ...units, shapeOfOwn(`mlp.${original.hidden.length}.weight`)[0]];
+    const own = sizes.slice(1).flatMap((size, k) => [[`mlp.${k}.weight`, [size, sizes[k]]], [`mlp.${k}.bias`, [size]]]);
+    const shapes = [...others, ...own];
+    Object.assign(recording, original.networks[`${units.length} ${activation}`], {
+      evaluator: networks[`${units.length} ${activation}`],
+      names: shapes.map(([name]) => name),
+      shapes: shapes.map(([, shape]) => shape),
+      layers: own.map(([name]) => name).filter((name) => name.endsWith("weight")),
+    });
+  }
+  byId("app").hidden = !isOwn; // its steps are those of the fit
+  byId("again-steps").hidden = isOwn;
+}
+
+const isNetworkOf = ({ hidden, activation }, units, selected) => !hidden || (units.join() === hidden.join() && selected === activation);
 
 /** The parameters to begin with: those of the fit, or random ones; weights of layers are scaled by the number of their inputs. */
 function startingParameters(isRandom, normal) {
@@ -42,20 +75,19 @@ function addNoise(amount, normal) {
   });
 }
 
-const parameterNodes = recording.names.map((name) => record.variables.find(({ key }) => key === name)?.node ?? null);
-
 /** The mean loss over the rows of the page and its gradient, in the order of the parameter vector. */
 function lossAndGradient(theta) {
   const parameters = parametersOf(theta);
+  const nodes = new Map(recording.evaluator.leaves.map(([node, name]) => [name, node]));
   const gradient = theta.map(() => 0);
   let loss = 0;
   for (const row of rowPoints) {
-    const { values, adjoints } = evaluator.run({ ...parameters, ...row });
-    loss += values[record.output] / rowPoints.length;
+    const { values, adjoints } = recording.evaluator.run({ ...parameters, ...row });
+    loss += values.at(-1) / rowPoints.length;
     let begin = 0;
     recording.shapes.forEach((shape, k) => {
       const size = shape.reduce((a, b) => a * b, 1);
-      const adjoint = parameterNodes[k] === null ? null : adjoints[parameterNodes[k]];
+      const adjoint = adjoints[nodes.get(recording.names[k])] ?? null;
       const flat = adjoint === null ? [] : [nested(adjoint)].flat(Infinity);
       flat.forEach((x, n) => { gradient[begin + n] += x / rowPoints.length; });
       begin += size;
@@ -76,11 +108,18 @@ function learnAgain() {
     byId("again-text").textContent = "The rate is a number, and the epochs a whole number from 1 to 1000.";
     return;
   }
+  const network = recording.networks ? selectedNetwork() : { units: [], activation: "" };
+  if (network === null) {
+    byId("again-text").textContent = `Hidden units are 1 to ${MOST_LAYERS} whole numbers from 1 to ${MOST_HIDDEN}, such as 8, 4.`;
+    return;
+  }
+  useNetwork(network);
   const method = byId("again-method").value;
-  let theta = startingParameters(byId("again-start").value === "random", normal);
+  let theta = startingParameters(byId("again-start").value === "random" || recording.evaluator !== evaluator, normal);
   addNoise(Number(byId("again-noise").value), normal);
   let memory = theta.map(() => undefined);
   recording.epochs = [];
+  isNewNetwork = true;
   const work = () => {
     const end = performance.now() + SLICE;
     do {
@@ -112,7 +151,14 @@ function learnAgain() {
   work();
 }
 
+let isNewNetwork = false;
+
 function showLast() {
+  if (isNewNetwork) {
+    byId("parameters").tBodies[0].replaceChildren();
+    valueCells = valueRows();
+    isNewNetwork = false;
+  }
   byId("epoch").max = recording.epochs.length - 1;
   byId("epoch").value = recording.epochs.length - 1;
   showEpoch();
@@ -128,11 +174,25 @@ function showOriginal() {
   stopLearning();
   stopPlaying();
   addNoise(0);
+  if (original.networks) showNetwork();
+  useNetwork({ units: original.hidden ?? [], activation: original.activation });
   recording.epochs = original.epochs;
+  isNewNetwork = true;
   showLast();
   byId("again-text").textContent = "The fit with which this page was made.";
 }
 
+function showNetwork() {
+  byId("again-hidden").value = original.hidden.join(", ");
+  byId("again-activation").value = original.activation;
+}
+
+for (const id of ["again-hidden", "again-activation"]) byId(id).closest("label").hidden = !recording.networks;
+if (recording.networks) {
+  const activations = new Set(Object.keys(recording.networks).map((key) => key.split(" ")[1]));
+  byId("again-activation").append(...[...activations].map((name) => htmlElement("option", name)));
+  showNetwork();
+}
 byId("again-method").append(...Object.keys(methods).map((name) => htmlElement("option", name)));
 byId("again-method").value = "adam";
 byId("again-noise").closest("label").hidden = !hasNoisyTarget;

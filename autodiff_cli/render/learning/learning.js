@@ -8,7 +8,8 @@ let frame = 0; // milliseconds that the last one took
 const MOST_COLUMNS = 8; // of a vector; a matrix has its own
 const LARGEST_GRID = 64; // numbers of an array that are shown one by one
 
-const valueCells = Object.entries(parametersAt(0)).map(([name, begun]) => {
+/** A row of the table for each parameter. */
+const valueRows = () => Object.entries(parametersAt(0)).map(([name, begun]) => {
   const value = htmlElement("td");
   value.dataset.parameter = name;
   const at = Array.isArray(begun) ? places(begun) : [];
@@ -28,6 +29,7 @@ const valueCells = Object.entries(parametersAt(0)).map(([name, begun]) => {
   byId("parameters").tBodies[0].append(htmlElement("tr", [title, value, slope]));
   return { name, value, elements, slope };
 });
+let valueCells = valueRows();
 
 /** The place on the page of the row of a number, or of the nearest that it has. */
 function nearest(number) {
@@ -42,15 +44,16 @@ function showEpoch() {
   const typed = Number(byId("row").value);
   const isRow = Number.isInteger(typed) && typed >= 1 && typed <= recording.count;
   byId("row").setAttribute("aria-invalid", String(!isRow));
-  const chosen = nearest(isRow ? typed : 1);
+  const selected = nearest(isRow ? typed : 1);
   const { number, loss } = recording.epochs[k];
   byId("epoch-text").textContent = `epoch ${number}, loss ${brief(loss)}`;
   byId("epoch").setAttribute("aria-valuetext", `epoch ${number}`);
-  const row = rowPoints[chosen];
+  const row = rowPoints[selected];
   const cells = Object.entries(row).map(([name, x]) => `${name} = ${name === className() ? recording.classes[x] : brief(x)}`);
-  const which = recording.rows[chosen] === typed ? "" : isRow ? `row ${recording.rows[chosen]} is the nearest here: ` : `rows are 1 to ${recording.count}; here is row ${recording.rows[chosen]}: `;
+  const which = recording.rows[selected] === typed ? "" : isRow ? `row ${recording.rows[selected]} is the nearest here: ` : `rows are 1 to ${recording.count}; here is row ${recording.rows[selected]}: `;
   byId("row-text").textContent = `${which}${cells.join(", ")}`;
-  setValues({ ...parameters, ...row });
+  recording.adjoints = recording.evaluator.run({ ...parameters, ...row }).adjoints;
+  if (recording.evaluator === evaluator) setValues({ ...parameters, ...row });
   for (const { name, value, elements, slope } of valueCells) {
     value.dataset.value = inFull(parameters[name]);
     if (!elements.length) value.textContent = brief(parameters[name]);
@@ -64,7 +67,7 @@ function showEpoch() {
     slope.textContent = Object.hasOwn(recording.fixed, name) ? "fixed" : `gradient ${gradient === null ? "0" : brief(gradient)}`;
   }
   drawLoss(k);
-  drawFit(parameters, chosen);
+  drawFit(parameters, selected);
   drawNetwork(parameters);
 }
 

@@ -66,19 +66,19 @@ function squareInText(kind) {
   return swatch("0 0 10 10", 10, 10, square);
 }
 
-/** The node of what a layer puts out: after its bias, and the function that is done to every unit; null if it is not clear. */
+/** The node of what a layer puts out: its weights times its input, plus its bias, and the function that is applied to every unit; null
+ * if weights have several uses. */
 function layerOutput(name) {
-  let i = record.variables.find(({ key }) => key === name)?.node ?? null;
-  if (i === null) return null;
-  const goesOn = (node) => {
-    const { op, inputs, contributions } = record.nodes[node];
-    return op === "matmul" || op === "add" || (inputs.length === 1 && contributions[0] !== undefined && contributions[0].local !== null && Array.isArray(record.nodes[node].value));
+  const { leaves, steps } = recording.evaluator;
+  const next = (i) => {
+    const users = steps.filter(({ inputs }) => inputs.includes(i));
+    return users.length === 1 ? users[0] : null;
   };
-  for (let steps = 0; users[i]?.length === 1 && goesOn(users[i][0].node); steps++) {
-    if (steps && record.nodes[users[i][0].node].op === "matmul") break;
-    i = users[i][0].node;
-  }
-  return Array.isArray(record.nodes[i].value) && !Array.isArray(record.nodes[i].value[0]) ? i : null;
+  const leaf = leaves.find(([, key]) => key === name);
+  const product = leaf ? next(leaf[0]) : null;
+  const sum = product && next(product.node);
+  const activation = sum && next(sum.node);
+  return (activation && !activation.isStructural && activation.inputs.length === 1 ? activation : sum)?.node ?? null;
 }
 
 /** The values of layers over the plane of two predictors, row by row; the first layer is that of the predictors. */
@@ -89,7 +89,7 @@ function mapsOf(layers, parameters) {
   const at = ([low, top], k) => low + ((top - low) * (k + 0.5)) / MAPPED.cells;
   const count = MAPPED.cells ** 2;
   const points = Array.from({ length: count }, (_, k) => [at(wide, k % MAPPED.cells), at(high, MAPPED.cells - 1 - Math.floor(k / MAPPED.cells))]);
-  const values = points.map(([x, y]) => evaluator.forward({ ...rowPoints[0], ...parameters, [predictors[0]]: x, [predictors[1]]: y }));
+  const values = points.map(([x, y]) => recording.evaluator.forward({ ...rowPoints[0], ...parameters, [predictors[0]]: x, [predictors[1]]: y }));
   return [null, ...layers.map((node) => (node === null ? null : values.map((all) => nested(all[node]))))];
 }
 
@@ -114,8 +114,8 @@ function mapOf(numbers, left, top, side) {
 
 /** The gradient of the row's loss with respect to a parameter. */
 function gradientOf(name) {
-  const variable = record.variables.find(({ key }) => key === name);
-  return variable && variable.node !== null ? playback.computation.adjoints[variable.node] : null;
+  const leaf = recording.evaluator.leaves.find(([, key]) => key === name);
+  return leaf ? nested(recording.adjoints[leaf[0]]) : null;
 }
 
 function largestOf(arrays) {

@@ -1,6 +1,7 @@
 // The predictions of a fit at an epoch: a curve through the data, regions of classes, or prediction against target.
 
 const recording = record.addition;
+recording.evaluator = evaluator; // another one while another network learns
 const CELLS = 40; // of a side, for regions
 const SHADES = 5; // from undecided to sure
 const KINDS = 6; // of markers of classes
@@ -43,7 +44,7 @@ const rowAt = (k) => Object.fromEntries(Object.entries(recording.columns).map(([
 
 /** The prediction at a point: a number; of classes the probability of each. */
 function predicted(point) {
-  return linked(nested(evaluator.forward(point)[recording.prediction]));
+  return linked(nested(recording.evaluator.forward(point)[recording.prediction]));
 }
 
 function linked(score) {
@@ -118,29 +119,29 @@ function drawLoss(k) {
   picture("loss-picture", svg, `loss ${brief(epochs[k].loss)}${heldOut}`);
 }
 
-/** What is predicted at the parameters of an epoch; the row that is chosen stands out. */
-function drawFit(parameters, chosen) {
+/** What is predicted at the parameters of an epoch; the row that is selected stands out. */
+function drawFit(parameters, selected) {
   byId("fit-picture").hidden = !isShown || targets.some(Array.isArray);
   if (byId("fit-picture").hidden) return;
   const { predictors } = recording;
-  if (predictors.length === 1 && !recording.classes) drawCurve(parameters, predictors[0], chosen);
-  else if (predictors.length === 2 && isClasses) drawRegions(parameters, predictors, chosen);
-  else drawAgainst(parameters, chosen);
+  if (predictors.length === 1 && !recording.classes) drawCurve(parameters, predictors[0], selected);
+  else if (predictors.length === 2 && isClasses) drawRegions(parameters, predictors, selected);
+  else drawAgainst(parameters, selected);
 }
 
-function drawCurve(parameters, name, chosen) {
+function drawCurve(parameters, name, selected) {
   const xs = recording.columns[name];
   const range = around(xs, 0.03);
   const grid = Array.from({ length: SAMPLES }, (_, k) => range[0] + ((range[1] - range[0]) * k) / (SAMPLES - 1));
-  const ys = grid.map((x) => predicted({ ...rowPoints[chosen], ...parameters, [name]: x }));
+  const ys = grid.map((x) => predicted({ ...rowPoints[selected], ...parameters, [name]: x }));
   const { svg, toX, toY } = framed(`${recording.targetName} over ${name}, and the fit`, [name, range], [recording.targetName, around(targets, 0.15)]);
   xs.forEach((x, k) => svg.append(svgElement("circle", { class: "point", cx: toX(x), cy: toY(targets[k]), r: 3 })));
   svg.append(svgElement("path", { class: "fitted", d: line(grid.map((x, k) => [toX(x), toY(ys[k])])) }));
-  svg.append(svgElement("circle", { class: "chosen", cx: toX(xs[chosen]), cy: toY(targets[chosen]), r: 7 }));
+  svg.append(svgElement("circle", { class: "selected", cx: toX(xs[selected]), cy: toY(targets[selected]), r: 7 }));
   picture("fit-picture", svg, `${recording.targetName}: the data, and the fit at this epoch`);
 }
 
-function drawRegions(parameters, [first, second], chosen) {
+function drawRegions(parameters, [first, second], selected) {
   const [xs, ys] = [recording.columns[first], recording.columns[second]];
   const [wide, high] = [around(xs, 0.08), around(ys, 0.08)];
   const { svg, toX, toY } = framed(`Regions over ${first} and ${second}`, [first, wide], [second, high]);
@@ -150,7 +151,7 @@ function drawRegions(parameters, [first, second], chosen) {
   for (let j = 0; j < CELLS; j++) {
     for (let i = 0; i < CELLS; i++) {
       const [x, y] = [at(wide, i), at(high, j)];
-      const [kind, surety] = decided(predicted({ ...rowPoints[chosen], ...parameters, [first]: x, [second]: y }));
+      const [kind, surety] = decided(predicted({ ...rowPoints[selected], ...parameters, [first]: x, [second]: y }));
       if (!Number.isFinite(surety)) continue;
       const key = `${kind} ${Math.min(SHADES - 1, Math.floor(surety * SHADES))}`;
       const cell = `M${(toX(x) - width / 2).toFixed(1)} ${(toY(y) - height / 2).toFixed(1)}h${width.toFixed(2)}v${height.toFixed(2)}h${-width.toFixed(2)}z`;
@@ -169,31 +170,31 @@ function drawRegions(parameters, [first, second], chosen) {
     dot.append(svgElement("title", {}, labels[kind]));
     svg.append(dot);
   });
-  svg.append(svgElement("circle", { class: "chosen", cx: toX(xs[chosen]), cy: toY(ys[chosen]), r: 8 }));
+  svg.append(svgElement("circle", { class: "selected", cx: toX(xs[selected]), cy: toY(ys[selected]), r: 8 }));
   picture("fit-picture", svg, [`${recording.targetName}: `, ...legendOfClasses(), `; ${hits} of ${xs.length} rows are in their region`]);
 }
 
-function drawAgainst(parameters, chosen) {
+function drawAgainst(parameters, selected) {
   const predictions = rowPoints.map((row) => predicted({ ...parameters, ...row }));
   if (recording.classes) {
-    drawShares(predictions, chosen);
+    drawShares(predictions, selected);
     return;
   }
   const range = around([...targets, ...predictions], 0.05);
   const { svg, toX, toY } = framed("Prediction against target", [recording.targetName, range], ["fit", range]);
   svg.append(svgElement("path", { class: "diagonal", d: line(range.map((x) => [toX(x), toY(x)])) }));
   targets.forEach((x, k) => svg.append(svgElement("circle", { class: "point", cx: toX(x), cy: toY(predictions[k]), r: 3 })));
-  svg.append(svgElement("circle", { class: "chosen", cx: toX(targets[chosen]), cy: toY(predictions[chosen]), r: 7 }));
+  svg.append(svgElement("circle", { class: "selected", cx: toX(targets[selected]), cy: toY(predictions[selected]), r: 7 }));
   picture("fit-picture", svg, "prediction against target; on the dashed line they are equal");
 }
 
 /** How probable each row's own class is. */
-function drawShares(predictions, chosen) {
+function drawShares(predictions, selected) {
   const { svg, toX, toY } = framed("How probable the class of each row is", ["row", [1, recording.count]], ["probability", [0, 1]]);
   predictions.forEach((shares, k) => {
     const [x, y] = [toX(recording.rows[k]), toY(shares[targets[k]])];
     svg.append(marker(targets[k], x, y, 3.5));
-    if (k === chosen) svg.append(svgElement("circle", { class: "chosen", cx: x, cy: y, r: 8 }));
+    if (k === selected) svg.append(svgElement("circle", { class: "selected", cx: x, cy: y, r: 8 }));
   });
   const hits = predictions.filter((shares, k) => decided(shares)[0] === targets[k]).length;
   const text = `; ${hits} of ${predictions.length} rows are classified correctly`;

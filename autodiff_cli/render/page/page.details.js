@@ -22,7 +22,7 @@ class Panel {
   show(i) {
     this.#node = i;
     this.refresh();
-    announce("chosen", i);
+    announce("selected", i);
   }
 
   /** Update the panel to the current step. */

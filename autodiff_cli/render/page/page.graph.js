@@ -29,8 +29,7 @@ class Graph {
     this.playback = playback;
     this.overview = new Overview(map, stage);
     this.parts = new Parts(record.drawn);
-    openFor(this.parts, stage);
-    this.arrange();
+    this.refold(openFor(this.parts, stage));
   }
 
   /** Arrange the drawing anew if the panel is another, at most as often as that can be seen. */
@@ -39,17 +38,17 @@ class Graph {
       const { clientWidth, clientHeight } = this.stage;
       const isOther = Math.abs(clientWidth - this.#panel.width) >= 2 || Math.abs(clientHeight - this.#panel.height) >= 2;
       if (this.#isOnPaper || !isOther || clientWidth === 0) return;
-      if (!this.parts.areChosen) openFor(this.parts, this.stage);
-      this.arrange();
+      this.parts.state = this.#base;
+      this.refold(this.parts.areChosen ? undefined : openFor(this.parts, this.stage));
+      this.follow(this.playback.current);
       redraw();
     }).observe(this.stage);
   }
 
   /** Place what is shown by the shape of the panel: as a whole if it can be read then, else as large as one reads. */
-  arrange() {
+  arrange(ways = new Arrangements(this.parts.shown, sizeOf, labelOf)) {
     this.#isOnPaper = this.isCramped = false;
     const [width, height] = [this.stage.clientWidth, this.stage.clientHeight];
-    const ways = new Arrangements(this.parts.shown, sizeOf, labelOf);
     const whole = ways.best(width, height);
     this.#panel = { width, height };
     this.use(whole.scale >= READABLE ? whole : { ...ways.best(width, Infinity), scale: READABLE });
@@ -60,6 +59,32 @@ class Graph {
 
   #arrangement = null;
   #fitting = 1;
+  #base = null; // what is folded while no step works inside a folded part
+  #part = null; // the part that is open for a step
+
+  /** Arrange the drawing after parts were folded or opened. */
+  refold(ways) {
+    this.#base = this.parts.state;
+    this.#part = null;
+    this.arrange(ways);
+  }
+
+  /** Open the folded part in which the step of a node works, and close the one before; gives whether anything has changed. */
+  follow(i) {
+    const { parts } = this;
+    const isInSight = i === null || !this.element(i) || this.isInSight(i); // with `--only`, some nodes are not drawn
+    if (isInSight && this.#part === null) return false;
+    const { state } = parts;
+    parts.state = this.#base;
+    const part = parts.foldOf(i) ?? null;
+    if (isInSight && part === this.#part) {
+      parts.state = state;
+      return false;
+    }
+    this.#part = part;
+    this.arrange(part === null ? undefined : openAround(i, parts, this.stage));
+    return true;
+  }
 
   /** Show an arrangement. */
   use(arrangement) {
@@ -82,7 +107,7 @@ class Graph {
     this.#isOnPaper = true;
     const { parts } = this;
     const isReadable = ({ scale }) => scale >= READABLE; // on paper that is 8 points
-    const { opened, closed, sums } = parts;
+    parts.state = this.#base;
     let ways = new Arrangements(parts.shown, sizeOf, labelOf);
     for (const most of parts.boxes.length > BOXES ? FEWER : []) {
       if (isReadable(ways.best(SHEET.width, SHEET.height))) break;
@@ -93,7 +118,28 @@ class Graph {
     this.use(arrangement ?? { ...ways.best(SHEET.width, Infinity), scale: READABLE });
     redraw();
     this.stage.replaceChildren(...sheets(this.svg, this.#arrangement, SHEET));
-    Object.assign(parts, { opened, closed, sums });
+    parts.state = this.#base;
+  }
+
+  /** Whether the whole drawing is in view. */
+  get isWhole() {
+    const { scrollWidth, clientWidth, scrollHeight, clientHeight } = this.stage;
+    return scrollWidth <= clientWidth + 2 && scrollHeight <= clientHeight + 2;
+  }
+
+  /** Where a place of the drawing is in the window. */
+  onScreen({ x, y, width, height }) {
+    const matrix = this.svg.getScreenCTM();
+    const [a, b] = [-1, 1].map((way) => new DOMPoint(x + (way * width) / 2, y + (way * height) / 2).matrixTransform(matrix));
+    return { left: a.x, top: a.y, right: b.x, bottom: b.y };
+  }
+
+  /** Points of a line in the window, so many pixels apart at scale 1. */
+  pointsOf(edge, apart) {
+    const { path } = drawnEdge(edge);
+    const matrix = path.getScreenCTM();
+    const count = Math.ceil(path.getTotalLength() / apart);
+    return Array.from({ length: count + 1 }, (_, k) => path.getPointAtLength(k * apart).matrixTransform(matrix));
   }
 
   /** The ids of the nodes that are drawn. */
@@ -158,8 +204,8 @@ class Graph {
 
   /** Let the numbers of a step travel along the edges into a node, or back; see `markCurrent`. */
   travel(i, isBackward, duration, textOf) {
-    const moving = this.#movements(i, textOf).slice(0, MOST_TRAVELLERS).map(({ edge: { path }, texts }) => {
-      return { path, length: path.getTotalLength(), ...this.#traveller(texts.join(" + "), isBackward) };
+    const moving = this.#movements(i, textOf).slice(0, MOST_TRAVELLERS).map(({ edge: { path }, text }) => {
+      return { path, length: path.getTotalLength(), ...this.#traveller(text, isBackward) };
     });
     if (moving.length === 0) {
       this.finishTravel();
@@ -280,14 +326,10 @@ class Graph {
     return this.#edgesInto.get(this.boxOf(i)) ?? [];
   }
 
-  /** The edges along which the step of a node moves numbers, with their texts. Nothing moves outside a folded part while
-   * a step stays inside it. */
+  /** The edges along which the step of a node moves numbers, with their texts. */
   #movements(i, textOf) {
-    return this.#edges(i).map((edge) => {
-      const isOwn = (j, position) => (this.#standsFor.has(i) ? this.boxOf(j) === edge.from : position === edge.position);
-      const positions = [...record.nodes[i].inputs.keys()].filter((position) => isOwn(record.nodes[i].inputs[position], position));
-      return { edge, texts: positions.map(textOf).filter((text) => text !== null) };
-    }).filter(({ texts }) => texts.length);
+    if (!this.isInSight(i)) return [];
+    return this.#edges(i).map((edge) => ({ edge, text: textOf(edge.position) })).filter(({ text }) => text !== null);
   }
 
   /** The contribution along an edge into a node; undefined before its step, and while a question asks for it. */

@@ -9,6 +9,7 @@ const panel = new Panel(byId("details"), playback);
 const table = new Table(byId("table"), playback);
 const fields = record.variables.map(field);
 const tabs = new Tabs();
+const explanation = new Explanation();
 for (const part of [byId("explanation"), byId("status"), byId("remark")]) new ResizeObserver(() => scrollable(byId("explanation"))).observe(part);
 
 /** Show the current numbers of some nodes and the effect of the current step. */
@@ -59,12 +60,11 @@ function highlight(i) {
   if (to && isLong) byId("formula").scrollTop = marked.offsetTop - marked.offsetHeight;
 }
 
-/** Show a text in the status, with an optional list below it, and the folded part that it is about. */
-function showStatus(first, others = [], part = "") {
+/** Show a text in the status, with an optional list below it. */
+function showStatus(first, others = []) {
   const list = htmlElement("ul", others.map((text) => htmlElement("li", text)));
   if (others.join().length > LONG) list.tabIndex = 0;
-  const within = part ? [htmlElement("p", `inside ${part}, which is folded`, "within")] : [];
-  byId("status").replaceChildren(htmlElement("p", first), ...within, ...(others.length ? [list] : []));
+  byId("status").replaceChildren(htmlElement("p", first), ...(others.length ? [list] : []));
 }
 
 /** Show how many steps are made, and how many of them are forward. */
@@ -78,30 +78,29 @@ function showPosition() {
 
 let isUntouched = true; // until the first step
 
-/** What the page is about, before anything is pressed. */
+/** What the page is about, before anything is pressed: the values are computed, and the way back is next. */
 function opening() {
   const { values } = playback.computation;
   const point = record.variables.map(({ name, key }) => `${name} = ${brief(playback.point[key], NODE_DIGITS)}`).join(", ");
   const result = `${OUTPUT} = ${brief(values[record.output], NODE_DIGITS)}`;
-  return `${point ? `At ${point}: ` : ""}${result}. Forward shows how this number is computed; Backward, how it changes with each variable.`;
+  return `${point ? `At ${point}: ` : ""}${result}. Backward shows how this number changes with each variable; Forward, how it is computed.`;
 }
 
 /** Explain the current step in the status. */
 function explain() {
   const i = playback.current;
   const { computation } = playback;
-  const box = i === null ? i : graph.boxOf(i);
-  const part = box === i ? "" : record.nodes[box].label;
   if (playback.tangents) {
     playback.tangents.explain(i);
   } else if (i === null) {
     showStatus("A forward step computes a value. A backward step passes on an adjoint: how fast the output changes with a node.");
   } else if (playback.isBackward) {
     const title = `${record.nodes[i].label}, adjoint ${brief(computation.adjoints[i])}`;
-    showStatus(`${title}: ${computation.backwardSentence(i)}`, computation.contributionSentences(i), part);
+    showStatus(`${title}: ${computation.backwardSentence(i)}`, computation.contributionSentences(i));
   } else {
-    showStatus(computation.forwardSentence(i), [], part);
+    showStatus(computation.forwardSentence(i));
   }
+  explanation.follow(i);
 }
 
 byId("forward-pass").addEventListener("click", forwardPass);
@@ -176,23 +175,16 @@ function selectNodeAt(element) {
 function refold() {
   graph.parts.areChosen = true;
   byId("fold").setAttribute("aria-pressed", String(graph.parts.areFolded));
-  graph.arrange();
+  graph.refold();
+  graph.follow(playback.current);
   drawAll();
+  explanation.follow(playback.quiz ? null : playback.current);
 }
 
 /** Fold all named parts (and others of a large graph), or open all parts. */
 function fold(isFolded) {
   if (isFolded) graph.parts.fold();
   else graph.parts.open();
-  refold();
-}
-
-/** Open folded parts until a node is drawn as a box of its own. */
-function unfoldAt(i) {
-  for (let tries = 0; tries < record.nodes.length && !graph.isInSight(i); tries++) {
-    graph.parts.openAt(graph.boxOf(i));
-    graph.arrange();
-  }
   refold();
 }
 
@@ -261,8 +253,12 @@ matchMedia("print").addEventListener("change", (event) => (event.matches ? sprea
 if (isLong) Object.assign(byId("formula"), { tabIndex: 0, role: "region", ariaLabel: "Formula" });
 byId("fold").hidden = !graph.parts.canFold;
 byId("fold").setAttribute("aria-pressed", String(graph.parts.areFolded));
-graph.watch(drawAll);
+graph.watch(() => {
+  drawAll();
+  explanation.follow(playback.quiz ? null : playback.current);
+});
 byId("quiz").disabled = !record.nodes.some((_, i) => takesGradient(i));
+playback.moveTo(record.forward.length);
 showWarnings();
 drawAll();
 explain();

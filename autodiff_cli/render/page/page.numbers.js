@@ -94,7 +94,7 @@ function filled([what, ...rest], facts) {
   return isLoose && text.startsWith("-") ? `(${text})` : text;
 }
 
-/** Tell the panels that something has happened: `drawn` when a step was shown, `computed` at new values, `chosen` when
+/** Tell the panels that something has happened: `drawn` when a step was shown, `computed` at new values, `selected` when
  * a node was. */
 function announce(what, detail) {
   document.dispatchEvent(new CustomEvent(what, { detail }));

@@ -23,11 +23,11 @@ function go(position, travels = () => 0) {
   graph.finishTravel();
   const [i, isBackward] = playback.at(position);
   const duration = stillness.matches ? 0 : 1;
+  const isFolded = graph.follow(i);
   if (i !== null && duration && position > playback.position) graph.defer(i, isBackward ? record.nodes[i].inputs : [i]);
   const changed = playback.moveTo(position);
-  draw(changed);
+  draw(isFolded ? record.nodes.keys() : changed);
   explain();
-  tabs.follow(playback.current);
   if (playback.current !== null) {
     panel.show(playback.current);
     byId("app").scrollIntoView({ block: "nearest" });
@@ -96,6 +96,7 @@ function seed() {
   highlight(record.output);
   panel.show(record.output);
   showStatus("The backward pass begins at the output.");
+  explanation.follow(record.output);
 }
 
 function forwardPass() {

@@ -82,12 +82,13 @@ function ask(message) {
   for (const id of ["question-title", "answer"]) byId(id).hidden = question === undefined || choices.length > 0;
   byId("question").querySelector("button").hidden = question === undefined;
   showStatus(message);
+  explanation.follow(null);
   byId("answer").value = "";
   byId("question-title").textContent = question === undefined || choices.length ? "" : question.title;
   if (question === undefined) return;
   if (choices.length) byId("choices").prepend(htmlElement("legend", question.title));
   if (question.node !== undefined) {
-    if (!graph.isInSight(question.node)) unfoldAt(question.node);
+    if (graph.follow(question.node)) drawAll();
     graph.markCurrent(question.node, false);
     highlight(question.node);
     panel.show(question.node);

@@ -1,6 +1,5 @@
 // Tabs: the panels stand in one column that scrolls beside the drawing; a tab brings its panel to the top.
 
-const CAPTION = 700; // pixels, the width of a usual sentence with the slope picture
 const narrow = matchMedia("(max-width: 899px)");
 
 class Tabs {
@@ -40,22 +39,6 @@ class Tabs {
   select(tab) {
     this.show(this.#tabs.find((one) => one.tab === tab).panel);
     this.#mark(tab);
-  }
-
-  /** Let the caption stand in the column of a node, and point at it; in a narrow window, scroll to the caption. */
-  follow(i) {
-    const caption = byId("explanation");
-    if (narrow.matches) {
-      this.show(caption);
-      return;
-    }
-    const node = i === null ? undefined : graph.element(i)?.querySelector(".outline").getBoundingClientRect();
-    const { left, width } = caption.getBoundingClientRect();
-    const room = Math.max(0, width - CAPTION);
-    const middle = node ? node.left + node.width / 2 - left - CAPTION / 2 : 0;
-    caption.classList.toggle("under", Boolean(node));
-    if (node) caption.style.setProperty("--node", `${node.left + node.width / 2 - left - 15}px`);
-    caption.style.paddingLeft = `${Math.min(Math.max(middle, 20), Math.max(room - 20, 20))}px`;
   }
 
   /** Scroll to a panel. */

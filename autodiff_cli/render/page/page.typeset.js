@@ -126,7 +126,9 @@ class Typesetter {
   #brackets() {
     const bracket = () => {
       const token = this.#tokens[this.#at++] ?? "";
-      return mathElement("mo", LATEX_SYMBOLS[token.slice(1)] ?? token);
+      const sign = mathElement("mo", LATEX_SYMBOLS[token.slice(1)] ?? token);
+      sign.setAttribute("symmetric", "false"); // as high as what it encloses, which is not in the middle of the line
+      return sign;
     };
     const opening = bracket();
     const inside = this.row("\\right");
@@ -167,5 +169,18 @@ function showTypeset() {
   const names = record.variables.map(({ node }) => (node === null ? null : record.latex.nodes[node])).filter(Boolean).join(", ");
   const left = `${OUTPUT}${names.length && names.length < 40 ? `\\left(${names}\\right)` : ""}`;
   byId("typeset").replaceChildren(...`${left} = ${formula}`.split(", \\quad ").map(typeset));
+  fitTypeset();
   scrolling.observe(byId("typeset"));
 }
+
+/** Set the formula above the drawing smaller if it does not fit otherwise. */
+function fitTypeset() {
+  const { style } = byId("typeset");
+  for (const share of [1, 0.88, 0.76, 0.66]) {
+    style.setProperty("--share", share);
+    const { scrollWidth, clientWidth, scrollHeight, clientHeight } = byId("typeset");
+    if (scrollWidth <= clientWidth && scrollHeight <= clientHeight) return;
+  }
+}
+
+addEventListener("resize", fitTypeset);

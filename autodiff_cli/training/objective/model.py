@@ -691,6 +691,53 @@ def standardize_layers(model: Model, scales: Mapping[str, tuple[float, float]]) 
     return text
 
 
+def other_networks(model: Model, values: Mapping[str, Any], classes: int | None) -> dict[str, Model]:
+    """Return the model with 1 to 3 hidden layers of two units in its `mlp` and with common activations, by both, as in
+    `2 tanh`; empty unless it has exactly one `mlp` with free parameters.
+
+    Args:
+        values: the values of its other parameters, which have their shapes.
+        classes: the number of classes, for a classification.
+    """
+    layer = model.program.layer_parameters.get("mlp.0.weight")
+    if model.levels or layer is None or layer.activation is None:
+        return {}
+    networks = {}
+    for activation in dict.fromkeys((layer.activation, *_ACTIVATIONS)):
+        for count in range(1, _MAX_HIDDEN_LAYERS + 1):
+            text = change_hidden_layers(model, [2] * count, activation)
+            if text is None:
+                return {}
+            network = Model.parse(text, (*model.columns, *model.unused_columns), values)
+            networks[f"{count} {activation}"] = network.resolve(values, classes)
+    return networks
+
+
+_ACTIVATIONS = ("tanh", "relu", "sigmoid")
+_MAX_HIDDEN_LAYERS = 3
+
+
+def change_hidden_layers(model: Model, hidden: Sequence[int], activation: str) -> str | None:
+    """Return the text of a model with other hidden layers in its `mlp`; None unless it has exactly one.
+
+    >>> model = Model.parse("y ~ 2*mlp([x, z], [8], tanh)", ["x", "y", "z"])
+    >>> change_hidden_layers(model, [4, 3], "relu")
+    'y ~ 2*mlp([x, z], [4, 3], relu)'
+    """
+    lexemes = model.program.source.lexemes
+    words = [*lexemes.words]
+    if words.count("mlp") != 1 or "mlp." in model.text:
+        return None
+    start, end = words.index("mlp") + 2, 0
+    depth, comma = 1, 0
+    for end in range(start, len(words)):
+        depth += int(words[end] in ("(", "[")) - int(words[end] in (")", "]"))
+        comma = comma or (end if depth == 1 and words[end] == "," else 0)
+        if depth == 0:
+            break
+    return f"{model.text[: lexemes.end(comma)]} {[*hidden]}, {activation}{model.text[lexemes.start(end) :]}"
+
+
 def _rounded_scale(mean: float, deviation: float) -> tuple[float, float]:
     """Return a mean and a standard deviation with two digits of the standard deviation, which are easy to read."""
     decimals = 1 - math.floor(math.log10(deviation))

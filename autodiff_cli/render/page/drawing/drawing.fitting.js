@@ -1,15 +1,29 @@
 // Fitting: how much of the graph is folded when the page opens.
 
 const FEWER = [18, 12, 8, 5, 3]; // numbers of boxes, not counting variables, that are tried if more are unreadable
+const BESIDE = 5; // number of boxes beside an open part, if more are unreadable
 
-/** Fold as little as possible so that the whole drawing is readable in its panel. */
-function openFor(parts, { clientWidth, clientHeight }) {
+/** Fold as little as possible so that the whole drawing is readable in its panel; gives the ways to arrange it. */
+function openFor(parts, panel) {
   const { length } = parts.boxes;
-  const ways = [
+  return foldBest(parts, panel, [
     ...(length > BOXES || record.isFolded ? [] : [() => parts.open()]),
     ...(parts.canFold ? [() => parts.fold()] : []),
     ...FEWER.filter((most) => most < length).map((most) => () => parts.fold(most)),
-  ];
+  ]);
+}
+
+/** Open what hides a node, and fold more elsewhere if the drawing is not readable otherwise; gives the ways to arrange it. */
+function openAround(i, parts, panel) {
+  const { state } = parts;
+  return foldBest(parts, panel, [() => { parts.state = state; }, () => parts.fold(BESIDE)].map((fold) => () => {
+    fold();
+    parts.reveal(i);
+  }));
+}
+
+/** Fold in the first of several ways in which the drawing is readable, else in the one in which it is largest. */
+function foldBest(parts, { clientWidth, clientHeight }, ways) {
   const drawings = [];
   let [best, largest] = [0, 0];
   // To decide what is folded, the details that take the least room are enough; shapes in place of grids come last.
@@ -18,10 +32,11 @@ function openFor(parts, { clientWidth, clientHeight }) {
       fold();
       drawings[k] ??= new Arrangements(parts.shown, sizeOf, labelOf);
       const { scale } = drawings[k].best(clientWidth, clientHeight, details);
-      if (scale >= READABLE) return;
+      if (scale >= READABLE) return drawings[k];
       if (scale > largest) [best, largest] = [k, scale];
     }
     if (!record.nodes.some(({ value }) => Array.isArray(value))) break;
   }
   ways[best]?.();
+  return drawings[best];
 }

@@ -49,12 +49,27 @@ class Parts {
     this.#coarsen(most);
   }
 
-  /** Open the part behind a box, or all parts if the drawing stays small enough. */
+  /** What is folded, to be set again. */
+  get state() {
+    return { opened: new Set(this.opened), closed: new Set(this.closed), sums: new Set(this.sums) };
+  }
+
+  set state({ opened, closed, sums }) {
+    Object.assign(this, { opened: new Set(opened), closed: new Set(closed), sums: new Set(sums) });
+  }
+
+  /** The folded part that a node is in, by its last node; undefined for a box of its own. */
+  foldOf(i) {
+    return this.shown.folds.find((members) => members.includes(i))?.at(-1);
+  }
+
+  /** Open the parts around a node until it is a box of its own. */
+  reveal(i) {
+    for (let part = this.foldOf(i), tries = this.boxes.length; part !== undefined && tries > 0; part = this.foldOf(i), tries--) this.openAt(part);
+  }
+
+  /** Open the part behind a box. */
   openAt(i) {
-    if (this.boxes.length <= BOXES) {
-      this.open();
-      return;
-    }
     if (this.sums.delete(i)) return;
     if (this.closed.delete(i)) {
       const { children, sizes } = this.#dominance(this.#named());

@@ -3,7 +3,7 @@
 const LEAST_TEXT = 11.05; // pixels; smaller text is unreadable
 const TEXT = 12; // pixels at scale 1
 const ENOUGH = 2; // a larger scale is not better
-const LARGER = 0.1; // how much it counts that a drawing is larger than need be
+const LARGER = 0.3; // how much it counts that a drawing is larger than need be
 const READABLE = LEAST_TEXT / TEXT;
 const SIDEWAYS = 0.08; // penalty for bands beside each other, relative to bands below each other
 const NODE_DIGITS = 4; // of a number in the drawing; tooltips have more
@@ -97,7 +97,7 @@ class Arrangements {
 
 /** The factor by which another drawing may be smaller and still be preferred. */
 function demerit({ bands, detail, isDown, isColumn }) {
-  return 0.05 * (bands - 1) + DETAILS[detail].less - (isColumn ? DETAILS.brief.less : 0) + (isDown && bands > 1 ? SIDEWAYS : 0);
+  return 0.07 * (bands - 1) + DETAILS[detail].less - (isColumn ? DETAILS.brief.less : 0) + (isDown && bands > 1 ? SIDEWAYS : 0);
 }
 
 /** A layered drawing: the position of every box, the points of every edge, and the layers in order. */
@@ -124,7 +124,7 @@ function layered({ boxes, arrows, frames }, sizes, isDown, apart) {
     const label = arrow.label ? { ...arrow.label, labelpos: "c" } : {};
     graph.setEdge(String(arrow.from), String(arrow.to), label, String(k));
   });
-  dagre.layout(graph);
+  dagre.layout(graph, { customOrder: (layers, order) => orderLayers(layers, order, used.length > 0) });
   const [along, across, length, breadth] = isDown ? ["y", "x", "height", "width"] : ["x", "y", "width", "height"];
   const places = new Map(boxes.map(({ id }) => {
     const { x, y } = graph.node(String(id));
@@ -165,6 +165,30 @@ function layered({ boxes, arrows, frames }, sizes, isDown, apart) {
     return points.filter((at, n) => n === 0 || at[along] - points[n - 1][along] > 0.01 || at[across] !== points[n - 1][across]);
   });
   return settled({ places, routes, frames, layers, isDown, boxes, arrows });
+}
+
+/** Order the boxes of each layer as in the formula, which draws trees without crossings; as dagre does where that crosses fewer edges,
+ * and where there are frames, whose boxes have to stay together. */
+function orderLayers(graph, order, hasFrames) {
+  order(graph);
+  if (hasFrames) return;
+  const nodes = graph.nodes().map((name) => graph.node(name));
+  const [before, own] = [crossings(graph), nodes.map((node) => node.order)];
+  const source = new Map(graph.nodes().map((name) => [graph.node(name), graph.node(name).edgeObj ?? { v: name, w: -1 }]));
+  for (const layer of Map.groupBy(nodes, ({ rank }) => rank).values()) {
+    layer.sort((a, b) => source.get(a).v - source.get(b).v || source.get(a).w - source.get(b).w).forEach((node, k) => { node.order = k; });
+  }
+  if (crossings(graph) > before) nodes.forEach((node, k) => { node.order = own[k]; });
+}
+
+/** How many pairs of edges between neighbouring layers cross. */
+function crossings(graph) {
+  const ends = graph.edges().map(({ v, w }) => [graph.node(v), graph.node(w)]);
+  let count = 0;
+  for (const edges of Map.groupBy(ends, ([{ rank }]) => rank).values()) {
+    edges.forEach(([a, b], k) => { for (const [c, d] of edges.slice(k + 1)) count += Number((a.order - c.order) * (b.order - d.order) < 0); });
+  }
+  return count;
 }
 
 /** Where the box of a node is, at which its edges begin and end: a part of its place, beside which its numbers stand. */

@@ -47,12 +47,12 @@ function drawnEdge(element) {
   const texts = [...element.querySelectorAll("text")];
   const { from, to, position } = element.dataset;
   return {
-    element, title, path, texts, width: element.spot?.column ?? 0,
+    element, title, path, texts, width: element.labelPlace?.column ?? 0,
     from: Number(from), to: Number(to), position: position === undefined ? undefined : Number(position),
   };
 }
 
-/** The texts beside a line at a spot: before it (above, or to the left) and behind it. */
+/** The texts beside a line at a place: before it (above, or to the left) and behind it. */
 function edgeTexts({ x, y, isDown }) {
   const side = isDown ? BESIDE_LINE : LINE / 2 + 0.5;
   return [-1, 1].map((way) => textShape("", x + (isDown ? way * side : 0), y + (isDown ? 0 : way * side),

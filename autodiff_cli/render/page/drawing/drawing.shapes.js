@@ -48,7 +48,7 @@ function contentOf({ id, title, short, role, inside }, detail, isDown) {
   const isNamed = name !== undefined && name !== label;
   const isOperation = role !== "input" && role !== "constant" && !inside;
   const most = LONGEST[isLabelled ? "roomy" : "brief"];
-  const symbol = cut(isOperation ? symbolOf(op) : isLabelled ? title : short, most);
+  const symbol = cut(isOperation ? symbolOf(record.nodes[id]) : isLabelled ? title : short, most);
   const caption = isOperation && (isLabelled || isNamed) && (isLabelled ? title : short) !== symbol ? cut(pretty(isLabelled ? title : short), most) : "";
   const small = inside ? `${inside} inside` : "";
   const isArray = hasGrids && Array.isArray(value);
@@ -86,13 +86,13 @@ function sizeOf(box, detail, isDown) {
 /** The drawing of an arrangement. */
 function picture({ boxes, arrows, places, routes, rectangles, bundles, width, height, detail, isDown }) {
   const lines = arrows.map((_, k) => svgElement("path", { d: curve(routes[k], isDown) }));
-  const spots = new Spots(boxes.map(({ id }) => places.get(id)), bundles, lines, routes, width);
+  const labelPlaces = new LabelPlaces(boxes.map(({ id }) => places.get(id)), bundles, lines, routes, width);
   return svgElement("svg", {
     class: "autodiff", role: "group", "aria-label": "Graph of the formula", width, height, viewBox: `0 0 ${width} ${height}`,
   }, [
     ...rectangles.map(frameShape),
     ...bundles.map((place) => rectangle("bundle", place, 8)),
-    ...arrows.map((arrow, k) => edgeShape(arrow, lines[k], routes[k], isDown, spots)),
+    ...arrows.map((arrow, k) => edgeShape(arrow, lines[k], routes[k], isDown, labelPlaces)),
     ...boxes.map((box) => boxShape(box, places.get(box.id), detail, isDown)),
   ]);
 }
@@ -143,15 +143,15 @@ function boxShape(box, place, detail, isDown) {
   }, shapes.flatMap((shape) => [shape, " "])); // blanks keep the texts apart for whoever reads them as one
 }
 
-/** A line, and beside it the texts of its numbers if one of the `spots` along it is free; they are its tooltip too. */
-function edgeShape({ from, to, position, isHighlighted, numbers }, line, route, isDown, spots) {
+/** A line, and beside it the texts of its numbers if one of the `labelPlaces` along it is free; they are its tooltip too. */
+function edgeShape({ from, to, position, isHighlighted, numbers }, line, route, isDown, labelPlaces) {
   const head = svgElement("path", { class: "head", d: arrowHead(route.at(-1), isDown) });
   const reach = svgElement("path", { class: "reach", d: line.getAttribute("d") }); // a wide invisible line that a mouse can hit
   const shapes = [svgElement("title"), line, reach, head];
   const element = svgElement("g", { class: `edge${isHighlighted ? " highlighted" : ""}`, "data-from": from, "data-to": to }, shapes);
   if (position !== undefined) element.dataset.position = position;
-  element.spot = numbers && spots.along(line, numbers, route.find((at) => at.label));
-  if (element.spot) element.append(...edgeTexts(element.spot));
+  element.labelPlace = numbers && labelPlaces.along(line, numbers, route.find((at) => at.label));
+  if (element.labelPlace) element.append(...edgeTexts(element.labelPlace));
   return element;
 }
 
@@ -175,7 +175,7 @@ function arrowHead({ x, y }, isDown) {
 }
 
 /** Places numbers beside their lines, away from boxes, lines and other numbers. */
-class Spots {
+class LabelPlaces {
   #taken = new Map(); // by stretch of the drawing's height
   #width;
 
@@ -202,13 +202,13 @@ class Spots {
    * if there is none. */
   along(line, size, reserved) {
     const length = line.getTotalLength();
-    const spots = SHARES.map((share) => {
+    const labelPlaces = SHARES.map((share) => {
       const at = share * length;
       const [before, { x, y }, after] = [at - LINE / 2, at, at + LINE / 2].map((place) => line.getPointAtLength(Math.min(Math.max(place, 0), length)));
       const [dx, dy] = [Math.abs(after.x - before.x), Math.abs(after.y - before.y)];
       return dx > 2 && dy > 2 ? null : { x, y, ...spaceOf(size.column, dy > dx) };
     });
-    const best = [reserved ? { ...reserved, ...size } : null, ...spots].find((spot) => spot && this.#isFree(spot, line));
+    const best = [reserved ? { ...reserved, ...size } : null, ...labelPlaces].find((labelPlace) => labelPlace && this.#isFree(labelPlace, line));
     if (best) this.#take(best);
     return best;
   }
@@ -220,15 +220,15 @@ class Spots {
     }
   }
 
-  /** Whether nothing stands at a spot: for its own line, which runs through its middle, nothing but that. */
-  #isFree(spot, line) {
-    const { x, y, width, height, isDown } = spot;
+  /** Whether nothing stands at a place: for its own line, which runs through its middle, nothing but that. */
+  #isFree(labelPlace, line) {
+    const { x, y, width, height, isDown } = labelPlace;
     if (x < width / 2 || x + width / 2 > this.#width) return false;
     const sides = [-1, 1].map((way) => (isDown
       ? { x: x + way * (width / 4 + BESIDE_LINE / 2), y, width: width / 2 - BESIDE_LINE, height }
       : { x, y: y + way * (height / 4 + 1), width, height: height / 2 - 4 }));
-    const near = new Set(stretches(spot).flatMap((stretch) => [...(this.#taken.get(stretch) ?? [])]));
-    return ![...near].some((other) => (other.line === line ? sides.some((side) => overlap(side, { ...other, ...other.own })) : overlap(spot, other)));
+    const near = new Set(stretches(labelPlace).flatMap((stretch) => [...(this.#taken.get(stretch) ?? [])]));
+    return ![...near].some((other) => (other.line === line ? sides.some((side) => overlap(side, { ...other, ...other.own })) : overlap(labelPlace, other)));
   }
 }
 

@@ -13,8 +13,10 @@ const GREEK = Object.fromEntries(Object.entries({
   pi: "π",
 }).flatMap(([name, letter]) => [[name, letter], [name[0].toUpperCase() + name.slice(1), letter.toUpperCase()]]));
 
-/** The symbol of an operation; its name if it has none. */
-function symbolOf(op) {
+/** The symbol of the operation of a node; its name if it has none. */
+function symbolOf({ op, inputs }) {
+  const exponent = op === "pow" ? record.nodes[inputs[1]] : undefined;
+  if (exponent?.op === "constant" && /^\d$/.test(exponent.label)) return `x${SUPERSCRIPTS[exponent.label]}`;
   return Object.hasOwn(SYMBOLS, op) ? SYMBOLS[op] : op;
 }
 

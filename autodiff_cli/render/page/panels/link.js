@@ -33,7 +33,7 @@ function restoreState() {
     forwardMode.seed = state.get("forward");
     forwardMode.use(true);
   }
-  const step = Number(state.get("step") ?? 0);
+  const step = Number(state.get("step") ?? record.forward.length);
   if (Number.isInteger(step)) go(Math.min(Math.max(step, 0), playback.length));
 }
 

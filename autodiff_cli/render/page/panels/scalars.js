@@ -29,7 +29,7 @@ byId("scalars").setAttribute("aria-pressed", String(isInScalars));
 byId("scalars").addEventListener("click", () => {
   const text = JSON.stringify(valuesElsewhere(), (_, x) => (typeof x === "number" && !Number.isFinite(x) ? inFull(x) : x));
   const formula = (isInScalars ? records : records.scalars).text;
-  const state = new URLSearchParams({ ...(isInScalars ? {} : { view: "scalars" }), formula, values: text, step: "0" });
+  const state = new URLSearchParams({ ...(isInScalars ? {} : { view: "scalars" }), formula, values: text });
   location.hash = String(state);
   location.reload();
 });

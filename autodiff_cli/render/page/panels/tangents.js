@@ -93,7 +93,7 @@ class ForwardMode {
 
   #added({ to, local, amount }) {
     const from = `from ${record.nodes[to].label}:`;
-    if (local === null) return `${from} its part of the tangent ${brief(this.#rate(to))} gives ${brief(amount)}`;
+    if (local === null) return `${from} Jacobian × tangent ${brief(this.#rate(to))} = ${brief(amount)}`;
     return `${from} ${brief(local)} × ${factor(this.#rate(to))} = ${brief(amount)}`;
   }
 

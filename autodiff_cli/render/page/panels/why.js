@@ -9,7 +9,7 @@ class Why {
   #isHighlighted = false;
 
   constructor() {
-    document.addEventListener("chosen", ({ detail }) => {
+    document.addEventListener("selected", ({ detail }) => {
       this.#isHighlighted &&= detail === this.#node;
       this.#node = detail;
       this.show();
@@ -29,7 +29,7 @@ class Why {
     return terms.filter(({ node, contribution }) => contribution && takesGradient(node));
   }
 
-  /** Say it of the node that is chosen, unless a question is about that. */
+  /** Explain the selected node, unless a question is about its numbers. */
   show() {
     const i = this.#node;
     const panels = document.querySelector(".panels");

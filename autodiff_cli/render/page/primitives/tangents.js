@@ -29,7 +29,7 @@ function carry({ node, inputs, rule, wanted, live, isStructural }, values, rates
   if (isStructural) {
     const rows = ones(values[node]).map((one) => rule(one, values[node], ...inputValues));
     return moving.map(({ position, k, to }) => {
-      const amounts = rows.map((row) => (row[k] === null ? 0 : inner(fitted(row[k], values[to]), rates[to])));
+      const amounts = rows.map((row) => (row[k] === null ? 0 : inner_product(fitted(row[k], values[to]), rates[to])));
       return { position, to, local: null, amount: alike(values[node], amounts) };
     });
   }
@@ -45,7 +45,7 @@ function alike(value, numbers) {
 }
 
 // Sum of the products of elements; what is 0 of a rate meets nothing.
-function inner(amount, rate) {
+function inner_product(amount, rate) {
   if (typeof rate === "number") return rate === 0 ? 0 : amount * rate;
   return rate.data.reduce((total, x, k) => (x === 0 ? total : total + amount.data[k] * x), 0);
 }

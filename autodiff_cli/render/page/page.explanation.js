@@ -1,0 +1,111 @@
+// The explanation of a step: beside its node where the drawing leaves room for it, else below the drawing. In a narrow window it
+// is the first panel.
+
+const CALLOUT = { widths: [460, 340, 270, 210], narrow: 25, cell: 8, apart: 6, farthest: 230, above: 8 }; // pixels: widths, and how much nearer a
+// narrower place has to be; the raster; around the explanation; between it and the node, and how much nearer a place above has to be
+
+class Explanation {
+  #element = byId("explanation");
+  #raster = null;
+  #leader = svgElement("path", { class: "leader" });
+
+  /** Put the explanation to a node, null for none. */
+  follow(i) {
+    this.#element.classList.remove("callout", "under");
+    Object.assign(this.#element.style, { translate: "", maxWidth: "" });
+    this.#leader.remove();
+    if (narrow.matches) tabs.show(this.#element);
+    else if (i !== null && graph.isInSight(i)) this.#place(graph.element(i));
+  }
+
+  #place(element) {
+    const [app, node, outline] = [byId("app"), element.querySelector(".reach"), element.querySelector(".outline")].map((one) => one.getBoundingClientRect());
+    const isAboutTheStep = graph.isWhole && !playback.quiz && !byId("remark").hasChildNodes();
+    const place = isAboutTheStep ? this.#freePlace(node) : null;
+    this.#element.classList.toggle("callout", place !== null);
+    this.#element.classList.toggle("under", place === null);
+    if (place === null) {
+      this.#element.style.setProperty("--node", `${outline.left + outline.width / 2 - this.#element.getBoundingClientRect().left - 15}px`);
+      return;
+    }
+    this.#element.style.translate = `${place.left - app.left}px ${place.top - app.top}px`;
+    const matrix = graph.svg.getScreenCTM().inverse();
+    const [from, to] = linkBetween(node, place).map(({ x, y }) => new DOMPoint(x, y).matrixTransform(matrix));
+    this.#leader.setAttribute("d", `M${from.x.toFixed(1)} ${from.y.toFixed(1)}L${to.x.toFixed(1)} ${to.y.toFixed(1)}`);
+    graph.svg.append(this.#leader);
+  }
+
+  /** The nearest place to a node that nothing of the drawing takes; null if there is none. */
+  #freePlace(node) {
+    this.#element.classList.add("callout");
+    const places = CALLOUT.widths.map((width, k) => {
+      this.#element.style.maxWidth = `${width}px`;
+      return this.#freePlaceFor(this.#element.getBoundingClientRect(), node, CALLOUT.farthest - k * CALLOUT.narrow);
+    }).filter((place) => place !== null);
+    const best = places.reduce((a, b) => (b.merit > a.merit ? b : a), { merit: 0 });
+    this.#element.style.maxWidth = best.merit ? `${Math.ceil(best.right - best.left)}px` : "";
+    return best.merit ? best : null;
+  }
+
+  /** The free place of a size that is nearest to a node, and how much nearer than the farthest; null if there is none. */
+  #freePlaceFor({ width, height }, node, farthest) {
+    const { left, top, columns, rows, count } = this.#rasterOf(graph.svg);
+    const { cell, apart, above } = CALLOUT;
+    const [wide, high] = [width, height].map((length) => Math.ceil((length + 2 * apart) / cell));
+    let [best, least] = [null, farthest];
+    for (let row = 0; row + high <= rows; row++) {
+      for (let column = 0; column + wide <= columns; column++) {
+        const place = { left: left + column * cell + apart, top: top + row * cell + apart };
+        Object.assign(place, { right: place.left + width, bottom: place.top + height });
+        const [from, to] = linkBetween(node, place);
+        const away = Math.hypot(to.x - from.x, to.y - from.y) + (place.bottom <= node.top ? above : 0);
+        if (away >= least || count(row, column, row + high, column + wide) > 0) continue;
+        const isClear = Array.from({ length: Math.ceil(away / cell) - 1 }, (_, k) => (k + 1) * cell / away).every((share) => {
+          const [x, y] = [from.x + share * (to.x - from.x) - left, from.y + share * (to.y - from.y) - top].map((at) => Math.floor(at / cell));
+          return isOf(node, left + x * cell, top + y * cell, cell) || count(y, x, y + 1, x + 1) === 0;
+        });
+        if (isClear) [best, least] = [{ ...place, merit: farthest - away }, away];
+      }
+    }
+    return best;
+  }
+
+  /** The raster of a drawing, with how many cells of a rectangle are taken by boxes, numbers and lines; made once for a drawing. */
+  #rasterOf(svg) {
+    if (this.#raster?.svg === svg && this.#raster.scale === svg.getScreenCTM().a) return this.#raster;
+    const { left, top, width } = graph.stage.getBoundingClientRect();
+    const height = document.querySelector(".controls").getBoundingClientRect().top - top; // what is below the drawing is free too
+    const { cell } = CALLOUT;
+    const [columns, rows] = [width, height].map((length) => Math.floor(length / cell));
+    const cells = Array.from({ length: rows + 1 }, () => new Float64Array(columns + 1));
+    const take = (box) => {
+      const [x, right, y, bottom] = [box.left - left, box.right - left, box.top - top, box.bottom - top].map((at) => Math.floor(at / cell));
+      for (let row = Math.max(y, 0); row <= Math.min(bottom, rows - 1); row++) cells[row + 1].fill(1, Math.max(x, 0) + 1, Math.max(right, 0) + 2);
+    };
+    for (const shape of svg.querySelectorAll(".node .reach, .bundle, .group text")) take(shape.getBoundingClientRect());
+    for (const edge of svg.querySelectorAll(".edge")) {
+      for (const { x, y } of graph.pointsOf(edge, cell)) take({ left: x, right: x, top: y, bottom: y });
+      if (edge.labelPlace) take(graph.onScreen(edge.labelPlace));
+    }
+    for (let row = 1; row <= rows; row++) for (let column = 1; column <= columns; column++) cells[row][column] += cells[row - 1][column] + cells[row][column - 1] - cells[row - 1][column - 1];
+    const count = (row, column, bottom, right) => cells[bottom][right] - cells[row][right] - cells[bottom][column] + cells[row][column];
+    this.#raster = { svg, scale: svg.getScreenCTM().a, left, top, columns, rows, count };
+    return this.#raster;
+  }
+}
+
+/** The ends of the shortest line from one rectangle to another. */
+function linkBetween(a, b) {
+  const ends = [["left", "right"], ["top", "bottom"]].map(([low, high]) => {
+    if (a[high] < b[low]) return [a[high], b[low]];
+    if (b[high] < a[low]) return [a[low], b[high]];
+    const middle = (Math.max(a[low], b[low]) + Math.min(a[high], b[high])) / 2;
+    return [middle, middle];
+  });
+  return [0, 1].map((k) => ({ x: ends[0][k], y: ends[1][k] }));
+}
+
+/** Whether a cell meets a rectangle. */
+function isOf({ left, right, top, bottom }, x, y, cell) {
+  return x + cell >= left && x <= right && y + cell >= top && y <= bottom;
+}
