@@ -151,7 +151,6 @@ BAD = [
     ("grad x*y --direction x=1,x=2 --x 1 --y 2",          "two values"),
     ("grad x*y --direction z=1 --x 1 --y 2",              "no variable `z`"),
     ("grad x*y --direction x=a --x 1 --y 2",              "the value of `x` must be a number"),
-    ("grad sum(v) --mode forward --v [1,2]",              "use --direction"),
     ("grad sum(v) --order 2 --v [1,2]",                   "`v` is an array; derivatives of higher order"),
     ("grad 'v: 2; sum(v^2)' --hessian",                   "give every variable a value"),
     ("grad 'v: 2; sum(v^2)' --order 2",                   "give every variable a value"),
