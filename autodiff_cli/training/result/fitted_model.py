@@ -455,7 +455,7 @@ class FittedModel(FitStatistics):
         >>> import autodiff_cli as ad
         >>> found = ad.fit("y ~ a + b*x", {"x": [1, 2, 3, 4, 5], "y": [2.1, 3.9, 6.2, 7.8, 10.1]})
         >>> [round(float(each), 3) for each in found.inverse("x", 7, 0.1, limits=(0, 10))[0]]
-        [3.492, 0.067, 3.278, 3.708]
+        [3.492, 0.067, 3.281, 3.713]
         """
         chosen = {canonical_name(name): value for name, value in (others or {}).items()}
         return inverse_predictions(self, self._parsed_model, column, reading, error, chosen, limits, level)

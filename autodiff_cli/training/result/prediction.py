@@ -292,7 +292,7 @@ def inverse_predictions(
     low, high = limits
     if not -math.inf < low < high < math.inf:
         raise OptionError(f"the range of `{column}` is two numbers, the lower one first, not {low:g} to {high:g}")
-    slope = gradient_nodes(target, [variable(leaf[0])])[0]
+    slope = gradient_nodes(target, [program.leaves[leaf[0]]])[0]
     value, factor = (float(each) for each in evaluate([target, slope], {leaf[0]: reading}))
     deviation = _residual_std(fit) if error is None else abs(factor * error)
     if deviation is None or (error is None and fit.settings.weighted):

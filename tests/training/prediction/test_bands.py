@@ -165,6 +165,8 @@ def test_a_reading_leads_back_to_its_cause_as_in_fiellers_theorem() -> None:
     middle = x.mean() + (root - x.mean()) / (1 - g)
     error = spread / slope * math.sqrt(1 + 1 / 12 + (root - x.mean()) ** 2 / squares)
     assert back == pytest.approx((root, error, middle - half, middle + half), rel=1e-9)
+    (given,) = found.inverse("x", 12.0, spread, limits=(0, 12))
+    assert given == pytest.approx(back, rel=1e-9)
 
 
 def test_readings_have_several_causes_or_none() -> None:
@@ -176,7 +178,7 @@ def test_readings_have_several_causes_or_none() -> None:
     assert [each.value for each in pole.inverse("x", 1.0, 0.02, limits=(-10, 10))] == pytest.approx([3], abs=0.1)
     plateau = ad.fit("y ~ a*x/(k + x)", {"x": x, "y": 5 * x / (2 + x) + 0.05 * np.sin(7 * x)})
     (open_end,) = plateau.inverse("x", 4.5, 0.2, limits=(0, 30))
-    assert open_end.low == pytest.approx(8, abs=5)
+    assert 6 < open_end.low < open_end.value == pytest.approx(18, abs=3)
     assert open_end.high is None
     logarithm = ad.fit("log(y) ~ a - b*x + c*(g == 'u')", {"x": x, "y": np.exp(2 - x / 3), "g": ["u", "v"] * 6})
     (value,) = logarithm.inverse("x", 1.0, 0.01, limits=(0, 10), others={"g": "v"})
