@@ -194,10 +194,14 @@ def exact_evaluator(graphs: Mapping[str, Node]) -> ExactComputation:
     return exact
 
 
-def exact_computation(compute: Computation) -> ExactComputation:
+def exact_computation(compute: Computation, operations: int) -> ExactComputation:
     """Return a computation in ball arithmetic that raises the precision until the digits are proven.
 
     The function is an `exact` argument of `correct_digits`.
+
+    Args:
+        compute: the computation, for any kind of number.
+        operations: the number of its operations, by which its precision is limited.
     """
 
     def exact(leaves: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
@@ -209,7 +213,7 @@ def exact_computation(compute: Computation) -> ExactComputation:
             results = compute(kind, leaves)
             return [results[name] for name in selected]
 
-        values = refine(numbers, SETTINGS.shown_digits, count=len(selected))
+        values = refine(numbers, operations, SETTINGS.shown_digits, count=len(selected))
         return dict(zip(selected, values.known_numbers, strict=True))
 
     return exact

@@ -439,10 +439,11 @@ def check_hessian(
             leaf = element_leaves(row, graphs.shape)[tuple(position)].text
             exact[leaf] = graphs[tuple(position)]
             printed[f"hessian.{leaf}.{columns[column]}"] = float(rows_of_hessian[row][(*position, column)])
-    if len(Tape([*exact.values()])) * len(columns) > accuracy.SETTINGS.max_hessian_operations:
+    operations = len(Tape([*exact.values()])) * len(columns)
+    if operations > accuracy.SETTINGS.max_hessian_operations:
         return InaccurateDigits({}, len(printed))
     needed = [column for k, column in enumerate(columns) if any(mask[..., k].any() for mask in doubtful.values())]
-    compute = accuracy.exact_computation(second_derivative_computation(exact, needed))
+    compute = accuracy.exact_computation(second_derivative_computation(exact, needed), operations)
     return InaccurateDigits(accuracy.correct_digits(printed, element_values(elements, point), compute, unrepresentable))
 
 

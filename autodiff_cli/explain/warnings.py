@@ -507,5 +507,5 @@ def _check_order(
     numbers = {"derivative": float(request.derivative)}
     if not (unrepresentable or accuracy.doubtful_numbers(numbers, lambda kind: compute(kind, point))):
         return InaccurateDigits({})
-    exact = accuracy.exact_computation(compute)
+    exact = accuracy.exact_computation(compute, len(tape) * (request.order + 1))
     return InaccurateDigits(accuracy.correct_digits(numbers, point, exact, unrepresentable))
