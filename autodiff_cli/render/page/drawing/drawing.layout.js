@@ -3,7 +3,7 @@
 const LEAST_TEXT = 11.05; // pixels; smaller text is unreadable
 const TEXT = 12; // pixels at scale 1
 const ENOUGH = 2; // a larger scale is not better
-const LARGER = 0.3; // how much it counts that a drawing is larger than need be
+const LARGER = 0.15; // how much it counts that a drawing is larger than need be
 const READABLE = LEAST_TEXT / TEXT;
 const COMFORTABLE = record.nodes.length > 12 ? READABLE : 13 / TEXT; // the smallest scale at which text is easy to read
 const UNCOMFORTABLE = 0.12; // penalty for a smaller scale
@@ -55,7 +55,7 @@ class Arrangements {
       if (best !== null && best.merit >= 1 - DETAILS[detail].less) break;
       this.#all(detail, () => this.#made(detail)).forEach(compare);
     }
-    if (best === null || best.scale < READABLE || best.bands > 1) this.#all(width, () => this.#columns(width)).filter(({ detail }) => details.includes(detail)).forEach(compare);
+    if (best === null || best.scale < READABLE || (best.bands > 1 && width < height)) this.#all(width, () => this.#columns(width)).filter(({ detail }) => details.includes(detail)).forEach(compare);
     return best;
   }
 
