@@ -336,22 +336,20 @@ class KernelRecipe:
         arguments: its arguments, which can all be pickled.
         shared: whether the threads of a process share one kernel, waiting for each other; otherwise each thread has its
             own.
+
+    Attributes:
+        is_shared: whether the threads of a process share one kernel.
     """
 
     def __init__(self, make: Callable[..., Any], *arguments: Any, shared: bool) -> None:
         self._content = make, arguments
-        self._is_shared = shared
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether the threads of a process share one kernel."""
-        return self._is_shared
+        self.is_shared = shared
 
     @cached_property
     def reduce_value(self) -> tuple[Any, ...]:
         """The value that the kernel's `__reduce__` returns. Computed once, so that graphs are flattened only once."""
         content = pickle.dumps(self._content)
-        return _rebuild_kernel, (hashlib.blake2b(content, digest_size=16).digest(), self._is_shared, content)
+        return _rebuild_kernel, (hashlib.blake2b(content, digest_size=16).digest(), self.is_shared, content)
 
 
 class RecipeKernel:

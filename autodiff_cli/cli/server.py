@@ -109,9 +109,8 @@ class RequestHandlers:
         if len(formula) + len(values) > self._limits.text_length:
             message = f"error: the formula is too long; at most {self._limits.text_length} characters are allowed"
             return HTMLResponse(home_page(formula[: self._limits.text_length], "", message), 413)
-        return await self._page_response(
-            {"ask": "trace", "formula": formula, "values": values}, b"", self._limits.trace
-        )
+        question = {"ask": "trace", "formula": formula, "values": values}
+        return await self._page_response(question, b"", self._limits.trace)
 
     async def learn(self, request: Request) -> Response:
         """Return the page that shows the progress of a stored fit."""
@@ -160,10 +159,10 @@ class RequestHandlers:
         except TimeoutError:
             return _error_response(f"the file did not arrive within {self._limits.upload:g} seconds", 408)
         if content is None:
-            message = (
-                f"the file is too large; at most {self._limits.file_bytes >> 20} MB are allowed: use autodiff train"
+            megabytes = self._limits.file_bytes >> 20
+            return _error_response(
+                f"the file is too large; at most {megabytes} MB are allowed: use autodiff train", 413
             )
-            return _error_response(message, 413)
         try:
             question = {"ask": "fit", "model": model, "values": values, "options": options}
             answer = await self._ask_worker(question, content, self._limits.fit)
@@ -196,19 +195,14 @@ class RequestHandlers:
         request = json.dumps({**question, "seconds": seconds}).encode() + b"\n" + content
         command = (sys.executable, "-P", "-m", "autodiff_cli.cli.worker")
         async with self._worker_slots:
-            process = await asyncio.create_subprocess_exec(
-                *command,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.DEVNULL,
-            )
+            pipe, nowhere = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+            process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=nowhere)
             try:
                 async with asyncio.timeout(seconds):
                     output, _ = await process.communicate(request)
             except TimeoutError as error:
-                raise TimeLimitError(
-                    f"this takes longer than {seconds:g} seconds; use the command line, which has no limit"
-                ) from error
+                message = f"this takes longer than {seconds:g} seconds; use the command line, which has no limit"
+                raise TimeLimitError(message) from error
             finally:
                 with contextlib.suppress(ProcessLookupError):
                     process.kill()

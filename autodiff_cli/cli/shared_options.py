@@ -37,6 +37,8 @@ OutputFile: TypeAlias = Annotated[
 
 
 _derivative = partial(Option, group="Derivatives")
+_ORDER_HELP = "Also compute the derivative of order N in one variable (see --wrt)."
+_PRECISION_HELP = "Compute value and gradient to this many proven digits, such as 50."
 MODE = _derivative("--mode", "Differentiation mode; forward shows the tangents of all nodes.")
 
 
@@ -46,12 +48,7 @@ class DerivativeRequest:
 
     symbolic: Annotated[bool, _derivative("--symbolic", "Also print the derivatives as formulas.")] = False
     mode: Annotated[PassMode, MODE] = PassMode.REVERSE
-    order: Annotated[
-        int | None,
-        _derivative(
-            "--order N", "Also compute the derivative of order N in one variable (see --wrt).", between(1, MAX_ORDER)
-        ),
-    ] = None
+    order: Annotated[int | None, _derivative("--order N", _ORDER_HELP, between(1, MAX_ORDER))] = None
     hessian: Annotated[bool, _derivative("--hessian", "Also compute all second derivatives.")] = False
     direction: Annotated[
         str | None, _derivative("--direction x=1,y=2", "Also compute the directional derivative, by forward mode.")
@@ -66,14 +63,7 @@ class DerivativeRequest:
         str | None,
         _derivative("--at FILE", "Compute value and gradient at each row of a CSV file (- for standard input)."),
     ] = None
-    precision: Annotated[
-        int | None,
-        _derivative(
-            "--precision DIGITS",
-            "Compute value and gradient to this many proven digits, such as 50.",
-            between(2, MAX_DIGITS),
-        ),
-    ] = None
+    precision: Annotated[int | None, _derivative("--precision DIGITS", _PRECISION_HELP, between(2, MAX_DIGITS))] = None
 
     def __post_init__(self) -> None:
         check_fields(self)

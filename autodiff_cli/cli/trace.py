@@ -295,10 +295,8 @@ def _report(trace: Trace, views: ViewRequest, wrt: str | None, digits: int | Non
     if views.mode is PassMode.FORWARD:
         _seed_variable(trace)
         # The text has the first variable or those of `--wrt`; the arithmetic of the passes is that for all variables.
-        full_trace, shown = (
-            trace_formula(trace.expression, trace.point),
-            trace.wrt if wrt is not None else trace.wrt[:1],
-        )
+        full_trace = trace_formula(trace.expression, trace.point)
+        shown = trace.wrt if wrt is not None else trace.wrt[:1]
         reports.append(forward_mode_report(lambda name: forward_mode(full_trace, name), trace.wrt, shown, digits))
     if views.paths is not None:
         name = canonical_name(views.paths)

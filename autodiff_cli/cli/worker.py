@@ -160,11 +160,8 @@ def _run_command_line(words: list[str], content: bytes) -> tuple[int, str, str]:
     stdout, stderr = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
         status = run(words, _environment(content)._replace(stdout=stdout, stderr=stderr))
-    return (
-        status,
-        stdout.getvalue().replace(_TERMINAL_NAME, _PAGE_NAME),
-        stderr.getvalue().replace(_TERMINAL_NAME, _PAGE_NAME),
-    )
+    output, errors = (stream.getvalue().replace(_TERMINAL_NAME, _PAGE_NAME) for stream in (stdout, stderr))
+    return status, output, errors
 
 
 def _row_page(question: Mapping[str, Any], data: BinaryIO) -> dict[str, Any]:
@@ -242,12 +239,8 @@ def _limit_process(seconds: float) -> None:
         import resource
     except ImportError:  # Windows: only the server's time limit applies
         return
-    limits = (
-        (resource.RLIMIT_CPU, 1 + round(8 * seconds)),
-        (resource.RLIMIT_FSIZE, 0),
-        (resource.RLIMIT_AS, _MAX_MEMORY),
-    )
-    for which, most in limits:
+    limits = {resource.RLIMIT_CPU: 1 + round(8 * seconds), resource.RLIMIT_FSIZE: 0, resource.RLIMIT_AS: _MAX_MEMORY}
+    for which, most in limits.items():
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(which, (most, most))
 

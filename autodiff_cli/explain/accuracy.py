@@ -98,7 +98,7 @@ class InaccurateDigits(NamedTuple):
 def exact_if_unrepresentable(value: Formula) -> Any:
     """Return the exact value of a constant formula that is out of the range of floats, such as `1e-400`, else None."""
     nearest = value.value()
-    if not value.is_scalar or not isinstance(nearest, float) or floats.SMALLEST_NORMAL <= abs(nearest) < math.inf:
+    if not value.is_scalar or not isinstance(nearest, float) or _is_normal(nearest):
         return None
     if not doubtful_numbers({VALUE: nearest}, lambda kind: {VALUE: forward(value.tape, kind, {})[-1]}):
         return None
@@ -106,14 +106,13 @@ def exact_if_unrepresentable(value: Formula) -> Any:
     from autodiff_cli.numbers.ball_arithmetic import is_finite, is_zero, nearest_float
 
     (exact,) = evaluate_to_digits([value.output], 3 * SETTINGS.shown_digits).known_numbers
-    if (
-        exact is None
-        or not is_finite(exact)
-        or is_zero(exact)
-        or floats.SMALLEST_NORMAL <= abs(nearest_float(exact)) < math.inf
-    ):
+    if exact is None or not is_finite(exact) or is_zero(exact) or _is_normal(nearest_float(exact)):
         return None
     return None if _is_near(as_decimals({VALUE: nearest})[VALUE], exact) else exact
+
+
+def _is_normal(x: float) -> bool:
+    return floats.SMALLEST_NORMAL <= abs(x) < math.inf
 
 
 def describe_correct_digits(correct: Mapping[str, str]) -> str:
@@ -267,10 +266,8 @@ def is_correct(number: float, exact: Any) -> bool:
         return False
     if not (is_finite(exact) and math.isfinite(number)):
         # The sign of an infinity may come from the sign of a zero, which a ball does not have.
-        return (
-            not is_finite(exact)
-            and math.isnan(number) == math.isnan(nearest_float(exact))
-            and not math.isfinite(number)
+        return not (is_finite(exact) or math.isfinite(number)) and math.isnan(number) == math.isnan(
+            nearest_float(exact)
         )
     if number == nearest_float(exact) and abs(number) >= floats.SMALLEST_NORMAL:
         return True

@@ -344,11 +344,8 @@ class RowAccuracy:
     def _max_checked(self) -> int:
         """The maximum number of rows that are checked with proven digits."""
         graphs, _ = self._unrolled
-        return (
-            min(accuracy.SETTINGS.max_rows, 1 + accuracy.SETTINGS.max_row_operations // len(Tape([*graphs.values()])))
-            if graphs
-            else 0
-        )
+        rows = 1 + accuracy.SETTINGS.max_row_operations // max(1, len(Tape([*graphs.values()])))
+        return min(accuracy.SETTINGS.max_rows, rows) if graphs else 0
 
     def _doubtful_rows(self, columns: Mapping[str, Array], numbers: Array) -> list[int]:
         if self._unrepresentable:

@@ -164,13 +164,11 @@ def _with_advice(trace: Trace, findings: Sequence[Finding]) -> GradientCheck:
     causes = worst_operations(
         trace, (finding.variable for finding in findings if finding.verdict is Verdict.INACCURATE)
     )
-    advised = [
-        replace(finding, note=f"{finding.note}; most of the error comes from rounding {causes[finding.variable]}")
-        if finding.variable in causes
-        else finding
-        for finding in findings
-    ]
-    return GradientCheck(trace, tuple(advised), suggest_rewriting(trace))
+    advised = {finding.variable: finding for finding in findings}
+    for name, cause in causes.items():
+        note = f"{advised[name].note}; most of the error comes from rounding {cause}"
+        advised[name] = replace(advised[name], note=note)
+    return GradientCheck(trace, tuple(advised.values()), suggest_rewriting(trace))
 
 
 def _finding(function: UnrolledFunction, part: GradientElement, trace: Trace, exact: Number, proven: bool) -> Finding:
@@ -198,11 +196,9 @@ def _finding(function: UnrolledFunction, part: GradientElement, trace: Trace, ex
     sides = [side for side in _one_sided_behaviour(function, part) if side.order is not None]
     order = min((side.order for side in sides if side.order is not None), default=None)
     digits = _count_correct_digits(gradient, exact)
-    is_exact_at_floats = (
-        digits < SETTINGS.min_digits
-        and _count_correct_digits(gradient, _derivative_at_floats(function, part)) >= SETTINGS.min_digits
-    )
-    is_close = digits >= SETTINGS.min_digits or is_exact_at_floats
+    is_close = digits >= SETTINGS.min_digits
+    if not is_close:  # it may be exact at the floats
+        is_close = _count_correct_digits(gradient, _derivative_at_floats(function, part)) >= SETTINGS.min_digits
     if is_close and all(side.agrees for side in sides):
         return verdict(Verdict.AGREES, _agreement_note(gradient, exact, digits, proven), order, digits)
     slopes = [ball.nearest_float(side.slope) for side in sides]
@@ -239,12 +235,9 @@ def _count_correct_digits(number: float, exact: Number) -> float:
 
 def _derivative_at_floats(function: UnrolledFunction, part: GradientElement) -> Number:
     """Return the exact derivative at the floats nearest to the inputs, which is where floats compute it."""
-    point = {
-        leaf.text: ball.from_float(
-            ball.nearest_float(evaluate_to_digits([node], SETTINGS.sufficient_digits + 8).numbers[0])
-        )
-        for leaf, node in function.values.items()
-    }
+    digits = SETTINGS.sufficient_digits + 8
+    numbers = {leaf.text: evaluate_to_digits([node], digits).numbers[0] for leaf, node in function.values.items()}
+    point = {name: ball.from_float(ball.nearest_float(number)) for name, number in numbers.items()}
     return evaluate_to_digits([part.derivative], SETTINGS.sufficient_digits, leaves=point).numbers[0]
 
 

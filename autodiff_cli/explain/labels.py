@@ -213,11 +213,9 @@ class Labels:
     def _source_part(self, node: Node) -> int | None:
         """Return the number of the sub-expression in a function's text that a node comes from, or None."""
         group = None if self._source is None else self._source.group(node)
-        return (
-            None
-            if self._source is None or group is None or group.call_lexeme is None
-            else self._source.subexpression_key(node)
-        )
+        if self._source is None or group is None or group.call_lexeme is None:
+            return None
+        return self._source.subexpression_key(node)
 
     def _label(self, node: Node, group: Group | None) -> Label:
         """Return a label without the call that the node belongs to.

@@ -324,10 +324,10 @@ def adjoint_formula(trace: Trace, i: int, position: int) -> str | None:
         return f"its share of the adjoint at {op.summary}, 0 elsewhere"
     nodes = {rule.output: i, **dict(zip(rule.inputs, inputs, strict=True))}
     # A constant stands for itself in a formula of labels.
-    leaves = {
-        j: node if node.op is None and node not in trace.expression.names else variable(trace.labels[j])
-        for j, node in ((j, trace.tape.nodes[j]) for j in nodes.values())
-    }
+    leaves = {}
+    for j in nodes.values():
+        node = trace.tape.nodes[j]
+        leaves[j] = node if node.op is None and node not in trace.expression.names else variable(trace.labels[j])
     sizes = {
         node: constant(str(math.prod(array_shape(trace.values[nodes[node.inputs[0]]]))))
         for node in topological_order([graph])

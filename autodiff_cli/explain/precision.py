@@ -83,10 +83,8 @@ def precise_trace(
     both = sweep_graphs(expression, tuple(wrt), near)
     graphs = both.graphs
     with expression.locate_errors():
-        results = known(
-            substitute(graphs, {expression.leaves[name]: value_graphs[name] for name in expression.variables}),
-            len(both.results),
-        )
+        at_point = {expression.leaves[name]: value_graphs[name] for name in expression.variables}
+        results = known(substitute(graphs, at_point), len(both.results))
     exact = dict(zip(graphs, results.numbers, strict=True))
     floats = both.evaluate_at(near, {node: _map_elements(_nearest_float, number) for node, number in exact.items()})
     warnings = [warning for warning in find_warnings(floats) if _applies(warning, floats)]

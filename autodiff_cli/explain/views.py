@@ -286,15 +286,9 @@ def forward_mode(trace: Trace, name: str) -> ForwardMode:
             "the forward-mode view shows one number per node, but this formula has arrays; use --mode reverse"
         )
     rates = _node_tangents(trace, name)
-    return ForwardMode(
-        trace,
-        name,
-        [0.0 if rate is None else rate for rate in rates],
-        [*_steps(trace, rates)],
-        forward_work(trace, [name]),
-        forward_work(trace, trace.wrt),
-        reverse_work(trace),
-    )
+    numbers, steps = [0.0 if rate is None else rate for rate in rates], [*_steps(trace, rates)]
+    works = forward_work(trace, [name]), forward_work(trace, trace.wrt), reverse_work(trace)
+    return ForwardMode(trace, name, numbers, steps, *works)
 
 
 def all_tangents(trace: Trace) -> dict[str, list[float]]:
@@ -424,14 +418,8 @@ def tape_record(trace: Trace) -> TapeRecord:
     without = sum(memory[j] for j in saved if trace.tape.nodes[j].op is not None)
     distances = [2**power for power in range(1, max(1, (len(operations) - 1).bit_length()))]
     costs = [_checkpointing_cost(trace, operations, saved, memory, every) for every in distances]
-    return TapeRecord(
-        trace,
-        entries,
-        sum(entry.bytes for entry in entries),
-        sum(memory[i] for i in operations),
-        without,
-        [cost for cost in costs if cost.peak < without],
-    )
+    needed, computed = sum(entry.bytes for entry in entries), sum(memory[i] for i in operations)
+    return TapeRecord(trace, entries, needed, computed, without, [cost for cost in costs if cost.peak < without])
 
 
 def _entries(trace: Trace) -> Iterator[TapeEntry]:
@@ -449,9 +437,8 @@ def _entries(trace: Trace) -> Iterator[TapeEntry]:
         saved = tuple(dict.fromkeys(j for j in places if not tape.nodes[j].is_constant))
         new = [j for j in saved if j not in saved_so_far]
         saved_so_far.update(new)
-        yield TapeEntry(
-            i, node.op, inputs, saved, sum(BYTES_PER_NUMBER * math.prod(array_shape(trace.values[j])) for j in new)
-        )
+        memory = sum(BYTES_PER_NUMBER * math.prod(array_shape(trace.values[j])) for j in new)
+        yield TapeEntry(i, node.op, inputs, saved, memory)
 
 
 def _saved_positions(
@@ -539,9 +526,8 @@ def frames(trace: Trace, shown: Sequence[bool]) -> list[Frame]:
         places[group] = outer
         if counts[group] > 1 and group.parent is not None and counts[group] == counts[group.parent]:
             assert outer is not None
-            named_frames[outer] = named_frames[outer]._replace(
-                label=f"{named_frames[outer].label} = {trace.naming.call_label(group)}"
-            )
+            label = f"{named_frames[outer].label} = {trace.naming.call_label(group)}"
+            named_frames[outer] = named_frames[outer]._replace(label=label)
         elif counts[group] > 1:
             places[group] = len(named_frames)
             named_frames.append(Frame(trace.naming.call_label(group), outer, []))

@@ -71,15 +71,8 @@ def element_contexts(trace: Trace, i: int) -> Iterator[ElementContext]:
     for element_index in _suspect_elements(trace, i, op, slopes.values()):
         adjoint = None if trace.adjoints_or_none[i] is None else at(trace.adjoints_or_none[i], element_index)
         local_slopes = {k: at(local, element_index) for k, local in slopes.items()}
-        yield ElementContext(
-            i,
-            op,
-            [at(x, element_index) for x in numbers],
-            at(trace.values[i], element_index),
-            adjoint,
-            local_slopes,
-            element_index,
-        )
+        elements, value = [at(x, element_index) for x in numbers], at(trace.values[i], element_index)
+        yield ElementContext(i, op, elements, value, adjoint, local_slopes, element_index)
 
 
 def _suspect_elements(trace: Trace, i: int, op: Op, slopes: Iterable[Any]) -> Iterator[Index]:
@@ -206,10 +199,8 @@ def find_warnings(trace: Trace) -> list[NodeWarning]:
         if adjoint is not None and _severity(adjoint) > worst[i]:
             kind, reason = "overflow", "its adjoint is too large for a float, so infinite"
             if _severity(adjoint) == _NAN:
-                kind, reason = (
-                    "singular",
-                    "inf - inf: its adjoint is a sum of infinite contributions of both signs, so nan",
-                )
+                words = "its adjoint is a sum of infinite contributions of both signs"
+                kind, reason = "singular", f"inf - inf: {words}, so nan"
             messages[kind] = f"{_location(trace, i)}: {reason}"
         if node.op is not None and node.op.is_structural:
             if adjoint is not None and is_kink_of_arrays(trace, i):
@@ -217,8 +208,7 @@ def find_warnings(trace: Trace) -> list[NodeWarning]:
         elif node.op is not None:
             for element in element_contexts(trace, i):
                 for kind, reason in _element_reasons(trace, element):
-                    if kind not in messages:
-                        messages[kind] = f"{_location(trace, i, element)}: {reason}"
+                    messages.setdefault(kind, f"{_location(trace, i, element)}: {reason}")
         warnings.extend(NodeWarning(i, kind, message) for kind, message in messages.items())
     return [*warnings, *(_cancellation_warnings(trace) if trace.is_scalar else ())]
 
@@ -299,10 +289,8 @@ def _value_reasons(op: Op, inputs: Sequence[float], value: float, singular: bool
 def _amount_reasons(local: float, adjoint: float) -> Iterator[Reason]:
     amount = local * adjoint
     if math.isnan(amount) and not math.isnan(local) and not math.isnan(adjoint):
-        yield (
-            "singular",
-            f"0 × inf: slope {_format_number(local)} times adjoint {_format_number(adjoint)} is not defined, so nan",
-        )
+        product = f"slope {_format_number(local)} times adjoint {_format_number(adjoint)}"
+        yield "singular", f"0 × inf: {product} is not defined, so nan"
     elif math.isinf(amount) and math.isfinite(local) and math.isfinite(adjoint):
         yield "overflow", "slope times adjoint is too large for a float, so infinite"
 
@@ -376,11 +364,9 @@ def _location(trace: Trace, i: int, element: ElementContext | None = None) -> st
     known = [f"{label} = {value}" for label, value in operands.items() if label != value]
     if known:
         words += f" at {', '.join(known)}"
-    return (
-        f"{words}, element [{', '.join(map(str, element.element_index))}]"
-        if element is not None and element.element_index
-        else words
-    )
+    if element is not None and element.element_index:
+        words += f", element [{', '.join(map(str, element.element_index))}]"
+    return words
 
 
 # --- Inaccurate digits: NumPy is imported only for arrays, Hessians and directional derivatives ---
@@ -441,10 +427,8 @@ def _recomputation(trace: Trace) -> Callable[[Kind[float]], Numbers]:
         values = forward(tape, kind, trace.point)
         adjoints = back(values, kind.parse_derivative("1"))
         slopes = {name: None if i is None else adjoints[i] for name, i in places.items()}
-        return {
-            accuracy.VALUE: values[tape.outputs[0]],
-            **{name: 0.0 if x is None else x for name, x in slopes.items()},
-        }
+        results = {name: 0.0 if x is None else x for name, x in slopes.items()}
+        return {accuracy.VALUE: values[tape.outputs[0]], **results}
 
     return compute
 

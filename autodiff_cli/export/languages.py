@@ -194,12 +194,7 @@ def fortran_source(program: ExportProgram) -> str:
         program, FortranLibrary(FORTRAN), FORTRAN_NAMES, _vector_element("({})", 1), _FORTRAN_RESERVED
     )
     declared, contained = split_declarations(layout.library.texts.values())
-    parameters = [
-        "x",
-        "value",
-        *(["gradient"] if program.has_gradient else []),
-        *(["hessian"] if layout.hessian else []),
-    ]
+    parameters = ["x", "value", *["gradient"] * program.has_gradient, *["hessian"] * bool(layout.hessian)]
     body = [*_fortran_statements(program, layout)]
     lines = [
         *(["use, intrinsic :: ieee_arithmetic"] if "ieee_" in "\n".join([*body, *contained]) else []),
@@ -297,9 +292,8 @@ _JAVASCRIPT_RESERVED = frozenset({"gradient", "hessian"})
 def javascript_source(program: ExportProgram) -> str:
     """Return a JavaScript module with the function, and with all functions that it calls."""
     layout = layout_source(program, Library(JAVASCRIPT), JAVASCRIPT_NAMES, indexed_element, _JAVASCRIPT_RESERVED)
-    parameters = ", ".join(
-        _javascript_parameter(variable.name, layout.names[variable.name]) for variable in layout.used_variables
-    )
+    legal = {variable.name: layout.names[variable.name] for variable in layout.used_variables}
+    parameters = ", ".join(name if name == text else f"{_object_key(name)}: {text}" for name, text in legal.items())
     head = f"export function {program.name}({f'{{ {parameters} }}' if parameters else ''}) {{\n"
     parts = [
         indent_lines(layout.comment(program.origin), "// "),
@@ -307,10 +301,6 @@ def javascript_source(program: ExportProgram) -> str:
         f"{head}{indent_lines(_javascript_body(program, layout), _JAVASCRIPT_INDENT)}}}\n",
     ]
     return "\n".join(parts)
-
-
-def _javascript_parameter(name: str, legal: str) -> str:
-    return name if name == legal else f"{_object_key(name)}: {legal}"
 
 
 def _object_key(name: str) -> str:

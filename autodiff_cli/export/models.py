@@ -90,13 +90,9 @@ def onnx_model(
         [helper.make_tensor_value_info(OUTPUT, onnx.TensorProto.DOUBLE, [_ROWS, *builder.shape(output)])],
         builder.initializers,
     )
-    model = helper.make_model(
-        graph,
-        opset_imports=[helper.make_opsetid("", OPSET)],
-        ir_version=_IR_VERSION,
-        producer_name="autodiff",
-        producer_version=__version__,
-    )
+    producer = {"producer_name": "autodiff", "producer_version": __version__}
+    opsets = [helper.make_opsetid("", OPSET)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION, **producer)
     onnx.checker.check_model(model, full_check=True)
     content: bytes = model.SerializeToString()
     return content

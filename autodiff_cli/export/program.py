@@ -627,12 +627,8 @@ class SourceLayout:
 
     def derivatives(self) -> dict[str, str]:
         """Return the expressions of the derivatives by variable; nested lists for an unrolled array."""
-        return {
-            variable.name: nested_lists(
-                [part.text for part in self.gradient[variable.name]], () if variable.is_single_leaf else variable.shape
-            )
-            for variable in self.program.wrt
-        }
+        shapes = {each.name: () if each.is_single_leaf else each.shape for each in self.program.wrt}
+        return {name: nested_lists([part.text for part in self.gradient[name]], shapes[name]) for name in shapes}
 
     def second_derivatives(self) -> dict[str, dict[str, str]]:
         """Return the expressions of the second derivatives by two variables.

@@ -160,10 +160,8 @@ def foreign_notation(text: str, before: list[Lexeme], unexpected: Lexeme, after:
     if unexpected.text == "|" and follows_name and ops.overloads(last.text):
         return _BAR_MESSAGE, f"{last.text}({_absolute_value(text, unexpected)})"
     if unexpected.text == "!" and last.type in ENDS_OPERAND:
-        return (
-            "`!` is not in the language; a factorial is a gamma function",
-            f"gamma({quote_operand_before(text, before)} + 1)",
-        )
+        factorial = f"gamma({quote_operand_before(text, before)} + 1)"
+        return "`!` is not in the language; a factorial is a gamma function", factorial
     if unexpected.text == "if" or (last.text == "if" and last.type == "NAME"):
         return "`if` is not in the language; use the function `where`", "where(condition, a, b)"
     if last.text == "lambda" and unexpected.type == "NAME":

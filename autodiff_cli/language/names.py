@@ -243,9 +243,7 @@ def resolve(parsed: ParsedText, variables: frozenset[str], columns: ColumnNames)
 def _replace_column_terms(names: ResolvedNames, statement: Statement) -> Statement:
     """Return a statement in which comparisons with text, and parameters with levels, are leaves."""
     parameters = {parameter.text for parameter in (statement.parameters or parser.EMPTY_CODE).instructions}
-    columns = ColumnNames(
-        *({name for name in names_of_kind if name not in parameters} for names_of_kind in names.columns)
-    )
+    columns = ColumnNames(*({*kind} - parameters for kind in names.columns))
     code = replace_column_terms(statement.code, names.lexemes, columns, names.column_leaves)
     target = statement.target and replace_column_terms(statement.target, names.lexemes, columns, names.column_leaves)
     return statement._replace(code=code, target=target)

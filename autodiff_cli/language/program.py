@@ -322,12 +322,10 @@ class _Builder:
     def define(self, function: FunctionDefinition) -> None:
         """Prepare the code of a function: the action of each instruction. A parameter's action is its position."""
         positions = {name: position for position, name in enumerate(function.parameters)}
-        steps = [
-            positions[instruction.text]
-            if instruction.type == "NAME" and instruction.text in positions
-            else self.actions[instruction]
-            for instruction in function.code.instructions
-        ]
+        steps = []
+        for each in function.code.instructions:
+            is_parameter = each.type == "NAME" and each.text in positions
+            steps.append(positions[each.text] if is_parameter else self.actions[each])
         self.bodies[function.name] = _Body(function, steps)
 
     def value(self, name: str) -> Node:

@@ -11,6 +11,7 @@ import ast
 import functools
 import itertools
 import math
+import re
 import struct
 import sys
 import threading
@@ -24,7 +25,7 @@ import llvmlite.binding as llvm
 
 from autodiff_cli.cache import entry_name, load, store
 from autodiff_cli.graph.codegen import Fragment, Notation
-from autodiff_cli.numbers.sources import find_definition, function_name
+from autodiff_cli.numbers.sources import find_definition
 from autodiff_cli.numbers.translation import Block, Library, Statements, Target, TargetFunction, Test
 from autodiff_cli.version import __version__
 
@@ -36,9 +37,35 @@ _PLATFORM_FUNCTIONS = {
     ), 1),
     **dict.fromkeys(("pow", "atan2"), 2),
 }  # fmt: skip
-_INTRINSICS = {"sqrt": "sqrt", "abs": "fabs", "floor": "floor", "ceil": "ceil", "copysign": "copysign"}  # LLVM's
+_INTRINSICS = {"sqrt": "sqrt", "abs": "fabs", "floor": "floor", "ceil": "ceil"}  # LLVM's, of one number
 _ARITHMETIC = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv", "fmod": "frem"}
 _COMPARISONS = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
+
+
+def _call(symbol: str, count: int) -> Notation:
+    """Return the notation of a call of a function of `count` doubles."""
+    return Notation((f"call double @{symbol}(double ", *[", double "] * (count - 1), ")"), (0,) * count)
+
+
+def _condition(*texts: str, of_conditions: bool = False) -> Notation:
+    """Return the notation of an instruction that returns a truth value."""
+    count = len(texts) - 1
+    return Notation(texts, (0,) * count, is_condition=True, conditions=tuple(range(count)) if of_conditions else ())
+
+
+_NOTATIONS = {
+    **{op: Notation((f"{name} double ", ", ", ""), (0, 0)) for op, name in _ARITHMETIC.items()},
+    **{op: _condition(f"fcmp {name} double ", ", ", "") for op, name in _COMPARISONS.items()},
+    **{op: _call(op, count) for op, count in _PLATFORM_FUNCTIONS.items()},
+    **{op: _call(f"llvm.{name}.f64", 1) for op, name in _INTRINSICS.items()},
+    "copysign": _call("llvm.copysign.f64", 2),
+    "_far_sinh": _call("sinh", 1),  # it only catches exceptions of the platform's function
+    "neg": Notation(("fneg double ", ""), (0,)),
+    "isnan": _condition("fcmp uno double ", ", 0.0"),
+    **{name: _condition(f"{name} i1 ", ", ", "", of_conditions=True) for name in ("and", "or")},
+    "not": _condition("xor i1 ", ", true", of_conditions=True),
+    "where": Notation(("select i1 ", ", double ", ", double ", ""), (0, 0, 0), conditions=(0,)),
+}
 _CONSTANTS = {"pi": math.pi, "tau": math.tau, "e": math.e, "inf": math.inf, "nan": math.nan}
 
 
@@ -130,7 +157,7 @@ class LlvmLibrary(Library):
         unused = Notation(("", ""), (0,))  # expressions have no text
         target = _LlvmTarget(
             name="llvm",
-            notations={},
+            notations=_NOTATIONS,
             numbers={name: _literal(repr(number)) for name, number in _CONSTANTS.items()},
             literal=_literal,
             as_number=unused,
@@ -165,55 +192,33 @@ class LlvmLibrary(Library):
 
     def call(self, name: str, arguments: Sequence[Fragment], is_condition: bool = False) -> Fragment:
         """Return a call of a function of this library."""
-        return self._call(f"our_{name}", arguments, is_condition)
+        texts = ", ".join(f"double {argument.text}" for argument in arguments)
+        return self._assign(f"call {'i1' if is_condition else 'double'} @our_{name}({texts})", is_condition)
 
     def operation(self, op: str, operands: Sequence[Fragment]) -> Fragment:
         """Return the value of an operation on operands, or of a call of the function that computes it."""
-        if op in ("and", "or"):
-            parts = [self.target.coerce(operand, is_condition=True) for operand in operands]
-            return reduce(lambda a, b: self._assign(f"{op} i1 {a.text}, {b.text}", is_condition=True), parts)
-        if op == "not":
-            (condition,) = (self.target.coerce(operand, is_condition=True) for operand in operands)
-            return self._assign(f"xor i1 {condition.text}, true", is_condition=True)
-        if op == "where":
-            condition, *choices = operands
-            x, y = (self.target.coerce(choice).text for choice in choices)
-            return self._assign(f"select i1 {condition.text}, double {x}, double {y}")
+        if op in ("and", "or") and len(operands) > 2:
+            return reduce(lambda a, b: self.operation(op, [a, b]), operands)
         if op == "element":
             table, index = (operand.text for operand in operands)
             count = self._assign(f"fptosi double {index} to i64").text
             place = self._assign(f"getelementptr double, ptr @table_{table}, i64 {count}").text
             return self._assign(f"load double, ptr {place}")
-        return self._numeric_operation(op, [self.target.coerce(operand) for operand in operands])
+        if op in ("isinf", "isfinite"):
+            return self.operation(
+                "eq" if op == "isinf" else "lt", [self.operation("abs", operands), self.constant("inf")]
+            )
+        if op in ("max", "min"):
+            x, y = map(self.target.coerce, operands)
+            return self.operation("where", [self.operation("gt" if op == "max" else "lt", [y, x]), y, x])
+        return super().operation(op, operands)
 
-    def _numeric_operation(self, op: str, operands: Sequence[Fragment]) -> Fragment:
-        texts = ", ".join(operand.text for operand in operands)
-        if op in _ARITHMETIC:
-            return self._assign(f"{_ARITHMETIC[op]} double {texts}")
-        if op in _COMPARISONS:
-            return self._assign(f"fcmp {_COMPARISONS[op]} double {texts}", is_condition=True)
-        if op in _INTRINSICS:
-            return self._call(self.declare(f"llvm.{_INTRINSICS[op]}.f64", len(operands)), operands)
-        if op in _PLATFORM_FUNCTIONS:
-            return self._call(self.declare(op, _PLATFORM_FUNCTIONS[op]), operands)
-        match op, [operand.text for operand in operands]:
-            case "neg", [x]:
-                return self._assign(f"fneg double {x}")
-            case "isnan", [x]:
-                return self._assign(f"fcmp uno double {x}, {x}", is_condition=True)
-            case (("isinf" | "isfinite"), _):
-                size, sign = self.operation("abs", operands).text, "oeq" if op == "isinf" else "olt"
-                return self._assign(f"fcmp {sign} double {size}, {self.target.numbers['inf']}", is_condition=True)
-            case (("max" | "min"), [x, y]):
-                is_other = self._assign(f"fcmp {'ogt' if op == 'max' else 'olt'} double {y}, {x}").text
-                return self._assign(f"select i1 {is_other}, double {y}, double {x}")
-            case "_far_sinh", _:  # it only catches exceptions of the platform's function
-                return self._call(self.declare("sinh", 1), operands)
-        return self._call_function(function_name(op) or op, operands)
-
-    def _call(self, symbol: str, arguments: Sequence[Fragment], is_condition: bool = False) -> Fragment:
-        texts = ", ".join(f"double {argument.text}" for argument in arguments)
-        return self._assign(f"call {'i1' if is_condition else 'double'} @{symbol}({texts})", is_condition)
+    def apply_notation(self, op: str, operands: Sequence[Fragment]) -> Fragment:
+        """Return the value of an instruction."""
+        instruction = super().apply_notation(op, operands)
+        for symbol in re.findall(r"@([\w.]+)\(", instruction.text):
+            self.declare(symbol, len(operands))
+        return self._assign(instruction.text, instruction.is_condition)
 
     def _assign(self, instruction: str, is_condition: bool = False) -> Fragment:
         return Fragment(self._code.assign(instruction), is_condition=is_condition)

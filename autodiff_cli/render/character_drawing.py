@@ -275,12 +275,11 @@ class _Canvas:
             return
         start = Cell(corners[0].column - 1, corners[0].row)
         for a, b in itertools.pairwise((start, *corners)):
-            if a.row == b.row:
-                if self._top <= a.row < self._bottom:
-                    low, high = sorted((a.column, b.column))
-                    for column in range(max(low, self._left), min(high + 1, self._right)):
-                        self._add_arms(Cell(column, a.row), source, weight, _LEFT, column > low, _RIGHT, column < high)
-            elif self._left <= a.column < self._right:
+            if a.row == b.row and self._top <= a.row < self._bottom:
+                low, high = sorted((a.column, b.column))
+                for column in range(max(low, self._left), min(high + 1, self._right)):
+                    self._add_arms(Cell(column, a.row), source, weight, _LEFT, column > low, _RIGHT, column < high)
+            elif a.row != b.row and self._left <= a.column < self._right:
                 low, high = sorted((a.row, b.row))
                 for row in range(max(low, self._top), min(high + 1, self._bottom)):
                     self._add_arms(Cell(a.column, row), source, weight, _UP, row > low, _DOWN, row < high)

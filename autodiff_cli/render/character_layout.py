@@ -285,12 +285,11 @@ def _rows_near_inputs(layer: list[_Item]) -> list[float]:
 
     A line weighs more, the fewer other lines leave its source.
     """
-    return [
-        _weighted_mean(
-            [(link.source.exit_row - link.row_offset, 1 / len(link.source.users)) for link in item.inputs], item.row
-        )
-        for item in layer
-    ]
+    best = []
+    for item in layer:
+        rows = [(link.source.exit_row - link.row_offset, 1 / len(link.source.users)) for link in item.inputs]
+        best.append(_weighted_mean(rows, item.row))
+    return best
 
 
 def _rows_near_users(layer: list[_Item]) -> list[float]:

@@ -394,10 +394,8 @@ def to_svg(drawing: Drawing, show: NumberFormat) -> str:
     edges_legend = _TANGENTS_LEGEND if is_forward else _EDGES_LEGEND
     kinds = [*([_FRAMES_LEGEND] if has_groups else ()), *([_COPIES_LEGEND] if has_copies else ())]
     legend = [_LEGEND, edges_legend, *kinds]
-    width = (
-        max(size.width, *(formatting.display_width(line) * SVG.character_width for line in (*heading, *legend)))
-        + 2 * SVG.margin
-    )
+    longest = max(map(formatting.display_width, (*heading, *legend)))
+    width = max(size.width, longest * SVG.character_width) + 2 * SVG.margin
     top = SVG.margin + SVG.line_height * (len(heading) + 1)
     height = top + size.height + SVG.line_height * (len(legend) + 1) + SVG.margin
     parts = [
@@ -479,10 +477,8 @@ def _box_size(role: Role, texts: Sequence[str]) -> Size:
     is_double = role in (Role.OUTPUT, Role.FOLDED)
     beside = 1.8 * SVG.padding if role is Role.INPUT else SVG.padding + SVG.border_gap * is_double
     height = len(texts) * SVG.line_height + SVG.padding
-    return Size(
-        max(map(formatting.display_width, texts)) * SVG.character_width + 2 * beside,
-        height + (2 * SVG.border_gap if role is Role.OUTPUT else 0),
-    )
+    width = max(map(formatting.display_width, texts)) * SVG.character_width + 2 * beside
+    return Size(width, height + 2 * SVG.border_gap * (role is Role.OUTPUT))
 
 
 def _heading(drawing: Drawing, show: NumberFormat) -> list[str]:

@@ -196,11 +196,8 @@ def number_formats(digits: int | None) -> tuple[NumberFormat, NumberFormat]:
     Args:
         digits: the value of `--digits`. Without it, results have all digits and tables have `TABLE_DIGITS`.
     """
-    full, brief = (
-        (shortest_text, digits_format(TABLE_DIGITS))
-        if digits is None
-        else (digits_format(digits), digits_format(digits))
-    )
+    full = shortest_text if digits is None else digits_format(digits)
+    brief = digits_format(digits or TABLE_DIGITS)
     return _array_format(full, MAX_RESULT_ELEMENTS), _array_format(brief, MAX_TABLE_ELEMENTS)
 
 

@@ -113,9 +113,8 @@ class _Program:
     def __init__(self, traces: Sequence[Trace]) -> None:
         self._traces = traces
         self._has_arrays = not all(trace.is_scalar for trace in traces)
-        self._primitives = javascript_declarations(
-            "arrays.js" if self._has_arrays else "scalars.js", "passes.js", "tangents.js"
-        )
+        numbers = "arrays.js" if self._has_arrays else "scalars.js"
+        self._primitives = javascript_declarations(numbers, "passes.js", "tangents.js")
         self._writer = GraphWriter(Library(JAVASCRIPT))
         self._functions: dict[str, str] = {}  # functions generated from graphs: name to source
         self._rules: dict[tuple[object, ...], str] = {}  # names of rules
@@ -303,9 +302,8 @@ def _formula_phrase(graph: Node) -> Phrase:
     parts: list[str | Slot] = []
     for part in to_pieces(graph, leaves):
         if isinstance(part, str):
-            parts.append(
-                _LONG_NUMBER.sub(lambda match: f"{float(match[0]):.6g}", part).replace("*", " × ").replace("/", " / ")
-            )
+            text = _LONG_NUMBER.sub(lambda match: f"{float(match[0]):.6g}", part)
+            parts.append(text.replace("*", " × ").replace("/", " / "))
         else:
             parts.append(Slot(part.leaf.text, 0, bool(parts)))
     return tuple(parts)

@@ -166,12 +166,10 @@ def aligned_lines(table: TextTable) -> Iterable[str]:
     rows = [tuple(column.title for column in table.columns), *table.rows]
     widths = [max(display_width(row[k]) for row in rows) for k in range(len(table.columns))]
     for row in rows:
-        cells = [
-            " " * (width - display_width(cell)) + cell
-            if column.is_number
-            else cell + " " * (width - display_width(cell))
-            for cell, width, column in zip(row, widths, table.columns, strict=True)
-        ]
+        cells = []
+        for cell, width, column in zip(row, widths, table.columns, strict=True):
+            blank = " " * (width - display_width(cell))
+            cells.append(blank + cell if column.is_number else cell + blank)
         yield ("  " + "  ".join(cells)).rstrip()
 
 

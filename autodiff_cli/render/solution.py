@@ -217,9 +217,7 @@ def latex_width(text: str) -> int:
     """
     while (match := _FRACTION.search(text)) is not None:
         above, below = match.groups()
-        text = (
-            text[: match.start()] + (above if latex_width(above) > latex_width(below) else below) + text[match.end() :]
-        )
+        text = text[: match.start()] + max(below, above, key=latex_width) + text[match.end() :]
     while (inner := _ENVIRONMENT.search(text)) is not None:
         rows = inner[1].split(r"\\")
         text = text[: inner.start()] + "xxx" + max(rows, key=len).replace("&", "xxx") + text[inner.end() :]
@@ -317,10 +315,8 @@ class _Solution:
         trace = self._trace
         yield f"% {latex_text(shorten_middle(single_line(trace.expression.text), _MAX_TITLE_LENGTH))}\n"
         yield _PREAMBLE
-        in_full, brief = self._format_full, self._format_brief
-        point = (
-            f"{self._symbols[x]} &= {latex_number(value, in_full, brief).text}" for x, value in trace.point.items()
-        )
+        numbers = {name: latex_number(x, self._format_full, self._format_brief) for name, x in trace.point.items()}
+        point = (f"{self._symbols[name]} &= {number.text}" for name, number in numbers.items())
         for title, rows in (
             ("The formula", self._formula_rows()),
             ("The point", point),
@@ -384,9 +380,8 @@ class _Solution:
             if self._are_scalars(step.inputs):
                 numbers = [self._number(self._trace.values[i]) for i in step.inputs]
                 is_product = node.operation.symbol == "*"  # its factors are separated by a dot
-                sides.append(
-                    latex_product(numbers) if is_product else LATEX.coerce(latex_operation(node, numbers)).text
-                )
+                text = latex_product(numbers) if is_product else LATEX.coerce(latex_operation(node, numbers)).text
+                sides.append(text)
             sides.append(self._number(step.value).text)
             yield from equation_rows(self._node_symbols[step.node], [[side] for side in sides])
 
@@ -425,19 +420,14 @@ class _Solution:
             yield from equation_rows(left_side, [terms, [result]])
             return
         symbols = self._node_symbols
-        chain = [
-            rf"{self._adjoint_of(user)} \, \frac{{\partial {symbols[user]}}}{{\partial {symbols[i]}}}"
-            for user, _ in arriving
-        ]
-        slopes = [
-            rf"{self._adjoint_of(user)} \cdot {self._local_text(user, contribution)}" for user, contribution in arriving
-        ]
-        amounts = [
-            "0"
-            if contribution.is_structural_zero
-            else latex_product([self._number(adjoints[user]), self._number(contribution.local)])
-            for user, contribution in arriving
-        ]
+        bars = [self._adjoint_of(user) for user, _ in arriving]
+        slopes = [rf"{bar} \cdot {self._local_text(*each)}" for bar, each in zip(bars, arriving, strict=True)]
+        rates = (rf"\frac{{\partial {symbols[user]}}}{{\partial {symbols[i]}}}" for user, _ in arriving)
+        chain = [rf"{bar} \, {rate}" for bar, rate in zip(bars, rates, strict=True)]
+        amounts = []
+        for user, contribution in arriving:
+            factors = [self._number(adjoints[user]), self._number(contribution.local)]
+            amounts.append("0" if contribution.is_structural_zero else latex_product(factors))
         bracketed = [rf"\left({text}\right)" if k and text.startswith("-") else text for k, text in enumerate(amounts)]
         yield from equation_rows(left_side, [chain, slopes, bracketed, [result]])
 

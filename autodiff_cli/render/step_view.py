@@ -137,9 +137,8 @@ class DrawingSelector:
             title = self._write(node.op.symbol or node.op.spelling or node.op.name)
         value = "" if box.role is Role.CONSTANT else self._number(box.value)
         adjoint = "" if box.adjoint is None else self._widest[box.id]
-        return BoxContent(
-            self._write(elide_middle(title, title_width or _SETTINGS.usual_titles)), box.role, value, adjoint
-        )
+        title = self._write(elide_middle(title, title_width or _SETTINGS.usual_titles))
+        return BoxContent(title, box.role, value, adjoint)
 
 
 def elide_middle(text: str, width: int) -> str:
@@ -269,9 +268,8 @@ class StepView:
         rows = _rows_without_bars(window)
         max_height = rows - min(_SETTINGS.min_text_rows, rows * 2 // 5)
         drawing = self._drawings.drawing_for(viewed.focus, window.width)
-        return drawing, Extent(
-            window.width, min(max_height, drawing.extent.height) if self._drawings.has_whole_graph else max_height
-        )
+        height = min(max_height, drawing.extent.height) if self._drawings.has_whole_graph else max_height
+        return drawing, Extent(window.width, height)
 
     def _text_lines(self, view: ViewState, width: int) -> list[Line]:
         """Return the text of a step, wrapped to a width."""
@@ -378,11 +376,8 @@ class StepView:
 
     def _rule_line(self, viewed: ViewedStep, width: int) -> Line:
         title = f" {viewed.title} "
-        return (
-            Run("─" * 2, TextStyle.FAINT),
-            Run(title, TextStyle.STRONG),
-            Run("─" * (width - 2 - len(title)), TextStyle.FAINT),
-        )
+        left, right = (Run("─" * count, TextStyle.FAINT) for count in (2, width - 2 - len(title)))
+        return left, Run(title, TextStyle.STRONG), right
 
     def _encodable(self, text: str) -> str:
         """Return a text with control characters escaped and characters that the terminal lacks replaced."""
@@ -395,7 +390,5 @@ class StepView:
 
 def _rows_without_bars(window: Extent) -> int:
     """Return the number of rows of a window without its bars."""
-    return window.height - sum(
-        window.height >= rows
-        for rows in (_SETTINGS.min_rows_for_title, _SETTINGS.min_rows_for_rule, _SETTINGS.min_rows_for_keys)
-    )
+    bars = _SETTINGS.min_rows_for_title, _SETTINGS.min_rows_for_rule, _SETTINGS.min_rows_for_keys
+    return window.height - sum(window.height >= rows for rows in bars)

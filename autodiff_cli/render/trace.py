@@ -69,10 +69,8 @@ def array_lines(x: Any, show: NumberFormat, label: str = "") -> Iterator[str]:
 
 
 def _shaded_lines(rows: Sequence[Sequence[float]], width: int) -> list[str]:
-    sample = [
-        [row[k] for k in _sample_positions(len(row), width - 2)]
-        for row in (rows[k] for k in _sample_positions(len(rows), _MAX_SHADED_ROWS))
-    ]
+    sampled = (rows[k] for k in _sample_positions(len(rows), _MAX_SHADED_ROWS))
+    sample = [[row[k] for k in _sample_positions(len(row), width - 2)] for row in sampled]
     largest, steps = _largest_magnitude(rows), len(SHADES) - 1
 
     def shade(x: float) -> str:
@@ -194,10 +192,11 @@ def forward_mode_report(
         names: the variables in the JSON document.
         shown: the variables in the text.
     """
-    return Report(
-        lambda paper: _write_forward_mode(paper, [*map(run, shown)], digits),
-        lambda: [_forward_mode_fields([*map(run, names)])],
-    )
+
+    def write(paper: Paper) -> None:
+        _write_forward_mode(paper, [*map(run, shown)], digits)
+
+    return Report(write, lambda: [_forward_mode_fields([*map(run, names)])])
 
 
 def _write_forward_mode(paper: Paper, modes: Sequence[ForwardMode], digits: int | None) -> None:
@@ -372,15 +371,12 @@ def _write_tape(paper: Paper, record: TapeRecord, digits: int | None) -> None:
 
 def _tape_fields(record: TapeRecord) -> dict[str, Any]:
     """Return the fields that `--tape` adds to the document of a trace; memory is in bytes."""
-    entries = [
-        {**pick(entry, "node"), "op": entry.op.name, **pick(entry, "inputs"), "output": entry.node}
-        | pick(entry, "saved", "bytes")
-        for entry in record.entries
-    ]
-    checkpoints = [
-        {**checkpoint._asdict(), "saved": record.peak_without_checkpoints - checkpoint.peak}
-        for checkpoint in record.checkpoints
-    ]
+    entries = []
+    for each in record.entries:
+        names = {"node": each.node, "op": each.op.name, "inputs": to_json(each.inputs), "output": each.node}
+        entries.append(names | pick(each, "saved", "bytes"))
+    without = record.peak_without_checkpoints
+    checkpoints = [{**each._asdict(), "saved": without - each.peak} for each in record.checkpoints]
     return {"tape": entries, "tape_bytes": record.bytes, "checkpoints": checkpoints}
 
 

@@ -102,7 +102,7 @@ def test_what_is_printed_reads_back(text: str) -> None:
         ("f(a) = a[group]; f(1)", 9, "`a` is bound in this text", None),
         ("pi[group]", 3, "`pi` is a constant", None),
         ("(a + b)[group]", 9, "`group` is a column of text", "group == 'A'"),
-        ("a[t]", 3, "an index must be an integer", None),
+        ("a[t]", 3, "the data have no column `t` (", None),
     ],
 )
 def test_what_means_nothing_is_refused(text: str, column: int, message: str, suggestion: str | None) -> None:

@@ -468,7 +468,8 @@ class CompiledSumKernel(_CompiledKernel):
             parts = runner.block_groups(-(-rows // self.block_rows), self._max_blocks)
             if len(parts) == 1:
                 return self._sum_blocks(values, *parts[0])
-            return fold((self._sum_blocks(values, *part) for part in parts), _add_arrays)
+            with ignore_float_errors():
+                return fold((self._sum_blocks(values, *part) for part in parts), np.add)
 
     def _sum_blocks(self, values: Any, first: int, end: int) -> Array:
         if len(self._partials) < end - first:
@@ -485,11 +486,6 @@ class CompiledSumKernel(_CompiledKernel):
         self._partials = np.empty((blocks, self.value_count))
         self._total: Array = self._partials[0]  # the sum of all blocks, after they are folded
         self._address = self._partials.ctypes.data
-
-
-def _add_arrays(a: Array, b: Array) -> Array:
-    with ignore_float_errors():
-        return a + b
 
 
 class CompiledRowKernel(_CompiledKernel):

@@ -41,6 +41,7 @@ from autodiff_cli.backends.llvm.plan import (
     KernelPlan,
     MatrixProduct,
     Stage,
+    StridedView,
 )
 from autodiff_cli.backends.llvm.vectors import Vector, VectorCode, float_literal, maximum, minimum, quick_forms
 from autodiff_cli.graph.op import Shape
@@ -109,7 +110,7 @@ def emit_assembled(memory: MemoryAccess, plan: KernelPlan, number: int) -> None:
     """Emit the assembly of an array from its parts."""
     item = plan.items[number]
     assert isinstance(item, AssembledArray)
-    if not item.is_full:
+    if sum(map(math.prod, item.shapes)) < item.size:
         _emit_fill(memory, number, item.stage, item.size, 0.0)
     for part, shape, offset, strides in zip(item.inputs, item.shapes, item.offsets, item.strides, strict=True):
         for tile in loop_tiles(memory, shape, (1,) * len(shape)):
@@ -216,14 +217,13 @@ def _emit_scalar_stores(memory: MemoryAccess, stores: Sequence[CellStore]) -> No
     for store in stores:
         value = writer.operand(store.value)
         if store.effect in _COMBINERS:
-            before = memory.load(store.value.code.make("load", detail=store.cell))
-            value = _combine(memory, store.effect, before, value)
+            value = _combine(memory, store.effect, memory.load(store.cell), value)
         memory.store_scalar(store.cell, value, store.effect)
 
 
 def _prepared_writer(memory: MemoryAccess, stores: Sequence[CellStore], order: InstructionOrder) -> InstructionWriter:
     """Return a writer for these stores: addresses are computed, and loop-invariant instructions written."""
-    writer = InstructionWriter(memory.module, memory.ir, memory.load)
+    writer = InstructionWriter(memory.module, memory.ir, lambda vector: memory.load(vector.detail))
     for vector in order.loads:
         memory.locate(vector.detail)
     for store in stores:
@@ -330,7 +330,7 @@ class _RowLoop:
             memory.set_row(row)
             value = writer.operand(store.value)
             if store.effect in _COMBINERS:
-                value = _combine(memory, store.effect, memory.load_stored(store.cell), value)
+                value = _combine(memory, store.effect, memory.load(store.cell), value)
             memory.store(store.cell, value, store.effect)
 
     def _write_interleaved(self, vectors: Sequence[Vector], copies: Copies) -> None:
@@ -374,9 +374,9 @@ def emit_product(memory: MemoryAccess, plan: KernelPlan, number: int) -> None:
             with ir.loop("0", str(item.inner)) as inner:
                 names = [[inner.carry(ir.new_name(), floats, "zeroinitializer") for _ in starts] for _ in tile]
                 along = LoopIndex(inner.index, 0)
-                factors = _load_vectors(memory, item, along, starts)
+                factors = _load_factors(memory, item.inputs[1], (along,), starts)
                 for index, partial_sums in zip(tile, names, strict=True):
-                    weight = _load_weight(memory, item, (index, along))
+                    (weight,) = _load_factors(memory, item.inputs[0], (index, along), starts[:1])
                     for factor, before in zip(factors, partial_sums, strict=True):
                         product = ir.assign(f"fmul contract {floats} {weight}, {factor}")
                         inner.set_next(ir.assign(f"fadd contract {floats} {before}, {product}"))
@@ -389,22 +389,14 @@ def emit_product(memory: MemoryAccess, plan: KernelPlan, number: int) -> None:
                     memory.store(cell, next(totals), row=start)
 
 
-def _load_vectors(memory: MemoryAccess, item: MatrixProduct, along: LoopIndex, starts: list[str]) -> list[str]:
-    """Load the vector's element at the inner index, for each vector of rows."""
-    view = item.inputs[1]
-    cell = cell_at(view.source, view.offset, view.strides, (along,))
+def _load_factors(
+    memory: MemoryAccess, view: StridedView, indices: Sequence[LoopIndex], starts: Sequence[str]
+) -> list[str]:
+    """Load an element of a factor for the vectors of rows that begin at `starts`."""
+    cell = cell_at(view.source, view.offset, view.strides, indices)
     memory.clear_pointers()
     memory.locate(cell)
-    vector = VectorCode().make("load", detail=cell, is_varying=True)
-    return [memory.load(vector, row=start) for start in starts]
-
-
-def _load_weight(memory: MemoryAccess, item: MatrixProduct, at: tuple[LoopIndex, LoopIndex]) -> str:
-    """Load an element of the matrix into all lanes."""
-    view = item.inputs[0]
-    cell = cell_at(view.source, view.offset, view.strides, at)
-    memory.locate(cell)
-    return memory.load(VectorCode().make("load", detail=cell))
+    return [memory.load(cell, row=start) for start in starts]
 
 
 # The fields of a job, 8 bytes each: the addresses of the point, of the table of columns and of the outputs; the number

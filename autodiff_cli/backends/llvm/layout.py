@@ -23,7 +23,7 @@ from autodiff_cli.backends.llvm.plan import (
     Stage,
     StridedView,
 )
-from autodiff_cli.backends.llvm.vectors import MAX_MODERATE, MIN_MODERATE, Vector, float_literal
+from autodiff_cli.backends.llvm.vectors import MAX_MODERATE, MIN_MODERATE, float_literal
 from autodiff_cli.graph.op import Shape
 
 MAX_NEST_ITEMS = 5000  # the time that LLVM takes grows faster than the number of items in a nest
@@ -337,53 +337,44 @@ class MemoryAccess:
             return
         self._pointers[key] = self._output_address(cell) if effect is Effect.OUTPUT else self._address(cell)
 
-    def load(self, vector: Vector, row: str | None = None) -> str:
+    def load(self, cell: ArrayCell, row: str | None = None) -> str:
         """Load a located element, as a vector of rows or as one number in all lanes.
 
         Args:
-            vector: the `load` instruction.
+            cell: the element.
             row: the first row; by default the row of `set_row`.
         """
-        cell: ArrayCell = vector.detail
         pointer, assign = self._pointers[cell, False], self.ir.assign
         floats, width, row = self.module.float_vector, self.target.width, row or self._row
         if isinstance(cell.source, KernelInput) and cell.source.stage is Stage.ROW:
             kind, conversion = COLUMN_TYPES[self._column_types[cell.source.position]]
-            address = assign(f"getelementptr inbounds {kind}, ptr {pointer}, i64 {row}")
+            address = self.ir.element(kind, pointer, row)
             size = int(self._column_types[cell.source.position][1:])
             loaded = assign(f"load <{width} x {kind}>, ptr {address}, align {size}")
             return assign(f"{conversion} <{width} x {kind}> {loaded} to {floats}") if conversion else loaded
         if self.is_by_row(cell):
-            address = assign(f"getelementptr inbounds double, ptr {pointer}, i64 {row}")
-            return assign(f"load {floats}, ptr {address}, align {self.target.vector_bytes}")
-        number = assign(f"load double, ptr {pointer}, align 8")
-        lane = assign(f"insertelement {floats} poison, double {number}, i64 0")
+            return self.ir.load(floats, self.ir.element("double", pointer, row))
+        lane = assign(f"insertelement {floats} poison, double {self.load_number(cell)}, i64 0")
         return assign(f"shufflevector {floats} {lane}, {floats} poison, <{width} x i32> zeroinitializer")
 
     def store(self, cell: ArrayCell, value: str, effect: Effect = Effect.STORE, row: str | None = None) -> None:
         """Store a value by row at its located address."""
         aligned = 8 if effect is Effect.OUTPUT else self.target.vector_bytes
-        pointer = self._pointers[cell, effect is Effect.OUTPUT]
-        address = self.ir.assign(f"getelementptr inbounds double, ptr {pointer}, i64 {row or self._row}")
+        address = self.ir.element("double", self._pointers[cell, effect is Effect.OUTPUT], row or self._row)
         self.ir.emit(f"store {self.module.float_vector} {value}, ptr {address}, align {aligned}")
-
-    def load_stored(self, cell: ArrayCell) -> str:
-        """Load the stored value by row."""
-        address = self.ir.assign(f"getelementptr inbounds double, ptr {self._pointers[cell, False]}, i64 {self._row}")
-        return self.ir.assign(f"load {self.module.float_vector}, ptr {address}, align {self.target.vector_bytes}")
 
     def store_scalar(self, cell: ArrayCell, value: str, effect: Effect = Effect.STORE) -> None:
         """Store the first lane at the located address of a number."""
         lane = self.ir.assign(f"extractelement {self.module.float_vector} {value}, i64 0")
-        self.ir.emit(f"store double {lane}, ptr {self._pointers[cell, effect is Effect.OUTPUT]}, align 8")
+        self.ir.store("double", lane, self._pointers[cell, effect is Effect.OUTPUT])
 
     def load_number(self, cell: ArrayCell) -> str:
         """Load a located number."""
-        return self.ir.assign(f"load double, ptr {self._pointers[cell, False]}, align 8")
+        return self.ir.load("double", self._pointers[cell, False])
 
     def store_number(self, cell: ArrayCell, number: str) -> None:
         """Store a located number."""
-        self.ir.emit(f"store double {number}, ptr {self._pointers[cell, False]}, align 8")
+        self.ir.store("double", number, self._pointers[cell, False])
 
     def add_to_total(self, cell: ArrayCell, value: str) -> None:
         """Add the lanes of a sum that correspond to rows to a located total."""
@@ -419,44 +410,35 @@ class MemoryAccess:
 
     def _address(self, cell: ArrayCell) -> str:
         layout, source = self._layout, cell.source
+        if source is ROW_COUNT_INPUT:
+            return self._cell_address("%memory", layout.sum_range[0], cell, 8)
         if isinstance(source, KernelInput):
-            return (
-                self._column_address(source, cell) if source.stage is Stage.ROW else self._scalar_address(source, cell)
-            )
+            if source.stage is Stage.ROW:
+                return self._column_address(source, cell)
+            return self._cell_address("%point", 8 * source.position, cell, 8)
         unit = 8 * layout.strip_rows if self.is_by_row(cell) else 8
         return self._cell_address("%memory", layout.offsets[source], cell, unit)
 
-    def _scalar_address(self, leaf: KernelInput, cell: ArrayCell) -> str:
-        if leaf is ROW_COUNT_INPUT:
-            return self._cell_address("%memory", self._layout.sum_range[0], cell, 8)
-        return self._cell_address("%point", 8 * leaf.position, cell, 8)
-
     def _column_address(self, leaf: KernelInput, cell: ArrayCell) -> str:
-        assign = self.ir.assign
-        entry = assign(f"getelementptr inbounds i64, ptr %columns, i64 {2 * leaf.position}")
-        begin = assign(f"load ptr, ptr {entry}, align 8")
+        ir, entry = self.ir, 2 * leaf.position
+        begin = ir.load("ptr", ir.element("i64", "%columns", entry))
         if leaf.shape:
-            next_one = assign(f"getelementptr inbounds i64, ptr %columns, i64 {2 * leaf.position + 1}")
-            distance = assign(f"load i64, ptr {next_one}, align 8")
-            begin = assign(f"getelementptr inbounds i8, ptr {begin}, i64 {self._byte_distance(cell, distance)}")
-        kind = COLUMN_TYPES[self._column_types[leaf.position]][0]
-        return assign(f"getelementptr inbounds {kind}, ptr {begin}, i64 %row")
+            distance = ir.load("i64", ir.element("i64", "%columns", entry + 1))
+            begin = ir.element("i8", begin, self._byte_distance(cell, distance))
+        return ir.element(COLUMN_TYPES[self._column_types[leaf.position]][0], begin, "%row")
 
     def _output_address(self, cell: ArrayCell) -> str:
-        assign = self.ir.assign
         assert isinstance(cell.source, int)
         if self._plan.items[cell.source].stage is not Stage.ROW:
             return self._cell_address("%out", 0, cell, 8)
-        begin = assign(f"getelementptr inbounds i8, ptr %out, i64 {self._byte_distance(cell, '%stride')}")
-        return assign(f"getelementptr inbounds double, ptr {begin}, i64 %row")
+        begin = self.ir.element("i8", "%out", self._byte_distance(cell, "%stride"))
+        return self.ir.element("double", begin, "%row")
 
     def _cell_address(self, base: str, start: int, cell: ArrayCell, unit: int) -> str:
         """Return the address of an element in an array whose elements are `unit` bytes apart."""
-        assign = self.ir.assign
-        address = assign(f"getelementptr inbounds i8, ptr {base}, i64 {start + cell.offset * unit}")
+        address = self.ir.element("i8", base, start + cell.offset * unit)
         for counter, stride in cell.terms:
-            steps = self._multiple(counter, stride * unit)
-            address = assign(f"getelementptr inbounds i8, ptr {address}, i64 {steps}")
+            address = self.ir.element("i8", address, self._multiple(counter, stride * unit))
         return address
 
     def _multiple(self, counter: str, factor: int) -> str:

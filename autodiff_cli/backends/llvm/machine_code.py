@@ -128,12 +128,13 @@ class Loop:
 
     Attributes:
         index: the name of its counter.
+        final_values: the values that an iteration passes to the next, which after the loop are the final ones.
     """
 
     def __init__(self, index: str) -> None:
         self.index = index
         self._carried: list[tuple[str, str, str]] = []  # name, type, start
-        self._next: list[str] = []
+        self.final_values: list[str] = []
 
     def carry(self, name: str, kind: str, start: str) -> str:
         """Add a value that each iteration passes to the next."""
@@ -142,16 +143,11 @@ class Loop:
 
     def set_next(self, value: str) -> None:
         """Set the next iteration's value of the next carried value, in the order of `carry`."""
-        self._next.append(value)
-
-    @property
-    def final_values(self) -> list[str]:
-        """The values that were passed on, which after the loop are the final ones."""
-        return self._next
+        self.final_values.append(value)
 
     def phis(self, before: str, latch: str) -> Iterator[str]:
         """Yield the instructions that receive the carried values."""
-        for (name, kind, start), following in zip(self._carried, self._next, strict=True):
+        for (name, kind, start), following in zip(self._carried, self.final_values, strict=True):
             yield f"  {name} = phi {kind} [ {start}, %{before} ], [ {following}, %{latch} ]"
 
 
@@ -160,12 +156,15 @@ class FunctionBuilder:
 
     Args:
         head: the line before the body: `define … {`.
+
+    Attributes:
+        block: the label of the current block.
     """
 
     def __init__(self, head: str) -> None:
         self.lines = [head, "entry:"]
         self._name_count = 0
-        self._block = "entry"
+        self.block = "entry"
 
     def new_name(self) -> str:
         """Return an unused name."""
@@ -202,12 +201,7 @@ class FunctionBuilder:
     def begin_block(self, label: str) -> None:
         """Begin a block, to which the following instructions belong."""
         self.lines.append(f"{label}:")
-        self._block = label
-
-    @property
-    def block(self) -> str:
-        """The label of the current block."""
-        return self._block
+        self.block = label
 
     def finish(self) -> str:
         """Return the text of the whole function, which returns at this point."""
@@ -220,7 +214,7 @@ class FunctionBuilder:
         The counter begins at `start` and increases by `step` as long as it is below `stop`. The body is executed at
         least once.
         """
-        before, head = self._block, self.new_label()
+        before, head = self.block, self.new_label()
         self.emit(f"br label %{head}")
         self.begin_block(head)
         line = len(self.lines)
@@ -228,7 +222,7 @@ class FunctionBuilder:
         yield loop
         following = self.assign(f"add nuw nsw i64 {loop.index}, {step}")
         is_below = self.assign(f"icmp ult i64 {following}, {stop}")
-        latch, after = self._block, self.new_label()
+        latch, after = self.block, self.new_label()
         self.emit(f"br i1 {is_below}, label %{head}, label %{after}")
         counter = f"  {loop.index} = phi i64 [ {start}, %{before} ], [ {following}, %{latch} ]"
         self.lines[line:line] = [counter, *loop.phis(before, latch)]
@@ -401,10 +395,7 @@ class InstructionWriter:
             case "call":
                 return self._write_call(vector.detail, names, is_varying=vector.is_varying)
             case "cold_path":
-                needed, usual, *arguments = names
-                operands = ", ".join(f"{floats} {each}" for each in arguments)
-                call = f"call {floats} {self._module.cold_path(vector.detail)}({operands})"
-                return self._write_branch(needed, usual, lambda: self._write_select(needed, assign(call), usual))
+                return self._write_cold_path(vector.detail, *names)
         detail = vector.detail
         if vector.op in ("fadd", "fsub", "fmul"):
             detail = "" if vector.detail == ROUNDED else _CONTRACT
@@ -438,22 +429,20 @@ class InstructionWriter:
             return result
         return assign(f"shufflevector {floats} {result}, {floats} poison, <{width} x i32> zeroinitializer")
 
-    def _write_select(self, mask: str, yes: str, no: str) -> str:
-        masks, floats = self._module.bool_vector, self._module.float_vector
-        return self._ir.assign(f"select {masks} {mask}, {floats} {yes}, {floats} {no}")
-
-    def _write_branch(self, needed: str, usual: str, careful: Callable[[], str]) -> str:
+    def _write_cold_path(self, path: ColdPath, needed: str, usual: str, *arguments: str) -> str:
         """Write a branch to careful code, which is executed only if a lane of the mask requires it."""
-        ir, masks, width = self._ir, self._module.bool_vector, self._module.target.width
-        lanes = ir.assign(f"bitcast {masks} {needed} to i{width}")
-        any_lane = ir.assign(f"icmp ne i{width} {lanes}, 0")
+        ir, floats, masks = self._ir, self._module.float_vector, self._module.bool_vector
+        width = self._module.target.width
+        any_lane = ir.assign(f"icmp ne i{width} {ir.assign(f'bitcast {masks} {needed} to i{width}')}, 0")
         before, slow, after = ir.block, ir.new_label(), ir.new_label()
         ir.emit(f"br i1 {any_lane}, label %{slow}, label %{after}")
         ir.begin_block(slow)
-        chosen = careful()
+        operands = ", ".join(f"{floats} {each}" for each in arguments)
+        careful = ir.assign(f"call {floats} {self._module.cold_path(path)}({operands})")
+        chosen = ir.assign(f"select {masks} {needed}, {floats} {careful}, {floats} {usual}")
         ir.emit(f"br label %{after}")
         ir.begin_block(after)
-        return ir.assign(f"phi {self._module.float_vector} [ {usual}, %{before} ], [ {chosen}, %{slow} ]")
+        return ir.assign(f"phi {floats} [ {usual}, %{before} ], [ {chosen}, %{slow} ]")
 
 
 class InstructionOrder:

@@ -135,11 +135,6 @@ class AssembledArray:
     stage: Stage
     size: int
 
-    @property
-    def is_full(self) -> bool:
-        """Whether the parts cover the array."""
-        return sum(map(math.prod, self.shapes)) == self.size
-
 
 @dataclass(frozen=True, slots=True)
 class MatrixProduct:

@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import is_
 from typing import Any
 
@@ -398,18 +399,13 @@ class PlanRunner:
             return
         bound = BoundColumns(self.plan.column_inputs, columns, rows)
         if bound.type_codes not in self._modules:
-            self._modules[bound.type_codes] = self._module(bound.type_codes)
+            write = partial(kernel_module, self._target, self._laid_out, bound.type_codes, self._block)
+            self._modules[bound.type_codes] = compile_module(write, self._target)
         module = self._modules[bound.type_codes]
         self._run_blocks, self._run_address = module.function("run"), module.address("run")
         self.fold_level = module.function("fold_level", _FoldFunction)
         self._bound = bound
         self._job[_COLUMNS], self._job[_ROWS] = bound.table.ctypes.data, rows
-
-    def _module(self, types: tuple[str, ...]) -> CompiledModule:
-        def write() -> str:
-            return kernel_module(self._target, self._laid_out, types, self._block)
-
-        return compile_module(write, self._target)
 
     def block_groups(self, blocks: int, most: int) -> list[tuple[int, int]]:
         """Return ranges of blocks to run per call: a power of two of blocks that take some time."""

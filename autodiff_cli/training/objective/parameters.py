@@ -280,10 +280,12 @@ class _ScaleEquations:
         known = self._width - self._most
         coefficients: Array = np.zeros((self._most, known))
         if self._equations:
-            rows = np.array(self._equations)
-            coefficients = np.asarray(
-                np.linalg.lstsq(rows[:, : self._most], -rows[:, self._most :], rcond=1e-9)[0], np.float64
-            )
+            # Long sums repeat an equation for each term; one with their weight has the same solution.
+            used = [*range(self._count), *range(self._most, self._width)]
+            rows, counts = np.unique(np.array(self._equations)[:, used], axis=0, return_counts=True)
+            rows = rows * np.sqrt(counts)[:, None]
+            solution = np.linalg.lstsq(rows[:, : self._count], -rows[:, self._count :], rcond=1e-9)[0]
+            coefficients[: self._count] = solution
         return np.vstack((coefficients, np.eye(known)))
 
 
