@@ -5,7 +5,7 @@ Every number is a fraction or a ball, an interval that certainly contains the tr
 If the ball of a result is too wide, or cannot decide a comparison, everything is computed again with twice the bits, up
 to a limit. A number that is 0 without being an exact fraction, such as sin(x)² + cos(x)² - 1, never reaches the
 precision: at the limit it is assumed to be 0, which it nearly always is, and the result counts as not proven. The limit
-is a thousand digits, or as many more as take little time: products of numbers near the ends of the range of floats
+is a thousand digits, or more if there are few operations: products of numbers near the ends of the range of floats
 cancel in thousands of digits.
 """
 
