@@ -12,6 +12,7 @@ const errors = [
   "no-eval", "no-invalid-regexp", "no-loss-of-precision", "no-unused-private-class-members", "array-callback-return", "getter-return",
 ];
 export default [{ ignores: ["*.mjs"] }, {
+  linterOptions: { reportUnusedDisableDirectives: "off" },
   languageOptions: { ecmaVersion: 2024, sourceType: "script", globals: Object.fromEntries(browser.map((name) => [name, "readonly"])) },
   rules: {
     ...Object.fromEntries(errors.map((rule) => [rule, "error"])),

@@ -12,6 +12,8 @@ import autodiff_cli.render as render
 
 _FOLDER = Path(render.__file__).parent
 _DAGRE = (_FOLDER / "page" / "drawing" / "dagre.min.js").read_text(encoding="utf-8")
+# Evaluators are translated from Python: their functions declare all variables first.
+_GENERATED = re.compile(r'const \w+ = \(\(\) => \{\n"use strict";.*?\n\}\)\(\);', re.S)
 _PAGES = {
     "trace": ["trace", "softmax(W @ x)[0]*y", "--W=[[1, 2], [3, 4]]", "--x=[1, 2]", "--y=2"],
     "lesson": ["lesson", "chain"],
@@ -28,6 +30,9 @@ def write_scripts(folder: Path) -> None:
         for name, words in pages.items():
             subprocess.run([sys.executable, "-m", "autodiff_cli", *words], check=True, stdout=subprocess.DEVNULL)
             script = re.findall(r"<script>(.*?)</script>", page.read_text(encoding="utf-8"), re.S)[-1]
+            script = _GENERATED.sub(
+                r"/* eslint-disable prefer-const */\n\g<0>\n/* eslint-enable prefer-const */", script
+            )
             (folder / f"{name}.js").write_text(script.replace(_DAGRE, "const dagre = {};\n"), encoding="utf-8")
     for file in [*(_FOLDER / "page" / "served").glob("*.js"), _FOLDER / "lessons" / "course.js"]:
         (folder / file.name).write_text(file.read_text(encoding="utf-8"), encoding="utf-8")

@@ -5,13 +5,12 @@ Every number is a fraction or a ball, an interval that certainly contains the tr
 If the ball of a result is too wide, or cannot decide a comparison, everything is computed again with twice the bits, up
 to a limit. A number that is 0 without being an exact fraction, such as sin(x)² + cos(x)² - 1, never reaches the
 precision: at the limit it is assumed to be 0, which it nearly always is, and the result counts as not proven. The limit
-is a thousand digits, or as many more as take little time: products of numbers near the ends of the range of floats
+is a thousand digits, or more if there are few operations: products of numbers near the ends of the range of floats
 cancel in thousands of digits.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -36,8 +35,8 @@ class RefinementSettings:
     guard_digits: int = 10  # decimal digits known beyond the required ones, so that rounding is right except at ties
     guard_bits: int = 64  # bits of the first attempt beyond those of the results
     min_known_bits: int = 50  # of a result without the required digits that is reported all the same
-    max_cancelled_digits_if_quick: int = 20_000  # instead of `MAX_CANCELLED_DIGITS`, if there is time
-    quick_seconds: float = 0.03  # too short to be noticed
+    max_cancelled_digits_if_quick: int = 20_000  # instead of `MAX_CANCELLED_DIGITS`, if that is little work
+    max_quick_work: int = 1 << 18  # operations times bits; a tenth of a second at most, but for gamma functions
 
 
 _SETTINGS = RefinementSettings()
@@ -86,7 +85,7 @@ def evaluate_to_digits(
         required_count: the number of outputs, from the first, that must have these digits; the others get the precision
             that these need. All by default.
         max_cancelled_digits: the number of cancelled digits at which a result is assumed to be 0; by default
-            `MAX_CANCELLED_DIGITS`, and more if they take little time.
+            `MAX_CANCELLED_DIGITS`, and more if the graphs are small.
         leaves: the values of input leaves, by name.
     """
     tape = Tape(outputs)
@@ -98,7 +97,7 @@ def evaluate_to_digits(
         values, is_assumed = _forward_values(tape, kind, leaves or {}, last_bits)
         return [values[i] for i in tape.outputs]
 
-    result = refine(compute, digits, certain_count, max_cancelled_digits)
+    result = refine(compute, len(tape), digits, certain_count, max_cancelled_digits)
     # An assumption about one number does not affect the proofs of the others.
     proven = [is_certain and not is_assumed[i] for i, is_certain in zip(tape.outputs, result.is_proven, strict=True)]
     return PreciseValues(result.numbers, proven)
@@ -106,6 +105,7 @@ def evaluate_to_digits(
 
 def refine(
     compute: Callable[[Kind[Number], int | None], list[Number]],
+    operations: int,
     digits: int,
     required_count: int | None = None,
     max_cancelled_digits: int | None = None,
@@ -113,9 +113,13 @@ def refine(
 ) -> PreciseValues:
     """Return the numbers of a computation with balls, at the precision at which these have enough digits.
 
+    How far the precision rises depends on the number of operations, not on time, so that a busy machine has the same
+    results.
+
     Args:
         compute: returns the numbers for a kind of ball. Its second argument is None, or in the final attempt the
             precision in bits. It may raise Undecided, in the final attempt only if `count` is given.
+        operations: the number of operations of the computation.
         digits: the number of significant digits that must be correct.
         required_count: the number of results, from the first, that must have these digits; all by default.
         max_cancelled_digits: the number of cancelled digits at which a result is assumed to be 0.
@@ -126,9 +130,9 @@ def refine(
     max_bits = bits + bits_for_digits(MAX_CANCELLED_DIGITS if max_cancelled_digits is None else max_cancelled_digits)
     max_bits_if_quick = max_bits
     if max_cancelled_digits is None:
-        max_bits_if_quick = bits_for_digits(_SETTINGS.max_cancelled_digits_if_quick)
-    started = time.monotonic()
-    while bits < max_bits or (bits < max_bits_if_quick and time.monotonic() - started < _SETTINGS.quick_seconds):
+        bits_of_quick_work = _SETTINGS.max_quick_work // max(operations, 1)
+        max_bits_if_quick = min(bits_for_digits(_SETTINGS.max_cancelled_digits_if_quick), bits_of_quick_work)
+    while bits < max(max_bits, max_bits_if_quick):
         try:
             with precision(bits) as kind:
                 numbers = compute(kind, None)

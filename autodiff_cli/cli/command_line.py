@@ -60,7 +60,14 @@ COMMANDS = {
     "completion": "completion",
 }
 
-_COMMANDS_WITH_VALUES = ("grad", "trace", "train", "compare", "check")  # they take values of variables as options
+_COMMANDS_WITH_VALUES = (
+    "grad",
+    "trace",
+    "train",
+    "compare",
+    "check",
+    "predict",
+)  # they take values of variables as options
 
 OVERVIEW = """\
 Usage: autodiff COMMAND [ARGUMENTS] [OPTIONS]
@@ -554,9 +561,8 @@ def _unknown_option_error(command: Command, name: str, value: str | None, words:
     if close:
         return BadInput(f"there is no option {name}; did you mean {close}?")
     if command.takes_values and is_name(name[2:]):
-        is_mentioned = any(
-            re.search(rf"\b{re.escape(name[2:])}\b", word) for word in words if not word.startswith("--")
-        )
+        others = (word for word in words if not word.startswith("--"))
+        is_mentioned = any(re.search(rf"\b{re.escape(name[2:])}\b", word) for word in others)
         follows = "".join(f", but {word} follows" for word in words[words.index(name) + 1 :][:1])
         start = f"{name}" if is_mentioned else f"there is no option {name}; a variable"
         return BadInput(f"{start} needs a value, such as {name} 2{follows}")
@@ -572,9 +578,8 @@ def _repetition_key(text: str) -> str:
 
 def _is_option(name: str, declared: Mapping[str, Parameter]) -> bool:
     """Whether a word is an option: of the command, of every command, for the value of a variable, or a misspelt one."""
-    return (
-        name in declared or name in NEVER_EXPRESSIONS or (name.startswith("--") and is_name(name[2:].replace("-", "")))
-    )
+    is_like_one = name.startswith("--") and is_name(name[2:].replace("-", ""))
+    return name in declared or name in NEVER_EXPRESSIONS or is_like_one
 
 
 def check_not_a_number(word: str) -> None:

@@ -91,9 +91,8 @@ def grad(
         from autodiff_cli.cli.gradients import points_output
 
         return points_output(call, expression, implicit, value_texts, request.at, reading, wrt, digits, json)
-    formula = inputs.read_formula(
-        call, inputs.read_text(expression, call.environment, implicit), value_texts, notes=request.outputs is None
-    )
+    text = inputs.read_text(expression, call.environment, implicit)
+    formula = inputs.read_formula(call, text, value_texts, notes=request.outputs is None)
     names = inputs.select_variables(formula, wrt)
     if has_interval:
         from autodiff_cli.cli.gradients import interval_report

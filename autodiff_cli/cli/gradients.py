@@ -118,9 +118,8 @@ def _derivative_values(
     if request.jacobian:
         outputs = _select_outputs(formula, request, formula.value_shapes(formula.at(point)))
         rows = derivatives.jacobian_by_name(outputs, point, names)
-        return HigherDerivatives(
-            jacobian=rows, outputs={label: output.value(point) for label, output in outputs.items()}
-        )
+        values = {label: output.value(point) for label, output in outputs.items()}
+        return HigherDerivatives(jacobian=rows, outputs=values)
     assert trace is not None
     results = HigherDerivatives(
         formulas={name: formula.derivative(name) for name in names} if request.symbolic else None,

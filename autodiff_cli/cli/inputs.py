@@ -207,9 +207,8 @@ def trace_at(call: Call, expression: Formula, value_texts: Mapping[str, str], wr
     """
     from autodiff_cli.explain.tracing import trace
 
-    return trace(
-        expression, read_point(call, expression, value_texts), wrt, unrepresentable_values(expression, value_texts)
-    )
+    point = read_point(call, expression, value_texts)
+    return trace(expression, point, wrt, unrepresentable_values(expression, value_texts))
 
 
 def read_point(call: Call, expression: Formula, value_texts: Mapping[str, str]) -> dict[str, Any]:

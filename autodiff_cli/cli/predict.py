@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from autodiff_cli.cli.command_line import Call, command
 from autodiff_cli.cli.environment import BadInput, Output, errors_as_bad_input, open_data_files
+from autodiff_cli.cli.inputs import constant_value, split_interval, split_uncertainties, unknown_name_error
 from autodiff_cli.cli.shared_options import DATA_HELP, Json
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.language.errors import format_names
+from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.names import joined_columns
 from autodiff_cli.options import Option
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
     from autodiff_cli.data.files import CellRows, DataSource
     from autodiff_cli.data.table import Table
+    from autodiff_cli.render.report import Report
     from autodiff_cli.training.result.fitted_model import FittedModel
     from autodiff_cli.training.result.prediction import PredictionRequest
 
@@ -29,7 +32,7 @@ _PREDICTION_COLUMNS = 6  # estimated columns in memory beside those of the data:
 def predict(
     call: Call,
     model: Annotated[str, Option("MODEL.json", "Model file that `train --save` wrote.")],
-    data: Annotated[list[str], Option("DATA", f"{DATA_HELP} The target's column may be missing.")],
+    data: Annotated[list[str] | None, Option("[DATA]...", f"{DATA_HELP} The target's column may be missing.")] = None,
     *,
     reading: FileOptions,
     interval: Annotated[
@@ -42,6 +45,9 @@ def predict(
     residuals: Annotated[
         bool, Option("--residuals", "Also write target minus prediction; DATA needs the target.")
     ] = False,
+    inverse: Annotated[
+        str | None, Option("--inverse NAME", "Find NAME for a new reading of the target: --y 3.2+-0.1 --NAME 0..10.")
+    ] = None,
     drop_missing: Annotated[
         bool, Option("--drop-missing", "Leave out rows with empty, nan or infinite cells.")
     ] = False,
@@ -54,6 +60,9 @@ def predict(
     targets has a column `prediction_NAME` for each. `--interval` adds `confidence_low` and `confidence_high` for the
     mean, and `prediction_low` and `prediction_high` for a new observation.
 
+    With `--inverse x`, it writes all x in a range at which the prediction is equal to a new reading of the target, with
+    standard errors and intervals. Without an error, a reading has the standard deviation of the residuals.
+
     \b
     Examples:
       autodiff train "y ~ a*exp(-b*x)" decay.csv --save decay.json
@@ -61,6 +70,7 @@ def predict(
       autodiff predict decay.json new.parquet --interval 0.95 -o predicted.csv
       autodiff predict decay.json decay.csv --residuals --drop-missing
       autodiff predict flowers.json new.csv --probabilities
+      autodiff predict decay.json --inverse x --y 1.2+-0.05 --x 0..4
       cut -d, -f1 new.csv | autodiff predict decay.json - --json
     """
     from autodiff_cli.data.streaming import StreamedColumns
@@ -72,6 +82,13 @@ def predict(
     from autodiff_cli.training.result.prediction import PredictionRequest, Predictions, column_chunks, streamed_chunks
 
     environment = call.environment
+    if inverse is not None:
+        with errors_as_bad_input():
+            return Output(_inverse_report(call, load(model), canonical_name(inverse), interval), json, path=output)
+    for name in call.values:
+        raise unknown_name_error(name, (), (), "prediction takes no value of", call)
+    if not data:
+        raise BadInput("missing DATA; usage: autodiff predict MODEL.json DATA")
     with errors_as_bad_input("use --drop-missing to leave such rows out"):
         level = None if interval is None else check_confidence_level(interval)
         fit = load(model)
@@ -106,6 +123,35 @@ def predict(
 
     report = predictions_report(fit, file.header, lambda: _text_rows(file, table), names, predictions)
     return Output(report, json, path=output)
+
+
+def _inverse_report(call: Call, fit: FittedModel, column: str, interval: float | None) -> Report:
+    """Return the report of the values of a column at which the prediction is equal to a reading."""
+    from autodiff_cli.render.rows import inverse_report
+    from autodiff_cli.training.options import check_confidence_level
+
+    texts, errors = split_uncertainties(call.values)
+    targets = [name for name in fit.columns if name not in fit.predictors]
+    for name in texts.keys() - {column, *fit.predictors, *targets}:
+        raise unknown_name_error(name, (*fit.predictors, *targets), (), "model has no column", call)
+    limits = split_interval(texts.pop(column, ""))
+    target = next((name for name in targets if name in texts), None)
+    if limits is None or target is None:
+        y, x = target or next(iter(targets), "y"), column
+        raise BadInput(f"--inverse {x} needs a reading and a range: --{y} 3.2+-0.1 --{x} 0..10")
+    values = {
+        name: text if name in fit.label_columns else float(constant_value(f"`{name}`", text))
+        for name, text in texts.items()
+    }
+    ends = float(constant_value(f"`{column}`", limits[0])), float(constant_value(f"`{column}`", limits[1]))
+    error = float(constant_value(f"`{target}`", errors[target])) if target in errors else None
+    level = fit.confidence_level if interval is None else check_confidence_level(interval)
+    value = float(values.pop(target))
+    found = fit.inverse(column, value, error, limits=ends, others=values, level=level)
+    if not found:
+        call.environment.note(f"the prediction is nowhere {value:g} for {column} from {ends[0]:g} to {ends[1]:g}")
+    reading = {"inverse": column, "target": target, "reading": value, "error": error, "level": level}
+    return inverse_report(reading, found)
 
 
 def _needed_columns(fit: FittedModel, file: DataSource, request: PredictionRequest) -> tuple[set[str], list[str]]:

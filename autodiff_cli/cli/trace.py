@@ -380,9 +380,8 @@ def trace_row(
             row = trace_model_row(inputs.read_text(model, environment), file, number, values, FitOptions(loss=loss))
     environment.note(*(f"note: {note}" for note in (*row.formula.notes, *file.notes, *row.notes)))
     inputs.check_all_have_values(call, row.formula, row.point)
-    return trace(
-        row.formula, row.point, row.free_parameters if wrt is None else inputs.select_variables(row.formula, wrt)
-    )
+    names = row.free_parameters if wrt is None else inputs.select_variables(row.formula, wrt)
+    return trace(row.formula, row.point, names)
 
 
 def step_through(environment: Environment, trace: Trace, digits: int | None, is_input_read: bool) -> bool:

@@ -175,9 +175,8 @@ def _row_page(question: Mapping[str, Any], data: BinaryIO) -> dict[str, Any]:
         name: np.array(value) if isinstance(value, list) else float(value)
         for name, value in question["parameters"].items()
     }
-    row = trace_model_row(
-        _check_model(question["model"]), _open_data(data), question["row"], values, _fit_options(question)
-    )
+    model, options = _check_model(question["model"]), _fit_options(question)
+    row = trace_model_row(model, _open_data(data), question["row"], values, options)
     notes = [f"note: the loss of row {question['row']} at the fitted parameters", *row.notes]
     return _page(trace(row.formula, row.point, row.free_parameters), question["model"], "", notes)
 

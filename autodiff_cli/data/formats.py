@@ -405,9 +405,7 @@ def _workbook_text(source: ByteSource, sheet: str | None) -> ByteSource:
             content = stream.read()
             unpacked_bytes = sum(entry.file_size for entry in zipfile.ZipFile(io.BytesIO(content)).infolist())
             if unpacked_bytes > max(_MAX_UNPACKING * len(content), _MAX_SHEET_CHARS):
-                raise DataError(
-                    f"{source.name}: this workbook unpacks to {unpacked_bytes:,} bytes, which no table needs"
-                )
+                raise DataError(f"{source.name}: this workbook unpacks to {unpacked_bytes:,} bytes, too many")
             book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True)
             names = book.sheetnames
             if sheet is not None and sheet not in names:
@@ -415,9 +413,7 @@ def _workbook_text(source: ByteSource, sheet: str | None) -> ByteSource:
             for row in book[sheet or names[0]].iter_rows(values_only=True):
                 writer.writerow([_workbook_cell(value) for value in row])
                 if text.tell() > _MAX_SHEET_CHARS:
-                    raise DataError(
-                        f"{source.name}: the sheet is longer than {_MAX_SHEET_CHARS:,} characters; save it as CSV"
-                    )
+                    raise DataError(f"{source.name}: the sheet is longer than {_MAX_SHEET_CHARS:,} characters")
     except DataError:
         raise
     except Exception:  # a damaged archive makes openpyxl raise anything

@@ -143,7 +143,8 @@ class MemoryDataset:
                 try:
                     columns[name] = numeric_vector(values, f"column `{name}`")
                 except DataError as error:
-                    first = next(iter(np.ravel(values)), None)
+                    is_sequence = isinstance(values, list | tuple) or getattr(values, "ndim", 0) > 0
+                    first = next(iter(values), None) if is_sequence else None  # type: ignore[arg-type]
                     raise DataError(str(error), text_columns={name: first} if isinstance(first, str) else {}) from None
         for name in labels:
             parts = joined_columns(name, self._data)

@@ -98,7 +98,7 @@ class InaccurateDigits(NamedTuple):
 def exact_if_unrepresentable(value: Formula) -> Any:
     """Return the exact value of a constant formula that is out of the range of floats, such as `1e-400`, else None."""
     nearest = value.value()
-    if not value.is_scalar or not isinstance(nearest, float) or floats.SMALLEST_NORMAL <= abs(nearest) < math.inf:
+    if not value.is_scalar or not isinstance(nearest, float) or _is_normal(nearest):
         return None
     if not doubtful_numbers({VALUE: nearest}, lambda kind: {VALUE: forward(value.tape, kind, {})[-1]}):
         return None
@@ -106,14 +106,13 @@ def exact_if_unrepresentable(value: Formula) -> Any:
     from autodiff_cli.numbers.ball_arithmetic import is_finite, is_zero, nearest_float
 
     (exact,) = evaluate_to_digits([value.output], 3 * SETTINGS.shown_digits).known_numbers
-    if (
-        exact is None
-        or not is_finite(exact)
-        or is_zero(exact)
-        or floats.SMALLEST_NORMAL <= abs(nearest_float(exact)) < math.inf
-    ):
+    if exact is None or not is_finite(exact) or is_zero(exact) or _is_normal(nearest_float(exact)):
         return None
     return None if _is_near(as_decimals({VALUE: nearest})[VALUE], exact) else exact
+
+
+def _is_normal(x: float) -> bool:
+    return floats.SMALLEST_NORMAL <= abs(x) < math.inf
 
 
 def describe_correct_digits(correct: Mapping[str, str]) -> str:
@@ -195,10 +194,14 @@ def exact_evaluator(graphs: Mapping[str, Node]) -> ExactComputation:
     return exact
 
 
-def exact_computation(compute: Computation) -> ExactComputation:
+def exact_computation(compute: Computation, operations: int) -> ExactComputation:
     """Return a computation in ball arithmetic that raises the precision until the digits are proven.
 
     The function is an `exact` argument of `correct_digits`.
+
+    Args:
+        compute: the computation, for any kind of number.
+        operations: the number of its operations, by which its precision is limited.
     """
 
     def exact(leaves: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
@@ -210,7 +213,7 @@ def exact_computation(compute: Computation) -> ExactComputation:
             results = compute(kind, leaves)
             return [results[name] for name in selected]
 
-        values = refine(numbers, SETTINGS.shown_digits, count=len(selected))
+        values = refine(numbers, operations, SETTINGS.shown_digits, count=len(selected))
         return dict(zip(selected, values.known_numbers, strict=True))
 
     return exact
@@ -267,10 +270,8 @@ def is_correct(number: float, exact: Any) -> bool:
         return False
     if not (is_finite(exact) and math.isfinite(number)):
         # The sign of an infinity may come from the sign of a zero, which a ball does not have.
-        return (
-            not is_finite(exact)
-            and math.isnan(number) == math.isnan(nearest_float(exact))
-            and not math.isfinite(number)
+        return not (is_finite(exact) or math.isfinite(number)) and math.isnan(number) == math.isnan(
+            nearest_float(exact)
         )
     if number == nearest_float(exact) and abs(number) >= floats.SMALLEST_NORMAL:
         return True

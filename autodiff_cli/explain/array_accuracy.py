@@ -344,11 +344,8 @@ class RowAccuracy:
     def _max_checked(self) -> int:
         """The maximum number of rows that are checked with proven digits."""
         graphs, _ = self._unrolled
-        return (
-            min(accuracy.SETTINGS.max_rows, 1 + accuracy.SETTINGS.max_row_operations // len(Tape([*graphs.values()])))
-            if graphs
-            else 0
-        )
+        rows = 1 + accuracy.SETTINGS.max_row_operations // max(1, len(Tape([*graphs.values()])))
+        return min(accuracy.SETTINGS.max_rows, rows) if graphs else 0
 
     def _doubtful_rows(self, columns: Mapping[str, Array], numbers: Array) -> list[int]:
         if self._unrepresentable:
@@ -442,10 +439,11 @@ def check_hessian(
             leaf = element_leaves(row, graphs.shape)[tuple(position)].text
             exact[leaf] = graphs[tuple(position)]
             printed[f"hessian.{leaf}.{columns[column]}"] = float(rows_of_hessian[row][(*position, column)])
-    if len(Tape([*exact.values()])) * len(columns) > accuracy.SETTINGS.max_hessian_operations:
+    operations = len(Tape([*exact.values()])) * len(columns)
+    if operations > accuracy.SETTINGS.max_hessian_operations:
         return InaccurateDigits({}, len(printed))
     needed = [column for k, column in enumerate(columns) if any(mask[..., k].any() for mask in doubtful.values())]
-    compute = accuracy.exact_computation(second_derivative_computation(exact, needed))
+    compute = accuracy.exact_computation(second_derivative_computation(exact, needed), operations)
     return InaccurateDigits(accuracy.correct_digits(printed, element_values(elements, point), compute, unrepresentable))
 
 

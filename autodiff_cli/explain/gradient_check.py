@@ -146,9 +146,8 @@ def check_gradient(
     names = tuple(wrt)
     trace_record = trace(expression, {name: Formula(node, {}).value() for name, node in value_graphs.items()}, names)
     function = unroll_function(expression, value_graphs, trace_record.gradient, max_operations)
-    references = evaluate_to_digits(
-        substitute([part.derivative for part in function.gradient], function.values), SETTINGS.reference_digits
-    )
+    derivatives = substitute([part.derivative for part in function.gradient], function.values)
+    references = evaluate_to_digits(derivatives, SETTINGS.reference_digits)
     findings = [
         _finding(function, part, trace_record, exact, proven)
         for part, exact, proven in zip(function.gradient, references.numbers, references.is_proven, strict=True)
@@ -161,9 +160,8 @@ def _with_advice(trace: Trace, findings: Sequence[Finding]) -> GradientCheck:
     if all(finding.correct_digits >= SETTINGS.sufficient_digits for finding in findings):
         return GradientCheck(trace, tuple(findings))
 
-    causes = worst_operations(
-        trace, (finding.variable for finding in findings if finding.verdict is Verdict.INACCURATE)
-    )
+    inaccurate = (finding.variable for finding in findings if finding.verdict is Verdict.INACCURATE)
+    causes = worst_operations(trace, inaccurate)
     advised = {finding.variable: finding for finding in findings}
     for name, cause in causes.items():
         note = f"{advised[name].note}; most of the error comes from rounding {cause}"
@@ -272,9 +270,8 @@ def _one_sided_behaviour(function: UnrolledFunction, part: GradientElement) -> l
     for step in steps:
         (shifted,) = substitute([function.output], {**function.values, part.leaf: input_node + step})
         graphs += [shifted - value - step * tangent, (shifted - value) / step]
-    results = evaluate_to_digits(
-        graphs, 10, max_cancelled_digits=2 * (SETTINGS.step_exponent + abs(magnitude)) + SETTINGS.vanishing_digits
-    )
+    most = 2 * (SETTINGS.step_exponent + abs(magnitude)) + SETTINGS.vanishing_digits
+    results = evaluate_to_digits(graphs, 10, max_cancelled_digits=most)
     far_left, left, near_left, _, far_right, right, near_right, _ = results.numbers
     sides = (far_left, left, near_left, results.is_proven[1]), (far_right, right, near_right, results.is_proven[5])
     # A function may be so flat or so small that this precision does not show how it changes; then nothing is known.
@@ -292,9 +289,8 @@ def _order(far: Number, near: Number) -> float | None:
 
 
 def _is_same_slope(left: Number, right: Number) -> bool:
-    return ball.log10_size(left - right) <= math.log10(SETTINGS.slope_tolerance) + max(
-        ball.log10_size(left), ball.log10_size(right)
-    )
+    size = max(ball.log10_size(left), ball.log10_size(right))
+    return ball.log10_size(left - right) <= math.log10(SETTINGS.slope_tolerance) + size
 
 
 def _kink_note(sides: list[_OneSided], convention: float) -> str:

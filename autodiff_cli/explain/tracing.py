@@ -127,14 +127,12 @@ def sweep_graphs(expression: Formula, wrt: tuple[str, ...], point: Mapping[str, 
         ExpressionError: for a batch of points, for shapes that do not fit, and for an output that is an array.
     """
     with expression.locate_errors():
-        sweep = reverse_sweep(
-            expression.output, [expression.leaves[name] for name in wrt], array_shapes_at(expression, point)
-        )
+        leaves = [expression.leaves[name] for name in wrt]
+        sweep = reverse_sweep(expression.output, leaves, array_shapes_at(expression, point))
     adjoints = [None if adjoint is None else _settled(adjoint) for adjoint in sweep.adjoints]
     contributions = [{k: _settled(amount) for k, amount in by_position.items()} for by_position in sweep.contributions]
-    return SweepGraphs(
-        expression, wrt, ReverseSweep(sweep.tape, adjoints, contributions), [*_local_derivatives(sweep.tape)]
-    )
+    settled = ReverseSweep(sweep.tape, adjoints, contributions)
+    return SweepGraphs(expression, wrt, settled, [*_local_derivatives(sweep.tape)])
 
 
 def _local_derivatives(tape: Tape) -> Iterator[dict[int, Node | None]]:

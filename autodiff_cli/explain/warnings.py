@@ -450,9 +450,8 @@ def unrepresentable_warnings(trace: Trace) -> Iterator[NodeWarning]:
 
         i = trace.tape.index.get(trace.expression.leaves[name], trace.tape.outputs[0])
         text, used = format_shortest(exact, accuracy.SETTINGS.shown_digits), trace.point[name]
-        yield NodeWarning(
-            i, "precision", f"{name}: {text} is not representable as a float; {used:.15g} is used instead"
-        )
+        words = f"{name}: {text} is not representable as a float; {used:.15g} is used instead"
+        yield NodeWarning(i, "precision", words)
 
 
 def check_higher_derivatives(
@@ -508,6 +507,5 @@ def _check_order(
     numbers = {"derivative": float(request.derivative)}
     if not (unrepresentable or accuracy.doubtful_numbers(numbers, lambda kind: compute(kind, point))):
         return InaccurateDigits({})
-    return InaccurateDigits(
-        accuracy.correct_digits(numbers, point, accuracy.exact_computation(compute), unrepresentable)
-    )
+    exact = accuracy.exact_computation(compute, len(tape) * (request.order + 1))
+    return InaccurateDigits(accuracy.correct_digits(numbers, point, exact, unrepresentable))

@@ -692,9 +692,8 @@ def layout_source(
     writer = GraphWriter(library, SHORT_DEFINITIONS)
     graphs = writer.lower([*program.roots, *program.intermediates])
     roots, intermediates = graphs[: len(program.roots)], graphs[len(program.roots) :]
-    draft = _write_lines(
-        writer, roots, {leaf: Fragment("x") for variable in program.variables for leaf in variable.leaves}
-    )
+    any_name = {leaf: Fragment("x") for variable in program.variables for leaf in variable.leaves}
+    draft = _write_lines(writer, roots, any_name)
     reserved_names = reserved | {VALUE_NAME, program.name} | set(library.texts) | library.used_words
     if program.name in library.texts:
         raise ExportError(

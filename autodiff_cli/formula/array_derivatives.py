@@ -90,9 +90,8 @@ def hessian(expression: Formula, values: Mapping[str, Any], wrt: Iterable[str] |
     basis = basis_directions(expression, values, names)
     rows = _concatenate(hessian_vector_product(expression, basis, values, names), expression, values)
     if np.isnan(rows).any():  # possibly 0 times an infinite slope
-        rows = _concatenate(
-            hessian_vector_product(expression, basis, values, names, is_sparse=True), expression, values
-        )
+        product = hessian_vector_product(expression, basis, values, names, is_sparse=True)
+        rows = _concatenate(product, expression, values)
     matrix = np.moveaxis(rows, 0, -2)
     return np.asarray((matrix + matrix.swapaxes(-1, -2)) / 2)
 
@@ -157,9 +156,8 @@ def derivatives_with_arrays(formula: Formula, name: str, order: int, values: Map
         for variable_name in formula.variables
     }
     try:
-        (output,) = unroll(
-            [formula.output], {leaf: unrolled[variable_name] for variable_name, leaf in formula.leaves.items()}
-        )
+        leaves = {leaf: unrolled[variable_name] for variable_name, leaf in formula.leaves.items()}
+        (output,) = unroll([formula.output], leaves)
     except TooManyOperationsError as error:
         raise ExpressionError(str(error)) from error
     point = {

@@ -399,9 +399,8 @@ class Formula:
         """
         point_values = self.at(point, **values)
         if not self.is_scalar_point(point_values):
-            value, *slopes = self.evaluate(
-                [self.output, *self._gradient(self.value_shapes_of_scalar_output(point_values))], point_values
-            )
+            graphs = self._gradient(self.value_shapes_of_scalar_output(point_values))
+            value, *slopes = self.evaluate([self.output, *graphs], point_values)
             return value, dict(zip(self.variables, slopes, strict=True))
         tape = self.tape
         numbers = self._forward(point_values)
@@ -453,9 +452,8 @@ class Formula:
         from autodiff_cli.formula.array_derivatives import hessian_vector_product
 
         point_values = self.at(point, **values)
-        return dict(
-            zip(self.variables, hessian_vector_product(self, self._rates(direction), point_values), strict=True)
-        )
+        product = hessian_vector_product(self, self._rates(direction), point_values)
+        return dict(zip(self.variables, product, strict=True))
 
     def hessian(self, point: Point | None = None, /, **values: ArrayLike) -> NDArray[np.float64]:
         """Return the matrix of second derivatives, of shape (n, n), in the order of `variables`.

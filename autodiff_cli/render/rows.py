@@ -20,6 +20,7 @@ from autodiff_cli.data.table import TextBatch, format_numbers
 from autodiff_cli.explain.accuracy import describe_correct_digits
 from autodiff_cli.render.formatting import NumberFormat, digits_format, shortest_text
 from autodiff_cli.render.report import Paper, Report
+from autodiff_cli.training.result.prediction import InversePrediction
 
 if TYPE_CHECKING:
     from autodiff_cli.array_types import Array
@@ -218,6 +219,18 @@ def predictions_report(
             paper.stream.write(csv_rows(cells, columns.take(len(cells))))
 
     return Report(write, lambda: [_predictions_document(fit, names, predictions())], is_data=True)
+
+
+def inverse_report(reading: Mapping[str, Any], solutions: Sequence[InversePrediction]) -> Report:
+    """Report the solutions of an inverse prediction as CSV, or as a JSON document with the fields of the reading."""
+
+    def write(paper: Paper) -> None:
+        paper.stream.write(csv_row([reading["inverse"], *InversePrediction._fields[1:]]))
+        for solution in solutions:
+            paper.stream.write(csv_row(["" if each is None else shortest_text(each) for each in solution]))
+
+    documents = [solution._asdict() for solution in solutions]
+    return Report(write, lambda: [{**to_json(reading), "solutions": to_json(documents)}], is_data=True)
 
 
 class _ColumnBuffer:

@@ -156,6 +156,5 @@ def _order_text(order: float | None) -> str:
 
 def _short_reference(reference: str) -> str:
     mantissa, exponent, power = reference.partition("e")
-    return (
-        mantissa if len(mantissa) <= _MAX_REFERENCE_LENGTH else f"{mantissa[:_MAX_REFERENCE_LENGTH]}…{exponent}{power}"
-    )
+    shorter = f"{mantissa[:_MAX_REFERENCE_LENGTH]}…{exponent}{power}"
+    return mantissa if len(mantissa) <= _MAX_REFERENCE_LENGTH else shorter

@@ -29,15 +29,14 @@ BRACE_NOTATIONS = {
 AS_NUMBER = Notation(("", " ? 1.0 : 0.0"), (OR,), CHOICE, conditions=(0,))
 
 
-# Functions of C's library that have the names of operations.
-_C_LIBRARY = (
-    "sqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "floor", "ceil",
+# Functions of both libraries that have the names of operations.
+_LIBRARY = (
+    "sqrt", "cbrt", "exp", "expm1", "log", "log2", "log10", "log1p", "floor", "ceil",
     "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
-    "erf", "erfc", "lgamma",
 )  # fmt: skip
 C_NOTATIONS = {
     **BRACE_NOTATIONS,
-    **{name: call_notation(name, 1) for name in _C_LIBRARY},
+    **{name: call_notation(name, 1) for name in (*_LIBRARY, "exp2", "erf", "erfc", "lgamma")},
     **{name: call_notation(name, 2) for name in ("pow", "power", "atan2", "hypot", "copysign", "fmod")},
     "element": Notation(("", "[(int)(", ")]"), (SIGN + 1, 0)),
     "abs": call_notation("fabs", 1),
@@ -99,12 +98,6 @@ def forward_declaration(function: TargetFunction) -> str:
     return f"{C_STATEMENTS.function_head(function)};\n"
 
 
-_MATH_FUNCTIONS = (
-    "sqrt", "cbrt", "exp", "expm1", "log", "log2", "log10", "log1p", "abs", "floor", "ceil",
-    "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
-)  # fmt: skip
-
-
 def _predicate(name: str) -> Notation:
     """Return the notation of a predicate of one number."""
     return Notation((f"{name}(", ")"), (0,), is_condition=True)
@@ -112,7 +105,7 @@ def _predicate(name: str) -> Notation:
 
 JAVASCRIPT_NOTATIONS = {
     **BRACE_NOTATIONS,
-    **{name: call_notation(f"Math.{name}", 1) for name in _MATH_FUNCTIONS},
+    **{name: call_notation(f"Math.{name}", 1) for name in (*_LIBRARY, "abs")},
     **{name: call_notation(f"Math.{name}", 2) for name in ("atan2", "hypot", "max", "min")},
     **{name: call_notation(name, 2) for name in ("copysign", "pow")},
     "element": Notation(("", "[", "]"), (SIGN + 1, 0)),

@@ -137,14 +137,15 @@ def _without_annotations(line: str) -> str:
 
 BIT_AND, BIT_OR, SUBSCRIPT = 7, 6, 13
 POWER = SIGN + 1
-_NUMPY_SAME_NAMES = (
-    "sqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan",
-    "sinh", "cosh", "tanh", "abs", "sign", "floor", "ceil", "square",
+# Functions that all array libraries have under the names of operations.
+_SHARED_NAMES = (
+    "sqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh",
+    "abs", "sign", "floor", "ceil", "square", "sum", "prod",
 )  # fmt: skip
 _NUMPY_UNARY_NAMES = {
     "asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh",
-    "round": "rint", "sum": "sum", "prod": "prod", "size": "size", "largest": "max", "smallest": "min",
-    "transpose": "transpose", "norm": "linalg.norm",
+    "round": "rint", "size": "size", "largest": "max", "smallest": "min", "transpose": "transpose",
+    "norm": "linalg.norm", "cbrt": "cbrt",
 }  # fmt: skip
 _NUMPY_BINARY_NAMES = {
     "atan2": "arctan2", "hypot": "hypot", "mod": "mod", "max": "maximum", "min": "minimum", "logaddexp": "logaddexp",
@@ -197,7 +198,7 @@ NUMPY_DEFINITIONS: Mapping[str, Callable[..., Node | None]] = {
 }
 NUMPY_NOTATIONS = {
     **array_notations("np"),
-    **library_calls("np", _NUMPY_SAME_NAMES),
+    **library_calls("np", _SHARED_NAMES),
     **library_calls("np", _NUMPY_UNARY_NAMES),
     **library_calls("np", _NUMPY_BINARY_NAMES, 2),
     "relu": Notation(("np.maximum(", ", 0)"), (0,)),
@@ -313,10 +314,6 @@ FRAMEWORK_DEFINITIONS: Mapping[str, Callable[..., Node | None]] = {
     "acoth": lambda x: atanh(1 / x),
     "heaviside": lambda x: 0.5 * (sign(x) + 1),
 }
-_SHARED_NAMES = (
-    "sqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh",
-    "abs", "sign", "floor", "ceil", "square", "sum", "prod",
-)  # fmt: skip
 
 
 def _constants(module: str) -> dict[str, str]:
@@ -324,11 +321,6 @@ def _constants(module: str) -> dict[str, str]:
     return names | {"tau": f"(2*{module}.pi)"}
 
 
-_JAX_NUMPY = {
-    "cbrt": "cbrt", "asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh",
-    "atanh": "arctanh", "round": "rint", "size": "size", "largest": "max", "smallest": "min",
-    "transpose": "transpose", "norm": "linalg.norm",
-}  # fmt: skip
 _JAX_NN = {
     "relu": "relu", "sigmoid": "sigmoid", "softplus": "softplus", "logsigmoid": "log_sigmoid", "silu": "silu",
     "mish": "mish", "softsign": "soft_sign", "elu": "elu", "celu": "celu", "selu": "selu", "leaky_relu": "leaky_relu",
@@ -343,7 +335,7 @@ JAX = Target(
     notations={
         **array_notations("jnp"),
         **library_calls("jnp", _SHARED_NAMES),
-        **library_calls("jnp", _JAX_NUMPY),
+        **library_calls("jnp", _NUMPY_UNARY_NAMES),
         **library_calls("jnp", _NUMPY_BINARY_NAMES, 2),
         **library_calls("jax.nn", _JAX_NN),
         **library_calls("jax.scipy.special", _JAX_SPECIAL),

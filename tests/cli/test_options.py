@@ -137,7 +137,7 @@ def test_the_help_of_an_option_names_its_argument(line: str, message: str) -> No
 
 def test_only_commands_about_a_point_take_values_of_variables() -> None:
     taking = [name for name in COMMANDS if "[--VARIABLE VALUE]" in run_cli(f"{name} --help").splitlines()[0]]
-    assert taking == ["grad", "trace", "train", "compare", "check"]
+    assert taking == ["grad", "trace", "train", "predict", "compare", "check"]
 
 
 def test_an_unknown_command_gets_a_suggestion() -> None:

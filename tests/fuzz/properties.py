@@ -60,18 +60,18 @@ class Broken(AssertionError):  # noqa: N818 - what the property is
 
 @contextlib.contextmanager
 def in_time(seconds: int = SECONDS) -> Iterator[None]:
-    """Raise Broken after so many seconds."""
+    """Raise Broken after so many seconds of the processor: a busy machine is no finding."""
 
     def late(_signal: int, _frame: FrameType | None) -> None:
         raise Broken(f"takes more than {seconds} s")
 
-    before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(seconds)
+    before = signal.signal(signal.SIGPROF, late)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 # --- comparing

@@ -8,9 +8,15 @@ class Explanation {
   #element = byId("explanation");
   #raster = null;
   #leader = svgElement("path", { class: "leader" });
+  #node = null;
+
+  constructor() {
+    document.addEventListener("zoomed", () => this.follow(this.#node));
+  }
 
   /** Put the explanation to a node, null for none. */
   follow(i) {
+    this.#node = i;
     this.#element.classList.remove("callout", "under");
     Object.assign(this.#element.style, { translate: "", maxWidth: "" });
     this.#leader.remove();
@@ -84,7 +90,7 @@ class Explanation {
     };
     for (const shape of svg.querySelectorAll(".node .reach, .bundle, .group text")) take(shape.getBoundingClientRect());
     for (const edge of svg.querySelectorAll(".edge")) {
-      for (const { x, y } of graph.pointsOf(edge, cell)) take({ left: x, right: x, top: y, bottom: y });
+      for (const { x, y } of graph.pointsOf(edge, cell / 2 / svg.getScreenCTM().a)) take({ left: x, right: x, top: y, bottom: y });
       if (edge.labelPlace) take(graph.onScreen(edge.labelPlace));
     }
     for (let row = 1; row <= rows; row++) for (let column = 1; column <= columns; column++) cells[row][column] += cells[row - 1][column] + cells[row][column - 1] - cells[row - 1][column - 1];

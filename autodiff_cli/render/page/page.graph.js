@@ -263,6 +263,7 @@ class Graph {
     const [x, y] = middle.map((at) => (at * this.#scale) / before);
     stage.scrollTo(x - stage.clientWidth / 2, y - stage.clientHeight / 2);
     this.overview.refresh();
+    announce("zoomed");
   }
 
   zoomIn() {

@@ -95,7 +95,7 @@ function filled([what, ...rest], facts) {
 }
 
 /** Tell the panels that something has happened: `drawn` when a step was shown, `computed` at new values, `selected` when
- * a node was. */
+ * a node was, `zoomed` when the drawing has another scale. */
 function announce(what, detail) {
   document.dispatchEvent(new CustomEvent(what, { detail }));
 }

@@ -66,6 +66,7 @@ from autodiff_cli.training.result.statistics import (
 
 _MAX_PARAMETERS = 20  # joint symmetries are searched up to this many parameters, because all subsets are tried
 _MAX_SINGLE_PARAMETERS = 200  # other symmetries are searched up to this many parameters
+_MAX_ROWS_WITH_LEVELS = 100_000  # rows up to which fits with levels are repeated
 _MAX_COMPARED_LEVELS = 8  # levels whose values are tried for all levels
 _MAX_ADOPTED_FITS = 10  # better fits that profiles lead to, one after the other
 _BETTER_LOSS_TOLERANCE = 1e-6  # relative difference of two losses that counts as rounding
@@ -493,6 +494,8 @@ def _compare_levels(
     """
     is_searched = outcome.converged and method in ("lm", "lbfgs") and options.epochs is None
     if not objective.model.levels or not is_searched or objective.is_linear or objective.is_penalised:
+        return outcome
+    if objective.layout.size > _MAX_SINGLE_PARAMETERS or objective.rows > _MAX_ROWS_WITH_LEVELS:
         return outcome
     positions: dict[str, dict[str, int]] = {}
     for k, name in enumerate(objective.layout.names):

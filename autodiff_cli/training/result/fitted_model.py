@@ -44,7 +44,13 @@ from autodiff_cli.training.optimizers import EpochRecord
 from autodiff_cli.training.options import check_confidence_level
 from autodiff_cli.training.result.diagnosis import Diagnosis
 from autodiff_cli.training.result.goodness import normal_quantile, student_quantile, student_tail
-from autodiff_cli.training.result.prediction import Bands, FitPlot, prediction_bands
+from autodiff_cli.training.result.prediction import (
+    Bands,
+    FitPlot,
+    InversePrediction,
+    inverse_predictions,
+    prediction_bands,
+)
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE, FitStatistics, correlations
 from autodiff_cli.version import __version__
 
@@ -416,10 +422,43 @@ class FittedModel(FitStatistics):
         """
         if interval is not None:
             return prediction_bands(
-                self, self._parsed_model, self._leaf_values(data, shared=True), self._relative_sigma(data), interval
+                self, self._parsed_model, self.leaf_values(data, shared=True), self._relative_sigma(data), interval
             )
         predicted = self.probabilities(data)
         return predicted if self.classes is None else np.array(self.classes)[np.argmax(predicted, axis=-1)]
+
+    def inverse(
+        self,
+        column: str,
+        reading: float,
+        error: float | None = None,
+        *,
+        limits: tuple[float, float],
+        others: Mapping[str, float | str] | None = None,
+        level: float | None = None,
+    ) -> list[InversePrediction]:
+        """Return all values of a predictor in a range at which the prediction is equal to a new reading of the target:
+        the calibration problem.
+
+        Args:
+            column: the predictor.
+            reading: the new value of the target's column.
+            error: its standard error; by default the standard deviation of the residuals.
+            limits: the range of the predictor.
+            others: the values of the other predictors.
+            level: the probability of the intervals; by default that of the fit.
+
+        Raises:
+            OptionError: for a model without such an inverse, an invalid range, and an unknown error.
+            MissingValueError: if another predictor has no value.
+
+        >>> import autodiff_cli as ad
+        >>> found = ad.fit("y ~ a + b*x", {"x": [1, 2, 3, 4, 5], "y": [2.1, 3.9, 6.2, 7.8, 10.1]})
+        >>> [round(float(each), 3) for each in found.inverse("x", 7, 0.1, limits=(0, 10))[0]]
+        [3.492, 0.067, 3.281, 3.713]
+        """
+        chosen = {canonical_name(name): value for name, value in (others or {}).items()}
+        return inverse_predictions(self, self._parsed_model, column, reading, error, chosen, limits, level)
 
     def probabilities(self, data: Mapping[str, ArrayLike]) -> Array:
         """Return the predictions as numbers: for a classifier the probability of each class, of shape (rows, classes).
@@ -432,7 +471,7 @@ class FittedModel(FitStatistics):
         >>> found.probabilities({"x": [0, 1, 2]}).shape
         (3, 2)
         """
-        values = self._leaf_values(data)
+        values = self.leaf_values(data)
         prediction = evaluate([self._parsed_model.program.output], values, self._parsed_model.shapes)[0]
         if self.predictors:
             return prediction
@@ -457,7 +496,7 @@ class FittedModel(FitStatistics):
         residuals: Array = targets - self.probabilities(data)
         return residuals
 
-    def _leaf_values(self, data: Mapping[str, ArrayLike], *, shared: bool = False) -> dict[str, Any]:
+    def leaf_values(self, data: Mapping[str, ArrayLike], *, shared: bool = False) -> dict[str, Any]:
         """Return the value of every leaf of the prediction.
 
         Args:

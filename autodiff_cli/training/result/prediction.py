@@ -24,6 +24,7 @@ from autodiff_cli.data.streaming import StreamedColumns, label_key
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.op import Shape
+from autodiff_cli.graph.tape import leaf_names
 from autodiff_cli.numbers.array_functions import Elementwise
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.gamma_functions import betainc, gammaincc, gammaincinv
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from autodiff_cli.training.result.fitted_model import FittedModel
 
 
+_INVERTIBLE_LOSSES = tuple(name for name, loss in LOSSES.items() if loss.kind in (LossKind.SQUARES, LossKind.ROBUST))
 _NEGLIGIBLE_ERROR = 1e-9  # relative error of a mean that counts as exact
 _MAX_BISECTIONS = 80  # steps, enough for counts up to 2^80
 _BETA_CDF, _POISSON_CDF, _GAMMA_QUANTILE = Elementwise(betainc), Elementwise(gammaincc), Elementwise(gammaincinv)
@@ -246,6 +248,104 @@ def missing_band_reason(fit: FittedModel, has_spread: bool) -> str:
         column = f" by `{settings.weighting}`, of which these data lack columns" if settings.weighting else ""
         return f"no prediction band: the fit weighted the rows{column}, so the spread of new rows is unknown"
     return ""
+
+
+# --- Inverse prediction
+
+_INVERSE_POINTS = 4001  # points of the range at which the prediction is compared with a reading
+_ROOT_STEPS = 70  # bisections, more than floats have bits between two points
+
+
+class InversePrediction(NamedTuple):
+    """A value of a predictor at which the prediction is equal to a new reading of the target.
+
+    Attributes:
+        value: the value.
+        stderr: its standard error by the delta method, from those of the reading and of the prediction.
+        low, high: its confidence interval, where reading and prediction are not significantly different; None where the
+            range has no limit.
+    """
+
+    value: float
+    stderr: float
+    low: float | None
+    high: float | None
+
+
+def inverse_predictions(
+    fit: FittedModel,
+    model: Model,
+    column: str,
+    reading: float,
+    error: float | None,
+    others: Mapping[str, float | str],
+    limits: tuple[float, float],
+    level: float | None,
+) -> list[InversePrediction]:
+    """Return all solutions in a range; see `FittedModel.inverse`."""
+    program, target = model.program, model.program.target
+    leaf = None if target is None or fit.classes is not None or model.target_shape else leaf_names([target])
+    if target is None or leaf is None or len(leaf) != 1 or fit.loss_name not in _INVERTIBLE_LOSSES:
+        raise OptionError("an inverse prediction needs least squares or a robust loss, and one target column")
+    if column not in fit.predictors or column in fit.label_columns:
+        raise OptionError(f"the prediction does not read numbers from `{column}`")
+    low, high = limits
+    if not -math.inf < low < high < math.inf:
+        raise OptionError(f"the range of `{column}` is two numbers, the lower one first, not {low:g} to {high:g}")
+    slope = gradient_nodes(target, [program.leaves[leaf[0]]])[0]
+    value, factor = (float(each) for each in evaluate([target, slope], {leaf[0]: reading}))
+    deviation = _residual_std(fit) if error is None else abs(factor * error)
+    if deviation is None or (error is None and fit.settings.weighted):
+        raise OptionError("the standard deviation of a new reading is not known: give its error, such as 3.2+-0.1")
+    width = fit.quantile(level)
+
+    def difference(x: Array) -> tuple[Array, Array]:
+        """Return prediction minus reading, and its standard deviation."""
+        data = {column: x} | {name: np.full(len(x), each) for name, each in others.items()}
+        bands = fit.predict(data, interval=fit.confidence_level)
+        spread = (bands.confidence_high - bands.confidence_low) / 2 / fit.quantile()
+        return bands.prediction - value, np.hypot(spread, deviation)
+
+    def excess(x: Array) -> Array:
+        """Return by how much the difference exceeds what is not significant."""
+        distance, spread = difference(x)
+        return np.nan_to_num(np.abs(distance) - width * spread, nan=np.inf)
+
+    def solve(function: Callable[[Array], Array], start: Array, end: Array) -> Array:
+        """Return where a function changes its sign between points."""
+        is_positive = function(start) > 0
+        for _ in range(_ROOT_STEPS):
+            middle = (start + end) / 2
+            is_before = (function(middle) > 0) == is_positive
+            start, end = np.where(is_before, middle, start), np.where(is_before, end, middle)
+        return (start + end) / 2
+
+    points = np.linspace(low, high, _INVERSE_POINTS)
+    with ignore_float_errors():
+        distances, is_outside = difference(points)[0], excess(points) > 0
+        changes = np.diff(distances > 0) & np.isfinite(distances[1:]) & np.isfinite(distances[:-1])
+        places = np.flatnonzero(changes)
+        if not len(places):
+            return []
+        roots = solve(lambda x: difference(x)[0], points[places], points[places + 1])
+        left, spreads = difference(roots)
+        is_root = np.abs(left) < np.abs(distances[places]) + np.abs(distances[places + 1])  # not a pole
+        places, roots, spreads = places[is_root], roots[is_root], spreads[is_root]
+        tangent = gradient_nodes(program.output, [program.leaves[column]], model.shapes)
+        point = fit.leaf_values({column: roots} | {name: np.full(len(roots), each) for name, each in others.items()})
+        slopes = np.broadcast_to(np.abs(evaluate(tangent, point, model.shapes)[0]), roots.shape)
+        found = []
+        solutions = zip(places.tolist(), roots.tolist(), spreads.tolist(), slopes.tolist(), strict=True)
+        for place, root, spread, steepness in solutions:
+            below = np.flatnonzero(is_outside[: place + 1])[-1:]
+            above = place + 1 + np.flatnonzero(is_outside[place + 1 :])[:1]
+            inner = np.minimum(points[below + 1], root), np.maximum(points[above - 1], root)
+            ends = [
+                float(solve(excess, points[outer], start)[0]) if len(outer) else None
+                for outer, start in zip((below, above), inner, strict=True)
+            ]
+            found.append(InversePrediction(root, spread / steepness, *ends))
+    return found
 
 
 # --- Predictions as columns

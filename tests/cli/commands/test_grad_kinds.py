@@ -27,6 +27,9 @@ def test_all_kinds_of_one_output_go_together() -> None:
     assert document["tangents"] == {"x": [1.0, 0.0, 3.0, math.cos(2), 3 + math.cos(2)], "y": [0.0, 1.0, 2.0, 0.0, 2.0]}
     assert document["gradient"] == {"x": 3 + math.cos(2), "y": 2.0}
     assert document["value"] == 6 + math.sin(2)
+    of_arrays = run_cli('grad "sum(v*w)" --v [1,2] --w [3,4] --mode forward --json').json
+    assert of_arrays["gradient"] == {"v[0]": 3, "v[1]": 4, "w[0]": 1, "w[1]": 2}
+    assert {len(column) for column in of_arrays["tangents"].values()} == {len(of_arrays["nodes"])}
 
 
 def test_without_these_options_none_of_their_keys_is_there() -> None:
@@ -151,7 +154,6 @@ BAD = [
     ("grad x*y --direction x=1,x=2 --x 1 --y 2",          "two values"),
     ("grad x*y --direction z=1 --x 1 --y 2",              "no variable `z`"),
     ("grad x*y --direction x=a --x 1 --y 2",              "the value of `x` must be a number"),
-    ("grad sum(v) --mode forward --v [1,2]",              "use --direction"),
     ("grad sum(v) --order 2 --v [1,2]",                   "`v` is an array; derivatives of higher order"),
     ("grad 'v: 2; sum(v^2)' --hessian",                   "give every variable a value"),
     ("grad 'v: 2; sum(v^2)' --order 2",                   "give every variable a value"),

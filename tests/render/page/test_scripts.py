@@ -26,7 +26,7 @@ _COMMON = (
     "isRight",
     "places",
 )
-_COMMON += ("elementAt", "setValues", "evaluator", "playback", "chart", "line", "around", "SAMPLES", "svgElement")
+_COMMON += ("elementAt", "setValues", "evaluator", "chart", "line", "around", "SAMPLES", "svgElement")
 
 
 @pytest.fixture(scope="module")

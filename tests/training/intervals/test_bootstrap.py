@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import autodiff_cli as ad
 from autodiff_cli.options import OptionError
+from tests.each import each
 
 GENERATOR = np.random.default_rng(3)
 X = np.linspace(0, 4, 200)
@@ -64,3 +66,37 @@ def test_few_and_failed_resamples_are_reported() -> None:
         ad.fit(MODEL, DATA, bootstrap=1)
     with pytest.raises(OptionError, match="network"):
         ad.fit("y ~ mlp(x, [2], tanh)", DATA, bootstrap=10)
+
+
+def test_corrected_intervals_are_those_of_scipy() -> None:
+    y = np.random.default_rng(0).exponential(2, 40)
+    options: dict[str, Any] = {"bootstrap": 2000, "no_columns": True, "derive": {"b": "a^2"}}
+    found = ad.fit("y ~ a", {"y": y}, bootstrap_method="bca", **options).intervals["bootstrap"]
+    generator = np.random.default_rng(1)
+    theirs = stats.bootstrap((y,), np.mean, n_resamples=5000, method="BCa", rng=generator).confidence_interval
+    assert found["a"] == pytest.approx(theirs, abs=0.1)
+    assert found["b"] == pytest.approx(np.square(theirs), abs=0.4)  # percentiles of b are the squares of those of a
+    plain = ad.fit("y ~ a", {"y": y}, **options).intervals["bootstrap"]
+    assert plain["a"][1] < found["a"][1] - 0.1  # the distribution is skewed to the right
+
+
+@each("options", [{}, {"weights": np.where(X > 2, 4.0, 1.0)}, {"loss": "huber"}])
+def test_resampled_residuals_have_the_errors_of_theory(options: dict[str, Any]) -> None:
+    found = ad.fit(MODEL, DATA, bootstrap=300, bootstrap_method="residual", **options)
+    for name, (low, high) in found.intervals["bootstrap"].items():
+        half_width = 1.96 * found.stderr[name]
+        assert high - low == pytest.approx(2 * half_width, rel=0.25)
+        assert low < found.parameters[name] < high
+
+
+@each(
+    "model, options, words",
+    [
+        ("log(y + 1) ~ a*x + b", {"bootstrap": 9}, "one target column"),
+        ("y ~ exp(a*x)", {"bootstrap": 9, "loss": "poisson"}, "least squares or a robust loss"),
+        (MODEL, {}, "bootstrap_method needs bootstrap"),
+    ],
+)
+def test_residuals_that_cannot_be_drawn(model: str, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        ad.fit(model, {"x": X, "y": np.abs(DATA["y"])}, bootstrap_method="residual", **options)

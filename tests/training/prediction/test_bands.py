@@ -15,6 +15,7 @@ import autodiff_cli as ad
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.result import prediction
 from autodiff_cli.training.result.prediction import PredictionRequest, Predictions, column_chunks, prediction_columns
+from tests.support import expect_refusal, run_cli
 
 X = np.linspace(0, 4, 12)
 Y = [1.17, 2.14, 2.62, 2.53, 4.36, 4.86, 5.1, 6.38, 7.0, 7.69, 8.29, 9.27]
@@ -149,3 +150,54 @@ def test_rows_in_parts_have_the_predictions_of_all_at_once(monkeypatch: pytest.M
         assert [len(part.columns["prediction"]) for part in found] == [5, 5, 2]
         for name, column in whole.columns.items():
             np.testing.assert_array_equal(np.concatenate([part.columns[name] for part in found]), column)
+
+
+def test_a_reading_leads_back_to_its_cause_as_in_fiellers_theorem() -> None:
+    x = np.linspace(1, 10, 12)
+    y = 1.5 + 2 * x + np.random.default_rng(2).normal(0, 0.3, 12)
+    found = ad.fit("y ~ a + b*x", {"x": x, "y": y})
+    (back,) = found.inverse("x", 12.0, limits=(0, 12))
+    slope, spread, squares = found.parameters["b"], found.residual_std, np.sum((x - x.mean()) ** 2)
+    t = found.quantile()
+    root = (12 - found.parameters["a"]) / slope
+    g = (t * spread / slope) ** 2 / squares
+    half = t * spread / slope * math.sqrt((1 - g) * (1 + 1 / 12) + (root - x.mean()) ** 2 / squares) / (1 - g)
+    middle = x.mean() + (root - x.mean()) / (1 - g)
+    error = spread / slope * math.sqrt(1 + 1 / 12 + (root - x.mean()) ** 2 / squares)
+    assert back == pytest.approx((root, error, middle - half, middle + half), rel=1e-9)
+    (given,) = found.inverse("x", 12.0, spread, limits=(0, 12))
+    assert given == pytest.approx(back, rel=1e-9)
+
+
+def test_readings_have_several_causes_or_none() -> None:
+    x = np.linspace(1, 10, 12)
+    parabola = ad.fit("y ~ a*(x - 5)^2 + c", {"x": x, "y": (x - 5) ** 2 + 1 + 0.1 * np.sin(7 * x)})
+    assert [each.value for each in parabola.inverse("x", 5.0, 0.2, limits=(0, 12))] == pytest.approx([3, 7], abs=0.1)
+    assert parabola.inverse("x", 0.0, 0.2, limits=(0, 12)) == []
+    pole = ad.fit("y ~ a/x", {"x": x, "y": 3 / x + 0.01 * np.sin(7 * x)})
+    assert [each.value for each in pole.inverse("x", 1.0, 0.02, limits=(-10, 10))] == pytest.approx([3], abs=0.1)
+    plateau = ad.fit("y ~ a*x/(k + x)", {"x": x, "y": 5 * x / (2 + x) + 0.05 * np.sin(7 * x)})
+    (open_end,) = plateau.inverse("x", 4.5, 0.2, limits=(0, 30))
+    assert 6 < open_end.low < open_end.value == pytest.approx(18, abs=3)
+    assert open_end.high is None
+    logarithm = ad.fit("log(y) ~ a - b*x + c*(g == 'u')", {"x": x, "y": np.exp(2 - x / 3), "g": ["u", "v"] * 6})
+    (value,) = logarithm.inverse("x", 1.0, 0.01, limits=(0, 10), others={"g": "v"})
+    assert value[:2] == pytest.approx((6, 0.03), rel=1e-6)
+    for wrong in ({"limits": (3, 3)}, {"limits": (0, math.nan)}):
+        with pytest.raises(OptionError, match="two numbers"):
+            plateau.inverse("x", 4.0, **wrong)
+    with pytest.raises(OptionError, match="does not read numbers from `z`"):
+        plateau.inverse("z", 4.0, limits=(0, 1))
+
+
+def test_inverse_predictions_on_the_command_line(tmp_path: Path) -> None:
+    path = tmp_path / "line.json"
+    ad.fit("y ~ a*x", {"x": [1, 2, 3, 4], "y": [2.1, 3.9, 6.1, 7.9]}).save(path)
+    line = ["predict", str(path), "--inverse", "x", "--y", "5+-0.1"]
+    document = run_cli([*line, "--x", "0..10", "--json"]).json
+    assert document["solutions"][0]["value"] == pytest.approx(2.5, rel=0.01)
+    assert str(run_cli([*line, "--x", "0..10"])).splitlines()[0] == "x,stderr,low,high"
+    assert "nowhere 5" in run_cli([*line, "--x", "5..10"]).stderr
+    expect_refusal(run_cli(line), "--inverse x needs a reading and a range: --y 3.2+-0.1 --x 0..10")
+    expect_refusal(run_cli(["predict", str(path), "-", "--intervall", "0.9"]), "--interval")
+    expect_refusal(run_cli(["predict", str(path)]), "missing DATA")

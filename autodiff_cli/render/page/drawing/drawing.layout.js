@@ -3,8 +3,10 @@
 const LEAST_TEXT = 11.05; // pixels; smaller text is unreadable
 const TEXT = 12; // pixels at scale 1
 const ENOUGH = 2; // a larger scale is not better
-const LARGER = 0.3; // how much it counts that a drawing is larger than need be
+const LARGER = 0.15; // how much it counts that a drawing is larger than need be
 const READABLE = LEAST_TEXT / TEXT;
+const COMFORTABLE = record.nodes.length > 12 ? READABLE : 13 / TEXT; // the smallest scale at which text is easy to read
+const UNCOMFORTABLE = 0.12; // penalty for a smaller scale
 const SIDEWAYS = 0.08; // penalty for bands beside each other, relative to bands below each other
 const NODE_DIGITS = 4; // of a number in the drawing; tooltips have more
 const ROOM = NODE_DIGITS + 3; // characters reserved for a number that may change
@@ -44,7 +46,8 @@ class Arrangements {
     let best = null;
     const compare = (arrangement) => {
       const scale = Math.min(width / arrangement.width, height / arrangement.height);
-      const merit = (scale < READABLE ? scale - 1 : Math.min(scale, 1) + LARGER * Math.max(0, Math.min(scale, ENOUGH) - 1)) - demerit(arrangement);
+      const merit = (scale < READABLE ? scale - 1 : Math.min(scale, 1) + LARGER * Math.max(0, Math.min(scale, ENOUGH) - 1))
+        - demerit(arrangement) - (scale < COMFORTABLE ? UNCOMFORTABLE : 0);
       if (best === null || merit > best.merit) best = { ...arrangement, scale, merit };
     };
     const isLarge = this.shown.boxes.length > MOST_LAYERED;
@@ -52,7 +55,7 @@ class Arrangements {
       if (best !== null && best.merit >= 1 - DETAILS[detail].less) break;
       this.#all(detail, () => this.#made(detail)).forEach(compare);
     }
-    if (best === null || best.scale < READABLE || best.bands > 1) this.#all(width, () => this.#columns(width)).filter(({ detail }) => details.includes(detail)).forEach(compare);
+    if (best === null || best.scale < READABLE || (best.bands > 1 && width < height)) this.#all(width, () => this.#columns(width)).filter(({ detail }) => details.includes(detail)).forEach(compare);
     return best;
   }
 
