@@ -454,6 +454,8 @@ def split_arguments(command: Command, words: Sequence[str]) -> Arguments:
             break
         name, equals, text = word.partition("=")
         if not _is_option(name, declared) or (equals and name in NEVER_EXPRESSIONS):
+            if arguments.positionals and re.fullmatch(r"-[^\W\d][\w-]*", word):  # a first one may be an expression
+                raise _unknown_option_error(command, word, None, words)
             arguments.positionals.append(word)
             continue
         option = declared.get(name)
@@ -560,13 +562,18 @@ def _unknown_option_error(command: Command, name: str, value: str | None, words:
     close = suggest_option(command, name, value)
     if close:
         return BadInput(f"there is no option {name}; did you mean {close}?")
-    if command.takes_values and is_name(name[2:]):
+    if not command.takes_values:
+        hint = ""
+    elif not name.startswith("--"):
+        hint = f"; to set a variable, use `-{name} 2`"
+    elif is_name(name[2:]):
         others = (word for word in words if not word.startswith("--"))
         is_mentioned = any(re.search(rf"\b{re.escape(name[2:])}\b", word) for word in others)
         follows = "".join(f", but {word} follows" for word in words[words.index(name) + 1 :][:1])
         start = f"{name}" if is_mentioned else f"there is no option {name}; a variable"
         return BadInput(f"{start} needs a value, such as {name} 2{follows}")
-    hint = f"; to use it as an expression, put it in brackets: `({name})`" if command.takes_values else ""
+    else:
+        hint = f"; to use it as an expression, put it in brackets: `({name})`"
     return BadInput(f"there is no option {name}; autodiff {command.name} --help lists all{hint}")
 
 

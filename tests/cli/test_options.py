@@ -224,6 +224,7 @@ def test_a_suggestion_works_when_it_is_obeyed(name: str) -> None:
         ("export x*y --lang c", "did you mean --to?"),
         ("trace x*y --x 2 --y 3 --svg", "did you mean -o FILE.svg?"),
         ("trace x*y --x 2 --y 3 --svg out.svg", "Did you mean `-o`?"),
+        ("train 'y ~ a*x' data.csv -v", "there is no option -v; autodiff train --help lists all"),
         ("doctor --verbose", "there is no option --verbose; autodiff doctor --help lists all"),
         ("ops --list", "there is no option --list"),
         ("grad x*y --x 2 --y 3 --verbose", "there is no option --verbose; a variable needs a value"),
