@@ -324,7 +324,7 @@ def _points_of_file(
             )
         if path != "-":
             # A first pass over the file reports errors before anything is written.
-            gradients.point_count = sum(len(block.cells) for block in file.iter_blocks(columns, BLOCK_ROWS))
+            gradients.point_count = sum(len(block.cells) for block in file.iter_selected_blocks(columns, BLOCK_ROWS))
     return table
 
 
@@ -340,7 +340,7 @@ def _file_blocks(file: DataFile, columns: Sequence[str]) -> Iterator[RowBlock]:
 
     has_output = False
     try:
-        for block in file.iter_blocks(columns, BLOCK_ROWS):
+        for block in file.iter_selected_blocks(columns, BLOCK_ROWS):
             yield block
             has_output = True
     except DataError as error:

@@ -244,8 +244,8 @@ class DataFile:
         self._notes |= dict.fromkeys([*notes, f"--where keeps {counts.selected} of {counts.rows} rows"])
 
     def iter_blocks(self, wanted: Collection[str], size: int) -> Iterator[RowBlock]:
-        """Yield the rows that the filter selects, at most `size` at a time: the requested columns as numbers, and the
-        text of all cells.
+        """Yield all rows in order, at most `size` at a time: the requested columns as numbers, and the text of all
+        cells.
 
         Cells may be nan or infinite if the file has them written out.
 
@@ -253,30 +253,42 @@ class DataFile:
             DataError: for empty cells, cells that are not numbers, and rows with too few or too many cells, block by
                 block.
         """
-        done, row_filter = 0, self._row_filter
-        filtered, texts = ([], {}) if row_filter is None else (row_filter.numeric_columns, row_filter.text_columns)
-        positions, text_positions = self.column_positions({*wanted, *filtered}), self.column_positions(texts)
-        with contextlib.suppress(FallbackRequired), contextlib.closing(self.format.iter_text_batches()) as text_batches:
-            if row_filter is not None:
-                raise FallbackRequired
-            for batch in text_batches:
+        positions = self.column_positions(wanted)
+        done = 0
+        with contextlib.suppress(FallbackRequired), contextlib.closing(self.format.iter_text_batches()) as texts:
+            for batch in texts:
                 for part in batch.split(size):
                     yield RowBlock({name: part.parse_column(position) for name, position in positions.items()}, part)
                     done += len(part)
             return
+        for columns, cells in self._iter_parsed_blocks(positions, size, done):
+            yield RowBlock(columns, cells)
+
+    def iter_selected_blocks(self, wanted: Collection[str], size: int) -> Iterator[RowBlock]:
+        """Yield the rows that the filter selects. See `iter_blocks`."""
+        row_filter = self._row_filter
+        if row_filter is None:
+            yield from self.iter_blocks(wanted, size)
+            return
+        positions = self.column_positions({*wanted, *row_filter.numeric_columns})
+        text_positions = self.column_positions(row_filter.text_columns)
+        for columns, cells in self._iter_parsed_blocks(positions, size):
+            labels = {
+                name: LabelColumn.of(np.array([row[position].strip() for row in cells], object))
+                for name, position in text_positions.items()
+            }
+            mask = row_filter.mask({**columns, **labels}, self.parsers)
+            selected = {name: values[mask] for name, values in columns.items()}
+            yield RowBlock(selected, [*itertools.compress(cells, mask.tolist())])
+
+    def _iter_parsed_blocks(
+        self, positions: Mapping[str, int], size: int, start: int = 0
+    ) -> Iterator[tuple[dict[str, Array], list[list[str]]]]:
+        """Yield columns as numbers and the text of all cells, by the reader that names the lines of bad cells."""
         with contextlib.closing(self.format.iter_records()) as records:
-            rest = itertools.islice(records, done, None)
+            rest = itertools.islice(records, start, None)
             while block := list(itertools.islice(rest, size)):
-                columns, cells = self._parse_numbers(block, positions), [record.cells for record in block]
-                if row_filter is not None:
-                    labels = {
-                        name: LabelColumn.of(np.array([row[position].strip() for row in cells], object))
-                        for name, position in text_positions.items()
-                    }
-                    mask = row_filter.mask({**columns, **labels}, self.parsers)
-                    columns = {name: values[mask] for name, values in columns.items()}
-                    cells = [row for row, is_kept in zip(cells, mask, strict=True) if is_kept]
-                yield RowBlock(columns, cells)
+                yield self._parse_numbers(block, positions), [record.cells for record in block]
 
     def _column_names(self, renamed: Mapping[str, str]) -> list[str]:
         """Return the normalized names of all columns after renaming. Raises DataError for names that do not fit."""

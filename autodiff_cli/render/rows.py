@@ -20,7 +20,6 @@ from autodiff_cli.data.table import TextBatch, format_numbers
 from autodiff_cli.explain.accuracy import describe_correct_digits
 from autodiff_cli.render.formatting import NumberFormat, digits_format, shortest_text
 from autodiff_cli.render.report import Paper, Report
-from autodiff_cli.training.result.prediction import InversePrediction
 
 if TYPE_CHECKING:
     from autodiff_cli.array_types import Array
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from autodiff_cli.explain.array_accuracy import RowAccuracy
     from autodiff_cli.formula.array_derivatives import BatchedGradient, Columns
     from autodiff_cli.training.result.fitted_model import FittedModel
+    from autodiff_cli.training.result.prediction import InversePrediction
 
 # --- CSV ---
 
@@ -225,7 +225,7 @@ def inverse_report(reading: Mapping[str, Any], solutions: Sequence[InversePredic
     """Report the solutions of an inverse prediction as CSV, or as a JSON document with the fields of the reading."""
 
     def write(paper: Paper) -> None:
-        paper.stream.write(csv_row([reading["inverse"], *InversePrediction._fields[1:]]))
+        paper.stream.write(csv_row([reading["inverse"], "stderr", "low", "high"]))
         for solution in solutions:
             paper.stream.write(csv_row(["" if each is None else shortest_text(each) for each in solution]))
 

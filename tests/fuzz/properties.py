@@ -31,6 +31,7 @@ from autodiff_cli.explain.warnings import check_higher_derivatives
 from autodiff_cli.expression import Expression
 from autodiff_cli.formula.derivatives import HigherDerivatives, hessian_by_name
 from autodiff_cli.graph.gradient import gradient_nodes
+from autodiff_cli.graph.tape import Tape
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.language.program import read
 from autodiff_cli.numbers.ball_arithmetic import from_float, is_finite, nearest_float
@@ -331,7 +332,8 @@ def curvatures(case: Case) -> None:
     leaves = [leaf.text for name in f.variables for leaf in np.ravel(numbers[name])]
     place = element_values(numbers, at.point)
     graph_of = dict(zip(leaves, (graph for array in graphs for graph in np.ravel(array)), strict=True))
-    compute = exact_computation(second_derivative_computation(graph_of, leaves))
+    operations = len(Tape([*graph_of.values()])) * len(leaves)
+    compute = exact_computation(second_derivative_computation(graph_of, leaves), operations)
     ours = {
         f"hessian.{row}.{column}": x
         for row, xs in zip(leaves, _matrix(found.hessian or {}, f.variables), strict=True)

@@ -491,7 +491,12 @@ class Objective(ModelOverRows):
         return all(theta[low] <= theta[high] for low, high in self._order_positions)
 
     def tied_elements(self, theta: Array) -> list[int]:
-        """Return the positions of ordered parameters that are equal, other than on a bound of their own."""
+        """Return the positions of ordered parameters that are equal, other than on a bound of their own.
+
+        >>> objective = Objective("y ~ a*x + b", {"x": [1, 2], "y": [3, 5]}, bounds={"b": ("a", None)})
+        >>> objective.tied_elements(np.array([2.0, 2.0]))
+        [0, 1]
+        """
         limits = [end for ends in self.bounds_by_name.values() for end in ends]
         pairs = [(low, high) for low, high in self._order_positions if theta[low] == theta[high] not in limits]
         return [k for pair in pairs for k in pair]
