@@ -132,7 +132,7 @@ def test_an_end_at_a_kink_is_reported() -> None:
 def test_no_small_step_lowers_the_loss_of_a_line_with_two_bends(seed: int) -> None:
     generator = np.random.default_rng(seed)
     x = np.sort(generator.uniform(0, 1, 16)).round(2)
-    y = np.maximum(x - x[8], 0) * 2 + 0.1 * generator.standard_normal(16)
+    y = 2 * np.maximum(x - x[4], 0) - 3 * np.maximum(x - x[11], 0) + 0.1 * generator.standard_normal(16)
     start = {"k": generator.uniform(0.2, 0.5), "m": generator.uniform(0.5, 0.8)}
     model, data = "y ~ a*x + b*relu(x - k) + c*relu(x - m)", {"x": x, "y": y}
     found, objective = fit(model, data, start=start), Objective(model, data)
