@@ -6,11 +6,13 @@ import functools
 import inspect
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from _pytest.mark import ParameterSet
 from hypothesis import settings
+
+T = TypeVar("T")
 
 # Fixtures whose state would pass from case to case.
 STATEFUL = {"monkeypatch", "tmp_path", "capsys", "capfd", "caplog", "recwarn"}
@@ -28,13 +30,18 @@ def part(count: int) -> int:
     return count if is_slow else min(count, max(3, count // 6))
 
 
+def evenly_spread_part(cases: Sequence[T]) -> list[T]:
+    """Return the cases that run in place of all; see `part`."""
+    count = part(len(cases))
+    return [cases[k * len(cases) // count] for k in range(count)]
+
+
 def chosen_cases(items: list[pytest.Item]) -> Iterator[pytest.Item]:
     """Yield all tests, but an evenly spread part of the cases of each that is marked `sampled`. One that the user named
     alone is all there is of its cases, and runs."""
     for _, group in itertools.groupby(items, lambda item: (item.path, getattr(item, "originalname", item.name))):
         cases = [*group]
-        count = part(len(cases)) if cases[0].get_closest_marker("sampled") else len(cases)
-        yield from (cases[k * len(cases) // count] for k in range(count))
+        yield from evenly_spread_part(cases) if cases[0].get_closest_marker("sampled") else cases
 
 
 def each(
@@ -63,9 +70,8 @@ def each(
         @functools.wraps(test)
         def run(**fixtures: Any) -> None:
             failures: list[Exception] = []
-            count = part(len(table)) if sampled else len(table)
-            for k in range(count):
-                label, case = labels[k * len(table) // count], table[k * len(table) // count]
+            cases = [*zip(labels, table, strict=True)]
+            for label, case in evenly_spread_part(cases) if sampled else cases:
                 try:
                     test(**fixtures, **dict(zip(keys, case, strict=True)))
                 except pytest.skip.Exception:

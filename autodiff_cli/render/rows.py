@@ -223,9 +223,10 @@ def predictions_report(
 
 def inverse_report(reading: Mapping[str, Any], solutions: Sequence[InversePrediction]) -> Report:
     """Report the solutions of an inverse prediction as CSV, or as a JSON document with the fields of the reading."""
+    from autodiff_cli.training.result.prediction import InversePrediction
 
     def write(paper: Paper) -> None:
-        paper.stream.write(csv_row([reading["inverse"], "stderr", "low", "high"]))
+        paper.stream.write(csv_row([reading["inverse"], *InversePrediction._fields[1:]]))
         for solution in solutions:
             paper.stream.write(csv_row(["" if each is None else shortest_text(each) for each in solution]))
 

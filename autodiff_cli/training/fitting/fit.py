@@ -413,7 +413,7 @@ def fit_objective(
             raise
         progress.finish()
         outcome = Outcome(progress.best.theta, False, "interrupted")
-        raise Interrupted(_build_fit_with_plot(objective, method, progress, outcome, options, quantities)) from None
+        raise Interrupted(build_fit(objective, method, progress, outcome, options, quantities)) from None
     finally:
         progress.finish()
     return conclude(objective, method, progress, outcome, options, quantities)
@@ -435,7 +435,7 @@ def conclude(
     """
     adopted = 0
     while True:
-        result = _build_fit_with_plot(objective, method, progress, outcome, options, quantities, known, loss)
+        result = build_fit(objective, method, progress, outcome, options, quantities, known, loss)
         try:
             return add_intervals(result, objective, options, quantities)
         except KeyboardInterrupt:
@@ -519,23 +519,6 @@ def _compare_levels(
     return _adopt(objective, ends[best], note, options, progress)
 
 
-def _build_fit_with_plot(
-    objective: Objective,
-    method: str,
-    progress: Progress,
-    outcome: Outcome,
-    options: FitOptions,
-    quantities: DerivedQuantities,
-    known: ComputedStatistics | None = None,
-    loss: float | None = None,
-) -> FittedModel:
-    """Return the fitted model, with the data of a plot if the options ask for it."""
-    result = build_fit(objective, method, progress, outcome, options, quantities, known, loss)
-    if not options.plot:
-        return result
-    return dataclasses.replace(result, plot=collect_plot_data(result, objective, outcome.theta, options))
-
-
 def build_fit(
     objective: Objective,
     method: str,
@@ -546,7 +529,8 @@ def build_fit(
     known: ComputedStatistics | None = None,
     loss: float | None = None,
 ) -> FittedModel:
-    """Return the fitted model for the outcome of a method: its statistics, derived quantities, warnings and notes.
+    """Return the fitted model for the outcome of a method: its statistics, derived quantities, warnings, notes, and the
+    data of a plot if the options ask for it.
 
     Args:
         known: the statistics if they are known, of a point that is canonical; see `canonical_parameters`.
@@ -572,7 +556,7 @@ def build_fit(
     closing = (
         known.separation_warning or outcome.failure or outcome.note or ("" if outcome.converged else _NOT_CONVERGED)
     )
-    return FittedModel(
+    result = FittedModel(
         model=model.text,
         rows=objective.rows,
         parameters=values,
@@ -620,6 +604,9 @@ def build_fit(
         **({} if progress.validation is None else progress.validation.summary(outcome.theta)),
         **{name: getattr(known, name) for name in _STATISTICS},
     )
+    if options.plot:
+        return dataclasses.replace(result, plot=collect_plot_data(result, objective, outcome.theta, options))
+    return result
 
 
 def _is_beside_minimum(statistics: ComputedStatistics, options: FitOptions) -> bool:
