@@ -5,21 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
-from autodiff_cli.graph.tape import Tape, gc_paused
+from autodiff_cli.graph.tape import LazyTable, Tape, gc_paused
 from autodiff_cli.numbers.kind import Kind
 
 N = TypeVar("N")
-
-
-class _Cache(dict[Any, Any]):
-    """Results of a function by its arguments."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-
-    def __missing__(self, arguments: tuple[Any, ...]) -> Any:
-        result = self[arguments] = self._function(*arguments)
-        return result
 
 
 class ForwardPass(Generic[N]):
@@ -35,7 +24,7 @@ class ForwardPass(Generic[N]):
         self._constants: list[Any] = [None] * len(tape)
         self._leaves: list[tuple[int, str]] = []
         self._steps: list[tuple[int, Callable[..., N], tuple[int, ...]]] = []
-        functions = _Cache(kind.function)
+        functions = LazyTable(lambda key: kind.function(*key))
         with gc_paused():
             for i, (node, inputs) in enumerate(zip(tape.nodes, tape.inputs, strict=True)):
                 if node.op is not None:
@@ -105,7 +94,7 @@ class ReversePass(Generic[N]):
         # The nodes that contribute: their local derivatives, the positions of their inputs, and those of the inputs
         # that receive contributions.
         self._steps: list[tuple[int, Callable[..., tuple[N | None, ...]], tuple[int, ...], tuple[int, ...]]] = []
-        functions = _Cache(kind.partials)
+        functions = LazyTable(lambda key: kind.partials(*key))
         with gc_paused():
             for i in range(self._output, -1, -1):
                 op, inputs, active = tape.nodes[i].op, tape.inputs[i], tape.active_inputs[i]

@@ -17,6 +17,22 @@ from autodiff_cli.graph.node import Node, get_op, is_literal
 from autodiff_cli.graph.op import Op
 
 
+class LazyTable(dict[Any, Any]):
+    """A table of which each value is computed when its key is first looked up.
+
+    >>> squares = LazyTable(lambda x: x * x)
+    >>> squares[3], squares
+    (9, {3: 9})
+    """
+
+    def __init__(self, compute: Callable[[Any], Any]) -> None:
+        self._compute = compute
+
+    def __missing__(self, key: Any) -> Any:
+        value = self[key] = self._compute(key)
+        return value
+
+
 @contextlib.contextmanager
 def gc_paused() -> Iterator[None]:
     """Pause the garbage collector inside a `with` block.

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from autodiff_cli.language.errors import NEWLINE, ExpressionError
 
@@ -142,22 +142,6 @@ class Lexemes:
             Lexeme(type, word, start, end)
             for type, word, (start, end) in zip(self.types, self.words, self._spans, strict=True)
         ][:-1]
-
-
-class LazyTable(dict[Any, Any]):
-    """A table of which each value is computed when its key is first looked up.
-
-    >>> squares = LazyTable(lambda x: x * x)
-    >>> squares[3], squares
-    (9, {3: 9})
-    """
-
-    def __init__(self, compute: Callable[[Any], Any]) -> None:
-        self._compute = compute
-
-    def __missing__(self, key: Any) -> Any:
-        value = self[key] = self._compute(key)
-        return value
 
 
 class Lexer:

@@ -20,9 +20,9 @@ from autodiff_cli import ops
 from autodiff_cli.graph.node import Node, constant, get_op, variable
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.shapes import ShapeError, ShapeInference
-from autodiff_cli.graph.tape import gc_paused, topological_order
+from autodiff_cli.graph.tape import LazyTable, gc_paused, topological_order
 from autodiff_cli.language.errors import ExpressionError, format_names, shape_error, suggest
-from autodiff_cli.language.lexer import LazyTable, Lexemes, canonical_name
+from autodiff_cli.language.lexer import Lexemes, canonical_name
 from autodiff_cli.language.names import (
     NO_COLUMNS,
     ColumnNames,

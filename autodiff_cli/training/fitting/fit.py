@@ -405,29 +405,41 @@ def fit_objective(
     if options.x_sigma:
         objective = start_without_x_errors(objective, method, options)
         progress.notes.append(x_errors_note(objective))
+    run = FitRun(objective, method, progress, options, quantities)
     try:
-        objective, outcome = _optimize_in_order(method, objective, options, progress)
-        outcome = _compare_levels(method, objective, outcome, options, progress)
+        run, outcome = _optimize_in_order(run)
+        outcome = _compare_levels(run, outcome)
     except KeyboardInterrupt:
         if progress.best is None:
             raise
         progress.finish()
         outcome = Outcome(progress.best.theta, False, "interrupted")
-        raise Interrupted(build_fit(objective, method, progress, outcome, options, quantities)) from None
+        raise Interrupted(build_fit(run, outcome)) from None
     finally:
         progress.finish()
-    return conclude(objective, method, progress, outcome, options, quantities)
+    return conclude(run, outcome)
+
+
+class FitRun(NamedTuple):
+    """A fit with its method, options and progress, before its conclusions.
+
+    Attributes:
+        objective: what is minimised.
+        method: the name of the method.
+        progress: the epochs so far, with warnings and notes.
+        options: the options of the fit.
+        quantities: the derived quantities.
+    """
+
+    objective: Objective
+    method: str
+    progress: Progress
+    options: FitOptions
+    quantities: DerivedQuantities
 
 
 def conclude(
-    objective: Objective,
-    method: str,
-    progress: Progress,
-    outcome: Outcome,
-    options: FitOptions,
-    quantities: DerivedQuantities,
-    known: ComputedStatistics | None = None,
-    loss: float | None = None,
+    run: FitRun, outcome: Outcome, known: ComputedStatistics | None = None, loss: float | None = None
 ) -> FittedModel:
     """Return the fitted model for the outcome of a method, with the requested intervals; see `build_fit`.
 
@@ -435,9 +447,9 @@ def conclude(
     """
     adopted = 0
     while True:
-        result = build_fit(objective, method, progress, outcome, options, quantities, known, loss)
+        result = build_fit(run, outcome, known, loss)
         try:
-            return add_intervals(result, objective, options, quantities)
+            return add_intervals(result, run.objective, run.options, run.quantities)
         except KeyboardInterrupt:
             raise Interrupted(result) from None
         except BetterFit as better:
@@ -446,29 +458,29 @@ def conclude(
                 result.warnings.append("no intervals: the profiles lead to ever better fits; try --starts")
                 return result
             note = f"the profile of `{better.element}` led to a better fit, which is reported"
-            outcome, known, loss = _adopt(objective, better.theta, note, options, progress), None, None
+            outcome, known, loss = _adopt(run, better.theta, note), None, None
 
 
-def _adopt(objective: Objective, theta: Array, note: str, options: FitOptions, progress: Progress) -> Outcome:
+def _adopt(run: FitRun, theta: Array, note: str) -> Outcome:
     """Return the end of a fit from a point that is better than the last fit, and note that."""
+    objective, progress = run.objective, run.progress
     progress.notes.append(note)
-    options = dataclasses.replace(options, epochs=None)
+    options = dataclasses.replace(run.options, epochs=None)
     outcome = minimize(converging_method(objective), objective, theta, options, progress)
     progress.doubt = doubt_of(objective, outcome)
     return outcome
 
 
-def _optimize_in_order(
-    method: str, objective: Objective, options: FitOptions, progress: Progress
-) -> tuple[Objective, Outcome]:
+def _optimize_in_order(run: FitRun) -> tuple[FitRun, Outcome]:
     """Run a method (see `optimize_multistart`); if its end breaks the order of parameters, run it on their differences.
 
     Returns:
-        The outcome, and the objective that has it: with bounds that keep the order if the free solution breaks it.
+        The outcome, and the run that has it: with bounds that keep the order if the free solution breaks it.
     """
+    objective, method, progress, options, _ = run
     outcome = optimize_multistart(method, objective, options, progress)
     if outcome.failure or objective.is_ordered(outcome.theta):
-        return objective, outcome
+        return run, outcome
     options = dataclasses.replace(options, starts=None)
     differences = objective.with_differences(outcome.theta)
     solution = optimize(method, differences, options, Progress())
@@ -483,16 +495,15 @@ def _optimize_in_order(
             progress.warnings.append(
                 f"`{low}` and `{high}` end equal: the data contradict their order; they have no errors"
             )
-    return candidate, outcome
+    return run._replace(objective=candidate), outcome
 
 
-def _compare_levels(
-    method: str, objective: Objective, outcome: Outcome, options: FitOptions, progress: Progress
-) -> Outcome:
+def _compare_levels(run: FitRun, outcome: Outcome) -> Outcome:
     """Return the end of a fit, or a better one from where the levels of a column are more alike: with their terms in
     the same order, or with all values of one level.
     """
-    is_searched = outcome.converged and method in ("lm", "lbfgs") and options.epochs is None
+    objective, method = run.objective, run.method
+    is_searched = outcome.converged and method in ("lm", "lbfgs") and run.options.epochs is None
     if not objective.model.levels or not is_searched or objective.is_linear or objective.is_penalised:
         return outcome
     if objective.layout.size > _MAX_SINGLE_PARAMETERS or objective.rows > _MAX_ROWS_WITH_LEVELS:
@@ -516,18 +527,11 @@ def _compare_levels(
     if not losses[best] < losses[0] - _BETTER_LOSS_TOLERANCE * abs(losses[0]):
         return outcome
     note = "a better fit was found from where the levels have the same values"
-    return _adopt(objective, ends[best], note, options, progress)
+    return _adopt(run, ends[best], note)
 
 
 def build_fit(
-    objective: Objective,
-    method: str,
-    progress: Progress,
-    outcome: Outcome,
-    options: FitOptions,
-    quantities: DerivedQuantities,
-    known: ComputedStatistics | None = None,
-    loss: float | None = None,
+    run: FitRun, outcome: Outcome, known: ComputedStatistics | None = None, loss: float | None = None
 ) -> FittedModel:
     """Return the fitted model for the outcome of a method: its statistics, derived quantities, warnings, notes, and the
     data of a plot if the options ask for it.
@@ -536,6 +540,7 @@ def build_fit(
         known: the statistics if they are known, of a point that is canonical; see `canonical_parameters`.
         loss: the mean loss there, if it is known.
     """
+    objective, method, progress, options, quantities = run
     choices: list[str] = []
     if known is None:
         outcome, choices = _canonical_outcome(objective, method, outcome)

@@ -23,7 +23,14 @@ from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.names import JOINT_SEPARATOR, joined_columns
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError, check_restrictions, explicit_options, refused
-from autodiff_cli.training.fitting.fit import TERMS_NOTE, canonical_parameters, conclude, fit_objective, order_terms
+from autodiff_cli.training.fitting.fit import (
+    TERMS_NOTE,
+    FitRun,
+    canonical_parameters,
+    conclude,
+    fit_objective,
+    order_terms,
+)
 from autodiff_cli.training.fitting.inference import DerivedQuantities
 from autodiff_cli.training.fitting.minimization import checked_end, comparison_losses, minimize_batch
 from autodiff_cli.training.fitting.optimization import (
@@ -284,7 +291,8 @@ class BatchedFit:
         is_known = outcome is self.outcomes[group]
         known = self._known.get(group) if is_known else None
         end_loss = float(self._end_losses[group]) if is_known and self._end_losses is not None else None
-        return conclude(part, self._method, progress, outcome, self._options, self._quantities, known, end_loss)
+        run = FitRun(part, self._method, progress, self._options, self._quantities)
+        return conclude(run, outcome, known, end_loss)
 
     def _has_equivalent_points(self, fits: Fits) -> bool:
         """Return whether other signs or phases of the parameters may give the same predictions, so that each group has
