@@ -74,7 +74,7 @@ def as_number(value: Any) -> Any:
                 return math.inf if value > 0 else -math.inf
     elif getattr(value.dtype, "kind", None) is None and not getattr(value, "ndim", 1):  # a scalar tensor of a framework
         return float(value)
-    from autodiff_cli.numbers.conversion import as_float_array
+    from autodiff_cli.array_types import as_float_array
 
     array = as_float_array(value)
     return array if array.ndim else float(array)
