@@ -388,17 +388,11 @@ def _aligned_zeros(count: int) -> Array:
     return space[start : start + count]
 
 
-@dataclass(frozen=True)
-class BlockLimits:
-    """The division of rows into blocks."""
-
-    rows: int = 8192  # the same as in the NumPy backend
-    min_rows: int = 512  # enough for the work of a block to outweigh its overhead
-    max_values: int = 65_536  # of the largest value by row in a block, which gets fewer rows if it has more
-    max_partial_sums: int = 2**22  # numbers in memory as sums of blocks, before they are added up
-
-
-_BLOCKS = BlockLimits()
+# The division of rows into blocks.
+_BLOCK_ROWS = 8192  # the same as in the NumPy backend
+_MIN_BLOCK_ROWS = 512  # enough for the work of a block to outweigh its overhead
+_MAX_BLOCK_VALUES = 65_536  # of the largest value by row in a block, which gets fewer rows if it has more
+_MAX_PARTIAL_SUMS = 2**22  # numbers in memory as sums of blocks, before they are added up
 
 
 class LlvmBackend:
@@ -452,7 +446,7 @@ class CompiledSumKernel(_CompiledKernel):
 
     def __init__(self, graphs: protocol.RowGraphs, target: Processor, threads: int) -> None:
         super().__init__(graphs, target, threads)
-        self._max_blocks = max(1, _BLOCKS.max_partial_sums // max(1, self.value_count))  # whose sums are in memory
+        self._max_blocks = max(1, _MAX_PARTIAL_SUMS // max(1, self.value_count))  # whose sums are in memory
         self._allocate_partials(1)
 
     def sums(self, point: protocol.Point, columns: protocol.Columns, rows: int) -> Array:
@@ -523,5 +517,5 @@ def _block_rows(plan: KernelPlan) -> int:
     by_row = [item for item in plan.items if item.stage is Stage.ROW]
     widest = max((item.size for item in by_row if not is_total(item)), default=1)
     sums = sum(is_total(item) for item in by_row)
-    shorter = max(widest / (_BLOCKS.max_values / _BLOCKS.rows), sums / 32)
-    return int(2 ** round(math.log2(max(_BLOCKS.min_rows, min(_BLOCKS.rows, _BLOCKS.rows / max(1.0, shorter))))))
+    shorter = max(widest / (_MAX_BLOCK_VALUES / _BLOCK_ROWS), sums / 32)
+    return int(2 ** round(math.log2(max(_MIN_BLOCK_ROWS, min(_BLOCK_ROWS, _BLOCK_ROWS / max(1.0, shorter))))))

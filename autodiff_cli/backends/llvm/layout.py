@@ -121,17 +121,11 @@ def stored_items(plan: KernelPlan, nests: Sequence[LoopNest]) -> set[int]:
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 
 
-@dataclass(frozen=True)
-class StripSettings:
-    """Numbers of rows in a strip, found by measurements."""
-
-    unstored_rows: int = 2048  # without stored values a strip only bounds the number of terms in a partial sum
-    min_rows: int = 64
-    max_rows: int = 512
-    cache_bytes: int = 128 * 1024  # stored values of a strip remain in the nearest caches
-
-
-_STRIPS = StripSettings()
+# Numbers of rows in a strip, found by measurements.
+_UNSTORED_STRIP_ROWS = 2048  # without stored values a strip only bounds the number of terms in a partial sum
+_MIN_STRIP_ROWS = 64
+_MAX_STRIP_ROWS = 512
+_STRIP_CACHE_BYTES = 128 * 1024  # stored values of a strip remain in the nearest caches
 
 
 @dataclass(slots=True)
@@ -208,9 +202,9 @@ def _is_stored_by_row(item: Item) -> bool:
 
 def _strip_rows(by_row: dict[int, Item], width: int) -> int:
     if not by_row:
-        return _STRIPS.unstored_rows
+        return _UNSTORED_STRIP_ROWS
     bytes_per_row = 8 * sum(item.size for item in by_row.values())
-    fitting = min(_STRIPS.max_rows, max(_STRIPS.min_rows, _STRIPS.cache_bytes // bytes_per_row))
+    fitting = min(_MAX_STRIP_ROWS, max(_MIN_STRIP_ROWS, _STRIP_CACHE_BYTES // bytes_per_row))
     return fitting // (4 * width) * 4 * width
 
 
