@@ -13,6 +13,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Collection, Iterator, Sequence
 from html import escape
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from autodiff_cli.data.json_records import to_json
@@ -355,7 +356,7 @@ _DOT_SHAPES = {
 
 # --- SVG ---
 
-
+SVG_STYLE = "\n" + (Path(__file__).parent / "page" / "svg.css").read_text(encoding="utf-8")
 # Dimensions of a drawing, in pixels unless a comment says otherwise.
 _CHARACTER_WIDTH = 7.3  # at 12 px, in the widest of the common monospace fonts
 _SMALL_CHARACTER_WIDTH = 6.7  # at 11 px
@@ -611,48 +612,3 @@ def _data_attribute(x: Any) -> str:
     """Return a number or an array as an attribute value, with all digits."""
     value = to_json(x)
     return formatting.shortest_text(value) if isinstance(value, float) else escape(str(value))
-
-
-SVG_STYLE = """
-.autodiff text{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;fill:#1c1c1c}
-.autodiff .paper,.autodiff .room{fill:#fff}
-.autodiff .middle,.autodiff .local{text-anchor:middle}
-.autodiff .first.middle,.autodiff .first.heading{font-weight:700}
-.autodiff .legend{font-size:11px;fill:#555}
-.autodiff .outline,.autodiff .frame{stroke:#444;stroke-width:1.3;fill:#fff}
-.autodiff .frame{fill:none}
-.autodiff .input .outline{fill:#e3eefc;stroke:#1a56b0}
-.autodiff .constant .outline{fill:#f1f1f1;stroke:#6b6b6b;stroke-dasharray:5 3}
-.autodiff .copy .outline{stroke-dasharray:2 3;fill-opacity:.4}
-.autodiff .output rect{stroke:#15703a}
-.autodiff .output .outline{fill:#e4f6e9}
-.autodiff .folded rect{stroke:#6b21a8}
-.autodiff .folded .outline{fill:#f5ecfd}
-.autodiff .enclosure{fill:none;stroke:#777;stroke-width:1.2;stroke-dasharray:1.5 3}
-.autodiff .small{font-size:11px;fill:#555}
-.autodiff .edge path{fill:none;stroke:#777;stroke-width:1.3}
-.autodiff .edge .head{fill:#777}
-.autodiff .local{font-size:11px;fill:#8a3200}
-.autodiff .highlighted .outline{stroke:#b04a00;stroke-width:3.2}
-.autodiff .edge.highlighted path{stroke:#b04a00;stroke-width:3}
-.autodiff .edge.highlighted .head{fill:#b04a00}
-@media screen and (prefers-color-scheme:dark){
-.autodiff text{fill:#ececec}
-.autodiff .paper,.autodiff .room{fill:#16181c}
-.autodiff .legend{fill:#a8a8a8}
-.autodiff .outline{stroke:#b5b5b5;fill:#22252b}
-.autodiff .input .outline{fill:#14304f;stroke:#7db4ff}
-.autodiff .constant .outline{fill:#2b2b2b;stroke:#a0a0a0}
-.autodiff .output rect{stroke:#6fd08f}
-.autodiff .output .outline{fill:#12361f}
-.autodiff .folded rect{stroke:#c99bf5}
-.autodiff .folded .outline{fill:#33204a}
-.autodiff .enclosure{stroke:#8d8d8d}
-.autodiff .small{fill:#a8a8a8}
-.autodiff .edge path{stroke:#8d8d8d}
-.autodiff .edge .head{fill:#8d8d8d}
-.autodiff .local{fill:#ffb27a}
-.autodiff .highlighted .outline,.autodiff .edge.highlighted path{stroke:#ff9440}
-.autodiff .edge.highlighted .head{fill:#ff9440}
-}
-"""
