@@ -26,7 +26,6 @@ from autodiff_cli.backends.llvm.layout import ALIGNMENT, COLUMN_TYPES, LaidOutPl
 from autodiff_cli.backends.llvm.machine_code import (
     VECTOR_ATTRIBUTES,
     CompiledModule,
-    FunctionBuilder,
     ModuleBuilder,
     Processor,
     compile_module,
@@ -38,6 +37,7 @@ from autodiff_cli.backends.protocol import BatchLosses, EpochRequest, RowOrder
 from autodiff_cli.backends.reductions import ROW_COUNT_NODE, fold
 from autodiff_cli.graph.node import Node, constant, variable
 from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.numbers.machine_code import FunctionBuilder
 from autodiff_cli.ops.arithmetic import and_, where
 from autodiff_cli.ops.structural import broadcast_like, norm, stack
 
@@ -469,10 +469,8 @@ class CompiledSumKernel(_CompiledKernel):
         if len(self._partials) < end - first:
             self._allocate_partials(end - first)
         self._runner.run(values, self._address - 8 * self.value_count * first, first, end)
-        step = 1
-        while step < end - first:  # the levels of the tree of `fold`
-            self._runner.fold_level(self._address, end - first, step)
-            step *= 2
+        if end - first > 1:
+            _add_up(self._partials[: end - first])
         return self._total.copy()
 
     def _allocate_partials(self, blocks: int) -> None:
@@ -480,6 +478,15 @@ class CompiledSumKernel(_CompiledKernel):
         self._partials = np.empty((blocks, self.value_count))
         self._total: Array = self._partials[0]  # the sum of all blocks, after they are folded
         self._address = self._partials.ctypes.data
+
+
+def _add_up(sums: Array) -> None:
+    """Add all rows to the first, in the tree of `fold`."""
+    step = 1
+    with ignore_float_errors():
+        while step < len(sums):
+            sums[: len(sums) - step : 2 * step] += sums[step :: 2 * step]
+            step *= 2
 
 
 class CompiledRowKernel(_CompiledKernel):

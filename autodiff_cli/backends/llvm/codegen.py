@@ -25,7 +25,6 @@ from autodiff_cli.backends.llvm.layout import (
 )
 from autodiff_cli.backends.llvm.machine_code import (
     VECTOR_ATTRIBUTES,
-    FunctionBuilder,
     InstructionOrder,
     InstructionWriter,
     ModuleBuilder,
@@ -45,6 +44,7 @@ from autodiff_cli.backends.llvm.plan import (
 from autodiff_cli.backends.llvm.vectors import Vector, VectorCode, float_literal, maximum, minimum, quick_forms
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.tape import topological_order
+from autodiff_cli.numbers.machine_code import FunctionBuilder
 
 
 class LoopIndex(NamedTuple):
@@ -404,8 +404,7 @@ _BLOCK_PARAMETERS = "ptr %memory, ptr %point, ptr %columns, i64 %first, i64 %row
 def kernel_module(target: Processor, laid_out: LaidOutPlan, types: tuple[str, ...], block: int) -> str:
     """Return the text of a kernel's module.
 
-    It exports `run(job, memory)`, which processes blocks until none is left, and `fold_level(sums, blocks, step)`,
-    which adds to the sums of every second block those of the block that is `step` further on.
+    It exports `run(job, memory)`, which processes blocks until none is left.
 
     Args:
         target: the processor.
@@ -417,7 +416,6 @@ def kernel_module(target: Processor, laid_out: LaidOutPlan, types: tuple[str, ..
     writer = PlanWriter(module, laid_out, types)
     writer.write_block_functions()
     writer.write_run(block)
-    writer.write_fold_level()
     return module.text()
 
 
@@ -541,20 +539,6 @@ class PlanWriter:
             begin = ir.element("i8", "%out", ir.assign(f"mul i64 {number.index}, %stride"))
             row = ir.assign(f"add i64 {first}, {lane.index}")
             ir.store("double", value, ir.element("double", begin, row))
-
-    def write_fold_level(self) -> None:
-        """Write the function that adds up pairs of sums of blocks."""
-        ir, numbers = (
-            FunctionBuilder("define void @fold_level(ptr %sums, i64 %blocks, i64 %step) {"),
-            self._plan.value_count,
-        )
-        distance, last = ir.assign(f"mul i64 %step, {numbers}"), ir.assign("sub i64 %blocks, %step")
-        with ir.loop("0", last, ir.assign("shl i64 %step, 1")) as block, ir.loop("0", str(numbers)) as number:
-            start = ir.assign(f"mul i64 {block.index}, {numbers}")
-            total = ir.element("double", "%sums", ir.assign(f"add i64 {start}, {number.index}"))
-            other = ir.load("double", ir.element("double", total, distance))
-            ir.store("double", ir.assign(f"fadd double {ir.load('double', total)}, {other}"), total)
-        self._module.add(ir)
 
     def write_run(self, block: int) -> None:
         """Write the function that processes blocks until none is left. Several threads may share a job."""

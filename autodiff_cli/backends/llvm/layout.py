@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from autodiff_cli.backends.llvm.machine_code import FunctionBuilder, Loop, ModuleBuilder
+from autodiff_cli.backends.llvm.machine_code import ModuleBuilder
 from autodiff_cli.backends.llvm.plan import (
     ROW_COUNT_INPUT,
     Effect,
@@ -25,6 +25,7 @@ from autodiff_cli.backends.llvm.plan import (
 )
 from autodiff_cli.backends.llvm.vectors import MAX_MODERATE, MIN_MODERATE, float_literal
 from autodiff_cli.graph.op import Shape
+from autodiff_cli.numbers.machine_code import FunctionBuilder, Loop
 
 MAX_NEST_ITEMS = 5000  # the time that LLVM takes grows faster than the number of items in a nest
 
