@@ -59,7 +59,7 @@ class PreciseValues:
     def known_numbers(self) -> list[Number | None]:
         """The numbers, with None in place of those without any known digits."""
         return [
-            x if is_certain or _has_digits(x) else None
+            x if is_certain or (ball.is_finite(x) and ball.accurate_bits(x) >= _MIN_KNOWN_BITS) else None
             for x, is_certain in zip(self.numbers, self.is_proven, strict=True)
         ]
 
@@ -155,10 +155,6 @@ def refine(
 def _assumed_value(x: Number, bits: int) -> Number:
     """Return the value assumed for a number that the final attempt leaves open: 0 if it is tiny and may be 0."""
     return ball.ZERO if ball.is_finite(x) and _may_be_zero(x) and _log2_magnitude(x) <= -bits / 2 else x
-
-
-def _has_digits(x: Number) -> bool:
-    return ball.is_finite(x) and ball.accurate_bits(x) >= _MIN_KNOWN_BITS
 
 
 def _has_enough_bits(x: Number, bits: int) -> bool:

@@ -203,8 +203,10 @@ class _LabelPlacer:
             self._occupied.setdefault(square, []).append(place)
 
     def _is_free(self, place: Rectangle) -> bool:
+        others = (other for square in _grid_squares(place) for other in self._occupied.get(square, ()))
         return not any(
-            _overlap(place, other) for square in _grid_squares(place) for other in self._occupied.get(square, ())
+            all(abs(place.centre[k] - other.centre[k]) < (place.size[k] + other.size[k]) / 2 for k in (0, 1))
+            for other in others
         )
 
 
@@ -214,10 +216,6 @@ def _grid_squares(place: Rectangle) -> Iterator[tuple[int, int]]:
     columns = range(int((x - width / 2) // _GRID_SQUARE), int((x + width / 2) // _GRID_SQUARE) + 1)
     rows = range(int((y - height / 2) // _GRID_SQUARE), int((y + height / 2) // _GRID_SQUARE) + 1)
     return itertools.product(columns, rows)
-
-
-def _overlap(place: Rectangle, other: Rectangle) -> bool:
-    return all(abs(place.centre[k] - other.centre[k]) < (place.size[k] + other.size[k]) / 2 for k in (0, 1))
 
 
 def _is_on_stretch(place: Point, start: Point, end: Point) -> bool:

@@ -257,7 +257,8 @@ class _Sheet:
         task = escape(safe_label(label_with_definition(self._trace, step.node)))
         is_output = step.node in self._trace.tape.outputs
         adjoint = "1, as always for the output" if is_output else _blank_field(f"Adjoint of {label}")
-        hint = escape(safe_label(_as_sentence(self._hint(step))))
+        hint = self._hint(step)
+        hint = escape(safe_label(f"{hint[:1].upper()}{hint[1:]}."))
         items = "".join(self._contribution_item(step, contribution) for contribution in step.contributions)
         return f'<li>{task}: adjoint {adjoint}<p class="hint">{hint}</p><ul>{items}</ul></li>'
 
@@ -335,7 +336,7 @@ class _Sheet:
 
 def _section(title: str, *parts: str, kind: str = "", level: int = 2) -> str:
     return "\n".join(
-        [f'<section class="page {kind}">', f"<h{level}>{title}</h{level}>", *_nonempty(parts), "</section>"]
+        [f'<section class="page {kind}">', f"<h{level}>{title}</h{level}>", *filter(None, parts), "</section>"]
     )
 
 
@@ -343,14 +344,6 @@ def _titled_list(title: str, tag: str, items: Iterable[str], level: int = 3) -> 
     """Yield a list with its title, or nothing if there are no items."""
     if text := "".join(items):
         yield from (f"<h{level}>{title}</h{level}>", f"<{tag}>{text}</{tag}>")
-
-
-def _nonempty(parts: Iterable[str]) -> Iterator[str]:
-    return (part for part in parts if part)
-
-
-def _as_sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _blank_field(label: str) -> str:

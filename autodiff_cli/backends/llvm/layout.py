@@ -45,14 +45,6 @@ class LoopNest:
     item_numbers: tuple[int, ...]
 
 
-def loop_nests(plan: KernelPlan) -> list[LoopNest]:
-    """Return the nests in order of execution, each after the nests it reads.
-
-    Nests that are common to all rows come first, then those that are executed by row, then those after all rows.
-    """
-    return [nest for stage in Stage for nest in _nests_of_stage(plan.items, stage)]
-
-
 def _nests_of_stage(items: Sequence[Item], stage: Stage) -> Iterator[LoopNest]:
     pending = [k for k, item in enumerate(items) if item.stage is stage]
     remaining = set(pending)
@@ -75,16 +67,13 @@ def _fusible_items(items: Sequence[Item], pending: Sequence[int], remaining: set
         if not isinstance(item, ElementwiseItem) or item.shape != shape:
             continue
         missing = remaining.intersection(_sources(item)) - members
-        if not missing and all(_is_available(items, each, members) for each in item.inputs):
+        if not missing and all(
+            isinstance(each, float) or each.source not in members or is_direct(items, each) for each in item.inputs
+        ):
             members.add(k)
             yield k
             if len(members) == MAX_NEST_ITEMS:
                 return
-
-
-def _is_available(items: Sequence[Item], operand: StridedView | float, members: set[int]) -> bool:
-    """Return whether an input can be read without finishing a pass first."""
-    return isinstance(operand, float) or operand.source not in members or is_direct(items, operand)
 
 
 def is_direct(items: Sequence[Item], operand: StridedView) -> bool:
@@ -169,7 +158,7 @@ def lay_out(plan: KernelPlan, width: int) -> LaidOutPlan:
         plan: the plan.
         width: the number of doubles in a vector.
     """
-    nests = loop_nests(plan)
+    nests = [nest for stage in Stage for nest in _nests_of_stage(plan.items, stage)]
     stored = stored_items(plan, nests)
     by_row = {k: item for k, item in enumerate(plan.items) if k in stored and _is_stored_by_row(item)}
     layout = MemoryLayout(_strip_rows(by_row, width))
