@@ -1,4 +1,4 @@
-"""The manual page, autodiff(1), from the text of `--help`. `python docs/manual_page.py` prints it; wheels contain it."""
+"""The manual page, autodiff(1), from the text of `--help`. `python docs/manual_page.py` prints it; wheels have it."""
 
 from __future__ import annotations
 
