@@ -1,4 +1,7 @@
-"""The types of the arrays that the package passes around, and the conversion of users' values to arrays."""
+"""The types of the arrays that the package passes around, and the conversion of values from users to arrays.
+
+Users give numbers, lists, arrays and masked arrays.
+"""
 
 from __future__ import annotations
 

@@ -42,6 +42,8 @@ HELP = ("-h", "--help")
 VERSION = ("-V", "--version")
 # These words are never expressions in any command, so that a script means the same whatever options a command has.
 NEVER_EXPRESSIONS = (*HELP, "-o")
+# Options of NAME=VALUE that are also likely names of variables: without `=`, they give that variable a value.
+_NAMES_OF_VARIABLES = ("--sigma", "--correlation")
 
 # Every command, in the order of the help page, and the module of this package that has it.
 COMMANDS = {
@@ -459,6 +461,8 @@ def split_arguments(command: Command, words: Sequence[str]) -> Arguments:
         value = (
             text if equals else queue[-1] if queue and not _is_option(queue[-1].partition("=")[0], declared) else None
         )
+        if option is not None and option.repeats and name in _NAMES_OF_VARIABLES and "=" not in (value or "="):
+            option = None
         if option is None and name in NEVER_EXPRESSIONS:
             raise BadInput(
                 f"this command has no option {name}; to use it as an expression, put it in brackets: `({name})`"
