@@ -348,7 +348,7 @@ class Command:
             options_metavar=f"{values}[OPTIONS]",
             rich_markup_mode=None,
         )
-        return command.get_help(typer.Context(command, info_name=f"autodiff {self.name}", **settings)) + "\n"
+        return f"{command.get_help(typer.Context(command, info_name=f'autodiff {self.name}', **settings))}\n"
 
 
 class Call(NamedTuple):
