@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from autodiff_cli.array_types import Array, as_float_array, as_label_array, as_real_array
-from autodiff_cli.backends.evaluation import evaluate
+from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.data.batches import (
     FallbackRequired,
     LabelColumn,

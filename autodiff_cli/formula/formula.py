@@ -311,7 +311,7 @@ class Formula:
         Returns:
             A float or an array for each graph.
         """
-        from autodiff_cli.backends.evaluation import evaluate
+        from autodiff_cli.backends.selection import evaluate
 
         with self.locate_errors():
             values = evaluate(outputs, point_values, self.value_shapes(point_values) if sizes is None else sizes)

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from autodiff_cli.array_types import Array, as_label_array
-from autodiff_cli.backends.evaluation import evaluate
+from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.data.batches import LabelColumn, is_numeric
 from autodiff_cli.data.dialect import DataError
 from autodiff_cli.data.files import DataSource, open_data

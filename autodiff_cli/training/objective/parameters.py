@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from autodiff_cli.array_types import Array, as_float_array
-from autodiff_cli.backends.evaluation import evaluate
 from autodiff_cli.backends.gradient_descent import parameter_views
+from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.graph.node import Node, get_op, is_literal
 from autodiff_cli.graph.op import Gate, Op, Shape
 from autodiff_cli.graph.tape import topological_order
