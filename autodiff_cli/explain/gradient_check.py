@@ -238,7 +238,7 @@ def _derivative_at_floats(function: UnrolledFunction, part: GradientElement) -> 
     """
     digits = _SUFFICIENT_DIGITS + 8
     numbers = {leaf.text: evaluate_to_digits([node], digits).numbers[0] for leaf, node in function.values.items()}
-    floats = {leaf.text: Formula(node, {}).value() for leaf, node in function.values.items()}
+    floats = {leaf.text: float(Formula(node, {}).value()) for leaf, node in function.values.items()}
     point = {
         name: number if _beyond_floats(number) else ball.from_float(floats[name]) for name, number in numbers.items()
     }
