@@ -246,7 +246,10 @@ class _LevenbergMarquardt:
         after = norms(triangles.swapaxes(1, 2))
         actual = np.where(_is_usable(after), 1 - np.square(after[:, -1] / before), -math.inf)
         ratio = np.where(predicted > 0, actual / predicted, 0.0)
-        fits.radius[:], fits.damping[:] = _updated_regions(fits.radius, damping, lengths, slope, actual, ratio)
+        radius = fits.radius
+        if np.count_nonzero(fits.epochs) < len(radius):  # the first radius is only a guess
+            radius = np.where(fits.epochs == 0, np.minimum(radius, lengths), radius)
+        fits.radius[:], fits.damping[:] = _updated_regions(radius, damping, lengths, slope, actual, ratio)
         is_accepted = ratio >= SETTINGS.min_accepted_ratio
         if np.count_nonzero(is_accepted):
             at = _at(is_accepted)
@@ -530,7 +533,7 @@ def _updated_regions(
         return np.where(is_good, 2 * lengths, radius), np.where(is_good, 0.5 * damping, damping)
     factor = np.where(actual < 0, np.fmax(0.1, 0.5 * slope / (slope + 0.5 * actual)), 0.5)
     return (
-        np.where(is_poor, factor * np.minimum(radius, lengths), np.where(is_good, 2 * lengths, radius)),
+        np.where(is_poor, factor * np.minimum(radius, 10 * lengths), np.where(is_good, 2 * lengths, radius)),
         np.where(is_poor, damping / factor, np.where(is_good, 0.5 * damping, damping)),
     )
 
