@@ -191,7 +191,7 @@ class GatheredRows:
         """The sum of the weights of each group."""
         return self.totals(self.weights) if self._objective.is_weighted else self.sizes.astype(np.float64)
 
-    def spread(self, values: Array) -> Array:
+    def spread(self, values: NDArray[T]) -> NDArray[T]:
         """Return values of groups for each of their rows, along the last axis."""
         return np.repeat(values, self.sizes, axis=-1)
 
