@@ -13,26 +13,28 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from autodiff_cli.cli import inputs
 from autodiff_cli.cli.command_line import Call, merge_assignments
 from autodiff_cli.cli.environment import BadInput, Failure, Output, errors_as_bad_input, open_points
-from autodiff_cli.cli.shared_options import DerivativeRequest, PassMode
+from autodiff_cli.cli.shared_options import DerivativeRequest, PassMode, UncertaintyRequest
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.formula import derivatives
-from autodiff_cli.formula.derivatives import HigherDerivatives, Uncertainty, propagate
+from autodiff_cli.formula.derivatives import HigherDerivatives
 from autodiff_cli.formula.formula import Formula
-from autodiff_cli.language.errors import format_names
+from autodiff_cli.language.errors import ExpressionError, UnknownNameError, format_names, suggest
+from autodiff_cli.language.lexer import canonical_name, is_name
 
 if TYPE_CHECKING:
     from autodiff_cli.data.files import DataFile, RowBlock
     from autodiff_cli.explain.array_accuracy import RowAccuracy
     from autodiff_cli.formula.array_derivatives import BatchedGradient, Range
+    from autodiff_cli.formula.uncertainty import RowErrors, Uncertainty
     from autodiff_cli.render.report import Report
     from autodiff_cli.render.rows import GradientTable
 
@@ -47,8 +49,12 @@ def higher_derivatives_report(
     names: Sequence[str],
     request: DerivativeRequest,
     digits: int | None,
+    nonlinear: str = "",
 ) -> Report:
     """Return the report of higher derivatives: as formulas if no variable has a value, else as numbers.
+
+    Args:
+        nonlinear: why the first-order uncertainty misleads, for a warning; empty if it does not.
 
     Raises:
         BadInput: for options that cannot be combined, or do not fit the expression.
@@ -81,7 +87,8 @@ def higher_derivatives_report(
     output = trace_or_none.tape.outputs[0]
     inaccurate = check_higher_derivatives(formula, formula.at(point), results, unrepresentable)
     warnings = inaccurate.add_to(trace_or_none.warnings, output, trace_or_none.labels[output])
-    return derivatives_report(formula, point, replace(trace_or_none, warnings=warnings), results, digits)
+    checked = replace(trace_or_none, warnings=warnings).with_warning("nonlinear", nonlinear)
+    return derivatives_report(formula, point, checked, results, digits)
 
 
 def _derivative_formulas(formula: Formula, names: Sequence[str], request: DerivativeRequest) -> HigherDerivatives:
@@ -142,29 +149,44 @@ def _select_outputs(
 
 
 def propagated_uncertainty(
-    call: Call, formula: Formula, value_texts: Mapping[str, str], errors: Mapping[str, str]
-) -> Uncertainty:
-    """Return the uncertainty of the value that the errors of the variables cause.
+    formula: Formula, point: Mapping[str, Any], errors: Mapping[str, str], request: UncertaintyRequest
+) -> tuple[Uncertainty, Trace]:
+    """Return the uncertainty of the value of a formula, and the trace with respect to its uncertain variables.
+
+    Derivatives that rounding errors make inaccurate are replaced by their correct digits.
 
     Args:
-        call: the inputs of the command.
         formula: the formula.
-        value_texts: the texts of the values.
+        point: the value of every variable.
         errors: the texts of the standard errors.
+        request: the options for uncertain values.
 
     Raises:
-        BadInput: for a negative error, and for an error whose shape is not that of the value.
+        BadInput: for texts that are no numbers.
+        ExpressionError: for errors and correlations that cannot be.
     """
-    point = inputs.read_point(call, formula, value_texts)
+    from autodiff_cli.explain.warnings import check_higher_derivatives
+    from autodiff_cli.formula.uncertainty import MAX_ELEMENTS, Correlations, UncertainPoint
+
+    _check_error_names(errors, formula)
     deviations = {name: inputs.constant_value(f"the error of `{name}`", text) for name, text in errors.items()}
-    for name, deviation in deviations.items():
-        is_error = (deviation >= 0) & (deviation < math.inf)
-        if not isinstance(deviation, float):
-            is_error = deviation.shape == getattr(point[name], "shape", ()) and is_error.all()
-        if not is_error:
-            words = f"the error of `{name}` must be 0 or positive, or an array of such errors, not `{errors[name]}`"
-            raise BadInput(words)
-    return propagate(formula.grad(point), deviations)
+    correlations = Correlations.of(inputs.read_correlations(request.correlation or ()))
+    uncertain = UncertainPoint(formula, point, deviations, correlations)
+    record, hessian = trace(formula, point, tuple(errors)), None
+    right = {name: text for warning in record.warnings for name, text in warning.right.items()}
+    if len(uncertain.names) <= MAX_ELEMENTS:
+        hessian = derivatives.hessian_by_name(formula, point, errors)
+        second = HigherDerivatives(hessian=hessian)
+        right |= check_higher_derivatives(formula, formula.at(point), second).correct
+    found = uncertain.uncertainty(record.value, record.gradient, hessian, right, request.monte_carlo or 0, request.seed)
+    return found, record
+
+
+def _check_error_names(errors: Mapping[str, str], formula: Formula) -> None:
+    for name in errors:
+        if name not in formula.leaves:
+            message = f"--sigma {name}: the expression has no variable `{name}`"
+            raise UnknownNameError(message, suggestion=suggest(name, formula.leaves))
 
 
 def interval_report(
@@ -198,6 +220,8 @@ def points_output(
     argument: str,
     implicit: bool,
     value_texts: Mapping[str, str],
+    errors: Mapping[str, str],
+    correlations: Sequence[str],
     path: str | None,
     reading: FileOptions,
     wrt: str | None,
@@ -211,6 +235,8 @@ def points_output(
         argument: the argument EXPR.
         implicit: whether to insert `*` between factors.
         value_texts: the texts of the values.
+        errors: the texts of the standard errors: numbers, or names of columns of the file.
+        correlations: the texts of `--correlation`.
         path: the file of points; None for a grid.
         reading: how to read the file.
         wrt: the list of `--wrt`.
@@ -228,9 +254,9 @@ def points_output(
     environment = call.environment
     text = inputs.read_text(argument, environment, implicit)
     if path is None:
-        table = _points_of_grid(call, text, value_texts, wrt, digits)
+        table = _points_of_grid(call, text, value_texts, errors, correlations, wrt, digits)
     else:
-        table = _points_of_file(call, text, value_texts, path, reading, wrt, digits)
+        table = _points_of_file(call, text, value_texts, errors, correlations, path, reading, wrt, digits)
 
     def print_notes() -> None:
         if table.undefined_count:
@@ -245,7 +271,13 @@ def points_output(
 
 
 def _points_of_grid(
-    call: Call, text: str, value_texts: Mapping[str, str], wrt: str | None, digits: int | None
+    call: Call,
+    text: str,
+    value_texts: Mapping[str, str],
+    errors: Mapping[str, str],
+    correlations: Sequence[str],
+    wrt: str | None,
+    digits: int | None,
 ) -> GradientTable:
     """Return the table of results on the grid of some ranges."""
     from autodiff_cli.formula.array_derivatives import MAX_POINTS, grid
@@ -258,7 +290,8 @@ def _points_of_grid(
     formula = inputs.read_formula(call, text, value_texts)
     fixed = {name: value for name, value in value_texts.items() if name not in ranges}
     blocks = ((columns, None) for columns in grid(ranges))
-    gradients, accuracy = _row_computations(call, formula, [*ranges], fixed, wrt)
+    row_errors = _row_errors(formula, errors, correlations, ())
+    gradients, accuracy = _row_computations(call, formula, [*ranges], fixed, wrt, row_errors)
     gradients.point_count = count
     return GradientTable(gradients, [*ranges], blocks, digits, accuracy)
 
@@ -267,13 +300,14 @@ def _points_of_file(
     call: Call,
     text: str,
     value_texts: Mapping[str, str],
+    errors: Mapping[str, str],
+    correlations: Sequence[str],
     path: str,
     reading: FileOptions,
     wrt: str | None,
     digits: int | None,
 ) -> GradientTable:
     """Return the table of results at the rows of a file."""
-    from autodiff_cli.backends.numpy_backend import BLOCK_ROWS
     from autodiff_cli.render.rows import GradientTable
 
     with errors_as_bad_input():
@@ -281,51 +315,91 @@ def _points_of_file(
         formula = inputs.read_formula(call, text, value_texts, file.names)
         columns = [variable for variable in formula.variables if variable in file.names]
         _check_columns(file, columns, value_texts, formula)
-        gradients, accuracy = _row_computations(call, formula, columns, value_texts, wrt)
-        table = GradientTable(gradients, file.header, _file_blocks(file, columns), digits, accuracy)
+        row_errors = _row_errors(formula, errors, correlations, file.names)
+        gradients, accuracy = _row_computations(call, formula, columns, value_texts, wrt, row_errors)
+        error_columns = [*row_errors.columns.values()] if row_errors else []
+        blocks = _checked_blocks(file, [*columns, *error_columns], error_columns)
+        table = GradientTable(gradients, file.header, _file_blocks(file, blocks), digits, accuracy)
         if name_clashes := [name for name in table.result_columns if name in file.names]:
             raise BadInput(
                 f"{file.name}: there is already a column `{name_clashes[0]}`, which is also the name of a result"
             )
         if path != "-":
             # A first pass over the file reports errors before anything is written.
-            gradients.point_count = sum(len(block.cells) for block in file.iter_selected_blocks(columns, BLOCK_ROWS))
+            checked = _checked_blocks(file, [*columns, *error_columns], error_columns)
+            gradients.point_count = sum(len(block.cells) for block in checked)
     return table
 
 
-def _file_blocks(file: DataFile, columns: Sequence[str]) -> Iterator[RowBlock]:
+def _row_errors(
+    formula: Formula, errors: Mapping[str, str], correlations: Sequence[str], columns: Collection[str]
+) -> RowErrors | None:
+    """Return the standard errors of variables at many points; None if there are none."""
+    if not errors:
+        return None
+    from autodiff_cli.formula.uncertainty import Correlations, RowErrors
+
+    _check_error_names(errors, formula)
+    names = {name: canonical_name(text.strip()) for name, text in errors.items()}
+    fixed = {}
+    for name, text in errors.items():
+        if names[name] not in columns:
+            if is_name(names[name]) and columns:
+                hint = f"the columns are {format_names(columns)}"
+                raise BadInput(f"--sigma {name}={text}: there is no column `{text}`; {hint}")
+            fixed[name] = inputs.constant_value(f"the error of `{name}`", text)
+    by_column = {name: column for name, column in names.items() if name not in fixed}
+    return RowErrors(by_column, fixed, Correlations.of(inputs.read_correlations(correlations)))
+
+
+def _checked_blocks(file: DataFile, columns: Sequence[str], error_columns: Sequence[str]) -> Iterator[RowBlock]:
+    """Yield the blocks of a file. Raises ExpressionError for a negative standard error."""
+    from autodiff_cli.backends.numpy_backend import BLOCK_ROWS
+    from autodiff_cli.formula.uncertainty import check_error_columns
+
+    row = 1
+    for block in file.iter_selected_blocks(columns, BLOCK_ROWS):
+        check_error_columns(block.columns, error_columns, row)
+        row += len(block.cells)
+        yield block
+
+
+def _file_blocks(file: DataFile, blocks: Iterable[RowBlock]) -> Iterator[RowBlock]:
     """Yield the blocks of a file.
 
     Raises:
         BadInput: for a row that cannot be used, and for a file without rows.
         Failure: for a row that cannot be used after results have been written.
     """
-    from autodiff_cli.backends.numpy_backend import BLOCK_ROWS
     from autodiff_cli.data.table import DataError
 
     has_output = False
     try:
-        for block in file.iter_selected_blocks(columns, BLOCK_ROWS):
+        for block in blocks:
             yield block
             has_output = True
-    except DataError as error:
+    except (DataError, ExpressionError) as error:
         raise (Failure if has_output else BadInput)(str(error)) from error
     if not has_output:
         raise BadInput(f"{file.name}: there are no rows")
 
 
 def _row_computations(
-    call: Call, formula: Formula, columns: Sequence[str], fixed: Mapping[str, str], wrt: str | None
+    call: Call,
+    formula: Formula,
+    columns: Sequence[str],
+    fixed: Mapping[str, str],
+    wrt: str | None,
+    errors: RowErrors | None,
 ) -> tuple[BatchedGradient, RowAccuracy]:
-    """Return what computes value and gradient of the rows, and what checks their accuracy."""
+    """Return what computes value, gradient and standard error of the rows, and what checks their accuracy."""
     from autodiff_cli.explain.array_accuracy import RowAccuracy
     from autodiff_cli.formula.array_derivatives import BatchedGradient
 
     inputs.check_all_have_values(call, formula, {*columns, *fixed})
     values, names = inputs.constant_values(fixed), inputs.select_variables(formula, wrt)
-    gradients = BatchedGradient(formula, columns, values, names)
-    values = {name: value for name, value in values.items() if name in formula.leaves}
-    return gradients, RowAccuracy(formula, values, columns, names, inputs.unrepresentable_values(formula, fixed))
+    gradients = BatchedGradient(formula, columns, values, names, errors)
+    return gradients, RowAccuracy(gradients, inputs.unrepresentable_values(formula, fixed))
 
 
 def read_range(name: str, text: str) -> Range:

@@ -125,8 +125,8 @@ def describe_correct_digits(correct: Mapping[str, str]) -> str:
 
 
 def _quantity_name(name: str) -> str:
-    if name == VALUE:
-        return "the value"
+    if name in (VALUE, "stderr"):
+        return "the value" if name == VALUE else "the standard error"
     if name in ("derivative", "directional"):
         return f"the {name} derivative" if name == "directional" else "the derivative"
     kind, _, names = name.partition(".")

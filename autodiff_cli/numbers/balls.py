@@ -260,7 +260,7 @@ def _proven_function(name: str, function: Callable[..., arb]) -> Function:
         z = function(*map(ball.as_ball, xs))
         if z is ball.NAN or z.is_finite():
             return z
-        if _predicate_holds(name, "singular", xs) or (_is_helper(name) and all(map(ball.is_exact, xs))):
+        if _predicate_holds(name, "singular", xs) or (get_op(name).is_helper and all(map(ball.is_exact, xs))):
             return ball.conventional_value(name, *xs)
         if not _predicate_holds(name, "domain", xs, everywhere=True):
             return ball.NAN
@@ -276,11 +276,6 @@ def _predicate_holds(name: str, which: str, xs: Sequence[Number], everywhere: bo
     """
     predicate = _ball_kind(ctx.prec).predicate(get_op(name), which, len(xs))
     return everywhere if predicate is None else ball.is_true(predicate(*xs))
-
-
-def _is_helper(name: str) -> bool:
-    """Return whether an operation is a helper, whose record has no predicates."""
-    return get_op(name).is_helper
 
 
 def _exact_sqrt(x: Number) -> Number:
@@ -450,12 +445,8 @@ def _remainder(a: Number, b: Number) -> Number:
     return union(ball.ZERO, b) if ball.is_finite(a) and not ball.as_ball(b).contains(0) else ball.NAN
 
 
-def _either(*_: Number) -> Number:
-    return _EITHER
-
-
 _WIDE_RULES: dict[str, Callable[..., Number]] = {
-    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), _either),
+    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), lambda *_: _EITHER),
     "not": lambda x: 1 - _truth_as_ball(x), "mod": _remainder,
     **{name: _step(name) for name in ("sign", "heaviside", "floor", "ceil", "round")},
     "and": _and, "or": _or, "where": _where,

@@ -200,8 +200,21 @@ def content_security_policy(script: str, style: str, *more: str) -> str:
     Args:
         more: further directives.
     """
-    sources = [f"script-src '{_csp_hash(script)}'", f"style-src '{_csp_hash(style)}'"]
+    kinds = {"script": script, "style": style}
+    sources = [f"{kind}-src '{_csp_hash(text)}'" for kind, text in kinds.items() if text]
     return "; ".join(["default-src 'none'", *sources, *more, "base-uri 'none'", "form-action 'none'"])
+
+
+def plain_page(title: str, style: str, body: str, script: str = "", *directives: str, kind: str = "") -> str:
+    """Return a self-contained page of any content.
+
+    Args:
+        directives: further directives of its Content-Security-Policy.
+        kind: the class of its body, for the style sheet.
+    """
+    policy = content_security_policy(script, style, *directives)
+    body += f"\n<script>{script}</script>" if script else ""
+    return _page_file("plain.html").format(policy=policy, title=escape(title), style=style, body=body, kind=kind)
 
 
 def _page_file(file: str) -> str:
@@ -480,14 +493,9 @@ def served_addition(formula: str, values: str, message: str) -> PageAddition:
 
 def home_page(formula: str, values: str, message: str) -> str:
     """Return the start page, with forms for a formula and for fitting a model to a file."""
-    style = (_PAGE_FOLDER / "page.css").read_text(encoding="utf-8") + _served_file("served.css")
-    script = _served_file("box.js") + _served_file("fit.js")
-    return _served_file("home.html").format(
-        policy=content_security_policy(script, style, "connect-src 'self'"),
-        style=style,
-        box=_formula_form(formula, values, message),
-        script=script,
-    )
+    body = _served_file("home.html").format(box=_formula_form(formula, values, message))
+    style, script = _page_file("page.css") + _served_file("served.css"), _served_file("box.js") + _served_file("fit.js")
+    return plain_page("autodiff", style, body, script, "connect-src 'self'", kind="home")
 
 
 def _formula_form(formula: str, values: str, message: str) -> str:

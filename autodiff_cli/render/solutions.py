@@ -64,7 +64,10 @@ def optima_report(optima: Optima, problem: Problem | None, digits: int | None) -
                 (
                     *(_number_text(point.point[name], point.enclosure[name], digits) for name in names),
                     _number_text(point.value, point.value_enclosure, digits),
-                    ("global " if i in best else "") + point.kind + (", on an edge" if point.on_edge else ""),
+                    ("global " if i in best and point.kind == word else "")
+                    + point.kind
+                    + (", on an edge" if point.on_edge else "")
+                    + (", at a kink" if point.at_kink else ""),
                 )
                 for i, point in enumerate(optima.points)
             ]
@@ -74,8 +77,8 @@ def optima_report(optima: Optima, problem: Problem | None, digits: int | None) -
         if optima.global_ is not None:
             low, high = optima.global_.value_enclosure
             value = _number_text(low, (low, high), digits)
-            between = value if len(value) > 1 and _agrees(low, high) else f"between {low} and {high}"
-            paper.line(f"global {word} = {between}", Style.STRONG)
+            optimum = f"= {value}" if _agrees(low, high) else f"is between {low} and {high}"
+            paper.line(f"global {word} {optimum}", Style.STRONG)
             count = pluralize(len(optima.points), "point")
             if optima.complete:
                 paper.line(f"Complete: {count}, proven ({_boxes_text(optima.boxes)}).")

@@ -7,7 +7,7 @@ The other views are forward mode, the paths from each variable to the output, an
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
     from rich.text import Text
 
-    from autodiff_cli.explain.views import ForwardMode, Path, Paths, TangentStep, TapeRecord
+    from autodiff_cli.explain.views import ForwardMode, Path, Paths, TangentStep, TapeRecord, VarianceSource
 
 
 # --- Arrays as aligned rows ---
@@ -292,6 +292,88 @@ def _paths_fields(path_sets: Sequence[Paths]) -> dict[str, Any]:
         "paths_count": {paths.name: _json_count(paths.total) for paths in path_sets},
         "paths_rest": {paths.name: to_json(paths.rest) for paths in path_sets},
     }
+
+
+def variance_report(
+    trace: Trace,
+    sources: Sequence[VarianceSource],
+    pairs: Mapping[tuple[str, str], float],
+    stderr: float,
+    digits: int | None,
+    has_ids: bool,
+) -> Report:
+    """Report along which paths the errors of uncertain inputs reach the value, and how their squares add up.
+
+    Args:
+        trace: the trace of numbers that the paths belong to.
+        sources: the uncertain inputs with their paths.
+        pairs: the correlations that are not 0, by both names.
+        stderr: the standard error of the value.
+        has_ids: whether the nodes of the trace are those of the document that the report joins.
+    """
+    return Report(
+        lambda paper: _write_variance(paper, trace, sources, pairs, stderr, digits),
+        lambda: [{"variance_paths": {each.source.name: _variance_fields(trace, each, has_ids) for each in sources}}],
+    )
+
+
+def _write_variance(
+    paper: Paper,
+    trace: Trace,
+    sources: Sequence[VarianceSource],
+    pairs: Mapping[tuple[str, str], float],
+    stderr: float,
+    digits: int | None,
+) -> None:
+    _, brief = formatting.number_formats(digits)
+
+    def share(part: float) -> str:
+        return f"{100 * part:.1f} % of the variance"
+
+    def signed(x: float) -> str:
+        return f"({brief(x)})" if x < 0 else brief(x)
+
+    def write(each: VarianceSource) -> None:
+        source, paths = each.source, each.paths
+        paper.line(f"  {source.name}, with an error of {brief(source.deviation)}: {share(source.share)}")
+        for count, path in enumerate(paths.listed, 1):
+            paper.line(f"    {count}. {_join_abbreviated(' → ', [trace.labels[i] for i in path.nodes])}")
+            change, part = brief(each.change(path.product)), share(each.share(path.product))
+            paper.line(f"         {brief(source.deviation)} × {signed(path.product)} = {change}, {part}")
+        if paths.unlisted:
+            change, part = brief(each.change(paths.rest)), share(each.share(paths.rest))
+            paper.line(f"    … and {_count_text(paths.unlisted)} more, together {change}, {part}", Style.FAINT)
+        if paths.total > 1:
+            paper.line(f"    all paths together: {brief(source.change)}")
+
+    paper.heading("where the variance comes from")
+    paper.line("  An error reaches the value along each path: error × product of the local derivatives.", Style.FAINT)
+    write_steps(paper, sources, write)
+    changes = {each.source.name: each.source.change for each in sources}
+    terms = [f"{signed(change)}^2" for change in changes.values()]
+    terms += [
+        f"2 × {signed(rho)} × {signed(changes[a])} × {signed(changes[b])}"
+        for (a, b), rho in pairs.items()
+        if a in changes and b in changes
+    ]
+    if terms and len(terms) <= MAX_SUM_TERMS:
+        paper.line(f"  variance = {' + '.join(terms)} = {brief(stderr**2)}, so the standard error is {brief(stderr)}")
+
+
+def _variance_fields(trace: Trace, each: VarianceSource, has_ids: bool) -> dict[str, Any]:
+    """Return the paths of an uncertain input for JSON."""
+    paths = [
+        {
+            **({"nodes": path.nodes} if has_ids else {}),
+            "labels": [trace.labels[i] for i in path.nodes],
+            "product": path.product,
+            "change": each.change(path.product),
+            "share": each.share(path.product),
+        }
+        for path in each.paths.listed
+    ]
+    rest = {"count": _json_count(each.paths.unlisted), "share": each.share(each.paths.rest)}
+    return {**pick(each.source, "deviation", "change", "share"), "paths": to_json(paths), "rest": to_json(rest)}
 
 
 def _json_count(total: int) -> int | str:

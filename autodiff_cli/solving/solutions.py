@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from flint import arb, fmpq
@@ -78,6 +78,7 @@ class StationaryPoint:
         value_enclosure: bounds of the value.
         kind: `minimum`, `maximum`, `saddle`, or `degenerate` where second derivatives do not decide.
         on_edge: whether it lies on an edge of the box, where the gradient need not be 0.
+        at_kink: whether the slopes jump there, and some mean of them is 0.
     """
 
     point: dict[str, Coordinate]
@@ -86,6 +87,7 @@ class StationaryPoint:
     value_enclosure: Bounds
     kind: str
     on_edge: bool
+    at_kink: bool = False
 
 
 @dataclass(frozen=True)
@@ -203,7 +205,7 @@ class Problem:
 
     def evaluate(self, point: Mapping[str, Array]) -> list[Array]:
         """Return the values of the outputs at a batch of points, in floats."""
-        from autodiff_cli.backends.evaluation import evaluate
+        from autodiff_cli.backends.selection import evaluate
 
         return evaluate(self.outputs(), point)
 
@@ -411,6 +413,7 @@ def merge_touching(boxes: Boxes) -> list[tuple[Array, Array]]:
     if len(boxes) > _MAX_MERGED:
         return _hulls_on_grid(lower, upper)
     groups: list[tuple[Array, Array]] = []
+    lower, upper = lower[np.lexsort(lower.T[::-1])], upper[np.lexsort(lower.T[::-1])]
     for low, high in zip(lower, upper, strict=True):
         separate = []
         for a, b in groups:
@@ -466,17 +469,19 @@ def _minimize(problem: Problem, output: Node, system: System, is_maximum: bool) 
     zeros, undecided = _proven_zeros(problem, system, result)
     objective = BallFunction(system.names, [output], problem.bits)
     clusters, undecided = _decide_clusters(problem, system, undecided)
-    enclosures = [enclosure for enclosure, _ in zeros] + [enclosure for enclosure, *_ in clusters]
+    enclosures = [enclosure for enclosure, _ in zeros] + [cluster.enclosure for cluster in clusters]
     values = [objective.bounds(enclosure)[0] for enclosure in enclosures]
     bounds = [*map(float_bounds, values)]
     kinds = _kinds_of_zeros(system, result, zeros)
     others = merge_touching(undecided)
-    for k, (_, low, high) in enumerate(clusters, len(zeros)):
-        others_here = [enclosures[i] for i in range(len(enclosures)) if i != k]
-        kinds.append(_kind_of_cluster(problem, system, values[k], low, high, others_here, others))
+    for k, cluster in enumerate(clusters, len(zeros)):
+        kinds.append(
+            _kind_of_cluster(problem, system, values[k], cluster, enclosures[:k] + enclosures[k + 1 :], others)
+        )
+    is_at_kink = [False] * len(zeros) + [cluster.is_kink for cluster in clusters]
     points = [
-        _stationary_point(problem, enclosure, value, kind, domain.is_on_edge(enclosure), is_maximum)
-        for enclosure, value, kind in zip(enclosures, values, kinds, strict=True)
+        _stationary_point(problem, enclosure, value, kind, is_kink, is_maximum)
+        for enclosure, value, kind, is_kink in zip(enclosures, values, kinds, is_at_kink, strict=True)
     ]
     sides = [result.zeros.side[:, k] for _, k in zeros] + [np.zeros(len(system.names))] * len(clusters)
     most, least = result.best, [lower for lower, _ in bounds]
@@ -508,17 +513,25 @@ def _kinds_of_zeros(system: System, result: SearchResult, zeros: Sequence[tuple[
     return kinds_of_points(system, ends[:, :, 0].T, ends[:, :, 1].T, side)
 
 
-def _decide_clusters(
-    problem: Problem, system: System, undecided: Boxes
-) -> tuple[list[tuple[list[Number], Array, Array]], Boxes]:
+class _Cluster(NamedTuple):
+    """A point that the search left undecided and another proof decides, and the box in which it was left."""
+
+    enclosure: list[Number]
+    lower: Array
+    upper: Array
+    is_kink: bool
+
+
+def _decide_clusters(problem: Problem, system: System, undecided: Boxes) -> tuple[list[_Cluster], Boxes]:
     """Return the points at kinks and multiple zeros that are proven, with the boxes in which they are the only ones;
     and the boxes that stay undecided."""
     is_free = (undecided.side == 0).all(axis=0)
     is_decided = np.zeros(len(undecided), dtype=bool)
-    points: list[tuple[list[Number], Array, Array]] = []
+    points: list[_Cluster] = []
     clusters = merge_touching(undecided.select(is_free))
     for low, high in clusters if len(clusters) <= _MAX_CLUSTERS else ():
         found = kink_points(system, low, high, problem.bits)
+        is_kink = found is not None
         if found is None and len(system.names) == 1:
             multiple = prove_multiple_zero(system.leaves[0], system.equations[0], low.item(), high.item(), problem.bits)
             found = None if multiple is None else [multiple]
@@ -527,9 +540,9 @@ def _decide_clusters(
         is_inside = ((low <= undecided.lower.T) & (high >= undecided.upper.T)).all(axis=1)
         is_decided |= is_free & is_inside
         for point in found:
-            is_known = any(_is_same_zero(point, known) for known, *_ in points)
+            is_known = any(_is_same_zero(point, known.enclosure) for known in points)
             if not is_known and not problem.domain.excludes(point):
-                points.append((point, low, high))
+                points.append(_Cluster(point, low, high, is_kink))
     return points, undecided.select(~is_decided)
 
 
@@ -537,16 +550,15 @@ def _kind_of_cluster(
     problem: Problem,
     system: System,
     value: Number,
-    low: Array,
-    high: Array,
+    cluster: _Cluster,
     others: Sequence[Sequence[Number]],
     unresolved: Sequence[tuple[Array, Array]],
 ) -> str:
     """Return the kind of a point that second derivatives do not decide, from the values around it."""
     start, end, *_ = (side[:, 0] for side in problem.domain.floats())
     for part in _SURROUNDINGS:
-        margin = 2 * (high - low) + part * (end - start)
-        a, b = low - margin, high + margin
+        margin = 2 * (cluster.upper - cluster.lower) + part * (end - start)
+        a, b = cluster.lower - margin, cluster.upper + margin
         is_alone = not any(
             all(
                 ball.as_ball(x) >= p and ball.as_ball(x) <= q for x, p, q in zip(o, a.tolist(), b.tolist(), strict=True)
@@ -582,12 +594,12 @@ def _may_be_outside(domain: Domain, enclosure: Sequence[Number], side: Array) ->
 
 
 def _stationary_point(
-    problem: Problem, enclosure: Sequence[Number], value: Number, kind: str, is_on_edge: bool, is_maximum: bool
+    problem: Problem, enclosure: Sequence[Number], value: Number, kind: str, is_kink: bool, is_maximum: bool
 ) -> StationaryPoint:
     value = -value if is_maximum else value
     return StationaryPoint(
         *_point(problem, enclosure), problem.number(value), problem.bounds(value),
-        _OPPOSITE.get(kind, kind) if is_maximum else kind, is_on_edge,
+        _OPPOSITE.get(kind, kind) if is_maximum else kind, problem.domain.is_on_edge(enclosure), is_kink,
     )  # fmt: skip
 
 
@@ -606,7 +618,7 @@ def _global_bounds(problem: Problem, low: float, high: float, values: Sequence[N
 
 _MAX_STEPS = 500
 _LOCAL_BOXES = 20_000  # of the proof around the end
-_LOCAL_PARTS = (1e-1, 1e-3, 1e-6)  # widths of the box around the end, relative to its place
+_LOCAL_PARTS = (1e-1, 1e-3, 1e-6, 1.0)  # half widths of the boxes tried around the end, relative to its place
 
 
 def search_minimum(problem: Problem, is_maximum: bool = False) -> Optima:

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import is_
+from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -31,115 +32,26 @@ from autodiff_cli.backends.llvm.machine_code import CompiledModule, Processor, c
 from autodiff_cli.backends.llvm.plan import KernelInput, KernelPlan, seconds_per_row
 from autodiff_cli.backends.protocol import Columns, Point, available_cores
 
-_SPINS = 2000  # polls for the end of the helpers' work, before the waiting thread sleeps between polls
-_NAP_MICROSECONDS = 50  # of each sleep
+_NAP_MICROSECONDS = 50  # of each sleep of a thread that waits for helpers
 # The instruction that tells the processor that a thread is polling. Its duration is the unit of patience.
 _PAUSE_CALLS = {"x86_64": "@llvm.x86.sse2.pause()", "aarch64": "@llvm.aarch64.hint(i32 1)"}
 
 
 def sharing_module(target: Processor, *, has_usleep: bool) -> str:
-    """Return the text of the module that shares jobs between threads.
-
-    It exports two functions. `words` are the address of the job that is under way, or 0, and, a cache line apart, the
-    number of helpers at work. A job is a table of 8-byte fields; see `job_table`.
-
-    - `share(words, job)` offers a job to helpers, unless another one is under way, and works on it.
-    - `serve(words, number, patience)` works on jobs, until none has arrived for `patience` polls.
+    """Return the text of the module that shares jobs between threads: `share` and `serve` of sharing.ll.
 
     Args:
         target: the processor.
         has_usleep: whether the C library has `usleep`.
     """
     pause = _PAUSE_CALLS.get(target.triple.split("-")[0])
-    declared = [f"declare void {pause.replace('i32 1', 'i32')}"] if pause else []
-    declared += ["declare i32 @usleep(i32)"] if has_usleep else []
     wait = f"call void {pause}" if pause else ""
     sleep = f"call i32 @usleep(i32 {_NAP_MICROSECONDS})" if has_usleep else wait
-
-    def work(number: str) -> str:
-        return f"""
-  %run = load ptr, ptr %job
-  %argument.place = getelementptr i64, ptr %job, i64 1
-  %argument = load ptr, ptr %argument.place
-  %memory.number = add i64 {number}, {_MEMORIES}
-  %memory.place = getelementptr i64, ptr %job, i64 %memory.number
-  %memory = load ptr, ptr %memory.place
-  call void %run(ptr %argument, ptr %memory)"""
-
-    return f"""target triple = "{target.triple}"
-{chr(10).join(declared)}
-
-define void @serve(ptr %words, i64 %number, i64 %patience) {{
-entry:
-  %helpers = getelementptr i8, ptr %words, i64 {ALIGNMENT}
-  br label %look
-look:
-  %left = phi i64 [ %patience, %entry ], [ %less, %wait ], [ %patience, %leave ]
-  %last = phi i64 [ 0, %entry ], [ %word, %wait ], [ %word, %leave ]
-  %word = load atomic i64, ptr %words acquire, align 8
-  %is.none = icmp eq i64 %word, 0
-  %is.known = icmp eq i64 %word, %last
-  %is.idle = or i1 %is.none, %is.known
-  br i1 %is.idle, label %idle, label %enter
-idle:
-  %is.over = icmp eq i64 %left, 0
-  br i1 %is.over, label %end, label %wait
-wait:
-  %less = sub i64 %left, 1
-  {wait}
-  br label %look
-enter:
-  %before = atomicrmw add ptr %helpers, i64 1 seq_cst
-  %now = load atomic i64, ptr %words seq_cst, align 8
-  %is.same = icmp eq i64 %now, %word
-  br i1 %is.same, label %check, label %leave
-check:
-  %job = inttoptr i64 %word to ptr
-  %count.place = getelementptr i64, ptr %job, i64 2
-  %count = load i64, ptr %count.place
-  %is.needed = icmp ult i64 %number, %count
-  br i1 %is.needed, label %do, label %leave
-do:{work("%number")}
-  br label %leave
-leave:
-  %after = atomicrmw sub ptr %helpers, i64 1 seq_cst
-  br label %look
-end:
-  ret void
-}}
-
-define void @share(ptr %words, ptr %job) {{
-entry:
-  %word = ptrtoint ptr %job to i64
-  %offered = cmpxchg ptr %words, i64 0, i64 %word seq_cst seq_cst{work("0")}
-  %is.offered = extractvalue {{ i64, i1 }} %offered, 1
-  br i1 %is.offered, label %close, label %end
-close:
-  %helpers = getelementptr i8, ptr %words, i64 {ALIGNMENT}
-  store atomic i64 0, ptr %words seq_cst, align 8
-  br label %watch
-watch:
-  %looks = phi i64 [ 0, %close ], [ %more, %soon ], [ %more, %nap ]
-  %working = load atomic i64, ptr %helpers seq_cst, align 8
-  %is.done = icmp eq i64 %working, 0
-  br i1 %is.done, label %end, label %on
-on:
-  %more = add i64 %looks, 1
-  %is.soon = icmp ult i64 %looks, {_SPINS}
-  br i1 %is.soon, label %soon, label %nap
-soon:
-  {wait}
-  br label %watch
-nap:
-  {sleep}
-  br label %watch
-end:
-  ret void
-}}
-"""
-
-
-_MEMORIES = 3  # the position of the first memory in the table of a job
+    head = [f'target triple = "{target.triple}"', "declare i32 @usleep(i32)"]
+    head += [f"declare void {pause.replace('i32 1', 'i32')}"] if pause else []
+    waits = (("pause", wait), ("nap", sleep))
+    head += [f"define internal void @{name}() {{\n  {instruction}\n  ret void\n}}" for name, instruction in waits]
+    return "\n".join([*head, Path(__file__).with_name("sharing.ll").read_text(encoding="utf-8")])
 
 
 def job_table(run: int, argument: int, memories: Sequence[int]) -> Any:
@@ -333,7 +245,6 @@ SCHEDULING = SchedulingSettings()
 
 _MIN_BLOCK_SECONDS = 1e-9  # estimate where the clock did not advance; it must not be 0
 
-_FoldFunction = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 _POINT, _COLUMNS, _OUT, _ROWS, _NEXT, _END, _STRIDE = range(len(BLOCK_JOB_FIELDS))
 
 _last_job_end = 0.0  # the time at which the last job of any runner ended
@@ -350,7 +261,6 @@ class PlanRunner:
 
     Attributes:
         lock: callers must hold it.
-        fold_level: adds up pairs of sums, given the address of the sums, their number, and the distance in a pair.
     """
 
     def __init__(self, plan: KernelPlan, target: Processor, threads: int, block: int) -> None:
@@ -373,7 +283,6 @@ class PlanRunner:
         self._bound: BoundColumns | None = None
         self._run_blocks: Any = None
         self._run_address = 0
-        self.fold_level: Any = None
         self._seconds_per_block = seconds_per_row(plan, target.width) * block or _MIN_BLOCK_SECONDS
         self._input_names = [leaf.name for leaf in plan.point_inputs]
         self._PointArray = ctypes.c_double * len(self._input_names)
@@ -403,7 +312,6 @@ class PlanRunner:
             self._modules[bound.type_codes] = compile_module(write, self._target)
         module = self._modules[bound.type_codes]
         self._run_blocks, self._run_address = module.function("run"), module.address("run")
-        self.fold_level = module.function("fold_level", _FoldFunction)
         self._bound = bound
         self._job[_COLUMNS], self._job[_ROWS] = bound.table.ctypes.data, rows
 

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
-from autodiff_cli.backends.evaluation import evaluate
 from autodiff_cli.backends.reductions import block_slices
+from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.data.table import Table
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node

@@ -25,10 +25,9 @@ from numpy.typing import NDArray
 from autodiff_cli.algebra.simplify import simplify
 from autodiff_cli.algebra.table import share
 from autodiff_cli.array_types import Array
-from autodiff_cli.backends.evaluation import evaluate
 from autodiff_cli.backends.protocol import RowGraphs, RowKernel
 from autodiff_cli.backends.reductions import block_slices
-from autodiff_cli.backends.selection import make_backend
+from autodiff_cli.backends.selection import evaluate, make_backend
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, is_literal
 from autodiff_cli.graph.tape import topological_order

@@ -20,7 +20,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from autodiff_cli.array_types import Array
+from autodiff_cli.array_types import Array, as_float_array
 from autodiff_cli.backends.protocol import (
     EpochRequest,
     OptimizerState,
@@ -36,7 +36,6 @@ from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.tape import Tape, topological_order
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.numbers.arrays import ignore_float_errors
-from autodiff_cli.numbers.conversion import as_float_array
 from autodiff_cli.options import explicit_options, takes_options
 from autodiff_cli.training.checkpoint import EvaluationLog
 from autodiff_cli.training.losses import FAMILIES, L1_FACTOR, L2_FACTOR, LOSSES, RESIDUAL_SCALE, LossKind

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from autodiff_cli.array_types import Array
-from autodiff_cli.backends.evaluation import evaluate
+from autodiff_cli.array_types import Array, as_float_array
 from autodiff_cli.backends.gradient_descent import parameter_views
+from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.graph.node import Node, get_op, is_literal
 from autodiff_cli.graph.op import Gate, Op, Shape
 from autodiff_cli.graph.tape import topological_order
@@ -30,7 +30,6 @@ from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.language.lexer import canonical_name, is_level_name, is_name
 from autodiff_cli.language.names import NO_COLUMNS, ColumnNames
 from autodiff_cli.language.program import Program, read
-from autodiff_cli.numbers.conversion import as_float_array
 from autodiff_cli.numbers.floats import FLOATS, parse_constant
 from autodiff_cli.ops.arithmetic import add, div, mul, sub
 from autodiff_cli.ops.elementary import log

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from autodiff_cli.algebra.simplify import is_increasing, simplify
 from autodiff_cli.algebra.table import share
 from autodiff_cli.array_types import Array
-from autodiff_cli.backends.evaluation import evaluate
+from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.data.streaming import StreamedColumns, label_key
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, variable
