@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -163,16 +162,10 @@ def _renumber(step: PlanStep, new_number: dict[int, int]) -> PlanStep:
 BLOCK_ROWS = 8192
 
 
-@dataclass(frozen=True)
-class BlockSettings:
-    """Sizes of the NumPy backend's blocks, and of its memory for arrays per row."""
-
-    full_block_elements: int = 8  # per row: values with more elements get shorter blocks, which stay in the cache
-    max_shortening: int = 16  # times shorter than `BLOCK_ROWS`: matrix products need some rows to be fast
-    reuse_elements: int = 16_384  # larger arrays (128 kB) are reused, since the system allocates them page by page
-
-
-SETTINGS = BlockSettings()
+# Sizes of the NumPy backend's blocks, and of its memory for arrays per row.
+_FULL_BLOCK_ELEMENTS = 8  # per row: values with more elements get shorter blocks, which stay in the cache
+_MAX_SHORTENING = 16  # times shorter than `BLOCK_ROWS`: matrix products need some rows to be fast
+_REUSE_ELEMENTS = 16_384  # larger arrays (128 kB) are reused, since the system allocates them page by page
 
 # How a value varies: never, from one evaluation to the next, from row to row; or it is a total over rows.
 _CONSTANT, _UNIFORM, _BY_ROW, _TOTAL = range(4)
@@ -316,8 +309,8 @@ class BlockEvaluator:
         row_sizes = (math.prod(shape) for shape, level in zip(shapes, levels, strict=True) if level == _BY_ROW)
         self._widest = max(row_sizes, default=1)
         # Fewer rows where a value of one row has many elements, so that a block of it stays in the cache.
-        rows = min(BLOCK_ROWS, SETTINGS.full_block_elements * BLOCK_ROWS // self._widest)
-        self.block_rows = max(BLOCK_ROWS // SETTINGS.max_shortening, 1 << max(0, rows.bit_length() - 1))
+        rows = min(BLOCK_ROWS, _FULL_BLOCK_ELEMENTS * BLOCK_ROWS // self._widest)
+        self.block_rows = max(BLOCK_ROWS // _MAX_SHORTENING, 1 << max(0, rows.bit_length() - 1))
         self._free: dict[Shape, list[Array]] = {}
 
     @property
@@ -361,7 +354,7 @@ class BlockEvaluator:
             rows = next((column.shape[-1] for column in columns.values()), 1)
         if self._row_count is not None:
             values[self._row_count] = rows
-        if rows * self._widest < SETTINGS.reuse_elements:
+        if rows * self._widest < _REUSE_ELEMENTS:
             execute(self._by_row, values)
         else:
             execute_reusing_memory(self._by_row, values, rows, self._free)

@@ -142,6 +142,17 @@ def _order(n: Ball) -> int | None:
     return int(whole) if whole is not None and ball.is_integer(n) and 0 <= whole <= _MAX_ORDER else None
 
 
+def faddeeva(x: Ball, y: Ball) -> acb:
+    """Return exp(-z²)·erfc(-iz) at z = x + iy."""
+    z = acb(x, y)
+    return (-z * z).exp() * (z * acb(0, -1)).erfc()
+
+
+def faddeeva_slope(x: Ball, y: Ball) -> acb:
+    """Return the derivative of the Faddeeva function."""
+    return acb(0, 2 / arb.pi().sqrt()) - 2 * acb(x, y) * faddeeva(x, y)
+
+
 def softplus(x: Ball) -> Ball:
     """Return log(1 + exp(x))."""
     size = abs(x)
@@ -186,6 +197,10 @@ FUNCTIONS: dict[str, Callable[..., Ball]] = {
     "gamma": arb.gamma, "lgamma": lambda x: acb(x).lgamma().real, "digamma": arb.digamma, "polygamma": polygamma,
     "beta": beta, "beta_slope": beta_slope, "gamma_density": gamma_density,
     "gammainc": gammainc, "gammaincc": gammaincc,
+    "wofz_real": lambda x, y: ball.NAN if y < 0 else faddeeva(x, y).real,
+    "wofz_imag": lambda x, y: ball.NAN if y < 0 else faddeeva(x, y).imag,
+    "wofz_slope_real": lambda x, y: ball.NAN if y < 0 else faddeeva_slope(x, y).real,
+    "wofz_slope_imag": lambda x, y: ball.NAN if y < 0 else faddeeva_slope(x, y).imag,
     "sinc": arb.sinc, "sinc_derivative": sinc_derivative,
     "exp_over_x": lambda x: x.exp() / x, "cosh_over_x": lambda x: x.cosh() / x,
     "sinhc": lambda x: sinhc_derivative(arb(0), x), "sinhc_derivative": sinhc_derivative,
@@ -317,7 +332,7 @@ TABLE: dict[str, Function] = {
     "square": ball.square, "sqrt": _exact_sqrt, "cbrt": lambda x: ball.root(x, fmpq(3)),
     "root": ball.root, "hypot": _hypot,
     "pow": ball.power, "pow_slope_base": ball.pow_slope_base, "pow_slope_exponent": ball.pow_slope_exponent,
-    "times_log": ball.times_log,
+    "times_log": ball.times_log, "vanishing_product": ball.vanishing_product,
     "exp2": lambda x: ball.power(fmpq(2), x),
     **{name: _proven_function(name, function) for name, function in FUNCTIONS.items()},
 }

@@ -34,7 +34,7 @@ from autodiff_cli.graph.tape import topological_order
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.floats import parse_constant
 from autodiff_cli.ops.elementary import cos, sin
-from autodiff_cli.training.fitting.minimization import estimated_scales
+from autodiff_cli.training.fitting.minimization import comparison_losses
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
 from autodiff_cli.training.methods.least_squares import fit_squares
@@ -693,17 +693,14 @@ class _Multistart:
         """Run Levenberg-Marquardt from points, and return the candidates of those where the residuals are defined."""
         batch = repeat_objective(self._sample, len(points), box or self._box)
         outcomes = fit_squares(batch, points, stop=StoppingRule(evaluations=SETTINGS.descent_evaluations))
-        fits = np.array([k for k, end in enumerate(outcomes) if end.divergence is None], np.intp)
-        ends = np.array([end.theta for end in outcomes]).reshape(points.shape)[fits]
+        ends = np.array([end.theta for end in outcomes]).reshape(points.shape)
+        every = np.arange(len(ends))
         if self._sample.kind is LossKind.ROBUST:  # outliers must not decide here either
-            losses = np.square(estimated_scales(batch, ends, fits))
+            losses = comparison_losses(batch, ends)
         else:
-            squares = np.sum(np.square(batch.triangles(ends, fits)[:, :, -1]), axis=1)
-            losses = batch.mean_squares(squares, fits)
-        return [
-            StartCandidate(start, end, loss)
-            for start, end, loss in zip(points[fits], ends, losses.tolist(), strict=True)
-        ]
+            losses = batch.mean_squares(np.sum(np.square(batch.triangles(ends, every)[:, :, -1]), axis=1), every)
+        found = zip(outcomes, points, ends, losses.tolist(), strict=True)
+        return [StartCandidate(start, end, loss) for outcome, start, end, loss in found if outcome.divergence is None]
 
 
 def linear_mask(objective: Objective, free: NDArray[np.bool_]) -> NDArray[np.bool_]:
