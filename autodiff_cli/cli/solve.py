@@ -16,7 +16,7 @@ from autodiff_cli.options import Option, at_least, between, check_fields
 
 if TYPE_CHECKING:
     from autodiff_cli.formula.formula import Formula
-    from autodiff_cli.solving.solutions import Problem
+    from autodiff_cli.solving.solutions import BoxProblem
 
 _MAX_DIGITS = 10_000  # of --precision; more take minutes
 _PROGRESS_DELAY, _PROGRESS_INTERVAL = 2.0, 0.2  # seconds before progress is shown, and between updates
@@ -153,14 +153,14 @@ def _optimum_output(
 
 def _read_problem(
     call: Call, expression: str, options: SearchOptions, implicit: bool, with_start: bool = False
-) -> Problem:
+) -> BoxProblem:
     """Return the problem that the command line describes.
 
     Raises:
         BadInput: for a value that is neither a range nor a number, and if there is no unknown.
         MissingValueError: for a variable with neither range nor value.
     """
-    from autodiff_cli.solving.solutions import Problem
+    from autodiff_cli.solving.solutions import BoxProblem
 
     formula = inputs.read_formula(call, inputs.read_text(expression, call.environment, implicit), call.values)
     _check_values(call, formula, call.values)
@@ -180,7 +180,7 @@ def _read_problem(
         if name not in ranges
     }
     progress = _progress(call.environment)
-    return Problem(formula, ranges, fixed, options.precision, options.max_boxes, progress)
+    return BoxProblem(formula, ranges, fixed, options.precision, options.max_boxes, progress)
 
 
 def _check_values(call: Call, formula: Formula, values: Mapping[str, str]) -> None:

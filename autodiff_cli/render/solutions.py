@@ -8,12 +8,12 @@ from typing import Any
 from autodiff_cli.data.json_records import to_document
 from autodiff_cli.render.formatting import number_formats, pluralize, shortest_text, single_line
 from autodiff_cli.render.report import Column, Paper, Report, Style, TextTable, number_columns
-from autodiff_cli.solving.solutions import Bounds, Coordinate, Optima, Problem, Solution
+from autodiff_cli.solving.solutions import Bounds, Coordinate, Optima, BoxProblem, Solution
 
 _MAX_UNRESOLVED = 10  # boxes that the text lists
 
 
-def solution_report(solution: Solution, problem: Problem | None, digits: int | None) -> Report:
+def solution_report(solution: Solution, problem: BoxProblem | None, digits: int | None) -> Report:
     """Report all zeros in a box.
 
     Args:
@@ -45,7 +45,7 @@ def solution_report(solution: Solution, problem: Problem | None, digits: int | N
     return Report(write, lambda: [to_document(solution)])
 
 
-def optima_report(optima: Optima, problem: Problem | None, digits: int | None) -> Report:
+def optima_report(optima: Optima, problem: BoxProblem | None, digits: int | None) -> Report:
     """Report all stationary points in a box, and the global optimum; or the end of a local search.
 
     Args:
@@ -163,7 +163,7 @@ _MAP_SIZE = (60, 20)  # columns and lines of a map
 _LEVELS = " .:-=+*#%@"  # from the lowest values to the highest; each stands for as many places
 
 
-def write_plot(paper: Paper, problem: Problem, points: Sequence[Mapping[str, Coordinate]]) -> None:
+def write_plot(paper: Paper, problem: BoxProblem, points: Sequence[Mapping[str, Coordinate]]) -> None:
     """Draw a function over its range, with the points found; a function of two unknowns as a map of its levels."""
     import numpy as np
 

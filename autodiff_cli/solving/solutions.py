@@ -154,7 +154,7 @@ setattr(Optima, "global", property(lambda self: self.global_))  # the name in JS
 
 
 @dataclass(frozen=True)
-class Problem:
+class BoxProblem:
     """A formula with unknowns that range over a box, and fixed variables.
 
     Attributes:
@@ -215,7 +215,7 @@ class Problem:
 
     @property
     def record(self) -> dict[str, Any]:
-        """What records of results have in common."""
+        """The fields that records of results have in common."""
         return {
             "expression": self.formula.text,
             "box": {name: tuple(map(ball.nearest_float, self.ranges[name])) for name in self.unknowns},
@@ -243,7 +243,7 @@ class Problem:
 
 def read_problem(
     formula: Formula, box: Mapping[str, Any] | None, values: Mapping[str, Any], max_boxes: int, digits: int | None
-) -> Problem:
+) -> BoxProblem:
     """Return the problem for Python values: pairs of numbers are ranges, numbers are fixed values. Floats are exact.
 
     Raises:
@@ -267,7 +267,7 @@ def read_problem(
             number = _exact_number(name, value)
             size = constant(str(abs(number.p))) / constant(str(number.q))
             fixed[name] = -size if number < 0 else size
-    return Problem(formula, ranges, fixed, digits, max_boxes)
+    return BoxProblem(formula, ranges, fixed, digits, max_boxes)
 
 
 def _exact_number(name: str, value: Any) -> fmpq:
@@ -314,7 +314,7 @@ def _sides(node: Node) -> tuple[Node, Node]:
 # --- Zeros ---
 
 
-def solve(problem: Problem) -> Solution:
+def solve(problem: BoxProblem) -> Solution:
     """Find all zeros of a formula, or of a vector of formulas, in a box, and prove each.
 
     Raises:
@@ -332,7 +332,7 @@ def solve(problem: Problem) -> Solution:
         return _solve(problem, System(unknowns, equations))
 
 
-def _solve(problem: Problem, system: System) -> Solution:
+def _solve(problem: BoxProblem, system: System) -> Solution:
     domain, equations = problem.domain, system.equations
     result = problem.search(system)
     enclosures, undecided = _proven_zeros(problem, system, result)
@@ -354,7 +354,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _point(problem: Problem, enclosure: Sequence[Number]) -> tuple[dict[str, Coordinate], dict[str, Bounds]]:
+def _point(problem: BoxProblem, enclosure: Sequence[Number]) -> tuple[dict[str, Coordinate], dict[str, Bounds]]:
     """Return a point and its enclosure for a record."""
     names = problem.unknowns
     return (
@@ -368,7 +368,7 @@ def _named_box(system: System, low: Array, high: Array) -> dict[str, tuple[float
 
 
 def _proven_zeros(
-    problem: Problem, system: System, result: SearchResult
+    problem: BoxProblem, system: System, result: SearchResult
 ) -> tuple[list[tuple[list[Number], int]], Boxes]:
     """Return the proven zeros in the domain, each once, with their indices in the result; and the undecided boxes."""
     domain, zeros, regions = problem.domain, result.zeros, result.regions
@@ -444,7 +444,7 @@ def _boxes_of(groups: Sequence[tuple[Array, Array]]) -> Boxes:
 # --- Minima and maxima ---
 
 
-def optimize(problem: Problem, is_maximum: bool = False) -> Optima:
+def optimize(problem: BoxProblem, is_maximum: bool = False) -> Optima:
     """Find all optima in a box; without any range, search one from the values of the variables."""
     return (minimize if problem.ranges else search_minimum)(problem, is_maximum)
 
@@ -452,7 +452,7 @@ def optimize(problem: Problem, is_maximum: bool = False) -> Optima:
 _OPPOSITE = {"minimum": "maximum", "maximum": "minimum"}
 
 
-def minimize(problem: Problem, is_maximum: bool = False) -> Optima:
+def minimize(problem: BoxProblem, is_maximum: bool = False) -> Optima:
     """Find all stationary points of a formula in a box, classify them, and enclose the global minimum or maximum.
 
     Raises:
@@ -463,7 +463,7 @@ def minimize(problem: Problem, is_maximum: bool = False) -> Optima:
         return _minimize(problem, output, system, is_maximum)
 
 
-def _minimize(problem: Problem, output: Node, system: System, is_maximum: bool) -> Optima:
+def _minimize(problem: BoxProblem, output: Node, system: System, is_maximum: bool) -> Optima:
     domain = problem.domain
     result = problem.search(system)
     zeros, undecided = _proven_zeros(problem, system, result)
@@ -522,7 +522,7 @@ class _Cluster(NamedTuple):
     is_kink: bool
 
 
-def _decide_clusters(problem: Problem, system: System, undecided: Boxes) -> tuple[list[_Cluster], Boxes]:
+def _decide_clusters(problem: BoxProblem, system: System, undecided: Boxes) -> tuple[list[_Cluster], Boxes]:
     """Return the points at kinks and multiple zeros that are proven, with the boxes in which they are the only ones;
     and the boxes that stay undecided."""
     is_free = (undecided.side == 0).all(axis=0)
@@ -547,7 +547,7 @@ def _decide_clusters(problem: Problem, system: System, undecided: Boxes) -> tupl
 
 
 def _kind_of_cluster(
-    problem: Problem,
+    problem: BoxProblem,
     system: System,
     value: Number,
     cluster: _Cluster,
@@ -573,7 +573,7 @@ def _kind_of_cluster(
     return "degenerate"
 
 
-def _objective_system(problem: Problem, is_maximum: bool) -> tuple[Node, System]:
+def _objective_system(problem: BoxProblem, is_maximum: bool) -> tuple[Node, System]:
     """Return the function to minimise, and the system of its gradient.
 
     Raises:
@@ -594,7 +594,7 @@ def _may_be_outside(domain: Domain, enclosure: Sequence[Number], side: Array) ->
 
 
 def _stationary_point(
-    problem: Problem, enclosure: Sequence[Number], value: Number, kind: str, is_kink: bool, is_maximum: bool
+    problem: BoxProblem, enclosure: Sequence[Number], value: Number, kind: str, is_kink: bool, is_maximum: bool
 ) -> StationaryPoint:
     value = -value if is_maximum else value
     return StationaryPoint(
@@ -603,7 +603,7 @@ def _stationary_point(
     )  # fmt: skip
 
 
-def _global_bounds(problem: Problem, low: float, high: float, values: Sequence[Number], is_maximum: bool) -> Bounds:
+def _global_bounds(problem: BoxProblem, low: float, high: float, values: Sequence[Number], is_maximum: bool) -> Bounds:
     """Return bounds of the optimum; from the values of the points where it must be, if that is known."""
     if values and all(map(ball.is_finite, values)):
         least = values[0]
@@ -621,14 +621,14 @@ _LOCAL_BOXES = 20_000  # of the proof around the end
 _LOCAL_PARTS = (1e-1, 1e-3, 1e-6, 1.0)  # half widths of the boxes tried around the end, relative to its place
 
 
-def search_minimum(problem: Problem, is_maximum: bool = False) -> Optima:
+def search_minimum(problem: BoxProblem, is_maximum: bool = False) -> Optima:
     """Search a minimum or maximum near the values of the variables by Newton's method, and prove it.
 
     The points of the result are that optimum, or none if the search fails.
     """
     formula = problem.formula
     start = {name: float(Formula(node, {}).value()) for name, node in problem.fixed.items()}
-    free = Problem(formula, dict.fromkeys(formula.leaves, (ball.ZERO,) * 2), {}, problem.digits)
+    free = BoxProblem(formula, dict.fromkeys(formula.leaves, (ball.ZERO,) * 2), {}, problem.digits)
     _, system = _objective_system(free, is_maximum)
     end = _descend(system, np.array([start[name] for name in system.names]))
     wanted, boxes = "maximum" if is_maximum else "minimum", 0
@@ -636,7 +636,7 @@ def search_minimum(problem: Problem, is_maximum: bool = False) -> Optima:
     for part in _LOCAL_PARTS if end is not None else ():
         place = dict(zip(system.names, end.tolist() if end is not None else (), strict=True))
         ranges = {name: _around(x, part) for name, x in place.items()}
-        local = minimize(Problem(formula, ranges, {}, problem.digits, _LOCAL_BOXES), is_maximum)
+        local = minimize(BoxProblem(formula, ranges, {}, problem.digits, _LOCAL_BOXES), is_maximum)
         boxes += local.boxes
         points = [point for point in local.points if point.kind == wanted and not point.on_edge]
         if points:
