@@ -282,6 +282,7 @@ class BatchedGradient:
 
     Attributes:
         point_count: the number of points, if it is known before the first block, else 0.
+        error_columns: the columns of standard errors.
         graphs: the graphs of the value, the derivatives, and the standard error, by name.
         leaves: the leaves of variables and of standard errors, by name.
         point: the values of those leaves that do not vary, by name.
@@ -324,8 +325,8 @@ class BatchedGradient:
             self.graphs[STDERR] = errors.graph(slopes, self.leaves, sizes)
             self.point |= errors.leaf_values
             sizes = sizes | {name: np.shape(error) for name, error in errors.leaf_values.items()}
-        varying = {*self.columns, *(errors.columns.values() if errors else ())}
-        self._graphs = RowGraphs([*self.graphs.values()], varying, sizes)
+        self.error_columns = tuple(errors.columns.values()) if errors else ()
+        self._graphs = RowGraphs([*self.graphs.values()], {*self.columns, *self.error_columns}, sizes)
 
     @cached_property
     def _kernel(self) -> RowKernel:
