@@ -32,13 +32,10 @@ from autodiff_cli.language.lexer import canonical_name, is_name
 
 if TYPE_CHECKING:
     from autodiff_cli.data.files import DataFile, RowBlock
-    from autodiff_cli.explain.precision import Interval
     from autodiff_cli.formula.array_derivatives import BatchedGradient, Range
     from autodiff_cli.formula.uncertainty import RowErrors, Uncertainty
-    from autodiff_cli.numbers.ball_arithmetic import Number
     from autodiff_cli.render.report import Report
 
-_END_DIGITS = 30  # digits to which an end of an interval is computed if it is not a decimal
 _COUNT_PATTERN = re.compile("0*[1-9][0-9]*")
 _MAX_COUNT_LENGTH = 100  # digits of a count; Python refuses to convert much longer texts, and no valid count is near
 
@@ -223,40 +220,8 @@ def interval_report(
     inputs.check_all_have_values(call, formula, value_texts)
     if not formula.is_scalar:
         raise BadInput("intervals need scalar variables, but this expression has arrays")
-    intervals = {name: _read_interval(name, value_texts[name]) for name in formula.variables}
+    intervals = {name: inputs.read_interval(name, value_texts[name]) for name in formula.variables}
     return enclosure_report(formula, intervals, enclosure(formula, intervals, names), digits)
-
-
-def _read_interval(name: str, text: str) -> Interval:
-    """Parse an interval, or a single value as an interval without width."""
-    from autodiff_cli.numbers.ball_arithmetic import Undecided, compare
-
-    ends = inputs.split_interval(text)
-    if ends is None:
-        number = _read_end(name, text)
-        return number, number
-    low, high = (_read_end(name, end) for end in ends)
-    try:
-        order = compare(low, high)
-    except Undecided:
-        order = 0
-    if order >= 0:
-        raise BadInput(f"the value of `{name}`: an interval is LOW..HIGH, such as 1.9..2.1, not `{text}`")
-    return low, high
-
-
-def _read_end(name: str, text: str) -> Number:
-    """Parse the end of an interval as an exact number."""
-    from autodiff_cli.autodiff.arbitrary_precision import evaluate_to_digits
-    from autodiff_cli.numbers.ball_arithmetic import is_finite
-
-    constant: Formula = inputs.constant_expression(f"`{name}`", text)
-    if not constant.is_scalar:
-        raise BadInput(f"the value of `{name}`: the ends of an interval are numbers, but `{text}` is an array")
-    (number,) = evaluate_to_digits([constant.output], _END_DIGITS).numbers
-    if not is_finite(number):
-        raise BadInput(f"the value of `{name}`: the ends of an interval are finite numbers, not `{text}`")
-    return number
 
 
 def points_output(
