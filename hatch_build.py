@@ -16,7 +16,7 @@ class ManualPage(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002 - hatchling's words
         """Add the page to what the wheel brings along."""
         sys.path.insert(0, self.root)
-        from autodiff_cli.cli.completion import manual
+        from docs.manual_page import manual
 
         page = Path(tempfile.mkdtemp()) / "autodiff.1"
         page.write_text(manual(), encoding="ascii")

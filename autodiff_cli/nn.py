@@ -110,8 +110,7 @@ class MLP(Module):
     """
 
     def __init__(self, nin: int, nouts: Sequence[int]) -> None:
-        sizes = [nin, *nouts]
-        self.layers = [Layer(a, b, nonlin=b_is_hidden) for a, b, b_is_hidden in _layer_sizes(sizes)]
+        self.layers = [Layer(a, b, nonlin=k < len(nouts)) for k, (a, b) in enumerate(pairwise([nin, *nouts]), 1)]
 
     def __call__(self, x: Sequence[Number]) -> Value | list[Value]:
         output: Value | list[Value] | Sequence[Number] = x
@@ -125,8 +124,3 @@ class MLP(Module):
 
     def __repr__(self) -> str:
         return f"MLP of [{', '.join(map(str, self.layers))}]"
-
-
-def _layer_sizes(sizes: Sequence[int]) -> list[tuple[int, int, bool]]:
-    last = len(sizes) - 2
-    return [(a, b, i < last) for i, (a, b) in enumerate(pairwise(sizes))]

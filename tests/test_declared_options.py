@@ -117,7 +117,7 @@ def test_help_lists_options_under_headings() -> None:
             grad._RESTRICTIONS,
             (*(each.name for each in grad.grad.parameters), "an interval", "an uncertain value", "a range"),
         ),
-        (trace._RESTRICTIONS, {each.name for each in trace.trace.parameters}),
+        (trace._RESTRICTIONS, {*(each.name for each in trace.trace.parameters), "an uncertain value"}),
     ],
 )
 def test_restrictions_are_about_options_that_exist(restrictions: tuple[Restriction, ...], names: object) -> None:

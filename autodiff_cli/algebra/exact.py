@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -19,17 +18,11 @@ from autodiff_cli.ops.arithmetic import neg
 # --- Numbers
 
 
-@dataclass(frozen=True)
-class LiteralLimits:
-    """Limits of exact numbers, so that arithmetic on them stays fast and their literals readable."""
-
-    numerator: int = 10**30  # numbers with a larger numerator or denominator are not combined with others
-    plain_integer: int = 10**15  # larger integers are written in scientific notation, like floats
-    literal_length: int = 40  # characters; longer literals are left as they are
-    fraction_part: int = 100  # decimals become fractions only up to this numerator and denominator
-
-
-LIMITS = LiteralLimits()
+# Limits of exact numbers, so that arithmetic on them stays fast and their literals readable.
+_MAX_NUMERATOR = 10**30  # numbers with a larger numerator or denominator are not combined with others
+_MAX_PLAIN_INTEGER = 10**15  # larger integers are written in scientific notation, like floats
+_MAX_LITERAL_LENGTH = 40  # characters; longer literals are left as they are
+_MAX_FRACTION_PART = 100  # decimals become fractions only up to this numerator and denominator
 
 
 class ExactNumber(NamedTuple):
@@ -81,16 +74,16 @@ class ExactNumber(NamedTuple):
     @property
     def is_short(self) -> bool:
         """Whether the number is short enough to be combined with others."""
-        return abs(self.value.numerator) <= LIMITS.numerator and self.value.denominator <= LIMITS.numerator
+        return abs(self.value.numerator) <= _MAX_NUMERATOR and self.value.denominator <= _MAX_NUMERATOR
 
     def quotient(self) -> tuple[Node, Node | None]:
         """Return the absolute value as literals: a numerator, and a denominator or None."""
         size = self.magnitude
         above, below = size.numerator, size.denominator
-        if below == 1 and above < LIMITS.plain_integer:
+        if below == 1 and above < _MAX_PLAIN_INTEGER:
             return constant(str(above)), None
         text = repr(float(size)).removesuffix(".0")
-        longest = LIMITS.fraction_part if self.is_decimal else LIMITS.plain_integer
+        longest = _MAX_FRACTION_PART if self.is_decimal else _MAX_PLAIN_INTEGER
         if below == 1 or max(above, below) > longest or (self.is_decimal and Fraction(text) == size):
             return constant(text), None
         return constant(str(above)), constant(str(below))
@@ -115,7 +108,7 @@ def exact_number(text: str) -> ExactNumber | None:
     """Return the exact number of a literal; None for a named constant, and for a literal that no float represents."""
     if len(text) < 16 and text.isascii() and text.isdigit():
         return ExactNumber(int(text))
-    if len(text) > LIMITS.literal_length:
+    if len(text) > _MAX_LITERAL_LENGTH:
         return None
     try:
         size = float(text)
@@ -123,7 +116,7 @@ def exact_number(text: str) -> ExactNumber | None:
         return None
     if size == 0:  # the text may be a number below the smallest float
         return ExactNumber(0) if is_exactly(text, 0) else None
-    if size > LIMITS.numerator or size < 1 / LIMITS.numerator or math.isnan(size):
+    if size > _MAX_NUMERATOR or size < 1 / _MAX_NUMERATOR or math.isnan(size):
         return None
     exact = Fraction(text)
     if Fraction(repr(size)) != exact:

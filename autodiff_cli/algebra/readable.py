@@ -128,10 +128,6 @@ def write_call(forms: FormTable, op: Op, inputs: tuple[Node, ...]) -> Node:
 # Rules for calls: each returns the readable form of a call, or None if the call stays.
 
 
-def _sqrt(forms: FormTable, _: Op, inputs: tuple[Node, ...]) -> Node:
-    return forms.product(root_product(forms, inputs[0]))
-
-
 def _hypot(forms: FormTable, _: Op, inputs: tuple[Node, ...]) -> Node | None:
     """Write hypot(1, x) as sqrt(1 + x^2)."""
     if not is_literal(inputs[0], 1):
@@ -163,7 +159,7 @@ def _negation(forms: FormTable, node: Node) -> Node | None:
 
 
 _CALL_RULES: dict[Op, Callable[[FormTable, Op, tuple[Node, ...]], Node | None]] = {
-    sqrt: _sqrt,
+    sqrt: lambda forms, _, inputs: forms.product(root_product(forms, inputs[0])),
     hypot: _hypot,
     **dict.fromkeys(BOOLEAN_OPS, write_condition),
 }

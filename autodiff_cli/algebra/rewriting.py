@@ -200,16 +200,10 @@ REWRITE_RULES: tuple[RewriteRule, ...] = (
 # --- Pattern matching
 
 
-@dataclass(frozen=True)
-class SearchLimits:
-    """Limits of the search for a stable form, so that it takes milliseconds."""
-
-    nodes: int = 500  # larger formulas are not searched
-    rounds: int = 30  # rewrites of one formula
-    operands: int = 12  # sums and products with more operands are not matched; the search is exponential in them
-
-
-LIMITS = SearchLimits()
+# Limits of the search for a stable form, so that it takes milliseconds.
+_MAX_NODES = 500  # larger formulas are not searched
+_MAX_ROUNDS = 30  # rewrites of one formula
+_MAX_OPERANDS = 12  # sums and products with more operands are not matched; the search is exponential in them
 
 Bindings: TypeAlias = Mapping[Node, Node]  # the node that each wildcard stands for
 
@@ -266,7 +260,7 @@ class Matcher:
             yield from (PatternMatch(bindings, (), False) for bindings in self._match(self._pattern, node, {}))
             return
         patterns, parts = _wildcards_last(split(self._pattern)), split(node)
-        if parts == [Operand(node, False)] or len(parts) > LIMITS.operands:
+        if parts == [Operand(node, False)] or len(parts) > _MAX_OPERANDS:
             return
         for is_negated in (False, True) if split is terms_of else (False,):
             for bindings, remainder in self._match_operands(patterns, _inverted(parts, is_negated), {}, split):
@@ -287,7 +281,7 @@ class Matcher:
                 yield bindings
         elif split is not None:
             patterns, parts = _wildcards_last(split(pattern)), split(node)
-            if len(parts) <= LIMITS.operands:
+            if len(parts) <= _MAX_OPERANDS:
                 ways = self._match_operands(patterns, parts, bindings, split)
                 yield from (bindings for bindings, remainder in ways if not remainder)
         elif pattern.op is node.op and len(pattern.inputs) == len(node.inputs):
@@ -366,7 +360,7 @@ _MINUS_ONE = Operand(-ONE, False)
 def _flatten(node: Node, join: Op, inverse: Op) -> list[Operand]:
     parts: list[Operand] = []
     stack = [Operand(node, False)]
-    while stack and len(parts) <= LIMITS.operands:
+    while stack and len(parts) <= _MAX_OPERANDS:
         node, is_inverse = stack.pop()
         if node.op is join or node.op is inverse:
             a, b = node.inputs
@@ -466,12 +460,12 @@ def stable_form(graph: Node, for_derivative: bool = False) -> Node | None:
     -2*atanh(x)
     None
     """
-    if len(topological_order([graph])) > LIMITS.nodes:
+    if len(topological_order([graph])) > _MAX_NODES:
         return None
     search = _Rewriter(is_scalar([graph]), for_derivative)
     (root,) = search.table.rebuild([graph])
     is_changed = False
-    for _ in range(LIMITS.rounds):
+    for _ in range(_MAX_ROUNDS):
         step = next(search.rewrites(root), None)
         if step is None:
             break

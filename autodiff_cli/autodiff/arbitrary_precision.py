@@ -28,18 +28,12 @@ _MAX_EXPONENT = 1 << 1000  # larger exponents, as of exp(exp(x)), do not fit int
 MAX_CANCELLED_DIGITS = 1000  # if more digits of a result cancel, it is assumed to be 0
 
 
-@dataclass(frozen=True)
-class RefinementSettings:
-    """The growth of the working precision, until the results have enough digits."""
-
-    guard_digits: int = 10  # decimal digits known beyond the required ones, so that rounding is right except at ties
-    guard_bits: int = 64  # bits of the first attempt beyond those of the results
-    min_known_bits: int = 50  # of a result without the required digits that is reported all the same
-    max_cancelled_digits_if_quick: int = 20_000  # instead of `MAX_CANCELLED_DIGITS`, if that is little work
-    max_quick_work: int = 1 << 18  # operations times bits; a tenth of a second at most, but for gamma functions
-
-
-_SETTINGS = RefinementSettings()
+# The growth of the working precision, until the results have enough digits.
+_GUARD_DIGITS = 10  # decimal digits known beyond the required ones, so that rounding is right except at ties
+_GUARD_BITS = 64  # bits of the first attempt beyond those of the results
+_MIN_KNOWN_BITS = 50  # of a result without the required digits that is reported all the same
+_MAX_CANCELLED_DIGITS_IF_QUICK = 20_000  # instead of `MAX_CANCELLED_DIGITS`, if that is little work
+_MAX_QUICK_WORK = 1 << 18  # operations times bits; a tenth of a second at most, but for gamma functions
 
 
 def bits_for_digits(digits: int) -> int:
@@ -65,7 +59,7 @@ class PreciseValues:
     def known_numbers(self) -> list[Number | None]:
         """The numbers, with None in place of those without any known digits."""
         return [
-            x if is_certain or _has_digits(x) else None
+            x if is_certain or (ball.is_finite(x) and ball.accurate_bits(x) >= _MIN_KNOWN_BITS) else None
             for x, is_certain in zip(self.numbers, self.is_proven, strict=True)
         ]
 
@@ -125,13 +119,13 @@ def refine(
         max_cancelled_digits: the number of cancelled digits at which a result is assumed to be 0.
         count: the number of results. If even the final attempt is undecided, all are nan and not proven.
     """
-    required_bits = bits_for_digits(digits + _SETTINGS.guard_digits)
-    bits = required_bits + _SETTINGS.guard_bits
+    required_bits = bits_for_digits(digits + _GUARD_DIGITS)
+    bits = required_bits + _GUARD_BITS
     max_bits = bits + bits_for_digits(MAX_CANCELLED_DIGITS if max_cancelled_digits is None else max_cancelled_digits)
     max_bits_if_quick = max_bits
     if max_cancelled_digits is None:
-        bits_of_quick_work = _SETTINGS.max_quick_work // max(operations, 1)
-        max_bits_if_quick = min(bits_for_digits(_SETTINGS.max_cancelled_digits_if_quick), bits_of_quick_work)
+        bits_of_quick_work = _MAX_QUICK_WORK // max(operations, 1)
+        max_bits_if_quick = min(bits_for_digits(_MAX_CANCELLED_DIGITS_IF_QUICK), bits_of_quick_work)
     while bits < max(max_bits, max_bits_if_quick):
         try:
             with precision(bits) as kind:
@@ -161,10 +155,6 @@ def refine(
 def _assumed_value(x: Number, bits: int) -> Number:
     """Return the value assumed for a number that the final attempt leaves open: 0 if it is tiny and may be 0."""
     return ball.ZERO if ball.is_finite(x) and _may_be_zero(x) and _log2_magnitude(x) <= -bits / 2 else x
-
-
-def _has_digits(x: Number) -> bool:
-    return ball.is_finite(x) and ball.accurate_bits(x) >= _SETTINGS.min_known_bits
 
 
 def _has_enough_bits(x: Number, bits: int) -> bool:

@@ -183,7 +183,7 @@ def _rule_graphs(
     """
     rule = op.derivative_rule(len(literals))
     literal_of = {
-        placeholder: _literal_node(text)
+        placeholder: -constant(text[1:]) if text.startswith("-") else constant(text)
         for placeholder, text in zip(rule.inputs, literals, strict=True)
         if text is not None
     }
@@ -209,10 +209,6 @@ def _simplified(roots: Sequence[Node], known: Mapping[Node, Node]) -> list[Node]
     remain as they are written, for their accuracy.
     """
     return simplify(substitute(roots, known)) if known else [*roots]
-
-
-def _literal_node(text: str) -> Node:
-    return -constant(text[1:]) if text.startswith("-") else constant(text)
 
 
 # --- The derivatives of one entry from those of others

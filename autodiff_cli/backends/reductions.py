@@ -128,11 +128,6 @@ ROW_COUNT_NODE = variable("number of rows")  # of the block; formulas cannot con
 # an input that depends on a column, if it only reads the column's shape.
 
 
-def _total_of_array(x: Array, rows: Any) -> Any:
-    """Return the sum over rows, the last axis, which keeps length 1."""
-    return np.add.reduce(x, axis=-1, keepdims=True) if x.shape[-1] == rows else x * rows
-
-
 def _total_of_outer(a: Array, b: Array, rows: Any) -> Any:
     if a.shape[-1] == b.shape[-1] == rows:
         return (a @ b.T)[..., None]
@@ -163,7 +158,8 @@ _TOTAL_OUTER = _total_op("total_outer", lambda node, a, b, rows: a + b, 2)
 _TOTAL_MATMUL = _total_op("total_matmul", lambda node, a, b, rows: a[:-1] + b[1:], 2)
 
 TOTAL_FUNCTIONS: dict[Op, Callable[..., Any]] = {
-    _TOTAL: _total_of_array,
+    # A value that is common to all rows is multiplied by their number.
+    _TOTAL: lambda x, rows: np.add.reduce(x, axis=-1, keepdims=True) if x.shape[-1] == rows else x * rows,
     _TOTAL_OUTER: _total_of_outer,
     _TOTAL_MATMUL: _total_of_matmul,
 }

@@ -1,21 +1,24 @@
-"""The available backends, the choice between them, and their status on this machine."""
+"""The available backends, the choice between them, evaluation of graphs by them, and their status on this machine."""
 
 from __future__ import annotations
 
 import functools
 import importlib.util
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from autodiff_cli.cache import CacheUnavailableError, open_cache_folder
 from autodiff_cli.graph.shapes import infer_shapes
 from autodiff_cli.graph.tape import Tape
 
 if TYPE_CHECKING:  # command-line options list the backends and start without NumPy
+    from autodiff_cli.array_types import Array
     from autodiff_cli.backends.fallback import Notify
     from autodiff_cli.backends.protocol import Backend, RowGraphs
+    from autodiff_cli.graph.node import Node
+    from autodiff_cli.graph.op import Shape
 
 
 @dataclass(frozen=True)
@@ -141,6 +144,52 @@ def passes_before_compiling(graphs: RowGraphs, rows: int) -> float:
     """
     values = _counted_values(graphs) if has_compiler() else None
     return THRESHOLDS.min_done_work / (values * (rows + THRESHOLDS.call_overhead_rows)) if values else math.inf
+
+
+def evaluate(
+    outputs: Sequence[Node], point: Mapping[str, Any], leaves: Mapping[str, Shape] | None = None, backend: str = "auto"
+) -> list[Array]:
+    """Return the values of graphs at a point or at a batch of points.
+
+    Args:
+        outputs: the graphs.
+        point: a number or an array for every input leaf, by name. Axes of an array before those of its leaf are batch
+            axes; the batch axes of all leaves are broadcast against each other by NumPy's rules.
+        leaves: the shapes of the leaves that are not scalars, by name.
+        backend: `numpy`, `llvm` or `auto`.
+
+    Returns:
+        One array per output, of the batch's shape followed by the output's own.
+
+    >>> from autodiff_cli.language.program import read
+    >>> evaluate([read("a*x").output], {"a": 2.0, "x": [1.0, 2.0, 3.0]})
+    [array([2., 4., 6.])]
+    """
+    import numpy as np
+
+    from autodiff_cli.backends.protocol import RowGraphs
+
+    shapes = leaves or {}
+    arrays = {name: np.asarray(value, dtype=np.float64) for name, value in point.items()}
+    batches = {name: value.shape[: value.ndim - len(shapes.get(name, ()))] for name, value in arrays.items()}
+    batch = np.broadcast_shapes(*batches.values())
+    rows = math.prod(batch)
+    columns = {
+        name: np.moveaxis(
+            np.broadcast_to(value, (*batch, *shapes.get(name, ()))).reshape(rows, *shapes.get(name, ())), 0, -1
+        )
+        for name, value in arrays.items()
+        if batches[name]
+    }
+    graphs = RowGraphs(outputs, columns.keys(), shapes)
+    kernel = choose_backend(backend, None, graphs, rows, passes=1).row_kernel(graphs)
+    values = np.empty((graphs.value_count, rows))
+    prepared = kernel.prepare({name: value for name, value in arrays.items() if name not in columns})
+    kernel.write(prepared, columns, values)
+    return [
+        np.moveaxis(values[part], -1, 0).reshape((*batch, *size))
+        for part, size in zip(graphs.output_slices, graphs.output_shapes, strict=True)
+    ]
 
 
 class BackendStatus(NamedTuple):

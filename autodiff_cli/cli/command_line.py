@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, EnumType
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from autodiff_cli.cli.environment import BadInput, Environment, errors_as_bad_input
 from autodiff_cli.language.errors import join_words, suggest
@@ -42,6 +42,8 @@ HELP = ("-h", "--help")
 VERSION = ("-V", "--version")
 # These words are never expressions in any command, so that a script means the same whatever options a command has.
 NEVER_EXPRESSIONS = (*HELP, "-o")
+# Options of NAME=VALUE that are also likely names of variables: without `=`, they give that variable a value.
+_NAMES_OF_VARIABLES = ("--sigma", "--correlation")
 
 # Every command, in the order of the help page, and the module of this package that has it.
 COMMANDS = {
@@ -53,6 +55,9 @@ COMMANDS = {
     "predict": "predict",
     "compare": "train",
     "data": "inspection",
+    "solve": "solve",
+    "minimize": "solve",
+    "maximize": "solve",
     "check": "inspection",
     "ops": "inspection",
     "doctor": "inspection",
@@ -65,6 +70,9 @@ _COMMANDS_WITH_VALUES = (
     "trace",
     "train",
     "compare",
+    "solve",
+    "minimize",
+    "maximize",
     "check",
     "predict",
 )  # they take values of variables as options
@@ -79,6 +87,8 @@ Formulas:
   autodiff grad  "x*y + sin(x)"                the derivatives as formulas
   autodiff trace "x*y + sin(x)" --x 2 --y 3    backpropagation, step by step
   autodiff check "x*y + sin(x)" --x 2 --y 3    verify a gradient
+  autodiff solve "x^3 - 2*x - 5" --x 0..3      all zeros in a box, proven
+  autodiff minimize "x^4 - x" --x -2..2        all minima in a box (maximize)
   autodiff export "x*y + sin(x)" --to c        value and gradient in C, Python, ...
   autodiff ops tanh                            an operation and its derivative
 
@@ -103,10 +113,13 @@ Options:
 
 # Words of other tools for our commands and options. The first option that the command has is suggested.
 _OTHER_COMMANDS = {
-    **dict.fromkeys(("fit", "regress", "learn", "optimize"), "train"),
+    **dict.fromkeys(("fit", "regress", "learn"), "train"),
     **dict.fromkeys(("diff", "derive", "derivative", "gradient", "differentiate", "eval", "evaluate"), "grad"),
     **dict.fromkeys(("backprop", "graph", "draw", "steps"), "trace"),
     **dict.fromkeys(("functions", "operations"), "ops"),
+    **dict.fromkeys(("root", "roots", "zeros", "fsolve", "solver"), "solve"),
+    **dict.fromkeys(("minimise", "min", "minima", "optimize"), "minimize"),
+    **dict.fromkeys(("maximise", "max", "maxima"), "maximize"),
     **dict.fromkeys(("info", "status"), "doctor"),
     **dict.fromkeys(("tutorial", "lessons"), "lesson"),
     "version": "--version",
@@ -178,25 +191,25 @@ class Parameter(NamedTuple):
         """Whether the value of the option may be left out; its metavar is then in brackets."""
         return self.metavar.startswith("[")
 
-    def for_typer(self) -> inspect.Parameter:
-        """Return the parameter of a function with Typer's declaration of this option or argument."""
-        import typer
+    def for_typer(self) -> Any:
+        """Return Typer's declaration of this option or argument, for help."""
+        from typer.core import TyperArgument, TyperOption
 
         option = self.option
-        kind: Any = list[self.kind] if self.repeats else self.kind  # type: ignore[name-defined]
-        declaration = (
-            typer.Option(
-                *option.flags,
-                metavar=option.metavar,
-                help=option.help,
-                rich_help_panel=option.group,
-                show_default=not isinstance(self.default, Enum),
-            )
-            if option.flags
-            else typer.Argument(metavar=option.metavar, help=option.help, show_default=False)
+        metavar = option.metavar or (f"<{'|'.join(self.choices)}>" if self.choices else None)
+        if not option.flags:
+            is_required = self.default is inspect.Parameter.empty
+            return TyperArgument(param_decls=[self.name], metavar=metavar, help=option.help, required=is_required)
+        return TyperOption(
+            param_decls=[*option.flags, self.name],
+            type=self.kind if self.kind in (int, float) else str,
+            is_flag=self.is_flag,
+            metavar=metavar,
+            help=option.help,
+            rich_help_panel=option.group,
+            default=None if isinstance(self.default, Enum) else self.default,
+            show_default=not self.is_flag,
         )
-        annotation: Any = Annotated[kind | None if self.default is None else kind, declaration]
-        return inspect.Parameter(self.name, inspect.Parameter.KEYWORD_ONLY, default=self.default, annotation=annotation)
 
     def convert(self, text: str, name: str) -> Any:
         """Return the value that a text stands for.
@@ -336,20 +349,17 @@ class Command:
     def help(self, width: int) -> str:
         """Return the help of the command, for lines of at most `width` columns."""
         import typer
-        from typer.main import get_command
 
-        def declared(**_: Any) -> None: ...
-
-        declared.__doc__, declared.__name__ = self.function.__doc__, self.name
-        parameters = [each.for_typer() for each in self.parameters]
-        declared.__annotations__ = {each.name: each.annotation for each in parameters}
-        declared.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        app = typer.Typer(add_completion=False, rich_markup_mode=None)
         values = "[--VARIABLE VALUE]... " if self.takes_values else ""
         settings: dict[str, Any] = {"help_option_names": [*HELP], "max_content_width": width, "terminal_width": width}
-        app.command(cls=_grouped_command(), options_metavar=f"{values}[OPTIONS]", context_settings=settings)(declared)
-        command = get_command(app)
-        return command.get_help(typer.Context(command, info_name=f"autodiff {self.name}", **settings)) + "\n"
+        command = _grouped_command()(
+            self.name,
+            params=[each.for_typer() for each in self.parameters],
+            help=inspect.cleandoc(self.function.__doc__ or ""),
+            options_metavar=f"{values}[OPTIONS]",
+            rich_markup_mode=None,
+        )
+        return f"{command.get_help(typer.Context(command, info_name=f'autodiff {self.name}', **settings))}\n"
 
 
 class Call(NamedTuple):
@@ -462,6 +472,8 @@ def split_arguments(command: Command, words: Sequence[str]) -> Arguments:
         value = (
             text if equals else queue[-1] if queue and not _is_option(queue[-1].partition("=")[0], declared) else None
         )
+        if option is not None and option.repeats and name in _NAMES_OF_VARIABLES and "=" not in (value or "="):
+            option = None
         if option is None and name in NEVER_EXPRESSIONS:
             raise BadInput(
                 f"this command has no option {name}; to use it as an expression, put it in brackets: `({name})`"

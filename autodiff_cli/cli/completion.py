@@ -1,10 +1,7 @@
-"""`autodiff completion`: scripts for shells, the words that complete a command line, and the manual page.
+"""`autodiff completion`: scripts for shells, and the words that complete a command line.
 
 A script asks `autodiff completion SHELL -- PLACE WORDS` for the completions of the word at the cursor. If there are
 none, the shell completes file names.
-
-The manual page is made from the text of `--help`. `python -m autodiff_cli.cli.completion` prints it, and wheels
-contain it.
 """
 
 from __future__ import annotations
@@ -16,56 +13,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-from autodiff_cli.cli.command_line import COMMANDS, OVERVIEW, Parameter, command, find_command
+from autodiff_cli.cli.command_line import COMMANDS, Parameter, command, find_command
 from autodiff_cli.cli.environment import BadInput, Output
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.options import Option
-from autodiff_cli.version import __version__
 
-BASH = """\
-_autodiff() {
-    local line word="${COMP_LINE:0:COMP_POINT}"
-    COMPREPLY=()
-    while IFS= read -r line; do COMPREPLY+=("$line"); done < <(
-        autodiff completion bash -- "$COMP_CWORD" "${COMP_WORDS[@]:1}" 2>/dev/null
-    )
-    [[ ${COMPREPLY[0]} == *[\\(=] || $word == *[\\"\\']* ]] && compopt -o nospace
-    return 0
-}
-complete -o default -o nosort -F _autodiff autodiff
-"""
-
-ZSH = """\
-#compdef autodiff
-_autodiff() {
-    local -a found
-    found=("${(@f)$(autodiff completion zsh -- $((CURRENT - 1)) "${(@Q)words[2,-1]}" 2>/dev/null)}")
-    if (( ${#found} )) && [[ -n ${found[1]} ]]; then
-        compadd -Q -U -S '' -- "${found[@]}"
-    else
-        _files
-    fi
-}
-compdef _autodiff autodiff
-"""
-
-FISH = """\
-function __autodiff_words
-    set -l before (commandline -opc)
-    set -l words (commandline -op)
-    set -l place (count $before)
-    test (count $words) -gt $place; or set -a words ''
-    set -l found (autodiff completion fish -- $place $words[2..-1] 2>/dev/null)
-    if test (count $found) -gt 0
-        printf '%s\\n' $found
-    else
-        __fish_complete_path (commandline -ct)
-    end
-end
-complete -c autodiff -f -a '(__autodiff_words)'
-"""
-
-SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
+_SHELLS = Path(__file__).parent / "shells"  # their scripts
 
 # How to install each script; it becomes a comment in the script.
 INSTALLATION = {
@@ -181,7 +134,7 @@ def _columns_of_file(path: str) -> Iterator[str]:
         return
 
 
-Shell = StrEnum("Shell", [(name.upper(), name) for name in SCRIPTS])  # type: ignore[misc]
+Shell = StrEnum("Shell", [(name.upper(), name) for name in INSTALLATION])  # type: ignore[misc]
 
 
 _WORDS_HELP = "For the script: number of the word at the cursor, and the words of the line."
@@ -205,81 +158,14 @@ def completion(
     from autodiff_cli.render.report import text_report
 
     if not words:
+        script = (_SHELLS / f"autodiff.{shell}").read_text(encoding="utf-8")
         comment = f"# To use it: {INSTALLATION[shell]}\n"
-        first, rest = SCRIPTS[shell].split("\n", 1)
+        first, rest = script.split("\n", 1)
         is_marked = first.startswith("#compdef")  # this mark of zsh must be the first line
-        text = f"{first}\n{comment}{rest}" if is_marked else comment + SCRIPTS[shell]
+        text = f"{first}\n{comment}{rest}" if is_marked else comment + script
     elif not words[0].isdecimal() or not int(words[0]):
         raise BadInput(f"the first argument is the number of the word at the cursor, not `{words[0]}`")
     else:
         cursor = 1 + int(words[0])
         text = "".join(f"{word}\n" for word in completions(words[1:cursor] or [""], words[cursor:]))
     return Output(text_report(text), json=False)
-
-
-_MANUAL_WIDTH = 72  # columns; readers of manual pages indent them
-_ROFF_ESCAPES = {"\\": r"\e", "-": r"\-", "'": r"\(aq", "`": r"\(ga", "^": r"\(ha", "~": r"\(ti"}
-
-
-def manual() -> str:
-    """Return the manual page, in the macros of man(7): the help of `autodiff` and of its commands, as it stands.
-
-    >>> manual().splitlines()[0]
-    '.TH AUTODIFF 1 "" "autodiff 0.1.0" "User Commands"'
-    """
-    lines = [
-        f'.TH AUTODIFF 1 "" "autodiff {__version__}" "User Commands"',
-        ".SH NAME",
-        "autodiff \\- differentiate formulas, watch backpropagation, fit formulas to data",
-        ".SH SYNOPSIS",
-        *_verbatim(OVERVIEW),
-        ".SH COMMANDS",
-    ]
-    for name in COMMANDS:
-        lines += [f".SS autodiff {name}", *_verbatim(find_command(name).help(_MANUAL_WIDTH))]
-    return "\n".join([*lines, *_CLOSING_SECTIONS]) + "\n"
-
-
-_CLOSING_SECTIONS = r""".SH EXIT STATUS
-.TP
-0
-Done.
-.TP
-1
-The command ran and failed: a fit diverged, a check failed, or a file could not be written.
-.TP
-2
-Bad input: a formula, a name, an option or a file cannot be used. The message names it and its place.
-.TP
-130
-Interrupted.
-.SH ENVIRONMENT
-.TP
-AUTODIFF_CACHE
-If \(lqoff\(rq, no cache is written. Otherwise the cache is the folder \(lqautodiff\(rq in $XDG_CACHE_HOME or
-~/.cache; on macOS and Windows, in the cache folder of the system.
-.TP
-AUTODIFF_CPU
-The instruction set to compile for: \(lqnative\(rq (default), \(lqx86-64\(rq or \(lqx86-64-v3\(rq.
-.TP
-NO_COLOR
-If set, output has no colours.""".splitlines()
-
-
-def _verbatim(text: str) -> list[str]:
-    """Return the lines of a text that keeps its line breaks."""
-    return [".nf", *map(_escaped, text.splitlines()), ".fi"]
-
-
-def _escaped(text: str) -> str:
-    """Return text escaped for roff: no macro, no escape sequence, a minus for each hyphen.
-
-    >>> print(_escaped(".x -y '\\\\'"))
-    \\&.x \\-y \\(aq\\e\\(aq
-    """
-    escaped = "".join(_ROFF_ESCAPES.get(c, c if c.isascii() else f"\\[u{ord(c):04X}]") for c in text)
-    return r"\&" + escaped if text.startswith(".") else escaped
-
-
-if __name__ == "__main__":
-    print(manual(), end="")

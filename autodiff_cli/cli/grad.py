@@ -7,20 +7,32 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from autodiff_cli.cli.command_line import Call, command
+from autodiff_cli.cli.command_line import Call, command, merge_assignments
 from autodiff_cli.cli.environment import Output, errors_as_bad_input
-from autodiff_cli.cli.shared_options import DerivativeRequest, Digits, Expr, Implicit, Json, Wrt
+from autodiff_cli.cli.shared_options import (
+    UNCERTAIN,
+    UNCERTAINTY_RESTRICTIONS,
+    DerivativeRequest,
+    Digits,
+    Expr,
+    Implicit,
+    Json,
+    UncertaintyRequest,
+    Wrt,
+)
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.options import check_restrictions, exclusive, needs, option_fields
 
-_INTERVAL, _UNCERTAIN, _RANGE = "an interval", "an uncertain value", "a range"
+_INTERVAL, _RANGE = "an interval", "a range"
 _REQUESTS = tuple(option_fields(DerivativeRequest))
 _ONE_POINT = tuple(name for name in _REQUESTS if name not in ("at", "precision"))
 
 # The options and kinds of values that cannot be combined.
 _RESTRICTIONS = (
-    *exclusive(_INTERVAL, (*_REQUESTS, _UNCERTAIN, _RANGE)),
-    *exclusive(_UNCERTAIN, (*_ONE_POINT, "at", _RANGE)),
+    *exclusive(_INTERVAL, (*_REQUESTS, UNCERTAIN, _RANGE)),
+    *exclusive(UNCERTAIN, ("jacobian",)),
+    *UNCERTAINTY_RESTRICTIONS,
+    *exclusive("monte_carlo", ("at", _RANGE)),
     *exclusive("precision", (*_ONE_POINT, "at", _RANGE)),
     *exclusive(_RANGE, (*_ONE_POINT, "at")),
     *exclusive("at", _ONE_POINT),
@@ -30,12 +42,13 @@ _RESTRICTIONS = (
 )
 
 
-@command(request=DerivativeRequest, reading=FileOptions)
+@command(request=DerivativeRequest, uncertainty=UncertaintyRequest, reading=FileOptions)
 def grad(
     call: Call,
     expression: Expr,
     *,
     request: DerivativeRequest,
+    uncertainty: UncertaintyRequest,
     reading: FileOptions,
     explicit: Mapping[str, Any],
     wrt: Wrt = None,
@@ -49,8 +62,8 @@ def grad(
     node with its value and its sensitivity, which is how fast the output changes with it. Without any values, the
     derivatives are printed as formulas.
 
-    Uncertain values: 2+-0.1 is a value with its standard error. The error of the result and the contribution of each
-    variable are added.
+    Uncertain values: 2+-0.1, 2+-5% and 2.0(1) are values with standard errors. The error of the result to first and
+    second order, and the share of each variable, are added; with --at, a column `stderr`.
 
     Many points: give a file with one point per row (--at), or ranges START:STOP:COUNT as values for a grid. The result
     is CSV with the columns of the point, `value`, and d_NAME for each variable; with --json, one document per line.
@@ -73,7 +86,8 @@ def grad(
       autodiff grad "a = x*y; b = x/y; a + b" --x 2 --y 3 --jacobian --outputs a,b
       autodiff grad "x*y + sin(x)" --x 0:10:101 --y 3
       autodiff grad "x*y + sin(x)" --at points.csv > results.csv
-      autodiff grad "x*y" --x 2+-0.1 --y 3+-0.2
+      autodiff grad "x*y" --x 2+-0.1 --y 3.0(2) --correlation x,y=0.8 --monte-carlo 100000
+      autodiff grad "x*y" --at points.csv --sigma x=sx --sigma y=0.2
       autodiff grad "erf(x)" --x 0.1 --precision 50
       autodiff grad "x^2*sin(x)" --x 1.9..2.1
       echo "x^2" | autodiff grad - --x 3
@@ -82,15 +96,19 @@ def grad(
     from autodiff_cli.cli import inputs
 
     value_texts, errors = inputs.split_uncertainties(call.values)
+    errors = merge_assignments(errors, uncertainty.sigma or (), "--sigma")
     ranges = [f"--{name} {text}" for name, text in value_texts.items() if ":" in text]
     has_interval = any(map(inputs.split_interval, value_texts.values()))
-    kinds = {_INTERVAL: has_interval and _INTERVAL, _UNCERTAIN: errors and _UNCERTAIN, _RANGE: ranges and ranges[0]}
+    kinds = {_INTERVAL: has_interval and _INTERVAL, UNCERTAIN: errors and UNCERTAIN, _RANGE: ranges and ranges[0]}
     with errors_as_bad_input():
         check_restrictions(_RESTRICTIONS, {**explicit, **{kind: words for kind, words in kinds.items() if words}})
     if request.at is not None or ranges:
         from autodiff_cli.cli.gradients import points_output
 
-        return points_output(call, expression, implicit, value_texts, request.at, reading, wrt, digits, json)
+        correlations, path = uncertainty.correlation or (), request.at
+        return points_output(
+            call, expression, implicit, value_texts, errors, correlations, path, reading, wrt, digits, json
+        )
     text = inputs.read_text(expression, call.environment, implicit)
     formula = inputs.read_formula(call, text, value_texts, notes=request.outputs is None)
     names = inputs.select_variables(formula, wrt)
@@ -98,13 +116,22 @@ def grad(
         from autodiff_cli.cli.gradients import interval_report
 
         return Output(interval_report(call, formula, value_texts, names, digits), json)
+    from autodiff_cli.render.gradient import formulas_report, gradient_report, uncertainty_report
+    from autodiff_cli.render.report import combine_reports
+
+    reports, nonlinear = [], ""
+    if errors:
+        from autodiff_cli.cli.gradients import propagated_uncertainty
+
+        point = inputs.read_point(call, formula, value_texts)
+        propagated, _ = propagated_uncertainty(formula, point, errors, uncertainty)
+        reports, nonlinear = [uncertainty_report(propagated, digits)], propagated.warning
     if replace(request, precision=None) != DerivativeRequest():
         from autodiff_cli.cli.gradients import higher_derivatives_report
 
-        return Output(higher_derivatives_report(call, formula, value_texts, names, request, digits), json)
+        report = higher_derivatives_report(call, formula, value_texts, names, request, digits, nonlinear)
+        return Output(combine_reports(report, *reports), json)
     from autodiff_cli.formula.derivatives import HigherDerivatives
-    from autodiff_cli.render.gradient import formulas_report, gradient_report, uncertainty_report
-    from autodiff_cli.render.report import combine_reports
 
     if request.precision is not None:
         from autodiff_cli.explain.precision import precise_trace
@@ -115,10 +142,5 @@ def grad(
         return Output(formulas_report(formula, derivatives, functools.partial(inputs.value_option, call)), json)
     else:
         trace = inputs.trace_at(call, formula, value_texts, names)
-    report = gradient_report(trace, digits)
-    if errors:
-        from autodiff_cli.cli.gradients import propagated_uncertainty
-
-        uncertainty = propagated_uncertainty(call, formula, value_texts, errors)
-        report = combine_reports(report, uncertainty_report(uncertainty, digits))
-    return Output(report, json)
+    report = gradient_report(trace.with_warning("nonlinear", nonlinear), digits)
+    return Output(combine_reports(report, *reports) if reports else report, json)

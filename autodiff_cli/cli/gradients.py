@@ -13,32 +13,29 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from autodiff_cli.cli import inputs
 from autodiff_cli.cli.command_line import Call, merge_assignments
 from autodiff_cli.cli.environment import BadInput, Failure, Output, errors_as_bad_input, open_points
-from autodiff_cli.cli.shared_options import DerivativeRequest, PassMode
+from autodiff_cli.cli.shared_options import DerivativeRequest, PassMode, UncertaintyRequest
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.formula import derivatives
-from autodiff_cli.formula.derivatives import HigherDerivatives, Uncertainty, propagate
+from autodiff_cli.formula.derivatives import HigherDerivatives
 from autodiff_cli.formula.formula import Formula
-from autodiff_cli.language.errors import format_names
+from autodiff_cli.language.errors import ExpressionError, UnknownNameError, format_names, suggest
+from autodiff_cli.language.lexer import canonical_name, is_name
 
 if TYPE_CHECKING:
     from autodiff_cli.data.files import DataFile, RowBlock
-    from autodiff_cli.explain.array_accuracy import RowAccuracy
-    from autodiff_cli.explain.precision import Interval
     from autodiff_cli.formula.array_derivatives import BatchedGradient, Range
-    from autodiff_cli.numbers.ball_arithmetic import Number
+    from autodiff_cli.formula.uncertainty import RowErrors, Uncertainty
     from autodiff_cli.render.report import Report
-    from autodiff_cli.render.rows import GradientTable
 
-_END_DIGITS = 30  # digits to which an end of an interval is computed if it is not a decimal
 _COUNT_PATTERN = re.compile("0*[1-9][0-9]*")
 _MAX_COUNT_LENGTH = 100  # digits of a count; Python refuses to convert much longer texts, and no valid count is near
 
@@ -50,8 +47,12 @@ def higher_derivatives_report(
     names: Sequence[str],
     request: DerivativeRequest,
     digits: int | None,
+    nonlinear: str = "",
 ) -> Report:
     """Return the report of higher derivatives: as formulas if no variable has a value, else as numbers.
+
+    Args:
+        nonlinear: why the first-order uncertainty misleads, for a warning; empty if it does not.
 
     Raises:
         BadInput: for options that cannot be combined, or do not fit the expression.
@@ -78,13 +79,20 @@ def higher_derivatives_report(
         outputs = _select_outputs(formula, request, formula.value_shapes(values))
         warnings = output_warnings(formula, outputs, values, results)
         return derivatives_report(formula, point, trace_or_none, results, digits, warnings)
+    from autodiff_cli.explain.accuracy import unrepresentable_numbers
     from autodiff_cli.explain.warnings import check_higher_derivatives
+    from autodiff_cli.formula.array_derivatives import rate_name
 
     assert trace_or_none is not None
     output = trace_or_none.tape.outputs[0]
+    if request.direction is not None:
+        rates = _direction_texts(request.direction).items()
+        components = {rate_name(name): inputs.constant_expression(f"`{name}`", text) for name, text in rates}
+        unrepresentable |= unrepresentable_numbers(components)
     inaccurate = check_higher_derivatives(formula, formula.at(point), results, unrepresentable)
     warnings = inaccurate.add_to(trace_or_none.warnings, output, trace_or_none.labels[output])
-    return derivatives_report(formula, point, replace(trace_or_none, warnings=warnings), results, digits)
+    checked = replace(trace_or_none, warnings=warnings).with_warning("nonlinear", nonlinear)
+    return derivatives_report(formula, point, checked, results, digits)
 
 
 def _derivative_formulas(formula: Formula, names: Sequence[str], request: DerivativeRequest) -> HigherDerivatives:
@@ -127,13 +135,18 @@ def _derivative_values(
         hessian=derivatives.hessian_by_name(formula, point, names) if request.hessian else None,
     )
     if request.direction is not None:
-        parts = re.split(r",(?=[^,()\[\]=]*=)", request.direction)  # commas may also appear inside a value
-        direction = inputs.constant_values(merge_assignments({}, parts, "--direction"))
+        direction = inputs.constant_values(_direction_texts(request.direction))
         results = replace(results, direction=direction, directional=formula.jvp(direction, point)[1])
     if request.order is not None:
         nth = formula.derivatives(names[0], request.order, point)[-1]
         results = replace(results, derivative=nth, order=request.order, variable=names[0])
     return results
+
+
+def _direction_texts(direction: str) -> dict[str, str]:
+    """Return the texts of the components of `--direction`, by variable."""
+    parts = re.split(r",(?=[^,()\[\]=]*=)", direction)  # commas may also appear inside a value
+    return merge_assignments({}, parts, "--direction")
 
 
 def _select_outputs(
@@ -145,29 +158,44 @@ def _select_outputs(
 
 
 def propagated_uncertainty(
-    call: Call, formula: Formula, value_texts: Mapping[str, str], errors: Mapping[str, str]
-) -> Uncertainty:
-    """Return the uncertainty of the value that the errors of the variables cause.
+    formula: Formula, point: Mapping[str, Any], errors: Mapping[str, str], request: UncertaintyRequest
+) -> tuple[Uncertainty, Trace]:
+    """Return the uncertainty of the value of a formula, and the trace with respect to its uncertain variables.
+
+    Derivatives that rounding errors make inaccurate are replaced by their correct digits.
 
     Args:
-        call: the inputs of the command.
         formula: the formula.
-        value_texts: the texts of the values.
+        point: the value of every variable.
         errors: the texts of the standard errors.
+        request: the options for uncertain values.
 
     Raises:
-        BadInput: for a negative error, and for an error whose shape is not that of the value.
+        BadInput: for texts that are no numbers.
+        ExpressionError: for errors and correlations that cannot be.
     """
-    point = inputs.read_point(call, formula, value_texts)
+    from autodiff_cli.explain.warnings import check_higher_derivatives
+    from autodiff_cli.formula.uncertainty import MAX_ELEMENTS, Correlations, UncertainPoint
+
+    _check_error_names(errors, formula)
     deviations = {name: inputs.constant_value(f"the error of `{name}`", text) for name, text in errors.items()}
-    for name, deviation in deviations.items():
-        is_error = (deviation >= 0) & (deviation < math.inf)
-        if not isinstance(deviation, float):
-            is_error = deviation.shape == getattr(point[name], "shape", ()) and is_error.all()
-        if not is_error:
-            words = f"the error of `{name}` must be 0 or positive, or an array of such errors, not `{errors[name]}`"
-            raise BadInput(words)
-    return propagate(formula.grad(point), deviations)
+    correlations = Correlations.of(inputs.read_correlations(request.correlation or ()))
+    uncertain = UncertainPoint(formula, point, deviations, correlations)
+    record, hessian = trace(formula, point, tuple(errors)), None
+    right = {name: text for warning in record.warnings for name, text in warning.right.items()}
+    if len(uncertain.names) <= MAX_ELEMENTS:
+        hessian = derivatives.hessian_by_name(formula, point, errors)
+        second = HigherDerivatives(hessian=hessian)
+        right |= check_higher_derivatives(formula, formula.at(point), second).correct
+    found = uncertain.uncertainty(record.value, record.gradient, hessian, right, request.monte_carlo or 0, request.seed)
+    return found, record
+
+
+def _check_error_names(errors: Mapping[str, str], formula: Formula) -> None:
+    for name in errors:
+        if name not in formula.leaves:
+            message = f"--sigma {name}: the expression has no variable `{name}`"
+            raise UnknownNameError(message, suggestion=suggest(name, formula.leaves))
 
 
 def interval_report(
@@ -192,40 +220,8 @@ def interval_report(
     inputs.check_all_have_values(call, formula, value_texts)
     if not formula.is_scalar:
         raise BadInput("intervals need scalar variables, but this expression has arrays")
-    intervals = {name: _read_interval(name, value_texts[name]) for name in formula.variables}
+    intervals = {name: inputs.read_interval(name, value_texts[name]) for name in formula.variables}
     return enclosure_report(formula, intervals, enclosure(formula, intervals, names), digits)
-
-
-def _read_interval(name: str, text: str) -> Interval:
-    """Parse an interval, or a single value as an interval without width."""
-    from autodiff_cli.numbers.ball_arithmetic import Undecided, compare
-
-    ends = inputs.split_interval(text)
-    if ends is None:
-        number = _read_end(name, text)
-        return number, number
-    low, high = (_read_end(name, end) for end in ends)
-    try:
-        order = compare(low, high)
-    except Undecided:
-        order = 0
-    if order >= 0:
-        raise BadInput(f"the value of `{name}`: an interval is LOW..HIGH, such as 1.9..2.1, not `{text}`")
-    return low, high
-
-
-def _read_end(name: str, text: str) -> Number:
-    """Parse the end of an interval as an exact number."""
-    from autodiff_cli.autodiff.arbitrary_precision import evaluate_to_digits
-    from autodiff_cli.numbers.ball_arithmetic import is_finite
-
-    constant: Formula = inputs.constant_expression(f"`{name}`", text)
-    if not constant.is_scalar:
-        raise BadInput(f"the value of `{name}`: the ends of an interval are numbers, but `{text}` is an array")
-    (number,) = evaluate_to_digits([constant.output], _END_DIGITS).numbers
-    if not is_finite(number):
-        raise BadInput(f"the value of `{name}`: the ends of an interval are finite numbers, not `{text}`")
-    return number
 
 
 def points_output(
@@ -233,6 +229,8 @@ def points_output(
     argument: str,
     implicit: bool,
     value_texts: Mapping[str, str],
+    errors: Mapping[str, str],
+    correlations: Sequence[str],
     path: str | None,
     reading: FileOptions,
     wrt: str | None,
@@ -246,6 +244,8 @@ def points_output(
         argument: the argument EXPR.
         implicit: whether to insert `*` between factors.
         value_texts: the texts of the values.
+        errors: the texts of the standard errors: numbers, or names of columns of the file.
+        correlations: the texts of `--correlation`.
         path: the file of points; None for a grid.
         reading: how to read the file.
         wrt: the list of `--wrt`.
@@ -260,12 +260,36 @@ def points_output(
         raise BadInput(
             "the expression and the points cannot both be read from standard input: use a file for one of them"
         )
+    from autodiff_cli.explain.array_accuracy import RowAccuracy
+    from autodiff_cli.formula.array_derivatives import MAX_POINTS, BatchedGradient, grid
+    from autodiff_cli.render.rows import GradientTable
+
     environment = call.environment
     text = inputs.read_text(argument, environment, implicit)
-    if path is None:
-        table = _points_of_grid(call, text, value_texts, wrt, digits)
-    else:
-        table = _points_of_file(call, text, value_texts, path, reading, wrt, digits)
+    with errors_as_bad_input():
+        file = None if path is None else open_points(path, environment, reading)
+        ranges = {name: read_range(name, value) for name, value in value_texts.items() if file is None and ":" in value}
+        count = math.prod(value_range.count for value_range in ranges.values())
+        if count > MAX_POINTS:
+            raise BadInput(f"the ranges give {count:,} points; at most {MAX_POINTS:,} are possible")
+        names = () if file is None else file.names
+        formula = inputs.read_formula(call, text, value_texts, names)
+        columns = [variable for variable in formula.variables if variable in names] if file else [*ranges]
+        if file:
+            _check_columns(file, columns, value_texts, formula)
+        fixed = {name: value for name, value in value_texts.items() if name not in ranges}
+        inputs.check_all_have_values(call, formula, {*columns, *fixed})
+        row_errors = _row_errors(formula, errors, correlations, names)
+        wanted = inputs.select_variables(formula, wrt)
+        gradients = BatchedGradient(formula, columns, inputs.constant_values(fixed), wanted, row_errors)
+        accuracy = RowAccuracy(gradients, inputs.unrepresentable_values(formula, fixed))
+        blocks = _file_blocks(file, gradients) if file else ((block, None) for block in grid(ranges))
+        table = GradientTable(gradients, file.header if file else columns, blocks, digits, accuracy)
+        if clashes := [name for name in table.result_columns if file and name in names]:
+            raise BadInput(f"{path}: there is already a column `{clashes[0]}`, which is also the name of a result")
+        if file and path != "-":  # a first pass over the file reports errors before anything is written
+            count = sum(len(block.cells) for block in _checked_blocks(file, gradients))
+        gradients.point_count = 0 if path == "-" else count
 
     def print_notes() -> None:
         if table.undefined_count:
@@ -279,88 +303,57 @@ def points_output(
     return Output(table.report, json, after_write=print_notes)
 
 
-def _points_of_grid(
-    call: Call, text: str, value_texts: Mapping[str, str], wrt: str | None, digits: int | None
-) -> GradientTable:
-    """Return the table of results on the grid of some ranges."""
-    from autodiff_cli.formula.array_derivatives import MAX_POINTS, grid
-    from autodiff_cli.render.rows import GradientTable
+def _row_errors(
+    formula: Formula, errors: Mapping[str, str], correlations: Sequence[str], columns: Collection[str]
+) -> RowErrors | None:
+    """Return the standard errors of variables at many points; None if there are none."""
+    if not errors:
+        return None
+    from autodiff_cli.formula.uncertainty import Correlations, RowErrors
 
-    ranges = {name: read_range(name, value) for name, value in value_texts.items() if ":" in value}
-    count = math.prod(value_range.count for value_range in ranges.values())
-    if count > MAX_POINTS:
-        raise BadInput(f"the ranges give {count:,} points; at most {MAX_POINTS:,} are possible")
-    formula = inputs.read_formula(call, text, value_texts)
-    fixed = {name: value for name, value in value_texts.items() if name not in ranges}
-    blocks = ((columns, None) for columns in grid(ranges))
-    gradients, accuracy = _row_computations(call, formula, [*ranges], fixed, wrt)
-    gradients.point_count = count
-    return GradientTable(gradients, [*ranges], blocks, digits, accuracy)
+    _check_error_names(errors, formula)
+    by_column = {name: canonical_name(text.strip()) for name, text in errors.items()}
+    fixed = {}
+    for name, text in errors.items():
+        if by_column[name] not in columns:
+            if columns and is_name(by_column.pop(name)):
+                hint = f"the columns are {format_names(columns)}"
+                raise BadInput(f"--sigma {name}={text}: there is no column `{text}`; {hint}")
+            by_column.pop(name, None)
+            fixed[name] = inputs.constant_value(f"the error of `{name}`", text)
+    return RowErrors(by_column, fixed, Correlations.of(inputs.read_correlations(correlations)))
 
 
-def _points_of_file(
-    call: Call,
-    text: str,
-    value_texts: Mapping[str, str],
-    path: str,
-    reading: FileOptions,
-    wrt: str | None,
-    digits: int | None,
-) -> GradientTable:
-    """Return the table of results at the rows of a file."""
+def _checked_blocks(file: DataFile, gradients: BatchedGradient) -> Iterator[RowBlock]:
+    """Yield the blocks of a file. Raises ExpressionError for a negative standard error."""
     from autodiff_cli.backends.numpy_backend import BLOCK_ROWS
-    from autodiff_cli.render.rows import GradientTable
+    from autodiff_cli.formula.uncertainty import check_error_columns
 
-    with errors_as_bad_input():
-        file = open_points(path, call.environment, reading)
-        formula = inputs.read_formula(call, text, value_texts, file.names)
-        columns = [variable for variable in formula.variables if variable in file.names]
-        _check_columns(file, columns, value_texts, formula)
-        gradients, accuracy = _row_computations(call, formula, columns, value_texts, wrt)
-        table = GradientTable(gradients, file.header, _file_blocks(file, columns), digits, accuracy)
-        if name_clashes := [name for name in table.result_columns if name in file.names]:
-            raise BadInput(
-                f"{file.name}: there is already a column `{name_clashes[0]}`, which is also the name of a result"
-            )
-        if path != "-":
-            # A first pass over the file reports errors before anything is written.
-            gradients.point_count = sum(len(block.cells) for block in file.iter_selected_blocks(columns, BLOCK_ROWS))
-    return table
+    row = 1
+    for block in file.iter_selected_blocks([*gradients.columns, *gradients.error_columns], BLOCK_ROWS):
+        check_error_columns(block.columns, gradients.error_columns, row)
+        row += len(block.cells)
+        yield block
 
 
-def _file_blocks(file: DataFile, columns: Sequence[str]) -> Iterator[RowBlock]:
+def _file_blocks(file: DataFile, gradients: BatchedGradient) -> Iterator[RowBlock]:
     """Yield the blocks of a file.
 
     Raises:
         BadInput: for a row that cannot be used, and for a file without rows.
         Failure: for a row that cannot be used after results have been written.
     """
-    from autodiff_cli.backends.numpy_backend import BLOCK_ROWS
     from autodiff_cli.data.table import DataError
 
     has_output = False
     try:
-        for block in file.iter_selected_blocks(columns, BLOCK_ROWS):
+        for block in _checked_blocks(file, gradients):
             yield block
             has_output = True
-    except DataError as error:
+    except (DataError, ExpressionError) as error:
         raise (Failure if has_output else BadInput)(str(error)) from error
     if not has_output:
         raise BadInput(f"{file.name}: there are no rows")
-
-
-def _row_computations(
-    call: Call, formula: Formula, columns: Sequence[str], fixed: Mapping[str, str], wrt: str | None
-) -> tuple[BatchedGradient, RowAccuracy]:
-    """Return what computes value and gradient of the rows, and what checks their accuracy."""
-    from autodiff_cli.explain.array_accuracy import RowAccuracy
-    from autodiff_cli.formula.array_derivatives import BatchedGradient
-
-    inputs.check_all_have_values(call, formula, {*columns, *fixed})
-    values, names = inputs.constant_values(fixed), inputs.select_variables(formula, wrt)
-    gradients = BatchedGradient(formula, columns, values, names)
-    values = {name: value for name, value in values.items() if name in formula.leaves}
-    return gradients, RowAccuracy(formula, values, columns, names, inputs.unrepresentable_values(formula, fixed))
 
 
 def read_range(name: str, text: str) -> Range:
@@ -379,6 +372,10 @@ def read_range(name: str, text: str) -> Range:
     ends = [inputs.constant_value(f"`{name}`", part) for part in parts[:2]]
     if not all(isinstance(end, float) and math.isfinite(end) for end in ends):
         raise BadInput(f"the value of `{name}`: the ends of a range are finite numbers, not `{text}`")
+    from autodiff_cli.explain.accuracy import unrepresentable_numbers
+
+    if unrepresentable_numbers({part: inputs.constant_expression(f"`{name}`", part) for part in parts[:2]}):
+        raise BadInput(f"the value of `{name}`: the ends of a range must be representable as floats, not `{text}`")
     return Range(ends[0], ends[1], int(parts[2]))
 
 

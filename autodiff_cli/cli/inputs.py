@@ -32,11 +32,14 @@ from autodiff_cli.language.program import read
 
 if TYPE_CHECKING:
     from autodiff_cli.explain.record import Trace
+    from autodiff_cli.numbers.ball_arithmetic import Number
 
+_END_DIGITS = 30  # digits to which an end of an interval is computed if it is not a decimal
 _MAX_PRODUCTS = 1000  # that `--implicit` inserts, since each is found by reading the text again
-_PLUS_MINUS = re.compile(r"±|\+-")
+_PLUS_MINUS = re.compile(r"±|\+/?-")
+_LAST_DIGITS = re.compile(r"\s*([+-]?(?:\d+\.?(\d*)|\.(\d+)))\((\d+)\)(?:[eE]([+-]?\d+))?\s*")  # 2.0(1), 2.0(1)e-3
 MODEL_SUFFIX = ".json"  # the suffix of files with fitted models; no formula ends like this
-_COMMA = re.compile(r",(?=(?:[^`]*`[^`]*`)*[^`]*$)")  # outside backticks
+_COMMA = re.compile(r",(?![^\[\]]*\])(?=(?:[^`]*`[^`]*`)*[^`]*$)")  # outside brackets and backticks
 
 
 def read_text(argument: str, environment: Environment, implicit: bool = False) -> str:
@@ -189,6 +192,8 @@ def unknown_name_error(
     if name in bound:
         return UnknownNameError(f"`{name}` is defined in the expression, so it takes no value")
     message = f"the {lacks} `{name}`"
+    if option := call.command.options.get(f"--{name}"):
+        return UnknownNameError(f"{message}; the option is written {option.option.usage}")
     close = suggest(name, [each for each in names if each not in call.values])
     if close is not None:
         return UnknownNameError(message, suggestion=f"--{close}")
@@ -224,15 +229,11 @@ def read_point(call: Call, expression: Formula, value_texts: Mapping[str, str]) 
 
 
 def unrepresentable_values(expression: Formula, value_texts: Mapping[str, str]) -> dict[str, Any]:
-    """Return the exact values of those variables whose value no float represents, such as `1e-400`."""
-    from autodiff_cli.explain.accuracy import exact_if_unrepresentable
+    """Return the exact values of those variables, or elements, whose value no float represents, such as `1e-400`."""
+    from autodiff_cli.explain.accuracy import unrepresentable_numbers
 
-    exact_values = {
-        name: exact_if_unrepresentable(constant_expression(f"`{name}`", value_texts[name]))
-        for name in expression.variables
-        if name in value_texts
-    }
-    return {name: number for name, number in exact_values.items() if number is not None}
+    values = {name: constant_expression(f"`{name}`", value_texts[name]) for name in value_texts}
+    return unrepresentable_numbers({name: values[name] for name in expression.variables if name in values})
 
 
 def value_graphs(call: Call, expression: Formula, value_texts: Mapping[str, str]) -> dict[str, Node]:
@@ -247,23 +248,53 @@ def value_graphs(call: Call, expression: Formula, value_texts: Mapping[str, str]
 
 
 def split_uncertainties(texts: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Split values with standard errors (`2+-0.1`, `2±0.1`) into the values and the errors, by variable.
+    """Split values with standard errors into the values and the errors, by variable, all as constant expressions.
+
+    The notations are `2+-0.1`, `2±0.1`, `2+-5%` and `2.0(1)`, whose error is in the last digits.
 
     Raises:
         BadInput: for a text that is not a value and an error.
+
+    >>> split_uncertainties({"x": "2.05(12)e3", "y": "-4±5%", "z": "3"})
+    ({'x': '2.05e3', 'y': '-4', 'z': '3'}, {'x': '12e1', 'y': 'abs(-4)*(5)/100'})
     """
     values, errors = {}, {}
     for name, text in texts.items():
         value, *rest = _PLUS_MINUS.split(text)
         if rest:
-            if len(rest) > 1 or not value.strip() or not rest[0].strip() or value.count("[") > value.count("]"):
+            error = rest[0].strip().removesuffix("%")
+            if len(rest) > 1 or not value.strip() or not error or value.count("[") > value.count("]"):
                 raise BadInput(
                     f"the value of `{name}`: a value and its error are written 2+-0.1, an array and the errors of its "
                     f"elements [1, 2]+-[0.1, 0.2], not `{text}`"
                 )
-            errors[name] = rest[0]
+            errors[name] = f"abs({value})*({error})/100" if rest[0].strip().endswith("%") else error
+        elif brief := _LAST_DIGITS.fullmatch(text):
+            number, decimals, more_decimals, digits, exponent = brief.groups("")
+            value = f"{number}e{exponent}" if exponent else number
+            errors[name] = f"{digits}e{int(exponent or 0) - len(decimals or more_decimals)}"
         values[name] = value
     return values, errors
+
+
+def read_correlations(assignments: Iterable[str]) -> dict[tuple[str, str], float]:
+    """Return the correlations of `--correlation x,y=0.8`, by the names of variables or of elements of arrays.
+
+    Raises:
+        BadInput: for an assignment of another form, and for a pair with two correlations.
+    """
+    pairs: dict[tuple[str, str], float] = {}
+    for assignment in assignments:
+        left, _, number = assignment.rpartition("=")
+        names = [re.sub(r",\s*", ", ", name) for name in split_names(left)]
+        correlation = constant_value(f"--correlation {left}", number) if number.strip() else None
+        if len(names) != 2 or not all(names) or not isinstance(correlation, float):
+            raise BadInput(f"--correlation takes two names and a number, such as x,y=0.8, not `{assignment}`")
+        first, second = names
+        if (first, second) in pairs or (second, first) in pairs:
+            raise BadInput(f"the correlation of `{first}` and `{second}` is given twice")
+        pairs[first, second] = correlation
+    return pairs
 
 
 def split_interval(text: str) -> tuple[str, str] | None:
@@ -272,15 +303,46 @@ def split_interval(text: str) -> tuple[str, str] | None:
     return (low, high) if dots else None
 
 
+def read_interval(name: str, text: str) -> tuple[Number, Number]:
+    """Parse an interval, or a single value as an interval without width."""
+    from autodiff_cli.numbers.ball_arithmetic import Undecided, compare
+
+    ends = split_interval(text)
+    if ends is None:
+        number = _read_end(name, text)
+        return number, number
+    low, high = (_read_end(name, end) for end in ends)
+    try:
+        order = compare(low, high)
+    except Undecided:
+        order = 0
+    if order >= 0:
+        raise BadInput(f"the value of `{name}`: an interval is LOW..HIGH, such as 1.9..2.1, not `{text}`")
+    return low, high
+
+
+def _read_end(name: str, text: str) -> Number:
+    """Parse the end of an interval as an exact number."""
+    from autodiff_cli.autodiff.arbitrary_precision import evaluate_to_digits
+    from autodiff_cli.numbers.ball_arithmetic import is_finite
+
+    constant = constant_expression(f"`{name}`", text)
+    if not constant.is_scalar:
+        raise BadInput(f"the value of `{name}`: the ends of an interval are numbers, but `{text}` is an array")
+    (number,) = evaluate_to_digits([constant.output], _END_DIGITS).numbers
+    if not is_finite(number):
+        raise BadInput(f"the value of `{name}`: the ends of an interval are finite numbers, not `{text}`")
+    return number
+
+
 def check_single_values(value_texts: Mapping[str, str], command: str) -> None:
-    """Raise BadInput for a range, an interval or a value with an error, which only `grad` accepts."""
+    """Raise BadInput for a range, an interval or a value with an error, which other commands accept."""
     errors = split_uncertainties(value_texts)[1]
     for name, text in value_texts.items():
         if ":" in text or name in errors or split_interval(text):
             kind = "a value with an error" if name in errors else "an interval" if split_interval(text) else "a range"
-            raise BadInput(
-                f"the value of `{name}`: only `grad` accepts {kind} (`{text}`); {command} takes a number or an array"
-            )
+            who = "`grad` and `trace` accept" if name in errors else "`grad` accepts"
+            raise BadInput(f"the value of `{name}`: only {who} {kind} (`{text}`); {command} takes a number or an array")
 
 
 def check_all_have_values(call: Call, expression: Formula, valued_names: Container[str]) -> None:

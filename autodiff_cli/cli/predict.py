@@ -148,8 +148,9 @@ def _inverse_report(call: Call, fit: FittedModel, column: str, interval: float |
     level = fit.confidence_level if interval is None else check_confidence_level(interval)
     value = float(values.pop(target))
     found = fit.inverse(column, value, error, limits=ends, others=values, level=level)
-    if not found:
-        call.environment.note(f"the prediction is nowhere {value:g} for {column} from {ends[0]:g} to {ends[1]:g}")
+    if not any(each.value is not None for each in found):
+        close = "; where the difference is not significant, the interval says" if found else ""
+        call.environment.note(f"no {column} from {ends[0]:g} to {ends[1]:g} gives the prediction {value:g}{close}")
     reading = {"inverse": column, "target": target, "reading": value, "error": error, "level": level}
     return inverse_report(reading, found)
 

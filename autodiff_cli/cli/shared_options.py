@@ -7,7 +7,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Annotated, TypeAlias
 
-from autodiff_cli.options import Option, between, check_fields
+from autodiff_cli.options import Option, at_least, between, check_fields, needs
 
 MAX_DIGITS = 100_000  # of --precision; more take minutes
 MAX_ORDER = 170  # 171! is too large for a float, and derivatives such as those of 1/x grow like it
@@ -67,6 +67,43 @@ class DerivativeRequest:
 
     def __post_init__(self) -> None:
         check_fields(self)
+
+
+uncertainty_option = partial(Option, group="Uncertain values")
+_MONTE_CARLO_HELP = "Also draw N random inputs, and show the distribution of the value."
+
+
+@dataclass(frozen=True)
+class UncertaintyRequest:
+    """The options for values with standard errors, besides the values themselves."""
+
+    sigma: Annotated[
+        list[str] | None,
+        uncertainty_option(
+            "--sigma x=COLUMN", "Standard error of a variable: a number, or with --at a column.", repeats=True
+        ),
+    ] = None
+    correlation: Annotated[
+        list[str] | None,
+        uncertainty_option("--correlation x,y=0.8", "Correlation of the errors of two variables.", repeats=True),
+    ] = None
+    monte_carlo: Annotated[
+        int | None, uncertainty_option("--monte-carlo N", _MONTE_CARLO_HELP, between(100, 100_000_000))
+    ] = None
+    seed: Annotated[int, uncertainty_option("--seed N", "Seed for the random number generator.", at_least(0))] = 0
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+UNCERTAIN = "an uncertain value"  # stands for uncertain values in tables of restrictions
+UNCERTAINTY_RESTRICTIONS = (
+    *(
+        needs(option, UNCERTAIN, f"--{option.replace('_', '-')} needs uncertain values, such as --x 2+-0.1")
+        for option in ("correlation", "monte_carlo")
+    ),
+    needs("seed", "monte_carlo", "--seed needs --monte-carlo N; for a variable of this name, use --set seed={seed}"),
+)
 
 
 DATA_HELP = (

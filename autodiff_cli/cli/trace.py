@@ -15,9 +15,21 @@ from enum import StrEnum
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
-from autodiff_cli.cli.command_line import Call, check_not_a_number, command
+from autodiff_cli.cli.command_line import Call, check_not_a_number, command, merge_assignments
 from autodiff_cli.cli.environment import BadInput, Environment, Output, errors_as_bad_input, open_data_files
-from autodiff_cli.cli.shared_options import MODE, Digits, Expr, Implicit, Json, OutputFile, PassMode, Wrt
+from autodiff_cli.cli.shared_options import (
+    MODE,
+    UNCERTAIN,
+    UNCERTAINTY_RESTRICTIONS,
+    Digits,
+    Expr,
+    Implicit,
+    Json,
+    OutputFile,
+    PassMode,
+    UncertaintyRequest,
+    Wrt,
+)
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.language.errors import UnknownNameError, suggest
 from autodiff_cli.language.lexer import canonical_name
@@ -106,7 +118,15 @@ _BINARY_SUFFIXES = (".png", ".pdf", ".jpg", ".jpeg", ".gif", ".webp", ".eps", ".
 
 # The options that need others, or a format of the output; `format name` stands for the format that was found.
 _RESTRICTIONS = (
-    needs("limit", "paths", "--limit needs --paths: add --paths"),
+    Restriction(
+        "limit", lambda explicit: explicit.keys().isdisjoint(("paths", UNCERTAIN)), "--limit needs --paths: add --paths"
+    ),
+    Restriction(
+        UNCERTAIN,
+        lambda explicit: explicit["format name"] not in ("text", "json"),
+        f"--format {{format name}} shows no {UNCERTAIN.removeprefix('an ')}: leave the errors out, or use text or json",
+    ),
+    *UNCERTAINTY_RESTRICTIONS,
     *(
         needs(option, "row", f"--{option.replace('_', '-')} needs a row of data: add DATA and --row N")
         for option in ("loss", *option_fields(FileOptions))
@@ -134,7 +154,7 @@ _RESTRICTIONS = (
         lambda explicit: explicit["format name"] != "html" or "mode" in explicit,
         "--exercise writes HTML in reverse mode: use -o sheet.html or --format html",
     ),
-    *exclusive("step", ("paths", "tape", "mode", "format_", "json", "output")),
+    *exclusive("step", ("paths", "tape", "mode", "format_", "json", "output", UNCERTAIN)),
 )
 
 
@@ -159,7 +179,7 @@ _ROW_HELP = "Trace the loss of model EXPR (or MODEL.json) at row N of DATA, coun
 _FIND_HELP = "Draw only nodes whose label contains TEXT, and their neighbours."
 
 
-@command(views=ViewRequest, reading=FileOptions)
+@command(views=ViewRequest, uncertainty=UncertaintyRequest, reading=FileOptions)
 def trace(
     call: Call,
     expression: Expr,
@@ -168,6 +188,7 @@ def trace(
     loss: Annotated[str | None, Option("--loss NAME", "Loss function for --row, as for `train`.")] = None,
     *,
     views: ViewRequest,
+    uncertainty: UncertaintyRequest,
     reading: FileOptions,
     explicit: Mapping[str, Any],
     wrt: Wrt = None,
@@ -194,7 +215,8 @@ def trace(
 
     The forward pass shows each operation with its numbers, from the inputs to the output. The backward pass shows, from
     the output back, the contribution of each node to its inputs: local derivative × adjoint = amount, with the running
-    total. Other views show every path, forward mode, the tape, a drawing, or an interactive page.
+    total. Other views show every path, forward mode, the tape, a drawing, or an interactive page. With uncertain values
+    such as 2+-0.1, it also shows along which paths the variance of the result comes.
 
     \b
     Examples:
@@ -210,6 +232,7 @@ def trace(
       autodiff trace "x*y + sin(x)" --x 2 --y 3 -o solution.tex
       autodiff trace "x*y + sin(x)" --x 2 --y 3 --mode forward -o page.html
       autodiff trace "x*y + sin(x)" --x 2 --y 3 -o sheet.html --exercise
+      autodiff trace "x*y + sin(x)" --x 2+-0.1 --y 3.0(2)
       autodiff trace "tanh(a*b)" --a 2 --b 3 --json
       autodiff trace "y ~ a*exp(-b*x)" decay.csv --row 3 --a 2 --b 1
       autodiff trace MODEL.json "2024-*.csv" --row 3 --where "t > 0"
@@ -226,9 +249,13 @@ def trace(
             f'unexpected argument `{data[0]}`; put an expression in quotes, such as autodiff trace "x*y"; '
             "to trace the loss at a row of a data file, add --row N"
         )
+    value_texts, errors = inputs.split_uncertainties(call.values)
+    errors = merge_assignments(errors, uncertainty.sigma or (), "--sigma")
+    call = call._replace(values=value_texts)
+    uncertain = {UNCERTAIN: UNCERTAIN} if errors else {}
     with errors_as_bad_input():
-        check_restrictions(_RESTRICTIONS, {**explicit, "format name": format_name})
-    inputs.check_single_values(call.values, "trace")
+        check_restrictions(_RESTRICTIONS, {**explicit, **uncertain, "format name": format_name})
+    inputs.check_single_values(value_texts, "trace")
     if row is not None:
         trace_record = trace_row(call, expression, data or [], row, loss, reading, wrt)
     else:
@@ -239,10 +266,18 @@ def trace(
         return Output(None, json)
     draw = FORMATS[format_name].draw
     is_forward = views.mode is PassMode.FORWARD
+    original = trace_record
     if views.paths is not None or (is_forward and format_name != "html"):
         trace_record = inputs.trace_of_elements(trace_record)
     if draw is None:
-        return Output(_report(trace_record, views, wrt, digits), format_name == "json", path=output)
+        from autodiff_cli.render.report import combine_reports
+
+        reports: list[Report] = []
+        if errors:
+            warning, reports = _uncertainty_reports(original, errors, uncertainty, views.limit, digits)
+            trace_record = trace_record.with_warning("nonlinear", warning)
+        report = combine_reports(_report(trace_record, views, wrt, digits), *reports)
+        return Output(report, format_name == "json", path=output)
     for option, name in (("--highlight", highlight), ("--only", only)):
         _check_variable(option, name, trace_record.expression.leaves)
     from autodiff_cli.render.drawing import View
@@ -311,6 +346,25 @@ def _report(trace: Trace, views: ViewRequest, wrt: str | None, digits: int | Non
     if views.tape:
         reports.append(tape_report(tape_record(trace), digits))
     return combine_reports(steps, *reports)._replace(write=combine_reports(*reports, gap=True).write)
+
+
+def _uncertainty_reports(
+    trace: Trace, errors: Mapping[str, str], request: UncertaintyRequest, limit: int, digits: int | None
+) -> tuple[str, list[Report]]:
+    """Return why the first-order uncertainty misleads, if it does, and the reports of the uncertainty and its paths."""
+    from autodiff_cli.cli.gradients import propagated_uncertainty
+    from autodiff_cli.explain.tracing import elementwise_trace
+    from autodiff_cli.explain.views import variance_sources
+    from autodiff_cli.render.gradient import uncertainty_report
+    from autodiff_cli.render.trace import variance_report
+
+    found, record = propagated_uncertainty(trace.expression, trace.point, errors, request)
+    reports = [uncertainty_report(found, digits)]
+    elements = record if record.is_scalar else elementwise_trace(record)
+    if elements is not None:
+        sources = variance_sources(elements, found, limit)
+        reports.append(variance_report(elements, sources, found, digits, elements is record))
+    return found.warning, reports
 
 
 def _seed_variable(trace: Trace) -> str:

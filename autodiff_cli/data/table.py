@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from autodiff_cli.array_types import Array
-from autodiff_cli.backends.evaluation import evaluate
+from autodiff_cli.array_types import Array, as_float_array, as_label_array, as_real_array
+from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.data.batches import (
     FallbackRequired,
     LabelColumn,
@@ -33,7 +33,6 @@ from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.names import ColumnNames, TextMatch, joined_columns
 from autodiff_cli.language.parser import parse
 from autodiff_cli.language.program import read
-from autodiff_cli.numbers.conversion import as_float_array, as_label_array, as_real_array
 
 
 def named_columns(data: Any) -> dict[str, ArrayLike]:

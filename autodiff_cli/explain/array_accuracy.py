@@ -23,7 +23,7 @@ from autodiff_cli.explain import accuracy
 from autodiff_cli.explain.accuracy import Computation, InaccurateDigits
 from autodiff_cli.explain.labels import Labels
 from autodiff_cli.explain.record import NodeWarning
-from autodiff_cli.formula.array_derivatives import DirectionalPoint, basis_directions
+from autodiff_cli.formula.array_derivatives import BatchedGradient, DirectionalPoint, basis_directions
 from autodiff_cli.formula.derivatives import DerivativeMatrix, HigherDerivatives
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.gradient import gradient_nodes
@@ -273,34 +273,20 @@ def with_row_axis(point: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class RowAccuracy:
-    """Checks the value and gradient at many points for inaccurate digits, a block of rows at a time.
+    """Checks the numbers at many points for inaccurate digits, a block of rows at a time.
 
     Args:
-        formula: a formula whose output is a number.
-        fixed: the values of the variables that are equal in all rows.
-        columns: the names of the scalar variables that vary.
-        wrt: the scalar variables whose derivatives are checked.
+        gradients: computes these numbers.
         unrepresentable: exact values of variables that no float represents.
 
     Attributes:
         unchecked: how many further rows may be inaccurate, beyond the rows whose correct digits were computed.
     """
 
-    def __init__(
-        self,
-        formula: Formula,
-        fixed: Mapping[str, Any],
-        columns: Sequence[str],
-        wrt: Sequence[str],
-        unrepresentable: Mapping[str, Any] = MappingProxyType({}),
-    ) -> None:
-        self._leaves = formula.leaves
-        self._point = {**fixed, **dict.fromkeys(columns, 0.0)}
-        self._fixed = with_row_axis(fixed)
-        slopes = gradient_nodes(
-            formula.output, [formula.leaves[name] for name in wrt], formula.value_shapes(self._point)
-        )
-        self._graphs = dict(zip([accuracy.VALUE, *wrt], [formula.output, *slopes], strict=True))
+    def __init__(self, gradients: BatchedGradient, unrepresentable: Mapping[str, Any] = MappingProxyType({})) -> None:
+        self._leaves, self._graphs = gradients.leaves, gradients.graphs
+        self._point = {**dict.fromkeys(self._leaves, 0.0), **gradients.point}
+        self._fixed = with_row_axis(gradients.point)
         self._tape = Tape([*self._graphs.values()])
         self._unrepresentable = unrepresentable
         self._checked = 0
@@ -310,8 +296,8 @@ class RowAccuracy:
         """Return the correct digits of the numbers in a block that have fewer than 12, by row and name.
 
         Args:
-            columns: a number per row for each variable that varies.
-            numbers: the value and the derivatives as floats give them, of shape (1 + derivatives, rows).
+            columns: a number per row for each leaf that varies.
+            numbers: the numbers as floats give them, of shape (graphs, rows).
         """
         inaccurate = {}
         for row in self._doubtful_rows(columns, numbers):

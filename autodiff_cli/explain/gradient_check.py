@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from autodiff_cli.autodiff.arbitrary_precision import evaluate_to_digits
-from autodiff_cli.explain.accuracy import VALUE, inaccurate_numbers
+from autodiff_cli.explain.accuracy import VALUE, exact_if_unrepresentable, inaccurate_numbers
 from autodiff_cli.explain.record import Trace, array_shape
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.formula.derivatives import GradientElement, UnrolledFunction, unroll_function
@@ -31,22 +31,15 @@ from autodiff_cli.graph.tape import substitute
 from autodiff_cli.numbers import ball_arithmetic as ball
 from autodiff_cli.numbers.ball_arithmetic import Number
 
-
-@dataclass(frozen=True)
-class CheckSettings:
-    """The thresholds of a gradient check. Digits are decimal digits."""
-
-    reference_digits: int = 50  # of the reference; far more than any float has
-    sufficient_digits: int = 12  # correct digits of an accurate number, as everywhere in the program
-    min_digits: int = 6  # correct digits below which a number is inaccurate
-    step_exponent: int = 30  # h is 10^-30, or 10^-30 times x where x is small: no function bends within that
-    min_second_order: float = 1.001  # a remainder of this order or less shrinks like h; the order itself is rounded
-    max_exponent: int = 100_000  # digits of x before the point, or zeros after it; beyond, steps take too many digits
-    vanishing_digits: int = 200  # a remainder this many digits below h^2 counts as zero
-    slope_tolerance: float = 1e-10  # relative; one-sided slopes that agree better belong to a smooth point
-
-
-SETTINGS = CheckSettings()
+# The thresholds of a gradient check. Digits are decimal digits.
+_REFERENCE_DIGITS = 50  # of the reference; far more than any float has
+_SUFFICIENT_DIGITS = 12  # correct digits of an accurate number, as everywhere in the program
+_MIN_DIGITS = 6  # correct digits below which a number is inaccurate
+_STEP_EXPONENT = 30  # h is 10^-30, or 10^-30 times x where x is small: no function bends within that
+_MIN_SECOND_ORDER = 1.001  # a remainder of this order or less shrinks like h; the order itself is rounded
+_MAX_EXPONENT = 100_000  # digits of x before the point, or zeros after it; beyond, steps take too many digits
+_VANISHING_DIGITS = 200  # a remainder this many digits below h^2 counts as zero
+_SLOPE_TOLERANCE = 1e-10  # relative; one-sided slopes that agree better belong to a smooth point
 
 
 class Verdict(Enum):
@@ -54,9 +47,8 @@ class Verdict(Enum):
 
     AGREES = "agrees"
     KINK = "kink"  # the one-sided slopes differ; a convention selects one of them or a value between
-    OVERFLOW = "overflow"  # the derivative is too large for a float
     UNDEFINED = "undefined"  # there is no derivative, and the gradient is nan or infinite as it should be
-    INACCURATE = "spoilt"  # the rules are correct, but rounding has left fewer than 6 correct digits
+    INACCURATE = "spoilt"  # the rules are correct, but fewer than 6 digits of the number
     DIFFERS = "differs"
 
     @property
@@ -125,7 +117,7 @@ class _OneSided:
 
     @property
     def agrees(self) -> bool:
-        return self.order is not None and self.order > SETTINGS.min_second_order
+        return self.order is not None and self.order > _MIN_SECOND_ORDER
 
 
 def check_gradient(
@@ -147,7 +139,7 @@ def check_gradient(
     trace_record = trace(expression, {name: Formula(node, {}).value() for name, node in value_graphs.items()}, names)
     function = unroll_function(expression, value_graphs, trace_record.gradient, max_operations)
     derivatives = substitute([part.derivative for part in function.gradient], function.values)
-    references = evaluate_to_digits(derivatives, SETTINGS.reference_digits)
+    references = evaluate_to_digits(derivatives, _REFERENCE_DIGITS)
     findings = [
         _finding(function, part, trace_record, exact, proven)
         for part, exact, proven in zip(function.gradient, references.numbers, references.is_proven, strict=True)
@@ -157,15 +149,18 @@ def check_gradient(
 
 def _with_advice(trace: Trace, findings: Sequence[Finding]) -> GradientCheck:
     """Return the check; for inaccurate numbers, with the operations that cause the error and a better formula."""
-    if all(finding.correct_digits >= SETTINGS.sufficient_digits for finding in findings):
+    if all(finding.correct_digits >= _SUFFICIENT_DIGITS for finding in findings):
         return GradientCheck(trace, tuple(findings))
 
     inaccurate = (finding.variable for finding in findings if finding.verdict is Verdict.INACCURATE)
     causes = worst_operations(trace, inaccurate)
     advised = {finding.variable: finding for finding in findings}
-    for name, cause in causes.items():
-        note = f"{advised[name].note}; most of the error comes from rounding {cause}"
-        advised[name] = replace(advised[name], note=note)
+    overflow = next((trace.labels[each.node] for each in trace.warnings if each.kind == "overflow"), None)
+    for name, finding in advised.items():
+        cause = f"most of the error comes from rounding {causes[name]}" if name in causes else ""
+        if not cause and overflow and finding.verdict is Verdict.INACCURATE:
+            cause = f"{overflow} or its slope is too large for a float"
+        advised[name] = replace(finding, note="; ".join(filter(None, (finding.note, cause))))
     return GradientCheck(trace, tuple(advised.values()), suggest_rewriting(trace))
 
 
@@ -177,7 +172,7 @@ def _finding(function: UnrolledFunction, part: GradientElement, trace: Trace, ex
         return Finding(
             part.leaf.text,
             gradient,
-            ball.format_digits(exact, SETTINGS.reference_digits),
+            ball.format_digits(exact, _REFERENCE_DIGITS),
             relative,
             order,
             verdict,
@@ -189,26 +184,24 @@ def _finding(function: UnrolledFunction, part: GradientElement, trace: Trace, ex
         same = math.isnan(gradient) if ball.is_nan(exact) else gradient == ball.nearest_float(exact)
         why = "; ".join(warning.message for warning in trace.warnings)
         return verdict(Verdict.UNDEFINED if same else Verdict.DIFFERS, why or "there is no finite derivative")
-    if math.isinf(gradient) and gradient == ball.nearest_float(exact):
-        return verdict(Verdict.OVERFLOW, "the derivative is too large for a float")
     sides = [side for side in _one_sided_behaviour(function, part) if side.order is not None]
     order = min((side.order for side in sides if side.order is not None), default=None)
     digits = _count_correct_digits(gradient, exact)
-    is_close = digits >= SETTINGS.min_digits
+    is_close = digits >= _MIN_DIGITS
     if not is_close:  # it may be exact at the floats
-        is_close = _count_correct_digits(gradient, _derivative_at_floats(function, part)) >= SETTINGS.min_digits
+        is_close = _count_correct_digits(gradient, _derivative_at_floats(function, part)) >= _MIN_DIGITS
     if is_close and all(side.agrees for side in sides):
         return verdict(Verdict.AGREES, _agreement_note(gradient, exact, digits, proven), order, digits)
     slopes = [ball.nearest_float(side.slope) for side in sides]
-    # Rounding may have moved the point to one side of a kink.
-    may_be_kink = len(sides) == 2 and (is_close or min(slopes) <= gradient <= max(slopes))
-    if may_be_kink and not _is_same_slope(*(side.slope for side in sides)):
+    if is_close and len(sides) == 2 and not _is_same_slope(*(side.slope for side in sides)):
         return verdict(Verdict.KINK, _kink_note(sides, gradient), order)
-    if not is_close and all(side.agrees for side in sides):
+    # Rounding may have moved the point to the wrong side of a kink.
+    if not is_close and (all(side.agrees for side in sides) or min(slopes) <= gradient <= max(slopes)):
         count = int(digits) if digits >= 1 else 0  # minus infinity if it should be 0
         quality = "no digit is" if count == 0 else "only 1 digit is" if count == 1 else f"only {count} digits are"
-        correct = ball.format_digits(exact, SETTINGS.sufficient_digits + 3)
-        note = f"because of rounding errors {quality} correct; the correct value is {correct}"
+        note = f"{quality} correct; the correct value is {ball.format_digits(exact, _SUFFICIENT_DIGITS + 3)}"
+        if nearest := _beyond_floats(exact):
+            note += f", which is too {nearest} for a float"
         return verdict(Verdict.INACCURATE, note, order, digits)
     note = "the remainder shrinks like h, so this is not the derivative"
     return verdict(Verdict.DIFFERS, note if is_close else "it is too far from the reference", order)
@@ -226,17 +219,29 @@ def _count_correct_digits(number: float, exact: Number) -> float:
     """Return the number of correct digits of a float; infinite for the nearest float and its neighbours."""
     if not (math.isfinite(number) and ball.is_finite(exact)):
         return 0.0
-    if abs(number - ball.nearest_float(exact)) <= math.ulp(number):
+    if _beyond_floats(exact) != "small" and abs(number - ball.nearest_float(exact)) <= math.ulp(number):
         return math.inf
     return -ball.log10_relative_size(ball.from_float(number) - exact, exact)
 
 
+def _beyond_floats(exact: Number) -> str:
+    """Return "small" or "large" for a number that no float has all digits of, because of its size; else nothing."""
+    size = abs(ball.nearest_float(exact))
+    is_small = size < sys.float_info.min and not ball.is_zero(exact)
+    return "small" if is_small else "large" if math.isinf(size) else ""
+
+
 def _derivative_at_floats(function: UnrolledFunction, part: GradientElement) -> Number:
-    """Return the exact derivative at the floats nearest to the inputs, which is where floats compute it."""
-    digits = SETTINGS.sufficient_digits + 8
-    numbers = {leaf.text: evaluate_to_digits([node], digits).numbers[0] for leaf, node in function.values.items()}
-    point = {name: ball.from_float(ball.nearest_float(number)) for name, number in numbers.items()}
-    return evaluate_to_digits([part.derivative], SETTINGS.sufficient_digits, leaves=point).numbers[0]
+    """Return the exact derivative at the floats of the inputs, which is where floats compute it.
+
+    Inputs that no float represents are as given.
+    """
+    inputs = {leaf.text: Formula(node, {}) for leaf, node in function.values.items()}
+    exact = {name: exact_if_unrepresentable(number) for name, number in inputs.items()}
+    point = {
+        name: ball.from_float(float(x.value())) if exact[name] is None else exact[name] for name, x in inputs.items()
+    }
+    return evaluate_to_digits([part.derivative], _SUFFICIENT_DIGITS, leaves=point).numbers[0]
 
 
 def _agreement_note(number: float, exact: Number, digits: float, proven: bool) -> str:
@@ -244,11 +249,11 @@ def _agreement_note(number: float, exact: Number, digits: float, proven: bool) -
     if not proven:
         return "a thousand digits do not distinguish it from 0, or from a tie, so it is assumed to be one"
     relative = _relative_error(number, exact)
-    if digits >= SETTINGS.sufficient_digits and (relative is None or relative <= 10.0**-SETTINGS.sufficient_digits):
+    if digits >= _SUFFICIENT_DIGITS and (relative is None or relative <= 10.0**-_SUFFICIENT_DIGITS):
         return ""
-    if abs(ball.nearest_float(exact)) < sys.float_info.min:
+    if _beyond_floats(exact):
         return "it is too small for a float to have all digits"
-    if digits < SETTINGS.min_digits:
+    if digits < _MIN_DIGITS:
         return "its terms cancel: rounding an input to a float changes it by more than its size"
     return f"its terms cancel: {int(digits)} digits are correct"
 
@@ -257,20 +262,20 @@ def _one_sided_behaviour(function: UnrolledFunction, part: GradientElement) -> l
     """Return the behaviour of the function to the left and to the right of the point."""
     input_node = function.values[part.leaf]
     value, tangent = substitute([function.output, part.derivative], function.values)
-    x, height = evaluate_to_digits([input_node, value], SETTINGS.reference_digits).numbers
+    x, height = evaluate_to_digits([input_node, value], _REFERENCE_DIGITS).numbers
     if not (ball.is_finite(x) and ball.is_finite(height)):
         return []
     magnitude = 0.0 if ball.is_zero(x) else ball.log10_size(x)
-    if abs(magnitude) > SETTINGS.max_exponent:
+    if abs(magnitude) > _MAX_EXPONENT:
         return []
     magnitude = math.floor(magnitude)
-    exponent = SETTINGS.step_exponent - min(0, magnitude)
+    exponent = _STEP_EXPONENT - min(0, magnitude)
     steps = [sign * constant(f"1e-{exponent + more}") for sign in (-1, 1) for more in (0, 1)]
     graphs: list[Node] = []
     for step in steps:
         (shifted,) = substitute([function.output], {**function.values, part.leaf: input_node + step})
         graphs += [shifted - value - step * tangent, (shifted - value) / step]
-    most = 2 * (SETTINGS.step_exponent + abs(magnitude)) + SETTINGS.vanishing_digits
+    most = 2 * (_STEP_EXPONENT + abs(magnitude)) + _VANISHING_DIGITS
     results = evaluate_to_digits(graphs, 10, max_cancelled_digits=most)
     far_left, left, near_left, _, far_right, right, near_right, _ = results.numbers
     sides = (far_left, left, near_left, results.is_proven[1]), (far_right, right, near_right, results.is_proven[5])
@@ -290,7 +295,7 @@ def _order(far: Number, near: Number) -> float | None:
 
 def _is_same_slope(left: Number, right: Number) -> bool:
     size = max(ball.log10_size(left), ball.log10_size(right))
-    return ball.log10_size(left - right) <= math.log10(SETTINGS.slope_tolerance) + size
+    return ball.log10_size(left - right) <= math.log10(_SLOPE_TOLERANCE) + size
 
 
 def _kink_note(sides: list[_OneSided], convention: float) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -71,8 +71,8 @@ class NodeWarning(NamedTuple):
     Attributes:
         node: the id of the node.
         kind: `kink` (the derivative is one-sided), `domain` (undefined), `singular` (infinite, or 0 × inf), `overflow`
-            (too large for a float), `precision` (digits lost to cancellation) or `unavailable` (no derivative is
-            known).
+            (too large for a float), `precision` (digits lost to cancellation), `unavailable` (no derivative is known)
+            or `nonlinear` (the uncertainty to first order misleads).
         message: the warning in words.
         right: for a `precision` warning, the correct digits by the name of the variable, or "value".
     """
@@ -140,6 +140,11 @@ class Trace:
             name: self.adjoints_or_none[index[leaves[name]]] if leaves[name] in index else None for name in self.wrt
         }
         return {name: zero_like(self.point[name]) if slope is None else slope for name, slope in adjoints.items()}
+
+    def with_warning(self, kind: str, message: str) -> Trace:
+        """Return the trace with a warning about its output; unchanged for an empty message."""
+        output = self.tape.outputs[0]
+        return replace(self, warnings=[*self.warnings, NodeWarning(output, kind, message)]) if message else self
 
     @cached_property
     def naming(self) -> Labels:

@@ -3,6 +3,7 @@
 - `PathNetwork`: every path from a variable to the output, and what it contributes to the gradient. A path contributes
   the product of its local derivatives; the gradient is the sum over all paths. There can be 2^300 of them, so they are
   counted and summed in a single pass, and listed one by one, largest first.
+- `variance_sources`: along which paths the errors of uncertain inputs reach the output.
 - `forward_mode`: how fast every node changes with one variable, from the inputs to the output.
 - `tape_record`: what every operation saves for the backward pass, and its memory. The saved values are those that occur
   in the local derivatives that are needed: none for a sum, the factors for a product, the output for `exp`, and also
@@ -17,7 +18,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from autodiff_cli.autodiff.sweeps import tangents
 from autodiff_cli.explain.record import Trace, array_shape
@@ -27,6 +28,9 @@ from autodiff_cli.graph.tape import Tape
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.language.program import Group
 from autodiff_cli.numbers.floats import FLOATS
+
+if TYPE_CHECKING:
+    from autodiff_cli.formula.uncertainty import ErrorSource, Uncertainty
 
 # Paths are ordered by the logarithm of their products. These stand in for the logarithm of a structural zero, of 0, and
 # of an infinity or nan. They are finite so that their sums can be ordered too.
@@ -214,6 +218,40 @@ def _logarithm(rate: float | None) -> float:
     if rate is None:
         return _LOG_OF_ABSENT
     return math.log(abs(rate)) if rate and math.isfinite(rate) else _LOG_OF_NONFINITE if rate else _LOG_OF_ZERO
+
+
+class VarianceSource(NamedTuple):
+    """The paths along which the error of one input reaches the value.
+
+    Attributes:
+        source: the input, with its standard error and its share in the variance.
+        paths: its paths. The error of the input changes the value by `source.deviation` times the product of each.
+    """
+
+    source: ErrorSource
+    paths: Paths
+
+    def change(self, product: float) -> float:
+        """Return the change of the value along paths, from the sum of their products."""
+        return self.source.deviation * product if self.source.deviation else 0.0
+
+    def share(self, product: float) -> float:
+        """Return the share of the variance that comes along paths, from the sum of their products."""
+        return self.change(product) * self.source.share_rate
+
+
+def variance_sources(trace: Trace, uncertainty: Uncertainty, limit: int) -> list[VarianceSource]:
+    """Return where the variance of the value comes from, the largest source first.
+
+    Args:
+        trace: a trace of numbers with respect to the uncertain inputs.
+        uncertainty: the uncertainty of its value.
+        limit: the number of paths to list for each input.
+    """
+    network = PathNetwork(trace)
+    sources = [each for each in uncertainty.sources if each.name in trace.wrt]
+    sources.sort(key=lambda source: -abs(source.share))
+    return [VarianceSource(source, network.from_variable(source.name, limit)) for source in sources]
 
 
 class TangentContribution(NamedTuple):

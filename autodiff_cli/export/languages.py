@@ -102,12 +102,13 @@ _C_RESERVED = frozenset({"x", "gradient", "hessian"})
 def c_source(program: ExportProgram) -> str:
     """Return a C file with the function, and with all functions that it calls beyond C's own library."""
     layout = layout_source(program, Library(C), C_NAMES, _vector_element("[{}]", 0), _C_RESERVED)
+    body = [part for line in _c_body(program, layout) for part in wrap_statement(line, _C_INDENT)]
     parts = [
         indent_lines(layout.array_comment(), "// "),
         "#include <math.h>\n",
         *[forward_declaration(function) for function in layout.library.forward_declared.values()],
         *layout.library.texts.values(),
-        f"{_c_signature(program)}\n{{\n{indent_lines(_c_wrapped(_c_body(program, layout)), _C_INDENT)}}}\n",
+        f"{_c_signature(program)}\n{{\n{indent_lines(body, _C_INDENT)}}}\n",
     ]
     return "\n".join(parts)
 
@@ -115,11 +116,6 @@ def c_source(program: ExportProgram) -> str:
 def _vector_element(form: str, first: int) -> ElementNotation:
     """Return the notation of elements of arrays that are stored as vectors, numbered from `first`."""
     return lambda variable, name, k: name + form.format(k + first) if variable.shape else name
-
-
-def _c_wrapped(lines: Iterable[str]) -> Iterator[str]:
-    for line in lines:
-        yield from wrap_statement(line, _C_INDENT)
 
 
 def _c_signature(program: ExportProgram) -> str:

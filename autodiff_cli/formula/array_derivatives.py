@@ -37,6 +37,7 @@ from autodiff_cli.ops.structural import sum_
 
 if TYPE_CHECKING:
     from autodiff_cli.formula.formula import Formula
+    from autodiff_cli.formula.uncertainty import RowErrors
 
 
 def directional_derivative(expression: Formula, rates: Mapping[str, Any], values: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -169,6 +170,11 @@ def derivatives_with_arrays(formula: Formula, name: str, order: int, values: Map
     return derivatives(Tape([output.item()], [along]), along, FLOATS, point, order)
 
 
+def rate_name(name: str) -> str:
+    """Return the name of the leaf of a variable's component of a direction; no variable of a text can have it."""
+    return f"rate of {name}"
+
+
 class DirectionalPoint:
     """A point with a direction, whose components are leaves of their own.
 
@@ -180,7 +186,7 @@ class DirectionalPoint:
     """
 
     def __init__(self, expression: Formula, rates: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-        names = {name: f"rate of {name}" for name in rates}
+        names = {name: rate_name(name) for name in rates}
         sizes = expression.value_shapes(values)
         for name, rate in rates.items():
             shape, rate_shape = sizes.get(name, ()), np.shape(rate)
@@ -234,6 +240,9 @@ def _offsets(counts: Iterable[int]) -> list[int]:
 
 Columns = Mapping[str, Array]  # for each variable, its values at the points, of shape (points,)
 
+# The names of the value and of its standard error among the numbers of a point; variables name the derivatives.
+VALUE, STDERR = "value", "stderr"
+
 MAX_POINTS = 2**62  # points of a grid, so that their positions fit 64-bit integers
 
 
@@ -274,16 +283,26 @@ class BatchedGradient:
         columns: the variables that vary from point to point, at least one.
         fixed: the values of all other variables.
         wrt: the variables to differentiate by.
+        errors: the standard errors of variables, if that of the value is computed too.
 
     Attributes:
         point_count: the number of points, if it is known before the first block, else 0.
+        error_columns: the columns of standard errors.
+        graphs: the graphs of the value, the derivatives, and the standard error, by name.
+        leaves: the leaves of variables and of standard errors, by name.
+        point: the values of those leaves that do not vary, by name.
 
     Raises:
         ExpressionError: if the output, or a variable in `columns` or `wrt`, is not a number.
     """
 
     def __init__(
-        self, expression: Formula, columns: Sequence[str], fixed: Mapping[str, Any], wrt: Sequence[str]
+        self,
+        expression: Formula,
+        columns: Sequence[str],
+        fixed: Mapping[str, Any],
+        wrt: Sequence[str],
+        errors: RowErrors | None = None,
     ) -> None:
         self.point_count = 0
         self.columns = tuple(columns)
@@ -298,11 +317,21 @@ class BatchedGradient:
         for name in wrt:
             if sizes.get(name):
                 raise ExpressionError(f"`{name}` is an array: choose variables that are numbers with --wrt")
+        self.leaves, self.point = dict(expression.leaves), {name: values[name] for name in fixed}
+        uncertain = errors.names if errors else ()
         with expression.locate_errors():
             output = share([expression.output])[0]
-            slopes = gradient_nodes(output, [expression.leaves[name] for name in wrt], sizes)
-        self._graphs = RowGraphs([output, *slopes], {*self.columns}, sizes)
-        self._point = {name: values[name] for name in fixed}
+            names = [*dict.fromkeys([*wrt, *uncertain])]
+            leaves = [expression.leaves[name] for name in names]
+            slopes = dict(zip(names, gradient_nodes(output, leaves, sizes), strict=True))
+        self.graphs = {VALUE: output, **{name: slopes[name] for name in wrt}}
+        if errors:
+            self.leaves = errors.leaves | self.leaves
+            self.graphs[STDERR] = errors.graph(slopes, self.leaves, sizes)
+            self.point |= errors.leaf_values
+            sizes = sizes | {name: np.shape(error) for name, error in errors.leaf_values.items()}
+        self.error_columns = tuple(errors.columns.values()) if errors else ()
+        self._graphs = RowGraphs([*self.graphs.values()], {*self.columns, *self.error_columns}, sizes)
 
     @cached_property
     def _kernel(self) -> RowKernel:
@@ -310,10 +339,10 @@ class BatchedGradient:
 
     @cached_property
     def _prepared(self) -> Any:
-        return self._kernel.prepare(self._point)
+        return self._kernel.prepare(self.point)
 
     def evaluate(self, columns: Columns) -> Array:
-        """Return the value and the derivatives at the points of one block, of shape (1 + derivatives, points)."""
+        """Return the numbers of all graphs at the points of one block, of shape (graphs, points)."""
         results = np.empty((self._kernel.value_count, len(columns[self.columns[0]])))
         self._kernel.write(self._prepared, columns, results)
         return results

@@ -1,4 +1,4 @@
-"""Higher derivatives by the names of variables, formulas with their arrays unrolled, and propagation of uncertainty.
+"""Higher derivatives by the names of variables, and formulas with their arrays unrolled.
 
 Derivatives with respect to an array are arrays: the second derivatives with respect to `v`, of shape s, and a number
 `x` have the shape s.
@@ -245,47 +245,3 @@ def unroll_function(
 def _flat(array: Any) -> list[Any]:
     """Return the elements of an array in row-major order; a number is its only element."""
     return [array] if isinstance(array, float) else array.reshape(-1).tolist()
-
-
-# --- Propagation of uncertainty
-
-
-class Uncertainty(NamedTuple):
-    """The standard error of a value.
-
-    Attributes:
-        value: the standard error.
-        shares: the share of the variance that comes from each uncertain input; they sum to 1.
-    """
-
-    value: float
-    shares: dict[str, float]
-
-
-def propagate(gradient: Mapping[str, Any], deviations: Mapping[str, Any]) -> Uncertainty:
-    """Propagate standard errors of independent inputs to a value, to first order: its variance is Σ (slope·σ)².
-
-    Args:
-        gradient: the derivative with respect to each uncertain input; an array for an array.
-        deviations: the standard error of each uncertain input; for an array, one for all elements or one for each.
-
-    >>> uncertainty = propagate({"x": 3.0, "y": 2.0}, {"x": 0.25, "y": 0.5})
-    >>> uncertainty.value
-    1.25
-    >>> round(uncertainty.shares["x"], 3)
-    0.36
-    """
-    errors = {name: _error_contribution(gradient[name], deviation) for name, deviation in deviations.items()}
-    total = math.hypot(*errors.values())
-    if total == 0:
-        return Uncertainty(0.0, dict.fromkeys(errors, 0.0))
-    return Uncertainty(total, {name: (error / total) ** 2 for name, error in errors.items()})
-
-
-def _error_contribution(slope: Any, deviation: Any) -> float:
-    """Return |slope·σ|. An input without error contributes 0, even if its slope is infinite."""
-    if isinstance(slope, float) and isinstance(deviation, float):
-        return abs(slope * deviation) if deviation else 0.0
-    import numpy as np
-
-    return float(np.linalg.norm(np.where(np.equal(deviation, 0), 0, slope * deviation)))

@@ -74,7 +74,7 @@ def as_number(value: Any) -> Any:
                 return math.inf if value > 0 else -math.inf
     elif getattr(value.dtype, "kind", None) is None and not getattr(value, "ndim", 1):  # a scalar tensor of a framework
         return float(value)
-    from autodiff_cli.numbers.conversion import as_float_array
+    from autodiff_cli.array_types import as_float_array
 
     array = as_float_array(value)
     return array if array.ndim else float(array)
@@ -311,7 +311,7 @@ class Formula:
         Returns:
             A float or an array for each graph.
         """
-        from autodiff_cli.backends.evaluation import evaluate
+        from autodiff_cli.backends.selection import evaluate
 
         with self.locate_errors():
             values = evaluate(outputs, point_values, self.value_shapes(point_values) if sizes is None else sizes)

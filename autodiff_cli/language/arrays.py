@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from autodiff_cli import ops
@@ -28,16 +27,10 @@ if TYPE_CHECKING:
     from autodiff_cli.language.program import Graph
 
 
-@dataclass(frozen=True)
-class ExampleSearchLimits:
-    """Limits of the search for example shapes."""
-
-    names: int = 8  # arrays that get a shape; the search grows exponentially with their number
-    tries: int = 300  # shapes that are tried before the search gives up
-    length: int = 20  # elements; a larger index in the text does not make the examples longer
-
-
-EXAMPLE_LIMITS = ExampleSearchLimits()
+# Limits of the search for example shapes.
+_MAX_EXAMPLE_NAMES = 8  # arrays that get a shape; the search grows exponentially with their number
+_MAX_EXAMPLE_TRIES = 300  # shapes that are tried before the search gives up
+_MAX_EXAMPLE_LENGTH = 20  # elements; a larger index in the text does not make the examples longer
 
 
 # --- Which names are arrays
@@ -97,7 +90,7 @@ def _is_certain_array(node: Node, arrays: Set[Node], shapes: ShapeInference) -> 
 def example_shapes(root: Node, declared: Mapping[str, Shape], names: Iterable[str]) -> dict[str, Shape]:
     """Find small shapes for names that must be arrays, under which all operations of a graph are compatible.
 
-    A name with a capital letter becomes a matrix if it can; others become vectors. `EXAMPLE_LIMITS` limits the search.
+    A name with a capital letter becomes a matrix if it can; others become vectors. The search is limited.
 
     Args:
         root: the graph.
@@ -114,11 +107,11 @@ def example_shapes(root: Node, declared: Mapping[str, Shape], names: Iterable[st
     """
     sizes = {size for shape in declared.values() for size in shape}
     indices = [index for node in topological_order((root,)) if (index := literal_index(node)) is not None]
-    sizes |= {index + 1 for index in indices if index < EXAMPLE_LIMITS.length}
+    sizes |= {index + 1 for index in indices if index < _MAX_EXAMPLE_LENGTH}
     lengths = [3, 2, *sorted(sizes - {2, 3})]
     vectors: list[Shape] = [(length,) for length in lengths]
     matrices: list[Shape] = [(rows, columns) for columns in lengths for rows in lengths[1::-1] + lengths[2:]]
-    tries = iter(range(EXAMPLE_LIMITS.tries))
+    tries = iter(range(_MAX_EXAMPLE_TRIES))
 
     def search(known: Mapping[str, Shape], waiting: Sequence[str]) -> Mapping[str, Shape] | None:
         if not waiting:
@@ -132,7 +125,7 @@ def example_shapes(root: Node, declared: Mapping[str, Shape], names: Iterable[st
                 return shapes
         return None
 
-    unknown = [name for name in names if name not in declared][: EXAMPLE_LIMITS.names]
+    unknown = [name for name in names if name not in declared][:_MAX_EXAMPLE_NAMES]
     shapes = search(declared, unknown) or {}
     return {name: shapes[name] for name in unknown if name in shapes}
 

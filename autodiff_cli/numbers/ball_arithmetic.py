@@ -11,6 +11,7 @@ Imported only where such numbers are needed, because it imports FLINT.
 from __future__ import annotations
 
 import math
+import operator
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -170,6 +171,16 @@ def from_float(x: float) -> Number:
     if not math.isfinite(x):
         return NAN if math.isnan(x) else INF if x > 0 else NEGATIVE_INF
     return fmpq(*x.as_integer_ratio())
+
+
+def float_below(x: arb) -> float:
+    """Return the largest float that is not above the midpoint of a ball."""
+    candidate = float(x)
+    if candidate == math.inf and x.is_finite():
+        return sys.float_info.max
+    while math.isfinite(candidate) and not from_float(candidate) <= x:
+        candidate = math.nextafter(candidate, -math.inf)
+    return candidate
 
 
 def format_shortest(x: Number, digits: int) -> str:
@@ -505,6 +516,11 @@ def times_log(a: Number, x: Number) -> Number:
         return ZERO
     side = sign(x)
     return NAN if side < 0 else conventional_value("times_log", a, x) if side == 0 else a * as_ball(x).log()
+
+
+def vanishing_product(a: Number, b: Number) -> Number:
+    """Return a·b; 0 where a is 0."""
+    return ZERO if is_exact(a) and a == 0 else decided_arithmetic(operator.mul)(a, b)
 
 
 def pow_slope_exponent(x: Number, y: Number) -> Number:

@@ -142,6 +142,17 @@ def _order(n: Ball) -> int | None:
     return int(whole) if whole is not None and ball.is_integer(n) and 0 <= whole <= _MAX_ORDER else None
 
 
+def faddeeva(x: Ball, y: Ball) -> acb:
+    """Return exp(-z²)·erfc(-iz) at z = x + iy."""
+    z = acb(x, y)
+    return (-z * z).exp() * (z * acb(0, -1)).erfc()
+
+
+def faddeeva_slope(x: Ball, y: Ball) -> acb:
+    """Return the derivative of the Faddeeva function."""
+    return acb(0, 2 / arb.pi().sqrt()) - 2 * acb(x, y) * faddeeva(x, y)
+
+
 def softplus(x: Ball) -> Ball:
     """Return log(1 + exp(x))."""
     size = abs(x)
@@ -186,6 +197,10 @@ FUNCTIONS: dict[str, Callable[..., Ball]] = {
     "gamma": arb.gamma, "lgamma": lambda x: acb(x).lgamma().real, "digamma": arb.digamma, "polygamma": polygamma,
     "beta": beta, "beta_slope": beta_slope, "gamma_density": gamma_density,
     "gammainc": gammainc, "gammaincc": gammaincc,
+    "wofz_real": lambda x, y: ball.NAN if y < 0 else faddeeva(x, y).real,
+    "wofz_imag": lambda x, y: ball.NAN if y < 0 else faddeeva(x, y).imag,
+    "wofz_slope_real": lambda x, y: ball.NAN if y < 0 else faddeeva_slope(x, y).real,
+    "wofz_slope_imag": lambda x, y: ball.NAN if y < 0 else faddeeva_slope(x, y).imag,
     "sinc": arb.sinc, "sinc_derivative": sinc_derivative,
     "exp_over_x": lambda x: x.exp() / x, "cosh_over_x": lambda x: x.cosh() / x,
     "sinhc": lambda x: sinhc_derivative(arb(0), x), "sinhc_derivative": sinhc_derivative,
@@ -260,7 +275,7 @@ def _proven_function(name: str, function: Callable[..., arb]) -> Function:
         z = function(*map(ball.as_ball, xs))
         if z is ball.NAN or z.is_finite():
             return z
-        if _predicate_holds(name, "singular", xs) or (_is_helper(name) and all(map(ball.is_exact, xs))):
+        if _predicate_holds(name, "singular", xs) or (get_op(name).is_helper and all(map(ball.is_exact, xs))):
             return ball.conventional_value(name, *xs)
         if not _predicate_holds(name, "domain", xs, everywhere=True):
             return ball.NAN
@@ -276,11 +291,6 @@ def _predicate_holds(name: str, which: str, xs: Sequence[Number], everywhere: bo
     """
     predicate = _ball_kind(ctx.prec).predicate(get_op(name), which, len(xs))
     return everywhere if predicate is None else ball.is_true(predicate(*xs))
-
-
-def _is_helper(name: str) -> bool:
-    """Return whether an operation is a helper, whose record has no predicates."""
-    return get_op(name).is_helper
 
 
 def _exact_sqrt(x: Number) -> Number:
@@ -322,7 +332,7 @@ TABLE: dict[str, Function] = {
     "square": ball.square, "sqrt": _exact_sqrt, "cbrt": lambda x: ball.root(x, fmpq(3)),
     "root": ball.root, "hypot": _hypot,
     "pow": ball.power, "pow_slope_base": ball.pow_slope_base, "pow_slope_exponent": ball.pow_slope_exponent,
-    "times_log": ball.times_log,
+    "times_log": ball.times_log, "vanishing_product": ball.vanishing_product,
     "exp2": lambda x: ball.power(fmpq(2), x),
     **{name: _proven_function(name, function) for name, function in FUNCTIONS.items()},
 }
@@ -450,12 +460,8 @@ def _remainder(a: Number, b: Number) -> Number:
     return union(ball.ZERO, b) if ball.is_finite(a) and not ball.as_ball(b).contains(0) else ball.NAN
 
 
-def _either(*_: Number) -> Number:
-    return _EITHER
-
-
 _WIDE_RULES: dict[str, Callable[..., Number]] = {
-    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), _either),
+    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), lambda *_: _EITHER),
     "not": lambda x: 1 - _truth_as_ball(x), "mod": _remainder,
     **{name: _step(name) for name in ("sign", "heaviside", "floor", "ceil", "round")},
     "and": _and, "or": _or, "where": _where,

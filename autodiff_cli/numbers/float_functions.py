@@ -188,6 +188,11 @@ def times_log(a: float, x: float) -> float:
     return 0.0 if a == 0 and x == x else a * log(x)
 
 
+def vanishing_product(a: float, b: float) -> float:
+    """a·b, and 0 where a is 0."""
+    return 0.0 if a == 0 else a * b
+
+
 exp = guard(math.exp, lambda x: inf)
 exp2 = guard(math.exp2, lambda x: inf)
 expm1 = guard(math.expm1, lambda x: inf)
@@ -330,6 +335,7 @@ def direction(x: float, length: float) -> float:
 # fmt: off
 ELEMENTARY: dict[str, Callable[..., float]] = {
     "pow": power, "pow_slope_base": pow_slope_base, "pow_slope_exponent": pow_slope_exponent, "times_log": times_log,
+    "vanishing_product": vanishing_product,
     "square": lambda x: x * x, "sqrt": sqrt, "cbrt": cbrt, "root": root,
     "exp": exp, "exp2": exp2, "expm1": expm1,
     "log": log, "log2": log2, "log10": log10, "log1p": log1p, "log_base": log_base,

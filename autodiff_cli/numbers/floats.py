@@ -90,6 +90,7 @@ _LAZY_OPERATIONS = {
         "erfi", "exp_over_x", "cosh_over_x", "sinc_derivative", "sinhc", "sinhc_derivative",
         "lambertw", "lambertw_plus_1", "lambertw_slope",
         "Ei", "Si", "Ci", "Shi", "Chi", "chirp_sine", "chirp_cosine", "fresnels", "fresnelc",
+        "wofz_real", "wofz_imag", "wofz_slope_real", "wofz_slope_imag",
     ),
     "gamma_functions": (
         "gamma", "lgamma", "digamma", "polygamma", "digamma_diff", "polygamma_diff", "beta", "beta_slope",

@@ -15,7 +15,8 @@ import re
 import struct
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from types import FunctionType
@@ -84,55 +85,140 @@ def llvm_program(function: Callable[..., float]) -> str:
     else:
         count = _PLATFORM_FUNCTIONS[name]
         symbol = library.declare(name, count)
-    positions = range(count)
-    in_parameters = "".join(f", ptr %in{k}" for k in positions)
-    loads = "".join(
-        f"  %p{k} = getelementptr double, ptr %in{k}, i64 %row\n  %x{k} = load double, ptr %p{k}\n" for k in positions
+    parameters = ", ".join(f"double %x{k}" for k in range(count))
+    one = FunctionBuilder(f"define double @one({parameters}) {{")
+    one.emit(f"ret double {one.assign(f'call double @{symbol}({parameters})')}")
+    rows = FunctionBuilder(
+        f"define void @rows(ptr %out, i64 %count{''.join(f', ptr %in{k}' for k in range(count))}) {{"
     )
-    parameters = ", ".join(f"double %x{k}" for k in positions)
-    rows = (
-        f"define double @one({parameters}) {{\n  %y = call double @{symbol}({parameters})\n  ret double %y\n}}\n"
-        f"define void @rows(ptr %out, i64 %count{in_parameters}) {{\n"
-        "start:\n  %none = icmp eq i64 %count, 0\n  br i1 %none, label %end, label %body\n"
-        "body:\n  %row = phi i64 [0, %start], [%next, %body]\n"
-        f"{loads}  %y = call double @{symbol}({parameters})\n"
-        "  %place = getelementptr double, ptr %out, i64 %row\n  store double %y, ptr %place\n"
-        "  %next = add i64 %row, 1\n  %more = icmp ult i64 %next, %count\n"
-        "  br i1 %more, label %body, label %end\n"
-        "end:\n  ret void\n}\n"
-    )
-    return "\n".join([*library.declarations, *library.texts.values(), rows])
+    with rows.branch(rows.assign("icmp ne i64 %count, 0")), rows.loop("0", "%count") as row:
+        numbers = [rows.load("double", rows.element("double", f"%in{k}", row.index)) for k in range(count)]
+        value = rows.assign(f"call double @{symbol}({', '.join(f'double {number}' for number in numbers)})")
+        rows.store("double", value, rows.element("double", "%out", row.index))
+    return "\n".join([*library.declarations, *library.texts.values(), *one.lines, "}", rows.finish()])
 
 
-class _Instructions:
-    """The instructions of the expressions of a statement."""
+class Loop:
+    """A counted loop under construction.
 
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self._count = 0
+    Attributes:
+        index: the name of its counter.
+        final_values: the values that an iteration passes to the next, which after the loop are the final ones.
+    """
+
+    def __init__(self, index: str) -> None:
+        self.index = index
+        self._carried: list[tuple[str, str, str]] = []  # name, type, start
+        self.final_values: list[str] = []
+
+    def carry(self, name: str, kind: str, start: str) -> str:
+        """Add a value that each iteration passes to the next."""
+        self._carried.append((name, kind, start))
+        return name
+
+    def set_next(self, value: str) -> None:
+        """Set the next iteration's value of the next carried value, in the order of `carry`."""
+        self.final_values.append(value)
+
+    def phis(self, before: str, latch: str) -> Iterator[str]:
+        """Yield the instructions that receive the carried values."""
+        for (name, kind, start), following in zip(self._carried, self.final_values, strict=True):
+            yield f"  {name} = phi {kind} [ {start}, %{before} ], [ {following}, %{latch} ]"
+
+
+class FunctionBuilder:
+    """Builds the text of a function.
+
+    Args:
+        head: the line before the body: `define … {`.
+
+    Attributes:
+        block: the label of the current block.
+    """
+
+    def __init__(self, head: str) -> None:
+        self.lines = [head, "entry:"]
+        self._name_count = 0
+        self.block = "entry"
+
+    def new_name(self) -> str:
+        """Return an unused name."""
+        self._name_count += 1
+        return f"%t{self._name_count}"
 
     def assign(self, instruction: str) -> str:
         """Add an instruction with a result, and return the result's name."""
-        self._count += 1
-        self.lines.append(f"  %t{self._count} = {instruction}")
-        return f"%t{self._count}"
+        name = self.new_name()
+        self.lines.append(f"  {name} = {instruction}")
+        return name
+
+    def emit(self, instruction: str) -> None:
+        """Add an instruction without a result."""
+        self.lines.append(f"  {instruction}")
+
+    def element(self, kind: str, pointer: str, index: str | int) -> str:
+        """Return the address of an element of an array, counted from an address in elements of this type."""
+        return self.assign(f"getelementptr {kind}, ptr {pointer}, i64 {index}")
+
+    def load(self, kind: str, pointer: str) -> str:
+        """Return the value at an address."""
+        return self.assign(f"load {kind}, ptr {pointer}")
+
+    def store(self, kind: str, value: str | int, pointer: str) -> None:
+        """Add a store of a value at an address."""
+        self.emit(f"store {kind} {value}, ptr {pointer}")
 
     def new_label(self) -> str:
-        """Return an unused label."""
-        self._count += 1
-        return f"at{self._count}"
+        """Return an unused name for a block."""
+        self._name_count += 1
+        return f"b{self._name_count}"
 
-    def take(self, *following: str) -> list[str]:
-        """Return the instructions since the last call, and those that follow them."""
-        lines, self.lines = self.lines, []
-        return [*lines, *(f"  {line}" for line in following)]
+    def begin_block(self, label: str) -> None:
+        """Begin a block, to which the following instructions belong."""
+        self.lines.append(f"{label}:")
+        self.block = label
+
+    def finish(self) -> str:
+        """Return the text of the whole function, which returns at this point."""
+        return "\n".join([*self.lines, "  ret void", "}\n"])
+
+    @contextmanager
+    def loop(self, start: str, stop: str, step: int | str = 1) -> Iterator[Loop]:
+        """Add a loop around the instructions of this context.
+
+        The counter begins at `start` and increases by `step` as long as it is below `stop`. The body is executed at
+        least once.
+        """
+        before, head = self.block, self.new_label()
+        self.emit(f"br label %{head}")
+        self.begin_block(head)
+        line = len(self.lines)
+        loop = Loop(self.new_name())
+        yield loop
+        following = self.assign(f"add nuw nsw i64 {loop.index}, {step}")
+        is_below = self.assign(f"icmp ult i64 {following}, {stop}")
+        latch, after = self.block, self.new_label()
+        self.emit(f"br i1 {is_below}, label %{head}, label %{after}")
+        counter = f"  {loop.index} = phi i64 [ {start}, %{before} ], [ {following}, %{latch} ]"
+        self.lines[line:line] = [counter, *loop.phis(before, latch)]
+        self.begin_block(after)
+
+    @contextmanager
+    def branch(self, condition: str) -> Iterator[None]:
+        """Execute the instructions of this context only if a condition holds."""
+        then, after = self.new_label(), self.new_label()
+        self.emit(f"br i1 {condition}, label %{then}, label %{after}")
+        self.begin_block(then)
+        yield
+        self.emit(f"br label %{after}")
+        self.begin_block(after)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _LlvmTarget(Target):
     """LLVM assembly. Conditions are of the type `i1`, and all numbers are doubles."""
 
-    code: _Instructions
+    code: FunctionBuilder
 
     def coerce(self, fragment: Fragment, is_condition: bool = False) -> Fragment:
         """Return a value converted to a number, or to a condition."""
@@ -153,7 +239,7 @@ class LlvmLibrary(Library):
     """
 
     def __init__(self) -> None:
-        self._code = _Instructions()
+        self._code = FunctionBuilder("")
         unused = Notation(("", ""), (0,))  # expressions have no text
         target = _LlvmTarget(
             name="llvm",
@@ -225,9 +311,9 @@ class LlvmLibrary(Library):
 
 
 class _LlvmStatements(Statements):
-    """Statements of LLVM assembly, each after the instructions of its expressions."""
+    """Statements of LLVM assembly, which join the instructions of their expressions in a builder."""
 
-    def __init__(self, code: _Instructions) -> None:
+    def __init__(self, code: FunctionBuilder) -> None:
         self._code = code
 
     def function_definition(self, function: TargetFunction) -> str:
@@ -237,38 +323,48 @@ class _LlvmStatements(Statements):
         lines = [
             *(f"  %{name}.slot = alloca double" for name in (*function.parameters, *function.variables)),
             *(f"  store double %{name}, ptr %{name}.slot" for name in function.parameters),
-            *(line.replace("  return ", f"  ret {kind} ") for line in function.body),
+            *(line.replace("  return ", f"  ret {kind} ") for line in self._code.lines),
         ]
         body = "\n".join(lines)
         return f"define internal {kind} @our_{function.name}({head}) {{\n{body}\n  unreachable\n}}\n"
 
     def assignment(self, name: str, value: str) -> list[str]:
-        """Return an assignment."""
-        return self._code.take(f"store double {value}, ptr %{name}.slot")
+        """Write an assignment."""
+        self._code.store("double", value, f"%{name}.slot")
+        return []
 
     def if_statement(self, cases: Sequence[tuple[Test, Block]], otherwise: Block) -> list[str]:
-        """Return a branch to the block of the first condition that is true."""
-        end = self._code.new_label()
-        lines: list[str] = []
+        """Write a branch to the block of the first condition that is true."""
+        code, end = self._code, self._code.new_label()
         for condition, block in cases:
-            then, following = self._code.new_label(), self._code.new_label()
-            lines += self._code.take(f"br i1 {condition()}, label %{then}, label %{following}")
-            lines += [f"{then}:", *block(), f"  br label %{end}", f"{following}:"]
-        return [*lines, *otherwise(), f"  br label %{end}", f"{end}:"]
+            then, following = code.new_label(), code.new_label()
+            code.emit(f"br i1 {condition()}, label %{then}, label %{following}")
+            code.begin_block(then)
+            block()
+            code.emit(f"br label %{end}")
+            code.begin_block(following)
+        otherwise()
+        code.emit(f"br label %{end}")
+        code.begin_block(end)
+        return []
 
     def while_loop(self, condition: Test, block: Block) -> list[str]:
-        """Return a loop that runs while a condition is true."""
-        head, inside, end = (self._code.new_label() for _ in range(3))
-        test = condition()
-        check = self._code.take(f"br i1 {test}, label %{inside}, label %{end}")
-        return [
-            *(f"  br label %{head}", f"{head}:", *check, f"{inside}:"),
-            *(*block(), f"  br label %{head}", f"{end}:"),
-        ]
+        """Write a loop that runs while a condition is true."""
+        code, (head, inside, end) = self._code, (self._code.new_label() for _ in range(3))
+        code.emit(f"br label %{head}")
+        code.begin_block(head)
+        code.emit(f"br i1 {condition()}, label %{inside}, label %{end}")
+        code.begin_block(inside)
+        block()
+        code.emit(f"br label %{head}")
+        code.begin_block(end)
+        return []
 
     def return_statement(self, value: str) -> list[str]:
-        """Return the statement that returns a value, and the label of the block that follows."""
-        return [*self._code.take(f"return {value}"), f"{self._code.new_label()}:"]
+        """Write the statement that returns a value, and begin the block that follows."""
+        self._code.emit(f"return {value}")
+        self._code.begin_block(self._code.new_label())
+        return []
 
     def table_definition(self, name: str, numbers: Sequence[str]) -> str:
         """Return the definition of a table of numbers, indexed from 0."""

@@ -139,10 +139,6 @@ class Statements:
         body = f"{self.continuation}\n".join(self._indented(lines))
         return self.table.format(name=name, count=len(numbers), last=len(numbers) - 1, body=body)
 
-    def constant_definition(self, name: str, number: str) -> str:
-        """Return the definition of a named number."""
-        return self.constant.format(name=name, number=number)
-
     def _wrapped(self, line: str) -> str:
         """Return a line with line ends where a language limits its length."""
         if not self.continuation:
@@ -270,7 +266,7 @@ class FunctionTranslator:
             case ast.While(test=test, body=body):
                 return self._statements.while_loop(lambda: self._condition(test).text, lambda: self._block(body))
             case ast.For(target=ast.Name(id=name), iter=ast.Call(func=ast.Name(id="range"), args=bounds), body=body):
-                return self._counted_loop(_counter_name(name), *sources.range_bounds(bounds), body)
+                return self._counted_loop("i" if name == "_" else name, *sources.range_bounds(bounds), body)
             case ast.For(target=ast.Name(id=name), iter=table, body=body):
                 source = self._elements[name] = sources.table_name(table)
                 definition = sources.find_definition(source)
@@ -411,11 +407,6 @@ def _comment(node: ast.FunctionDef) -> str:
     return " ".join(text.split()).replace("`_", "`")
 
 
-def _counter_name(name: str) -> str:
-    """Return the name of a loop's counter. Python's anonymous `_` needs a name in other languages."""
-    return "i" if name == "_" else name
-
-
 def _assigned_names(function: ast.FunctionDef) -> Iterator[str]:
     """Yield the variables that a function assigns, with repetitions."""
     for node in ast.walk(function):
@@ -471,7 +462,7 @@ class Library:
             self.texts[public] = statements.table_definition(public, [*map(self.literal, numbers)])
         else:
             assert definition.number is not None, name
-            self.texts[public] = statements.constant_definition(public, self.literal(definition.number))
+            self.texts[public] = statements.constant.format(name=public, number=self.literal(definition.number))
 
     def translate(self, node: ast.FunctionDef) -> None:
         """Include the translation of a function."""

@@ -32,6 +32,7 @@ from autodiff_cli.ops.elementary import (
     sqrt,
     square,
     tanh,
+    times_log,
     where_defined,
 )
 
@@ -63,14 +64,19 @@ def _if_positive(value: Node, *parameters: Operand) -> Node:
     return where(reduce(and_, conditions), value, constant("nan")) if conditions else value
 
 
+# a*b, and 0 where a is 0: a density tends to 0 faster than the factors of its slopes to infinity.
+vanishing_product = helper("vanishing_product", lambda z, a, b: (b, a), lambda a, b: a * b)
+
+
 def _density_slopes(z: Node, x: Node, mean: Operand = 0, deviation: Operand = 1) -> tuple[Operand, ...]:
     u = _standardize(x, mean, deviation)
-    return -(z * u / deviation), z * u / deviation, z * (square(u) - 1) / deviation
+    by_mean = vanishing_product(z, u) / deviation
+    return -by_mean, by_mean, vanishing_product(z, square(u) - 1) / deviation
 
 
 def _distribution_slopes(_: Node, x: Node, mean: Operand = 0, deviation: Operand = 1) -> tuple[Operand, ...]:
     density = normal_pdf(*(argument for argument in (x, mean, deviation) if isinstance(argument, Node)))
-    return density, -density, -(density * _standardize(x, mean, deviation))
+    return density, -density, -vanishing_product(density, _standardize(x, mean, deviation))
 
 
 normal_pdf = elementary(
@@ -100,7 +106,14 @@ normal_sf = composite(
 def _weibull_slopes(z: Node, x: Node, k: Node, scale: Node) -> tuple[Node, ...]:
     power = (x / scale) ** k
     by_x, by_k = (k - 1 - k * power) / x, 1 / k + (1 - power) * log(x / scale)
-    return z * where(x > 0, by_x, 0), z * where(x > 0, by_k, 0), z * where(x >= 0, k * (power - 1) / scale, 0)
+    slopes = where(x > 0, by_x, 0), where(x > 0, by_k, 0), where(x >= 0, k * (power - 1) / scale, 0)
+    return tuple(vanishing_product(z, slope) for slope in slopes)
+
+
+def _weibull_share_slopes(x: Node, k: Node, scale: Node) -> tuple[Node, ...]:
+    density = weibull_pdf(x, k, scale)
+    by_k = vanishing_product(density, times_log(x, x / scale) / k)
+    return where(x > 0, density, 0), by_k, -vanishing_product(density, x / scale)
 
 
 # The exponential amplifies the error of the power. Branches are chosen such that nan goes on.
@@ -122,12 +135,14 @@ weibull_pdf = elementary(
     "weibull_pdf", _weibull_slopes, expansion=_weibull_density,
     summary="the Weibull density at x, with shape k and a scale; 0 below 0", **_WEIBULL,
 )  # fmt: skip
-weibull_cdf = composite(
-    "weibull_cdf", lambda x, k, scale: _if_positive(where(x <= 0, 0, -expm1(-((x / scale) ** k))), k, scale),
+weibull_cdf = elementary(
+    "weibull_cdf", lambda z, x, k, scale: _weibull_share_slopes(x, k, scale),
+    expansion=lambda x, k, scale: _if_positive(where(x <= 0, 0, -expm1(-((x / scale) ** k))), k, scale),
     summary="the Weibull distribution function at x", **_WEIBULL,
 )  # fmt: skip
-weibull_sf = composite(
-    "weibull_sf", lambda x, k, scale: _if_positive(where(x <= 0, 1, exp(-((x / scale) ** k))), k, scale),
+weibull_sf = elementary(
+    "weibull_sf", lambda z, x, k, scale: tuple(-slope for slope in _weibull_share_slopes(x, k, scale)),
+    expansion=lambda x, k, scale: _if_positive(where(x <= 0, 1, exp(-((x / scale) ** k))), k, scale),
     summary="1 - weibull_cdf(x, k, scale): the share of a term censored at x", **_WEIBULL,
 )  # fmt: skip
 
@@ -139,10 +154,58 @@ def _student_t_density(x: Node, nu: Node, mean: Operand = 0, scale: Operand = 1)
     return _if_positive(density, nu, scale)
 
 
-student_t_pdf = composite(
-    "student_t_pdf", _student_t_density, ulp_bound=4000, has_cancelling_slopes=True,
+def _student_t_slopes(z: Node, x: Node, nu: Node, mean: Operand = 0, scale: Operand = 1) -> tuple[Node, ...]:
+    u = _standardize(x, mean, scale)
+    pull = (nu + 1) * u / (nu + square(u))
+    by_nu = (pull * u / nu - log1p(square(u) / nu) - digamma_diff(nu / 2, constant("0.5")) - 1 / nu) / 2
+    slopes = -(pull / scale), by_nu, pull / scale, (pull * u - 1) / scale
+    return tuple(vanishing_product(z, slope) for slope in slopes)
+
+
+student_t_pdf = elementary(
+    "student_t_pdf", _student_t_slopes, expansion=_student_t_density, ulp_bound=4000, has_cancelling_slopes=True,
     domain=lambda x, nu, mean=0, scale=1: and_(nu > 0, as_node(scale) > 0),
     summary="the density of Student's t at x, with nu degrees of freedom, location (0) and scale (1)",
+)  # fmt: skip
+
+wofz_slope_real: Op
+wofz_slope_imag: Op
+_FADDEEVA: OpFields = {"domain": lambda x, y: y >= 0, "ulp_bound": 128}
+
+# The parts of the Faddeeva function w(z) = exp(-z²)·erfc(-iz) at z = x + iy: w' = 2i/√π - 2·z·w.
+wofz_real = elementary(
+    "wofz_real", lambda z, x, y: (wofz_slope_real(x, y), -wofz_slope_imag(x, y)), is_positive=True,
+    summary="the real part of the Faddeeva function exp(-z^2)*erfc(-i*z) at z = x + i*y, for y from 0", **_FADDEEVA,
+)  # fmt: skip
+wofz_imag = elementary(
+    "wofz_imag", lambda z, x, y: (wofz_slope_imag(x, y), wofz_slope_real(x, y)),
+    summary="the imaginary part of the Faddeeva function at x + i*y, for y from 0", **_FADDEEVA,
+)  # fmt: skip
+wofz_slope_real = helper(
+    "wofz_slope_real", None, lambda x, y: 2 * (y * wofz_imag(x, y) - x * wofz_real(x, y)),
+    has_cancelling_slopes=True, **_FADDEEVA,
+)  # fmt: skip
+wofz_slope_imag = helper(
+    "wofz_slope_imag", None, lambda x, y: 2 / sqrt(pi) - 2 * (x * wofz_imag(x, y) + y * wofz_real(x, y)),
+    has_cancelling_slopes=True, **_FADDEEVA,
+)  # fmt: skip
+
+
+def _voigt_slopes(z: Node, x: Node, sigma: Node, gamma: Node) -> tuple[Node, ...]:
+    at, unit = (x / (sigma * sqrt(2)), gamma / (sigma * sqrt(2))), 2 * sqrt(pi) * square(sigma)
+    by_x, by_gamma = wofz_slope_real(*at) / unit, -(wofz_slope_imag(*at) / unit)
+    return by_x, -(z + vanishing_product(by_x, x) + by_gamma * gamma) / sigma, by_gamma
+
+
+voigt = elementary(
+    "voigt", _voigt_slopes,
+    expansion=lambda x, sigma, gamma: _if_positive(
+        wofz_real(x / (sigma * sqrt(2)), gamma / (sigma * sqrt(2))) / (sigma * sqrt(2 * pi)), sigma
+    ),
+    domain=lambda x, sigma, gamma: and_(sigma > 0, gamma >= 0), is_positive=True,
+    ulp_bound=4000, has_cancelling_slopes=True,
+    summary="the Voigt profile at x: a normal density with standard deviation sigma, convolved with a Lorentzian of "
+    "half width gamma",
 )  # fmt: skip
 
 sinc_derivative: Op
@@ -298,7 +361,7 @@ beta: Op = elementary(
 # As a difference of two densities, the derivative with respect to x is correct at x = 0 too.
 gamma_density: Op = helper(
     "gamma_density",
-    lambda z, a, x: (z * (log(x) - digamma(a)), gamma_density(a - 1, x) - z),
+    lambda z, a, x: (vanishing_product(z, log(x) - digamma(a)), gamma_density(a - 1, x) - z),
     lambda a, x: x ** (a - 1) * exp(-x) / gamma(a),
     vanishes=lambda a, x: _is_at_pole(a),
     has_cancelling_slopes=True,

@@ -92,18 +92,12 @@ def _occupy_track(occupied: list[list[tuple[int, int]]], span: tuple[int, int], 
 MAX_ITEMS = 2500  # boxes and waypoints: larger drawings take more than a second, and nobody can follow them
 
 
-@dataclass(frozen=True, slots=True)
-class BoxLayoutSettings:
-    """Distances in terminal columns, and parameters of the ordering of layers."""
-
-    sweeps: int = 6  # passes over the layers in both directions; more hardly reduce crossings
-    straightness: int = 8  # weight of a line that passes a layer, relative to a box: long lines stay straight
-    before_tracks: int = 1  # columns between a box and the first vertical track
-    track: int = 2  # columns between vertical tracks
-    after_tracks: int = 2  # columns between the last track and the next box, for the arrow head
-
-
-_SETTINGS = BoxLayoutSettings()
+# Distances in terminal columns, and parameters of the ordering of layers.
+_SWEEP_COUNT = 6  # passes over the layers in both directions; more hardly reduce crossings
+_STRAIGHTNESS = 8  # weight of a line that passes a layer, relative to a box: long lines stay straight
+_WIDTH_BEFORE_TRACKS = 1  # columns between a box and the first vertical track
+_TRACK_WIDTH = 2  # columns between vertical tracks
+_WIDTH_AFTER_TRACKS = 2  # columns between the last track and the next box, for the arrow head
 
 
 class TooManyItemsError(ValueError):
@@ -262,7 +256,7 @@ def _place_rows(layers: list[list[_Item]]) -> None:
     for layer in layers:
         _fit_rows(layer, [0.0] * len(layer))
     best, fewest = [[*layer] for layer in layers], _count_crossings(layers)
-    for _ in range(_SETTINGS.sweeps):
+    for _ in range(_SWEEP_COUNT):
         for layer in layers:
             _sort_and_fit_rows(layer, _rows_near_inputs(layer))
         for layer in reversed(layers):
@@ -273,7 +267,7 @@ def _place_rows(layers: list[list[_Item]]) -> None:
     for layer, order in zip(layers, best, strict=True):
         layer[:] = order
         _fit_rows(layer, [float(item.row) for item in layer])
-    for _ in range(_SETTINGS.sweeps):
+    for _ in range(_SWEEP_COUNT):
         for layer in layers:
             _fit_rows(layer, _rows_near_inputs(layer))
         for layer in reversed(layers):
@@ -300,7 +294,7 @@ def _rows_near_users(layer: list[_Item]) -> list[float]:
     best = []
     for item in layer:
         exit_offset = item.exit_row - item.row
-        weights = (1 if link.target.width else _SETTINGS.straightness for link in item.users)
+        weights = (1 if link.target.width else _STRAIGHTNESS for link in item.users)
         rows = (link.entry_row - exit_offset for link in item.users)
         best.append(_weighted_mean([*zip(rows, weights, strict=True)], item.row))
     return best
@@ -326,7 +320,7 @@ def _fit_rows(layer: list[_Item], ideal_rows: list[float]) -> None:
     above = [0, *itertools.accumulate(item.height for item in layer)]
     pools: list[tuple[float, float, int]] = []  # mean, weight, number of items
     for item, row, offset in zip(layer, ideal_rows, above, strict=False):
-        mean, weight, count = row - offset, 1.0 if item.width else float(_SETTINGS.straightness), 1
+        mean, weight, count = row - offset, 1.0 if item.width else float(_STRAIGHTNESS), 1
         while pools and pools[-1][0] >= mean:
             before, heavier, more = pools.pop()
             mean = (mean * weight + before * heavier) / (weight + heavier)
@@ -363,9 +357,9 @@ def _route_lines(layers: list[list[_Item]]) -> None:
         if k + 1 < len(layers):
             tracks = _channel_tracks(layer, layers[k + 1 :])
             for item, track in tracks.items():
-                item.track = column + _SETTINGS.before_tracks + _SETTINGS.track * track
+                item.track = column + _WIDTH_BEFORE_TRACKS + _TRACK_WIDTH * track
             count = 1 + max(tracks.values(), default=-1)
-            column += _SETTINGS.before_tracks + _SETTINGS.track * count + _SETTINGS.after_tracks
+            column += _WIDTH_BEFORE_TRACKS + _TRACK_WIDTH * count + _WIDTH_AFTER_TRACKS
     top = min(item.row for layer in layers for item in layer)
     for item in itertools.chain.from_iterable(layers):
         item.row -= top

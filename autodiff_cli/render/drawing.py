@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from autodiff_cli.data.json_records import to_json
@@ -356,27 +356,21 @@ _DOT_SHAPES = {
 
 # --- SVG ---
 
-
-@dataclass(frozen=True, slots=True)
-class SvgSettings:
-    """Dimensions of a drawing, in pixels unless a comment says otherwise."""
-
-    character_width: float = 7.3  # at 12 px, in the widest of the common monospace fonts
-    small_character_width: float = 6.7  # at 11 px
-    line_height: float = 17.0
-    padding: float = 10.0  # between the text of a node and its border
-    margin: float = 24.0  # around the drawing
-    bend_radius: float = 6.0  # of edges
-    input_radius: float = 16.0  # of the corners of variables
-    operation_radius: float = 3.0  # of the corners of operations
-    arrow_length: float = 7.0
-    border_gap: float = 4.0  # between the double borders of the output and of folded frames
-    max_label_length: int = 30  # characters of a line in a node
-    max_title_length: int = 100  # characters of the title of the drawing
-    max_overflow: float = 1.5  # size relative to a page above which the graph is also laid out in parts
-
-
-SVG = SvgSettings()
+SVG_STYLE = "\n" + (Path(__file__).parent / "page" / "svg.css").read_text(encoding="utf-8")
+# Dimensions of a drawing, in pixels unless a comment says otherwise.
+_CHARACTER_WIDTH = 7.3  # at 12 px, in the widest of the common monospace fonts
+_SMALL_CHARACTER_WIDTH = 6.7  # at 11 px
+_LINE_HEIGHT = 17.0
+_PADDING = 10.0  # between the text of a node and its border
+_MARGIN = 24.0  # around the drawing
+_BEND_RADIUS = 6.0  # of edges
+_INPUT_RADIUS = 16.0  # of the corners of variables
+_OPERATION_RADIUS = 3.0  # of the corners of operations
+_ARROW_LENGTH = 7.0
+_BORDER_GAP = 4.0  # between the double borders of the output and of folded frames
+_MAX_LABEL_LENGTH = 30  # characters of a line in a node
+_MAX_TITLE_LENGTH = 100  # characters of the title of the drawing
+_MAX_OVERFLOW = 1.5  # size relative to a page above which the graph is also laid out in parts
 
 _LEGEND = "rounded: variable · dashed: constant · box: operation · double border: output"
 _EDGES_LEGEND = "on an edge: the local derivative; the contribution is this × the adjoint at the arrow head"
@@ -395,9 +389,9 @@ def to_svg(drawing: Drawing, show: NumberFormat) -> str:
     kinds = [*([_FRAMES_LEGEND] if has_groups else ()), *([_COPIES_LEGEND] if has_copies else ())]
     legend = [_LEGEND, edges_legend, *kinds]
     longest = max(map(formatting.display_width, (*heading, *legend)))
-    width = max(size.width, longest * SVG.character_width) + 2 * SVG.margin
-    top = SVG.margin + SVG.line_height * (len(heading) + 1)
-    height = top + size.height + SVG.line_height * (len(legend) + 1) + SVG.margin
+    width = max(size.width, longest * _CHARACTER_WIDTH) + 2 * _MARGIN
+    top = _MARGIN + _LINE_HEIGHT * (len(heading) + 1)
+    height = top + size.height + _LINE_HEIGHT * (len(legend) + 1) + _MARGIN
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="autodiff" role="img" width="{width:.0f}" '
         f'height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}">',
@@ -405,11 +399,11 @@ def to_svg(drawing: Drawing, show: NumberFormat) -> str:
         f"<desc>{escape(_description(drawing, show))}</desc>",
         f"<style>{SVG_STYLE}</style>",
         f'<rect class="paper" width="{width:.0f}" height="{height:.0f}"/>',
-        *_text_shapes(heading, Point(SVG.margin, SVG.margin + SVG.line_height / 2), "heading"),
-        f'<g transform="translate({SVG.margin:g} {top:g})">',
+        *_text_shapes(heading, Point(_MARGIN, _MARGIN + _LINE_HEIGHT / 2), "heading"),
+        f'<g transform="translate({_MARGIN:g} {top:g})">',
         *shapes,
         "</g>",
-        *_text_shapes(legend, Point(SVG.margin, height - SVG.margin - SVG.line_height * (len(legend) - 0.5)), "legend"),
+        *_text_shapes(legend, Point(_MARGIN, height - _MARGIN - _LINE_HEIGHT * (len(legend) - 0.5)), "legend"),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
@@ -450,7 +444,7 @@ def graph_shapes(drawing: Drawing, show: NumberFormat, min_number_width: int = 0
             FrameSpec(
                 [position[i] for i in frame.members],
                 frame.outer,
-                formatting.display_width(_shorten(frame.label)) * SVG.small_character_width + layout.TITLE_HEIGHT,
+                formatting.display_width(_shorten(frame.label)) * _SMALL_CHARACTER_WIDTH + layout.TITLE_HEIGHT,
             )
             for frame in drawing.frames
         ],
@@ -467,7 +461,7 @@ def _best_layout(
 ) -> PartedLayout:
     """Choose the layout that exceeds a page least. Raises GraphTooLargeError."""
     single = PartedLayout(layout.layout_with_lanes(nodes, edges, labels, frames), [*range(len(nodes))])
-    if layout.page_overflow(single.layout.size) <= SVG.max_overflow:
+    if layout.page_overflow(single.layout.size) <= _MAX_OVERFLOW:
         return single
     parted = layout.layout_in_parts(nodes, edges, labels, frames)
     return single if parted is None else min(single, parted, key=lambda one: layout.page_overflow(one.layout.size))
@@ -475,10 +469,10 @@ def _best_layout(
 
 def _box_size(role: Role, texts: Sequence[str]) -> Size:
     is_double = role in (Role.OUTPUT, Role.FOLDED)
-    beside = 1.8 * SVG.padding if role is Role.INPUT else SVG.padding + SVG.border_gap * is_double
-    height = len(texts) * SVG.line_height + SVG.padding
-    width = max(map(formatting.display_width, texts)) * SVG.character_width + 2 * beside
-    return Size(width, height + 2 * SVG.border_gap * (role is Role.OUTPUT))
+    beside = 1.8 * _PADDING if role is Role.INPUT else _PADDING + _BORDER_GAP * is_double
+    height = len(texts) * _LINE_HEIGHT + _PADDING
+    width = max(map(formatting.display_width, texts)) * _CHARACTER_WIDTH + 2 * beside
+    return Size(width, height + 2 * _BORDER_GAP * (role is Role.OUTPUT))
 
 
 def _heading(drawing: Drawing, show: NumberFormat) -> list[str]:
@@ -486,11 +480,11 @@ def _heading(drawing: Drawing, show: NumberFormat) -> list[str]:
     result = f"value = {show(trace.value)}"
     for k, (name, slope) in enumerate(trace.gradient.items()):
         entry = f"{', ' if k else '; '}d/d{name} = {show(slope)}"
-        if len(result) + len(entry) > SVG.max_title_length:
+        if len(result) + len(entry) > _MAX_TITLE_LENGTH:
             result += f" and {formatting.pluralize(len(trace.gradient) - k, 'more derivative')}"
             break
         result += entry
-    return [formatting.shorten_middle(safe_label(trace.expression.text), SVG.max_title_length), safe_label(result)]
+    return [formatting.shorten_middle(safe_label(trace.expression.text), _MAX_TITLE_LENGTH), safe_label(result)]
 
 
 def _description(drawing: Drawing, show: NumberFormat) -> str:
@@ -507,7 +501,7 @@ def _frame_shape(frame: Frame, place: Rectangle) -> str:
     return "".join(
         [
             f'<g class="group"><title>{escape(frame.label)}</title>',
-            _rectangle("enclosure", *place, SVG.input_radius / 2),
+            _rectangle("enclosure", *place, _INPUT_RADIUS / 2),
             *_text_shapes(
                 [_shorten(frame.label)],
                 Point(corner.x + layout.TITLE_HEIGHT / 2, corner.y + layout.TITLE_HEIGHT / 2),
@@ -519,8 +513,8 @@ def _frame_shape(frame: Frame, place: Rectangle) -> str:
 
 
 def _node_shape(box: Box, centre: Point, size: Size, texts: Sequence[str], is_copy: bool) -> str:
-    borders = {Role.OUTPUT: (SVG.border_gap, SVG.border_gap), Role.FOLDED: (SVG.border_gap, 0)}
-    radius = {Role.INPUT: SVG.input_radius, Role.OPERATION: SVG.operation_radius}.get(box.role, 0)
+    borders = {Role.OUTPUT: (_BORDER_GAP, _BORDER_GAP), Role.FOLDED: (_BORDER_GAP, 0)}
+    radius = {Role.INPUT: _INPUT_RADIUS, Role.OPERATION: _OPERATION_RADIUS}.get(box.role, 0)
     shapes = [_rectangle("outline", centre, size, radius)]
     if box.role in borders:
         across, down = borders[box.role]
@@ -535,7 +529,7 @@ def _node_shape(box: Box, centre: Point, size: Size, texts: Sequence[str], is_co
             f'<g class="{kind}"{data}>',
             f"<title>{escape(box.label)}</title>",
             *shapes,
-            *_text_shapes(texts, Point(centre.x, centre.y - (len(texts) - 1) * SVG.line_height / 2), "middle"),
+            *_text_shapes(texts, Point(centre.x, centre.y - (len(texts) - 1) * _LINE_HEIGHT / 2), "middle"),
             "</g>",
         ]
     )
@@ -572,7 +566,7 @@ def _label_shape(text: str, centre: Point) -> str:
 
 
 def _label_size(text: str) -> Size:
-    return Size(formatting.display_width(text) * SVG.small_character_width + 6, SVG.line_height - 4)
+    return Size(formatting.display_width(text) * _SMALL_CHARACTER_WIDTH + 6, _LINE_HEIGHT - 4)
 
 
 def _path_data(points: Sequence[Point]) -> str:
@@ -580,14 +574,14 @@ def _path_data(points: Sequence[Point]) -> str:
     first, last = points[0], points[-1]
     parts = [f"M{first.x:.1f} {first.y:.1f}"]
     for before, bend, after in zip(points, points[1:], points[2:], strict=False):
-        start, end = _point_towards(bend, before, SVG.bend_radius), _point_towards(bend, after, SVG.bend_radius)
+        start, end = _point_towards(bend, before, _BEND_RADIUS), _point_towards(bend, after, _BEND_RADIUS)
         parts.append(f"L{start.x:.1f} {start.y:.1f}Q{bend.x:.1f} {bend.y:.1f} {end.x:.1f} {end.y:.1f}")
     return "".join([*parts, f"L{last.x:.1f} {last.y:.1f}"])
 
 
 def _arrow_head(before: Point, tip: Point) -> str:
     """Return the path data of an arrow head."""
-    base = _point_towards(tip, before, SVG.arrow_length, exact=True)
+    base = _point_towards(tip, before, _ARROW_LENGTH, exact=True)
     across = Point((tip.y - base.y) / 2, (base.x - tip.x) / 2)
     sides = (Point(base.x + across.x, base.y + across.y), Point(base.x - across.x, base.y - across.y))
     return f"M{tip.x:.1f} {tip.y:.1f}" + "".join(f"L{side.x:.1f} {side.y:.1f}" for side in sides) + "Z"
@@ -604,62 +598,17 @@ def _point_towards(start: Point, end: Point, distance: float, exact: bool = Fals
 def _text_shapes(texts: Sequence[str], place: Point, kind: str) -> Iterator[str]:
     for count, text in enumerate(texts):
         first = " first" if count == 0 and len(texts) > 1 else ""
-        y = place.y + count * SVG.line_height
+        y = place.y + count * _LINE_HEIGHT
         yield f'<text class="{kind}{first}" x="{place.x:.1f}" y="{y:.1f}" dy=".35em">{escape(text)}</text>'
 
 
 def _shorten(line: str) -> str:
     """Return a line of a node with its middle left out if it is long."""
-    half = SVG.max_label_length // 2
-    return line if len(line) <= SVG.max_label_length else f"{line[:half]}…{line[-half + 1 :]}"
+    half = _MAX_LABEL_LENGTH // 2
+    return line if len(line) <= _MAX_LABEL_LENGTH else f"{line[:half]}…{line[-half + 1 :]}"
 
 
 def _data_attribute(x: Any) -> str:
     """Return a number or an array as an attribute value, with all digits."""
     value = to_json(x)
     return formatting.shortest_text(value) if isinstance(value, float) else escape(str(value))
-
-
-SVG_STYLE = """
-.autodiff text{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;fill:#1c1c1c}
-.autodiff .paper,.autodiff .room{fill:#fff}
-.autodiff .middle,.autodiff .local{text-anchor:middle}
-.autodiff .first.middle,.autodiff .first.heading{font-weight:700}
-.autodiff .legend{font-size:11px;fill:#555}
-.autodiff .outline,.autodiff .frame{stroke:#444;stroke-width:1.3;fill:#fff}
-.autodiff .frame{fill:none}
-.autodiff .input .outline{fill:#e3eefc;stroke:#1a56b0}
-.autodiff .constant .outline{fill:#f1f1f1;stroke:#6b6b6b;stroke-dasharray:5 3}
-.autodiff .copy .outline{stroke-dasharray:2 3;fill-opacity:.4}
-.autodiff .output rect{stroke:#15703a}
-.autodiff .output .outline{fill:#e4f6e9}
-.autodiff .folded rect{stroke:#6b21a8}
-.autodiff .folded .outline{fill:#f5ecfd}
-.autodiff .enclosure{fill:none;stroke:#777;stroke-width:1.2;stroke-dasharray:1.5 3}
-.autodiff .small{font-size:11px;fill:#555}
-.autodiff .edge path{fill:none;stroke:#777;stroke-width:1.3}
-.autodiff .edge .head{fill:#777}
-.autodiff .local{font-size:11px;fill:#8a3200}
-.autodiff .highlighted .outline{stroke:#b04a00;stroke-width:3.2}
-.autodiff .edge.highlighted path{stroke:#b04a00;stroke-width:3}
-.autodiff .edge.highlighted .head{fill:#b04a00}
-@media screen and (prefers-color-scheme:dark){
-.autodiff text{fill:#ececec}
-.autodiff .paper,.autodiff .room{fill:#16181c}
-.autodiff .legend{fill:#a8a8a8}
-.autodiff .outline{stroke:#b5b5b5;fill:#22252b}
-.autodiff .input .outline{fill:#14304f;stroke:#7db4ff}
-.autodiff .constant .outline{fill:#2b2b2b;stroke:#a0a0a0}
-.autodiff .output rect{stroke:#6fd08f}
-.autodiff .output .outline{fill:#12361f}
-.autodiff .folded rect{stroke:#c99bf5}
-.autodiff .folded .outline{fill:#33204a}
-.autodiff .enclosure{stroke:#8d8d8d}
-.autodiff .small{fill:#a8a8a8}
-.autodiff .edge path{stroke:#8d8d8d}
-.autodiff .edge .head{fill:#8d8d8d}
-.autodiff .local{fill:#ffb27a}
-.autodiff .highlighted .outline,.autodiff .edge.highlighted path{stroke:#ff9440}
-.autodiff .edge.highlighted .head{fill:#ff9440}
-}
-"""

@@ -42,11 +42,7 @@ def escape_controls(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(_escape(character) if _is_control(character) else character for character in text)
-
-
-def _is_control(character: str) -> bool:
-    return character != "\n" and unicodedata.category(character) in _CONTROL_CATEGORIES
+    return "".join(_escape(c) if c != "\n" and unicodedata.category(c) in _CONTROL_CATEGORIES else c for c in text)
 
 
 def _escape(character: str) -> str:

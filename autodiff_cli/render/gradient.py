@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from autodiff_cli.data.json_records import to_json
 from autodiff_cli.explain.record import NodeWarning, Trace
-from autodiff_cli.formula.derivatives import DerivativeMatrix, HigherDerivatives, Uncertainty
+from autodiff_cli.formula.derivatives import DerivativeMatrix, HigherDerivatives
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.render.formatting import NumberFormat, display_width, number_formats, shorten_middle, single_line
 from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, number_columns
+
+if TYPE_CHECKING:
+    from autodiff_cli.formula.uncertainty import Uncertainty
 
 OptionSpelling: TypeAlias = Callable[[str, str], str]  # the command-line option that sets a variable (name, value)
 
@@ -32,17 +35,36 @@ def gradient_report(trace: Trace, digits: int | None) -> Report:
 
 
 def uncertainty_report(uncertainty: Uncertainty, digits: int | None) -> Report:
-    """Report the standard error of the value, and the share of each uncertain input in its variance."""
+    """Report the standard error of the value, the shares of the inputs in its variance, and which order to believe."""
 
     def write(paper: Paper) -> None:
         _, brief = number_formats(digits)
+        second, simulated = uncertainty.second_order, uncertainty.monte_carlo
         paper.heading("uncertainty, to first order")
-        paper.line(f"  standard error of the value = {brief(uncertainty.value)}", Style.STRONG)
+        paper.line(f"  standard error of the value = {brief(uncertainty.stderr)}", Style.STRONG)
         for name, share in uncertainty.shares.items():
-            paper.line(f"  from {name}: {100 * share:.1f} % of its variance")
+            paper.line(
+                f"  from {name}: {100 * share:.1f} % of its variance" if share == share else f"  from {name}: unknown"
+            )
+        if second is not None:
+            paper.heading("uncertainty, to second order")
+            paper.line(f"  mean = {brief(second.mean)}, standard error = {brief(second.stderr)}")
+        if simulated is not None:
+            paper.heading(f"uncertainty, by {simulated.draws:,} random draws")
+            paper.line(f"  mean = {brief(simulated.mean)}, standard error = {brief(simulated.stderr)}")
+            low, _, median, _, high = map(brief, simulated.quantiles.values())
+            paper.line(f"  median = {median}; 95 % of the draws are from {low} to {high}")
+        if uncertainty.reason:
+            paper.line(f"  {uncertainty.reason}", Style.STRONG if simulated else Style.FAINT)
 
-    fields = {"value": to_json(uncertainty.value), "shares": to_json(uncertainty.shares)}
-    return Report(write, lambda: [{"uncertainty": fields}])
+    return Report(write, lambda: [{"uncertainty": uncertainty_document(uncertainty)}])
+
+
+def uncertainty_document(uncertainty: Uncertainty) -> dict[str, Any]:
+    """Return the uncertainty for JSON. Results that are not known are absent."""
+    names = ("stderr", "shares", "second_order", "monte_carlo", "recommended")
+    fields = {name: to_json(getattr(uncertainty, name)) for name in names}
+    return {"value": fields["stderr"], **{name: field for name, field in fields.items() if field is not None}}
 
 
 def write_nodes(paper: Paper, trace: Trace, derivatives: Mapping[str, Sequence[Any]], show: NumberFormat) -> None:

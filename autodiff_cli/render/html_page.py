@@ -73,36 +73,14 @@ if TYPE_CHECKING:
 
 _PAGE_FOLDER = Path(__file__).parent / "page"
 _SCRIPTS = (
-    "page.numbers.js",
-    "page.computation.js",
-    "drawing/dagre.min.js",
-    "drawing/drawing.folds.js",
-    "drawing/drawing.bundles.js",
-    "drawing/drawing.layout.js",
-    "drawing/drawing.column.js",
-    "drawing/drawing.fitting.js",
-    "drawing/drawing.symbols.js",
-    "drawing/drawing.shapes.js",
-    "drawing/drawing.numbers.js",
-    "drawing/drawing.grids.js",
-    "drawing/drawing.cursor.js",
-    "drawing/drawing.map.js",
-    "page.typeset.js",
-    "page.graph.js",
-    "page.play.js",
-    "page.quiz.js",
-    "quiz/answers.js",
-    "quiz/number_levels.js",
-    "quiz/node_levels.js",
-    "page.details.js",
-    "page.values.js",
-    "page.tabs.js",
-    "page.explanation.js",
-)
-_PANELS = tuple(
-    f"panels/{name}.js"
-    for name in ("kit", "wiggle", "charts", "slope", "descend", "tangents", "why", "scalars", "link")
-)
+    "page.numbers.js", "page.computation.js", "drawing/dagre.min.js", "drawing/drawing.folds.js",
+    "drawing/drawing.bundles.js", "drawing/drawing.layout.js", "drawing/drawing.column.js",
+    "drawing/drawing.fitting.js", "drawing/drawing.symbols.js", "drawing/drawing.shapes.js",
+    "drawing/drawing.numbers.js", "drawing/drawing.grids.js", "drawing/drawing.cursor.js", "drawing/drawing.map.js",
+    "page.typeset.js", "page.graph.js", "page.play.js", "page.quiz.js", "quiz/answers.js", "quiz/number_levels.js",
+    "quiz/node_levels.js", "page.details.js", "page.values.js", "page.tabs.js", "page.explanation.js",
+)  # fmt: skip
+_PANELS = ("kit", "wiggle", "charts", "slope", "descend", "tangents", "why", "scalars", "link")  # panels/NAME.js
 _MAX_TITLE_LENGTH = 100  # characters
 _MAX_FORMULA_PARTS = 25  # longer formulas of local derivatives are not shown
 _RESERVED_CHARACTERS = 9  # characters of space for each number, since numbers on a page change
@@ -155,7 +133,8 @@ def to_html(
     style = SVG_STYLE + _page_file("page.css") + _page_file("panels/panels.css") + above.style
     scalars = elementwise_trace(trace) if view == WHOLE_GRAPH and seed is None else None
     rules = _evaluators(trace, scalars)
-    parts = [*map(_page_file, _SCRIPTS), rules, optimizer_functions(), _page_file("page.js"), *map(_page_file, _PANELS)]
+    panels = (_page_file(f"panels/{name}.js") for name in _PANELS)
+    parts = [*map(_page_file, _SCRIPTS), rules, optimizer_functions(), _page_file("page.js"), *panels]
     script = "\n".join([*parts, f"(() => {{\n{above.script}\n}})();"])
     opening = {"drawn": _drawing_document(drawing), "isFolded": view.fold, "digits": shown, "seed": seed}
     opening["addition"] = above.data
@@ -200,8 +179,21 @@ def content_security_policy(script: str, style: str, *more: str) -> str:
     Args:
         more: further directives.
     """
-    sources = [f"script-src '{_csp_hash(script)}'", f"style-src '{_csp_hash(style)}'"]
+    kinds = {"script": script, "style": style}
+    sources = [f"{kind}-src '{_csp_hash(text)}'" for kind, text in kinds.items() if text]
     return "; ".join(["default-src 'none'", *sources, *more, "base-uri 'none'", "form-action 'none'"])
+
+
+def plain_page(title: str, style: str, body: str, script: str = "", *directives: str, kind: str = "") -> str:
+    """Return a self-contained page of any content.
+
+    Args:
+        directives: further directives of its Content-Security-Policy.
+        kind: the class of its body, for the style sheet.
+    """
+    policy = content_security_policy(script, style, *directives)
+    body += f"\n<script>{script}</script>" if script else ""
+    return _page_file("plain.html").format(policy=policy, title=escape(title), style=style, body=body, kind=kind)
 
 
 def _page_file(file: str) -> str:
@@ -480,14 +472,9 @@ def served_addition(formula: str, values: str, message: str) -> PageAddition:
 
 def home_page(formula: str, values: str, message: str) -> str:
     """Return the start page, with forms for a formula and for fitting a model to a file."""
-    style = (_PAGE_FOLDER / "page.css").read_text(encoding="utf-8") + _served_file("served.css")
-    script = _served_file("box.js") + _served_file("fit.js")
-    return _served_file("home.html").format(
-        policy=content_security_policy(script, style, "connect-src 'self'"),
-        style=style,
-        box=_formula_form(formula, values, message),
-        script=script,
-    )
+    body = _served_file("home.html").format(box=_formula_form(formula, values, message))
+    style, script = _page_file("page.css") + _served_file("served.css"), _served_file("box.js") + _served_file("fit.js")
+    return plain_page("autodiff", style, body, script, "connect-src 'self'", kind="home")
 
 
 def _formula_form(formula: str, values: str, message: str) -> str:

@@ -13,33 +13,26 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 MAX_NODES = 3000  # more nodes take too long to lay out, and nobody can read them
 TITLE_HEIGHT = 18  # pixels; the height of a frame's title, and the padding on all sides of a frame
 
 
-@dataclass(frozen=True, slots=True)
-class LayoutSettings:
-    """Distances in pixels, and limits that keep the time of a layout below some seconds."""
-
-    layer_gap: int = 40  # between layers
-    node_gap: int = 18  # between nodes of a layer
-    line_gap: int = 12  # between parallel edges
-    label_margin: int = 10  # around the label of an edge
-    max_balanced_nodes: int = 100  # larger graphs are laid out by a faster method, with more crossings
-    max_compared_nodes: int = 400  # larger graphs are laid out from left to right only
-    grid_square: int = 100  # side of the squares that index free space: about the size of a node
-    label_shares: tuple[float, ...] = (0.5, 0.3, 0.7, 0.15, 0.85)  # positions along a stretch tried for a label
-    max_waypoints: int = 3000  # points at which edges pass layers; with more, the longest edges run in lanes
-    lane_gap: float = 9.0  # between lanes
-    lane_label_gap: float = 16.0  # between the labels below the lanes
-    lane_stub: float = 14.0  # from a node to the vertical part of an edge in a lane
-    part_gap: float = 2.0 * TITLE_HEIGHT  # between the parts of a graph that is laid out in parts
-
-
-SETTINGS = LayoutSettings()
+# Distances in pixels, and limits that keep the time of a layout below some seconds.
+_LAYER_GAP = 40  # between layers
+_NODE_GAP = 18  # between nodes of a layer
+_LINE_GAP = 12  # between parallel edges
+_LABEL_MARGIN = 10  # around the label of an edge
+_MAX_BALANCED_NODES = 100  # larger graphs are laid out by a faster method, with more crossings
+_MAX_COMPARED_NODES = 400  # larger graphs are laid out from left to right only
+_GRID_SQUARE = 100  # side of the squares that index free space: about the size of a node
+_LABEL_SHARES = (0.5, 0.3, 0.7, 0.15, 0.85)  # positions along a stretch tried for a label
+_MAX_WAYPOINTS = 3000  # points at which edges pass layers; with more, the longest edges run in lanes
+_LANE_GAP = 9.0  # between lanes
+_LANE_LABEL_GAP = 16.0  # between the labels below the lanes
+_LANE_STUB = 14.0  # from a node to the vertical part of an edge in a lane
+_PART_GAP = 2.0 * TITLE_HEIGHT  # between the parts of a graph that is laid out in parts
 
 
 class Point(NamedTuple):
@@ -148,8 +141,8 @@ def layered_layout(
     for (source, target), label in zip(edges, labels, strict=True):
         ends = source + len(frames), target + len(frames)
         graph.edge(*ends, label_size=None if label is None else label._asdict())
-    options = {**_OPTIONS, "effort": "balanced" if len(nodes) <= SETTINGS.max_balanced_nodes else "fast"}
-    ways = _DIRECTIONS if may_turn and len(nodes) <= SETTINGS.max_compared_nodes else _DIRECTIONS[:1]
+    options = {**_OPTIONS, "effort": "balanced" if len(nodes) <= _MAX_BALANCED_NODES else "fast"}
+    ways = _DIRECTIONS if may_turn and len(nodes) <= _MAX_COMPARED_NODES else _DIRECTIONS[:1]
     result = min(
         (graphlay.layout(graph, options={**options, **way}) for way in ways),
         key=lambda result: page_overflow(_result_size(result)),
@@ -198,7 +191,7 @@ class _LabelPlacer:
         candidates = [anchor] if any(_is_on_stretch(anchor, *stretch) for stretch in stretches) else []
         candidates += [
             Point(start.x + share * (end.x - start.x), start.y + share * (end.y - start.y))
-            for share in SETTINGS.label_shares
+            for share in _LABEL_SHARES
             for start, end in stretches
         ]
         centre = next((point for point in candidates if self._is_free(Rectangle(point, size))), candidates[0])
@@ -210,21 +203,19 @@ class _LabelPlacer:
             self._occupied.setdefault(square, []).append(place)
 
     def _is_free(self, place: Rectangle) -> bool:
+        others = (other for square in _grid_squares(place) for other in self._occupied.get(square, ()))
         return not any(
-            _overlap(place, other) for square in _grid_squares(place) for other in self._occupied.get(square, ())
+            all(abs(place.centre[k] - other.centre[k]) < (place.size[k] + other.size[k]) / 2 for k in (0, 1))
+            for other in others
         )
 
 
 def _grid_squares(place: Rectangle) -> Iterator[tuple[int, int]]:
     """Return the grid squares that a rectangle touches."""
     (x, y), (width, height) = place
-    columns = range(int((x - width / 2) // SETTINGS.grid_square), int((x + width / 2) // SETTINGS.grid_square) + 1)
-    rows = range(int((y - height / 2) // SETTINGS.grid_square), int((y + height / 2) // SETTINGS.grid_square) + 1)
+    columns = range(int((x - width / 2) // _GRID_SQUARE), int((x + width / 2) // _GRID_SQUARE) + 1)
+    rows = range(int((y - height / 2) // _GRID_SQUARE), int((y + height / 2) // _GRID_SQUARE) + 1)
     return itertools.product(columns, rows)
-
-
-def _overlap(place: Rectangle, other: Rectangle) -> bool:
-    return all(abs(place.centre[k] - other.centre[k]) < (place.size[k] + other.size[k]) / 2 for k in (0, 1))
 
 
 def _is_on_stretch(place: Point, start: Point, end: Point) -> bool:
@@ -242,11 +233,11 @@ _DIRECTIONS: tuple[dict[str, Any], ...] = tuple(
 _OPTIONS = {
     "routing": {"style": "orthogonal"},
     "spacing": {
-        "layer_gap": SETTINGS.layer_gap,
-        "node_gap": SETTINGS.node_gap,
-        "dummy_gap": SETTINGS.line_gap,
-        "port_gap": SETTINGS.line_gap,
-        "edge_label_margin": SETTINGS.label_margin,
+        "layer_gap": _LAYER_GAP,
+        "node_gap": _NODE_GAP,
+        "dummy_gap": _LINE_GAP,
+        "port_gap": _LINE_GAP,
+        "edge_label_margin": _LABEL_MARGIN,
         "compound_padding": TITLE_HEIGHT,
     },
 }
@@ -272,7 +263,7 @@ def layout_with_lanes(
     direct = [k for k in range(len(edges)) if k not in lane_edges]
     base = layered_layout(nodes, [edges[k] for k in direct], [labels[k] for k in direct], frames, may_turn=False)
     lanes = {source: lane for lane, source in enumerate(dict.fromkeys(edges[k][0] for k in sorted(lane_edges)))}
-    height_of_lanes = (SETTINGS.lane_gap + SETTINGS.lane_label_gap) * len(lanes) + SETTINGS.lane_stub
+    height_of_lanes = (_LANE_GAP + _LANE_LABEL_GAP) * len(lanes) + _LANE_STUB
     shifted = base.moved(0, height_of_lanes)
     routes: dict[int, Route] = dict(zip(direct, shifted.routes, strict=True))
     lefts = _left_sides(nodes, shifted.centres)
@@ -280,11 +271,11 @@ def layout_with_lanes(
         source, target = edges[k]
         lane = lanes[source]
         start, end = shifted.centres[source], shifted.centres[target]
-        rise = start.x + nodes[source].width / 2 + SETTINGS.lane_stub
-        drop, height = lefts[target] - SETTINGS.lane_stub - 2 * (lane % 4), lane * SETTINGS.lane_gap
+        rise = start.x + nodes[source].width / 2 + _LANE_STUB
+        drop, height = lefts[target] - _LANE_STUB - 2 * (lane % 4), lane * _LANE_GAP
         bends = [Point(rise, start.y), Point(rise, height), Point(drop, height), Point(drop, end.y)]
         ends = Point(start.x + nodes[source].width / 2, start.y), Point(end.x - nodes[target].width / 2, end.y)
-        label = Point(drop, len(lanes) * SETTINGS.lane_gap + (lane + 0.5) * SETTINGS.lane_label_gap)
+        label = Point(drop, len(lanes) * _LANE_GAP + (lane + 0.5) * _LANE_LABEL_GAP)
         routes[k] = Route((ends[0], *bends, ends[1]), None if labels[k] is None else label)
     size = Size(base.size.width, base.size.height + height_of_lanes)
     return shifted._replace(size=size, routes=[routes[k] for k in range(len(edges))])
@@ -297,7 +288,7 @@ def _lane_edges(count: int, edges: Sequence[tuple[int, int]]) -> set[int]:
     waypoints = 0
     for length, k in lengths:
         waypoints += length
-        if waypoints > SETTINGS.max_waypoints:
+        if waypoints > _MAX_WAYPOINTS:
             return {other for longer, other in lengths if (longer, other) >= (length, k)}
     return set()
 
@@ -407,7 +398,7 @@ def layout_in_parts(
 def _join_parts(parts: Sequence[_Part], nodes: int, edges: int, frames: int) -> Layout:
     """Place the parts in rows of the width that fits a page best."""
     sizes = [_outer_size(part) for part in parts]
-    ends = [0.0, *itertools.accumulate(size.width + SETTINGS.part_gap for size in sizes)]
+    ends = [0.0, *itertools.accumulate(size.width + _PART_GAP for size in sizes)]
     widths = (max(end - start for start, end in zip(ends, ends[n:], strict=False)) for n in range(1, len(ends)))
     size, corners = min(
         (_pack_rows(sizes, width) for width in widths),
@@ -439,8 +430,8 @@ def _pack_rows(sizes: Sequence[Size], max_width: float) -> tuple[Size, list[Poin
     corners, left, top, width, height = [], 0.0, 0.0, 0.0, 0.0
     for size in sizes:
         if left and left + size.width > max_width:
-            left, top, height = 0.0, top + height + SETTINGS.part_gap, 0.0
+            left, top, height = 0.0, top + height + _PART_GAP, 0.0
         corners.append(Point(left, top))
         width, height = max(width, left + size.width), max(height, size.height)
-        left += size.width + SETTINGS.part_gap
+        left += size.width + _PART_GAP
     return Size(width, top + height), corners

@@ -7,10 +7,8 @@ own. It has no script.
 
 from __future__ import annotations
 
-import hashlib
 import re
 import textwrap
-from binascii import b2a_base64
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -128,7 +126,8 @@ def question_document(question: Question) -> dict[str, Any]:
     return document | ({"choices": [*question.choices], "right": [*question.correct]} if question.choices else {})
 
 
-_LESSON_FOLDER = Path(__file__).parent / "lessons"
+def _lesson_file(file: str) -> str:
+    return (Path(__file__).parent / "lessons" / file).read_text(encoding="utf-8")
 
 
 def lesson_page(lesson: Lesson, digits: int | None = None, links: str = "") -> str:
@@ -142,21 +141,17 @@ def lesson_page(lesson: Lesson, digits: int | None = None, links: str = "") -> s
     tags = (("pre", ' tabindex="0"') if is_session(text) else ("p", "") for text in lesson.text)
     pairs = zip(tags, map(escape, lesson.text), strict=True)
     paragraphs = "\n".join(f"<{tag}{attributes}>{text}</{tag}>" for (tag, attributes), text in pairs)
-    markup = f"""<section class="lesson" id="lesson" data-tab="Lesson" aria-labelledby="lesson-title">
-<h2 id="lesson-title">{escape(lesson.title)}</h2>
-{paragraphs}
-</section>
-<section class="lesson" id="questions" data-tab="Questions" aria-labelledby="questions-title">
-<h2 id="questions-title">{escape(questions_heading(lesson, digits).capitalize())}</h2>
-<p class="hint">To check an answer, set the variables under Values to these.</p>
-<ol id="lesson-questions"></ol>
-{links}</section>"""
+    markup = _lesson_file("lesson.html").format(
+        title=escape(lesson.title),
+        paragraphs=paragraphs,
+        questions=escape(questions_heading(lesson, digits).capitalize()),
+        links=links,
+    )
     questions = [question_document(question) for question in lesson.questions]
     data = {"lesson": lesson.name, "questions": questions, "isInCourse": bool(links)}
-    style, script = ((_LESSON_FOLDER / f"lesson.{ending}").read_text(encoding="utf-8") for ending in ("css", "js"))
-    return to_html(
-        lesson.trace, digits=digits, addition=PageAddition(lesson.title, markup, style, script, data, is_panel=True)
-    )
+    style, script = _lesson_file("lesson.css"), _lesson_file("lesson.js")
+    addition = PageAddition(lesson.title, markup.rstrip(), style, script, data, is_panel=True)
+    return to_html(lesson.trace, digits=digits, addition=addition)
 
 
 def course_pages(lessons: Sequence[Lesson], digits: int | None = None) -> Iterator[tuple[str, str]]:
@@ -188,28 +183,10 @@ def course_pages(lessons: Sequence[Lesson], digits: int | None = None) -> Iterat
 
 def _course_page(title: str, content: str) -> str:
     """Return a page of a course that has no graph."""
-    from autodiff_cli.render.html_page import content_security_policy
+    from autodiff_cli.render.html_page import plain_page
 
-    style, script = ((_LESSON_FOLDER / f"course.{ending}").read_text(encoding="utf-8") for ending in ("css", "js"))
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{content_security_policy(script, style)}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-<main>
-<h1>{title}</h1>
-{content}
-</main>
-<script>{script}</script>
-</body>
-</html>
-"""
+    body = f"<main>\n<h1>{title}</h1>\n{content}\n</main>"
+    return plain_page(title, _lesson_file("course.css"), body, _lesson_file("course.js"))
 
 
 # --- Exercise sheets ---
@@ -232,21 +209,11 @@ def exercise_sheet(trace: Trace, view: View, digits: int | None = None) -> str:
     Raises:
         GraphTooLargeError: if the graph has too many nodes to draw.
     """
-    style = SVG_STYLE + (_LESSON_FOLDER / "exercise.css").read_text(encoding="utf-8")
-    style_hash = b2a_base64(hashlib.sha256(style.encode()).digest(), newline=False).decode()
-    policy = f"default-src 'none'; style-src 'sha256-{style_hash}'"
-    text = escape(safe_label(single_line(trace.expression.text)))
-    return "\n".join(
-        [
-            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            '<meta name="color-scheme" content="light dark">',
-            f"<title>exercise: {text}</title>\n<style>{style}</style>\n</head>\n<body>\n<main>",
-            *_Sheet(trace, view, digits).pages(text),
-            "</main>\n</body>\n</html>\n",
-        ]
-    )
+    from autodiff_cli.render.html_page import plain_page
+
+    text = safe_label(single_line(trace.expression.text))
+    body = "\n".join(["<main>", *_Sheet(trace, view, digits).pages(escape(text)), "</main>"])
+    return plain_page(f"exercise: {text}", SVG_STYLE + _lesson_file("exercise.css"), body)
 
 
 class _Sheet:
@@ -290,7 +257,8 @@ class _Sheet:
         task = escape(safe_label(label_with_definition(self._trace, step.node)))
         is_output = step.node in self._trace.tape.outputs
         adjoint = "1, as always for the output" if is_output else _blank_field(f"Adjoint of {label}")
-        hint = escape(safe_label(_as_sentence(self._hint(step))))
+        hint = self._hint(step)
+        hint = escape(safe_label(f"{hint[:1].upper()}{hint[1:]}."))
         items = "".join(self._contribution_item(step, contribution) for contribution in step.contributions)
         return f'<li>{task}: adjoint {adjoint}<p class="hint">{hint}</p><ul>{items}</ul></li>'
 
@@ -368,7 +336,7 @@ class _Sheet:
 
 def _section(title: str, *parts: str, kind: str = "", level: int = 2) -> str:
     return "\n".join(
-        [f'<section class="page {kind}">', f"<h{level}>{title}</h{level}>", *_nonempty(parts), "</section>"]
+        [f'<section class="page {kind}">', f"<h{level}>{title}</h{level}>", *filter(None, parts), "</section>"]
     )
 
 
@@ -376,14 +344,6 @@ def _titled_list(title: str, tag: str, items: Iterable[str], level: int = 3) -> 
     """Yield a list with its title, or nothing if there are no items."""
     if text := "".join(items):
         yield from (f"<h{level}>{title}</h{level}>", f"<{tag}>{text}</{tag}>")
-
-
-def _nonempty(parts: Iterable[str]) -> Iterator[str]:
-    return (part for part in parts if part)
-
-
-def _as_sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _blank_field(label: str) -> str:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from autodiff_cli.data.json_records import to_json
 from autodiff_cli.data.table import TextBatch, format_numbers
 from autodiff_cli.explain.accuracy import describe_correct_digits
+from autodiff_cli.formula.array_derivatives import STDERR
 from autodiff_cli.render.formatting import NumberFormat, digits_format, shortest_text
 from autodiff_cli.render.report import Paper, Report
 
@@ -107,7 +108,8 @@ _MAX_LISTED_ROWS = 5  # inaccurate rows that a warning names
 class GradientTable:
     """The value and the gradient at many points, one line per point, as CSV or JSON.
 
-    CSV has the columns of the point, then `value`, then `d_NAME` for each variable. Points are evaluated while they are
+    CSV has the columns of the point, then `value`, then `d_NAME` for each variable, then `stderr` if there are standard
+    errors. Points are evaluated while they are
     written, so the counts below are complete only afterwards.
 
     Attributes:
@@ -134,7 +136,8 @@ class GradientTable:
     @property
     def result_columns(self) -> tuple[str, ...]:
         """The names of the columns that are added."""
-        return ("value", *(f"d_{name}" for name in self.gradients.wrt))
+        slopes = (f"d_{name}" for name in self.gradients.wrt)
+        return ("value", *slopes, *([STDERR] if STDERR in self.gradients.graphs else []))
 
     @property
     def unchecked_count(self) -> int:
@@ -173,7 +176,9 @@ class GradientTable:
         for columns, _, results, correct in self._compute():
             names = self.gradients.columns
             points = zip(*(columns[name].tolist() for name in names), strict=True)
-            for row, (point, (value, *slopes)) in enumerate(zip(points, results.T.tolist(), strict=True)):
+            for row, (point, numbers) in enumerate(zip(points, results.T.tolist(), strict=True)):
+                value, *slopes = numbers[: 1 + len(self.gradients.wrt)]
+                errors = dict(zip(self.result_columns[1 + len(slopes) :], numbers[1 + len(slopes) :], strict=True))
                 warnings = {}
                 if row in correct:
                     message = f"with all digits {describe_correct_digits(correct[row])}"
@@ -183,6 +188,7 @@ class GradientTable:
                     "variables": to_json(dict(zip(names, point, strict=True))),
                     "value": to_json(value),
                     "gradient": to_json(dict(zip(self.gradients.wrt, slopes, strict=True))),
+                    **to_json(errors),
                     **warnings,
                 }
 

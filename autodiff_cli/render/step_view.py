@@ -10,7 +10,6 @@ from __future__ import annotations
 import bisect
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from autodiff_cli.explain.record import BackwardStep, Contribution, ForwardStep, Trace
@@ -23,24 +22,17 @@ from autodiff_cli.render.gradient import write_result, write_title, write_warnin
 from autodiff_cli.render.report import Paper
 from autodiff_cli.render.trace import array_lines, arrays_of_step, is_large_array, jacobian_of_step
 
-
-@dataclass(frozen=True, slots=True)
-class ViewSettings:
-    """Limits of what a window shows. Lengths are in terminal columns, heights in rows."""
-
-    min_text_rows: int = 8  # of the explanation; in a low window two fifths of the rows
-    max_number_width: int = 26  # of a number in a box; only arrays are longer
-    min_rows_for_title: int = 10  # lower windows have no line with the formula
-    min_rows_for_rule: int = 6  # lower windows have no line between drawing and text
-    min_rows_for_keys: int = 4  # lower windows have no line with the keys
-    max_neighbours: int = 6  # inputs, and users, drawn around a node of a graph that is too large
-    wide_titles: int = 24  # longest titles of boxes in a wide window
-    usual_titles: int = 12
-    no_titles: int = 0  # boxes have the signs of operations instead of formulas
-    max_width_ratio: int = 2  # a drawing that is wider than this many windows does not fit without titles either
-
-
-_SETTINGS = ViewSettings()
+# Limits of what a window shows. Lengths are in terminal columns, heights in rows.
+_MIN_TEXT_ROWS = 8  # of the explanation; in a low window two fifths of the rows
+_MAX_NUMBER_WIDTH = 26  # of a number in a box; only arrays are longer
+_MIN_ROWS_FOR_TITLE = 10  # lower windows have no line with the formula
+_MIN_ROWS_FOR_RULE = 6  # lower windows have no line between drawing and text
+_MIN_ROWS_FOR_KEYS = 4  # lower windows have no line with the keys
+_MAX_NEIGHBOURS = 6  # inputs, and users, drawn around a node of a graph that is too large
+_WIDE_TITLES = 24  # longest titles of boxes in a wide window
+_USUAL_TITLES = 12
+_NO_TITLES = 0  # boxes have the signs of operations instead of formulas
+_MAX_WIDTH_RATIO = 2  # a drawing that is wider than this many windows does not fit without titles either
 
 _OMITTED_INPUTS, _OMITTED_USERS = -1, -2  # ids of boxes that stand for neighbours that are not drawn
 
@@ -69,7 +61,7 @@ class DrawingSelector:
         self._drawings: dict[int, CharacterDrawing] = {}
         self.has_whole_graph = True
         try:
-            self._whole_drawing(_SETTINGS.usual_titles)
+            self._whole_drawing(_USUAL_TITLES)
         except TooManyItemsError:
             self.has_whole_graph = False
             self._users: list[list[int]] = [[] for _ in trace.tape.nodes]
@@ -81,10 +73,10 @@ class DrawingSelector:
         """Return the drawing for a node: the one with the longest titles that fits the width, if any fits."""
         if not self.has_whole_graph:
             return self._neighbourhood(focus)
-        usual = self._whole_drawing(_SETTINGS.usual_titles)
-        if usual.extent.width > _SETTINGS.max_width_ratio * width:
+        usual = self._whole_drawing(_USUAL_TITLES)
+        if usual.extent.width > _MAX_WIDTH_RATIO * width:
             return usual
-        other = self._whole_drawing(_SETTINGS.wide_titles if usual.extent.width <= width else _SETTINGS.no_titles)
+        other = self._whole_drawing(_WIDE_TITLES if usual.extent.width <= width else _NO_TITLES)
         return other if other.extent.width <= width else usual
 
     def window_origin(self, drawing: CharacterDrawing, focus: int, window: Extent) -> Cell:
@@ -106,13 +98,13 @@ class DrawingSelector:
     def _neighbourhood(self, focus: int) -> CharacterDrawing:
         """Draw a node with some of its inputs and users, and the number of those that are omitted."""
         inputs, users = self._trace.tape.inputs[focus], self._users[focus]
-        near = sorted({*inputs[: _SETTINGS.max_neighbours], focus, *users[: _SETTINGS.max_neighbours]})
+        near = sorted({*inputs[:_MAX_NEIGHBOURS], focus, *users[:_MAX_NEIGHBOURS]})
         contents: dict[int, BoxContent] = {}
-        if len(inputs) > _SETTINGS.max_neighbours:
-            contents[_OMITTED_INPUTS] = self._omission(len(inputs) - _SETTINGS.max_neighbours)
-        contents |= {i: self._box_content(self._boxes[i], _SETTINGS.wide_titles) for i in near}
-        if len(users) > _SETTINGS.max_neighbours:
-            contents[_OMITTED_USERS] = self._omission(len(users) - _SETTINGS.max_neighbours)
+        if len(inputs) > _MAX_NEIGHBOURS:
+            contents[_OMITTED_INPUTS] = self._omission(len(inputs) - _MAX_NEIGHBOURS)
+        contents |= {i: self._box_content(self._boxes[i], _WIDE_TITLES) for i in near}
+        if len(users) > _MAX_NEIGHBOURS:
+            contents[_OMITTED_USERS] = self._omission(len(users) - _MAX_NEIGHBOURS)
 
         def entering(i: int) -> Sequence[int]:
             if i == _OMITTED_INPUTS:
@@ -120,7 +112,7 @@ class DrawingSelector:
             if i == _OMITTED_USERS:
                 return (focus,)
             inputs = self._trace.tape.inputs[i]
-            return (*inputs[: _SETTINGS.max_neighbours], _OMITTED_INPUTS) if i == focus else inputs
+            return (*inputs[:_MAX_NEIGHBOURS], _OMITTED_INPUTS) if i == focus else inputs
 
         return CharacterDrawing(contents, entering)
 
@@ -137,7 +129,7 @@ class DrawingSelector:
             title = self._write(node.op.symbol or node.op.spelling or node.op.name)
         value = "" if box.role is Role.CONSTANT else self._number(box.value)
         adjoint = "" if box.adjoint is None else self._widest[box.id]
-        title = self._write(elide_middle(title, title_width or _SETTINGS.usual_titles))
+        title = self._write(elide_middle(title, title_width or _USUAL_TITLES))
         return BoxContent(title, box.role, value, adjoint)
 
 
@@ -245,13 +237,13 @@ class StepView:
         drawing, area = self._drawing_area(viewed, window)
         corner = self._drawings.window_origin(drawing, viewed.focus, area)
         lines = drawing.render(corner, area, self._drawing_state(view.position))
-        if window.height >= _SETTINGS.min_rows_for_title:
+        if window.height >= _MIN_ROWS_FOR_TITLE:
             text = self._encodable(formatting.single_line(self._trace.expression.text))
             lines.insert(0, (Run(self._encodable(elide_middle(text, max(window.width, 3))), TextStyle.STRONG),))
-        if window.height >= _SETTINGS.min_rows_for_rule:
+        if window.height >= _MIN_ROWS_FOR_RULE:
             lines.append(self._rule_line(viewed, window.width))
         lines += self._text_panel(view, Extent(window.width, _rows_without_bars(window) - area.height))
-        if window.height >= _SETTINGS.min_rows_for_keys:
+        if window.height >= _MIN_ROWS_FOR_KEYS:
             keys, legend = self._encodable(KEYS_TEXT), self._encodable(LEGEND_TEXT)
             gap = window.width - formatting.display_width(keys) - formatting.display_width(legend)
             lines.append((Run(keys + " " * gap + legend if gap > 2 else keys, TextStyle.FAINT),))
@@ -266,7 +258,7 @@ class StepView:
     def _drawing_area(self, viewed: ViewedStep, window: Extent) -> tuple[CharacterDrawing, Extent]:
         """Return the drawing of a step and the size of its area, which is the same for all steps."""
         rows = _rows_without_bars(window)
-        max_height = rows - min(_SETTINGS.min_text_rows, rows * 2 // 5)
+        max_height = rows - min(_MIN_TEXT_ROWS, rows * 2 // 5)
         drawing = self._drawings.drawing_for(viewed.focus, window.width)
         height = min(max_height, drawing.extent.height) if self._drawings.has_whole_graph else max_height
         return drawing, Extent(window.width, height)
@@ -384,11 +376,11 @@ class StepView:
         return character_drawing.replace_unencodable(formatting.escape_controls(text), self._encoding)
 
     def _number_text(self, number: Any) -> str:
-        width = _SETTINGS.max_number_width
+        width = _MAX_NUMBER_WIDTH
         return self._encodable(elide_middle(formatting.text_within(number, self._format_brief, width), width))
 
 
 def _rows_without_bars(window: Extent) -> int:
     """Return the number of rows of a window without its bars."""
-    bars = _SETTINGS.min_rows_for_title, _SETTINGS.min_rows_for_rule, _SETTINGS.min_rows_for_keys
+    bars = _MIN_ROWS_FOR_TITLE, _MIN_ROWS_FOR_RULE, _MIN_ROWS_FOR_KEYS
     return window.height - sum(window.height >= rows for rows in bars)

@@ -43,7 +43,7 @@ class TerminalPaper(Paper):
         """Write a line of text; a line that is too long is wrapped and indented."""
         for line in escape_controls(text).split("\n"):
             for piece in wrap_line(line, self.width):
-                self._print_line(piece, style)
+                self._console.print(Text(piece, style=style.value), soft_wrap=True)
 
     def table(self, table: TextTable) -> None:
         """Write a table. If it is too wide, optional columns are dropped, or each row becomes several lines."""
@@ -96,6 +96,3 @@ class TerminalPaper(Paper):
                 self.line(f"    {column.title:<{width}} {cell}")
             if count == gap_after:
                 self.line("  …", Style.FAINT)
-
-    def _print_line(self, line: str, style: Style) -> None:
-        self._console.print(Text(line, style=style.value), soft_wrap=True)

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
     from rich.text import Text
 
-    from autodiff_cli.explain.views import ForwardMode, Path, Paths, TangentStep, TapeRecord
+    from autodiff_cli.explain.views import ForwardMode, Path, Paths, TangentStep, TapeRecord, VarianceSource
+    from autodiff_cli.formula.uncertainty import Uncertainty
 
 
 # --- Arrays as aligned rows ---
@@ -292,6 +293,73 @@ def _paths_fields(path_sets: Sequence[Paths]) -> dict[str, Any]:
         "paths_count": {paths.name: _json_count(paths.total) for paths in path_sets},
         "paths_rest": {paths.name: to_json(paths.rest) for paths in path_sets},
     }
+
+
+def variance_report(
+    trace: Trace, sources: Sequence[VarianceSource], uncertainty: Uncertainty, digits: int | None, has_ids: bool
+) -> Report:
+    """Report along which paths the errors of uncertain inputs reach the value, and how their squares add up.
+
+    Args:
+        trace: the trace of numbers that the paths belong to.
+        sources: the uncertain inputs with their paths.
+        uncertainty: the uncertainty of the value.
+        has_ids: whether the nodes of the trace are those of the document that the report joins.
+    """
+    _, brief = formatting.number_formats(digits)
+
+    def amount(change: float, share: float) -> str:
+        return f"{brief(change)}, {100 * share:.1f} % of the variance"
+
+    def signed(x: float) -> str:
+        return f"({brief(x)})" if x < 0 else brief(x)
+
+    def write(paper: Paper) -> None:
+        paper.heading("where the variance comes from")
+        paper.line(
+            "  An error reaches the value along each path: error × product of the local derivatives.", Style.FAINT
+        )
+        write_steps(paper, sources, lambda each: write_source(paper, each))
+        changes = {each.source.name: each.source.change for each in sources}
+        terms = [f"{signed(change)}^2" for change in changes.values()]
+        for names, correlation in uncertainty.pairs.items():
+            factors = (correlation, *(changes.get(name, 0.0) for name in names))
+            terms.append(f"2 × {' × '.join(map(signed, factors))}")
+        if 0 < len(terms) <= MAX_SUM_TERMS:
+            variance, stderr = brief(uncertainty.stderr**2), brief(uncertainty.stderr)
+            paper.line(f"  variance = {' + '.join(terms)} = {variance}, so the standard error is {stderr}")
+
+    def write_source(paper: Paper, each: VarianceSource) -> None:
+        source, paths, error = each.source, each.paths, brief(each.source.deviation)
+        paper.line(f"  {source.name}, with an error of {error}: {100 * source.share:.1f} % of the variance")
+        for count, path in enumerate(paths.listed, 1):
+            paper.line(f"    {count}. {_join_abbreviated(' → ', [trace.labels[i] for i in path.nodes])}")
+            total = amount(each.change(path.product), each.share(path.product))
+            paper.line(f"         {error} × {signed(path.product)} = {total}")
+        if paths.unlisted:
+            total = amount(each.change(paths.rest), each.share(paths.rest))
+            paper.line(f"    … and {_count_text(paths.unlisted)} more, together {total}", Style.FAINT)
+        if paths.total > 1:
+            paper.line(f"    all paths together: {brief(source.change)}")
+
+    fields = {each.source.name: _variance_fields(trace, each, has_ids) for each in sources}
+    return Report(write, lambda: [{"variance_paths": fields}])
+
+
+def _variance_fields(trace: Trace, each: VarianceSource, has_ids: bool) -> dict[str, Any]:
+    """Return the paths of an uncertain input for JSON."""
+    paths = [
+        {
+            **({"nodes": path.nodes} if has_ids else {}),
+            "labels": [trace.labels[i] for i in path.nodes],
+            "product": path.product,
+            "change": each.change(path.product),
+            "share": each.share(path.product),
+        }
+        for path in each.paths.listed
+    ]
+    rest = {"count": _json_count(each.paths.unlisted), "share": each.share(each.paths.rest)}
+    return {**pick(each.source, "deviation", "change", "share"), "paths": to_json(paths), "rest": to_json(rest)}
 
 
 def _json_count(total: int) -> int | str:

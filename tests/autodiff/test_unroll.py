@@ -10,7 +10,7 @@ from hypothesis import given
 
 from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.autodiff.unrolling import NodeArray, TooManyOperationsError, unroll
-from autodiff_cli.backends.evaluation import evaluate
+from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.shapes import ShapeError, infer_shapes

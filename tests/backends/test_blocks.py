@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.backends import numpy_backend
-from autodiff_cli.backends.evaluation import evaluate
 from autodiff_cli.backends.numpy_backend import BLOCK_ROWS, BlockEvaluator, NumpyBackend
 from autodiff_cli.backends.protocol import RowGraphs
 from autodiff_cli.backends.reductions import block_slices
+from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.language.program import read

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from autodiff_cli.cli.command_line import COMMANDS, find_command
-from autodiff_cli.cli.completion import manual
+from docs.manual_page import manual
 from tests.tools import program
 
 

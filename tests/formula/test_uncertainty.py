@@ -3,36 +3,192 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autodiff_cli.formula.derivatives import propagate
+from autodiff_cli import ExpressionError, parse
+from autodiff_cli.formula.array_derivatives import BatchedGradient
+from autodiff_cli.formula.derivatives import hessian_by_name
+from autodiff_cli.formula.uncertainty import UNCORRELATED, Correlations, RowErrors, UncertainPoint, Uncertainty
+from tests.each import each, examples
 
 NUMBERS = st.floats(-1e6, 1e6, allow_subnormal=False)
 ERRORS = st.floats(1e-6, 1e6)
 
 
-@given(st.lists(st.tuples(NUMBERS, ERRORS), min_size=1, max_size=5))
-def test_the_variance_is_the_sum_of_the_inputs(pairs: list[tuple[float, float]]) -> None:
-    slopes = {f"x{i}": slope for i, (slope, _) in enumerate(pairs)}
-    found = propagate(slopes, {f"x{i}": error for i, (_, error) in enumerate(pairs)})
-    assert found.value == pytest.approx(math.hypot(*(slope * error for slope, error in pairs)))
-    assert sum(found.shares.values()) == pytest.approx(1.0 if found.value else 0.0)
+def propagate(
+    text: str, point: dict[str, Any], errors: dict[str, Any], pairs: dict[Any, float] | None = None, draws: int = 0
+) -> Uncertainty:
+    """Return the uncertainty of a formula at a point."""
+    formula = parse(text)
+    uncertain = UncertainPoint(formula, point, errors, Correlations.of(pairs or {}))
+    value, gradient = formula.value_and_grad(point)
+    return uncertain.uncertainty(value, gradient, hessian_by_name(formula, point, errors), draws=draws)  # type: ignore[arg-type]
 
 
-def test_a_product_of_two() -> None:
-    found = propagate({"x": 3.0, "y": 2.0}, {"x": 0.1, "y": 0.2})
-    assert found.value == pytest.approx(0.5)
-    assert found.shares == pytest.approx({"x": 0.36, "y": 0.64})
+@given(st.lists(st.tuples(NUMBERS, ERRORS), min_size=1, max_size=4))
+def test_of_a_linear_formula_both_orders_are_exact(pairs: list[tuple[float, float]]) -> None:
+    names = [f"x{i}" for i in range(len(pairs))]
+    text = " + ".join(f"({slope!r})*{name}" for name, (slope, _) in zip(names, pairs, strict=True))
+    found = propagate(text, dict.fromkeys(names, 1.0), {f"x{i}": error for i, (_, error) in enumerate(pairs)})
+    assert found.stderr == pytest.approx(math.hypot(*(slope * error for slope, error in pairs)))
+    assert sum(found.shares.values()) == pytest.approx(1.0 if found.stderr else 0.0)
+    assert found.second_order is not None
+    assert found.second_order.stderr == pytest.approx(found.stderr)
+    assert found.warning == ""
+
+
+CORRELATION = st.floats(-1, 1)
+COEFFICIENTS = st.lists(st.floats(-3, 3), min_size=5, max_size=5)
+
+
+@examples(40)
+@given(COEFFICIENTS, st.floats(0, 2), st.floats(0.01, 2), CORRELATION)
+def test_the_second_order_has_the_moments_of_a_quadratic_formula(
+    coefficients: list[float], sx: float, sy: float, rho: float
+) -> None:
+    a, b, c, d, e = coefficients
+    found = propagate(
+        f"({a!r})*x + ({b!r})*y + ({c!r})*x^2 + ({d!r})*x*y + ({e!r})*y^2",
+        {"x": 0.0, "y": 0.0},
+        {"x": sx, "y": sy},
+        {("x", "y"): rho},
+    )
+    # Moments of normal numbers: E x^2 = sx^2, E x^4 = 3 sx^4, E x^2 y^2 = sx^2 sy^2 (1 + 2 rho^2), and so on.
+    xx, xy, yy = sx * sx, rho * sx * sy, sy * sy
+    mean = c * xx + d * xy + e * yy
+    linear = a * a * xx + 2 * a * b * xy + b * b * yy
+    quadratic = (
+        2 * c * c * xx * xx
+        + d * d * (xx * yy + xy * xy)
+        + 2 * e * e * yy * yy
+        + 4 * c * d * xx * xy
+        + 4 * d * e * xy * yy
+        + 4 * c * e * xy * xy
+    )
+    assert found.second_order is not None
+    assert found.second_order.mean == pytest.approx(mean, abs=1e-9)
+    assert found.stderr**2 == pytest.approx(linear, abs=1e-9)
+    assert found.second_order.stderr**2 == pytest.approx(linear + quadratic, abs=1e-9)
+    assert sum(found.shares.values()) == pytest.approx(1.0 if found.stderr else 0.0)
+    assert "parabola" not in found.warning
 
 
 def test_an_input_without_error_contributes_none_whatever_its_slope() -> None:
-    assert propagate({"x": math.inf, "y": 1.0}, {"x": 0.0, "y": 2.0}) == (2.0, {"x": 0.0, "y": 1.0})
-    assert propagate({"x": 3.0}, {"x": 0.0}) == (0.0, {"x": 0.0})
+    found = propagate("sqrt(x) + y", {"x": 0.0, "y": 1.0}, {"x": 0.0, "y": 2.0})
+    assert (found.stderr, found.shares) == (2.0, {"x": 0.0, "y": 1.0})
+    assert found.second_order == (1.0, 2.0)
+    assert propagate("3*x", {"x": 1.0}, {"x": 0.0}).shares == {"x": 0.0}
 
 
-def test_the_elements_of_an_array_have_independent_errors() -> None:
-    assert propagate({"v": np.array([3.0, 4.0])}, {"v": 0.5}).value == pytest.approx(2.5)
+def test_perfectly_correlated_errors_cancel_exactly() -> None:
+    found = propagate("x - y", {"x": 3.0, "y": 1.0}, {"x": 0.1, "y": 0.1}, {("x", "y"): 1.0})
+    assert (found.stderr, found.shares) == (0.0, {"x": 0.0, "y": 0.0})
+
+
+def test_errors_of_any_size_neither_overflow_nor_vanish() -> None:
+    for size in (1e-200, 1e200):
+        found = propagate("3*x + 4*y", {"x": 0.0, "y": 0.0}, {"x": size, "y": size})
+        assert found.stderr == pytest.approx(5 * size, rel=1e-14)
+        assert found.shares == pytest.approx({"x": 9 / 25, "y": 16 / 25})
+
+
+def test_elements_of_arrays_may_be_correlated() -> None:
+    point, pairs = {"v": np.array([1.0, 2.0])}, {("v[0]", "v[1]"): -0.5}
+    found = propagate("sum(v*[3, 4])", point, {"v": np.array([0.1, 0.2])}, pairs)
+    assert found.stderr == pytest.approx(math.sqrt(0.3**2 + 0.8**2 - 0.3 * 0.8))
+    assert found.shares == pytest.approx({"v": 1.0})
+
+
+# fmt: off
+MISLEADING = [
+    # What the second order sees, and what it does not: x^4 at 0, many periods, kinks, steps, edges of domains.
+    ("x^2",      0.0,   0.1, "curvature"),
+    ("exp(x)",   0.0,   1.0, "to second order"),
+    ("x^4",      0.0,   0.1, "far from a parabola"),
+    ("sin(x)",   0.0,  10.0, "far from a parabola"),
+    ("abs(x)",   0.01,  0.1, "far from a parabola"),
+    ("floor(x)", 2.5,   1.0, "far from a parabola"),
+    ("log(x)",   1.0,   0.6, "not defined"),
+    ("sqrt(x)",  0.0,   0.1, "not finite"),
+]
+# fmt: on
+
+
+@each("text, x, error, words", MISLEADING)
+def test_a_warning_says_that_the_first_order_misleads(text: str, x: float, error: float, words: str) -> None:
+    assert words in propagate(text, {"x": x}, {"x": error}).warning
+
+
+@each("text, x", [("x^2", 3.0), ("exp(x)", 0.0), ("abs(x)", 1.0), ("sin(x)", 1.0), ("x^3", 1.0), ("1e9 + x", 1.0)])
+def test_small_errors_need_no_warning(text: str, x: float) -> None:
+    assert propagate(text, {"x": x}, {"x": 0.05}).warning == ""
+
+
+# fmt: off
+REFEREED = [
+    ("3*x + 1",  2.0,  0.1, "first order"),
+    ("x^2",      0.0,  0.1, "second order"),
+    ("x^4",      0.0,  0.1, "Monte Carlo"),
+    ("1/x",      0.1,  0.1, "quantiles"),   # no variance exists
+    ("log(x)",   1.0,  0.6, "quantiles"),   # not defined for some draws
+]
+# fmt: on
+
+
+@each("text, x, error, recommended", REFEREED)
+def test_random_draws_are_the_referee(text: str, x: float, error: float, recommended: str) -> None:
+    found = propagate(text, {"x": x}, {"x": error}, draws=20_000)
+    assert (found.recommended, "elieve" in found.reason) == (recommended, True)
+
+
+def test_random_draws_have_the_moments_and_quantiles_of_a_lognormal_number() -> None:
+    found = propagate("exp(x + y)", {"x": 0.0, "y": 0.0}, {"x": 0.3, "y": 0.4}, {("x", "y"): 0.5}, 100_000).monte_carlo
+    assert found is not None
+    variance = 0.09 + 0.16 + 2 * 0.5 * 0.12
+    assert found.mean == pytest.approx(math.exp(variance / 2), rel=0.01)
+    assert found.stderr == pytest.approx(math.sqrt(math.expm1(variance) * math.exp(variance)), rel=0.03)
+    assert found.quantiles["0.975"] == pytest.approx(math.exp(1.959964 * math.sqrt(variance)), rel=0.02)
+    assert found.undefined == 0
+
+
+@given(st.lists(st.floats(-1, 1), min_size=6, max_size=6))
+def test_correlations_are_accepted_if_their_matrix_is_positive_semidefinite(numbers: list[float]) -> None:
+    names = [(a, b) for k, a in enumerate("abcd") for b in "abcd"[k + 1 :]]
+    pairs = dict(zip(names, numbers, strict=True))
+    matrix = np.eye(4)
+    for (a, b), correlation in pairs.items():
+        i, j = "abcd".index(a), "abcd".index(b)
+        matrix[i, j] = matrix[j, i] = correlation
+    smallest = np.linalg.eigvalsh(matrix)[0]
+    if smallest > 1e-4:
+        found = Correlations.of(pairs)
+        assert found.factor @ found.factor.T == pytest.approx(matrix, abs=1e-9)
+    elif smallest < -1e-4:
+        with pytest.raises(ExpressionError, match="positive semidefinite"):
+            Correlations.of(pairs)
+
+
+@examples(20)
+@given(st.lists(st.tuples(st.floats(-2, 2), st.floats(0, 1)), min_size=1, max_size=5), CORRELATION)
+def test_rows_have_the_standard_errors_of_their_points(rows: list[tuple[float, float]], rho: float) -> None:
+    formula, pairs = parse("x*y + sin(x) + sum(v*[x, 1])"), Correlations.of({("x", "v[1]"): rho})
+    fixed = {"y": 3.0, "v": np.array([0.5, 2.0])}
+    errors = RowErrors({"x": "sx"}, {"y": 0.2, "v": np.array([0.3, 0.1])}, pairs)
+    columns = {name: np.array(column) for name, column in zip(("x", "sx"), zip(*rows, strict=True), strict=True)}
+    found = BatchedGradient(formula, ["x"], fixed, ["x"], errors).evaluate(columns)[-1]
+    for (x, sx), stderr in zip(rows, found, strict=True):
+        point = {**fixed, "x": x}
+        uncertain = UncertainPoint(formula, point, {"x": sx, **errors.fixed}, pairs)
+        wanted = uncertain.uncertainty(formula(point), formula.grad(point), None).stderr  # type: ignore[arg-type]
+        assert stderr == pytest.approx(wanted, rel=1e-12, abs=1e-12)
+
+
+def test_a_row_without_error_has_none_although_its_slope_is_infinite() -> None:
+    errors = RowErrors({"x": "s"}, {}, UNCORRELATED)
+    gradients = BatchedGradient(parse("sqrt(x)"), ["x"], {}, ["x"], errors)
+    assert gradients.evaluate({"x": np.zeros(2), "s": np.array([0.0, 1.0])})[-1].tolist() == [0, math.inf]

@@ -130,6 +130,29 @@ def student_t_slopes(
     return -pull / scale, by_nu, pull / scale, (pull * u - 1) / scale
 
 
+def faddeeva(x: Number, y: Number) -> Number:
+    z = mp.mpc(x, y)
+    with mp.extradps(20):
+        return mp.exp(-z * z) * mp.erfc(-1j * z)
+
+
+def faddeeva_slope(x: Number, y: Number) -> Number:
+    with mp.extradps(40):
+        return 2j / mp.sqrt(mp.pi) - 2 * mp.mpc(x, y) * faddeeva(x, y)
+
+
+def reduced(x: Number, s: Number, g: Number) -> tuple[Number, Number]:
+    return x / (s * mp.sqrt(2)), g / (s * mp.sqrt(2))
+
+
+def voigt(x: Number, s: Number, g: Number) -> Number:
+    return mp.re(faddeeva(*reduced(x, s, g))) / (s * mp.sqrt(2 * mp.pi))
+
+
+def voigt_pull(x: Number, s: Number, g: Number) -> Number:
+    return mp.re(mp.mpc(*reduced(x, s, g)) * faddeeva_slope(*reduced(x, s, g))) / (s * mp.sqrt(2 * mp.pi))
+
+
 def slope_of(density: Callable[..., Number], slopes: Callable[..., Sequence[Number]], k: int) -> Callable[..., Number]:
     return lambda *at: density(*at) * slopes(*at)[k]
 
@@ -410,6 +433,35 @@ ROWS: tuple[Row, ...] = (
         tuple(slope_of(student_t, student_t_slopes, k) for k in range(2)),
         ((-1e3, 1e3), (0.3, 60.0)),
         slope_terms=lambda *at: student_t(*at) * (1 + 1 / at[1]),
+    ),
+    *(
+        Row(
+            name,
+            lambda x, y, part=part: part(faddeeva(x, y)),
+            (
+                lambda x, y, part=part: part(faddeeva_slope(x, y)),
+                lambda x, y, part=part: part(1j * faddeeva_slope(x, y)),
+            ),
+            domain,
+            points=((0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (-3.0, 1e-9), (1e-9, 0.5), (6.3, 1e-6), (1e9, 2.0)),
+            terms=lambda x, y, name=name: 0 if name == "wofz_real" else abs(faddeeva(x, y)) * min(1, abs(x)),
+            # The printed derivative of the imaginary part is a difference of numbers around 1.
+            slope_terms=lambda x, y, name=name: abs(faddeeva_slope(x, y)) if name == "wofz_real" else mpf(2),
+        )
+        for name, part in (("wofz_real", mp.re), ("wofz_imag", mp.im))
+        for domain in (((-20.0, 20.0), (0.0, 20.0)), ((-1e6, 1e6), (0.0, 1e6)))
+    ),
+    Row(
+        "voigt",
+        voigt,
+        (
+            lambda x, s, g: mp.re(faddeeva_slope(*reduced(x, s, g))) / (2 * mp.sqrt(mp.pi) * s * s),
+            lambda x, s, g: -(voigt(x, s, g) + voigt_pull(x, s, g)) / s,
+            lambda x, s, g: mp.re(1j * faddeeva_slope(*reduced(x, s, g))) / (2 * mp.sqrt(mp.pi) * s * s),
+        ),
+        ((-20.0, 20.0), (0.2, 5.0), (0.0, 5.0)),
+        points=((0.0, 1.0, 0.0), (1.0, 2.0, 0.5)),
+        slope_terms=lambda x, s, g: (1 + abs(x) / s) ** 2 * voigt(x, s, g) / s,
     ),
     Row(
         "sinc",

@@ -22,7 +22,7 @@ from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops import all_ops, get_op
 from tests.each import each
-from tests.ops.table import ROWS, Number, Row, psi, sinc_n, sinhc_n, student_t
+from tests.ops.table import ROWS, Number, Row, faddeeva, psi, sinc_n, sinhc_n, student_t, voigt
 
 STEP = mpf(10) ** -20
 GROWS = 10  # how much larger a quotient is for the square of that step, if it has no limit
@@ -67,6 +67,9 @@ MEANING: dict[str, Callable[..., Number]] = {
     "root": real_root,
     "polygamma": of_order(psi),
     "student_t_pdf": lambda x, nu, mean=0, scale=1: student_t(x, nu, mean, scale) if nu > 0 and scale > 0 else mp.nan,
+    "wofz_real": lambda x, y: mp.re(faddeeva(x, y)) if y >= 0 else mp.nan,
+    "wofz_imag": lambda x, y: mp.im(faddeeva(x, y)) if y >= 0 else mp.nan,
+    "voigt": lambda x, s, g: voigt(x, s, g) if s > 0 and g >= 0 else mp.nan,
     "sinc_derivative": of_order(sinc_n),
     "sinhc_derivative": of_order(sinhc_n),
     "gammainc": incomplete(lambda x: 0, lambda x: x),

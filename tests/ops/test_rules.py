@@ -138,6 +138,7 @@ SPECIAL = {
     "gammaincc",
 }
 SPECIAL |= {"weibull_pdf", "weibull_cdf", "weibull_sf", "student_t_pdf"}
+SPECIAL |= {"wofz_real", "wofz_imag", "voigt"}
 SPECIAL |= {"Ei", "Ci", "Shi", "Chi", "sinhc_derivative"}
 
 

@@ -205,7 +205,34 @@ def test_an_order_that_the_data_contradict_binds() -> None:
     fit = ad.fit("y ~ a*x + b", {"x": x, "y": y}, bounds={"b": ("a", None)})
     together = np.sum(y * (x + 1)) / np.sum((x + 1) ** 2)  # of y ~ a*(x + 1)
     assert fit.parameters == pytest.approx({"a": together, "b": together}, rel=1e-9)
-    assert [words[:21] for words in fit.warnings] == ["`a` and `b` end equal"]
+    assert [words[:18] for words in fit.warnings] == ["`a`, `b` end equal"]
     for bounds, words in (({"a": ("b", None), "b": ("a", None)}, "cycle"), ({"a": ("q", None)}, "no parameter `q`")):
         with pytest.raises(ValueError, match=words):
             ad.fit("y ~ a*x + b", {"x": x, "y": y}, bounds=bounds)
+
+
+def test_errors_on_an_order_or_a_sum_of_shares_are_those_of_the_model_with_fewer_parameters() -> None:
+    x = np.linspace(0, 10, 30)
+    y = 3 * x + 1 + 0.1 * np.sin(37 * x)
+    ordered = ad.fit("y ~ a*x + b*x^2 + c", {"x": x, "y": y}, bounds={"b": ("a", None)}, profile=True)
+    tied = ad.fit("y ~ a*(x + x^2) + c", {"x": x, "y": y})
+    scale = math.sqrt(28 / 27)  # the order takes no degree of freedom
+    assert ordered.stderr == pytest.approx(
+        {name: tied.stderr[name[:1]] * scale for name in ("a", "c")} | {"b": tied.stderr["a"] * scale}, rel=1e-9
+    )
+    assert ordered.intervals == {}
+    assert "no profile" in ordered.warnings[-1]
+    generator = np.random.default_rng(1)  # two components, so that the third one would get a negative share
+    z = np.concatenate([generator.normal(-1.4, 0.6, 150), generator.normal(1.4, 0.6, 150)])
+    parts = "w1*normal_pdf(z, m1, s1) + {}*normal_pdf(z, m2, s2)"
+    start = {"w1": 0.5, "m1": -1.4, "s1": 0.6, "m2": 1.4, "s2": 0.7}
+    three = ad.fit(
+        f"-log({parts.format('w2')} + (1 - w1 - w2)*normal_pdf(z, m3, s3))", {"z": z}, likelihood=True,
+        start=start | {"w2": 0.5, "m3": 0, "s3": 0.3},
+    )  # fmt: skip
+    two = ad.fit(f"-log({parts.format('(1 - w1)')})", {"z": z}, likelihood=True, start=start)
+    assert three.parameters["w1"] + three.parameters["w2"] == pytest.approx(1, abs=1e-12)
+    assert three.loss == pytest.approx(two.loss, rel=1e-9)
+    assert [three.stderr[name] for name in start] == pytest.approx([*two.stderr.values()], rel=1e-5)
+    assert three.stderr["w2"] == pytest.approx(two.stderr["w1"], rel=1e-5)
+    assert three.stderr["m3"] is None

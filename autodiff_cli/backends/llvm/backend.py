@@ -10,7 +10,6 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -26,7 +25,6 @@ from autodiff_cli.backends.llvm.layout import ALIGNMENT, COLUMN_TYPES, LaidOutPl
 from autodiff_cli.backends.llvm.machine_code import (
     VECTOR_ATTRIBUTES,
     CompiledModule,
-    FunctionBuilder,
     ModuleBuilder,
     Processor,
     compile_module,
@@ -38,6 +36,7 @@ from autodiff_cli.backends.protocol import BatchLosses, EpochRequest, RowOrder
 from autodiff_cli.backends.reductions import ROW_COUNT_NODE, fold
 from autodiff_cli.graph.node import Node, constant, variable
 from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.numbers.machine_code import FunctionBuilder
 from autodiff_cli.ops.arithmetic import and_, where
 from autodiff_cli.ops.structural import broadcast_like, norm, stack
 
@@ -204,16 +203,10 @@ class _EpochWriter:
             ir.emit(f"store {floats} {value}, ptr {self._field_address(field, part.index)}, align 64")
 
 
-@dataclass(frozen=True)
-class EpochSettings:
-    """The division of epochs into calls of compiled code."""
-
-    max_batch_rows: int = 8192  # larger batches are summed by all threads, in a Python loop over batches
-    gather_bytes: int = 2**18  # gathered rows remain in a near cache
-    call_seconds: float = 0.05  # of a call, by estimate; Ctrl-C is handled between calls
-
-
-EPOCHS = EpochSettings()
+# The division of epochs into calls of compiled code.
+_MAX_BATCH_ROWS = 8192  # larger batches are summed by all threads, in a Python loop over batches
+_GATHER_BYTES = 2**18  # gathered rows remain in a near cache
+_CALL_SECONDS = 0.05  # of a call, by estimate; Ctrl-C is handled between calls
 
 
 class CompiledEpochKernel:
@@ -265,7 +258,7 @@ class CompiledEpochKernel:
     ) -> float:
         """Take one step per batch and return the mean loss; see `EpochKernel.run`."""
         rows = next(iter(columns.values())).shape[-1]
-        if min(epoch.batch_rows, rows if order is None else len(order)) > EPOCHS.max_batch_rows or rows >= 2**32:
+        if min(epoch.batch_rows, rows if order is None else len(order)) > _MAX_BATCH_ROWS or rows >= 2**32:
             return self._loop.run(epoch, columns, order, losses)
         with self._lock, ignore_float_errors():
             bound = BoundColumns(self._plan.loss.plan.column_inputs, columns, rows)
@@ -299,7 +292,7 @@ class CompiledEpochKernel:
             start = time.perf_counter()
             run(self._job.ctypes.data, self._workspaces[0].ctypes.data)
             pace = max(1e-9, (time.perf_counter() - start) / (end - begin))
-            begin, part = end, max(1, int(EPOCHS.call_seconds / pace) // window) * window
+            begin, part = end, max(1, int(_CALL_SECONDS / pace) // window) * window
             if epoch.on_progress is not None and begin < rows:
                 epoch.on_progress(begin / rows, mean_loss(losses[: self._step_count()]))
         before += losses[: self._step_count()].tolist()
@@ -311,7 +304,7 @@ class CompiledEpochKernel:
         sizes = [int(letters[1:]) for letters in bound.type_codes]
         counts = [math.prod(leaf.shape) for leaf in leaves]
         bytes_of_row = sum(size * count for size, count in zip(sizes, counts, strict=True))
-        window = max(1, EPOCHS.gather_bytes // max(1, bytes_of_row) // batch) * batch
+        window = max(1, _GATHER_BYTES // max(1, bytes_of_row) // batch) * batch
         distances = [-(-window * size // ALIGNMENT) * ALIGNMENT for size in sizes]
         buffers = [_aligned_zeros(distance * count // 8) for distance, count in zip(distances, counts, strict=True)]
         table = [(array.ctypes.data, distance) for array, distance in zip(buffers, distances, strict=True)]
@@ -388,17 +381,11 @@ def _aligned_zeros(count: int) -> Array:
     return space[start : start + count]
 
 
-@dataclass(frozen=True)
-class BlockLimits:
-    """The division of rows into blocks."""
-
-    rows: int = 8192  # the same as in the NumPy backend
-    min_rows: int = 512  # enough for the work of a block to outweigh its overhead
-    max_values: int = 65_536  # of the largest value by row in a block, which gets fewer rows if it has more
-    max_partial_sums: int = 2**22  # numbers in memory as sums of blocks, before they are added up
-
-
-_BLOCKS = BlockLimits()
+# The division of rows into blocks.
+_BLOCK_ROWS = 8192  # the same as in the NumPy backend
+_MIN_BLOCK_ROWS = 512  # enough for the work of a block to outweigh its overhead
+_MAX_BLOCK_VALUES = 65_536  # of the largest value by row in a block, which gets fewer rows if it has more
+_MAX_PARTIAL_SUMS = 2**22  # numbers in memory as sums of blocks, before they are added up
 
 
 class LlvmBackend:
@@ -452,7 +439,7 @@ class CompiledSumKernel(_CompiledKernel):
 
     def __init__(self, graphs: protocol.RowGraphs, target: Processor, threads: int) -> None:
         super().__init__(graphs, target, threads)
-        self._max_blocks = max(1, _BLOCKS.max_partial_sums // max(1, self.value_count))  # whose sums are in memory
+        self._max_blocks = max(1, _MAX_PARTIAL_SUMS // max(1, self.value_count))  # whose sums are in memory
         self._allocate_partials(1)
 
     def sums(self, point: protocol.Point, columns: protocol.Columns, rows: int) -> Array:
@@ -475,10 +462,8 @@ class CompiledSumKernel(_CompiledKernel):
         if len(self._partials) < end - first:
             self._allocate_partials(end - first)
         self._runner.run(values, self._address - 8 * self.value_count * first, first, end)
-        step = 1
-        while step < end - first:  # the levels of the tree of `fold`
-            self._runner.fold_level(self._address, end - first, step)
-            step *= 2
+        if end - first > 1:
+            _add_up(self._partials[: end - first])
         return self._total.copy()
 
     def _allocate_partials(self, blocks: int) -> None:
@@ -486,6 +471,15 @@ class CompiledSumKernel(_CompiledKernel):
         self._partials = np.empty((blocks, self.value_count))
         self._total: Array = self._partials[0]  # the sum of all blocks, after they are folded
         self._address = self._partials.ctypes.data
+
+
+def _add_up(sums: Array) -> None:
+    """Add all rows to the first, in the tree of `fold`."""
+    step = 1
+    with ignore_float_errors():
+        while step < len(sums):
+            sums[: len(sums) - step : 2 * step] += sums[step :: 2 * step]
+            step *= 2
 
 
 class CompiledRowKernel(_CompiledKernel):
@@ -523,5 +517,5 @@ def _block_rows(plan: KernelPlan) -> int:
     by_row = [item for item in plan.items if item.stage is Stage.ROW]
     widest = max((item.size for item in by_row if not is_total(item)), default=1)
     sums = sum(is_total(item) for item in by_row)
-    shorter = max(widest / (_BLOCKS.max_values / _BLOCKS.rows), sums / 32)
-    return int(2 ** round(math.log2(max(_BLOCKS.min_rows, min(_BLOCKS.rows, _BLOCKS.rows / max(1.0, shorter))))))
+    shorter = max(widest / (_MAX_BLOCK_VALUES / _BLOCK_ROWS), sums / 32)
+    return int(2 ** round(math.log2(max(_MIN_BLOCK_ROWS, min(_BLOCK_ROWS, _BLOCK_ROWS / max(1.0, shorter))))))

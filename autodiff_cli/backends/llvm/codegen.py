@@ -12,7 +12,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from autodiff_cli.backends.llvm.layout import (
@@ -26,7 +25,6 @@ from autodiff_cli.backends.llvm.layout import (
 )
 from autodiff_cli.backends.llvm.machine_code import (
     VECTOR_ATTRIBUTES,
-    FunctionBuilder,
     InstructionOrder,
     InstructionWriter,
     ModuleBuilder,
@@ -46,6 +44,7 @@ from autodiff_cli.backends.llvm.plan import (
 from autodiff_cli.backends.llvm.vectors import Vector, VectorCode, float_literal, maximum, minimum, quick_forms
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.tape import topological_order
+from autodiff_cli.numbers.machine_code import FunctionBuilder
 
 
 class LoopIndex(NamedTuple):
@@ -68,20 +67,14 @@ _COMBINERS: dict[Effect, Callable[[Vector, Vector], Vector]] = {
 }
 
 
-@dataclass(frozen=True)
-class TilingSettings:
-    """The unrolling and interleaving of loops, so that values stay in registers and the processor stays busy."""
-
-    tile_elements: int = 4  # along both axes: sums of outer products over rows share the loads of their factors
-    # Functions are long chains of dependent instructions, so the chains of several vectors are interleaved.
-    max_interleaved: int = 4  # vectors
-    max_interleaved_instructions: int = 1000  # of all of them; longer loops are not written twice either
-    load_registers: int = 8  # in matrix products, for the loaded factors
-    wide_tile: int = 4  # vectors of rows in a tile of a matrix product, if the result has few elements
-    narrow_tile: int = 2  # vectors of rows in a tile otherwise
-
-
-_TILING = TilingSettings()
+# The unrolling and interleaving of loops, so that values stay in registers and the processor stays busy.
+_TILE_ELEMENTS = 4  # along both axes: sums of outer products over rows share the loads of their factors
+# Functions are long chains of dependent instructions, so the chains of several vectors are interleaved.
+_MAX_INTERLEAVED = 4  # vectors
+_MAX_INTERLEAVED_INSTRUCTIONS = 1000  # of all of them; longer loops are not written twice either
+_LOAD_REGISTERS = 8  # in matrix products, for the loaded factors
+_WIDE_TILE = 4  # vectors of rows in a tile of a matrix product, if the result has few elements
+_NARROW_TILE = 2  # vectors of rows in a tile otherwise
 
 
 class CellStore(NamedTuple):
@@ -101,7 +94,7 @@ def emit_elementwise(memory: MemoryAccess, plan: KernelPlan, nest: LoopNest) -> 
         if item.effect in _INITIAL_VALUES:
             _emit_fill(memory, k, item.stage, item.size, _INITIAL_VALUES[item.effect])
     is_outer = len(nest.shape) == 2 and all(is_total(item) for item in items)
-    sizes = (_TILING.tile_elements, _TILING.tile_elements) if is_outer else (1,) * len(nest.shape)
+    sizes = (_TILE_ELEMENTS, _TILE_ELEMENTS) if is_outer else (1,) * len(nest.shape)
     for tile in loop_tiles(memory, nest.shape, sizes):
         _emit_tile(memory, plan, nest, tile)
 
@@ -235,7 +228,7 @@ def _prepared_writer(memory: MemoryAccess, stores: Sequence[CellStore], order: I
 def _can_recompute(stores: Sequence[CellStore]) -> bool:
     """Return whether a strip can be computed a second time with the same effect, by code of limited size."""
     size = len(topological_order([store.value for store in stores]))
-    is_small = size <= _TILING.max_interleaved_instructions
+    is_small = size <= _MAX_INTERLEAVED_INSTRUCTIONS
     return is_small and not any(store.effect in _COMBINERS for store in stores)
 
 
@@ -276,8 +269,8 @@ class _RowLoop:
         memory, ir = self._memory, self._memory.ir
         count = 1
         if self._has_functions and not self._is_rare:
-            doublings = max(0, int(math.log2(_TILING.max_interleaved_instructions / self._size)))
-            count = min(_TILING.max_interleaved, 2**doublings)
+            doublings = max(0, int(math.log2(_MAX_INTERLEAVED_INSTRUCTIONS / self._size)))
+            count = min(_MAX_INTERLEAVED, 2**doublings)
         if count == 1:
             self._write("0", "%span", 1)
             return
@@ -366,8 +359,8 @@ def emit_product(memory: MemoryAccess, plan: KernelPlan, number: int) -> None:
     item = plan.items[number]
     assert isinstance(item, MatrixProduct)
     ir, floats = memory.ir, memory.module.float_vector
-    sums = memory.target.register_count - _TILING.load_registers if memory.target.register_count > 16 else 12
-    columns = _TILING.wide_tile if item.size <= sums // _TILING.wide_tile else _TILING.narrow_tile
+    sums = memory.target.register_count - _LOAD_REGISTERS if memory.target.register_count > 16 else 12
+    columns = _WIDE_TILE if item.size <= sums // _WIDE_TILE else _NARROW_TILE
     rows = min(item.size, sums // columns)
     with memory.row_loop("0", "%span", columns) as (_, starts):
         for (tile,) in loop_tiles(memory, (item.size,), (rows,)):
@@ -411,8 +404,7 @@ _BLOCK_PARAMETERS = "ptr %memory, ptr %point, ptr %columns, i64 %first, i64 %row
 def kernel_module(target: Processor, laid_out: LaidOutPlan, types: tuple[str, ...], block: int) -> str:
     """Return the text of a kernel's module.
 
-    It exports `run(job, memory)`, which processes blocks until none is left, and `fold_level(sums, blocks, step)`,
-    which adds to the sums of every second block those of the block that is `step` further on.
+    It exports `run(job, memory)`, which processes blocks until none is left.
 
     Args:
         target: the processor.
@@ -424,7 +416,6 @@ def kernel_module(target: Processor, laid_out: LaidOutPlan, types: tuple[str, ..
     writer = PlanWriter(module, laid_out, types)
     writer.write_block_functions()
     writer.write_run(block)
-    writer.write_fold_level()
     return module.text()
 
 
@@ -548,20 +539,6 @@ class PlanWriter:
             begin = ir.element("i8", "%out", ir.assign(f"mul i64 {number.index}, %stride"))
             row = ir.assign(f"add i64 {first}, {lane.index}")
             ir.store("double", value, ir.element("double", begin, row))
-
-    def write_fold_level(self) -> None:
-        """Write the function that adds up pairs of sums of blocks."""
-        ir, numbers = (
-            FunctionBuilder("define void @fold_level(ptr %sums, i64 %blocks, i64 %step) {"),
-            self._plan.value_count,
-        )
-        distance, last = ir.assign(f"mul i64 %step, {numbers}"), ir.assign("sub i64 %blocks, %step")
-        with ir.loop("0", last, ir.assign("shl i64 %step, 1")) as block, ir.loop("0", str(numbers)) as number:
-            start = ir.assign(f"mul i64 {block.index}, {numbers}")
-            total = ir.element("double", "%sums", ir.assign(f"add i64 {start}, {number.index}"))
-            other = ir.load("double", ir.element("double", total, distance))
-            ir.store("double", ir.assign(f"fadd double {ir.load('double', total)}, {other}"), total)
-        self._module.add(ir)
 
     def write_run(self, block: int) -> None:
         """Write the function that processes blocks until none is left. Several threads may share a job."""

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from autodiff_cli.backends.llvm.machine_code import FunctionBuilder, Loop, ModuleBuilder
+from autodiff_cli.backends.llvm.machine_code import ModuleBuilder
 from autodiff_cli.backends.llvm.plan import (
     ROW_COUNT_INPUT,
     Effect,
@@ -25,6 +25,7 @@ from autodiff_cli.backends.llvm.plan import (
 )
 from autodiff_cli.backends.llvm.vectors import MAX_MODERATE, MIN_MODERATE, float_literal
 from autodiff_cli.graph.op import Shape
+from autodiff_cli.numbers.machine_code import FunctionBuilder, Loop
 
 MAX_NEST_ITEMS = 5000  # the time that LLVM takes grows faster than the number of items in a nest
 
@@ -42,14 +43,6 @@ class LoopNest:
     stage: Stage
     shape: Shape
     item_numbers: tuple[int, ...]
-
-
-def loop_nests(plan: KernelPlan) -> list[LoopNest]:
-    """Return the nests in order of execution, each after the nests it reads.
-
-    Nests that are common to all rows come first, then those that are executed by row, then those after all rows.
-    """
-    return [nest for stage in Stage for nest in _nests_of_stage(plan.items, stage)]
 
 
 def _nests_of_stage(items: Sequence[Item], stage: Stage) -> Iterator[LoopNest]:
@@ -74,16 +67,13 @@ def _fusible_items(items: Sequence[Item], pending: Sequence[int], remaining: set
         if not isinstance(item, ElementwiseItem) or item.shape != shape:
             continue
         missing = remaining.intersection(_sources(item)) - members
-        if not missing and all(_is_available(items, each, members) for each in item.inputs):
+        if not missing and all(
+            isinstance(each, float) or each.source not in members or is_direct(items, each) for each in item.inputs
+        ):
             members.add(k)
             yield k
             if len(members) == MAX_NEST_ITEMS:
                 return
-
-
-def _is_available(items: Sequence[Item], operand: StridedView | float, members: set[int]) -> bool:
-    """Return whether an input can be read without finishing a pass first."""
-    return isinstance(operand, float) or operand.source not in members or is_direct(items, operand)
 
 
 def is_direct(items: Sequence[Item], operand: StridedView) -> bool:
@@ -121,17 +111,11 @@ def stored_items(plan: KernelPlan, nests: Sequence[LoopNest]) -> set[int]:
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 
 
-@dataclass(frozen=True)
-class StripSettings:
-    """Numbers of rows in a strip, found by measurements."""
-
-    unstored_rows: int = 2048  # without stored values a strip only bounds the number of terms in a partial sum
-    min_rows: int = 64
-    max_rows: int = 512
-    cache_bytes: int = 128 * 1024  # stored values of a strip remain in the nearest caches
-
-
-_STRIPS = StripSettings()
+# Numbers of rows in a strip, found by measurements.
+_UNSTORED_STRIP_ROWS = 2048  # without stored values a strip only bounds the number of terms in a partial sum
+_MIN_STRIP_ROWS = 64
+_MAX_STRIP_ROWS = 512
+_STRIP_CACHE_BYTES = 128 * 1024  # stored values of a strip remain in the nearest caches
 
 
 @dataclass(slots=True)
@@ -174,7 +158,7 @@ def lay_out(plan: KernelPlan, width: int) -> LaidOutPlan:
         plan: the plan.
         width: the number of doubles in a vector.
     """
-    nests = loop_nests(plan)
+    nests = [nest for stage in Stage for nest in _nests_of_stage(plan.items, stage)]
     stored = stored_items(plan, nests)
     by_row = {k: item for k, item in enumerate(plan.items) if k in stored and _is_stored_by_row(item)}
     layout = MemoryLayout(_strip_rows(by_row, width))
@@ -208,9 +192,9 @@ def _is_stored_by_row(item: Item) -> bool:
 
 def _strip_rows(by_row: dict[int, Item], width: int) -> int:
     if not by_row:
-        return _STRIPS.unstored_rows
+        return _UNSTORED_STRIP_ROWS
     bytes_per_row = 8 * sum(item.size for item in by_row.values())
-    fitting = min(_STRIPS.max_rows, max(_STRIPS.min_rows, _STRIPS.cache_bytes // bytes_per_row))
+    fitting = min(_MAX_STRIP_ROWS, max(_MIN_STRIP_ROWS, _STRIP_CACHE_BYTES // bytes_per_row))
     return fitting // (4 * width) * 4 * width
 
 

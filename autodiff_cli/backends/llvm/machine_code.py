@@ -1,6 +1,6 @@
 """From instructions to machine code: the target processor, LLVM modules as text, and their compilation.
 
-`FunctionBuilder` and `ModuleBuilder` write LLVM's text. `InstructionWriter` writes the instructions of `vectors` in an
+`ModuleBuilder` collects LLVM's text. `InstructionWriter` writes the instructions of `vectors` in an
 order that follows the results, one after the other, so that few values are alive at a time. Only calls of the
 mathematical library come first, with everything they need, because a call spills every register, including partial
 sums.
@@ -13,7 +13,6 @@ import ctypes
 import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +21,7 @@ import llvmlite.binding as llvm
 from autodiff_cli.backends.llvm.vectors import BIT_OPERATIONS, INTRINSICS, ROUNDED, ColdPath, Vector
 from autodiff_cli.backends.protocol import CompilationError
 from autodiff_cli.graph.tape import topological_order
-from autodiff_cli.numbers.machine_code import compile_assembly, initialize
+from autodiff_cli.numbers.machine_code import FunctionBuilder, compile_assembly, initialize
 
 _VECTOR_LIBRARY = "libmvec.so.1"  # glibc's vector functions
 # The letter in its symbols for each vector width in doubles: SSE2, AVX2, AVX-512.
@@ -121,122 +120,6 @@ def _has_vector_library() -> bool:
     except RuntimeError:
         return False
     return True
-
-
-class Loop:
-    """A counted loop under construction.
-
-    Attributes:
-        index: the name of its counter.
-        final_values: the values that an iteration passes to the next, which after the loop are the final ones.
-    """
-
-    def __init__(self, index: str) -> None:
-        self.index = index
-        self._carried: list[tuple[str, str, str]] = []  # name, type, start
-        self.final_values: list[str] = []
-
-    def carry(self, name: str, kind: str, start: str) -> str:
-        """Add a value that each iteration passes to the next."""
-        self._carried.append((name, kind, start))
-        return name
-
-    def set_next(self, value: str) -> None:
-        """Set the next iteration's value of the next carried value, in the order of `carry`."""
-        self.final_values.append(value)
-
-    def phis(self, before: str, latch: str) -> Iterator[str]:
-        """Yield the instructions that receive the carried values."""
-        for (name, kind, start), following in zip(self._carried, self.final_values, strict=True):
-            yield f"  {name} = phi {kind} [ {start}, %{before} ], [ {following}, %{latch} ]"
-
-
-class FunctionBuilder:
-    """Builds the text of a function.
-
-    Args:
-        head: the line before the body: `define … {`.
-
-    Attributes:
-        block: the label of the current block.
-    """
-
-    def __init__(self, head: str) -> None:
-        self.lines = [head, "entry:"]
-        self._name_count = 0
-        self.block = "entry"
-
-    def new_name(self) -> str:
-        """Return an unused name."""
-        self._name_count += 1
-        return f"%t{self._name_count}"
-
-    def assign(self, instruction: str) -> str:
-        """Add an instruction with a result, and return the result's name."""
-        name = self.new_name()
-        self.lines.append(f"  {name} = {instruction}")
-        return name
-
-    def emit(self, instruction: str) -> None:
-        """Add an instruction without a result."""
-        self.lines.append(f"  {instruction}")
-
-    def element(self, kind: str, pointer: str, index: str | int) -> str:
-        """Return the address of an element of an array, counted from an address in elements of this type."""
-        return self.assign(f"getelementptr {kind}, ptr {pointer}, i64 {index}")
-
-    def load(self, kind: str, pointer: str) -> str:
-        """Return the value at an address."""
-        return self.assign(f"load {kind}, ptr {pointer}")
-
-    def store(self, kind: str, value: str | int, pointer: str) -> None:
-        """Add a store of a value at an address."""
-        self.emit(f"store {kind} {value}, ptr {pointer}")
-
-    def new_label(self) -> str:
-        """Return an unused name for a block."""
-        self._name_count += 1
-        return f"b{self._name_count}"
-
-    def begin_block(self, label: str) -> None:
-        """Begin a block, to which the following instructions belong."""
-        self.lines.append(f"{label}:")
-        self.block = label
-
-    def finish(self) -> str:
-        """Return the text of the whole function, which returns at this point."""
-        return "\n".join([*self.lines, "  ret void", "}\n"])
-
-    @contextmanager
-    def loop(self, start: str, stop: str, step: int | str = 1) -> Iterator[Loop]:
-        """Add a loop around the instructions of this context.
-
-        The counter begins at `start` and increases by `step` as long as it is below `stop`. The body is executed at
-        least once.
-        """
-        before, head = self.block, self.new_label()
-        self.emit(f"br label %{head}")
-        self.begin_block(head)
-        line = len(self.lines)
-        loop = Loop(self.new_name())
-        yield loop
-        following = self.assign(f"add nuw nsw i64 {loop.index}, {step}")
-        is_below = self.assign(f"icmp ult i64 {following}, {stop}")
-        latch, after = self.block, self.new_label()
-        self.emit(f"br i1 {is_below}, label %{head}, label %{after}")
-        counter = f"  {loop.index} = phi i64 [ {start}, %{before} ], [ {following}, %{latch} ]"
-        self.lines[line:line] = [counter, *loop.phis(before, latch)]
-        self.begin_block(after)
-
-    @contextmanager
-    def branch(self, condition: str) -> Iterator[None]:
-        """Execute the instructions of this context only if a condition holds."""
-        then, after = self.new_label(), self.new_label()
-        self.emit(f"br i1 {condition}, label %{then}, label %{after}")
-        self.begin_block(then)
-        yield
-        self.emit(f"br label %{after}")
-        self.begin_block(after)
 
 
 # LLVM may fuse a product and a sum. No other fast-math flag is set, in particular none that assumes there is no nan.

@@ -16,9 +16,9 @@ import os
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from operator import is_
+from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -31,115 +31,26 @@ from autodiff_cli.backends.llvm.machine_code import CompiledModule, Processor, c
 from autodiff_cli.backends.llvm.plan import KernelInput, KernelPlan, seconds_per_row
 from autodiff_cli.backends.protocol import Columns, Point, available_cores
 
-_SPINS = 2000  # polls for the end of the helpers' work, before the waiting thread sleeps between polls
-_NAP_MICROSECONDS = 50  # of each sleep
+_NAP_MICROSECONDS = 50  # of each sleep of a thread that waits for helpers
 # The instruction that tells the processor that a thread is polling. Its duration is the unit of patience.
 _PAUSE_CALLS = {"x86_64": "@llvm.x86.sse2.pause()", "aarch64": "@llvm.aarch64.hint(i32 1)"}
 
 
 def sharing_module(target: Processor, *, has_usleep: bool) -> str:
-    """Return the text of the module that shares jobs between threads.
-
-    It exports two functions. `words` are the address of the job that is under way, or 0, and, a cache line apart, the
-    number of helpers at work. A job is a table of 8-byte fields; see `job_table`.
-
-    - `share(words, job)` offers a job to helpers, unless another one is under way, and works on it.
-    - `serve(words, number, patience)` works on jobs, until none has arrived for `patience` polls.
+    """Return the text of the module that shares jobs between threads: `share` and `serve` of sharing.ll.
 
     Args:
         target: the processor.
         has_usleep: whether the C library has `usleep`.
     """
     pause = _PAUSE_CALLS.get(target.triple.split("-")[0])
-    declared = [f"declare void {pause.replace('i32 1', 'i32')}"] if pause else []
-    declared += ["declare i32 @usleep(i32)"] if has_usleep else []
     wait = f"call void {pause}" if pause else ""
     sleep = f"call i32 @usleep(i32 {_NAP_MICROSECONDS})" if has_usleep else wait
-
-    def work(number: str) -> str:
-        return f"""
-  %run = load ptr, ptr %job
-  %argument.place = getelementptr i64, ptr %job, i64 1
-  %argument = load ptr, ptr %argument.place
-  %memory.number = add i64 {number}, {_MEMORIES}
-  %memory.place = getelementptr i64, ptr %job, i64 %memory.number
-  %memory = load ptr, ptr %memory.place
-  call void %run(ptr %argument, ptr %memory)"""
-
-    return f"""target triple = "{target.triple}"
-{chr(10).join(declared)}
-
-define void @serve(ptr %words, i64 %number, i64 %patience) {{
-entry:
-  %helpers = getelementptr i8, ptr %words, i64 {ALIGNMENT}
-  br label %look
-look:
-  %left = phi i64 [ %patience, %entry ], [ %less, %wait ], [ %patience, %leave ]
-  %last = phi i64 [ 0, %entry ], [ %word, %wait ], [ %word, %leave ]
-  %word = load atomic i64, ptr %words acquire, align 8
-  %is.none = icmp eq i64 %word, 0
-  %is.known = icmp eq i64 %word, %last
-  %is.idle = or i1 %is.none, %is.known
-  br i1 %is.idle, label %idle, label %enter
-idle:
-  %is.over = icmp eq i64 %left, 0
-  br i1 %is.over, label %end, label %wait
-wait:
-  %less = sub i64 %left, 1
-  {wait}
-  br label %look
-enter:
-  %before = atomicrmw add ptr %helpers, i64 1 seq_cst
-  %now = load atomic i64, ptr %words seq_cst, align 8
-  %is.same = icmp eq i64 %now, %word
-  br i1 %is.same, label %check, label %leave
-check:
-  %job = inttoptr i64 %word to ptr
-  %count.place = getelementptr i64, ptr %job, i64 2
-  %count = load i64, ptr %count.place
-  %is.needed = icmp ult i64 %number, %count
-  br i1 %is.needed, label %do, label %leave
-do:{work("%number")}
-  br label %leave
-leave:
-  %after = atomicrmw sub ptr %helpers, i64 1 seq_cst
-  br label %look
-end:
-  ret void
-}}
-
-define void @share(ptr %words, ptr %job) {{
-entry:
-  %word = ptrtoint ptr %job to i64
-  %offered = cmpxchg ptr %words, i64 0, i64 %word seq_cst seq_cst{work("0")}
-  %is.offered = extractvalue {{ i64, i1 }} %offered, 1
-  br i1 %is.offered, label %close, label %end
-close:
-  %helpers = getelementptr i8, ptr %words, i64 {ALIGNMENT}
-  store atomic i64 0, ptr %words seq_cst, align 8
-  br label %watch
-watch:
-  %looks = phi i64 [ 0, %close ], [ %more, %soon ], [ %more, %nap ]
-  %working = load atomic i64, ptr %helpers seq_cst, align 8
-  %is.done = icmp eq i64 %working, 0
-  br i1 %is.done, label %end, label %on
-on:
-  %more = add i64 %looks, 1
-  %is.soon = icmp ult i64 %looks, {_SPINS}
-  br i1 %is.soon, label %soon, label %nap
-soon:
-  {wait}
-  br label %watch
-nap:
-  {sleep}
-  br label %watch
-end:
-  ret void
-}}
-"""
-
-
-_MEMORIES = 3  # the position of the first memory in the table of a job
+    head = [f'target triple = "{target.triple}"', "declare i32 @usleep(i32)"]
+    head += [f"declare void {pause.replace('i32 1', 'i32')}"] if pause else []
+    waits = (("pause", wait), ("nap", sleep))
+    head += [f"define internal void @{name}() {{\n  {instruction}\n  ret void\n}}" for name, instruction in waits]
+    return "\n".join([*head, Path(__file__).with_name("sharing.ll").read_text(encoding="utf-8")])
 
 
 def job_table(run: int, argument: int, memories: Sequence[int]) -> Any:
@@ -237,7 +148,7 @@ def thread_pool() -> ThreadPool:
     global _pool
     if _pool is None:
         with _pool_lock:
-            _pool = _pool or ThreadPool(SCHEDULING.polling_seconds)
+            _pool = _pool or ThreadPool(_POLLING_SECONDS)
     return _pool
 
 
@@ -318,22 +229,15 @@ def _type_code(array: NDArray[Any]) -> str:
     return f"{array.dtype.kind}{array.dtype.itemsize}"
 
 
-@dataclass(frozen=True)
-class SchedulingSettings:
-    """When blocks run on several threads, and for how long at a time. Times are for whole jobs, in seconds."""
-
-    call_seconds: float = 0.05  # of a call of compiled code; Ctrl-C is handled between calls
-    solo_seconds: float = 100e-6  # shorter jobs run on one thread, since waking helpers takes about half as long
-    solo_seconds_if_awake: float = 10e-6  # likewise where helpers still poll for the next job
-    polling_seconds: float = 100e-6  # helpers poll after a job, and jobs that follow within this time find them awake
-    max_solo_doublings: int = 6  # of the number of jobs on one thread, each time that helpers made jobs slower
-
-
-SCHEDULING = SchedulingSettings()
+# When blocks run on several threads, and for how long at a time. Times are for whole jobs, in seconds.
+_CALL_SECONDS = 0.05  # of a call of compiled code; Ctrl-C is handled between calls
+_SOLO_SECONDS = 100e-6  # shorter jobs run on one thread, since waking helpers takes about half as long
+_SOLO_SECONDS_IF_AWAKE = 10e-6  # likewise where helpers still poll for the next job
+_POLLING_SECONDS = 100e-6  # helpers poll after a job, and jobs that follow within this time find them awake
+_MAX_SOLO_DOUBLINGS = 6  # of the number of jobs on one thread, each time that helpers made jobs slower
 
 _MIN_BLOCK_SECONDS = 1e-9  # estimate where the clock did not advance; it must not be 0
 
-_FoldFunction = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 _POINT, _COLUMNS, _OUT, _ROWS, _NEXT, _END, _STRIDE = range(len(BLOCK_JOB_FIELDS))
 
 _last_job_end = 0.0  # the time at which the last job of any runner ended
@@ -350,7 +254,6 @@ class PlanRunner:
 
     Attributes:
         lock: callers must hold it.
-        fold_level: adds up pairs of sums, given the address of the sums, their number, and the distance in a pair.
     """
 
     def __init__(self, plan: KernelPlan, target: Processor, threads: int, block: int) -> None:
@@ -373,7 +276,6 @@ class PlanRunner:
         self._bound: BoundColumns | None = None
         self._run_blocks: Any = None
         self._run_address = 0
-        self.fold_level: Any = None
         self._seconds_per_block = seconds_per_row(plan, target.width) * block or _MIN_BLOCK_SECONDS
         self._input_names = [leaf.name for leaf in plan.point_inputs]
         self._PointArray = ctypes.c_double * len(self._input_names)
@@ -403,13 +305,12 @@ class PlanRunner:
             self._modules[bound.type_codes] = compile_module(write, self._target)
         module = self._modules[bound.type_codes]
         self._run_blocks, self._run_address = module.function("run"), module.address("run")
-        self.fold_level = module.function("fold_level", _FoldFunction)
         self._bound = bound
         self._job[_COLUMNS], self._job[_ROWS] = bound.table.ctypes.data, rows
 
     def block_groups(self, blocks: int, most: int) -> list[tuple[int, int]]:
         """Return ranges of blocks to run per call: a power of two of blocks that take some time."""
-        fitting = min(most, SCHEDULING.call_seconds * self._threads / self._seconds_per_block)
+        fitting = min(most, _CALL_SECONDS * self._threads / self._seconds_per_block)
         if blocks <= fitting:
             return [(0, blocks)]
         size = 2 ** max(0, int(math.log2(max(1.0, fitting))))
@@ -430,12 +331,12 @@ class PlanRunner:
         job[_POINT], job[_OUT], job[_NEXT], job[_END], job[_STRIDE] = ctypes.addressof(point), out, first, end, stride
         start = time.perf_counter()
         solo_estimate = blocks * self._seconds_per_block
-        is_near = self._may_keep_helpers_awake and start - _last_job_end < SCHEDULING.polling_seconds
+        is_near = self._may_keep_helpers_awake and start - _last_job_end < _POLLING_SECONDS
         if (
             blocks == 1
             or self._threads == 1
             or self._solo_jobs_left
-            or solo_estimate < (SCHEDULING.solo_seconds_if_awake if is_near else SCHEDULING.solo_seconds)
+            or solo_estimate < (_SOLO_SECONDS_IF_AWAKE if is_near else _SOLO_SECONDS)
         ):
             self._run_blocks(self._job_address, self._memory_address(0))
             _last_job_end = time.perf_counter()
@@ -457,7 +358,7 @@ class PlanRunner:
         else:
             self._slower_jobs += 1
             self._solo_jobs_left = (
-                0 if self._slower_jobs % 2 else 2 ** min(self._slower_jobs // 2, SCHEDULING.max_solo_doublings) - 1
+                0 if self._slower_jobs % 2 else 2 ** min(self._slower_jobs // 2, _MAX_SOLO_DOUBLINGS) - 1
             )
         self._seconds_per_block = (
             min(self._seconds_per_block, (_last_job_end - start) * count / blocks) or _MIN_BLOCK_SECONDS

@@ -17,9 +17,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.array_types import Array
+from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.data.table import Dataset
 from autodiff_cli.graph.tape import topological_order
+from autodiff_cli.language.errors import format_names
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError
@@ -42,7 +43,7 @@ from autodiff_cli.training.fitting.optimization import (
 )
 from autodiff_cli.training.fitting.progress import Progress, Validation, open_checkpoint, split_validation
 from autodiff_cli.training.fitting.starts import Sinusoids, linear_mask, separate_terms
-from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES
+from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES, LossKind
 from autodiff_cli.training.methods.gradient_descent import EpochProgressCallback, Outcome
 from autodiff_cli.training.objective.batch import repeat_objective
 from autodiff_cli.training.objective.cluster_connection import connect_cluster
@@ -103,9 +104,12 @@ def order_terms(objective: Objective, theta: Array, *, aligns_levels: bool = Fal
     layout = objective.layout
     if layout.size > _MAX_SINGLE_PARAMETERS or len(layout.element_names) != len(layout.names):
         return theta
+    linear, mixtures = linear_mask(objective, np.ones(layout.size, np.bool_)), _mixture_shares(objective)
+    if np.count_nonzero(linear) < 2 and not mixtures:  # each similar term has a factor of its own
+        return theta
     ordered = theta.copy()
     point = theta[0] * np.random.default_rng(0).uniform(0.8, 1.25, layout.size)
-    found = [*_similar_terms(objective, point), *_mixtures(objective, point)]
+    found = [*_similar_terms(objective, point, linear), *_mixtures(objective, point, mixtures)]
     for terms in (part for each, symmetries in found for part in each.by_level(objective, symmetries, aligns_levels)):
         columns, key = terms.columns, terms.columns[:, terms.key]
         is_given = np.isin(columns, [k for k, name in enumerate(layout.names) if name in objective.user_starts])
@@ -119,7 +123,7 @@ def order_terms(objective: Objective, theta: Array, *, aligns_levels: bool = Fal
         for rank, term in enumerate(columns):
             exchanged[:, term] = values[np.arange(len(theta))[:, None], columns[ranks[:, rank]]]
         ordered = exchanged[:, : layout.size]
-    is_allowed = [objective.is_ordered(point) and objective.bounds.contains(point) for point in ordered]
+    is_allowed = [objective.constraints.are_met(point) and objective.bounds.contains(point) for point in ordered]
     return np.where(np.array(is_allowed)[:, None], ordered, theta)
 
 
@@ -165,13 +169,11 @@ class _Terms(NamedTuple):
         return parts if len(parts) > 1 and is_split else [self]
 
 
-def _similar_terms(objective: Objective, point: Array) -> Iterator[tuple[_Terms, _Symmetries]]:
+def _similar_terms(objective: Objective, point: Array, linear: Mask) -> Iterator[tuple[_Terms, _Symmetries]]:
     """Yield the sets of interchangeable terms of a sum that have linear factors, such as peaks."""
     if not objective.has_residuals:
         return
-    linear, sets = linear_mask(objective, np.ones(len(point), np.bool_)), list[_Terms]()
-    if np.count_nonzero(linear) < 2:  # each term has a factor of its own
-        return
+    sets = list[_Terms]()
     symmetries = _Symmetries(objective, point, Bounds.unbounded(len(point)))
     for factors, others in separate_terms(objective, linear, ~linear):
         term = [*factors, *others]
@@ -186,14 +188,26 @@ def _similar_terms(objective: Objective, point: Array) -> Iterator[tuple[_Terms,
     yield from ((terms, symmetries) for terms in sets if len(terms.columns) > 1)
 
 
-def _mixtures(objective: Objective, point: Array) -> Iterator[tuple[_Terms, _Symmetries]]:
-    """Yield the components of mixtures such as `w*f + (1 - w)*g`: the parameters that matter where one share is 1."""
-    program, slices, size = objective.model.program, objective.layout.slices, len(point)
-    nodes = topological_order([program.output])
-    for shares in dict.fromkeys(tuple(complemented_shares(node, program)) for node in nodes):
-        is_free = all(name in slices for levels in shares for name in levels)
-        if not shares or not is_free or len({len(levels) for levels in shares}) > 1:
-            continue
+_Shares = tuple[tuple[str, ...], ...]  # the free shares of a mixture, each with its names for all levels
+
+
+def _mixture_shares(objective: Objective) -> list[_Shares]:
+    """Return the shares of each mixture such as `w*f + (1 - w)*g`."""
+    program, slices = objective.model.program, objective.layout.slices
+
+    def find() -> list[_Shares]:
+        nodes = topological_order([program.output])
+        found = dict.fromkeys(tuple(complemented_shares(node, program)) for node in nodes)
+        return [shares for shares in found if shares and len({len(levels) for levels in shares}) == 1]
+
+    mixtures = objective.kernels.cached("shares of mixtures", find)
+    return [shares for shares in mixtures if all(name in slices for levels in shares for name in levels)]
+
+
+def _mixtures(objective: Objective, point: Array, mixtures: Sequence[_Shares]) -> Iterator[tuple[_Terms, _Symmetries]]:
+    """Yield the components of mixtures, given their shares: the parameters that matter where one share is 1."""
+    slices, size = objective.layout.slices, len(point)
+    for shares in mixtures:
         free = np.array([[slices[name].start for name in levels] for levels in shares]).T  # of shape (levels, shares)
         inside = point.copy()
         inside[free] = 0.7 / (1 + len(shares))
@@ -479,22 +493,25 @@ def _optimize_in_order(run: FitRun) -> tuple[FitRun, Outcome]:
     """
     objective, method, progress, options, _ = run
     outcome = optimize_multistart(method, objective, options, progress)
-    if outcome.failure or objective.is_ordered(outcome.theta):
+    if outcome.failure or objective.constraints.are_met(outcome.theta):
         return run, outcome
     options = dataclasses.replace(options, starts=None)
-    differences = objective.with_differences(outcome.theta)
-    solution = optimize(method, differences, options, Progress())
-    ordered = objective.add_differences(solution.theta)
-    for candidate in (copy_with(ordered, bounds=objective.bounds), ordered):
+    at, notes = outcome.theta, len(progress.notes)
+    solution = optimize(method, objective.with_slacks(at), options, Progress())
+    feasible = objective.add_slacks(solution.theta, at)
+    for candidate in (copy_with(feasible, bounds=objective.bounds), feasible):
         outcome = optimize(method, candidate, options, progress)
-        if candidate.is_ordered(outcome.theta):
+        if candidate.constraints.are_met(outcome.theta):
             break
-    values = objective.layout.values(outcome.theta)
-    for low, high in objective.orders:
-        if values[low] == values[high]:
-            progress.warnings.append(
-                f"`{low}` and `{high}` end equal: the data contradict their order; they have no errors"
-            )
+    del progress.notes[notes:]  # they describe auxiliary bounds
+    for tied in objective.constraints.active(outcome.theta):
+        listed = format_names([objective.layout.names[k] for k in tied.positions], "`")
+        found = (
+            "end equal: the data contradict their order"
+            if not tied.limit
+            else "sum to 1, which leaves no share to the last component"
+        )
+        progress.warnings.append(f"{listed} {found}; the standard errors assume that this holds")
     return run._replace(objective=candidate), outcome
 
 
@@ -555,6 +572,12 @@ def build_fit(
         outcome = dataclasses.replace(outcome, converged=True)
     elif outcome.converged and method in OPTIMIZERS and _is_beside_minimum(known, options):
         outcome = dataclasses.replace(outcome, converged=False, note=_STOPPED_BESIDE)
+    if outcome.converged and (runaways := _runaways(objective, outcome.theta, known)):
+        listed = format_names(runaways, "`")
+        outcome = dataclasses.replace(outcome, converged=False, note=_RUNAWAY.format(listed))
+    if outcome.kinks and known.minimum_distance > COVARIANCE.max_minimum_distance:
+        warnings = tuple(_KINK if words.startswith("no standard errors") else words for words in known.warnings)
+        known = dataclasses.replace(known, warnings=warnings)
     auc, roc = roc_curve(objective, outcome.theta) or (None, None)
     quantity_values, quantity_warnings = estimate_quantities(quantities, objective.point(outcome.theta), known)
     dropped = [f"rows left out because a cell is missing: {dropped_rows}"] if dropped_rows else []
@@ -614,6 +637,23 @@ def build_fit(
     return result
 
 
+def _runaways(objective: Objective, theta: Array, statistics: ComputedStatistics) -> list[str]:
+    """Return the parameters of terms that are not determined, cancel each other, and are far larger than the target,
+    such as two bends at one place.
+    """
+    if objective.kind is not LossKind.SQUARES or not statistics.missing_error_reasons or objective.is_penalised:
+        return []
+    with ignore_float_errors():
+        sizes = np.linalg.norm(objective.triangle(theta)[:, :-1], axis=0) * np.abs(theta)
+        largest = _CANCELLATION * math.sqrt(objective.target_variation())
+        return [objective.layout.element_names[k] for k in np.flatnonzero(sizes > largest)]
+
+
+_CANCELLATION = 1e6  # terms relative to the variation of the target
+_RUNAWAY = "the terms of {} grow without bound and cancel each other"
+_KINK = "no standard errors: the slope of the loss jumps where the fit ends"
+
+
 def _is_beside_minimum(statistics: ComputedStatistics, options: FitOptions) -> bool:
     """Whether a fit ended away from the minimum, without a criterion of the user that says that this is enough."""
     has_criterion = options.tolerance is not None or options.patience is not None
@@ -635,7 +675,7 @@ def _canonical_outcome(objective: Objective, method: str, outcome: Outcome) -> t
     if not outcome.converged or method not in ("lm", "lbfgs") or objective.is_network or objective.is_penalised:
         return outcome, []
     theta, notes = canonical_parameters(objective, outcome.theta, objective.bounds)
-    if notes and not objective.is_ordered(theta):
+    if notes and not objective.constraints.are_met(theta):
         theta, notes = outcome.theta, []
     with ignore_float_errors():
         ordered = order_terms(objective, theta[None])[0]

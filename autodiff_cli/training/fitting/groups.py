@@ -197,6 +197,7 @@ def _can_batch(objective: Objective, method: str, options: FitOptions, sizes: ND
         and not objective.has_theta
         and not objective.kernels.graphs.target_scales
         and not objective.orders
+        and not objective.shares
         and _SINGLE_OPTIONS.isdisjoint(explicit_options(options))
     )
 

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
-from autodiff_cli.backends.evaluation import evaluate
 from autodiff_cli.backends.reductions import block_slices
+from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.data.table import Table
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node
@@ -633,10 +633,12 @@ def add_intervals(
         return fit
     intervals: dict[str, dict[str, Any]] = {}
     warnings: list[str] = []
-    if not fit.converged:
-        warnings.append("no profile or bootstrap intervals: the fit did not converge")
-        return dataclasses.replace(fit, warnings=[*fit.warnings, *warnings])
     theta = objective.layout.flatten([*fit.parameters.values()])
+    reason = "" if fit.converged else "the fit did not converge"
+    if objective.constraints.active(theta):
+        reason = "the fit ends where an order, or a sum of shares, holds it"
+    if reason:
+        return dataclasses.replace(fit, warnings=[*fit.warnings, f"no profile or bootstrap intervals: {reason}"])
     if options.profile:
         low, high, warnings = profile_intervals(objective, theta, fit)
         intervals["profile"] = _intervals_by_name(objective, low, high)

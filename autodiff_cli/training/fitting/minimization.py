@@ -140,11 +140,12 @@ def estimated_scales(batch: Batch, theta: Array, fits: Fits) -> Array:
 def comparison_losses(batch: Batch, theta: Array) -> Array:
     """Return the losses by which fits are compared; infinite where they are undefined.
 
-    A robust loss whose scale is estimated depends on the scale, so these fits are compared by their scales.
+    A robust loss whose scale is estimated depends on the scale, so these fits are compared by the squares of their
+    scales.
     """
     objective, every = batch.objective, np.arange(len(theta))
     if objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
-        losses = estimated_scales(batch, theta, every)
+        losses = np.square(estimated_scales(batch, theta, every))
     else:
         losses = batch.losses(theta, every)
     return np.where(np.isfinite(losses), losses, np.inf)

@@ -25,17 +25,16 @@ from numpy.typing import NDArray
 from autodiff_cli.algebra.simplify import simplify
 from autodiff_cli.algebra.table import share
 from autodiff_cli.array_types import Array
-from autodiff_cli.backends.evaluation import evaluate
 from autodiff_cli.backends.protocol import RowGraphs, RowKernel
 from autodiff_cli.backends.reductions import block_slices
-from autodiff_cli.backends.selection import make_backend
+from autodiff_cli.backends.selection import evaluate, make_backend
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, is_literal
 from autodiff_cli.graph.tape import topological_order
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.floats import parse_constant
 from autodiff_cli.ops.elementary import cos, sin
-from autodiff_cli.training.fitting.minimization import estimated_scales
+from autodiff_cli.training.fitting.minimization import comparison_losses
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
 from autodiff_cli.training.methods.least_squares import fit_squares
@@ -90,7 +89,8 @@ class Sinusoids:
         arguments = objective.kernels.cached("waves", lambda: _find_arguments(objective))
         self._slopes, self._frequencies, self._phases = arguments
         self.count = len(self._slopes)
-        self.frequency_mask = np.isin(np.arange(objective.layout.size), self._frequencies)
+        self.frequency_mask = np.zeros(objective.layout.size, np.bool_)
+        self.frequency_mask[self._frequencies] = True
 
     def frequency_grids(
         self, theta: Array, per_turn: int, most: int, box: Bounds | None = None
@@ -307,9 +307,11 @@ def _parameter_scales(objective: Objective) -> Array:
     names = tuple(sorted(name for name in model.columns if name in objective.data.names))
     if not names or model.shapes:
         return np.ones(layout.size)
-    rows = np.linspace(0, objective.rows - 1, min(SETTINGS.max_sample_rows, objective.rows)).astype(np.intp)
-    spread = objective.select_rows(rows).fold_columns({*names}, SpreadReduction(names), join_spreads)
-    spreads = np.sqrt(spread.moments[2] / len(rows))
+    if objective.rows > SETTINGS.max_sample_rows:
+        rows = np.linspace(0, objective.rows - 1, SETTINGS.max_sample_rows)
+        objective = objective.select_rows(rows.astype(np.intp))
+    spread = objective.fold_columns({*names}, SpreadReduction(names), join_spreads)
+    spreads = np.sqrt(spread.moments[2] / objective.rows)
     sizes = np.where(spreads > 0, spreads, np.maximum(np.abs(spread.high), np.abs(spread.low)))
     columns = {name: float(size) if 0 < size < np.inf else 1.0 for name, size in zip(names, sizes, strict=True)}
     scales = dimensional_scales(model.program.output, model.program.target, columns, layout.names)
@@ -694,17 +696,14 @@ class _Multistart:
         """Run Levenberg-Marquardt from points, and return the candidates of those where the residuals are defined."""
         batch = repeat_objective(self._sample, len(points), box or self._box)
         outcomes = fit_squares(batch, points, stop=StoppingRule(evaluations=SETTINGS.descent_evaluations))
-        fits = np.array([k for k, end in enumerate(outcomes) if end.divergence is None], np.intp)
-        ends = np.array([end.theta for end in outcomes]).reshape(points.shape)[fits]
+        ends = np.array([end.theta for end in outcomes]).reshape(points.shape)
+        every = np.arange(len(ends))
         if self._sample.kind is LossKind.ROBUST:  # outliers must not decide here either
-            losses = np.square(estimated_scales(batch, ends, fits))
+            losses = comparison_losses(batch, ends)
         else:
-            squares = np.sum(np.square(batch.triangles(ends, fits)[:, :, -1]), axis=1)
-            losses = batch.mean_squares(squares, fits)
-        return [
-            StartCandidate(start, end, loss)
-            for start, end, loss in zip(points[fits], ends, losses.tolist(), strict=True)
-        ]
+            losses = batch.mean_squares(np.sum(np.square(batch.triangles(ends, every)[:, :, -1]), axis=1), every)
+        found = zip(outcomes, points, ends, losses.tolist(), strict=True)
+        return [StartCandidate(start, end, loss) for outcome, start, end, loss in found if outcome.divergence is None]
 
 
 def linear_mask(objective: Objective, free: NDArray[np.bool_]) -> NDArray[np.bool_]:

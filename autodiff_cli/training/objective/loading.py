@@ -21,8 +21,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from autodiff_cli.array_types import Array
-from autodiff_cli.backends.evaluation import evaluate
+from autodiff_cli.array_types import Array, as_label_array
+from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.data.batches import LabelColumn, is_numeric
 from autodiff_cli.data.dialect import DataError
 from autodiff_cli.data.files import DataSource, open_data
@@ -36,7 +36,6 @@ from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.names import TextMatch
 from autodiff_cli.language.program import read
 from autodiff_cli.limits import has_memory_limits
-from autodiff_cli.numbers.conversion import as_label_array
 from autodiff_cli.ops.elementary import exp, log
 from autodiff_cli.ops.structural import stack
 from autodiff_cli.options import OptionError

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from autodiff_cli.algebra.table import with_subtraction
-from autodiff_cli.backends.evaluation import evaluate
+from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.graph.node import Node, constant, variable
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.shapes import ShapeError, ShapeInference, format_shape

@@ -20,7 +20,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from autodiff_cli.array_types import Array
+from autodiff_cli.array_types import Array, as_float_array
 from autodiff_cli.backends.protocol import (
     EpochRequest,
     OptimizerState,
@@ -32,18 +32,17 @@ from autodiff_cli.backends.protocol import (
 )
 from autodiff_cli.backends.selection import make_backend
 from autodiff_cli.data.table import DataError, Dataset, Table
-from autodiff_cli.graph.node import Node
+from autodiff_cli.graph.node import Node, as_node
 from autodiff_cli.graph.tape import Tape, topological_order
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.numbers.arrays import ignore_float_errors
-from autodiff_cli.numbers.conversion import as_float_array
 from autodiff_cli.options import explicit_options, takes_options
 from autodiff_cli.training.checkpoint import EvaluationLog
 from autodiff_cli.training.losses import FAMILIES, L1_FACTOR, L2_FACTOR, LOSSES, RESIDUAL_SCALE, LossKind
 from autodiff_cli.training.objective.kernels import DIRECTION, LINK_FUNCTIONS, is_generalised_linear
 from autodiff_cli.training.objective.loading import Data, as_dataset
 from autodiff_cli.training.objective.model import Model, standardize_layers
-from autodiff_cli.training.objective.parameters import Bounds
+from autodiff_cli.training.objective.parameters import Bounds, Constraints, Dependency
 from autodiff_cli.training.objective.preparation import PreparedObjective, prepare
 from autodiff_cli.training.options import FitOptions, ObjectiveOptions
 from autodiff_cli.training.rows import (
@@ -477,73 +476,84 @@ class Objective(ModelOverRows):
         """The residual scale of robust losses; theta of negative binomial counts."""
         return self.settings[RESIDUAL_SCALE]
 
-    @property
-    def _order_positions(self) -> list[tuple[int, int]]:
-        """The positions in theta of each pair of ordered parameters."""
-        return [(self.layout.slices[low].start, self.layout.slices[high].start) for low, high in self.orders]
+    @cached_property
+    def constraints(self) -> Constraints:
+        """The orders and shares of parameters."""
+        orders = [(self.layout.slices[low].start, self.layout.slices[high].start) for low, high in self.orders]
+        return Constraints(orders, self.shares, [end for ends in self.bounds_by_name.values() for end in ends])
 
-    def is_ordered(self, theta: Array) -> bool:
-        """Whether the parameters that have to be in an order are.
-
-        >>> Objective("y ~ a*x + b", {"x": [1, 2], "y": [3, 5]}, bounds={"b": ("a", None)}).is_ordered([2, 1])
-        False
-        """
-        return all(theta[low] <= theta[high] for low, high in self._order_positions)
-
-    def tied_elements(self, theta: Array) -> list[int]:
-        """Return the positions of ordered parameters that are equal, other than on a bound of their own.
+    def on_constraints(self, theta: Array) -> tuple[Self, Array]:
+        """Return the objective on the active constraints, where some parameters are determined by others, and the
+        derivatives of all parameters towards all.
 
         >>> objective = Objective("y ~ a*x + b", {"x": [1, 2], "y": [3, 5]}, bounds={"b": ("a", None)})
-        >>> objective.tied_elements(np.array([2.0, 2.0]))
-        [0, 1]
+        >>> objective.on_constraints(np.array([2.0, 2.0]))[1]
+        array([[1., 0.],
+               [1., 0.]])
         """
-        limits = [end for ends in self.bounds_by_name.values() for end in ends]
-        pairs = [(low, high) for low, high in self._order_positions if theta[low] == theta[high] not in limits]
-        return [k for pair in pairs for k in pair]
+        slopes, replaced = np.eye(len(theta)), dict[Node, Node]()
+        box = Bounds(self.bounds.low.copy(), self.bounds.high.copy())
+        dependencies = self.constraints.active(theta)
+        for each in dependencies:
+            slopes[each.position] = each.sign * slopes[each.others].sum(axis=0)
+            self._replace(replaced, each, as_node(0))
+            box.low[each.others], box.high[each.others] = -math.inf, math.inf
+        for each in dependencies:
+            box.low[each.position] = box.high[each.position] = theta[each.position]
+        return self._substituted(replaced, bounds=box), slopes
 
-    def with_differences(self, theta: Array) -> Self:
-        """Return the objective in which the larger one of two ordered parameters stands for their difference, which is
-        not negative. It starts at a point with values exchanged that are not in order; see `add_differences`.
+    def _replace(self, replaced: dict[Node, Node], dependency: Dependency, slack: Node) -> None:
+        """Add the leaf of a parameter that depends on others, and its value, to replaced nodes."""
+        leaves, names = self.model.program.leaves, self.layout.names
+        value: Node = as_node(dependency.limit) - slack if dependency.limit else slack
+        for leaf in (leaves[names[k]] for k in dependency.others):
+            value = value + as_node(dependency.sign) * replaced.get(leaf, leaf)
+        replaced[leaves[names[dependency.position]]] = value
+
+    def _substituted(self, replaced: Mapping[Node, Node], **changes: Any) -> Self:
+        caches: dict[str, Any] = {"_triangle_cache": {}, "_point_cache": (b"", {})}
+        return copy_with(self, kernels=self.kernels.substituted(replaced), **changes, **caches)
+
+    def with_slacks(self, theta: Array) -> Self:
+        """Return the objective in which a parameter of each constraint stands for its slack, which is not negative:
+        the difference of ordered parameters, or the rest of shares.
+
+        It starts at a point with values exchanged that are not in order, and shares divided by their sum; see
+        `add_slacks`.
 
         >>> objective = Objective("y ~ a*x + b", {"x": [1, 2], "y": [3, 5]}, bounds={"b": ("a", None)})
-        >>> objective.with_differences(np.array([2.0, 1.0])).start
+        >>> objective.with_slacks(np.array([2.0, 1.0])).start
         array([1., 1.])
         """
-        leaves, replaced = self.model.program.leaves, dict[Node, Node]()
+        replaced = dict[Node, Node]()
         box = Bounds(self.bounds.low.copy(), self.bounds.high.copy())
-        start = theta.copy()
-        for low, high in self._order_positions:
-            start[low], start[high] = sorted((start[low], start[high]))
+        start = self.constraints.restore(theta)
         at_start = start.copy()
-        for low, high in self._order_positions:
-            box.low[high], box.high[high] = 0.0, math.inf
-            at_start[high] = max(start[high] - start[low], 0.0)
-        for low_name, high_name in self.orders:
-            base = leaves[low_name]
-            replaced[leaves[high_name]] = replaced.get(base, base) + leaves[high_name]
-        changes: dict[str, Any] = {
-            "kernels": self.kernels.substituted(replaced),
-            "bounds": box,
-            "start": at_start,
-            "orders": (),
-        }
-        caches: dict[str, Any] = {"_triangle_cache": {}, "_point_cache": (b"", {})}
-        return copy_with(self, user_starts=frozenset(self.parameters), **changes, **caches)
+        for each in self.constraints.solved(start):
+            k = each.position
+            box.low[k], box.high[k] = 0.0, each.limit or math.inf
+            at_start[k] = max(each.sign * (start[k] - each.value(start)), 0.0)
+            self._replace(replaced, each, self.model.program.leaves[self.layout.names[k]])
+        changes: dict[str, Any] = {"bounds": box, "start": at_start, "constraints": Constraints()}
+        return self._substituted(replaced, user_starts=frozenset(self.parameters), **changes)
 
-    def add_differences(self, theta: Array) -> Self:
-        """Return the objective with the start at a solution of `with_differences`, and between two ordered parameters
-        a bound of both.
+    def add_slacks(self, theta: Array, at: Array) -> Self:
+        """Return the objective with the start at a solution of `with_slacks(at)`, and bounds within which all
+        constraints hold: between two ordered parameters, and at the shares.
 
         >>> objective = Objective("y ~ a*x + b", {"x": [1, 2], "y": [3, 5]}, bounds={"b": ("a", None)})
-        >>> objective.add_differences(np.array([2.0, 1.0])).start
+        >>> objective.add_slacks(np.array([2.0, 1.0]), np.array([2.0, 1.0])).start
         array([2., 3.])
         """
         start = theta.copy()
         box = Bounds(self.bounds.low.copy(), self.bounds.high.copy())
-        for low, high in self._order_positions:
-            start[high] += start[low]
-            middle = start[low] / 2 + start[high] / 2
-            box.high[low], box.low[high] = min(box.high[low], middle), max(box.low[high], middle)
+        for each in self.constraints.solved(at):
+            k = each.position
+            start[k] = each.value(start) + each.sign * start[k]
+            part = [k, *each.others]
+            ceiling = start[part] if each.limit else np.array([math.inf, start[part].mean()])
+            box.high[part] = np.minimum(box.high[part], ceiling)
+            box.low[k] = box.low[k] if each.limit else max(box.low[k], ceiling[1])
         return copy_with(self, start=box.clip(start), bounds=box, user_starts=frozenset(self.parameters))
 
     def set_scale(self, scale: float) -> None:
@@ -701,9 +711,9 @@ class Objective(ModelOverRows):
             weight = math.sqrt(self.settings[L2_FACTOR] * self.total_weight * self.components)
             rows = weight * np.column_stack((np.eye(width - 1), np.asarray(theta, dtype=np.float64)))
             factor = triangular_factor(np.vstack((factor, rows)))
-        triangle = np.zeros((width, width))
-        triangle[: len(factor)] = factor
-        return triangle
+        if len(factor) == width:
+            return factor
+        return np.vstack((factor, np.zeros((width - len(factor), width))))
 
     def _logged(self, name: str, theta: ArrayLike, compute: Callable[[], Array]) -> Array:
         """Return the result of a computation over all rows, from the evaluation log if there is one."""

@@ -14,14 +14,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from autodiff_cli.array_types import Array
-from autodiff_cli.backends.evaluation import evaluate
+from autodiff_cli.array_types import Array, as_float_array
 from autodiff_cli.backends.gradient_descent import parameter_views
+from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.graph.node import Node, get_op, is_literal
 from autodiff_cli.graph.op import Gate, Op, Shape
 from autodiff_cli.graph.tape import topological_order
@@ -30,7 +30,6 @@ from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.language.lexer import canonical_name, is_level_name, is_name
 from autodiff_cli.language.names import NO_COLUMNS, ColumnNames
 from autodiff_cli.language.program import Program, read
-from autodiff_cli.numbers.conversion import as_float_array
 from autodiff_cli.numbers.floats import FLOATS, parse_constant
 from autodiff_cli.ops.arithmetic import add, div, mul, sub
 from autodiff_cli.ops.elementary import log
@@ -413,6 +412,84 @@ class Bounds:
         return Bounds(low, high)
 
 
+_SUM_TOLERANCE = 1e-12  # rounding of the sum of shares
+
+
+class Dependency(NamedTuple):
+    """A linear constraint, solved for one parameter: limit + sign * (sum of the other parameters + slack).
+
+    Attributes:
+        position, others: the positions of the parameter and of the others in theta.
+        limit, sign: 0 and 1 for an order, in which the other parameter is the smaller one; 1 and -1 for shares.
+    """
+
+    position: int
+    others: list[int]
+    limit: float
+    sign: float
+
+    @property
+    def positions(self) -> list[int]:
+        """The positions of all its parameters."""
+        return sorted((self.position, *self.others))
+
+    def value(self, theta: Array) -> float:
+        """Return the value of the parameter without slack."""
+        return float(self.limit + self.sign * theta[self.others].sum())
+
+
+class Constraints(NamedTuple):
+    """Linear constraints of parameters, by their positions in theta.
+
+    Attributes:
+        orders: pairs of which the first must not exceed the second.
+        shares: shares of a whole, which sum to at most 1.
+        limits: the bounds of the user; ordered parameters that are equal on one are not tied.
+    """
+
+    orders: Sequence[tuple[int, int]] = ()
+    shares: Sequence[tuple[int, ...]] = ()
+    limits: Sequence[float] = ()
+
+    def are_met(self, theta: Array) -> bool:
+        """Whether ordered parameters are in their order, and the shares of a whole sum to at most 1.
+
+        >>> Constraints([(0, 1)]).are_met(np.array([2.0, 1.0]))
+        False
+        """
+        is_ordered = all(theta[low] <= theta[high] for low, high in self.orders)
+        return is_ordered and all(theta[[*part]].sum() <= 1 + _SUM_TOLERANCE for part in self.shares)
+
+    def restore(self, theta: Array) -> Array:
+        """Return the point with values exchanged that are not in order, and shares divided by a sum above 1."""
+        point = theta.copy()
+        for low, high in self.orders:
+            point[low], point[high] = sorted((point[low], point[high]))
+        for part in self.shares:
+            point[[*part]] /= max(1.0, point[[*part]].sum())
+        return point
+
+    def solved(self, theta: Array) -> list[Dependency]:
+        """Return each constraint solved for the larger parameter of an order, or the largest share."""
+        orders = [Dependency(high, [low], 0.0, 1.0) for low, high in self.orders]
+        largest = [part[int(np.argmax(theta[[*part]]))] for part in self.shares]
+        shares = zip(largest, self.shares, strict=True)
+        return [*orders, *(Dependency(each, [k for k in part if k != each], 1.0, -1.0) for each, part in shares)]
+
+    def active(self, theta: Array) -> list[Dependency]:
+        """Return the constraints that hold with equality: ordered parameters that are equal, other than on a bound of
+        the user, and shares without a rest.
+
+        >>> [tied] = Constraints([(0, 1)]).active(np.array([2.0, 2.0]))
+        >>> tied.positions
+        [0, 1]
+        """
+        parts = [[k for k in part if theta[k] > 0] for part in self.shares]  # shares of 0 are on a bound
+        positive = [tuple(part) for part in parts if len(part) > 1 and theta[part].sum() >= 1 - _SUM_TOLERANCE]
+        tied = [(low, high) for low, high in self.orders if theta[low] == theta[high] not in self.limits]
+        return Constraints(tied, positive).solved(theta)
+
+
 _PROBES = (-2.3, -0.7, 0.4, 1.7, 2.6)  # values of a parameter at which an operation is tried
 
 
@@ -442,6 +519,19 @@ def natural_bounds(program: Program, names: Iterable[str]) -> dict[str, BoundPai
             shares = others & {name for part in factors for name in _parameters_of(part, program)}
             bounds |= dict.fromkeys(sorted(shares & wanted), (0.0, 1.0))
     return bounds
+
+
+def mixture_shares(program: Program, layout: ParameterLayout) -> tuple[tuple[int, ...], ...]:
+    """Return the positions of the free shares of each mixture of three or more components, whose last share is 1 minus
+    their sum; those of each level by themselves.
+    """
+    found = dict[tuple[int, ...], None]()
+    for node in topological_order([program.output]):
+        for names in zip(*complemented_shares(node, program), strict=False):
+            if len(names) > 1 and all(name in layout.slices for name in names):
+                found[tuple(layout.slices[name].start for name in names)] = None
+    # `1 - a - b` contains `1 - a`
+    return tuple(part for part in found if not any({*part} < {*other} for other in found))
 
 
 def _parameters_of(node: Node, program: Program) -> tuple[str, ...]:

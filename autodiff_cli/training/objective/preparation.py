@@ -43,6 +43,7 @@ from autodiff_cli.training.objective.parameters import (
     bounds_box,
     check_value,
     initial_arrays,
+    mixture_shares,
     natural_bounds,
 )
 from autodiff_cli.training.optimizers import DEFAULT_EPOCHS
@@ -123,6 +124,7 @@ class PreparedObjective:
     bounds: Bounds
     bounds_by_name: dict[str, BoundPair]
     orders: tuple[tuple[str, str], ...]
+    shares: tuple[tuple[int, ...], ...]
     kernels: Kernels
     passes_before_compiling: float
     threads: int | None
@@ -190,6 +192,7 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
         bounds=bounds,
         bounds_by_name=dict(parameters.bounds),
         orders=_check_orders(parameters.orders, layout),
+        shares=mixture_shares(resolved.program, layout) if options.likelihood else (),
         kernels=compiled.kernels(options.recompute_every, chosen, notes, stepping),
         passes_before_compiling=(
             passes_before_compiling(loss_of_row, data.rows)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from autodiff_cli.array_types import Array
-from autodiff_cli.backends.evaluation import evaluate
+from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.data.batches import LabelColumn, join_labels
 from autodiff_cli.data.json_records import IF_KNOWN, NONFINITE_IS_NULL, NOT_IN_DOCUMENT, read_json, to_json
 from autodiff_cli.data.table import DataError, float_array, label_vector, named_columns

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from autodiff_cli.algebra.simplify import is_increasing, simplify
 from autodiff_cli.algebra.table import share
 from autodiff_cli.array_types import Array
-from autodiff_cli.backends.evaluation import evaluate
+from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.data.streaming import StreamedColumns, label_key
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, variable
@@ -260,14 +260,15 @@ class InversePrediction(NamedTuple):
     """A value of a predictor at which the prediction is equal to a new reading of the target.
 
     Attributes:
-        value: the value.
+        value: the value; None for a range in which the prediction only comes close to the reading, such as one beyond
+            a plateau.
         stderr: its standard error by the delta method, from those of the reading and of the prediction.
         low, high: its confidence interval, where reading and prediction are not significantly different; None where the
             range has no limit.
     """
 
-    value: float
-    stderr: float
+    value: float | None
+    stderr: float | None
     low: float | None
     high: float | None
 
@@ -325,27 +326,36 @@ def inverse_predictions(
         distances, is_outside = difference(points)[0], excess(points) > 0
         changes = np.diff(distances > 0) & np.isfinite(distances[1:]) & np.isfinite(distances[:-1])
         places = np.flatnonzero(changes)
-        if not len(places):
-            return []
-        roots = solve(lambda x: difference(x)[0], points[places], points[places + 1])
-        left, spreads = difference(roots)
+        roots, left, spreads = points[places], distances[places], distances[places]
+        if len(places):
+            roots = solve(lambda x: difference(x)[0], points[places], points[places + 1])
+            left, spreads = difference(roots)
         is_root = np.abs(left) < np.abs(distances[places]) + np.abs(distances[places + 1])  # not a pole
         places, roots, spreads = places[is_root], roots[is_root], spreads[is_root]
         tangent = gradient_nodes(program.output, [program.leaves[column]], model.shapes)
         point = fit.leaf_values({column: roots} | {name: np.full(len(roots), each) for name, each in others.items()})
         slopes = np.broadcast_to(np.abs(evaluate(tangent, point, model.shapes)[0]), roots.shape)
-        found = []
-        solutions = zip(places.tolist(), roots.tolist(), spreads.tolist(), slopes.tolist(), strict=True)
-        for place, root, spread, steepness in solutions:
+        errors = spreads / slopes
+        # Ranges without a solution, each by its first point.
+        is_inside = np.concatenate(([False], ~is_outside))
+        starts = np.flatnonzero(is_inside[1:] & ~is_inside[:-1])
+        stops = np.append(np.flatnonzero(is_inside[:-1] & ~is_inside[1:]), len(points))[: len(starts)]
+        is_near = [
+            not np.any((places >= first - 1) & (places < last)) for first, last in zip(starts, stops, strict=True)
+        ]
+        found = list[InversePrediction]()
+        solutions = [*zip(places.tolist(), roots.tolist(), errors.tolist(), strict=True)]
+        for place, root, error in (*solutions, *((first, None, None) for first in starts[is_near].tolist())):
             below = np.flatnonzero(is_outside[: place + 1])[-1:]
             above = place + 1 + np.flatnonzero(is_outside[place + 1 :])[:1]
-            inner = np.minimum(points[below + 1], root), np.maximum(points[above - 1], root)
+            at = points[place] if root is None else root
+            inner = np.minimum(points[below + 1], at), np.maximum(points[above - 1], at)
             ends = [
                 float(solve(excess, points[outer], start)[0]) if len(outer) else None
                 for outer, start in zip((below, above), inner, strict=True)
             ]
-            found.append(InversePrediction(root, spread / steepness, *ends))
-    return found
+            found.append(InversePrediction(root, error, *ends))
+    return sorted(found, key=lambda each: low if each.low is None else each.low)
 
 
 # --- Predictions as columns

@@ -315,9 +315,9 @@ def compute_statistics(
         with_goodness: add the goodness of fit.
     """
     with ignore_float_errors():
-        key, batch = ("statistics", absolute_sigma, is_solved), ObjectiveBatch([objective], objective.bounds)
+        key = ("statistics", absolute_sigma, is_solved)
         statistics = objective.cached_at(
-            key, theta, lambda: batch_statistics(batch, theta[None], absolute_sigma, is_solved)[0]
+            key, theta, lambda: _constrained_statistics(objective, theta, absolute_sigma, is_solved)
         )
         if not with_goodness:
             return statistics
@@ -326,6 +326,25 @@ def compute_statistics(
         # values may still compare it.
         r_squared = None if objective.kernels.graphs.has_scaled_residuals else statistics.r_squared
         return dataclasses.replace(statistics, r_squared=r_squared, **figures)
+
+
+def _constrained_statistics(
+    objective: Objective, theta: Array, absolute_sigma: bool, is_solved: bool
+) -> ComputedStatistics:
+    """Return the statistics of a fit, with the covariance on the constraints that hold with equality."""
+    slopes = None
+    if objective.constraints.active(theta):
+        objective, slopes = objective.on_constraints(theta)
+    batch = ObjectiveBatch([objective], objective.bounds)
+    statistics = batch_statistics(batch, theta[None], absolute_sigma, is_solved)[0]
+    if slopes is None:
+        return statistics
+    unknown = (slopes != 0) @ np.isnan(np.diag(statistics.covariance)) > 0
+    covariance = slopes @ np.nan_to_num(statistics.covariance) @ slopes.T
+    covariance[unknown] = covariance[:, unknown] = math.nan
+    errors = objective.layout.values(np.sqrt(np.diag(covariance))).items()
+    stderr = {name: None if np.isnan(error).all() else error for name, error in errors}
+    return dataclasses.replace(statistics, covariance=covariance, stderr=stderr)
 
 
 _FIGURES = tuple(figure.name for figure in dataclasses.fields(GoodnessOfFit))
@@ -377,7 +396,8 @@ def batch_statistics(
             part = matrices if len(some) == len(theta) else matrices.take(some)
             if len(columns):
                 found = _estimate_covariances(part, absolute_sigma, lengths[some], dofs[some], columns)
-                estimate = found.placed_in(estimate, some, columns)
+                is_whole = len(some) == len(theta) and len(columns) == size
+                estimate = found if is_whole else found.placed_in(estimate, some, columns)
         distances = _minimum_distances(matrices, estimate)
         for fit in np.flatnonzero(distances > COVARIANCE.max_minimum_distance).tolist():
             sentence = f"the fit stopped {distances[fit]:.2g} standard errors away from the minimum"
@@ -712,7 +732,8 @@ def _partial_factor(
 def _bound_warnings(objective: Objective, bounds: Bounds, theta: Array, *, has_errors: bool) -> tuple[str, ...]:
     """Return a sentence for each of the first elements on a bound, and one that counts the others."""
     on_bound = bounds.active(theta)
-    on_bound[objective.tied_elements(theta)] = False  # another warning says that these end equal
+    for tied in objective.constraints.active(theta):
+        on_bound[tied.positions] = False  # another warning says that these end on a constraint
     names = objective.layout.element_names
     active = [
         (k, "lower" if theta[k] <= bounds.low[k] else "upper")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from mpmath import mp, mpf
 
-from tests.support import run_cli
+from tests.each import each
+from tests.support import expect_refusal, run_cli
 
 
 def test_a_table_and_a_verdict() -> None:
@@ -87,7 +90,7 @@ def test_large_arrays_of_many_digits_are_shown_by_their_range() -> None:
 
 
 def test_uncertain_values() -> None:
-    for value in ("2+-0.1", "2±0.1", "2 ± 0.1", "2+-1/10"):
+    for value in ("2+-0.1", "2±0.1", "2 ± 0.1", "2+-1/10", "2+/-0.1", "2.0(1)", "2.00(10)", "20(1)e-1", "2+-5%"):
         document = run_cli(["grad", "x*y", "--x", value, "--y", "3+-0.2", "--json"]).json
         assert document["value"] == 6.0
         assert document["uncertainty"]["value"] == pytest.approx(0.5)
@@ -96,12 +99,51 @@ def test_uncertain_values() -> None:
     output = run_cli("grad x*y --x 2+-0.1 --y 3")
     assert "standard error of the value = 0.3\n" in output
     assert "from x: 100.0 % of its variance" in output
+    assert "Believe the first order" in output
+    assert run_cli("grad x --x=-2.5(3) --json").json["uncertainty"]["stderr"] == 0.3
+    assert run_cli("grad sum(v) --v [-1,2]+-10% --json").json["uncertainty"]["stderr"] == pytest.approx(0.05**0.5)
+
+
+def test_uncertainty_has_two_orders_and_a_referee() -> None:
+    line = "grad x^2 --x 0+-0.1 --hessian --monte-carlo 1000 --json"
+    document = run_cli(line).json
+    assert document["hessian"] == {"x": {"x": 2.0}}
+    assert [warning["kind"] for warning in document["warnings"]] == ["nonlinear"]
+    found = document["uncertainty"]
+    assert found["value"] == found["stderr"] == 0
+    assert found["second_order"] == pytest.approx({"mean": 0.01, "stderr": 0.02**0.5 / 10})
+    assert found["monte_carlo"]["mean"] == pytest.approx(0.01, rel=0.2)
+    assert [*found["monte_carlo"]["quantiles"]] == ["0.025", "0.16", "0.5", "0.84", "0.975"]
+    assert run_cli(line).json == document
+    assert run_cli(f"{line} --seed 1").json["uncertainty"]["monte_carlo"] != found["monte_carlo"]
+    assert found["recommended"] in run_cli("grad x^2 --x 0+-0.1 --monte-carlo 1000")
+
+
+def test_uncertainty_comes_from_correct_digits() -> None:
+    document = run_cli('grad "(1 - cos(x))/x^2" --x 1e-8+-1e-9 --json').json
+    assert document["uncertainty"]["stderr"] == pytest.approx(1e-9 * 1e-8 / 12, rel=1e-9)
+    # The mean is 1/2 - E(x^2)/24.
+    assert document["uncertainty"]["second_order"]["mean"] == pytest.approx(0.5, rel=1e-12)
+
+
+def test_correlated_values() -> None:
+    found = run_cli("grad x+y --x 1+-0.3 --y 2+-0.4 --correlation x,y=0.5 --json").json["uncertainty"]
+    assert found["stderr"] == pytest.approx((0.09 + 0.16 + 0.12) ** 0.5)
+    assert found["shares"] == pytest.approx({"x": 0.15 / 0.37, "y": 0.22 / 0.37})
+    line = ["grad", "sum(W*[[1,2],[3,4]])", "--W", "[[1,1],[1,1]]+-0.1", "--correlation", "W[0,1], W[1, 0]=1", "--json"]
+    assert run_cli(line).json["uncertainty"]["stderr"] == pytest.approx(0.1 * (1 + 25 + 16) ** 0.5)
+
+
+def test_variables_named_like_options_of_uncertain_values() -> None:
+    document = run_cli("grad sigma*x --sigma 2 --x 3+-0.1 --json").json
+    assert (document["value"], document["uncertainty"]["stderr"]) == (6.0, pytest.approx(0.2))
+    assert "the option is written --sigma x=COLUMN" in run_cli("grad x --x 3 --sigma 2").stderr
 
 
 @pytest.mark.parametrize(("errors", "wanted"), [("0.5", 2.5), ("[0.1,0.2]", (0.3**2 + 0.8**2) ** 0.5)])
 def test_uncertain_arrays(errors: str, wanted: float) -> None:
     found = run_cli(["grad", "sum(v*[3,4])", "--v", f"[1,2]+-{errors}", "--json"]).json["uncertainty"]
-    assert found == {"value": pytest.approx(wanted), "shares": {"v": pytest.approx(1.0)}}
+    assert (found["value"], found["shares"]) == (pytest.approx(wanted), {"v": pytest.approx(1.0)})
 
 
 def test_uncertainty_counts_what_is_not_differentiated_too() -> None:
@@ -110,11 +152,119 @@ def test_uncertainty_counts_what_is_not_differentiated_too() -> None:
     assert document["uncertainty"]["value"] == pytest.approx(0.3)
 
 
+def test_a_file_of_points_has_a_standard_error_per_row(tmp_path: Path) -> None:
+    path = tmp_path / "points.csv"
+    path.write_text("x,y,sx\n1,2,0.1\n3,4,0\n5,6,0.2\n")
+    line = f"grad x*y --at {path} --wrt y --sigma x=sx --sigma y=0.5 --correlation x,y=0.8"
+    header, *rows = [row.split(",") for row in run_cli(line).splitlines()]
+    assert header == ["x", "y", "sx", "value", "d_y", "stderr"]
+    for x, y, sx, *_, stderr in (map(float, row) for row in rows):
+        assert stderr == pytest.approx(((y * sx) ** 2 + (x * 0.5) ** 2 + 1.6 * x * y * sx * 0.5) ** 0.5)
+    document = json.loads(run_cli(f"{line} --json").splitlines()[0])
+    assert (document["stderr"], document["gradient"]) == (float(rows[0][-1]), {"y": 1.0})
+    # Values that are equal in all rows, and grids, may be uncertain as well.
+    table = run_cli(
+        [
+            "grad",
+            "a*x + sum(v)",
+            "--at",
+            str(path),
+            "--a",
+            "2.0(1)",
+            "--v",
+            "[1,2]+-0.3",
+            "--where",
+            "x < 4",
+            "--wrt",
+            "x",
+        ]
+    )
+    assert [float(row.split(",")[-1]) for row in table.splitlines()[1:]] == pytest.approx([0.19**0.5, 0.27**0.5])
+    assert run_cli("grad x*y --x 1:2:2 --y 3+-0.5").splitlines()[2].split(",")[-1] == "1"
+    # Correct digits, where rounding spoils them.
+    path.write_text("x,s\n1e-8,1e-9\n")
+    output = run_cli(f'grad "(1 - cos(x))/x^2" --at {path} --sigma x=s')
+    assert "the standard error is 8.33333333333333e-19" in output.stderr
+
+
+@each(
+    "errors, message",
+    [
+        ("--sigma x=sz", "there is no column `sz`; the columns are x, sx"),
+        ("--sigma x=-1", "the error of `x` must be 0 or positive, or an array of such errors, not -1"),
+        ("--sigma x=sx", "row 2: the error in column `sx` must be 0 or positive, not -0.5"),
+        ("--sigma z=1", "no variable `z`"),
+        ("--sigma x=1 --correlation x,y=0.5", "correlation of `y`: it is no uncertain input"),
+        ("--sigma x=1 --monte-carlo 100", "cannot be combined with --at"),
+    ],
+)
+def test_errors_of_points_that_cannot_be(errors: str, message: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.mktemp("points") / "points.csv"
+    path.write_text("x,sx\n1,0.1\n2,-0.5\n")
+    expect_refusal(run_cli(f"grad x^2 --at {path} {errors}"), message)
+
+
+def test_trace_shows_where_the_variance_comes_from_path_by_path() -> None:
+    line = "trace x*y+sin(x) --x 2+-0.1 --y 3+-0.2 --correlation x,y=0.5"
+    document = run_cli(f"{line} --json").json
+    sources = document["variance_paths"]
+    shares = [path["share"] for source in sources.values() for path in source["paths"]]
+    assert sum(shares) == pytest.approx(1)
+    assert {name: source["share"] for name, source in sources.items()} == pytest.approx(
+        document["uncertainty"]["shares"]
+    )
+    assert [path["nodes"] for path in sources["x"]["paths"]] == [[0, 2, 4], [0, 3, 4]]
+    for source in sources.values():
+        assert sum(path["change"] for path in source["paths"]) == pytest.approx(source["change"])
+    text = run_cli(line)
+    assert "0.1 × (-0.416147) = -0.0416147, -5.8 % of the variance" in text
+    assert "variance = 0.4^2 + 0.258385^2 + 2 × 0.5 × 0.258385 × 0.4 = 0.330117" in text
+    arrays = run_cli("trace sum(v*[3,4]) --v [1,2]+-0.1 --json").json["variance_paths"]
+    assert {name: source["share"] for name, source in arrays.items()} == pytest.approx({"v[0]": 0.36, "v[1]": 0.64})
+    many = run_cli("trace x*x*x*x --x 2+-0.1 --limit 1 --json").json["variance_paths"]["x"]
+    assert (len(many["paths"]), many["rest"]) == (1, {"count": 3, "share": pytest.approx(0.75)})
+
+
+@each(
+    "line, name, right",
+    [
+        ("grad sum(v*[3,1]) --v [1e-400,0]", "value", "3e-400"),
+        ("grad sum(W@[3,1]) --W [[0,1e-400],[0,0]]", "value", "1e-400"),
+        ("grad max(v) --v [-1e400,-2e400]", "value", "-1e+400"),
+        ("grad 3*x --x 1 --direction x=1e-400", "directional", "3e-400"),
+        ("grad sum(v*[3,1]) --v [1,0] --direction v=[1e-400,0]", "directional", "3e-400"),
+    ],
+)
+def test_numbers_that_no_float_represents_keep_their_value_wherever_they_stand(
+    line: str, name: str, right: str
+) -> None:
+    warnings = run_cli(f"{line} --json").json["warnings"]
+    assert {name: text for warning in warnings for name, text in warning.get("right", {}).items()}[name] == right
+
+
 # fmt: off
 BAD = [
-    ("grad x --x 2+-0.1 --hessian",           "cannot be combined with --hessian"),
-    ("grad x*y --x 2+-0.1 --y 0:1:3",         "cannot be combined with --y 0:1:3"),
+    ("grad [x,x] --x 2+-0.1 --jacobian",      "cannot be combined with --jacobian"),
+    ("grad x*y --x 2+-0.1 --y 0:1:3 --monte-carlo 100", "cannot be combined with --y 0:1:3"),
+    ("grad x --x 2 --monte-carlo 100",        "needs uncertain values"),
+    ("grad x --x 2 --correlation x,y=0.5",    "needs uncertain values"),
+    ("grad x --x 2+-0.1 --seed 3",            "--set seed=3"),
+    ("grad x --x 2+-0.1 --sigma x=3",         "two values"),
+    ("grad x --x 2 --sigma y=3",              "no variable `y`"),
+    ("grad x*y --x 2+-1 --y 3 --correlation x,y=0.5", "correlation of `y`: it is no uncertain input"),
+    ("grad x*y --x 2+-1 --y 3+-1 --correlation x,z=0.5", "correlation of `z`"),
+    ("grad x*y --x 2+-1 --y 3+-1 --correlation x,y=1.5", "from -1 to 1, not 1.5"),
+    ("grad x*y --x 2+-1 --y 3+-1 --correlation x,y=nan", "from -1 to 1, not nan"),
+    ("grad x*y --x 2+-1 --y 3+-1 --correlation x=1", "takes two names and a number"),
+    ("grad x*y --x 2+-1 --y 3+-1 --correlation x,x=1", "takes two names and a number"),
+    ("grad x*y --x 2+-1 --y 3+-1 --correlation x,y=1 --correlation y,x=1", "`y` and `x` is given twice"),
+    ("grad x*y*z --x 2+-1 --y 3+-1 --z 1+-1 --correlation x,y=1 --correlation y,z=1 --correlation x,z=-1",
+                                              "`x`, `y`, `z` contradict each other"),
+    ("grad sum(v) --v [1,2]+-1 --correlation v,v[0]=1", "name its elements, such as v[0]"),
+    ("trace x --x 2+-0.1 --format svg",       "--format svg shows no uncertain value"),
+    ("trace x --x 2+-0.1 --step",             "--step cannot be combined with an uncertain value"),
     ("grad x --x 2 --precision 20 --order 2", "cannot be combined with --order"),
+    ("grad x --x 0:1e-400:3",                 "must be representable as floats"),
     ("grad x --x 2+-",                        "written 2+-0.1"),
     ("grad x --x 1+-2+-3",                    "written 2+-0.1"),
     ("grad sum(v) --v [1+-0.1,2]",            "[1, 2]+-[0.1, 0.2]"),
@@ -131,8 +281,8 @@ BAD = [
     ("check x*y --x 2",                       "no value for `y`"),
     ("check 2*3",                             "the expression has no variables"),
     ("check x --x 0:1:3",                     "only `grad` accepts a range (`0:1:3`)"),
-    ("check x --x 2+-0.1",                    "only `grad` accepts a value with an error (`2+-0.1`)"),
-    ("trace x --x 2±0.1",                     "only `grad` accepts a value with an error (`2±0.1`)"),
+    ("check x --x 2+-0.1",                    "only `grad` and `trace` accept a value with an error (`2+-0.1`)"),
+    ("check x --x 2.0(1)",                    "only `grad` and `trace` accept a value with an error (`2.0(1)`)"),
     ("check x --x 2 --precision 5",           "there is no option --precision\n"),
     ("check x --x 2 --wrt y",                 "no variable `y`"),
 ]

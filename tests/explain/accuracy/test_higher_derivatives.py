@@ -110,7 +110,8 @@ def test_inaccurate_rows_are_named() -> None:
 def test_rows_beyond_the_most_that_are_computed_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accuracy, "SETTINGS", replace(accuracy.SETTINGS, max_rows=3))
     formula = parse("(1 + x) - 1")
-    rows = RowAccuracy(formula, {}, ["x"], ["x"])
+    gradients = BatchedGradient(formula, ["x"], {}, ["x"])
+    rows = RowAccuracy(gradients)
     columns = {"x": np.full(10, 1e-20)}
-    assert len(rows.check(columns, BatchedGradient(formula, ["x"], {}, ["x"]).evaluate(columns))) == 3
+    assert len(rows.check(columns, gradients.evaluate(columns))) == 3
     assert rows.unchecked == 7

@@ -15,6 +15,7 @@ from autodiff_cli.explain.accuracy import VALUE, doubtful_numbers
 from autodiff_cli.explain.array_accuracy import RowAccuracy
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.expression import parse
+from autodiff_cli.formula.array_derivatives import BatchedGradient
 from tests.each import each
 
 AT = {"x": 0.3, "y": 0.3}
@@ -139,11 +140,11 @@ def test_comparisons_of_exact_numbers_are_not_in_doubt(text: str) -> None:
 
 
 def test_only_the_rows_with_a_comparison_in_doubt_are_doubtful() -> None:
-    rows = RowAccuracy(parse("where(x/49*49 == x, x, -x)"), {}, ["x"], ["x"])
+    rows = RowAccuracy(BatchedGradient(parse("where(x/49*49 == x, x, -x)"), ["x"], {}, ["x"]))
     x = np.array([0.0, 1.0, 2.0, 3.0])
     found = np.array([np.where(x / 49 * 49 == x, x, -x), np.where(x / 49 * 49 == x, 1.0, -1.0)])
     assert rows.check({"x": x}, found).keys() == {*np.flatnonzero(x / 49 * 49 != x).tolist()}
-    rows = RowAccuracy(parse("where(0.1*x > 0.3, x, -x)"), {}, ["x"], ["x"])
+    rows = RowAccuracy(BatchedGradient(parse("where(0.1*x > 0.3, x, -x)"), ["x"], {}, ["x"]))
     assert not rows.check({"x": np.array([1.0, 2.0, 4.0])}, np.array([[-1.0, -2.0, 4.0], [-1.0, -1.0, 1.0]]))
     assert (rows._checked, rows.unchecked) == (0, 0)
 

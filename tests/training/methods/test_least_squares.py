@@ -143,6 +143,15 @@ def test_no_small_step_lowers_the_loss_of_a_line_with_two_bends(seed: int) -> No
         assert objective.value(theta + step) >= found.loss * (1 - 1e-12)
 
 
+def test_terms_that_grow_and_cancel_are_no_solution() -> None:
+    x = np.arange(16) / 16
+    data = {"x": x, "y": np.maximum(x - 0.375, 0) + 0.1 * np.sin(37 * x)}
+    at = {"a": 0, "b": 1e10, "c": -1e10, "k": 0.5, "m": 0.5}
+    found = fit("y ~ a*x + b*relu(x - k) + c*relu(x - m)", data, start=at)
+    assert not (found.converged and abs(found.parameters["b"]) > 1e6)
+    assert found.converged or "grow without bound" in found.warnings[-1]
+
+
 @pytest.mark.parametrize(
     ("model", "y"),
     [

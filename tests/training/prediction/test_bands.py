@@ -180,6 +180,11 @@ def test_readings_have_several_causes_or_none() -> None:
     (open_end,) = plateau.inverse("x", 4.5, 0.2, limits=(0, 30))
     assert 6 < open_end.low < open_end.value == pytest.approx(18, abs=3)
     assert open_end.high is None
+    (beyond,) = plateau.inverse("x", 5.2, 0.2, limits=(0, 100))  # the plateau is 5
+    assert (beyond.value, beyond.stderr, beyond.high) == (None, None, None)
+    bands = plateau.predict({"x": [beyond.low]}, interval=0.95)
+    spread = (bands.confidence_high - bands.confidence_low) / 2 / plateau.quantile()
+    assert 5.2 - bands.prediction == pytest.approx(plateau.quantile() * np.hypot(spread, 0.2), rel=1e-9)
     logarithm = ad.fit("log(y) ~ a - b*x + c*(g == 'u')", {"x": x, "y": np.exp(2 - x / 3), "g": ["u", "v"] * 6})
     (value,) = logarithm.inverse("x", 1.0, 0.01, limits=(0, 10), others={"g": "v"})
     assert value[:2] == pytest.approx((6, 0.03), rel=1e-6)
@@ -197,7 +202,7 @@ def test_inverse_predictions_on_the_command_line(tmp_path: Path) -> None:
     document = run_cli([*line, "--x", "0..10", "--json"]).json
     assert document["solutions"][0]["value"] == pytest.approx(2.5, rel=0.01)
     assert str(run_cli([*line, "--x", "0..10"])).splitlines()[0] == "x,stderr,low,high"
-    assert "nowhere 5" in run_cli([*line, "--x", "5..10"]).stderr
+    assert "no x from 5 to 10 gives the prediction 5" in run_cli([*line, "--x", "5..10"]).stderr
     expect_refusal(run_cli(line), "--inverse x needs a reading and a range: --y 3.2+-0.1 --x 0..10")
     expect_refusal(run_cli(["predict", str(path), "-", "--intervall", "0.9"]), "--interval")
     expect_refusal(run_cli(["predict", str(path)]), "missing DATA")

@@ -1,0 +1,498 @@
+"""Uncertain inputs: how standard errors and correlations of the inputs reach the value of a formula.
+
+For a gradient g, a Hessian H and a covariance matrix C of normal inputs, the variance of the value is gᵀCg to first
+order. To second order, its mean is f + tr(HC)/2 and its variance gᵀCg + tr((HC)²)/2, which is exact for quadratic
+formulas. `UncertainPoint.simulate` draws inputs as a referee.
+
+C is never formed. With the standard errors σ and the Cholesky factor L of the correlation matrix, the first order is
+the length of Lᵀ(σ·g), so that no rounding error can make a variance negative.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import operator
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autodiff_cli.array_types import Array
+from autodiff_cli.autodiff.unrolling import element_leaves
+from autodiff_cli.formula.formula import Formula
+from autodiff_cli.graph.node import Node, as_node, constant, variable
+from autodiff_cli.language.errors import ExpressionError, format_names
+from autodiff_cli.ops.arithmetic import abs_, not_equal, where
+from autodiff_cli.ops.elementary import hypot
+from autodiff_cli.ops.structural import index, norm
+
+MAX_ELEMENTS = 1000  # uncertain numbers; the Hessian of more takes too long
+MAX_DIFFERENCE = 0.1  # relative difference between the two standard errors that makes the first order misleading
+MAX_BIAS = 0.5  # in standard errors: larger shifts of the mean make the first order misleading
+_REACH = 2.0  # standard errors from the point at which the formula is compared with its quadratic approximation
+_ROUNDING = 1e-10  # a pivot of a correlation matrix down to minus this is 0, in spite of rounded correlations
+_BLOCK_NUMBERS = 1 << 20  # random numbers that are drawn at once
+_PROBABILITIES = (0.025, 0.16, 0.5, 0.84, 0.975)
+_MAX_TAIL_ERROR = 0.1  # relative sampling error of a standard deviation that only heavy tails cause
+
+
+class Correlations(NamedTuple):
+    """The correlations between some numbers.
+
+    Attributes:
+        names: the numbers, by the names of variables or of elements (`v[0]`).
+        factor: the lower triangular matrix L whose product L @ L.T is the correlation matrix.
+        pairs: the correlations that are not 0, by both names.
+    """
+
+    names: tuple[str, ...]
+    factor: Array
+    pairs: Mapping[tuple[str, str], float]
+
+    @classmethod
+    def of(cls, pairs: Mapping[tuple[str, str], float]) -> Correlations:
+        """Return correlations by the pairs of names; all other pairs are uncorrelated.
+
+        Raises:
+            ExpressionError: for a number outside -1..1, and if the matrix is not positive semidefinite.
+
+        >>> Correlations.of({("x", "y"): 0.6}).factor
+        array([[1. , 0. ],
+               [0.6, 0.8]])
+        """
+        names = tuple(dict.fromkeys(itertools.chain(*pairs)))
+        matrix = np.eye(len(names))
+        for (a, b), correlation in pairs.items():
+            if not -1 <= correlation <= 1:
+                raise ExpressionError(f"the correlation of `{a}` and `{b}` must be from -1 to 1, not {correlation:g}")
+            matrix[names.index(a), names.index(b)] = matrix[names.index(b), names.index(a)] = correlation
+        factor = np.zeros_like(matrix)
+        for j in range(len(names)):
+            column = matrix[j:, j] - factor[j:, :j] @ factor[j, :j]
+            if column[0] > _ROUNDING:
+                factor[j:, j] = column / math.sqrt(column[0])
+            elif column[0] < -_ROUNDING or np.abs(column).max() > math.sqrt(_ROUNDING):
+                raise ExpressionError(
+                    f"the correlations of {format_names(names, '`')} contradict each other: their matrix is not "
+                    "positive semidefinite"
+                )
+        return cls(names, factor, pairs)
+
+
+UNCORRELATED = Correlations((), np.zeros((0, 0)), {})
+
+
+class Moments(NamedTuple):
+    """The mean and the standard error of a value."""
+
+    mean: float
+    stderr: float
+
+
+class MonteCarlo(NamedTuple):
+    """The distribution of a value for random inputs.
+
+    Attributes:
+        draws: the number of draws.
+        seed: the seed of the random number generator.
+        mean: the mean of the finite values.
+        stderr: their standard deviation.
+        stderr_error: the sampling error of that standard deviation.
+        quantiles: the quantiles of all values that are not nan, by their probabilities as text.
+        undefined: the number of draws at which the value is nan or infinite.
+    """
+
+    draws: int
+    seed: int
+    mean: float
+    stderr: float
+    stderr_error: float
+    quantiles: dict[str, float]
+    undefined: int
+
+
+class ErrorSource(NamedTuple):
+    """An uncertain number, and its part in the uncertainty of the value to first order.
+
+    Attributes:
+        name: the variable, or the element of an array.
+        deviation: its standard error.
+        change: the change of the value by one standard error: slope times `deviation`.
+        share_rate: the share of the variance that each unit of `change` brings. Shares are linear, so the change along
+            one path of several has a share too.
+    """
+
+    name: str
+    deviation: float
+    change: float
+    share_rate: float
+
+    @property
+    def share(self) -> float:
+        """The share in the variance; negative if correlations make the error of the value smaller."""
+        return self.change * self.share_rate
+
+
+class Uncertainty(NamedTuple):
+    """The uncertainty of a value.
+
+    Attributes:
+        stderr: the standard error to first order.
+        shares: the share of the variance that comes from each uncertain variable. They sum to 1; with correlations they
+            may be negative.
+        sources: the uncertain numbers.
+        pairs: the correlations of these numbers that are not 0, by both names.
+        second_order: the mean and the standard error to second order; None for more than `MAX_ELEMENTS` numbers.
+        monte_carlo: the distribution for random inputs, if it is requested.
+        warning: why the first order misleads, in words; empty if it does not.
+        recommended: the result to believe: "first order", "second order", "Monte Carlo" or "quantiles".
+        reason: why that one, as a sentence.
+    """
+
+    stderr: float
+    shares: dict[str, float]
+    sources: tuple[ErrorSource, ...]
+    pairs: Mapping[tuple[str, str], float]
+    second_order: Moments | None
+    monte_carlo: MonteCarlo | None
+    warning: str
+    recommended: str
+    reason: str
+
+
+class UncertainPoint:
+    """A point at which some variables have standard errors.
+
+    Args:
+        formula: a formula whose output is a number.
+        point: the value of every variable.
+        errors: the standard error of each uncertain variable; for an array one for all elements, or one for each.
+        correlations: the correlations of variables, or of elements of arrays.
+
+    Attributes:
+        formula: the formula.
+        point: the value of every variable.
+        variables: the uncertain variables.
+        correlations: the correlations of their elements.
+        names: the names of all uncertain numbers, the elements of arrays included.
+        deviations: their standard errors.
+
+    Raises:
+        ExpressionError: for a negative or infinite error, an error of another shape than its value, and a correlation
+            of a name that is no uncertain number.
+    """
+
+    def __init__(
+        self,
+        formula: Formula,
+        point: Mapping[str, Any],
+        errors: Mapping[str, Any],
+        correlations: Correlations = UNCORRELATED,
+    ) -> None:
+        self.formula, self.point, self.variables, self.correlations = formula, point, tuple(errors), correlations
+        self._shapes = {name: np.shape(point[name]) for name in errors}
+        for name, error in errors.items():
+            check_errors(name, error, self._shapes[name])
+        self._leaves = {name: element_leaves(name, shape) for name, shape in self._shapes.items()}
+        self.names = [leaf.text for leaves in self._leaves.values() for leaf in leaves.reshape(-1).tolist()]
+        self.deviations = self._flatten(
+            {name: np.broadcast_to(error, self._shapes[name]) for name, error in errors.items()}
+        )
+        for name in correlations.names:
+            check_correlated(name, self.names, self._shapes)
+        self._positions = [self.names.index(name) for name in correlations.names]
+
+    @np.errstate(all="ignore")
+    def uncertainty(
+        self,
+        value: float,
+        gradient: Mapping[str, Any],
+        hessian: Mapping[str, Mapping[str, Any]] | None,
+        right: Mapping[str, str] = MappingProxyType({}),
+        draws: int = 0,
+        seed: int = 0,
+    ) -> Uncertainty:
+        """Return the uncertainty of the value.
+
+        Args:
+            value: the value of the formula at the point.
+            gradient: the derivative with respect to each uncertain variable.
+            hessian: the second derivatives with respect to the uncertain variables; None for too many numbers.
+            right: the correct digits of those numbers that rounding made inaccurate, named as in warnings: `value`,
+                `x`, `hessian.x.y`.
+            draws: the number of random inputs; 0 for no simulation.
+            seed: the seed of the random number generator.
+        """
+        correct = {name: float(text) for name, text in right.items() if text != "unknown"}
+        value = correct.get("value", value)
+        slopes = self._flatten(gradient)
+        for k, name in enumerate(self.names):
+            slopes[k] = correct.get(name, slopes[k])
+        changes = self._weight(slopes)
+        amounts = self._correlate(changes, self.correlations.factor)
+        stderr = math.hypot(*amounts)
+        rates = (
+            np.zeros(len(changes))
+            if stderr == 0
+            else self._correlate(amounts / stderr, self.correlations.factor.T) / stderr
+        )
+        numbers = (self.deviations.tolist(), changes.tolist(), rates.tolist())
+        sources = tuple(map(ErrorSource, self.names, *numbers))
+        parts = self._split(np.array([source.share for source in sources]))
+        shares = dict(zip(self._shapes, map(math.fsum, parts), strict=True))
+        first, second_order, misleads, departs = Moments(value, stderr), None, "", ""
+        if hessian is not None:
+            bends = self._bends(hessian, correct)
+            spread = math.hypot(stderr, *(bends / math.sqrt(2)).ravel())
+            second_order = Moments(value + float(np.trace(bends)) / 2, spread)
+            misleads, departs = _compare_orders(first, second_order), self._departure(value, amounts, bends)
+        simulated = self.simulate(draws, seed) if draws else None
+        reasons = ", and ".join(filter(None, (misleads, departs)))
+        warning = f"the uncertainty to first order misleads: {reasons}" if reasons else ""
+        if simulated is not None:
+            recommended = _recommend(first, second_order, simulated)
+        elif departs or second_order is None:
+            recommended = "Monte Carlo", "Add --monte-carlo 100000: it shows the distribution of the value."
+        elif misleads:
+            recommended = "second order", "Believe the second order: the formula is nearly a parabola here."
+        else:
+            recommended = "first order", "Believe the first order: the second agrees with it."
+        pairs = self.correlations.pairs
+        return Uncertainty(stderr, shares, sources, pairs, second_order, simulated, warning, *recommended)
+
+    def simulate(self, draws: int, seed: int) -> MonteCarlo:
+        """Return the distribution of the value for normal inputs, drawn at random."""
+        generator, rows = np.random.default_rng(seed), max(1, _BLOCK_NUMBERS // max(1, len(self.names)))
+        values = np.concatenate(
+            [
+                self._values_at(generator.standard_normal((min(rows, draws - start), len(self.names))))
+                for start in range(0, draws, rows)
+            ]
+        )
+        finite = values[np.isfinite(values)]
+        known = values[~np.isnan(values)]
+        numbers = np.quantile(known, _PROBABILITIES).tolist() if known.size else [math.nan] * len(_PROBABILITIES)
+        mean, stderr = (float(finite.mean()), float(finite.std())) if finite.size else (math.nan, math.nan)
+        # The sampling error of a variance is the standard deviation of the squared deviations, by the square root of n.
+        spread = float(np.square((finite - mean) / stderr).std()) if stderr else 0.0
+        return MonteCarlo(
+            draws,
+            seed,
+            mean,
+            stderr,
+            stderr * spread / 2 / math.sqrt(max(1, finite.size)),
+            dict(zip(map(str, _PROBABILITIES), numbers, strict=True)),
+            draws - finite.size,
+        )
+
+    def _flatten(self, numbers: Mapping[str, Any]) -> Array:
+        """Return numbers or arrays by variable as one vector of all uncertain numbers."""
+        return np.concatenate([np.zeros(0), *(np.ravel(np.asarray(numbers[name], float)) for name in self._shapes)])
+
+    def _split(self, numbers: Array) -> list[Array]:
+        """Return the parts of the last axis of an array for each uncertain variable."""
+        return np.split(numbers, np.cumsum([math.prod(shape) for shape in self._shapes.values()])[:-1], axis=-1)
+
+    def _weight(self, numbers: Array) -> Array:
+        """Return numbers times standard errors. An input without error contributes 0, even if its slope is infinite."""
+        return np.where(self.deviations == 0, 0.0, numbers * self.deviations)
+
+    def _correlate(self, numbers: Array, factor: Array) -> Array:
+        """Return arrays whose last axis is multiplied by a matrix at the correlated numbers."""
+        if self._positions:
+            numbers = numbers.copy()
+            numbers[..., self._positions] = numbers[..., self._positions] @ factor
+        return numbers
+
+    def _bends(self, hessian: Mapping[str, Mapping[str, Any]], correct: Mapping[str, float]) -> Array:
+        """Return the second derivatives along independent directions of one standard error each."""
+        sizes = {name: math.prod(shape) for name, shape in self._shapes.items()}
+        matrix = np.block([[np.reshape(hessian[a][b], (sizes[a], sizes[b])) for b in sizes] for a in sizes])
+        for i, j in np.ndindex(matrix.shape) if correct else ():
+            matrix[i, j] = correct.get(f"hessian.{self.names[i]}.{self.names[j]}", matrix[i, j])
+        half = self._correlate(self._weight(matrix), self.correlations.factor).T
+        return self._correlate(self._weight(half), self.correlations.factor)
+
+    def _values_at(self, steps: Array) -> Array:
+        """Return the values at steps from the point, of shape (steps, uncertain numbers), in standard errors."""
+        moves = self._split(self._correlate(steps, self.correlations.factor.T) * self.deviations)
+        values = dict(self.point)
+        for (name, shape), move in zip(self._shapes.items(), moves, strict=True):
+            values[name] = np.asarray(self.point[name]) + move.reshape(-1, *shape)
+        sizes = self.formula.value_shapes(self.formula.at(self.point))
+        (numbers,) = self.formula.evaluate([self.formula.output], values, sizes)
+        return np.broadcast_to(numbers, len(steps))
+
+    def _departure(self, value: float, amounts: Array, bends: Array) -> str:
+        """Return in words where the formula departs from its quadratic approximation, if it does so far enough.
+
+        Odd derivatives of higher order, kinks and steps leave no trace in the two orders: x^4 at 0, or sin(x) for an
+        error of many periods.
+        """
+        steps = np.eye(len(amounts)) * _REACH
+        numbers = self._values_at(np.concatenate([steps, -steps]))
+        changes = np.concatenate([amounts, -amounts]) * _REACH + np.tile(np.diag(bends), 2) * (_REACH**2 / 2)
+        spread = math.hypot(*amounts, *(bends / math.sqrt(2)).ravel())
+        if np.isnan(numbers).any():
+            return f"the formula is not defined everywhere within {_REACH:g} standard errors of the point"
+        rounding = 1e-9 * abs(value)
+        if (np.abs(numbers - value - changes) <= MAX_BIAS * spread + rounding).all():
+            return ""
+        return f"the formula is far from a parabola within {_REACH:g} standard errors of the point"
+
+
+def check_errors(name: str, error: Any, shape: tuple[int, ...]) -> None:
+    """Raise ExpressionError for standard errors of a variable that are negative, infinite or of another shape."""
+    numbers = np.asarray(error, dtype=float)
+    if numbers.shape not in ((), shape) or not ((numbers >= 0) & (numbers < math.inf)).all():
+        shown = f"{error:g}" if numbers.shape == () else np.array2string(numbers, separator=", ", threshold=6)
+        raise ExpressionError(f"the error of `{name}` must be 0 or positive, or an array of such errors, not {shown}")
+
+
+def check_correlated(name: str, names: Iterable[str], shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise ExpressionError if a correlated name is no uncertain number."""
+    if shapes.get(name):
+        first = next(each for each in names if each.startswith(f"{name}["))
+        raise ExpressionError(f"correlation of `{name}`: it is an array, so name its elements, such as {first}")
+    if name not in names:
+        raise ExpressionError(f"correlation of `{name}`: it is no uncertain input; give it an error, as in 2+-0.1")
+
+
+def _compare_orders(first: Moments, second: Moments) -> str:
+    """Return in words how the first order misleads; empty if it is close to the second."""
+    bias = second.mean - first.mean
+    if not (math.isfinite(first.stderr) and math.isfinite(second.stderr) and math.isfinite(bias)):
+        return "slopes or curvatures are not finite"
+    parts = []
+    if abs(second.stderr - first.stderr) > MAX_DIFFERENCE * min(first.stderr, second.stderr):
+        parts.append(f"the standard error is {first.stderr:.4g}, and {second.stderr:.4g} to second order")
+    if abs(bias) > MAX_BIAS * first.stderr:
+        parts.append(f"curvature shifts the mean by {bias:.4g}")
+    return ", and ".join(parts)
+
+
+def _recommend(first: Moments, second: Moments | None, simulated: MonteCarlo) -> tuple[str, str]:
+    """Return which result to believe, and why, by comparison with random draws."""
+    if simulated.undefined:
+        share = f"{simulated.undefined:,} of {simulated.draws:,} draws"
+        return "quantiles", f"Believe the quantiles: the value is not finite for {share}."
+    if simulated.stderr_error > _MAX_TAIL_ERROR * simulated.stderr:
+        return "quantiles", "Believe the quantiles: the tails are so heavy that a standard error means little."
+    if _is_close(first, simulated):
+        return "first order", "Believe the first order: it has no random error, and the draws agree with it."
+    if second is not None and _is_close(second, simulated):
+        return "second order", "Believe the second order: it has no random error, and the draws agree with it."
+    return "Monte Carlo", "Believe the random draws: no order agrees with them."
+
+
+def _is_close(moments: Moments, simulated: MonteCarlo) -> bool:
+    """Whether a mean and a standard error agree with random draws, within the sampling error."""
+    tolerance = MAX_DIFFERENCE / 2 * simulated.stderr
+    mean_error = simulated.stderr / math.sqrt(simulated.draws)
+    return (
+        abs(moments.mean - simulated.mean) <= tolerance + 3 * mean_error
+        and abs(moments.stderr - simulated.stderr) <= tolerance + 3 * simulated.stderr_error
+    )
+
+
+# --- Rows
+
+
+@dataclass(frozen=True)
+class RowErrors:
+    """Standard errors of variables at many points, for the standard error of the value at each point.
+
+    Attributes:
+        columns: the variables whose error is a column, with the name of the column.
+        fixed: the errors of other variables, which are equal at all points: numbers, or arrays for arrays.
+        correlations: the correlations of variables, or of elements of arrays.
+    """
+
+    columns: Mapping[str, str]
+    fixed: Mapping[str, Any]
+    correlations: Correlations = UNCORRELATED
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The uncertain variables."""
+        return (*self.columns, *self.fixed)
+
+    @property
+    def leaf_values(self) -> dict[str, Any]:
+        """The errors that are equal at all points, by the names of their leaves."""
+        return {f"error of {name}": error for name, error in self.fixed.items()}
+
+    @property
+    def leaves(self) -> dict[str, Node]:
+        """The leaves of all errors, by name."""
+        return {name: variable(name) for name in (*self.columns.values(), *self.leaf_values)}
+
+    def graph(
+        self, slopes: Mapping[str, Node], leaves: Mapping[str, Node], shapes: Mapping[str, tuple[int, ...]]
+    ) -> Node:
+        """Return the standard error of the value, to first order, as a graph.
+
+        Args:
+            slopes: the graphs of the derivatives with respect to the uncertain variables.
+            leaves: the leaves of all errors, by name.
+            shapes: the shapes of the variables that are arrays.
+
+        Raises:
+            ExpressionError: as `UncertainPoint` does.
+        """
+        parts: list[Node] = []
+        correlated: dict[str, Node] = {}
+        names: list[str] = []
+        for name in self.names:
+            shape = shapes.get(name, ())
+            leaf = leaves[self.columns.get(name, f"error of {name}")]
+            change = slopes[name] * leaf
+            if name in self.fixed:
+                check_errors(name, self.fixed[name], shape)
+            if not np.all(self.fixed.get(name, 0)):
+                change = where(not_equal(leaf, 0), change, 0)  # 0 times an infinite slope is 0 here
+            labels = [element.text for element in element_leaves(name, shape).reshape(-1).tolist()]
+            names += labels
+            chosen = {*labels} & {*self.correlations.names}
+            if not chosen:
+                parts.append(norm(change) if shape else change)
+                continue
+            for position, label in zip(np.ndindex(shape), labels, strict=True):
+                element = index(change, *(constant(str(k)) for k in position)) if position else change
+                if label in chosen:
+                    correlated[label] = element
+                else:
+                    parts.append(element)
+        for name in self.correlations.names:
+            check_correlated(name, names, shapes)
+        for column in self.correlations.factor.T:
+            terms = [
+                correlated[name] * as_node(float(factor))
+                for name, factor in zip(self.correlations.names, column, strict=True)
+                if factor
+            ]
+            if terms:
+                parts.append(functools.reduce(operator.add, terms))
+        return functools.reduce(hypot, parts) if len(parts) > 1 else abs_(parts[0])
+
+
+def check_error_columns(columns: Mapping[str, NDArray[Any]], names: Iterable[str], first_row: int) -> None:
+    """Raise ExpressionError for a negative or infinite error in a column, with its row.
+
+    Args:
+        columns: some rows of all columns.
+        names: the columns of errors.
+        first_row: the number of the first of these rows.
+    """
+    for name in names:
+        bad = np.flatnonzero(~((columns[name] >= 0) & (columns[name] < math.inf)))
+        if bad.size:
+            shown = columns[name][bad[0]]
+            raise ExpressionError(
+                f"row {first_row + int(bad[0])}: the error in column `{name}` must be 0 or positive, not {shown:g}"
+            )
