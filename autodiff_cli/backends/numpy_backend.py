@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -163,16 +162,10 @@ def _renumber(step: PlanStep, new_number: dict[int, int]) -> PlanStep:
 BLOCK_ROWS = 8192
 
 
-@dataclass(frozen=True)
-class BlockSettings:
-    """Sizes of the NumPy backend's blocks, and of its memory for arrays per row."""
-
-    full_block_elements: int = 8  # per row: values with more elements get shorter blocks, which stay in the cache
-    max_shortening: int = 16  # times shorter than `BLOCK_ROWS`: matrix products need some rows to be fast
-    reuse_elements: int = 16_384  # larger arrays (128 kB) are reused, since the system allocates them page by page
-
-
-SETTINGS = BlockSettings()
+# Sizes of the NumPy backend's blocks, and of its memory for arrays per row.
+_FULL_BLOCK_ELEMENTS = 8  # per row: values with more elements get shorter blocks, which stay in the cache
+_MAX_SHORTENING = 16  # times shorter than `BLOCK_ROWS`: matrix products need some rows to be fast
+_REUSE_ELEMENTS = 16_384  # larger arrays (128 kB) are reused, since the system allocates them page by page
 
 # How a value varies: never, from one evaluation to the next, from row to row; or it is a total over rows.
 _CONSTANT, _UNIFORM, _BY_ROW, _TOTAL = range(4)
@@ -240,6 +233,8 @@ class NumpyRowKernel(_NumpyKernel):
 
     def prepare(self, point: Point) -> list[Any]:
         """Return everything that is common to all rows at a point; see `RowKernel.prepare`."""
+        if not self._kernel.has_uniform_steps:
+            return self._kernel.prepare(point)
         with ignore_float_errors():
             return self._kernel.prepare(point)
 
@@ -247,12 +242,14 @@ class NumpyRowKernel(_NumpyKernel):
         """Write the outputs for some rows into an array; see `RowKernel.write`."""
         rows = out.shape[-1]
         with ignore_float_errors():
+            if rows <= self.block_rows:
+                self._write_block(prepared, _float_columns(columns, self.names), out)
+                return
             for part in block_slices(rows, self.block_rows):
-                block = _float_columns(columns, self.names, part)
-                values = self._kernel.evaluate_block(prepared, block, part.stop - part.start)
-                self._write_block(values, out[:, part])
+                self._write_block(prepared, _float_columns(columns, self.names, part), out[:, part])
 
-    def _write_block(self, values: Sequence[Any], out: Array) -> None:
+    def _write_block(self, prepared: Sequence[Any], columns: Columns, out: Array) -> None:
+        values = self._kernel.evaluate_block(prepared, columns, out.shape[-1])
         for part, size, value in zip(self.output_slices, self._output_shapes, values, strict=True):
             if size:
                 out[part].reshape((*size, -1))[...] = value
@@ -260,9 +257,12 @@ class NumpyRowKernel(_NumpyKernel):
                 out[part.start] = value
 
 
-def _float_columns(columns: Columns, names: Collection[str], part: slice = slice(None)) -> dict[str, Array]:
-    """Return some rows of the columns that are read, as doubles; columns of other types are copied."""
-    return {name: np.asarray(columns[name][..., part], np.float64) for name in names if name in columns}
+def _float_columns(columns: Columns, names: Collection[str], part: slice | None = None) -> dict[str, Array]:
+    """Return all or some rows of the columns that are read, as doubles; columns of other types are copied."""
+    read = [name for name in names if name in columns]
+    if part is None:
+        return {name: np.asarray(columns[name], np.float64) for name in read}
+    return {name: np.asarray(columns[name][..., part], np.float64) for name in read}
 
 
 class BlockEvaluator:
@@ -316,14 +316,19 @@ class BlockEvaluator:
         row_sizes = (math.prod(shape) for shape, level in zip(shapes, levels, strict=True) if level == _BY_ROW)
         self._widest = max(row_sizes, default=1)
         # Fewer rows where a value of one row has many elements, so that a block of it stays in the cache.
-        rows = min(BLOCK_ROWS, SETTINGS.full_block_elements * BLOCK_ROWS // self._widest)
-        self.block_rows = max(BLOCK_ROWS // SETTINGS.max_shortening, 1 << max(0, rows.bit_length() - 1))
+        rows = min(BLOCK_ROWS, _FULL_BLOCK_ELEMENTS * BLOCK_ROWS // self._widest)
+        self.block_rows = max(BLOCK_ROWS // _MAX_SHORTENING, 1 << max(0, rows.bit_length() - 1))
         self._free: dict[Shape, list[Array]] = {}
 
     @property
     def names(self) -> frozenset[str]:
         """The names of the leaves that are read."""
         return frozenset(self._leaves)
+
+    @property
+    def has_uniform_steps(self) -> bool:
+        """Whether there are operations that are common to all rows but not constant."""
+        return bool(self._uniform)
 
     def prepare(self, point: Mapping[str, Any]) -> list[Any]:
         """Return the values that are common to all rows. Call it within `ignore_float_errors()`.
@@ -361,7 +366,7 @@ class BlockEvaluator:
             rows = next((column.shape[-1] for column in columns.values()), 1)
         if self._row_count is not None:
             values[self._row_count] = rows
-        if rows * self._widest < SETTINGS.reuse_elements:
+        if rows * self._widest < _REUSE_ELEMENTS:
             execute(self._by_row, values)
         else:
             execute_reusing_memory(self._by_row, values, rows, self._free)

@@ -119,15 +119,8 @@ def _unpack_graphs(outputs: PackedGraph, columns: Sequence[str], *rest: Any) -> 
     return RowGraphs(unpack(outputs), {*columns}, *rest)
 
 
-class SumKernel(Protocol):
-    """Compiled graphs whose outputs are summed over rows: a loss and its gradient.
-
-    Rows are divided into blocks of `block_rows`. Each kernel is free to choose the order of additions within a block;
-    the sums of blocks are combined in the order of `fold`. So the result has the same bits with any number of threads,
-    and folding the sums of parts of 2^k blocks each gives the sum over all rows.
-
-    A kernel pickles as its `KernelRecipe` and is rebuilt once per process.
-    """
+class Kernel(Protocol):
+    """Compiled graphs."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -136,6 +129,17 @@ class SumKernel(Protocol):
     @property
     def block_rows(self) -> int:
         """The number of rows in a block."""
+
+
+class SumKernel(Kernel, Protocol):
+    """Compiled graphs whose outputs are summed over rows: a loss and its gradient.
+
+    Rows are divided into blocks of `block_rows`. Each kernel is free to choose the order of additions within a block;
+    the sums of blocks are combined in the order of `fold`. So the result has the same bits with any number of threads,
+    and folding the sums of parts of 2^k blocks each gives the sum over all rows.
+
+    A kernel pickles as its `KernelRecipe` and is rebuilt once per process.
+    """
 
     def sums(self, point: Point, columns: Columns, rows: int) -> Array:
         """Return the sums of the outputs over all rows, concatenated and flattened: an array of shape (value_count,).
@@ -149,19 +153,11 @@ class SumKernel(Protocol):
         """
 
 
-class RowKernel(Protocol):
+class RowKernel(Kernel, Protocol):
     """Compiled graphs that give values for each row: predictions, or residuals and their derivatives.
 
     A kernel pickles as its `KernelRecipe` and is rebuilt once per process.
     """
-
-    @property
-    def names(self) -> frozenset[str]:
-        """The names of the leaves that the kernel reads."""
-
-    @property
-    def block_rows(self) -> int:
-        """The number of rows per call that is efficient, for callers that process rows in parts."""
 
     @property
     def value_count(self) -> int:

@@ -413,28 +413,18 @@ class GrowingArray:
 
 
 def arrow_floats(cells: Any) -> Array:
-    """Return a list, or an Arrow column of doubles, as floats with nan for missing values.
-
-    The Arrow buffers are read directly: `to_numpy` of Arrow imports pandas where it is installed, which takes longer
-    than a small fit.
-    """
+    """Return a list, or an Arrow column of doubles, as floats with nan for missing values."""
     if not hasattr(cells, "chunks"):
         return np.array(cells, dtype=np.float64)
-    parts = [np.empty(0)]
-    for chunk in filter(len, cells.chunks):
-        valid, values = chunk.buffers()
-        part = slice(chunk.offset, chunk.offset + len(chunk))
-        floats = np.frombuffer(values, np.float64)[part]
-        if chunk.null_count:
-            is_present = np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little")[part]
-            floats = np.where(is_present, floats, np.nan)
-        parts.append(floats)
-    return np.concatenate(parts)
+    return np.asarray(arrow_native(cells.fill_null(math.nan) if cells.null_count else cells))
 
 
 def arrow_native(cells: Any) -> NDArray[Any] | None:
     """Return an Arrow column without missing cells in its own numeric type, without a copy if it is one chunk. Returns
     None for types that backends do not read directly.
+
+    The Arrow buffers are read directly: `to_numpy` of Arrow imports pandas where it is installed, which takes longer
+    than a small fit.
     """
     import pyarrow as pa
 

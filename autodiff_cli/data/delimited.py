@@ -132,19 +132,11 @@ class DelimitedText:
 
     def text_positions(self) -> set[int]:
         """Return the positions of text columns: those whose first cell that is not missing is not a number."""
-        unknown, positions = set(range(len(self.header))), set()
         with contextlib.closing(self._iter_all_records()) as records:
-            for record in itertools.islice(records, _TYPE_SAMPLE_RECORDS):
-                for position in [*unknown]:
-                    cell = record.cells[position].strip() if position < len(record.cells) else ""
-                    if cell in MISSING_VALUES:
-                        continue
-                    unknown.remove(position)
-                    if self.new_parser().parse(cell) is None:
-                        positions.add(position)
-                if not unknown:
-                    break
-        return positions
+            rows = [[*map(str.strip, record.cells)] for record in itertools.islice(records, _TYPE_SAMPLE_RECORDS)]
+        columns = itertools.islice(itertools.zip_longest(*rows, fillvalue=""), len(self.header))
+        first_cells = (next((cell for cell in column if cell not in MISSING_VALUES), "") for column in columns)
+        return {position for position, cell in enumerate(first_cells) if self.new_parser().parse(cell) is None}
 
     def estimate_rows(self) -> int:
         """Return the number of rows, estimated from the first ones."""

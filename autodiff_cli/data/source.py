@@ -19,7 +19,6 @@ import threading
 import weakref
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -116,16 +115,10 @@ def _ulimit_memory(proc: Path) -> Iterator[int]:
 # --- Bytes of pipes
 
 
-@dataclass(frozen=True, slots=True)
-class SpoolSettings:
-    """Limits of the storage for bytes from pipes."""
-
-    read_bytes: int = 1 << 20  # bytes per read: an interrupt is noticed between two reads
-    check_bytes: int = 64 << 20  # bytes between two checks of the available memory
-    memory_divisor: int = 4  # bytes in memory may take 1/4 of the available memory
-
-
-SPOOL = SpoolSettings()
+# Limits of the storage for bytes from pipes.
+_SPOOL_READ_BYTES = 1 << 20  # bytes per read: an interrupt is noticed between two reads
+_MEMORY_CHECK_BYTES = 64 << 20  # bytes between two checks of the available memory
+_MEMORY_DIVISOR = 4  # bytes in memory may take 1/4 of the available memory
 
 
 class SpooledBytes:
@@ -189,20 +182,20 @@ def read_all(stream: BinaryIO, name: str, *, spool_to_disk: bool = False) -> byt
         DataError: if the bytes have to be on disk but no file can be written, and for an endless device.
     """
     if _is_device(stream):
-        typed = stream.read(SPOOL.check_bytes)
-        if len(typed) == SPOOL.check_bytes:
+        typed = stream.read(_MEMORY_CHECK_BYTES)
+        if len(typed) == _MEMORY_CHECK_BYTES:
             raise DataError(f"{name}: this is an endless device, not a data file")
         return typed
     pieces: list[bytes] = []
-    size, next_check = 0, 0 if spool_to_disk else SPOOL.check_bytes
-    for piece in iter(lambda: stream.read(SPOOL.read_bytes), b""):
+    size, next_check = 0, 0 if spool_to_disk else _MEMORY_CHECK_BYTES
+    for piece in iter(lambda: stream.read(_SPOOL_READ_BYTES), b""):
         pieces.append(piece)
         size += len(piece)
         if size > next_check:
             memory = None if spool_to_disk else available_memory()
-            if spool_to_disk or (memory is not None and size > memory // SPOOL.memory_divisor):
+            if spool_to_disk or (memory is not None and size > memory // _MEMORY_DIVISOR):
                 return _spool_to_disk(pieces, stream, name)
-            next_check = size + SPOOL.check_bytes
+            next_check = size + _MEMORY_CHECK_BYTES
     return b"".join(pieces)
 
 
@@ -231,7 +224,7 @@ def _spool_to_disk(pieces: list[bytes], stream: BinaryIO, name: str) -> SpooledB
     try:
         spool.writelines(pieces)
         pieces.clear()
-        spool.writelines(iter(lambda: stream.read(SPOOL.read_bytes), b""))
+        spool.writelines(iter(lambda: stream.read(_SPOOL_READ_BYTES), b""))
     except OSError as error:
         spool.close()
         raise DataError(

@@ -188,22 +188,16 @@ Chunk: TypeAlias = tuple[dict[str, Array], int]  # columns, and the number of ro
 # --- Streamed columns
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkSettings:
-    """Numbers of rows that are read and processed together."""
-
-    min_rows: int = 8192  # the number of rows is always this times a power of 2
-    max_rows: int = 1 << 16  # rows, measured: the work on a chunk is long compared with the cost of starting it
-    limited_rows: int = 1 << 14  # rows where address space is limited: freeing large chunks fragments it
-    copies: int = 8  # copies of a chunk in memory at a time, with those of readers and tasks
-    max_bytes: int = 128 << 20  # bytes of all copies: longer chunks are not faster
-    memory_share: int = 4  # all copies together take at most 1/4 of the available memory
-    fixed_bytes: int = 24 << 20  # bytes that readers need for chunks of any size
-    limited_bytes: int = 96 << 20  # bytes that readers and kernels need where address space is limited
-    progress_seconds: float = 0.1  # seconds between two progress reports of a pass
-
-
-CHUNKS = ChunkSettings()
+# Numbers of rows that are read and processed together.
+MIN_CHUNK_ROWS = 8192  # the number of rows is always this times a power of 2
+_MAX_CHUNK_ROWS = 1 << 16  # rows, measured: the work on a chunk is long compared with the cost of starting it
+_LIMITED_CHUNK_ROWS = 1 << 14  # rows where address space is limited: freeing large chunks fragments it
+_COPIES = 8  # copies of a chunk in memory at a time, with those of readers and tasks
+_MAX_CHUNK_BYTES = 128 << 20  # bytes of all copies: longer chunks are not faster
+_MEMORY_SHARE = 4  # all copies together take at most 1/4 of the available memory
+_FIXED_BYTES = 24 << 20  # bytes that readers need for chunks of any size
+_LIMITED_BYTES = 96 << 20  # bytes that readers and kernels need where address space is limited
+_PROGRESS_SECONDS = 0.1  # seconds between two progress reports of a pass
 
 
 def extend_checksum(checksum: int, column: Array) -> int:
@@ -432,7 +426,7 @@ class StreamedColumns:
                     now = time.monotonic()
                     if self.on_progress is not None and now >= due:
                         self.on_progress(PassProgress(number, rows, total, now - started))
-                        due = now + CHUNKS.progress_seconds
+                        due = now + _PROGRESS_SECONDS
                     yield {name: values[:count] for name, values in columns.items()}, count
         finally:
             self.rows_read += rows
@@ -448,18 +442,18 @@ def _chunk_rows(columns: int) -> int:
     """Return the number of rows of a chunk. Raises DataError if the available memory is too small for the smallest."""
     available = available_memory()
     if available is None:
-        return CHUNKS.max_rows
-    row_bytes = columns * _FLOAT_BYTES * CHUNKS.copies
-    fixed = CHUNKS.limited_bytes if has_memory_limits() else CHUNKS.fixed_bytes
-    if available < fixed + CHUNKS.min_rows * row_bytes:
-        needed = (fixed + CHUNKS.min_rows * row_bytes) / 2**20
+        return _MAX_CHUNK_ROWS
+    row_bytes = columns * _FLOAT_BYTES * _COPIES
+    fixed = _LIMITED_BYTES if has_memory_limits() else _FIXED_BYTES
+    if available < fixed + MIN_CHUNK_ROWS * row_bytes:
+        needed = (fixed + MIN_CHUNK_ROWS * row_bytes) / 2**20
         raise DataError(
             f"not enough memory: {available / 2**20:.0f} MB are available, but the smallest block of "
-            f"{CHUNKS.min_rows} rows of {columns} columns needs {needed:.0f} MB"
+            f"{MIN_CHUNK_ROWS} rows of {columns} columns needs {needed:.0f} MB"
         )
-    chunk = CHUNKS.max_rows if fixed == CHUNKS.fixed_bytes else min(CHUNKS.max_rows, CHUNKS.limited_rows)
-    max_bytes = min((available - fixed) // CHUNKS.memory_share, CHUNKS.max_bytes)
-    while chunk > CHUNKS.min_rows and chunk * row_bytes > max_bytes:
+    chunk = _MAX_CHUNK_ROWS if fixed == _FIXED_BYTES else min(_MAX_CHUNK_ROWS, _LIMITED_CHUNK_ROWS)
+    max_bytes = min((available - fixed) // _MEMORY_SHARE, _MAX_CHUNK_BYTES)
+    while chunk > MIN_CHUNK_ROWS and chunk * row_bytes > max_bytes:
         chunk //= 2
     return chunk
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from autodiff_cli.autodiff.arbitrary_precision import evaluate_to_digits
-from autodiff_cli.explain.accuracy import VALUE, inaccurate_numbers
+from autodiff_cli.explain.accuracy import VALUE, exact_if_unrepresentable, inaccurate_numbers
 from autodiff_cli.explain.record import Trace, array_shape
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.formula.derivatives import GradientElement, UnrolledFunction, unroll_function
@@ -47,9 +47,8 @@ class Verdict(Enum):
 
     AGREES = "agrees"
     KINK = "kink"  # the one-sided slopes differ; a convention selects one of them or a value between
-    OVERFLOW = "overflow"  # the derivative is too large for a float
     UNDEFINED = "undefined"  # there is no derivative, and the gradient is nan or infinite as it should be
-    INACCURATE = "spoilt"  # the rules are correct, but rounding has left fewer than 6 correct digits
+    INACCURATE = "spoilt"  # the rules are correct, but fewer than 6 digits of the number
     DIFFERS = "differs"
 
     @property
@@ -156,9 +155,12 @@ def _with_advice(trace: Trace, findings: Sequence[Finding]) -> GradientCheck:
     inaccurate = (finding.variable for finding in findings if finding.verdict is Verdict.INACCURATE)
     causes = worst_operations(trace, inaccurate)
     advised = {finding.variable: finding for finding in findings}
-    for name, cause in causes.items():
-        note = f"{advised[name].note}; most of the error comes from rounding {cause}"
-        advised[name] = replace(advised[name], note=note)
+    overflow = next((trace.labels[each.node] for each in trace.warnings if each.kind == "overflow"), None)
+    for name, finding in advised.items():
+        cause = f"most of the error comes from rounding {causes[name]}" if name in causes else ""
+        if not cause and overflow and finding.verdict is Verdict.INACCURATE:
+            cause = f"{overflow} or its slope is too large for a float"
+        advised[name] = replace(finding, note="; ".join(filter(None, (finding.note, cause))))
     return GradientCheck(trace, tuple(advised.values()), suggest_rewriting(trace))
 
 
@@ -182,8 +184,6 @@ def _finding(function: UnrolledFunction, part: GradientElement, trace: Trace, ex
         same = math.isnan(gradient) if ball.is_nan(exact) else gradient == ball.nearest_float(exact)
         why = "; ".join(warning.message for warning in trace.warnings)
         return verdict(Verdict.UNDEFINED if same else Verdict.DIFFERS, why or "there is no finite derivative")
-    if math.isinf(gradient) and gradient == ball.nearest_float(exact):
-        return verdict(Verdict.OVERFLOW, "the derivative is too large for a float")
     sides = [side for side in _one_sided_behaviour(function, part) if side.order is not None]
     order = min((side.order for side in sides if side.order is not None), default=None)
     digits = _count_correct_digits(gradient, exact)
@@ -193,15 +193,15 @@ def _finding(function: UnrolledFunction, part: GradientElement, trace: Trace, ex
     if is_close and all(side.agrees for side in sides):
         return verdict(Verdict.AGREES, _agreement_note(gradient, exact, digits, proven), order, digits)
     slopes = [ball.nearest_float(side.slope) for side in sides]
-    # Rounding may have moved the point to one side of a kink.
-    may_be_kink = len(sides) == 2 and (is_close or min(slopes) <= gradient <= max(slopes))
-    if may_be_kink and not _is_same_slope(*(side.slope for side in sides)):
+    if is_close and len(sides) == 2 and not _is_same_slope(*(side.slope for side in sides)):
         return verdict(Verdict.KINK, _kink_note(sides, gradient), order)
-    if not is_close and all(side.agrees for side in sides):
+    # Rounding may have moved the point to the wrong side of a kink.
+    if not is_close and (all(side.agrees for side in sides) or min(slopes) <= gradient <= max(slopes)):
         count = int(digits) if digits >= 1 else 0  # minus infinity if it should be 0
         quality = "no digit is" if count == 0 else "only 1 digit is" if count == 1 else f"only {count} digits are"
-        correct = ball.format_digits(exact, _SUFFICIENT_DIGITS + 3)
-        note = f"because of rounding errors {quality} correct; the correct value is {correct}"
+        note = f"{quality} correct; the correct value is {ball.format_digits(exact, _SUFFICIENT_DIGITS + 3)}"
+        if nearest := _beyond_floats(exact):
+            note += f", which is too {nearest} for a float"
         return verdict(Verdict.INACCURATE, note, order, digits)
     note = "the remainder shrinks like h, so this is not the derivative"
     return verdict(Verdict.DIFFERS, note if is_close else "it is too far from the reference", order)
@@ -219,16 +219,28 @@ def _count_correct_digits(number: float, exact: Number) -> float:
     """Return the number of correct digits of a float; infinite for the nearest float and its neighbours."""
     if not (math.isfinite(number) and ball.is_finite(exact)):
         return 0.0
-    if abs(number - ball.nearest_float(exact)) <= math.ulp(number):
+    if _beyond_floats(exact) != "small" and abs(number - ball.nearest_float(exact)) <= math.ulp(number):
         return math.inf
     return -ball.log10_relative_size(ball.from_float(number) - exact, exact)
 
 
+def _beyond_floats(exact: Number) -> str:
+    """Return "small" or "large" for a number that no float has all digits of, because of its size; else nothing."""
+    size = abs(ball.nearest_float(exact))
+    is_small = size < sys.float_info.min and not ball.is_zero(exact)
+    return "small" if is_small else "large" if math.isinf(size) else ""
+
+
 def _derivative_at_floats(function: UnrolledFunction, part: GradientElement) -> Number:
-    """Return the exact derivative at the floats nearest to the inputs, which is where floats compute it."""
-    digits = _SUFFICIENT_DIGITS + 8
-    numbers = {leaf.text: evaluate_to_digits([node], digits).numbers[0] for leaf, node in function.values.items()}
-    point = {name: ball.from_float(ball.nearest_float(number)) for name, number in numbers.items()}
+    """Return the exact derivative at the floats of the inputs, which is where floats compute it.
+
+    Inputs that no float represents are as given.
+    """
+    inputs = {leaf.text: Formula(node, {}) for leaf, node in function.values.items()}
+    exact = {name: exact_if_unrepresentable(number) for name, number in inputs.items()}
+    point = {
+        name: ball.from_float(float(x.value())) if exact[name] is None else exact[name] for name, x in inputs.items()
+    }
     return evaluate_to_digits([part.derivative], _SUFFICIENT_DIGITS, leaves=point).numbers[0]
 
 
@@ -239,7 +251,7 @@ def _agreement_note(number: float, exact: Number, digits: float, proven: bool) -
     relative = _relative_error(number, exact)
     if digits >= _SUFFICIENT_DIGITS and (relative is None or relative <= 10.0**-_SUFFICIENT_DIGITS):
         return ""
-    if abs(ball.nearest_float(exact)) < sys.float_info.min:
+    if _beyond_floats(exact):
         return "it is too small for a float to have all digits"
     if digits < _MIN_DIGITS:
         return "its terms cancel: rounding an input to a float changes it by more than its size"

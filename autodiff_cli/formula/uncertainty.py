@@ -146,6 +146,7 @@ class Uncertainty(NamedTuple):
         shares: the share of the variance that comes from each uncertain variable. They sum to 1; with correlations they
             may be negative.
         sources: the uncertain numbers.
+        pairs: the correlations of these numbers that are not 0, by both names.
         second_order: the mean and the standard error to second order; None for more than `MAX_ELEMENTS` numbers.
         monte_carlo: the distribution for random inputs, if it is requested.
         warning: why the first order misleads, in words; empty if it does not.
@@ -156,6 +157,7 @@ class Uncertainty(NamedTuple):
     stderr: float
     shares: dict[str, float]
     sources: tuple[ErrorSource, ...]
+    pairs: Mapping[tuple[str, str], float]
     second_order: Moments | None
     monte_carlo: MonteCarlo | None
     warning: str
@@ -260,7 +262,8 @@ class UncertainPoint:
             recommended = "second order", "Believe the second order: the formula is nearly a parabola here."
         else:
             recommended = "first order", "Believe the first order: the second agrees with it."
-        return Uncertainty(stderr, shares, sources, second_order, simulated, warning, *recommended)
+        pairs = self.correlations.pairs
+        return Uncertainty(stderr, shares, sources, pairs, second_order, simulated, warning, *recommended)
 
     def simulate(self, draws: int, seed: int) -> MonteCarlo:
         """Return the distribution of the value for normal inputs, drawn at random."""
@@ -308,17 +311,8 @@ class UncertainPoint:
 
     def _bends(self, hessian: Mapping[str, Mapping[str, Any]], correct: Mapping[str, float]) -> Array:
         """Return the second derivatives along independent directions of one standard error each."""
-        rows = [
-            np.concatenate(
-                [
-                    np.reshape(hessian[a][b], (math.prod(self._shapes[a]), math.prod(self._shapes[b])))
-                    for b in self._shapes
-                ],
-                axis=1,
-            )
-            for a in self._shapes
-        ]
-        matrix = np.concatenate(rows)
+        sizes = {name: math.prod(shape) for name, shape in self._shapes.items()}
+        matrix = np.block([[np.reshape(hessian[a][b], (sizes[a], sizes[b])) for b in sizes] for a in sizes])
         for i, j in np.ndindex(matrix.shape) if correct else ():
             matrix[i, j] = correct.get(f"hessian.{self.names[i]}.{self.names[j]}", matrix[i, j])
         half = self._correlate(self._weight(matrix), self.correlations.factor).T
@@ -340,18 +334,16 @@ class UncertainPoint:
         Odd derivatives of higher order, kinks and steps leave no trace in the two orders: x^4 at 0, or sin(x) for an
         error of many periods.
         """
-        directions = np.eye(len(amounts)) * _REACH
-        curved = _REACH**2 / 2 * np.diag(bends)
-        stderr = math.hypot(*amounts, *(bends / math.sqrt(2)).ravel())
-        for steps, change in ((directions, _REACH * amounts), (-directions, -_REACH * amounts)):
-            numbers = self._values_at(steps)
-            missed = np.abs(numbers - (value + change + curved))
-            rounding = 1e-9 * np.abs(value)
-            if np.isnan(numbers).any():
-                return f"the formula is not defined everywhere within {_REACH:g} standard errors of the point"
-            if not (missed <= MAX_BIAS * stderr + rounding).all():
-                return f"the formula is far from a parabola within {_REACH:g} standard errors of the point"
-        return ""
+        steps = np.eye(len(amounts)) * _REACH
+        numbers = self._values_at(np.concatenate([steps, -steps]))
+        changes = np.concatenate([amounts, -amounts]) * _REACH + np.tile(np.diag(bends), 2) * (_REACH**2 / 2)
+        spread = math.hypot(*amounts, *(bends / math.sqrt(2)).ravel())
+        if np.isnan(numbers).any():
+            return f"the formula is not defined everywhere within {_REACH:g} standard errors of the point"
+        rounding = 1e-9 * abs(value)
+        if (np.abs(numbers - value - changes) <= MAX_BIAS * spread + rounding).all():
+            return ""
+        return f"the formula is far from a parabola within {_REACH:g} standard errors of the point"
 
 
 def check_errors(name: str, error: Any, shape: tuple[int, ...]) -> None:
@@ -395,7 +387,7 @@ def _recommend(first: Moments, second: Moments | None, simulated: MonteCarlo) ->
         return "first order", "Believe the first order: it has no random error, and the draws agree with it."
     if second is not None and _is_close(second, simulated):
         return "second order", "Believe the second order: it has no random error, and the draws agree with it."
-    return "Monte Carlo", "Believe the random draws: neither order agrees with them."
+    return "Monte Carlo", "Believe the random draws: no order agrees with them."
 
 
 def _is_close(moments: Moments, simulated: MonteCarlo) -> bool:

@@ -27,7 +27,7 @@ from autodiff_cli.numbers.floats import OPERATIONS
 from autodiff_cli.numbers.sources import parse_function
 from autodiff_cli.ops.arithmetic import abs_, and_, equal, less, less_equal, not_, not_equal, or_, sign, where
 from autodiff_cli.ops.elementary import atan, cos, exp, log, sin, sqrt, square, tan
-from autodiff_cli.ops.structural import dot, largest, logsumexp, norm, softmax, sum_
+from autodiff_cli.ops.structural import dot, finite_largest, largest, logsumexp, norm, softmax, sum_
 
 _INFINITY = as_node(math.inf)
 
@@ -41,8 +41,7 @@ def _norm(x: Node) -> Node:
 
 
 def _logsumexp(x: Node) -> Node:
-    maximum = largest(x)
-    shift = where(abs_(maximum) < _INFINITY, maximum, 0)
+    shift = finite_largest(x)
     return shift + log(sum_(exp(x - shift)))
 
 

@@ -7,14 +7,15 @@ tangents of the inputs. Rows of data are not a dimension of these arrays.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
-from autodiff_cli.graph.node import Node, constant
+from autodiff_cli.graph.node import Node, as_node, constant
 from autodiff_cli.graph.op import Gate, Op, Partial, Precedence, Shape
 from autodiff_cli.graph.shapes import ShapeError, broadcast_shapes, format_shape
-from autodiff_cli.ops.arithmetic import equal, greater, less, not_, where
+from autodiff_cli.ops.arithmetic import abs_, equal, greater, less, not_, where
 from autodiff_cli.ops.declaration import composite, structural
-from autodiff_cli.ops.elementary import direction, exp
+from autodiff_cli.ops.elementary import direction, exp, log
 
 NodeContributions = Sequence[Node | None]
 MaskedContributions = Sequence[Partial | None]  # with masks of the elements that they reach
@@ -250,8 +251,21 @@ softmax = structural(
     vjp=lambda s, g, z, x: (z * (g - sum_(g * z)),), jvp=lambda s, d, z, x: (z * (d[0] - sum_(z * d[0])),),
     summary="exp(x) over its sum",
 )  # fmt: skip
+
+
+def finite_largest(x: Node) -> Node:
+    """Return the largest element, or 0 if it is infinite: subtracted before exponentials, so that none overflows."""
+    maximum = largest(x)
+    return where(abs_(maximum) < as_node(math.inf), maximum, 0)
+
+
+def _logsoftmax(x: Node) -> Node:
+    shifted = x - finite_largest(x)  # large scores that differ little keep the digits of their difference
+    return shifted - log(sum_(exp(shifted)))
+
+
 logsoftmax = composite(
-    "logsoftmax", lambda x: x - logsumexp(x), is_structural=True, returns_array=_always,
+    "logsoftmax", _logsoftmax, is_structural=True, returns_array=_always,
     vjp=lambda s, g, z, x: (g - exp(z) * sum_(g),), jvp=lambda s, d, z, x: (d[0] - sum_(exp(z) * d[0]),),
     summary="log(softmax(x)), with all digits",
 )  # fmt: skip

@@ -73,36 +73,14 @@ if TYPE_CHECKING:
 
 _PAGE_FOLDER = Path(__file__).parent / "page"
 _SCRIPTS = (
-    "page.numbers.js",
-    "page.computation.js",
-    "drawing/dagre.min.js",
-    "drawing/drawing.folds.js",
-    "drawing/drawing.bundles.js",
-    "drawing/drawing.layout.js",
-    "drawing/drawing.column.js",
-    "drawing/drawing.fitting.js",
-    "drawing/drawing.symbols.js",
-    "drawing/drawing.shapes.js",
-    "drawing/drawing.numbers.js",
-    "drawing/drawing.grids.js",
-    "drawing/drawing.cursor.js",
-    "drawing/drawing.map.js",
-    "page.typeset.js",
-    "page.graph.js",
-    "page.play.js",
-    "page.quiz.js",
-    "quiz/answers.js",
-    "quiz/number_levels.js",
-    "quiz/node_levels.js",
-    "page.details.js",
-    "page.values.js",
-    "page.tabs.js",
-    "page.explanation.js",
-)
-_PANELS = tuple(
-    f"panels/{name}.js"
-    for name in ("kit", "wiggle", "charts", "slope", "descend", "tangents", "why", "scalars", "link")
-)
+    "page.numbers.js", "page.computation.js", "drawing/dagre.min.js", "drawing/drawing.folds.js",
+    "drawing/drawing.bundles.js", "drawing/drawing.layout.js", "drawing/drawing.column.js",
+    "drawing/drawing.fitting.js", "drawing/drawing.symbols.js", "drawing/drawing.shapes.js",
+    "drawing/drawing.numbers.js", "drawing/drawing.grids.js", "drawing/drawing.cursor.js", "drawing/drawing.map.js",
+    "page.typeset.js", "page.graph.js", "page.play.js", "page.quiz.js", "quiz/answers.js", "quiz/number_levels.js",
+    "quiz/node_levels.js", "page.details.js", "page.values.js", "page.tabs.js", "page.explanation.js",
+)  # fmt: skip
+_PANELS = ("kit", "wiggle", "charts", "slope", "descend", "tangents", "why", "scalars", "link")  # panels/NAME.js
 _MAX_TITLE_LENGTH = 100  # characters
 _MAX_FORMULA_PARTS = 25  # longer formulas of local derivatives are not shown
 _RESERVED_CHARACTERS = 9  # characters of space for each number, since numbers on a page change
@@ -155,7 +133,8 @@ def to_html(
     style = SVG_STYLE + _page_file("page.css") + _page_file("panels/panels.css") + above.style
     scalars = elementwise_trace(trace) if view == WHOLE_GRAPH and seed is None else None
     rules = _evaluators(trace, scalars)
-    parts = [*map(_page_file, _SCRIPTS), rules, optimizer_functions(), _page_file("page.js"), *map(_page_file, _PANELS)]
+    panels = (_page_file(f"panels/{name}.js") for name in _PANELS)
+    parts = [*map(_page_file, _SCRIPTS), rules, optimizer_functions(), _page_file("page.js"), *panels]
     script = "\n".join([*parts, f"(() => {{\n{above.script}\n}})();"])
     opening = {"drawn": _drawing_document(drawing), "isFolded": view.fold, "digits": shown, "seed": seed}
     opening["addition"] = above.data

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import tracemalloc
 from typing import Any
 
@@ -26,7 +25,7 @@ def data(rows: int) -> dict[str, np.ndarray]:
 
 
 def test_what_a_block_gives_is_not_overwritten_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(numpy_backend, "SETTINGS", dataclasses.replace(numpy_backend.SETTINGS, reuse_elements=1))
+    monkeypatch.setattr(numpy_backend, "_REUSE_ELEMENTS", 1)
     text = "s = W @ [x, 1]; t = tanh(s + b); concat(relu(t)*t, transpose([t])[0], t[0]*s)"
     program = read("W: 3x2; b: 3; " + text)
     kernel = BlockEvaluator([program.output], {"x"}, {"W": (3, 2), "b": (3,)})
@@ -35,8 +34,7 @@ def test_what_a_block_gives_is_not_overwritten_by_the_next(monkeypatch: pytest.M
         prepared = kernel.prepare({"W": generator.normal(size=(3, 2)), "b": generator.normal(size=3)})
         xs = [generator.normal(size=5) for _ in range(4)]
         together = [kernel.evaluate_block(prepared, {"x": x})[0] for x in xs]
-        without_reuse = dataclasses.replace(numpy_backend.SETTINGS, reuse_elements=10**9)
-        monkeypatch.setattr(numpy_backend, "SETTINGS", without_reuse)
+        monkeypatch.setattr(numpy_backend, "_REUSE_ELEMENTS", 10**9)
         for x, found in zip(xs, together, strict=True):
             np.testing.assert_array_equal(found, kernel.evaluate_block(prepared, {"x": x})[0])
 

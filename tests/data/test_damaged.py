@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import gzip
 import io
 import itertools
@@ -185,7 +184,7 @@ def test_a_line_without_an_end_is_refused_before_memory_is_full(
 
 
 def test_a_device_without_an_end_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "SPOOL", dataclasses.replace(source.SPOOL, check_bytes=1 << 16))
+    monkeypatch.setattr(source, "_MEMORY_CHECK_BYTES", 1 << 16)
     with pytest.raises(DataError, match=r"^/dev/zero: this is an endless device, not a data file"):
         DataFile("/dev/zero")
     with pytest.raises(DataError, match="/dev/null: the file is empty"):

@@ -299,3 +299,13 @@ def test_shapes_that_do_not_fit(
     assert all(word in str(caught.value) for word in words)
     assert caught.value.node is not None
     assert caught.value.node.op is get_op(name)
+
+
+@each("shift", [0.0, 2.0**40, -(2.0**52)])
+def test_scores_of_any_size_keep_the_digits_of_their_differences(shift: float) -> None:
+    for name in ("softmax", "logsoftmax"):
+        found = get_op(name)(variable("v"))
+        scores = np.array([1.0, 3.0, 2.0])
+        there = forward(Tape([found]), ARRAYS, {"v": (scores + shift)[:, None]})[-1]
+        here = forward(Tape([found]), ARRAYS, {"v": scores[:, None]})[-1]
+        assert there == pytest.approx(here, rel=1e-15), name

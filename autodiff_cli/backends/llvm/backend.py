@@ -10,7 +10,6 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -204,16 +203,10 @@ class _EpochWriter:
             ir.emit(f"store {floats} {value}, ptr {self._field_address(field, part.index)}, align 64")
 
 
-@dataclass(frozen=True)
-class EpochSettings:
-    """The division of epochs into calls of compiled code."""
-
-    max_batch_rows: int = 8192  # larger batches are summed by all threads, in a Python loop over batches
-    gather_bytes: int = 2**18  # gathered rows remain in a near cache
-    call_seconds: float = 0.05  # of a call, by estimate; Ctrl-C is handled between calls
-
-
-EPOCHS = EpochSettings()
+# The division of epochs into calls of compiled code.
+_MAX_BATCH_ROWS = 8192  # larger batches are summed by all threads, in a Python loop over batches
+_GATHER_BYTES = 2**18  # gathered rows remain in a near cache
+_CALL_SECONDS = 0.05  # of a call, by estimate; Ctrl-C is handled between calls
 
 
 class CompiledEpochKernel:
@@ -265,7 +258,7 @@ class CompiledEpochKernel:
     ) -> float:
         """Take one step per batch and return the mean loss; see `EpochKernel.run`."""
         rows = next(iter(columns.values())).shape[-1]
-        if min(epoch.batch_rows, rows if order is None else len(order)) > EPOCHS.max_batch_rows or rows >= 2**32:
+        if min(epoch.batch_rows, rows if order is None else len(order)) > _MAX_BATCH_ROWS or rows >= 2**32:
             return self._loop.run(epoch, columns, order, losses)
         with self._lock, ignore_float_errors():
             bound = BoundColumns(self._plan.loss.plan.column_inputs, columns, rows)
@@ -299,7 +292,7 @@ class CompiledEpochKernel:
             start = time.perf_counter()
             run(self._job.ctypes.data, self._workspaces[0].ctypes.data)
             pace = max(1e-9, (time.perf_counter() - start) / (end - begin))
-            begin, part = end, max(1, int(EPOCHS.call_seconds / pace) // window) * window
+            begin, part = end, max(1, int(_CALL_SECONDS / pace) // window) * window
             if epoch.on_progress is not None and begin < rows:
                 epoch.on_progress(begin / rows, mean_loss(losses[: self._step_count()]))
         before += losses[: self._step_count()].tolist()
@@ -311,7 +304,7 @@ class CompiledEpochKernel:
         sizes = [int(letters[1:]) for letters in bound.type_codes]
         counts = [math.prod(leaf.shape) for leaf in leaves]
         bytes_of_row = sum(size * count for size, count in zip(sizes, counts, strict=True))
-        window = max(1, EPOCHS.gather_bytes // max(1, bytes_of_row) // batch) * batch
+        window = max(1, _GATHER_BYTES // max(1, bytes_of_row) // batch) * batch
         distances = [-(-window * size // ALIGNMENT) * ALIGNMENT for size in sizes]
         buffers = [_aligned_zeros(distance * count // 8) for distance, count in zip(distances, counts, strict=True)]
         table = [(array.ctypes.data, distance) for array, distance in zip(buffers, distances, strict=True)]

@@ -16,7 +16,6 @@ import os
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from operator import is_
 from pathlib import Path
@@ -149,7 +148,7 @@ def thread_pool() -> ThreadPool:
     global _pool
     if _pool is None:
         with _pool_lock:
-            _pool = _pool or ThreadPool(SCHEDULING.polling_seconds)
+            _pool = _pool or ThreadPool(_POLLING_SECONDS)
     return _pool
 
 
@@ -230,18 +229,12 @@ def _type_code(array: NDArray[Any]) -> str:
     return f"{array.dtype.kind}{array.dtype.itemsize}"
 
 
-@dataclass(frozen=True)
-class SchedulingSettings:
-    """When blocks run on several threads, and for how long at a time. Times are for whole jobs, in seconds."""
-
-    call_seconds: float = 0.05  # of a call of compiled code; Ctrl-C is handled between calls
-    solo_seconds: float = 100e-6  # shorter jobs run on one thread, since waking helpers takes about half as long
-    solo_seconds_if_awake: float = 10e-6  # likewise where helpers still poll for the next job
-    polling_seconds: float = 100e-6  # helpers poll after a job, and jobs that follow within this time find them awake
-    max_solo_doublings: int = 6  # of the number of jobs on one thread, each time that helpers made jobs slower
-
-
-SCHEDULING = SchedulingSettings()
+# When blocks run on several threads, and for how long at a time. Times are for whole jobs, in seconds.
+_CALL_SECONDS = 0.05  # of a call of compiled code; Ctrl-C is handled between calls
+_SOLO_SECONDS = 100e-6  # shorter jobs run on one thread, since waking helpers takes about half as long
+_SOLO_SECONDS_IF_AWAKE = 10e-6  # likewise where helpers still poll for the next job
+_POLLING_SECONDS = 100e-6  # helpers poll after a job, and jobs that follow within this time find them awake
+_MAX_SOLO_DOUBLINGS = 6  # of the number of jobs on one thread, each time that helpers made jobs slower
 
 _MIN_BLOCK_SECONDS = 1e-9  # estimate where the clock did not advance; it must not be 0
 
@@ -317,7 +310,7 @@ class PlanRunner:
 
     def block_groups(self, blocks: int, most: int) -> list[tuple[int, int]]:
         """Return ranges of blocks to run per call: a power of two of blocks that take some time."""
-        fitting = min(most, SCHEDULING.call_seconds * self._threads / self._seconds_per_block)
+        fitting = min(most, _CALL_SECONDS * self._threads / self._seconds_per_block)
         if blocks <= fitting:
             return [(0, blocks)]
         size = 2 ** max(0, int(math.log2(max(1.0, fitting))))
@@ -338,12 +331,12 @@ class PlanRunner:
         job[_POINT], job[_OUT], job[_NEXT], job[_END], job[_STRIDE] = ctypes.addressof(point), out, first, end, stride
         start = time.perf_counter()
         solo_estimate = blocks * self._seconds_per_block
-        is_near = self._may_keep_helpers_awake and start - _last_job_end < SCHEDULING.polling_seconds
+        is_near = self._may_keep_helpers_awake and start - _last_job_end < _POLLING_SECONDS
         if (
             blocks == 1
             or self._threads == 1
             or self._solo_jobs_left
-            or solo_estimate < (SCHEDULING.solo_seconds_if_awake if is_near else SCHEDULING.solo_seconds)
+            or solo_estimate < (_SOLO_SECONDS_IF_AWAKE if is_near else _SOLO_SECONDS)
         ):
             self._run_blocks(self._job_address, self._memory_address(0))
             _last_job_end = time.perf_counter()
@@ -365,7 +358,7 @@ class PlanRunner:
         else:
             self._slower_jobs += 1
             self._solo_jobs_left = (
-                0 if self._slower_jobs % 2 else 2 ** min(self._slower_jobs // 2, SCHEDULING.max_solo_doublings) - 1
+                0 if self._slower_jobs % 2 else 2 ** min(self._slower_jobs // 2, _MAX_SOLO_DOUBLINGS) - 1
             )
         self._seconds_per_block = (
             min(self._seconds_per_block, (_last_job_end - start) * count / blocks) or _MIN_BLOCK_SECONDS

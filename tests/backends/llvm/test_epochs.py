@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import signal
 import time
 from itertools import pairwise
@@ -39,7 +38,8 @@ def data(rows: int, kind: Any = np.float64) -> dict[str, Any]:
 
 
 def change_settings(monkeypatch: pytest.MonkeyPatch, **settings: float) -> None:
-    monkeypatch.setattr(llvm_backend, "EPOCHS", dataclasses.replace(llvm_backend.EPOCHS, **settings))
+    for name, value in settings.items():
+        monkeypatch.setattr(llvm_backend, f"_{name.upper()}", value)
 
 
 def descent_of(objective: Objective, method: str, longest: float | None = None) -> GradientDescent:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import dataclasses
 import os
 import signal
 import subprocess
@@ -34,7 +33,8 @@ COLUMNS = {"x": X, "y": np.cos(X)}
 
 
 def change_scheduling(monkeypatch: pytest.MonkeyPatch, **settings: float) -> None:
-    monkeypatch.setattr(runtime, "SCHEDULING", dataclasses.replace(runtime.SCHEDULING, **settings))
+    for name, value in settings.items():
+        monkeypatch.setattr(runtime, f"_{name.upper()}", value)
 
 
 @pytest.fixture

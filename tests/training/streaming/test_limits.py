@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import gzip
 import json
 import os
@@ -129,7 +128,7 @@ def test_standard_input_is_spooled_to_disk_or_refused(monkeypatch: pytest.Monkey
     text = "x,y\n" + "".join(f"{k},{2 * k + k % 2}\n" for k in range(50))
     whole = run_cli(["train", "y ~ a*x", "-", "--json"], stdin=text)
     assert run_cli(["train", "y ~ a*x", "-", "--json", "--stream"], stdin=text) == whole
-    monkeypatch.setattr(source, "SPOOL", dataclasses.replace(source.SPOOL, check_bytes=10))
+    monkeypatch.setattr(source, "_MEMORY_CHECK_BYTES", 10)
     monkeypatch.setattr(source, "available_memory", lambda: 100)  # so little that it is spooled without --stream
     assert run_cli(["train", "y ~ a*x", "-", "--json"], stdin=text) == whole
     monkeypatch.setenv("AUTODIFF_CACHE", "off")
@@ -145,7 +144,7 @@ def test_groups_are_not_streamed(tmp_path: Path) -> None:
 def test_no_room_on_disk_costs_time_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "d.csv"
     csv.write_csv(table(30_000), path)
-    monkeypatch.setattr(streaming, "CHUNKS", dataclasses.replace(streaming.CHUNKS, max_rows=streaming.CHUNKS.min_rows))
+    monkeypatch.setattr(streaming, "_MAX_CHUNK_ROWS", streaming.MIN_CHUNK_ROWS)
     plain, written = DecodedColumns.add, []
 
     def add(self: DecodedColumns, *given: Any) -> None:
@@ -199,7 +198,7 @@ def test_predictions_of_what_is_larger_than_memory(tmp_path: Path, name: str, mo
         path.write_text("".join(f"{json.dumps(row)}\n" for row in data.to_pylist()))
     model = str(tmp_path / "model.json")
     assert run_cli(["train", "y ~ a[g]*exp(-b*x)", str(path), "--save", model]).status == 0
-    monkeypatch.setattr(streaming, "CHUNKS", dataclasses.replace(streaming.CHUNKS, max_rows=streaming.CHUNKS.min_rows))
+    monkeypatch.setattr(streaming, "_MAX_CHUNK_ROWS", streaming.MIN_CHUNK_ROWS)
     for words in ([], ["--interval", "0.9", "--residuals"], ["--json"]):
         whole = run_cli(["predict", model, str(path), *words])
         assert whole.status == 0

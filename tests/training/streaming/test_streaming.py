@@ -18,12 +18,12 @@ import autodiff_cli as ad
 from autodiff_cli.data import delimited, streaming
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.data.files import open_data
-from autodiff_cli.data.streaming import CHUNKS
+from autodiff_cli.data.streaming import MIN_CHUNK_ROWS
 from autodiff_cli.options import OptionError
 from tests.each import each
 from tests.support import goodness
 
-ROWS = 2 * CHUNKS.min_rows + 100
+ROWS = 2 * MIN_CHUNK_ROWS + 100
 CURVE = "y ~ a*exp(-b*x)"
 CACHES = ["on", pytest.param("off", marks=pytest.mark.slow)]
 FORMATS = ("d.parquet", "d.arrow", "d.csv", "d.csv.gz", "d.jsonl", "d.tsv")
@@ -32,7 +32,7 @@ FORMATS = ("d.parquet", "d.arrow", "d.csv", "d.csv.gz", "d.jsonl", "d.tsv")
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Use many small chunks, and a cache folder of its own."""
-    monkeypatch.setattr(streaming, "CHUNKS", dataclasses.replace(streaming.CHUNKS, max_rows=streaming.CHUNKS.min_rows))
+    monkeypatch.setattr(streaming, "_MAX_CHUNK_ROWS", streaming.MIN_CHUNK_ROWS)
     monkeypatch.setattr(delimited, "_LINE_BLOCK_BYTES", 1 << 14)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
 
