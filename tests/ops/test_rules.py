@@ -7,7 +7,6 @@ import random
 from collections.abc import Callable, Iterator
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mp, mpf
