@@ -79,10 +79,16 @@ def higher_derivatives_report(
         outputs = _select_outputs(formula, request, formula.value_shapes(values))
         warnings = output_warnings(formula, outputs, values, results)
         return derivatives_report(formula, point, trace_or_none, results, digits, warnings)
+    from autodiff_cli.explain.accuracy import unrepresentable_numbers
     from autodiff_cli.explain.warnings import check_higher_derivatives
+    from autodiff_cli.formula.array_derivatives import rate_name
 
     assert trace_or_none is not None
     output = trace_or_none.tape.outputs[0]
+    if request.direction is not None:
+        rates = _direction_texts(request.direction).items()
+        components = {rate_name(name): inputs.constant_expression(f"`{name}`", text) for name, text in rates}
+        unrepresentable |= unrepresentable_numbers(components)
     inaccurate = check_higher_derivatives(formula, formula.at(point), results, unrepresentable)
     warnings = inaccurate.add_to(trace_or_none.warnings, output, trace_or_none.labels[output])
     checked = replace(trace_or_none, warnings=warnings).with_warning("nonlinear", nonlinear)
@@ -129,13 +135,18 @@ def _derivative_values(
         hessian=derivatives.hessian_by_name(formula, point, names) if request.hessian else None,
     )
     if request.direction is not None:
-        parts = re.split(r",(?=[^,()\[\]=]*=)", request.direction)  # commas may also appear inside a value
-        direction = inputs.constant_values(merge_assignments({}, parts, "--direction"))
+        direction = inputs.constant_values(_direction_texts(request.direction))
         results = replace(results, direction=direction, directional=formula.jvp(direction, point)[1])
     if request.order is not None:
         nth = formula.derivatives(names[0], request.order, point)[-1]
         results = replace(results, derivative=nth, order=request.order, variable=names[0])
     return results
+
+
+def _direction_texts(direction: str) -> dict[str, str]:
+    """Return the texts of the components of `--direction`, by variable."""
+    parts = re.split(r",(?=[^,()\[\]=]*=)", direction)  # commas may also appear inside a value
+    return merge_assignments({}, parts, "--direction")
 
 
 def _select_outputs(
@@ -361,6 +372,10 @@ def read_range(name: str, text: str) -> Range:
     ends = [inputs.constant_value(f"`{name}`", part) for part in parts[:2]]
     if not all(isinstance(end, float) and math.isfinite(end) for end in ends):
         raise BadInput(f"the value of `{name}`: the ends of a range are finite numbers, not `{text}`")
+    from autodiff_cli.explain.accuracy import unrepresentable_numbers
+
+    if unrepresentable_numbers({part: inputs.constant_expression(f"`{name}`", part) for part in parts[:2]}):
+        raise BadInput(f"the value of `{name}`: the ends of a range must be representable as floats, not `{text}`")
     return Range(ends[0], ends[1], int(parts[2]))
 
 

@@ -229,15 +229,11 @@ def read_point(call: Call, expression: Formula, value_texts: Mapping[str, str]) 
 
 
 def unrepresentable_values(expression: Formula, value_texts: Mapping[str, str]) -> dict[str, Any]:
-    """Return the exact values of those variables whose value no float represents, such as `1e-400`."""
-    from autodiff_cli.explain.accuracy import exact_if_unrepresentable
+    """Return the exact values of those variables, or elements, whose value no float represents, such as `1e-400`."""
+    from autodiff_cli.explain.accuracy import unrepresentable_numbers
 
-    exact_values = {
-        name: exact_if_unrepresentable(constant_expression(f"`{name}`", value_texts[name]))
-        for name in expression.variables
-        if name in value_texts
-    }
-    return {name: number for name, number in exact_values.items() if number is not None}
+    values = {name: constant_expression(f"`{name}`", value_texts[name]) for name in value_texts}
+    return unrepresentable_numbers({name: values[name] for name in expression.variables if name in values})
 
 
 def value_graphs(call: Call, expression: Formula, value_texts: Mapping[str, str]) -> dict[str, Node]:

@@ -170,6 +170,11 @@ def derivatives_with_arrays(formula: Formula, name: str, order: int, values: Map
     return derivatives(Tape([output.item()], [along]), along, FLOATS, point, order)
 
 
+def rate_name(name: str) -> str:
+    """Return the name of the leaf of a variable's component of a direction; no variable of a text can have it."""
+    return f"rate of {name}"
+
+
 class DirectionalPoint:
     """A point with a direction, whose components are leaves of their own.
 
@@ -181,7 +186,7 @@ class DirectionalPoint:
     """
 
     def __init__(self, expression: Formula, rates: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-        names = {name: f"rate of {name}" for name in rates}
+        names = {name: rate_name(name) for name in rates}
         sizes = expression.value_shapes(values)
         for name, rate in rates.items():
             shape, rate_shape = sizes.get(name, ()), np.shape(rate)

@@ -711,9 +711,9 @@ class Objective(ModelOverRows):
             weight = math.sqrt(self.settings[L2_FACTOR] * self.total_weight * self.components)
             rows = weight * np.column_stack((np.eye(width - 1), np.asarray(theta, dtype=np.float64)))
             factor = triangular_factor(np.vstack((factor, rows)))
-        triangle = np.zeros((width, width))
-        triangle[: len(factor)] = factor
-        return triangle
+        if len(factor) == width:
+            return factor
+        return np.vstack((factor, np.zeros((width - len(factor), width))))
 
     def _logged(self, name: str, theta: ArrayLike, compute: Callable[[], Array]) -> Array:
         """Return the result of a computation over all rows, from the evaluation log if there is one."""

@@ -225,6 +225,23 @@ def test_trace_shows_where_the_variance_comes_from_path_by_path() -> None:
     assert (len(many["paths"]), many["rest"]) == (1, {"count": 3, "share": pytest.approx(0.75)})
 
 
+@each(
+    "line, name, right",
+    [
+        ("grad sum(v*[3,1]) --v [1e-400,0]", "value", "3e-400"),
+        ("grad sum(W@[3,1]) --W [[0,1e-400],[0,0]]", "value", "1e-400"),
+        ("grad max(v) --v [-1e400,-2e400]", "value", "-1e+400"),
+        ("grad 3*x --x 1 --direction x=1e-400", "directional", "3e-400"),
+        ("grad sum(v*[3,1]) --v [1,0] --direction v=[1e-400,0]", "directional", "3e-400"),
+    ],
+)
+def test_numbers_that_no_float_represents_keep_their_value_wherever_they_stand(
+    line: str, name: str, right: str
+) -> None:
+    warnings = run_cli(f"{line} --json").json["warnings"]
+    assert {name: text for warning in warnings for name, text in warning.get("right", {}).items()}[name] == right
+
+
 # fmt: off
 BAD = [
     ("grad [x,x] --x 2+-0.1 --jacobian",      "cannot be combined with --jacobian"),
@@ -247,6 +264,7 @@ BAD = [
     ("trace x --x 2+-0.1 --format svg",       "--format svg shows no uncertain value"),
     ("trace x --x 2+-0.1 --step",             "--step cannot be combined with an uncertain value"),
     ("grad x --x 2 --precision 20 --order 2", "cannot be combined with --order"),
+    ("grad x --x 0:1e-400:3",                 "must be representable as floats"),
     ("grad x --x 2+-",                        "written 2+-0.1"),
     ("grad x --x 1+-2+-3",                    "written 2+-0.1"),
     ("grad sum(v) --v [1+-0.1,2]",            "[1, 2]+-[0.1, 0.2]"),
