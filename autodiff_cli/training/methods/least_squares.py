@@ -147,15 +147,18 @@ class _Fits(NamedTuple):
     epochs: Fits
     evaluations: Fits
 
-    def select(self, chosen: Chosen) -> _Fits:
-        """Return copies of some of the fits."""
+    def select(self, chosen: Fits | Mask) -> _Fits:
+        """Return copies of some of the fits; the fits themselves if a mask selects all of them."""
+        if chosen.dtype == np.bool_ and np.count_nonzero(chosen) == len(self.numbers):
+            return self
         selected: list[Any] = [values[chosen] for values in self]
         return _Fits(*selected)
 
     def store(self, others: _Fits) -> None:
-        """Replace the fits with the numbers of others by these."""
-        for values, new in zip(self, others, strict=True):
-            values[others.numbers] = new
+        """Replace the fits with the numbers of others by these, unless they are the same."""
+        if others is not self:
+            for values, new in zip(self, others, strict=True):
+                values[others.numbers] = new
 
     def move(self, at: Chosen, theta: Array, triangles: Array, sizes: Array) -> None:
         """Move some fits to points, where the columns of the triangular factors have these norms."""
@@ -195,7 +198,7 @@ class _LevenbergMarquardt:
         Args:
             hands_over: end fits that are near a minimum too, for `polish`.
         """
-        fits = self.fits.select(numbers)
+        fits = self._taken(numbers)
         while len(fits.numbers):
             is_done = self._is_stationary(fits)
             is_limited = fits.evaluations >= max_evaluations
@@ -205,6 +208,10 @@ class _LevenbergMarquardt:
                 self.is_near[fits.numbers] = is_near & ~is_done if hands_over else False
                 is_done = is_done | is_near if hands_over else is_done
                 fits = self._retire(fits, is_done, is_done)
+
+    def _taken(self, numbers: Fits) -> _Fits:
+        """Return copies of some fits, or all fits themselves."""
+        return self.fits if len(numbers) == len(self.is_usable) else self.fits.select(numbers)
 
     def _retire(self, fits: _Fits, is_done: Mask, is_limited: Mask) -> _Fits:
         """Store fits if some of them end, and return those that go on."""
@@ -272,7 +279,7 @@ class _LevenbergMarquardt:
         Polishing reduces what vanishes at the solution instead: the part of the residuals that the parameters can still
         remove.
         """
-        fits, is_polished = self.fits.select(numbers), np.zeros(len(self.is_usable), np.bool_)
+        fits, is_polished = self._taken(numbers), np.zeros(len(self.is_usable), np.bool_)
         free = None
         if self._is_bounded:
             free = self._batch.bounds.select(numbers).free_mask(fits.theta, fits.slopes)
@@ -285,8 +292,8 @@ class _LevenbergMarquardt:
                 is_tried &= self._batch.bounds.select(fits.numbers).contains_each(trial)
             if not np.count_nonzero(is_tried):
                 break
-            at = _at(is_tried)
-            fits, steps, before, trial = fits.select(at), steps[at], before[at], trial[at]
+            at, fits = _at(is_tried), fits.select(is_tried)
+            steps, before, trial = steps[at], before[at], trial[at]
             free = None if free is None else free[at]
             triangles = self._batch.triangles(trial, fits.numbers)
             sizes = norms(triangles.swapaxes(1, 2))
@@ -315,9 +322,11 @@ class _LevenbergMarquardt:
     def is_stuck(self, numbers: Fits | None = None) -> Mask:
         """Whether the residuals still have a component along a column of J. This happens at the edge of a domain."""
         fits = self.fits if numbers is None else self.fits.select(numbers)
-        is_free = self._batch.bounds.select(fits.numbers).free_mask(fits.theta, fits.slopes)
         smallest = SETTINGS.orthogonality_tolerance * fits.norms[:, :-1] * fits.norms[:, -1:]
-        is_stuck: Mask = np.asarray((is_free & (np.abs(fits.slopes) > smallest)).any(axis=1))
+        is_sloped: Mask = np.abs(fits.slopes) > smallest
+        if self._is_bounded:
+            is_sloped &= self._batch.bounds.select(fits.numbers).free_mask(fits.theta, fits.slopes)
+        is_stuck: Mask = np.asarray(is_sloped.any(axis=1))
         candidates = is_stuck.nonzero()[0]
         if len(candidates):  # where only rounding errors are left, they may have any direction
             variations = self._batch.target_variations(fits.numbers[candidates])
