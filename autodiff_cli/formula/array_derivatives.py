@@ -319,6 +319,7 @@ class BatchedGradient:
                 raise ExpressionError(f"`{name}` is an array: choose variables that are numbers with --wrt")
         self.leaves, self.point = dict(expression.leaves), {name: values[name] for name in fixed}
         uncertain = errors.names if errors else ()
+        misleads: list[Node] = []
         with expression.locate_errors():
             output = share([expression.output])[0]
             names = [*dict.fromkeys([*wrt, *uncertain])]
@@ -328,10 +329,11 @@ class BatchedGradient:
         if errors:
             self.leaves = errors.leaves | self.leaves
             self.graphs[STDERR] = errors.graph(slopes, self.leaves, sizes)
+            misleads = [errors.misleads_graph(slopes, self.leaves, sizes)]
             self.point |= errors.leaf_values
             sizes = sizes | {name: np.shape(error) for name, error in errors.leaf_values.items()}
         self.error_columns = tuple(errors.columns.values()) if errors else ()
-        self._graphs = RowGraphs([*self.graphs.values()], {*self.columns, *self.error_columns}, sizes)
+        self._graphs = RowGraphs([*self.graphs.values(), *misleads], {*self.columns, *self.error_columns}, sizes)
 
     @cached_property
     def _kernel(self) -> RowKernel:
@@ -342,7 +344,10 @@ class BatchedGradient:
         return self._kernel.prepare(self.point)
 
     def evaluate(self, columns: Columns) -> Array:
-        """Return the numbers of all graphs at the points of one block, of shape (graphs, points)."""
+        """Return the numbers of all graphs at the points of one block, of shape (graphs, points).
+
+        With standard errors, a last row is 1 where the standard error to first order misleads.
+        """
         results = np.empty((self._kernel.value_count, len(columns[self.columns[0]])))
         self._kernel.write(self._prepared, columns, results)
         return results
