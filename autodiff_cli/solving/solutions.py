@@ -45,7 +45,7 @@ _BITS = 128  # of the proofs, if the numbers are floats
 _GUARD_BITS = 64
 _MAX_MERGED = 300  # undecided boxes that are joined where they touch; more may form curves, and are joined in cells
 _GRID = 16  # cells along each coordinate
-_MAX_CLUSTERS = 100  # of undecided boxes that are examined for kinks and multiple zeros
+_MAX_CLUSTERS = 20  # of undecided boxes that are examined for kinks and multiple zeros
 _SURROUNDINGS = (1e-3, 1e-6, 1e-9, 0.0)  # parts of the domain around a point on whose border values are compared
 
 Coordinate: TypeAlias = float | str  # texts with --precision
@@ -529,7 +529,11 @@ def _decide_clusters(problem: BoxProblem, system: System, undecided: Boxes) -> t
     is_decided = np.zeros(len(undecided), dtype=bool)
     points: list[_Cluster] = []
     clusters = merge_touching(undecided.select(is_free))
+    start, end, *_ = (side[:, 0] for side in problem.domain.floats())
     for low, high in clusters if len(clusters) <= _MAX_CLUSTERS else ():
+        is_continuous = system.enclose_objective(low.reshape(-1, 1), high.reshape(-1, 1)).is_continuous.all()
+        if not is_continuous or (low <= start).any() or (high >= end).any():
+            continue  # it may hold a minimum that is no stationary point
         found = kink_points(system, low, high, problem.bits)
         is_kink = found is not None
         if found is None and len(system.names) == 1:
