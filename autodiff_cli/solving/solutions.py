@@ -687,7 +687,10 @@ def _descend(system: System, point: Array) -> Array | None:
             point, value = point + step, new_value
         elif not gain > 0 and (np.abs(step) <= 1e-7 * scale).all() and np.linalg.norm(step) < radius:
             return point + step  # rounding hides the gain of a full Newton step
-        radius = min(radius * 3, _MAX_RADIUS) if gain > 0.7 else radius if gain > 0.2 else float(np.linalg.norm(step)) / 3
+        if gain > 0.7:
+            radius = min(radius * 3, _MAX_RADIUS)
+        elif gain <= 0.2:
+            radius = float(np.linalg.norm(step)) / 3
         if not np.isfinite(point).all() or np.abs(point).max() > 1e150:
             return None
     return point
