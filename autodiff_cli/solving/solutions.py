@@ -609,6 +609,7 @@ def _global_bounds(problem: BoxProblem, low: float, high: float, values: Sequenc
 
 # --- Local search ---
 
+_MAX_RADIUS = 1e100  # of a trust region; squares of longer steps overflow
 _MAX_STEPS = 500
 _LOCAL_BOXES = 20_000  # of the proof around the end
 _LOCAL_PARTS = (1e-1, 1e-3, 1e-6, 1.0)  # half widths of the boxes tried around the end, relative to its place
@@ -675,7 +676,10 @@ def _descend(system: System, point: Array) -> Array | None:
             point, value = point + step, new_value
         elif not gain > 0 and (np.abs(step) <= 1e-7 * scale).all() and np.linalg.norm(step) < radius:
             return point + step  # rounding hides the gain of a full Newton step
-        radius = radius * 3 if gain > 0.7 else radius if gain > 0.2 else float(np.linalg.norm(step)) / 3
+        if gain > 0.7:
+            radius = min(radius * 3, _MAX_RADIUS)
+        elif gain <= 0.2:
+            radius = float(np.linalg.norm(step)) / 3
         if not np.isfinite(point).all() or np.abs(point).max() > 1e150:
             return None
     return point
