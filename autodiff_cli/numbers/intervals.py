@@ -246,12 +246,8 @@ def _has_multiple(x: Intervals, offset: float, period: float) -> Mask:
 def _tangent(x: Intervals) -> Intervals:
     has_pole = _has_multiple(x, math.pi / 2, math.pi) | ~(np.maximum(np.abs(x.lower), np.abs(x.upper)) < _MAX_PHASE)
     z = _widened(np.tan(x.lower), np.tan(x.upper), x.is_continuous & ~has_pole)
-    return _unbounded_where(has_pole, z)
-
-
-def _unbounded_where(condition: Mask, x: Intervals) -> Intervals:
-    condition = condition & ~np.isnan(x.lower)
-    return x._replace(lower=np.where(condition, -np.inf, x.lower), upper=np.where(condition, np.inf, x.upper))
+    is_unbounded = has_pole & ~np.isnan(x.lower)
+    return z._replace(lower=np.where(is_unbounded, -np.inf, z.lower), upper=np.where(is_unbounded, np.inf, z.upper))
 
 
 def _step(function: Callable[[Array], Array]) -> Function:

@@ -4,7 +4,8 @@ These are the error functions, the normal distribution, sinc, Lambert's W, the a
 the gamma family, and the exponential, trigonometric and Fresnel integrals.
 
 The gamma family is closed under differentiation, because `polygamma(n, x)` includes all derivatives of digamma. No
-derivative is known with respect to the order n, or to the first argument of the incomplete gamma functions.
+derivative is known with respect to the order n, nor the third one with respect to the first argument of the
+incomplete gamma functions.
 """
 
 from __future__ import annotations
@@ -366,15 +367,41 @@ gamma_density: Op = helper(
     vanishes=lambda a, x: _is_at_pole(a),
     has_cancelling_slopes=True,
 )
+_SHAPE_DERIVATIVE: OpFields = {
+    "domain": lambda a, x: and_(and_(a > 0, a <= 1e8), x >= 0),
+    "singular": lambda a, x: and_(equal(x, 0), a <= 1),
+    "ulp_bound": 4000,
+}
+
+
+def _log_ratio(a: Node, x: Node) -> Node:
+    return log(x) - digamma(a)
+
+
+gammainc_slope: Op
+gammainc_curvature: Op
 gammainc = elementary(
-    "gammainc", lambda z, a, x: (_unknown_slope(z), gamma_density(a, x)), unavailable_inputs=(0,),
+    "gammainc", lambda z, a, x: (gammainc_slope(a, x), gamma_density(a, x)),
     domain=lambda a, x: and_(a >= 0, x >= 0), singular=lambda a, x: and_(equal(x, 0), a < 1),
     ulp_bound=1500, summary="the regularised lower incomplete gamma function",
 )  # fmt: skip
 gammaincc = elementary(
-    "gammaincc", lambda z, a, x: (_unknown_slope(z), -gamma_density(a, x)), unavailable_inputs=(0,),
+    "gammaincc", lambda z, a, x: (-gammainc_slope(a, x), -gamma_density(a, x)),
     domain=lambda a, x: and_(a >= 0, x >= 0), singular=lambda a, x: and_(equal(x, 0), a < 1),
     ulp_bound=1500, summary="the regularised upper incomplete gamma function, 1 - gammainc(a, x)",
+)  # fmt: skip
+gammainc_slope = elementary(
+    "gammainc_slope",
+    lambda z, a, x: (gammainc_curvature(a, x), vanishing_product(gamma_density(a, x), _log_ratio(a, x))),
+    summary="the derivative of gammainc(a, x) with respect to a", **_SHAPE_DERIVATIVE,
+)  # fmt: skip
+gammainc_curvature = elementary(
+    "gammainc_curvature",
+    lambda z, a, x: (
+        _unknown_slope(z),
+        vanishing_product(gamma_density(a, x), square(_log_ratio(a, x)) - polygamma(1, a)),
+    ),
+    unavailable_inputs=(0,), summary="the second derivative of gammainc(a, x) with respect to a", **_SHAPE_DERIVATIVE,
 )  # fmt: skip
 
 

@@ -277,7 +277,7 @@ def kinds_of_points(system: System, lower: Array, upper: Array, side: Array) -> 
 # --- Kinks ---
 
 _MAX_SWITCHES = 3  # conditions that change in a box; each makes three systems
-_KINK_BOXES = 4000  # of the search in each system
+_KINK_BOXES = 200  # of the search in each system
 _FACE_PARTS = 6  # parts of a face along each coordinate
 _COMPARISONS = {greater: 1, greater_equal: 1, less: -1, less_equal: -1}
 

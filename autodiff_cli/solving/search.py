@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -271,14 +271,16 @@ class Search:
         """Examine boxes: record zeros and undecided boxes, and return the boxes that are left to examine."""
         value = self.system.enclose(boxes.lower, boxes.upper)
         if self.system.objective is None:
-            kept = value.contains(0).all(axis=0)
+            kept, is_continuous = value.contains(0).all(axis=0), np.ones(len(boxes), dtype=bool)
             moved = Boxes.empty(len(self.lower))
         else:
-            kept, moved = self._select_candidates(boxes, value, result)
+            kept, is_continuous, moved = self._select_candidates(boxes, value, result)
         boxes, value = boxes.select(kept), value.select(kept)
         if not len(boxes):
             return moved
         step = newton_step(self.system, boxes, value)
+        # A minimum at a jump is no zero of the gradient, so a step must not remove it.
+        step = replace(step, is_valid=step.is_valid & is_continuous[kept])
         is_free = boxes.side == 0
         is_proven = step.is_valid & self._has_sure_sides(boxes, value)
         is_inside = ((step.lower > boxes.lower) & (step.upper < boxes.upper) | ~is_free).all(axis=0) & is_proven
@@ -293,6 +295,7 @@ class Search:
         width, middle = narrowed.upper - narrowed.lower, np.abs(narrowed.lower / 2 + narrowed.upper / 2)
         is_small = ((width <= middle * _MIN_RELATIVE_WIDTH) | (width <= self._min_width) | ~is_free).all(axis=0)
         noise = np.maximum(middle, 2.0**-10 * (self.upper - self.lower)) * _NOISE_WIDTH
+        is_small |= (np.maximum(np.abs(value.lower), np.abs(value.upper)) == 0).all(axis=0)  # 0 everywhere
         is_small |= step.is_hidden & ((width <= noise) | ~is_free).all(axis=0)
         result.undecided = result.undecided.join(narrowed.select(is_left & is_small))
         rest = is_left & ~is_small
@@ -333,6 +336,8 @@ class Search:
         second = newton_step(self.system, region, value)
         is_inside = ((second.lower > lower) & (second.upper < upper) | (chosen.side != 0)).all(axis=0)
         is_inside &= second.is_valid & self._has_sure_sides(region, value)
+        if self.system.objective is not None:
+            is_inside &= self.system.enclose_objective(lower, upper).is_continuous[0]
         zero = Boxes(np.maximum(lower, second.lower), np.minimum(upper, second.upper), chosen.side)
         is_in_box = ((zero.upper >= chosen.lower) & (zero.lower <= chosen.upper)).all(axis=0)
         self._record(result, zero.select(is_inside & is_in_box), region.select(is_inside & is_in_box))
@@ -342,8 +347,9 @@ class Search:
     def _record(self, result: SearchResult, zeros: Boxes, regions: Boxes) -> None:
         result.zeros, result.regions = result.zeros.join(zeros), result.regions.join(regions)
 
-    def _select_candidates(self, boxes: Boxes, slope: Intervals, result: SearchResult) -> tuple[Mask, Boxes]:
-        """Return which boxes may hold a stationary point or a minimum, and the parts of boxes that lie on edges."""
+    def _select_candidates(self, boxes: Boxes, slope: Intervals, result: SearchResult) -> tuple[Mask, Mask, Boxes]:
+        """Return which boxes may hold a stationary point or a minimum, on which the objective is continuous, and the
+        parts of boxes that lie on edges."""
         objective = self.system.enclose_objective(boxes.lower, boxes.upper)
         low, is_continuous = objective.lower[0], objective.is_continuous[0]
         middle = np.clip(boxes.lower / 2 + boxes.upper / 2, self.inner_lower, self.inner_upper)
@@ -368,7 +374,7 @@ class Search:
             np.where(to_lower, self.inner_lower, np.where(to_upper, self.upper, boxes.upper)),
             np.where(to_lower, -1, np.where(to_upper, 1, boxes.side)),
         )
-        return kept, moved.select(leaves)
+        return kept, is_continuous, moved.select(leaves)
 
     def _lost_edges(self, boxes: Boxes, narrowed: Boxes, is_left: Mask) -> list[Boxes]:
         """Return the parts on edges of boxes that a Newton step, which keeps only zeros of the gradient, cut off."""

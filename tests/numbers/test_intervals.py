@@ -99,6 +99,18 @@ def test_exact_values_at_points_of_boxes_are_enclosed(text: str) -> None:
                     assert not is_continuous[k], (text, at, exact)
 
 
+@each("text", FORMULAS)
+def test_unbounded_intervals_are_not_empty(text: str) -> None:
+    tape = parse(text).tape
+    everything = Intervals.between([-np.inf, 0, -1], [np.inf, np.inf, 1])
+    with np.errstate(all="ignore"):
+        enclosed = forward(tape, INTERVALS, {"x": everything, "y": Intervals.between([2, -1, 0], np.inf)})
+    result = enclosed[tape.outputs[0]]
+    assert not np.isnan(result.lower).any()
+    assert not np.isnan(result.upper).any()
+    assert not np.isposinf(result.lower).any()
+
+
 def test_a_step_function_is_continuous_only_between_its_jumps() -> None:
     tape = parse("floor(x)").tape
     enclosed = forward(tape, INTERVALS, {"x": Intervals.between([0.2, 0.2], [0.9, 1.0])})[1]
