@@ -49,8 +49,8 @@ _NAMES_OF_VARIABLES = ("--sigma", "--correlation")
 COMMANDS = {
     "grad": "grad",
     "trace": "trace",
-    "lesson": "lesson",
-    "serve": "serve",
+    "lesson": "learning",
+    "serve": "learning",
     "train": "train",
     "predict": "predict",
     "compare": "train",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -64,7 +65,7 @@ def optima_report(optima: Optima, problem: BoxProblem | None, digits: int | None
                 (
                     *(_number_text(point.point[name], point.enclosure[name], digits) for name in names),
                     _number_text(point.value, point.value_enclosure, digits),
-                    ("global " if i in best and point.kind == word else "")
+                    ("global " if optima.complete and i in best and point.kind == word else "")
                     + point.kind
                     + (", on an edge" if point.on_edge else "")
                     + (", at a kink" if point.at_kink else ""),
@@ -76,9 +77,7 @@ def optima_report(optima: Optima, problem: BoxProblem | None, digits: int | None
         paper.line()
         if optima.global_ is not None:
             low, high = optima.global_.value_enclosure
-            value = _number_text(low, (low, high), digits)
-            optimum = f"= {value}" if _agrees(low, high) else f"is between {low} and {high}"
-            paper.line(f"global {word} {optimum}", Style.STRONG)
+            paper.line(f"global {word} {_optimum_text(low, high, digits)}", Style.STRONG)
             count = pluralize(len(optima.points), "point")
             if optima.complete:
                 paper.line(f"Complete: {count}, proven ({_boxes_text(optima.boxes)}).")
@@ -97,6 +96,14 @@ def optima_report(optima: Optima, problem: BoxProblem | None, digits: int | None
         return fields if optimum is None else {**fields, "global": optimum}
 
     return Report(write, lambda: [document()])
+
+
+def _optimum_text(low: float | str, high: float | str, digits: int | None) -> str:
+    """Return what is known of an optimum, in words."""
+    if math.isinf(float(low)) or math.isinf(float(high)):
+        known = [f"at least {low}"] * math.isfinite(float(low)) + [f"at most {high}"] * math.isfinite(float(high))
+        return f"is {known[0]}; no bound on the other side is proven" if known else "is not bounded by what is proven"
+    return f"= {_number_text(low, (low, high), digits)}" if _agrees(low, high) else f"is between {low} and {high}"
 
 
 def _write_title(paper: Paper, result: Solution | Optima, digits: int | None) -> None:

@@ -295,6 +295,7 @@ class Search:
         width, middle = narrowed.upper - narrowed.lower, np.abs(narrowed.lower / 2 + narrowed.upper / 2)
         is_small = ((width <= middle * _MIN_RELATIVE_WIDTH) | (width <= self._min_width) | ~is_free).all(axis=0)
         noise = np.maximum(middle, 2.0**-10 * (self.upper - self.lower)) * _NOISE_WIDTH
+        is_small |= (np.maximum(np.abs(value.lower), np.abs(value.upper)) == 0).all(axis=0)  # 0 everywhere
         is_small |= step.is_hidden & ((width <= noise) | ~is_free).all(axis=0)
         result.undecided = result.undecided.join(narrowed.select(is_left & is_small))
         rest = is_left & ~is_small

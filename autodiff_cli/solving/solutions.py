@@ -5,7 +5,6 @@ Names of the attributes are the keys of the JSON documents.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -375,31 +374,21 @@ def _proven_zeros(
     proven = Prover(system, domain, problem.bits).prove(zeros)
     undecided = result.undecided.join(zeros.select([k for k, zero in enumerate(proven) if zero is None]))
     found: list[tuple[list[Number], int]] = []
-    places: dict[tuple[int, ...], list[int]] = {}  # the zeros in each cell of a fine grid
     for k, enclosure in enumerate(proven):
         if enclosure is None or domain.excludes(enclosure):
             continue
-        cells = [_cells(x) for x in enclosure]
-        near = {i for cell in itertools.product(*cells) for i in places.get(cell, ())}
-        if any(_is_same_zero(enclosure, found[i][0]) for i in near):
-            continue
-        for cell in itertools.product(*cells):
-            places.setdefault(cell, []).append(len(found))
-        found.append((enclosure, k))
+        # A zero may be found from several boxes: it is the same one if it lies where another is proven to be alone.
+        known = [index for _, index in found]
+        low, high = (np.array(ends).reshape(-1, 1) for ends in zip(*map(float_bounds, enclosure), strict=True))
+        is_same = (regions.lower[:, known] <= low) & (regions.upper[:, known] >= high)
+        if not (is_same & (zeros.side[:, known] == zeros.side[:, k : k + 1])).all(axis=0).any():
+            found.append((enclosure, k))
     is_free = (undecided.side == 0).all(axis=0)
     is_covered = np.zeros(len(undecided), dtype=bool)
     for _, k in found:
         lower, upper = regions.lower[:, k : k + 1], regions.upper[:, k : k + 1]
         is_covered |= is_free & ((undecided.lower >= lower) & (undecided.upper <= upper)).all(axis=0)
     return found, undecided.select(~is_covered)
-
-
-def _cells(x: Number) -> set[int]:
-    """Return the cells of a grid, of a part in 1e9 of the number, that an enclosure reaches."""
-    low, high = float_bounds(x)
-    scale = 2.0 ** (math.frexp(max(abs(low), abs(high), 1e-300))[1] - 30)
-    key = round(math.log2(scale))
-    return {hash((key + shift, math.floor(end / (scale * 2.0**shift)))) for end in (low, high) for shift in (-1, 0, 1)}
 
 
 def _is_same_zero(a: Sequence[Number], b: Sequence[Number]) -> bool:
@@ -620,6 +609,7 @@ def _global_bounds(problem: BoxProblem, low: float, high: float, values: Sequenc
 
 # --- Local search ---
 
+_MAX_RADIUS = 1e100  # of a trust region; squares of longer steps overflow
 _MAX_STEPS = 500
 _LOCAL_BOXES = 20_000  # of the proof around the end
 _LOCAL_PARTS = (1e-1, 1e-3, 1e-6, 1.0)  # half widths of the boxes tried around the end, relative to its place
@@ -686,7 +676,10 @@ def _descend(system: System, point: Array) -> Array | None:
             point, value = point + step, new_value
         elif not gain > 0 and (np.abs(step) <= 1e-7 * scale).all() and np.linalg.norm(step) < radius:
             return point + step  # rounding hides the gain of a full Newton step
-        radius = radius * 3 if gain > 0.7 else radius if gain > 0.2 else float(np.linalg.norm(step)) / 3
+        if gain > 0.7:
+            radius = min(radius * 3, _MAX_RADIUS)
+        elif gain <= 0.2:
+            radius = float(np.linalg.norm(step)) / 3
         if not np.isfinite(point).all() or np.abs(point).max() > 1e150:
             return None
     return point

@@ -58,6 +58,14 @@ def test_what_is_unresolved_is_said() -> None:
     assert "Incomplete: 3 zeros proven; there may be others in the unresolved boxes." in output
 
 
+def test_an_incomplete_search_claims_no_global_optimum() -> None:
+    output = run_cli('minimize "sqrt(x)*log(x)" --x 0..2')
+    assert "global minimum is at most -0.735758882342884" in output
+    assert "no bound on the other side is proven" in output
+    assert "-0.735758882342885  minimum\n" in output
+    assert "global maximum is at least " in run_cli('maximize "tan(x)" --x 0..2')
+
+
 def test_a_local_search() -> None:
     document = run_cli('minimize "(1 - x)^2 + 100*(y - x^2)^2" --x -1 --y 2 --json').json
     assert document["complete"] is False
@@ -65,6 +73,7 @@ def test_a_local_search() -> None:
     failed = run_cli("minimize x --x 1")
     assert failed.status == 1
     assert "without a proven minimum" in failed
+    assert run_cli('minimize "-x^2" --x 1').stderr == ""  # no overflow on the way down
 
 
 def test_plots() -> None:
