@@ -10,7 +10,7 @@ import pytest
 
 from tests.docs.notebook import NOTEBOOK, cells, outputs
 
-pytest.importorskip("IPython", reason="`pip install --group dev` brings it")
+pytest.importorskip("IPython", reason="`pip install --group dev` (pip 25.1) brings it")
 NUMBER = re.compile(r"-?\d+\.\d+(?:e[-+]?\d+)?")
 
 
