@@ -27,7 +27,7 @@ from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.numbers import ball_arithmetic as ball
 from autodiff_cli.numbers.ball_arithmetic import Number
 from autodiff_cli.numbers.intervals import float_bounds
-from autodiff_cli.ops.arithmetic import equal
+from autodiff_cli.ops.arithmetic import and_, equal, greater, greater_equal, less, less_equal, not_, not_equal, or_
 from autodiff_cli.solving.proof import (
     BallFunction,
     Domain,
@@ -39,6 +39,7 @@ from autodiff_cli.solving.proof import (
 )
 from autodiff_cli.solving.search import Boxes, Search, SearchResult, System
 
+_CONDITIONS = (and_, or_, not_, less, less_equal, greater, greater_equal, not_equal)
 MAX_BOXES = 100_000  # of a search, by default
 _BITS = 128  # of the proofs, if the numbers are floats
 _GUARD_BITS = 64
@@ -194,11 +195,15 @@ class BoxProblem:
         sides.
 
         Raises:
-            ExpressionError: for arrays that do not fit.
+            ExpressionError: for arrays that do not fit, and for a condition that is no equation.
         """
         leaves = self.formula.leaves
         with self.formula.locate_errors():
             elements = unroll([self.formula.output])[0].reshape(-1).tolist()
+        if any(element.op in _CONDITIONS for element in elements):
+            raise ExpressionError(
+                "a condition has no zeros or optima: write an equation with one ==, several as `[x == 1, y == 2]`"
+            )
         differences = [a - b for a, b in (_sides(element) for element in elements)]
         return substitute(differences, {leaves[name]: node for name, node in self.fixed.items()})
 

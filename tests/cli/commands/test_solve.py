@@ -98,6 +98,8 @@ def test_plots() -> None:
         ('minimize "x == 1" --x 0..1',                 "to solve it, use `solve`"),
         ("solve x --x 0..1 --z 3",                     "no variable `z`"),
         ("solve x --x 2+-0.1",                         "a value with an error"),
+        ('solve "x^2 < 2" --x 0..2',                    "a condition has no zeros"),
+        ('solve "x == y == 2" --x 0..3 --y 0..3',      "several as `[x == 1, y == 2]`"),
         ("roots x --x 0..1",                           "did you mean `solve`?"),
     ],
 )  # fmt: skip
