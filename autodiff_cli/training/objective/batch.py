@@ -218,35 +218,21 @@ class GroupBatch:
 
     Args:
         objective: an objective over all rows whose free parameters are all numbers.
-        order: the row numbers, group by group. A row may belong to several groups.
-        sizes: the number of rows of each group.
+        rows: the row numbers of each group. A row may belong to several groups.
         bounds: the bounds of all fits, of shape (P,) or (fits, P).
+
+    Attributes:
+        sizes: the number of rows of each group.
     """
 
-    def __init__(
-        self, objective: Objective, order: NDArray[Any], sizes: NDArray[np.intp], bounds: Bounds | None = None
-    ) -> None:
+    def __init__(self, objective: Objective, rows: Sequence[NDArray[Any]], bounds: Bounds | None = None) -> None:
         self.objective = objective
-        self.sizes = sizes
+        self.sizes = np.array([len(some) for some in rows], np.intp)
         self.bounds = bounds or objective.bounds
-        self._order = order
-        self._ends = np.cumsum(sizes)
-        self._kernels = objective.kernels
+        self._rows = rows
+        self._kernels = objective.kernels.by_row
         self._gathered = dict[bytes, GatheredRows]()
-        self._settings = {name: np.full(len(sizes), value) for name, value in objective.settings.items()}
-
-    @classmethod
-    def of_repeated(cls, objective: Objective, count: int, bounds: Bounds | None = None) -> GroupBatch:
-        """Return a batch of fits that all have the rows of one objective."""
-        order = np.tile(np.arange(objective.rows), count)
-        return cls(objective, order, np.full(count, objective.rows), bounds)
-
-    @classmethod
-    def of_resamples(cls, objective: Objective, counts: Sequence[NDArray[np.uint8]]) -> GroupBatch:
-        """Return a batch of fits of resamples of an objective's rows, given how often each row occurs in them."""
-        rows = np.arange(objective.rows)
-        order = np.concatenate([np.repeat(rows, times) for times in counts])
-        return cls(objective, order, np.array([int(times.sum()) for times in counts]))
+        self._settings = {name: np.full(len(rows), value) for name, value in objective.settings.items()}
 
     @property
     def count(self) -> int:
@@ -257,9 +243,8 @@ class GroupBatch:
         """Return a batch of some fits, which may repeat, with other bounds if they are given."""
         return copy_with(
             self,
-            _order=self.row_numbers(fits),
+            _rows=[self._rows[fit] for fit in fits.tolist()],
             sizes=self.sizes[fits],
-            _ends=np.cumsum(self.sizes[fits]),
             bounds=bounds or self.bounds.select(fits),
             _gathered={},
             _settings={name: values[fits] for name, values in self._settings.items()},
@@ -279,16 +264,12 @@ class GroupBatch:
         penalties = dict.fromkeys((L1_FACTOR, L2_FACTOR), np.zeros(len(self.sizes)))
         return copy_with(self, _settings={**self._settings, **penalties})
 
-    def row_numbers(self, fits: Fits) -> NDArray[Any]:
-        """Return the row numbers of some groups, group by group."""
-        sizes = self.sizes[fits]
-        return self._order[_concatenated_ranges(self._ends[fits] - sizes, sizes)]
-
     def gathered(self, fits: Fits) -> GatheredRows:
         """Return the rows of some groups with few rows in total. They are stored for the next call."""
         key = fits.tobytes()
         if key not in self._gathered:
-            rows = GatheredRows(self.objective, self.row_numbers(fits), self.sizes[fits])
+            numbers = np.concatenate([np.empty(0, np.intp), *(self._rows[fit] for fit in fits.tolist())])
+            rows = GatheredRows(self.objective, numbers, self.sizes[fits])
             if sum(len(each.numbers) for each in self._gathered.values()) + len(rows.numbers) > BATCH.max_gathered_rows:
                 self._gathered.clear()
             self._gathered[key] = rows
@@ -296,8 +277,7 @@ class GroupBatch:
 
     def objective_of(self, fit: int) -> Objective:
         """Return the objective over the rows of one group. Large groups are not copied."""
-        end = int(self._ends[fit])
-        rows = self._order[end - int(self.sizes[fit]) : end]
+        rows = self._rows[fit]
         if len(rows) <= BATCH.max_copied_rows:
             part = self.objective.select_rows(rows)
         else:
@@ -367,7 +347,7 @@ class GroupBatch:
 
     def values_and_gradients(self, theta: Array, fits: Fits) -> tuple[Array, Array]:
         """Return the mean losses, and their gradients."""
-        means = self._means(self._kernels.grouped_loss_and_gradient, theta, fits)
+        means = self._means(self._kernels.row_loss_and_gradient, theta, fits)
         return means[:, 0], means[:, 1:]
 
     def losses(self, theta: Array, fits: Fits) -> Array:
@@ -379,7 +359,7 @@ class GroupBatch:
         size = theta.shape[1]
         hessians = np.empty((len(fits), size, size))
         rows, columns = np.triu_indices(size)
-        elements = self._means(self._kernels.grouped_hessian, theta, fits)
+        elements = self._means(self._kernels.row_hessian, theta, fits)
         hessians[:, rows, columns] = hessians[:, columns, rows] = elements
         return hessians
 
@@ -397,7 +377,7 @@ class GroupBatch:
 
     def _matrix_columns(self, theta: Array, fits: Fits) -> Array:
         """Return the weighted columns of [J | r] of some groups, of shape (components, P+1, rows)."""
-        values = self.evaluate(self._kernels.grouped_residuals_and_jacobian, theta, fits)
+        values = self.evaluate(self._kernels.residuals_and_jacobian, theta, fits)
         if self.objective.is_weighted:
             values *= np.sqrt(self.gathered(fits).weights)
         return values.reshape(self.objective.components, theta.shape[1] + 1, -1)
@@ -436,7 +416,7 @@ class GroupBatch:
 
     def residuals(self, theta: Array, fits: Fits) -> Array:
         """Return the unweighted residuals in the rows of some groups, of shape (components, rows)."""
-        return self.evaluate(self._kernels.grouped_residuals, theta, fits)
+        return self.evaluate(self._kernels.residuals, theta, fits)
 
     def mean_squares(self, sums: Array, fits: Fits) -> Array:
         """Return the mean losses that correspond to weighted sums of squares."""
@@ -454,18 +434,18 @@ class GroupBatch:
 
     def without_kinks(self) -> Self | None:
         """Return the batch with the kinks of its losses smoothed; None if they have none."""
-        kernels = self._kernels.without_kinks
+        kernels = self.objective.kernels.without_kinks
         if kernels is None:
             return None
         radii = {name: np.zeros(len(self.sizes)) for name in kernels.smoothing_radii}
-        return copy_with(self, _kernels=kernels, _settings={**self._settings, **radii})
+        return copy_with(self, _kernels=kernels.by_row, _settings={**self._settings, **radii})
 
     def with_smoothing(self, share: float, theta: Array) -> Self:
         """Return the batch with each kink smoothed by a share of the mean size of its argument at `theta`."""
         every = np.arange(len(theta))
         sizes = np.empty((len(self._kernels.smoothing_radii), len(theta)))
         for part in self.parts(every):
-            values = self.evaluate(self._kernels.grouped_kink_sizes, theta[part], part)
+            values = self.evaluate(self._kernels.row_kink_sizes, theta[part], part)
             sizes[:, part] = self.gathered(part).totals(values) / self.sizes[part]
         return copy_with(self, _settings={**self._settings, **self._kernels.radii(share, sizes)})
 
@@ -524,30 +504,24 @@ def repeat_objective(objective: Objective, count: int, bounds: Bounds | None = N
     array([0.5, 1. ])
     """
     if can_evaluate_together(objective):
-        return GroupBatch.of_repeated(objective, count, bounds)
+        return GroupBatch(objective, [np.arange(objective.rows)] * count, bounds)
     copies = [objective.with_rows(objective.data) for _ in range(count)]
     return ObjectiveBatch(copies, objective.bounds if bounds is None else bounds)
 
 
-def sort_by_group(codes: NDArray[np.int32], count: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Return the row numbers sorted by group, in their order within each group, and the size of each group.
+def rows_by_group(codes: NDArray[np.int32], count: int) -> list[NDArray[Any]]:
+    """Return the row numbers of each group, in order.
 
     Args:
         codes: the group of each row, counted from 0.
         count: the number of groups.
 
-    >>> sort_by_group(np.array([1, 0, 1], np.int32), 2)
-    (array([1, 0, 2], dtype=int32), array([1, 2]))
+    >>> rows_by_group(np.array([1, 0, 1], np.int32), 2)
+    [array([1], dtype=int32), array([0, 2], dtype=int32)]
     """
     order = np.argsort(codes, kind="stable")
-    return order.astype(np.int32) if len(codes) < 2**31 else order, np.bincount(codes, minlength=count)
-
-
-def _concatenated_ranges(starts: NDArray[np.intp], sizes: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return ranges of integers with given starts and lengths, one after the other."""
-    total = int(sizes.sum())
-    ends = np.cumsum(sizes)
-    return np.arange(total) - np.repeat(ends - sizes - starts, sizes)
+    shortest = order.astype(np.int32) if len(codes) < 2**31 else order
+    return np.split(shortest, np.cumsum(np.bincount(codes, minlength=count))[:-1])
 
 
 def _triangular_factors(matrices: Array) -> Array:

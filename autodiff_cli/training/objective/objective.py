@@ -120,10 +120,10 @@ class ModelOverRows(PreparedObjective):
         count: int = self._cached("counted rows", lambda: self.fold_columns({WEIGHT}, _count_weighted, operator.add))
         return count
 
-    @property
+    @cached_property
     def components(self) -> int:
         """The number of components of the target of a row."""
-        return self.kernels.cached("components", lambda: math.prod(self.model.target_shape))
+        return math.prod(self.model.target_shape)
 
     def select_rows(self, rows: RowIndex) -> Self:
         """Return the objective over some of the rows: a slice, row numbers, a mask, or counts."""

@@ -362,7 +362,7 @@ def _contain_constants(batch: GroupBatch, fits: Fits, theta: Array, predictions:
     objective, size = batch.objective, theta.shape[1]
     if not objective.is_generalised_linear or objective.components != 1 or size < 2:
         return np.zeros(len(fits), np.bool_)
-    columns = batch.evaluate(objective.kernels.grouped_residuals_and_jacobian, theta, fits)
+    columns = batch.evaluate(objective.kernels.by_row.residuals_and_jacobian, theta, fits)
     columns[-1] = link_slope(objective, predictions[0])
     rows = batch.gathered(fits)
     lengths = np.sqrt(rows.totals(np.square(columns)))
