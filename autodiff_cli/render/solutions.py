@@ -101,6 +101,8 @@ def optima_report(optima: Optima, problem: BoxProblem | None, digits: int | None
 
 def _optimum_text(low: float | str, high: float | str, digits: int | None) -> str:
     """Return what is known of an optimum, in words."""
+    if low == high and math.isinf(float(low)):
+        return "does not exist: the formula is undefined in the whole box"
     if math.isinf(float(low)) or math.isinf(float(high)):
         known = [f"at least {low}"] * math.isfinite(float(low)) + [f"at most {high}"] * math.isfinite(float(high))
         return f"is {known[0]}; no bound on the other side is proven" if known else "is not bounded by what is proven"
