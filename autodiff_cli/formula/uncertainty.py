@@ -308,17 +308,8 @@ class UncertainPoint:
 
     def _bends(self, hessian: Mapping[str, Mapping[str, Any]], correct: Mapping[str, float]) -> Array:
         """Return the second derivatives along independent directions of one standard error each."""
-        rows = [
-            np.concatenate(
-                [
-                    np.reshape(hessian[a][b], (math.prod(self._shapes[a]), math.prod(self._shapes[b])))
-                    for b in self._shapes
-                ],
-                axis=1,
-            )
-            for a in self._shapes
-        ]
-        matrix = np.concatenate(rows)
+        sizes = {name: math.prod(shape) for name, shape in self._shapes.items()}
+        matrix = np.block([[np.reshape(hessian[a][b], (sizes[a], sizes[b])) for b in sizes] for a in sizes])
         for i, j in np.ndindex(matrix.shape) if correct else ():
             matrix[i, j] = correct.get(f"hessian.{self.names[i]}.{self.names[j]}", matrix[i, j])
         half = self._correlate(self._weight(matrix), self.correlations.factor).T

@@ -358,28 +358,35 @@ def emit_product(memory: MemoryAccess, plan: KernelPlan, number: int) -> None:
     """Emit the product of a matrix that is common to all rows with one vector per row."""
     item = plan.items[number]
     assert isinstance(item, MatrixProduct)
-    ir, floats = memory.ir, memory.module.float_vector
     sums = memory.target.register_count - _LOAD_REGISTERS if memory.target.register_count > 16 else 12
     columns = _WIDE_TILE if item.size <= sums // _WIDE_TILE else _NARROW_TILE
     rows = min(item.size, sums // columns)
     with memory.row_loop("0", "%span", columns) as (_, starts):
         for (tile,) in loop_tiles(memory, (item.size,), (rows,)):
-            with ir.loop("0", str(item.inner)) as inner:
-                names = [[inner.carry(ir.new_name(), floats, "zeroinitializer") for _ in starts] for _ in tile]
-                along = LoopIndex(inner.index, 0)
-                factors = _load_factors(memory, item.inputs[1], (along,), starts)
-                for index, partial_sums in zip(tile, names, strict=True):
-                    (weight,) = _load_factors(memory, item.inputs[0], (index, along), starts[:1])
-                    for factor, before in zip(factors, partial_sums, strict=True):
-                        product = ir.assign(f"fmul contract {floats} {weight}, {factor}")
-                        inner.set_next(ir.assign(f"fadd contract {floats} {before}, {product}"))
-            totals = iter(inner.final_values)
+            totals = iter(_tile_sums(memory, item, tile, starts))
             for index in tile:
                 cell = cell_at(number, 0, (1,), (index,))
                 memory.clear_pointers()
                 memory.locate(cell)
                 for start in starts:
                     memory.store(cell, next(totals), row=start)
+
+
+def _tile_sums(
+    memory: MemoryAccess, item: MatrixProduct, tile: Sequence[LoopIndex], starts: Sequence[str]
+) -> Sequence[str]:
+    """Emit the sums of some rows of a matrix times the vectors that begin at `starts`, and return them row by row."""
+    ir, floats = memory.ir, memory.module.float_vector
+    with ir.loop("0", str(item.inner)) as inner:
+        names = [[inner.carry(ir.new_name(), floats, "zeroinitializer") for _ in starts] for _ in tile]
+        along = LoopIndex(inner.index, 0)
+        factors = _load_factors(memory, item.inputs[1], (along,), starts)
+        for index, partial_sums in zip(tile, names, strict=True):
+            (weight,) = _load_factors(memory, item.inputs[0], (index, along), starts[:1])
+            for factor, before in zip(factors, partial_sums, strict=True):
+                product = ir.assign(f"fmul contract {floats} {weight}, {factor}")
+                inner.set_next(ir.assign(f"fadd contract {floats} {before}, {product}"))
+    return inner.final_values
 
 
 def _load_factors(
