@@ -411,7 +411,8 @@ _BLOCK_PARAMETERS = "ptr %memory, ptr %point, ptr %columns, i64 %first, i64 %row
 def kernel_module(target: Processor, laid_out: LaidOutPlan, types: tuple[str, ...], block: int) -> str:
     """Return the text of a kernel's module.
 
-    It exports `run(job, memory)`, which processes blocks until none is left.
+    It exports `run(job, memory)`, which processes blocks until none is left, and `fold_level(sums, blocks, step)`,
+    which adds to the sums of every second block those of the block that is `step` further on.
 
     Args:
         target: the processor.
@@ -423,6 +424,7 @@ def kernel_module(target: Processor, laid_out: LaidOutPlan, types: tuple[str, ..
     writer = PlanWriter(module, laid_out, types)
     writer.write_block_functions()
     writer.write_run(block)
+    writer.write_fold_level()
     return module.text()
 
 
@@ -546,6 +548,18 @@ class PlanWriter:
             begin = ir.element("i8", "%out", ir.assign(f"mul i64 {number.index}, %stride"))
             row = ir.assign(f"add i64 {first}, {lane.index}")
             ir.store("double", value, ir.element("double", begin, row))
+
+    def write_fold_level(self) -> None:
+        """Write the function that adds up pairs of sums of blocks; NumPy would take longer than a block."""
+        ir = FunctionBuilder("define void @fold_level(ptr %sums, i64 %blocks, i64 %step) {")
+        numbers, last = self._plan.value_count, ir.assign("sub i64 %blocks, %step")
+        distance = ir.assign(f"mul i64 %step, {numbers}")
+        with ir.loop("0", last, ir.assign("shl i64 %step, 1")) as block, ir.loop("0", str(numbers)) as number:
+            start = ir.assign(f"mul i64 {block.index}, {numbers}")
+            total = ir.element("double", "%sums", ir.assign(f"add i64 {start}, {number.index}"))
+            other = ir.load("double", ir.element("double", total, distance))
+            ir.store("double", ir.assign(f"fadd double {ir.load('double', total)}, {other}"), total)
+        self._module.add(ir)
 
     def write_run(self, block: int) -> None:
         """Write the function that processes blocks until none is left. Several threads may share a job."""
