@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from autodiff_cli.language.errors import ExpressionError as ExpressionError
     from autodiff_cli.language.errors import MissingValueError as MissingValueError
     from autodiff_cli.language.errors import UnknownNameError as UnknownNameError
+    from autodiff_cli.nn import Value as Value
     from autodiff_cli.training.objective.objective import Objective as Objective
     from autodiff_cli.training.options import FitOptions as FitOptions
     from autodiff_cli.training.result.fitted_model import ModelFileError as ModelFileError
-    from autodiff_cli.value import Value as Value
 
 # The module of each public name. Names are imported when they are first used, so that `import autodiff_cli` is fast.
 _MODULES = {
@@ -37,7 +37,7 @@ _MODULES = {
     "ExpressionError": "autodiff_cli.language.errors",
     "MissingValueError": "autodiff_cli.language.errors",
     "UnknownNameError": "autodiff_cli.language.errors",
-    "Value": "autodiff_cli.value",
+    "Value": "autodiff_cli.nn",
     "DataError": "autodiff_cli.data.table",
     "Fit": "autodiff_cli.fitting",
     "FitOptions": "autodiff_cli.training.options",

@@ -14,8 +14,8 @@ y + cos(x)
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.language.lexer import canonical_name
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from autodiff_cli.formula.formula import Point
     from autodiff_cli.render.trace import TraceDisplay
+    from autodiff_cli.solving.solutions import Optima, Solution
 
 
 def parse(text: str, variables: Iterable[str] = ()) -> Expression:
@@ -82,6 +83,73 @@ class Expression(Formula):
         names = None if wrt is None else [*map(canonical_name, [wrt] if isinstance(wrt, str) else wrt)]
         self.check_names(names or ())
         return TraceDisplay(trace(self, self.at(point, **values), names))
+
+    def solve(
+        self,
+        box: Mapping[str, Any] | None = None,
+        /,
+        *,
+        max_boxes: int = 100_000,
+        precision: int | None = None,
+        **values: Any,
+    ) -> Solution:
+        """Find all zeros in a box, and prove each.
+
+        Args:
+            box: a range (low, high) for each unknown and a number for each other variable; or pass them as keywords.
+            max_boxes: the number of boxes after which the search ends.
+            precision: the number of digits of the results, which are then texts.
+
+        Raises UnknownNameError and MissingValueError, and ExpressionError if there are not as many equations as
+        unknowns and for a range that is empty or infinite.
+
+        >>> parse("x^2 - 2").solve(x=(0, 2)).roots[0].enclosure
+        {'x': (1.414213562373095, 1.4142135623730951)}
+        """
+        from autodiff_cli.solving import solutions
+
+        return solutions.solve(solutions.read_problem(self, box, values, max_boxes, precision))
+
+    def minimize(
+        self,
+        box: Mapping[str, Any] | None = None,
+        /,
+        *,
+        max_boxes: int = 100_000,
+        precision: int | None = None,
+        **values: Any,
+    ) -> Optima:
+        """Find all stationary points in a box, and the global minimum; without any range, search from a start.
+
+        The arguments and errors are those of `solve`.
+
+        >>> found = parse("x^4 - 2*x^2 + y^2").minimize(x=(-2, 2), y=(-1, 2))
+        >>> [(point.point["x"], point.kind) for point in found.points]
+        [(-1.0, 'minimum'), (0.0, 'saddle'), (1.0, 'minimum')]
+        """
+        from autodiff_cli.solving import solutions
+
+        return solutions.optimize(solutions.read_problem(self, box, values, max_boxes, precision))
+
+    def maximize(
+        self,
+        box: Mapping[str, Any] | None = None,
+        /,
+        *,
+        max_boxes: int = 100_000,
+        precision: int | None = None,
+        **values: Any,
+    ) -> Optima:
+        """Find all stationary points in a box, and the global maximum; without any range, search from a start.
+
+        The arguments and errors are those of `solve`.
+
+        >>> parse("x*(1 - x)").maximize(x=(0, 1)).points[0].value
+        0.25
+        """
+        from autodiff_cli.solving import solutions
+
+        return solutions.optimize(solutions.read_problem(self, box, values, max_boxes, precision), is_maximum=True)
 
     def _repr_latex_(self) -> str:
         r"""Return the formula in LaTeX, for a notebook.

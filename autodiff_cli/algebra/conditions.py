@@ -19,15 +19,18 @@ from autodiff_cli.algebra.forms import FormTable
 from autodiff_cli.algebra.simplify import Sign, sign_of
 from autodiff_cli.graph.node import Node, is_literal
 from autodiff_cli.graph.op import ONE, ZERO, Op
-from autodiff_cli.graph.tape import Template, expand_helpers, topological_order
+from autodiff_cli.graph.tape import Template, expand_helpers, rebuild, topological_order, with_inputs
 from autodiff_cli.numbers.floats import CONSTANTS, FLOATS
 from autodiff_cli.ops.arithmetic import (
+    abs_,
     and_,
     equal,
     greater,
     greater_equal,
     less,
     less_equal,
+    max_,
+    min_,
     not_,
     not_equal,
     or_,
@@ -273,3 +276,21 @@ def _is_large(root: Node) -> bool:
             visited.add(node)
             stack += node.inputs
     return len(visited) > _MAX_NODES
+
+
+def with_pairwise_choices(root: Node) -> Node:
+    """Return a graph with `max` and `min` replaced by pairwise choices, which interval arithmetic can sometimes decide.
+
+    At a tie any mean of the slopes is valid, so a tie must not be decided: its condition is 0/0.
+    """
+
+    def choose(node: Node, inputs: tuple[Node, ...]) -> Node:
+        if node.op not in (max_, min_):
+            return with_inputs(node, inputs)
+        best = inputs[0]
+        for x in inputs[1:]:
+            lead = best - x if node.op is max_ else x - best
+            best = where(lead / abs_(lead) > 0, best, x)
+        return best
+
+    return rebuild([root], choose)[root]

@@ -233,6 +233,8 @@ class NumpyRowKernel(_NumpyKernel):
 
     def prepare(self, point: Point) -> list[Any]:
         """Return everything that is common to all rows at a point; see `RowKernel.prepare`."""
+        if not self._kernel.has_uniform_steps:
+            return self._kernel.prepare(point)
         with ignore_float_errors():
             return self._kernel.prepare(point)
 
@@ -240,12 +242,14 @@ class NumpyRowKernel(_NumpyKernel):
         """Write the outputs for some rows into an array; see `RowKernel.write`."""
         rows = out.shape[-1]
         with ignore_float_errors():
+            if rows <= self.block_rows:
+                self._write_block(prepared, _float_columns(columns, self.names), out)
+                return
             for part in block_slices(rows, self.block_rows):
-                block = _float_columns(columns, self.names, part)
-                values = self._kernel.evaluate_block(prepared, block, part.stop - part.start)
-                self._write_block(values, out[:, part])
+                self._write_block(prepared, _float_columns(columns, self.names, part), out[:, part])
 
-    def _write_block(self, values: Sequence[Any], out: Array) -> None:
+    def _write_block(self, prepared: Sequence[Any], columns: Columns, out: Array) -> None:
+        values = self._kernel.evaluate_block(prepared, columns, out.shape[-1])
         for part, size, value in zip(self.output_slices, self._output_shapes, values, strict=True):
             if size:
                 out[part].reshape((*size, -1))[...] = value
@@ -253,9 +257,12 @@ class NumpyRowKernel(_NumpyKernel):
                 out[part.start] = value
 
 
-def _float_columns(columns: Columns, names: Collection[str], part: slice = slice(None)) -> dict[str, Array]:
-    """Return some rows of the columns that are read, as doubles; columns of other types are copied."""
-    return {name: np.asarray(columns[name][..., part], np.float64) for name in names if name in columns}
+def _float_columns(columns: Columns, names: Collection[str], part: slice | None = None) -> dict[str, Array]:
+    """Return all or some rows of the columns that are read, as doubles; columns of other types are copied."""
+    read = [name for name in names if name in columns]
+    if part is None:
+        return {name: np.asarray(columns[name], np.float64) for name in read}
+    return {name: np.asarray(columns[name][..., part], np.float64) for name in read}
 
 
 class BlockEvaluator:
@@ -317,6 +324,11 @@ class BlockEvaluator:
     def names(self) -> frozenset[str]:
         """The names of the leaves that are read."""
         return frozenset(self._leaves)
+
+    @property
+    def has_uniform_steps(self) -> bool:
+        """Whether there are operations that are common to all rows but not constant."""
+        return bool(self._uniform)
 
     def prepare(self, point: Mapping[str, Any]) -> list[Any]:
         """Return the values that are common to all rows. Call it within `ignore_float_errors()`.

@@ -49,12 +49,15 @@ _NAMES_OF_VARIABLES = ("--sigma", "--correlation")
 COMMANDS = {
     "grad": "grad",
     "trace": "trace",
-    "lesson": "lesson",
-    "serve": "serve",
+    "lesson": "learning",
+    "serve": "learning",
     "train": "train",
     "predict": "predict",
     "compare": "train",
     "data": "inspection",
+    "solve": "solve",
+    "minimize": "solve",
+    "maximize": "solve",
     "check": "inspection",
     "ops": "inspection",
     "doctor": "inspection",
@@ -67,6 +70,9 @@ _COMMANDS_WITH_VALUES = (
     "trace",
     "train",
     "compare",
+    "solve",
+    "minimize",
+    "maximize",
     "check",
     "predict",
 )  # they take values of variables as options
@@ -81,6 +87,8 @@ Formulas:
   autodiff grad  "x*y + sin(x)"                the derivatives as formulas
   autodiff trace "x*y + sin(x)" --x 2 --y 3    backpropagation, step by step
   autodiff check "x*y + sin(x)" --x 2 --y 3    verify a gradient
+  autodiff solve "x^3 - 2*x - 5" --x 0..3      all zeros in a box, proven
+  autodiff minimize "x^4 - x" --x -2..2        all minima in a box (maximize)
   autodiff export "x*y + sin(x)" --to c        value and gradient in C, Python, ...
   autodiff ops tanh                            an operation and its derivative
 
@@ -105,10 +113,13 @@ Options:
 
 # Words of other tools for our commands and options. The first option that the command has is suggested.
 _OTHER_COMMANDS = {
-    **dict.fromkeys(("fit", "regress", "learn", "optimize"), "train"),
+    **dict.fromkeys(("fit", "regress", "learn"), "train"),
     **dict.fromkeys(("diff", "derive", "derivative", "gradient", "differentiate", "eval", "evaluate"), "grad"),
     **dict.fromkeys(("backprop", "graph", "draw", "steps"), "trace"),
     **dict.fromkeys(("functions", "operations"), "ops"),
+    **dict.fromkeys(("root", "roots", "zeros", "fsolve", "solver"), "solve"),
+    **dict.fromkeys(("minimise", "min", "minima", "optimize"), "minimize"),
+    **dict.fromkeys(("maximise", "max", "maxima"), "maximize"),
     **dict.fromkeys(("info", "status"), "doctor"),
     **dict.fromkeys(("tutorial", "lessons"), "lesson"),
     "version": "--version",

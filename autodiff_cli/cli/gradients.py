@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -32,15 +32,10 @@ from autodiff_cli.language.lexer import canonical_name, is_name
 
 if TYPE_CHECKING:
     from autodiff_cli.data.files import DataFile, RowBlock
-    from autodiff_cli.explain.array_accuracy import RowAccuracy
-    from autodiff_cli.explain.precision import Interval
     from autodiff_cli.formula.array_derivatives import BatchedGradient, Range
     from autodiff_cli.formula.uncertainty import RowErrors, Uncertainty
-    from autodiff_cli.numbers.ball_arithmetic import Number
     from autodiff_cli.render.report import Report
-    from autodiff_cli.render.rows import GradientTable
 
-_END_DIGITS = 30  # digits to which an end of an interval is computed if it is not a decimal
 _COUNT_PATTERN = re.compile("0*[1-9][0-9]*")
 _MAX_COUNT_LENGTH = 100  # digits of a count; Python refuses to convert much longer texts, and no valid count is near
 
@@ -84,10 +79,16 @@ def higher_derivatives_report(
         outputs = _select_outputs(formula, request, formula.value_shapes(values))
         warnings = output_warnings(formula, outputs, values, results)
         return derivatives_report(formula, point, trace_or_none, results, digits, warnings)
+    from autodiff_cli.explain.accuracy import unrepresentable_numbers
     from autodiff_cli.explain.warnings import check_higher_derivatives
+    from autodiff_cli.formula.array_derivatives import rate_name
 
     assert trace_or_none is not None
     output = trace_or_none.tape.outputs[0]
+    if request.direction is not None:
+        rates = _direction_texts(request.direction).items()
+        components = {rate_name(name): inputs.constant_expression(f"`{name}`", text) for name, text in rates}
+        unrepresentable |= unrepresentable_numbers(components)
     inaccurate = check_higher_derivatives(formula, formula.at(point), results, unrepresentable)
     warnings = inaccurate.add_to(trace_or_none.warnings, output, trace_or_none.labels[output])
     checked = replace(trace_or_none, warnings=warnings).with_warning("nonlinear", nonlinear)
@@ -134,13 +135,18 @@ def _derivative_values(
         hessian=derivatives.hessian_by_name(formula, point, names) if request.hessian else None,
     )
     if request.direction is not None:
-        parts = re.split(r",(?=[^,()\[\]=]*=)", request.direction)  # commas may also appear inside a value
-        direction = inputs.constant_values(merge_assignments({}, parts, "--direction"))
+        direction = inputs.constant_values(_direction_texts(request.direction))
         results = replace(results, direction=direction, directional=formula.jvp(direction, point)[1])
     if request.order is not None:
         nth = formula.derivatives(names[0], request.order, point)[-1]
         results = replace(results, derivative=nth, order=request.order, variable=names[0])
     return results
+
+
+def _direction_texts(direction: str) -> dict[str, str]:
+    """Return the texts of the components of `--direction`, by variable."""
+    parts = re.split(r",(?=[^,()\[\]=]*=)", direction)  # commas may also appear inside a value
+    return merge_assignments({}, parts, "--direction")
 
 
 def _select_outputs(
@@ -214,40 +220,8 @@ def interval_report(
     inputs.check_all_have_values(call, formula, value_texts)
     if not formula.is_scalar:
         raise BadInput("intervals need scalar variables, but this expression has arrays")
-    intervals = {name: _read_interval(name, value_texts[name]) for name in formula.variables}
+    intervals = {name: inputs.read_interval(name, value_texts[name]) for name in formula.variables}
     return enclosure_report(formula, intervals, enclosure(formula, intervals, names), digits)
-
-
-def _read_interval(name: str, text: str) -> Interval:
-    """Parse an interval, or a single value as an interval without width."""
-    from autodiff_cli.numbers.ball_arithmetic import Undecided, compare
-
-    ends = inputs.split_interval(text)
-    if ends is None:
-        number = _read_end(name, text)
-        return number, number
-    low, high = (_read_end(name, end) for end in ends)
-    try:
-        order = compare(low, high)
-    except Undecided:
-        order = 0
-    if order >= 0:
-        raise BadInput(f"the value of `{name}`: an interval is LOW..HIGH, such as 1.9..2.1, not `{text}`")
-    return low, high
-
-
-def _read_end(name: str, text: str) -> Number:
-    """Parse the end of an interval as an exact number."""
-    from autodiff_cli.autodiff.arbitrary_precision import evaluate_to_digits
-    from autodiff_cli.numbers.ball_arithmetic import is_finite
-
-    constant: Formula = inputs.constant_expression(f"`{name}`", text)
-    if not constant.is_scalar:
-        raise BadInput(f"the value of `{name}`: the ends of an interval are numbers, but `{text}` is an array")
-    (number,) = evaluate_to_digits([constant.output], _END_DIGITS).numbers
-    if not is_finite(number):
-        raise BadInput(f"the value of `{name}`: the ends of an interval are finite numbers, not `{text}`")
-    return number
 
 
 def points_output(
@@ -286,12 +260,36 @@ def points_output(
         raise BadInput(
             "the expression and the points cannot both be read from standard input: use a file for one of them"
         )
+    from autodiff_cli.explain.array_accuracy import RowAccuracy
+    from autodiff_cli.formula.array_derivatives import MAX_POINTS, BatchedGradient, grid
+    from autodiff_cli.render.rows import GradientTable
+
     environment = call.environment
     text = inputs.read_text(argument, environment, implicit)
-    if path is None:
-        table = _points_of_grid(call, text, value_texts, errors, correlations, wrt, digits)
-    else:
-        table = _points_of_file(call, text, value_texts, errors, correlations, path, reading, wrt, digits)
+    with errors_as_bad_input():
+        file = None if path is None else open_points(path, environment, reading)
+        ranges = {name: read_range(name, value) for name, value in value_texts.items() if file is None and ":" in value}
+        count = math.prod(value_range.count for value_range in ranges.values())
+        if count > MAX_POINTS:
+            raise BadInput(f"the ranges give {count:,} points; at most {MAX_POINTS:,} are possible")
+        names = () if file is None else file.names
+        formula = inputs.read_formula(call, text, value_texts, names)
+        columns = [variable for variable in formula.variables if variable in names] if file else [*ranges]
+        if file:
+            _check_columns(file, columns, value_texts, formula)
+        fixed = {name: value for name, value in value_texts.items() if name not in ranges}
+        inputs.check_all_have_values(call, formula, {*columns, *fixed})
+        row_errors = _row_errors(formula, errors, correlations, names)
+        wanted = inputs.select_variables(formula, wrt)
+        gradients = BatchedGradient(formula, columns, inputs.constant_values(fixed), wanted, row_errors)
+        accuracy = RowAccuracy(gradients, inputs.unrepresentable_values(formula, fixed))
+        blocks = _file_blocks(file, gradients) if file else ((block, None) for block in grid(ranges))
+        table = GradientTable(gradients, file.header if file else columns, blocks, digits, accuracy)
+        if clashes := [name for name in table.result_columns if file and name in names]:
+            raise BadInput(f"{path}: there is already a column `{clashes[0]}`, which is also the name of a result")
+        if file and path != "-":  # a first pass over the file reports errors before anything is written
+            count = sum(len(block.cells) for block in _checked_blocks(file, gradients))
+        gradients.point_count = 0 if path == "-" else count
 
     def print_notes() -> None:
         if table.undefined_count:
@@ -299,71 +297,13 @@ def points_output(
         if table.inaccurate_count:
             environment.note(f"precision: rows with inaccurate numbers: {table.inaccurate_count}")
             environment.note(*(f"  {row}" for row in table.first_inaccurate))
+        if table.misleading_count:
+            words = "rows whose standard error misleads, because the formula bends within the errors"
+            environment.note(f"nonlinear: {words}: {table.misleading_count}, first row {table.first_misleading}")
         if table.unchecked_count:
             environment.note(f"precision: further rows that may have inaccurate numbers: {table.unchecked_count}")
 
     return Output(table.report, json, after_write=print_notes)
-
-
-def _points_of_grid(
-    call: Call,
-    text: str,
-    value_texts: Mapping[str, str],
-    errors: Mapping[str, str],
-    correlations: Sequence[str],
-    wrt: str | None,
-    digits: int | None,
-) -> GradientTable:
-    """Return the table of results on the grid of some ranges."""
-    from autodiff_cli.formula.array_derivatives import MAX_POINTS, grid
-    from autodiff_cli.render.rows import GradientTable
-
-    ranges = {name: read_range(name, value) for name, value in value_texts.items() if ":" in value}
-    count = math.prod(value_range.count for value_range in ranges.values())
-    if count > MAX_POINTS:
-        raise BadInput(f"the ranges give {count:,} points; at most {MAX_POINTS:,} are possible")
-    formula = inputs.read_formula(call, text, value_texts)
-    fixed = {name: value for name, value in value_texts.items() if name not in ranges}
-    blocks = ((columns, None) for columns in grid(ranges))
-    row_errors = _row_errors(formula, errors, correlations, ())
-    gradients, accuracy = _row_computations(call, formula, [*ranges], fixed, wrt, row_errors)
-    gradients.point_count = count
-    return GradientTable(gradients, [*ranges], blocks, digits, accuracy)
-
-
-def _points_of_file(
-    call: Call,
-    text: str,
-    value_texts: Mapping[str, str],
-    errors: Mapping[str, str],
-    correlations: Sequence[str],
-    path: str,
-    reading: FileOptions,
-    wrt: str | None,
-    digits: int | None,
-) -> GradientTable:
-    """Return the table of results at the rows of a file."""
-    from autodiff_cli.render.rows import GradientTable
-
-    with errors_as_bad_input():
-        file = open_points(path, call.environment, reading)
-        formula = inputs.read_formula(call, text, value_texts, file.names)
-        columns = [variable for variable in formula.variables if variable in file.names]
-        _check_columns(file, columns, value_texts, formula)
-        row_errors = _row_errors(formula, errors, correlations, file.names)
-        gradients, accuracy = _row_computations(call, formula, columns, value_texts, wrt, row_errors)
-        error_columns = [*row_errors.columns.values()] if row_errors else []
-        blocks = _checked_blocks(file, [*columns, *error_columns], error_columns)
-        table = GradientTable(gradients, file.header, _file_blocks(file, blocks), digits, accuracy)
-        if name_clashes := [name for name in table.result_columns if name in file.names]:
-            raise BadInput(
-                f"{file.name}: there is already a column `{name_clashes[0]}`, which is also the name of a result"
-            )
-        if path != "-":
-            # A first pass over the file reports errors before anything is written.
-            checked = _checked_blocks(file, [*columns, *error_columns], error_columns)
-            gradients.point_count = sum(len(block.cells) for block in checked)
-    return table
 
 
 def _row_errors(
@@ -375,31 +315,31 @@ def _row_errors(
     from autodiff_cli.formula.uncertainty import Correlations, RowErrors
 
     _check_error_names(errors, formula)
-    names = {name: canonical_name(text.strip()) for name, text in errors.items()}
+    by_column = {name: canonical_name(text.strip()) for name, text in errors.items()}
     fixed = {}
     for name, text in errors.items():
-        if names[name] not in columns:
-            if is_name(names[name]) and columns:
+        if by_column[name] not in columns:
+            if columns and is_name(by_column.pop(name)):
                 hint = f"the columns are {format_names(columns)}"
                 raise BadInput(f"--sigma {name}={text}: there is no column `{text}`; {hint}")
+            by_column.pop(name, None)
             fixed[name] = inputs.constant_value(f"the error of `{name}`", text)
-    by_column = {name: column for name, column in names.items() if name not in fixed}
     return RowErrors(by_column, fixed, Correlations.of(inputs.read_correlations(correlations)))
 
 
-def _checked_blocks(file: DataFile, columns: Sequence[str], error_columns: Sequence[str]) -> Iterator[RowBlock]:
+def _checked_blocks(file: DataFile, gradients: BatchedGradient) -> Iterator[RowBlock]:
     """Yield the blocks of a file. Raises ExpressionError for a negative standard error."""
     from autodiff_cli.backends.numpy_backend import BLOCK_ROWS
     from autodiff_cli.formula.uncertainty import check_error_columns
 
     row = 1
-    for block in file.iter_selected_blocks(columns, BLOCK_ROWS):
-        check_error_columns(block.columns, error_columns, row)
+    for block in file.iter_selected_blocks([*gradients.columns, *gradients.error_columns], BLOCK_ROWS):
+        check_error_columns(block.columns, gradients.error_columns, row)
         row += len(block.cells)
         yield block
 
 
-def _file_blocks(file: DataFile, blocks: Iterable[RowBlock]) -> Iterator[RowBlock]:
+def _file_blocks(file: DataFile, gradients: BatchedGradient) -> Iterator[RowBlock]:
     """Yield the blocks of a file.
 
     Raises:
@@ -410,31 +350,13 @@ def _file_blocks(file: DataFile, blocks: Iterable[RowBlock]) -> Iterator[RowBloc
 
     has_output = False
     try:
-        for block in blocks:
+        for block in _checked_blocks(file, gradients):
             yield block
             has_output = True
     except (DataError, ExpressionError) as error:
         raise (Failure if has_output else BadInput)(str(error)) from error
     if not has_output:
         raise BadInput(f"{file.name}: there are no rows")
-
-
-def _row_computations(
-    call: Call,
-    formula: Formula,
-    columns: Sequence[str],
-    fixed: Mapping[str, str],
-    wrt: str | None,
-    errors: RowErrors | None,
-) -> tuple[BatchedGradient, RowAccuracy]:
-    """Return what computes value, gradient and standard error of the rows, and what checks their accuracy."""
-    from autodiff_cli.explain.array_accuracy import RowAccuracy
-    from autodiff_cli.formula.array_derivatives import BatchedGradient
-
-    inputs.check_all_have_values(call, formula, {*columns, *fixed})
-    values, names = inputs.constant_values(fixed), inputs.select_variables(formula, wrt)
-    gradients = BatchedGradient(formula, columns, values, names, errors)
-    return gradients, RowAccuracy(gradients, inputs.unrepresentable_values(formula, fixed))
 
 
 def read_range(name: str, text: str) -> Range:
@@ -453,6 +375,10 @@ def read_range(name: str, text: str) -> Range:
     ends = [inputs.constant_value(f"`{name}`", part) for part in parts[:2]]
     if not all(isinstance(end, float) and math.isfinite(end) for end in ends):
         raise BadInput(f"the value of `{name}`: the ends of a range are finite numbers, not `{text}`")
+    from autodiff_cli.explain.accuracy import unrepresentable_numbers
+
+    if unrepresentable_numbers({part: inputs.constant_expression(f"`{name}`", part) for part in parts[:2]}):
+        raise BadInput(f"the value of `{name}`: the ends of a range must be representable as floats, not `{text}`")
     return Range(ends[0], ends[1], int(parts[2]))
 
 

@@ -32,7 +32,9 @@ from autodiff_cli.language.program import read
 
 if TYPE_CHECKING:
     from autodiff_cli.explain.record import Trace
+    from autodiff_cli.numbers.ball_arithmetic import Number
 
+_END_DIGITS = 30  # digits to which an end of an interval is computed if it is not a decimal
 _MAX_PRODUCTS = 1000  # that `--implicit` inserts, since each is found by reading the text again
 _PLUS_MINUS = re.compile(r"±|\+/?-")
 _LAST_DIGITS = re.compile(r"\s*([+-]?(?:\d+\.?(\d*)|\.(\d+)))\((\d+)\)(?:[eE]([+-]?\d+))?\s*")  # 2.0(1), 2.0(1)e-3
@@ -227,15 +229,11 @@ def read_point(call: Call, expression: Formula, value_texts: Mapping[str, str]) 
 
 
 def unrepresentable_values(expression: Formula, value_texts: Mapping[str, str]) -> dict[str, Any]:
-    """Return the exact values of those variables whose value no float represents, such as `1e-400`."""
-    from autodiff_cli.explain.accuracy import exact_if_unrepresentable
+    """Return the exact values of those variables, or elements, whose value no float represents, such as `1e-400`."""
+    from autodiff_cli.explain.accuracy import unrepresentable_numbers
 
-    exact_values = {
-        name: exact_if_unrepresentable(constant_expression(f"`{name}`", value_texts[name]))
-        for name in expression.variables
-        if name in value_texts
-    }
-    return {name: number for name, number in exact_values.items() if number is not None}
+    values = {name: constant_expression(f"`{name}`", value_texts[name]) for name in value_texts}
+    return unrepresentable_numbers({name: values[name] for name in expression.variables if name in values})
 
 
 def value_graphs(call: Call, expression: Formula, value_texts: Mapping[str, str]) -> dict[str, Node]:
@@ -303,6 +301,38 @@ def split_interval(text: str) -> tuple[str, str] | None:
     """Return the two ends of an interval such as `1.9..2.1`; None for another value."""
     low, dots, high = text.partition("..")
     return (low, high) if dots else None
+
+
+def read_interval(name: str, text: str) -> tuple[Number, Number]:
+    """Parse an interval, or a single value as an interval without width."""
+    from autodiff_cli.numbers.ball_arithmetic import Undecided, compare
+
+    ends = split_interval(text)
+    if ends is None:
+        number = _read_end(name, text)
+        return number, number
+    low, high = (_read_end(name, end) for end in ends)
+    try:
+        order = compare(low, high)
+    except Undecided:
+        order = 0
+    if order >= 0:
+        raise BadInput(f"the value of `{name}`: an interval is LOW..HIGH, such as 1.9..2.1, not `{text}`")
+    return low, high
+
+
+def _read_end(name: str, text: str) -> Number:
+    """Parse the end of an interval as an exact number."""
+    from autodiff_cli.autodiff.arbitrary_precision import evaluate_to_digits
+    from autodiff_cli.numbers.ball_arithmetic import is_finite
+
+    constant = constant_expression(f"`{name}`", text)
+    if not constant.is_scalar:
+        raise BadInput(f"the value of `{name}`: the ends of an interval are numbers, but `{text}` is an array")
+    (number,) = evaluate_to_digits([constant.output], _END_DIGITS).numbers
+    if not is_finite(number):
+        raise BadInput(f"the value of `{name}`: the ends of an interval are finite numbers, not `{text}`")
+    return number
 
 
 def check_single_values(value_texts: Mapping[str, str], command: str) -> None:

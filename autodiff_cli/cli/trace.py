@@ -353,7 +353,6 @@ def _uncertainty_reports(
 ) -> tuple[str, list[Report]]:
     """Return why the first-order uncertainty misleads, if it does, and the reports of the uncertainty and its paths."""
     from autodiff_cli.cli.gradients import propagated_uncertainty
-    from autodiff_cli.cli.inputs import read_correlations
     from autodiff_cli.explain.tracing import elementwise_trace
     from autodiff_cli.explain.views import variance_sources
     from autodiff_cli.render.gradient import uncertainty_report
@@ -364,8 +363,7 @@ def _uncertainty_reports(
     elements = record if record.is_scalar else elementwise_trace(record)
     if elements is not None:
         sources = variance_sources(elements, found, limit)
-        pairs = read_correlations(request.correlation or ())
-        reports.append(variance_report(elements, sources, pairs, found.stderr, digits, elements is record))
+        reports.append(variance_report(elements, sources, found, digits, elements is record))
     return found.warning, reports
 
 

@@ -111,6 +111,28 @@ def exact_if_unrepresentable(value: Formula) -> Any:
     return None if _is_near(as_decimals({VALUE: nearest})[VALUE], exact) else exact
 
 
+def unrepresentable_numbers(values: Mapping[str, Formula]) -> dict[str, Any]:
+    """Return the exact values of those numbers that are out of the range of floats, by the names of their leaves.
+
+    Args:
+        values: the values of variables, as constant formulas. Elements of arrays are named `v[0]`.
+    """
+    numbers = {}
+    for name, value in values.items():
+        nearest = value.value()
+        if isinstance(nearest, float):
+            numbers[name] = value
+        elif not all(map(_is_normal, nearest.reshape(-1).tolist())) and nearest.size <= SETTINGS.small_point:
+            from autodiff_cli.autodiff.unrolling import element_leaves, unroll
+
+            (elements,) = unroll([value.output], {})
+            leaves = element_leaves(name, nearest.shape).reshape(-1).tolist()
+            nodes = zip(leaves, elements.reshape(-1).tolist(), strict=True)
+            numbers |= {leaf.text: Formula(node, {}) for leaf, node in nodes}
+    exact = {name: exact_if_unrepresentable(number) for name, number in numbers.items()}
+    return {name: number for name, number in exact.items() if number is not None}
+
+
 def _is_normal(x: float) -> bool:
     return floats.SMALLEST_NORMAL <= abs(x) < math.inf
 

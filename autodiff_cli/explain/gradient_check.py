@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from autodiff_cli.autodiff.arbitrary_precision import evaluate_to_digits
-from autodiff_cli.explain.accuracy import VALUE, inaccurate_numbers
+from autodiff_cli.explain.accuracy import VALUE, exact_if_unrepresentable, inaccurate_numbers
 from autodiff_cli.explain.record import Trace, array_shape
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.formula.derivatives import GradientElement, UnrolledFunction, unroll_function
@@ -236,11 +236,10 @@ def _derivative_at_floats(function: UnrolledFunction, part: GradientElement) -> 
 
     Inputs that no float represents are as given.
     """
-    digits = _SUFFICIENT_DIGITS + 8
-    numbers = {leaf.text: evaluate_to_digits([node], digits).numbers[0] for leaf, node in function.values.items()}
-    floats = {leaf.text: float(Formula(node, {}).value()) for leaf, node in function.values.items()}
+    inputs = {leaf.text: Formula(node, {}) for leaf, node in function.values.items()}
+    exact = {name: exact_if_unrepresentable(number) for name, number in inputs.items()}
     point = {
-        name: number if _beyond_floats(number) else ball.from_float(floats[name]) for name, number in numbers.items()
+        name: ball.from_float(float(x.value())) if exact[name] is None else exact[name] for name, x in inputs.items()
     }
     return evaluate_to_digits([part.derivative], _SUFFICIENT_DIGITS, leaves=point).numbers[0]
 
@@ -252,6 +251,8 @@ def _agreement_note(number: float, exact: Number, digits: float, proven: bool) -
     relative = _relative_error(number, exact)
     if digits >= _SUFFICIENT_DIGITS and (relative is None or relative <= 10.0**-_SUFFICIENT_DIGITS):
         return ""
+    if _beyond_floats(exact):
+        return "it is too small for a float to have all digits"
     if digits < _MIN_DIGITS:
         return "its terms cancel: rounding an input to a float changes it by more than its size"
     return f"its terms cancel: {int(digits)} digits are correct"

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from flint import arb
 
+from autodiff_cli.algebra.conditions import with_pairwise_choices
 from autodiff_cli.autodiff.arbitrary_precision import (
     MAX_CANCELLED_DIGITS,
     PreciseValues,
@@ -33,13 +34,12 @@ from autodiff_cli.formula.derivatives import has_arrays
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.tape import Tape, rebuild, substitute, with_inputs
+from autodiff_cli.graph.tape import Tape, substitute
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.numbers import ball_arithmetic as ball
 from autodiff_cli.numbers.ball_arithmetic import Number
 from autodiff_cli.numbers.balls import has_possible_jump, interval_arithmetic, reset_jumps
 from autodiff_cli.numbers.kind import Kind
-from autodiff_cli.ops.arithmetic import abs_, max_, min_, where
 
 _GUARD_BITS = 64  # extra bits for running totals, so that their sums round only once
 _UNPROVEN_MESSAGE = (
@@ -218,7 +218,7 @@ def enclosure(formula: Formula, intervals: Mapping[str, Interval], wrt: Sequence
     (2.25, 4.0)
     """
     moving = [name for name, (low, high) in intervals.items() if low is not high]
-    slopes = gradient_nodes(_with_choices(formula.output), [formula.leaves[name] for name in [*wrt, *moving]])
+    slopes = gradient_nodes(with_pairwise_choices(formula.output), [formula.leaves[name] for name in [*wrt, *moving]])
     tape = Tape([formula.output, *slopes])
     names = [VALUE, *wrt]
     ends: dict[str, list[Interval]] = {name: [] for name in names}
@@ -234,28 +234,10 @@ def enclosure(formula: Formula, intervals: Mapping[str, Interval], wrt: Sequence
                 ends[name].append(interval)
         # The tightest floats that enclose the numbers of all boxes.
         bounds = {
-            name: (min(_float_below(low) for low, _ in boxes), -min(_float_below(-high) for _, high in boxes))
+            name: (min(ball.float_below(low) for low, _ in boxes), -min(ball.float_below(-high) for _, high in boxes))
             for name, boxes in ends.items()
         }
     return ProvenBounds(bounds, any(math.isinf(end) for interval in bounds.values() for end in interval))
-
-
-def _with_choices(root: Node) -> Node:
-    """Return a graph with `max` and `min` replaced by pairwise choices, which ball arithmetic can sometimes decide.
-
-    At a tie any mean of the slopes is valid, so a tie must not be decided: its condition is 0/0.
-    """
-
-    def choose(node: Node, inputs: tuple[Node, ...]) -> Node:
-        if node.op not in (max_, min_):
-            return with_inputs(node, inputs)
-        best = inputs[0]
-        for x in inputs[1:]:
-            lead = best - x if node.op is max_ else x - best
-            best = where(lead / abs_(lead) > 0, best, x)
-        return best
-
-    return rebuild([root], choose)[root]
 
 
 def _hull(low: Number, high: Number) -> Number:
@@ -302,12 +284,3 @@ def _bounds_at_corners(
         for corner in (least, most)
     ]
     return (_ball_ends(corners[0])[0], _ball_ends(corners[1])[1]) if all(map(ball.is_finite, corners)) else None
-
-
-def _float_below(x: arb) -> float:
-    candidate = float(x)
-    if candidate == math.inf and x.is_finite():
-        return sys.float_info.max
-    while math.isfinite(candidate) and not ball.from_float(candidate) <= x:
-        candidate = math.nextafter(candidate, -math.inf)
-    return candidate

@@ -446,10 +446,11 @@ def _is_correct_as_written(trace: Trace) -> bool:
 def unrepresentable_warnings(trace: Trace) -> Iterator[NodeWarning]:
     """Yield a warning for every given value that no float represents."""
     for name, exact in trace.unrepresentable.items():
-        from autodiff_cli.numbers.ball_arithmetic import format_shortest
+        from autodiff_cli.numbers.ball_arithmetic import format_shortest, nearest_float
 
-        i = trace.tape.index.get(trace.expression.leaves[name], trace.tape.outputs[0])
-        text, used = format_shortest(exact, accuracy.SETTINGS.shown_digits), trace.point[name]
+        leaf = trace.expression.leaves[name.partition("[")[0]]
+        i = trace.tape.index.get(leaf, trace.tape.outputs[0])
+        text, used = format_shortest(exact, accuracy.SETTINGS.shown_digits), nearest_float(exact)
         words = f"{name}: {text} is not representable as a float; {used:.15g} is used instead"
         yield NodeWarning(i, "precision", words)
 

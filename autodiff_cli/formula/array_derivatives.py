@@ -170,6 +170,11 @@ def derivatives_with_arrays(formula: Formula, name: str, order: int, values: Map
     return derivatives(Tape([output.item()], [along]), along, FLOATS, point, order)
 
 
+def rate_name(name: str) -> str:
+    """Return the name of the leaf of a variable's component of a direction; no variable of a text can have it."""
+    return f"rate of {name}"
+
+
 class DirectionalPoint:
     """A point with a direction, whose components are leaves of their own.
 
@@ -181,7 +186,7 @@ class DirectionalPoint:
     """
 
     def __init__(self, expression: Formula, rates: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-        names = {name: f"rate of {name}" for name in rates}
+        names = {name: rate_name(name) for name in rates}
         sizes = expression.value_shapes(values)
         for name, rate in rates.items():
             shape, rate_shape = sizes.get(name, ()), np.shape(rate)
@@ -278,6 +283,7 @@ class BatchedGradient:
 
     Attributes:
         point_count: the number of points, if it is known before the first block, else 0.
+        error_columns: the columns of standard errors.
         graphs: the graphs of the value, the derivatives, and the standard error, by name.
         leaves: the leaves of variables and of standard errors, by name.
         point: the values of those leaves that do not vary, by name.
@@ -309,6 +315,7 @@ class BatchedGradient:
                 raise ExpressionError(f"`{name}` is an array: choose variables that are numbers with --wrt")
         self.leaves, self.point = dict(expression.leaves), {name: values[name] for name in fixed}
         uncertain = errors.names if errors else ()
+        misleads: list[Node] = []
         with expression.locate_errors():
             output = share([expression.output])[0]
             names = [*dict.fromkeys([*wrt, *uncertain])]
@@ -318,10 +325,11 @@ class BatchedGradient:
         if errors:
             self.leaves = errors.leaves | self.leaves
             self.graphs[STDERR] = errors.graph(slopes, self.leaves, sizes)
+            misleads = [errors.misleads_graph(slopes, self.leaves, sizes)]
             self.point |= errors.leaf_values
             sizes = sizes | {name: np.shape(error) for name, error in errors.leaf_values.items()}
-        varying = {*self.columns, *(errors.columns.values() if errors else ())}
-        self._graphs = RowGraphs([*self.graphs.values()], varying, sizes)
+        self.error_columns = tuple(errors.columns.values()) if errors else ()
+        self._graphs = RowGraphs([*self.graphs.values(), *misleads], {*self.columns, *self.error_columns}, sizes)
 
     @cached_property
     def _kernel(self) -> RowKernel:
@@ -332,7 +340,10 @@ class BatchedGradient:
         return self._kernel.prepare(self.point)
 
     def evaluate(self, columns: Columns) -> Array:
-        """Return the numbers of all graphs at the points of one block, of shape (graphs, points)."""
+        """Return the numbers of all graphs at the points of one block, of shape (graphs, points).
+
+        With standard errors, a last row is 1 where the standard error to first order misleads.
+        """
         results = np.empty((self._kernel.value_count, len(columns[self.columns[0]])))
         self._kernel.write(self._prepared, columns, results)
         return results

@@ -14,7 +14,7 @@ import functools
 import itertools
 import math
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -25,15 +25,17 @@ from numpy.typing import NDArray
 from autodiff_cli.array_types import Array
 from autodiff_cli.autodiff.unrolling import element_leaves
 from autodiff_cli.formula.formula import Formula
+from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, as_node, constant, variable
 from autodiff_cli.language.errors import ExpressionError, format_names
-from autodiff_cli.ops.arithmetic import abs_, not_equal, where
+from autodiff_cli.ops.arithmetic import abs_, not_equal, or_, where
 from autodiff_cli.ops.elementary import hypot
 from autodiff_cli.ops.structural import index, norm
 
 MAX_ELEMENTS = 1000  # uncertain numbers; the Hessian of more takes too long
 MAX_DIFFERENCE = 0.1  # relative difference between the two standard errors that makes the first order misleading
 MAX_BIAS = 0.5  # in standard errors: larger shifts of the mean make the first order misleading
+_MAX_JUDGED = 6  # uncertain variables of rows whose second order is computed, to see if the first misleads
 _REACH = 2.0  # standard errors from the point at which the formula is compared with its quadratic approximation
 _ROUNDING = 1e-10  # a pivot of a correlation matrix down to minus this is 0, in spite of rounded correlations
 _BLOCK_NUMBERS = 1 << 20  # random numbers that are drawn at once
@@ -146,6 +148,7 @@ class Uncertainty(NamedTuple):
         shares: the share of the variance that comes from each uncertain variable. They sum to 1; with correlations they
             may be negative.
         sources: the uncertain numbers.
+        pairs: the correlations of these numbers that are not 0, by both names.
         second_order: the mean and the standard error to second order; None for more than `MAX_ELEMENTS` numbers.
         monte_carlo: the distribution for random inputs, if it is requested.
         warning: why the first order misleads, in words; empty if it does not.
@@ -156,6 +159,7 @@ class Uncertainty(NamedTuple):
     stderr: float
     shares: dict[str, float]
     sources: tuple[ErrorSource, ...]
+    pairs: Mapping[tuple[str, str], float]
     second_order: Moments | None
     monte_carlo: MonteCarlo | None
     warning: str
@@ -260,7 +264,8 @@ class UncertainPoint:
             recommended = "second order", "Believe the second order: the formula is nearly a parabola here."
         else:
             recommended = "first order", "Believe the first order: the second agrees with it."
-        return Uncertainty(stderr, shares, sources, second_order, simulated, warning, *recommended)
+        pairs = self.correlations.pairs
+        return Uncertainty(stderr, shares, sources, pairs, second_order, simulated, warning, *recommended)
 
     def simulate(self, draws: int, seed: int) -> MonteCarlo:
         """Return the distribution of the value for normal inputs, drawn at random."""
@@ -331,18 +336,16 @@ class UncertainPoint:
         Odd derivatives of higher order, kinks and steps leave no trace in the two orders: x^4 at 0, or sin(x) for an
         error of many periods.
         """
-        directions = np.eye(len(amounts)) * _REACH
-        curved = _REACH**2 / 2 * np.diag(bends)
-        stderr = math.hypot(*amounts, *(bends / math.sqrt(2)).ravel())
-        for steps, change in ((directions, _REACH * amounts), (-directions, -_REACH * amounts)):
-            numbers = self._values_at(steps)
-            missed = np.abs(numbers - (value + change + curved))
-            rounding = 1e-9 * np.abs(value)
-            if np.isnan(numbers).any():
-                return f"the formula is not defined everywhere within {_REACH:g} standard errors of the point"
-            if not (missed <= MAX_BIAS * stderr + rounding).all():
-                return f"the formula is far from a parabola within {_REACH:g} standard errors of the point"
-        return ""
+        steps = np.eye(len(amounts)) * _REACH
+        numbers = self._values_at(np.concatenate([steps, -steps]))
+        changes = np.concatenate([amounts, -amounts]) * _REACH + np.tile(np.diag(bends), 2) * (_REACH**2 / 2)
+        spread = math.hypot(*amounts, *(bends / math.sqrt(2)).ravel())
+        if np.isnan(numbers).any():
+            return f"the formula is not defined everywhere within {_REACH:g} standard errors of the point"
+        rounding = 1e-9 * abs(value)
+        if (np.abs(numbers - value - changes) <= MAX_BIAS * spread + rounding).all():
+            return ""
+        return f"the formula is far from a parabola within {_REACH:g} standard errors of the point"
 
 
 def check_errors(name: str, error: Any, shape: tuple[int, ...]) -> None:
@@ -386,7 +389,7 @@ def _recommend(first: Moments, second: Moments | None, simulated: MonteCarlo) ->
         return "first order", "Believe the first order: it has no random error, and the draws agree with it."
     if second is not None and _is_close(second, simulated):
         return "second order", "Believe the second order: it has no random error, and the draws agree with it."
-    return "Monte Carlo", "Believe the random draws: neither order agrees with them."
+    return "Monte Carlo", "Believe the random draws: no order agrees with them."
 
 
 def _is_close(moments: Moments, simulated: MonteCarlo) -> bool:
@@ -438,12 +441,35 @@ class RowErrors:
 
         Args:
             slopes: the graphs of the derivatives with respect to the uncertain variables.
-            leaves: the leaves of all errors, by name.
+            leaves: the leaves of variables and of errors, by name.
             shapes: the shapes of the variables that are arrays.
 
         Raises:
             ExpressionError: as `UncertainPoint` does.
         """
+        return _length(self._changes(slopes, leaves, shapes))
+
+    def misleads_graph(
+        self, slopes: Mapping[str, Node], leaves: Mapping[str, Node], shapes: Mapping[str, tuple[int, ...]]
+    ) -> Node:
+        """Return whether the first order misleads, by comparison with the second: a condition, as a graph.
+
+        It is never true for arrays and for more than `_MAX_JUDGED` variables, where the second order takes too long.
+        """
+        if len(self.names) > _MAX_JUDGED or any(shapes.get(name) for name in self.names):
+            return as_node(0)
+        changes, inputs = self._changes(slopes, leaves, shapes), [leaves[name] for name in self.names]
+        second = (gradient_nodes(change, inputs, shapes) for change in changes)
+        bends = [self._changes(dict(zip(self.names, each, strict=True)), leaves, shapes) for each in second]
+        stderr = _length(changes)
+        bias = functools.reduce(operator.add, (row[k] for k, row in enumerate(bends))) / 2
+        wider = _length([stderr, *(bend * as_node(math.sqrt(0.5)) for row in bends for bend in row)])
+        return or_(wider > stderr * as_node(1 + MAX_DIFFERENCE), abs_(bias) > stderr * as_node(MAX_BIAS))
+
+    def _changes(
+        self, slopes: Mapping[str, Node], leaves: Mapping[str, Node], shapes: Mapping[str, tuple[int, ...]]
+    ) -> list[Node]:
+        """Return the changes of the value along independent directions of one standard error each; see `graph`."""
         parts: list[Node] = []
         correlated: dict[str, Node] = {}
         names: list[str] = []
@@ -477,7 +503,12 @@ class RowErrors:
             ]
             if terms:
                 parts.append(functools.reduce(operator.add, terms))
-        return functools.reduce(hypot, parts) if len(parts) > 1 else abs_(parts[0])
+        return parts
+
+
+def _length(parts: Sequence[Node]) -> Node:
+    """Return the root of the sum of squares."""
+    return functools.reduce(hypot, parts) if len(parts) > 1 else abs_(parts[0])
 
 
 def check_error_columns(columns: Mapping[str, NDArray[Any]], names: Iterable[str], first_row: int) -> None:

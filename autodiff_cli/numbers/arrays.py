@@ -41,7 +41,7 @@ def _with_rows(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _flat(x: Array) -> Any:
     """Return an array with all elements along the first axis and the rows along the second."""
-    return x.reshape(-1, x.shape[-1])
+    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])  # -1 has no meaning for no rows
 
 
 def _sum_like(x: Array, like: Array) -> Any:
@@ -63,7 +63,7 @@ def _matmul(a: Array, b: Array) -> Any:
 
 
 def _broadcast_rows(xs: tuple[Array, ...]) -> list[Array]:
-    rows = max(x.shape[-1] for x in xs)
+    rows = max((x.shape[-1] for x in xs), key=lambda count: (count != 1, count))  # 0 rows and 1 are 0
     return [np.broadcast_to(x, (*x.shape[:-1], rows)) for x in xs]
 
 

@@ -173,6 +173,16 @@ def from_float(x: float) -> Number:
     return fmpq(*x.as_integer_ratio())
 
 
+def float_below(x: arb) -> float:
+    """Return the largest float that is not above the midpoint of a ball."""
+    candidate = float(x)
+    if candidate == math.inf and x.is_finite():
+        return sys.float_info.max
+    while math.isfinite(candidate) and not from_float(candidate) <= x:
+        candidate = math.nextafter(candidate, -math.inf)
+    return candidate
+
+
 def format_shortest(x: Number, digits: int) -> str:
     """Return a number rounded to so many significant digits, without trailing zeros: `0.5`, `-8.33e-10`, `0`."""
     significand, exponent, power = format_digits(x, digits).partition("e")

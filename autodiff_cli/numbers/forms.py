@@ -46,7 +46,7 @@ def _logsumexp(x: Node) -> Node:
 
 
 def _softmax(x: Node) -> Node:
-    z = exp(x - largest(x))
+    z = exp(x - finite_largest(x))  # as in logsumexp, whose slope this is, so that kernels compute it once
     return z / sum_(z)
 
 

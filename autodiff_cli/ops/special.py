@@ -4,12 +4,14 @@ These are the error functions, the normal distribution, sinc, Lambert's W, the a
 the gamma family, and the exponential, trigonometric and Fresnel integrals.
 
 The gamma family is closed under differentiation, because `polygamma(n, x)` includes all derivatives of digamma. No
-derivative is known with respect to the order n, or to the first argument of the incomplete gamma functions.
+derivative is known with respect to the order n, nor the third one with respect to the first argument of the
+incomplete gamma functions.
 """
 
 from __future__ import annotations
 
 from functools import reduce
+from typing import Any
 
 from autodiff_cli.graph.node import Node, Operand, as_node, constant
 from autodiff_cli.graph.op import Gate, Op
@@ -167,6 +169,36 @@ student_t_pdf = elementary(
     domain=lambda x, nu, mean=0, scale=1: and_(nu > 0, as_node(scale) > 0),
     summary="the density of Student's t at x, with nu degrees of freedom, location (0) and scale (1)",
 )  # fmt: skip
+
+
+def _bessel(name: str, sign: int, last: int, kind: str, with_negative: bool, **fields: Any) -> Op:
+    """Declare a Bessel function, whose slope is sign * (that of the order below + last * that of the order above)/2."""
+
+    def slopes(z: Node, order: Node, x: Node) -> tuple[Node, Node]:
+        above, below = op(order + 1, x), op(order - 1, x)
+        return constant("nan") * z, sign * (below + above if last > 0 else below - above) / 2
+
+    def domain(order: Node, x: Node) -> Node:
+        sides = or_(x >= 0, equal(floor(order), order)) if with_negative else x >= 0
+        return and_(abs_(order) <= 1000, sides)
+
+    op = elementary(
+        name, slopes, domain=domain, unavailable_inputs=(0,), ulp_bound=4, argument_ulps=16,
+        summary=f"the {kind} of this order (up to 1000) at x", **fields,
+    )  # fmt: skip
+    return op
+
+
+besselj = _bessel(
+    "besselj", 1, -1, "Bessel function of the first kind", True, singular=lambda n, x: and_(equal(x, 0), n < 1)
+)
+bessely = _bessel("bessely", 1, -1, "Bessel function of the second kind", False, singular=lambda n, x: equal(x, 0))
+besseli = _bessel(
+    "besseli", 1, 1, "modified Bessel function of the first kind", True, singular=lambda n, x: and_(equal(x, 0), n < 1)
+)
+besselk = _bessel(
+    "besselk", -1, 1, "modified Bessel function of the second kind", False, singular=lambda n, x: equal(x, 0)
+)
 
 wofz_slope_real: Op
 wofz_slope_imag: Op
@@ -366,15 +398,41 @@ gamma_density: Op = helper(
     vanishes=lambda a, x: _is_at_pole(a),
     has_cancelling_slopes=True,
 )
+_SHAPE_DERIVATIVE: OpFields = {
+    "domain": lambda a, x: and_(and_(a > 0, a <= 1e8), x >= 0),
+    "singular": lambda a, x: and_(equal(x, 0), a <= 1),
+    "ulp_bound": 4000,
+}
+
+
+def _log_ratio(a: Node, x: Node) -> Node:
+    return log(x) - digamma(a)
+
+
+gammainc_slope: Op
+gammainc_curvature: Op
 gammainc = elementary(
-    "gammainc", lambda z, a, x: (_unknown_slope(z), gamma_density(a, x)), unavailable_inputs=(0,),
+    "gammainc", lambda z, a, x: (gammainc_slope(a, x), gamma_density(a, x)),
     domain=lambda a, x: and_(a >= 0, x >= 0), singular=lambda a, x: and_(equal(x, 0), a < 1),
     ulp_bound=1500, summary="the regularised lower incomplete gamma function",
 )  # fmt: skip
 gammaincc = elementary(
-    "gammaincc", lambda z, a, x: (_unknown_slope(z), -gamma_density(a, x)), unavailable_inputs=(0,),
+    "gammaincc", lambda z, a, x: (-gammainc_slope(a, x), -gamma_density(a, x)),
     domain=lambda a, x: and_(a >= 0, x >= 0), singular=lambda a, x: and_(equal(x, 0), a < 1),
     ulp_bound=1500, summary="the regularised upper incomplete gamma function, 1 - gammainc(a, x)",
+)  # fmt: skip
+gammainc_slope = elementary(
+    "gammainc_slope",
+    lambda z, a, x: (gammainc_curvature(a, x), vanishing_product(gamma_density(a, x), _log_ratio(a, x))),
+    summary="the derivative of gammainc(a, x) with respect to a", **_SHAPE_DERIVATIVE,
+)  # fmt: skip
+gammainc_curvature = elementary(
+    "gammainc_curvature",
+    lambda z, a, x: (
+        _unknown_slope(z),
+        vanishing_product(gamma_density(a, x), square(_log_ratio(a, x)) - polygamma(1, a)),
+    ),
+    unavailable_inputs=(0,), summary="the second derivative of gammainc(a, x) with respect to a", **_SHAPE_DERIVATIVE,
 )  # fmt: skip
 
 

@@ -35,6 +35,7 @@ index: Op
 place: Op
 part: Op
 pad: Op
+softmax: Op
 stack: Op
 
 
@@ -110,7 +111,7 @@ norm = structural(
 )  # fmt: skip
 logsumexp = structural(
     "logsumexp", lambda node, s: (),
-    vjp=lambda s, g, z, x: (g * exp(x - z),), jvp=lambda s, d, z, x: (sum_(exp(x - z) * d[0]),),
+    vjp=lambda s, g, z, x: (g * softmax(x),), jvp=lambda s, d, z, x: (sum_(softmax(x) * d[0]),),
     summary="log(sum(exp(x))), without overflow",
 )  # fmt: skip
 

@@ -43,7 +43,9 @@ def uncertainty_report(uncertainty: Uncertainty, digits: int | None) -> Report:
         paper.heading("uncertainty, to first order")
         paper.line(f"  standard error of the value = {brief(uncertainty.stderr)}", Style.STRONG)
         for name, share in uncertainty.shares.items():
-            paper.line(f"  from {name}: {100 * share:.1f} % of its variance")
+            paper.line(
+                f"  from {name}: {100 * share:.1f} % of its variance" if share == share else f"  from {name}: unknown"
+            )
         if second is not None:
             paper.heading("uncertainty, to second order")
             paper.line(f"  mean = {brief(second.mean)}, standard error = {brief(second.stderr)}")

@@ -176,12 +176,17 @@ def plot_report(fit: FittedModel) -> Report:
 def write_plot(paper: Paper, fit: FittedModel) -> None:
     """Draw the panels of a fit on a paper, one below the other."""
     for panel in fit_panels(fit):
-        paper.heading(panel.title)
-        for line in _plot_lines(panel, paper.width):
-            paper.verbatim(line)
-        legend = ", ".join(_legend_entries(panel))
-        if legend:
-            paper.line(f"  {legend}", Style.FAINT)
+        write_panel(paper, panel)
+
+
+def write_panel(paper: Paper, panel: Panel) -> None:
+    """Draw one panel on a paper."""
+    paper.heading(panel.title)
+    for line in _plot_lines(panel, paper.width):
+        paper.verbatim(line)
+    legend = ", ".join(_legend_entries(panel))
+    if legend:
+        paper.line(f"  {legend}", Style.FAINT)
 
 
 def _plot_lines(panel: Panel, width: int) -> list[str]:

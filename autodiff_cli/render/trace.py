@@ -7,7 +7,7 @@ The other views are forward mode, the paths from each variable to the output, an
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from autodiff_cli.explain.views import ForwardMode, Path, Paths, TangentStep, TapeRecord, VarianceSource
+    from autodiff_cli.formula.uncertainty import Uncertainty
 
 
 # --- Arrays as aligned rows ---
@@ -295,69 +296,54 @@ def _paths_fields(path_sets: Sequence[Paths]) -> dict[str, Any]:
 
 
 def variance_report(
-    trace: Trace,
-    sources: Sequence[VarianceSource],
-    pairs: Mapping[tuple[str, str], float],
-    stderr: float,
-    digits: int | None,
-    has_ids: bool,
+    trace: Trace, sources: Sequence[VarianceSource], uncertainty: Uncertainty, digits: int | None, has_ids: bool
 ) -> Report:
     """Report along which paths the errors of uncertain inputs reach the value, and how their squares add up.
 
     Args:
         trace: the trace of numbers that the paths belong to.
         sources: the uncertain inputs with their paths.
-        pairs: the correlations that are not 0, by both names.
-        stderr: the standard error of the value.
+        uncertainty: the uncertainty of the value.
         has_ids: whether the nodes of the trace are those of the document that the report joins.
     """
-    return Report(
-        lambda paper: _write_variance(paper, trace, sources, pairs, stderr, digits),
-        lambda: [{"variance_paths": {each.source.name: _variance_fields(trace, each, has_ids) for each in sources}}],
-    )
-
-
-def _write_variance(
-    paper: Paper,
-    trace: Trace,
-    sources: Sequence[VarianceSource],
-    pairs: Mapping[tuple[str, str], float],
-    stderr: float,
-    digits: int | None,
-) -> None:
     _, brief = formatting.number_formats(digits)
 
-    def share(part: float) -> str:
-        return f"{100 * part:.1f} % of the variance"
+    def amount(change: float, share: float) -> str:
+        return f"{brief(change)}, {100 * share:.1f} % of the variance"
 
     def signed(x: float) -> str:
         return f"({brief(x)})" if x < 0 else brief(x)
 
-    def write(each: VarianceSource) -> None:
-        source, paths = each.source, each.paths
-        paper.line(f"  {source.name}, with an error of {brief(source.deviation)}: {share(source.share)}")
+    def write(paper: Paper) -> None:
+        paper.heading("where the variance comes from")
+        paper.line(
+            "  An error reaches the value along each path: error × product of the local derivatives.", Style.FAINT
+        )
+        write_steps(paper, sources, lambda each: write_source(paper, each))
+        changes = {each.source.name: each.source.change for each in sources}
+        terms = [f"{signed(change)}^2" for change in changes.values()]
+        for names, correlation in uncertainty.pairs.items():
+            factors = (correlation, *(changes.get(name, 0.0) for name in names))
+            terms.append(f"2 × {' × '.join(map(signed, factors))}")
+        if 0 < len(terms) <= MAX_SUM_TERMS:
+            variance, stderr = brief(uncertainty.stderr**2), brief(uncertainty.stderr)
+            paper.line(f"  variance = {' + '.join(terms)} = {variance}, so the standard error is {stderr}")
+
+    def write_source(paper: Paper, each: VarianceSource) -> None:
+        source, paths, error = each.source, each.paths, brief(each.source.deviation)
+        paper.line(f"  {source.name}, with an error of {error}: {100 * source.share:.1f} % of the variance")
         for count, path in enumerate(paths.listed, 1):
             paper.line(f"    {count}. {_join_abbreviated(' → ', [trace.labels[i] for i in path.nodes])}")
-            change, part = brief(each.change(path.product)), share(each.share(path.product))
-            paper.line(f"         {brief(source.deviation)} × {signed(path.product)} = {change}, {part}")
+            total = amount(each.change(path.product), each.share(path.product))
+            paper.line(f"         {error} × {signed(path.product)} = {total}")
         if paths.unlisted:
-            change, part = brief(each.change(paths.rest)), share(each.share(paths.rest))
-            paper.line(f"    … and {_count_text(paths.unlisted)} more, together {change}, {part}", Style.FAINT)
+            total = amount(each.change(paths.rest), each.share(paths.rest))
+            paper.line(f"    … and {_count_text(paths.unlisted)} more, together {total}", Style.FAINT)
         if paths.total > 1:
             paper.line(f"    all paths together: {brief(source.change)}")
 
-    paper.heading("where the variance comes from")
-    paper.line("  An error reaches the value along each path: error × product of the local derivatives.", Style.FAINT)
-    write_steps(paper, sources, write)
-    changes = {each.source.name: each.source.change for each in sources}
-    terms = [f"{signed(change)}^2" for change in changes.values()]
-    terms += [
-        f"2 × {signed(rho)} × {signed(changes[a])} × {signed(changes[b])}"
-        for (a, b), rho in pairs.items()
-        if a in changes and b in changes
-    ]
-    if terms and len(terms) <= MAX_SUM_TERMS:
-        paper.line(f"  variance = {' + '.join(terms)} = {brief(stderr**2)}, so the standard error is {brief(stderr)}")
+    fields = {each.source.name: _variance_fields(trace, each, has_ids) for each in sources}
+    return Report(write, lambda: [{"variance_paths": fields}])
 
 
 def _variance_fields(trace: Trace, each: VarianceSource, has_ids: bool) -> dict[str, Any]:

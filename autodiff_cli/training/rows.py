@@ -243,7 +243,6 @@ class FoldTask(Generic[T]):
         """Return the combined result for these rows."""
         kernel = self.kernel
         prepared = kernel.prepare(self.point)
-        columns = {name: columns[name] for name in columns.keys() & self.names}
         space = np.empty((kernel.value_count, min(kernel.block_rows, rows)))
 
         def reduced(part: ColumnArrays, count: int) -> T:
@@ -254,8 +253,9 @@ class FoldTask(Generic[T]):
         with ignore_float_errors():
             if rows <= kernel.block_rows:
                 return reduced(columns, rows)
+            read = [(name, columns[name]) for name in columns.keys() & self.names]
             blocks = (
-                reduced({name: column[..., part] for name, column in columns.items()}, part.stop - part.start)
+                reduced({name: column[..., part] for name, column in read}, part.stop - part.start)
                 for part in block_slices(rows, kernel.block_rows)
             )
             return fold(blocks, self.combine)
@@ -345,6 +345,8 @@ class TriangleReduction:
         """Return the factor for values of shape (component, column, row), flattened except for the last axis."""
         if WEIGHT in columns:
             block *= np.sqrt(columns[WEIGHT])
+        if self.components == 1:
+            return triangular_factor(block.T)
         return triangular_factor(
             block.reshape(self.components, self.width, -1).swapaxes(0, 1).reshape(self.width, -1).T
         )

@@ -6,8 +6,7 @@ import random
 
 import pytest
 
-from autodiff_cli.nn import MLP, Layer, Neuron
-from autodiff_cli.value import Value
+from autodiff_cli.nn import MLP, Layer, Neuron, Value
 
 
 @pytest.fixture(autouse=True)

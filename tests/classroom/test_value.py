@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from autodiff_cli.value import Value
+from autodiff_cli.nn import Value
 
 
 def test_a_first_program() -> None:

@@ -135,9 +135,9 @@ def test_the_help_of_an_option_names_its_argument(line: str, message: str) -> No
     assert (output.status, output, output.stderr) == (2, "", f"error: {message}\n")
 
 
-def test_only_commands_about_a_point_take_values_of_variables() -> None:
+def test_only_commands_about_formulas_take_values_of_variables() -> None:
     taking = [name for name in COMMANDS if "[--VARIABLE VALUE]" in run_cli(f"{name} --help").splitlines()[0]]
-    assert taking == ["grad", "trace", "train", "predict", "compare", "check"]
+    assert taking == ["grad", "trace", "train", "predict", "compare", "solve", "minimize", "maximize", "check"]
 
 
 def test_an_unknown_command_gets_a_suggestion() -> None:

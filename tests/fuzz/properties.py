@@ -406,7 +406,8 @@ def edges(case: Case) -> None:
     """At poles, jumps, ends of domains and infinities, columns have what a point alone has, with every backend.
 
     Graphs of operations that IEEE 754 rounds correctly do so of any size, also where digits are lost, up to roundings
-    of their terms: kernels may round a product and a sum once, except before a jump.
+    of their terms: kernels may round a product and a sum once, except before a jump. A finite number that a warning
+    corrects may have other wrong digits, since terms may also cancel inside the rule of an operation (`sinc`).
     """
     f = parse(case.text)
     ops = {node.op.name for node in f.tape.nodes if node.op is not None}
@@ -414,6 +415,7 @@ def edges(case: Case) -> None:
     if not (is_small or ops <= {*ROUNDED.split()}) or not f.is_scalar or not f.variables:
         return
     at = trace(f, case.point)
+    doubted = {name for warning in at.warnings for name in warning.right}
     amounts = [at.value, *(given.amount for several in at.contributions for given in several), *at.values]
     finite = [abs(x) for x in amounts if math.isfinite(x)]
     rounding = 1e-300 if is_small else max(1e-300, 8 * float(np.spacing(max(finite, default=0.0))))
@@ -427,6 +429,8 @@ def edges(case: Case) -> None:
             kernel.write(kernel.prepare({}), rows, found)
         for label, ours in zip(["value", *f.variables], found, strict=True):
             theirs = float(wanted[label])
+            if label in doubted and np.isfinite(theirs) and np.isfinite(ours).all():
+                continue
             if not np.allclose(ours, theirs, rtol=ROUNDING, atol=rounding, equal_nan=True):
                 raise Broken(f"{name}: {label} is {ours.tolist()}, not {theirs!r}")
 

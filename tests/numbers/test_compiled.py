@@ -19,7 +19,10 @@ from autodiff_cli.numbers.gamma_functions import betainc, gammaincinv
 from autodiff_cli.training.result.prediction import count_quantiles
 
 FUNCTIONS = {**floats.SPECIAL, **integrals.INTEGRALS, **gamma.GAMMA, **incomplete_gamma.INCOMPLETE_GAMMA}
-OWN_GAMMA = {"gamma", "beta", "beta_slope", "gamma_density", "gammainc", "gammaincc"}  # by way of Python's own gamma
+OWN_GAMMA = {"gamma", "beta", "beta_slope", "gamma_density", "gammainc", "gammaincc"} | {
+    "gammainc_slope",
+    "gammainc_curvature",
+}  # by way of Python's own gamma
 OF_AN_ORDER = {"polygamma", "polygamma_diff", "sinc_derivative", "sinhc_derivative"}
 POINTS = np.array([
     0.0, -0.0, 1.0, -1.0, 0.3, -0.3, 1.46, 2.5, -2.5, -3.0, 7.0, 18.0, 25.0, 60.5, 171.5, 1e-8, 1e-300, 5e-324, 1e5,

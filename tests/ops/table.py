@@ -98,6 +98,23 @@ def gamma_density(a: Number, x: Number) -> Number:
     return x ** (a - 1) * mp.exp(-x) / mp.gamma(a)
 
 
+def shape_derivative(n: int, a: Number, x: Number) -> Number:
+    """The n-th derivative of gammainc(a, x) with respect to a, by the terms of its power series."""
+    with mp.extradps(30 + int(x)):
+        term, first, second = x**a * mp.exp(-x) / mp.gamma(a + 1), mp.log(x) - psi(0, a + 1), psi(1, a + 1)
+        total, k = mpf(0), 1
+        while k < 10 or abs(term) > mpf(10) ** -(mp.dps + 320):
+            total += term * (first if n == 1 else first**2 - second)
+            first, second, term = first - 1 / (a + k), second - 1 / (a + k) ** 2, term * x / (a + k)
+            k += 1
+        return total
+
+
+def shape_factor(n: int, a: Number, x: Number) -> Number:
+    excess = mp.log(x) - psi(0, a)
+    return excess if n == 1 else excess**2 - psi(1, a)
+
+
 def weibull(x: Number, k: Number, scale: Number) -> tuple[Number, Number, Number]:
     """(x/scale)^k, the share beyond x and the density."""
     if k <= 0 or scale <= 0:
@@ -436,6 +453,22 @@ ROWS: tuple[Row, ...] = (
     ),
     *(
         Row(
+            f"bessel{kind}",
+            lambda n, x, of=of: of(n, x),
+            (None, lambda n, x, of=of, a=a, b=b: (a * of(n - 1, x) + b * of(n + 1, x)) / 2),
+            ((0.0, 8.0), (0.05, 40.0)),
+            points=((0.0, 1.0), (2.0, 0.5), (0.5, 3.0), (-1.0, 2.0), (3.0, 200.0)),
+            terms=lambda n, x, of=of: abs(of(n, x)) + abs(of(n - 1, x)) + abs(of(n + 1, x)),
+        )
+        for kind, of, a, b in (
+            ("j", mp.besselj, 1, -1),
+            ("y", mp.bessely, 1, -1),
+            ("i", mp.besseli, 1, 1),
+            ("k", mp.besselk, -1, -1),
+        )
+    ),
+    *(
+        Row(
             name,
             lambda x, y, part=part: part(faddeeva(x, y)),
             (
@@ -445,8 +478,7 @@ ROWS: tuple[Row, ...] = (
             domain,
             points=((0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (-3.0, 1e-9), (1e-9, 0.5), (6.3, 1e-6), (1e9, 2.0)),
             terms=lambda x, y, name=name: 0 if name == "wofz_real" else abs(faddeeva(x, y)) * min(1, abs(x)),
-            # The printed derivative of the imaginary part is a difference of numbers around 1.
-            slope_terms=lambda x, y, name=name: abs(faddeeva_slope(x, y)) if name == "wofz_real" else mpf(2),
+            slope_terms=lambda x, y: mpf(2),  # printed derivatives are differences of numbers around 1
         )
         for name, part in (("wofz_real", mp.re), ("wofz_imag", mp.im))
         for domain in (((-20.0, 20.0), (0.0, 20.0)), ((-1e6, 1e6), (0.0, 1e6)))
@@ -542,16 +574,31 @@ ROWS: tuple[Row, ...] = (
     Row(
         "gammainc",
         lambda a, x: mp.gammainc(a, 0, x, regularized=True),
-        (None, gamma_density),
+        (lambda a, x: shape_derivative(1, a, x), gamma_density),
         ((0.01, 100.0), (1e-3, 200.0)),
         points=((1.0, 1.0), (2.5, 800.0), (0.5, 1e-9), (100.0, 100.0), (110.0, 70.0)),
     ),
     Row(
         "gammaincc",
         lambda a, x: mp.gammainc(a, x, mp.inf, regularized=True),
-        (None, lambda a, x: -gamma_density(a, x)),
+        (lambda a, x: -shape_derivative(1, a, x), lambda a, x: -gamma_density(a, x)),
         ((0.01, 100.0), (1e-3, 200.0)),
         points=((1.0, 1.0), (2.5, 700.0), (0.5, 1e-9), (100.0, 100.0), (100.0, 140.0)),
+    ),
+    *(
+        Row(
+            name,
+            lambda a, x, n=n: shape_derivative(n, a, x),
+            (
+                (lambda a, x: shape_derivative(2, a, x)) if n == 1 else None,
+                lambda a, x, n=n: gamma_density(a, x) * shape_factor(n, a, x),
+            ),
+            ((0.05, 60.0), (1e-2, 100.0)),
+            points=((1.0, 1.0), (2.5, 100.0), (0.5, 1e-9), (100.0, 100.0), (110.0, 70.0)),
+            terms=lambda a, x: gamma_density(a, x) * x / a,
+            slope_terms=lambda a, x, n=n: gamma_density(a, x) * (1 + abs(mp.log(x))) ** n * (1 + 1 / a) ** n,
+        )
+        for n, name in ((1, "gammainc_slope"), (2, "gammainc_curvature"))
     ),
     # --- integrals
     Row(

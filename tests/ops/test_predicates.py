@@ -22,7 +22,7 @@ from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops import all_ops, get_op
 from tests.each import each
-from tests.ops.table import ROWS, Number, Row, faddeeva, psi, sinc_n, sinhc_n, student_t, voigt
+from tests.ops.table import ROWS, Number, Row, faddeeva, psi, shape_derivative, sinc_n, sinhc_n, student_t, voigt
 
 STEP = mpf(10) ** -20
 GROWS = 10  # how much larger a quotient is for the square of that step, if it has no limit
@@ -58,6 +58,10 @@ def incomplete(low: Callable[[Number], Number], high: Callable[[Number], Number]
     return value
 
 
+def of_shape(n: int, a: Number, x: Number) -> Number:
+    return mp.nan if a <= 0 or x < 0 else shape_derivative(n, a, x) if x else mpf(0)
+
+
 # Where the formula of the table does not say what the function means, or whether it means anything.
 MEANING: dict[str, Callable[..., Number]] = {
     "acot": lambda x: mp.atan(1 / x) if x else mp.pi / 2,
@@ -67,11 +71,19 @@ MEANING: dict[str, Callable[..., Number]] = {
     "root": real_root,
     "polygamma": of_order(psi),
     "student_t_pdf": lambda x, nu, mean=0, scale=1: student_t(x, nu, mean, scale) if nu > 0 and scale > 0 else mp.nan,
+    **{
+        f"bessel{kind}": lambda n, x, of=of: of(n, x) if x >= 0 or n == mp.floor(n) else mp.nan
+        for kind, of in (("j", mp.besselj), ("i", mp.besseli))
+    },
+    "bessely": lambda n, x: mp.bessely(n, x) if x > 0 else mp.nan if x < 0 else -mp.inf,
+    "besselk": lambda n, x: mp.besselk(n, x) if x > 0 else mp.nan if x < 0 else mp.inf,
     "wofz_real": lambda x, y: mp.re(faddeeva(x, y)) if y >= 0 else mp.nan,
     "wofz_imag": lambda x, y: mp.im(faddeeva(x, y)) if y >= 0 else mp.nan,
     "voigt": lambda x, s, g: voigt(x, s, g) if s > 0 and g >= 0 else mp.nan,
     "sinc_derivative": of_order(sinc_n),
     "sinhc_derivative": of_order(sinhc_n),
+    "gammainc_slope": lambda a, x: of_shape(1, a, x),
+    "gammainc_curvature": lambda a, x: of_shape(2, a, x),
     "gammainc": incomplete(lambda x: 0, lambda x: x),
     "gammaincc": incomplete(lambda x: x, lambda x: mp.inf),
     "pow": lambda x, y: mpf(1) if x == 0 and abs(y) < STEP else x**y,  # 0^0 is 1, and does not count as a pole
@@ -155,6 +167,8 @@ def is_degenerate(name: str, point: Sequence[float]) -> bool:
         return tuple(point) == (1.0, 0.0)
     if name.startswith("weibull"):  # where it begins, the slope depends on k
         return point[0] == 0
+    if name.startswith("gammainc_"):  # the slope is infinite as a logarithm is
+        return tuple(point) == (1.0, 0.0)
     return name == "beta" and sum(point) <= 0 and sum(point) == round(sum(point))  # both are infinite there
 
 

@@ -46,7 +46,7 @@ class Graph {
   }
 
   /** Place what is shown by the shape of the panel: as a whole if it can be read then, else as large as one reads. */
-  arrange(ways = new Arrangements(this.parts.shown, sizeOf, labelOf)) {
+  arrange(ways = waysOf(this.parts)) {
     this.#isOnPaper = this.isCramped = false;
     const [width, height] = [this.stage.clientWidth, this.stage.clientHeight];
     const whole = ways.best(width, height);
@@ -108,11 +108,11 @@ class Graph {
     const { parts } = this;
     const isReadable = ({ scale }) => scale >= READABLE; // on paper that is 8 points
     parts.state = this.#base;
-    let ways = new Arrangements(parts.shown, sizeOf, labelOf);
+    let ways = waysOf(parts);
     for (const most of parts.boxes.length > BOXES ? FEWER : []) {
       if (isReadable(ways.best(SHEET.width, SHEET.height))) break;
       parts.fold(most);
-      ways = new Arrangements(parts.shown, sizeOf, labelOf);
+      ways = waysOf(parts);
     }
     const arrangement = [1, 2, 3, 4, Infinity].map((sheets) => ways.best(SHEET.width, sheets * SHEET.height)).find(isReadable);
     this.use(arrangement ?? { ...ways.best(SHEET.width, Infinity), scale: READABLE });

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.array_types import Array
+from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.data.table import Dataset
 from autodiff_cli.graph.tape import topological_order
 from autodiff_cli.language.errors import format_names
@@ -104,9 +104,12 @@ def order_terms(objective: Objective, theta: Array, *, aligns_levels: bool = Fal
     layout = objective.layout
     if layout.size > _MAX_SINGLE_PARAMETERS or len(layout.element_names) != len(layout.names):
         return theta
+    linear, mixtures = linear_mask(objective, np.ones(layout.size, np.bool_)), _mixture_shares(objective)
+    if np.count_nonzero(linear) < 2 and not mixtures:  # each similar term has a factor of its own
+        return theta
     ordered = theta.copy()
     point = theta[0] * np.random.default_rng(0).uniform(0.8, 1.25, layout.size)
-    found = [*_similar_terms(objective, point), *_mixtures(objective, point)]
+    found = [*_similar_terms(objective, point, linear), *_mixtures(objective, point, mixtures)]
     for terms in (part for each, symmetries in found for part in each.by_level(objective, symmetries, aligns_levels)):
         columns, key = terms.columns, terms.columns[:, terms.key]
         is_given = np.isin(columns, [k for k, name in enumerate(layout.names) if name in objective.user_starts])
@@ -166,13 +169,11 @@ class _Terms(NamedTuple):
         return parts if len(parts) > 1 and is_split else [self]
 
 
-def _similar_terms(objective: Objective, point: Array) -> Iterator[tuple[_Terms, _Symmetries]]:
+def _similar_terms(objective: Objective, point: Array, linear: Mask) -> Iterator[tuple[_Terms, _Symmetries]]:
     """Yield the sets of interchangeable terms of a sum that have linear factors, such as peaks."""
     if not objective.has_residuals:
         return
-    linear, sets = linear_mask(objective, np.ones(len(point), np.bool_)), list[_Terms]()
-    if np.count_nonzero(linear) < 2:  # each term has a factor of its own
-        return
+    sets = list[_Terms]()
     symmetries = _Symmetries(objective, point, Bounds.unbounded(len(point)))
     for factors, others in separate_terms(objective, linear, ~linear):
         term = [*factors, *others]
@@ -187,14 +188,26 @@ def _similar_terms(objective: Objective, point: Array) -> Iterator[tuple[_Terms,
     yield from ((terms, symmetries) for terms in sets if len(terms.columns) > 1)
 
 
-def _mixtures(objective: Objective, point: Array) -> Iterator[tuple[_Terms, _Symmetries]]:
-    """Yield the components of mixtures such as `w*f + (1 - w)*g`: the parameters that matter where one share is 1."""
-    program, slices, size = objective.model.program, objective.layout.slices, len(point)
-    nodes = topological_order([program.output])
-    for shares in dict.fromkeys(tuple(complemented_shares(node, program)) for node in nodes):
-        is_free = all(name in slices for levels in shares for name in levels)
-        if not shares or not is_free or len({len(levels) for levels in shares}) > 1:
-            continue
+_Shares = tuple[tuple[str, ...], ...]  # the free shares of a mixture, each with its names for all levels
+
+
+def _mixture_shares(objective: Objective) -> list[_Shares]:
+    """Return the shares of each mixture such as `w*f + (1 - w)*g`."""
+    program, slices = objective.model.program, objective.layout.slices
+
+    def find() -> list[_Shares]:
+        nodes = topological_order([program.output])
+        found = dict.fromkeys(tuple(complemented_shares(node, program)) for node in nodes)
+        return [shares for shares in found if shares and len({len(levels) for levels in shares}) == 1]
+
+    mixtures = objective.kernels.cached("shares of mixtures", find)
+    return [shares for shares in mixtures if all(name in slices for levels in shares for name in levels)]
+
+
+def _mixtures(objective: Objective, point: Array, mixtures: Sequence[_Shares]) -> Iterator[tuple[_Terms, _Symmetries]]:
+    """Yield the components of mixtures, given their shares: the parameters that matter where one share is 1."""
+    slices, size = objective.layout.slices, len(point)
+    for shares in mixtures:
         free = np.array([[slices[name].start for name in levels] for levels in shares]).T  # of shape (levels, shares)
         inside = point.copy()
         inside[free] = 0.7 / (1 + len(shares))

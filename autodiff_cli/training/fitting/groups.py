@@ -46,7 +46,7 @@ from autodiff_cli.training.fitting.progress import Progress
 from autodiff_cli.training.fitting.starts import Sinusoids
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import Outcome, StoppingRule
-from autodiff_cli.training.objective.batch import Fits, GroupBatch, sort_by_group
+from autodiff_cli.training.objective.batch import Fits, GroupBatch, rows_by_group
 from autodiff_cli.training.objective.loading import Data, SharedDataset, as_dataset
 from autodiff_cli.training.objective.model import Model, tie_fixed_parameters
 from autodiff_cli.training.objective.objective import Objective
@@ -152,10 +152,9 @@ def fit_groups(model: str | Model, data: Data, by: str, options: FitOptions) -> 
     method = choose_method(options, objective)
     options.check_method(method)
     labels, codes = shared.groups(name)
-    order, sizes = sort_by_group(codes, len(labels))
+    rows = GroupBatch(objective, rows_by_group(codes, len(labels)))
     del codes
-    rows = GroupBatch(objective, order, sizes)
-    batch = BatchedFit(rows, method, options) if _can_batch(objective, method, options, sizes) else None
+    batch = BatchedFit(rows, method, options) if _can_batch(objective, method, options, rows.sizes) else None
     groups: list[FittedGroup] = []
     # With many groups nearly all new objects stay alive, so garbage collection only costs time.
     with contextlib.nullcontext() if batch is None else gc_paused():

@@ -52,7 +52,7 @@ from autodiff_cli.training.objective.parameters import Bounds, ParameterLayout, 
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.fitted_model import DerivedQuantity, FittedModel
 from autodiff_cli.training.result.statistics import ComputedStatistics, combination_variance
-from autodiff_cli.training.rows import WEIGHT, MemoryRows
+from autodiff_cli.training.rows import WEIGHT, MemoryRows, row_numbers
 
 DerivedValues = dict[str, DerivedQuantity]
 
@@ -569,18 +569,14 @@ def _fit_resamples(
         together = max(1, BATCH.rows // rows)
     for part in block_slices(count, together):
         drawn, number = draw(part.stop - part.start), part.stop - part.start
-        batch: Batch
-        if isinstance(drawn, Objective):
-            every = np.arange(rows * number)
-            batch = (
-                GroupBatch(drawn, every, np.full(number, rows))
-                if together > 1
-                else ObjectiveBatch([drawn.select_rows(some) for some in np.split(every, number)], objective.bounds)
-            )
-        elif together > 1:
-            batch = GroupBatch.of_resamples(objective, drawn)
-        else:
-            batch = ObjectiveBatch([objective.select_rows(times) for times in drawn], objective.bounds)
+        base, chosen = (
+            (drawn, np.split(np.arange(rows * number), number)) if isinstance(drawn, Objective) else (objective, drawn)
+        )
+        batch: Batch = (
+            GroupBatch(base, [row_numbers(some, rows) for some in chosen])
+            if together > 1
+            else ObjectiveBatch([base.select_rows(some) for some in chosen], objective.bounds)
+        )
         outcomes = minimize_batch(converging_method(objective), batch, np.tile(theta, (number, 1)))
         ends += [end.theta for end in outcomes if end.converged]
     return np.array(ends).reshape(len(ends), len(theta))

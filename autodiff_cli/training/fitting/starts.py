@@ -89,7 +89,8 @@ class Sinusoids:
         arguments = objective.kernels.cached("waves", lambda: _find_arguments(objective))
         self._slopes, self._frequencies, self._phases = arguments
         self.count = len(self._slopes)
-        self.frequency_mask = np.isin(np.arange(objective.layout.size), self._frequencies)
+        self.frequency_mask = np.zeros(objective.layout.size, np.bool_)
+        self.frequency_mask[self._frequencies] = True
 
     def frequency_grids(
         self, theta: Array, per_turn: int, most: int, box: Bounds | None = None
@@ -306,9 +307,11 @@ def _parameter_scales(objective: Objective) -> Array:
     names = tuple(sorted(name for name in model.columns if name in objective.data.names))
     if not names or model.shapes:
         return np.ones(layout.size)
-    rows = np.linspace(0, objective.rows - 1, min(SETTINGS.max_sample_rows, objective.rows)).astype(np.intp)
-    spread = objective.select_rows(rows).fold_columns({*names}, SpreadReduction(names), join_spreads)
-    spreads = np.sqrt(spread.moments[2] / len(rows))
+    if objective.rows > SETTINGS.max_sample_rows:
+        rows = np.linspace(0, objective.rows - 1, SETTINGS.max_sample_rows)
+        objective = objective.select_rows(rows.astype(np.intp))
+    spread = objective.fold_columns({*names}, SpreadReduction(names), join_spreads)
+    spreads = np.sqrt(spread.moments[2] / objective.rows)
     sizes = np.where(spreads > 0, spreads, np.maximum(np.abs(spread.high), np.abs(spread.low)))
     columns = {name: float(size) if 0 < size < np.inf else 1.0 for name, size in zip(names, sizes, strict=True)}
     scales = dimensional_scales(model.program.output, model.program.target, columns, layout.names)

@@ -2,12 +2,14 @@
 
 The QR factorization of [J | r] has all information on cost, gradient and Gauss-Newton matrix. With R its triangular
 factor, the method treats `R[:, P]` as the residuals and `R[:, :P]` as the Jacobian: a problem of P+1 residuals, however
-many rows there are. The fits of a batch take their steps together; a fit that has ended takes no more. A single fit is
-a batch of one.
+many rows there are. Near the minimum, accelerated Gauss-Newton steps take over.
+
+The fits of a batch take their steps together; a fit that has ended takes no more. A single fit is a batch of one.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -41,8 +43,13 @@ class LevenbergMarquardtSettings:
     min_accepted_ratio: float = 1e-4  # of actual to predicted reduction, for a step to be accepted (Moré 1978)
     rounding_variation: float = 1e-20  # share of the target's sum of squares that rounding leaves of a perfect fit
     orthogonality_tolerance: float = 1e-3  # cosine of the angle between residuals and a column of J that counts as 90°
+    near_reduction: float = 1e-4  # predicted relative reduction from which on undamped steps go on without a region
     max_polish_steps: int = 30  # Gauss-Newton steps at the end
     polish_reduction: float = 0.9  # a polishing step must reduce the projected residuals to less than this share
+    polished: float = (
+        1e-12  # share of the residuals that the parameters can remove, below which nothing is to be gained
+    )
+    max_polish_rise: float = 1.1  # of the residuals in a polishing step; tiny residuals change by rounding errors
     probe_step: float = 1e-6  # relative to the parameters or their starts: a step to a neighbouring point
     max_kink_rounds: int = 10  # fits of the parameters that are not at a kink
     kink_probe: float = 1e-7  # relative change of a parameter that shows on which side of a kink the loss falls
@@ -77,11 +84,14 @@ def fit_squares(
     """
     method = _LevenbergMarquardt(batch, start, on_step, stop.tolerance or SETTINGS.tolerance)
     most = stop.evaluations or SETTINGS.max_evaluations + 20 * start.shape[1]
-    method.run(method.is_usable.nonzero()[0], most, stop.epochs)
-    fits = method.fits
+    fits, is_polished = method.fits, stop.tolerance is None
+    method.run(method.is_usable.nonzero()[0], most, stop.epochs, hands_over=is_polished and stop.epochs is None)
     is_limited = np.zeros(len(start), np.bool_) if stop.epochs is None else fits.epochs == stop.epochs
-    if stop.tolerance is None:
-        method.polish((method.is_finished & ~is_limited).nonzero()[0])
+    if is_polished:
+        is_open = method.polish((method.is_finished & ~is_limited).nonzero()[0])
+        if len(is_open):
+            method.run(is_open, most)
+            method.polish(is_open[method.is_finished[is_open]])
     is_stuck = method.is_stuck()
     for fit in (method.is_usable & ~is_limited & (~method.is_finished | is_stuck)).nonzero()[0].tolist():
         if method.snap_to_zero(fit):
@@ -107,7 +117,7 @@ Chosen = Fits | Mask | slice
 
 def _at(mask: Mask) -> Mask | slice:
     """Return an index of the entries that a mask selects: a slice if these are all, because it is much faster."""
-    return slice(None) if mask.all() else mask
+    return slice(None) if np.count_nonzero(mask) == len(mask) else mask
 
 
 class _Fits(NamedTuple):
@@ -137,15 +147,18 @@ class _Fits(NamedTuple):
     epochs: Fits
     evaluations: Fits
 
-    def select(self, chosen: Chosen) -> _Fits:
-        """Return copies of some of the fits."""
+    def select(self, chosen: Fits | Mask) -> _Fits:
+        """Return copies of some of the fits; the fits themselves if a mask selects all of them."""
+        if chosen.dtype == np.bool_ and np.count_nonzero(chosen) == len(self.numbers):
+            return self
         selected: list[Any] = [values[chosen] for values in self]
         return _Fits(*selected)
 
     def store(self, others: _Fits) -> None:
-        """Replace the fits with the numbers of others by these."""
-        for values, new in zip(self, others, strict=True):
-            values[others.numbers] = new
+        """Replace the fits with the numbers of others by these, unless they are the same."""
+        if others is not self:
+            for values, new in zip(self, others, strict=True):
+                values[others.numbers] = new
 
     def move(self, at: Chosen, theta: Array, triangles: Array, sizes: Array) -> None:
         """Move some fits to points, where the columns of the triangular factors have these norms."""
@@ -160,6 +173,7 @@ class _LevenbergMarquardt:
         fits: all fits. Those under way are copies, until they end.
         is_usable: which fits have finite residuals and derivatives at their starts.
         is_finished: which fits ended before they reached a limit on steps or evaluations.
+        is_near: which of these are only so close to a minimum that Gauss-Newton steps should end there.
     """
 
     def __init__(self, batch: Batch, start: Array, on_step: BatchCallback, tolerance: float) -> None:
@@ -175,24 +189,34 @@ class _LevenbergMarquardt:
         slopes = _half_gradients(triangles)
         self.fits = _Fits(every, start.copy(), triangles, sizes, slopes, scale, radius, np.zeros(count), *counts)
         self.is_usable = _is_usable(sizes)
-        self.is_finished = np.zeros(count, np.bool_)
+        self.is_finished, self.is_near = np.zeros((2, count), np.bool_)
         self._report(self.fits, _at(self.is_usable))
 
-    def run(self, numbers: Fits, max_evaluations: int, epochs: int | None = None) -> None:
-        """Take steps until each fit converges, or reaches a limit on steps or evaluations."""
-        fits = self.fits.select(numbers)
+    def run(self, numbers: Fits, max_evaluations: int, epochs: int | None = None, *, hands_over: bool = False) -> None:
+        """Take steps until each fit converges, or reaches a limit on steps or evaluations.
+
+        Args:
+            hands_over: end fits that are near a minimum too, for `polish`.
+        """
+        fits = self._taken(numbers)
         while len(fits.numbers):
             is_done = self._is_stationary(fits)
             is_limited = fits.evaluations >= max_evaluations
             fits = self._retire(fits, is_done, is_limited if epochs is None else is_limited | (fits.epochs == epochs))
             if len(fits.numbers):
-                is_done = self._step(fits)
+                is_done, is_near = self._step(fits)
+                self.is_near[fits.numbers] = is_near & ~is_done if hands_over else False
+                is_done = is_done | is_near if hands_over else is_done
                 fits = self._retire(fits, is_done, is_done)
+
+    def _taken(self, numbers: Fits) -> _Fits:
+        """Return copies of some fits, or all fits themselves."""
+        return self.fits if len(numbers) == len(self.is_usable) else self.fits.select(numbers)
 
     def _retire(self, fits: _Fits, is_done: Mask, is_limited: Mask) -> _Fits:
         """Store fits if some of them end, and return those that go on."""
         is_ended = is_done | is_limited
-        if not is_ended.any():
+        if not np.count_nonzero(is_ended):
             return fits
         self.fits.store(fits)
         self.is_finished[fits.numbers] = is_done
@@ -206,15 +230,15 @@ class _LevenbergMarquardt:
             is_still |= ~self._batch.bounds.select(fits.numbers).free_mask(fits.theta, fits.slopes)
         return np.asarray(np.logical_and.reduce(is_still, axis=1) | (fits.norms[:, -1] == 0))
 
-    def _step(self, fits: _Fits) -> Mask:
-        """Try one step of each fit, and return which of them have converged."""
+    def _step(self, fits: _Fits) -> tuple[Mask, Mask]:
+        """Try one step of each fit, and return which of them have converged, and which are near a minimum."""
         theta, before = fits.theta, fits.norms[:, -1]
         scale = np.maximum(fits.scale, fits.norms[:, :-1], out=fits.scale)  # never decreases
-        jacobian, residuals = fits.triangles[:, :, :-1], fits.triangles[:, :, -1]
+        jacobian, residuals = fits.triangles[:, :-1, :-1], fits.triangles[:, :-1, -1]
         if self._is_bounded:
             bounds = self._batch.bounds.select(fits.numbers)
             box = bounds.step_bounds(theta)
-            steps, damping = _steps_within(fits.triangles, scale, fits.radius, fits.damping, box, fits.slopes)
+            steps, damping = _steps_within(jacobian, residuals, scale, fits.radius, fits.damping, box, fits.slopes)
             trial = bounds.clip(theta + steps)
         else:
             steps, damping = _constrained_steps(jacobian, residuals, scale, fits.radius, fits.damping)
@@ -222,66 +246,87 @@ class _LevenbergMarquardt:
         lengths = norms(scale * steps)
         # All reductions are relative to the sums of squares.
         change = _apply(jacobian, steps) / before[:, None]
-        slope = np.vecdot(change, residuals / before[:, None])
+        slope = np.vecdot(change, residuals) / before
         predicted = -2 * slope - np.vecdot(change, change)
         triangles = self._batch.triangles(trial, fits.numbers)
         fits.evaluations[:] += 1
         after = norms(triangles.swapaxes(1, 2))
-        is_usable = _is_usable(after) & (0.1 * after[:, -1] < before)
-        actual = np.where(is_usable, 1 - np.square(after[:, -1] / before), -1.0)
+        actual = np.where(_is_usable(after), 1 - np.square(after[:, -1] / before), -math.inf)
         ratio = np.where(predicted > 0, actual / predicted, 0.0)
-        # The first radius is only a guess.
-        radius = np.where(fits.epochs == 0, np.minimum(fits.radius, lengths), fits.radius)
+        radius = fits.radius
+        if np.count_nonzero(fits.epochs) < len(radius):  # the first radius is only a guess
+            radius = np.where(fits.epochs == 0, np.minimum(radius, lengths), radius)
         fits.radius[:], fits.damping[:] = _updated_regions(radius, damping, lengths, slope, actual, ratio)
         is_accepted = ratio >= SETTINGS.min_accepted_ratio
-        if is_accepted.any():
+        if np.count_nonzero(is_accepted):
             at = _at(is_accepted)
             fits.move(at, trial[at], triangles[at], after[at])
             self._report(fits, at)
-        is_flat, change = predicted <= self._tolerance, np.abs(actual)
-        is_converged: Mask = is_flat & (change <= self._tolerance) & (ratio <= 2)
-        # Where a full step gains nothing, the sum of squares changes by rounding errors alone.
-        is_converged |= is_flat & (damping == 0) & (change <= SETTINGS.rounding_reduction)
-        is_converged |= fits.radius <= self._tolerance * norms(scale * theta)  # steps have become negligible
-        return is_converged
+        is_near = (predicted <= SETTINGS.near_reduction) & (damping == 0)
+        is_flat, is_converged = predicted <= self._tolerance, ~is_accepted
+        if np.count_nonzero(is_flat | is_converged):
+            # Steps have become negligible.
+            is_converged = fits.radius <= self._tolerance * norms(scale * theta)
+            # Where a full step gains nothing, the sum of squares changes by rounding errors alone.
+            most = np.where(damping == 0, SETTINGS.rounding_reduction, np.where(ratio <= 2, self._tolerance, -1.0))
+            is_converged |= is_flat & (np.abs(actual) <= most)
+        return is_converged, is_near & is_accepted
 
-    def polish(self, numbers: Fits) -> None:
-        """Take a few Gauss-Newton steps at the end.
+    def polish(self, numbers: Fits) -> Fits:
+        """Take a few Gauss-Newton steps at the end, and return the fits that are near a minimum but not at it.
 
         The method stops when the cost no longer changes, which in a flat valley leaves half of the digits inaccurate.
         Polishing reduces what vanishes at the solution instead: the part of the residuals that the parameters can still
         remove.
         """
-        is_polished = np.zeros(len(self.is_usable), np.bool_)
-        fits = self.fits.select(numbers)
-        free = self._batch.bounds.select(numbers).free_mask(fits.theta, fits.slopes)
-        points, is_unique, before = _gauss_newton_points(fits.theta, fits.triangles, free)
+        fits, is_polished = self._taken(numbers), np.zeros(len(self.is_usable), np.bool_)
+        free = None
+        if self._is_bounded:
+            free = self._batch.bounds.select(numbers).free_mask(fits.theta, fits.slopes)
+        steps, is_unique, before = _gauss_newton_steps(fits.triangles, fits.norms, free)
+        trial, removable = fits.theta + steps, np.zeros(len(self.is_usable))
+        removable[numbers] = before
         for _ in range(SETTINGS.max_polish_steps):
-            is_tried = is_unique & (points != fits.theta).any(axis=1)
+            is_tried = is_unique & np.logical_or.reduce(trial != fits.theta, axis=1)
             if self._is_bounded:
-                is_tried &= self._batch.bounds.select(fits.numbers).contains_each(points)
-            if not is_tried.any():
+                is_tried &= self._batch.bounds.select(fits.numbers).contains_each(trial)
+            if not np.count_nonzero(is_tried):
                 break
-            at = _at(is_tried)
-            fits, theta, free, before = fits.select(at), points[at], free[at], before[at]
-            triangles = self._batch.triangles(theta, fits.numbers)
+            at, fits = _at(is_tried), fits.select(is_tried)
+            steps, before, trial = steps[at], before[at], trial[at]
+            free = None if free is None else free[at]
+            triangles = self._batch.triangles(trial, fits.numbers)
             sizes = norms(triangles.swapaxes(1, 2))
-            points, is_unique, after = _gauss_newton_points(theta, triangles, free)
-            is_better = _is_usable(sizes) & (after < SETTINGS.polish_reduction * before)
-            at = _at(is_better)
-            fits = fits.select(at)
-            fits.move(slice(None), theta[at], triangles[at], sizes[at])
-            self.fits.store(fits)
-            is_polished[fits.numbers] = True
-            points, is_unique, before, free = points[at], is_unique[at], after[at], free[at]
+            is_usable = _is_usable(sizes)
+            if np.count_nonzero(is_usable) < len(is_usable):
+                triangles[~is_usable], sizes[~is_usable] = 0.0, 0.0
+            following, is_unique, after = _gauss_newton_steps(triangles, sizes, free)
+            is_better = is_usable & (after < SETTINGS.polish_reduction * before)
+            is_better &= sizes[:, -1] <= SETTINGS.max_polish_rise * fits.norms[:, -1]
+            # A step that was accelerated in vain is repeated as it was.
+            plain = fits.theta + steps
+            is_open = is_unique & (after > SETTINGS.polished * sizes[:, -1])
+            is_unique = np.where(is_better, is_open, (trial != plain).any(axis=1))
+            if np.count_nonzero(is_better):
+                at = _at(is_better)
+                plain[at] = _accelerated(fits.theta[at], steps[at], trial[at], following[at], fits.norms[at, :-1])
+                fits.move(at, trial[at], triangles[at], sizes[at])
+                steps[at], before[at] = following[at], after[at]
+                self.fits.store(fits)
+                is_polished[fits.numbers[at]], removable[fits.numbers[at]] = True, after[at]
+            trial = plain
         self._report(self.fits, _at(is_polished))
+        root = math.sqrt(SETTINGS.tolerance)
+        return np.flatnonzero(self.is_near & (removable > root * self.fits.norms[:, -1]))
 
     def is_stuck(self, numbers: Fits | None = None) -> Mask:
         """Whether the residuals still have a component along a column of J. This happens at the edge of a domain."""
         fits = self.fits if numbers is None else self.fits.select(numbers)
-        is_free = self._batch.bounds.select(fits.numbers).free_mask(fits.theta, fits.slopes)
         smallest = SETTINGS.orthogonality_tolerance * fits.norms[:, :-1] * fits.norms[:, -1:]
-        is_stuck: Mask = np.asarray((is_free & (np.abs(fits.slopes) > smallest)).any(axis=1))
+        is_sloped: Mask = np.abs(fits.slopes) > smallest
+        if self._is_bounded:
+            is_sloped &= self._batch.bounds.select(fits.numbers).free_mask(fits.theta, fits.slopes)
+        is_stuck: Mask = np.asarray(is_sloped.any(axis=1))
         candidates = is_stuck.nonzero()[0]
         if len(candidates):  # where only rounding errors are left, they may have any direction
             variations = self._batch.target_variations(fits.numbers[candidates])
@@ -387,21 +432,51 @@ class _LevenbergMarquardt:
             self._on_step(numbers, fits.epochs[at], losses, fits.theta[at])
 
 
-def _gauss_newton_points(theta: Array, triangles: Array, free: Mask) -> tuple[Array, Mask, Array]:
-    """Return the points at which linearised residuals are least over the free parameters, which of them are unique, and
+def _gauss_newton_steps(triangles: Array, sizes: Array, free: Mask | None) -> tuple[Array, Mask, Array]:
+    """Return the steps to where linearised residuals are least over the free parameters, which of them are unique, and
     the norms of the residuals projected onto the space of the free columns of J.
+
+    Args:
+        sizes: the norms of the columns of the triangular factors.
+        free: the parameters that move; by default all.
     """
-    factors = triangles[:, :-1, :-1] * free[:, None, :]
-    scale = np.sqrt(np.einsum("gij,gij->gj", factors, factors))
-    is_finite = np.isfinite(scale).all(axis=1)
-    scale = np.where(scale > 0, scale, 1.0)
-    left, sizes, right = np.linalg.svd(np.where(is_finite[:, None, None], factors / scale[:, None, :], 0.0))
-    is_spanned = sizes > DEPENDENCE_TOLERANCE * sizes[:, :1]
-    along = np.where(is_spanned, _apply(left.swapaxes(1, 2), triangles[:, :-1, -1]), 0.0)
-    steps = _apply(right.swapaxes(1, 2), along / np.where(is_spanned, sizes, 1.0)) / scale
-    points = theta - np.where(free, steps, 0.0)
-    is_unique = is_finite & (is_spanned.sum(axis=1) == free.sum(axis=1)) & np.isfinite(points).all(axis=1)
-    return points, is_unique, norms(along)
+    scale = np.where(sizes[:, :-1] > 0, sizes[:, :-1], 1.0)
+    along, lengths, right = _decompose(triangles[:, :-1, :-1], triangles[:, :-1, -1], scale, free)
+    is_spanned, is_unique = lengths > DEPENDENCE_TOLERANCE * lengths[:, :1], np.ones(len(lengths), np.bool_)
+    if np.count_nonzero(is_spanned) < is_spanned.size:
+        along, lengths = np.where(is_spanned, along, 0.0), np.where(is_spanned, lengths, 1.0)
+        is_unique = is_spanned.sum(axis=1) == (lengths.shape[1] if free is None else free.sum(axis=1))
+    steps = _apply(right.swapaxes(1, 2), along / -lengths) / scale
+    return steps if free is None else np.where(free, steps, 0.0), is_unique, norms(along)
+
+
+def _accelerated(last: Array, last_steps: Array, theta: Array, steps: Array, scale: Array) -> Array:
+    """Return the points after Gauss-Newton steps, moved to where their sequence leads (Anderson 1965, with one earlier
+    point). The sequence converges linearly where residuals are large.
+
+    Args:
+        last, last_steps: the points before, and the steps from there.
+        theta, steps: the points, and the steps from there.
+        scale: the factors that make parameters comparable.
+    """
+    changes = (steps - last_steps) * scale
+    shares = np.vecdot(changes, steps * scale) / np.vecdot(changes, changes)
+    shares = np.where(np.abs(shares) < 10, shares, 0.0)[:, None]  # False for nan
+    points: Array = theta + steps - shares * (theta - last + steps - last_steps)
+    return points
+
+
+def _decompose(jacobian: Array, residuals: Array, scale: Array, free: Mask | None) -> tuple[Array, Array, Array]:
+    """Return the components of residuals along the left singular vectors of Jacobians with scaled columns, the singular
+    values, and the right singular vectors.
+
+    Args:
+        scale: the divisors of the columns.
+        free: the columns that are not replaced by 0; by default all.
+    """
+    scaled = jacobian / scale[:, None, :]
+    left, sizes, right = np.linalg.svd(scaled if free is None else scaled * free[:, None, :])
+    return _apply(left.swapaxes(1, 2), residuals), sizes, right
 
 
 def _half_gradients(triangles: Array) -> Array:
@@ -419,15 +494,14 @@ def _is_usable(sizes: Array) -> Mask:
 
 
 def _steps_within(
-    triangles: Array, scale: Array, radius: Array, damping: Array, box: Bounds, slopes: Array
+    jacobian: Array, residuals: Array, scale: Array, radius: Array, damping: Array, box: Bounds, slopes: Array
 ) -> tuple[Array, Array]:
     """Return the steps within the regions and the bounds that minimise the linear models, and their damping.
 
     Parameters that would leave the box are placed on its edge, and the step of the others is computed again.
 
     Args:
-        triangles: the triangular factors of [J | r].
-        scale, radius, damping: see `_constrained_steps`.
+        jacobian, residuals, scale, radius, damping: see `_constrained_steps`.
         box: the bounds of the steps, of shape (fits, P).
         slopes: the gradients of the sums of squares; a parameter at a bound beyond which the sum decreases does not
             move.
@@ -436,10 +510,9 @@ def _steps_within(
     moving = box.free_mask(steps, slopes)
     pending = np.flatnonzero(moving.any(axis=1))
     while len(pending):
-        jacobian, free = triangles[pending, :, :-1], moving[pending]
-        remaining = triangles[pending, :, -1] + _apply(jacobian, steps[pending])
+        free, remaining = moving[pending], residuals[pending] + _apply(jacobian[pending], steps[pending])
         inner, damping[pending] = _constrained_steps(
-            jacobian, remaining, scale[pending], radius[pending], damping[pending], free
+            jacobian[pending], remaining, scale[pending], radius[pending], damping[pending], free
         )
         inner = np.where(free, inner, steps[pending])
         clipped = np.clip(inner, box.low[pending], box.high[pending])
@@ -460,7 +533,7 @@ def _updated_regions(
         radius, damping: those of the steps.
         lengths: the scaled lengths of the steps.
         slope: half of the derivatives of the sums of squares along the steps, relative to the sums.
-        actual: the relative reductions of the sums of squares; -1 for unusable points.
+        actual: the relative reductions of the sums of squares; minus infinity for unusable points.
         ratio: of actual to predicted reduction.
     """
     is_poor = ratio <= SETTINGS.poor_ratio
@@ -468,7 +541,6 @@ def _updated_regions(
     if not np.count_nonzero(is_poor):
         return np.where(is_good, 2 * lengths, radius), np.where(is_good, 0.5 * damping, damping)
     factor = np.where(actual < 0, np.fmax(0.1, 0.5 * slope / (slope + 0.5 * actual)), 0.5)
-    factor[actual == -1] = 0.1
     return (
         np.where(is_poor, factor * np.minimum(radius, 10 * lengths), np.where(is_good, 2 * lengths, radius)),
         np.where(is_poor, damping / factor, np.where(is_good, 0.5 * damping, damping)),
@@ -483,19 +555,20 @@ def _constrained_steps(
     λ in `(JᵀJ + λD²)·step = -Jᵀr` makes the step as long as the radius; it is 0 if the undamped step is shorter.
 
     Args:
+        jacobian, residuals: of the linear models; the triangular factors of [J | r] without their last row, which no
+            step changes.
         scale: the diagonal of D: the norms of the columns of J, which make parameters of different units comparable.
         damping: a guess of λ.
         free: the parameters that move; by default all.
     """
-    scaled = jacobian / scale[:, None, :]
-    left, sizes, right = np.linalg.svd(scaled if free is None else scaled * free[:, None, :], full_matrices=False)
+    along, sizes, right = _decompose(jacobian, residuals, scale, free)
     usable = sizes > SETTINGS.zero_singular_value
     if free is not None:  # the last singular values are what rounding leaves of the other columns
         usable &= np.arange(free.shape[1]) < free.sum(axis=1)[:, None]
-    along = np.where(usable, _apply(left.swapaxes(1, 2), residuals), 0.0)
-    sizes = np.where(usable, sizes, 1.0)
+    if np.count_nonzero(usable) < usable.size:
+        along, sizes = np.where(usable, along, 0.0), np.where(usable, sizes, 1.0)
     damping = _find_damping(along, sizes, radius, damping)
-    components = sizes * along / (np.square(sizes) + damping[:, None])
+    components = along / (sizes + damping[:, None] / sizes)
     return -_apply(right.swapaxes(1, 2), components) / scale, damping
 
 
@@ -546,7 +619,7 @@ def distinct_masks(masks: Mask) -> Iterator[tuple[Fits, Fits]]:
 
 def _apply(matrices: Array, vectors: Array) -> Array:
     """Return the product of each matrix with its vector."""
-    products: Array = (matrices @ vectors[:, :, None])[:, :, 0]
+    products: Array = np.vecdot(matrices, vectors[:, None, :])
     return products
 
 

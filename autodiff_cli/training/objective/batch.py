@@ -10,8 +10,9 @@ All arrays have the fits as their first axis. Fits are selected by their numbers
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -37,6 +38,7 @@ class BatchSettings:
     max_shared_rows: int = 2**13  # rows that fits share: more are evaluated one fit after the other
     max_parameters: int = 30  # parameters of a fit: with more, matrices dominate, which are not faster together
     max_copied_rows: int = 2**20  # rows of a group that are copied; larger groups select rows by a mask
+    max_gathered_rows: int = 2**19  # gathered rows of groups that are stored for the next evaluation
 
 
 BATCH = BatchSettings()
@@ -61,7 +63,7 @@ class ObjectiveBatch:
 
     def _with(self, objectives: Sequence[Objective]) -> Self:
         """Return the batch with other objectives for its fits."""
-        return copy_with(self, objectives=objectives)
+        return type(self)(objectives, self.bounds)
 
     @property
     def count(self) -> int:
@@ -84,17 +86,22 @@ class ObjectiveBatch:
 
     def total_weights(self, fits: Fits) -> Array:
         """Return the sum of the weights of each fit."""
-        return np.array([self.objectives[fit].total_weight for fit in fits.tolist()])
+        return self._total_weights[fits]
+
+    @cached_property
+    def _total_weights(self) -> Array:
+        return np.array([objective.total_weight for objective in self.objectives])
 
     def take(self, fits: Fits, bounds: Bounds | None = None) -> Self:
         """Return a batch of some fits, which may repeat, with other bounds if they are given."""
         objectives = [self.objectives[fit] for fit in fits.tolist()]
-        return copy_with(self, objectives=objectives, bounds=bounds or self.bounds.select(fits))
+        return type(self)(objectives, bounds or self.bounds.select(fits))
 
     def triangles(self, theta: Array, fits: Fits) -> Array:
         """Return the triangular factors of [J | r], of shape (fits, P+1, P+1)."""
         width = theta.shape[1] + 1
-        return np.asarray(self._each("triangle", fits, theta).reshape(len(fits), width, width))
+        triangles = [self.objectives[fit].triangle(point) for fit, point in zip(fits.tolist(), theta, strict=True)]
+        return np.array(triangles).reshape(len(fits), width, width)
 
     def residual_matrices(self, theta: Array, fits: Fits) -> Array:
         """Return matrices with the sums of products of [J | r]: their triangular factors."""
@@ -117,7 +124,7 @@ class ObjectiveBatch:
 
     def mean_squares(self, sums: Array, fits: Fits) -> Array:
         """Return the mean losses that correspond to weighted sums of squares."""
-        return np.asarray(self._each("mean_square", fits, sums))
+        return sums / (self._total_weights[fits] * self.objective.components)
 
     def target_variations(self, fits: Fits) -> Array:
         """Return the sums of squares of the targets about their means."""
@@ -151,39 +158,81 @@ class ObjectiveBatch:
         return self._with([objective.with_smoothing(share, point) for objective, point in pairs])
 
 
+class GatheredRows:
+    """The rows of some groups, one group after the other, with columns that are gathered when they are first needed.
+
+    Args:
+        objective: an objective over all rows.
+        numbers: the row numbers.
+        sizes: the number of rows of each group.
+
+    Attributes:
+        starts: the position of the first row of each group.
+    """
+
+    def __init__(self, objective: Objective, numbers: NDArray[Any], sizes: NDArray[np.intp]) -> None:
+        self._objective, self.numbers, self.sizes = objective, numbers, sizes
+        self.starts = np.cumsum(sizes) - sizes
+        self._columns = dict[str, Array]()
+
+    def column(self, name: str) -> Array:
+        """Return a column."""
+        if name not in self._columns:
+            self._columns[name] = self._objective.table.columns[name][..., self.numbers]
+        return self._columns[name]
+
+    @cached_property
+    def weights(self) -> Array:
+        """The weight of each row."""
+        return self.column(WEIGHT) if self._objective.is_weighted else np.ones(len(self.numbers))
+
+    @cached_property
+    def total_weights(self) -> Array:
+        """The sum of the weights of each group."""
+        return self.totals(self.weights) if self._objective.is_weighted else self.sizes.astype(np.float64)
+
+    def spread(self, values: NDArray[T]) -> NDArray[T]:
+        """Return values of groups for each of their rows, along the last axis."""
+        return np.repeat(values, self.sizes, axis=-1)
+
+    def totals(self, values: Array) -> Array:
+        """Return the sums of values per row over each group, along the last axis."""
+        totals: Array = np.add.reduceat(values, self.starts, axis=-1)
+        return totals
+
+    @cached_property
+    def padded(self) -> Sequence[tuple[Fits, NDArray[np.intp], Mask]]:
+        """Groups of similar size, the positions of their rows up to a power of 2, and a mask of the rows that exist."""
+        lengths, parts = 1 << np.ceil(np.log2(self.sizes)).astype(np.intp), []
+        for length in np.unique(lengths):
+            similar = np.flatnonzero(lengths == length)
+            sizes = self.sizes[similar, None]
+            indices = np.arange(length if (sizes != sizes[0]).any() else sizes[0, 0])
+            exists = indices < sizes
+            parts.append((similar, np.where(exists, self.starts[similar, None] + indices, 0), exists))
+        return parts
+
+
 class GroupBatch:
     """Fits of groups of rows in memory, evaluated together. Rows are gathered for some groups at a time.
 
     Args:
         objective: an objective over all rows whose free parameters are all numbers.
-        order: the row numbers, group by group. A row may belong to several groups.
-        sizes: the number of rows of each group.
+        rows: the row numbers of each group. A row may belong to several groups.
         bounds: the bounds of all fits, of shape (P,) or (fits, P).
+
+    Attributes:
+        sizes: the number of rows of each group.
     """
 
-    def __init__(
-        self, objective: Objective, order: NDArray[Any], sizes: NDArray[np.intp], bounds: Bounds | None = None
-    ) -> None:
+    def __init__(self, objective: Objective, rows: Sequence[NDArray[Any]], bounds: Bounds | None = None) -> None:
         self.objective = objective
-        self.sizes = sizes
+        self.sizes = np.array([len(some) for some in rows], np.intp)
         self.bounds = bounds or objective.bounds
-        self._order = order
-        self._ends = np.cumsum(sizes)
-        self._kernels = objective.kernels
-        self._settings = {name: np.full(len(sizes), value) for name, value in objective.settings.items()}
-
-    @classmethod
-    def of_repeated(cls, objective: Objective, count: int, bounds: Bounds | None = None) -> GroupBatch:
-        """Return a batch of fits that all have the rows of one objective."""
-        order = np.tile(np.arange(objective.rows), count)
-        return cls(objective, order, np.full(count, objective.rows), bounds)
-
-    @classmethod
-    def of_resamples(cls, objective: Objective, counts: Sequence[NDArray[np.uint8]]) -> GroupBatch:
-        """Return a batch of fits of resamples of an objective's rows, given how often each row occurs in them."""
-        rows = np.arange(objective.rows)
-        order = np.concatenate([np.repeat(rows, times) for times in counts])
-        return cls(objective, order, np.array([int(times.sum()) for times in counts]))
+        self._rows = rows
+        self._kernels = objective.kernels.by_row
+        self._gathered = dict[bytes, GatheredRows]()
+        self._settings = {name: np.full(len(rows), value) for name, value in objective.settings.items()}
 
     @property
     def count(self) -> int:
@@ -194,10 +243,10 @@ class GroupBatch:
         """Return a batch of some fits, which may repeat, with other bounds if they are given."""
         return copy_with(
             self,
-            _order=self.row_numbers(fits),
+            _rows=[self._rows[fit] for fit in fits.tolist()],
             sizes=self.sizes[fits],
-            _ends=np.cumsum(self.sizes[fits]),
             bounds=bounds or self.bounds.select(fits),
+            _gathered={},
             _settings={name: values[fits] for name, values in self._settings.items()},
         )
 
@@ -215,15 +264,20 @@ class GroupBatch:
         penalties = dict.fromkeys((L1_FACTOR, L2_FACTOR), np.zeros(len(self.sizes)))
         return copy_with(self, _settings={**self._settings, **penalties})
 
-    def row_numbers(self, fits: Fits) -> NDArray[Any]:
-        """Return the row numbers of some groups, group by group."""
-        sizes = self.sizes[fits]
-        return self._order[_concatenated_ranges(self._ends[fits] - sizes, sizes)]
+    def gathered(self, fits: Fits) -> GatheredRows:
+        """Return the rows of some groups with few rows in total. They are stored for the next call."""
+        key = fits.tobytes()
+        if key not in self._gathered:
+            numbers = np.concatenate([np.empty(0, np.intp), *(self._rows[fit] for fit in fits.tolist())])
+            rows = GatheredRows(self.objective, numbers, self.sizes[fits])
+            if sum(len(each.numbers) for each in self._gathered.values()) + len(rows.numbers) > BATCH.max_gathered_rows:
+                self._gathered.clear()
+            self._gathered[key] = rows
+        return self._gathered[key]
 
     def objective_of(self, fit: int) -> Objective:
         """Return the objective over the rows of one group. Large groups are not copied."""
-        end = int(self._ends[fit])
-        rows = self._order[end - int(self.sizes[fit]) : end]
+        rows = self._rows[fit]
         if len(rows) <= BATCH.max_copied_rows:
             part = self.objective.select_rows(rows)
         else:
@@ -239,15 +293,6 @@ class GroupBatch:
         number = np.cumsum(self.sizes[chosen]) // BATCH.rows
         return np.split(chosen, np.flatnonzero(np.diff(number)) + 1)
 
-    def column(self, name: str, fits: Fits) -> Array:
-        """Return a column for the rows of some groups."""
-        values: Array = self.objective.table.columns[name][self.row_numbers(fits)]
-        return values
-
-    def weights(self, fits: Fits) -> Array:
-        """Return the weight of each row of some groups."""
-        return self.column(WEIGHT, fits) if self.objective.is_weighted else np.ones(int(self.sizes[fits].sum()))
-
     def target(self, fits: Fits) -> Array:
         """Return the target in the rows of some groups, of shape (components, rows)."""
         return self.evaluate(self.objective.kernels.target, np.zeros((len(fits), self.objective.layout.size)), fits)
@@ -257,35 +302,28 @@ class GroupBatch:
         """The number of target values in rows with a weight other than 0, of each fit."""
         counts = self.sizes
         if self.objective.is_weighted:
-            weighted = [self.totals((self.weights(part) != 0).astype(np.intp), part) for part in self.parts()]
-            counts = np.concatenate(weighted)
+            parts = [self.gathered(part) for part in self.parts()]
+            counts = np.concatenate([part.totals((part.weights != 0).astype(np.intp)) for part in parts])
         return counts * self.objective.components
 
     def total_weights(self, fits: Fits) -> Array:
         """Return the sum of the weights of each group."""
         if not self.objective.is_weighted:
             return self.sizes[fits].astype(np.float64)
-        return self.totals(self.weights(fits), fits)
-
-    def totals(self, values: Array, fits: Fits) -> Array:
-        """Return the sums of values per row over each group, along the last axis."""
-        sizes = self.sizes[fits]
-        totals: Array = np.add.reduceat(values, np.cumsum(sizes) - sizes, axis=-1)
-        return totals
+        return self.gathered(fits).total_weights
 
     def evaluate(self, kernel: RowKernel, theta: Array, fits: Fits) -> Array:
         """Return the values of a kernel, of shape (values, rows), for the rows of groups with few rows in total.
 
         The parameters and the settings are columns of the kernel.
         """
-        rows, sizes, objective = self.row_numbers(fits), self.sizes[fits], self.objective
-        available = objective.table.columns
-        columns = {name: available[name][..., rows] for name in kernel.names.intersection(available)}
-        by_row = np.repeat(theta.T, sizes, axis=1)
+        rows, objective = self.gathered(fits), self.objective
+        columns = {name: rows.column(name) for name in kernel.names.intersection(objective.table.columns)}
+        by_row = rows.spread(theta.T)
         columns |= {name: by_row[k] for k, name in enumerate(objective.parameters) if name in kernel.names}
         for name in kernel.names.intersection(self._settings):
-            columns[name] = np.repeat(self._settings[name][fits], sizes)
-        values = np.empty((kernel.value_count, len(rows)))
+            columns[name] = rows.spread(self._settings[name][fits])
+        values = np.empty((kernel.value_count, len(rows.numbers)))
         kernel.write(kernel.prepare(objective.fixed), columns, values)
         return values
 
@@ -294,20 +332,22 @@ class GroupBatch:
         """Return the sums of a kernel over each group, divided by its total weight, of shape (fits, values)."""
 
         def means(points: Array, part: Fits) -> Array:
-            sums = self.totals(self.evaluate(kernel, points, part), part)
-            return np.asarray((sums / self.total_weights(part)).T)
+            rows = self.gathered(part)
+            return np.asarray((rows.totals(self.evaluate(kernel, points, part)) / rows.total_weights).T)
 
         return self.by_parts(means, theta, fits)
 
     def by_parts(self, compute: Callable[[Array, Fits], NDArray[T]], theta: Array, fits: Fits) -> NDArray[T]:
         """Return the results of a function of points and fits for parts with few rows each, one after the other."""
+        if int(self.sizes[fits].sum()) <= BATCH.rows:
+            return compute(theta, fits)
         parts = self.parts(fits)
         points = np.split(theta, np.cumsum([len(part) for part in parts[:-1]], dtype=np.intp))
         return np.concatenate([compute(some, part) for some, part in zip(points, parts, strict=True)])
 
     def values_and_gradients(self, theta: Array, fits: Fits) -> tuple[Array, Array]:
         """Return the mean losses, and their gradients."""
-        means = self._means(self._kernels.grouped_loss_and_gradient, theta, fits)
+        means = self._means(self._kernels.row_loss_and_gradient, theta, fits)
         return means[:, 0], means[:, 1:]
 
     def losses(self, theta: Array, fits: Fits) -> Array:
@@ -319,7 +359,7 @@ class GroupBatch:
         size = theta.shape[1]
         hessians = np.empty((len(fits), size, size))
         rows, columns = np.triu_indices(size)
-        elements = self._means(self._kernels.grouped_hessian, theta, fits)
+        elements = self._means(self._kernels.row_hessian, theta, fits)
         hessians[:, rows, columns] = hessians[:, columns, rows] = elements
         return hessians
 
@@ -337,9 +377,9 @@ class GroupBatch:
 
     def _matrix_columns(self, theta: Array, fits: Fits) -> Array:
         """Return the weighted columns of [J | r] of some groups, of shape (components, P+1, rows)."""
-        values = self.evaluate(self._kernels.grouped_residuals_and_jacobian, theta, fits)
+        values = self.evaluate(self._kernels.residuals_and_jacobian, theta, fits)
         if self.objective.is_weighted:
-            values *= np.sqrt(self.weights(fits))
+            values *= np.sqrt(self.gathered(fits).weights)
         return values.reshape(self.objective.components, theta.shape[1] + 1, -1)
 
     def _small_triangles(self, theta: Array, fits: Fits) -> Array:
@@ -361,14 +401,12 @@ class GroupBatch:
             more_rows: further rows of each matrix, of shape (fits, n, columns).
         """
         count, width, _ = columns.shape
-        sizes = self.sizes[fits]
-        starts = np.cumsum(sizes) - sizes
         triangles = np.empty((len(fits), width, width))
-        for similar, indices, exists in padded_groups(sizes):
+        for similar, positions, exists in self.gathered(fits).padded:
             if len(similar) == len(fits) and exists.all():  # all groups are equally long, so nothing is gathered
                 by_group = columns.reshape(count, width, len(fits), -1)
             else:
-                by_group = columns[:, :, np.where(exists, starts[similar, None] + indices, 0)]
+                by_group = columns[:, :, positions]
                 by_group[:, :, ~exists] = 0
             matrices = by_group.transpose(2, 3, 0, 1).reshape(len(similar), -1, width)
             if more_rows is not None:
@@ -378,7 +416,7 @@ class GroupBatch:
 
     def residuals(self, theta: Array, fits: Fits) -> Array:
         """Return the unweighted residuals in the rows of some groups, of shape (components, rows)."""
-        return self.evaluate(self._kernels.grouped_residuals, theta, fits)
+        return self.evaluate(self._kernels.residuals, theta, fits)
 
     def mean_squares(self, sums: Array, fits: Fits) -> Array:
         """Return the mean losses that correspond to weighted sums of squares."""
@@ -389,27 +427,26 @@ class GroupBatch:
         """Return the sums of squares of the targets about their means."""
         variations = []
         for part in self.parts(fits):
-            target, weight = self.target(part), self.weights(part)
-            means = self.totals(target * weight, part) / self.totals(weight, part)
-            deviations = target - np.repeat(means, self.sizes[part], axis=1)
-            variations.append(self.totals(np.sum(weight * np.square(deviations), axis=0), part))
+            rows, target = self.gathered(part), self.target(part)
+            deviations = target - rows.spread(rows.totals(target * rows.weights) / rows.totals(rows.weights))
+            variations.append(rows.totals(np.sum(rows.weights * np.square(deviations), axis=0)))
         return np.concatenate(variations)
 
     def without_kinks(self) -> Self | None:
         """Return the batch with the kinks of its losses smoothed; None if they have none."""
-        kernels = self._kernels.without_kinks
+        kernels = self.objective.kernels.without_kinks
         if kernels is None:
             return None
         radii = {name: np.zeros(len(self.sizes)) for name in kernels.smoothing_radii}
-        return copy_with(self, _kernels=kernels, _settings={**self._settings, **radii})
+        return copy_with(self, _kernels=kernels.by_row, _settings={**self._settings, **radii})
 
     def with_smoothing(self, share: float, theta: Array) -> Self:
         """Return the batch with each kink smoothed by a share of the mean size of its argument at `theta`."""
         every = np.arange(len(theta))
         sizes = np.empty((len(self._kernels.smoothing_radii), len(theta)))
         for part in self.parts(every):
-            values = self.evaluate(self._kernels.grouped_kink_sizes, theta[part], part)
-            sizes[:, part] = self.totals(values, part) / self.sizes[part]
+            values = self.evaluate(self._kernels.row_kink_sizes, theta[part], part)
+            sizes[:, part] = self.gathered(part).totals(values) / self.sizes[part]
         return copy_with(self, _settings={**self._settings, **self._kernels.radii(share, sizes)})
 
     @ignore_float_errors()
@@ -419,19 +456,16 @@ class GroupBatch:
         def medians(points: Array, part: Fits) -> Array:
             magnitudes = np.abs(self.residuals(points, part))
             if self.objective.is_weighted:
-                magnitudes = np.where(self.weights(part) > 0, magnitudes, math.inf)
+                magnitudes = np.where(self.gathered(part).weights > 0, magnitudes, math.inf)
             return self.quantiles(magnitudes, part, (0.5,))[:, 0]
 
         return self.by_parts(medians, theta, fits)
 
     def quantiles(self, values: Array, fits: Fits, shares: Sequence[float]) -> Array:
         """Return quantiles of the finite values of shape (components, rows) of each group, of shape (fits, shares)."""
-        sizes = self.sizes[fits]
-        starts = np.cumsum(sizes) - sizes
         quantiles = np.empty((len(fits), len(shares)))
-        for similar, indices, exists in padded_groups(sizes):
-            chosen = values[:, np.where(exists, starts[similar, None] + indices, 0)]
-            ordered = np.where(exists, chosen, np.inf).transpose(1, 0, 2).reshape(len(similar), -1)
+        for similar, positions, exists in self.gathered(fits).padded:
+            ordered = np.where(exists, values[:, positions], np.inf).transpose(1, 0, 2).reshape(len(similar), -1)
             ordered.sort(axis=1)
             last = np.maximum(np.count_nonzero(ordered < np.inf, axis=1) - 1, 0)
             for k, share in enumerate(shares):
@@ -470,39 +504,24 @@ def repeat_objective(objective: Objective, count: int, bounds: Bounds | None = N
     array([0.5, 1. ])
     """
     if can_evaluate_together(objective):
-        return GroupBatch.of_repeated(objective, count, bounds)
+        return GroupBatch(objective, [np.arange(objective.rows)] * count, bounds)
     copies = [objective.with_rows(objective.data) for _ in range(count)]
     return ObjectiveBatch(copies, objective.bounds if bounds is None else bounds)
 
 
-def padded_groups(sizes: NDArray[np.intp]) -> Iterator[tuple[Fits, NDArray[np.intp], Mask]]:
-    """Yield groups of similar size, the indices of their rows up to a power of 2, and a mask of the rows that exist."""
-    lengths = 1 << np.ceil(np.log2(sizes)).astype(np.intp)
-    for length in np.unique(lengths):
-        similar = np.flatnonzero(lengths == length)
-        indices = np.arange(length if (sizes[similar] != sizes[similar[0]]).any() else sizes[similar[0]])
-        yield similar, indices, indices < sizes[similar, None]
-
-
-def sort_by_group(codes: NDArray[np.int32], count: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Return the row numbers sorted by group, in their order within each group, and the size of each group.
+def rows_by_group(codes: NDArray[np.int32], count: int) -> list[NDArray[Any]]:
+    """Return the row numbers of each group, in order.
 
     Args:
         codes: the group of each row, counted from 0.
         count: the number of groups.
 
-    >>> sort_by_group(np.array([1, 0, 1], np.int32), 2)
-    (array([1, 0, 2], dtype=int32), array([1, 2]))
+    >>> rows_by_group(np.array([1, 0, 1], np.int32), 2)
+    [array([1], dtype=int32), array([0, 2], dtype=int32)]
     """
     order = np.argsort(codes, kind="stable")
-    return order.astype(np.int32) if len(codes) < 2**31 else order, np.bincount(codes, minlength=count)
-
-
-def _concatenated_ranges(starts: NDArray[np.intp], sizes: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return ranges of integers with given starts and lengths, one after the other."""
-    total = int(sizes.sum())
-    ends = np.cumsum(sizes)
-    return np.arange(total) - np.repeat(ends - sizes - starts, sizes)
+    shortest = order.astype(np.int32) if len(codes) < 2**31 else order
+    return np.split(shortest, np.cumsum(np.bincount(codes, minlength=count))[:-1])
 
 
 def _triangular_factors(matrices: Array) -> Array:

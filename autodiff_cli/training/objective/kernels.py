@@ -496,24 +496,24 @@ class Kernels:
         return self.backend.sum_kernel(self._row_graphs(outputs, [()] * len(outputs)))
 
     @cached_property
-    def grouped_residuals_and_jacobian(self) -> RowKernel:
-        """For each component of the residual of every row: its gradient, then itself. See `_grouped`."""
-        return self._grouped(self._with_jacobian(self.graphs.residuals))
+    def by_row(self) -> Kernels:
+        """Kernels whose parameters, which must be numbers, and settings differ between rows: they are columns. The loss
+        of a row includes its weight and the penalty.
+        """
+        settings = (RESIDUAL_SCALE, L1_FACTOR, L2_FACTOR, *self.smoothing_radii)
+        columns = {*self.columns, *(leaf.text for leaf in self.parameters), *settings}
+        graphs = dataclasses.replace(self.graphs, loss=self.graphs.weighted_loss)
+        return dataclasses.replace(self, graphs=graphs, columns=columns)
 
     @cached_property
-    def grouped_residuals(self) -> RowKernel:
-        """Each component of the residual of every row. See `_grouped`."""
-        return self._grouped(self.graphs.residuals)
+    def row_hessian(self) -> RowKernel:
+        """The second derivatives of the weighted loss of every row, row by row from the diagonal on."""
+        return self.backend.row_kernel(self._row_graphs(self._second_derivatives))
 
     @cached_property
-    def grouped_loss_and_gradient(self) -> RowKernel:
-        """The weighted loss of every row with the penalty, and its gradient. See `_grouped`."""
-        return self._grouped(self._with_gradient(self.graphs.weighted_loss))
-
-    @cached_property
-    def grouped_hessian(self) -> RowKernel:
-        """The second derivatives of the weighted loss of every row, row by row from the diagonal on. See `_grouped`."""
-        return self._grouped(self._second_derivatives)
+    def row_kink_sizes(self) -> RowKernel:
+        """The arguments of the kinks of every row in absolute value."""
+        return self.backend.row_kernel(self._row_graphs(self._mean_kinks))
 
     @cached_property
     def hessian(self) -> SumKernel | None:
@@ -530,19 +530,6 @@ class Kernels:
         slopes = gradient_nodes(loss, leaves, self.graphs.leaf_shapes)
         pairs = [(slope, leaf) for k, slope in enumerate(slopes) for leaf in leaves[k:]]
         return simplify([tangent(slope, {leaf: ONE}, self.graphs.leaf_shapes) for slope, leaf in pairs])
-
-    @cached_property
-    def grouped_kink_sizes(self) -> RowKernel:
-        """The arguments of the kinks in absolute value. See `_grouped`."""
-        return self._grouped(self._mean_kinks)
-
-    def _grouped(self, outputs: Sequence[Node]) -> RowKernel:
-        """Return a kernel whose parameters, which must be numbers, and settings differ between rows: they are
-        columns.
-        """
-        settings = (RESIDUAL_SCALE, L1_FACTOR, L2_FACTOR, *self.smoothing_radii)
-        columns = {*self.columns, *(leaf.text for leaf in self.parameters), *settings}
-        return self.backend.row_kernel(RowGraphs(outputs, columns, self.graphs.leaf_shapes))
 
     @cached_property
     def target(self) -> RowKernel:

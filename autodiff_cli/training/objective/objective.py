@@ -120,10 +120,10 @@ class ModelOverRows(PreparedObjective):
         count: int = self._cached("counted rows", lambda: self.fold_columns({WEIGHT}, _count_weighted, operator.add))
         return count
 
-    @property
+    @cached_property
     def components(self) -> int:
         """The number of components of the target of a row."""
-        return self.kernels.cached("components", lambda: math.prod(self.model.target_shape))
+        return math.prod(self.model.target_shape)
 
     def select_rows(self, rows: RowIndex) -> Self:
         """Return the objective over some of the rows: a slice, row numbers, a mask, or counts."""
@@ -711,9 +711,9 @@ class Objective(ModelOverRows):
             weight = math.sqrt(self.settings[L2_FACTOR] * self.total_weight * self.components)
             rows = weight * np.column_stack((np.eye(width - 1), np.asarray(theta, dtype=np.float64)))
             factor = triangular_factor(np.vstack((factor, rows)))
-        triangle = np.zeros((width, width))
-        triangle[: len(factor)] = factor
-        return triangle
+        if len(factor) == width:
+            return factor
+        return np.vstack((factor, np.zeros((width - len(factor), width))))
 
     def _logged(self, name: str, theta: ArrayLike, compute: Callable[[], Array]) -> Array:
         """Return the result of a computation over all rows, from the evaluation log if there is one."""

@@ -86,14 +86,14 @@ def groups_with_systematic_residuals(batch: GroupBatch, theta: Array, fits: Fits
     def is_systematic(points: Array, part: Fits) -> Mask:
         if predictor is None:
             return np.zeros(len(part), np.bool_)
-        sizes = batch.sizes[part]
-        groups = np.repeat(np.arange(len(part)), sizes)
-        residuals = batch.residuals(points, part) * np.sqrt(batch.weights(part))
+        rows = batch.gathered(part)
+        groups = rows.spread(np.arange(len(part)))
+        residuals = batch.residuals(points, part) * np.sqrt(rows.weights)
         if is_robust:
             limits = RESIDUALS.clip_scales * MAD_TO_STD * batch.median_magnitudes(points, part)[groups]
             residuals = np.clip(residuals, -limits, limits)
-        order = np.lexsort((batch.column(predictor, part), groups))
-        return np.asarray((von_neumann_scores(residuals[:, order], sizes) > threshold).any(axis=0))
+        order = np.lexsort((rows.column(predictor), groups))
+        return np.asarray((von_neumann_scores(residuals[:, order], rows.sizes) > threshold).any(axis=0))
 
     with ignore_float_errors():
         return batch.by_parts(is_systematic, theta, fits)

@@ -164,8 +164,13 @@ def weighted_residuals(objective: Objective, theta: Array) -> Array:
     >>> weighted_residuals(Objective("y ~ a*x", {"x": [1, 2], "y": [2, 5]}), np.array([2.0]))
     array([[0., 1.]])
     """
-    residuals = objective.evaluate_rows(objective.kernels.residuals, theta)
+    residuals = _unweighted_residuals(objective, theta)
     return residuals * np.sqrt(objective.column(WEIGHT)) if objective.is_weighted else residuals
+
+
+def _unweighted_residuals(objective: Objective, theta: Array) -> Array:
+    """Return target minus prediction, of shape (components, rows)."""
+    return objective.cached_at("residuals", theta, lambda: objective.evaluate_rows(objective.kernels.residuals, theta))
 
 
 def is_sorted_by_predictor(objective: Objective) -> bool:
@@ -682,7 +687,7 @@ def _residual_summary(objective: Objective, theta: Array) -> dict[str, Any]:
     """Return the figures that need every residual."""
     if objective.rows > RESIDUALS.max_sorted_rows:
         return {}
-    residuals = unweighted = objective.evaluate_rows(objective.kernels.residuals, theta)
+    residuals = unweighted = _unweighted_residuals(objective, theta)
     if objective.is_weighted:
         weight = objective.column(WEIGHT)
         residuals, unweighted = unweighted * np.sqrt(weight), unweighted[:, weight > 0]

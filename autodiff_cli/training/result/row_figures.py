@@ -19,7 +19,7 @@ from autodiff_cli.numbers.arrays import ARRAYS
 from autodiff_cli.ops.elementary import exp
 from autodiff_cli.ops.special import lgamma, polygamma, sigmoid
 from autodiff_cli.training.losses import LossKind
-from autodiff_cli.training.objective.batch import Batch, Fits, GroupBatch
+from autodiff_cli.training.objective.batch import Batch, Fits, GatheredRows, GroupBatch
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.rows import WEIGHT, ColumnArrays, TriangleReduction, join_triangles
 
@@ -311,21 +311,22 @@ def figures_of_groups(batch: Batch, theta: Array) -> list[RowFigures | None]:
     figures: list[RowFigures | None] = []
     for fits in batch.parts():
         points, count = theta[fits], len(fits)
-        weights, residuals, target = batch.weights(fits), batch.residuals(points, fits), batch.target(fits)
+        gathered, residuals, target = batch.gathered(fits), batch.residuals(points, fits), batch.target(fits)
+        weights = gathered.weights
         if (objective.is_weighted and not (weights > 0).all()) or not np.isfinite(residuals).all():
             figures += [None] * count
             continue
-        log_weights = batch.totals(np.log(weights), fits) * objective.components
-        means = batch.totals(np.sum(target * weights, axis=0), fits) / (batch.totals(weights, fits) * len(target))
-        by_row = np.repeat(means, batch.sizes[fits])
+        log_weights = gathered.totals(np.log(weights)) * objective.components
+        means = gathered.totals(np.sum(target * weights, axis=0)) / (gathered.totals(weights) * len(target))
+        by_row = gathered.spread(means)
         sums = np.zeros((count, len(LikelihoodSums._fields)))
         residual_figures: list[dict[str, Any]] = [{} for _ in range(count)]
         if has_sums:
             of_rows = row_likelihoods(objective.loss, target, target - residuals, weights, by_row)
-            sums[:, : len(of_rows)] = np.array([batch.totals(np.sum(row, axis=0), fits) for row in of_rows]).T
+            sums[:, : len(of_rows)] = np.array([gathered.totals(np.sum(row, axis=0)) for row in of_rows]).T
         else:
             quantiles = batch.quantiles(residuals, fits, _QUANTILE_LEVELS).tolist()
-            ratios = _durbin_watson(batch, fits, residuals * np.sqrt(weights)).tolist()
+            ratios = _durbin_watson(objective, gathered, residuals * np.sqrt(weights)).tolist()
             for known, levels, ratio in zip(residual_figures, quantiles, ratios, strict=True):
                 known["residual_quantiles"] = tuple(levels)
                 known["durbin_watson"] = None if math.isnan(ratio) else ratio
@@ -341,19 +342,17 @@ def figures_of_groups(batch: Batch, theta: Array) -> list[RowFigures | None]:
     return figures
 
 
-def _durbin_watson(batch: GroupBatch, fits: Fits, residuals: Array) -> Array:
+def _durbin_watson(objective: Objective, rows: GatheredRows, residuals: Array) -> Array:
     """Return the Durbin-Watson statistics of some groups; nan if their rows are not sorted by one predictor."""
-    objective, sizes = batch.objective, batch.sizes[fits]
-    predictors = objective.model.predictors()
+    starts, predictors = rows.starts, objective.model.predictors()
     if objective.components != 1 or len(predictors) != 1 or predictors[0] not in objective.data.names:
-        return np.full(len(fits), math.nan)
-    starts = np.cumsum(sizes) - sizes
-    steps = np.append(np.diff(batch.column(predictors[0], fits)), 0.0)
+        return np.full(len(starts), math.nan)
+    steps = np.append(np.diff(rows.column(predictors[0])), 0.0)
     squares = np.append(np.square(np.diff(residuals[0])), 0.0)
     steps[starts[1:] - 1] = squares[starts[1:] - 1] = 0.0  # from the last row of a group to the first of the next
     low, high = np.minimum.reduceat(steps, starts), np.maximum.reduceat(steps, starts)
-    is_sorted, total = ((low >= 0) | (high <= 0)) & (low != high), batch.totals(np.square(residuals[0]), fits)
-    return np.where(is_sorted & (total > 0), batch.totals(squares, fits) / np.where(total > 0, total, 1.0), math.nan)
+    is_sorted, total = ((low >= 0) | (high <= 0)) & (low != high), rows.totals(np.square(residuals[0]))
+    return np.where(is_sorted & (total > 0), rows.totals(squares) / np.where(total > 0, total, 1.0), math.nan)
 
 
 def _contain_constants(batch: GroupBatch, fits: Fits, theta: Array, predictions: Array) -> Mask:
@@ -363,10 +362,11 @@ def _contain_constants(batch: GroupBatch, fits: Fits, theta: Array, predictions:
     objective, size = batch.objective, theta.shape[1]
     if not objective.is_generalised_linear or objective.components != 1 or size < 2:
         return np.zeros(len(fits), np.bool_)
-    columns = batch.evaluate(objective.kernels.grouped_residuals_and_jacobian, theta, fits)
+    columns = batch.evaluate(objective.kernels.by_row.residuals_and_jacobian, theta, fits)
     columns[-1] = link_slope(objective, predictions[0])
-    lengths = np.sqrt(batch.totals(np.square(columns), fits))
-    columns /= np.repeat(np.where(lengths > 0, lengths, 1.0), batch.sizes[fits], axis=1)
+    rows = batch.gathered(fits)
+    lengths = np.sqrt(rows.totals(np.square(columns)))
+    columns /= rows.spread(np.where(lengths > 0, lengths, 1.0))
     triangles = batch.factorize(columns[None], fits)
     is_known = np.isfinite(triangles).all(axis=(1, 2))
     triangles[~is_known] = 0.0

@@ -396,7 +396,8 @@ def batch_statistics(
             part = matrices if len(some) == len(theta) else matrices.take(some)
             if len(columns):
                 found = _estimate_covariances(part, absolute_sigma, lengths[some], dofs[some], columns)
-                estimate = found.placed_in(estimate, some, columns)
+                is_whole = len(some) == len(theta) and len(columns) == size
+                estimate = found if is_whole else found.placed_in(estimate, some, columns)
         distances = _minimum_distances(matrices, estimate)
         for fit in np.flatnonzero(distances > COVARIANCE.max_minimum_distance).tolist():
             sentence = f"the fit stopped {distances[fit]:.2g} standard errors away from the minimum"

@@ -181,6 +181,8 @@ def test_a_file_of_points_has_a_standard_error_per_row(tmp_path: Path) -> None:
     )
     assert [float(row.split(",")[-1]) for row in table.splitlines()[1:]] == pytest.approx([0.19**0.5, 0.27**0.5])
     assert run_cli("grad x*y --x 1:2:2 --y 3+-0.5").splitlines()[2].split(",")[-1] == "1"
+    output = run_cli(f"grad (x-3)^2 --at {path} --sigma x=0.1")
+    assert "misleads, because the formula bends within the errors: 1, first row 2" in output.stderr
     # Correct digits, where rounding spoils them.
     path.write_text("x,s\n1e-8,1e-9\n")
     output = run_cli(f'grad "(1 - cos(x))/x^2" --at {path} --sigma x=s')
@@ -225,6 +227,23 @@ def test_trace_shows_where_the_variance_comes_from_path_by_path() -> None:
     assert (len(many["paths"]), many["rest"]) == (1, {"count": 3, "share": pytest.approx(0.75)})
 
 
+@each(
+    "line, name, right",
+    [
+        ("grad sum(v*[3,1]) --v [1e-400,0]", "value", "3e-400"),
+        ("grad sum(W@[3,1]) --W [[0,1e-400],[0,0]]", "value", "1e-400"),
+        ("grad max(v) --v [-1e400,-2e400]", "value", "-1e+400"),
+        ("grad 3*x --x 1 --direction x=1e-400", "directional", "3e-400"),
+        ("grad sum(v*[3,1]) --v [1,0] --direction v=[1e-400,0]", "directional", "3e-400"),
+    ],
+)
+def test_numbers_that_no_float_represents_keep_their_value_wherever_they_stand(
+    line: str, name: str, right: str
+) -> None:
+    warnings = run_cli(f"{line} --json").json["warnings"]
+    assert {name: text for warning in warnings for name, text in warning.get("right", {}).items()}[name] == right
+
+
 # fmt: off
 BAD = [
     ("grad [x,x] --x 2+-0.1 --jacobian",      "cannot be combined with --jacobian"),
@@ -247,6 +266,7 @@ BAD = [
     ("trace x --x 2+-0.1 --format svg",       "--format svg shows no uncertain value"),
     ("trace x --x 2+-0.1 --step",             "--step cannot be combined with an uncertain value"),
     ("grad x --x 2 --precision 20 --order 2", "cannot be combined with --order"),
+    ("grad x --x 0:1e-400:3",                 "must be representable as floats"),
     ("grad x --x 2+-",                        "written 2+-0.1"),
     ("grad x --x 1+-2+-3",                    "written 2+-0.1"),
     ("grad sum(v) --v [1+-0.1,2]",            "[1, 2]+-[0.1, 0.2]"),

@@ -3,6 +3,18 @@
 const FEWER = [18, 12, 8, 5, 3]; // numbers of boxes, not counting variables, that are tried if more are unreadable
 const BESIDE = 5; // number of boxes beside an open part, if more are unreadable
 
+const arrangements = new WeakMap(); // of each computation, by what is folded and by how wide numbers became
+
+/** The ways to arrange what is shown; a step back finds those of the step there. */
+function waysOf(parts) {
+  const { computation } = playback;
+  if (!arrangements.has(computation)) arrangements.set(computation, new Map());
+  const known = arrangements.get(computation);
+  const key = JSON.stringify([...[parts.opened, parts.closed, parts.sums].map((ids) => [...ids].sort()), [...widest]]);
+  if (!known.has(key)) known.set(key, new Arrangements(parts.shown, sizeOf, labelOf));
+  return known.get(key);
+}
+
 /** Fold as little as possible so that the whole drawing is readable in its panel; gives the ways to arrange it. */
 function openFor(parts, panel) {
   const { length } = parts.boxes;
@@ -30,7 +42,7 @@ function foldBest(parts, { clientWidth, clientHeight }, ways) {
   for (const details of [["bare"], ["plain"]]) {
     for (const [k, fold] of ways.entries()) {
       fold();
-      drawings[k] ??= new Arrangements(parts.shown, sizeOf, labelOf);
+      drawings[k] ??= waysOf(parts);
       const { scale } = drawings[k].best(clientWidth, clientHeight, details);
       if (scale >= READABLE) return drawings[k];
       if (scale > largest) [best, largest] = [k, scale];

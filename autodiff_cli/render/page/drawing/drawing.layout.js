@@ -55,7 +55,7 @@ class Arrangements {
       if (best !== null && best.merit >= 1 - DETAILS[detail].less) break;
       this.#all(detail, () => this.#made(detail)).forEach(compare);
     }
-    if (best === null || best.scale < READABLE || (best.bands > 1 && width < height)) this.#all(width, () => this.#columns(width)).filter(({ detail }) => details.includes(detail)).forEach(compare);
+    if (best === null || best.scale < COMFORTABLE || (best.bands > 1 && width < height)) this.#all(width, () => this.#columns(width)).filter(({ detail }) => details.includes(detail)).forEach(compare);
     return best;
   }
 

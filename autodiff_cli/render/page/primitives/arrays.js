@@ -124,7 +124,8 @@ function logsumexp(x) {
 
 function softmax(x) {
   const top = largest(x);
-  const powers = dataOf(x).map((element) => Math.exp(element - top));
+  const level = Number.isFinite(top) ? top : 0;
+  const powers = dataOf(x).map((element) => Math.exp(element - level));
   const total = powers.reduce((sum, power) => sum + power, 0);
   return make(shapeOf(x), powers.map((power) => power / total));
 }

@@ -1,0 +1,217 @@
+"""`autodiff solve`, `minimize` and `maximize`: all zeros and optima of a formula in a box, with proofs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+from autodiff_cli.cli import inputs
+from autodiff_cli.cli.command_line import Call, command
+from autodiff_cli.cli.environment import BadInput, Environment, ExitStatus, Output
+from autodiff_cli.cli.shared_options import Digits, Expr, Implicit, Json
+from autodiff_cli.language.errors import MissingValueError, format_names
+from autodiff_cli.options import Option, at_least, between, check_fields
+
+if TYPE_CHECKING:
+    from autodiff_cli.formula.formula import Formula
+    from autodiff_cli.solving.solutions import BoxProblem
+
+_MAX_DIGITS = 10_000  # of --precision; more take minutes
+_PROGRESS_DELAY, _PROGRESS_INTERVAL = 2.0, 0.2  # seconds before progress is shown, and between updates
+_search = partial(Option, group="Search")
+_BOXES_HELP = "Stop after N boxes; what is then undecided is listed (default: 100000)."
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """The options of a search."""
+
+    max_boxes: Annotated[int, _search("--max-boxes N", _BOXES_HELP, at_least(1))] = 100_000
+    precision: Annotated[
+        int | None,
+        _search("--precision DIGITS", "Refine each point to this many proven digits.", between(2, _MAX_DIGITS)),
+    ] = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+Plot: TypeAlias = Annotated[
+    bool, Option("--plot", "Draw the function, or its contours, with the points found.", group="Output")
+]
+
+
+@command(options=SearchOptions)
+def solve(
+    call: Call,
+    expression: Expr,
+    *,
+    options: SearchOptions,
+    plot: Plot = False,
+    implicit: Implicit = False,
+    digits: Digits = None,
+    json: Json = False,
+) -> Output:
+    """Find all zeros of a formula in a box, and prove each.
+
+    A variable with a range LOW..HIGH is an unknown; one with a value is fixed. EXPR is a formula, whose zeros are
+    found, or an equation (==). For several unknowns it is a vector of as many formulas or equations.
+
+    The search encloses the formula on boxes and divides them. Each zero comes with bounds that hold exactly one zero.
+    If the search is complete, it is proven that there are no others. Boxes that could not be decided are listed.
+
+    \b
+    Examples:
+      autodiff solve "x^3 - 2*x - 5" --x 0..3
+      autodiff solve "cos(x) == x" --x -10..10 --precision 50
+      autodiff solve "[x^2 + y^2 == 1, y == x]" --x -2..2 --y -2..2
+      autodiff solve "a*x^2 == 1" --a 3 --x 0..1 --json
+    """
+    from autodiff_cli.render.solutions import solution_report
+    from autodiff_cli.solving import solutions
+
+    problem = _read_problem(call, expression, options, implicit)
+    return Output(solution_report(solutions.solve(problem), problem if plot else None, digits), json)
+
+
+@command(options=SearchOptions)
+def minimize(
+    call: Call,
+    expression: Expr,
+    *,
+    options: SearchOptions,
+    plot: Plot = False,
+    implicit: Implicit = False,
+    digits: Digits = None,
+    json: Json = False,
+) -> Output:
+    """Find all minima of a formula in a box, and prove which is the global one.
+
+    A variable with a range LOW..HIGH is an unknown; one with a value is fixed. All stationary points are found, and
+    classified as minimum, maximum or saddle. The global minimum may also lie on an edge of the box.
+
+    Without any range, the values are the start of a local search, which ends in a proven minimum nearby.
+
+    \b
+    Examples:
+      autodiff minimize "x^4 - 3*x^2 + x" --x -2..2
+      autodiff minimize "(1 - x)^2 + 100*(y - x^2)^2" --x -5..5 --y -5..5
+      autodiff minimize "x^2 + a*cos(3*x)" --a 2 --x -4..4 --plot
+      autodiff minimize "(1 - x)^2 + 100*(y - x^2)^2" --x -1 --y 2
+    """
+    return _optimum_output(call, expression, options, plot, implicit, digits, json, is_maximum=False)
+
+
+@command(options=SearchOptions)
+def maximize(
+    call: Call,
+    expression: Expr,
+    *,
+    options: SearchOptions,
+    plot: Plot = False,
+    implicit: Implicit = False,
+    digits: Digits = None,
+    json: Json = False,
+) -> Output:
+    """Find all maxima of a formula in a box, and prove which is the global one.
+
+    A variable with a range LOW..HIGH is an unknown; one with a value is fixed. All stationary points are found, and
+    classified as minimum, maximum or saddle. The global maximum may also lie on an edge of the box.
+
+    Without any range, the values are the start of a local search, which ends in a proven maximum nearby.
+
+    \b
+    Examples:
+      autodiff maximize "x*exp(-x)" --x 0..10
+      autodiff maximize "x*y*(1 - x - y)" --x 0..1 --y 0..1
+      autodiff maximize "x*exp(-x)" --x 0.5
+    """
+    return _optimum_output(call, expression, options, plot, implicit, digits, json, is_maximum=True)
+
+
+def _optimum_output(
+    call: Call,
+    expression: str,
+    options: SearchOptions,
+    plot: bool,
+    implicit: bool,
+    digits: int | None,
+    json: bool,
+    is_maximum: bool,
+) -> Output:
+    from autodiff_cli.render.solutions import optima_report
+    from autodiff_cli.solving import solutions
+
+    problem = _read_problem(call, expression, options, implicit, with_start=True)
+    optima = solutions.optimize(problem, is_maximum)
+    report = optima_report(optima, problem if plot and problem.ranges else None, digits)
+    is_found = bool(problem.ranges or optima.points)
+    return Output(report, json, ExitStatus.DONE if is_found else ExitStatus.FAILED)
+
+
+def _read_problem(
+    call: Call, expression: str, options: SearchOptions, implicit: bool, with_start: bool = False
+) -> BoxProblem:
+    """Return the problem that the command line describes.
+
+    Raises:
+        BadInput: for a value that is neither a range nor a number, and if there is no unknown.
+        MissingValueError: for a variable with neither range nor value.
+    """
+    from autodiff_cli.solving.solutions import BoxProblem
+
+    formula = inputs.read_formula(call, inputs.read_text(expression, call.environment, implicit), call.values)
+    _check_values(call, formula, call.values)
+    ranges = {
+        name: inputs.read_interval(name, text) for name, text in call.values.items() if inputs.split_interval(text)
+    }
+    if not formula.variables:
+        raise BadInput("the expression has no variables, so there is nothing to solve for")
+    if not ranges and not with_start:
+        name = formula.variables[0]
+        raise BadInput(
+            f"no variable has a range; to solve for `{name}`, add {inputs.value_option(call, name, '-10..10')}"
+        )
+    fixed = {
+        name: inputs.constant_expression(f"`{name}`", text).output
+        for name, text in call.values.items()
+        if name not in ranges
+    }
+    progress = _progress(call.environment)
+    return BoxProblem(formula, ranges, fixed, options.precision, options.max_boxes, progress)
+
+
+def _check_values(call: Call, formula: Formula, values: Mapping[str, str]) -> None:
+    """Raise an error for a variable with neither range nor value, and for a value of another form."""
+    missing = [name for name in formula.variables if name not in values]
+    if missing:
+        option = partial(inputs.value_option, call, missing[0])
+        raise MissingValueError(
+            f"no range or value for {format_names(missing, '`')}; add {option('-10..10')} for an unknown, "
+            f"or {option('2')} to fix it"
+        )
+    for name, text in values.items():
+        if ":" in text:
+            raise BadInput(f"the value of `{name}`: a range is LOW..HIGH, such as -10..10, not `{text}`")
+    inputs.check_single_values(
+        {name: text for name, text in values.items() if not inputs.split_interval(text)}, call.command.name
+    )
+
+
+def _progress(environment: Environment) -> Callable[[int, int], None]:
+    """Return a function that shows on a terminal how many boxes a long search has examined."""
+    if not environment.terminal or not environment.stderr.isatty():
+        return lambda done, left: None
+    shown = environment.clock() + _PROGRESS_DELAY
+
+    def show(done: int, left: int) -> None:
+        nonlocal shown
+        now = environment.clock()
+        if now > shown:
+            shown = now + _PROGRESS_INTERVAL
+            environment.stderr.write(f"\r\x1b[K{done:,} boxes examined, {left:,} left" if left else "\r\x1b[K")
+            environment.stderr.flush()
+
+    return show

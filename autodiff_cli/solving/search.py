@@ -1,0 +1,397 @@
+"""Branch and prune: all zeros of a system of equations in a box, on arrays of boxes.
+
+A box is dropped where the enclosure of an equation excludes 0, narrowed by interval Newton steps (the operator of
+Hansen and Sengupta), and bisected where that does not help. A step that maps a box into its interior proves that it has
+exactly one zero (Neumaier 1990, "Interval methods for systems of equations"). A zero on the border of a box cannot be
+proven inside it, so a box with a regular Jacobian is inflated first.
+
+A minimum of an objective is a zero of its gradient, or lies on an edge of the domain. A box on which the gradient
+points away from an edge is replaced by its part on that edge; there the coordinate is fixed, and the gradient must not
+change its sign. So the search finds all stationary points inside and all Karush-Kuhn-Tucker points on the edges.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from autodiff_cli.algebra.conditions import with_pairwise_choices
+from autodiff_cli.algebra.simplify import simplify
+from autodiff_cli.array_types import Array, Mask
+from autodiff_cli.autodiff.sweeps import ForwardPass
+from autodiff_cli.graph.gradient import gradient_nodes
+from autodiff_cli.graph.node import Node
+from autodiff_cli.graph.tape import Tape
+from autodiff_cli.numbers.intervals import INTERVALS, Intervals
+
+_BATCH = 4096  # boxes that are evaluated together
+_EPS = 2.0**-48  # relative rounding error of a short sum of products, with a margin
+_SLACK = 1 + 1e-9  # covers the rounding of sums of positive bounds
+_REGULAR = 0.9  # largest row sum of |I - Y·J| for which inflating a box is worthwhile
+_INFLATION = 0.1  # part of its width by which a box grows on each side
+_MIN_RELATIVE_WIDTH = 2.0**-30  # boxes narrower than this, relative to their place, are not bisected
+_MIN_DOMAIN_PART = 2.0**-44  # nor boxes narrower than this part of the domain
+_NOISE_WIDTH = 2.0**-16  # relative width below which a box is left undecided if rounding hides the sign at its middle
+_SPLIT = 0.4873  # part of the width at which a box is cut: not 1/2, because zeros like to be there
+_USEFUL = 0.6  # a box that a Newton step narrows by this factor is not bisected
+
+
+class System:
+    """Equations F = 0 in as many unknowns, or the gradient of an objective to minimise.
+
+    Attributes:
+        names: the unknowns.
+        leaves: their leaves in the graphs.
+        equations: the functions F.
+        jacobian: the derivatives of F, row by row.
+        objective: the function to minimise; None for equations.
+    """
+
+    def __init__(self, unknowns: Mapping[str, Node], equations: Sequence[Node], objective: Node | None = None) -> None:
+        self.names, self.leaves = tuple(unknowns), [*unknowns.values()]
+        self.equations, self.objective = [*equations], objective
+        self.jacobian = simplify(
+            [slope for equation in equations for slope in gradient_nodes(with_pairwise_choices(equation), self.leaves)]
+        )
+        self.enclose = self.function(self.equations)
+        self.enclose_jacobian = self.function(self.jacobian)
+        self.enclose_objective = self.function([] if objective is None else [objective])
+
+    @classmethod
+    def of_objective(cls, unknowns: Mapping[str, Node], objective: Node) -> System:
+        """Return the system whose zeros are the stationary points of a function."""
+        gradient = gradient_nodes(with_pairwise_choices(objective), [*unknowns.values()])
+        return cls(unknowns, simplify(gradient), objective)
+
+    def function(self, outputs: Sequence[Node]) -> Callable[[Array, Array], Intervals]:
+        """Return a function of the ends of boxes, of shape (unknowns, boxes), that encloses outputs in such arrays."""
+        tape = Tape(outputs)
+        sweep = ForwardPass(tape, INTERVALS)
+
+        def enclose(lower: Array, upper: Array) -> Intervals:
+            ends = zip(self.names, lower, upper, strict=True)
+            with np.errstate(all="ignore"):
+                values = sweep({name: Intervals.between(low, high) for name, low, high in ends})
+            parts = zip(*(values[i] for i in tape.outputs), strict=True)
+            rows = [np.array([np.broadcast_to(x, lower.shape[1]) for x in part]) for part in parts]
+            return Intervals(*rows)
+
+        return enclose
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """An array of boxes.
+
+    Attributes:
+        lower, upper: their ends, of shape (unknowns, boxes).
+        side: -1 or 1 where a coordinate is fixed to the lower or upper edge of the domain, else 0.
+    """
+
+    lower: Array
+    upper: Array
+    side: Array
+
+    @classmethod
+    def empty(cls, size: int) -> Boxes:
+        """Return no boxes, of so many coordinates."""
+        return cls(*(np.empty((size, 0)) for _ in range(3)))
+
+    def select(self, which: Any) -> Boxes:
+        """Return some of the boxes."""
+        return Boxes(self.lower[:, which], self.upper[:, which], self.side[:, which])
+
+    def join(self, *others: Boxes) -> Boxes:
+        """Return these boxes and others."""
+        parts = (self, *others)
+        return Boxes(*(np.concatenate([getattr(p, f) for p in parts], axis=1) for f in ("lower", "upper", "side")))
+
+    def __len__(self) -> int:
+        return int(self.lower.shape[1])
+
+
+@dataclass
+class SearchResult:
+    """The result of a search.
+
+    Attributes:
+        zeros: boxes each of which holds exactly one zero.
+        regions: for each, the wider box in which there is no other zero.
+        undecided: boxes that may hold zeros.
+        count: the number of boxes examined.
+        best: an upper bound of the minimum of the objective.
+    """
+
+    zeros: Boxes
+    regions: Boxes
+    undecided: Boxes
+    count: int = 0
+    best: float = math.inf
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A Newton step on boxes.
+
+    Attributes:
+        lower, upper: the boxes that hold all zeros of the boxes; infinite where nothing is known.
+        is_valid: whether the equations are continuous and the Jacobian bounded, so that the step is a proof.
+        is_regular: whether the Jacobian is so narrow that inflating the box may give a proof.
+        is_hidden: whether the rounding error at the middle exceeds the value of every equation.
+    """
+
+    lower: Array
+    upper: Array
+    is_valid: Mask
+    is_regular: Mask
+    is_hidden: Mask
+    smear: Array
+
+
+def newton_step(system: System, boxes: Boxes, value: Intervals | None = None) -> _Step:
+    """Take an interval Newton step on each box; fixed coordinates stay as they are.
+
+    Args:
+        value: the enclosure of the equations on the boxes, if known.
+    """
+    lower, upper, is_free = boxes.lower, boxes.upper, (boxes.side == 0).T
+    value = system.enclose(lower, upper) if value is None else value
+    size = len(lower)
+    middle = np.clip(lower / 2 + upper / 2, lower, upper)
+    radius = (np.maximum(upper - middle, middle - lower) * _SLACK).T
+    at_middle, slopes = system.enclose(middle, middle), system.enclose_jacobian(lower, upper)
+    is_hidden = (at_middle.contains(0) | (boxes.side != 0)).all(axis=0)
+    with np.errstate(all="ignore"):
+        centre, error = _centre_and_radius(slopes)
+        jacobian, jacobian_error = (x.T.reshape(-1, size, size) for x in (centre, error))
+        f, f_error = (x.T for x in _centre_and_radius(at_middle))
+        is_bounded = (slopes.is_bounded.T.reshape(-1, size, size) | ~is_free[:, :, None]).all(axis=(1, 2))
+        is_bounded &= ((value.is_continuous & at_middle.is_bounded).T | ~is_free).all(axis=1)
+        smear = np.where(is_bounded[:, None], ((np.abs(jacobian) + jacobian_error) * radius[:, None, :]).max(axis=1), 0)
+        jacobian = np.where(is_bounded[:, None, None], jacobian, np.eye(size))
+        jacobian_error = np.where(is_bounded[:, None, None], jacobian_error, np.inf)
+        # The equation of a fixed coordinate is dropped; its width, if its edge is no float, is an error of the others.
+        spread = np.where(is_free, 0, radius)
+        f_error = f_error + _times(np.abs(jacobian) + jacobian_error, spread)
+        pair = is_free[:, :, None] & is_free[:, None, :]
+        jacobian = np.where(pair, jacobian, np.eye(size))
+        jacobian_error = np.where(pair, jacobian_error, 0)
+        f, f_error = np.where(is_free, f, 0), np.where(is_free, f_error, 0)
+        inverse = _inverse(jacobian)
+        size_of_inverse = np.abs(inverse)
+        deviation = np.abs(np.eye(size) - inverse @ jacobian) + size_of_inverse @ (
+            jacobian_error + size * _EPS * np.abs(jacobian)
+        )
+        deviation *= _SLACK
+        diagonal = np.diagonal(deviation, axis1=1, axis2=2)
+        shift = _times(inverse, f)
+        shift_error = _times(size_of_inverse, f_error + size * _EPS * np.abs(f))
+        shift_error = (shift_error + _times(np.where(np.eye(size), 0, deviation), radius)) * _SLACK
+        low, high = shift - shift_error, shift + shift_error
+        low = low / np.where(low < 0, 1 - diagonal, 1 + diagonal)
+        high = high / np.where(high > 0, 1 - diagonal, 1 + diagonal)
+        middle = middle.T
+        margin = _EPS * (np.abs(middle) + np.maximum(np.abs(low), np.abs(high))) + 1e-300
+        is_solvable = is_bounded[:, None] & (diagonal < 1) & np.isfinite(low) & np.isfinite(high)
+        new_lower = np.where(is_solvable, middle - high - margin, -np.inf).T
+        new_upper = np.where(is_solvable, middle - low + margin, np.inf).T
+        new_lower, new_upper = (
+            np.where(boxes.side == 0, new, old) for new, old in ((new_lower, lower), (new_upper, upper))
+        )
+        is_regular = is_bounded & (deviation.sum(axis=2) < _REGULAR).all(axis=1)
+    return _Step(new_lower, new_upper, is_bounded, is_regular, is_hidden, smear.T)
+
+
+def _centre_and_radius(x: Intervals) -> tuple[Array, Array]:
+    centre = x.lower / 2 + x.upper / 2
+    return centre, np.maximum(x.upper - centre, centre - x.lower) * _SLACK
+
+
+def _times(matrices: Array, vectors: Array) -> Array:
+    """Return the products of matrices and vectors, of shapes (boxes, n, n) and (boxes, n); inf times 0 is 0."""
+    return np.asarray(np.nan_to_num(matrices * vectors[:, None, :], nan=0.0, posinf=np.inf, neginf=-np.inf).sum(axis=2))
+
+
+def _inverse(matrices: Array) -> Array:
+    """Return approximate inverses; of singular matrices pseudo-inverses."""
+    try:
+        return np.asarray(np.linalg.inv(matrices))
+    except np.linalg.LinAlgError:
+        return np.asarray(np.linalg.pinv(matrices))
+
+
+@dataclass
+class Search:
+    """A search for all zeros of a system in a box.
+
+    Attributes:
+        system: the system.
+        lower, upper: the ends of the domain, of shape (unknowns, 1), rounded outward.
+        inner_lower, inner_upper: the ends rounded inward.
+        max_boxes: the number of boxes after which the search ends.
+        on_progress: receives the number of boxes examined, and of those left.
+    """
+
+    system: System
+    lower: Array
+    upper: Array
+    inner_lower: Array
+    inner_upper: Array
+    max_boxes: int
+    on_progress: Callable[[int, int], None] = lambda done, left: None
+    _min_width: Array = field(init=False)
+
+    def run(self) -> SearchResult:
+        """Return all zeros, and the boxes that stay undecided."""
+        size = len(self.lower)
+        self._min_width = (self.upper - self.lower) * _MIN_DOMAIN_PART
+        result = SearchResult(Boxes.empty(size), Boxes.empty(size), Boxes.empty(size))
+        queue = Boxes(self.lower, self.upper, np.zeros((size, 1)))
+        while len(queue) and result.count < self.max_boxes:
+            batch_size = min(_BATCH, self.max_boxes - result.count)
+            batch, queue = queue.select(slice(-batch_size, None)), queue.select(slice(None, -batch_size))
+            result.count += len(batch)
+            queue = queue.join(self._examine(batch, result))
+            self.on_progress(result.count, len(queue))
+        result.undecided = self._without_edge_points(result.undecided.join(queue), result.best)
+        return result
+
+    def _without_edge_points(self, boxes: Boxes, best: float) -> Boxes:
+        """Return undecided boxes without those on edges that cannot hold the global minimum."""
+        is_fixed = (boxes.side != 0).any(axis=0)
+        if not is_fixed.any():
+            return boxes
+        return boxes.select(~(is_fixed & (self.system.enclose_objective(boxes.lower, boxes.upper).lower[0] > best)))
+
+    def _examine(self, boxes: Boxes, result: SearchResult) -> Boxes:
+        """Examine boxes: record zeros and undecided boxes, and return the boxes that are left to examine."""
+        value = self.system.enclose(boxes.lower, boxes.upper)
+        if self.system.objective is None:
+            kept, is_continuous = value.contains(0).all(axis=0), np.ones(len(boxes), dtype=bool)
+            moved = Boxes.empty(len(self.lower))
+        else:
+            kept, is_continuous, moved = self._select_candidates(boxes, value, result)
+        boxes, value = boxes.select(kept), value.select(kept)
+        if not len(boxes):
+            return moved
+        step = newton_step(self.system, boxes, value)
+        # A minimum at a jump is no zero of the gradient, so a step must not remove it.
+        step = replace(step, is_valid=step.is_valid & is_continuous[kept])
+        is_free = boxes.side == 0
+        is_proven = step.is_valid & self._has_sure_sides(boxes, value)
+        is_inside = ((step.lower > boxes.lower) & (step.upper < boxes.upper) | ~is_free).all(axis=0) & is_proven
+        lower, upper = np.maximum(boxes.lower, step.lower), np.minimum(boxes.upper, step.upper)
+        narrowed = Boxes(
+            np.where(step.is_valid, lower, boxes.lower), np.where(step.is_valid, upper, boxes.upper), boxes.side
+        )
+        self._record(result, narrowed.select(is_inside), boxes.select(is_inside))
+        is_left = (narrowed.lower <= narrowed.upper).all(axis=0) & ~is_inside
+        is_settled = self._inflate(result, boxes, step, is_left & step.is_regular & is_proven)
+        is_left &= ~is_settled
+        width, middle = narrowed.upper - narrowed.lower, np.abs(narrowed.lower / 2 + narrowed.upper / 2)
+        is_small = ((width <= middle * _MIN_RELATIVE_WIDTH) | (width <= self._min_width) | ~is_free).all(axis=0)
+        noise = np.maximum(middle, 2.0**-10 * (self.upper - self.lower)) * _NOISE_WIDTH
+        is_small |= (np.maximum(np.abs(value.lower), np.abs(value.upper)) == 0).all(axis=0)  # 0 everywhere
+        is_small |= step.is_hidden & ((width <= noise) | ~is_free).all(axis=0)
+        result.undecided = result.undecided.join(narrowed.select(is_left & is_small))
+        rest = is_left & ~is_small
+        if self.system.objective is not None:
+            moved = moved.join(*self._lost_edges(boxes, narrowed, is_left))
+        narrowed, was, smear = narrowed.select(rest), boxes.select(rest), step.smear[:, rest]
+        return moved.join(*self._bisect(narrowed, was, smear))
+
+    def _bisect(self, boxes: Boxes, before: Boxes, smear: Array) -> list[Boxes]:
+        """Cut boxes in two where the equations change most; return those as they are that a step has narrowed well."""
+        width, is_free = boxes.upper - boxes.lower, boxes.side == 0
+        with np.errstate(all="ignore"):
+            ratio = np.where(is_free, width / (before.upper - before.lower), 0)
+            is_narrowed = np.nanmax(ratio, axis=0, initial=0) < _USEFUL
+        scale = np.maximum(np.abs(boxes.lower / 2 + boxes.upper / 2), self._min_width / _MIN_DOMAIN_PART * 1e-3)
+        is_narrow = width <= np.maximum(self._min_width, scale * _MIN_RELATIVE_WIDTH)
+        has_smear = np.isfinite(smear).all(axis=0) & (smear > 0).any(axis=0)
+        weight = np.where(has_smear, smear, width / (self.upper - self.lower))
+        weight = np.where(is_free & ~is_narrow, weight, np.where(is_free, weight * 1e-30, -1))
+        cut, rest = boxes.select(~is_narrowed), boxes.select(is_narrowed)
+        axis, places = np.argmax(weight[:, ~is_narrowed], axis=0), np.arange(len(cut))
+        at = cut.lower[axis, places] + _SPLIT * (cut.upper[axis, places] - cut.lower[axis, places])
+        first, second = cut.upper.copy(), cut.lower.copy()
+        first[axis, places], second[axis, places] = at, at
+        return [rest, Boxes(cut.lower, first, cut.side), Boxes(second, cut.upper, cut.side)]
+
+    def _inflate(self, result: SearchResult, boxes: Boxes, step: _Step, selected: Mask) -> Mask:
+        """Try to prove a zero in inflated boxes; record those inside their box, and return which boxes are settled."""
+        settled = np.zeros(len(boxes), dtype=bool)
+        if not selected.any():
+            return settled
+        chosen = boxes.select(selected)
+        growth = np.where(chosen.side == 0, (chosen.upper - chosen.lower) * _INFLATION + 1e-300, 0)
+        lower = np.minimum(chosen.lower, step.lower[:, selected]) - growth
+        upper = np.maximum(chosen.upper, step.upper[:, selected]) + growth
+        region = Boxes(lower, upper, chosen.side)
+        value = self.system.enclose(lower, upper)
+        second = newton_step(self.system, region, value)
+        is_inside = ((second.lower > lower) & (second.upper < upper) | (chosen.side != 0)).all(axis=0)
+        is_inside &= second.is_valid & self._has_sure_sides(region, value)
+        if self.system.objective is not None:
+            is_inside &= self.system.enclose_objective(lower, upper).is_continuous[0]
+        zero = Boxes(np.maximum(lower, second.lower), np.minimum(upper, second.upper), chosen.side)
+        is_in_box = ((zero.upper >= chosen.lower) & (zero.lower <= chosen.upper)).all(axis=0)
+        self._record(result, zero.select(is_inside & is_in_box), region.select(is_inside & is_in_box))
+        settled[selected] = is_inside
+        return settled
+
+    def _record(self, result: SearchResult, zeros: Boxes, regions: Boxes) -> None:
+        result.zeros, result.regions = result.zeros.join(zeros), result.regions.join(regions)
+
+    def _select_candidates(self, boxes: Boxes, slope: Intervals, result: SearchResult) -> tuple[Mask, Mask, Boxes]:
+        """Return which boxes may hold a stationary point or a minimum, on which the objective is continuous, and the
+        parts of boxes that lie on edges."""
+        objective = self.system.enclose_objective(boxes.lower, boxes.upper)
+        low, is_continuous = objective.lower[0], objective.is_continuous[0]
+        middle = np.clip(boxes.lower / 2 + boxes.upper / 2, self.inner_lower, self.inner_upper)
+        at_middle = self.system.enclose_objective(middle, middle)
+        known = np.where(at_middle.is_continuous[0], at_middle.upper[0], np.inf)
+        result.best = min(result.best, float(np.min(known, initial=np.inf)))
+        is_free = boxes.side == 0
+        rises, falls = slope.lower > 0, slope.upper < 0
+        has_wrong_side = ((boxes.side < 0) & falls | (boxes.side > 0) & rises).any(axis=0)
+        is_monotonic = (is_free & (rises | falls)).any(axis=0)
+        excluded = is_continuous & (has_wrong_side | is_monotonic)
+        # A discontinuous function may have its minimum anywhere.
+        may_jump = ~is_continuous & ~((has_wrong_side | is_monotonic) & (low > result.best))
+        kept = ~np.isnan(low) & ~excluded & (is_continuous | may_jump)
+        to_lower = is_free & rises & (boxes.lower <= self.lower)
+        to_upper = is_free & falls & (boxes.upper >= self.upper)
+        leaves = is_continuous & ~has_wrong_side & is_monotonic
+        # Every coordinate along which the function is monotonic must be at its edge.
+        leaves &= (~is_free | ~(rises | falls) | to_lower | to_upper).all(axis=0)
+        moved = Boxes(
+            np.where(to_upper, self.inner_upper, np.where(to_lower, self.lower, boxes.lower)),
+            np.where(to_lower, self.inner_lower, np.where(to_upper, self.upper, boxes.upper)),
+            np.where(to_lower, -1, np.where(to_upper, 1, boxes.side)),
+        )
+        return kept, is_continuous, moved.select(leaves)
+
+    def _lost_edges(self, boxes: Boxes, narrowed: Boxes, is_left: Mask) -> list[Boxes]:
+        """Return the parts on edges of boxes that a Newton step, which keeps only zeros of the gradient, cut off."""
+        parts = []
+        for i in range(len(self.lower)):
+            for side, ends, others in ((-1, boxes.lower, narrowed.lower), (1, boxes.upper, narrowed.upper)):
+                outer, inner = (self.lower, self.inner_lower) if side < 0 else (self.upper, self.inner_upper)
+                part = boxes.select((boxes.side[i] == 0) & (ends[i] == outer[i]) & ~(is_left & (others[i] == outer[i])))
+                part.side[i] = side
+                part.lower[i], part.upper[i] = min(outer[i], inner[i]), max(outer[i], inner[i])
+                parts.append(part)
+        return parts
+
+    def _has_sure_sides(self, boxes: Boxes, slope: Intervals) -> Mask:
+        """Return for which boxes the gradient certainly points out of the domain along all fixed coordinates."""
+        return np.asarray(
+            ((boxes.side == 0) | (boxes.side < 0) & (slope.lower > 0) | (boxes.side > 0) & (slope.upper < 0)).all(
+                axis=0
+            )
+        )

@@ -1,0 +1,704 @@
+"""Zeros, minima and maxima of formulas in a box, as records: `solve`, `minimize` and `search_minimum`.
+
+Names of the attributes are the keys of the JSON documents.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from flint import arb, fmpq
+
+from autodiff_cli.array_types import Array
+from autodiff_cli.autodiff.arbitrary_precision import bits_for_digits
+from autodiff_cli.autodiff.unrolling import unroll
+from autodiff_cli.data.json_records import NOT_IN_DOCUMENT
+from autodiff_cli.formula.formula import Formula, as_mapping
+from autodiff_cli.graph.node import Node, constant
+from autodiff_cli.graph.op import ZERO
+from autodiff_cli.graph.tape import substitute
+from autodiff_cli.language.errors import ExpressionError, MissingValueError, format_names
+from autodiff_cli.language.lexer import canonical_name
+from autodiff_cli.numbers import ball_arithmetic as ball
+from autodiff_cli.numbers.ball_arithmetic import Number
+from autodiff_cli.numbers.intervals import float_bounds
+from autodiff_cli.ops.arithmetic import equal
+from autodiff_cli.solving.proof import (
+    BallFunction,
+    Domain,
+    Prover,
+    kind_by_surroundings,
+    kinds_of_points,
+    kink_points,
+    prove_multiple_zero,
+)
+from autodiff_cli.solving.search import Boxes, Search, SearchResult, System
+
+MAX_BOXES = 100_000  # of a search, by default
+_BITS = 128  # of the proofs, if the numbers are floats
+_GUARD_BITS = 64
+_MAX_MERGED = 300  # undecided boxes that are joined where they touch; more may form curves, and are joined in cells
+_GRID = 16  # cells along each coordinate
+_MAX_CLUSTERS = 20  # of undecided boxes that are examined for kinks and multiple zeros
+_SURROUNDINGS = (1e-3, 1e-6, 1e-9, 0.0)  # parts of the domain around a point on whose border values are compared
+
+Coordinate: TypeAlias = float | str  # texts with --precision
+Bounds: TypeAlias = tuple[Coordinate, Coordinate]
+
+
+@dataclass(frozen=True)
+class Root:
+    """A zero.
+
+    Attributes:
+        point: the coordinates of the zero, rounded, by name.
+        enclosure: bounds of each coordinate.
+        unique: whether it is proven that the enclosure holds exactly one zero.
+    """
+
+    point: dict[str, Coordinate]
+    enclosure: dict[str, Bounds]
+    unique: bool = True
+
+
+@dataclass(frozen=True)
+class StationaryPoint:
+    """A point where the gradient is 0, or an optimum on an edge of the box.
+
+    Attributes:
+        point: the coordinates, rounded, by name.
+        enclosure: bounds of each coordinate.
+        value: the value of the formula there, rounded.
+        value_enclosure: bounds of the value.
+        kind: `minimum`, `maximum`, `saddle`, or `degenerate` where second derivatives do not decide.
+        on_edge: whether it lies on an edge of the box, where the gradient need not be 0.
+        at_kink: whether the slopes jump there, and some mean of them is 0.
+    """
+
+    point: dict[str, Coordinate]
+    enclosure: dict[str, Bounds]
+    value: Coordinate
+    value_enclosure: Bounds
+    kind: str
+    on_edge: bool
+    at_kink: bool = False
+
+
+@dataclass(frozen=True)
+class GlobalOptimum:
+    """The global minimum or maximum over a box, its edges included.
+
+    Attributes:
+        value_enclosure: bounds of its value.
+        points: the indices of the points that may be there.
+    """
+
+    value_enclosure: Bounds
+    points: list[int]
+
+
+@dataclass(frozen=True)
+class Solution:
+    """All zeros in a box.
+
+    Attributes:
+        expression: the text of the formula.
+        box: the range of each unknown.
+        complete: whether it is proven that there are no other zeros in the box.
+        unresolved: the boxes that may hold zeros.
+        roots: the zeros.
+        boxes: the number of boxes that were examined.
+        fixed: the values of the other variables.
+    """
+
+    expression: str
+    box: dict[str, tuple[float, float]]
+    complete: bool
+    unresolved: list[dict[str, tuple[float, float]]]
+    roots: list[Root]
+    boxes: int
+    fixed: dict[str, float] = field(default_factory=dict, metadata=NOT_IN_DOCUMENT)
+
+
+@dataclass(frozen=True)
+class Optima:
+    """All stationary points in a box, and the global minimum or maximum over it.
+
+    Attributes:
+        expression, box, complete, unresolved, boxes, fixed: as in `Solution`.
+        points: the stationary points, and optima on edges.
+        global_: the global optimum; None for a local search.
+        is_maximum: whether the global optimum is a maximum.
+        start: the starting point of a local search.
+    """
+
+    expression: str
+    box: dict[str, tuple[float, float]]
+    complete: bool
+    unresolved: list[dict[str, tuple[float, float]]]
+    points: list[StationaryPoint]
+    global_: GlobalOptimum | None
+    boxes: int
+    fixed: dict[str, float] = field(default_factory=dict, metadata=NOT_IN_DOCUMENT)
+    is_maximum: bool = field(default=False, metadata=NOT_IN_DOCUMENT)
+    start: dict[str, float] = field(default_factory=dict, metadata=NOT_IN_DOCUMENT)
+
+
+setattr(Optima, "global", property(lambda self: self.global_))  # the name in JSON, which is a keyword of Python
+
+
+@dataclass(frozen=True)
+class BoxProblem:
+    """A formula with unknowns that range over a box, and fixed variables.
+
+    Attributes:
+        formula: the formula.
+        ranges: the exact ends of the range of each unknown.
+        fixed: the other variables, as constant graphs.
+        digits: the number of digits of the results; None for floats.
+        max_boxes: the number of boxes after which the search ends.
+        on_progress: receives the number of boxes examined and of boxes left.
+    """
+
+    formula: Formula
+    ranges: Mapping[str, tuple[Number, Number]]
+    fixed: Mapping[str, Node]
+    digits: int | None = None
+    max_boxes: int = MAX_BOXES
+    on_progress: Callable[[int, int], None] = lambda done, left: None
+
+    @property
+    def unknowns(self) -> dict[str, Node]:
+        """The leaves of the unknowns, in order of their appearance."""
+        return {name: leaf for name, leaf in self.formula.leaves.items() if name in self.ranges}
+
+    @property
+    def bits(self) -> int:
+        """The working precision of proofs."""
+        return _BITS if self.digits is None else bits_for_digits(self.digits) + _GUARD_BITS
+
+    @property
+    def domain(self) -> Domain:
+        """The box."""
+        with ball.working_precision(self.bits):
+            ends = [[ball.as_ball(self.ranges[name][k]) for name in self.unknowns] for k in (0, 1)]
+        return Domain(*([self.ranges[name][k] for name in self.unknowns] for k in (0, 1))) if ends else Domain([], [])
+
+    def outputs(self) -> list[Node]:
+        """Return the elements of the output, with the fixed variables replaced; an equation as the difference of its
+        sides.
+
+        Raises:
+            ExpressionError: for arrays that do not fit.
+        """
+        leaves = self.formula.leaves
+        with self.formula.locate_errors():
+            elements = unroll([self.formula.output])[0].reshape(-1).tolist()
+        differences = [a - b for a, b in (_sides(element) for element in elements)]
+        return substitute(differences, {leaves[name]: node for name, node in self.fixed.items()})
+
+    def evaluate(self, point: Mapping[str, Array]) -> list[Array]:
+        """Return the values of the outputs at a batch of points, in floats."""
+        from autodiff_cli.backends.selection import evaluate
+
+        return evaluate(self.outputs(), point)
+
+    def search(self, system: System) -> SearchResult:
+        """Search the box."""
+        return Search(system, *self.domain.floats(), self.max_boxes, self.on_progress).run()
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The fields that records of results have in common."""
+        return {
+            "expression": self.formula.text,
+            "box": {name: tuple(map(ball.nearest_float, self.ranges[name])) for name in self.unknowns},
+            "fixed": {name: Formula(node, {}).value() for name, node in self.fixed.items()},
+        }
+
+    def number(self, x: Number) -> Coordinate:
+        """Return a number as a float, or as text with `digits`."""
+        if self.digits is None:
+            return ball.nearest_float(x) + 0.0
+        return ball.format_digits(x, self.digits)
+
+    def bounds(self, x: Number) -> Bounds:
+        """Return bounds of an enclosure, rounded outward."""
+        if isinstance(x, fmpq):
+            nearest = ball.nearest_float(x)
+            if self.digits is None:
+                return (nearest, nearest) if ball.from_float(nearest) == x else float_bounds(x)
+        if self.digits is None or not ball.is_finite(x):
+            low, high = float_bounds(x)
+            return low + 0.0, high + 0.0
+        below, above = (x.lower(), -x.upper()) if isinstance(x, arb) else (x, -x)
+        return decimal_below(below, self.digits), negated(decimal_below(above, self.digits))
+
+
+def read_problem(
+    formula: Formula, box: Mapping[str, Any] | None, values: Mapping[str, Any], max_boxes: int, digits: int | None
+) -> BoxProblem:
+    """Return the problem for Python values: pairs of numbers are ranges, numbers are fixed values. Floats are exact.
+
+    Raises:
+        UnknownNameError: for a name that is not a variable.
+        MissingValueError: for a variable without a value.
+        ExpressionError: for a range that is empty or infinite.
+    """
+    given = {canonical_name(name): value for name, value in {**as_mapping(box), **values}.items()}
+    formula.check_names(given)
+    missing = [name for name in formula.leaves if name not in given]
+    if missing:
+        raise MissingValueError(f"no range or value for {format_names(missing, '`')}")
+    ranges, fixed = {}, {}
+    for name, value in given.items():
+        if hasattr(value, "__len__") and not isinstance(value, str):
+            low, high = (_exact_number(name, end) for end in value) if len(value) == 2 else (ball.ZERO,) * 2
+            if not low < high:
+                raise ExpressionError(f"the range of `{name}` must be a pair (low, high) with low < high")
+            ranges[name] = (low, high)
+        else:
+            number = _exact_number(name, value)
+            size = constant(str(abs(number.p))) / constant(str(number.q))
+            fixed[name] = -size if number < 0 else size
+    return BoxProblem(formula, ranges, fixed, digits, max_boxes)
+
+
+def _exact_number(name: str, value: Any) -> fmpq:
+    """Return the exact value of a number of Python."""
+    try:
+        exact = Fraction(value.item() if hasattr(value, "item") else value)
+    except (TypeError, ValueError, OverflowError):
+        raise ExpressionError(f"`{name}` takes a finite number or a pair (low, high) of them, not {value!r}") from None
+    return fmpq(exact.numerator, exact.denominator)
+
+
+def decimal_below(x: Number, digits: int) -> str:
+    """Return the largest decimal number of so many digits that is not above an exact number."""
+    text = ball.format_digits(x, digits)
+    value = Fraction(text)
+    exact = Fraction(*((int(x.p), int(x.q)) if isinstance(x, fmpq) else _fraction(x)))
+    if value <= exact:
+        return text
+    unit = Fraction(10) ** (ball_exponent(value) - digits + 1)
+    lower = value - unit
+    return ball.format_digits(fmpq(lower.numerator, lower.denominator), digits)
+
+
+def ball_exponent(value: Fraction) -> int:
+    """Return the exponent of the first decimal digit of a fraction that is not 0."""
+    return math.floor(ball.log10_size(fmpq(value.numerator, value.denominator)) + 1e-12) if value else -300
+
+
+def _fraction(x: arb) -> tuple[int, int]:
+    mantissa, exponent = x.man_exp()
+    return int(mantissa) * 2 ** max(int(exponent), 0), 2 ** max(-int(exponent), 0)
+
+
+def negated(text: str) -> str:
+    """Return the text of a number with the other sign."""
+    return text if Fraction(text) == 0 else text.removeprefix("-") if text.startswith("-") else f"-{text}"
+
+
+def _sides(node: Node) -> tuple[Node, Node]:
+    """Return the two sides of an equation; of another formula the formula and 0."""
+    return (node.inputs[0], node.inputs[1]) if node.op is equal else (node, ZERO)
+
+
+# --- Zeros ---
+
+
+def solve(problem: BoxProblem) -> Solution:
+    """Find all zeros of a formula, or of a vector of formulas, in a box, and prove each.
+
+    Raises:
+        ExpressionError: if there are not as many equations as unknowns.
+    """
+    equations, unknowns = problem.outputs(), problem.unknowns
+    if not unknowns:
+        raise ExpressionError("there is no unknown: give a variable a range")
+    if len(equations) != len(unknowns):
+        raise ExpressionError(
+            f"{_count(len(equations), 'equation')} for {_count(len(unknowns), 'unknown')} "
+            f"({format_names([*unknowns], '`')}): there must be as many equations as variables with a range"
+        )
+    with ball.working_precision(problem.bits):
+        return _solve(problem, System(unknowns, equations))
+
+
+def _solve(problem: BoxProblem, system: System) -> Solution:
+    domain, equations = problem.domain, system.equations
+    result = problem.search(system)
+    enclosures, undecided = _proven_zeros(problem, system, result)
+    roots = [Root(*_point(problem, enclosure)) for enclosure, _ in enclosures]
+    unresolved = []
+    for low, high in merge_touching(undecided):
+        point = None
+        if len(equations) == 1:
+            point = prove_multiple_zero(system.leaves[0], equations[0], low.item(), high.item(), problem.bits)
+        if point is None:
+            unresolved.append(_named_box(system, low, high))
+        elif not domain.excludes(point):
+            roots.append(Root(*_point(problem, point)))
+    roots.sort(key=lambda root: [*map(float, root.point.values())])
+    return Solution(roots=roots, unresolved=unresolved, complete=not unresolved, boxes=result.count, **problem.record)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _point(problem: BoxProblem, enclosure: Sequence[Number]) -> tuple[dict[str, Coordinate], dict[str, Bounds]]:
+    """Return a point and its enclosure for a record."""
+    names = problem.unknowns
+    return (
+        {name: problem.number(x) for name, x in zip(names, enclosure, strict=True)},
+        {name: problem.bounds(x) for name, x in zip(names, enclosure, strict=True)},
+    )
+
+
+def _named_box(system: System, low: Array, high: Array) -> dict[str, tuple[float, float]]:
+    return {name: (a, b) for name, a, b in zip(system.names, low.tolist(), high.tolist(), strict=True)}
+
+
+def _proven_zeros(
+    problem: BoxProblem, system: System, result: SearchResult
+) -> tuple[list[tuple[list[Number], int]], Boxes]:
+    """Return the proven zeros in the domain, each once, with their indices in the result; and the undecided boxes."""
+    domain, zeros, regions = problem.domain, result.zeros, result.regions
+    proven = Prover(system, domain, problem.bits).prove(zeros)
+    undecided = result.undecided.join(zeros.select([k for k, zero in enumerate(proven) if zero is None]))
+    found: list[tuple[list[Number], int]] = []
+    for k, enclosure in enumerate(proven):
+        if enclosure is None or domain.excludes(enclosure):
+            continue
+        # A zero may be found from several boxes: it is the same one if it lies where another is proven to be alone.
+        known = [index for _, index in found]
+        low, high = (np.array(ends).reshape(-1, 1) for ends in zip(*map(float_bounds, enclosure), strict=True))
+        is_same = (regions.lower[:, known] <= low) & (regions.upper[:, known] >= high)
+        if not (is_same & (zeros.side[:, known] == zeros.side[:, k : k + 1])).all(axis=0).any():
+            found.append((enclosure, k))
+    is_free = (undecided.side == 0).all(axis=0)
+    is_covered = np.zeros(len(undecided), dtype=bool)
+    for _, k in found:
+        lower, upper = regions.lower[:, k : k + 1], regions.upper[:, k : k + 1]
+        is_covered |= is_free & ((undecided.lower >= lower) & (undecided.upper <= upper)).all(axis=0)
+    return found, undecided.select(~is_covered)
+
+
+def _is_same_zero(a: Sequence[Number], b: Sequence[Number]) -> bool:
+    """Whether two enclosures, each of which holds exactly one zero of a region around it, overlap."""
+    return all(ball.as_ball(x).overlaps(ball.as_ball(y)) for x, y in zip(a, b, strict=True))
+
+
+def merge_touching(boxes: Boxes) -> list[tuple[Array, Array]]:
+    """Return the hulls of groups of boxes that touch one another, as their lower and upper ends."""
+    lower, upper = boxes.lower.T, boxes.upper.T
+    if len(boxes) > _MAX_MERGED:
+        return _hulls_on_grid(lower, upper)
+    groups: list[tuple[Array, Array]] = []
+    lower, upper = lower[np.lexsort(lower.T[::-1])], upper[np.lexsort(lower.T[::-1])]
+    for low, high in zip(lower, upper, strict=True):
+        separate = []
+        for a, b in groups:
+            if ((a <= high) & (low <= b)).all():
+                low, high = np.minimum(low, a), np.maximum(high, b)
+            else:
+                separate.append((a, b))
+        groups = [*separate, (low, high)]
+    return groups if len(groups) == len(boxes) else merge_touching(_boxes_of(groups))
+
+
+def _hulls_on_grid(lower: Array, upper: Array) -> list[tuple[Array, Array]]:
+    """Return the hulls of the boxes in each cell of a coarse grid."""
+    start, width = lower.min(axis=0), upper.max(axis=0) - lower.min(axis=0)
+    cells = np.floor((lower - start) / np.where(width > 0, width, 1) * _GRID)
+    groups: dict[tuple[float, ...], tuple[Array, Array]] = {}
+    for cell, low, high in zip(map(tuple, cells.tolist()), lower, upper, strict=True):
+        a, b = groups.get(cell, (low, high))
+        groups[cell] = np.minimum(a, low), np.maximum(b, high)
+    return [*groups.values()]
+
+
+def _boxes_of(groups: Sequence[tuple[Array, Array]]) -> Boxes:
+    lower, upper = (np.array([group[k] for group in groups]).T for k in (0, 1))
+    return Boxes(lower, upper, np.zeros(lower.shape))
+
+
+# --- Minima and maxima ---
+
+
+def optimize(problem: BoxProblem, is_maximum: bool = False) -> Optima:
+    """Find all optima in a box; without any range, search one from the values of the variables."""
+    return (minimize if problem.ranges else search_minimum)(problem, is_maximum)
+
+
+_OPPOSITE = {"minimum": "maximum", "maximum": "minimum"}
+
+
+def minimize(problem: BoxProblem, is_maximum: bool = False) -> Optima:
+    """Find all stationary points of a formula in a box, classify them, and enclose the global minimum or maximum.
+
+    Raises:
+        ExpressionError: for a formula that is not a number.
+    """
+    output, system = _objective_system(problem, is_maximum)
+    with ball.working_precision(problem.bits):
+        return _minimize(problem, output, system, is_maximum)
+
+
+def _minimize(problem: BoxProblem, output: Node, system: System, is_maximum: bool) -> Optima:
+    domain = problem.domain
+    result = problem.search(system)
+    zeros, undecided = _proven_zeros(problem, system, result)
+    objective = BallFunction(system.names, [output], problem.bits)
+    clusters, undecided = _decide_clusters(problem, system, undecided)
+    enclosures = [enclosure for enclosure, _ in zeros] + [cluster.enclosure for cluster in clusters]
+    values = [objective.bounds(enclosure)[0] for enclosure in enclosures]
+    bounds = [*map(float_bounds, values)]
+    kinds = _kinds_of_zeros(system, result, zeros)
+    others = merge_touching(undecided)
+    for k, cluster in enumerate(clusters, len(zeros)):
+        kinds.append(
+            _kind_of_cluster(problem, system, values[k], cluster, enclosures[:k] + enclosures[k + 1 :], others)
+        )
+    is_at_kink = [False] * len(zeros) + [cluster.is_kink for cluster in clusters]
+    points = [
+        _stationary_point(problem, enclosure, value, kind, is_kink, is_maximum)
+        for enclosure, value, kind, is_kink in zip(enclosures, values, kinds, is_at_kink, strict=True)
+    ]
+    sides = [result.zeros.side[:, k] for _, k in zeros] + [np.zeros(len(system.names))] * len(clusters)
+    most, least = result.best, [lower for lower, _ in bounds]
+    for (_, upper), enclosure, side in zip(bounds, enclosures, sides, strict=True):
+        if not _may_be_outside(domain, enclosure, side):
+            most = min(most, upper)
+    if len(undecided):
+        lowest = system.enclose_objective(undecided.lower, undecided.upper).lower[0]
+        least.append(float(np.where(np.isnan(lowest), np.inf, lowest).min()))
+    order = sorted(range(len(points)), key=lambda i: [*map(float, points[i].point.values())])
+    best = [n for n, i in enumerate(order) if bounds[i][0] <= most]
+    exact = [] if len(undecided) else [values[order[n]] for n in best]
+    return Optima(
+        points=[points[i] for i in order],
+        global_=GlobalOptimum(_global_bounds(problem, min([*least, most]), most, exact, is_maximum), best),
+        unresolved=[_named_box(system, *ends) for ends in others],
+        complete=not len(undecided),
+        boxes=result.count,
+        is_maximum=is_maximum,
+        **problem.record,
+    )
+
+
+def _kinds_of_zeros(system: System, result: SearchResult, zeros: Sequence[tuple[list[Number], int]]) -> list[str]:
+    if not zeros:
+        return []
+    ends = np.array([[float_bounds(x) for x in enclosure] for enclosure, _ in zeros])
+    side = result.zeros.side[:, [k for _, k in zeros]]
+    return kinds_of_points(system, ends[:, :, 0].T, ends[:, :, 1].T, side)
+
+
+class _Cluster(NamedTuple):
+    """A point that the search left undecided and another proof decides, and the box in which it was left."""
+
+    enclosure: list[Number]
+    lower: Array
+    upper: Array
+    is_kink: bool
+
+
+def _decide_clusters(problem: BoxProblem, system: System, undecided: Boxes) -> tuple[list[_Cluster], Boxes]:
+    """Return the points at kinks and multiple zeros that are proven, with the boxes in which they are the only ones;
+    and the boxes that stay undecided."""
+    is_free = (undecided.side == 0).all(axis=0)
+    is_decided = np.zeros(len(undecided), dtype=bool)
+    points: list[_Cluster] = []
+    clusters = merge_touching(undecided.select(is_free))
+    start, end, *_ = (side[:, 0] for side in problem.domain.floats())
+    for low, high in clusters if len(clusters) <= _MAX_CLUSTERS else ():
+        is_continuous = system.enclose_objective(low.reshape(-1, 1), high.reshape(-1, 1)).is_continuous.all()
+        if not is_continuous or (low <= start).any() or (high >= end).any():
+            continue  # it may hold a minimum that is no stationary point
+        found = kink_points(system, low, high, problem.bits)
+        is_kink = found is not None
+        if found is None and len(system.names) == 1:
+            multiple = prove_multiple_zero(system.leaves[0], system.equations[0], low.item(), high.item(), problem.bits)
+            found = None if multiple is None else [multiple]
+        if found is None:
+            continue
+        is_inside = ((low <= undecided.lower.T) & (high >= undecided.upper.T)).all(axis=1)
+        is_decided |= is_free & is_inside
+        for point in found:
+            is_known = any(_is_same_zero(point, known.enclosure) for known in points)
+            if not is_known and not problem.domain.excludes(point):
+                points.append(_Cluster(point, low, high, is_kink))
+    return points, undecided.select(~is_decided)
+
+
+def _kind_of_cluster(
+    problem: BoxProblem,
+    system: System,
+    value: Number,
+    cluster: _Cluster,
+    others: Sequence[Sequence[Number]],
+    unresolved: Sequence[tuple[Array, Array]],
+) -> str:
+    """Return the kind of a point that second derivatives do not decide, from the values around it."""
+    start, end, *_ = (side[:, 0] for side in problem.domain.floats())
+    for part in _SURROUNDINGS:
+        margin = 2 * (cluster.upper - cluster.lower) + part * (end - start)
+        a, b = cluster.lower - margin, cluster.upper + margin
+        is_alone = not any(
+            all(
+                ball.as_ball(x) >= p and ball.as_ball(x) <= q for x, p, q in zip(o, a.tolist(), b.tolist(), strict=True)
+            )
+            for o in others
+        )
+        is_alone &= not any(((p <= b) & (q >= a)).all() for p, q in unresolved)
+        if is_alone and (a >= start).all() and (b <= end).all():
+            kind = kind_by_surroundings(system, value, a, b)
+            if kind != "degenerate":
+                return kind
+    return "degenerate"
+
+
+def _objective_system(problem: BoxProblem, is_maximum: bool) -> tuple[Node, System]:
+    """Return the function to minimise, and the system of its gradient.
+
+    Raises:
+        ExpressionError: for a formula that is not a number, and for an equation.
+    """
+    problem.formula.check_scalar_output(problem.formula.shapes)
+    if problem.formula.output.op is equal:
+        raise ExpressionError("an equation has no minimum; to solve it, use `solve`")
+    (output,) = problem.outputs()
+    output = -output if is_maximum else output
+    return output, System.of_objective(problem.unknowns, output)
+
+
+def _may_be_outside(domain: Domain, enclosure: Sequence[Number], side: Array) -> bool:
+    """Whether an enclosure reaches beyond an edge to which it is not fixed."""
+    ends = zip(enclosure, domain.lower, domain.upper, side.tolist(), strict=True)
+    return any(not s and not (ball.as_ball(x) >= low and ball.as_ball(x) <= high) for x, low, high, s in ends)
+
+
+def _stationary_point(
+    problem: BoxProblem, enclosure: Sequence[Number], value: Number, kind: str, is_kink: bool, is_maximum: bool
+) -> StationaryPoint:
+    value = -value if is_maximum else value
+    return StationaryPoint(
+        *_point(problem, enclosure), problem.number(value), problem.bounds(value),
+        _OPPOSITE.get(kind, kind) if is_maximum else kind, problem.domain.is_on_edge(enclosure), is_kink,
+    )  # fmt: skip
+
+
+def _global_bounds(problem: BoxProblem, low: float, high: float, values: Sequence[Number], is_maximum: bool) -> Bounds:
+    """Return bounds of the optimum; from the values of the points where it must be, if that is known."""
+    if values and all(map(ball.is_finite, values)):
+        least = values[0]
+        for value in values[1:]:
+            least = least if least is value else ball.as_ball(least).min(ball.as_ball(value))
+        return problem.bounds(-least if is_maximum else least)
+    low, high = (-high, -low) if is_maximum else (low, high)
+    return (low + 0.0, high + 0.0) if problem.digits is None else (repr(low + 0.0), repr(high + 0.0))
+
+
+# --- Local search ---
+
+_MAX_RADIUS = 1e100  # of a trust region; squares of longer steps overflow
+_MAX_STEPS = 500
+_LOCAL_BOXES = 20_000  # of the proof around the end
+_LOCAL_PARTS = (1e-1, 1e-3, 1e-6, 1.0)  # half widths of the boxes tried around the end, relative to its place
+
+
+def search_minimum(problem: BoxProblem, is_maximum: bool = False) -> Optima:
+    """Search a minimum or maximum near the values of the variables by Newton's method, and prove it.
+
+    The points of the result are that optimum, or none if the search fails.
+    """
+    formula = problem.formula
+    start = {name: float(Formula(node, {}).value()) for name, node in problem.fixed.items()}
+    free = BoxProblem(formula, dict.fromkeys(formula.leaves, (ball.ZERO,) * 2), {}, problem.digits)
+    _, system = _objective_system(free, is_maximum)
+    end = _descend(system, np.array([start[name] for name in system.names]))
+    wanted, boxes = "maximum" if is_maximum else "minimum", 0
+    points: list[StationaryPoint] = []
+    for part in _LOCAL_PARTS if end is not None else ():
+        place = dict(zip(system.names, end.tolist() if end is not None else (), strict=True))
+        ranges = {name: _around(x, part) for name, x in place.items()}
+        local = minimize(BoxProblem(formula, ranges, {}, problem.digits, _LOCAL_BOXES), is_maximum)
+        boxes += local.boxes
+        points = [point for point in local.points if point.kind == wanted and not point.on_edge]
+        if points:
+            distances = [sum((float(p.point[name]) - x) ** 2 for name, x in place.items()) for p in points]
+            points = [points[int(np.argmin(distances))]]
+            break
+    return Optima(formula.text, {}, False, [], points, None, boxes, {}, is_maximum, start)
+
+
+def _around(x: float, part: float) -> tuple[Number, Number]:
+    """Return the ends of a range around a number, which is not its middle."""
+    width = part * max(abs(x), 1.0)
+    return ball.from_float(x - width), ball.from_float(x + 1.0625 * width)
+
+
+def _descend(system: System, point: Array) -> Array | None:
+    """Return the end of a trust-region Newton search from a point; None if the function is undefined there."""
+
+    def middle(x: Any) -> Array:
+        return np.asarray(x.lower / 2 + x.upper / 2)[:, 0]
+
+    def value_at(place: Array) -> float:
+        column = place.reshape(-1, 1)
+        return float(middle(system.enclose_objective(column, column))[0])
+
+    size, radius, value = len(point), 1.0, value_at(point)
+    if not math.isfinite(value):
+        return None
+    for _ in range(_MAX_STEPS):
+        column = point.reshape(-1, 1)
+        slope = middle(system.enclose(column, column))
+        hessian = middle(system.enclose_jacobian(column, column)).reshape(size, size)
+        if not (np.isfinite(slope).all() and np.isfinite(hessian).all()):
+            return point
+        step = _trust_region_step(slope, hessian, radius)
+        expected = -(slope @ step + step @ hessian @ step / 2)
+        scale = np.maximum(np.abs(point), 1)
+        if (np.abs(step) <= 1e-14 * scale).all() or radius <= 1e-14 * scale.max():
+            return point
+        new_value = value_at(point + step)
+        gain = (value - new_value) / expected if expected > 0 and math.isfinite(new_value) else -1.0
+        if new_value < value:
+            point, value = point + step, new_value
+        elif not gain > 0 and (np.abs(step) <= 1e-7 * scale).all() and np.linalg.norm(step) < radius:
+            return point + step  # rounding hides the gain of a full Newton step
+        if gain > 0.7:
+            radius = min(radius * 3, _MAX_RADIUS)
+        elif gain <= 0.2:
+            radius = float(np.linalg.norm(step)) / 3
+        if not np.isfinite(point).all() or np.abs(point).max() > 1e150:
+            return None
+    return point
+
+
+def _trust_region_step(slope: Array, hessian: Array, radius: float) -> Array:
+    """Return the step of at most a length that minimises the quadratic model."""
+    curvature, vectors = np.linalg.eigh((hessian + hessian.T) / 2)
+    along = vectors.T @ slope
+    tiny = 1e-12 * max(float(np.abs(curvature).max()), 1e-300)
+    low = max(0.0, tiny - float(curvature[0]))
+    with np.errstate(all="ignore"):
+        step = -along / (curvature + low)
+    if np.linalg.norm(step) <= radius:
+        if curvature[0] < -tiny:  # add a direction in which the function falls away from a saddle or a maximum
+            step[0] += math.sqrt(max(radius**2 - float(step @ step), 0.0)) * (1 if step[0] >= 0 else -1)
+        return np.asarray(vectors @ step)
+    high = low + float(np.linalg.norm(along)) / radius + 1e-300
+    for _ in range(60):
+        shift = (low + high) / 2
+        low, high = (shift, high) if np.linalg.norm(along / (curvature + shift)) > radius else (low, shift)
+    return np.asarray(vectors @ (-along / (curvature + high)))

@@ -1,0 +1,105 @@
+"""`autodiff solve`, `minimize` and `maximize`."""
+
+from __future__ import annotations
+
+from tests.each import each
+from tests.support import expect_refusal, run_cli
+
+
+def test_zeros_as_text_and_as_json() -> None:
+    output = run_cli('solve "x^3 - 2*x - 5" --x 0..3')
+    assert (output.status, output.stderr) == (0, "")
+    assert output.splitlines()[:2] == ["x^3 - 2*x - 5", "with x between 0 and 3"]
+    assert "2.094551481542" in output
+    assert "Complete: 1 zero, proven" in output
+    document = run_cli('solve "x^3 - 2*x - 5" --x 0..3 --json').json
+    assert document["box"] == {"x": [0, 3]}
+    assert (document["complete"], document["unresolved"]) == (True, [])
+    (root,) = document["roots"]
+    assert root == {
+        "point": {"x": 2.0945514815423265},
+        "enclosure": {"x": [2.0945514815423265, 2.094551481542327]},
+        "unique": True,
+    }
+
+
+def test_unknowns_and_fixed_values() -> None:
+    document = run_cli('solve "[a*x^2 + y^2 == 1, y == x]" --a 3 --x -2..2 --y -2..2 --json').json
+    assert document["box"] == {"x": [-2, 2], "y": [-2, 2]}
+    assert [root["point"] for root in document["roots"]] == [{"x": -0.5, "y": -0.5}, {"x": 0.5, "y": 0.5}]
+    assert "a = 3" in run_cli('solve "a*x - 1" --a 3 --x 0..1')
+
+
+def test_optima_as_text_and_as_json() -> None:
+    output = run_cli('minimize "x^4 - 3*x^2 + x" --x -2..2')
+    assert "global minimum = -3.51390503893478" in output
+    assert "Complete: 3 points, proven" in output
+    document = run_cli('maximize "x*exp(-x)" --x 0..10 --json').json
+    assert [point["kind"] for point in document["points"]] == ["maximum"]
+    assert document["points"][0]["point"] == {"x": 1.0}
+    assert document["points"][0]["on_edge"] is False
+    assert document["global"]["points"] == [0]
+    low, high = document["global"]["value_enclosure"]
+    assert low <= 0.36787944117144233 <= high
+    assert document["complete"] is True
+
+
+def test_digits_and_precision() -> None:
+    (root,) = run_cli('solve "x^2 - 2" --x 0..2 --precision 40 --json').json["roots"]
+    assert root["point"]["x"] == "1.414213562373095048801688724209698078570"
+    assert root["enclosure"]["x"][0] == "1.414213562373095048801688724209698078569"
+    assert "1.41\n" in run_cli('solve "x^2 - 2" --x 0..2 --digits 3')
+
+
+def test_what_is_unresolved_is_said() -> None:
+    output = run_cli('solve "tan(x)" --x -5..5')
+    assert output.status == 0
+    assert "unresolved\n" in output
+    assert "Incomplete: 3 zeros proven; there may be others in the unresolved boxes." in output
+
+
+def test_an_incomplete_search_claims_no_global_optimum() -> None:
+    output = run_cli('minimize "sqrt(x)*log(x)" --x 0..2')
+    assert "global minimum is at most -0.735758882342884" in output
+    assert "no bound on the other side is proven" in output
+    assert "-0.735758882342885  minimum\n" in output
+    assert "global maximum is at least " in run_cli('maximize "tan(x)" --x 0..2')
+
+
+def test_a_local_search() -> None:
+    document = run_cli('minimize "(1 - x)^2 + 100*(y - x^2)^2" --x -1 --y 2 --json').json
+    assert document["complete"] is False
+    assert [point["point"] for point in document["points"]] == [{"x": 1.0, "y": 1.0}]
+    failed = run_cli("minimize x --x 1")
+    assert failed.status == 1
+    assert "without a proven minimum" in failed
+    assert run_cli('minimize "-x^2" --x 1').stderr == ""  # no overflow on the way down
+
+
+def test_plots() -> None:
+    assert "line: x^2 - 2" in run_cli('solve "x^2 - 2" --x 0..2 --plot')
+    assert "across: x from 0 to 1; up: y from 0 to 1" in run_cli('maximize "x*y*(1 - x - y)" --x 0..1 --y 0..1 --plot')
+
+
+@each(
+    "line, message",
+    [
+        ('solve "x + y" --x 0..1',                     "no range or value for `y`; add --y -10..10"),
+        ('solve "x^2 - 2" --x 1',                      "no variable has a range; to solve for `x`, add --x -10..10"),
+        ('solve "[x, x - 1]" --x 0..1',                "2 equations for 1 unknown"),
+        ('solve "x + y" --x 0..1 --y 0..1',            "1 equation for 2 unknowns"),
+        ("solve x --x 2..1",                           "an interval is LOW..HIGH"),
+        ("solve x --x 1..1",                           "an interval is LOW..HIGH"),
+        ("solve x --x 0..inf",                         "finite numbers"),
+        ("solve x --x 0:3",                            "a range is LOW..HIGH"),
+        ("solve 3",                                    "the expression has no variables"),
+        ("solve x --x 0..1 --max-boxes 0",             "--max-boxes must be at least 1"),
+        ("minimize [x,y] --x 0..1 --y 0..1",           "the output is an array"),
+        ('minimize "x == 1" --x 0..1',                 "to solve it, use `solve`"),
+        ("solve x --x 0..1 --z 3",                     "no variable `z`"),
+        ("solve x --x 2+-0.1",                         "a value with an error"),
+        ("roots x --x 0..1",                           "did you mean `solve`?"),
+    ],
+)  # fmt: skip
+def test_refusals(line: str, message: str) -> None:
+    expect_refusal(run_cli(line), message)

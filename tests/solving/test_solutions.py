@@ -1,0 +1,197 @@
+"""All zeros and optima in a box are found and proven, and what is not proven is said."""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+
+import pytest
+from mpmath import mp, mpf
+
+import autodiff_cli as ad
+from tests.each import each
+from tests.solving.functions import MINIMA, SYSTEMS
+
+
+def encloses(bounds: tuple[float | str, float | str], exact: mpf) -> bool:
+    low, high = (mpf(end) for end in bounds)
+    return bool(low <= exact <= high)
+
+
+@each("seed", range(12), sampled=True)
+def test_a_polynomial_with_known_roots(seed: int) -> None:
+    chance = random.Random(seed)
+    roots = sorted({Fraction(chance.randint(-60, 60), chance.choice([1, 2, 3, 5, 8])) for _ in range(5)})
+    text = "*".join(f"(x - ({root}))" for root in roots)
+    found = ad.parse(text).solve(x=(-70, 70.5))
+    assert found.complete
+    assert len(found.roots) == len(roots)
+    for root, exact in zip(found.roots, roots, strict=True):
+        assert root.unique
+        low, high = map(Fraction, root.enclosure["x"])
+        assert low <= exact <= high
+        assert root.point["x"] == float(exact)
+
+
+@each(
+    "text, exact",
+    [
+        ("x^3 - 2*x - 5", "2.0945514815423265914823865405793"),
+        ("exp(x) - 3", "1.0986122886681096913952452369225"),
+        ("x^2 - 0.1", "0.31622776601683793319988935444327"),
+        ("cos(x) == x", "0.73908513321516064165531208767387"),
+        ("x*sqrt(x) - pi", "2.1450293971110256000774441009413"),
+    ],
+)
+def test_digits_of_zeros_are_proven(text: str, exact: str) -> None:
+    with mp.workdps(60):
+        (root,) = ad.parse(text).solve(x=(0, 3)).roots
+        assert encloses(root.enclosure["x"], mpf(exact))
+        low, high = root.enclosure["x"]
+        assert high - low < 1e-15
+        (precise,) = ad.parse(text).solve(x=(0, 3), precision=30).roots
+        assert encloses(precise.enclosure["x"], mpf(exact))
+        assert precise.point["x"] == mp.nstr(mpf(exact), 30)
+
+
+@each(
+    "text, low, high, points",
+    [
+        ("exp(x)", -9, 9, []),
+        ("log(x)", -1, 3, [1]),
+        ("sqrt(x) - 1", -1, 3, [1]),
+        ("abs(x) - 1", -3, 3, [-1, 1]),
+        ("max(x, -2*x) - 1", -3, 3, [-0.5, 1]),
+        ("x*(x - 1)*(x + 1)", -1, 1, [-1, 0, 1]),
+        ("x - 0.1", 0, 0.5, [0.1]),
+        ("(x - 1)^2", 0, 3, [1]),
+        ("x^3", -1, 2, [0]),
+        ("x^4 - 2*x^2 + 1", -3, 2, [-1, 1]),
+        ("x^2 + 1", -3, 3, []),
+        ("erf(x)", -3, 2, [0]),
+        ("x - 1", 0, 1, [1]),
+        ("gamma(x) - 2", 1.5, 4, [3]),
+    ],
+)
+def test_complete_solutions(text: str, low: float, high: float, points: list[float]) -> None:
+    found = ad.parse(text).solve(x=(low, high))
+    assert found.complete
+    assert not found.unresolved
+    assert [root.point["x"] for root in found.roots] == pytest.approx(points, rel=1e-15)
+
+
+@each(
+    "text, at",
+    [
+        ("1/x", 0),
+        ("floor(x) - 0.5", 1),
+        ("tan(x)", 1.5707963),
+        ("abs(x)", 0),
+        ("sqrt(x)", 0),
+        ("where(x > 0, x - 3, 5)", 0),
+    ],
+)
+def test_what_cannot_be_proven_is_unresolved(text: str, at: float) -> None:
+    found = ad.parse(text).solve(x=(-1, 2))
+    assert not found.complete
+    assert any(low - 1e-6 <= at <= high + 1e-6 for box in found.unresolved for low, high in box.values())
+
+
+def test_a_search_that_is_cut_short_loses_no_zero() -> None:
+    found = ad.parse("sin(x)").solve(x=(0.5, 100), max_boxes=7)
+    assert not found.complete
+    for k in range(1, 32):
+        zero = k * 3.141592653589793
+        boxes = [*found.unresolved, *(root.enclosure for root in found.roots)]
+        assert any(low <= zero <= high for box in boxes for low, high in box.values())
+
+
+@each("equations, box, count", SYSTEMS)
+def test_systems_of_the_literature(equations: str, box: dict[str, tuple[float, float]], count: int) -> None:
+    f = ad.parse(equations)
+    found = f.solve(box)
+    assert found.complete
+    assert len(found.roots) == count
+    for root in found.roots:
+        assert all(abs(value) < 1e-9 for value in f(root.point)) if "==" not in equations else root.unique
+
+
+@each("name, text, box, value", MINIMA, sampled=True)
+def test_global_minima_of_published_functions(
+    name: str, text: str, box: dict[str, tuple[float, float]], value: float
+) -> None:
+    found = ad.parse(text).minimize(box)
+    low, high = getattr(found, "global").value_enclosure
+    assert low <= high
+    assert high - low <= 1e-12 * max(1, abs(value)), name
+    assert low - 1e-6 * max(1, abs(value)) <= value <= high + 1e-6 * max(1, abs(value)), name
+    assert found.global_ is not None
+    assert found.global_.points, name
+
+
+def test_kinds_edges_and_global_points() -> None:
+    found = ad.parse("x^3 - x").minimize(x=(-2, 2))
+    assert [(p.kind, p.on_edge) for p in found.points] == [("minimum", True), ("maximum", False), ("minimum", False)]
+    assert (found.global_.points, found.global_.value_enclosure) == ([0], (-6.0, -6.0))
+    found = ad.parse("x*y").maximize(x=(-1, 2), y=(-1, 2))
+    assert found.global_.value_enclosure == (4.0, 4.0)
+    assert [found.points[i].point for i in found.global_.points] == [{"x": 2.0, "y": 2.0}]
+    assert {p.kind for p in found.points if not p.on_edge} == {"saddle"}
+
+
+@each(
+    "text, box, point, kind",
+    [
+        ("abs(x)", {"x": (-1, 2)}, [0], "minimum"),
+        ("max(x, -2*x)", {"x": (-1, 2)}, [0], "minimum"),
+        ("abs(x - 1/3) + x/2", {"x": (-1, 2)}, [1 / 3], "minimum"),
+        ("x^4", {"x": (-1, 2)}, [0], "minimum"),
+        ("abs(x) + abs(y)", {"x": (-1, 2), "y": (-1, 2)}, [0, 0], "minimum"),
+        ("abs(x) + y^2", {"x": (-1, 2), "y": (-1, 2)}, [0, 0], "minimum"),
+    ],
+)
+def test_kinks_and_multiple_zeros_of_the_gradient(
+    text: str, box: dict[str, tuple[float, float]], point: list[float], kind: str
+) -> None:
+    found = ad.parse(text).minimize(box)
+    assert found.complete
+    (only,) = [p for p in found.points if not p.on_edge]
+    assert [*only.point.values()] == pytest.approx(point, abs=1e-14)
+    assert only.kind == kind
+
+
+@each("text", ["1/x", "x*log(x)", "sqrt(x)"])
+def test_the_global_minimum_is_not_claimed_beyond_poles_and_domains(text: str) -> None:
+    found = ad.parse(text).minimize(x=(-1, 2))
+    assert not found.complete
+    low, _ = found.global_.value_enclosure
+    samples = [ad.parse(text)(x=-1 + 3 * k / 997) for k in range(998)]
+    assert low <= min(x for x in samples if x == x) or low < -1e9
+
+
+def test_a_local_search_ends_in_a_proven_minimum() -> None:
+    found = ad.parse("(1 - x)^2 + 100*(y - x^2)^2").minimize(x=-1.2, y=1)
+    assert [p.point for p in found.points] == [{"x": 1.0, "y": 1.0}]
+    assert not found.complete
+    assert found.global_ is None
+    assert ad.parse("x + y").minimize(x=0, y=0).points == []
+    assert ad.parse("abs(x) + y^2").minimize(x=1, y=1).points[0].kind == "minimum"
+
+
+@each(
+    "text, values, message",
+    [
+        ("x + y", {"x": (0, 1)}, "no range or value for `y`"),
+        ("x", {"x": (1, 0)}, "low < high"),
+        ("x", {"x": (0, 0)}, "low < high"),
+        ("x", {"x": (0, float("inf"))}, "finite"),
+        ("[x, x - 1]", {"x": (0, 1)}, "2 equations for 1 unknown"),
+        ("x + y", {"x": (0, 1), "y": (0, 1)}, "1 equation for 2 unknowns"),
+        ("x", {"x": 1}, "no unknown"),
+        ("x", {"z": (0, 1)}, "`z`"),
+        ("x", {"x": "a"}, "finite number"),
+    ],
+)
+def test_refusals(text: str, values: dict[str, object], message: str) -> None:
+    with pytest.raises(ad.ExpressionError, match=message):
+        ad.parse(text).solve(values)
