@@ -379,7 +379,7 @@ TORCH = Target(
 )
 
 
-class Framework(Library):
+class Primitives(Library):
     """A library without functions: a framework gets only operations that it can differentiate."""
 
     def has_function(self, op: str) -> bool:  # noqa: ARG002 - independent of the operation
@@ -387,7 +387,7 @@ class Framework(Library):
         return False
 
 
-class TorchLibrary(Framework):
+class TorchLibrary(Primitives):
     """Converts numbers to tensors, because some functions of PyTorch accept only tensors."""
 
     def operation(self, op: str, operands: Sequence[Fragment]) -> Fragment:
