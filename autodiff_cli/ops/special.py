@@ -11,6 +11,7 @@ incomplete gamma functions.
 from __future__ import annotations
 
 from functools import reduce
+from typing import Any
 
 from autodiff_cli.graph.node import Node, Operand, as_node, constant
 from autodiff_cli.graph.op import Gate, Op
@@ -168,6 +169,36 @@ student_t_pdf = elementary(
     domain=lambda x, nu, mean=0, scale=1: and_(nu > 0, as_node(scale) > 0),
     summary="the density of Student's t at x, with nu degrees of freedom, location (0) and scale (1)",
 )  # fmt: skip
+
+
+def _bessel(name: str, sign: int, last: int, kind: str, with_negative: bool, **fields: Any) -> Op:
+    """Declare a Bessel function, whose slope is sign * (that of the order below + last * that of the order above)/2."""
+
+    def slopes(z: Node, order: Node, x: Node) -> tuple[Node, Node]:
+        above, below = op(order + 1, x), op(order - 1, x)
+        return constant("nan") * z, sign * (below + above if last > 0 else below - above) / 2
+
+    def domain(order: Node, x: Node) -> Node:
+        sides = or_(x >= 0, equal(floor(order), order)) if with_negative else x >= 0
+        return and_(abs_(order) <= 1000, sides)
+
+    op = elementary(
+        name, slopes, domain=domain, unavailable_inputs=(0,), ulp_bound=4, argument_ulps=16,
+        summary=f"the {kind} of this order (up to 1000) at x", **fields,
+    )  # fmt: skip
+    return op
+
+
+besselj = _bessel(
+    "besselj", 1, -1, "Bessel function of the first kind", True, singular=lambda n, x: and_(equal(x, 0), n < 1)
+)
+bessely = _bessel("bessely", 1, -1, "Bessel function of the second kind", False, singular=lambda n, x: equal(x, 0))
+besseli = _bessel(
+    "besseli", 1, 1, "modified Bessel function of the first kind", True, singular=lambda n, x: and_(equal(x, 0), n < 1)
+)
+besselk = _bessel(
+    "besselk", -1, 1, "modified Bessel function of the second kind", False, singular=lambda n, x: equal(x, 0)
+)
 
 wofz_slope_real: Op
 wofz_slope_imag: Op

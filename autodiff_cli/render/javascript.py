@@ -44,7 +44,7 @@ from autodiff_cli.explain.operations import has_jacobian, readable_local_derivat
 from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.sentences import Phrase, Slot, phrase_json
 from autodiff_cli.graph.codegen import Fragment, FunctionSyntax, StraightLineCode, call_notation, straight_line_code
-from autodiff_cli.graph.node import Node, get_op, variable
+from autodiff_cli.graph.node import Node, constant, get_op, variable
 from autodiff_cli.graph.op import Op, Partial, Shape
 from autodiff_cli.graph.tape import substitute, topological_order
 from autodiff_cli.language.printer import to_pieces
@@ -115,7 +115,7 @@ class _Program:
         self._has_arrays = not all(trace.is_scalar for trace in traces)
         numbers = "arrays.js" if self._has_arrays else "scalars.js"
         self._primitives = javascript_declarations(numbers, "passes.js", "tangents.js")
-        self._writer = GraphWriter(Library(JAVASCRIPT))
+        self._writer = GraphWriter(Library(JAVASCRIPT), missing=constant("nan"))  # functions of other libraries
         self._functions: dict[str, str] = {}  # functions generated from graphs: name to source
         self._rules: dict[tuple[object, ...], str] = {}  # names of rules
 

@@ -453,6 +453,22 @@ ROWS: tuple[Row, ...] = (
     ),
     *(
         Row(
+            f"bessel{kind}",
+            lambda n, x, of=of: of(n, x),
+            (None, lambda n, x, of=of, a=a, b=b: (a * of(n - 1, x) + b * of(n + 1, x)) / 2),
+            ((0.0, 8.0), (0.05, 40.0)),
+            points=((0.0, 1.0), (2.0, 0.5), (0.5, 3.0), (-1.0, 2.0), (3.0, 200.0)),
+            terms=lambda n, x, of=of: abs(of(n, x)) + abs(of(n - 1, x)) + abs(of(n + 1, x)),
+        )
+        for kind, of, a, b in (
+            ("j", mp.besselj, 1, -1),
+            ("y", mp.bessely, 1, -1),
+            ("i", mp.besseli, 1, 1),
+            ("k", mp.besselk, -1, -1),
+        )
+    ),
+    *(
+        Row(
             name,
             lambda x, y, part=part: part(faddeeva(x, y)),
             (
