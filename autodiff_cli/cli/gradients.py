@@ -297,6 +297,9 @@ def points_output(
         if table.inaccurate_count:
             environment.note(f"precision: rows with inaccurate numbers: {table.inaccurate_count}")
             environment.note(*(f"  {row}" for row in table.first_inaccurate))
+        if table.misleading_count:
+            words = "rows whose standard error misleads, because the formula bends within the errors"
+            environment.note(f"nonlinear: {words}: {table.misleading_count}, first row {table.first_misleading}")
         if table.unchecked_count:
             environment.note(f"precision: further rows that may have inaccurate numbers: {table.unchecked_count}")
 
