@@ -225,15 +225,11 @@ def basis_directions(expression: Formula, values: Mapping[str, Any], names: Iter
     sizes, batch = expression.value_shapes(values), _batch_shape(expression, values)
     counts = {name: math.prod(sizes.get(name, ())) for name in names}
     total = sum(counts.values())
-    starts = dict(zip(counts, _offsets(counts.values()), strict=True))
+    starts = dict(zip(counts, itertools.accumulate(counts.values(), initial=0), strict=False))
     return {
         name: np.eye(total, count, -starts[name]).reshape(total, *(1 for _ in batch), *sizes.get(name, ()))
         for name, count in counts.items()
     }
-
-
-def _offsets(counts: Iterable[int]) -> list[int]:
-    return [0, *itertools.accumulate(counts)][:-1]
 
 
 # --- Gradients at many points
@@ -319,6 +315,7 @@ class BatchedGradient:
                 raise ExpressionError(f"`{name}` is an array: choose variables that are numbers with --wrt")
         self.leaves, self.point = dict(expression.leaves), {name: values[name] for name in fixed}
         uncertain = errors.names if errors else ()
+        misleads: list[Node] = []
         with expression.locate_errors():
             output = share([expression.output])[0]
             names = [*dict.fromkeys([*wrt, *uncertain])]
@@ -328,10 +325,11 @@ class BatchedGradient:
         if errors:
             self.leaves = errors.leaves | self.leaves
             self.graphs[STDERR] = errors.graph(slopes, self.leaves, sizes)
+            misleads = [errors.misleads_graph(slopes, self.leaves, sizes)]
             self.point |= errors.leaf_values
             sizes = sizes | {name: np.shape(error) for name, error in errors.leaf_values.items()}
         self.error_columns = tuple(errors.columns.values()) if errors else ()
-        self._graphs = RowGraphs([*self.graphs.values()], {*self.columns, *self.error_columns}, sizes)
+        self._graphs = RowGraphs([*self.graphs.values(), *misleads], {*self.columns, *self.error_columns}, sizes)
 
     @cached_property
     def _kernel(self) -> RowKernel:
@@ -342,7 +340,10 @@ class BatchedGradient:
         return self._kernel.prepare(self.point)
 
     def evaluate(self, columns: Columns) -> Array:
-        """Return the numbers of all graphs at the points of one block, of shape (graphs, points)."""
+        """Return the numbers of all graphs at the points of one block, of shape (graphs, points).
+
+        With standard errors, a last row is 1 where the standard error to first order misleads.
+        """
         results = np.empty((self._kernel.value_count, len(columns[self.columns[0]])))
         self._kernel.write(self._prepared, columns, results)
         return results

@@ -14,7 +14,7 @@ import functools
 import itertools
 import math
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -25,15 +25,17 @@ from numpy.typing import NDArray
 from autodiff_cli.array_types import Array
 from autodiff_cli.autodiff.unrolling import element_leaves
 from autodiff_cli.formula.formula import Formula
+from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, as_node, constant, variable
 from autodiff_cli.language.errors import ExpressionError, format_names
-from autodiff_cli.ops.arithmetic import abs_, not_equal, where
+from autodiff_cli.ops.arithmetic import abs_, not_equal, or_, where
 from autodiff_cli.ops.elementary import hypot
 from autodiff_cli.ops.structural import index, norm
 
 MAX_ELEMENTS = 1000  # uncertain numbers; the Hessian of more takes too long
 MAX_DIFFERENCE = 0.1  # relative difference between the two standard errors that makes the first order misleading
 MAX_BIAS = 0.5  # in standard errors: larger shifts of the mean make the first order misleading
+_MAX_JUDGED = 6  # uncertain variables of rows whose second order is computed, to see if the first misleads
 _REACH = 2.0  # standard errors from the point at which the formula is compared with its quadratic approximation
 _ROUNDING = 1e-10  # a pivot of a correlation matrix down to minus this is 0, in spite of rounded correlations
 _BLOCK_NUMBERS = 1 << 20  # random numbers that are drawn at once
@@ -439,12 +441,35 @@ class RowErrors:
 
         Args:
             slopes: the graphs of the derivatives with respect to the uncertain variables.
-            leaves: the leaves of all errors, by name.
+            leaves: the leaves of variables and of errors, by name.
             shapes: the shapes of the variables that are arrays.
 
         Raises:
             ExpressionError: as `UncertainPoint` does.
         """
+        return _length(self._changes(slopes, leaves, shapes))
+
+    def misleads_graph(
+        self, slopes: Mapping[str, Node], leaves: Mapping[str, Node], shapes: Mapping[str, tuple[int, ...]]
+    ) -> Node:
+        """Return whether the first order misleads, by comparison with the second: a condition, as a graph.
+
+        It is never true for arrays and for more than `_MAX_JUDGED` variables, where the second order takes too long.
+        """
+        if len(self.names) > _MAX_JUDGED or any(shapes.get(name) for name in self.names):
+            return as_node(0)
+        changes, inputs = self._changes(slopes, leaves, shapes), [leaves[name] for name in self.names]
+        second = (gradient_nodes(change, inputs, shapes) for change in changes)
+        bends = [self._changes(dict(zip(self.names, each, strict=True)), leaves, shapes) for each in second]
+        stderr = _length(changes)
+        bias = functools.reduce(operator.add, (row[k] for k, row in enumerate(bends))) / 2
+        wider = _length([stderr, *(bend * as_node(math.sqrt(0.5)) for row in bends for bend in row)])
+        return or_(wider > stderr * as_node(1 + MAX_DIFFERENCE), abs_(bias) > stderr * as_node(MAX_BIAS))
+
+    def _changes(
+        self, slopes: Mapping[str, Node], leaves: Mapping[str, Node], shapes: Mapping[str, tuple[int, ...]]
+    ) -> list[Node]:
+        """Return the changes of the value along independent directions of one standard error each; see `graph`."""
         parts: list[Node] = []
         correlated: dict[str, Node] = {}
         names: list[str] = []
@@ -478,7 +503,12 @@ class RowErrors:
             ]
             if terms:
                 parts.append(functools.reduce(operator.add, terms))
-        return functools.reduce(hypot, parts) if len(parts) > 1 else abs_(parts[0])
+        return parts
+
+
+def _length(parts: Sequence[Node]) -> Node:
+    """Return the root of the sum of squares."""
+    return functools.reduce(hypot, parts) if len(parts) > 1 else abs_(parts[0])
 
 
 def check_error_columns(columns: Mapping[str, NDArray[Any]], names: Iterable[str], first_row: int) -> None:

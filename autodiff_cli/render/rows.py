@@ -122,6 +122,8 @@ class GradientTable:
         undefined_count: the number of points at which the value or a derivative was not finite.
         inaccurate_count: the number of rows in which a number lost digits.
         first_inaccurate: messages about the first of these rows.
+        misleading_count: the number of rows in which the standard error to first order misleads.
+        first_misleading: the first of these rows, from 1.
     """
 
     gradients: BatchedGradient
@@ -132,6 +134,8 @@ class GradientTable:
     undefined_count: int = 0
     inaccurate_count: int = 0
     first_inaccurate: list[str] = field(default_factory=list)
+    misleading_count: int = 0
+    first_misleading: int = 0
 
     @property
     def result_columns(self) -> tuple[str, ...]:
@@ -153,6 +157,10 @@ class GradientTable:
         rows = 0
         for columns, cells in self.blocks:
             results = self.gradients.evaluate(columns)
+            results, misleading = np.split(results, [len(self.gradients.graphs)])
+            if np.any(misleading):
+                self.first_misleading = self.first_misleading or rows + int(np.argmax(misleading)) + 1
+                self.misleading_count += int(np.count_nonzero(misleading))
             self.undefined_count += int(np.count_nonzero(~np.isfinite(results).all(axis=0)))
             correct = self.accuracy.check(columns, results)
             self.inaccurate_count += len(correct)

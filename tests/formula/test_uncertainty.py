@@ -180,7 +180,7 @@ def test_rows_have_the_standard_errors_of_their_points(rows: list[tuple[float, f
     fixed = {"y": 3.0, "v": np.array([0.5, 2.0])}
     errors = RowErrors({"x": "sx"}, {"y": 0.2, "v": np.array([0.3, 0.1])}, pairs)
     columns = {name: np.array(column) for name, column in zip(("x", "sx"), zip(*rows, strict=True), strict=True)}
-    found = BatchedGradient(formula, ["x"], fixed, ["x"], errors).evaluate(columns)[-1]
+    found = BatchedGradient(formula, ["x"], fixed, ["x"], errors).evaluate(columns)[-2]
     for (x, sx), stderr in zip(rows, found, strict=True):
         point = {**fixed, "x": x}
         uncertain = UncertainPoint(formula, point, {"x": sx, **errors.fixed}, pairs)
@@ -191,4 +191,19 @@ def test_rows_have_the_standard_errors_of_their_points(rows: list[tuple[float, f
 def test_a_row_without_error_has_none_although_its_slope_is_infinite() -> None:
     errors = RowErrors({"x": "s"}, {}, UNCORRELATED)
     gradients = BatchedGradient(parse("sqrt(x)"), ["x"], {}, ["x"], errors)
-    assert gradients.evaluate({"x": np.zeros(2), "s": np.array([0.0, 1.0])})[-1].tolist() == [0, math.inf]
+    assert gradients.evaluate({"x": np.zeros(2), "s": np.array([0.0, 1.0])})[-2].tolist() == [0, math.inf]
+
+
+@examples(20)
+@given(st.lists(st.tuples(st.floats(-1, 1), st.floats(0.01, 1)), min_size=1, max_size=5), CORRELATION)
+def test_rows_are_said_to_mislead_like_their_points(rows: list[tuple[float, float]], rho: float) -> None:
+    formula, pairs = parse("x*y + x^2 + y"), Correlations.of({("x", "y"): rho})
+    columns = {name: np.array(column) for name, column in zip(("x", "sx"), zip(*rows, strict=True), strict=True)}
+    errors = RowErrors({"x": "sx"}, {"y": 0.2}, pairs)
+    found = BatchedGradient(formula, ["x"], {"y": 0.5}, ["x"], errors).evaluate(columns)[-1]
+    for (x, sx), misleads in zip(rows, found, strict=True):
+        one = propagate("x*y + x^2 + y", {"x": x, "y": 0.5}, {"x": sx, "y": 0.2}, pairs.pairs)
+        first, second = one.stderr, one.second_order
+        assert second is not None
+        margins = second.stderr - 1.1 * first, abs(second.mean - formula(x=x, y=0.5)) - 0.5 * first
+        assert max(margins) == pytest.approx(0, abs=1e-9) or bool(misleads) == (max(margins) > 0)

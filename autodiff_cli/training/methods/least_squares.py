@@ -280,10 +280,9 @@ class _LevenbergMarquardt:
         remove.
         """
         fits, is_polished = self._taken(numbers), np.zeros(len(self.is_usable), np.bool_)
-        free = None
-        if self._is_bounded:
-            free = self._batch.bounds.select(numbers).free_mask(fits.theta, fits.slopes)
+        free = self._batch.bounds.select(numbers).free_mask(fits.theta, fits.slopes)
         steps, is_unique, before = _gauss_newton_steps(fits.triangles, fits.norms, free)
+        is_unique &= before > SETTINGS.polished * fits.norms[:, -1]
         trial, removable = fits.theta + steps, np.zeros(len(self.is_usable))
         removable[numbers] = before
         for _ in range(SETTINGS.max_polish_steps):
@@ -293,8 +292,7 @@ class _LevenbergMarquardt:
             if not np.count_nonzero(is_tried):
                 break
             at, fits = _at(is_tried), fits.select(is_tried)
-            steps, before, trial = steps[at], before[at], trial[at]
-            free = None if free is None else free[at]
+            steps, before, trial, free = steps[at], before[at], trial[at], free[at]
             triangles = self._batch.triangles(trial, fits.numbers)
             sizes = norms(triangles.swapaxes(1, 2))
             is_usable = _is_usable(sizes)
@@ -432,22 +430,22 @@ class _LevenbergMarquardt:
             self._on_step(numbers, fits.epochs[at], losses, fits.theta[at])
 
 
-def _gauss_newton_steps(triangles: Array, sizes: Array, free: Mask | None) -> tuple[Array, Mask, Array]:
+def _gauss_newton_steps(triangles: Array, sizes: Array, free: Mask) -> tuple[Array, Mask, Array]:
     """Return the steps to where linearised residuals are least over the free parameters, which of them are unique, and
     the norms of the residuals projected onto the space of the free columns of J.
 
     Args:
         sizes: the norms of the columns of the triangular factors.
-        free: the parameters that move; by default all.
+        free: the parameters that move.
     """
     scale = np.where(sizes[:, :-1] > 0, sizes[:, :-1], 1.0)
     along, lengths, right = _decompose(triangles[:, :-1, :-1], triangles[:, :-1, -1], scale, free)
     is_spanned, is_unique = lengths > DEPENDENCE_TOLERANCE * lengths[:, :1], np.ones(len(lengths), np.bool_)
     if np.count_nonzero(is_spanned) < is_spanned.size:
         along, lengths = np.where(is_spanned, along, 0.0), np.where(is_spanned, lengths, 1.0)
-        is_unique = is_spanned.sum(axis=1) == (lengths.shape[1] if free is None else free.sum(axis=1))
+        is_unique = is_spanned.sum(axis=1) == free.sum(axis=1)
     steps = _apply(right.swapaxes(1, 2), along / -lengths) / scale
-    return steps if free is None else np.where(free, steps, 0.0), is_unique, norms(along)
+    return np.where(free, steps, 0.0), is_unique, norms(along)
 
 
 def _accelerated(last: Array, last_steps: Array, theta: Array, steps: Array, scale: Array) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 from typing import Any
 
@@ -12,12 +13,14 @@ from hypothesis import strategies as st
 from scipy.optimize import least_squares, lsq_linear
 
 from autodiff_cli import Objective, fit
+from autodiff_cli.data.files import open_data
 from autodiff_cli.training.methods.gradient_descent import Diverged, report_single_fit
 from autodiff_cli.training.methods.least_squares import fit_squares
 from autodiff_cli.training.objective.batch import ObjectiveBatch
 from autodiff_cli.training.objective.parameters import Bounds
 from autodiff_cli.training.optimizers import Epoch
 from tests.each import examples
+from tests.support import SETS
 
 MODELS = {
     "y ~ a*exp(-b*x) + c": lambda x, a, b, c: a * np.exp(-b * x) + c,
@@ -177,6 +180,17 @@ def test_rounding_errors_at_the_end_cost_no_evaluations(seed: int) -> None:
     batch = CountingBatch([objective], objective.bounds)
     fit_squares(batch, np.ones((1, 2)), report_single_fit(seen.append))
     assert batch.evaluations <= len(seen) + 4  # polishing, and steps that are rejected
+
+
+@pytest.mark.parametrize("start", [0, 1])
+def test_large_residuals_take_few_evaluations_to_the_last_digits(start: int) -> None:
+    problem = json.loads((SETS / "nist" / "problems.json").read_text())["Thurber"]
+    data = open_data([str(SETS / "nist" / problem["data"])])
+    objective = Objective(problem["model"], data, start=problem["starts"][start])
+    batch = CountingBatch([objective], objective.bounds)
+    (end,) = fit_squares(batch, objective.start[None])
+    assert objective.layout.values(end.theta) == pytest.approx(problem["certified"]["parameters"], rel=1e-9)
+    assert batch.evaluations <= 35  # steps that are not accelerated gain a third of the distance each: 75
 
 
 class CountingBatch(ObjectiveBatch):
