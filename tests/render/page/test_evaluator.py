@@ -20,7 +20,6 @@ from autodiff_cli.targets.translation import GraphWriter
 from tests.each import each
 from tests.graphs import ELEMENTWISE
 
-
 OF_A_LIBRARY = {"besselj", "bessely", "besseli", "besselk"}  # which pages do not have
 
 
