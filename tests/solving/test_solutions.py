@@ -169,6 +169,14 @@ def test_the_global_minimum_is_not_claimed_beyond_poles_and_domains(text: str) -
     assert low <= min(x for x in samples if x == x) or low < -1e9
 
 
+@each("text, value", [("cosh(x)", 1.0), ("x^2 + y^2", 0.0), ("(x - 1)^2 + x*y", 0.0)])
+def test_a_stationary_point_on_an_edge(text: str, value: float) -> None:
+    f = ad.parse(text)
+    found = f.minimize(dict.fromkeys(f.variables, (0, 1)))
+    assert found.complete
+    assert found.global_.value_enclosure == pytest.approx((value, value), abs=1e-15)
+
+
 def test_a_local_search_ends_in_a_proven_minimum() -> None:
     found = ad.parse("(1 - x)^2 + 100*(y - x^2)^2").minimize(x=-1.2, y=1)
     assert [p.point for p in found.points] == [{"x": 1.0, "y": 1.0}]
