@@ -229,7 +229,7 @@ class _LevenbergMarquardt:
         return np.asarray(np.logical_and.reduce(is_still, axis=1) | (fits.norms[:, -1] == 0))
 
     def _step(self, fits: _Fits, hands_over: bool) -> Mask:
-        """Try one step of each fit, and return which of them have converged, or are near a minimum if that ends them."""
+        """Try one step of each fit, and return which have converged, or are near a minimum if that ends them."""
         theta, before = fits.theta, fits.norms[:, -1]
         scale = np.maximum(fits.scale, fits.norms[:, :-1], out=fits.scale)  # never decreases
         jacobian, residuals = fits.triangles[:, :-1, :-1], fits.triangles[:, :-1, -1]
