@@ -240,8 +240,8 @@ class BoxProblem:
             is_exact = isinstance(x, fmpq) and math.isfinite(nearest) and ball.from_float(nearest) == x
             low, high = (nearest, nearest) if is_exact else float_bounds(x)
             return low + 0.0, high + 0.0
-        low, high = (x.lower(), x.upper()) if isinstance(x, arb) else (x, x)
-        return _rounded(low, self.digits, ROUND_FLOOR), _rounded(high, self.digits, ROUND_CEILING)
+        below, above = (x.lower(), x.upper()) if isinstance(x, arb) else (x, x)
+        return _rounded(below, self.digits, ROUND_FLOOR), _rounded(above, self.digits, ROUND_CEILING)
 
 
 def _rounded(exact: Number, digits: int, rounding: str) -> str:
