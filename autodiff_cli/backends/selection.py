@@ -14,7 +14,7 @@ from autodiff_cli.graph.tape import Tape
 
 if TYPE_CHECKING:  # command-line options list the backends and start without NumPy
     from autodiff_cli.array_types import Array
-    from autodiff_cli.backends.fallback import Notify
+    from autodiff_cli.backends.numpy_backend import Notify
     from autodiff_cli.backends.protocol import Backend, RowGraphs
     from autodiff_cli.graph.node import Node
     from autodiff_cli.graph.op import Shape
@@ -112,7 +112,7 @@ def choose_backend(
 
 def compiling_backend(threads: int | None, notify: Notify | None = None) -> Backend:
     """Return the backend that compiles kernels, or NumPy if that fails; see `choose_backend`."""
-    from autodiff_cli.backends.fallback import FallbackBackend, log_warning
+    from autodiff_cli.backends.numpy_backend import FallbackBackend, log_warning
 
     return FallbackBackend(lambda: make_backend("llvm", threads), make_backend("numpy"), notify or log_warning)
 
