@@ -310,12 +310,21 @@ class Search:
         width, middle = boxes.upper - boxes.lower, np.abs(boxes.lower / 2 + boxes.upper / 2)
         is_small = ((width <= middle * _MIN_RELATIVE_WIDTH) | (width <= self._min_width) | ~is_free).all(axis=0)
         noise = np.maximum(middle, 2.0**-10 * (self.upper - self.lower)) * _NOISE_WIDTH
-        is_small |= (np.maximum(np.abs(value.lower), np.abs(value.upper)) == 0).all(axis=0)  # 0 everywhere
+        is_flat = (value.lower == 0) & (value.upper == 0)
+        is_small |= (is_flat | ~is_free).all(axis=0)
         is_small |= step.is_hidden & ((width <= noise) | ~is_free).all(axis=0)
         result.undecided = result.undecided.join(narrowed.select(is_left & is_small))
         rest = is_left & ~is_small
         if self.system.objective is not None:
-            moved = moved.join(*self._lost_edges(boxes, narrowed, is_left))
+            # A step keeps zeros of the gradient, but not minima on edges: a box that reaches an edge is not narrowed,
+            # and if it is dropped, its parts on edges remain.
+            reaches_edge = (is_free & ((boxes.lower <= self.lower) | (boxes.upper >= self.upper))).any(axis=0)
+            narrowed = replace(
+                narrowed,
+                lower=np.where(reaches_edge, boxes.lower, narrowed.lower),
+                upper=np.where(reaches_edge, boxes.upper, narrowed.upper),
+            )
+            moved = moved.join(*self._parts_on_edges(boxes.select(~is_left)))
         narrowed, was, smear = narrowed.select(rest), boxes.select(rest), step.smear[:, rest]
         return moved.join(*self._bisect(narrowed, was, smear))
 
@@ -396,13 +405,13 @@ class Search:
         )
         return kept, is_continuous, moved.select(leaves)
 
-    def _lost_edges(self, boxes: Boxes, narrowed: Boxes, is_left: Mask) -> list[Boxes]:
-        """Return the parts on edges of boxes that a Newton step, which keeps only zeros of the gradient, cut off."""
+    def _parts_on_edges(self, boxes: Boxes) -> list[Boxes]:
+        """Return the parts of boxes that lie on edges of the domain, one for each edge that a box reaches."""
         parts = []
         for i in range(len(self.lower)):
-            for side, ends, others in ((-1, boxes.lower, narrowed.lower), (1, boxes.upper, narrowed.upper)):
+            for side, ends in ((-1, boxes.lower), (1, boxes.upper)):
                 outer, inner = (self.lower, self.inner_lower) if side < 0 else (self.upper, self.inner_upper)
-                part = boxes.select((boxes.side[i] == 0) & (ends[i] == outer[i]) & ~(is_left & (others[i] == outer[i])))
+                part = boxes.select((boxes.side[i] == 0) & (ends[i] == outer[i]))
                 part.side[i] = side
                 part.lower[i], part.upper[i] = min(outer[i], inner[i]), max(outer[i], inner[i])
                 parts.append(part)
