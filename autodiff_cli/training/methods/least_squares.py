@@ -263,10 +263,10 @@ class _LevenbergMarquardt:
             fits.move(at, trial[at], triangles[at], after[at])
             self._report(fits, at)
         is_near = (predicted <= SETTINGS.near_reduction) & (damping == 0)
-        is_flat, is_converged = predicted <= self._tolerance, ~is_accepted
-        if np.count_nonzero(is_flat | is_converged):
-            # Steps have become negligible.
-            is_converged = fits.radius <= self._tolerance * norms(scale * theta)
+        # Steps have become negligible, also where residuals without rounding errors shrink for ever.
+        is_converged = fits.radius <= self._tolerance * norms(scale * theta)
+        is_flat = predicted <= self._tolerance
+        if np.count_nonzero(is_flat):
             # Where a full step gains nothing, the sum of squares changes by rounding errors alone.
             most = np.where(damping == 0, SETTINGS.rounding_reduction, np.where(ratio <= 2, self._tolerance, -1.0))
             is_converged |= is_flat & (np.abs(actual) <= most)
