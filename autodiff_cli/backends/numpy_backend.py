@@ -247,8 +247,6 @@ class NumpyRowKernel(_NumpyKernel):
 
     def prepare(self, point: Point) -> list[Any]:
         """Return everything that is common to all rows at a point; see `RowKernel.prepare`."""
-        if not self._kernel.has_uniform_steps:
-            return self._kernel.prepare(point)
         with ignore_float_errors():
             return self._kernel.prepare(point)
 
@@ -338,11 +336,6 @@ class BlockEvaluator:
     def names(self) -> frozenset[str]:
         """The names of the leaves that are read."""
         return frozenset(self._leaves)
-
-    @property
-    def has_uniform_steps(self) -> bool:
-        """Whether there are operations that are common to all rows but not constant."""
-        return bool(self._uniform)
 
     def prepare(self, point: Mapping[str, Any]) -> list[Any]:
         """Return the values that are common to all rows. Call it within `ignore_float_errors()`.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias
 
@@ -234,15 +235,22 @@ class BoxProblem:
 
     def bounds(self, x: Number) -> Bounds:
         """Return bounds of an enclosure, rounded outward."""
-        if isinstance(x, fmpq):
-            nearest = ball.nearest_float(x)
-            if self.digits is None:
-                return (nearest, nearest) if ball.from_float(nearest) == x else float_bounds(x)
         if self.digits is None or not ball.is_finite(x):
-            low, high = float_bounds(x)
+            nearest = ball.nearest_float(x)
+            is_exact = isinstance(x, fmpq) and math.isfinite(nearest) and ball.from_float(nearest) == x
+            low, high = (nearest, nearest) if is_exact else float_bounds(x)
             return low + 0.0, high + 0.0
-        below, above = (x.lower(), -x.upper()) if isinstance(x, arb) else (x, -x)
-        return decimal_below(below, self.digits), negated(decimal_below(above, self.digits))
+        below, above = (x.lower(), x.upper()) if isinstance(x, arb) else (x, x)
+        return _rounded(below, self.digits, ROUND_FLOOR), _rounded(above, self.digits, ROUND_CEILING)
+
+
+def _rounded(exact: Number, digits: int, rounding: str) -> str:
+    """Return an exact number as a decimal number, rounded down or up."""
+    if isinstance(exact, arb):
+        significand, exponent = exact.man_exp()
+        exact = fmpq(significand) * fmpq(2) ** exponent
+    decimal = Context(prec=digits, rounding=rounding).divide(Decimal(int(exact.p)), Decimal(int(exact.q)))
+    return ball.format_digits(fmpq(*decimal.as_integer_ratio()), digits)
 
 
 def read_problem(
@@ -281,33 +289,6 @@ def _exact_number(name: str, value: Any) -> fmpq:
     except (TypeError, ValueError, OverflowError):
         raise ExpressionError(f"`{name}` takes a finite number or a pair (low, high) of them, not {value!r}") from None
     return fmpq(exact.numerator, exact.denominator)
-
-
-def decimal_below(x: Number, digits: int) -> str:
-    """Return the largest decimal number of so many digits that is not above an exact number."""
-    text = ball.format_digits(x, digits)
-    value = Fraction(text)
-    exact = Fraction(*((int(x.p), int(x.q)) if isinstance(x, fmpq) else _fraction(x)))
-    if value <= exact:
-        return text
-    unit = Fraction(10) ** (ball_exponent(value) - digits + 1)
-    lower = value - unit
-    return ball.format_digits(fmpq(lower.numerator, lower.denominator), digits)
-
-
-def ball_exponent(value: Fraction) -> int:
-    """Return the exponent of the first decimal digit of a fraction that is not 0."""
-    return math.floor(ball.log10_size(fmpq(value.numerator, value.denominator)) + 1e-12) if value else -300
-
-
-def _fraction(x: arb) -> tuple[int, int]:
-    mantissa, exponent = x.man_exp()
-    return int(mantissa) * 2 ** max(int(exponent), 0), 2 ** max(-int(exponent), 0)
-
-
-def negated(text: str) -> str:
-    """Return the text of a number with the other sign."""
-    return text if Fraction(text) == 0 else text.removeprefix("-") if text.startswith("-") else f"-{text}"
 
 
 def _sides(node: Node) -> tuple[Node, Node]:

@@ -198,15 +198,13 @@ class _LevenbergMarquardt:
         Args:
             hands_over: end fits that are near a minimum too, for `polish`.
         """
-        fits = self._taken(numbers)
+        fits, self.is_near[numbers] = self._taken(numbers), False
         while len(fits.numbers):
             is_done = self._is_stationary(fits)
             is_limited = fits.evaluations >= max_evaluations
             fits = self._retire(fits, is_done, is_limited if epochs is None else is_limited | (fits.epochs == epochs))
             if len(fits.numbers):
-                is_done, is_near = self._step(fits)
-                self.is_near[fits.numbers] = is_near & ~is_done if hands_over else False
-                is_done = is_done | is_near if hands_over else is_done
+                is_done = self._step(fits, hands_over)
                 fits = self._retire(fits, is_done, is_done)
 
     def _taken(self, numbers: Fits) -> _Fits:
@@ -230,8 +228,8 @@ class _LevenbergMarquardt:
             is_still |= ~self._batch.bounds.select(fits.numbers).free_mask(fits.theta, fits.slopes)
         return np.asarray(np.logical_and.reduce(is_still, axis=1) | (fits.norms[:, -1] == 0))
 
-    def _step(self, fits: _Fits) -> tuple[Mask, Mask]:
-        """Try one step of each fit, and return which of them have converged, and which are near a minimum."""
+    def _step(self, fits: _Fits, hands_over: bool) -> Mask:
+        """Try one step of each fit, and return which have converged, or are near a minimum if that ends them."""
         theta, before = fits.theta, fits.norms[:, -1]
         scale = np.maximum(fits.scale, fits.norms[:, :-1], out=fits.scale)  # never decreases
         jacobian, residuals = fits.triangles[:, :-1, :-1], fits.triangles[:, :-1, -1]
@@ -262,15 +260,18 @@ class _LevenbergMarquardt:
             at = _at(is_accepted)
             fits.move(at, trial[at], triangles[at], after[at])
             self._report(fits, at)
-        is_near = (predicted <= SETTINGS.near_reduction) & (damping == 0)
         # Steps have become negligible, also where residuals without rounding errors shrink for ever.
-        is_converged = fits.radius <= self._tolerance * norms(scale * theta)
+        is_converged: Mask = fits.radius <= self._tolerance * norms(scale * theta)
         is_flat = predicted <= self._tolerance
         if np.count_nonzero(is_flat):
             # Where a full step gains nothing, the sum of squares changes by rounding errors alone.
             most = np.where(damping == 0, SETTINGS.rounding_reduction, np.where(ratio <= 2, self._tolerance, -1.0))
             is_converged |= is_flat & (np.abs(actual) <= most)
-        return is_converged, is_near & is_accepted
+        if hands_over:
+            is_near = is_accepted & (predicted <= SETTINGS.near_reduction) & (damping == 0)
+            self.is_near[fits.numbers] = is_near & ~is_converged
+            is_converged = is_converged | is_near
+        return is_converged
 
     def polish(self, numbers: Fits) -> Fits:
         """Take a few Gauss-Newton steps at the end, and return the fits that are near a minimum but not at it.

@@ -16,7 +16,7 @@ from autodiff_cli import Objective, fit
 from autodiff_cli.data.files import open_data
 from autodiff_cli.training.methods.gradient_descent import Diverged, report_single_fit
 from autodiff_cli.training.methods.least_squares import fit_squares
-from autodiff_cli.training.objective.batch import ObjectiveBatch
+from autodiff_cli.training.objective.batch import ObjectiveBatch, repeat_objective
 from autodiff_cli.training.objective.parameters import Bounds
 from autodiff_cli.training.optimizers import Epoch
 from tests.each import examples
@@ -191,6 +191,18 @@ def test_large_residuals_take_few_evaluations_to_the_last_digits(start: int) -> 
     (end,) = fit_squares(batch, objective.start[None])
     assert objective.layout.values(end.theta) == pytest.approx(problem["certified"]["parameters"], rel=1e-9)
     assert batch.evaluations <= 35  # steps that are not accelerated gain a third of the distance each: 75
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_fits_of_a_batch_have_the_bits_that_they_have_alone(noise: float) -> None:
+    generator = np.random.default_rng(3)
+    y = 2.5 * np.exp(-1.3 * X) + 0.5 + noise * generator.normal(size=len(X))
+    objective = Objective("y ~ a*exp(-b*x) + c", {"x": X, "y": y})
+    starts = np.array([[2.5, 1.3, 0.5], [2.5, 1.3, 0.6], [1, 1, 1], *generator.normal(0, 2, (7, 3))])
+    batch = repeat_objective(objective, len(starts))
+    for k, end in enumerate(fit_squares(batch, starts)):
+        (alone,) = fit_squares(batch.take(np.array([k])), starts[k : k + 1])
+        assert (end.theta.tobytes(), end.converged) == (alone.theta.tobytes(), alone.converged)
 
 
 class CountingBatch(ObjectiveBatch):
