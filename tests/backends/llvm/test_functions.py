@@ -13,7 +13,7 @@ from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import constant, get_op, variable
 from autodiff_cli.graph.op import Op
 from autodiff_cli.language.program import read
-from tests.backends.llvm.compiled import by_row, every_width
+from tests.backends.llvm.compiled import alone, by_row, every_width
 from tests.each import each, part
 from tests.numbers.test_arrays import ELEMENTWISE, by_arrays, inputs_of, same
 from tests.ops.table import ROWS, Row
@@ -43,7 +43,7 @@ def test_values_and_slopes_have_the_digits(row: Row, width: int) -> None:
 def test_edges_are_those_of_numpy(op: Op, width: int) -> None:
     points = inputs_of(op)
     leaves = [variable(name) for name in NAMES[: len(points[0])]]
-    found = by_row(LlvmBackend(1, width), [op(*leaves)], dict(zip(NAMES, np.array(points).T, strict=False)))
+    found = alone(LlvmBackend(1, width), [op(*leaves)], dict(zip(NAMES, np.array(points).T, strict=False)))
     wrong = [
         each for each in zip(points, found[0].tolist(), by_arrays(op, points), strict=True) if not same(op, *each[1:])
     ]
