@@ -260,13 +260,13 @@ class _LevenbergMarquardt:
             at = _at(is_accepted)
             fits.move(at, trial[at], triangles[at], after[at])
             self._report(fits, at)
+        # Steps have become negligible, also where residuals without rounding errors shrink for ever.
+        is_converged: Mask = fits.radius <= self._tolerance * norms(scale * theta)
         is_flat = predicted <= self._tolerance
-        is_converged: Mask = is_flat | ~is_accepted
-        if np.count_nonzero(is_converged):
+        if np.count_nonzero(is_flat):
             # Where a full step gains nothing, the sum of squares changes by rounding errors alone.
             most = np.where(damping == 0, SETTINGS.rounding_reduction, np.where(ratio <= 2, self._tolerance, -1.0))
-            is_negligible = fits.radius <= self._tolerance * norms(scale * theta)
-            is_converged &= is_negligible | (is_flat & (np.abs(actual) <= most))
+            is_converged |= is_flat & (np.abs(actual) <= most)
         if hands_over:
             is_near = is_accepted & (predicted <= SETTINGS.near_reduction) & (damping == 0)
             self.is_near[fits.numbers] = is_near & ~is_converged

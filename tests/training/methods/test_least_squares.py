@@ -213,3 +213,11 @@ class CountingBatch(ObjectiveBatch):
     def triangles(self, theta: Any, fits: Any) -> Any:
         self.evaluations += 1
         return super().triangles(theta, fits)
+
+
+def test_a_fit_without_residuals_ends_soon() -> None:
+    x = np.arange(40) / 7
+    found = fit("y ~ a*sin(x) + b", {"x": x, "y": np.sin(x)})
+    assert found.converged
+    assert found.epochs < 10
+    assert found.parameters == pytest.approx({"a": 1, "b": 0}, abs=1e-15)
