@@ -47,7 +47,14 @@ _GUARD_BITS = 64
 _MAX_MERGED = 300  # undecided boxes that are joined where they touch; more may form curves, and are joined in cells
 _GRID = 16  # cells along each coordinate
 _MAX_CLUSTERS = 20  # of undecided boxes that are examined for kinks and multiple zeros
-_SURROUNDINGS = (1e-3, 1e-6, 1e-9, 0.0)  # parts of the domain around a point on whose border values are compared
+_SURROUNDINGS = (
+    0.1,
+    1e-2,
+    1e-3,
+    1e-6,
+    1e-9,
+    0.0,
+)  # parts of the domain around a point on whose border values are compared
 
 Coordinate: TypeAlias = float | str  # texts with --precision
 Bounds: TypeAlias = tuple[Coordinate, Coordinate]

@@ -147,7 +147,7 @@ def test_kinds_edges_and_global_points() -> None:
         ("abs(x - 1/3) + x/2", {"x": (-1, 2)}, [1 / 3], "minimum"),
         ("x^4", {"x": (-1, 2)}, [0], "minimum"),
         ("abs(x) + abs(y)", {"x": (-1, 2), "y": (-1, 2)}, [0, 0], "minimum"),
-        ("abs(x) + y^2", {"x": (-1, 2), "y": (-1, 2)}, [0, 0], "minimum"),
+        ("abs(x - 0.3) + y^2 + x^2", {"x": (-1, 2), "y": (-1, 1)}, [0.3, 0], "minimum"),
     ],
 )
 def test_kinks_and_multiple_zeros_of_the_gradient(
