@@ -8,7 +8,6 @@ import math
 import operator
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,29 +20,20 @@ from autodiff_cli.backends.reductions import block_slices, fold
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.numbers.arrays import ignore_float_errors
 
-
-@dataclass(frozen=True)
-class ShuffleSettings:
-    """The shuffling of rows: fully, or in windows of runs if there are many. All values are numbers of rows."""
-
-    max_full_shuffle_rows: int = 2**18  # a full permutation of more rows reads memory in random order, which is slow
-    run_rows: int = 32  # consecutive rows that stay together, for whole cache lines to be read
-    window_rows: int = 8192  # rows that are shuffled among each other, small enough for a cache
-    chunk_rows: int = 2**18  # rows of an order in memory at a time
-
-
-SHUFFLE = ShuffleSettings()
-
+MAX_FULL_SHUFFLE_ROWS = 2**18  # a full permutation of more rows reads memory in random order, which is slow
+ORDER_ROWS = 2**18  # of an order that are in memory at a time
+_RUN_ROWS = 32  # consecutive rows that stay together, for whole cache lines to be read
+_WINDOW_ROWS = 8192  # rows that are shuffled among each other, small enough for a cache
 _SUM_BLOCK_ROWS = 8192  # rows whose weights are summed at once, as in the blocks of kernels
 _PROGRESS_SECONDS = 0.1  # between two progress reports, which are for people
 
 
 def epoch_orders(
-    generator: np.random.Generator, rows: int, batch: int, chunk_rows: int = SHUFFLE.chunk_rows
+    generator: np.random.Generator, rows: int, batch: int, chunk_rows: int = ORDER_ROWS
 ) -> Iterator[NDArray[Any] | None]:
     """Yield the order of rows in an epoch, in parts of whole batches with about `chunk_rows` rows each.
 
-    All backends use these orders, so that their results agree. Up to `max_full_shuffle_rows` rows every permutation is
+    All backends use these orders, so that their results agree. Up to `MAX_FULL_SHUFFLE_ROWS` rows every permutation is
     equally likely. With more rows, each batch still has rows from all over the data, but not every order is possible,
     and the remaining rows that fill no complete run are always among the last of an epoch. If one batch has all rows,
     their order is irrelevant: None stands for the stored order.
@@ -54,7 +44,7 @@ def epoch_orders(
     """
     if batch >= rows:
         yield None
-    elif rows <= SHUFFLE.max_full_shuffle_rows:
+    elif rows <= MAX_FULL_SHUFFLE_ROWS:
         yield generator.permutation(rows)
     else:
         order = WindowedShuffle(generator, rows)
@@ -83,40 +73,38 @@ class WindowedShuffle:
 
     Args:
         generator: the random generator.
-        rows: the number of rows, more than `max_full_shuffle_rows`.
+        rows: the number of rows, more than `MAX_FULL_SHUFFLE_ROWS`.
     """
 
     def __init__(self, generator: np.random.Generator, rows: int) -> None:
-        run_rows = SHUFFLE.run_rows
         dtype = np.dtype(np.int32 if rows < 2**31 else np.int64)
-        self._run_starts = generator.permutation(rows // run_rows).astype(dtype)
-        self._run_starts *= dtype.type(run_rows)
-        self._runs_per_window = SHUFFLE.window_rows // run_rows
+        self._run_starts = generator.permutation(rows // _RUN_ROWS).astype(dtype)
+        self._run_starts *= dtype.type(_RUN_ROWS)
+        self._runs_per_window = _WINDOW_ROWS // _RUN_ROWS
         windowed_runs = len(self._run_starts) // self._runs_per_window * self._runs_per_window
-        within = generator.permutation(SHUFFLE.window_rows)
-        self._window_runs, self._window_offsets = within // run_rows, (within % run_rows).astype(dtype)
-        leftover_runs = (self._run_starts[windowed_runs:, None] + np.arange(run_rows, dtype=dtype)).ravel()
-        leftover = np.concatenate((leftover_runs, np.arange(rows // run_rows * run_rows, rows, dtype=dtype)))
+        within = generator.permutation(_WINDOW_ROWS)
+        self._window_runs, self._window_offsets = within // _RUN_ROWS, (within % _RUN_ROWS).astype(dtype)
+        leftover_runs = (self._run_starts[windowed_runs:, None] + np.arange(_RUN_ROWS, dtype=dtype)).ravel()
+        leftover = np.concatenate((leftover_runs, np.arange(rows // _RUN_ROWS * _RUN_ROWS, rows, dtype=dtype)))
         generator.shuffle(leftover)
         self._remaining_rows: NDArray[Any] = leftover
-        self._windowed_rows = windowed_runs * run_rows
+        self._windowed_rows = windowed_runs * _RUN_ROWS
 
     def rows_between(self, begin: int, end: int) -> NDArray[Any]:
         """Return the row numbers at positions `begin` to `end` of the order."""
-        window_rows = SHUFFLE.window_rows
-        first, last = begin // window_rows, -(-min(end, self._windowed_rows) // window_rows)
+        first, last = begin // _WINDOW_ROWS, -(-min(end, self._windowed_rows) // _WINDOW_ROWS)
         leftover = self._remaining_rows[max(0, begin - self._windowed_rows) : max(0, end - self._windowed_rows)]
         if first >= last:
             return leftover
         starts = self._run_starts[first * self._runs_per_window : last * self._runs_per_window].reshape(
             -1, self._runs_per_window
         )
-        rows: NDArray[Any] = np.empty((last - first) * window_rows + len(leftover), starts.dtype)
-        windows = rows[: (last - first) * window_rows].reshape(-1, window_rows)
+        rows: NDArray[Any] = np.empty((last - first) * _WINDOW_ROWS + len(leftover), starts.dtype)
+        windows = rows[: (last - first) * _WINDOW_ROWS].reshape(-1, _WINDOW_ROWS)
         np.take(starts, self._window_runs, axis=1, out=windows, mode="clip")
         windows += self._window_offsets
         rows[len(rows) - len(leftover) :] = leftover
-        return rows[begin - first * window_rows : end - first * window_rows]
+        return rows[begin - first * _WINDOW_ROWS : end - first * _WINDOW_ROWS]
 
 
 def total_weight(weights: NDArray[Any]) -> float:

@@ -6,7 +6,6 @@ import functools
 import importlib.util
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from autodiff_cli.cache import CacheUnavailableError, open_cache_folder
@@ -15,30 +14,22 @@ from autodiff_cli.graph.tape import Tape
 
 if TYPE_CHECKING:  # command-line options list the backends and start without NumPy
     from autodiff_cli.array_types import Array
-    from autodiff_cli.backends.fallback import Notify
+    from autodiff_cli.backends.numpy_backend import Notify
     from autodiff_cli.backends.protocol import Backend, RowGraphs
     from autodiff_cli.graph.node import Node
     from autodiff_cli.graph.op import Shape
 
 
-@dataclass(frozen=True)
-class CompilationThresholds:
-    """When `auto` compiles: the limits within which compiled kernels save time."""
-
-    # Computed values: per row, times rows, times passes. NumPy computes fewer in the time that loading LLVM and
-    # compiling take.
-    min_work: int = 50_000_000
-    # The same for work that turns out to be long: what NumPy has computed before kernels are compiled after all.
-    min_done_work: int = 25_000_000
-    call_overhead_rows: int = 2000  # rows that take NumPy as long as calling its functions
-    typical_passes: int = 25  # over the data, in a fit
-    batch_overhead_rows: int = 2000  # rows that take NumPy as long as starting another batch
-    max_counted_values: int = 5_000  # per row: in wide layers, matrix products are fast in NumPy too
-    max_operations: int = 5_000  # more take seconds to compile
-    max_values: int = 5_000_000  # per row: larger models than layers of a thousand units were not measured
-
-
-THRESHOLDS = CompilationThresholds()
+# When `auto` compiles: the limits within which compiled kernels save time. Work is counted in computed values: per row,
+# times rows, times passes.
+_MIN_WORK = 50_000_000  # NumPy computes fewer in the time that loading LLVM and compiling take
+_MIN_DONE_WORK = 25_000_000  # by NumPy, before kernels are compiled after all for work that turns out to be long
+_CALL_OVERHEAD_ROWS = 2000  # rows that take NumPy as long as calling its functions
+_BATCH_OVERHEAD_ROWS = 2000  # rows that take NumPy as long as starting another batch
+_TYPICAL_PASSES = 25  # over the data, in a fit
+_MAX_COUNTED_VALUES = 5_000  # per row: in wide layers, matrix products are fast in NumPy too
+_MAX_OPERATIONS = 5_000  # more take seconds to compile
+_MAX_VALUES = 5_000_000  # per row: larger models than layers of a thousand units were not measured
 
 
 def _make_numpy_backend(threads: int | None) -> Backend:  # noqa: ARG001 - NumPy runs on one thread
@@ -89,7 +80,7 @@ def choose_backend(
     threads: int | None,
     graphs: RowGraphs,
     rows: int,
-    passes: int = THRESHOLDS.typical_passes,
+    passes: int = _TYPICAL_PASSES,
     notify: Notify | None = None,
     batches: int = 1,
 ) -> Backend:
@@ -109,20 +100,19 @@ def choose_backend(
     >>> choose_backend("auto", None, RowGraphs([read("a*x").output], {"x"}), 100).name
     'numpy'
     """
-    limits = THRESHOLDS
-    effective_rows = (rows + (batches - 1) * limits.batch_overhead_rows) * passes
-    if name == "auto" and limits.max_counted_values * effective_rows < limits.min_work:
+    effective_rows = (rows + (batches - 1) * _BATCH_OVERHEAD_ROWS) * passes
+    if name == "auto" and _MAX_COUNTED_VALUES * effective_rows < _MIN_WORK:
         name = "numpy"  # decided without looking at the graphs
     if name == "auto":
         values = _counted_values(graphs)
-        is_worthwhile = values is not None and values * effective_rows >= limits.min_work
+        is_worthwhile = values is not None and values * effective_rows >= _MIN_WORK
         name = "llvm" if is_worthwhile and has_compiler() else "numpy"
     return make_backend(name, threads) if name == "numpy" else compiling_backend(threads, notify)
 
 
 def compiling_backend(threads: int | None, notify: Notify | None = None) -> Backend:
     """Return the backend that compiles kernels, or NumPy if that fails; see `choose_backend`."""
-    from autodiff_cli.backends.fallback import FallbackBackend, log_warning
+    from autodiff_cli.backends.numpy_backend import FallbackBackend, log_warning
 
     return FallbackBackend(lambda: make_backend("llvm", threads), make_backend("numpy"), notify or log_warning)
 
@@ -132,9 +122,9 @@ def _counted_values(graphs: RowGraphs) -> int | None:
     """Return the number of values that are computed for each row, at most a limit; None if compiling takes too long."""
     tape = Tape(graphs.outputs)
     values = sum(map(math.prod, infer_shapes(tape, graphs.leaf_shapes)))
-    if len(tape.nodes) > THRESHOLDS.max_operations or values > THRESHOLDS.max_values:
+    if len(tape.nodes) > _MAX_OPERATIONS or values > _MAX_VALUES:
         return None
-    return min(values, THRESHOLDS.max_counted_values)
+    return min(values, _MAX_COUNTED_VALUES)
 
 
 def passes_before_compiling(graphs: RowGraphs, rows: int) -> float:
@@ -143,7 +133,7 @@ def passes_before_compiling(graphs: RowGraphs, rows: int) -> float:
     Passes are counted and not timed, so that the results of a program are the same whenever it runs.
     """
     values = _counted_values(graphs) if has_compiler() else None
-    return THRESHOLDS.min_done_work / (values * (rows + THRESHOLDS.call_overhead_rows)) if values else math.inf
+    return _MIN_DONE_WORK / (values * (rows + _CALL_OVERHEAD_ROWS)) if values else math.inf
 
 
 def evaluate(

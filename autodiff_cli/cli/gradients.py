@@ -81,11 +81,12 @@ def higher_derivatives_report(
         return derivatives_report(formula, point, trace_or_none, results, digits, warnings)
     from autodiff_cli.explain.accuracy import unrepresentable_numbers
     from autodiff_cli.explain.warnings import check_higher_derivatives
-    from autodiff_cli.formula.array_derivatives import rate_name
 
     assert trace_or_none is not None
     output = trace_or_none.tape.outputs[0]
     if request.direction is not None:
+        from autodiff_cli.formula.array_derivatives import rate_name
+
         rates = _direction_texts(request.direction).items()
         components = {rate_name(name): inputs.constant_expression(f"`{name}`", text) for name, text in rates}
         unrepresentable |= unrepresentable_numbers(components)

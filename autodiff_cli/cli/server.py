@@ -81,8 +81,18 @@ class Limits(NamedTuple):
     workers: int = 2  # processes that compute at the same time
 
 
-class TimeLimitError(Exception):
-    """A computation exceeded its time limit. The message says so."""
+class RequestError(Exception):
+    """A request that has no answer but a message.
+
+    Args:
+        message: the message.
+        status: the status of the response.
+        formula, values: what the page shows in its fields.
+    """
+
+    def __init__(self, message: str, status: int, formula: str = "", values: str = "") -> None:
+        super().__init__(message)
+        self.status, self.formula, self.values = status, formula, values
 
 
 class _StoredFit(NamedTuple):
@@ -108,90 +118,78 @@ class RequestHandlers:
             return HTMLResponse(home_page("", values, ""))
         if len(formula) + len(values) > self._limits.text_length:
             message = f"error: the formula is too long; at most {self._limits.text_length} characters are allowed"
-            return HTMLResponse(home_page(formula[: self._limits.text_length], "", message), 413)
+            raise RequestError(message, 413, formula[: self._limits.text_length])
         question = {"ask": "trace", "formula": formula, "values": values}
-        return await self._page_response(question, b"", self._limits.trace)
+        return await self._page(question, b"", self._limits.trace)
 
     async def learn(self, request: Request) -> Response:
         """Return the page that shows the progress of a stored fit."""
-        stored = self._stored_fits.get(request.path_params["token"])
-        if stored is None:
-            return _expired_response()
+        stored = self._stored_fit(request)
         question = {"ask": "learn", "model": stored.model, "values": stored.values, "options": stored.options}
-        return await self._page_response(question, stored.content, self._limits.fit)
+        return await self._page(question, stored.content, self._limits.fit)
 
     async def row(self, request: Request) -> Response:
         """Return the page of the loss at one row of a stored fit."""
-        stored = self._stored_fits.get(request.path_params["token"])
-        if stored is None:
-            return _expired_response()
+        stored = self._stored_fit(request)
         text = request.query_params.get("row", "")
         if not text.isascii() or not text.isdigit() or len(text) > 12:
-            return HTMLResponse(home_page("", "", f"error: a row is an integer from 1, not `{text[:40]}`"), 400)
+            raise RequestError(f"error: a row is an integer from 1, not `{text[:40]}`", 400)
         question = {"ask": "row", "model": stored.model, "parameters": stored.parameters, "row": int(text)}
-        return await self._page_response(question | {"options": stored.options}, stored.content, self._limits.trace)
+        return await self._page(question | {"options": stored.options}, stored.content, self._limits.trace)
 
     async def course(self, request: Request) -> Response:
         """Return a page of the course."""
-        return await self._page_response({"ask": "course", **request.path_params}, b"", self._limits.trace)
+        return await self._page({"ask": "course", **request.path_params}, b"", self._limits.trace)
 
-    async def _page_response(self, question: Mapping[str, Any], content: bytes, seconds: float) -> Response:
-        formula = question.get("formula", "")
-        values = question["values"] if formula else ""
-        try:
-            answer = await self._ask_worker(question, content, seconds)
-        except TimeLimitError as error:
-            return HTMLResponse(home_page(formula, values, f"error: {error}"), 504)
-        if "error" in answer:
-            # The message that a terminal would show, with status 200.
-            return HTMLResponse(home_page(formula, values, answer["error"]))
-        return HTMLResponse(answer["page"])
+    def _stored_fit(self, request: Request) -> _StoredFit:
+        stored = self._stored_fits.get(request.path_params["token"])
+        if stored is None:
+            raise RequestError("error: this file is no longer stored; fit it again", 404)
+        return stored
+
+    async def _page(self, question: Mapping[str, Any], content: bytes, seconds: float) -> Response:
+        return HTMLResponse((await self._ask_worker(question, content, seconds))["page"])
 
     async def fit(self, request: Request) -> Response:
         """Return the fit of a model to the file in the body of the request, as JSON."""
         model, values = (request.query_params.get(name, "") for name in ("model", "values"))
         options = {name: text for name in FIT_OPTIONS if (text := request.query_params.get(name, ""))}
         if len(model) + len(values) + sum(map(len, options.values())) > self._limits.text_length:
-            message = f"the model is too long; at most {self._limits.text_length} characters are allowed"
-            return _error_response(message, 413)
-        try:
-            content = await self._read_body(request)
-        except TimeoutError:
-            return _error_response(f"the file did not arrive within {self._limits.upload:g} seconds", 408)
-        if content is None:
-            megabytes = self._limits.file_bytes >> 20
-            return _error_response(
-                f"the file is too large; at most {megabytes} MB are allowed: use autodiff train", 413
+            raise RequestError(
+                f"error: the model is too long; at most {self._limits.text_length} characters are allowed", 413
             )
-        try:
-            question = {"ask": "fit", "model": model, "values": values, "options": options}
-            answer = await self._ask_worker(question, content, self._limits.fit)
-        except TimeLimitError as error:
-            return _error_response(str(error), 504)
-        if "error" in answer:
-            return JSONResponse(answer, 400)
+        content = await self._read_body(request)
+        question = {"ask": "fit", "model": model, "values": values, "options": options}
+        answer = await self._ask_worker(question, content, self._limits.fit)
         token = secrets.token_urlsafe(16)
         self._stored_fits[token] = _StoredFit(model, values, options, answer.pop("parameters"), content)
         while len(self._stored_fits) > self._limits.stored_fits:
             self._stored_fits.popitem(last=False)
         return JSONResponse({**answer, "token": token})
 
-    async def _read_body(self, request: Request) -> bytes | None:
-        """Return the body of a request, or None if it is too large; reading stops there."""
+    async def _read_body(self, request: Request) -> bytes:
+        """Return the body of a request; reading stops where it is too large."""
         body = bytearray()
-        async with asyncio.timeout(self._limits.upload):
-            async for piece in request.stream():
-                body += piece
-                if len(body) > self._limits.file_bytes:
-                    return None
+        try:
+            async with asyncio.timeout(self._limits.upload):
+                async for piece in request.stream():
+                    body += piece
+                    if len(body) > self._limits.file_bytes:
+                        most = f"at most {self._limits.file_bytes >> 20} MB are allowed: use autodiff train"
+                        raise RequestError(f"error: the file is too large; {most}", 413)
+        except TimeoutError:
+            message = f"error: the file did not arrive within {self._limits.upload:g} seconds"
+            raise RequestError(message, 408) from None
         return bytes(body)
 
     async def _ask_worker(self, question: Mapping[str, Any], content: bytes, seconds: float) -> Any:
         """Run a worker process and return its answer.
 
         Raises:
-            TimeLimitError: if it takes too long; the process is killed.
+            RequestError: if the answer is an error, or if it takes too long; the process is then killed.
         """
+        formula = question.get("formula", "")
+        shown = (formula, question["values"] if formula else "")
         request = json.dumps({**question, "seconds": seconds}).encode() + b"\n" + content
         command = (sys.executable, "-P", "-m", "autodiff_cli.cli.worker")
         async with self._worker_slots:
@@ -201,21 +199,24 @@ class RequestHandlers:
                 async with asyncio.timeout(seconds):
                     output, _ = await process.communicate(request)
             except TimeoutError as error:
-                message = f"this takes longer than {seconds:g} seconds; use the command line, which has no limit"
-                raise TimeLimitError(message) from error
+                message = f"error: this takes longer than {seconds:g} seconds; use the command line, which has no limit"
+                raise RequestError(message, 504, *shown) from error
             finally:
                 with contextlib.suppress(ProcessLookupError):
                     process.kill()
                 await process.wait()
-        return json.loads(output) if output else {"error": "error: not enough time or memory"}
+        answer = json.loads(output) if output else {"error": "error: not enough time or memory"}
+        if "error" in answer:  # the message that a terminal would show
+            raise RequestError(answer["error"], 400 if question["ask"] == "fit" else 200, *shown)
+        return answer
 
 
-def _expired_response() -> Response:
-    return HTMLResponse(home_page("", "", "error: this file is no longer stored; fit it again"), 404)
-
-
-def _error_response(message: str, status: int) -> Response:
-    return JSONResponse({"error": f"error: {message}"}, status)
+async def _error_response(request: Request, error: Exception) -> Response:
+    """Return a message as JSON to the script that asks for a fit; else as a page."""
+    assert isinstance(error, RequestError)
+    if request.url.path == "/fit":
+        return JSONResponse({"error": str(error)}, error.status)
+    return HTMLResponse(home_page(error.formula, error.values, str(error)), error.status)
 
 
 def application(port: int, limits: Limits | None = None) -> Starlette:
@@ -228,4 +229,4 @@ def application(port: int, limits: Limits | None = None) -> Starlette:
         Route("/learn/{token}", handlers.learn),
         Route("/fit", handlers.fit, methods=["POST"]),
     ]
-    return Starlette(routes=routes, middleware=[_guard(port)])
+    return Starlette(routes=routes, middleware=[_guard(port)], exception_handlers={RequestError: _error_response})

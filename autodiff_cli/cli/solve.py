@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated
 
 from autodiff_cli.cli import inputs
 from autodiff_cli.cli.command_line import Call, command
 from autodiff_cli.cli.environment import BadInput, Environment, ExitStatus, Output
-from autodiff_cli.cli.shared_options import Digits, Expr, Implicit, Json
+from autodiff_cli.cli.shared_options import Digits, Expr, Implicit, Json, output_option
 from autodiff_cli.language.errors import MissingValueError, format_names
 from autodiff_cli.options import Option, at_least, between, check_fields
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _MAX_DIGITS = 10_000  # of --precision; more take minutes
 _PROGRESS_DELAY, _PROGRESS_INTERVAL = 2.0, 0.2  # seconds before progress is shown, and between updates
 _search = partial(Option, group="Search")
-_BOXES_HELP = "Stop after N boxes; what is then undecided is listed (default: 100000)."
+_BOXES_HELP = "Stop after N boxes; what is then undecided is listed."
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,12 @@ class SearchOptions:
         int | None,
         _search("--precision DIGITS", "Refine each point to this many proven digits.", between(2, _MAX_DIGITS)),
     ] = None
+    plot: Annotated[bool, output_option("--plot", "Draw the function, or a map of its levels, with the points.")] = (
+        False
+    )
 
     def __post_init__(self) -> None:
         check_fields(self)
-
-
-Plot: TypeAlias = Annotated[
-    bool, Option("--plot", "Draw the function, or its contours, with the points found.", group="Output")
-]
 
 
 @command(options=SearchOptions)
@@ -49,7 +47,6 @@ def solve(
     expression: Expr,
     *,
     options: SearchOptions,
-    plot: Plot = False,
     implicit: Implicit = False,
     digits: Digits = None,
     json: Json = False,
@@ -73,7 +70,7 @@ def solve(
     from autodiff_cli.solving import solutions
 
     problem = _read_problem(call, expression, options, implicit)
-    return Output(solution_report(solutions.solve(problem), problem if plot else None, digits), json)
+    return Output(solution_report(solutions.solve(problem), problem if options.plot else None, digits), json)
 
 
 @command(options=SearchOptions)
@@ -82,7 +79,6 @@ def minimize(
     expression: Expr,
     *,
     options: SearchOptions,
-    plot: Plot = False,
     implicit: Implicit = False,
     digits: Digits = None,
     json: Json = False,
@@ -101,7 +97,7 @@ def minimize(
       autodiff minimize "x^2 + a*cos(3*x)" --a 2 --x -4..4 --plot
       autodiff minimize "(1 - x)^2 + 100*(y - x^2)^2" --x -1 --y 2
     """
-    return _optimum_output(call, expression, options, plot, implicit, digits, json, is_maximum=False)
+    return _optimum_output(call, expression, options, implicit, digits, json, is_maximum=False)
 
 
 @command(options=SearchOptions)
@@ -110,7 +106,6 @@ def maximize(
     expression: Expr,
     *,
     options: SearchOptions,
-    plot: Plot = False,
     implicit: Implicit = False,
     digits: Digits = None,
     json: Json = False,
@@ -128,14 +123,13 @@ def maximize(
       autodiff maximize "x*y*(1 - x - y)" --x 0..1 --y 0..1
       autodiff maximize "x*exp(-x)" --x 0.5
     """
-    return _optimum_output(call, expression, options, plot, implicit, digits, json, is_maximum=True)
+    return _optimum_output(call, expression, options, implicit, digits, json, is_maximum=True)
 
 
 def _optimum_output(
     call: Call,
     expression: str,
     options: SearchOptions,
-    plot: bool,
     implicit: bool,
     digits: int | None,
     json: bool,
@@ -146,7 +140,7 @@ def _optimum_output(
 
     problem = _read_problem(call, expression, options, implicit, with_start=True)
     optima = solutions.optimize(problem, is_maximum)
-    report = optima_report(optima, problem if plot and problem.ranges else None, digits)
+    report = optima_report(optima, problem if options.plot and problem.ranges else None, digits)
     is_found = bool(problem.ranges or optima.points)
     return Output(report, json, ExitStatus.DONE if is_found else ExitStatus.FAILED)
 

@@ -252,19 +252,12 @@ class DelimitedText:
                 problems.invalid.append(f"{location}: {cell_count(len(cells))}, but the header has {len(self.header)}")
                 continue
             for name, position in request.positions.items():
-                cell, problem, is_missing = cells[position].strip(), "", False
-                if name in request.labels:
-                    is_missing = cell in MISSING_VALUES
-                    columns[name].append(None if is_missing else cell)
-                    problem = quoted_cell(cell) if has_invalid_utf8(cell) else ""
-                else:
-                    value = request.parsers[name].parse(cell)
-                    columns[name].append(value)
-                    if value is None:
-                        problem = describe_bad_cell(cell, request.parsers[name])
-                        problems.text_columns.setdefault(name, cell)
-                    else:
-                        is_missing = not math.isfinite(value)
+                cell = cells[position].strip()
+                parser = None if name in request.labels else request.parsers[name]
+                value, problem, is_missing = _parse_cell(cell, parser)
+                columns[name].append(value)
+                if value is None and parser is not None:
+                    problems.text_columns.setdefault(name, cell)
                 if problem:
                     problems.invalid.append(f"{location}, column `{name}`: {problem}")
                 elif is_missing and not request.accepts_missing:
@@ -309,6 +302,15 @@ class DelimitedText:
             raise self._source.read_error(error, lines.number + 1) from None
         finally:
             text.detach()  # the caller closes the stream
+
+
+def _parse_cell(cell: str, parser: CellParser | None) -> tuple[float | str | None, str, bool]:
+    """Return a cell's value, what is wrong with it, and whether it is missing; without a parser, it is a label."""
+    if parser is None:
+        is_missing = cell in MISSING_VALUES
+        return None if is_missing else cell, quoted_cell(cell) if has_invalid_utf8(cell) else "", is_missing
+    value = parser.parse(cell)
+    return (None, describe_bad_cell(cell, parser), False) if value is None else (value, "", not math.isfinite(value))
 
 
 class _NumberedLines:

@@ -225,15 +225,11 @@ def basis_directions(expression: Formula, values: Mapping[str, Any], names: Iter
     sizes, batch = expression.value_shapes(values), _batch_shape(expression, values)
     counts = {name: math.prod(sizes.get(name, ())) for name in names}
     total = sum(counts.values())
-    starts = dict(zip(counts, _offsets(counts.values()), strict=True))
+    starts = dict(zip(counts, itertools.accumulate(counts.values(), initial=0), strict=False))
     return {
         name: np.eye(total, count, -starts[name]).reshape(total, *(1 for _ in batch), *sizes.get(name, ()))
         for name, count in counts.items()
     }
-
-
-def _offsets(counts: Iterable[int]) -> list[int]:
-    return [0, *itertools.accumulate(counts)][:-1]
 
 
 # --- Gradients at many points

@@ -269,8 +269,7 @@ def _contributions(
         is_forward: whether the mode is forward.
     """
     node, inputs = tape.nodes[i], tape.inputs[i]
-    assert node.op is not None
-    if node.op.is_structural:
+    if node.operation.is_structural:
         yield from _structural_contributions(tape, i, arguments, shapes, is_forward)
         return
     for (k, argument), partial in zip(arguments.items(), partials_at(node, tuple(arguments)), strict=True):
@@ -306,8 +305,7 @@ def _structural_contributions(
 ) -> Iterator[tuple[int, Partial]]:
     """Yield the contributions along the edges of a structural operation: see `_contributions`."""
     node = tape.nodes[i]
-    assert node.op is not None
-    rule = node.op.structural_rule(tuple(shapes[j] for j in tape.inputs[i]))
+    rule = node.operation.structural_rule(tuple(shapes[j] for j in tape.inputs[i]))
     known = {rule.output: node, **dict(zip(rule.inputs, node.inputs, strict=True))}
     for k, argument in arguments.items():
         partial = rule.jvps[k] if is_forward else rule.vjps[k]
@@ -318,7 +316,7 @@ def _structural_contributions(
         if partial.mask is not None:
             own = Partial(partial.local, _instantiate(partial.mask, known, placeholder, like), partial.is_masked)
         linear_map = functools.partial(_instantiate, partial.local, known, placeholder)
-        amount = shapes.apply_linear(argument, linear_map, like, node.op.propagates_masks, own)
+        amount = shapes.apply_linear(argument, linear_map, like, node.operation.propagates_masks, own)
         if not is_literal(amount.local, 0):
             yield k, amount
 
@@ -341,6 +339,5 @@ def _rule_template(op: Op, count: int, positions: tuple[int, ...]) -> Template:
 
 def partials_at(node: Node, positions: tuple[int, ...]) -> list[Partial]:
     """Return the partial derivatives of a node with respect to its inputs at some positions."""
-    assert node.op is not None
-    built = _rule_template(node.op, len(node.inputs), positions).build((node, *node.inputs))
+    built = _rule_template(node.operation, len(node.inputs), positions).build((node, *node.inputs))
     return [Partial(local, None if mask is ONE else mask) for local, mask in zip(built[::2], built[1::2], strict=True)]

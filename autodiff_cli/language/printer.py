@@ -237,12 +237,10 @@ def node_notation(node: Node, chains: Set[Node]) -> tuple[Notation, Sequence[Nod
         node: the node of an operation.
         chains: the `and` nodes that are written as chained comparisons.
     """
-    assert node.op is not None
     if node not in chains:
-        return op_notation(node.op, len(node.inputs)), node.inputs
+        return op_notation(node.operation, len(node.inputs)), node.inputs
     before, link = node.inputs
-    assert link.op is not None
-    notation = op_notation(link.op, 2)
+    notation = op_notation(link.operation, 2)
     precedences = (Precedence.COMPARISON, notation.operand_precedences[1])
     return notation._replace(operand_precedences=precedences), (before, link.inputs[1])
 

@@ -172,6 +172,7 @@ class Target:
         snippets: handwritten code by name. It is included if a notation or a number mentions the name.
         statements: the statements of translated functions; None if the language has none.
         keywords: reserved words.
+        array_literal: the code before and after a list of numbers that is an array; None if the language has none.
     """
 
     name: str
@@ -185,6 +186,7 @@ class Target:
     statements: Statements | None = None
     has_conditional_expression: bool = True
     keywords: frozenset[str] = frozenset()
+    array_literal: tuple[str, str] | None = None
 
     def notation(self, op: str, arity: int) -> Notation | None:
         """Return the notation of an operation; None if it needs a function or a definition."""
@@ -197,6 +199,19 @@ class Target:
         return notation.format(
             [self.coerce(operand, is_condition) for operand, is_condition in zip(operands, are_conditions, strict=True)]
         )
+
+    def literal_array(self, operands: Sequence[Fragment]) -> Fragment | None:
+        """Return an array of numbers, or of such arrays, as one literal; None if an operand is anything else."""
+        if self.array_literal is None:
+            return None
+        head, tail = self.array_literal
+        elements = []
+        for part in operands:
+            is_array = part.text.startswith(f"{head}[") and part.text.endswith(f"]{tail}")
+            if not is_array and not re.fullmatch(r"-?\d[\d.]*(e-?\d+)?", part.text):
+                return None
+            elements.append(part.text[len(head) : -len(tail)] if is_array else part.text)
+        return Fragment(f"{head}[{', '.join(elements)}]{tail}")
 
     def coerce(self, fragment: Fragment, is_condition: bool = False) -> Fragment:
         """Return a fragment converted to a number, or to a condition."""
@@ -495,8 +510,10 @@ class Library:
         """Return the code of an operation on operands, or a call of the function that computes it."""
         if op == "pow" and "power" in self.target.notations and not is_integer_literal(operands[1].text):
             op = "power"  # the platform's own power is inf or 0 where a power of -inf is undefined
+        if op == "stack" and (array := self.target.literal_array(operands)) is not None:
+            return array
         if self.target.notation(op, len(operands)) is None:
-            return self._call_function(sources.function_name(op) or op, operands)
+            return self._call_function(op, operands)
         return self.apply_notation(op, operands)
 
     def apply_notation(self, op: str, operands: Sequence[Fragment]) -> Fragment:
@@ -506,8 +523,9 @@ class Library:
         self._require_snippets("".join(notation.texts))
         return self.target.apply_notation(notation, operands)
 
-    def _call_function(self, name: str, operands: Sequence[Fragment]) -> Fragment:
-        """Return a call of a function of this library, with values for optional parameters too."""
+    def _call_function(self, op: str, operands: Sequence[Fragment]) -> Fragment:
+        """Return a call of the function that computes an operation, with values for optional parameters too."""
+        name = sources.function_name(op) or op
         definition = sources.find_definition(name)
         assert definition is not None, f"{self.target.name} has no {name}"
         node = cast(ast.FunctionDef, definition.node)

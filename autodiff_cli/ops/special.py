@@ -94,7 +94,7 @@ normal_cdf = elementary(
     expansion=lambda x, mean=0, deviation=1: _if_positive(
         erfc(-_standardize(x, mean, deviation) / sqrt(2)) / 2, deviation
     ),
-    domain=lambda x, mean=0, deviation=1: as_node(deviation) > 0,
+    domain=lambda x, mean=0, deviation=1: as_node(deviation) > 0, is_positive=True,
     summary="the normal distribution function at x, with mean (0) and standard deviation (1)",
 )  # fmt: skip
 
@@ -197,7 +197,13 @@ besseli = _bessel(
     "besseli", 1, 1, "modified Bessel function of the first kind", True, singular=lambda n, x: and_(equal(x, 0), n < 1)
 )
 besselk = _bessel(
-    "besselk", -1, 1, "modified Bessel function of the second kind", False, singular=lambda n, x: equal(x, 0)
+    "besselk",
+    -1,
+    1,
+    "modified Bessel function of the second kind",
+    False,
+    singular=lambda n, x: equal(x, 0),
+    is_positive=True,
 )
 
 wofz_slope_real: Op

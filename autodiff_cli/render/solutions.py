@@ -11,6 +11,7 @@ from autodiff_cli.render.formatting import number_formats, pluralize, shortest_t
 from autodiff_cli.render.report import Column, Paper, Report, Style, TextTable, number_columns
 from autodiff_cli.solving.solutions import Bounds, BoxProblem, Coordinate, Optima, Solution
 
+_NEARLY_ZERO = 1e-9  # bounds of an optimum within which it is reported as 0, with the error
 _MAX_UNRESOLVED = 10  # boxes that the text lists
 
 
@@ -100,9 +101,14 @@ def optima_report(optima: Optima, problem: BoxProblem | None, digits: int | None
 
 def _optimum_text(low: float | str, high: float | str, digits: int | None) -> str:
     """Return what is known of an optimum, in words."""
+    if low == high and math.isinf(float(low)):
+        return "does not exist: the formula is undefined in the whole box"
     if math.isinf(float(low)) or math.isinf(float(high)):
         known = [f"at least {low}"] * math.isfinite(float(low)) + [f"at most {high}"] * math.isfinite(float(high))
         return f"is {known[0]}; no bound on the other side is proven" if known else "is not bounded by what is proven"
+    if float(low) <= 0 <= float(high) and max(abs(float(low)), float(high)) < _NEARLY_ZERO:
+        width = max(abs(float(low)), float(high))
+        return f"= 0, within {1.05 * width:.1e}" if width else "= 0"
     return f"= {_number_text(low, (low, high), digits)}" if _agrees(low, high) else f"is between {low} and {high}"
 
 
@@ -159,7 +165,7 @@ def _number_text(number: Coordinate, bounds: Bounds, digits: int | None) -> str:
 def _agrees(low: Coordinate, high: Coordinate) -> bool:
     """Whether bounds are so near that one number stands for both."""
     a, b = float(low), float(high)
-    return abs(b - a) <= 1e-9 * max(abs(a), abs(b), 1e-3)
+    return abs(b - a) <= 1e-9 * max(abs(a), abs(b))
 
 
 # --- Plots ---

@@ -278,7 +278,8 @@ def kinds_of_points(system: System, lower: Array, upper: Array, side: Array) -> 
 
 _MAX_SWITCHES = 3  # conditions that change in a box; each makes three systems
 _KINK_BOXES = 200  # of the search in each system
-_FACE_PARTS = 6  # parts of a face along each coordinate
+_FACE_PARTS = 64  # parts of a face along each coordinate, but for more unknowns fewer
+_MAX_PARTS = 1000  # of a face
 _COMPARISONS = {greater: 1, greater_equal: 1, less: -1, less_equal: -1}
 
 
@@ -390,13 +391,14 @@ def kind_by_surroundings(system: System, value: Number, low: Array, high: Array)
         value: the objective at the only stationary point in the box.
     """
     size = len(low)
-    cells = [*itertools.product(range(_FACE_PARTS), repeat=size - 1)]
+    count = min(_FACE_PARTS, max(2, int(_MAX_PARTS ** (1 / max(size - 1, 1)))))
+    cells = [*itertools.product(range(count), repeat=size - 1)]
     lowers, uppers = [], []
     for i, end in itertools.product(range(size), (low, high)):
         for cell in cells:
             places = np.insert(np.array(cell, dtype=float), i, 0)
-            step = (high - low) / _FACE_PARTS
-            a, b = low + places * step, np.minimum(low + (places + 1) * step * (1 + 1e-12), high)
+            step = (high - low) / count
+            a, b = low + places * step, np.where(places == count - 1, high, low + (places + 1) * step)
             a[i] = b[i] = end[i]
             lowers.append(a)
             uppers.append(b)

@@ -33,6 +33,7 @@ _EPS = 2.0**-48  # relative rounding error of a short sum of products, with a ma
 _SLACK = 1 + 1e-9  # covers the rounding of sums of positive bounds
 _REGULAR = 0.9  # largest row sum of |I - Y·J| for which inflating a box is worthwhile
 _INFLATION = 0.1  # part of its width by which a box grows on each side
+_MIN_GROWTH = 2.0**-40  # part of its ends by which it grows at least, so that rounding does not hide the zero
 _MIN_RELATIVE_WIDTH = 2.0**-30  # boxes narrower than this, relative to their place, are not bisected
 _MIN_DOMAIN_PART = 2.0**-44  # nor boxes narrower than this part of the domain
 _NOISE_WIDTH = 2.0**-16  # relative width below which a box is left undecided if rounding hides the sign at its middle
@@ -66,6 +67,20 @@ class System:
         """Return the system whose zeros are the stationary points of a function."""
         gradient = gradient_nodes(with_pairwise_choices(objective), [*unknowns.values()])
         return cls(unknowns, simplify(gradient), objective)
+
+    def lower_bounds(self, boxes: Boxes) -> Array:
+        """Return lower bounds of the objective on boxes: of the natural enclosure, or of the mean-value form."""
+        natural = self.enclose_objective(boxes.lower, boxes.upper)
+        slope = self.enclose(boxes.lower, boxes.upper)
+        middle = np.clip(boxes.lower / 2 + boxes.upper / 2, boxes.lower, boxes.upper)
+        at_middle = self.enclose_objective(middle, middle).lower[0]
+        radius = np.maximum(boxes.upper - middle, middle - boxes.lower) * _SLACK
+        with np.errstate(all="ignore"):
+            change = (np.maximum(np.abs(slope.lower), np.abs(slope.upper)) * radius).sum(axis=0) * _SLACK
+            mean = at_middle - change - _EPS * (np.abs(at_middle) + change)
+        is_valid = natural.is_continuous[0] & np.isfinite(mean)
+        low = np.where(is_valid, np.fmax(natural.lower[0], mean), natural.lower[0])
+        return np.asarray(np.where(np.isnan(low), np.inf, low))
 
     def function(self, outputs: Sequence[Node]) -> Callable[[Array, Array], Intervals]:
         """Return a function of the ends of boxes, of shape (unknowns, boxes), that encloses outputs in such arrays."""
@@ -265,7 +280,7 @@ class Search:
         is_fixed = (boxes.side != 0).any(axis=0)
         if not is_fixed.any():
             return boxes
-        return boxes.select(~(is_fixed & (self.system.enclose_objective(boxes.lower, boxes.upper).lower[0] > best)))
+        return boxes.select(~(is_fixed & (self.system.lower_bounds(boxes) > best)))
 
     def _examine(self, boxes: Boxes, result: SearchResult) -> Boxes:
         """Examine boxes: record zeros and undecided boxes, and return the boxes that are left to examine."""
@@ -292,15 +307,24 @@ class Search:
         is_left = (narrowed.lower <= narrowed.upper).all(axis=0) & ~is_inside
         is_settled = self._inflate(result, boxes, step, is_left & step.is_regular & is_proven)
         is_left &= ~is_settled
-        width, middle = narrowed.upper - narrowed.lower, np.abs(narrowed.lower / 2 + narrowed.upper / 2)
+        width, middle = boxes.upper - boxes.lower, np.abs(boxes.lower / 2 + boxes.upper / 2)
         is_small = ((width <= middle * _MIN_RELATIVE_WIDTH) | (width <= self._min_width) | ~is_free).all(axis=0)
         noise = np.maximum(middle, 2.0**-10 * (self.upper - self.lower)) * _NOISE_WIDTH
-        is_small |= (np.maximum(np.abs(value.lower), np.abs(value.upper)) == 0).all(axis=0)  # 0 everywhere
+        is_flat = (value.lower == 0) & (value.upper == 0)
+        is_small |= (is_flat | ~is_free).all(axis=0)
         is_small |= step.is_hidden & ((width <= noise) | ~is_free).all(axis=0)
         result.undecided = result.undecided.join(narrowed.select(is_left & is_small))
         rest = is_left & ~is_small
         if self.system.objective is not None:
-            moved = moved.join(*self._lost_edges(boxes, narrowed, is_left))
+            # A step keeps zeros of the gradient, but not minima on edges: a box that reaches an edge is not narrowed,
+            # and if it is dropped, its parts on edges remain.
+            reaches_edge = (is_free & ((boxes.lower <= self.lower) | (boxes.upper >= self.upper))).any(axis=0)
+            narrowed = replace(
+                narrowed,
+                lower=np.where(reaches_edge, boxes.lower, narrowed.lower),
+                upper=np.where(reaches_edge, boxes.upper, narrowed.upper),
+            )
+            moved = moved.join(*self._parts_on_edges(boxes.select(~is_left)))
         narrowed, was, smear = narrowed.select(rest), boxes.select(rest), step.smear[:, rest]
         return moved.join(*self._bisect(narrowed, was, smear))
 
@@ -328,7 +352,9 @@ class Search:
         if not selected.any():
             return settled
         chosen = boxes.select(selected)
-        growth = np.where(chosen.side == 0, (chosen.upper - chosen.lower) * _INFLATION + 1e-300, 0)
+        size = np.maximum(np.abs(chosen.lower), np.abs(chosen.upper))
+        growth = (chosen.upper - chosen.lower) * _INFLATION + size * _MIN_GROWTH + 1e-290
+        growth = np.where(chosen.side == 0, growth, 0)
         lower = np.minimum(chosen.lower, step.lower[:, selected]) - growth
         upper = np.maximum(chosen.upper, step.upper[:, selected]) + growth
         region = Boxes(lower, upper, chosen.side)
@@ -352,9 +378,12 @@ class Search:
         parts of boxes that lie on edges."""
         objective = self.system.enclose_objective(boxes.lower, boxes.upper)
         low, is_continuous = objective.lower[0], objective.is_continuous[0]
-        middle = np.clip(boxes.lower / 2 + boxes.upper / 2, self.inner_lower, self.inner_upper)
-        at_middle = self.system.enclose_objective(middle, middle)
-        known = np.where(at_middle.is_continuous[0], at_middle.upper[0], np.inf)
+        # Values at the middle, and at the corner to which the function falls, bound the minimum from above.
+        corner = np.where(slope.upper > -slope.lower, boxes.lower, boxes.upper)
+        samples = np.concatenate([boxes.lower / 2 + boxes.upper / 2, corner], axis=1)
+        samples = np.clip(samples, self.inner_lower, self.inner_upper)
+        sampled = self.system.enclose_objective(samples, samples)
+        known = np.where(sampled.is_continuous[0], sampled.upper[0], np.inf)
         result.best = min(result.best, float(np.min(known, initial=np.inf)))
         is_free = boxes.side == 0
         rises, falls = slope.lower > 0, slope.upper < 0
@@ -376,13 +405,13 @@ class Search:
         )
         return kept, is_continuous, moved.select(leaves)
 
-    def _lost_edges(self, boxes: Boxes, narrowed: Boxes, is_left: Mask) -> list[Boxes]:
-        """Return the parts on edges of boxes that a Newton step, which keeps only zeros of the gradient, cut off."""
+    def _parts_on_edges(self, boxes: Boxes) -> list[Boxes]:
+        """Return the parts of boxes that lie on edges of the domain, one for each edge that a box reaches."""
         parts = []
         for i in range(len(self.lower)):
-            for side, ends, others in ((-1, boxes.lower, narrowed.lower), (1, boxes.upper, narrowed.upper)):
+            for side, ends in ((-1, boxes.lower), (1, boxes.upper)):
                 outer, inner = (self.lower, self.inner_lower) if side < 0 else (self.upper, self.inner_upper)
-                part = boxes.select((boxes.side[i] == 0) & (ends[i] == outer[i]) & ~(is_left & (others[i] == outer[i])))
+                part = boxes.select((boxes.side[i] == 0) & (ends[i] == outer[i]))
                 part.side[i] = side
                 part.lower[i], part.upper[i] = min(outer[i], inner[i]), max(outer[i], inner[i])
                 parts.append(part)

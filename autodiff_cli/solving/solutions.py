@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias
 
@@ -27,7 +28,7 @@ from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.numbers import ball_arithmetic as ball
 from autodiff_cli.numbers.ball_arithmetic import Number
 from autodiff_cli.numbers.intervals import float_bounds
-from autodiff_cli.ops.arithmetic import equal
+from autodiff_cli.ops.arithmetic import and_, equal, greater, greater_equal, less, less_equal, not_, not_equal, or_
 from autodiff_cli.solving.proof import (
     BallFunction,
     Domain,
@@ -39,13 +40,21 @@ from autodiff_cli.solving.proof import (
 )
 from autodiff_cli.solving.search import Boxes, Search, SearchResult, System
 
+_CONDITIONS = (and_, or_, not_, less, less_equal, greater, greater_equal, not_equal)
 MAX_BOXES = 100_000  # of a search, by default
 _BITS = 128  # of the proofs, if the numbers are floats
 _GUARD_BITS = 64
 _MAX_MERGED = 300  # undecided boxes that are joined where they touch; more may form curves, and are joined in cells
 _GRID = 16  # cells along each coordinate
 _MAX_CLUSTERS = 20  # of undecided boxes that are examined for kinks and multiple zeros
-_SURROUNDINGS = (1e-3, 1e-6, 1e-9, 0.0)  # parts of the domain around a point on whose border values are compared
+_SURROUNDINGS = (
+    0.1,
+    1e-2,
+    1e-3,
+    1e-6,
+    1e-9,
+    0.0,
+)  # parts of the domain around a point on whose border values are compared
 
 Coordinate: TypeAlias = float | str  # texts with --precision
 Bounds: TypeAlias = tuple[Coordinate, Coordinate]
@@ -194,11 +203,15 @@ class BoxProblem:
         sides.
 
         Raises:
-            ExpressionError: for arrays that do not fit.
+            ExpressionError: for arrays that do not fit, and for a condition that is no equation.
         """
         leaves = self.formula.leaves
         with self.formula.locate_errors():
             elements = unroll([self.formula.output])[0].reshape(-1).tolist()
+        if any(element.op in _CONDITIONS for element in elements):
+            raise ExpressionError(
+                "a condition has no zeros or optima: write an equation with one ==, several as `[x == 1, y == 2]`"
+            )
         differences = [a - b for a, b in (_sides(element) for element in elements)]
         return substitute(differences, {leaves[name]: node for name, node in self.fixed.items()})
 
@@ -229,15 +242,22 @@ class BoxProblem:
 
     def bounds(self, x: Number) -> Bounds:
         """Return bounds of an enclosure, rounded outward."""
-        if isinstance(x, fmpq):
-            nearest = ball.nearest_float(x)
-            if self.digits is None:
-                return (nearest, nearest) if ball.from_float(nearest) == x else float_bounds(x)
         if self.digits is None or not ball.is_finite(x):
-            low, high = float_bounds(x)
+            nearest = ball.nearest_float(x)
+            is_exact = isinstance(x, fmpq) and math.isfinite(nearest) and ball.from_float(nearest) == x
+            low, high = (nearest, nearest) if is_exact else float_bounds(x)
             return low + 0.0, high + 0.0
-        below, above = (x.lower(), -x.upper()) if isinstance(x, arb) else (x, -x)
-        return decimal_below(below, self.digits), negated(decimal_below(above, self.digits))
+        below, above = (x.lower(), x.upper()) if isinstance(x, arb) else (x, x)
+        return _rounded(below, self.digits, ROUND_FLOOR), _rounded(above, self.digits, ROUND_CEILING)
+
+
+def _rounded(exact: Number, digits: int, rounding: str) -> str:
+    """Return an exact number as a decimal number, rounded down or up."""
+    if isinstance(exact, arb):
+        significand, exponent = exact.man_exp()
+        exact = fmpq(significand) * fmpq(2) ** exponent
+    decimal = Context(prec=digits, rounding=rounding).divide(Decimal(int(exact.p)), Decimal(int(exact.q)))
+    return ball.format_digits(fmpq(*decimal.as_integer_ratio()), digits)
 
 
 def read_problem(
@@ -278,33 +298,6 @@ def _exact_number(name: str, value: Any) -> fmpq:
     return fmpq(exact.numerator, exact.denominator)
 
 
-def decimal_below(x: Number, digits: int) -> str:
-    """Return the largest decimal number of so many digits that is not above an exact number."""
-    text = ball.format_digits(x, digits)
-    value = Fraction(text)
-    exact = Fraction(*((int(x.p), int(x.q)) if isinstance(x, fmpq) else _fraction(x)))
-    if value <= exact:
-        return text
-    unit = Fraction(10) ** (ball_exponent(value) - digits + 1)
-    lower = value - unit
-    return ball.format_digits(fmpq(lower.numerator, lower.denominator), digits)
-
-
-def ball_exponent(value: Fraction) -> int:
-    """Return the exponent of the first decimal digit of a fraction that is not 0."""
-    return math.floor(ball.log10_size(fmpq(value.numerator, value.denominator)) + 1e-12) if value else -300
-
-
-def _fraction(x: arb) -> tuple[int, int]:
-    mantissa, exponent = x.man_exp()
-    return int(mantissa) * 2 ** max(int(exponent), 0), 2 ** max(-int(exponent), 0)
-
-
-def negated(text: str) -> str:
-    """Return the text of a number with the other sign."""
-    return text if Fraction(text) == 0 else text.removeprefix("-") if text.startswith("-") else f"-{text}"
-
-
 def _sides(node: Node) -> tuple[Node, Node]:
     """Return the two sides of an equation; of another formula the formula and 0."""
     return (node.inputs[0], node.inputs[1]) if node.op is equal else (node, ZERO)
@@ -334,7 +327,7 @@ def solve(problem: BoxProblem) -> Solution:
 def _solve(problem: BoxProblem, system: System) -> Solution:
     domain, equations = problem.domain, system.equations
     result = problem.search(system)
-    enclosures, undecided = _proven_zeros(problem, system, result)
+    enclosures, _, undecided = _proven_zeros(problem, system, result)
     roots = [Root(*_point(problem, enclosure)) for enclosure, _ in enclosures]
     unresolved = []
     for low, high in merge_touching(undecided):
@@ -368,8 +361,9 @@ def _named_box(system: System, low: Array, high: Array) -> dict[str, tuple[float
 
 def _proven_zeros(
     problem: BoxProblem, system: System, result: SearchResult
-) -> tuple[list[tuple[list[Number], int]], Boxes]:
-    """Return the proven zeros in the domain, each once, with their indices in the result; and the undecided boxes."""
+) -> tuple[list[tuple[list[Number], int]], list[str], Boxes]:
+    """Return the proven zeros in the domain, each once, with their indices in the result; their kinds; and the boxes
+    that stay undecided."""
     domain, zeros, regions = problem.domain, result.zeros, result.regions
     proven = Prover(system, domain, problem.bits).prove(zeros)
     undecided = result.undecided.join(zeros.select([k for k, zero in enumerate(proven) if zero is None]))
@@ -383,12 +377,15 @@ def _proven_zeros(
         is_same = (regions.lower[:, known] <= low) & (regions.upper[:, known] >= high)
         if not (is_same & (zeros.side[:, known] == zeros.side[:, k : k + 1])).all(axis=0).any():
             found.append((enclosure, k))
-    is_free = (undecided.side == 0).all(axis=0)
+    kinds = _kinds_of_zeros(system, result, found)
     is_covered = np.zeros(len(undecided), dtype=bool)
-    for _, k in found:
-        lower, upper = regions.lower[:, k : k + 1], regions.upper[:, k : k + 1]
-        is_covered |= is_free & ((undecided.lower >= lower) & (undecided.upper <= upper)).all(axis=0)
-    return found, undecided.select(~is_covered)
+    for (_, k), kind in zip(found, kinds, strict=True):
+        lower, upper, side = (part[:, k : k + 1] for part in (regions.lower, regions.upper, zeros.side))
+        # The Hessian is regular in the whole region. So the function is convex there if it is at its minimum, and has
+        # no smaller values on edges.
+        has_side = (undecided.side == side) | ((side == 0) & (kind == "minimum"))
+        is_covered |= (has_side & (undecided.lower >= lower) & (undecided.upper <= upper)).all(axis=0)
+    return found, kinds, undecided.select(~is_covered)
 
 
 def _is_same_zero(a: Sequence[Number], b: Sequence[Number]) -> bool:
@@ -455,13 +452,12 @@ def minimize(problem: BoxProblem, is_maximum: bool = False) -> Optima:
 def _minimize(problem: BoxProblem, output: Node, system: System, is_maximum: bool) -> Optima:
     domain = problem.domain
     result = problem.search(system)
-    zeros, undecided = _proven_zeros(problem, system, result)
+    zeros, kinds, undecided = _proven_zeros(problem, system, result)
     objective = BallFunction(system.names, [output], problem.bits)
     clusters, undecided = _decide_clusters(problem, system, undecided)
     enclosures = [enclosure for enclosure, _ in zeros] + [cluster.enclosure for cluster in clusters]
     values = [objective.bounds(enclosure)[0] for enclosure in enclosures]
     bounds = [*map(float_bounds, values)]
-    kinds = _kinds_of_zeros(system, result, zeros)
     others = merge_touching(undecided)
     for k, cluster in enumerate(clusters, len(zeros)):
         kinds.append(
@@ -478,8 +474,7 @@ def _minimize(problem: BoxProblem, output: Node, system: System, is_maximum: boo
         if not _may_be_outside(domain, enclosure, side):
             most = min(most, upper)
     if len(undecided):
-        lowest = system.enclose_objective(undecided.lower, undecided.upper).lower[0]
-        least.append(float(np.where(np.isnan(lowest), np.inf, lowest).min()))
+        least.append(float(system.lower_bounds(undecided).min()))
     order = sorted(range(len(points)), key=lambda i: [*map(float, points[i].point.values())])
     best = [n for n, i in enumerate(order) if bounds[i][0] <= most]
     exact = [] if len(undecided) else [values[order[n]] for n in best]
@@ -495,8 +490,9 @@ def _minimize(problem: BoxProblem, output: Node, system: System, is_maximum: boo
 
 
 def _kinds_of_zeros(system: System, result: SearchResult, zeros: Sequence[tuple[list[Number], int]]) -> list[str]:
-    if not zeros:
-        return []
+    """Return the kinds of stationary points; empty texts for zeros of equations."""
+    if not zeros or system.objective is None:
+        return [""] * len(zeros)
     ends = np.array([[float_bounds(x) for x in enclosure] for enclosure, _ in zeros])
     side = result.zeros.side[:, [k for _, k in zeros]]
     return kinds_of_points(system, ends[:, :, 0].T, ends[:, :, 1].T, side)

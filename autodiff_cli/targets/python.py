@@ -18,7 +18,7 @@ from autodiff_cli.graph.codegen import PRODUCT, SIGN, SUM, Fragment, Notation, c
 from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.numbers.forms import ARRAY_DEFINITIONS, careful_form
 from autodiff_cli.numbers.sources import Definition, find_definition, variable_name
-from autodiff_cli.numbers.translation import CODE_WIDTH, Library, Target, is_integer_literal
+from autodiff_cli.numbers.translation import CODE_WIDTH, Library, Target
 from autodiff_cli.ops.arithmetic import abs_, and_, equal, greater, less, max_, min_, mod, not_equal, or_, sign, where
 from autodiff_cli.ops.elementary import acos, acosh, asin, asinh, atan, atanh, log
 from autodiff_cli.ops.elementary import pow_ as power
@@ -91,8 +91,9 @@ class PythonLibrary(Library):
         """Return the code of an operation on operands, or a call of the function that computes it."""
         if op == "div" and is_nonzero(operands[1].text):
             return self.target.apply_notation(DIVISION, operands)
-        if self.target.notation(op, len(operands)) is not None:
-            return self.apply_notation(op, operands)
+        return super().operation(op, operands)
+
+    def _call_function(self, op: str, operands: Sequence[Fragment]) -> Fragment:
         name = variable_name(op)
         assert name is not None, f"Python has no {op}"
         return self.target.apply_notation(call_notation(self.require(name), len(operands)), operands)
@@ -251,23 +252,9 @@ NUMPY = Target(
     as_number=Notation(("np.where(", ", 1.0, 0.0)"), (0,)),
     as_condition=_AS_CONDITION,
     definitions=NUMPY_DEFINITIONS,
+    array_literal=("np.array(", ", dtype=float)"),
     snippets=NUMPY_SNIPPETS,
 )
-
-
-def literal_array(operands: Sequence[Fragment], head: str, tail: str) -> Fragment | None:
-    """Return an array of numbers, or of such arrays, as one literal; None if an operand is anything else.
-
-    >>> literal_array([Fragment("1"), Fragment("-2.5")], "np.array(", ")").text
-    'np.array([1, -2.5])'
-    """
-    elements = []
-    for part in operands:
-        is_array = part.text.startswith(f"{head}[") and part.text.endswith(f"]{tail}")
-        if not is_array and not re.fullmatch(r"-?\d[\d.]*(e-?\d+)?", part.text):
-            return None
-        elements.append(part.text[len(head) : -len(tail)] if is_array else part.text)
-    return Fragment(f"{head}[{', '.join(elements)}]{tail}")
 
 
 class NumpyLibrary(PythonLibrary):
@@ -280,14 +267,7 @@ class NumpyLibrary(PythonLibrary):
             return name
         return super().require(name)
 
-    def operation(self, op: str, operands: Sequence[Fragment]) -> Fragment:
-        """Return the code of an operation on operands, or a call of the function that computes it."""
-        if op == "pow" and not is_integer_literal(operands[1].text):
-            op = "power"
-        if op == "stack" and (literal := literal_array(operands, "np.array(", ", dtype=float)")) is not None:
-            return literal
-        if self.target.notation(op, len(operands)) is not None:
-            return self.apply_notation(op, operands)
+    def _call_function(self, op: str, operands: Sequence[Fragment]) -> Fragment:
         name = variable_name(op)
         assert name is not None, f"NumPy has no {op}"
         vectorized = f"{self.require(name).lstrip('_')}_of"
@@ -352,6 +332,7 @@ JAX = Target(
     as_number=Notation(("jnp.where(", ", 1.0, 0.0)"), (0,)),
     as_condition=_AS_CONDITION,
     definitions=FRAMEWORK_DEFINITIONS,
+    array_literal=("jnp.array(", ", dtype=float)"),
 )
 
 _TORCH = {
@@ -394,40 +375,27 @@ TORCH = Target(
     as_number=Notation(("torch.where(", ", 1.0, 0.0)"), (0,)),
     as_condition=_AS_CONDITION,
     definitions=FRAMEWORK_DEFINITIONS,
+    array_literal=("torch.tensor(", ", dtype=torch.float64)"),
 )
 
 
-class FrameworkLibrary(Library):
-    """No functions: a framework gets only operations that it can differentiate."""
+class Primitives(Library):
+    """A library without functions: a framework gets only operations that it can differentiate."""
 
     def has_function(self, op: str) -> bool:  # noqa: ARG002 - independent of the operation
         """Return whether there is a function for an operation."""
         return False
 
 
-class JaxLibrary(FrameworkLibrary):
-    """Writes arrays of numbers as one literal."""
-
-    def operation(self, op: str, operands: Sequence[Fragment]) -> Fragment:
-        """Return the code of an operation on operands."""
-        literal = literal_array(operands, "jnp.array(", ", dtype=float)") if op == "stack" else None
-        return super().operation(op, operands) if literal is None else literal
-
-
-class TorchLibrary(FrameworkLibrary):
+class TorchLibrary(Primitives):
     """Converts numbers to tensors, because some functions of PyTorch accept only tensors."""
 
     def operation(self, op: str, operands: Sequence[Fragment]) -> Fragment:
         """Return the code of an operation on operands."""
-        if (
-            op == "stack"
-            and (literal := literal_array(operands, "torch.tensor(", ", dtype=torch.float64)")) is not None
-        ):
-            return literal
         takes_numbers = op in ARITHMETIC or op in ("div", "pow", "where", "index", "part", "clip")
-        if not takes_numbers:
+        if not takes_numbers and not (op == "stack" and self.target.literal_array(operands)):
             operands = [self._tensor(part) for part in operands]
-        return self.apply_notation(op, operands)
+        return super().operation(op, operands)
 
     def _tensor(self, operand: Fragment) -> Fragment:
         is_number = re.fullmatch(r"([-+*/() ]|\d[\d.]*(e-?\d+)?|torch\.(pi|e|inf|nan))+", operand.text)

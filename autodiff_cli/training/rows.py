@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
-from autodiff_cli.backends.gradient_descent import SHUFFLE, epoch_orders, mean_loss
+from autodiff_cli.backends.gradient_descent import MAX_FULL_SHUFFLE_ROWS, ORDER_ROWS, epoch_orders, mean_loss
 from autodiff_cli.backends.protocol import EpochKernel, EpochRequest, Point, RowKernel, SumKernel
 from autodiff_cli.backends.reductions import block_slices, fold, single_threaded_blas
 from autodiff_cli.data.streaming import Rechunker, prefetch
@@ -90,7 +90,7 @@ class Rows(abc.ABC):
     @property
     def gathered_rows(self) -> int:
         """The number of rows of an epoch that are gathered at a time."""
-        return SHUFFLE.chunk_rows
+        return ORDER_ROWS
 
     @functools.cached_property
     def total_weight(self) -> float:
@@ -123,7 +123,7 @@ class Rows(abc.ABC):
             return epoch.kernel.run_full_batch(
                 epoch.request, self.total_weight, lambda sums, at: self.fold(SumTask(sums, at), np.add)
             )
-        if self.rows <= SHUFFLE.max_full_shuffle_rows:
+        if self.rows <= MAX_FULL_SHUFFLE_ROWS:
             return self._in_memory.run_epoch(epoch)
         return self._run_parts(epoch, prefetch(self._gathered_parts(epoch)))
 

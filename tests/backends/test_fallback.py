@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import dataclasses
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -108,7 +107,7 @@ def test_the_command_line_has_the_same_warning() -> None:
 def test_many_points_are_evaluated_all_the_same(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(selection, "THRESHOLDS", dataclasses.replace(selection.THRESHOLDS, min_work=0))
+    monkeypatch.setattr(selection, "_MIN_WORK", 0)
     f = ad.parse("a*exp(-b*x)")
     with caplog.at_level(logging.WARNING, "autodiff_cli"):
         found = f(a=2, b=0.5, x=X)
@@ -136,7 +135,7 @@ def test_without_llvmlite_everything_works(monkeypatch: pytest.MonkeyPatch) -> N
 
     for module in (options, selection):
         monkeypatch.setattr(module, "has_compiler", lambda: False)
-    monkeypatch.setattr(selection, "THRESHOLDS", dataclasses.replace(selection.THRESHOLDS, min_work=0))
+    monkeypatch.setattr(selection, "_MIN_WORK", 0)
     monkeypatch.setattr(builtins, "__import__", missing)
     assert ad.fit(MODEL, DATA).warnings == ad.fit(MODEL, DATA, backend="numpy").warnings
     assert "not installed" in run_cli("doctor")

@@ -147,7 +147,7 @@ def test_kinds_edges_and_global_points() -> None:
         ("abs(x - 1/3) + x/2", {"x": (-1, 2)}, [1 / 3], "minimum"),
         ("x^4", {"x": (-1, 2)}, [0], "minimum"),
         ("abs(x) + abs(y)", {"x": (-1, 2), "y": (-1, 2)}, [0, 0], "minimum"),
-        ("abs(x) + y^2", {"x": (-1, 2), "y": (-1, 2)}, [0, 0], "minimum"),
+        ("abs(x - 0.3) + y^2 + x^2", {"x": (-1, 2), "y": (-1, 1)}, [0.3, 0], "minimum"),
     ],
 )
 def test_kinks_and_multiple_zeros_of_the_gradient(
@@ -167,6 +167,35 @@ def test_the_global_minimum_is_not_claimed_beyond_poles_and_domains(text: str) -
     low, _ = found.global_.value_enclosure
     samples = [ad.parse(text)(x=-1 + 3 * k / 997) for k in range(998)]
     assert low <= min(x for x in samples if x == x) or low < -1e9
+
+
+@each(
+    "text, low, high",
+    [
+        ("0.3*y*x + 0.3*exp(x/3) + sin(x) - 1.7*cos(2*x)", (0, -2), (2, 2)),
+        ("-0.3*y*x + sqrt(x + 3) + 0.3*cos(2*x) + 0.3*y", (-2, -1), (1, 0.5)),
+        ("2*y^4 - 2*y^3 + sin(y) + 0.3*x*y", (0, -1.5), (2, 1)),
+        ("x*y + x", (0, -1), (1, 1)),
+    ],
+)
+def test_no_value_in_the_box_is_beyond_the_global_optima(
+    text: str, low: tuple[float, float], high: tuple[float, float]
+) -> None:
+    f = ad.parse(text)
+    box = dict(zip("xy", zip(low, high, strict=True), strict=True))
+    least, most = f.minimize(box), f.maximize(box)
+    grid = [[a + (b - a) * k / 60 for k in range(61)] for a, b in box.values()]
+    values = [f(x=x, y=y) for x in grid[0] for y in grid[1]]
+    assert least.global_.value_enclosure[0] <= min(values) + 1e-12
+    assert most.global_.value_enclosure[1] >= max(values) - 1e-12
+
+
+@each("text, value", [("cosh(x)", 1.0), ("x^2 + y^2", 0.0), ("(x - 1)^2 + x*y", 0.0)])
+def test_a_stationary_point_on_an_edge(text: str, value: float) -> None:
+    f = ad.parse(text)
+    found = f.minimize(dict.fromkeys(f.variables, (0, 1)))
+    assert found.complete
+    assert found.global_.value_enclosure == pytest.approx((value, value), abs=1e-15)
 
 
 def test_a_local_search_ends_in_a_proven_minimum() -> None:

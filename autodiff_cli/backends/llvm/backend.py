@@ -462,8 +462,10 @@ class CompiledSumKernel(_CompiledKernel):
         if len(self._partials) < end - first:
             self._allocate_partials(end - first)
         self._runner.run(values, self._address - 8 * self.value_count * first, first, end)
-        if end - first > 1:
-            _add_up(self._partials[: end - first])
+        step = 1
+        while step < end - first:  # the levels of the tree of `fold`
+            self._runner.fold_level(self._address, end - first, step)
+            step *= 2
         return self._total.copy()
 
     def _allocate_partials(self, blocks: int) -> None:
@@ -471,15 +473,6 @@ class CompiledSumKernel(_CompiledKernel):
         self._partials = np.empty((blocks, self.value_count))
         self._total: Array = self._partials[0]  # the sum of all blocks, after they are folded
         self._address = self._partials.ctypes.data
-
-
-def _add_up(sums: Array) -> None:
-    """Add all rows to the first, in the tree of `fold`."""
-    step = 1
-    with ignore_float_errors():
-        while step < len(sums):
-            sums[: len(sums) - step : 2 * step] += sums[step :: 2 * step]
-            step *= 2
 
 
 class CompiledRowKernel(_CompiledKernel):

@@ -358,28 +358,35 @@ def emit_product(memory: MemoryAccess, plan: KernelPlan, number: int) -> None:
     """Emit the product of a matrix that is common to all rows with one vector per row."""
     item = plan.items[number]
     assert isinstance(item, MatrixProduct)
-    ir, floats = memory.ir, memory.module.float_vector
     sums = memory.target.register_count - _LOAD_REGISTERS if memory.target.register_count > 16 else 12
     columns = _WIDE_TILE if item.size <= sums // _WIDE_TILE else _NARROW_TILE
     rows = min(item.size, sums // columns)
     with memory.row_loop("0", "%span", columns) as (_, starts):
         for (tile,) in loop_tiles(memory, (item.size,), (rows,)):
-            with ir.loop("0", str(item.inner)) as inner:
-                names = [[inner.carry(ir.new_name(), floats, "zeroinitializer") for _ in starts] for _ in tile]
-                along = LoopIndex(inner.index, 0)
-                factors = _load_factors(memory, item.inputs[1], (along,), starts)
-                for index, partial_sums in zip(tile, names, strict=True):
-                    (weight,) = _load_factors(memory, item.inputs[0], (index, along), starts[:1])
-                    for factor, before in zip(factors, partial_sums, strict=True):
-                        product = ir.assign(f"fmul contract {floats} {weight}, {factor}")
-                        inner.set_next(ir.assign(f"fadd contract {floats} {before}, {product}"))
-            totals = iter(inner.final_values)
+            totals = iter(_tile_sums(memory, item, tile, starts))
             for index in tile:
                 cell = cell_at(number, 0, (1,), (index,))
                 memory.clear_pointers()
                 memory.locate(cell)
                 for start in starts:
                     memory.store(cell, next(totals), row=start)
+
+
+def _tile_sums(
+    memory: MemoryAccess, item: MatrixProduct, tile: Sequence[LoopIndex], starts: Sequence[str]
+) -> Sequence[str]:
+    """Emit the sums of some rows of a matrix times the vectors that begin at `starts`, and return them row by row."""
+    ir, floats = memory.ir, memory.module.float_vector
+    with ir.loop("0", str(item.inner)) as inner:
+        names = [[inner.carry(ir.new_name(), floats, "zeroinitializer") for _ in starts] for _ in tile]
+        along = LoopIndex(inner.index, 0)
+        factors = _load_factors(memory, item.inputs[1], (along,), starts)
+        for index, partial_sums in zip(tile, names, strict=True):
+            (weight,) = _load_factors(memory, item.inputs[0], (index, along), starts[:1])
+            for factor, before in zip(factors, partial_sums, strict=True):
+                product = ir.assign(f"fmul contract {floats} {weight}, {factor}")
+                inner.set_next(ir.assign(f"fadd contract {floats} {before}, {product}"))
+    return inner.final_values
 
 
 def _load_factors(
@@ -404,7 +411,8 @@ _BLOCK_PARAMETERS = "ptr %memory, ptr %point, ptr %columns, i64 %first, i64 %row
 def kernel_module(target: Processor, laid_out: LaidOutPlan, types: tuple[str, ...], block: int) -> str:
     """Return the text of a kernel's module.
 
-    It exports `run(job, memory)`, which processes blocks until none is left.
+    It exports `run(job, memory)`, which processes blocks until none is left, and `fold_level(sums, blocks, step)`,
+    which adds to the sums of every second block those of the block that is `step` further on.
 
     Args:
         target: the processor.
@@ -416,6 +424,7 @@ def kernel_module(target: Processor, laid_out: LaidOutPlan, types: tuple[str, ..
     writer = PlanWriter(module, laid_out, types)
     writer.write_block_functions()
     writer.write_run(block)
+    writer.write_fold_level()
     return module.text()
 
 
@@ -539,6 +548,18 @@ class PlanWriter:
             begin = ir.element("i8", "%out", ir.assign(f"mul i64 {number.index}, %stride"))
             row = ir.assign(f"add i64 {first}, {lane.index}")
             ir.store("double", value, ir.element("double", begin, row))
+
+    def write_fold_level(self) -> None:
+        """Write the function that adds up pairs of sums of blocks; NumPy would take longer than a block."""
+        ir = FunctionBuilder("define void @fold_level(ptr %sums, i64 %blocks, i64 %step) {")
+        numbers, last = self._plan.value_count, ir.assign("sub i64 %blocks, %step")
+        distance = ir.assign(f"mul i64 %step, {numbers}")
+        with ir.loop("0", last, ir.assign("shl i64 %step, 1")) as block, ir.loop("0", str(numbers)) as number:
+            start = ir.assign(f"mul i64 {block.index}, {numbers}")
+            total = ir.element("double", "%sums", ir.assign(f"add i64 {start}, {number.index}"))
+            other = ir.load("double", ir.element("double", total, distance))
+            ir.store("double", ir.assign(f"fadd double {ir.load('double', total)}, {other}"), total)
+        self._module.add(ir)
 
     def write_run(self, block: int) -> None:
         """Write the function that processes blocks until none is left. Several threads may share a job."""

@@ -238,6 +238,7 @@ _MAX_SOLO_DOUBLINGS = 6  # of the number of jobs on one thread, each time that h
 
 _MIN_BLOCK_SECONDS = 1e-9  # estimate where the clock did not advance; it must not be 0
 
+_FoldFunction = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 _POINT, _COLUMNS, _OUT, _ROWS, _NEXT, _END, _STRIDE = range(len(BLOCK_JOB_FIELDS))
 
 _last_job_end = 0.0  # the time at which the last job of any runner ended
@@ -254,6 +255,7 @@ class PlanRunner:
 
     Attributes:
         lock: callers must hold it.
+        fold_level: adds up pairs of sums, given the address of the sums, their number, and the distance in a pair.
     """
 
     def __init__(self, plan: KernelPlan, target: Processor, threads: int, block: int) -> None:
@@ -276,6 +278,7 @@ class PlanRunner:
         self._bound: BoundColumns | None = None
         self._run_blocks: Any = None
         self._run_address = 0
+        self.fold_level: Any = None
         self._seconds_per_block = seconds_per_row(plan, target.width) * block or _MIN_BLOCK_SECONDS
         self._input_names = [leaf.name for leaf in plan.point_inputs]
         self._PointArray = ctypes.c_double * len(self._input_names)
@@ -305,6 +308,7 @@ class PlanRunner:
             self._modules[bound.type_codes] = compile_module(write, self._target)
         module = self._modules[bound.type_codes]
         self._run_blocks, self._run_address = module.function("run"), module.address("run")
+        self.fold_level = module.function("fold_level", _FoldFunction)
         self._bound = bound
         self._job[_COLUMNS], self._job[_ROWS] = bound.table.ctypes.data, rows
 

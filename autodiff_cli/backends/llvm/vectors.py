@@ -339,7 +339,7 @@ class QuickForms(NamedTuple):
 
     Attributes:
         roots: the results.
-        watched: magnitudes that must be at most `MAX_MODERATE` for the results to be accurate, or nan; each with
+        watched: numbers that must be at most `MAX_MODERATE` for the results to be accurate, or nan; each with
             whether it must be at least `MIN_MODERATE` too.
     """
 
@@ -491,7 +491,7 @@ def inline_functions(roots: Sequence[Vector], *, may_watch: bool, has_scalef: bo
         if vector.detail in _LOG_FUNCTIONS:
             value, argument = _LOG_FUNCTIONS[vector.detail](x)
             if vector in risky:
-                watched[abs(argument)] = True
+                watched[argument] = True  # with its sign: a negative one is not moderate either
             return value
         return _inline_exp(x, scaling=has_scalef)
 

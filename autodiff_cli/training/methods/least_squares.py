@@ -198,15 +198,13 @@ class _LevenbergMarquardt:
         Args:
             hands_over: end fits that are near a minimum too, for `polish`.
         """
-        fits = self._taken(numbers)
+        fits, self.is_near[numbers] = self._taken(numbers), False
         while len(fits.numbers):
             is_done = self._is_stationary(fits)
             is_limited = fits.evaluations >= max_evaluations
             fits = self._retire(fits, is_done, is_limited if epochs is None else is_limited | (fits.epochs == epochs))
             if len(fits.numbers):
-                is_done, is_near = self._step(fits)
-                self.is_near[fits.numbers] = is_near & ~is_done if hands_over else False
-                is_done = is_done | is_near if hands_over else is_done
+                is_done = self._step(fits, hands_over)
                 fits = self._retire(fits, is_done, is_done)
 
     def _taken(self, numbers: Fits) -> _Fits:
@@ -230,8 +228,8 @@ class _LevenbergMarquardt:
             is_still |= ~self._batch.bounds.select(fits.numbers).free_mask(fits.theta, fits.slopes)
         return np.asarray(np.logical_and.reduce(is_still, axis=1) | (fits.norms[:, -1] == 0))
 
-    def _step(self, fits: _Fits) -> tuple[Mask, Mask]:
-        """Try one step of each fit, and return which of them have converged, and which are near a minimum."""
+    def _step(self, fits: _Fits, hands_over: bool) -> Mask:
+        """Try one step of each fit, and return which have converged, or are near a minimum if that ends them."""
         theta, before = fits.theta, fits.norms[:, -1]
         scale = np.maximum(fits.scale, fits.norms[:, :-1], out=fits.scale)  # never decreases
         jacobian, residuals = fits.triangles[:, :-1, :-1], fits.triangles[:, :-1, -1]
@@ -262,15 +260,18 @@ class _LevenbergMarquardt:
             at = _at(is_accepted)
             fits.move(at, trial[at], triangles[at], after[at])
             self._report(fits, at)
-        is_near = (predicted <= SETTINGS.near_reduction) & (damping == 0)
-        is_flat, is_converged = predicted <= self._tolerance, ~is_accepted
-        if np.count_nonzero(is_flat | is_converged):
-            # Steps have become negligible.
-            is_converged = fits.radius <= self._tolerance * norms(scale * theta)
+        # Steps have become negligible, also where residuals without rounding errors shrink for ever.
+        is_converged: Mask = fits.radius <= self._tolerance * norms(scale * theta)
+        is_flat = predicted <= self._tolerance
+        if np.count_nonzero(is_flat):
             # Where a full step gains nothing, the sum of squares changes by rounding errors alone.
             most = np.where(damping == 0, SETTINGS.rounding_reduction, np.where(ratio <= 2, self._tolerance, -1.0))
             is_converged |= is_flat & (np.abs(actual) <= most)
-        return is_converged, is_near & is_accepted
+        if hands_over:
+            is_near = is_accepted & (predicted <= SETTINGS.near_reduction) & (damping == 0)
+            self.is_near[fits.numbers] = is_near & ~is_converged
+            is_converged = is_converged | is_near
+        return is_converged
 
     def polish(self, numbers: Fits) -> Fits:
         """Take a few Gauss-Newton steps at the end, and return the fits that are near a minimum but not at it.
@@ -280,10 +281,9 @@ class _LevenbergMarquardt:
         remove.
         """
         fits, is_polished = self._taken(numbers), np.zeros(len(self.is_usable), np.bool_)
-        free = None
-        if self._is_bounded:
-            free = self._batch.bounds.select(numbers).free_mask(fits.theta, fits.slopes)
+        free = self._batch.bounds.select(numbers).free_mask(fits.theta, fits.slopes)
         steps, is_unique, before = _gauss_newton_steps(fits.triangles, fits.norms, free)
+        is_unique &= before > SETTINGS.polished * fits.norms[:, -1]
         trial, removable = fits.theta + steps, np.zeros(len(self.is_usable))
         removable[numbers] = before
         for _ in range(SETTINGS.max_polish_steps):
@@ -293,8 +293,7 @@ class _LevenbergMarquardt:
             if not np.count_nonzero(is_tried):
                 break
             at, fits = _at(is_tried), fits.select(is_tried)
-            steps, before, trial = steps[at], before[at], trial[at]
-            free = None if free is None else free[at]
+            steps, before, trial, free = steps[at], before[at], trial[at], free[at]
             triangles = self._batch.triangles(trial, fits.numbers)
             sizes = norms(triangles.swapaxes(1, 2))
             is_usable = _is_usable(sizes)
@@ -432,22 +431,22 @@ class _LevenbergMarquardt:
             self._on_step(numbers, fits.epochs[at], losses, fits.theta[at])
 
 
-def _gauss_newton_steps(triangles: Array, sizes: Array, free: Mask | None) -> tuple[Array, Mask, Array]:
+def _gauss_newton_steps(triangles: Array, sizes: Array, free: Mask) -> tuple[Array, Mask, Array]:
     """Return the steps to where linearised residuals are least over the free parameters, which of them are unique, and
     the norms of the residuals projected onto the space of the free columns of J.
 
     Args:
         sizes: the norms of the columns of the triangular factors.
-        free: the parameters that move; by default all.
+        free: the parameters that move.
     """
     scale = np.where(sizes[:, :-1] > 0, sizes[:, :-1], 1.0)
     along, lengths, right = _decompose(triangles[:, :-1, :-1], triangles[:, :-1, -1], scale, free)
     is_spanned, is_unique = lengths > DEPENDENCE_TOLERANCE * lengths[:, :1], np.ones(len(lengths), np.bool_)
     if np.count_nonzero(is_spanned) < is_spanned.size:
         along, lengths = np.where(is_spanned, along, 0.0), np.where(is_spanned, lengths, 1.0)
-        is_unique = is_spanned.sum(axis=1) == (lengths.shape[1] if free is None else free.sum(axis=1))
+        is_unique = is_spanned.sum(axis=1) == free.sum(axis=1)
     steps = _apply(right.swapaxes(1, 2), along / -lengths) / scale
-    return steps if free is None else np.where(free, steps, 0.0), is_unique, norms(along)
+    return np.where(free, steps, 0.0), is_unique, norms(along)
 
 
 def _accelerated(last: Array, last_steps: Array, theta: Array, steps: Array, scale: Array) -> Array:

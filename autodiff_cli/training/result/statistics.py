@@ -85,16 +85,18 @@ def inverse_grams(
     is_finite: Mask = np.asarray(np.isfinite(factors).all(axis=(1, 2)))
     known = np.where(is_finite[:, None, None], factors, 0.0)
     scale, singular_values, directions, is_null = _scaled_svd(known, tolerance)
+    roots = directions / np.where(is_null, math.inf, singular_values)[:, :, None]
+    inverses: Array = roots.swapaxes(1, 2) @ roots / (scale[:, :, None] * scale[:, None, :])
+    reasons = [list[str]() for _ in factors]
+    if not np.count_nonzero(is_null):
+        return inverses, reasons
     has_no_effect = np.sum(np.square(known), axis=1) == 0
     is_in_null_space = is_null[:, :, None] & (np.abs(directions) > COVARIANCE.null_space_share)
     undetermined = is_in_null_space.any(axis=1) | has_no_effect
-    roots = directions * np.where(is_null, 0.0, 1 / np.where(is_null, 1.0, singular_values))[:, :, None]
-    inverses: Array = roots.swapaxes(1, 2) @ roots / (scale[:, :, None] * scale[:, None, :])
     inverses[undetermined[:, :, None] | undetermined[:, None, :]] = math.nan
     why = (
         "it has no effect on the prediction" if tolerance == DEPENDENCE_TOLERANCE else "the loss does not curve with it"
     )
-    reasons = [list[str]() for _ in factors]
     for fit in np.flatnonzero(undetermined.any(axis=1)).tolist():
         if not is_finite[fit]:
             reasons[fit].append("no standard errors: the derivatives are not finite at the solution")
@@ -382,7 +384,7 @@ def batch_statistics(
     dofs = batch.weighted_counts - size
     has_triangles = size <= MAX_COVARIANCE_SIZE and not objective.is_network
     matrices = _Matrices(batch, theta, objective.has_residuals and has_triangles)
-    lengths, r_squared = np.zeros(len(theta)), np.full(len(theta), math.nan)
+    lengths, variations, r_squared = np.zeros(len(theta)), np.zeros(len(theta)), np.full(len(theta), math.nan)
     if objective.has_residuals:
         lengths, variations = matrices.residual_norms(), batch.target_variations(every)
         r_squared = np.where(variations > 0, 1 - lengths * lengths / variations, math.nan)
@@ -398,7 +400,7 @@ def batch_statistics(
                 found = _estimate_covariances(part, absolute_sigma, lengths[some], dofs[some], columns)
                 is_whole = len(some) == len(theta) and len(columns) == size
                 estimate = found if is_whole else found.placed_in(estimate, some, columns)
-        distances = _minimum_distances(matrices, estimate)
+        distances = _minimum_distances(matrices, estimate, variations)
         for fit in np.flatnonzero(distances > COVARIANCE.max_minimum_distance).tolist():
             sentence = f"the fit stopped {distances[fit]:.2g} standard errors away from the minimum"
             estimate.reasons[fit] = [f"no standard errors: {sentence}"]
@@ -504,8 +506,8 @@ class _Covariances:
 
     @property
     def _factors(self) -> Array:
-        """The factors of the rows and columns of the inverse matrices, of shape (fits, P)."""
-        return np.broadcast_to(self.scales[:, None] / self.units, self.inverses.shape[:2])
+        """The factors of the rows and columns of the inverse matrices, of shape (fits, P) or (fits, 1)."""
+        return self.scales[:, None] / self.units
 
     @property
     def standard_errors(self) -> Array:
@@ -673,9 +675,12 @@ def _scaled_by_residuals(
     return _Covariances(inverses, scales, definition, all_reasons, units)
 
 
-def _minimum_distances(matrices: _Matrices, estimate: _Covariances) -> Array:
+def _minimum_distances(matrices: _Matrices, estimate: _Covariances, variations: Array) -> Array:
     """Return the estimated distances to the minima, in standard errors of the parameter that is farthest from it; nan
     where they are unknown. A distance is one Newton step with the curvature at the end of the fit.
+
+    Args:
+        variations: the sums of squares of the targets about their means.
     """
     batch, objective, inverses = matrices.batch, matrices.batch.objective, estimate.inverses
     unknown, scales = np.full(len(inverses), math.nan), estimate.scales[:, None]
@@ -685,10 +690,9 @@ def _minimum_distances(matrices: _Matrices, estimate: _Covariances) -> Array:
     if objective.kind is LossKind.SQUARES:
         assert matrices.triangles is not None
         residuals = matrices.triangles[:, :, -1]
-        least = COVARIANCE.rounding_variation * batch.target_variations(matrices.every)
-        is_known &= np.sum(np.square(residuals), axis=1) > least
-        jacobians = matrices.triangles[:, :, :-1] / (np.ones(inverses.shape[:2]) * estimate.units)[:, None, :]
-        slopes = (jacobians.swapaxes(1, 2) @ (residuals / scales)[:, :, None])[:, :, 0]
+        is_known &= np.vecdot(residuals, residuals) > COVARIANCE.rounding_variation * variations
+        jacobians = matrices.triangles[:, :, :-1].swapaxes(1, 2)
+        slopes = (jacobians @ (residuals / scales)[:, :, None])[:, :, 0] / estimate.units
     else:
         weights = batch.total_weights(matrices.every)[:, None] * objective.components
         slopes = batch.values_and_gradients(matrices.theta, matrices.every)[1] * weights / scales
@@ -705,7 +709,7 @@ def _correlation_warnings(objective: Objective, theta: Array, estimate: _Covaria
         return warnings
     roots = np.sqrt(np.diagonal(estimate.inverses, axis1=1, axis2=2))
     is_strong = np.abs(estimate.inverses) > COVARIANCE.high_correlation * roots[:, :, None] * roots[:, None, :]
-    is_strong[:, range(theta.shape[1]), range(theta.shape[1])] = False
+    is_strong &= ~np.eye(theta.shape[1], dtype=np.bool_)
     units = np.ones(theta.shape) * estimate.units
     for fit in np.flatnonzero(is_strong.any(axis=(1, 2)) & (estimate.scales != 0)).tolist():
         if not estimate.reasons[fit]:

@@ -85,3 +85,13 @@ def test_the_library_is_called_outside_the_inline_range(name: str, far: list[flo
     np.testing.assert_allclose(values, wanted, rtol=1e-15)
     elsewhere = np.r_[0:5, 6:STRIP, 2 * STRIP : len(x)]
     assert values[elsewhere].tobytes() == alone[elsewhere].tobytes()
+
+
+@every_width
+@pytest.mark.parametrize("name", ["log", "log1p"])
+@pytest.mark.parametrize("argument", [-1.5, -8e-57, -1e300])
+def test_a_negative_number_alone_has_no_logarithm(name: str, argument: float, width: int) -> None:
+    x = np.linspace(0.25, 3, 40)
+    x[7] = argument
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(found(name, x, width), getattr(np, name)(x), rtol=1e-15)

@@ -66,6 +66,10 @@ def test_an_incomplete_search_claims_no_global_optimum() -> None:
     assert "global maximum is at least " in run_cli('maximize "tan(x)" --x 0..2')
 
 
+def test_a_formula_without_values_has_no_optimum() -> None:
+    assert "does not exist: the formula is undefined" in run_cli('minimize "log(-x)" --x 1..2')
+
+
 def test_a_local_search() -> None:
     document = run_cli('minimize "(1 - x)^2 + 100*(y - x^2)^2" --x -1 --y 2 --json').json
     assert document["complete"] is False
@@ -98,6 +102,8 @@ def test_plots() -> None:
         ('minimize "x == 1" --x 0..1',                 "to solve it, use `solve`"),
         ("solve x --x 0..1 --z 3",                     "no variable `z`"),
         ("solve x --x 2+-0.1",                         "a value with an error"),
+        ('solve "x^2 < 2" --x 0..2',                    "a condition has no zeros"),
+        ('solve "x == y == 2" --x 0..3 --y 0..3',      "several as `[x == 1, y == 2]`"),
         ("roots x --x 0..1",                           "did you mean `solve`?"),
     ],
 )  # fmt: skip

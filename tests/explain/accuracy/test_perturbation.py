@@ -178,3 +178,18 @@ def test_numbers_next_to_zeros_of_functions_and_slopes_are_reported(
                 assert is_reported_or_correct(formula, point, function(exact)), (formula, x)
                 if "x" in point:
                     assert is_reported_or_correct(formula, point, slope(exact), "x"), (formula, x)
+
+
+@each(
+    "text, x, right",
+    [
+        ("normal_sf(x)", 50.0, "1.08059794676164e-545"),
+        ("normal_cdf(0, x)", 50.0, "1.08059794676164e-545"),
+        ("normal_pdf(0, x, 1)", 50.0, "5.40514920419271e-544"),
+        ("logaddexp(x, 0)", -800.0, "3.66787458417769e-348"),
+        ("sum(normal_sf([x, x]))", 50.0, "2.16119589352327e-545"),
+    ],
+)
+def test_results_that_vanish_are_reported_also_where_an_argument_is_zero(text: str, x: float, right: str) -> None:
+    found = trace(parse(text), {"x": x})
+    assert {name: digits for each in found.warnings for name, digits in each.right.items()}[VALUE] == right

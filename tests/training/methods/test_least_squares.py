@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 from typing import Any
 
@@ -12,12 +13,14 @@ from hypothesis import strategies as st
 from scipy.optimize import least_squares, lsq_linear
 
 from autodiff_cli import Objective, fit
+from autodiff_cli.data.files import open_data
 from autodiff_cli.training.methods.gradient_descent import Diverged, report_single_fit
 from autodiff_cli.training.methods.least_squares import fit_squares
-from autodiff_cli.training.objective.batch import ObjectiveBatch
+from autodiff_cli.training.objective.batch import ObjectiveBatch, repeat_objective
 from autodiff_cli.training.objective.parameters import Bounds
 from autodiff_cli.training.optimizers import Epoch
 from tests.each import examples
+from tests.support import SETS
 
 MODELS = {
     "y ~ a*exp(-b*x) + c": lambda x, a, b, c: a * np.exp(-b * x) + c,
@@ -179,6 +182,29 @@ def test_rounding_errors_at_the_end_cost_no_evaluations(seed: int) -> None:
     assert batch.evaluations <= len(seen) + 4  # polishing, and steps that are rejected
 
 
+@pytest.mark.parametrize("start", [0, 1])
+def test_large_residuals_take_few_evaluations_to_the_last_digits(start: int) -> None:
+    problem = json.loads((SETS / "nist" / "problems.json").read_text())["Thurber"]
+    data = open_data([str(SETS / "nist" / problem["data"])])
+    objective = Objective(problem["model"], data, start=problem["starts"][start])
+    batch = CountingBatch([objective], objective.bounds)
+    (end,) = fit_squares(batch, objective.start[None])
+    assert objective.layout.values(end.theta) == pytest.approx(problem["certified"]["parameters"], rel=1e-9)
+    assert batch.evaluations <= 35  # steps that are not accelerated gain a third of the distance each: 75
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_fits_of_a_batch_have_the_bits_that_they_have_alone(noise: float) -> None:
+    generator = np.random.default_rng(3)
+    y = 2.5 * np.exp(-1.3 * X) + 0.5 + noise * generator.normal(size=len(X))
+    objective = Objective("y ~ a*exp(-b*x) + c", {"x": X, "y": y})
+    starts = np.array([[2.5, 1.3, 0.5], [2.5, 1.3, 0.6], [1, 1, 1], *generator.normal(0, 2, (7, 3))])
+    batch = repeat_objective(objective, len(starts))
+    for k, end in enumerate(fit_squares(batch, starts)):
+        (alone,) = fit_squares(batch.take(np.array([k])), starts[k : k + 1])
+        assert (end.theta.tobytes(), end.converged) == (alone.theta.tobytes(), alone.converged)
+
+
 class CountingBatch(ObjectiveBatch):
     """A batch that counts how often its triangular factors are computed."""
 
@@ -187,3 +213,11 @@ class CountingBatch(ObjectiveBatch):
     def triangles(self, theta: Any, fits: Any) -> Any:
         self.evaluations += 1
         return super().triangles(theta, fits)
+
+
+def test_a_fit_without_residuals_ends_soon() -> None:
+    x = np.arange(40) / 7
+    found = fit("y ~ a*sin(x) + b", {"x": x, "y": np.sin(x)})
+    assert found.converged
+    assert found.epochs < 10
+    assert found.parameters == pytest.approx({"a": 1, "b": 0}, abs=1e-15)

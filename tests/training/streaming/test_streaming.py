@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import gzip
 import json
 from collections.abc import Mapping
@@ -221,9 +220,8 @@ def test_long_orders_of_mini_batches(tmp_path: Path, monkeypatch: pytest.MonkeyP
     from autodiff_cli.backends import gradient_descent
     from autodiff_cli.training import rows
 
-    settings = dataclasses.replace(gradient_descent.SHUFFLE, max_full_shuffle_rows=10_000)
     for module in (gradient_descent, rows):
-        monkeypatch.setattr(module, "SHUFFLE", settings)
+        monkeypatch.setattr(module, "MAX_FULL_SHUFFLE_ROWS", 10_000)
     rng = np.random.default_rng(1)
     x = rng.uniform(0, 3, 60_000)
     path = tmp_path / "d.parquet"
