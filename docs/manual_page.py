@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from autodiff_cli import __version__
 from autodiff_cli.cli.command_line import COMMANDS, OVERVIEW, find_command
-from autodiff_cli.version import __version__
 
 _MANUAL_WIDTH = 72  # columns; readers of manual pages indent them
 _ROFF_ESCAPES = {"\\": r"\e", "-": r"\-", "'": r"\(aq", "`": r"\(ga", "^": r"\(ha", "~": r"\(ti"}

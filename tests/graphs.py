@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from autodiff_cli.graph.node import Node, constant, variable
 from autodiff_cli.graph.op import Op, Shape
-from autodiff_cli.graph.shapes import ShapeError, shape_of
+from autodiff_cli.graph.tape import ShapeError, shape_of
 from autodiff_cli.ops import all_ops
 
 ELEMENTWISE = tuple(op for op in all_ops() if not op.is_structural and not op.is_helper)

@@ -14,8 +14,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from autodiff_cli import cache
-from autodiff_cli.cache import MAX_ENTRY_BYTES, CacheUnavailableError, entry_name, load, open_cache_folder, store
+from autodiff_cli import system as cache
+from autodiff_cli.system import MAX_ENTRY_BYTES, CacheUnavailableError, entry_name, load, open_cache_folder, store
 
 CONTENT = random.Random(1).randbytes(60)
 
@@ -249,7 +249,7 @@ def test_writers_and_readers_at_the_same_time_see_whole_entries(home: Path) -> N
 @pytest.mark.usefixtures("home")
 def test_two_processes_share_it() -> None:
     store("a", CONTENT)
-    code = "import sys; from autodiff_cli.cache import load; sys.stdout.buffer.write(load('a'))"
+    code = "import sys; from autodiff_cli.system import load; sys.stdout.buffer.write(load('a'))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     assert done.stdout == CONTENT
 

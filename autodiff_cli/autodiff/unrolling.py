@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from autodiff_cli.graph.node import Node, as_node, get_op, variable
 from autodiff_cli.graph.op import Shape
-from autodiff_cli.graph.shapes import shape_of
-from autodiff_cli.graph.tape import topological_order
+from autodiff_cli.graph.tape import shape_of, topological_order
 from autodiff_cli.numbers.arrays import STRUCTURAL
 from autodiff_cli.ops.structural import literal_index, matmul
 

@@ -38,8 +38,7 @@ from autodiff_cli.backends.protocol import (
 from autodiff_cli.backends.reductions import ROW_COUNT_NODE, TOTAL_FUNCTIONS, block_slices, fold, totals
 from autodiff_cli.graph.node import Node, is_literal
 from autodiff_cli.graph.op import Op, Shape
-from autodiff_cli.graph.shapes import infer_shapes
-from autodiff_cli.graph.tape import Tape
+from autodiff_cli.graph.tape import Tape, infer_shapes
 from autodiff_cli.numbers.array_functions import LOGICAL_UFUNCS
 from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.ops.arithmetic import relu, where

@@ -27,8 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Shape
-from autodiff_cli.graph.shapes import infer_shapes
-from autodiff_cli.graph.tape import PackedGraph, Tape, pack, unpack
+from autodiff_cli.graph.tape import PackedGraph, Tape, infer_shapes, pack, unpack
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,9 +8,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from autodiff_cli.cache import CacheUnavailableError, open_cache_folder
-from autodiff_cli.graph.shapes import infer_shapes
-from autodiff_cli.graph.tape import Tape
+from autodiff_cli.graph.tape import Tape, infer_shapes
+from autodiff_cli.system import CacheUnavailableError, open_cache_folder
 
 if TYPE_CHECKING:  # command-line options list the backends and start without NumPy
     from autodiff_cli.array_types import Array

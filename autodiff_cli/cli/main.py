@@ -24,7 +24,7 @@ def main() -> int:
     gc.set_threshold(100_000)
     try:
         from autodiff_cli.cli.environment import Environment
-        from autodiff_cli.limits import configure_libraries
+        from autodiff_cli.system import configure_libraries
 
         configure_libraries()
         return run(sys.argv[1:], Environment.of_process())

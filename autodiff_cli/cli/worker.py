@@ -107,7 +107,7 @@ def _example_values(formula: Formula, values: Mapping[str, Any]) -> dict[str, st
     """Return an example value for each variable, as text, with a shape that fits the given values."""
     from autodiff_cli.explain.record import array_shape
     from autodiff_cli.expression import parse
-    from autodiff_cli.graph.shapes import format_shape
+    from autodiff_cli.graph.tape import format_shape
     from autodiff_cli.language.errors import ExpressionError
     from autodiff_cli.language.lexer import quote_name
     from autodiff_cli.render.gradient import example_value

@@ -22,9 +22,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from autodiff_cli.cache import cache_folder
 from autodiff_cli.data.dialect import DataError
-from autodiff_cli.limits import has_memory_limits, limit_reservations
+from autodiff_cli.system import cache_folder, has_memory_limits, limit_reservations
 
 _PROC = Path("/proc")
 _CGROUPS = Path("/sys/fs/cgroup")

@@ -23,7 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
-from autodiff_cli.cache import cache_folder
 from autodiff_cli.data.batches import (
     ColumnQuery,
     LabelColumn,
@@ -36,7 +35,7 @@ from autodiff_cli.data.batches import (
 from autodiff_cli.data.dialect import DataError
 from autodiff_cli.data.source import available_memory, save_memory
 from autodiff_cli.data.table import Table, check_has_rows
-from autodiff_cli.limits import has_memory_limits
+from autodiff_cli.system import cache_folder, has_memory_limits
 
 _MAX_LABELS = 1 << 16  # different labels of a column; more are measurements or identifiers
 

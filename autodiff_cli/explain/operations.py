@@ -27,8 +27,7 @@ from autodiff_cli.explain.warnings import is_kink_of_arrays, predicate_holds
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.node import Node, as_node, constant, is_literal, variable
 from autodiff_cli.graph.op import ZERO, Gate, Op, Precedence, Shape, StructuralRule
-from autodiff_cli.graph.shapes import ShapeError, shape_of
-from autodiff_cli.graph.tape import Tape, expand_helpers, substitute, topological_order
+from autodiff_cli.graph.tape import ShapeError, Tape, expand_helpers, shape_of, substitute, topological_order
 from autodiff_cli.language.parser import OPERATOR_ALIASES
 from autodiff_cli.language.printer import Gap, to_pieces, to_text
 from autodiff_cli.numbers.floats import FLOATS

@@ -24,8 +24,7 @@ from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.gradient import ReverseSweep, partials_at, reverse_sweep
 from autodiff_cli.graph.node import Node, is_literal
 from autodiff_cli.graph.op import ZERO, Partial, Shape
-from autodiff_cli.graph.shapes import infer_shapes
-from autodiff_cli.graph.tape import Tape, gc_paused
+from autodiff_cli.graph.tape import Tape, gc_paused, infer_shapes
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.numbers.floats import FLOATS
 

@@ -20,8 +20,7 @@ from autodiff_cli.export.program import ExportError, ExportOptions
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.graph.op import Shape
-from autodiff_cli.graph.shapes import ShapeInference
-from autodiff_cli.graph.tape import rebuild, substitute, topological_order, with_inputs
+from autodiff_cli.graph.tape import ShapeInference, rebuild, substitute, topological_order, with_inputs
 from autodiff_cli.language.errors import join_words
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops.arithmetic import abs_, equal, floor, max_, min_, sign, where

@@ -23,8 +23,16 @@ from autodiff_cli.graph.codegen import Fragment, StraightLineCode, straight_line
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, constant, is_literal, variable
 from autodiff_cli.graph.op import Shape
-from autodiff_cli.graph.shapes import ShapeInference, format_shape
-from autodiff_cli.graph.tape import Tape, has_array_operations, rebuild, substitute, topological_order, with_inputs
+from autodiff_cli.graph.tape import (
+    ShapeInference,
+    Tape,
+    format_shape,
+    has_array_operations,
+    rebuild,
+    substitute,
+    topological_order,
+    with_inputs,
+)
 from autodiff_cli.language.errors import ExpressionError, join_words
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.printer import to_text

@@ -28,8 +28,7 @@ from autodiff_cli.backends.selection import choose_backend
 from autodiff_cli.graph.gradient import gradient_nodes, tangent
 from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.op import ZERO, Partial, Shape
-from autodiff_cli.graph.shapes import format_shape
-from autodiff_cli.graph.tape import Tape
+from autodiff_cli.graph.tape import Tape, format_shape
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops.arithmetic import not_equal, where

@@ -27,8 +27,17 @@ from autodiff_cli.autodiff.sweeps import ForwardPass, ReversePass, tangents
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import ZERO, Shape
-from autodiff_cli.graph.shapes import ShapeError, format_shape, infer_shapes
-from autodiff_cli.graph.tape import PackedGraph, Tape, has_array_operations, pack, topological_order, unpack
+from autodiff_cli.graph.tape import (
+    PackedGraph,
+    ShapeError,
+    Tape,
+    format_shape,
+    has_array_operations,
+    infer_shapes,
+    pack,
+    topological_order,
+    unpack,
+)
 from autodiff_cli.language import errors
 from autodiff_cli.language.errors import ExpressionError, MissingValueError, UnknownNameError
 from autodiff_cli.language.lexer import canonical_name, quote_name

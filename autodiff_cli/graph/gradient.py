@@ -19,8 +19,7 @@ from dataclasses import dataclass
 
 from autodiff_cli.graph.node import Node, get_op, is_literal
 from autodiff_cli.graph.op import ONE, ZERO, Op, Partial, Shape
-from autodiff_cli.graph.shapes import ShapeInference, infer_shapes
-from autodiff_cli.graph.tape import Tape, Template, has_array_operations, substitute
+from autodiff_cli.graph.tape import ShapeInference, Tape, Template, has_array_operations, infer_shapes, substitute
 
 LinearMap = Callable[[Node], Node]  # instantiates a graph that depends linearly on its placeholder
 

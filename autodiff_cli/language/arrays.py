@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from autodiff_cli import ops
 from autodiff_cli.graph.node import Node, constant, get_op, variable
 from autodiff_cli.graph.op import Op, Shape
-from autodiff_cli.graph.shapes import ShapeError, ShapeInference, format_shape, shape_of
-from autodiff_cli.graph.tape import topological_order
+from autodiff_cli.graph.tape import ShapeError, ShapeInference, format_shape, shape_of, topological_order
 from autodiff_cli.language.errors import ExpressionError, suggest
 from autodiff_cli.language.lexer import Lexemes
 from autodiff_cli.language.parser import LayerCall

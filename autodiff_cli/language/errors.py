@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from autodiff_cli.graph.shapes import ShapeError
+    from autodiff_cli.graph.tape import ShapeError
     from autodiff_cli.language.program import Source
 
 EXCERPT_WIDTH = 72  # characters of a source line that an error shows, so that it fits a terminal of 80 columns

@@ -17,10 +17,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from autodiff_cli.cache import entry_name, load, store
 from autodiff_cli.graph.tape import LazyTable
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.language.lexer import END, LAYER_FUNCTIONS, Lexemes, Lexer
+from autodiff_cli.system import entry_name, load, store
 
 Span = tuple[int, int]  # start and end in the source, in characters from 0
 

@@ -11,8 +11,7 @@ from typing import NamedTuple
 from autodiff_cli.graph.codegen import Notation
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Op, Precedence, Shape
-from autodiff_cli.graph.shapes import format_shape
-from autodiff_cli.graph.tape import expand_helpers, topological_order
+from autodiff_cli.graph.tape import expand_helpers, format_shape, topological_order
 from autodiff_cli.language.lexer import quote_name
 from autodiff_cli.language.names import CONSTANTS
 

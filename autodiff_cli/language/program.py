@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from autodiff_cli import ops
 from autodiff_cli.graph.node import Node, constant, get_op, variable
 from autodiff_cli.graph.op import Shape
-from autodiff_cli.graph.shapes import ShapeError, ShapeInference
-from autodiff_cli.graph.tape import LazyTable, gc_paused, topological_order
+from autodiff_cli.graph.tape import LazyTable, ShapeError, ShapeInference, gc_paused, topological_order
 from autodiff_cli.language.errors import ExpressionError, format_names, shape_error, suggest
 from autodiff_cli.language.lexer import Lexemes, canonical_name
 from autodiff_cli.language.names import (

@@ -24,10 +24,10 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from autodiff_cli.cache import entry_name, load, store
 from autodiff_cli.graph.codegen import Fragment, Notation
 from autodiff_cli.numbers.sources import find_definition
 from autodiff_cli.numbers.translation import Block, Library, Statements, Target, TargetFunction, Test
+from autodiff_cli.system import entry_name, load, store
 from autodiff_cli.version import __version__
 
 # Functions of the platform's library, with their numbers of arguments, by the names of operations.

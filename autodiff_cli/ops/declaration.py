@@ -9,8 +9,7 @@ from typing import Any, TypeAlias
 from autodiff_cli.graph.gradient import gradient, tangent
 from autodiff_cli.graph.node import Node, Operand, as_node, register, variable
 from autodiff_cli.graph.op import Op, Partial, Precedence, Shape
-from autodiff_cli.graph.shapes import ShapeError, infer_shapes
-from autodiff_cli.graph.tape import Tape
+from autodiff_cli.graph.tape import ShapeError, Tape, infer_shapes
 
 OpFields: TypeAlias = dict[str, Any]  # some fields of an `Op`, shared by several operations
 

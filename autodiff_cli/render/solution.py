@@ -23,8 +23,7 @@ from autodiff_cli.graph.codegen import ATOM_PRECEDENCE, Fragment
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Gate
-from autodiff_cli.graph.shapes import infer_shapes
-from autodiff_cli.graph.tape import Tape, expand_helpers, substitute, topological_order
+from autodiff_cli.graph.tape import Tape, expand_helpers, infer_shapes, substitute, topological_order
 from autodiff_cli.render.formatting import number_formats, shorten_middle, single_line
 from autodiff_cli.targets.latex import LATEX, NOTATIONS, POWER, PRODUCT, SIGN, SUM, LatexLibrary
 from autodiff_cli.targets.translation import GraphWriter

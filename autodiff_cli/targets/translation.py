@@ -108,19 +108,12 @@ class GraphWriter:
     Args:
         library: the library of the language.
         short_definitions: definitions to prefer over a function for operations without a notation.
-        missing: stands for operations that the language cannot express; None for an error.
     """
 
-    def __init__(
-        self,
-        library: Library,
-        short_definitions: Mapping[str, Callable[..., Node]] | None = None,
-        missing: Node | None = None,
-    ) -> None:
+    def __init__(self, library: Library, short_definitions: Mapping[str, Callable[..., Node]] | None = None) -> None:
         self.target = library.target
         self.library = library
         self._short_definitions = short_definitions or {}
-        self._missing = missing
 
     def write(self, node: Node, operands: Sequence[Fragment]) -> Fragment:
         """Return the code of a constant, or of an operation on operands."""
@@ -144,8 +137,8 @@ class GraphWriter:
             try:
                 lowered[node] = self._lower_op(node.op, inputs)
             except UnsupportedOperationError as error:
-                unsupported |= dict.fromkeys(error.ops if self._missing is None else ())
-                lowered[node] = node if self._missing is None else self._missing
+                unsupported |= dict.fromkeys(error.ops)
+                lowered[node] = node
         if unsupported:
             raise UnsupportedOperationError([*unsupported])
         return [lowered[root] for root in roots]

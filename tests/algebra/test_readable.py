@@ -17,8 +17,7 @@ from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.op import Op
-from autodiff_cli.graph.shapes import infer_shapes
-from autodiff_cli.graph.tape import Tape, expand_helpers, topological_order
+from autodiff_cli.graph.tape import Tape, expand_helpers, infer_shapes, topological_order
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.language.program import read
 from autodiff_cli.numbers.ball_arithmetic import Undecided, is_finite, log10_size

@@ -12,8 +12,7 @@ from autodiff_cli.algebra.simplify import simplify
 from autodiff_cli.algebra.table import share
 from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.shapes import infer_shapes
-from autodiff_cli.graph.tape import Tape, topological_order
+from autodiff_cli.graph.tape import Tape, infer_shapes, topological_order
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.language.program import read
 from autodiff_cli.numbers.floats import FLOATS

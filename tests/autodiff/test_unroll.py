@@ -13,8 +13,7 @@ from autodiff_cli.autodiff.unrolling import NodeArray, TooManyOperationsError, u
 from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, variable
-from autodiff_cli.graph.shapes import ShapeError, infer_shapes
-from autodiff_cli.graph.tape import Tape
+from autodiff_cli.graph.tape import ShapeError, Tape, infer_shapes
 from autodiff_cli.language.program import read
 from autodiff_cli.numbers import arrays
 from autodiff_cli.numbers.arrays import ignore_float_errors

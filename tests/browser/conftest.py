@@ -21,7 +21,7 @@ _OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
 def pytest_runtest_setup() -> None:
     """Nothing here runs without both."""
     if find_spec("playwright") is None:
-        missing("the page was not opened: Playwright is not installed; `pip install --group browser` (pip 25.1) brings it")
+        missing("the page was not opened: Playwright is not installed; `pip install --group browser` has it")
     program("chromium", "chromium")
 
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autodiff_cli import __version__
 from autodiff_cli.cli import environment, main
 from autodiff_cli.cli.environment import Environment, ExitStatus
 from autodiff_cli.cli.main import run
+from autodiff_cli.version import __version__
 from tests.support import run_cli
 
 ENTRY = 4  # modules that are imported before Ctrl-C can be heard: the package, its version, `cli`, `cli.main`

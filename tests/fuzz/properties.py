@@ -21,7 +21,7 @@ import numpy as np
 from autodiff_cli import ExpressionError, Objective, parse
 from autodiff_cli.autodiff.arbitrary_precision import evaluate_to_digits
 from autodiff_cli.autodiff.sweeps import forward
-from autodiff_cli.backends.protocol import CompilationError, RowGraphs, RowKernel
+from autodiff_cli.backends.protocol import RowGraphs, RowKernel
 from autodiff_cli.backends.selection import BACKEND_FACTORIES, make_backend
 from autodiff_cli.explain.accuracy import UNKNOWN, exact_computation
 from autodiff_cli.explain.array_accuracy import element_values, second_derivative_computation, unroll_at
@@ -43,6 +43,7 @@ from tests.fuzz.grammar import Case
 from tests.fuzz.references import confirmed, is_near
 from tests.fuzz.references import references as mpmath_values
 from tests.language.compare import identical
+from tests.ops.table import ONLY_IN_LIBRARIES
 from tests.support import run_cli
 
 SECONDS = 20  # no command may take longer
@@ -358,12 +359,17 @@ def _matrix(found: Mapping[str, Any], names: tuple[str, ...]) -> Any:
     return np.concatenate(rows).tolist() if rows else []
 
 
+def operations_of(f: Expression) -> set[str]:
+    """Return the names of the operations of a formula."""
+    return {node.op.name for node in f.tape.nodes if node.op is not None}
+
+
 def pages(case: Case) -> None:
     """The page computes what the record of both passes has."""
     f = parse(case.text)
     at = trace(f, case.point)
     terms = size_of(at)
-    if terms is None:
+    if terms is None or not operations_of(f).isdisjoint(ONLY_IN_LIBRARIES):
         return
 
     def by_page(point: Mapping[str, Any]) -> Numbers:
@@ -378,7 +384,7 @@ def kernels(case: Case) -> None:
     f = parse(case.text)
     scalars = [name for name, x in case.point.items() if not np.ndim(x)]
     terms = size_of(trace(f, case.point))
-    if not scalars or terms is None:
+    if not scalars or terms is None or not operations_of(f).isdisjoint(ONLY_IN_LIBRARIES):
         return
     column = scalars[0]
     sizes = {name: np.shape(x) for name, x in case.point.items() if np.ndim(x)}
@@ -410,9 +416,11 @@ def edges(case: Case) -> None:
     corrects may have other wrong digits, since terms may also cancel inside the rule of an operation (`sinc`).
     """
     f = parse(case.text)
-    ops = {node.op.name for node in f.tape.nodes if node.op is not None}
+    ops = operations_of(f)
     is_small = len(f.tape.nodes) <= SMALL_GRAPH
     if not (is_small or ops <= {*ROUNDED.split()}) or not f.is_scalar or not f.variables:
+        return
+    if not ops.isdisjoint(ONLY_IN_LIBRARIES):
         return
     at = trace(f, case.point)
     doubted = {name for warning in at.warnings for name in warning.right}
@@ -425,11 +433,8 @@ def edges(case: Case) -> None:
     for name in BACKEND_FACTORIES:
         kernel = make_backend(name, 1).row_kernel(graphs)
         found = np.empty((graphs.value_count, 3))
-        try:
-            with np.errstate(all="ignore"):
-                kernel.write(kernel.prepare({}), rows, found)
-        except CompilationError:  # fits and files then use NumPy
-            continue
+        with np.errstate(all="ignore"):
+            kernel.write(kernel.prepare({}), rows, found)
         for label, ours in zip(["value", *f.variables], found, strict=True):
             theirs = float(wanted[label])
             if label in doubted and np.isfinite(theirs) and np.isfinite(ours).all():

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.shapes import ShapeError, infer_shapes
-from autodiff_cli.graph.tape import Tape
+from autodiff_cli.graph.tape import ShapeError, Tape, infer_shapes
 from autodiff_cli.language.errors import shape_error
 from autodiff_cli.language.program import read
 from autodiff_cli.ops import all_ops, function_names

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, constant, variable
-from autodiff_cli.graph.shapes import infer_shapes
-from autodiff_cli.graph.tape import Tape, topological_order
+from autodiff_cli.graph.tape import Tape, infer_shapes, topological_order
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.language.program import read
 from autodiff_cli.ops import all_ops, get_op

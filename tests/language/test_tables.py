@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 import autodiff_cli
-from autodiff_cli.cache import load
 from autodiff_cli.language import parser as tables
 from autodiff_cli.language.program import read
+from autodiff_cli.system import load
 from tests.language.compare import identical
 
 PACKAGE = Path(autodiff_cli.__file__).parent

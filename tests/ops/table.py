@@ -186,6 +186,9 @@ with mp.workdps(200):
     SELU_ALPHA = mpf("1.6732632423543772848170429916717")
     SELU_SCALE = mpf("1.0507009873554804934193349852946")
 
+# Operations that only a library computes: kernels with them run in NumPy, pages and most exports refuse them.
+ONLY_IN_LIBRARIES = ("besselj", "bessely", "besseli", "besselk")
+
 ROWS: tuple[Row, ...] = (
     # --- arithmetic
     Row("add", lambda x, y: x + y, (lambda x, y: 1, lambda x, y: 1), (WIDE, WIDE)),

@@ -14,8 +14,7 @@ from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.graph.gradient import gradient_nodes, tangent
 from autodiff_cli.graph.node import Node, constant, variable
 from autodiff_cli.graph.op import Shape
-from autodiff_cli.graph.shapes import ShapeError, infer_shapes
-from autodiff_cli.graph.tape import Tape
+from autodiff_cli.graph.tape import ShapeError, Tape, infer_shapes
 from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops import all_ops, get_op

@@ -22,8 +22,7 @@ from autodiff_cli.backends.protocol import RowGraphs
 from autodiff_cli.backends.reductions import ROW_COUNT_NODE, TOTAL_FUNCTIONS, totals
 from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.graph.op import Gate, Op, Shape
-from autodiff_cli.graph.shapes import ShapeInference, infer_shapes
-from autodiff_cli.graph.tape import Tape, topological_order
+from autodiff_cli.graph.tape import ShapeInference, Tape, infer_shapes, topological_order
 from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.numbers.floats import parse_constant
 from autodiff_cli.numbers.forms import ARRAY_DEFINITIONS

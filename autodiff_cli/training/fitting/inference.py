@@ -26,8 +26,7 @@ from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.data.table import Table
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.shapes import ShapeError, ShapeInference
-from autodiff_cli.graph.tape import substitute, topological_order
+from autodiff_cli.graph.tape import ShapeError, ShapeInference, substitute, topological_order
 from autodiff_cli.language.errors import ExpressionError, UnknownNameError, format_names, shape_error, suggest
 from autodiff_cli.language.lexer import is_name
 from autodiff_cli.language.program import Program

@@ -37,8 +37,7 @@ from autodiff_cli.backends.selection import compiling_backend, make_backend
 from autodiff_cli.graph.gradient import gradient_nodes, tangent
 from autodiff_cli.graph.node import Node, constant, is_literal, variable
 from autodiff_cli.graph.op import ONE, Shape
-from autodiff_cli.graph.shapes import ShapeInference
-from autodiff_cli.graph.tape import Tape, substitute, topological_order
+from autodiff_cli.graph.tape import ShapeInference, Tape, substitute, topological_order
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.ops.arithmetic import abs_, equal
 from autodiff_cli.ops.elementary import exp, hypot, sqrt, square

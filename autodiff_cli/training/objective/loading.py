@@ -35,10 +35,10 @@ from autodiff_cli.language.errors import ExpressionError, UnknownNameError, form
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.names import TextMatch
 from autodiff_cli.language.program import read
-from autodiff_cli.limits import has_memory_limits
 from autodiff_cli.ops.elementary import exp, log
 from autodiff_cli.ops.structural import stack
 from autodiff_cli.options import OptionError
+from autodiff_cli.system import has_memory_limits
 from autodiff_cli.training.objective.kernels import LossGraphs, target_scale_column, x_sigma_column
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.options import FitOptions

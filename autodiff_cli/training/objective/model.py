@@ -24,8 +24,7 @@ from autodiff_cli.algebra.table import with_subtraction
 from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.graph.node import Node, constant, variable
 from autodiff_cli.graph.op import Shape
-from autodiff_cli.graph.shapes import ShapeError, ShapeInference, format_shape
-from autodiff_cli.graph.tape import substitute, topological_order
+from autodiff_cli.graph.tape import ShapeError, ShapeInference, format_shape, substitute, topological_order
 from autodiff_cli.language.errors import (
     ExpressionError,
     UnknownNameError,

@@ -16,13 +16,11 @@ from autodiff_cli.language.program import read
 from tests.backends.llvm.compiled import alone, by_row, every_width
 from tests.each import each, part
 from tests.numbers.test_arrays import ELEMENTWISE, by_arrays, inputs_of, same
-from tests.ops.table import ROWS, Row
+from tests.ops.table import ONLY_IN_LIBRARIES, ROWS, Row
 from tests.ops.test_rules import NAMES, anywhere, compare, every_point
 
-# Operations that only a library computes: kernels with them run in NumPy.
-NOT_COMPILED = ("besselj", "bessely", "besseli", "besselk")
-COMPILED_ROWS = [row for row in ROWS if row.name not in NOT_COMPILED]
-COMPILED = [op for op in ELEMENTWISE if op.name not in NOT_COMPILED]
+COMPILED_ROWS = [row for row in ROWS if row.name not in ONLY_IN_LIBRARIES]
+COMPILED = [op for op in ELEMENTWISE if op.name not in ONLY_IN_LIBRARIES]
 ULPS = 8  # what an operation may be off, unless its record promises less
 
 
