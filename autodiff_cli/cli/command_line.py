@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, EnumType
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from autodiff_cli.cli.environment import BadInput, Environment, errors_as_bad_input
 from autodiff_cli.language.errors import join_words, suggest
@@ -191,25 +191,25 @@ class Parameter(NamedTuple):
         """Whether the value of the option may be left out; its metavar is then in brackets."""
         return self.metavar.startswith("[")
 
-    def for_typer(self) -> Any:
-        """Return Typer's declaration of this option or argument, for help."""
-        from typer.core import TyperArgument, TyperOption
+    def for_typer(self) -> inspect.Parameter:
+        """Return the parameter of a function with Typer's declaration of this option or argument."""
+        import typer
 
         option = self.option
-        metavar = option.metavar or (f"<{'|'.join(self.choices)}>" if self.choices else None)
-        if not option.flags:
-            is_required = self.default is inspect.Parameter.empty
-            return TyperArgument(param_decls=[self.name], metavar=metavar, help=option.help, required=is_required)
-        return TyperOption(
-            param_decls=[*option.flags, self.name],
-            type=self.kind if self.kind in (int, float) else str,
-            is_flag=self.is_flag,
-            metavar=metavar,
-            help=option.help,
-            rich_help_panel=option.group,
-            default=None if isinstance(self.default, Enum) else self.default,
-            show_default=not self.is_flag,
+        kind: Any = list[self.kind] if self.repeats else self.kind  # type: ignore[name-defined]
+        declaration = (
+            typer.Option(
+                *option.flags,
+                metavar=option.metavar,
+                help=option.help,
+                rich_help_panel=option.group,
+                show_default=not isinstance(self.default, Enum),
+            )
+            if option.flags
+            else typer.Argument(metavar=option.metavar, help=option.help, show_default=False)
         )
+        annotation: Any = Annotated[kind | None if self.default is None else kind, declaration]
+        return inspect.Parameter(self.name, inspect.Parameter.KEYWORD_ONLY, default=self.default, annotation=annotation)
 
     def convert(self, text: str, name: str) -> Any:
         """Return the value that a text stands for.
@@ -349,17 +349,21 @@ class Command:
     def help(self, width: int) -> str:
         """Return the help of the command, for lines of at most `width` columns."""
         import typer
+        from typer.main import get_command
 
+        # A function with a signature is all that every version of Typer accepts.
+        def declared(**_: Any) -> None: ...
+
+        declared.__doc__, declared.__name__ = self.function.__doc__, self.name
+        parameters = [each.for_typer() for each in self.parameters]
+        declared.__annotations__ = {each.name: each.annotation for each in parameters}
+        declared.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        app = typer.Typer(add_completion=False, rich_markup_mode=None)
         values = "[--VARIABLE VALUE]... " if self.takes_values else ""
         settings: dict[str, Any] = {"help_option_names": [*HELP], "max_content_width": width, "terminal_width": width}
-        command = _grouped_command()(
-            self.name,
-            params=[each.for_typer() for each in self.parameters],
-            help=inspect.cleandoc(self.function.__doc__ or ""),
-            options_metavar=f"{values}[OPTIONS]",
-            rich_markup_mode=None,
-        )
-        return f"{command.get_help(typer.Context(command, info_name=f'autodiff {self.name}', **settings))}\n"
+        app.command(cls=_grouped_command(), options_metavar=f"{values}[OPTIONS]", context_settings=settings)(declared)
+        command = get_command(app)
+        return command.get_help(typer.Context(command, info_name=f"autodiff {self.name}", **settings)) + "\n"
 
 
 class Call(NamedTuple):
