@@ -20,11 +20,9 @@ import numpy as np
 from autodiff_cli.array_types import Array
 from autodiff_cli.graph.node import Node
 from autodiff_cli.numbers import float_functions, gamma_functions, special_functions
-from autodiff_cli.numbers.floats import OPERATIONS
 from autodiff_cli.numbers.floats import parse_constant as parse_float
 from autodiff_cli.numbers.forms import DEFINITIONS, FORM_FUNCTIONS, RARE_FUNCTIONS, careful_form, function_form
 from autodiff_cli.numbers.kind import Kind
-from autodiff_cli.numbers.sources import find_definition
 
 # --- Functions of floats as machine code ---
 
@@ -84,7 +82,7 @@ def _compile_rows(function: Callable[..., float], count: int) -> Callable[..., A
 def compiled_symbol(op: str) -> str | None:
     """Return the symbol of the compiled function of floats that computes an operation, for compiled code to call.
 
-    None if it calls a function of another library, or one that the platform's lacks.
+    None if the platform's library lacks a function that it calls.
     """
     from autodiff_cli.numbers.machine_code import add_symbol
 
@@ -102,8 +100,6 @@ def _machine_code(function: Callable[..., float]) -> Any:
 
     from autodiff_cli.numbers.machine_code import compile_assembly, initialize, llvm_program
 
-    if find_definition(getattr(function, "__name__", "")) is None:
-        return None  # it calls a library
     text = llvm_program(function)
     library = ctypes.CDLL(None if os.name == "posix" else "ucrtbase")
     for name in re.findall(r"^declare double @(\w+)\(", text, re.MULTILINE):
@@ -220,7 +216,6 @@ ELEMENTARY: dict[str, Callable[..., Any]] = {
 }
 
 _SPECIAL_FUNCTIONS = special_functions.OPERATIONS | gamma_functions.GAMMA | gamma_functions.INCOMPLETE_GAMMA
-_SPECIAL_FUNCTIONS |= {name: OPERATIONS[name] for name in ("besselj", "bessely", "besseli", "besselk")}
 _COMPILABLE = {**_SPECIAL_FUNCTIONS, "erfinv": float_functions.erfinv}  # functions with loops, which have no form
 SPECIAL: dict[str, Any] = {
     **{name: Elementwise(function) for name, function in _SPECIAL_FUNCTIONS.items()},

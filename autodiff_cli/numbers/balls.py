@@ -17,11 +17,10 @@ Imported only where such numbers are needed, because it imports FLINT.
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache, partial
+from functools import lru_cache
 
 from flint import acb, arb, arb_series, ctx, fmpq, fmpz
 
@@ -204,50 +203,6 @@ def mish_slope(x: Ball) -> Ball:
     return n / (n + 2) + 4 * x * w * (1 + w) / (n + 2) ** 2
 
 
-# --- Bessel functions of floats: balls with as many bits as the nearest float needs, some 20 µs each ---
-
-_BESSEL_BITS = (64, 128, 512, 4096)  # precisions that are tried
-_FLOAT_BESSEL_BITS = 56  # accurate bits of a ball whose midpoint is rounded to a float
-_MAX_BESSEL_ORDER = 1000.0  # higher ones take seconds
-_FAR = 1e4  # argument from which on I is infinite and K is 0 as a float, for orders up to 1000
-
-
-def is_bessel_defined(order: float, x: float, with_negative: bool) -> bool:
-    """Whether a function has a value; some have values for negative arguments, if the order is an integer."""
-    return abs(order) <= _MAX_BESSEL_ORDER and (x >= 0 or (with_negative and order % 1 == 0 and x == x))
-
-
-def _nearest_bessel(name: str, at_0: Callable[[float], float], at_infinity: float, order: float, x: float) -> float:
-    """The value of a ball's method, as a float."""
-    with_negative = name in ("bessel_j", "bessel_i")
-    oscillates = name in ("bessel_j", "bessel_y")
-    if not is_bessel_defined(order, x, with_negative):
-        return math.nan
-    if x == 0:
-        return at_0(order)
-    if math.isinf(x) or (abs(x) > _FAR and not oscillates):
-        return at_infinity if x > 0 or order % 2 == 0 else -at_infinity
-    for bits in _BESSEL_BITS:
-        with ctx.workprec(bits):
-            ball = getattr(arb(x), name)(arb(order))
-            if ball.is_finite() and ball.rel_accuracy_bits() >= _FLOAT_BESSEL_BITS:
-                return float(ball)
-    return math.nan
-
-
-def _bessel_at_0(order: float) -> float:
-    """The value of J and I at 0: infinite for negative fractions, where nan is returned."""
-    return 1.0 if order == 0 else 0.0 if order > 0 or order % 1 == 0 else math.nan
-
-
-OPERATIONS: dict[str, Callable[..., float]] = {
-    "besselj": partial(_nearest_bessel, "bessel_j", _bessel_at_0, 0.0),
-    "bessely": partial(_nearest_bessel, "bessel_y", lambda order: -math.inf if order >= 0 else math.nan, 0.0),
-    "besseli": partial(_nearest_bessel, "bessel_i", _bessel_at_0, math.inf),
-    "besselk": partial(_nearest_bessel, "bessel_k", lambda _: math.inf, 0.0),
-}
-
-
 # fmt: off
 FUNCTIONS: dict[str, Callable[..., Ball]] = {
     "exp": arb.exp, "expm1": arb.expm1, "log": arb.log, "log1p": arb.log1p,
@@ -269,10 +224,6 @@ FUNCTIONS: dict[str, Callable[..., Ball]] = {
     "gammainc": gammainc, "gammaincc": gammaincc,
     "gammainc_slope": lambda a, x: gammainc_derivative(1, a, x),
     "gammainc_curvature": lambda a, x: gammainc_derivative(2, a, x),
-    "besselj": lambda n, x: x.bessel_j(n) if is_bessel_defined(float(n), float(x), True) else ball.NAN,
-    "besseli": lambda n, x: x.bessel_i(n) if is_bessel_defined(float(n), float(x), True) else ball.NAN,
-    "bessely": lambda n, x: x.bessel_y(n) if is_bessel_defined(float(n), float(x), False) else ball.NAN,
-    "besselk": lambda n, x: x.bessel_k(n) if is_bessel_defined(float(n), float(x), False) else ball.NAN,
     "wofz_real": lambda x, y: ball.NAN if y < 0 else faddeeva(x, y).real,
     "wofz_imag": lambda x, y: ball.NAN if y < 0 else faddeeva(x, y).imag,
     "wofz_slope_real": lambda x, y: ball.NAN if y < 0 else faddeeva_slope(x, y).real,

@@ -96,7 +96,6 @@ _LAZY_OPERATIONS = {
         "gamma", "lgamma", "digamma", "polygamma", "digamma_diff", "polygamma_diff", "beta", "beta_slope",
         "gamma_density", "gammainc", "gammaincc", "gammainc_slope", "gammainc_curvature",
     ),
-    "balls": ("besselj", "bessely", "besseli", "besselk"),
 }  # fmt: skip
 
 # fmt: off

@@ -553,8 +553,6 @@ def _shape_derivative(a: float, x: float, order: float) -> float:
         first += 1 / (a + k)
         second -= 1 / (a + k) / (a + k)
         mass *= x / (a + k)
-        if mass < 1e-300:
-            return total
         k += 1
     return total
 

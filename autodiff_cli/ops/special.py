@@ -11,7 +11,6 @@ incomplete gamma functions.
 from __future__ import annotations
 
 from functools import reduce
-from typing import Any
 
 from autodiff_cli.graph.node import Node, Operand, as_node, constant
 from autodiff_cli.graph.op import Gate, Op
@@ -170,42 +169,6 @@ student_t_pdf = elementary(
     summary="the density of Student's t at x, with nu degrees of freedom, location (0) and scale (1)",
 )  # fmt: skip
 
-
-def _bessel(name: str, sign: int, last: int, kind: str, with_negative: bool, **fields: Any) -> Op:
-    """Declare a Bessel function, whose slope is sign * (that of the order below + last * that of the order above)/2."""
-
-    def slopes(z: Node, order: Node, x: Node) -> tuple[Node, Node]:
-        above, below = op(order + 1, x), op(order - 1, x)
-        return constant("nan") * z, sign * (below + above if last > 0 else below - above) / 2
-
-    def domain(order: Node, x: Node) -> Node:
-        sides = or_(x >= 0, equal(floor(order), order)) if with_negative else x >= 0
-        return and_(abs_(order) <= 1000, sides)
-
-    op = elementary(
-        name, slopes, domain=domain, unavailable_inputs=(0,), ulp_bound=4, argument_ulps=16,
-        summary=f"the {kind} of this order (up to 1000) at x", **fields,
-    )  # fmt: skip
-    return op
-
-
-besselj = _bessel(
-    "besselj", 1, -1, "Bessel function of the first kind", True, singular=lambda n, x: and_(equal(x, 0), n < 1)
-)
-bessely = _bessel("bessely", 1, -1, "Bessel function of the second kind", False, singular=lambda n, x: equal(x, 0))
-besseli = _bessel(
-    "besseli", 1, 1, "modified Bessel function of the first kind", True, singular=lambda n, x: and_(equal(x, 0), n < 1)
-)
-besselk = _bessel(
-    "besselk",
-    -1,
-    1,
-    "modified Bessel function of the second kind",
-    False,
-    singular=lambda n, x: equal(x, 0),
-    is_positive=True,
-)
-
 wofz_slope_real: Op
 wofz_slope_imag: Op
 _FADDEEVA: OpFields = {"domain": lambda x, y: y >= 0, "ulp_bound": 128}
@@ -237,8 +200,10 @@ def _voigt_slopes(z: Node, x: Node, sigma: Node, gamma: Node) -> tuple[Node, ...
 
 voigt = elementary(
     "voigt", _voigt_slopes,
-    expansion=lambda x, sigma, gamma: _if_positive(
-        wofz_real(x / (sigma * sqrt(2)), gamma / (sigma * sqrt(2))) / (sigma * sqrt(2 * pi)), sigma
+    expansion=lambda x, sigma, gamma: where(
+        and_(sigma > 0, gamma >= 0),
+        wofz_real(x / (sigma * sqrt(2)), gamma / (sigma * sqrt(2))) / (sigma * sqrt(2 * pi)),
+        constant("nan"),
     ),
     domain=lambda x, sigma, gamma: and_(sigma > 0, gamma >= 0), is_positive=True,
     ulp_bound=4000, has_cancelling_slopes=True,
@@ -408,6 +373,7 @@ _SHAPE_DERIVATIVE: OpFields = {
     "domain": lambda a, x: and_(and_(a > 0, a <= 1e8), x >= 0),
     "singular": lambda a, x: and_(equal(x, 0), a <= 1),
     "ulp_bound": 4000,
+    "has_cancelling_slopes": True,
 }
 
 

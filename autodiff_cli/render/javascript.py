@@ -47,11 +47,10 @@ from autodiff_cli.graph.codegen import Fragment, FunctionSyntax, StraightLineCod
 from autodiff_cli.graph.node import Node, get_op, variable
 from autodiff_cli.graph.op import Op, Partial, Shape
 from autodiff_cli.graph.tape import substitute, topological_order
-from autodiff_cli.language.errors import ExpressionError, format_names
 from autodiff_cli.language.printer import to_pieces
 from autodiff_cli.numbers.translation import Library
 from autodiff_cli.targets.c_family import JAVASCRIPT
-from autodiff_cli.targets.translation import GraphWriter, UnsupportedOperationError
+from autodiff_cli.targets.translation import GraphWriter
 from autodiff_cli.training.optimizers import OPTIMIZERS
 
 # --- The evaluator ---
@@ -79,27 +78,16 @@ def evaluator(trace: Trace, tangents: bool = False, name: str = "evaluator") -> 
         name: the name of the constant.
 
     Raises:
-        NotImplementedError: for an operation on whole arrays that has neither a JavaScript function nor an expansion.
-        ExpressionError: for an operation on numbers that JavaScript cannot compute.
+        NotImplementedError: for an operation that has neither a JavaScript function nor an expansion.
     """
-    return f"const {name} = {_program([trace], 'with_tangents({})' if tangents else '{}')}"
+    return f"const {name} = {_Program([trace]).text('with_tangents({})' if tangents else '{}')}"
 
 
 def evaluators(traces: Mapping[str, Trace], name: str) -> str:
     """Return the evaluators of several formulas with arrays that share their functions, as a constant `name` with one
     property for each."""
     properties = ",".join(f"{_js_string(key)}:{{}}" for key in traces)
-    return f"const {name} = {_program([*traces.values()], '{{' + properties + '}}')}"
-
-
-def _program(traces: Sequence[Trace], result: str) -> str:
-    try:
-        return _Program(traces).text(result)
-    except UnsupportedOperationError as error:
-        names = format_names([op.name for op in error.ops], "`")
-        raise ExpressionError(
-            f"a page cannot compute {names}; trace shows the formula as text, svg, dot or mermaid"
-        ) from None
+    return f"const {name} = {_Program([*traces.values()]).text('{{' + properties + '}}')}"
 
 
 @cache

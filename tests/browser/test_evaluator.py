@@ -29,7 +29,7 @@ from autodiff_cli.render.javascript import evaluator
 from tests.each import examples
 from tests.graphs import ELEMENTWISE, SHAPES, array_graphs, graphs
 from tests.numbers.test_arrays import inputs_of
-from tests.ops.table import ONLY_IN_LIBRARIES, ROWS
+from tests.ops.table import ROWS
 from tests.ops.test_rules import every_point
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def tab(browser: Browser) -> Iterator[Page]:
     context.close()
 
 
-TRANSLATED = [op for op in all_ops() if not op.is_structural and op.name not in ONLY_IN_LIBRARIES]
+TRANSLATED = [op for op in all_ops() if not op.is_structural]
 
 
 @pytest.mark.parametrize("op", TRANSLATED, ids=lambda op: op.name)

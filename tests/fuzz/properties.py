@@ -43,7 +43,6 @@ from tests.fuzz.grammar import Case
 from tests.fuzz.references import confirmed, is_near
 from tests.fuzz.references import references as mpmath_values
 from tests.language.compare import identical
-from tests.ops.table import ONLY_IN_LIBRARIES
 from tests.support import run_cli
 
 SECONDS = 20  # no command may take longer
@@ -359,17 +358,12 @@ def _matrix(found: Mapping[str, Any], names: tuple[str, ...]) -> Any:
     return np.concatenate(rows).tolist() if rows else []
 
 
-def operations_of(f: Expression) -> set[str]:
-    """Return the names of the operations of a formula."""
-    return {node.op.name for node in f.tape.nodes if node.op is not None}
-
-
 def pages(case: Case) -> None:
     """The page computes what the record of both passes has."""
     f = parse(case.text)
     at = trace(f, case.point)
     terms = size_of(at)
-    if terms is None or not operations_of(f).isdisjoint(ONLY_IN_LIBRARIES):
+    if terms is None:
         return
 
     def by_page(point: Mapping[str, Any]) -> Numbers:
@@ -384,7 +378,7 @@ def kernels(case: Case) -> None:
     f = parse(case.text)
     scalars = [name for name, x in case.point.items() if not np.ndim(x)]
     terms = size_of(trace(f, case.point))
-    if not scalars or terms is None or not operations_of(f).isdisjoint(ONLY_IN_LIBRARIES):
+    if not scalars or terms is None:
         return
     column = scalars[0]
     sizes = {name: np.shape(x) for name, x in case.point.items() if np.ndim(x)}
@@ -416,11 +410,9 @@ def edges(case: Case) -> None:
     corrects may have other wrong digits, since terms may also cancel inside the rule of an operation (`sinc`).
     """
     f = parse(case.text)
-    ops = operations_of(f)
+    ops = {node.op.name for node in f.tape.nodes if node.op is not None}
     is_small = len(f.tape.nodes) <= SMALL_GRAPH
     if not (is_small or ops <= {*ROUNDED.split()}) or not f.is_scalar or not f.variables:
-        return
-    if not ops.isdisjoint(ONLY_IN_LIBRARIES):
         return
     at = trace(f, case.point)
     doubted = {name for warning in at.warnings for name in warning.right}

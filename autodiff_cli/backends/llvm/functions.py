@@ -214,7 +214,7 @@ def apply_to_vectors(op: Op, *inputs: Vector) -> Vector:
     if definition is None:
         symbol = compiled_symbol(op.name)
         if symbol is None:
-            raise CompilationError(f"{op.name} calls a library that compiled kernels cannot call")
+            raise CompilationError(f"the C library lacks a function that {op.name} needs")
         return code.call(symbol, *inputs)
     with code.separate_rounding() if definition.has_errors else contextlib.nullcontext():
         return definition.evaluate(inputs)

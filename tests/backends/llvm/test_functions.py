@@ -16,16 +16,14 @@ from autodiff_cli.language.program import read
 from tests.backends.llvm.compiled import alone, by_row, every_width
 from tests.each import each, part
 from tests.numbers.test_arrays import ELEMENTWISE, by_arrays, inputs_of, same
-from tests.ops.table import ONLY_IN_LIBRARIES, ROWS, Row
+from tests.ops.table import ROWS, Row
 from tests.ops.test_rules import NAMES, anywhere, compare, every_point
 
-COMPILED_ROWS = [row for row in ROWS if row.name not in ONLY_IN_LIBRARIES]
-COMPILED = [op for op in ELEMENTWISE if op.name not in ONLY_IN_LIBRARIES]
 ULPS = 8  # what an operation may be off, unless its record promises less
 
 
 @every_width
-@each("row", COMPILED_ROWS, ids=lambda row: row.name, sampled=True)
+@each("row", ROWS, ids=lambda row: row.name, sampled=True)
 def test_values_and_slopes_have_the_digits(row: Row, width: int) -> None:
     chance = random.Random(row.name)
     points = [
@@ -41,7 +39,7 @@ def test_values_and_slopes_have_the_digits(row: Row, width: int) -> None:
 
 
 @every_width
-@each("op", COMPILED, ids=lambda op: op.name)
+@each("op", ELEMENTWISE, ids=lambda op: op.name)
 def test_edges_are_those_of_numpy(op: Op, width: int) -> None:
     points = inputs_of(op)
     leaves = [variable(name) for name in NAMES[: len(points[0])]]

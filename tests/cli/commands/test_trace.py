@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.support import expect_refusal, run_cli
@@ -78,13 +76,6 @@ def test_a_long_trace_fits_a_terminal_and_a_pipe_gets_all_of_it() -> None:
     assert len(drawn.splitlines()) < 400
     assert "2940 steps omitted" in drawn
     assert len(piped.splitlines()) > 9000
-
-
-def test_a_page_refuses_what_it_cannot_compute(tmp_path: Path) -> None:
-    page = tmp_path / "page.html"
-    refused = run_cli(["trace", "besselj(0, x)*y", "--x", "2", "--y", "3", "-o", str(page)])
-    expect_refusal(refused, "a page cannot compute `besselj`")
-    assert not page.exists()
 
 
 def test_a_pass_without_steps_has_a_sentence() -> None:
