@@ -39,6 +39,7 @@ from autodiff_cli.training.fitting.optimization import (
     choose_method,
     default_starts,
     doubt_of,
+    has_several_minima,
     is_poor_smooth_fit,
     unset_parameters,
 )
@@ -215,7 +216,8 @@ class StepLog:
 
     def histories(self, count: int) -> list[list[float]]:
         """Return the losses of each fit in the order of its steps."""
-        fits, losses = np.concatenate(self._fits), np.concatenate(self._losses)
+        fits = np.concatenate([np.empty(0, np.intp), *self._fits])  # no fit may have a step
+        losses = np.concatenate([np.empty(0), *self._losses])
         order = np.argsort(fits, kind="stable")
         ends = np.cumsum(np.bincount(fits, minlength=count)).tolist()
         ordered = losses[order].tolist()
@@ -281,7 +283,7 @@ class BatchedFit:
         outcome = self.outcomes[group]
         # A poor fit of the others may be as good as it gets, but the frequency of a group may be its own.
         is_searched = np.count_nonzero(self.is_poor) <= BATCHING.max_searched or (
-            self.is_poor[group] and Sinusoids(part).frequency_mask.any()
+            self.is_poor[group] and (Sinusoids(part).frequency_mask.any() or has_several_minima(part))
         )
         if not self._is_regular[group] or (self.is_poor[group] and is_searched):
             search = StartSearch(self._method, part, self._options, progress)
@@ -333,6 +335,8 @@ class BatchedFit:
                 for k in np.flatnonzero(~is_poor).tolist():
                     fit = int(fits[k])
                     is_poor[k] = is_poor_smooth_fit(batch.objective_of(fit), self.outcomes[fit])
+        elif has_several_minima(objective):
+            is_poor[:] = True
         return is_poor
 
     def _improve(self) -> None:
