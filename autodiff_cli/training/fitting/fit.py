@@ -45,11 +45,12 @@ from autodiff_cli.training.fitting.progress import Progress, Validation, open_ch
 from autodiff_cli.training.fitting.starts import Sinusoids, linear_mask, separate_terms
 from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES, LossKind
 from autodiff_cli.training.methods.gradient_descent import EpochProgressCallback, Outcome
+from autodiff_cli.training.methods.least_squares import fit_squares
 from autodiff_cli.training.objective.batch import repeat_objective
 from autodiff_cli.training.objective.cluster_connection import connect_cluster
 from autodiff_cli.training.objective.model import Model, tie_fixed_parameters
 from autodiff_cli.training.objective.objective import Objective, copy_with
-from autodiff_cli.training.objective.parameters import Bounds, complemented_shares
+from autodiff_cli.training.objective.parameters import Bounds, complemented_shares, dimensional_scales
 from autodiff_cli.training.optimizers import OPTIMIZERS
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.diagnosis import diagnose, explain_failure
@@ -72,7 +73,11 @@ _MAX_COMPARED_LEVELS = 8  # levels whose values are tried for all levels
 _MAX_ADOPTED_FITS = 10  # better fits that profiles lead to, one after the other
 _BETTER_LOSS_TOLERANCE = 1e-6  # relative difference of two losses that counts as rounding
 _MAX_COMPARED_ROWS = 500  # rows on which predictions are compared
+Positions = NDArray[np.intp]
 _PREDICTION_TOLERANCE = 1e-9  # relative to the range of the predictions: smaller differences are rounding errors
+_EXCHANGE_TOLERANCE = 1e-7  # the same for predictions of a second fit
+_MAX_EXCHANGED_LEVELS = 20  # levels for each of which an exchange of parameters is tried
+_MAX_LISTED = 6  # parameters of another solution that are listed
 _MAX_JOINT_FLIPS = 3  # parameters whose signs are flipped together
 
 
@@ -104,12 +109,10 @@ def order_terms(objective: Objective, theta: Array, *, aligns_levels: bool = Fal
     layout = objective.layout
     if layout.size > _MAX_SINGLE_PARAMETERS or len(layout.element_names) != len(layout.names):
         return theta
-    linear, mixtures = linear_mask(objective, np.ones(layout.size, np.bool_)), _mixture_shares(objective)
-    if np.count_nonzero(linear) < 2 and not mixtures:  # each similar term has a factor of its own
+    found = _interchangeable_terms(objective, theta[0])
+    if not found:
         return theta
     ordered = theta.copy()
-    point = theta[0] * np.random.default_rng(0).uniform(0.8, 1.25, layout.size)
-    found = [*_similar_terms(objective, point, linear), *_mixtures(objective, point, mixtures)]
     for terms in (part for each, symmetries in found for part in each.by_level(objective, symmetries, aligns_levels)):
         columns, key = terms.columns, terms.columns[:, terms.key]
         is_given = np.isin(columns, [k for k, name in enumerate(layout.names) if name in objective.user_starts])
@@ -125,6 +128,15 @@ def order_terms(objective: Objective, theta: Array, *, aligns_levels: bool = Fal
         ordered = exchanged[:, : layout.size]
     is_allowed = [objective.constraints.are_met(point) and objective.bounds.contains(point) for point in ordered]
     return np.where(np.array(is_allowed)[:, None], ordered, theta)
+
+
+def _interchangeable_terms(objective: Objective, theta: Array) -> list[tuple[_Terms, _Symmetries]]:
+    """Return the sets of interchangeable terms of a sum, and the components of each mixture."""
+    linear, mixtures = linear_mask(objective, np.ones(len(theta), np.bool_)), _mixture_shares(objective)
+    if np.count_nonzero(linear) < 2 and not mixtures:  # each similar term has a factor of its own
+        return []
+    point = theta * np.random.default_rng(0).uniform(0.8, 1.25, len(theta))
+    return [*_similar_terms(objective, point, linear), *_mixtures(objective, point, mixtures)]
 
 
 class _Terms(NamedTuple):
@@ -261,7 +273,7 @@ class _Symmetries:
         """Return the canonical point, and a sentence for each choice."""
         flipped = dict.fromkeys(name for subset in self._flip_signs() for name in subset)
         shifted = [*self._wrap_phases()]
-        notes = []
+        notes = [*self._exchange_pairs()]
         if flipped:
             listed = ", ".join(f"`{name}`" for name in flipped)
             notes.append(f"the signs of {listed} are not determined; the positive values are reported")
@@ -331,12 +343,87 @@ class _Symmetries:
                 self._theta = shifted
                 yield self._names[index]
 
-    def is_equivalent(self, theta: Array) -> bool:
-        """Whether a point lies within the bounds and predicts the same."""
+    def _exchange_pairs(self) -> Iterator[str]:
+        """Exchange parameters that can change places if others change with them, such as the rates of absorption and
+        elimination of a drug, and yield a sentence for each pair.
+
+        Other than by the signs of parameters and the starting values of the user, the larger one is named first.
+        """
+        for pair in self._similar_pairs():
+            single = [pair[:, [k]] for k in range(pair.shape[1])] if 1 < pair.shape[1] <= _MAX_EXCHANGED_LEVELS else []
+            exchanged, *by_level = self._exchanged([pair, *single])
+            signs = np.sign(np.subtract(*self._objective.start[pair]))
+            preferred = np.where(signs != 0, signs, 1.0)
+
+            def score(theta: Array, pair: Positions = pair, preferred: Array = preferred) -> tuple[int, int]:
+                is_ordered = np.sign(np.subtract(*theta[pair])) == preferred
+                return self._count_preferred(theta), int(np.count_nonzero(is_ordered))
+
+            found = [self._theta]
+            if by_level and self._are_equivalent(by_level):
+                wrong = np.sign(np.subtract(*self._theta[pair])) != preferred
+                changes = np.array(by_level) - self._theta
+                exchanged = self._theta + changes.sum(axis=0)
+                found.append(self._theta + changes[wrong].sum(axis=0))
+            if not self._are_equivalent([exchanged]):
+                continue
+            found.append(exchanged)
+            best = max(found, key=score)
+            other, self._theta = exchanged if best is self._theta else self._theta, best
+            one, two = (self._names[k].partition("[")[0] for k in pair[:, 0])
+            words = f"another solution predicts the same, with `{one}` and `{two}` exchanged"
+            changed = np.flatnonzero(np.abs(other - best) > _EXCHANGE_TOLERANCE * np.abs(best))
+            if len(changed) <= _MAX_LISTED:
+                words += f": {', '.join(f'{self._names[k]} = {other[k]:.4g}' for k in changed)}"
+            yield words
+
+    def _similar_pairs(self) -> Iterator[Positions]:
+        """Yield the pairs of nonlinear parameters of one dimension, each of shape (2, levels), except for those of
+        interchangeable terms; see `order_terms`.
+        """
+        objective = self._objective
+        if objective.kind is not LossKind.SQUARES or not len(self._linear) or objective.rows > _MAX_ROWS_WITH_LEVELS:
+            return
+        positions: dict[str, dict[str, int]] = {}
+        for k in np.flatnonzero(~self._linear).tolist():
+            name, _, level = self._names[k].partition("[")
+            positions.setdefault(name, {})[level] = k
+        pairs = [pair for pair in combinations(positions.values(), 2) if pair[0].keys() == pair[1].keys()]
+        if not pairs:
+            return
+        columns = {name: 10.0 + k**0.5 for k, name in enumerate(objective.model.columns)}  # unrelated scales
+        program, target = objective.model.program.output, objective.model.program.target
+        sizes = [*dimensional_scales(program, target, columns, self._names).values()]
+        terms: list[_Terms] | None = None
+        for one, two in pairs:
+            pair = np.array([[*one.values()], [two[level] for level in one]])
+            if not math.isclose(sizes[pair[0, 0]], sizes[pair[1, 0]]):
+                continue
+            if terms is None:
+                terms = [found for found, _ in _interchangeable_terms(objective, self._theta)]
+            if not any({*pair[:, 0]} <= {*column} for found in terms for column in found.columns.T.tolist()):
+                yield pair
+
+    def _exchanged(self, pairs: Sequence[Positions]) -> Array:
+        """Return, for each pair, the point with its parameters exchanged and all others fitted."""
+        start, low, high = (
+            np.tile(each, (len(pairs), 1)) for each in (self._theta, self._bounds.low, self._bounds.high)
+        )
+        for row, pair in enumerate(pairs):
+            start[row, pair] = low[row, pair] = high[row, pair] = self._theta[pair[::-1]]
+        ends = fit_squares(repeat_objective(self._objective, len(pairs), Bounds(low, high)), start)
+        return np.array([end.theta for end in ends])
+
+    def _are_equivalent(self, points: Sequence[Array]) -> bool:
+        """Whether all of several points from second fits predict the same; see `is_equivalent`."""
+        return all(self.is_equivalent(point, _EXCHANGE_TOLERANCE) for point in points)
+
+    def is_equivalent(self, theta: Array, relative: float = _PREDICTION_TOLERANCE) -> bool:
+        """Whether a point lies within the bounds and predicts the same, within a tolerance relative to the range."""
         if not self._bounds.contains(theta):
             return False
         original = self._predictions(self.point)
-        tolerance = _PREDICTION_TOLERANCE * max(float(np.ptp(original)), 1e-3 * float(np.abs(original).max()))
+        tolerance = relative * max(float(np.ptp(original)), 1e-3 * float(np.abs(original).max()))
         return bool((np.abs(self._predictions(theta) - original) <= tolerance).all())
 
     def influential(self, fixed: NDArray[np.intp], values: Array) -> NDArray[np.bool_]:

@@ -14,6 +14,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -186,14 +187,14 @@ class StartSearch:
             return first
         sample = subsample(objective, SETTINGS.max_likelihood_rows)
         points = likelihood_starts(sample, self._options.seed)
-        for epochs, share in SURVEY.likelihood_rounds:
+        for epochs, most in SURVEY.likelihood_rounds:
             if not len(points):
                 return first
             batch = repeat_objective(sample, len(points))
             ends = minimize_batch("lbfgs", batch, points, stop=StoppingRule(epochs))
-            losses = [_end_loss(sample, end) for end in ends]
-            order = np.argsort(losses)[: math.ceil(share * np.isfinite(losses).sum())]
-            points = np.array([ends[k].theta for k in order])
+            order = np.argsort(comparison_losses(batch, np.array([end.theta for end in ends])))
+            usable = (ends[k].theta for k in order if math.isfinite(_end_loss(sample, ends[k])))
+            points = np.array([*islice(usable, most)])
         if not len(points):
             return first
         if is_no_minimum:
@@ -385,8 +386,9 @@ def has_several_minima(objective: Objective) -> bool:
     """Whether a model that is itself minus a log-likelihood is likely to have several minima: it has shares of
     components, such as a mixture, or frequencies.
     """
-    if not objective.is_likelihood or objective.model.shapes or not unset_parameters(objective):
-        return False
+    model = objective.model
+    if not objective.is_likelihood or model.shapes or model.levels or not unset_parameters(objective):
+        return False  # with levels, components of some levels might change places
     box = objective.bounds
     return bool((np.isfinite(box.low) & np.isfinite(box.high)).any()) or bool(Sinusoids(objective).frequency_mask.any())
 
@@ -608,8 +610,8 @@ class SurveySettings:
 
     # Epochs of each round, and the share of all fits that go on after it: the best that have not converged.
     rounds: tuple[tuple[int, float], ...] = ((20, 0.25), (20, 0.05), (100, 0.0))
-    # The same for a model that is itself minus a log-likelihood.
-    likelihood_rounds: tuple[tuple[int, float], ...] = ((30, 0.25), (200, 1.0))
+    # Epochs of each round for a model that is itself minus a log-likelihood, and the number of fits that go on.
+    likelihood_rounds: tuple[tuple[int, int], ...] = ((30, 6), (200, 1))
     evaluations_per_epoch: int = 2  # by Levenberg-Marquardt; an evaluation may lead to no step
     tolerance: float = 1e-10  # of the losses at which fits stop
     max_runs: int = 3  # starts that are fitted to the last digits, as long as these fits fail
