@@ -26,7 +26,7 @@ from autodiff_cli.autodiff.sweeps import ForwardPass
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.tape import Tape
-from autodiff_cli.numbers.intervals import INTERVALS, Intervals
+from autodiff_cli.numbers.intervals import INTERVALS, INVERSES, Intervals
 
 _BATCH = 4096  # boxes that are evaluated together
 _EPS = 2.0**-48  # relative rounding error of a short sum of products, with a margin
@@ -38,6 +38,7 @@ _MIN_RELATIVE_WIDTH = 2.0**-30  # boxes narrower than this, relative to their pl
 _MIN_DOMAIN_PART = 2.0**-44  # nor boxes narrower than this part of the domain
 _NOISE_WIDTH = 2.0**-16  # relative width below which a box is left undecided if rounding hides the sign at its middle
 _SPLIT = 0.4873  # part of the width at which a box is cut: not 1/2, because zeros like to be there
+_CLOSED = 2  # side of a coordinate whose edges are not separated from the inside yet
 _USEFUL = 0.6  # a box that a Newton step narrows by this factor is not bisected
 
 
@@ -61,6 +62,18 @@ class System:
         self.enclose = self.function(self.equations)
         self.enclose_jacobian = self.function(self.jacobian)
         self.enclose_objective = self.function([] if objective is None else [objective])
+        self._tape = Tape(self.equations)
+        self._sweep = ForwardPass(self._tape, INTERVALS)
+        self._position = {node.text: i for i, node in enumerate(self._tape.nodes) if node.op is None}
+        self._inverses = []
+        reached = {*self._tape.outputs}
+        for i, node in reversed([*enumerate(self._tape.nodes)]):
+            inputs = self._tape.inputs[i]
+            inverses = INVERSES.get(node.op.name, ()) if node.op is not None and i in reached else ()
+            if inverses and len(inputs) <= 2:
+                active = [(k, inverses[k]) for k in self._tape.active_inputs[i] if k < len(inverses)]
+                self._inverses.append((i, inputs, active))
+                reached.update(inputs[k] for k, _ in active)
 
     @classmethod
     def of_objective(cls, unknowns: Mapping[str, Node], objective: Node) -> System:
@@ -97,6 +110,31 @@ class System:
 
         return enclose
 
+    def contract(self, boxes: Boxes) -> Boxes:
+        """Return the parts of boxes that may hold zeros, where the equations are continuous; empty ones are reversed.
+
+        The values of all nodes are enclosed, from the unknowns to the equations. Then the bounds of each value narrow
+        those of its inputs, from the equations, which are 0, to the unknowns (HC4; Benhamou and others 1999).
+        """
+        ends = zip(self.names, boxes.lower, boxes.upper, strict=True)
+        is_free, is_empty = boxes.side == 0, np.zeros(len(boxes), dtype=bool)
+        with np.errstate(all="ignore"):
+            values = self._sweep({name: Intervals.between(low, high) for name, low, high in ends})
+            for i, free in zip(self._tape.outputs, is_free, strict=True):
+                zero = np.where(free, 0.0, np.inf)
+                values[i] = values[i].intersect(Intervals(-zero, zero, free))
+            for i, inputs, inverses in self._inverses:
+                for k, inverse in inverses:
+                    narrowed = values[inputs[k]].intersect(inverse(values[i], *(values[j] for j in inputs)))
+                    is_empty |= narrowed.lower > narrowed.upper
+                    values[inputs[k]] = narrowed
+        lower, upper = boxes.lower.copy(), boxes.upper.copy()
+        for k, i in enumerate(map(self._position.get, self.names)):
+            if i is not None:
+                lower[k], upper[k] = values[i][:2]
+        lower, upper = np.where(is_empty, np.inf, lower), np.where(is_empty, -np.inf, upper)
+        return Boxes(np.where(is_free, lower, boxes.lower), np.where(is_free, upper, boxes.upper), boxes.side)
+
 
 @dataclass(frozen=True)
 class Boxes:
@@ -119,6 +157,16 @@ class Boxes:
     def select(self, which: Any) -> Boxes:
         """Return some of the boxes."""
         return Boxes(self.lower[:, which], self.upper[:, which], self.side[:, which])
+
+    def replace(self, which: Mask, others: Boxes) -> Boxes:
+        """Return these boxes, with some replaced by the corresponding ones of others."""
+        lower, upper = (np.where(which, *ends) for ends in ((others.lower, self.lower), (others.upper, self.upper)))
+        return Boxes(lower, upper, self.side)
+
+    @property
+    def is_empty(self) -> Mask:
+        """Which boxes are empty: their ends are reversed."""
+        return np.asarray((self.lower > self.upper).any(axis=0))
 
     def join(self, *others: Boxes) -> Boxes:
         """Return these boxes and others."""
@@ -265,48 +313,48 @@ class Search:
         size = len(self.lower)
         self._min_width = (self.upper - self.lower) * _MIN_DOMAIN_PART
         result = SearchResult(Boxes.empty(size), Boxes.empty(size), Boxes.empty(size))
-        queue = Boxes(self.lower, self.upper, np.zeros((size, 1)))
+        side = 0.0 if self.system.objective is None else _CLOSED
+        queue = Boxes(self.lower, self.upper, np.full((size, 1), side))
         while len(queue) and result.count < self.max_boxes:
             batch_size = min(_BATCH, self.max_boxes - result.count)
             batch, queue = queue.select(slice(-batch_size, None)), queue.select(slice(None, -batch_size))
             result.count += len(batch)
-            queue = queue.join(self._examine(batch, result))
+            queue = queue.join(*self._examine(batch, result))
             self.on_progress(result.count, len(queue))
-        result.undecided = self._without_edge_points(result.undecided.join(queue), result.best)
+        undecided = self._without_edge_points(result.undecided.join(queue), result.best)
+        result.undecided = replace(undecided, side=np.where(undecided.side == _CLOSED, 0, undecided.side))
         return result
 
-    def _without_edge_points(self, boxes: Boxes, best: float) -> Boxes:
-        """Return undecided boxes without those on edges that cannot hold the global minimum."""
-        is_fixed = (boxes.side != 0).any(axis=0)
-        if not is_fixed.any():
-            return boxes
-        return boxes.select(~(is_fixed & (self.system.lower_bounds(boxes) > best)))
-
-    def _examine(self, boxes: Boxes, result: SearchResult) -> Boxes:
+    def _examine(self, boxes: Boxes, result: SearchResult) -> list[Boxes]:
         """Examine boxes: record zeros and undecided boxes, and return the boxes that are left to examine."""
         value = self.system.enclose(boxes.lower, boxes.upper)
         if self.system.objective is None:
-            kept, is_continuous = value.contains(0).all(axis=0), np.ones(len(boxes), dtype=bool)
-            moved = Boxes.empty(len(self.lower))
+            is_candidate, is_continuous = value.contains(0).all(axis=0), np.ones(len(boxes), dtype=bool)
         else:
-            kept, is_continuous, moved = self._select_candidates(boxes, value, result)
-        boxes, value = boxes.select(kept), value.select(kept)
+            is_candidate, is_continuous = self._select_candidates(boxes, value, result)
+        is_open = (boxes.side != _CLOSED).all(axis=0)
+        faces = self._separate_edges(boxes.select(is_candidate & ~is_open))
+        selected = is_candidate & is_open
+        boxes, value, is_continuous = boxes.select(selected), value.select(selected), is_continuous[selected]
         if not len(boxes):
-            return moved
-        step = newton_step(self.system, boxes, value)
-        # A minimum at a jump is no zero of the gradient, so a step must not remove it.
-        step = replace(step, is_valid=step.is_valid & is_continuous[kept])
+            return faces
         is_free = boxes.side == 0
-        is_proven = step.is_valid & self._has_sure_sides(boxes, value)
-        is_inside = ((step.lower > boxes.lower) & (step.upper < boxes.upper) | ~is_free).all(axis=0) & is_proven
-        lower, upper = np.maximum(boxes.lower, step.lower), np.minimum(boxes.upper, step.upper)
-        narrowed = Boxes(
-            np.where(step.is_valid, lower, boxes.lower), np.where(step.is_valid, upper, boxes.upper), boxes.side
-        )
+        narrowed = self.system.contract(boxes)
+        if self.system.objective is not None:
+            # A minimum at a jump or a kink is no zero of the gradient, so a step must not remove it.
+            is_smooth = is_continuous & (value.is_continuous | ~is_free).all(axis=0)
+            narrowed = boxes.replace(is_smooth, narrowed)
+        is_empty = narrowed.is_empty
+        narrowed = narrowed.replace(is_empty, boxes)
+        step = newton_step(self.system, narrowed, value)
+        step = replace(step, is_valid=step.is_valid & is_continuous)
+        is_proven = step.is_valid & ~is_empty & self._has_sure_sides(narrowed, value)
+        is_inside = ((step.lower > narrowed.lower) & (step.upper < narrowed.upper) | ~is_free).all(axis=0) & is_proven
+        image = Boxes(np.maximum(narrowed.lower, step.lower), np.minimum(narrowed.upper, step.upper), boxes.side)
+        narrowed = narrowed.replace(step.is_valid, image)
         self._record(result, narrowed.select(is_inside), boxes.select(is_inside))
-        is_left = (narrowed.lower <= narrowed.upper).all(axis=0) & ~is_inside
-        is_settled = self._inflate(result, boxes, step, is_left & step.is_regular & is_proven)
-        is_left &= ~is_settled
+        is_left = ~(is_empty | narrowed.is_empty | is_inside)
+        is_left &= ~self._inflate(result, boxes, step, is_left & step.is_regular & is_proven)
         width, middle = boxes.upper - boxes.lower, np.abs(boxes.lower / 2 + boxes.upper / 2)
         is_small = ((width <= middle * _MIN_RELATIVE_WIDTH) | (width <= self._min_width) | ~is_free).all(axis=0)
         noise = np.maximum(middle, 2.0**-10 * (self.upper - self.lower)) * _NOISE_WIDTH
@@ -315,18 +363,25 @@ class Search:
         is_small |= step.is_hidden & ((width <= noise) | ~is_free).all(axis=0)
         result.undecided = result.undecided.join(narrowed.select(is_left & is_small))
         rest = is_left & ~is_small
-        if self.system.objective is not None:
-            # A step keeps zeros of the gradient, but not minima on edges: a box that reaches an edge is not narrowed,
-            # and if it is dropped, its parts on edges remain.
-            reaches_edge = (is_free & ((boxes.lower <= self.lower) | (boxes.upper >= self.upper))).any(axis=0)
-            narrowed = replace(
-                narrowed,
-                lower=np.where(reaches_edge, boxes.lower, narrowed.lower),
-                upper=np.where(reaches_edge, boxes.upper, narrowed.upper),
-            )
-            moved = moved.join(*self._parts_on_edges(boxes.select(~is_left)))
-        narrowed, was, smear = narrowed.select(rest), boxes.select(rest), step.smear[:, rest]
-        return moved.join(*self._bisect(narrowed, was, smear))
+        return [*faces, *self._bisect(narrowed.select(rest), boxes.select(rest), step.smear[:, rest])]
+
+    def _separate_edges(self, boxes: Boxes) -> list[Boxes]:
+        """Return the parts of boxes on both edges along one coordinate, and inside."""
+        places = np.arange(len(boxes))
+        axis = np.argmax(boxes.side == _CLOSED, axis=0)
+        parts = [replace(boxes, **{f: getattr(boxes, f).copy() for f in ("lower", "upper", "side")}) for _ in range(3)]
+        for side, part in zip((-1, 0, 1), parts, strict=True):
+            part.side[axis, places] = side
+        parts[0].upper[axis, places] = self.inner_lower[axis, 0]
+        parts[2].lower[axis, places] = self.inner_upper[axis, 0]
+        return parts
+
+    def _without_edge_points(self, boxes: Boxes, best: float) -> Boxes:
+        """Return undecided boxes without those on edges that cannot hold the global minimum."""
+        is_fixed = (np.abs(boxes.side) == 1).any(axis=0)
+        if not is_fixed.any():
+            return boxes
+        return boxes.select(~(is_fixed & (self.system.lower_bounds(boxes) > best)))
 
     def _bisect(self, boxes: Boxes, before: Boxes, smear: Array) -> list[Boxes]:
         """Cut boxes in two where the equations change most; return those as they are that a step has narrowed well."""
@@ -373,9 +428,8 @@ class Search:
     def _record(self, result: SearchResult, zeros: Boxes, regions: Boxes) -> None:
         result.zeros, result.regions = result.zeros.join(zeros), result.regions.join(regions)
 
-    def _select_candidates(self, boxes: Boxes, slope: Intervals, result: SearchResult) -> tuple[Mask, Mask, Boxes]:
-        """Return which boxes may hold a stationary point or a minimum, on which the objective is continuous, and the
-        parts of boxes that lie on edges."""
+    def _select_candidates(self, boxes: Boxes, slope: Intervals, result: SearchResult) -> tuple[Mask, Mask]:
+        """Return which boxes may hold a stationary point or a minimum, and on which the objective is continuous."""
         objective = self.system.enclose_objective(boxes.lower, boxes.upper)
         low, is_continuous = objective.lower[0], objective.is_continuous[0]
         # Values at the middle, and at the corner to which the function falls, bound the minimum from above.
@@ -385,37 +439,10 @@ class Search:
         sampled = self.system.enclose_objective(samples, samples)
         known = np.where(sampled.is_continuous[0], sampled.upper[0], np.inf)
         result.best = min(result.best, float(np.min(known, initial=np.inf)))
-        is_free = boxes.side == 0
         rises, falls = slope.lower > 0, slope.upper < 0
-        has_wrong_side = ((boxes.side < 0) & falls | (boxes.side > 0) & rises).any(axis=0)
-        is_monotonic = (is_free & (rises | falls)).any(axis=0)
-        excluded = is_continuous & (has_wrong_side | is_monotonic)
+        is_excluded = (np.where(boxes.side == 0, rises | falls, (boxes.side == -1) & falls | (boxes.side == 1) & rises)).any(axis=0)
         # A discontinuous function may have its minimum anywhere.
-        may_jump = ~is_continuous & ~((has_wrong_side | is_monotonic) & (low > result.best))
-        kept = ~np.isnan(low) & ~excluded & (is_continuous | may_jump)
-        to_lower = is_free & rises & (boxes.lower <= self.lower)
-        to_upper = is_free & falls & (boxes.upper >= self.upper)
-        leaves = is_continuous & ~has_wrong_side & is_monotonic
-        # Every coordinate along which the function is monotonic must be at its edge.
-        leaves &= (~is_free | ~(rises | falls) | to_lower | to_upper).all(axis=0)
-        moved = Boxes(
-            np.where(to_upper, self.inner_upper, np.where(to_lower, self.lower, boxes.lower)),
-            np.where(to_lower, self.inner_lower, np.where(to_upper, self.upper, boxes.upper)),
-            np.where(to_lower, -1, np.where(to_upper, 1, boxes.side)),
-        )
-        return kept, is_continuous, moved.select(leaves)
-
-    def _parts_on_edges(self, boxes: Boxes) -> list[Boxes]:
-        """Return the parts of boxes that lie on edges of the domain, one for each edge that a box reaches."""
-        parts = []
-        for i in range(len(self.lower)):
-            for side, ends in ((-1, boxes.lower), (1, boxes.upper)):
-                outer, inner = (self.lower, self.inner_lower) if side < 0 else (self.upper, self.inner_upper)
-                part = boxes.select((boxes.side[i] == 0) & (ends[i] == outer[i]))
-                part.side[i] = side
-                part.lower[i], part.upper[i] = min(outer[i], inner[i]), max(outer[i], inner[i])
-                parts.append(part)
-        return parts
+        return ~np.isnan(low) & ~(is_excluded & (is_continuous | (low > result.best))), is_continuous
 
     def _has_sure_sides(self, boxes: Boxes, slope: Intervals) -> Mask:
         """Return for which boxes the gradient certainly points out of the domain along all fixed coordinates."""
