@@ -481,7 +481,7 @@ def _base(z: Intervals, x: Intervals, y: Intervals) -> Intervals:
     return _of_size(_clamped(root, 0), x) if exponent % 2 == 0 else root
 
 
-def _of_largest(z: Intervals, x: Intervals, other: Intervals) -> Intervals:
+def _of_largest(z: Intervals, other: Intervals) -> Intervals:
     """Return bounds of an input of a maximum z."""
     return z._replace(lower=np.where(other.upper < z.lower, z.lower, -np.inf))
 
@@ -504,8 +504,8 @@ INVERSES: dict[str, tuple[Function, ...]] = {
     "hypot": tuple(
         lambda z, a, b, k=k: _of_size(_SQRT(_clamped(_square(z) - _square((b, a)[k]), 0)), (a, b)[k]) for k in (0, 1)
     ),
-    "max": (_of_largest, lambda z, a, b: _of_largest(z, b, a)),
-    "min": (lambda z, a, b: -_of_largest(-z, -a, -b), lambda z, a, b: -_of_largest(-z, -b, -a)),
+    "max": (lambda z, a, b: _of_largest(z, b), lambda z, a, b: _of_largest(z, a)),
+    "min": (lambda z, a, b: -_of_largest(-z, -b), lambda z, a, b: -_of_largest(-z, -a)),
     **{
         name: _invertible(_TABLE[inverse])
         for name, inverse in (

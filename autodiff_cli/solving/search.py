@@ -1,13 +1,14 @@
 """Branch and prune: all zeros of a system of equations in a box, on arrays of boxes.
 
-A box is dropped where the enclosure of an equation excludes 0, narrowed by interval Newton steps (the operator of
-Hansen and Sengupta), and bisected where that does not help. A step that maps a box into its interior proves that it has
-exactly one zero (Neumaier 1990, "Interval methods for systems of equations"). A zero on the border of a box cannot be
-proven inside it, so a box with a regular Jacobian is inflated first.
+A box is dropped where the enclosure of an equation, or its mean-value form, excludes 0. It is narrowed by constraint
+propagation and by interval Newton steps (the operator of Hansen and Sengupta), and bisected where that does not help. A
+step that maps a box into its interior proves that it has exactly one zero (Neumaier 1990, "Interval methods for systems
+of equations"). A zero on the border of a box cannot be proven inside it, so a box with a regular Jacobian is inflated
+first.
 
-A minimum of an objective is a zero of its gradient, or lies on an edge of the domain. A box on which the gradient
-points away from an edge is replaced by its part on that edge; there the coordinate is fixed, and the gradient must not
-change its sign. So the search finds all stationary points inside and all Karush-Kuhn-Tucker points on the edges.
+A minimum of an objective is a zero of its gradient, or lies on an edge of the domain. So the domain is divided into its
+inside and its faces. On a face some coordinates are fixed, and the objective must not fall inward along them. The
+search finds all stationary points inside and all Karush-Kuhn-Tucker points on the faces.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from autodiff_cli.autodiff.sweeps import ForwardPass
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.tape import Tape
-from autodiff_cli.numbers.intervals import INTERVALS, INVERSES, Intervals
+from autodiff_cli.numbers.intervals import INTERVALS, INVERSES, Function, Intervals
 
 _BATCH = 4096  # boxes that are evaluated together
 _EPS = 2.0**-48  # relative rounding error of a short sum of products, with a margin
@@ -62,18 +63,7 @@ class System:
         self.enclose = self.function(self.equations)
         self.enclose_jacobian = self.function(self.jacobian)
         self.enclose_objective = self.function([] if objective is None else [objective])
-        self._tape = Tape(self.equations)
-        self._sweep = ForwardPass(self._tape, INTERVALS)
-        self._position = {node.text: i for i, node in enumerate(self._tape.nodes) if node.op is None}
-        self._inverses = []
-        reached = {*self._tape.outputs}
-        for i, node in reversed([*enumerate(self._tape.nodes)]):
-            inputs = self._tape.inputs[i]
-            inverses = INVERSES.get(node.op.name, ()) if node.op is not None and i in reached else ()
-            if inverses and len(inputs) <= 2:
-                active = [(k, inverses[k]) for k in self._tape.active_inputs[i] if k < len(inverses)]
-                self._inverses.append((i, inputs, active))
-                reached.update(inputs[k] for k, _ in active)
+        self._propagation = Propagation(self.equations)
 
     @classmethod
     def of_objective(cls, unknowns: Mapping[str, Node], objective: Node) -> System:
@@ -111,29 +101,57 @@ class System:
         return enclose
 
     def contract(self, boxes: Boxes) -> Boxes:
-        """Return the parts of boxes that may hold zeros, where the equations are continuous; empty ones are reversed.
+        """Return the parts of boxes that may hold zeros, by constraint propagation; empty ones have reversed ends.
 
-        The values of all nodes are enclosed, from the unknowns to the equations. Then the bounds of each value narrow
-        those of its inputs, from the equations, which are 0, to the unknowns (HC4; Benhamou and others 1999).
+        The equations of fixed coordinates are left out. Points where an equation is undefined are no zeros.
         """
+        is_free = boxes.side == 0
         ends = zip(self.names, boxes.lower, boxes.upper, strict=True)
-        is_free, is_empty = boxes.side == 0, np.zeros(len(boxes), dtype=bool)
-        with np.errstate(all="ignore"):
-            values = self._sweep({name: Intervals.between(low, high) for name, low, high in ends})
-            for i, free in zip(self._tape.outputs, is_free, strict=True):
-                zero = np.where(free, 0.0, np.inf)
-                values[i] = values[i].intersect(Intervals(-zero, zero, free))
-            for i, inputs, inverses in self._inverses:
-                for k, inverse in inverses:
-                    narrowed = values[inputs[k]].intersect(inverse(values[i], *(values[j] for j in inputs)))
-                    is_empty |= narrowed.lower > narrowed.upper
-                    values[inputs[k]] = narrowed
-        lower, upper = boxes.lower.copy(), boxes.upper.copy()
-        for k, i in enumerate(map(self._position.get, self.names)):
-            if i is not None:
-                lower[k], upper[k] = values[i][:2]
+        bounds = np.where(is_free, 0.0, np.inf)
+        point, is_empty = self._propagation(
+            {name: Intervals.between(low, high) for name, low, high in ends},
+            [Intervals.between(-bound, bound) for bound in bounds],
+        )
+        lower, upper = (np.array([point[name][k] for name in self.names]) for k in (0, 1))
         lower, upper = np.where(is_empty, np.inf, lower), np.where(is_empty, -np.inf, upper)
-        return Boxes(np.where(is_free, lower, boxes.lower), np.where(is_free, upper, boxes.upper), boxes.side)
+        return boxes.replace(is_free, Boxes(lower, upper, boxes.side))
+
+
+class Propagation:
+    """Constraint propagation over a graph: known bounds of its outputs narrow the intervals of its inputs.
+
+    The intervals of all nodes are computed from the inputs to the outputs. Then the interval of each node narrows those
+    of its own inputs, from the outputs back (HC4; Benhamou, Goualard, Granvilliers and Puget 1999, "Revising hull and
+    box consistency").
+    """
+
+    def __init__(self, outputs: Sequence[Node]) -> None:
+        self._tape = tape = Tape(outputs)
+        self._sweep = ForwardPass(tape, INTERVALS)
+        self._leaves = {node.text: i for i, node in enumerate(tape.nodes) if node.is_input}
+        self._steps: list[tuple[int, tuple[int, ...], int, Function]] = []
+        reached = {*tape.outputs}  # nodes that must be defined wherever the outputs have such values
+        for i in reversed(range(len(tape))):
+            node, inputs = tape.nodes[i], tape.inputs[i]
+            inverses = INVERSES.get(node.op.name, ()) if node.op is not None and i in reached else ()
+            for k in tape.active_inputs[i]:
+                if k < len(inverses) and len(inputs) <= 2:
+                    self._steps.append((i, inputs, inputs[k], inverses[k]))
+                    reached.add(inputs[k])
+
+    def __call__(
+        self, point: Mapping[str, Intervals], outputs: Sequence[Intervals]
+    ) -> tuple[dict[str, Intervals], Mask]:
+        """Return the narrowed intervals of the inputs, and where no point of them has such outputs."""
+        is_empty = np.asarray(False)
+        with np.errstate(all="ignore"):
+            values = self._sweep(point)
+            for i, bounds in zip(self._tape.outputs, outputs, strict=True):
+                values[i] = values[i].intersect(bounds)
+            for i, inputs, j, inverse in self._steps:
+                values[j] = values[j].intersect(inverse(values[i], *(values[k] for k in inputs)))
+                is_empty = is_empty | (values[j].lower > values[j].upper)
+        return {**point, **{name: values[i] for name, i in self._leaves.items()}}, is_empty
 
 
 @dataclass(frozen=True)
@@ -142,7 +160,8 @@ class Boxes:
 
     Attributes:
         lower, upper: their ends, of shape (unknowns, boxes).
-        side: -1 or 1 where a coordinate is fixed to the lower or upper edge of the domain, else 0.
+        side: -1 or 1 where a coordinate is fixed to the lower or upper edge of the domain, 0 where it is free, and
+            `_CLOSED` where the edges are not separated from the inside yet.
     """
 
     lower: Array
@@ -234,7 +253,11 @@ def newton_step(system: System, boxes: Boxes, value: Intervals | None = None) ->
         f, f_error = (x.T for x in _centre_and_radius(at_middle))
         is_bounded = (slopes.is_bounded.T.reshape(-1, size, size) | ~is_free[:, :, None]).all(axis=(1, 2))
         is_bounded &= ((value.is_continuous & at_middle.is_bounded).T | ~is_free).all(axis=1)
-        smear = np.where(is_bounded[:, None], ((np.abs(jacobian) + jacobian_error) * radius[:, None, :]).max(axis=1), 0)
+        changes = (np.abs(jacobian) + jacobian_error) * radius[:, None, :]
+        smear = np.where(is_bounded[:, None], changes.max(axis=1), 0)
+        is_excluded = is_bounded & (is_free & (np.abs(f) * (1 - _EPS) > (changes.sum(axis=2) + f_error) * _SLACK)).any(
+            axis=1
+        )
         jacobian = np.where(is_bounded[:, None, None], jacobian, np.eye(size))
         jacobian_error = np.where(is_bounded[:, None, None], jacobian_error, np.inf)
         # The equation of a fixed coordinate is dropped; its width, if its edge is no float, is an error of the others.
@@ -265,7 +288,8 @@ def newton_step(system: System, boxes: Boxes, value: Intervals | None = None) ->
         new_lower, new_upper = (
             np.where(boxes.side == 0, new, old) for new, old in ((new_lower, lower), (new_upper, upper))
         )
-        is_regular = is_bounded & (deviation.sum(axis=2) < _REGULAR).all(axis=1)
+        new_lower, new_upper = np.where(is_excluded, np.inf, new_lower), np.where(is_excluded, np.inf, new_upper)
+        is_regular = is_bounded & ~is_excluded & (deviation.sum(axis=2) < _REGULAR).all(axis=1)
     return _Step(new_lower, new_upper, is_bounded, is_regular, is_hidden, smear.T)
 
 
@@ -356,14 +380,18 @@ class Search:
         is_left = ~(is_empty | narrowed.is_empty | is_inside)
         is_left &= ~self._inflate(result, boxes, step, is_left & step.is_regular & is_proven)
         width, middle = boxes.upper - boxes.lower, np.abs(boxes.lower / 2 + boxes.upper / 2)
-        is_small = ((width <= middle * _MIN_RELATIVE_WIDTH) | (width <= self._min_width) | ~is_free).all(axis=0)
         noise = np.maximum(middle, 2.0**-10 * (self.upper - self.lower)) * _NOISE_WIDTH
-        is_flat = (value.lower == 0) & (value.upper == 0)
-        is_small |= (is_flat | ~is_free).all(axis=0)
-        is_small |= step.is_hidden & ((width <= noise) | ~is_free).all(axis=0)
-        result.undecided = result.undecided.join(narrowed.select(is_left & is_small))
-        rest = is_left & ~is_small
+        is_settled = self._is_narrow(boxes).all(axis=0)
+        is_settled |= step.is_hidden & ((width <= noise) | ~is_free).all(axis=0)
+        is_settled |= ((value.lower == 0) & (value.upper == 0) | ~is_free).all(axis=0)
+        result.undecided = result.undecided.join(narrowed.select(is_left & is_settled))
+        rest = is_left & ~is_settled
         return [*faces, *self._bisect(narrowed.select(rest), boxes.select(rest), step.smear[:, rest])]
+
+    def _is_narrow(self, boxes: Boxes) -> Mask:
+        """Return which coordinates of boxes are too narrow to be cut."""
+        width, middle = boxes.upper - boxes.lower, np.abs(boxes.lower / 2 + boxes.upper / 2)
+        return (width <= np.maximum(middle * _MIN_RELATIVE_WIDTH, self._min_width)) | (boxes.side != 0)
 
     def _separate_edges(self, boxes: Boxes) -> list[Boxes]:
         """Return the parts of boxes on both edges along one coordinate, and inside."""
@@ -385,15 +413,12 @@ class Search:
 
     def _bisect(self, boxes: Boxes, before: Boxes, smear: Array) -> list[Boxes]:
         """Cut boxes in two where the equations change most; return those as they are that a step has narrowed well."""
-        width, is_free = boxes.upper - boxes.lower, boxes.side == 0
+        width, is_narrow = boxes.upper - boxes.lower, self._is_narrow(boxes)
         with np.errstate(all="ignore"):
-            ratio = np.where(is_free, width / (before.upper - before.lower), 0)
+            ratio = np.where(is_narrow, 0, width / (before.upper - before.lower))
             is_narrowed = np.nanmax(ratio, axis=0, initial=0) < _USEFUL
-        scale = np.maximum(np.abs(boxes.lower / 2 + boxes.upper / 2), self._min_width / _MIN_DOMAIN_PART * 1e-3)
-        is_narrow = width <= np.maximum(self._min_width, scale * _MIN_RELATIVE_WIDTH)
         has_smear = np.isfinite(smear).all(axis=0) & (smear > 0).any(axis=0)
-        weight = np.where(has_smear, smear, width / (self.upper - self.lower))
-        weight = np.where(is_free & ~is_narrow, weight, np.where(is_free, weight * 1e-30, -1))
+        weight = np.where(is_narrow, -1, np.where(has_smear, smear, width / (self.upper - self.lower)))
         cut, rest = boxes.select(~is_narrowed), boxes.select(is_narrowed)
         axis, places = np.argmax(weight[:, ~is_narrowed], axis=0), np.arange(len(cut))
         at = cut.lower[axis, places] + _SPLIT * (cut.upper[axis, places] - cut.lower[axis, places])
@@ -440,12 +465,14 @@ class Search:
         known = np.where(sampled.is_continuous[0], sampled.upper[0], np.inf)
         result.best = min(result.best, float(np.min(known, initial=np.inf)))
         rises, falls = slope.lower > 0, slope.upper < 0
-        is_excluded = (np.where(boxes.side == 0, rises | falls, (boxes.side == -1) & falls | (boxes.side == 1) & rises)).any(axis=0)
+        is_excluded = (
+            np.where(boxes.side == 0, rises | falls, (boxes.side == -1) & falls | (boxes.side == 1) & rises)
+        ).any(axis=0)
         # A discontinuous function may have its minimum anywhere.
         return ~np.isnan(low) & ~(is_excluded & (is_continuous | (low > result.best))), is_continuous
 
     def _has_sure_sides(self, boxes: Boxes, slope: Intervals) -> Mask:
-        """Return for which boxes the gradient certainly points out of the domain along all fixed coordinates."""
+        """Return on which boxes the objective certainly rises inward along all fixed coordinates."""
         return np.asarray(
             ((boxes.side == 0) | (boxes.side < 0) & (slope.lower > 0) | (boxes.side > 0) & (slope.upper < 0)).all(
                 axis=0
