@@ -77,10 +77,11 @@ class Intervals(NamedTuple):
         low = functools.reduce(np.minimum, products)
         high = functools.reduce(np.maximum, products)
         # An exact 0 is not rounded: a product that is never negative stays so.
-        has_zero = (low == 0) & (_is_signed(self) & _is_signed(other))
-        is_nonpositive = (high == 0) & (_is_signed(self) & _is_signed(other))
+        is_signed = _is_signed(self) & _is_signed(other)
         return Intervals(
-            np.where(has_zero, 0.0, _down(low)), np.where(is_nonpositive, 0.0, _up(high)), _continuous(self, other)
+            np.where((low == 0) & is_signed, 0.0, _down(low)),
+            np.where((high == 0) & is_signed, 0.0, _up(high)),
+            _continuous(self, other),
         )
 
 
@@ -260,8 +261,7 @@ def _step(function: Callable[[Array], Array]) -> Function:
     return at
 
 
-def _floor(x: Intervals) -> Intervals:
-    return _step(np.floor)(x)
+_floor = _step(np.floor)
 
 
 def _remainder(a: Intervals, b: Intervals) -> Intervals:
@@ -384,11 +384,12 @@ def ball_between(low: float, high: float) -> ball.Number:
 
 
 def float_bounds(x: ball.Number) -> tuple[float, float]:
-    """Return the tightest floats that enclose a number; infinities for one that may be undefined or unbounded."""
+    """Return the tightest floats that enclose a number, twice the same for a float; infinities for one that may be
+    undefined or unbounded."""
     if not ball.is_finite(x):
         return -math.inf, math.inf
     number = ball.as_ball(x)
-    return ball.float_below(number.lower()), -ball.float_below(-number.upper())
+    return ball.float_below(number.lower()), 0.0 - ball.float_below(-number.upper())  # without -0
 
 
 @functools.cache
@@ -397,9 +398,7 @@ def _parse_constant(text: str) -> Intervals:
     number = balls.parse_constant(text)
     if isinstance(number, arb) and not number.is_finite():
         return Intervals(*(np.asarray(float(number)),) * 2, np.asarray(False))
-    nearest = ball.nearest_float(number)
-    is_exact = isinstance(number, type(ball.ONE)) and math.isfinite(nearest) and ball.from_float(nearest) == number
-    return Intervals.between(*((nearest, nearest) if is_exact else float_bounds(number)))
+    return Intervals.between(*float_bounds(number))
 
 
 _SQRT = _monotonic(np.sqrt, (0, np.inf), (0, np.inf))

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.data.json_records import NAN_IS_NULL, NOT_IN_DOCUMENT
 from autodiff_cli.language.errors import format_names
-from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.numbers.arrays import dots, ignore_float_errors
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
 from autodiff_cli.training.methods.least_squares import DEPENDENCE_TOLERANCE, distinct_masks, fit_squares, norms
 from autodiff_cli.training.objective.batch import Batch, Fits, ObjectiveBatch
@@ -714,7 +714,7 @@ def _minimum_distances(matrices: _Matrices, estimate: _Covariances, variations: 
     if objective.kind is LossKind.SQUARES:
         assert matrices.triangles is not None
         residuals = matrices.triangles[:, :, -1]
-        is_known &= np.vecdot(residuals, residuals) > COVARIANCE.rounding_variation * variations
+        is_known &= dots(residuals, residuals) > COVARIANCE.rounding_variation * variations
         jacobians = matrices.triangles[:, :, :-1].swapaxes(1, 2)
         slopes = (jacobians @ (residuals / scales)[:, :, None])[:, :, 0] / estimate.units
     else:
