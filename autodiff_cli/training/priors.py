@@ -22,7 +22,7 @@ from autodiff_cli.ops.structural import sum_
 from autodiff_cli.options import OptionError, unknown_choice
 
 
-class Distribution(NamedTuple):
+class PriorDistribution(NamedTuple):
     """A distribution of a number.
 
     Attributes:
@@ -51,34 +51,34 @@ _ROOT_2_PI, _ROOT_HALF_PI = math.log(2 * math.pi) / 2, math.log(math.pi / 2) / 2
 _POSITIVE = 0.0, math.inf
 
 DISTRIBUTIONS = {
-    "normal": Distribution(
+    "normal": PriorDistribution(
         lambda x, mu, sigma: square((x - mu) / sigma) / 2 + log(sigma) + _ROOT_2_PI, ("mu", "sigma"), ("sigma",)
     ),
-    "lognormal": Distribution(
+    "lognormal": PriorDistribution(
         lambda x, mu, sigma: square((log(x) - mu) / sigma) / 2 + log(sigma) + log(x) + _ROOT_2_PI,
         ("mu", "sigma"),
         ("sigma",),
         _POSITIVE,
     ),
-    "student_t": Distribution(_student_t, ("nu", "mu", "sigma"), ("nu", "sigma")),
-    "cauchy": Distribution(
+    "student_t": PriorDistribution(_student_t, ("nu", "mu", "sigma"), ("nu", "sigma")),
+    "cauchy": PriorDistribution(
         lambda x, mu, sigma: log1p(square((x - mu) / sigma)) + log(math.pi * sigma), ("mu", "sigma"), ("sigma",)
     ),
-    "half_normal": Distribution(
+    "half_normal": PriorDistribution(
         lambda x, sigma: square(x / sigma) / 2 + log(sigma) + _ROOT_HALF_PI, ("sigma",), ("sigma",), _POSITIVE
     ),
-    "half_cauchy": Distribution(
+    "half_cauchy": PriorDistribution(
         lambda x, sigma: log1p(square(x / sigma)) + log(math.pi / 2 * sigma), ("sigma",), ("sigma",), _POSITIVE
     ),
-    "exponential": Distribution(lambda x, rate: rate * x - log(rate), ("rate",), ("rate",), _POSITIVE),
-    "gamma": Distribution(
+    "exponential": PriorDistribution(lambda x, rate: rate * x - log(rate), ("rate",), ("rate",), _POSITIVE),
+    "gamma": PriorDistribution(
         lambda x, shape, rate: rate * x + (1 - shape) * log(x) - shape * log(rate) + lgamma(shape),
         ("shape", "rate"),
         ("shape", "rate"),
         _POSITIVE,
     ),
-    "beta": Distribution(_beta, ("a", "b"), ("a", "b"), (0.0, 1.0)),
-    "uniform": Distribution(lambda x, low, high: log(high - low), ("low", "high"), (), None),
+    "beta": PriorDistribution(_beta, ("a", "b"), ("a", "b"), (0.0, 1.0)),
+    "uniform": PriorDistribution(lambda x, low, high: log(high - low), ("low", "high"), (), None),
 }
 
 
@@ -93,7 +93,7 @@ class Prior(NamedTuple):
     """
 
     text: str
-    distribution: Distribution
+    distribution: PriorDistribution
     arguments: tuple[Node, ...]
     support: tuple[float, float]
 
