@@ -349,8 +349,6 @@ def _describe_row(objective: Objective, row: int) -> str:
 
 
 _MIN_PRODUCT_ROWS = 16_384  # from this many rows on, Cholesky factorization of products is much faster than QR
-
-
 _TYPICAL_SIZE = 10.0  # root mean square of a column, or its reciprocal, from which on networks learn slowly
 
 
@@ -779,7 +777,6 @@ class Objective(ModelOverRows):
     def score_triangle(self, theta: ArrayLike) -> Array:
         """Return the triangular factor, of shape (P, P), of the matrix of the gradients of the rows' losses."""
         width = self.layout.size
-
         factor = self.fold_rows(self.kernels.row_loss_and_gradient, theta, score_triangle, join_triangles)
         triangle = np.zeros((width, width))
         triangle[: len(factor)] = factor
