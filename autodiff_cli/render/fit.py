@@ -228,7 +228,7 @@ _FIGURE_LINES = (
     ("scale of residuals = {scale}", ""),
     ("χ²/dof = {reduced_chi_squared}, probability {chi_squared_p}", ""),
     ("test against a constant: {null_test}", ""),
-    ("log-likelihood = {log_likelihood}", ""),
+    ("log-likelihood = {log_likelihood}", ", log prior = {log_prior}"),
     ("AIC = {aic}, AICc = {aicc}, BIC = {bic}", ""),
     ("residuals from {quantiles[0]} to {quantiles[4]}", ", quartiles {quantiles[1]}, {quantiles[2]}, {quantiles[3]}"),
     ("Durbin-Watson = {durbin_watson} (2 where neighbours are independent)", ""),
