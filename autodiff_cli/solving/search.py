@@ -391,7 +391,7 @@ class Search:
     def _is_narrow(self, boxes: Boxes) -> Mask:
         """Return which coordinates of boxes are too narrow to be cut."""
         width, middle = boxes.upper - boxes.lower, np.abs(boxes.lower / 2 + boxes.upper / 2)
-        return (width <= np.maximum(middle * _MIN_RELATIVE_WIDTH, self._min_width)) | (boxes.side != 0)
+        return np.asarray((width <= np.maximum(middle * _MIN_RELATIVE_WIDTH, self._min_width)) | (boxes.side != 0))
 
     def _separate_edges(self, boxes: Boxes) -> list[Boxes]:
         """Return the parts of boxes on both edges along one coordinate, and inside."""
