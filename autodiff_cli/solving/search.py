@@ -184,7 +184,7 @@ class Boxes:
 
     @property
     def is_empty(self) -> Mask:
-        """Which boxes are empty: their ends are reversed."""
+        """Mask of the boxes that are empty: their ends are reversed."""
         return np.asarray((self.lower > self.upper).any(axis=0))
 
     def join(self, *others: Boxes) -> Boxes:
