@@ -109,7 +109,7 @@ def test_a_fit_under_any_limit_ends_in_a_result_or_a_message(tmp_path: Path, lim
     run = subprocess.run(
         [sys.executable, "-m", "autodiff_cli", "train", CURVE, str(path), "--json"],
         capture_output=True, cwd=ROOT, text=True, check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (bytes_, bytes_)),  # noqa: PLW1509 - no threads here
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (bytes_, bytes_)),
     )  # fmt: skip
     if run.returncode == 0:
         assert json.loads(run.stdout)["parameters"]["b"] == pytest.approx(1.3, abs=1e-3)
