@@ -112,8 +112,8 @@ def _export_model(
     path: str, language: str, options: ExportOptions, wrt: str | None, json: bool, output: str | None
 ) -> Output:
     """Export the prediction of a fitted model."""
-    from autodiff_cli.data.writing import open_atomic_text
     from autodiff_cli.export.models import prediction_onnx, prediction_source
+    from autodiff_cli.system import open_atomic_text
     from autodiff_cli.training.result.fitted_model import load
 
     with errors_as_bad_input():

@@ -83,8 +83,8 @@ def lesson(
 
 def _write_course(pages: Iterable[tuple[str, str]], folder: Path) -> Report:
     """Write the pages of a course to a folder, which is created if necessary; return a report of that."""
-    from autodiff_cli.data.writing import open_atomic_text
     from autodiff_cli.render.report import Report
+    from autodiff_cli.system import open_atomic_text
 
     files = []
     with errors_as_failure(str(folder)):

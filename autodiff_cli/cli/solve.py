@@ -13,6 +13,7 @@ from autodiff_cli.cli.environment import BadInput, Environment, ExitStatus, Outp
 from autodiff_cli.cli.shared_options import Digits, Expr, Implicit, Json, output_option
 from autodiff_cli.language.errors import MissingValueError, format_names
 from autodiff_cli.options import Option, at_least, between, check_fields
+from autodiff_cli.solving import MAX_BOXES
 
 if TYPE_CHECKING:
     from autodiff_cli.formula.formula import Formula
@@ -28,7 +29,7 @@ _BOXES_HELP = "Stop after N boxes; what is then undecided is listed."
 class SearchOptions:
     """The options of a search."""
 
-    max_boxes: Annotated[int, _search("--max-boxes N", _BOXES_HELP, at_least(1))] = 100_000
+    max_boxes: Annotated[int, _search("--max-boxes N", _BOXES_HELP, at_least(1))] = MAX_BOXES
     precision: Annotated[
         int | None,
         _search("--precision DIGITS", "Refine each point to this many proven digits.", between(2, _MAX_DIGITS)),

@@ -114,6 +114,7 @@ def train(
     from autodiff_cli.training.objective.model import Model, tie_fixed_parameters
     from autodiff_cli.training.objective.objective import Objective
     from autodiff_cli.training.objective.parameters import parse_bounds
+    from autodiff_cli.training.objective.preparation import hyperparameters
     from autodiff_cli.training.options import ClusterError
 
     environment = call.environment
@@ -139,7 +140,7 @@ def train(
             raise BadInput("--by draws every group, so --plot needs a file, such as --plot groups.pdf")
     status = ExitStatus.DONE
     for path in filter(None, (save, page, plot)):
-        from autodiff_cli.data.writing import check_writable
+        from autodiff_cli.system import check_writable
 
         with errors_as_failure(path):
             check_writable(path)
@@ -148,6 +149,7 @@ def train(
         text, options = tie_fixed_parameters(inputs.read_text(model, environment), source.names, options)
         named_parameters = (*call.values, *options.parameters.names)
         parsed_model = Model.parse(text, source.names, named_parameters)
+        parsed_model = parsed_model.with_parameters(hyperparameters(options.parsed_priors))
         _check_names(named_parameters, parsed_model, call)
         options = dataclasses.replace(options, start=inputs.constant_values(call.values))
         if by is not None:
@@ -189,8 +191,8 @@ def train(
     fit = dataclasses.replace(fit, origins=source.origins, units=source.files[0].units)
 
     def finish() -> None:
-        from autodiff_cli.data.writing import open_atomic_text
         from autodiff_cli.render.fit_tables import estimates_text
+        from autodiff_cli.system import open_atomic_text
 
         if page is not None and recorder is not None:
             text = learning_page(objective, recorder, fit, options, digits)

@@ -172,6 +172,11 @@ def similarity(a: str, b: str) -> float:
     return 1 - last[-1] / max(len(a) + len(b), 1)
 
 
+def pluralize(count: int, noun: str) -> str:
+    """Return a count with its noun: `1 row`, `2 rows`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def format_names(names: Collection[str], mark: str = "") -> str:
     """Return names as a list for a message. Of many, it has the first ones, the last, and their number.
 

@@ -17,14 +17,8 @@ from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
 from autodiff_cli.data.json_records import NAN_IS_NULL, to_document, to_json
-from autodiff_cli.render.formatting import (
-    NumberFormat,
-    Rounding,
-    drop_double_negations,
-    number_formats,
-    pluralize,
-    single_line,
-)
+from autodiff_cli.language.errors import pluralize
+from autodiff_cli.render.formatting import NumberFormat, Rounding, drop_double_negations, number_formats, single_line
 from autodiff_cli.render.progress import method_name, step_noun
 from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, number_columns
 from autodiff_cli.training.result.diagnosis import Diagnosis, LayerUnits, Problem, layer_name
@@ -234,7 +228,7 @@ _FIGURE_LINES = (
     ("scale of residuals = {scale}", ""),
     ("χ²/dof = {reduced_chi_squared}, probability {chi_squared_p}", ""),
     ("test against a constant: {null_test}", ""),
-    ("log-likelihood = {log_likelihood}", ""),
+    ("log-likelihood = {log_likelihood}", ", log prior = {log_prior}"),
     ("AIC = {aic}, AICc = {aicc}, BIC = {bic}", ""),
     ("residuals from {quantiles[0]} to {quantiles[4]}", ", quartiles {quantiles[1]}, {quantiles[2]}, {quantiles[3]}"),
     ("Durbin-Watson = {durbin_watson} (2 where neighbours are independent)", ""),

@@ -16,6 +16,7 @@ import numpy as np
 
 from autodiff_cli.data.json_records import pick, to_json
 from autodiff_cli.graph.tape import gc_paused
+from autodiff_cli.language.errors import pluralize
 from autodiff_cli.render.fit import (
     CONFIDENCE,
     estimate_cells,
@@ -25,7 +26,7 @@ from autodiff_cli.render.fit import (
     interval_title,
     test_text,
 )
-from autodiff_cli.render.formatting import NumberFormat, number_formats, pluralize, shortest_text
+from autodiff_cli.render.formatting import NumberFormat, number_formats, shortest_text
 from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, number_columns
 from autodiff_cli.training.fitting.comparison import NESTING_UNKNOWN, ComparedModel, Comparison, NestedTest
 from autodiff_cli.training.fitting.groups import FittedGroup, FittedGroups

@@ -22,12 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array, Mask
-from autodiff_cli.data.writing import open_atomic_bytes
+from autodiff_cli.language.errors import pluralize
 from autodiff_cli.options import OptionError
 from autodiff_cli.render.fit import estimate_cells, has_short_formula
-from autodiff_cli.render.formatting import drop_double_negations, pluralize, shorten_middle, single_line
+from autodiff_cli.render.formatting import drop_double_negations, shorten_middle, single_line
 from autodiff_cli.render.progress import step_noun
 from autodiff_cli.render.report import Paper, Report, Style
+from autodiff_cli.system import open_atomic_bytes
 from autodiff_cli.training.options import DEFAULT_FIGURE, FigureOptions
 from autodiff_cli.training.result.fitted_model import FittedModel
 from autodiff_cli.training.result.prediction import FitPlot, FittedCurve

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autodiff_cli.data.json_records import to_document
-from autodiff_cli.render.formatting import number_formats, pluralize, shortest_text, single_line
+from autodiff_cli.language.errors import pluralize
+from autodiff_cli.render.formatting import number_formats, shortest_text, single_line
 from autodiff_cli.render.report import Column, Paper, Report, Style, TextTable, number_columns
 from autodiff_cli.solving.solutions import Bounds, BoxProblem, Coordinate, Optima, Solution
 

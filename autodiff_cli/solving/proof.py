@@ -326,13 +326,14 @@ def kink_points(system: System, low: Array, high: Array, bits: int) -> list[list
                 continue
             if not (all(x > 0 for x in directed) and all(x > 0 and x < 1 for x in weights)):
                 return None
-            if not any(all(map(_overlaps, point, other)) for other in found):
+            if not any(overlap(point, other) for other in found):
                 found.append(point)
     return found
 
 
-def _overlaps(a: Number, b: Number) -> bool:
-    return bool(ball.as_ball(a).overlaps(ball.as_ball(b)))
+def overlap(a: Sequence[Number], b: Sequence[Number]) -> bool:
+    """Whether two enclosures overlap. If each holds exactly one zero of a region around it, it is the same zero."""
+    return all(ball.as_ball(x).overlaps(ball.as_ball(y)) for x, y in zip(a, b, strict=True))
 
 
 def _changing_conditions(system: System, low: Array, high: Array) -> dict[Node, Node]:

@@ -43,7 +43,7 @@ from autodiff_cli.training.fitting.optimization import (
 )
 from autodiff_cli.training.fitting.progress import Progress, Validation, open_checkpoint, split_validation
 from autodiff_cli.training.fitting.starts import Sinusoids, linear_mask, separate_terms
-from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES, LossKind
+from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES, PRIOR_FACTOR, LossKind
 from autodiff_cli.training.methods.gradient_descent import EpochProgressCallback, Outcome
 from autodiff_cli.training.methods.least_squares import fit_squares
 from autodiff_cli.training.objective.batch import repeat_objective
@@ -51,6 +51,7 @@ from autodiff_cli.training.objective.cluster_connection import connect_cluster
 from autodiff_cli.training.objective.model import Model, tie_fixed_parameters
 from autodiff_cli.training.objective.objective import Objective, copy_with
 from autodiff_cli.training.objective.parameters import Bounds, complemented_shares, dimensional_scales
+from autodiff_cli.training.objective.preparation import hyperparameters
 from autodiff_cli.training.optimizers import OPTIMIZERS
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.diagnosis import diagnose, explain_failure
@@ -689,6 +690,7 @@ def build_fit(
             *progress.warnings,
             *([progress.doubt] if progress.doubt else []),
             *known.warnings,
+            *([_HIERARCHICAL] if hyperparameters(objective.priors) else []),
             *overdispersion_warnings(known, objective.loss),
             *quantity_warnings,
             *(
@@ -698,7 +700,8 @@ def build_fit(
             ),
             *([closing] if closing else []),
         ],
-        notes=[*progress.notes, *choices],
+        notes=[*_prior_notes(objective), *progress.notes, *choices],
+        priors={name: prior.text for name, prior in objective.priors.items()},
         _parsed_model=model,
         levels=dict(model.levels),
         derived=quantity_values,
@@ -722,6 +725,21 @@ def build_fit(
     if options.plot:
         return dataclasses.replace(result, plot=collect_plot_data(result, objective, outcome.theta, options))
     return result
+
+
+def _prior_notes(objective: Objective) -> list[str]:
+    """Return the sentence that says that a fit is a posterior mode; none without priors."""
+    if not objective.has_priors:
+        return []
+    free = [name for name in objective.parameters if name not in objective.priors]
+    flat = f"; {format_names(free, '`')} {'has' if len(free) == 1 else 'have'} a flat one" if free else ""
+    return [f"the parameters are the posterior mode under their priors, which the losses include{flat}"]
+
+
+_HIERARCHICAL = (
+    "the priors are hierarchical, and the mode of their joint density says little: it pulls the parameters together; "
+    "draw from the posterior with --posterior 1000"
+)
 
 
 def _runaways(objective: Objective, theta: Array, statistics: ComputedStatistics) -> list[str]:
@@ -775,6 +793,9 @@ def _penalty_value(objective: Objective, theta: Array) -> float | None:
     if not objective.is_penalised:
         return None
     factors = objective.settings
+    if objective.has_priors:
+        unit = objective.scale**2 if objective.kind is LossKind.SQUARES else 1.0
+        return -factors[PRIOR_FACTOR] * unit * objective.log_prior(theta)
     return float(np.sum(factors[L1_FACTOR] * np.abs(theta) + factors[L2_FACTOR] * np.square(theta)))
 
 

@@ -230,7 +230,7 @@ class StartSearch:
     def _is_better(self, theta: Array, first: Outcome) -> bool:
         """Whether a fit from a point ends clearly lower than another fit; for least squares the point itself does."""
         objective, saved_settings = self._objective, dict(self._objective.settings)
-        if first.divergence is None and objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
+        if first.divergence is None and objective.is_scale_estimated and not objective.has_theta:
             theta = minimize("lbfgs", objective, theta, self._options, Progress(None)).theta
             objective.settings.update(saved_settings)
         before = math.inf if first.divergence is not None else _comparison_loss(objective, first.theta)
@@ -540,6 +540,8 @@ def choose_method(options: FitOptions, objective: Objective) -> str:
         )
     if options.optimizer != "auto":
         return options.optimizer
+    if objective.has_priors:
+        return "lbfgs"
     if options.batch_size is not None or objective.is_network:
         return "adam"
     return (

@@ -24,7 +24,6 @@ from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.data.batches import LabelColumn, join_labels
 from autodiff_cli.data.json_records import IF_KNOWN, NONFINITE_IS_NULL, NOT_IN_DOCUMENT, read_json, to_json
 from autodiff_cli.data.table import DataError, float_array, label_vector, named_columns
-from autodiff_cli.data.writing import open_atomic_text
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.tape import leaf_names
@@ -35,6 +34,7 @@ from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.special import sigmoid
 from autodiff_cli.ops.structural import stack
 from autodiff_cli.options import OptionError
+from autodiff_cli.system import open_atomic_text
 from autodiff_cli.training.losses import LOSSES
 from autodiff_cli.training.objective.kernels import is_generalised_linear
 from autodiff_cli.training.objective.loading import Classes, check_labels, indicator_columns, weighting_graph
@@ -136,6 +136,8 @@ class FittedModel(FitStatistics):
         converged: whether the method stopped at a solution.
         intervals: the intervals under `profile` and `bootstrap`, by parameter, if they were requested: pairs, of arrays
             for arrays. None if unknown; infinite where the data set no limit.
+        priors: the prior of each parameter that has one, such as `normal(0, 10)`; the parameters are then the
+            posterior mode.
         derived: the derived quantities by name.
         bounds: the lower and upper bound of each bounded parameter.
         scale: the residual scale of a robust loss; None for other losses.
@@ -184,6 +186,7 @@ class FittedModel(FitStatistics):
     intervals: dict[str, dict[str, tuple[Any, Any] | None]] = field(
         default_factory=dict, metadata=IF_KNOWN | NONFINITE_IS_NULL
     )
+    priors: dict[str, str] = field(default_factory=dict, metadata=IF_KNOWN)
     derived: dict[str, DerivedQuantity] = field(default_factory=dict, metadata=IF_KNOWN)
     bounds: dict[str, tuple[float, float]] = field(default_factory=dict, metadata=IF_KNOWN)
     scale: float | None = field(default=None, metadata=IF_KNOWN)
@@ -670,7 +673,7 @@ def _model_from_document(attributes: Mapping[str, Any], columns: Sequence[str], 
     model = Model.parse(attributes["model"], columns, values, is_saved=True)
     if {*model.level_columns} != {*levels}:
         raise _InvalidModelFile("its levels do not match its model")
-    model = model.with_levels(levels)
+    model = model.with_levels(levels).with_parameters(values)
     if {*model.parameters} != {*values} or {*model.columns} != {*columns}:
         raise _InvalidModelFile("its parameters and columns do not match its model")
     if (classes is None) is not (model.class_column is None):
