@@ -361,12 +361,12 @@ class _Symmetries:
                 return self._count_preferred(theta), int(np.count_nonzero(is_ordered))
 
             found = [self._theta]
-            if by_level and self._are_equivalent(by_level):
+            if by_level and all(self.is_equivalent(point, _EXCHANGE_TOLERANCE) for point in by_level):
                 wrong = np.sign(np.subtract(*self._theta[pair])) != preferred
                 changes = np.array(by_level) - self._theta
                 exchanged = self._theta + changes.sum(axis=0)
                 found.append(self._theta + changes[wrong].sum(axis=0))
-            if not self._are_equivalent([exchanged]):
+            if not self.is_equivalent(exchanged, _EXCHANGE_TOLERANCE):
                 continue
             found.append(exchanged)
             best = max(found, key=score)
@@ -389,21 +389,17 @@ class _Symmetries:
         for k in np.flatnonzero(~self._linear).tolist():
             name, _, level = self._names[k].partition("[")
             positions.setdefault(name, {})[level] = k
-        pairs = [pair for pair in combinations(positions.values(), 2) if pair[0].keys() == pair[1].keys()]
-        if not pairs:
+        alike = [pair for pair in combinations(positions.values(), 2) if pair[0].keys() == pair[1].keys()]
+        if not alike:
             return
         columns = {name: 10.0 + k**0.5 for k, name in enumerate(objective.model.columns)}  # unrelated scales
         program, target = objective.model.program.output, objective.model.program.target
         sizes = [*dimensional_scales(program, target, columns, self._names).values()]
-        terms: list[_Terms] | None = None
-        for one, two in pairs:
-            pair = np.array([[*one.values()], [two[level] for level in one]])
-            if not math.isclose(sizes[pair[0, 0]], sizes[pair[1, 0]]):
-                continue
-            if terms is None:
-                terms = [found for found, _ in _interchangeable_terms(objective, self._theta)]
-            if not any({*pair[:, 0]} <= {*column} for found in terms for column in found.columns.T.tolist()):
-                yield pair
+        pairs = [np.array([[*one.values()], [two[level] for level in one]]) for one, two in alike]
+        pairs = [pair for pair in pairs if math.isclose(*(sizes[k] for k in pair[:, 0]))]
+        found = _interchangeable_terms(objective, self._theta) if pairs else []
+        ordered = [{*column} for terms, _ in found for column in terms.columns.T.tolist()]
+        yield from (pair for pair in pairs if not any({*pair[:, 0]} <= column for column in ordered))
 
     def _exchanged(self, pairs: Sequence[Positions]) -> Array:
         """Return, for each pair, the point with its parameters exchanged and all others fitted."""
@@ -414,10 +410,6 @@ class _Symmetries:
             start[row, pair] = low[row, pair] = high[row, pair] = self._theta[pair[::-1]]
         ends = fit_squares(repeat_objective(self._objective, len(pairs), Bounds(low, high)), start)
         return np.array([end.theta for end in ends])
-
-    def _are_equivalent(self, points: Sequence[Array]) -> bool:
-        """Whether all of several points from second fits predict the same; see `is_equivalent`."""
-        return all(self.is_equivalent(point, _EXCHANGE_TOLERANCE) for point in points)
 
     def is_equivalent(self, theta: Array, relative: float = _PREDICTION_TOLERANCE) -> bool:
         """Whether a point lies within the bounds and predicts the same, within a tolerance relative to the range."""
@@ -608,7 +600,7 @@ def _compare_levels(run: FitRun, outcome: Outcome) -> Outcome:
     the same order, or with all values of one level.
     """
     objective, method = run.objective, run.method
-    is_searched = outcome.converged and method in ("lm", "lbfgs") and run.options.epochs is None
+    is_searched = outcome.divergence is None and method in ("lm", "lbfgs") and run.options.epochs is None
     if not objective.model.levels or not is_searched or objective.is_linear or objective.is_penalised:
         return outcome
     if objective.layout.size > _MAX_SINGLE_PARAMETERS or objective.rows > _MAX_ROWS_WITH_LEVELS:
