@@ -377,7 +377,7 @@ def _proven_zeros(
 
 
 def merge_touching(boxes: Boxes) -> list[tuple[Array, Array]]:
-    """Return the hulls of groups of boxes that touch one another, as their lower and upper ends."""
+    """Return the hulls of groups of boxes that touch, or nearly so, as their lower and upper ends."""
     lower, upper = boxes.lower.T, boxes.upper.T
     if len(boxes) > _MAX_MERGED:
         return _hulls_on_grid(lower, upper)
@@ -386,7 +386,8 @@ def merge_touching(boxes: Boxes) -> list[tuple[Array, Array]]:
     for low, high in zip(lower, upper, strict=True):
         separate = []
         for a, b in groups:
-            if ((a <= high) & (low <= b)).all():
+            gap = np.minimum(high - low, b - a)  # parts between boxes of one cluster may be excluded
+            if ((a - gap <= high) & (low - gap <= b)).all():
                 low, high = np.minimum(low, a), np.maximum(high, b)
             else:
                 separate.append((a, b))

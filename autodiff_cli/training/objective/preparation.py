@@ -22,6 +22,7 @@ from autodiff_cli.array_types import Array
 from autodiff_cli.backends.protocol import Backend, RowGraphs
 from autodiff_cli.backends.selection import choose_backend, passes_before_compiling
 from autodiff_cli.data.files import DataSource
+from autodiff_cli.data.source import reserve_blas_buffer
 from autodiff_cli.data.table import Dataset
 from autodiff_cli.language.errors import suggest
 from autodiff_cli.options import OptionError
@@ -90,6 +91,7 @@ def open_fit_data(dataset: Dataset, model: Model, options: FitOptions) -> FitDat
     Raises:
         DataError, OptionError: see `LoadedData`, `StreamedData` and `ClusterData`.
     """
+    reserve_blas_buffer()
     streamable = dataset if isinstance(dataset, DataSource) else None
     if options.stream and streamable is None:
         raise OptionError("stream requires files; these data are in memory already")
