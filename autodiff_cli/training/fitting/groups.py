@@ -23,14 +23,7 @@ from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.names import JOINT_SEPARATOR, joined_columns
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError, check_restrictions, explicit_options, refused
-from autodiff_cli.training.fitting.fit import (
-    TERMS_NOTE,
-    FitRun,
-    canonical_parameters,
-    conclude,
-    fit_objective,
-    order_terms,
-)
+from autodiff_cli.training.fitting.fit import FitRun, conclude, fit_objective
 from autodiff_cli.training.fitting.inference import DerivedQuantities
 from autodiff_cli.training.fitting.minimization import checked_end, comparison_losses, minimize_batch
 from autodiff_cli.training.fitting.optimization import (
@@ -45,6 +38,7 @@ from autodiff_cli.training.fitting.optimization import (
 )
 from autodiff_cli.training.fitting.progress import Progress
 from autodiff_cli.training.fitting.starts import Sinusoids
+from autodiff_cli.training.fitting.symmetries import TERMS_NOTE, canonical_parameters, order_terms
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import Outcome, StoppingRule
 from autodiff_cli.training.objective.batch import Fits, GroupBatch, rows_by_group
