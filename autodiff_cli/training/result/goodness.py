@@ -203,9 +203,8 @@ def subsample(objective: Objective) -> Objective:
     """Return an objective over a random sample of the rows, if there are very many."""
     if objective.rows <= RESIDUALS.max_sampled_rows:
         return objective
-    return objective.select_rows(
-        np.unique(np.random.default_rng(0).integers(0, objective.rows, RESIDUALS.max_sampled_rows))
-    )
+    drawn = np.sort(np.random.default_rng(0).integers(0, objective.rows, RESIDUALS.max_sampled_rows))
+    return objective.select_rows(drawn[np.diff(drawn, prepend=-1) > 0])  # np.unique takes several times the memory
 
 
 def robust_r_squared(objective: Objective, theta: Array) -> float:
