@@ -180,6 +180,8 @@ def propagated_uncertainty(
 
     _check_error_names(errors, formula)
     deviations = {name: inputs.constant_value(f"the error of `{name}`", text) for name, text in errors.items()}
+    for name in inputs.unrepresentable_values(formula, errors):
+        raise BadInput(f"the error of `{name}` is not representable as a float")
     correlations = Correlations.of(inputs.read_correlations(request.correlation or ()))
     uncertain = UncertainPoint(formula, point, deviations, correlations)
     record, hessian = trace(formula, point, tuple(errors)), None
