@@ -8,9 +8,8 @@ from enum import StrEnum
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Any
 
-from autodiff_cli.cli.command_line import Call, command
+from autodiff_cli.cli.command_line import Call, Expr, Json, OutputFile, Wrt, command
 from autodiff_cli.cli.environment import BadInput, Output, errors_as_bad_input, errors_as_failure
-from autodiff_cli.cli.shared_options import Expr, Json, OutputFile, Wrt
 from autodiff_cli.options import Option, Restriction, check_restrictions, exclusive
 
 if TYPE_CHECKING:

@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from autodiff_cli.cli.command_line import Call, command, merge_assignments
-from autodiff_cli.cli.environment import Output, errors_as_bad_input
-from autodiff_cli.cli.shared_options import (
+from autodiff_cli.cli.command_line import (
     UNCERTAIN,
     UNCERTAINTY_RESTRICTIONS,
+    Call,
     DerivativeRequest,
     Digits,
     Expr,
@@ -19,7 +18,10 @@ from autodiff_cli.cli.shared_options import (
     Json,
     UncertaintyRequest,
     Wrt,
+    command,
+    merge_assignments,
 )
+from autodiff_cli.cli.environment import Output, errors_as_bad_input
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.options import check_restrictions, exclusive, needs, option_fields
 

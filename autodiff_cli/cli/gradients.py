@@ -18,9 +18,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from autodiff_cli.cli import inputs
-from autodiff_cli.cli.command_line import Call, merge_assignments
+from autodiff_cli.cli.command_line import Call, DerivativeRequest, PassMode, UncertaintyRequest, merge_assignments
 from autodiff_cli.cli.environment import BadInput, Failure, Output, errors_as_bad_input, open_points
-from autodiff_cli.cli.shared_options import DerivativeRequest, PassMode, UncertaintyRequest
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.tracing import trace

@@ -9,9 +9,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from autodiff_cli.cli.command_line import Call, command
+from autodiff_cli.cli.command_line import DATA_HELP, Call, Digits, Expr, Implicit, Json, Wrt, command
 from autodiff_cli.cli.environment import BadInput, ExitStatus, Output, errors_as_bad_input, open_data_files
-from autodiff_cli.cli.shared_options import DATA_HELP, Digits, Expr, Implicit, Json, Wrt
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.language.errors import suggest
 from autodiff_cli.options import Option

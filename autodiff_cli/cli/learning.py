@@ -9,9 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from autodiff_cli.cli.command_line import Call, command
+from autodiff_cli.cli.command_line import Call, Digits, Json, command
 from autodiff_cli.cli.environment import BadInput, Environment, Output, errors_as_failure
-from autodiff_cli.cli.shared_options import Digits, Json
 from autodiff_cli.language.errors import suggest
 from autodiff_cli.options import Option, between
 

@@ -8,9 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from autodiff_cli.cli import inputs
-from autodiff_cli.cli.command_line import Call, command
+from autodiff_cli.cli.command_line import Call, Digits, Expr, Implicit, Json, command, output_option
 from autodiff_cli.cli.environment import BadInput, Environment, ExitStatus, Output
-from autodiff_cli.cli.shared_options import Digits, Expr, Implicit, Json, output_option
 from autodiff_cli.language.errors import MissingValueError, format_names
 from autodiff_cli.options import Option, at_least, between, check_fields
 from autodiff_cli.solving import MAX_BOXES

@@ -90,6 +90,23 @@ def _write_derived(paper: Paper, fit: FittedModel, digits: int | None) -> None:
         paper.table(estimates_table(fit, fit.derived, digits))
 
 
+def _write_posterior(paper: Paper, fit: FittedModel, digits: int | None) -> None:
+    """Write the summary of the draws from the posterior, rounded by the standard deviations."""
+    if not fit.posterior:
+        return
+    chains, draws = next(iter(fit.draws.values())).shape[:2]
+    rows = []
+    for name, each in fit.posterior.items():
+        rounding = Rounding.from_error(each.mean, each.sd, digits)
+        mean, *quantiles = map(rounding.format_value, (each.mean, each.q05, each.median, each.q95))
+        numbers = mean, rounding.format_error(each.sd), *quantiles
+        rows.append((name, *numbers, f"{each.ess_bulk:.0f}", f"{each.ess_tail:.0f}", f"{each.rhat:.3f}"))
+    sizes = f"{pluralize(chains, 'chain')} of {pluralize(draws, 'draw')}, {fit.divergences} divergent"
+    paper.heading(f"posterior ({sizes})")
+    titles = ("mean", "sd", "5 %", "median", "95 %", "ESS bulk", "ESS tail", "R-hat")
+    paper.table(TextTable((Column("name"), *number_columns(*titles)), rows))
+
+
 def estimates_table(fit: FittedModel, names: Iterable[str], digits: int | None) -> TextTable:
     """Return a table of parameters or derived quantities: values, standard errors, and intervals if any is known."""
     titles = ["name", "value", "standard error", "z" if fit.interval_dof is None else "t", "p"]
@@ -466,6 +483,7 @@ _SECTIONS = (
     _write_outcome,
     _write_parameters,
     _write_derived,
+    _write_posterior,
     _write_intervals,
     _write_correlations,
     _write_figures,
@@ -499,6 +517,9 @@ def fit_document(fit: FittedModel) -> dict[str, Any]:
             document[name] = to_json(values, **NAN_IS_NULL)
     document["covariance"] = _matrix_document(fit, fit.covariance)
     document["correlation"] = _matrix_document(fit, fit.correlation)
+    if fit.posterior:
+        chains, draws = next(iter(fit.draws.values())).shape[:2]
+        document |= {"divergences": fit.divergences, "chains": chains, "draws": draws}
     if fit.diagnosis is not None:
         document["diagnosis"] = diagnosis_document(fit.diagnosis)
     if fit.plot is not None:

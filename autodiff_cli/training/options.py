@@ -416,6 +416,9 @@ class FitOptions(ObjectiveOptions):
         confidence: the confidence level of the intervals in reports, as 0.95 or 95 per cent.
         priors: prior distributions of parameters, `{"a": "normal(0, 10)"}`, or as texts, `["a ~ normal(0, 10)"]`. The
             fit is then the posterior mode, with errors from the inverse Hessian. See `DISTRIBUTIONS`.
+        posterior: the number of draws of each chain from the posterior, by the No-U-Turn sampler; parameters without
+            a prior have a flat one. Needs the extra `bayes`.
+        chains: the number of chains.
         derive: derived quantities by name, `{"half": "ln(2)/b"}`, or as texts, `["half = ln(2)/b"]`. They are in
             `derived`, with standard errors by the delta method.
         profile: compute profile-likelihood intervals too: `intervals["profile"]`.
@@ -519,6 +522,10 @@ class FitOptions(ObjectiveOptions):
             identifies=True,
         ),
     ] = None
+    posterior: Annotated[
+        int | None, _statistics("--posterior N", "Also draw N samples per chain from the posterior.", at_least(2))
+    ] = None
+    chains: Annotated[int, _statistics("--chains N", "Number of chains of --posterior.", at_least(1))] = 4
     derive: Annotated[
         Mapping[str, str] | Sequence[str] | None,
         _statistics(
@@ -682,6 +689,18 @@ COMBINATIONS = (
         "priors",
         lambda explicit: explicit.get("optimizer", "lbfgs") != "lbfgs",
         "the posterior mode is found by lbfgs; leave out the optimizer, {optimizer}",
+    ),
+    needs("chains", "posterior", "chains needs posterior, the number of draws of each chain"),
+    *(
+        excludes("posterior", [option], f"posterior and {option} cannot be combined: {why}")
+        for option, why in (
+            ("x_sigma", "the effective variance is no likelihood"),
+            ("validation", "a posterior is of all rows"),
+            ("batch_size", "a posterior is of all rows"),
+            ("cluster", "the sampler runs on this machine"),
+            ("checkpoint", "a checkpoint holds a fit without draws"),
+            ("resume", "a checkpoint holds a fit without draws"),
+        )
     ),
     needs(
         "patience",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
@@ -395,15 +395,23 @@ def fit_dataset(model: str | Model, dataset: Dataset, options: FitOptions) -> Fi
 
 
 def fit_objective(
-    objective: Objective, options: FitOptions, on_progress: EpochProgressCallback | None = None
+    objective: Objective,
+    options: FitOptions,
+    on_progress: EpochProgressCallback | None = None,
+    on_draw: Callable[[int, int], None] | None = None,
 ) -> FittedModel:
     """Fit an objective that was made with the same options. Raises OptionError and Interrupted.
 
     Args:
         on_progress: is called from time to time during a long epoch.
+        on_draw: is called for every draw from the posterior with the number of draws so far, and of all.
     """
     if not objective.parameters:
         raise OptionError("there is nothing to fit: every parameter is fixed")
+    if options.posterior is not None:
+        from autodiff_cli.training.fitting.posterior import check_posterior
+
+        check_posterior(objective)
     method = choose_method(options, objective)
     options.check_method(method)
     if objective.orders and (options.checkpoint is not None or options.resume is not None):
@@ -432,7 +440,8 @@ def fit_objective(
         raise Interrupted(build_fit(run, outcome)) from None
     finally:
         progress.finish()
-    return conclude(run, outcome)
+    result = conclude(run, outcome)
+    return result if options.posterior is None else _with_posterior(run, result, on_draw)
 
 
 class FitRun(NamedTuple):
@@ -451,6 +460,49 @@ class FitRun(NamedTuple):
     progress: Progress
     options: FitOptions
     quantities: DerivedQuantities
+
+
+def _with_posterior(run: FitRun, result: FittedModel, on_draw: Callable[[int, int], None] | None) -> FittedModel:
+    """Return a fit with draws from its posterior. Raises Interrupted.
+
+    The mode under hierarchical priors says little, so the parameters are then the means of the draws.
+    """
+    from autodiff_cli.training.fitting.posterior import draw_posterior
+
+    objective, options = run.objective, run.options
+    is_hierarchical = bool(hyperparameters(objective.priors))
+    if result.failure and not is_hierarchical:
+        return result
+    theta = objective.layout.flatten([result.parameters[name] for name in objective.layout.names])
+    try:
+        found = draw_posterior(
+            objective, objective.start if is_hierarchical else theta, options, run.quantities, on_draw
+        )
+    except KeyboardInterrupt:
+        raise Interrupted(result) from None
+    if is_hierarchical:
+        draws = [found.draws[name] for name in objective.layout.names]
+        numbers = np.concatenate([each.reshape(-1, math.prod(each.shape[2:])) for each in draws], axis=1)
+        theta = numbers.mean(axis=0)
+        known = dataclasses.replace(
+            compute_statistics(objective, theta, options.absolute_sigma, with_goodness=True),
+            stderr=objective.layout.values(numbers.std(axis=0, ddof=1)),
+            covariance=np.atleast_2d(np.cov(numbers.T)),
+            definition=_POSTERIOR_DEVIATIONS,
+            warnings=(),
+        )
+        result = build_fit(run, Outcome(theta, True), known)
+        result = dataclasses.replace(result, notes=[_POSTERIOR_MEANS, *result.notes[1:]])
+    reported = dataclasses.replace(
+        result,
+        posterior=found.summaries,
+        divergences=found.divergences,
+        draws=found.draws,
+        warnings=[*(each for each in result.warnings if each != _HIERARCHICAL), *found.warnings],
+    )
+    if not found.is_complete:
+        raise Interrupted(reported)
+    return reported
 
 
 def conclude(
@@ -649,6 +701,8 @@ def _prior_notes(objective: Objective) -> list[str]:
     return [f"the parameters are the posterior mode under their priors, which the losses include{flat}"]
 
 
+_POSTERIOR_MEANS = "the priors are hierarchical: the parameters are the means of the draws from the posterior"
+_POSTERIOR_DEVIATIONS = "standard deviations of the draws from the posterior"
 _HIERARCHICAL = (
     "the priors are hierarchical, and the mode of their joint density says little: it pulls the parameters together; "
     "draw from the posterior with --posterior 1000"

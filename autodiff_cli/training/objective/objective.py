@@ -439,9 +439,9 @@ class Objective(ModelOverRows):
         self.settings = {RESIDUAL_SCALE: 1.0 if scale is None else scale, **prepared.penalties}
         self.is_scale_estimated = scale is None and bool(self.loss) and LOSSES[self.loss].has_scale
         if self.kernels.graphs.prior is not None:
-            is_squares = self.kind is LossKind.SQUARES
-            self.settings[PRIOR_FACTOR] = (2 if is_squares else 1) / (self.total_weight * self.components)
-            self.is_scale_estimated = is_squares and not prepared.is_absolute
+            unit = 2 if self.kind is LossKind.SQUARES else 1
+            self.settings[PRIOR_FACTOR] = unit / (self.total_weight * self.components)
+            self.is_scale_estimated = self.has_unknown_variance
         self._triangle_cache: dict[bytes, Array] = {}  # the last triangular factor, by its theta
         self._row_cache, self._point_cache = {}, (b"", {})
         self.notes: list[str] = []
@@ -571,6 +571,11 @@ class Objective(ModelOverRows):
         return any(self.settings[name] for name in (L1_FACTOR, L2_FACTOR, PRIOR_FACTOR))
 
     @property
+    def has_unknown_variance(self) -> bool:
+        """Whether the likelihood is normal with an unknown variance."""
+        return self.kind is LossKind.SQUARES and not self.is_absolute
+
+    @property
     def has_priors(self) -> bool:
         """Whether the loss includes priors."""
         return bool(self.settings[PRIOR_FACTOR])
@@ -691,11 +696,7 @@ class Objective(ModelOverRows):
         return float(total[0]), total[1:]
 
     def value(self, theta: ArrayLike) -> float:
-        """Return the mean loss, including penalties.
-
-        >>> Objective("y ~ a*x", {"x": [1, 2], "y": [2, 2]}).value([2])
-        2.0
-        """
+        """Return the mean loss, including penalties."""
         total = self._logged("loss", theta, lambda: self.sum_rows(self.kernels.loss, theta))
         return float(total[0]) / self.total_weight
 
@@ -783,11 +784,7 @@ class Objective(ModelOverRows):
         return triangle
 
     def curvature(self, theta: ArrayLike) -> Array:
-        """Return the Hessian of the mean loss, of shape (P, P).
-
-        >>> Objective("y ~ a*x", {"x": [1, 2], "y": [2, 2]}).curvature([2])
-        array([[5.]])
-        """
+        """Return the Hessian of the mean loss, of shape (P, P)."""
         return self.hessian(theta) / self.total_weight
 
     def confusion(self, theta: ArrayLike) -> NDArray[np.int64]:

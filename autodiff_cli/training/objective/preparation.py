@@ -137,6 +137,7 @@ class PreparedObjective:
     penalties: dict[str, float]
     is_absolute: bool
     priors: dict[str, Prior]
+    sigma_prior: Prior | None
 
 
 def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> PreparedObjective:
@@ -159,7 +160,15 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
         parsed = _add_levels(parsed, data)
         empty_indicators = data.add_indicators(parsed.matches)
     parameters = parsed.expand_values(options.parameters)
-    priors = _check_priors(_expand_priors(parsed, options.parsed_priors, parameters.fixed), loss, options)
+    user_priors, sigma_prior = dict(options.parsed_priors), None
+    if "sigma" in user_priors and not parsed.accepts("sigma") and loss == "mse" and not options.absolute_sigma:
+        sigma_prior = user_priors.pop("sigma")
+        if options.posterior is None:
+            words = "sigma, the standard deviation of the residuals, has a prior in a posterior only"
+            raise OptionError(f"{words}; for the mode it is profiled: add --posterior 1000")
+    priors = _expand_priors(parsed, user_priors, parameters.fixed)
+    if priors:
+        check_likelihood("a prior", loss, options.family, options.likelihood, options.scale is None)
     start_values = {name: check_value(name, value) for name, value in parameters.start.items()}
     fixed_values = {
         name: value if value is None else check_value(name, value) for name, value in parameters.fixed.items()
@@ -216,6 +225,7 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
         penalties={L1_FACTOR: options.l1, L2_FACTOR: options.l2, PRIOR_FACTOR: 0.0},
         is_absolute=options.absolute_sigma,
         priors=priors,
+        sigma_prior=sigma_prior,
     )
 
 
@@ -322,21 +332,25 @@ def _expand_priors(model: Model, priors: Mapping[str, Prior], fixed: Collection[
     return expanded
 
 
-def _check_priors(priors: dict[str, Prior], loss: str, options: FitOptions) -> dict[str, Prior]:
-    """Return priors. Raises OptionError if the loss has no likelihood that they could multiply."""
-    if priors:
-        name = options.family or loss
-        kind = LOSSES[loss].kind if loss else LossKind.LIKELIHOOD if options.likelihood else LossKind.OTHER
-        advice = "add --likelihood if it is a negative log-likelihood" if not loss else "choose mse, bce or poisson"
-        subject = f"the loss {name} is not a likelihood" if loss else "the model is its own loss"
-        if name.startswith("quasi"):
-            raise OptionError(f"priors need a likelihood, and {name} has none; choose {name.removeprefix('quasi')}")
-        if loss in ("gamma", "negative_binomial") and (loss == "gamma" or options.scale is None):
-            open_figure = "dispersion" if loss == "gamma" else "theta"
-            raise OptionError(f"priors need a likelihood, and the {open_figure} of {name} is estimated outside of it")
-        if kind not in (LossKind.SQUARES, LossKind.LIKELIHOOD):
-            raise OptionError(f"priors need a likelihood: {subject}; {advice}")
-    return priors
+def check_likelihood(subject: str, loss: str, family: str | None, is_likelihood: bool, has_open_scale: bool) -> None:
+    """Raise OptionError if a loss has no likelihood that priors could multiply.
+
+    Args:
+        subject: the option that needs it.
+        has_open_scale: whether theta of negative binomial counts is estimated.
+    """
+    name = family or loss
+    kind = LOSSES[loss].kind if loss else LossKind.LIKELIHOOD if is_likelihood else LossKind.OTHER
+    if name.startswith("quasi"):
+        raise OptionError(f"{subject} needs a likelihood, and {name} has none; choose {name.removeprefix('quasi')}")
+    if loss == "gamma" or (loss == "negative_binomial" and has_open_scale):
+        figure = "dispersion" if loss == "gamma" else "theta"
+        raise OptionError(f"{subject} needs a likelihood, and the {figure} of {name} is estimated outside of it")
+    if kind not in (LossKind.SQUARES, LossKind.LIKELIHOOD):
+        words = f"the loss {name} is not a likelihood; choose mse, bce or poisson"
+        if not loss:
+            words = "the model is its own loss; add --likelihood if it is a negative log-likelihood"
+        raise OptionError(f"{subject} needs a likelihood: {words}")
 
 
 def _supports(

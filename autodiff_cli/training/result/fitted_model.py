@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from autodiff_cli.array_types import Array
 from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.data.batches import LabelColumn, join_labels
-from autodiff_cli.data.json_records import IF_KNOWN, NONFINITE_IS_NULL, NOT_IN_DOCUMENT, read_json, to_json
+from autodiff_cli.data.json_records import IF_KNOWN, NAN_IS_NULL, NONFINITE_IS_NULL, NOT_IN_DOCUMENT, read_json, to_json
 from autodiff_cli.data.table import DataError, float_array, label_vector, named_columns
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Shape
@@ -71,6 +71,22 @@ class PredictionGraph(NamedTuple):
     values: dict[str, Any]
     columns: tuple[str, ...]
     matches: tuple[str, ...]
+
+
+class ParameterPosterior(NamedTuple):
+    """The summary of the draws of a number: mean, standard deviation, quantiles, effective sample sizes and R-hat.
+
+    The diagnostics are those of Vehtari et al. 2021, Bayesian Analysis 16, 667.
+    """
+
+    mean: float
+    sd: float
+    q05: float
+    median: float
+    q95: float
+    ess_bulk: float
+    ess_tail: float
+    rhat: float
 
 
 NOT_SAVED = {"is_saved": False}  # metadata of a field that model files do not have
@@ -138,6 +154,10 @@ class FittedModel(FitStatistics):
             for arrays. None if unknown; infinite where the data set no limit.
         priors: the prior of each parameter that has one, such as `normal(0, 10)`; the parameters are then the
             posterior mode.
+        posterior: the summary of the draws of each number, if draws were requested; with `sigma`, the standard
+            deviation of the residuals, where it is unknown.
+        divergences: the number of transitions of the sampler that diverged.
+        draws: the draws by name, of shape (chains, draws, …). A model file has at most 1,000 of each number.
         derived: the derived quantities by name.
         bounds: the lower and upper bound of each bounded parameter.
         scale: the residual scale of a robust loss; None for other losses.
@@ -187,6 +207,7 @@ class FittedModel(FitStatistics):
         default_factory=dict, metadata=IF_KNOWN | NONFINITE_IS_NULL
     )
     priors: dict[str, str] = field(default_factory=dict, metadata=IF_KNOWN)
+    posterior: dict[str, ParameterPosterior] = field(default_factory=dict, metadata=IF_KNOWN | NAN_IS_NULL)
     derived: dict[str, DerivedQuantity] = field(default_factory=dict, metadata=IF_KNOWN)
     bounds: dict[str, tuple[float, float]] = field(default_factory=dict, metadata=IF_KNOWN)
     scale: float | None = field(default=None, metadata=IF_KNOWN)
@@ -205,6 +226,8 @@ class FittedModel(FitStatistics):
     warnings: list[str]
     notes: list[str] = field(default_factory=list)
     failure: str = field(metadata=NOT_IN_DOCUMENT)
+    divergences: int = field(default=0, metadata=NOT_IN_DOCUMENT)
+    draws: dict[str, Any] = field(default_factory=dict, metadata=NOT_IN_DOCUMENT, repr=False)
     element_names: tuple[str, ...] = field(default=(), metadata=NOT_IN_DOCUMENT | NOT_SAVED)
     confidence_level: float = field(default=0.95, metadata=NOT_IN_DOCUMENT)
     loss_name: str | None = field(default=None, metadata=NOT_IN_DOCUMENT)
@@ -388,6 +411,9 @@ class FittedModel(FitStatistics):
         ['model.json']
         """
         saved = {name: getattr(self, name) for name in _SAVED_FIELDS}
+        counts = next(iter(self.draws.values())).shape[:2] if self.draws else (0, 0)
+        every = max(1, -(-counts[0] * counts[1] // _MAX_SAVED_DRAWS))
+        saved["draws"] = {name: values[:, ::every] for name, values in self.draws.items()}
         if not self.definition:
             saved["covariance"] = None  # all elements are nan
         header = {"format": _FORMAT, "version": _FORMAT_VERSION, "autodiff": __version__, "columns": self.columns}
@@ -568,6 +594,7 @@ def _first_column_shape(data: Mapping[str, ArrayLike]) -> tuple[int, ...]:
 
 _FORMAT = "autodiff model"
 _FORMAT_VERSION = 2  # a release that changes the meaning of a key raises it; 1 had the figures of a fit in one object
+_MAX_SAVED_DRAWS = 1000  # of each number, from all chains
 _SAVED_FIELDS = {field.name: field for field in dataclasses.fields(FittedModel) if field.metadata.get("is_saved", True)}
 
 
