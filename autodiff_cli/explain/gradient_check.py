@@ -305,9 +305,7 @@ def _is_same_slope(left: Number, right: Number) -> bool:
 
 
 def _kink_note(sides: list[_OneSided], convention: float) -> str:
-    left, right = (
-        "it jumps" if side.jumps else f"the slope is {ball.nearest_float(side.slope):.6g}" for side in sides
-    )
+    left, right = ("it jumps" if side.jumps else f"the slope is {ball.nearest_float(side.slope):.6g}" for side in sides)
     return f"on the left {left}, on the right {right}; the convention is {convention:.6g}"
 
 
