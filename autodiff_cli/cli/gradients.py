@@ -217,7 +217,7 @@ def interval_report(
         MissingValueError: for a variable without a value.
     """
     from autodiff_cli.explain.precision import enclosure
-    from autodiff_cli.render.verification import enclosure_report
+    from autodiff_cli.render.gradient import enclosure_report
 
     inputs.check_all_have_values(call, formula, value_texts)
     if not formula.is_scalar:
