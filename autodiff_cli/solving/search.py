@@ -13,6 +13,7 @@ search finds all stationary points inside and all Karush-Kuhn-Tucker points on t
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,9 +26,10 @@ from autodiff_cli.algebra.simplify import simplify
 from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.autodiff.sweeps import ForwardPass
 from autodiff_cli.graph.gradient import gradient_nodes
-from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.tape import Tape
+from autodiff_cli.graph.node import Node, is_literal, variable
+from autodiff_cli.graph.tape import LazyTable, Tape, rebuild, topological_order, with_inputs
 from autodiff_cli.numbers.intervals import INTERVALS, INVERSES, Function, Intervals
+from autodiff_cli.ops.arithmetic import abs_, and_, div, greater, greater_equal, less, less_equal, not_, sign, where
 
 _BATCH = 4096  # boxes that are evaluated together
 _EPS = 2.0**-48  # relative rounding error of a short sum of products, with a margin
@@ -40,6 +42,8 @@ _MIN_DOMAIN_PART = 2.0**-44  # nor boxes narrower than this part of the domain
 _NOISE_WIDTH = 2.0**-16  # relative width below which a box is left undecided if rounding hides the sign at its middle
 _SPLIT = 0.4873  # part of the width at which a box is cut: not 1/2, because zeros like to be there
 _CLOSED = 2  # side of a coordinate whose edges are not separated from the inside yet
+_KINK_PASSES = 2  # of constraint propagation: one bounds the truths of conditions, the next uses them
+_COMPARISONS = {greater: 1, greater_equal: 1, less: -1, less_equal: -1}
 _USEFUL = 0.6  # a box that a Newton step narrows by this factor is not bisected
 
 
@@ -52,6 +56,7 @@ class System:
         equations: the functions F.
         jacobian: the derivatives of F, row by row.
         objective: the function to minimise; None for equations.
+        borders: the functions whose signs decide the conditions in the equations.
     """
 
     def __init__(self, unknowns: Mapping[str, Node], equations: Sequence[Node], objective: Node | None = None) -> None:
@@ -64,6 +69,11 @@ class System:
         self.enclose_jacobian = self.function(self.jacobian)
         self.enclose_objective = self.function([] if objective is None else [objective])
         self._propagation = Propagation(self.equations)
+        self.borders = [*dict.fromkeys(border_functions(self.equations).values())]
+        self.enclose_borders = self.function(self.borders)
+        truths = {border: variable(f"truth {k}") for k, border in enumerate(self.borders)}
+        relaxed = relax(self.equations, truths) if self.borders else None
+        self._relaxed_propagation = None if relaxed is None else Propagation(relaxed)
 
     @classmethod
     def of_objective(cls, unknowns: Mapping[str, Node], objective: Node) -> System:
@@ -105,16 +115,37 @@ class System:
 
         The equations of fixed coordinates are left out. Points where an equation is undefined are no zeros.
         """
-        is_free = boxes.side == 0
+        return self._propagate(self._propagation, boxes, {})[0]
+
+    def contract_at_kinks(self, boxes: Boxes) -> Boxes:
+        """Return the parts of boxes that may hold points with 0 in the generalised gradient.
+
+        At a kink the truth of a condition may be any number from 0 to 1, but the same one in all equations.
+        """
+        if self._relaxed_propagation is None:
+            return boxes
+        border = self.enclose_borders(boxes.lower, boxes.upper)
+        truths = {
+            f"truth {k}": Intervals.between(low > 0, ~(high < 0))
+            for k, (low, high) in enumerate(zip(border.lower, border.upper, strict=True))
+        }
+        for _ in range(_KINK_PASSES):
+            narrowed, truths, is_continuous = self._propagate(self._relaxed_propagation, boxes, truths)
+            boxes = boxes.replace(is_continuous & ~boxes.is_empty, narrowed)
+        return boxes
+
+    def _propagate(
+        self, propagation: Propagation, boxes: Boxes, truths: Mapping[str, Intervals]
+    ) -> tuple[Boxes, dict[str, Intervals], Mask]:
         ends = zip(self.names, boxes.lower, boxes.upper, strict=True)
-        bounds = np.where(is_free, 0.0, np.inf)
-        point, is_empty = self._propagation(
-            {name: Intervals.between(low, high) for name, low, high in ends},
-            [Intervals.between(-bound, bound) for bound in bounds],
-        )
+        is_free = boxes.side == 0
+        outputs = [Intervals.between(-bound, bound) for bound in np.where(is_free, 0.0, np.inf)]
+        point = {**truths, **{name: Intervals.between(low, high) for name, low, high in ends}}
+        point, is_empty, is_continuous = propagation(point, outputs)
         lower, upper = (np.array([point[name][k] for name in self.names]) for k in (0, 1))
         lower, upper = np.where(is_empty, np.inf, lower), np.where(is_empty, -np.inf, upper)
-        return boxes.replace(is_free, Boxes(lower, upper, boxes.side))
+        narrowed = boxes.replace(is_free | is_empty, Boxes(lower, upper, boxes.side))
+        return narrowed, {name: point[name] for name in truths}, is_continuous
 
 
 class Propagation:
@@ -141,17 +172,65 @@ class Propagation:
 
     def __call__(
         self, point: Mapping[str, Intervals], outputs: Sequence[Intervals]
-    ) -> tuple[dict[str, Intervals], Mask]:
-        """Return the narrowed intervals of the inputs, and where no point of them has such outputs."""
+    ) -> tuple[dict[str, Intervals], Mask, Mask]:
+        """Return the narrowed intervals of the inputs, where no point has such outputs, and where all are defined."""
         is_empty = np.asarray(False)
         with np.errstate(all="ignore"):
             values = self._sweep(point)
+            is_continuous = functools.reduce(np.logical_and, (values[i].is_continuous for i in self._tape.outputs))
             for i, bounds in zip(self._tape.outputs, outputs, strict=True):
                 values[i] = values[i].intersect(bounds)
             for i, inputs, j, inverse in self._steps:
                 values[j] = values[j].intersect(inverse(values[i], *(values[k] for k in inputs)))
                 is_empty = is_empty | (values[j].lower > values[j].upper)
-        return {**point, **{name: values[i] for name, i in self._leaves.items()}}, is_empty
+        return {**point, **{name: values[i] for name, i in self._leaves.items()}}, is_empty, is_continuous
+
+
+def border_functions(equations: Sequence[Node]) -> dict[Node, Node]:
+    """Return the conditions and signs in equations, each with the function whose sign decides it."""
+    differences = LazyTable(lambda sides: sides[0] - sides[1])  # one node for each pair of sides
+    borders: dict[Node, Node] = {}
+    for node in topological_order(equations):
+        if node.op is sign:
+            borders[node] = node.inputs[0]
+        elif node.op in _COMPARISONS:
+            a, b = node.inputs
+            if a.op is div and a.inputs[1].op is abs_ and a.inputs[1].inputs[0] is a.inputs[0]:
+                borders[node] = a.inputs[0]  # x/|x| > 0
+            else:
+                borders[node] = a if is_literal(b, 0) else differences[a, b]
+    return borders
+
+
+def relax(equations: Sequence[Node], truths: Mapping[Node, Node]) -> list[Node] | None:
+    """Return equations in which conditions are replaced by their truths; None for conditions that are no comparisons.
+
+    Args:
+        truths: for functions whose signs decide conditions, whether they are positive: a number from 0 to 1.
+    """
+    borders = border_functions(equations)
+    soft: set[Node] = set()
+    failed = False
+
+    def rewrite(node: Node, inputs: tuple[Node, ...]) -> Node:
+        nonlocal failed
+        result = with_inputs(node, inputs)
+        if node in borders and borders[node] in truths:
+            truth = truths[borders[node]]
+            if node.op is sign:
+                return 2 * truth - 1
+            soft.add(result := truth if _COMPARISONS[node.operation] > 0 else 1 - truth)
+        elif not soft.isdisjoint(inputs):
+            if node.op is where and inputs[0] in soft:
+                return inputs[0] * inputs[1] + (1 - inputs[0]) * inputs[2]
+            if node.op in (not_, and_):
+                soft.add(result := 1 - inputs[0] if node.op is not_ else inputs[0] * inputs[1])
+            else:
+                failed = True
+        return result
+
+    new = rebuild(equations, rewrite)
+    return None if failed else [new[equation] for equation in equations]
 
 
 @dataclass(frozen=True)
@@ -367,7 +446,10 @@ class Search:
         if self.system.objective is not None:
             # A minimum at a jump or a kink is no zero of the gradient, so a step must not remove it.
             is_smooth = is_continuous & (value.is_continuous | ~is_free).all(axis=0)
+            has_kink = is_continuous & ~is_smooth
             narrowed = boxes.replace(is_smooth, narrowed)
+            if has_kink.any():
+                narrowed = narrowed.replace(has_kink, self.system.contract_at_kinks(boxes))
         is_empty = narrowed.is_empty
         narrowed = narrowed.replace(is_empty, boxes)
         step = newton_step(self.system, narrowed, value)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import cached_property
@@ -34,10 +34,11 @@ from autodiff_cli.solving import MAX_BOXES
 from autodiff_cli.solving.proof import (
     BallFunction,
     Domain,
+    KinkProver,
     Prover,
+    factor_systems,
     kind_by_surroundings,
     kinds_of_points,
-    kink_points,
     overlap,
     prove_multiple_zero,
 )
@@ -48,7 +49,7 @@ _BITS = 128  # of the proofs, if the numbers are floats
 _GUARD_BITS = 64
 _MAX_MERGED = 300  # undecided boxes that are joined where they touch; more may form curves, and are joined in cells
 _GRID = 16  # cells along each coordinate
-_MAX_CLUSTERS = 20  # of undecided boxes that are examined for kinks and multiple zeros
+_MAX_CLUSTERS = 300  # of undecided boxes that are examined for kinks and multiple zeros
 # Values are compared on the borders of such parts of the domain around a point.
 _SURROUNDINGS = (0.1, 1e-2, 1e-3, 1e-6, 1e-9, 0.0)
 
@@ -313,25 +314,60 @@ def solve(problem: BoxProblem) -> Solution:
             f"({format_names([*unknowns], '`')}): there must be as many equations as variables with a range"
         )
     with ball.working_precision(problem.bits):
-        return _solve(problem, System(unknowns, equations))
+        return _solve(problem, equations)
 
 
-def _solve(problem: BoxProblem, system: System) -> Solution:
-    domain, equations = problem.domain, system.equations
-    result = problem.search(system)
-    enclosures, _, undecided = _proven_zeros(problem, system, result)
-    roots = [Root(*_point(problem, enclosure)) for enclosure, _ in enclosures]
-    unresolved = []
-    for low, high in merge_touching(undecided):
-        point = None
-        if len(equations) == 1:
-            point = prove_multiple_zero(system.leaves[0], equations[0], low.item(), high.item(), problem.bits)
-        if point is None:
-            unresolved.append(_named_box(system, low, high))
-        elif not domain.excludes(point):
-            roots.append(Root(*_point(problem, point)))
-    roots.sort(key=lambda root: [*map(float, root.point.values())])
-    return Solution(roots=roots, unresolved=unresolved, complete=not unresolved, boxes=result.count, **problem.record)
+def _solve(problem: BoxProblem, equations: Sequence[Node]) -> Solution:
+    leaves = [*problem.unknowns.values()]
+    systems = factor_systems(equations, leaves)
+    part = replace(problem, max_boxes=max(1, problem.max_boxes // len(systems)))
+    roots: list[_Zero] = []
+    unresolved, boxes = [], 0
+    for factors, others in systems.items():
+        system = System(problem.unknowns, factors)
+        result = part.search(system)
+        boxes += result.count
+        zeros, _, undecided = _proven_zeros(problem, system, result)
+        points = [zero for zero, _ in zeros]
+        for low, high in merge_touching(undecided):
+            point = None
+            if len(leaves) == 1:
+                point = prove_multiple_zero(leaves[0], factors[0], low.item(), high.item(), problem.bits)
+            if point is None:
+                unresolved.append(_named_box(system, low, high))
+            elif not problem.domain.excludes(point):
+                points.append(point)
+        is_defined = BallFunction(system.names, others, problem.bits)
+        for point in points:
+            if is_defined(point) is None:
+                ends = [float_bounds(x) for x in point]
+                unresolved.append(dict(zip(system.names, ends, strict=True)))
+            else:
+                _add_zero(problem, roots, point)
+    records = [Root(*_point(problem, zero.enclosure), zero.is_unique) for zero in roots]
+    records.sort(key=lambda root: [*map(float, root.point.values())])
+    return Solution(roots=records, unresolved=unresolved, complete=not unresolved, boxes=boxes, **problem.record)
+
+
+class _Zero(NamedTuple):
+    """An enclosure of at least one zero, and whether it is proven that there is exactly one."""
+
+    enclosure: Sequence[Number]
+    is_unique: bool
+
+
+def _add_zero(problem: BoxProblem, zeros: list[_Zero], enclosure: Sequence[Number]) -> None:
+    """Add the zero of a factor; join it with those of other factors that cannot be told from it."""
+    is_unique = True
+    for zero in [*zeros]:
+        pairs = [*zip(zero.enclosure, enclosure, strict=True)]
+        ends = [[[*map(Decimal, problem.bounds(x))] for x in pair] for pair in pairs]
+        if all(a <= d and c <= b for (a, b), (c, d) in ends):
+            zeros.remove(zero)
+            is_same = all(isinstance(x, fmpq) and isinstance(y, fmpq) and x == y for x, y in pairs)
+            is_unique = is_unique and is_same and zero.is_unique
+            enclosure = enclosure if is_same else [ball.as_ball(x).union(ball.as_ball(y)) for x, y in pairs]
+    zeros.append(_Zero(enclosure, is_unique))
 
 
 def _point(problem: BoxProblem, enclosure: Sequence[Number]) -> tuple[dict[str, Coordinate], dict[str, Bounds]]:
@@ -497,13 +533,14 @@ def _decide_clusters(problem: BoxProblem, system: System, undecided: Boxes) -> t
     is_free = (undecided.side == 0).all(axis=0)
     is_decided = np.zeros(len(undecided), dtype=bool)
     points: list[_Cluster] = []
+    prover = KinkProver(system, problem.bits)
     clusters = merge_touching(undecided.select(is_free))
     start, end, *_ = (side[:, 0] for side in problem.domain.floats())
     for low, high in clusters if len(clusters) <= _MAX_CLUSTERS else ():
         is_continuous = system.enclose_objective(low.reshape(-1, 1), high.reshape(-1, 1)).is_continuous.all()
         if not is_continuous or (low <= start).any() or (high >= end).any():
             continue  # it may hold a minimum that is no stationary point
-        found = kink_points(system, low, high, problem.bits)
+        found = prover.prove(low, high)
         is_kink = found is not None
         if found is None and len(system.names) == 1:
             multiple = prove_multiple_zero(system.leaves[0], system.equations[0], low.item(), high.item(), problem.bits)

@@ -323,10 +323,9 @@ class FittedModel(FitStatistics):
         if self.loss_name != "bce" or output.op is not sigmoid or not is_generalised_linear(output, leaves, shapes):
             return {}
         ends = {name: (math.nan, math.nan) if pair is None else pair for name, pair in self.confidence().items()}
-        ratios = {name: map(np.exp, (self.parameters[name], *ends[name])) for name in ends}
-        return {
-            name: dict(zip(("value", "low", "high"), map(_known, three), strict=True)) for name, three in ratios.items()
-        }
+        with ignore_float_errors():  # a parameter that goes to infinity has an infinite ratio
+            ratios = {name: [_known(np.exp(each)) for each in (self.parameters[name], *ends[name])] for name in ends}
+        return {name: dict(zip(("value", "low", "high"), three, strict=True)) for name, three in ratios.items()}
 
     def estimate(self, name: str) -> tuple[Any, Any | None]:
         """Return the value of a parameter or derived quantity, and its standard error; None if that is unknown."""
