@@ -181,6 +181,8 @@ def propagated_uncertainty(
 
     _check_error_names(errors, formula)
     deviations = {name: inputs.constant_value(f"the error of `{name}`", text) for name, text in errors.items()}
+    for name in inputs.unrepresentable_values(formula, errors):
+        raise BadInput(f"the error of `{name}` is not representable as a float")
     correlations = Correlations.of(inputs.read_correlations(request.correlation or ()))
     uncertain = UncertainPoint(formula, point, deviations, correlations)
     record, hessian = trace(formula, point, tuple(errors)), None
@@ -217,7 +219,7 @@ def interval_report(
         MissingValueError: for a variable without a value.
     """
     from autodiff_cli.explain.precision import enclosure
-    from autodiff_cli.render.verification import enclosure_report
+    from autodiff_cli.render.gradient import enclosure_report
 
     inputs.check_all_have_values(call, formula, value_texts)
     if not formula.is_scalar:

@@ -115,7 +115,7 @@ def check(
     """
     from autodiff_cli.cli import inputs
     from autodiff_cli.explain.gradient_check import check_gradient
-    from autodiff_cli.render.verification import check_report
+    from autodiff_cli.render.gradient import check_report
 
     inputs.check_single_values(call.values, "check")
     formula = inputs.read_formula(call, inputs.read_text(expression, call.environment, implicit), call.values)

@@ -49,6 +49,7 @@ from autodiff_cli.training.result.prediction import (
     FitPlot,
     InversePrediction,
     inverse_predictions,
+    posterior_bands,
     prediction_bands,
 )
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE, FitStatistics, correlations
@@ -322,10 +323,9 @@ class FittedModel(FitStatistics):
         if self.loss_name != "bce" or output.op is not sigmoid or not is_generalised_linear(output, leaves, shapes):
             return {}
         ends = {name: (math.nan, math.nan) if pair is None else pair for name, pair in self.confidence().items()}
-        ratios = {name: map(np.exp, (self.parameters[name], *ends[name])) for name in ends}
-        return {
-            name: dict(zip(("value", "low", "high"), map(_known, three), strict=True)) for name, three in ratios.items()
-        }
+        with ignore_float_errors():  # a parameter that goes to infinity has an infinite ratio
+            ratios = {name: [_known(np.exp(each)) for each in (self.parameters[name], *ends[name])] for name in ends}
+        return {name: dict(zip(("value", "low", "high"), three, strict=True)) for name, three in ratios.items()}
 
     def estimate(self, name: str) -> tuple[Any, Any | None]:
         """Return the value of a parameter or derived quantity, and its standard error; None if that is unknown."""
@@ -455,6 +455,16 @@ class FittedModel(FitStatistics):
             )
         predicted = self.probabilities(data)
         return predicted if self.classes is None else np.array(self.classes)[np.argmax(predicted, axis=-1)]
+
+    def predict_posterior(self, data: Mapping[str, ArrayLike], interval: float = 0.95) -> Bands:
+        """Return the posterior predictive bands of new rows, from the draws of the posterior; see `predict`.
+
+        Raises:
+            MissingValueError: if a column is missing.
+            OptionError: for a fit without draws.
+        """
+        spreads = [*self._relative_sigma(data)]
+        return posterior_bands(self, self._parsed_model, self.leaf_values(data, shared=True), spreads, interval)
 
     def inverse(
         self,

@@ -199,11 +199,11 @@ def robust_scale(objective: Objective, theta: Array) -> float:
     return float(MAD_TO_STD * _median_between(objective, theta, ResidualsBetween(float(low), float(high))))
 
 
-def subsample(objective: Objective) -> Objective:
-    """Return an objective over a random sample of the rows, if there are very many."""
-    if objective.rows <= RESIDUALS.max_sampled_rows:
+def subsample(objective: Objective, most: int = RESIDUALS.max_sampled_rows) -> Objective:
+    """Return an objective over a random sample of the rows, if there are more than `most`."""
+    if objective.rows <= most:
         return objective
-    drawn = np.sort(np.random.default_rng(0).integers(0, objective.rows, RESIDUALS.max_sampled_rows))
+    drawn = np.sort(np.random.default_rng(0).integers(0, objective.rows, most))
     return objective.select_rows(drawn[np.diff(drawn, prepend=-1) > 0])  # np.unique takes several times the memory
 
 
