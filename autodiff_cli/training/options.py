@@ -520,12 +520,16 @@ class FitOptions(ObjectiveOptions):
             'Prior of a parameter, such as "a ~ normal(0, 10)"; the fit is the posterior mode.',
             repeats=True,
             identifies=True,
+            compared=True,
         ),
     ] = None
     posterior: Annotated[
-        int | None, _statistics("--posterior N", "Also draw N samples per chain from the posterior.", at_least(2))
+        int | None,
+        _statistics("--posterior N", "Also draw N samples per chain from the posterior.", at_least(2), compared=True),
     ] = None
-    chains: Annotated[int, _statistics("--chains N", "Number of chains of --posterior.", at_least(1))] = 4
+    chains: Annotated[
+        int, _statistics("--chains N", "Number of chains of --posterior.", at_least(1), compared=True)
+    ] = 4
     derive: Annotated[
         Mapping[str, str] | Sequence[str] | None,
         _statistics(
