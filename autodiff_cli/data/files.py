@@ -413,6 +413,308 @@ class DataSource:
         files: the files in order.
         name: the name for messages.
         header: the names of the columns that all files have, as they have them.
+        names: the normalized names of all columns, without empty and repeated ones. Only columns that all files have
+            can be read. Several files without a column `file` have one with their names as labels.
+        parsers: the parser of each column, with what it detected.
+        label: the label of the rows of this file, if files are levels.
+        absent: the columns that only other files of a dataset have, with the name of such a file.
+        is_part: whether the file is one of several, so that a filter may select none of its rows.
+        filter_counts: the effect of the filter, after the last pass over the rows.
+
+    Raises:
+        DataError: if there is no such file, if its header cannot be read, or if a column that the options name is not
+            there.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        stdin: BinaryIO | None = None,
+        *,
+        options: FileOptions = DEFAULT_FILE_OPTIONS,
+        origins: Mapping[str, datetime] = MappingProxyType({}),
+        single_pass: bool = False,
+        spool_to_disk: bool = False,
+        is_part: bool = False,
+    ) -> None:
+        source = self.source = ByteSource(
+            path, stdin, single_pass=single_pass, spool_to_disk=spool_to_disk, encoding=options.encoding
+        )
+        self.name = source.name
+        self.label = Path(source.name).name
+        self.path, self.options, self.is_part = path, options, is_part
+        self.absent: dict[str, str] = {}
+        self.format = detect_format(source, options)
+        self.header = tuple(self.format.header)
+        self._positions: dict[str, list[int]] = {}
+        for position, name in enumerate(self._column_names(options.renamed_columns)):
+            self._positions.setdefault(name, []).append(position)
+        self.names = tuple(filter(None, self._positions))
+        self.parsers = {name: self.format.new_parser() for name in self.names}
+        for name in self.parsers.keys() & origins.keys():
+            self.parsers[name].origin = origins[name]
+        self._notes: dict[str, None] = {}
+        self.filter_counts = FilterCounts()
+        self._row_filter = None
+        if options.where is not None:
+            self._row_filter = RowFilter(options.where, self.names, self.text_columns)
+
+    @property
+    def text_columns(self) -> list[str]:
+        """The names of the text columns."""
+        positions = self.format.text_positions()
+        return [name for name in self.names if self._positions[name][0] in positions]
+
+    @property
+    def notes(self) -> list[str]:
+        """Sentences on how the file was interpreted: everything that was detected and affects the values."""
+        column_notes = ((name, parser.note()) for name, parser in self.parsers.items())
+        parser_notes = [f"column `{name}`: {note}" for name, note in column_notes if note is not None]
+        return [*self.format.notes, *parser_notes, *self._notes]
+
+    @property
+    def origins(self) -> dict[str, datetime]:
+        """The times from which dates and times are counted, for the columns read so far."""
+        return {name: parser.origin for name, parser in self.parsers.items() if parser.origin is not None}
+
+    @property
+    def units(self) -> dict[str, str]:
+        """The units that a row of the file states, by column."""
+        units = {name: self.format.units.get(self.header[places[0]], "") for name, places in self._positions.items()}
+        return {name: unit for name, unit in units.items() if name and unit}
+
+    def iter_batches(self, query: ColumnQuery) -> Generator[ColumnBatch]:
+        """Yield some columns of the rows that the filter selects; see `DataSource.iter_batches`."""
+        row_filter = self._row_filter
+        names = self._positions.keys()
+        joined = {name: joined_columns(name, names) for name in query.labels}
+        labels = {*itertools.chain(*joined.values())} - ({FILE_COLUMN} - names)
+        filtered, texts = (set(), set()) if row_filter is None else (row_filter.columns, row_filter.text_columns)
+        request = ColumnRequest(
+            self.column_positions({*query.numbers, *labels, *filtered}),
+            {*labels, *texts},
+            self.parsers,
+            query.batch_rows,
+            accepts_missing=query.missing is not MissingCells.REFUSE or row_filter is not None,
+            cell_by_cell=query.cell_by_cell,
+        )
+        wanted = {*query.numbers, *query.labels}
+        counts, problems = FilterCounts(), ProblemList(f"{self.name}: ")
+        with contextlib.closing(self.format.iter_batches(request)) as batches:
+            for batch in batches:
+                mask = None if row_filter is None else row_filter.mask(batch, self.parsers)
+                column = next(iter(batch.values()))
+                count = len(column.codes if isinstance(column, LabelColumn) else column)
+                selected = count if mask is None else int(np.count_nonzero(mask))
+                found = {name: dict.fromkeys(labels_of(batch, name).values) for name in texts}
+                counts.add(FilterCounts(count, selected, found))
+                if FILE_COLUMN not in names:
+                    batch[FILE_COLUMN] = LabelColumn(np.zeros(count, np.int32), [self.label])
+                batch |= {
+                    name: join_labels([labels_of(batch, part) for part in parts])
+                    for name, parts in joined.items()
+                    if len(parts) > 1 and {*parts} <= batch.keys()
+                }
+                columns = _select({name: batch[name] for name in wanted & batch.keys()}, mask)
+                incomplete = {} if query.missing is MissingCells.KEEP else _find_missing(columns, query.numbers)
+                dropped = 0
+                if incomplete and query.missing is MissingCells.DROP:
+                    complete = ~np.logical_or.reduce([*incomplete.values()])
+                    columns = _select(columns, complete)
+                    dropped = int(np.count_nonzero(~complete))
+                    mask = np.ones(count, np.bool_) if mask is None else mask.copy()
+                    mask[mask] = complete
+                elif incomplete:
+                    if not (request.accepts_missing or request.cell_by_cell) and self.format.is_slow_to_parse:
+                        raise FallbackRequired  # which finds the lines
+                    row_numbers = np.arange(count) if mask is None else np.flatnonzero(mask)
+                    problems.add_missing(incomplete, _numbers_only(columns), row_numbers + counts.rows - count + 1)
+                if not problems:
+                    yield ColumnBatch(columns, selected - dropped, mask, dropped)
+        problems.raise_if_any()
+        self.note_filter_counts(counts)
+
+    def note_filter_counts(self, counts: FilterCounts) -> None:
+        """Add notes on how many rows the filter selects and on quoted texts that no row has.
+
+        Raises:
+            DataError: if the filter selects no row.
+        """
+        self.filter_counts = counts
+        if self._row_filter is None:
+            return
+        notes = self._row_filter.notes(counts.texts)
+        if not (counts.selected or self.is_part):
+            raise DataError("\n".join([f"{self.name}: --where keeps none of {counts.rows} rows", *notes]))
+        self._notes |= dict.fromkeys([*notes, f"--where keeps {counts.selected} of {counts.rows} rows"])
+
+    def iter_blocks(self, wanted: Collection[str], size: int) -> Iterator[RowBlock]:
+        """Yield all rows in order, at most `size` at a time: the requested columns as numbers, and the text of all
+        cells.
+
+        Cells may be nan or infinite if the file has them written out.
+
+        Raises:
+            DataError: for empty cells, cells that are not numbers, and rows with too few or too many cells, block by
+                block.
+        """
+        positions = self.column_positions(wanted)
+        done = 0
+        with contextlib.suppress(FallbackRequired), contextlib.closing(self.format.iter_text_batches()) as texts:
+            for batch in texts:
+                for part in batch.split(size):
+                    yield RowBlock({name: part.parse_column(position) for name, position in positions.items()}, part)
+                    done += len(part)
+            return
+        for columns, cells in self._iter_parsed_blocks(positions, size, done):
+            yield RowBlock(columns, cells)
+
+    def iter_selected_blocks(self, wanted: Collection[str], size: int) -> Iterator[RowBlock]:
+        """Yield the rows that the filter selects. See `iter_blocks`."""
+        row_filter = self._row_filter
+        if row_filter is None:
+            yield from self.iter_blocks(wanted, size)
+            return
+        positions = self.column_positions({*wanted, *row_filter.numeric_columns})
+        text_positions = self.column_positions(row_filter.text_columns)
+        for columns, cells in self._iter_parsed_blocks(positions, size):
+            labels = {
+                name: LabelColumn.of(np.array([row[position].strip() for row in cells], object))
+                for name, position in text_positions.items()
+            }
+            mask = row_filter.mask({**columns, **labels}, self.parsers)
+            selected = {name: values[mask] for name, values in columns.items()}
+            yield RowBlock(selected, [*itertools.compress(cells, mask.tolist())])
+
+    def _iter_parsed_blocks(
+        self, positions: Mapping[str, int], size: int, start: int = 0
+    ) -> Iterator[tuple[dict[str, Array], list[list[str]]]]:
+        """Yield columns as numbers and the text of all cells, by the reader that names the lines of bad cells."""
+        with contextlib.closing(self.format.iter_records()) as records:
+            rest = itertools.islice(records, start, None)
+            while block := list(itertools.islice(rest, size)):
+                yield self._parse_numbers(block, positions), [record.cells for record in block]
+
+    def _column_names(self, renamed: Mapping[str, str]) -> list[str]:
+        """Return the normalized names of all columns after renaming. Raises DataError for names that do not fit."""
+        names = [canonical_name(cell.strip()) for cell in self.header]
+        for original, name in renamed.items():
+            if self.is_part and name in names and original not in names:
+                continue  # another file has the original
+            if original not in names:
+                closest = suggest(original, names)
+                hint = f"did you mean `{closest}`?" if closest else f"the columns are {format_names(self.header)}"
+                raise DataError(f"{self.name}: --column {name}: there is no column `{original}`; {hint}")
+            if name in names and name not in renamed:
+                raise DataError(f"{self.name}: --column {name}: the file already has a column `{name}`")
+        return [renamed.get(name, name) for name in names]
+
+    def column_positions(self, wanted: Collection[str]) -> dict[str, int]:
+        """Return the positions of the named columns that exist. Raises DataError for a name that occurs twice, and for a
+        column that only other files have.
+        """
+        if lacking := sorted(self.absent.keys() & {*wanted}):
+            others = f"its columns differ from those of {self.absent[lacking[0]]}"
+            raise DataError(f"{self.name}: {others}: it lacks {format_names(lacking, '`')}")
+        names = sorted({*wanted} & self._positions.keys(), key=self._positions.__getitem__)
+        for name in names:
+            if len(self._positions[name]) > 1:
+                raise DataError(f"{self.name}: the header names the column `{name}` more than once")
+        return {name: self._positions[name][0] for name in names}
+
+    def _parse_numbers(self, records: Sequence[Record], positions: Mapping[str, int]) -> dict[str, Array]:
+        """Return columns of some records as numbers. Raises DataError for invalid cells."""
+        width = len(self.header)
+        problems = ProblemList(f"{self.name}: ")
+        for location, cells in records:
+            if len(cells) != width:
+                problems.invalid.append(f"{location}: {cell_count(len(cells))}, but the header has {width}")
+        columns: dict[str, list[float]] = {name: [] for name in positions}
+        for location, cells in records if not problems else ():
+            for name, position in positions.items():
+                cell = cells[position].strip()
+                value = None if is_missing(cell) else self.parsers[name].parse(cell)
+                if value is None:
+                    problems.invalid.append(
+                        f"{location}, column `{name}`: {describe_bad_cell(cell, self.parsers[name])}"
+                    )
+                else:
+                    columns[name].append(value)
+        problems.raise_if_any()
+        return {name: np.array(values) for name, values in columns.items()}
+
+
+def _select(columns: RawBatch, mask: NDArray[np.bool_] | None) -> RawBatch:
+    """Return the rows that a mask selects."""
+    if mask is None:
+        return columns
+    return {
+        name: column.select_rows(mask) if isinstance(column, LabelColumn) else column[mask]
+        for name, column in columns.items()
+    }
+
+
+def _numbers_only(columns: RawBatch) -> dict[str, NDArray[Any]]:
+    return {name: column for name, column in columns.items() if not isinstance(column, LabelColumn)}
+
+
+def _find_missing(columns: RawBatch, numbers: Collection[str]) -> dict[str, NDArray[np.bool_]]:
+    """Return a mask of the missing cells of each column that has some. Labels that are read as numbers count too."""
+    labels = {name: column for name, column in columns.items() if isinstance(column, LabelColumn)}
+    converted = {name: column.numbers(name) for name, column in labels.items() if name in numbers}
+    return missing_cells({**_numbers_only(columns), **converted}, labels)
+
+
+def _filter_rows(blocks: Iterable[CellRows], mask: NDArray[np.bool_]) -> Iterator[CellRows]:
+    """Yield the rows of blocks that a mask over all rows selects."""
+    start = 0
+    for cells in blocks:
+        block_mask = mask[start : start + len(cells)]
+        start += len(cells)
+        yield (
+            cells.filter_rows(block_mask)
+            if isinstance(cells, TextBatch)
+            else [*itertools.compress(cells, block_mask.tolist())]
+        )
+
+
+# --- One or several files
+
+
+_WILDCARDS = frozenset("*?[")
+_MAX_NAMES_SHOWN = 3  # files that are named in messages
+
+
+def open_data(
+    paths: Sequence[str],
+    stdin: BinaryIO | None = None,
+    *,
+    options: FileOptions = DEFAULT_FILE_OPTIONS,
+    origins: Mapping[str, datetime] = MappingProxyType({}),
+    spool_to_disk: bool = False,
+) -> DataSource:
+    """Open the data at some paths; each is a file, a folder of files or a pattern such as `2024-*.csv`.
+
+    Args:
+        stdin: the stream that `-` stands for.
+        options: how to read the files.
+        origins, spool_to_disk: see `DataFile`.
+
+    Raises:
+        DataError: for missing or unreadable files, and for files with different columns.
+    """
+    files = [path for pattern in paths for path in _expand_path(pattern)]
+    settings: dict[str, Any] = {"options": options, "origins": origins, "spool_to_disk": spool_to_disk}
+    return DataSource([DataFile(path, stdin, **settings, is_part=len(files) > 1) for path in files])
+
+
+class DataSource:
+    """Data files, read one after the other as one dataset; see `Dataset`.
+
+    Attributes:
+        files: the files in order.
+        name: the name for messages.
+        header: the names of the columns that all files have, as they have them.
         names: the normalized names of all columns, without empty and repeated ones; only columns that all files have can
             be read. Several files without a column
             `file` have one with their names as labels.
