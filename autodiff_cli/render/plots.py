@@ -191,16 +191,10 @@ def write_panel(paper: Paper, panel: Panel) -> None:
 
 
 def _plot_lines(panel: Panel, width: int) -> list[str]:
-    import plotille
-
-    figure = plotille.Figure()
-    # The scale below the plot has a mark every 10 columns.
-    figure.width = max(min((width - _SCALE_WIDTH) // 10 * 10, _MAX_PLOT_WIDTH), 10)
-    figure.height, figure.with_colors, figure.origin = panel.rows, False, False
     (left, right), (low, high) = panel.limits()
-    figure.set_x_limits(left, right)
-    figure.set_y_limits(low, high)
-    figure.x_label = figure.y_label = ""
+    # The scale below the plot has a mark every 10 columns.
+    columns_drawn = max(min((width - _SCALE_WIDTH) // 10 * 10, _MAX_PLOT_WIDTH), 10)
+    figure = _empty_figure((columns_drawn, panel.rows), (left, right), (low, high))
     figure.x_ticks_fkt = lambda value, _: (
         _short_label(value, right - left, panel.is_x_logarithmic)
         if panel.origin is None
@@ -226,6 +220,45 @@ def _plot_lines(panel: Panel, width: int) -> list[str]:
         visible = (y >= low) & (y <= high)
         if visible.any():
             figure.scatter(x[visible].tolist(), y[visible].tolist(), marker="o" if few else None)
+    return _drawn_lines(figure)
+
+
+def contour_plot(
+    box: Mapping[str, tuple[float, float]],
+    contours: tuple[Array, Array],
+    points: Sequence[Array],
+    size: tuple[int, int],
+) -> list[str]:
+    """Return the lines of a plot of dots along contours, with marked points.
+
+    Args:
+        box: the ranges of x and y, by name.
+        contours: x and y of the dots.
+        points: x and y of the marked points.
+        size: the columns and lines of the plot.
+    """
+    figure = _empty_figure(size, *box.values())
+    spans = [high - low for low, high in box.values()]
+    figure.x_ticks_fkt = lambda value, _: _short_label(value, spans[0], is_exponent=False)
+    figure.y_ticks_fkt = lambda value, _: _short_label(value, spans[1], is_exponent=False)
+    figure.scatter(*(part.tolist() for part in contours))
+    if len(points[0]):
+        figure.scatter(*(part.tolist() for part in points), marker="o")
+    return _drawn_lines(figure)
+
+
+def _empty_figure(size: tuple[int, int], x_limits: tuple[float, float], y_limits: tuple[float, float]) -> Any:
+    import plotille
+
+    figure = plotille.Figure()
+    (figure.width, figure.height), figure.with_colors, figure.origin = size, False, False
+    figure.set_x_limits(*x_limits)
+    figure.set_y_limits(*y_limits)
+    figure.x_label = figure.y_label = ""
+    return figure
+
+
+def _drawn_lines(figure: Any) -> list[str]:
     text: list[str] = figure.show().splitlines()[1:]
     return [line.removesuffix("-> ()").rstrip() for line in text]
 
