@@ -128,7 +128,10 @@ def test_command_line(tmp_path: Path) -> None:
     assert ad.load(model).posterior["b"].sd == pytest.approx(document["posterior"]["b"]["sd"])
     predicted = str(run_cli(["predict", str(model), str(path), "--posterior"])).splitlines()
     assert predicted[0] == "x,y,prediction,confidence_low,confidence_high,prediction_low,prediction_high"
-    text = str(run_cli(words))
+    picture = tmp_path / "draws.svg"
+    text = str(run_cli([*words, "--plot", str(picture), "--panels", "posterior"]))
+    assert picture.read_text(encoding="utf-8").count(">sigma<") == 3  # its trace, and its row and column of pairs
+    assert run_cli([*words[:3], "--plot", str(picture), "--panels", "posterior"]).status == 2
     assert "posterior (2 chains of 60 draws, 0 divergent)" in text
 
 
