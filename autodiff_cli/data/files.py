@@ -715,9 +715,8 @@ class DataSource:
         files: the files in order.
         name: the name for messages.
         header: the names of the columns that all files have, as they have them.
-        names: the normalized names of all columns, without empty and repeated ones; only columns that all files have can
-            be read. Several files without a column
-            `file` have one with their names as labels.
+        names: the normalized names of all columns, without empty and repeated ones. Only columns that all files have
+            can be read. Several files without a column `file` have one with their names as labels.
         parsers: the parser of each column, with what it detected.
         is_filtered: whether a filter selects rows.
         on_progress: called with the progress of a pass over streamed rows.
