@@ -338,6 +338,8 @@ def test_large_formulas_can_be_stepped_through(page: Page, count: int) -> None:
     press(page, "Step")
     assert numbers(page)[document["backward"][0]["node"]] == (document["value"], 1)
     press(page, "Backward pass")
+    assert set(numbers(page)) < set(wanted)  # a close-up of the step
+    press(page, "Show all")
     assert numbers(page) == wanted
     page.get_by_label("x", exact=True).fill("0.25")
     changed = run_cli(["grad", formula(count), "--x", "0.25", "--y", "0.5", "--json"]).json
