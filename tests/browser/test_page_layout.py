@@ -315,7 +315,8 @@ HIDDEN = """() => {
       .map(({ id }) => `${from} to ${to} behind ${id}`));
   });
 }"""
-# Steps at which the node, those it takes from, the sentence or the button is covered or outside the window.
+# Steps at which the node, those it takes from, the sentence or the button is covered or outside the window, or at which text is
+# small: steps before the end of a pass have a close-up if the drawing is too large to read.
 COVERED = """() => {
   const isInSight = (element) => {
     const { left, top, width, height } = element.getBoundingClientRect();
@@ -327,6 +328,8 @@ COVERED = """() => {
     go(position);
     const nodes = [playback.current, ...record.nodes[playback.current].inputs].map((i) => graph.element(i));
     if (![...nodes, byId("step")].every(isInSight)) covered.push(position);
+    const isEnd = [record.forward.length, playback.length].includes(position);
+    if (!isEnd && 12 * graph.svg.getScreenCTM().a < 11) covered.push(`small text ${position}`);
     const { left, top } = byId("status").firstChild.getBoundingClientRect();
     if (!byId("status").contains(document.elementFromPoint(left + 4, top + 4))) covered.push(`sentence ${position}`);
   }

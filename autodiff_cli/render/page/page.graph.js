@@ -79,7 +79,7 @@ class Graph {
     const isDrawn = this.isDrawn(i);
     const { state, closeUp } = parts;
     const isInSight = !isDrawn || this.isInSight(i);
-    if (closeUp && isDrawn && isInSight && this.#neighbours(i).every((j) => this.element(j))) return false;
+    if (closeUp && mayCloseUp && isDrawn && isInSight && this.#neighbours(i).every((j) => this.element(j))) return false;
     parts.state = this.#base;
     const part = isDrawn ? parts.foldOf(i) ?? null : null;
     if (!closeUp && part === this.#part && isInSight && (!isDrawn || !mayCloseUp || isEnough(this.#arrangement))) {
