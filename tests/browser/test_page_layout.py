@@ -293,7 +293,7 @@ def test_folded_parts_never_use_each_other_in_a_circle(page: Page, words: list[s
     assert measure(page, IS_IN_ORDER)
     if page.get_by_role("button", name="Scalars").is_visible():
         press(page, "Scalars")
-        page.wait_for_function("isInScalars && graph.ids.length")
+        page.wait_for_function("typeof isInScalars !== 'undefined' && isInScalars && graph.ids.length")
         assert measure(page, IS_IN_ORDER)
 
 
