@@ -212,9 +212,12 @@ def near_tests(file: str) -> list[str]:
     folder = Path("tests", *module.parent.parts[1:])
     while not (ROOT / folder / "__init__.py").exists():
         folder = folder.parent
-    beside = [test for test in tests if folder in Path(test).parents and len(folder.parts) > 1]
+    beside = sorted((ROOT / folder).rglob("test_*.py")) if len(folder.parts) > 1 else []
     examples = [file] if ">>>" in (ROOT / file).read_text(encoding="utf-8") else []
-    return [*examples, *dict.fromkeys([*named, *direct, *tests[:NEAREST], *beside])]
+    return [
+        *examples,
+        *dict.fromkeys([*named, *direct, *tests[:NEAREST], *(test.relative_to(ROOT).as_posix() for test in beside)]),
+    ]
 
 
 @cache
