@@ -38,6 +38,9 @@ def predict(
         float | None,
         Option("--interval LEVEL", "Also write confidence and prediction bands at this level, such as 0.95."),
     ] = None,
+    posterior: Annotated[
+        bool, Option("--posterior", "Write bands from the draws that `train --posterior N --save` kept (95 %).")
+    ] = False,
     probabilities: Annotated[
         bool, Option("--probabilities", "Also write the probability of each class, or of a 1.")
     ] = False,
@@ -90,9 +93,10 @@ def predict(
         raise BadInput("missing DATA; usage: autodiff predict MODEL.json DATA")
     with errors_as_bad_input("use --drop-missing to leave such rows out"):
         level = None if interval is None else check_confidence_level(interval)
+        level = 0.95 if level is None and posterior else level
         fit = load(model)
         file = open_data_files(data, environment, reading, fit.origins)
-        request = PredictionRequest(level, probabilities, residuals)
+        request = PredictionRequest(level, probabilities, residuals, posterior)
         numbers, labels = _needed_columns(fit, file, request)
         is_chosen = drop_missing or reading.where is not None or not (numbers or labels)
         streaming_reason = None if is_chosen else memory_shortage(file, len(numbers) + _PREDICTION_COLUMNS, len(labels))

@@ -33,9 +33,7 @@ class SearchOptions:
         int | None,
         _search("--precision DIGITS", "Refine each point to this many proven digits.", between(2, _MAX_DIGITS)),
     ] = None
-    plot: Annotated[bool, output_option("--plot", "Draw the function, or a map of its levels, with the points.")] = (
-        False
-    )
+    plot: Annotated[bool, output_option("--plot", "Draw the function, or its contour lines, with the points.")] = False
 
     def __post_init__(self) -> None:
         check_fields(self)

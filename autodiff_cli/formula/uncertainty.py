@@ -264,7 +264,7 @@ class UncertainPoint:
             bends = self._bends(hessian, correct)
             spread = math.hypot(stderr, *(bends / math.sqrt(2)).ravel())
             second_order = Moments(value + float(np.trace(bends)) / 2, spread)
-            misleads, departs = _compare_orders(first, second_order), self._departure(value, amounts, bends)
+            misleads, departs = _compare_orders(first, second_order), self._departure(value, amounts, bends, spread)
         simulated = self.simulate(draws, seed) if draws else None
         if is_lost.any():
             misleads = "the standard error is too small for a float"
@@ -363,16 +363,21 @@ class UncertainPoint:
         first, moved = (forward(tape, start_perturbed_array_run(*run), leaf_values)[-1] for run in runs)
         return np.asarray(np.broadcast_to(np.abs(moved - first), len(steps)))
 
-    def _departure(self, value: float, amounts: Array, bends: Array) -> str:
+    def _departure(self, value: float, amounts: Array, bends: Array, spread: float) -> str:
         """Return in words where the formula departs from its quadratic approximation, if it does so far enough.
 
         Odd derivatives of higher order, kinks and steps leave no trace in the two orders: x^4 at 0, or sin(x) for an
         error of many periods.
+
+        Args:
+            value: the value at the point.
+            amounts: its changes along independent directions of one standard error each.
+            bends: the second derivatives along them.
+            spread: the standard error to second order.
         """
         steps = np.concatenate([np.eye(len(amounts)), -np.eye(len(amounts))]) * _REACH
         numbers = self._values_at(steps)
         changes = np.concatenate([amounts, -amounts]) * _REACH + np.tile(np.diag(bends), 2) * (_REACH**2 / 2)
-        spread = math.hypot(*amounts, *(bends / math.sqrt(2)).ravel())
         if np.isnan(numbers).any():
             return f"the formula is not defined everywhere within {_REACH:g} standard errors of the point"
         rounding = 1e-9 * abs(value) + _ROUNDING_MARGIN * self._rounding_at(steps)
@@ -476,10 +481,13 @@ class RowErrors:
         """The leaves of all errors, by name."""
         return {name: variable(name) for name in (*self.columns.values(), *self.leaf_values)}
 
-    def graph(
+    def graphs(
         self, slopes: Mapping[str, Node], leaves: Mapping[str, Node], shapes: Mapping[str, tuple[int, ...]]
-    ) -> Node:
-        """Return the standard error of the value, to first order, as a graph.
+    ) -> tuple[Node, Node]:
+        """Return the standard error of the value to first order, and the condition that it misleads, as graphs.
+
+        The condition compares it with the second order. It is never true for arrays and for more than `_MAX_JUDGED`
+        variables, where the second order takes too long.
 
         Args:
             slopes: the graphs of the derivatives with respect to the uncertain variables.
@@ -489,29 +497,22 @@ class RowErrors:
         Raises:
             ExpressionError: as `UncertainPoint` does.
         """
-        return _length(self._changes(slopes, leaves, shapes))
-
-    def misleads_graph(
-        self, slopes: Mapping[str, Node], leaves: Mapping[str, Node], shapes: Mapping[str, tuple[int, ...]]
-    ) -> Node:
-        """Return whether the first order misleads, by comparison with the second: a condition, as a graph.
-
-        It is never true for arrays and for more than `_MAX_JUDGED` variables, where the second order takes too long.
-        """
+        changes = self._changes(slopes, leaves, shapes)
+        stderr = _length(changes)
         if len(self.names) > _MAX_JUDGED or any(shapes.get(name) for name in self.names):
-            return as_node(0)
-        changes, inputs = self._changes(slopes, leaves, shapes), [leaves[name] for name in self.names]
+            return stderr, as_node(0)
+        inputs = [leaves[name] for name in self.names]
         second = (gradient_nodes(change, inputs, shapes) for change in changes)
         bends = [self._changes(dict(zip(self.names, each, strict=True)), leaves, shapes) for each in second]
-        stderr = _length(changes)
         bias = functools.reduce(operator.add, (row[k] for k, row in enumerate(bends))) / 2
         wider = _length([stderr, *(bend * as_node(math.sqrt(0.5)) for row in bends for bend in row)])
-        return or_(wider > stderr * as_node(1 + MAX_DIFFERENCE), abs_(bias) > stderr * as_node(MAX_BIAS))
+        misleads = or_(wider > stderr * as_node(1 + MAX_DIFFERENCE), abs_(bias) > stderr * as_node(MAX_BIAS))
+        return stderr, misleads
 
     def _changes(
         self, slopes: Mapping[str, Node], leaves: Mapping[str, Node], shapes: Mapping[str, tuple[int, ...]]
     ) -> list[Node]:
-        """Return the changes of the value along independent directions of one standard error each; see `graph`."""
+        """Return the changes of the value along independent directions of one standard error each; see `graphs`."""
         parts: list[Node] = []
         correlated: dict[str, Node] = {}
         names: list[str] = []

@@ -166,31 +166,29 @@ class Prover:
         """
         if not free:
             return point
-        size = len(free)
-        steps = 0
         point = [*point]
         with ball.working_precision(self._bits):
             weights = [[arb(x) for x in row] for row in inverse]
-            last = math.inf
-            while steps < _MAX_STEPS:
+
+            def newton_shifts() -> list[arb] | None:
                 value = self._equations(point)
-                if value is None:
+                return value and [sum(w * value[k] for w, k in zip(row, free, strict=True)) for row in weights]
+
+            last = math.inf
+            for _ in range(_MAX_STEPS):
+                if (shifts := newton_shifts()) is None:
                     return None
-                shifts = [sum(weights[i][j] * value[free[j]] for j in range(size)) for i in range(size)]
-                for i, k in enumerate(free):
-                    point[k] = arb((ball.as_ball(point[k]) - shifts[i]).mid())
-                steps += 1
-                moved = max(
+                for shift, k in zip(shifts, free, strict=True):
+                    point[k] = arb((ball.as_ball(point[k]) - shift).mid())
+                change = max(
                     float(abs(shift).mid()) / (abs(float(ball.as_ball(point[k]).mid())) + widths[k] + 1e-300)
                     for shift, k in zip(shifts, free, strict=True)
                 )
-                if moved <= 2.0 ** -(self._bits - 12) or (moved < 1e-12 and moved > last / 16):
+                if change <= 2.0 ** -(self._bits - 12) or (change < 1e-12 and change > last / 16):
                     break
-                last = moved
-            value = self._equations(point)
-            if value is None:
+                last = change
+            if (shifts := newton_shifts()) is None:
                 return None
-            shifts = [sum(weights[i][j] * value[free[j]] for j in range(size)) for i in range(size)]
             radii = [
                 arb((2 * abs(shifts[i])).upper())
                 + (abs(ball.as_ball(point[k])) + arb(widths[k])) * arb(2) ** (16 - self._bits)
@@ -207,7 +205,7 @@ class Prover:
             for i, k in enumerate(free):
                 image = ball.as_ball(point[k]) - shifts[i]
                 for j, m in enumerate(free):
-                    product = sum(weights[i][h] * slopes[free[h] * total + m] for h in range(size))
+                    product = sum(w * slopes[h * total + m] for w, h in zip(weights[i], free, strict=True))
                     image += ((1 if i == j else 0) - product) * arb(0, radii[j].upper())
                 if not (image > box[k].lower() and image < box[k].upper()):
                     return None

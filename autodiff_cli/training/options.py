@@ -520,12 +520,16 @@ class FitOptions(ObjectiveOptions):
             'Prior of a parameter, such as "a ~ normal(0, 10)"; the fit is the posterior mode.',
             repeats=True,
             identifies=True,
+            compared=True,
         ),
     ] = None
     posterior: Annotated[
-        int | None, _statistics("--posterior N", "Also draw N samples per chain from the posterior.", at_least(2))
+        int | None,
+        _statistics("--posterior N", "Also draw N samples per chain from the posterior.", at_least(2), compared=True),
     ] = None
-    chains: Annotated[int, _statistics("--chains N", "Number of chains of --posterior.", at_least(1))] = 4
+    chains: Annotated[
+        int, _statistics("--chains N", "Number of chains of --posterior.", at_least(1), compared=True)
+    ] = 4
     derive: Annotated[
         Mapping[str, str] | Sequence[str] | None,
         _statistics(
@@ -598,7 +602,7 @@ class FitOptions(ObjectiveOptions):
         check_restrictions(_METHOD_RESTRICTIONS, explicit_options(self) | {"method": method})
 
 
-_PANELS = ("data", "residuals", "loss", "data,residuals", "data,loss", "data,residuals,loss")
+_PANELS = ("data", "residuals", "loss", "data,residuals", "data,loss", "data,residuals,loss", "posterior")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -607,7 +611,8 @@ class FigureOptions:
 
     Attributes:
         log: the logarithmic axes, `x`, `y`, `x,y` or `none`; None to choose by the data.
-        panels: the panels of a single fit from top to bottom: `data`, `residuals` and `loss`, separated by commas.
+        panels: the panels of a single fit from top to bottom: `data`, `residuals` and `loss`, separated by commas; or
+            `posterior`: traces, marginals and pairs of the draws.
 
     Raises:
         OptionError: for other axes and panels.

@@ -126,8 +126,45 @@ def test_command_line(tmp_path: Path) -> None:
     table = np.loadtxt(lines[1:], delimiter=",")
     assert table[:, 2].mean() == pytest.approx(document["posterior"]["a"]["mean"])
     assert ad.load(model).posterior["b"].sd == pytest.approx(document["posterior"]["b"]["sd"])
-    text = str(run_cli(words))
+    predicted = str(run_cli(["predict", str(model), str(path), "--posterior"])).splitlines()
+    assert predicted[0] == "x,y,prediction,confidence_low,confidence_high,prediction_low,prediction_high"
+    picture = tmp_path / "draws.svg"
+    text = str(run_cli([*words, "--plot", str(picture), "--panels", "posterior"]))
+    assert picture.read_text(encoding="utf-8").count(">sigma<") == 3  # its trace, and its row and column of pairs
+    assert run_cli([*words[:3], "--plot", str(picture), "--panels", "posterior"]).status == 2
     assert "posterior (2 chains of 60 draws, 0 divergent)" in text
+
+
+def test_predictive_bands() -> None:
+    """With flat priors they are those of least squares and of maximum likelihood."""
+    line = {"x": X, "y": 1 + X + GENERATOR.normal(0, 0.5, len(X)), "k": GENERATOR.poisson(np.exp(1 + X / 2))}
+    new = {"x": [0.0, 2.0]}
+    for model, options in (("y ~ a + b*x", {}), ("k ~ exp(a + b*x)", {"family": "poisson"})):
+        fit = ad.fit(model, line, posterior=500, **options)
+        drawn, usual = fit.predict_posterior(new, 0.9), fit.predict(new, interval=0.9)
+        for low, high in (("confidence_low", "confidence_high"), ("prediction_low", "prediction_high")):
+            width = np.maximum(getattr(usual, high) - getattr(usual, low), 5 if options and "pred" in low else 0)
+            for end in (low, high):
+                assert (np.abs(getattr(drawn, end) - getattr(usual, end)) < 0.2 * width + 1e-9).all()
+
+
+def test_leave_one_out() -> None:
+    """The predictive density of a normal mean without a row is known."""
+    y = GENERATOR.normal(2, 1, 15)
+    options = {"sigma": 1.0, "absolute_sigma": True, "priors": {"a": "normal(0, 3)", "b": "normal(0, 1)"}}
+    compared = ad.compare(["y ~ a", "y ~ 2*b"], {"y": y}, posterior=500, folds=0, **options)
+    for one in compared.models:
+        prior = 9 if one.fit.model == "y ~ a" else 4
+        expected = 0.0
+        for row in range(15):
+            others = np.delete(y, row)
+            precision = 14 + 1 / prior
+            density = scipy.stats.norm(others.sum() / precision, math.sqrt(1 + 1 / precision))
+            expected += float(density.logpdf(y[row]))
+        assert one.loo.elpd == pytest.approx(expected, abs=0.15)
+        assert one.loo.max_k < 0.7
+    with pytest.raises(ValueError, match="no model has the parameter `c`"):
+        ad.compare(["y ~ a", "y ~ 2*b"], {"y": y}, priors={"c": "normal(0, 1)"})
 
 
 @each(

@@ -42,9 +42,9 @@ from autodiff_cli.training.objective.preparation import check_likelihood, hyperp
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.priors import DISTRIBUTIONS, parse_priors, prior_graph
 from autodiff_cli.training.result.fitted_model import ParameterPosterior
+from autodiff_cli.training.result.prediction import RESIDUAL_SIGMAS
 from autodiff_cli.training.rows import WEIGHT
 
-SIGMA = "sigma"  # the standard deviation of the residuals
 _NOT_INSTALLED = "posterior needs nutpie and arviz-stats, which are not installed: pip install '.[bayes]' in a checkout"
 _MAX_RHAT = 1.01  # Vehtari et al. 2021, Bayesian Analysis 16, 667, as the next one
 _MIN_ESS_PER_CHAIN = 100
@@ -55,6 +55,7 @@ _MAX_EPOCHS = 200  # of the search for the mode in numbers without bounds
 _FAR = 10.0  # standard deviations of Laplace's approximation, at which a normal log-density has fallen by 50
 _LEAST_FALL = 0.5  # of the log-density there; that of Student's t with one degree of freedom falls by 4
 _ADVICE = "give it a prior, such as --prior"
+_MAX_LOO_DRAWS = 1000  # of each chain
 _RUNAWAY = 1e8  # size of an unbounded number, in units of its start, that no proper posterior reaches
 
 DrawCallback = Callable[[int, int], None]  # is called with the number of draws, and with that of all
@@ -186,6 +187,57 @@ def _chain_draws(size: int, draws: Any, statistics: Any) -> tuple[Array, int]:
     return z[is_drawn], int(np.count_nonzero(diverging[is_drawn]))
 
 
+class LeaveOneOut(NamedTuple):
+    """An estimate of how well a model predicts rows that it was not fitted to.
+
+    Attributes:
+        elpd: the sum over the rows of the log-density that the other rows predict for them.
+        se: its standard error.
+        p: the effective number of parameters.
+        max_k: the largest Pareto k of a row; above 0.7 the estimate is unreliable.
+    """
+
+    elpd: float
+    se: float
+    p: float
+    max_k: float
+
+
+def leave_one_out(objective: Objective, draws: dict[str, Array]) -> LeaveOneOut:
+    """Return the leave-one-out estimate of a fit by Pareto-smoothed importance sampling: Vehtari, Gelman & Gabry 2017,
+    Statistics and Computing 27, 1413.
+
+    Args:
+        draws: the draws from the posterior; at most 1,000 of each chain are used.
+    """
+    array_stats: Any = importlib.import_module("arviz_stats.base").array_stats
+    chains, count = next(iter(draws.values())).shape[:2]
+    every, weight = -(-count // _MAX_LOO_DRAWS), objective.column(WEIGHT) if objective.is_weighted else np.ones(1)
+    is_used = np.broadcast_to(weight > 0, (objective.rows,))
+    parts = [draws[name][:, ::every].reshape(chains, -1, size.stop - size.start) for name, size in _slices(objective)]
+    theta = np.concatenate(parts, axis=2)
+    components, plain = objective.components, objective.without_penalty()
+    with ignore_float_errors():
+        losses = [plain.evaluate_rows(plain.kernels.row_loss, point)[0] for point in theta.reshape(-1, theta.shape[2])]
+        densities = -components * weight * np.array(losses).reshape(*theta.shape[:2], -1)
+        if objective.kind is LossKind.SQUARES:
+            sigma = next((draws[name][:, ::every] for name in RESIDUAL_SIGMAS if name in draws), np.ones((1, 1)))
+            sigma = sigma[..., None] if objective.has_unknown_variance else np.ones((1, 1, 1))
+            normaliser = np.log(sigma) - np.log(weight) / 2 + math.log(2 * math.pi) / 2
+            densities = densities / (2 * np.square(sigma)) - components * normaliser
+        elif objective.loss == "poisson":
+            targets = plain.evaluate_rows(plain.kernels.target, theta[0, 0])
+            densities = densities - weight * np.vectorize(math.lgamma)(targets + 1).sum(axis=0)
+        chosen = np.moveaxis(densities[..., is_used], 2, 0)
+        elpd, k, p = (np.asarray(each) for each in array_stats.loo(chosen))
+    error = math.sqrt(len(elpd) * float(np.var(elpd)))
+    return LeaveOneOut(float(elpd.sum()), error, float(p.sum()), float(k.max()))
+
+
+def _slices(objective: Objective) -> Iterable[tuple[str, slice]]:
+    return objective.layout.slices.items()
+
+
 def save_draws(draws: dict[str, Array], path: str) -> None:
     """Write draws to a file, with columns `chain` and `draw` and one for each number: CSV, Parquet, or NetCDF as ArviZ
     reads it. Raises OSError.
@@ -237,11 +289,11 @@ class Density:
         if objective.kind is LossKind.SQUARES:
             row = row / 2
         if objective.has_unknown_variance:
-            self.sigma = SIGMA if SIGMA not in (*program.leaves, *program.bound) else f"residual_{SIGMA}"
+            self.sigma = RESIDUAL_SIGMAS[RESIDUAL_SIGMAS[0] in (*program.leaves, *program.bound)]
             count = objective.weighted_rows * objective.components
             spread = math.sqrt(objective.target_variation() / max(count - 1, 1)) or 1.0
             leaf = free[self.sigma] = variable(self.sigma)
-            prior = objective.sigma_prior or parse_priors({SIGMA: f"half_normal({spread!r})"})[SIGMA]
+            prior = objective.sigma_prior or parse_priors({"sigma": f"half_normal({spread!r})"})["sigma"]
             row = row / (leaf * leaf)
             own = prior_graph({self.sigma: prior}, {**self._leaves, self.sigma: leaf}, {})
             extra = extra + count * log(leaf) + as_node(0 if own is None else own)

@@ -670,7 +670,7 @@ def open_on_cluster(
 
     Raises the exceptions of `open_fit_data`.
     """
-    if isinstance(dataset, DataSource) and {*model.columns} <= {*dataset.files[0].names}:
+    if isinstance(dataset, DataSource) and all({*model.columns} <= {*file.names} for file in dataset.files):
         file_shares = divide_files(dataset, PARTITIONS_PER_WORKER * cluster.threads)
         if file_shares is not None:
             with contextlib.suppress(FallbackRequired):  # reading all rows here gives the data, or the error message

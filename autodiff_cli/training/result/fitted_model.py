@@ -49,6 +49,7 @@ from autodiff_cli.training.result.prediction import (
     FitPlot,
     InversePrediction,
     inverse_predictions,
+    posterior_bands,
     prediction_bands,
 )
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE, FitStatistics, correlations
@@ -454,6 +455,16 @@ class FittedModel(FitStatistics):
             )
         predicted = self.probabilities(data)
         return predicted if self.classes is None else np.array(self.classes)[np.argmax(predicted, axis=-1)]
+
+    def predict_posterior(self, data: Mapping[str, ArrayLike], interval: float = 0.95) -> Bands:
+        """Return the posterior predictive bands of new rows, from the draws of the posterior; see `predict`.
+
+        Raises:
+            MissingValueError: if a column is missing.
+            OptionError: for a fit without draws.
+        """
+        spreads = [*self._relative_sigma(data)]
+        return posterior_bands(self, self._parsed_model, self.leaf_values(data, shared=True), spreads, interval)
 
     def inverse(
         self,
