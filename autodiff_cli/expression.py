@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.language.lexer import canonical_name
+from autodiff_cli.solving import MAX_BOXES
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -89,7 +90,7 @@ class Expression(Formula):
         box: Mapping[str, Any] | None = None,
         /,
         *,
-        max_boxes: int = 100_000,
+        max_boxes: int = MAX_BOXES,
         precision: int | None = None,
         **values: Any,
     ) -> Solution:
@@ -115,7 +116,7 @@ class Expression(Formula):
         box: Mapping[str, Any] | None = None,
         /,
         *,
-        max_boxes: int = 100_000,
+        max_boxes: int = MAX_BOXES,
         precision: int | None = None,
         **values: Any,
     ) -> Optima:
@@ -136,7 +137,7 @@ class Expression(Formula):
         box: Mapping[str, Any] | None = None,
         /,
         *,
-        max_boxes: int = 100_000,
+        max_boxes: int = MAX_BOXES,
         precision: int | None = None,
         **values: Any,
     ) -> Optima:

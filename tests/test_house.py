@@ -70,7 +70,7 @@ def imported(file: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{file}: imports are absolute"
             names.update(f"{node.module}.{alias.name}" for alias in node.names)
-        waiting.extend(ast.iter_child_nodes(node))
+        waiting.extend(each for each in ast.iter_child_nodes(node) if not isinstance(each, ast.expr))
     # In `from a.b import c`, c may be a module, or a name in the module a.b.
     modules = {name if name in MODULES else name.rpartition(".")[0] for name in names}
     return modules & {*MODULES} - {module_of(file)}

@@ -185,7 +185,7 @@ class BackendStatus(NamedTuple):
     """The status of backends in this installation. The field names are keys of the JSON document of `autodiff doctor`.
 
     Attributes:
-        backend: the backend that `auto` uses for large computations.
+        backend: the backend that `auto` uses for large computations; `none` without NumPy.
         why: the reason, as a phrase.
         processor: the model and the vector width; empty without compiled kernels.
         functions: the implementation of exp, sin and other functions of vectors; empty without compiled kernels.
@@ -213,6 +213,8 @@ def backend_status() -> BackendStatus:
         cache = (str(open_cache_folder()), "")
     except CacheUnavailableError as error:
         cache = ("", str(error))
+    if importlib.util.find_spec("numpy") is None:
+        return BackendStatus("none", "numpy is not installed", "", "", 1, *cache)
     if not has_compiler():
         return BackendStatus("numpy", "llvmlite is not installed", "", "", 1, *cache)
     try:

@@ -234,7 +234,7 @@ def _paper_for(report: Report, json: bool, path: str | None, environment: Enviro
     from autodiff_cli.render.report import Paper
 
     if path is not None:
-        from autodiff_cli.data.writing import open_atomic_text
+        from autodiff_cli.system import open_atomic_text
 
         with errors_as_failure(path), open_atomic_text(path) as stream:
             yield Paper(stream)

@@ -8,9 +8,8 @@ from enum import StrEnum
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Any
 
-from autodiff_cli.cli.command_line import Call, command
+from autodiff_cli.cli.command_line import Call, Expr, Json, OutputFile, Wrt, command
 from autodiff_cli.cli.environment import BadInput, Output, errors_as_bad_input, errors_as_failure
-from autodiff_cli.cli.shared_options import Expr, Json, OutputFile, Wrt
 from autodiff_cli.options import Option, Restriction, check_restrictions, exclusive
 
 if TYPE_CHECKING:
@@ -86,8 +85,10 @@ def export(
       autodiff export flowers.json -o flowers.onnx
     """
     from autodiff_cli.cli import inputs
+    from autodiff_cli.explain.accuracy import unrepresentable_numbers
     from autodiff_cli.export import languages as exporters
     from autodiff_cli.export.program import ExportError, ExportOptions, TooLargeError
+    from autodiff_cli.formula.formula import Formula
 
     output = None if output == "-" else output
     language = _select_language(to, output)
@@ -104,6 +105,11 @@ def export(
         source = exporters.export(formula, language, replace(options, wrt=names))
     except (ExportError, TooLargeError) as error:
         raise BadInput(str(error)) from None
+    if language != "latex":  # which has numbers of any size
+        constants = {node.text: Formula(node, {}) for node in formula.tape.nodes if node.is_constant}
+        for text in unrepresentable_numbers(constants):
+            used = constants[text].value()
+            call.environment.note(f"{text} is not representable as a float; {used:.15g} is used instead")
     document = {"expression": formula.text, "variables": formula.variables}
     return _source_output(document, language, name, source, json, output)
 
@@ -112,8 +118,8 @@ def _export_model(
     path: str, language: str, options: ExportOptions, wrt: str | None, json: bool, output: str | None
 ) -> Output:
     """Export the prediction of a fitted model."""
-    from autodiff_cli.data.writing import open_atomic_text
     from autodiff_cli.export.models import prediction_onnx, prediction_source
+    from autodiff_cli.system import open_atomic_text
     from autodiff_cli.training.result.fitted_model import load
 
     with errors_as_bad_input():

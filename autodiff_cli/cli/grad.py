@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from autodiff_cli.cli.command_line import Call, command, merge_assignments
-from autodiff_cli.cli.environment import Output, errors_as_bad_input
-from autodiff_cli.cli.shared_options import (
+from autodiff_cli.cli.command_line import (
     UNCERTAIN,
     UNCERTAINTY_RESTRICTIONS,
+    Call,
     DerivativeRequest,
     Digits,
     Expr,
@@ -19,7 +18,10 @@ from autodiff_cli.cli.shared_options import (
     Json,
     UncertaintyRequest,
     Wrt,
+    command,
+    merge_assignments,
 )
+from autodiff_cli.cli.environment import Output, errors_as_bad_input
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.options import check_restrictions, exclusive, needs, option_fields
 
@@ -30,7 +32,6 @@ _ONE_POINT = tuple(name for name in _REQUESTS if name not in ("at", "precision")
 # The options and kinds of values that cannot be combined.
 _RESTRICTIONS = (
     *exclusive(_INTERVAL, (*_REQUESTS, UNCERTAIN, _RANGE)),
-    *exclusive(UNCERTAIN, ("jacobian",)),
     *UNCERTAINTY_RESTRICTIONS,
     *exclusive("monte_carlo", ("at", _RANGE)),
     *exclusive("precision", (*_ONE_POINT, "at", _RANGE)),
@@ -116,16 +117,25 @@ def grad(
         from autodiff_cli.cli.gradients import interval_report
 
         return Output(interval_report(call, formula, value_texts, names, digits), json)
-    from autodiff_cli.render.gradient import formulas_report, gradient_report, uncertainty_report
+    from autodiff_cli.render.gradient import formulas_report, gradient_report, uncertainties_report, uncertainty_report
     from autodiff_cli.render.report import combine_reports
 
     reports, nonlinear = [], ""
     if errors:
-        from autodiff_cli.cli.gradients import propagated_uncertainty
+        from autodiff_cli.cli.gradients import propagated_uncertainty, select_outputs
 
         point = inputs.read_point(call, formula, value_texts)
-        propagated, _ = propagated_uncertainty(formula, point, errors, uncertainty)
-        reports, nonlinear = [uncertainty_report(propagated, digits)], propagated.warning
+        if request.jacobian:
+            outputs = select_outputs(formula, request, formula.value_shapes(formula.at(point)))
+            propagated = {
+                name: propagated_uncertainty(output, point, errors, uncertainty)[0] for name, output in outputs.items()
+            }
+            reports = [uncertainties_report(propagated, digits)]
+            warnings = (f"{name}: {one.warning}" for name, one in propagated.items() if one.warning)
+            nonlinear = "; ".join(warnings)
+        else:
+            found, _ = propagated_uncertainty(formula, point, errors, uncertainty)
+            reports, nonlinear = [uncertainty_report(found, digits)], found.warning
     if replace(request, precision=None) != DerivativeRequest():
         from autodiff_cli.cli.gradients import higher_derivatives_report
 

@@ -18,11 +18,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from autodiff_cli.cli import inputs
-from autodiff_cli.cli.command_line import Call, merge_assignments
+from autodiff_cli.cli.command_line import Call, DerivativeRequest, PassMode, UncertaintyRequest, merge_assignments
 from autodiff_cli.cli.environment import BadInput, Failure, Output, errors_as_bad_input, open_points
-from autodiff_cli.cli.shared_options import DerivativeRequest, PassMode, UncertaintyRequest
 from autodiff_cli.data.dialect import FileOptions
-from autodiff_cli.explain.record import Trace
+from autodiff_cli.explain.record import NodeWarning, Trace
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.formula import derivatives
 from autodiff_cli.formula.derivatives import HigherDerivatives
@@ -76,8 +75,10 @@ def higher_derivatives_report(
         from autodiff_cli.explain.array_accuracy import output_warnings
 
         values = formula.at(point)
-        outputs = _select_outputs(formula, request, formula.value_shapes(values))
+        outputs = select_outputs(formula, request, formula.value_shapes(values))
         warnings = output_warnings(formula, outputs, values, results)
+        if nonlinear:
+            warnings = [*warnings, NodeWarning(formula.tape.outputs[0], "nonlinear", nonlinear)]
         return derivatives_report(formula, point, trace_or_none, results, digits, warnings)
     from autodiff_cli.explain.accuracy import unrepresentable_numbers
     from autodiff_cli.explain.warnings import check_higher_derivatives
@@ -99,7 +100,7 @@ def higher_derivatives_report(
 def _derivative_formulas(formula: Formula, names: Sequence[str], request: DerivativeRequest) -> HigherDerivatives:
     """Return the requested derivatives as formulas."""
     if request.jacobian:
-        outputs = _select_outputs(formula, request, formula.shapes)
+        outputs = select_outputs(formula, request, formula.shapes)
         rows = {label: {name: output.derivative(name) for name in names} for label, output in outputs.items()}
         return HigherDerivatives(jacobian=rows)
     first = {name: formula.derivative(name) for name in names}
@@ -125,7 +126,7 @@ def _derivative_values(
     from autodiff_cli.explain.views import all_tangents
 
     if request.jacobian:
-        outputs = _select_outputs(formula, request, formula.value_shapes(formula.at(point)))
+        outputs = select_outputs(formula, request, formula.value_shapes(formula.at(point)))
         rows = derivatives.jacobian_by_name(outputs, point, names)
         values = {label: output.value(point) for label, output in outputs.items()}
         return HigherDerivatives(jacobian=rows, outputs=values)
@@ -150,7 +151,7 @@ def _direction_texts(direction: str) -> dict[str, str]:
     return merge_assignments({}, parts, "--direction")
 
 
-def _select_outputs(
+def select_outputs(
     formula: Formula, request: DerivativeRequest, shapes: Mapping[str, tuple[int, ...]]
 ) -> dict[str, Formula]:
     """Return the outputs of `--outputs`, or the elements of the output, by label."""
@@ -180,6 +181,8 @@ def propagated_uncertainty(
 
     _check_error_names(errors, formula)
     deviations = {name: inputs.constant_value(f"the error of `{name}`", text) for name, text in errors.items()}
+    for name in inputs.unrepresentable_values(formula, errors):
+        raise BadInput(f"the error of `{name}` is not representable as a float")
     correlations = Correlations.of(inputs.read_correlations(request.correlation or ()))
     uncertain = UncertainPoint(formula, point, deviations, correlations)
     record, hessian = trace(formula, point, tuple(errors)), None
@@ -216,7 +219,7 @@ def interval_report(
         MissingValueError: for a variable without a value.
     """
     from autodiff_cli.explain.precision import enclosure
-    from autodiff_cli.render.verification import enclosure_report
+    from autodiff_cli.render.gradient import enclosure_report
 
     inputs.check_all_have_values(call, formula, value_texts)
     if not formula.is_scalar:

@@ -340,8 +340,12 @@ def check_single_values(value_texts: Mapping[str, str], command: str) -> None:
     errors = split_uncertainties(value_texts)[1]
     for name, text in value_texts.items():
         if ":" in text or name in errors or split_interval(text):
-            kind = "a value with an error" if name in errors else "an interval" if split_interval(text) else "a range"
-            who = "`grad` and `trace` accept" if name in errors else "`grad` accepts"
+            if name in errors:
+                kind, who = "a value with an error", "`grad` and `trace` accept"
+            elif split_interval(text):
+                kind, who = "an interval", "`grad`, `solve`, `minimize` and `maximize` accept"
+            else:
+                kind, who = "a range", "`grad` accepts"
             raise BadInput(f"the value of `{name}`: only {who} {kind} (`{text}`); {command} takes a number or an array")
 
 

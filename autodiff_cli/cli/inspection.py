@@ -9,9 +9,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from autodiff_cli.cli.command_line import Call, command
+from autodiff_cli.cli.command_line import DATA_HELP, Call, Digits, Expr, Implicit, Json, Wrt, command
 from autodiff_cli.cli.environment import BadInput, ExitStatus, Output, errors_as_bad_input, open_data_files
-from autodiff_cli.cli.shared_options import DATA_HELP, Digits, Expr, Implicit, Json, Wrt
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.language.errors import suggest
 from autodiff_cli.options import Option
@@ -116,7 +115,7 @@ def check(
     """
     from autodiff_cli.cli import inputs
     from autodiff_cli.explain.gradient_check import check_gradient
-    from autodiff_cli.render.verification import check_report
+    from autodiff_cli.render.gradient import check_report
 
     inputs.check_single_values(call.values, "check")
     formula = inputs.read_formula(call, inputs.read_text(expression, call.environment, implicit), call.values)

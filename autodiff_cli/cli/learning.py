@@ -9,9 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from autodiff_cli.cli.command_line import Call, command
+from autodiff_cli.cli.command_line import Call, Digits, Json, command
 from autodiff_cli.cli.environment import BadInput, Environment, Output, errors_as_failure
-from autodiff_cli.cli.shared_options import Digits, Json
 from autodiff_cli.language.errors import suggest
 from autodiff_cli.options import Option, between
 
@@ -83,8 +82,8 @@ def lesson(
 
 def _write_course(pages: Iterable[tuple[str, str]], folder: Path) -> Report:
     """Write the pages of a course to a folder, which is created if necessary; return a report of that."""
-    from autodiff_cli.data.writing import open_atomic_text
     from autodiff_cli.render.report import Report
+    from autodiff_cli.system import open_atomic_text
 
     files = []
     with errors_as_failure(str(folder)):

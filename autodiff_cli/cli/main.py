@@ -60,9 +60,6 @@ def run(words: Sequence[str], environment: Environment) -> int:
 
         discard_output(environment.stdout)
         return ExitStatus.DONE
-    except MemoryError as error:
-        detail = str(error).strip("()") or "all of it is used"  # the message is often empty
-        return _fail(environment, f"not enough memory ({detail})", ExitStatus.FAILED)
     except ModuleNotFoundError as error:
         module = (error.name or "").partition(".")[0]
         if module in ("", "autodiff_cli"):
@@ -78,6 +75,13 @@ def run(words: Sequence[str], environment: Environment) -> int:
         except OSError:
             discard_output(environment.stdout)
         return _fail(environment, f"cannot write: {error.strerror}", ExitStatus.FAILED)
+    except Exception as error:
+        from autodiff_cli.data.source import is_memory_low
+
+        if not isinstance(error, MemoryError) and not is_memory_low():  # libraries raise errors of many types
+            raise
+        detail = str(error).strip("()") or "all of it is used"  # the message is often empty
+        return _fail(environment, f"not enough memory ({detail})", ExitStatus.FAILED)
 
 
 def _run_command(words: Sequence[str], environment: Environment) -> int:

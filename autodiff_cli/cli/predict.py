@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-from autodiff_cli.cli.command_line import Call, command
+from autodiff_cli.cli.command_line import DATA_HELP, Call, Json, command
 from autodiff_cli.cli.environment import BadInput, Output, errors_as_bad_input, open_data_files
 from autodiff_cli.cli.inputs import constant_value, split_interval, split_uncertainties, unknown_name_error
-from autodiff_cli.cli.shared_options import DATA_HELP, Json
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.language.errors import format_names
 from autodiff_cli.language.lexer import canonical_name
@@ -39,6 +38,9 @@ def predict(
         float | None,
         Option("--interval LEVEL", "Also write confidence and prediction bands at this level, such as 0.95."),
     ] = None,
+    posterior: Annotated[
+        bool, Option("--posterior", "Write bands from the draws that `train --posterior N --save` kept (95 %).")
+    ] = False,
     probabilities: Annotated[
         bool, Option("--probabilities", "Also write the probability of each class, or of a 1.")
     ] = False,
@@ -91,9 +93,10 @@ def predict(
         raise BadInput("missing DATA; usage: autodiff predict MODEL.json DATA")
     with errors_as_bad_input("use --drop-missing to leave such rows out"):
         level = None if interval is None else check_confidence_level(interval)
+        level = 0.95 if level is None and posterior else level
         fit = load(model)
         file = open_data_files(data, environment, reading, fit.origins)
-        request = PredictionRequest(level, probabilities, residuals)
+        request = PredictionRequest(level, probabilities, residuals, posterior)
         numbers, labels = _needed_columns(fit, file, request)
         is_chosen = drop_missing or reading.where is not None or not (numbers or labels)
         streaming_reason = None if is_chosen else memory_shortage(file, len(numbers) + _PREDICTION_COLUMNS, len(labels))

@@ -8,11 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from autodiff_cli.cli import inputs
-from autodiff_cli.cli.command_line import Call, command
+from autodiff_cli.cli.command_line import Call, Digits, Expr, Implicit, Json, command, output_option
 from autodiff_cli.cli.environment import BadInput, Environment, ExitStatus, Output
-from autodiff_cli.cli.shared_options import Digits, Expr, Implicit, Json, output_option
 from autodiff_cli.language.errors import MissingValueError, format_names
 from autodiff_cli.options import Option, at_least, between, check_fields
+from autodiff_cli.solving import MAX_BOXES
 
 if TYPE_CHECKING:
     from autodiff_cli.formula.formula import Formula
@@ -28,14 +28,12 @@ _BOXES_HELP = "Stop after N boxes; what is then undecided is listed."
 class SearchOptions:
     """The options of a search."""
 
-    max_boxes: Annotated[int, _search("--max-boxes N", _BOXES_HELP, at_least(1))] = 100_000
+    max_boxes: Annotated[int, _search("--max-boxes N", _BOXES_HELP, at_least(1))] = MAX_BOXES
     precision: Annotated[
         int | None,
         _search("--precision DIGITS", "Refine each point to this many proven digits.", between(2, _MAX_DIGITS)),
     ] = None
-    plot: Annotated[bool, output_option("--plot", "Draw the function, or a map of its levels, with the points.")] = (
-        False
-    )
+    plot: Annotated[bool, output_option("--plot", "Draw the function, or its contour lines, with the points.")] = False
 
     def __post_init__(self) -> None:
         check_fields(self)

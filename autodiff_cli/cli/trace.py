@@ -15,12 +15,11 @@ from enum import StrEnum
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
-from autodiff_cli.cli.command_line import Call, check_not_a_number, command, merge_assignments
-from autodiff_cli.cli.environment import BadInput, Environment, Output, errors_as_bad_input, open_data_files
-from autodiff_cli.cli.shared_options import (
+from autodiff_cli.cli.command_line import (
     MODE,
     UNCERTAIN,
     UNCERTAINTY_RESTRICTIONS,
+    Call,
     Digits,
     Expr,
     Implicit,
@@ -29,7 +28,11 @@ from autodiff_cli.cli.shared_options import (
     PassMode,
     UncertaintyRequest,
     Wrt,
+    check_not_a_number,
+    command,
+    merge_assignments,
 )
+from autodiff_cli.cli.environment import BadInput, Environment, Output, errors_as_bad_input, open_data_files
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.language.errors import UnknownNameError, suggest
 from autodiff_cli.language.lexer import canonical_name

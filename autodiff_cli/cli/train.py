@@ -11,7 +11,17 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-from autodiff_cli.cli.command_line import Call, command, merge_assignments, split_assignment, split_models
+from autodiff_cli.cli.command_line import (
+    DATA_HELP,
+    Call,
+    Digits,
+    Json,
+    command,
+    merge_assignments,
+    output_option,
+    split_assignment,
+    split_models,
+)
 from autodiff_cli.cli.environment import (
     BadInput,
     Environment,
@@ -22,9 +32,8 @@ from autodiff_cli.cli.environment import (
     errors_as_failure,
     open_data_files,
 )
-from autodiff_cli.cli.shared_options import DATA_HELP, Digits, Json, output_option
 from autodiff_cli.data.dialect import FileOptions
-from autodiff_cli.options import Option, at_least, excludes
+from autodiff_cli.options import Option, at_least, excludes, needs
 from autodiff_cli.training.options import ComparisonOptions, FigureOptions, FitOption, FitOptions
 
 if TYPE_CHECKING:
@@ -43,8 +52,9 @@ _MODEL_HELP = "Model `target ~ prediction`, or the loss of a row; - reads it fro
 _TRAIN_RESTRICTIONS = (
     *(
         excludes(option, ["by"], f"--{option} needs a single fit, but --by fits every group: leave one of them out")
-        for option in ("save", "page", "every", "cluster")
+        for option in ("save", "page", "every", "cluster", "draws")
     ),
+    needs("draws", "posterior", "--draws needs --posterior N, the number of draws"),
     excludes(
         "cluster",
         ["page"],
@@ -68,6 +78,9 @@ def train(
     x_sigma: list[str] | None = None,
     save: Annotated[
         str | None, output_option("--save MODEL.json", "Save the fitted model to a file for `predict`.")
+    ] = None,
+    draws: Annotated[
+        str | None, output_option("--draws FILE", "Write the draws of --posterior to FILE (.csv, .parquet, .nc).")
     ] = None,
     page: Annotated[str | None, output_option("--page FILE.html", "Write a page that shows the fit learning.")] = None,
     plot: Annotated[
@@ -114,6 +127,7 @@ def train(
     from autodiff_cli.training.objective.model import Model, tie_fixed_parameters
     from autodiff_cli.training.objective.objective import Objective
     from autodiff_cli.training.objective.parameters import parse_bounds
+    from autodiff_cli.training.objective.preparation import hyperparameters
     from autodiff_cli.training.options import ClusterError
 
     environment = call.environment
@@ -131,15 +145,19 @@ def train(
             x_sigma=merge_assignments({}, x_sigma or (), "--x-sigma"),
             plot=None if plot is None else True,
         )
+        if figure.panels == "posterior" and (options.posterior is None or by is not None):
+            raise BadInput("--panels posterior needs --posterior N, the number of draws, and a single fit")
         if plot:
             from autodiff_cli.render.plots import check_plot_path
 
             check_plot_path(plot)
         elif by is not None and plot is not None:
             raise BadInput("--by draws every group, so --plot needs a file, such as --plot groups.pdf")
+    if draws is not None and not draws.endswith((".csv", ".parquet", ".nc")):
+        raise BadInput(f"--draws takes a FILE that ends in .csv, .parquet or .nc, not `{draws}`")
     status = ExitStatus.DONE
-    for path in filter(None, (save, page, plot)):
-        from autodiff_cli.data.writing import check_writable
+    for path in filter(None, (save, page, plot, draws)):
+        from autodiff_cli.system import check_writable
 
         with errors_as_failure(path):
             check_writable(path)
@@ -148,6 +166,7 @@ def train(
         text, options = tie_fixed_parameters(inputs.read_text(model, environment), source.names, options)
         named_parameters = (*call.values, *options.parameters.names)
         parsed_model = Model.parse(text, source.names, named_parameters)
+        parsed_model = parsed_model.with_parameters(hyperparameters(options.parsed_priors))
         _check_names(named_parameters, parsed_model, call)
         options = dataclasses.replace(options, start=inputs.constant_values(call.values))
         if by is not None:
@@ -155,7 +174,7 @@ def train(
             return fit_by_group(parsed_model, source, by, options, environment, output, digits, json, plotting)
         if output is not None and not output.endswith(ESTIMATE_FORMATS):
             raise BadInput(f"-o takes a FILE that ends in .csv, .tex or .md, not `{output}`; --save saves the model")
-        guard = OutputGuard(environment.stdout) if any((save, page, plot, output, options.checkpoint)) else None
+        guard = OutputGuard(environment.stdout) if any((save, page, plot, output, draws, options.checkpoint)) else None
         title = parsed_model.text, f"data: {source.name}, {columns_text(parsed_model.columns)}", *parsed_model.warnings
         stdout, width, colour, clock = environment.stdout, environment.width, environment.colour, environment.clock
         has_bar = environment.terminal and not json
@@ -175,7 +194,7 @@ def train(
             options = dataclasses.replace(options, cluster=cluster, on_epoch=observe)
             with errors_as_failure(str(options.checkpoint)) if options.checkpoint else contextlib.nullcontext():
                 table.step_noun = step_noun(choose_method(options, objective))
-                fit = fit_objective(objective, options, table.update)
+                fit = fit_objective(objective, options, table.update, table.update_draws)
         except Interrupted as interruption:
             fit = interruption.fit
             table.end()
@@ -189,8 +208,8 @@ def train(
     fit = dataclasses.replace(fit, origins=source.origins, units=source.files[0].units)
 
     def finish() -> None:
-        from autodiff_cli.data.writing import open_atomic_text
         from autodiff_cli.render.fit_tables import estimates_text
+        from autodiff_cli.system import open_atomic_text
 
         if page is not None and recorder is not None:
             text = learning_page(objective, recorder, fit, options, digits)
@@ -203,11 +222,17 @@ def train(
             with errors_as_failure(save):
                 fit.save(save)
             environment.note(f"model saved to {save}")
+        if draws is not None and fit.draws:
+            from autodiff_cli.training.fitting.posterior import save_draws
+
+            with errors_as_failure(draws):
+                save_draws(fit.draws, draws)
+            environment.note(f"draws written to {draws}")
         if output is not None:
             with errors_as_failure(output), open_atomic_text(output) as stream:
                 stream.write(estimates_text(fit, output, digits))
             environment.note(f"table of parameters written to {output}")
-        if plot:
+        if plot and (figure.panels != "posterior" or fit.draws):
             from autodiff_cli.render.plots import save_plot
 
             with errors_as_failure(plot):

@@ -30,6 +30,7 @@ _CGROUPS = Path("/sys/fs/cgroup")
 # Bytes of address space that a fit needs besides its data, where reserved addresses count against a limit: for readers,
 # threads, compiled code and the buffers of BLAS.
 RESERVED_BYTES = 288 << 20
+_LIBRARY_BYTES = 96 << 20  # bytes that readers, threads and OpenBLAS need at least
 _UNLIMITED_BYTES = 1 << 62  # bytes; control groups without a limit report a value beyond it
 
 
@@ -53,6 +54,24 @@ def save_memory() -> None:
 
         limit_reservations()
         pa.set_io_thread_count(1)
+
+
+def is_memory_low() -> bool:
+    """Whether a limit of the process leaves too little memory for another library or its threads."""
+    return has_memory_limits() and (available_memory() or 0) < _LIBRARY_BYTES
+
+
+def reserve_blas_buffer() -> None:
+    """Under a memory limit, let OpenBLAS allocate its buffer; without it, OpenBLAS would end the process later.
+
+    LLVM takes five times as much when it is loaded, but a fit can do without it. Raises MemoryError.
+    """
+    if is_memory_low():
+        raise MemoryError(f"a fit needs {_LIBRARY_BYTES >> 20} MB besides its data")
+    if has_memory_limits():
+        import numpy as np
+
+        np.linalg.inv(np.eye(3))
 
 
 def _machine_memory(proc: Path) -> Iterator[int]:
@@ -410,6 +429,9 @@ class ByteSource:
                 return None
         if sample.startswith(_UTF16_MARKS):
             return "utf-16"
+        for encoding, high_bytes in (("utf-16-le", sample[1::2]), ("utf-16-be", sample[::2])):
+            if 2 * high_bytes.count(0) > len(high_bytes) > 0:  # most characters are ASCII
+                return encoding
         try:
             codecs.getincrementaldecoder("utf-8")().decode(sample)
         except UnicodeDecodeError:

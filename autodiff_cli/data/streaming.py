@@ -82,6 +82,7 @@ class Rechunker:
 
 
 _FLOAT_BYTES = np.dtype(np.float64).itemsize
+_MAX_GAP_ROWS = 512  # rows that are read with their neighbours: one page of memory, as fast as another call
 # --- Decoded columns on disk
 
 
@@ -136,21 +137,21 @@ class DecodedColumns:
         return rows
 
     def gather(self, rows: NDArray[Any], names: Collection[str]) -> dict[str, Array]:
-        """Return some rows of some columns by their numbers. Adjacent rows are read together."""
+        """Return some rows of some columns by their numbers. Rows near each other are read together."""
         numbers = np.asarray(rows, dtype=np.int64)
         columns = {name: np.empty(len(numbers)) for name in names}
         if not len(numbers):
             return columns
-        ordered, positions = np.unique(numbers, return_inverse=True)
-        is_break = (np.diff(ordered) > 1) | (ordered[1:] // self._chunk != ordered[:-1] // self._chunk)
-        starts = np.flatnonzero(np.concatenate(([True], is_break)))
-        ends = np.append(starts[1:], len(ordered))
-        runs = [*zip(starts.tolist(), ends.tolist(), ordered[starts].tolist(), strict=True)]
-        for name in columns:
-            values = np.empty(len(ordered))
-            for start, end, first in runs:
-                self._fill(self._offset(name, first), values[start:end])
-            columns[name] = values[positions]
+        order = np.argsort(numbers, kind="stable")
+        ordered = numbers[order]
+        is_break = (np.diff(ordered) > _MAX_GAP_ROWS) | (ordered[1:] // self._chunk != ordered[:-1] // self._chunk)
+        breaks = np.flatnonzero(is_break) + 1
+        for places, run in zip(np.split(order, breaks), np.split(ordered, breaks), strict=True):
+            first = int(run[0])
+            values = np.empty(int(run[-1]) - first + 1)
+            for name, column in columns.items():
+                self._fill(self._offset(name, first), values)
+                column[places] = values[run - first]
         return columns
 
     def close(self) -> None:
@@ -195,7 +196,7 @@ _COPIES = 8  # copies of a chunk in memory at a time, with those of readers and 
 _MAX_CHUNK_BYTES = 128 << 20  # bytes of all copies: longer chunks are not faster
 _MEMORY_SHARE = 4  # all copies together take at most 1/4 of the available memory
 _FIXED_BYTES = 24 << 20  # bytes that readers need for chunks of any size
-_LIMITED_BYTES = 96 << 20  # bytes that readers and kernels need where address space is limited
+_LIMITED_BYTES = 64 << 20  # bytes that readers and kernels need where address space is limited
 _PROGRESS_SECONDS = 0.1  # seconds between two progress reports of a pass
 
 

@@ -37,6 +37,7 @@ _SUFFICIENT_DIGITS = 12  # correct digits of an accurate number, as everywhere i
 _MIN_DIGITS = 6  # correct digits below which a number is inaccurate
 _STEP_EXPONENT = 30  # h is 10^-30, or 10^-30 times x where x is small: no function bends within that
 _MIN_SECOND_ORDER = 1.001  # a remainder of this order or less shrinks like h; the order itself is rounded
+_MAX_JUMP_ORDER = 0.001  # of the remainder at a jump, which does not shrink
 _MAX_EXPONENT = 100_000  # digits of x before the point, or zeros after it; beyond, steps take too many digits
 _VANISHING_DIGITS = 200  # a remainder this many digits below h^2 counts as zero
 _SLOPE_TOLERANCE = 1e-10  # relative; one-sided slopes that agree better belong to a smooth point
@@ -119,6 +120,10 @@ class _OneSided:
     def agrees(self) -> bool:
         return self.order is not None and self.order > _MIN_SECOND_ORDER
 
+    @property
+    def jumps(self) -> bool:
+        return self.order is not None and abs(self.order) < _MAX_JUMP_ORDER
+
 
 def check_gradient(
     expression: Formula, value_graphs: Mapping[str, Node], wrt: Iterable[str], max_operations: int | None = None
@@ -193,7 +198,8 @@ def _finding(function: UnrolledFunction, part: GradientElement, trace: Trace, ex
     if is_close and all(side.agrees for side in sides):
         return verdict(Verdict.AGREES, _agreement_note(gradient, exact, digits, proven), order, digits)
     slopes = [ball.nearest_float(side.slope) for side in sides]
-    if is_close and len(sides) == 2 and not _is_same_slope(*(side.slope for side in sides)):
+    has_jump = any(side.jumps for side in sides)
+    if is_close and len(sides) == 2 and (has_jump or not _is_same_slope(*(side.slope for side in sides))):
         return verdict(Verdict.KINK, _kink_note(sides, gradient), order)
     # Rounding may have moved the point to the wrong side of a kink.
     if not is_close and (all(side.agrees for side in sides) or min(slopes) <= gradient <= max(slopes)):
@@ -299,12 +305,7 @@ def _is_same_slope(left: Number, right: Number) -> bool:
 
 
 def _kink_note(sides: list[_OneSided], convention: float) -> str:
-    left, right = (
-        "it jumps"
-        if side.order is not None and abs(side.order) < 0.001
-        else f"the slope is {ball.nearest_float(side.slope):.6g}"
-        for side in sides
-    )
+    left, right = ("it jumps" if side.jumps else f"the slope is {ball.nearest_float(side.slope):.6g}" for side in sides)
     return f"on the left {left}, on the right {right}; the convention is {convention:.6g}"
 
 

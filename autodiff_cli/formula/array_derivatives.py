@@ -323,8 +323,8 @@ class BatchedGradient:
         self.graphs = {VALUE: output, **{name: slopes[name] for name in wrt}}
         if errors:
             self.leaves = errors.leaves | self.leaves
-            self.graphs[STDERR] = errors.graph(slopes, self.leaves, sizes)
-            misleads = [errors.misleads_graph(slopes, self.leaves, sizes)]
+            self.graphs[STDERR], condition = errors.graphs(slopes, self.leaves, sizes)
+            misleads = [condition]
             self.point |= errors.leaf_values
             sizes = sizes | {name: np.shape(error) for name, error in errors.leaf_values.items()}
         self.error_columns = tuple(errors.columns.values()) if errors else ()

@@ -16,6 +16,7 @@ import math
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -23,11 +24,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
+from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.autodiff.unrolling import element_leaves
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, as_node, constant, variable
+from autodiff_cli.graph.tape import Tape
 from autodiff_cli.language.errors import ExpressionError, format_names
+from autodiff_cli.numbers.arrays import start_perturbed_array_run
+from autodiff_cli.numbers.floats import PERTURBED_RUNS, UNPERTURBED
 from autodiff_cli.ops.arithmetic import abs_, not_equal, or_, where
 from autodiff_cli.ops.elementary import hypot
 from autodiff_cli.ops.structural import index, norm
@@ -38,6 +43,8 @@ MAX_BIAS = 0.5  # in standard errors: larger shifts of the mean make the first o
 _MAX_JUDGED = 6  # uncertain variables of rows whose second order is computed, to see if the first misleads
 _REACH = 2.0  # standard errors from the point at which the formula is compared with its quadratic approximation
 _ROUNDING = 1e-10  # a pivot of a correlation matrix down to minus this is 0, in spite of rounded correlations
+_ROUNDING_MARGIN = 8.0  # rounding errors may be so much larger than those of one perturbed run
+_PERTURBED_DRAWS = 1000  # random draws at which rounding errors are perturbed
 _BLOCK_NUMBERS = 1 << 20  # random numbers that are drawn at once
 _PROBABILITIES = (0.025, 0.16, 0.5, 0.84, 0.975)
 _MAX_TAIL_ERROR = 0.1  # relative sampling error of a standard deviation that only heavy tails cause
@@ -107,6 +114,7 @@ class MonteCarlo(NamedTuple):
         stderr_error: the sampling error of that standard deviation.
         quantiles: the quantiles of all values that are not nan, by their probabilities as text.
         undefined: the number of draws at which the value is nan or infinite.
+        rounding: the standard deviation that rounding errors alone cause.
     """
 
     draws: int
@@ -116,6 +124,7 @@ class MonteCarlo(NamedTuple):
     stderr_error: float
     quantiles: dict[str, float]
     undefined: int
+    rounding: float
 
 
 class ErrorSource(NamedTuple):
@@ -238,6 +247,9 @@ class UncertainPoint:
         changes = self._weight(slopes)
         amounts = self._correlate(changes, self.correlations.factor)
         stderr = math.hypot(*amounts)
+        is_lost = (
+            (changes == 0) & (self.deviations > 0) & ((slopes != 0) | [_is_tiny(right, name) for name in self.names])
+        )
         rates = (
             np.zeros(len(changes))
             if stderr == 0
@@ -252,11 +264,15 @@ class UncertainPoint:
             bends = self._bends(hessian, correct)
             spread = math.hypot(stderr, *(bends / math.sqrt(2)).ravel())
             second_order = Moments(value + float(np.trace(bends)) / 2, spread)
-            misleads, departs = _compare_orders(first, second_order), self._departure(value, amounts, bends)
+            misleads, departs = _compare_orders(first, second_order), self._departure(value, amounts, bends, spread)
         simulated = self.simulate(draws, seed) if draws else None
+        if is_lost.any():
+            misleads = "the standard error is too small for a float"
         reasons = ", and ".join(filter(None, (misleads, departs)))
         warning = f"the uncertainty to first order misleads: {reasons}" if reasons else ""
-        if simulated is not None:
+        if is_lost.any():
+            recommended = "first order", "Multiply the formula by a large number: no result has the standard error."
+        elif simulated is not None:
             recommended = _recommend(first, second_order, simulated)
         elif departs or second_order is None:
             recommended = "Monte Carlo", "Add --monte-carlo 100000: it shows the distribution of the value."
@@ -281,7 +297,9 @@ class UncertainPoint:
         numbers = np.quantile(known, _PROBABILITIES).tolist() if known.size else [math.nan] * len(_PROBABILITIES)
         mean, stderr = (float(finite.mean()), float(finite.std())) if finite.size else (math.nan, math.nan)
         # The sampling error of a variance is the standard deviation of the squared deviations, by the square root of n.
-        spread = float(np.square((finite - mean) / stderr).std()) if stderr else 0.0
+        spread = float(np.square((finite - mean) / stderr).std()) if stderr > 0 else 0.0
+        sample = np.random.default_rng(seed).standard_normal((min(draws, _PERTURBED_DRAWS), len(self.names)))
+        rounding = float(np.sqrt(np.mean(np.square(np.nan_to_num(self._rounding_at(sample), posinf=0.0)))))
         return MonteCarlo(
             draws,
             seed,
@@ -290,6 +308,7 @@ class UncertainPoint:
             stderr * spread / 2 / math.sqrt(max(1, finite.size)),
             dict(zip(map(str, _PROBABILITIES), numbers, strict=True)),
             draws - finite.size,
+            rounding,
         )
 
     def _flatten(self, numbers: Mapping[str, Any]) -> Array:
@@ -320,29 +339,48 @@ class UncertainPoint:
         half = self._correlate(self._weight(matrix), self.correlations.factor).T
         return self._correlate(self._weight(half), self.correlations.factor)
 
-    def _values_at(self, steps: Array) -> Array:
-        """Return the values at steps from the point, of shape (steps, uncertain numbers), in standard errors."""
+    def _points_at(self, steps: Array) -> dict[str, Any]:
+        """Return the points at steps from the point, of shape (steps, uncertain numbers), in standard errors."""
         moves = self._split(self._correlate(steps, self.correlations.factor.T) * self.deviations)
         values = dict(self.point)
         for (name, shape), move in zip(self._shapes.items(), moves, strict=True):
             values[name] = np.asarray(self.point[name]) + move.reshape(-1, *shape)
+        return values
+
+    def _values_at(self, steps: Array) -> Array:
+        """Return the values at steps from the point."""
         sizes = self.formula.value_shapes(self.formula.at(self.point))
-        (numbers,) = self.formula.evaluate([self.formula.output], values, sizes)
+        (numbers,) = self.formula.evaluate([self.formula.output], self._points_at(steps), sizes)
         return np.broadcast_to(numbers, len(steps))
 
-    def _departure(self, value: float, amounts: Array, bends: Array) -> str:
+    def _rounding_at(self, steps: Array) -> Array:
+        """Return how far the values at steps from the point move when every rounding error is perturbed."""
+        leaf_values = {
+            name: np.moveaxis(x, 0, -1) if name in self._shapes else np.asarray(x, float)[..., None]
+            for name, x in self._points_at(steps).items()
+        }
+        tape, runs = Tape([self.formula.output]), ((UNPERTURBED,), PERTURBED_RUNS[:1])
+        first, moved = (forward(tape, start_perturbed_array_run(*run), leaf_values)[-1] for run in runs)
+        return np.asarray(np.broadcast_to(np.abs(moved - first), len(steps)))
+
+    def _departure(self, value: float, amounts: Array, bends: Array, spread: float) -> str:
         """Return in words where the formula departs from its quadratic approximation, if it does so far enough.
 
         Odd derivatives of higher order, kinks and steps leave no trace in the two orders: x^4 at 0, or sin(x) for an
         error of many periods.
+
+        Args:
+            value: the value at the point.
+            amounts: its changes along independent directions of one standard error each.
+            bends: the second derivatives along them.
+            spread: the standard error to second order.
         """
-        steps = np.eye(len(amounts)) * _REACH
-        numbers = self._values_at(np.concatenate([steps, -steps]))
+        steps = np.concatenate([np.eye(len(amounts)), -np.eye(len(amounts))]) * _REACH
+        numbers = self._values_at(steps)
         changes = np.concatenate([amounts, -amounts]) * _REACH + np.tile(np.diag(bends), 2) * (_REACH**2 / 2)
-        spread = math.hypot(*amounts, *(bends / math.sqrt(2)).ravel())
         if np.isnan(numbers).any():
             return f"the formula is not defined everywhere within {_REACH:g} standard errors of the point"
-        rounding = 1e-9 * abs(value)
+        rounding = 1e-9 * abs(value) + _ROUNDING_MARGIN * self._rounding_at(steps)
         if (np.abs(numbers - value - changes) <= MAX_BIAS * spread + rounding).all():
             return ""
         return f"the formula is far from a parabola within {_REACH:g} standard errors of the point"
@@ -383,6 +421,9 @@ def _recommend(first: Moments, second: Moments | None, simulated: MonteCarlo) ->
     if simulated.undefined:
         share = f"{simulated.undefined:,} of {simulated.draws:,} draws"
         return "quantiles", f"Believe the quantiles: the value is not finite for {share}."
+    if simulated.rounding > MAX_DIFFERENCE * simulated.stderr and first.stderr > 0:
+        best = "first order" if second is None else "second order"
+        return best, f"Believe the {best}: rounding errors destroy the digits of the draws."
     if simulated.stderr_error > _MAX_TAIL_ERROR * simulated.stderr:
         return "quantiles", "Believe the quantiles: the tails are so heavy that a standard error means little."
     if _is_close(first, simulated):
@@ -390,6 +431,12 @@ def _recommend(first: Moments, second: Moments | None, simulated: MonteCarlo) ->
     if second is not None and _is_close(second, simulated):
         return "second order", "Believe the second order: it has no random error, and the draws agree with it."
     return "Monte Carlo", "Believe the random draws: no order agrees with them."
+
+
+def _is_tiny(right: Mapping[str, str], name: str) -> bool:
+    """Whether the correct digits of a number are those of one that is too small for a float."""
+    text = right.get(name, "unknown")
+    return text != "unknown" and float(text) == 0 != Decimal(text)
 
 
 def _is_close(moments: Moments, simulated: MonteCarlo) -> bool:
@@ -434,10 +481,13 @@ class RowErrors:
         """The leaves of all errors, by name."""
         return {name: variable(name) for name in (*self.columns.values(), *self.leaf_values)}
 
-    def graph(
+    def graphs(
         self, slopes: Mapping[str, Node], leaves: Mapping[str, Node], shapes: Mapping[str, tuple[int, ...]]
-    ) -> Node:
-        """Return the standard error of the value, to first order, as a graph.
+    ) -> tuple[Node, Node]:
+        """Return the standard error of the value to first order, and the condition that it misleads, as graphs.
+
+        The condition compares it with the second order. It is never true for arrays and for more than `_MAX_JUDGED`
+        variables, where the second order takes too long.
 
         Args:
             slopes: the graphs of the derivatives with respect to the uncertain variables.
@@ -447,29 +497,22 @@ class RowErrors:
         Raises:
             ExpressionError: as `UncertainPoint` does.
         """
-        return _length(self._changes(slopes, leaves, shapes))
-
-    def misleads_graph(
-        self, slopes: Mapping[str, Node], leaves: Mapping[str, Node], shapes: Mapping[str, tuple[int, ...]]
-    ) -> Node:
-        """Return whether the first order misleads, by comparison with the second: a condition, as a graph.
-
-        It is never true for arrays and for more than `_MAX_JUDGED` variables, where the second order takes too long.
-        """
+        changes = self._changes(slopes, leaves, shapes)
+        stderr = _length(changes)
         if len(self.names) > _MAX_JUDGED or any(shapes.get(name) for name in self.names):
-            return as_node(0)
-        changes, inputs = self._changes(slopes, leaves, shapes), [leaves[name] for name in self.names]
+            return stderr, as_node(0)
+        inputs = [leaves[name] for name in self.names]
         second = (gradient_nodes(change, inputs, shapes) for change in changes)
         bends = [self._changes(dict(zip(self.names, each, strict=True)), leaves, shapes) for each in second]
-        stderr = _length(changes)
         bias = functools.reduce(operator.add, (row[k] for k, row in enumerate(bends))) / 2
         wider = _length([stderr, *(bend * as_node(math.sqrt(0.5)) for row in bends for bend in row)])
-        return or_(wider > stderr * as_node(1 + MAX_DIFFERENCE), abs_(bias) > stderr * as_node(MAX_BIAS))
+        misleads = or_(wider > stderr * as_node(1 + MAX_DIFFERENCE), abs_(bias) > stderr * as_node(MAX_BIAS))
+        return stderr, misleads
 
     def _changes(
         self, slopes: Mapping[str, Node], leaves: Mapping[str, Node], shapes: Mapping[str, tuple[int, ...]]
     ) -> list[Node]:
-        """Return the changes of the value along independent directions of one standard error each; see `graph`."""
+        """Return the changes of the value along independent directions of one standard error each; see `graphs`."""
         parts: list[Node] = []
         correlated: dict[str, Node] = {}
         names: list[str] = []

@@ -172,6 +172,11 @@ def similarity(a: str, b: str) -> float:
     return 1 - last[-1] / max(len(a) + len(b), 1)
 
 
+def pluralize(count: int, noun: str) -> str:
+    """Return a count with its noun: `1 row`, `2 rows`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def format_names(names: Collection[str], mark: str = "") -> str:
     """Return names as a list for a message. Of many, it has the first ones, the last, and their number.
 
@@ -201,7 +206,11 @@ def join_words(words: Iterable[object], last: str = "and") -> str:
 
 
 def is_quotable(text: str) -> bool:
-    """Whether a suggestion may repeat a piece of source: it is short, on one line, and has no invisible characters."""
+    r"""Whether a suggestion may repeat a piece of source: it is short, on one line, and has no invisible characters.
+
+    >>> is_quotable("2*x"), is_quotable("2*\n*x"), is_quotable("\u202e2*x")
+    (True, False, False)
+    """
     return len(text) <= MAX_QUOTE and text.isprintable()
 
 

@@ -27,6 +27,7 @@ from autodiff_cli.numbers.kind import Kind
 _LARGEST = sys.float_info.max
 _TINY = sys.float_info.min  # numbers below it have fewer bits, so a relative margin is not enough there
 _MARGIN = 2.0**-48  # relative error allowed to functions of NumPy; the vectorised ones are accurate to 4 ulps
+_ROOT_MARGIN = 2.0**-40  # of roots, whose exponents are rounded
 _MAX_PHASE = 2.0**30  # arguments of sine and cosine beyond it are reduced too inaccurately
 _BALL_BITS = 80
 
@@ -54,6 +55,10 @@ class Intervals(NamedTuple):
         """Return which intervals contain a number."""
         return (self.lower <= number) & (number <= self.upper)
 
+    def intersect(self, other: Intervals) -> Intervals:
+        """Return the common parts of intervals; the lower end exceeds the upper where there is none."""
+        return self._replace(lower=np.fmax(self.lower, other.lower), upper=np.fmin(self.upper, other.upper))
+
     def select(self, which: Any) -> Intervals:
         """Return some of the columns of a table of intervals."""
         return Intervals(self.lower[:, which], self.upper[:, which], self.is_continuous[:, which])
@@ -77,10 +82,11 @@ class Intervals(NamedTuple):
         low = functools.reduce(np.minimum, products)
         high = functools.reduce(np.maximum, products)
         # An exact 0 is not rounded: a product that is never negative stays so.
-        has_zero = (low == 0) & (_is_signed(self) & _is_signed(other))
-        is_nonpositive = (high == 0) & (_is_signed(self) & _is_signed(other))
+        is_signed = _is_signed(self) & _is_signed(other)
         return Intervals(
-            np.where(has_zero, 0.0, _down(low)), np.where(is_nonpositive, 0.0, _up(high)), _continuous(self, other)
+            np.where((low == 0) & is_signed, 0.0, _down(low)),
+            np.where((high == 0) & is_signed, 0.0, _up(high)),
+            _continuous(self, other),
         )
 
 
@@ -118,11 +124,11 @@ def _product(a: Array, b: Array) -> Array:
     return product
 
 
-def _widened(low: Array, high: Array, is_continuous: Mask) -> Intervals:
-    """Return intervals between the values of a function of NumPy, with a margin for their error."""
+def _widened(low: Array, high: Array, is_continuous: Mask, margin: float = _MARGIN) -> Intervals:
+    """Return intervals between the values of a function of NumPy, with a relative margin for their error."""
     return Intervals(
-        np.where(np.isinf(low), np.minimum(low, _LARGEST), low - np.abs(low) * _MARGIN - _TINY),
-        np.where(np.isinf(high), np.maximum(high, -_LARGEST), high + np.abs(high) * _MARGIN + _TINY),
+        np.where(np.isinf(low), np.minimum(low, _LARGEST), low - np.abs(low) * margin - _TINY),
+        np.where(np.isinf(high), np.maximum(high, -_LARGEST), high + np.abs(high) * margin + _TINY),
         is_continuous,
     )
 
@@ -260,8 +266,7 @@ def _step(function: Callable[[Array], Array]) -> Function:
     return at
 
 
-def _floor(x: Intervals) -> Intervals:
-    return _step(np.floor)(x)
+_floor = _step(np.floor)
 
 
 def _remainder(a: Intervals, b: Intervals) -> Intervals:
@@ -384,11 +389,12 @@ def ball_between(low: float, high: float) -> ball.Number:
 
 
 def float_bounds(x: ball.Number) -> tuple[float, float]:
-    """Return the tightest floats that enclose a number; infinities for one that may be undefined or unbounded."""
+    """Return the tightest floats that enclose a number, twice the same for a float; infinities for one that may be
+    undefined or unbounded."""
     if not ball.is_finite(x):
         return -math.inf, math.inf
     number = ball.as_ball(x)
-    return ball.float_below(number.lower()), -ball.float_below(-number.upper())
+    return ball.float_below(number.lower()), 0.0 - ball.float_below(-number.upper())  # without -0
 
 
 @functools.cache
@@ -397,9 +403,7 @@ def _parse_constant(text: str) -> Intervals:
     number = balls.parse_constant(text)
     if isinstance(number, arb) and not number.is_finite():
         return Intervals(*(np.asarray(float(number)),) * 2, np.asarray(False))
-    nearest = ball.nearest_float(number)
-    is_exact = isinstance(number, type(ball.ONE)) and math.isfinite(nearest) and ball.from_float(nearest) == number
-    return Intervals.between(*((nearest, nearest) if is_exact else float_bounds(number)))
+    return Intervals.between(*float_bounds(number))
 
 
 _SQRT = _monotonic(np.sqrt, (0, np.inf), (0, np.inf))
@@ -444,3 +448,70 @@ INTERVALS: Kind[Intervals] = Kind(
     {**{name: _by_balls(name) for name in balls.TABLE if name not in _EXPANDED}, **_TABLE},
     _parse_constant,
 )
+
+
+# --- Inverses: bounds of an input, from those of the value z and of the inputs ---
+
+
+def _quotient(z: Intervals, factor: Intervals) -> Intervals:
+    """Return bounds of the other factor of a product z; none where both may be 0."""
+    other, is_free = _divide(z, factor), z.contains(0) & factor.contains(0)
+    return other._replace(lower=np.where(is_free, -np.inf, other.lower), upper=np.where(is_free, np.inf, other.upper))
+
+
+def _of_size(size: Intervals, x: Intervals) -> Intervals:
+    """Return bounds of an input whose absolute value is known: of one sign if the other is excluded."""
+    return size._replace(
+        lower=np.where(x.lower <= -size.lower, -size.upper, size.lower),
+        upper=np.where(x.upper >= size.lower, size.upper, -size.lower),
+    )
+
+
+def _base(z: Intervals, x: Intervals, y: Intervals) -> Intervals:
+    """Return bounds of the base of a power with a constant exponent."""
+    exponent = float(y.lower.flat[0]) if y.lower.size == 1 else 0.0
+    if exponent == 0 or y.lower != y.upper:
+        return x
+    if exponent < 0:
+        z, exponent = _reciprocal(z), -exponent
+    if exponent % 2 != 1:
+        z = _clamped(z, 0)
+    low, high = (np.copysign(np.power(np.abs(end), 1 / exponent), end) for end in z[:2])
+    root = _widened(low, high, z.is_continuous, _ROOT_MARGIN)
+    return _of_size(_clamped(root, 0), x) if exponent % 2 == 0 else root
+
+
+def _of_largest(z: Intervals, other: Intervals) -> Intervals:
+    """Return bounds of an input of a maximum z."""
+    return z._replace(lower=np.where(other.upper < z.lower, z.lower, -np.inf))
+
+
+def _invertible(inverse: Function) -> tuple[Function]:
+    return (lambda z, x: inverse(z),)
+
+
+# For each input of an operation a function of z and all inputs; its domain is the range of the operation.
+INVERSES: dict[str, tuple[Function, ...]] = {
+    "add": (lambda z, a, b: z - b, lambda z, a, b: z - a),
+    "sub": (lambda z, a, b: z + b, lambda z, a, b: a - z),
+    "neg": _invertible(Intervals.__neg__),
+    "mul": (lambda z, a, b: _quotient(z, b), lambda z, a, b: _quotient(z, a)),
+    "div": (lambda z, a, b: z * b, lambda z, a, b: _quotient(a, z)),
+    "square": (lambda z, x: _of_size(_SQRT(z), x),),
+    "abs": (lambda z, x: _of_size(_clamped(z, 0), x),),
+    "pow": (_base,),
+    "sqrt": _invertible(lambda z: _square(_clamped(z, 0))),
+    "hypot": tuple(
+        lambda z, a, b, k=k: _of_size(_SQRT(_clamped(_square(z) - _square((b, a)[k]), 0)), (a, b)[k]) for k in (0, 1)
+    ),
+    "max": (lambda z, a, b: _of_largest(z, b), lambda z, a, b: _of_largest(z, a)),
+    "min": (lambda z, a, b: -_of_largest(-z, -b), lambda z, a, b: -_of_largest(-z, -a)),
+    **{
+        name: _invertible(_TABLE[inverse])
+        for name, inverse in (
+            ("exp", "log"), ("log", "exp"), ("exp2", "log2"), ("log2", "exp2"), ("expm1", "log1p"), ("log1p", "expm1"),
+            ("sinh", "asinh"), ("asinh", "sinh"), ("tanh", "atanh"), ("atanh", "tanh"), ("atan", "tan"),
+            ("asin", "sin"), ("acos", "cos"),
+        )
+    },
+}  # fmt: skip

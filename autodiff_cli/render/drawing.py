@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from autodiff_cli.data.json_records import to_json
 from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.views import Frame, fold_frames, forward_mode, frame_derivatives, frames
+from autodiff_cli.language.errors import pluralize
 from autodiff_cli.render import formatting, layout
 from autodiff_cli.render.formatting import NumberFormat
 from autodiff_cli.render.layout import FrameSpec, PartedLayout, Point, Rectangle, Route, Size
@@ -481,7 +482,7 @@ def _heading(drawing: Drawing, show: NumberFormat) -> list[str]:
     for k, (name, slope) in enumerate(trace.gradient.items()):
         entry = f"{', ' if k else '; '}d/d{name} = {show(slope)}"
         if len(result) + len(entry) > _MAX_TITLE_LENGTH:
-            result += f" and {formatting.pluralize(len(trace.gradient) - k, 'more derivative')}"
+            result += f" and {pluralize(len(trace.gradient) - k, 'more derivative')}"
             break
         result += entry
     return [formatting.shorten_middle(safe_label(trace.expression.text), _MAX_TITLE_LENGTH), safe_label(result)]
@@ -489,7 +490,7 @@ def _heading(drawing: Drawing, show: NumberFormat) -> list[str]:
 
 def _description(drawing: Drawing, show: NumberFormat) -> str:
     """Return the drawing in words, node by node, for people who cannot see it."""
-    parts = (formatting.pluralize(len(drawing.boxes), "node"), formatting.pluralize(len(drawing.arrows), "edge"))
+    parts = (pluralize(len(drawing.boxes), "node"), pluralize(len(drawing.arrows), "edge"))
     size = f"A graph of {' and '.join(parts)}"
     nodes = [f"{box.role.value} {', '.join(box_lines(box, show))}" for box in drawing.boxes]
     frames_text = f" In frames: {'; '.join(frame.label for frame in drawing.frames)}." if drawing.frames else ""

@@ -17,14 +17,8 @@ from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
 from autodiff_cli.data.json_records import NAN_IS_NULL, to_document, to_json
-from autodiff_cli.render.formatting import (
-    NumberFormat,
-    Rounding,
-    drop_double_negations,
-    number_formats,
-    pluralize,
-    single_line,
-)
+from autodiff_cli.language.errors import pluralize
+from autodiff_cli.render.formatting import NumberFormat, Rounding, drop_double_negations, number_formats, single_line
 from autodiff_cli.render.progress import method_name, step_noun
 from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, number_columns
 from autodiff_cli.training.result.diagnosis import Diagnosis, LayerUnits, Problem, layer_name
@@ -94,6 +88,23 @@ def _write_derived(paper: Paper, fit: FittedModel, digits: int | None) -> None:
     if fit.derived:
         paper.heading("derived quantities (standard errors by the delta method)")
         paper.table(estimates_table(fit, fit.derived, digits))
+
+
+def _write_posterior(paper: Paper, fit: FittedModel, digits: int | None) -> None:
+    """Write the summary of the draws from the posterior, rounded by the standard deviations."""
+    if not fit.posterior:
+        return
+    chains, draws = next(iter(fit.draws.values())).shape[:2]
+    rows = []
+    for name, each in fit.posterior.items():
+        rounding = Rounding.from_error(each.mean, each.sd, digits)
+        mean, *quantiles = map(rounding.format_value, (each.mean, each.q05, each.median, each.q95))
+        numbers = mean, rounding.format_error(each.sd), *quantiles
+        rows.append((name, *numbers, f"{each.ess_bulk:.0f}", f"{each.ess_tail:.0f}", f"{each.rhat:.3f}"))
+    sizes = f"{pluralize(chains, 'chain')} of {pluralize(draws, 'draw')}, {fit.divergences} divergent"
+    paper.heading(f"posterior ({sizes})")
+    titles = ("mean", "sd", "5 %", "median", "95 %", "ESS bulk", "ESS tail", "R-hat")
+    paper.table(TextTable((Column("name"), *number_columns(*titles)), rows))
 
 
 def estimates_table(fit: FittedModel, names: Iterable[str], digits: int | None) -> TextTable:
@@ -234,7 +245,7 @@ _FIGURE_LINES = (
     ("scale of residuals = {scale}", ""),
     ("χ²/dof = {reduced_chi_squared}, probability {chi_squared_p}", ""),
     ("test against a constant: {null_test}", ""),
-    ("log-likelihood = {log_likelihood}", ""),
+    ("log-likelihood = {log_likelihood}", ", log prior = {log_prior}"),
     ("AIC = {aic}, AICc = {aicc}, BIC = {bic}", ""),
     ("residuals from {quantiles[0]} to {quantiles[4]}", ", quartiles {quantiles[1]}, {quantiles[2]}, {quantiles[3]}"),
     ("Durbin-Watson = {durbin_watson} (2 where neighbours are independent)", ""),
@@ -472,6 +483,7 @@ _SECTIONS = (
     _write_outcome,
     _write_parameters,
     _write_derived,
+    _write_posterior,
     _write_intervals,
     _write_correlations,
     _write_figures,
@@ -505,6 +517,9 @@ def fit_document(fit: FittedModel) -> dict[str, Any]:
             document[name] = to_json(values, **NAN_IS_NULL)
     document["covariance"] = _matrix_document(fit, fit.covariance)
     document["correlation"] = _matrix_document(fit, fit.correlation)
+    if fit.posterior:
+        chains, draws = next(iter(fit.draws.values())).shape[:2]
+        document |= {"divergences": fit.divergences, "chains": chains, "draws": draws}
     if fit.diagnosis is not None:
         document["diagnosis"] = diagnosis_document(fit.diagnosis)
     if fit.plot is not None:

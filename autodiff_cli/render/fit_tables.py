@@ -16,6 +16,7 @@ import numpy as np
 
 from autodiff_cli.data.json_records import pick, to_json
 from autodiff_cli.graph.tape import gc_paused
+from autodiff_cli.language.errors import pluralize
 from autodiff_cli.render.fit import (
     CONFIDENCE,
     estimate_cells,
@@ -25,10 +26,11 @@ from autodiff_cli.render.fit import (
     interval_title,
     test_text,
 )
-from autodiff_cli.render.formatting import NumberFormat, number_formats, pluralize, shortest_text
+from autodiff_cli.render.formatting import NumberFormat, number_formats, shortest_text
 from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, number_columns
 from autodiff_cli.training.fitting.comparison import NESTING_UNKNOWN, ComparedModel, Comparison, NestedTest
 from autodiff_cli.training.fitting.groups import FittedGroup, FittedGroups
+from autodiff_cli.training.fitting.posterior import LeaveOneOut
 from autodiff_cli.training.result.fitted_model import FittedModel
 
 # --- Groups of rows ---
@@ -272,8 +274,15 @@ def _write_comparison(paper: Paper, comparison: Comparison, show: NumberFormat) 
             paper.line(f"  {place}  {text}", Style.WARNING)
 
 
+_MAX_PARETO_K = 0.7  # Vehtari et al. 2024, Journal of Machine Learning Research 25 (72), 1
+
+
 def _model_warnings(compared: ComparedModel) -> list[str]:
-    return [*dict.fromkeys([*compared.fit.warnings, *([compared.fit.failure] if compared.fit.failure else [])])]
+    loo = compared.loo
+    doubt = "Pareto k is above 0.7, so the leave-one-out estimate is unreliable: single rows matter much"
+    others = [doubt] if loo and loo.max_k > _MAX_PARETO_K else []
+    others += [compared.fit.failure] if compared.fit.failure else []
+    return [*dict.fromkeys([*compared.fit.warnings, *others])]
 
 
 def _comparison_table(comparison: Comparison, show: NumberFormat) -> TextTable:
@@ -282,6 +291,8 @@ def _comparison_table(comparison: Comparison, show: NumberFormat) -> TextTable:
 
     weight = Column("weight", is_number=True, is_optional=True)
     columns = (*number_columns("", "k", "loss", "AICc", "ΔAICc"), weight, *number_columns("BIC"))
+    has_draws = any(compared.loo for compared in comparison.models)
+    columns += number_columns("elpd LOO", "± se", "max k") if has_draws else ()
     if comparison.folds:
         columns += number_columns("CV error")
     rows = []
@@ -289,6 +300,10 @@ def _comparison_table(comparison: Comparison, show: NumberFormat) -> TextTable:
         fit = compared.fit
         figures = [str(place), str(compared.k), cell(fit.loss), cell(fit.aicc), _fixed_or_dash(compared.delta, ".2f")]
         figures += [_fixed_or_dash(compared.weight, ".3f"), cell(fit.bic)]
+        if has_draws:
+            loo = compared.loo or LeaveOneOut(*[math.nan] * 4)
+            pairs = ((loo.elpd, ".1f"), (loo.se, ".1f"), (loo.max_k, ".2f"))
+            figures += [_fixed_or_dash(*pair) for pair in pairs]
         rows.append((*figures, cell(compared.cv_error)) if comparison.folds else (*figures,))
     return TextTable(columns, rows)
 
@@ -313,6 +328,7 @@ def _model_document(compared: ComparedModel) -> dict[str, Any]:
         **pick(fit, "loss", "aicc", "aic", "bic"),
         "delta_aicc": to_json(compared.delta),
         **pick(compared, "weight", "cv_error"),
+        **({"loo": to_json(compared.loo)} if compared.loo else {}),
         **pick(fit, "log_likelihood", "rss", "r_squared", "rmse", "dof", "parameters", "converged"),
         "warnings": _model_warnings(compared),
         "notes": fit.notes,

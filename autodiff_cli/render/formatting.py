@@ -161,11 +161,6 @@ def shorten_middle(text: str, limit: int | None) -> str:
     return f"{head}{note}{tail}" if missing > len(note) else text
 
 
-def pluralize(count: int, noun: str) -> str:
-    """Return a count with its noun: `1 row`, `2 rows`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
 # --- Numbers ---
 
 NumberFormat: TypeAlias = Callable[[Any], str]

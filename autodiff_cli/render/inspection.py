@@ -217,7 +217,7 @@ def health_report(status: BackendStatus) -> Report:
 
     def write(paper: Paper) -> None:
         lines = {
-            "backend": f"{'compiled kernels (llvm)' if status.backend == 'llvm' else 'numpy'}: {status.why}",
+            "backend": f"{'compiled kernels (llvm)' if status.backend == 'llvm' else status.backend}: {status.why}",
             "processor": status.processor,
             "functions": status.functions,
             "threads": str(status.threads),

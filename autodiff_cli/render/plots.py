@@ -22,12 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array, Mask
-from autodiff_cli.data.writing import open_atomic_bytes
+from autodiff_cli.language.errors import pluralize
 from autodiff_cli.options import OptionError
 from autodiff_cli.render.fit import estimate_cells, has_short_formula
-from autodiff_cli.render.formatting import drop_double_negations, pluralize, shorten_middle, single_line
+from autodiff_cli.render.formatting import drop_double_negations, shorten_middle, single_line
 from autodiff_cli.render.progress import step_noun
 from autodiff_cli.render.report import Paper, Report, Style
+from autodiff_cli.system import open_atomic_bytes
 from autodiff_cli.training.options import DEFAULT_FIGURE, FigureOptions
 from autodiff_cli.training.result.fitted_model import FittedModel
 from autodiff_cli.training.result.prediction import FitPlot, FittedCurve
@@ -190,16 +191,10 @@ def write_panel(paper: Paper, panel: Panel) -> None:
 
 
 def _plot_lines(panel: Panel, width: int) -> list[str]:
-    import plotille
-
-    figure = plotille.Figure()
-    # The scale below the plot has a mark every 10 columns.
-    figure.width = max(min((width - _SCALE_WIDTH) // 10 * 10, _MAX_PLOT_WIDTH), 10)
-    figure.height, figure.with_colors, figure.origin = panel.rows, False, False
     (left, right), (low, high) = panel.limits()
-    figure.set_x_limits(left, right)
-    figure.set_y_limits(low, high)
-    figure.x_label = figure.y_label = ""
+    # The scale below the plot has a mark every 10 columns.
+    columns_drawn = max(min((width - _SCALE_WIDTH) // 10 * 10, _MAX_PLOT_WIDTH), 10)
+    figure = _empty_figure((columns_drawn, panel.rows), (left, right), (low, high))
     figure.x_ticks_fkt = lambda value, _: (
         _short_label(value, right - left, panel.is_x_logarithmic)
         if panel.origin is None
@@ -225,6 +220,45 @@ def _plot_lines(panel: Panel, width: int) -> list[str]:
         visible = (y >= low) & (y <= high)
         if visible.any():
             figure.scatter(x[visible].tolist(), y[visible].tolist(), marker="o" if few else None)
+    return _drawn_lines(figure)
+
+
+def contour_plot(
+    box: Mapping[str, tuple[float, float]],
+    contours: tuple[Array, Array],
+    points: Sequence[Array],
+    size: tuple[int, int],
+) -> list[str]:
+    """Return the lines of a plot of dots along contours, with marked points.
+
+    Args:
+        box: the ranges of x and y, by name.
+        contours: x and y of the dots.
+        points: x and y of the marked points.
+        size: the columns and lines of the plot.
+    """
+    figure = _empty_figure(size, *box.values())
+    spans = [high - low for low, high in box.values()]
+    figure.x_ticks_fkt = lambda value, _: _short_label(value, spans[0], is_exponent=False)
+    figure.y_ticks_fkt = lambda value, _: _short_label(value, spans[1], is_exponent=False)
+    figure.scatter(*(part.tolist() for part in contours))
+    if len(points[0]):
+        figure.scatter(*(part.tolist() for part in points), marker="o")
+    return _drawn_lines(figure)
+
+
+def _empty_figure(size: tuple[int, int], x_limits: tuple[float, float], y_limits: tuple[float, float]) -> Any:
+    import plotille
+
+    figure = plotille.Figure()
+    (figure.width, figure.height), figure.with_colors, figure.origin = size, False, False
+    figure.set_x_limits(*x_limits)
+    figure.set_y_limits(*y_limits)
+    figure.x_label = figure.y_label = ""
+    return figure
+
+
+def _drawn_lines(figure: Any) -> list[str]:
     text: list[str] = figure.show().splitlines()[1:]
     return [line.removesuffix("-> ()").rstrip() for line in text]
 
@@ -265,6 +299,8 @@ _MAX_SHARP_POINTS = 300  # with more points, each is smaller and paler, so that 
 _MAX_LABEL_CHARS = 48
 _MAX_LEGEND_CHARS = 56  # of a line
 _INCHES = {"width": 5.2, "data": 3.2, "residuals": 1.2, "loss": 1.5, "cell": 1.5, "legend": 0.3}
+_MAX_DRAWN_NUMBERS = 8  # numbers of a posterior in a figure; more cannot be read
+_TRACE_HEIGHT = 0.35  # of the trace of a number, in heights of a row of pairs
 _MARKERS = "os^Dv<>P"  # tell curves apart without colours
 _STYLE: dict[Any, Any] = {
     # Okabe and Ito's palette without yellow, which is lost in print
@@ -384,7 +420,11 @@ def draw_figure(fits: Mapping[str, FittedModel], options: FigureOptions) -> Any:
         for name, fit in fits.items()
         for number, curve in enumerate(fit.plot.curves if fit.plot else ())
     ]
-    if len(fits) == 1 and len(cells) <= _MAX_COLOURED_CURVES:
+    if options.panels == "posterior":
+        if len(fits) > 1 or not next(iter(fits.values())).draws:
+            raise OptionError("the panel posterior needs a single fit with draws: add --posterior 1000")
+        _draw_posterior(figure, next(iter(fits.values())).draws)
+    elif len(fits) == 1 and len(cells) <= _MAX_COLOURED_CURVES:
         _draw_fit(figure, next(iter(fits.values())), options)
     else:
         _draw_cells(figure, cells, options)
@@ -417,6 +457,41 @@ def _draw_fit(figure: Any, fit: FittedModel, options: FigureOptions) -> None:
         figure.legend(handles=handles, loc="outside right upper", title=title, alignment="left")
     else:
         _add_legend_above(figure, handles)
+
+
+def _draw_posterior(figure: Any, draws: Mapping[str, Array]) -> None:
+    """Draw the trace of every chain above a matrix of the marginal of each number and the draws of each pair."""
+    numbers = {
+        name if values.ndim == 2 else f"{name} {place + 1}": column
+        for name, values in draws.items()
+        for place, column in enumerate(np.moveaxis(values.reshape(*values.shape[:2], -1), 2, 0))
+    }
+    shown = dict([*numbers.items()][:_MAX_DRAWN_NUMBERS])
+    count = len(shown)
+    side = max(_INCHES["width"], _INCHES["cell"] * count)
+    figure.set_size_inches(side, side * (1 + _TRACE_HEIGHT))
+    traces, matrix = figure.subfigures(2, height_ratios=[_TRACE_HEIGHT * count, count])
+    rows = traces.subplots(count, sharex=True, squeeze=False).ravel()
+    for axes, (name, chains) in zip(rows, shown.items(), strict=True):
+        axes.plot(chains.T, linewidth=0.4)
+        axes.set_ylabel(_figure_text(name))
+    axes.set_xlabel("draw")
+    grid = matrix.subplots(count, count, sharex="col", squeeze=False)
+    alpha = min(1.0, _MAX_SHARP_POINTS / next(iter(shown.values())).size)
+    for i, (below, y) in enumerate(shown.items()):
+        for j, (name, x) in enumerate(shown.items()):
+            axes = grid[i, j]
+            axes.set_visible(j <= i)
+            if i == j:
+                axes.hist(x.ravel(), bins="sqrt", density=True, color="0.7")
+                axes.set_yticks([])
+            elif j < i:
+                axes.plot(x.ravel(), y.ravel(), ".", markersize=2, alpha=max(alpha, 0.05), rasterized=True)
+            axes.tick_params(labelsize=7, labelleft=j == 0 < i)
+            if i == count - 1:
+                axes.set_xlabel(_figure_text(name))
+        if i:
+            grid[i, 0].set_ylabel(_figure_text(below))
 
 
 def _draw_cells(figure: Any, cells: Sequence[tuple[str, FittedModel, int]], options: FigureOptions) -> None:

@@ -97,6 +97,11 @@ class EpochTable:
         if self._bar is not None:
             self._bar.update_reading(progress)
 
+    def update_draws(self, count: int, total: int) -> None:
+        """Show the number of draws from the posterior."""
+        if self._bar is not None:
+            self._bar.update_draws(count, total)
+
     def end(self) -> None:
         """Show the last epoch, whatever its number, and take the bar away."""
         if self._bar is not None:
@@ -159,6 +164,10 @@ class ProgressBar:
         """Show the progress of a pass over streamed rows: rows read, rows per second, and the remaining time."""
         rate = reading.rows / max(reading.seconds, 1e-9)
         self._show("reading", reading.rows, reading.total, f"pass {reading.number}", f"{rate / 1e6:.3g} million rows/s")
+
+    def update_draws(self, count: int, total: int) -> None:
+        """Show the number of draws from the posterior."""
+        self._show("sampling", count, total, f"draw {count}", "")
 
     def _show(self, work: str, completed: float, total: int | None, before: str, after: str) -> None:
         """Show the progress with a text before and after the bar, at most every `BAR_INTERVAL` seconds."""

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, TextIO
 
-from autodiff_cli.render.formatting import display_width, escape_controls, pluralize, single_line
+from autodiff_cli.language.errors import pluralize
+from autodiff_cli.render.formatting import display_width, escape_controls, single_line
 
 NO_VALUE = "-"  # a table cell for a number that does not exist or is not known
 

@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autodiff_cli.data.json_records import to_document
-from autodiff_cli.render.formatting import number_formats, pluralize, shortest_text, single_line
+from autodiff_cli.language.errors import pluralize
+from autodiff_cli.render.formatting import number_formats, shortest_text, single_line
 from autodiff_cli.render.report import Column, Paper, Report, Style, TextTable, number_columns
 from autodiff_cli.solving.solutions import Bounds, BoxProblem, Coordinate, Optima, Solution
 
 _NEARLY_ZERO = 1e-9  # bounds of an optimum within which it is reported as 0, with the error
+_NEARLY_EQUAL = 1e-9  # relative difference of bounds for which one number stands for both
 _MAX_UNRESOLVED = 10  # boxes that the text lists
 
 
@@ -35,12 +37,7 @@ def solution_report(solution: Solution, problem: BoxProblem | None, digits: int 
             _write_rows(paper, number_columns(*names), rows, "zero")
         _write_unresolved(paper, solution, digits)
         paper.line()
-        count = pluralize(len(solution.roots), "zero")
-        if solution.complete:
-            found = f"{count}, proven" if solution.roots else "no zeros, proven"
-            paper.line(f"Complete: {found} ({_boxes_text(solution.boxes)}).", Style.STRONG)
-        else:
-            paper.line(f"Incomplete: {count} proven; there may be others in the unresolved boxes.", Style.WARNING)
+        _write_verdict(paper, solution, len(solution.roots), "zero")
         if problem is not None:
             write_plot(paper, problem, [root.point for root in solution.roots])
 
@@ -79,11 +76,7 @@ def optima_report(optima: Optima, problem: BoxProblem | None, digits: int | None
         if optima.global_ is not None:
             low, high = optima.global_.value_enclosure
             paper.line(f"global {word} {_optimum_text(low, high, digits)}", Style.STRONG)
-            count = pluralize(len(optima.points), "point")
-            if optima.complete:
-                paper.line(f"Complete: {count}, proven ({_boxes_text(optima.boxes)}).")
-            else:
-                paper.line(f"Incomplete: {count} proven; there may be others in the unresolved boxes.", Style.WARNING)
+            _write_verdict(paper, optima, len(optima.points), "point")
         elif optima.points:
             paper.line(f"Proven: exactly one stationary point nearby, a {optima.points[0].kind}. There may be others.")
         else:
@@ -101,15 +94,18 @@ def optima_report(optima: Optima, problem: BoxProblem | None, digits: int | None
 
 def _optimum_text(low: float | str, high: float | str, digits: int | None) -> str:
     """Return what is known of an optimum, in words."""
-    if low == high and math.isinf(float(low)):
+    least, most = float(low), float(high)
+    if least == most and math.isinf(least):
         return "does not exist: the formula is undefined in the whole box"
-    if math.isinf(float(low)) or math.isinf(float(high)):
-        known = [f"at least {low}"] * math.isfinite(float(low)) + [f"at most {high}"] * math.isfinite(float(high))
-        return f"is {known[0]}; no bound on the other side is proven" if known else "is not bounded by what is proven"
-    if float(low) <= 0 <= float(high) and max(abs(float(low)), float(high)) < _NEARLY_ZERO:
-        width = max(abs(float(low)), float(high))
-        return f"= 0, within {1.05 * width:.1e}" if width else "= 0"
-    return f"= {_number_text(low, (low, high), digits)}" if _agrees(low, high) else f"is between {low} and {high}"
+    if math.isinf(least) or math.isinf(most):
+        bounds = [f"at least {low}"] * math.isfinite(least) + [f"at most {high}"] * math.isfinite(most)
+        return f"is {bounds[0]}; no bound on the other side is proven" if bounds else "is not bounded by what is proven"
+    size = max(abs(least), abs(most))
+    if least <= 0 <= most and size < _NEARLY_ZERO:
+        return f"= 0, within {1.05 * size:.1e}" if size else "= 0"
+    if most - least <= _NEARLY_EQUAL * size:
+        return f"= {_number_text(low, (low, high), digits)}"
+    return f"is between {low} and {high}"
 
 
 def _write_title(paper: Paper, result: Solution | Optima, digits: int | None) -> None:
@@ -139,8 +135,13 @@ def _write_unresolved(paper: Paper, result: Solution | Optima, digits: int | Non
         paper.line(f"  … {len(rows) - _MAX_UNRESOLVED:,} more; --json has all", Style.FAINT)
 
 
-def _boxes_text(count: int) -> str:
-    return "1 box examined" if count == 1 else f"{count:,} boxes examined"
+def _write_verdict(paper: Paper, result: Solution | Optima, count: int, noun: str) -> None:
+    points = pluralize(count, noun) if count else f"no {noun}s"
+    if result.complete:
+        boxes = f"{result.boxes:,} box{'' if result.boxes == 1 else 'es'} examined"
+        paper.line(f"Complete: {points}, proven ({boxes}).", Style.STRONG)
+    else:
+        paper.line(f"Incomplete: {points} proven; there may be others in the unresolved boxes.", Style.WARNING)
 
 
 def _number_text(number: Coordinate, bounds: Bounds, digits: int | None) -> str:
@@ -162,25 +163,21 @@ def _number_text(number: Coordinate, bounds: Bounds, digits: int | None) -> str:
     return shortest_text(number)
 
 
-def _agrees(low: Coordinate, high: Coordinate) -> bool:
-    """Whether bounds are so near that one number stands for both."""
-    a, b = float(low), float(high)
-    return abs(b - a) <= 1e-9 * max(abs(a), abs(b))
-
-
 # --- Plots ---
 
 _CURVE_POINTS = 400  # of a curve
 _PLOT_ROWS = 16  # lines of a plot of a curve
-_MAP_SIZE = (60, 20)  # columns and lines of a map
-_LEVELS = " .:-=+*#%@"  # from the lowest values to the highest; each stands for as many places
+_CONTOUR_ROWS = 20  # lines of a plot of contours
+_CONTOURS = 9
+_MAX_CONTOUR_WIDTH = 60  # terminal columns
+_SCALE_WIDTH = 20  # terminal columns beside the plot
 
 
 def write_plot(paper: Paper, problem: BoxProblem, points: Sequence[Mapping[str, Coordinate]]) -> None:
-    """Draw a function over its range, with the points found; a function of two unknowns as a map of its levels."""
+    """Draw a function over its range, with the points found; one of two unknowns by its contours."""
     import numpy as np
 
-    from autodiff_cli.render.plots import Panel, write_panel
+    from autodiff_cli.render.plots import Panel, contour_plot, write_panel
     from autodiff_cli.training.result.prediction import FittedCurve
 
     names = [*problem.unknowns]
@@ -198,22 +195,18 @@ def write_plot(paper: Paper, problem: BoxProblem, points: Sequence[Mapping[str, 
         curve = FittedCurve(title, x, problem.evaluate({name: x})[0])
         write_panel(paper, Panel("plot", name, title, [curve], marked, rows=_PLOT_ROWS, note="points found"))
         return
-    paper.heading("map")
-    columns, rows = min(_MAP_SIZE[0], paper.width - 4), _MAP_SIZE[1]
+    columns = max(min(paper.width - _SCALE_WIDTH, _MAX_CONTOUR_WIDTH) // 10 * 10, 10)
     x, y = (
-        np.linspace(ends[name][0], ends[name][1], count) for name, count in zip(names, (columns, rows), strict=True)
+        np.linspace(ends[name][0], ends[name][1], dots)
+        for name, dots in zip(names, (2 * columns, 4 * _CONTOUR_ROWS), strict=True)
     )
     values = problem.evaluate(dict(zip(names, np.meshgrid(x, y), strict=True)))[0]
     finite = np.sort(values[np.isfinite(values)])
-    ranks = np.searchsorted(finite, values, side="right") * len(_LEVELS) // (len(finite) + 1)
-    marks = np.array([*_LEVELS])[np.clip(ranks, 0, len(_LEVELS) - 1)]
-    places = (
-        np.clip(np.searchsorted(axis, found[name]), 0, len(axis) - 1) for axis, name in ((y, names[1]), (x, names[0]))
-    )
-    marks[(*places,)] = "o"
-    for line in marks[::-1]:
-        paper.verbatim("".join(line))
-    across, up = (
-        f"{name} from {number_formats(6)[0](low)} to {number_formats(6)[0](high)}" for name, (low, high) in ends.items()
-    )
-    paper.line(f"  across: {across}; up: {up}; o: points found; {_LEVELS.strip()}: from low to high", Style.FAINT)
+    levels = np.searchsorted(finite, values) * (_CONTOURS + 1) // (len(finite) + 1)
+    is_border = (levels[1:, 1:] != levels[:-1, 1:]) | (levels[1:, 1:] != levels[1:, :-1])
+    rows, places = np.nonzero(is_border)
+    paper.heading("contours")
+    for line in contour_plot(ends, (x[places + 1], y[rows + 1]), [*found.values()], (columns, _CONTOUR_ROWS)):
+        paper.verbatim(line)
+    shares = f"{_CONTOURS} lines, with as much of the box between each two"
+    paper.line(f"  {names[1]} over {names[0]}, o: points found, dots: {shares}", Style.FAINT)

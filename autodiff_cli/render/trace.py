@@ -18,6 +18,7 @@ from autodiff_cli.explain.operations import has_jacobian, jacobian
 from autodiff_cli.explain.record import BackwardStep, ForwardStep, Trace, array_shape
 from autodiff_cli.explain.sentences import BACKWARD_PASS_SENTENCE, StepSentences
 from autodiff_cli.graph.node import get_op
+from autodiff_cli.language.errors import pluralize
 from autodiff_cli.render import formatting
 from autodiff_cli.render.formatting import NumberFormat
 from autodiff_cli.render.gradient import gradient_document, write_result, write_title, write_warnings
@@ -466,7 +467,7 @@ def _write_checkpoints(paper: Paper, record: TapeRecord) -> None:
     titles = number_columns("k", "segments", "saved", "peak memory", "reduction", "recomputed")
     paper.table(TextTable(titles, rows))
     peak = _byte_count(record.peak_without_checkpoints)
-    paper.line(f"  Without checkpoints: {peak} for {formatting.pluralize(count, 'operation')}, not counting inputs.")
+    paper.line(f"  Without checkpoints: {peak} for {pluralize(count, 'operation')}, not counting inputs.")
 
 
 def _byte_count(count: int) -> str:
@@ -581,7 +582,7 @@ class NotebookPaper(Paper):
     def write_omitted(self, count: int, noun: str) -> None:
         """Write how many items are not shown and how to see them; nothing if `count` is 0."""
         if count:
-            self.line(f"  … {formatting.pluralize(count, noun)} omitted; `print` shows all")
+            self.line(f"  … {pluralize(count, noun)} omitted; `print` shows all")
 
 
 class RichTraceReport(NamedTuple):

@@ -1,1 +1,3 @@
 """Zeros, stationary points and global minima, found by branch and prune and proven in interval and ball arithmetic."""
+
+MAX_BOXES = 100_000  # that a search examines, by default

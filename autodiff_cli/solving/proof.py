@@ -7,33 +7,45 @@ step can succeed, a zero of one equation may still be proven by exact values of 
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
-from flint import arb, fmpq
+from flint import arb, fmpq, fmpq_poly
 
+from autodiff_cli.algebra.exact import literal_value
 from autodiff_cli.algebra.simplify import simplify
 from autodiff_cli.array_types import Array
 from autodiff_cli.autodiff.sweeps import ForwardPass
 from autodiff_cli.graph.gradient import gradient_nodes
-from autodiff_cli.graph.node import Node, is_literal, variable
-from autodiff_cli.graph.op import ONE, ZERO
-from autodiff_cli.graph.tape import LazyTable, Tape, rebuild, substitute, topological_order, with_inputs
+from autodiff_cli.graph.node import Node, constant, is_literal, variable
+from autodiff_cli.graph.op import ONE, ZERO, Op
+from autodiff_cli.graph.tape import LazyTable, Tape, substitute, topological_order
 from autodiff_cli.numbers import ball_arithmetic as ball
 from autodiff_cli.numbers import balls
 from autodiff_cli.numbers.ball_arithmetic import Number
 from autodiff_cli.numbers.intervals import ball_between, float_bounds
-from autodiff_cli.ops.arithmetic import abs_, and_, div, greater, greater_equal, less, less_equal, not_, sign, where
-from autodiff_cli.solving.search import Boxes, Search, System
+from autodiff_cli.ops.arithmetic import abs_, add, div, mul, neg, sub
+from autodiff_cli.ops.elementary import cbrt, pow_, sqrt, square
+from autodiff_cli.solving.search import Boxes, Search, System, relax
 
 _FLOAT_STEPS = 6  # of Newton's method in floats
 _MAX_STEPS = 4000  # of Newton's method in balls, with an inverse in floats that adds up to 50 bits each
 _MAX_MULTIPLICITY = 8
+_MAX_SYSTEMS = 16  # of factors of the equations
+_MAX_DEGREE = 64  # of polynomials whose multiple zeros are made simple
 _EPS = 2.0**-48
+_SAME_ZEROS = (neg, abs_, square, sqrt, cbrt)
+_POLYNOMIAL_OPERATIONS: dict[Op | None, Callable[..., fmpq_poly | None]] = {
+    add: operator.add, sub: operator.sub, mul: operator.mul, neg: operator.neg, square: lambda x: x * x,
+    div: lambda x, y: x / y[0] if y.degree() == 0 else None,
+}  # fmt: skip
 
 
 class BallFunction:
@@ -101,6 +113,8 @@ class Prover:
 
         A coordinate that is known exactly is a fraction.
         """
+        if not len(zeros):
+            return []
         size = len(zeros.lower)
         middle, jacobian = self._approximate(zeros)
         found = []
@@ -152,31 +166,29 @@ class Prover:
         """
         if not free:
             return point
-        size = len(free)
-        steps = 0
         point = [*point]
         with ball.working_precision(self._bits):
             weights = [[arb(x) for x in row] for row in inverse]
-            last = math.inf
-            while steps < _MAX_STEPS:
+
+            def newton_shifts() -> list[arb] | None:
                 value = self._equations(point)
-                if value is None:
+                return value and [sum(w * value[k] for w, k in zip(row, free, strict=True)) for row in weights]
+
+            last = math.inf
+            for _ in range(_MAX_STEPS):
+                if (shifts := newton_shifts()) is None:
                     return None
-                shifts = [sum(weights[i][j] * value[free[j]] for j in range(size)) for i in range(size)]
-                for i, k in enumerate(free):
-                    point[k] = arb((ball.as_ball(point[k]) - shifts[i]).mid())
-                steps += 1
-                moved = max(
+                for shift, k in zip(shifts, free, strict=True):
+                    point[k] = arb((ball.as_ball(point[k]) - shift).mid())
+                change = max(
                     float(abs(shift).mid()) / (abs(float(ball.as_ball(point[k]).mid())) + widths[k] + 1e-300)
                     for shift, k in zip(shifts, free, strict=True)
                 )
-                if moved <= 2.0 ** -(self._bits - 12) or (moved < 1e-12 and moved > last / 16):
+                if change <= 2.0 ** -(self._bits - 12) or (change < 1e-12 and change > last / 16):
                     break
-                last = moved
-            value = self._equations(point)
-            if value is None:
+                last = change
+            if (shifts := newton_shifts()) is None:
                 return None
-            shifts = [sum(weights[i][j] * value[free[j]] for j in range(size)) for i in range(size)]
             radii = [
                 arb((2 * abs(shifts[i])).upper())
                 + (abs(ball.as_ball(point[k])) + arb(widths[k])) * arb(2) ** (16 - self._bits)
@@ -193,7 +205,7 @@ class Prover:
             for i, k in enumerate(free):
                 image = ball.as_ball(point[k]) - shifts[i]
                 for j, m in enumerate(free):
-                    product = sum(weights[i][h] * slopes[free[h] * total + m] for h in range(size))
+                    product = sum(w * slopes[h * total + m] for w, h in zip(weights[i], free, strict=True))
                     image += ((1 if i == j else 0) - product) * arb(0, radii[j].upper())
                 if not (image > box[k].lower() and image < box[k].upper()):
                     return None
@@ -229,6 +241,81 @@ def prove_multiple_zero(leaf: Node, equation: Node, low: float, high: float, bit
             return None
         (derivative,) = simplify(gradient_nodes(derivative, [leaf]))
     return None
+
+
+def factor_systems(equations: Sequence[Node], leaves: Sequence[Node]) -> dict[tuple[Node, ...], list[Node]]:
+    """Return systems without evident multiple zeros, whose zeros together are those of the equations.
+
+    A product is 0 where a factor is, and a power where its base is. With one unknown, a polynomial with rational
+    coefficients is divided by its common divisor with its derivative, so that it has simple zeros only.
+
+    Returns:
+        for each system the functions that must be defined at its zeros.
+    """
+    choices = [_factors(equation) for equation in equations]
+    if math.prod(map(len, choices)) > _MAX_SYSTEMS:
+        choices = [[(equation, [])] for equation in equations]
+    systems: dict[tuple[Node, ...], list[Node]] = {}
+    for choice in itertools.product(*choices):
+        factors = [factor for factor, _ in choice]
+        system = (_squarefree(factors[0], leaves[0]),) if len(leaves) == 1 else tuple(factors)
+        systems.setdefault(system, [node for _, others in choice for node in others])
+    return systems
+
+
+def _factors(node: Node) -> list[tuple[Node, list[Node]]]:
+    """Return the factors that make a function 0, each with the functions that must be defined there."""
+    factors: list[tuple[Node, list[Node]]] = []
+    stack: list[tuple[Node, list[Node]]] = [(node, [])]
+    while stack:
+        factor, others = stack.pop()
+        inputs = factor.inputs
+        exponent = literal_value(inputs[1]) if factor.op is pow_ else None
+        is_positive_power = exponent is not None and exponent > 0
+        if factor.op in _SAME_ZEROS or is_positive_power or (factor.op is sub and is_literal(inputs[1], 0)):
+            stack.append((inputs[0], others))
+        elif factor.op is mul:
+            stack += [(inputs[1], [*others, inputs[0]]), (inputs[0], [*others, inputs[1]])]
+        elif factor.op is div:
+            stack.append((inputs[0], [*others, ONE / inputs[1]]))
+        else:
+            factors.append((factor, others))
+        if len(factors) + len(stack) > _MAX_SYSTEMS:
+            return [(node, [])]
+    return factors
+
+
+def _squarefree(equation: Node, leaf: Node) -> Node:
+    """Return a polynomial with the same zeros, all simple; other functions and polynomials without multiple zeros as
+    they are."""
+    polynomials: dict[Node, fmpq_poly] = {leaf: fmpq_poly([0, 1])}
+    for node in topological_order([equation]):
+        number, operation = literal_value(node), _POLYNOMIAL_OPERATIONS.get(node.op)
+        if number is not None:
+            polynomials[node] = fmpq_poly([fmpq(number.numerator, number.denominator)])
+        elif node is not leaf:
+            inputs = [polynomials.get(x) for x in node.inputs]
+            result = operation(*inputs) if operation and all(x is not None for x in inputs) else None
+            if result is None or result.degree() > _MAX_DEGREE:
+                return equation
+            polynomials[node] = result
+    polynomial = polynomials[equation]
+    common = polynomial.gcd(polynomial.derivative()) if polynomial else polynomial
+    if common.degree() < 1:
+        return equation
+    coefficients = [
+        constant(str(abs(c.p))) / constant(str(c.q)) * (1 if c >= 0 else -1) for c in (polynomial // common).coeffs()
+    ]
+    return functools.reduce(lambda value, c: value * leaf + c, coefficients[::-1])
+
+
+def _power(base: fmpq_poly, exponent: fmpq_poly) -> fmpq_poly | None:
+    number = exponent[0]
+    is_small = exponent.degree() < 1 and number.q == 1 and 0 <= number * max(1, base.degree()) <= _MAX_DEGREE
+    return base ** int(number.p) if is_small else None
+
+
+_POLYNOMIAL_OPERATIONS[pow_] = _power
 
 
 def simplest_number(low: float, high: float) -> Number:
@@ -280,107 +367,94 @@ _MAX_SWITCHES = 3  # conditions that change in a box; each makes three systems
 _KINK_BOXES = 200  # of the search in each system
 _FACE_PARTS = 64  # parts of a face along each coordinate, but for more unknowns fewer
 _MAX_PARTS = 1000  # of a face
-_COMPARISONS = {greater: 1, greater_equal: 1, less: -1, less_equal: -1}
 
 
-def kink_points(system: System, low: Array, high: Array, bits: int) -> list[list[Number]] | None:
-    """Return the points of a small box where 0 is in the generalised gradient; None if that cannot be proven.
+class KinkProver:
+    """Finds the points of small boxes where 0 is in the generalised gradient.
 
-    Each condition of the gradient that changes in the box is true, false, or at its border. There its truth is replaced
+    Each condition of the gradient that changes in a box is true, false, or at its border. There its truth is replaced
     by an unknown between 0 and 1, and the border is one more equation. Each combination is a smooth system. Together
     their zeros are all points where a mean of the slopes on the sides of the kinks is 0.
     """
-    conditions = _changing_conditions(system, low, high)
-    borders = [*dict.fromkeys(conditions.values())]
-    if not 0 < len(borders) <= _MAX_SWITCHES:
-        return None
-    names = [f"switch {k}" for k in range(len(borders))]
-    truths = [variable(name) for name in names]
-    truth_of = dict(zip(borders, truths, strict=True))
-    relaxed = _relax(system.equations, {node: truth_of[border] for node, border in conditions.items()})
-    if relaxed is None:
-        return None
-    found: list[list[Number]] = []
-    width = np.maximum(high - low, np.abs(high) * 1e-12 + 1e-300)
-    for states in itertools.product((-1, 0, 1), repeat=len(borders)):
-        active = [k for k, state in enumerate(states) if not state]
-        known = {truths[k]: ONE if state > 0 else ZERO for k, state in enumerate(states) if state}
-        unknowns = dict(zip(system.names, system.leaves, strict=True)) | {names[k]: truths[k] for k in active}
-        part = System(unknowns, substitute(relaxed, known) + [borders[k] for k in active])
-        lower, upper = (
-            np.array([*side, *[end] * len(active)]).reshape(-1, 1)
-            for side, end in ((low - width, 0.0), (high + width, 1.0))
-        )
-        result = Search(part, lower, upper, lower, upper, _KINK_BOXES).run()
-        proven = Prover(part, Domain([], []), bits).prove(result.zeros)
-        if len(result.undecided):
+
+    def __init__(self, system: System, bits: int) -> None:
+        self._system, self._bits = system, bits
+        self._parts = LazyTable(self._smooth_parts)
+
+    def prove(self, low: Array, high: Array) -> list[list[Number]] | None:
+        """Return these points of a box; None if that cannot be proven."""
+        if not self._system.borders:
             return None
-        side_of = BallFunction(system.names, [borders[k] for k, state in enumerate(states) if state], bits)
-        for enclosure in proven:
-            if enclosure is None:
+        values = self._system.enclose_borders(low.reshape(-1, 1), high.reshape(-1, 1))
+        borders = [k for k, changes in enumerate(values.contains(0)[:, 0]) if changes]
+        parts = self._parts[tuple(borders)] if 0 < len(borders) <= _MAX_SWITCHES else None
+        if parts is None:
+            return None
+        points: list[list[Number]] = []
+        width = np.maximum(high - low, np.abs(high) * 1e-12 + 1e-300)
+        for part in parts:
+            lower, upper = (
+                np.array([*side, *[end] * part.truths]).reshape(-1, 1)
+                for side, end in ((low - width, 0.0), (high + width, 1.0))
+            )
+            result = Search(part.system, lower, upper, lower, upper, _KINK_BOXES).run()
+            if len(result.undecided):
                 return None
-            point, weights = enclosure[: len(low)], [ball.as_ball(x) for x in enclosure[len(low) :]]
-            sides = zip(side_of.bounds(point), [state for state in states if state], strict=True)
-            directed = [ball.as_ball(side) * state for side, state in sides]
-            if any(x < 0 for x in directed) or any(x < 0 or x > 1 for x in weights):
-                continue
-            if not (all(x > 0 for x in directed) and all(x > 0 and x < 1 for x in weights)):
-                return None
-            if not any(all(map(_overlaps, point, other)) for other in found):
-                found.append(point)
-    return found
+            for enclosure in part.prover.prove(result.zeros):
+                if enclosure is None:
+                    return None
+                point, weights = enclosure[: len(low)], [ball.as_ball(x) for x in enclosure[len(low) :]]
+                sides = zip(part.sides.bounds(point), part.signs, strict=True)
+                directed = [ball.as_ball(side) * sign for side, sign in sides]
+                if any(x < 0 for x in directed) or any(x < 0 or x > 1 for x in weights):
+                    continue
+                if not (all(x > 0 for x in directed) and all(x > 0 and x < 1 for x in weights)):
+                    return None
+                if not any(overlap(point, other) for other in points):
+                    points.append(point)
+        return points
+
+    def _smooth_parts(self, changing: Sequence[int]) -> list[_SmoothPart] | None:
+        """Return the smooth systems of all combinations for conditions that change, by their numbers."""
+        system, borders = self._system, [self._system.borders[k] for k in changing]
+        truths = [variable(f"truth {k}") for k in changing]
+        relaxed = relax(system.equations, dict(zip(borders, truths, strict=True)))
+        if relaxed is None:
+            return None
+        parts = []
+        for states in itertools.product((-1, 0, 1), repeat=len(borders)):
+            known = {t: ONE if state > 0 else ZERO for t, state in zip(truths, states, strict=True) if state}
+            active = {truth.text: truth for truth, state in zip(truths, states, strict=True) if not state}
+            edges = [border for border, state in zip(borders, states, strict=True) if not state]
+            unknowns = dict(zip(system.names, system.leaves, strict=True)) | active
+            smooth = System(unknowns, substitute(relaxed, known) + edges)
+            sides = BallFunction(system.names, [b for b, s in zip(borders, states, strict=True) if s], self._bits)
+            signs = [state for state in states if state]
+            parts.append(_SmoothPart(smooth, Prover(smooth, Domain([], []), self._bits), sides, signs, len(active)))
+        return parts
 
 
-def _overlaps(a: Number, b: Number) -> bool:
-    return bool(ball.as_ball(a).overlaps(ball.as_ball(b)))
+class _SmoothPart(NamedTuple):
+    """A smooth system of `KinkProver`: some conditions are at their border, the others true or false.
+
+    Attributes:
+        system: the gradient and the borders, in the unknowns and the truths of the conditions at their border.
+        prover: proves its zeros.
+        sides: the functions whose signs decide the other conditions.
+        signs: these signs.
+        truths: the number of conditions at their border.
+    """
+
+    system: System
+    prover: Prover
+    sides: BallFunction
+    signs: list[int]
+    truths: int
 
 
-def _changing_conditions(system: System, low: Array, high: Array) -> dict[Node, Node]:
-    """Return the conditions and signs that change in a box, each with the function whose sign decides it."""
-    differences = LazyTable(lambda sides: sides[0] - sides[1])  # one node for each pair of sides
-    borders: dict[Node, Node] = {}
-    for node in topological_order(system.equations):
-        if node.op is sign:
-            borders[node] = node.inputs[0]
-        elif node.op in _COMPARISONS:
-            a, b = node.inputs
-            if a.op is div and a.inputs[1].op is abs_ and a.inputs[1].inputs[0] is a.inputs[0]:
-                borders[node] = a.inputs[0]  # x/|x| > 0
-            else:
-                borders[node] = a if is_literal(b, 0) else differences[a, b]
-    if not borders:
-        return {}
-    values = system.function([*borders.values()])(low.reshape(-1, 1), high.reshape(-1, 1))
-    return {
-        node: border
-        for (node, border), is_open in zip(borders.items(), values.contains(0)[:, 0], strict=True)
-        if is_open
-    }
-
-
-def _relax(equations: Sequence[Node], truths: Mapping[Node, Node]) -> list[Node] | None:
-    """Return equations with conditions replaced by their truths, numbers from 0 to 1; None for other conditions."""
-    soft: set[Node] = set()
-    failed = False
-
-    def rewrite(node: Node, inputs: tuple[Node, ...]) -> Node:
-        nonlocal failed
-        result = with_inputs(node, inputs)
-        if node in truths:
-            if node.op is sign:
-                return 2 * truths[node] - 1
-            soft.add(result := truths[node] if _COMPARISONS[node.operation] > 0 else 1 - truths[node])
-        elif not soft.isdisjoint(inputs):
-            if node.op is where and inputs[0] in soft:
-                return inputs[0] * inputs[1] + (1 - inputs[0]) * inputs[2]
-            if node.op in (not_, and_):
-                soft.add(result := 1 - inputs[0] if node.op is not_ else inputs[0] * inputs[1])
-            else:
-                failed = True
-        return result
-
-    new = rebuild(equations, rewrite)
-    return None if failed else [new[equation] for equation in equations]
+def overlap(a: Sequence[Number], b: Sequence[Number]) -> bool:
+    """Whether two enclosures overlap. If each holds exactly one zero of a region around it, it is the same zero."""
+    return all(ball.as_ball(x).overlaps(ball.as_ball(y)) for x, y in zip(a, b, strict=True))
 
 
 def kind_by_surroundings(system: System, value: Number, low: Array, high: Array) -> str:

@@ -1,17 +1,19 @@
 """Branch and prune: all zeros of a system of equations in a box, on arrays of boxes.
 
-A box is dropped where the enclosure of an equation excludes 0, narrowed by interval Newton steps (the operator of
-Hansen and Sengupta), and bisected where that does not help. A step that maps a box into its interior proves that it has
-exactly one zero (Neumaier 1990, "Interval methods for systems of equations"). A zero on the border of a box cannot be
-proven inside it, so a box with a regular Jacobian is inflated first.
+A box is dropped where the enclosure of an equation, or its mean-value form, excludes 0. It is narrowed by constraint
+propagation and by interval Newton steps (the operator of Hansen and Sengupta), and bisected where that does not help. A
+step that maps a box into its interior proves that it has exactly one zero (Neumaier 1990, "Interval methods for systems
+of equations"). A zero on the border of a box cannot be proven inside it, so a box with a regular Jacobian is inflated
+first.
 
-A minimum of an objective is a zero of its gradient, or lies on an edge of the domain. A box on which the gradient
-points away from an edge is replaced by its part on that edge; there the coordinate is fixed, and the gradient must not
-change its sign. So the search finds all stationary points inside and all Karush-Kuhn-Tucker points on the edges.
+A minimum of an objective is a zero of its gradient, or lies on an edge of the domain. So the domain is divided into its
+inside and its faces. On a face some coordinates are fixed, and the objective must not fall inward along them. The
+search finds all stationary points inside and all Karush-Kuhn-Tucker points on the faces.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,9 +26,10 @@ from autodiff_cli.algebra.simplify import simplify
 from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.autodiff.sweeps import ForwardPass
 from autodiff_cli.graph.gradient import gradient_nodes
-from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.tape import Tape
-from autodiff_cli.numbers.intervals import INTERVALS, Intervals
+from autodiff_cli.graph.node import Node, is_literal, variable
+from autodiff_cli.graph.tape import LazyTable, Tape, rebuild, topological_order, with_inputs
+from autodiff_cli.numbers.intervals import INTERVALS, INVERSES, Function, Intervals
+from autodiff_cli.ops.arithmetic import abs_, and_, div, greater, greater_equal, less, less_equal, not_, sign, where
 
 _BATCH = 4096  # boxes that are evaluated together
 _EPS = 2.0**-48  # relative rounding error of a short sum of products, with a margin
@@ -38,6 +41,9 @@ _MIN_RELATIVE_WIDTH = 2.0**-30  # boxes narrower than this, relative to their pl
 _MIN_DOMAIN_PART = 2.0**-44  # nor boxes narrower than this part of the domain
 _NOISE_WIDTH = 2.0**-16  # relative width below which a box is left undecided if rounding hides the sign at its middle
 _SPLIT = 0.4873  # part of the width at which a box is cut: not 1/2, because zeros like to be there
+_CLOSED = 2  # side of a coordinate whose edges are not separated from the inside yet
+_KINK_PASSES = 2  # of constraint propagation: one bounds the truths of conditions, the next uses them
+_COMPARISONS = {greater: 1, greater_equal: 1, less: -1, less_equal: -1}
 _USEFUL = 0.6  # a box that a Newton step narrows by this factor is not bisected
 
 
@@ -50,6 +56,7 @@ class System:
         equations: the functions F.
         jacobian: the derivatives of F, row by row.
         objective: the function to minimise; None for equations.
+        borders: the functions whose signs decide the conditions in the equations.
     """
 
     def __init__(self, unknowns: Mapping[str, Node], equations: Sequence[Node], objective: Node | None = None) -> None:
@@ -61,6 +68,12 @@ class System:
         self.enclose = self.function(self.equations)
         self.enclose_jacobian = self.function(self.jacobian)
         self.enclose_objective = self.function([] if objective is None else [objective])
+        self._propagation = Propagation(self.equations)
+        self.borders = [*dict.fromkeys(border_functions(self.equations).values())]
+        self.enclose_borders = self.function(self.borders)
+        truths = {border: variable(f"truth {k}") for k, border in enumerate(self.borders)}
+        relaxed = relax(self.equations, truths) if self.borders else None
+        self._relaxed_propagation = None if relaxed is None else Propagation(relaxed)
 
     @classmethod
     def of_objective(cls, unknowns: Mapping[str, Node], objective: Node) -> System:
@@ -97,6 +110,128 @@ class System:
 
         return enclose
 
+    def contract(self, boxes: Boxes) -> Boxes:
+        """Return the parts of boxes that may hold zeros, by constraint propagation; empty ones have reversed ends.
+
+        The equations of fixed coordinates are left out. Points where an equation is undefined are no zeros.
+        """
+        return self._propagate(self._propagation, boxes, {})[0]
+
+    def contract_at_kinks(self, boxes: Boxes) -> Boxes:
+        """Return the parts of boxes that may hold points with 0 in the generalised gradient.
+
+        At a kink the truth of a condition may be any number from 0 to 1, but the same one in all equations.
+        """
+        if self._relaxed_propagation is None:
+            return boxes
+        border = self.enclose_borders(boxes.lower, boxes.upper)
+        truths = {
+            f"truth {k}": Intervals.between(low > 0, ~(high < 0))
+            for k, (low, high) in enumerate(zip(border.lower, border.upper, strict=True))
+        }
+        for _ in range(_KINK_PASSES):
+            narrowed, truths, is_continuous = self._propagate(self._relaxed_propagation, boxes, truths)
+            boxes = boxes.replace(is_continuous & ~boxes.is_empty, narrowed)
+        return boxes
+
+    def _propagate(
+        self, propagation: Propagation, boxes: Boxes, truths: Mapping[str, Intervals]
+    ) -> tuple[Boxes, dict[str, Intervals], Mask]:
+        ends = zip(self.names, boxes.lower, boxes.upper, strict=True)
+        is_free = boxes.side == 0
+        outputs = [Intervals.between(-bound, bound) for bound in np.where(is_free, 0.0, np.inf)]
+        point = {**truths, **{name: Intervals.between(low, high) for name, low, high in ends}}
+        point, is_empty, is_continuous = propagation(point, outputs)
+        lower, upper = (np.array([point[name][k] for name in self.names]) for k in (0, 1))
+        lower, upper = np.where(is_empty, np.inf, lower), np.where(is_empty, -np.inf, upper)
+        narrowed = boxes.replace(is_free | is_empty, Boxes(lower, upper, boxes.side))
+        return narrowed, {name: point[name] for name in truths}, is_continuous
+
+
+class Propagation:
+    """Constraint propagation over a graph: known bounds of its outputs narrow the intervals of its inputs.
+
+    The intervals of all nodes are computed from the inputs to the outputs. Then the interval of each node narrows those
+    of its own inputs, from the outputs back (HC4; Benhamou, Goualard, Granvilliers and Puget 1999, "Revising hull and
+    box consistency").
+    """
+
+    def __init__(self, outputs: Sequence[Node]) -> None:
+        self._tape = tape = Tape(outputs)
+        self._sweep = ForwardPass(tape, INTERVALS)
+        self._leaves = {node.text: i for i, node in enumerate(tape.nodes) if node.is_input}
+        self._steps: list[tuple[int, tuple[int, ...], int, Function]] = []
+        reached = {*tape.outputs}  # nodes that must be defined wherever the outputs have such values
+        for i in reversed(range(len(tape))):
+            node, inputs = tape.nodes[i], tape.inputs[i]
+            inverses = INVERSES.get(node.op.name, ()) if node.op is not None and i in reached else ()
+            for k in tape.active_inputs[i]:
+                if k < len(inverses) and len(inputs) <= 2:
+                    self._steps.append((i, inputs, inputs[k], inverses[k]))
+                    reached.add(inputs[k])
+
+    def __call__(
+        self, point: Mapping[str, Intervals], outputs: Sequence[Intervals]
+    ) -> tuple[dict[str, Intervals], Mask, Mask]:
+        """Return the narrowed intervals of the inputs, where no point has such outputs, and where all are defined."""
+        is_empty = np.asarray(False)
+        with np.errstate(all="ignore"):
+            values = self._sweep(point)
+            is_continuous = functools.reduce(np.logical_and, (values[i].is_continuous for i in self._tape.outputs))
+            for i, bounds in zip(self._tape.outputs, outputs, strict=True):
+                values[i] = values[i].intersect(bounds)
+            for i, inputs, j, inverse in self._steps:
+                values[j] = values[j].intersect(inverse(values[i], *(values[k] for k in inputs)))
+                is_empty = is_empty | (values[j].lower > values[j].upper)
+        return {**point, **{name: values[i] for name, i in self._leaves.items()}}, is_empty, is_continuous
+
+
+def border_functions(equations: Sequence[Node]) -> dict[Node, Node]:
+    """Return the conditions and signs in equations, each with the function whose sign decides it."""
+    differences = LazyTable(lambda sides: sides[0] - sides[1])  # one node for each pair of sides
+    borders: dict[Node, Node] = {}
+    for node in topological_order(equations):
+        if node.op is sign:
+            borders[node] = node.inputs[0]
+        elif node.op in _COMPARISONS:
+            a, b = node.inputs
+            if a.op is div and a.inputs[1].op is abs_ and a.inputs[1].inputs[0] is a.inputs[0]:
+                borders[node] = a.inputs[0]  # x/|x| > 0
+            else:
+                borders[node] = a if is_literal(b, 0) else differences[a, b]
+    return borders
+
+
+def relax(equations: Sequence[Node], truths: Mapping[Node, Node]) -> list[Node] | None:
+    """Return equations in which conditions are replaced by their truths; None for conditions that are no comparisons.
+
+    Args:
+        truths: for functions whose signs decide conditions, whether they are positive: a number from 0 to 1.
+    """
+    borders = border_functions(equations)
+    soft: set[Node] = set()
+    failed = False
+
+    def rewrite(node: Node, inputs: tuple[Node, ...]) -> Node:
+        nonlocal failed
+        result = with_inputs(node, inputs)
+        if node in borders and borders[node] in truths:
+            truth = truths[borders[node]]
+            if node.op is sign:
+                return 2 * truth - 1
+            soft.add(result := truth if _COMPARISONS[node.operation] > 0 else 1 - truth)
+        elif not soft.isdisjoint(inputs):
+            if node.op is where and inputs[0] in soft:
+                return inputs[0] * inputs[1] + (1 - inputs[0]) * inputs[2]
+            if node.op in (not_, and_):
+                soft.add(result := 1 - inputs[0] if node.op is not_ else inputs[0] * inputs[1])
+            else:
+                failed = True
+        return result
+
+    new = rebuild(equations, rewrite)
+    return None if failed else [new[equation] for equation in equations]
+
 
 @dataclass(frozen=True)
 class Boxes:
@@ -104,7 +239,8 @@ class Boxes:
 
     Attributes:
         lower, upper: their ends, of shape (unknowns, boxes).
-        side: -1 or 1 where a coordinate is fixed to the lower or upper edge of the domain, else 0.
+        side: -1 or 1 where a coordinate is fixed to the lower or upper edge of the domain, 0 where it is free, and
+            `_CLOSED` where the edges are not separated from the inside yet.
     """
 
     lower: Array
@@ -119,6 +255,16 @@ class Boxes:
     def select(self, which: Any) -> Boxes:
         """Return some of the boxes."""
         return Boxes(self.lower[:, which], self.upper[:, which], self.side[:, which])
+
+    def replace(self, which: Mask, others: Boxes) -> Boxes:
+        """Return these boxes, with some replaced by the corresponding ones of others."""
+        lower, upper = (np.where(which, *ends) for ends in ((others.lower, self.lower), (others.upper, self.upper)))
+        return Boxes(lower, upper, self.side)
+
+    @property
+    def is_empty(self) -> Mask:
+        """Mask of the boxes that are empty: their ends are reversed."""
+        return np.asarray((self.lower > self.upper).any(axis=0))
 
     def join(self, *others: Boxes) -> Boxes:
         """Return these boxes and others."""
@@ -186,7 +332,11 @@ def newton_step(system: System, boxes: Boxes, value: Intervals | None = None) ->
         f, f_error = (x.T for x in _centre_and_radius(at_middle))
         is_bounded = (slopes.is_bounded.T.reshape(-1, size, size) | ~is_free[:, :, None]).all(axis=(1, 2))
         is_bounded &= ((value.is_continuous & at_middle.is_bounded).T | ~is_free).all(axis=1)
-        smear = np.where(is_bounded[:, None], ((np.abs(jacobian) + jacobian_error) * radius[:, None, :]).max(axis=1), 0)
+        changes = (np.abs(jacobian) + jacobian_error) * radius[:, None, :]
+        smear = np.where(is_bounded[:, None], changes.max(axis=1), 0)
+        is_excluded = is_bounded & (is_free & (np.abs(f) * (1 - _EPS) > (changes.sum(axis=2) + f_error) * _SLACK)).any(
+            axis=1
+        )
         jacobian = np.where(is_bounded[:, None, None], jacobian, np.eye(size))
         jacobian_error = np.where(is_bounded[:, None, None], jacobian_error, np.inf)
         # The equation of a fixed coordinate is dropped; its width, if its edge is no float, is an error of the others.
@@ -217,7 +367,8 @@ def newton_step(system: System, boxes: Boxes, value: Intervals | None = None) ->
         new_lower, new_upper = (
             np.where(boxes.side == 0, new, old) for new, old in ((new_lower, lower), (new_upper, upper))
         )
-        is_regular = is_bounded & (deviation.sum(axis=2) < _REGULAR).all(axis=1)
+        new_lower, new_upper = np.where(is_excluded, np.inf, new_lower), np.where(is_excluded, np.inf, new_upper)
+        is_regular = is_bounded & ~is_excluded & (deviation.sum(axis=2) < _REGULAR).all(axis=1)
     return _Step(new_lower, new_upper, is_bounded, is_regular, is_hidden, smear.T)
 
 
@@ -265,80 +416,91 @@ class Search:
         size = len(self.lower)
         self._min_width = (self.upper - self.lower) * _MIN_DOMAIN_PART
         result = SearchResult(Boxes.empty(size), Boxes.empty(size), Boxes.empty(size))
-        queue = Boxes(self.lower, self.upper, np.zeros((size, 1)))
+        side = 0.0 if self.system.objective is None else _CLOSED
+        queue = Boxes(self.lower, self.upper, np.full((size, 1), side))
         while len(queue) and result.count < self.max_boxes:
             batch_size = min(_BATCH, self.max_boxes - result.count)
             batch, queue = queue.select(slice(-batch_size, None)), queue.select(slice(None, -batch_size))
             result.count += len(batch)
-            queue = queue.join(self._examine(batch, result))
+            queue = queue.join(*self._examine(batch, result))
             self.on_progress(result.count, len(queue))
-        result.undecided = self._without_edge_points(result.undecided.join(queue), result.best)
+        undecided = self._without_edge_points(result.undecided.join(queue), result.best)
+        result.undecided = replace(undecided, side=np.where(undecided.side == _CLOSED, 0, undecided.side))
         return result
+
+    def _examine(self, boxes: Boxes, result: SearchResult) -> list[Boxes]:
+        """Examine boxes: record zeros and undecided boxes, and return the boxes that are left to examine."""
+        value = self.system.enclose(boxes.lower, boxes.upper)
+        if self.system.objective is None:
+            is_candidate, is_continuous = value.contains(0).all(axis=0), np.ones(len(boxes), dtype=bool)
+        else:
+            is_candidate, is_continuous = self._select_candidates(boxes, value, result)
+        is_open = (boxes.side != _CLOSED).all(axis=0)
+        faces = self._separate_edges(boxes.select(is_candidate & ~is_open))
+        selected = is_candidate & is_open
+        boxes, value, is_continuous = boxes.select(selected), value.select(selected), is_continuous[selected]
+        if not len(boxes):
+            return faces
+        is_free = boxes.side == 0
+        narrowed = self.system.contract(boxes)
+        if self.system.objective is not None:
+            # A minimum at a jump or a kink is no zero of the gradient, so a step must not remove it.
+            is_smooth = is_continuous & (value.is_continuous | ~is_free).all(axis=0)
+            has_kink = is_continuous & ~is_smooth
+            narrowed = boxes.replace(is_smooth, narrowed)
+            if has_kink.any():
+                narrowed = narrowed.replace(has_kink, self.system.contract_at_kinks(boxes))
+        is_empty = narrowed.is_empty
+        narrowed = narrowed.replace(is_empty, boxes)
+        step = newton_step(self.system, narrowed, value)
+        step = replace(step, is_valid=step.is_valid & is_continuous)
+        is_proven = step.is_valid & ~is_empty & self._has_sure_sides(narrowed, value)
+        is_inside = ((step.lower > narrowed.lower) & (step.upper < narrowed.upper) | ~is_free).all(axis=0) & is_proven
+        image = Boxes(np.maximum(narrowed.lower, step.lower), np.minimum(narrowed.upper, step.upper), boxes.side)
+        narrowed = narrowed.replace(step.is_valid, image)
+        self._record(result, narrowed.select(is_inside), boxes.select(is_inside))
+        is_left = ~(is_empty | narrowed.is_empty | is_inside)
+        is_left &= ~self._inflate(result, boxes, step, is_left & step.is_regular & is_proven)
+        width, middle = boxes.upper - boxes.lower, np.abs(boxes.lower / 2 + boxes.upper / 2)
+        noise = np.maximum(middle, 2.0**-10 * (self.upper - self.lower)) * _NOISE_WIDTH
+        is_settled = self._is_narrow(boxes).all(axis=0)
+        is_settled |= step.is_hidden & ((width <= noise) | ~is_free).all(axis=0)
+        is_settled |= ((value.lower == 0) & (value.upper == 0) | ~is_free).all(axis=0)
+        result.undecided = result.undecided.join(narrowed.select(is_left & is_settled))
+        rest = is_left & ~is_settled
+        return [*faces, *self._bisect(narrowed.select(rest), boxes.select(rest), step.smear[:, rest])]
+
+    def _is_narrow(self, boxes: Boxes) -> Mask:
+        """Return which coordinates of boxes are too narrow to be cut."""
+        width, middle = boxes.upper - boxes.lower, np.abs(boxes.lower / 2 + boxes.upper / 2)
+        return np.asarray((width <= np.maximum(middle * _MIN_RELATIVE_WIDTH, self._min_width)) | (boxes.side != 0))
+
+    def _separate_edges(self, boxes: Boxes) -> list[Boxes]:
+        """Return the parts of boxes on both edges along one coordinate, and inside."""
+        places = np.arange(len(boxes))
+        axis = np.argmax(boxes.side == _CLOSED, axis=0)
+        parts = [replace(boxes, **{f: getattr(boxes, f).copy() for f in ("lower", "upper", "side")}) for _ in range(3)]
+        for side, part in zip((-1, 0, 1), parts, strict=True):
+            part.side[axis, places] = side
+        parts[0].upper[axis, places] = self.inner_lower[axis, 0]
+        parts[2].lower[axis, places] = self.inner_upper[axis, 0]
+        return parts
 
     def _without_edge_points(self, boxes: Boxes, best: float) -> Boxes:
         """Return undecided boxes without those on edges that cannot hold the global minimum."""
-        is_fixed = (boxes.side != 0).any(axis=0)
+        is_fixed = (np.abs(boxes.side) == 1).any(axis=0)
         if not is_fixed.any():
             return boxes
         return boxes.select(~(is_fixed & (self.system.lower_bounds(boxes) > best)))
 
-    def _examine(self, boxes: Boxes, result: SearchResult) -> Boxes:
-        """Examine boxes: record zeros and undecided boxes, and return the boxes that are left to examine."""
-        value = self.system.enclose(boxes.lower, boxes.upper)
-        if self.system.objective is None:
-            kept, is_continuous = value.contains(0).all(axis=0), np.ones(len(boxes), dtype=bool)
-            moved = Boxes.empty(len(self.lower))
-        else:
-            kept, is_continuous, moved = self._select_candidates(boxes, value, result)
-        boxes, value = boxes.select(kept), value.select(kept)
-        if not len(boxes):
-            return moved
-        step = newton_step(self.system, boxes, value)
-        # A minimum at a jump is no zero of the gradient, so a step must not remove it.
-        step = replace(step, is_valid=step.is_valid & is_continuous[kept])
-        is_free = boxes.side == 0
-        is_proven = step.is_valid & self._has_sure_sides(boxes, value)
-        is_inside = ((step.lower > boxes.lower) & (step.upper < boxes.upper) | ~is_free).all(axis=0) & is_proven
-        lower, upper = np.maximum(boxes.lower, step.lower), np.minimum(boxes.upper, step.upper)
-        narrowed = Boxes(
-            np.where(step.is_valid, lower, boxes.lower), np.where(step.is_valid, upper, boxes.upper), boxes.side
-        )
-        self._record(result, narrowed.select(is_inside), boxes.select(is_inside))
-        is_left = (narrowed.lower <= narrowed.upper).all(axis=0) & ~is_inside
-        is_settled = self._inflate(result, boxes, step, is_left & step.is_regular & is_proven)
-        is_left &= ~is_settled
-        width, middle = boxes.upper - boxes.lower, np.abs(boxes.lower / 2 + boxes.upper / 2)
-        is_small = ((width <= middle * _MIN_RELATIVE_WIDTH) | (width <= self._min_width) | ~is_free).all(axis=0)
-        noise = np.maximum(middle, 2.0**-10 * (self.upper - self.lower)) * _NOISE_WIDTH
-        is_flat = (value.lower == 0) & (value.upper == 0)
-        is_small |= (is_flat | ~is_free).all(axis=0)
-        is_small |= step.is_hidden & ((width <= noise) | ~is_free).all(axis=0)
-        result.undecided = result.undecided.join(narrowed.select(is_left & is_small))
-        rest = is_left & ~is_small
-        if self.system.objective is not None:
-            # A step keeps zeros of the gradient, but not minima on edges: a box that reaches an edge is not narrowed,
-            # and if it is dropped, its parts on edges remain.
-            reaches_edge = (is_free & ((boxes.lower <= self.lower) | (boxes.upper >= self.upper))).any(axis=0)
-            narrowed = replace(
-                narrowed,
-                lower=np.where(reaches_edge, boxes.lower, narrowed.lower),
-                upper=np.where(reaches_edge, boxes.upper, narrowed.upper),
-            )
-            moved = moved.join(*self._parts_on_edges(boxes.select(~is_left)))
-        narrowed, was, smear = narrowed.select(rest), boxes.select(rest), step.smear[:, rest]
-        return moved.join(*self._bisect(narrowed, was, smear))
-
     def _bisect(self, boxes: Boxes, before: Boxes, smear: Array) -> list[Boxes]:
         """Cut boxes in two where the equations change most; return those as they are that a step has narrowed well."""
-        width, is_free = boxes.upper - boxes.lower, boxes.side == 0
+        width, is_narrow = boxes.upper - boxes.lower, self._is_narrow(boxes)
         with np.errstate(all="ignore"):
-            ratio = np.where(is_free, width / (before.upper - before.lower), 0)
+            ratio = np.where(is_narrow, 0, width / (before.upper - before.lower))
             is_narrowed = np.nanmax(ratio, axis=0, initial=0) < _USEFUL
-        scale = np.maximum(np.abs(boxes.lower / 2 + boxes.upper / 2), self._min_width / _MIN_DOMAIN_PART * 1e-3)
-        is_narrow = width <= np.maximum(self._min_width, scale * _MIN_RELATIVE_WIDTH)
         has_smear = np.isfinite(smear).all(axis=0) & (smear > 0).any(axis=0)
-        weight = np.where(has_smear, smear, width / (self.upper - self.lower))
-        weight = np.where(is_free & ~is_narrow, weight, np.where(is_free, weight * 1e-30, -1))
+        weight = np.where(is_narrow, -1, np.where(has_smear, smear, width / (self.upper - self.lower)))
         cut, rest = boxes.select(~is_narrowed), boxes.select(is_narrowed)
         axis, places = np.argmax(weight[:, ~is_narrowed], axis=0), np.arange(len(cut))
         at = cut.lower[axis, places] + _SPLIT * (cut.upper[axis, places] - cut.lower[axis, places])
@@ -373,9 +535,8 @@ class Search:
     def _record(self, result: SearchResult, zeros: Boxes, regions: Boxes) -> None:
         result.zeros, result.regions = result.zeros.join(zeros), result.regions.join(regions)
 
-    def _select_candidates(self, boxes: Boxes, slope: Intervals, result: SearchResult) -> tuple[Mask, Mask, Boxes]:
-        """Return which boxes may hold a stationary point or a minimum, on which the objective is continuous, and the
-        parts of boxes that lie on edges."""
+    def _select_candidates(self, boxes: Boxes, slope: Intervals, result: SearchResult) -> tuple[Mask, Mask]:
+        """Return which boxes may hold a stationary point or a minimum, and on which the objective is continuous."""
         objective = self.system.enclose_objective(boxes.lower, boxes.upper)
         low, is_continuous = objective.lower[0], objective.is_continuous[0]
         # Values at the middle, and at the corner to which the function falls, bound the minimum from above.
@@ -385,40 +546,15 @@ class Search:
         sampled = self.system.enclose_objective(samples, samples)
         known = np.where(sampled.is_continuous[0], sampled.upper[0], np.inf)
         result.best = min(result.best, float(np.min(known, initial=np.inf)))
-        is_free = boxes.side == 0
         rises, falls = slope.lower > 0, slope.upper < 0
-        has_wrong_side = ((boxes.side < 0) & falls | (boxes.side > 0) & rises).any(axis=0)
-        is_monotonic = (is_free & (rises | falls)).any(axis=0)
-        excluded = is_continuous & (has_wrong_side | is_monotonic)
+        is_excluded = (
+            np.where(boxes.side == 0, rises | falls, (boxes.side == -1) & falls | (boxes.side == 1) & rises)
+        ).any(axis=0)
         # A discontinuous function may have its minimum anywhere.
-        may_jump = ~is_continuous & ~((has_wrong_side | is_monotonic) & (low > result.best))
-        kept = ~np.isnan(low) & ~excluded & (is_continuous | may_jump)
-        to_lower = is_free & rises & (boxes.lower <= self.lower)
-        to_upper = is_free & falls & (boxes.upper >= self.upper)
-        leaves = is_continuous & ~has_wrong_side & is_monotonic
-        # Every coordinate along which the function is monotonic must be at its edge.
-        leaves &= (~is_free | ~(rises | falls) | to_lower | to_upper).all(axis=0)
-        moved = Boxes(
-            np.where(to_upper, self.inner_upper, np.where(to_lower, self.lower, boxes.lower)),
-            np.where(to_lower, self.inner_lower, np.where(to_upper, self.upper, boxes.upper)),
-            np.where(to_lower, -1, np.where(to_upper, 1, boxes.side)),
-        )
-        return kept, is_continuous, moved.select(leaves)
-
-    def _parts_on_edges(self, boxes: Boxes) -> list[Boxes]:
-        """Return the parts of boxes that lie on edges of the domain, one for each edge that a box reaches."""
-        parts = []
-        for i in range(len(self.lower)):
-            for side, ends in ((-1, boxes.lower), (1, boxes.upper)):
-                outer, inner = (self.lower, self.inner_lower) if side < 0 else (self.upper, self.inner_upper)
-                part = boxes.select((boxes.side[i] == 0) & (ends[i] == outer[i]))
-                part.side[i] = side
-                part.lower[i], part.upper[i] = min(outer[i], inner[i]), max(outer[i], inner[i])
-                parts.append(part)
-        return parts
+        return ~np.isnan(low) & ~(is_excluded & (is_continuous | (low > result.best))), is_continuous
 
     def _has_sure_sides(self, boxes: Boxes, slope: Intervals) -> Mask:
-        """Return for which boxes the gradient certainly points out of the domain along all fixed coordinates."""
+        """Return on which boxes the objective certainly rises inward along all fixed coordinates."""
         return np.asarray(
             ((boxes.side == 0) | (boxes.side < 0) & (slope.lower > 0) | (boxes.side > 0) & (slope.upper < 0)).all(
                 axis=0

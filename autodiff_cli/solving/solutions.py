@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -23,38 +24,34 @@ from autodiff_cli.formula.formula import Formula, as_mapping
 from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.graph.op import ZERO
 from autodiff_cli.graph.tape import substitute
-from autodiff_cli.language.errors import ExpressionError, MissingValueError, format_names
+from autodiff_cli.language.errors import ExpressionError, MissingValueError, format_names, pluralize
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.numbers import ball_arithmetic as ball
 from autodiff_cli.numbers.ball_arithmetic import Number
 from autodiff_cli.numbers.intervals import float_bounds
 from autodiff_cli.ops.arithmetic import and_, equal, greater, greater_equal, less, less_equal, not_, not_equal, or_
+from autodiff_cli.solving import MAX_BOXES
 from autodiff_cli.solving.proof import (
     BallFunction,
     Domain,
+    KinkProver,
     Prover,
+    factor_systems,
     kind_by_surroundings,
     kinds_of_points,
-    kink_points,
+    overlap,
     prove_multiple_zero,
 )
 from autodiff_cli.solving.search import Boxes, Search, SearchResult, System
 
 _CONDITIONS = (and_, or_, not_, less, less_equal, greater, greater_equal, not_equal)
-MAX_BOXES = 100_000  # of a search, by default
 _BITS = 128  # of the proofs, if the numbers are floats
 _GUARD_BITS = 64
 _MAX_MERGED = 300  # undecided boxes that are joined where they touch; more may form curves, and are joined in cells
 _GRID = 16  # cells along each coordinate
-_MAX_CLUSTERS = 20  # of undecided boxes that are examined for kinks and multiple zeros
-_SURROUNDINGS = (
-    0.1,
-    1e-2,
-    1e-3,
-    1e-6,
-    1e-9,
-    0.0,
-)  # parts of the domain around a point on whose border values are compared
+_MAX_CLUSTERS = 300  # of undecided boxes that are examined for kinks and multiple zeros
+# Values are compared on the borders of such parts of the domain around a point.
+_SURROUNDINGS = (0.1, 1e-2, 1e-3, 1e-6, 1e-9, 0.0)
 
 Coordinate: TypeAlias = float | str  # texts with --precision
 Bounds: TypeAlias = tuple[Coordinate, Coordinate]
@@ -181,7 +178,7 @@ class BoxProblem:
     max_boxes: int = MAX_BOXES
     on_progress: Callable[[int, int], None] = lambda done, left: None
 
-    @property
+    @cached_property
     def unknowns(self) -> dict[str, Node]:
         """The leaves of the unknowns, in order of their appearance."""
         return {name: leaf for name, leaf in self.formula.leaves.items() if name in self.ranges}
@@ -191,12 +188,10 @@ class BoxProblem:
         """The working precision of proofs."""
         return _BITS if self.digits is None else bits_for_digits(self.digits) + _GUARD_BITS
 
-    @property
+    @cached_property
     def domain(self) -> Domain:
         """The box."""
-        with ball.working_precision(self.bits):
-            ends = [[ball.as_ball(self.ranges[name][k]) for name in self.unknowns] for k in (0, 1)]
-        return Domain(*([self.ranges[name][k] for name in self.unknowns] for k in (0, 1))) if ends else Domain([], [])
+        return Domain(*([self.ranges[name][k] for name in self.unknowns] for k in (0, 1)))
 
     def outputs(self) -> list[Node]:
         """Return the elements of the output, with the fixed variables replaced; an equation as the difference of its
@@ -243,9 +238,7 @@ class BoxProblem:
     def bounds(self, x: Number) -> Bounds:
         """Return bounds of an enclosure, rounded outward."""
         if self.digits is None or not ball.is_finite(x):
-            nearest = ball.nearest_float(x)
-            is_exact = isinstance(x, fmpq) and math.isfinite(nearest) and ball.from_float(nearest) == x
-            low, high = (nearest, nearest) if is_exact else float_bounds(x)
+            low, high = float_bounds(x)
             return low + 0.0, high + 0.0
         below, above = (x.lower(), x.upper()) if isinstance(x, arb) else (x, x)
         return _rounded(below, self.digits, ROUND_FLOOR), _rounded(above, self.digits, ROUND_CEILING)
@@ -317,33 +310,64 @@ def solve(problem: BoxProblem) -> Solution:
         raise ExpressionError("there is no unknown: give a variable a range")
     if len(equations) != len(unknowns):
         raise ExpressionError(
-            f"{_count(len(equations), 'equation')} for {_count(len(unknowns), 'unknown')} "
+            f"{pluralize(len(equations), 'equation')} for {pluralize(len(unknowns), 'unknown')} "
             f"({format_names([*unknowns], '`')}): there must be as many equations as variables with a range"
         )
     with ball.working_precision(problem.bits):
-        return _solve(problem, System(unknowns, equations))
+        return _solve(problem, equations)
 
 
-def _solve(problem: BoxProblem, system: System) -> Solution:
-    domain, equations = problem.domain, system.equations
-    result = problem.search(system)
-    enclosures, _, undecided = _proven_zeros(problem, system, result)
-    roots = [Root(*_point(problem, enclosure)) for enclosure, _ in enclosures]
-    unresolved = []
-    for low, high in merge_touching(undecided):
-        point = None
-        if len(equations) == 1:
-            point = prove_multiple_zero(system.leaves[0], equations[0], low.item(), high.item(), problem.bits)
-        if point is None:
-            unresolved.append(_named_box(system, low, high))
-        elif not domain.excludes(point):
-            roots.append(Root(*_point(problem, point)))
-    roots.sort(key=lambda root: [*map(float, root.point.values())])
-    return Solution(roots=roots, unresolved=unresolved, complete=not unresolved, boxes=result.count, **problem.record)
+def _solve(problem: BoxProblem, equations: Sequence[Node]) -> Solution:
+    leaves = [*problem.unknowns.values()]
+    systems = factor_systems(equations, leaves)
+    part = replace(problem, max_boxes=max(1, problem.max_boxes // len(systems)))
+    roots: list[_Zero] = []
+    unresolved, boxes = [], 0
+    for factors, others in systems.items():
+        system = System(problem.unknowns, factors)
+        result = part.search(system)
+        boxes += result.count
+        zeros, _, undecided = _proven_zeros(problem, system, result)
+        points = [zero for zero, _ in zeros]
+        for low, high in merge_touching(undecided):
+            point = None
+            if len(leaves) == 1:
+                point = prove_multiple_zero(leaves[0], factors[0], low.item(), high.item(), problem.bits)
+            if point is None:
+                unresolved.append(_named_box(system, low, high))
+            elif not problem.domain.excludes(point):
+                points.append(point)
+        is_defined = BallFunction(system.names, others, problem.bits)
+        for point in points:
+            if is_defined(point) is None:
+                ends = [float_bounds(x) for x in point]
+                unresolved.append(dict(zip(system.names, ends, strict=True)))
+            else:
+                _add_zero(problem, roots, point)
+    records = [Root(*_point(problem, zero.enclosure), zero.is_unique) for zero in roots]
+    records.sort(key=lambda root: [*map(float, root.point.values())])
+    return Solution(roots=records, unresolved=unresolved, complete=not unresolved, boxes=boxes, **problem.record)
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+class _Zero(NamedTuple):
+    """An enclosure of at least one zero, and whether it is proven that there is exactly one."""
+
+    enclosure: Sequence[Number]
+    is_unique: bool
+
+
+def _add_zero(problem: BoxProblem, zeros: list[_Zero], enclosure: Sequence[Number]) -> None:
+    """Add the zero of a factor; join it with those of other factors that cannot be told from it."""
+    is_unique = True
+    for zero in [*zeros]:
+        pairs = [*zip(zero.enclosure, enclosure, strict=True)]
+        ends = [[[*map(Decimal, problem.bounds(x))] for x in pair] for pair in pairs]
+        if all(a <= d and c <= b for (a, b), (c, d) in ends):
+            zeros.remove(zero)
+            is_same = all(isinstance(x, fmpq) and isinstance(y, fmpq) and x == y for x, y in pairs)
+            is_unique = is_unique and is_same and zero.is_unique
+            enclosure = enclosure if is_same else [ball.as_ball(x).union(ball.as_ball(y)) for x, y in pairs]
+    zeros.append(_Zero(enclosure, is_unique))
 
 
 def _point(problem: BoxProblem, enclosure: Sequence[Number]) -> tuple[dict[str, Coordinate], dict[str, Bounds]]:
@@ -388,13 +412,8 @@ def _proven_zeros(
     return found, kinds, undecided.select(~is_covered)
 
 
-def _is_same_zero(a: Sequence[Number], b: Sequence[Number]) -> bool:
-    """Whether two enclosures, each of which holds exactly one zero of a region around it, overlap."""
-    return all(ball.as_ball(x).overlaps(ball.as_ball(y)) for x, y in zip(a, b, strict=True))
-
-
 def merge_touching(boxes: Boxes) -> list[tuple[Array, Array]]:
-    """Return the hulls of groups of boxes that touch one another, as their lower and upper ends."""
+    """Return the hulls of groups of boxes that touch, or nearly so, as their lower and upper ends."""
     lower, upper = boxes.lower.T, boxes.upper.T
     if len(boxes) > _MAX_MERGED:
         return _hulls_on_grid(lower, upper)
@@ -403,7 +422,8 @@ def merge_touching(boxes: Boxes) -> list[tuple[Array, Array]]:
     for low, high in zip(lower, upper, strict=True):
         separate = []
         for a, b in groups:
-            if ((a <= high) & (low <= b)).all():
+            gap = np.minimum(high - low, b - a)  # parts between boxes of one cluster may be excluded
+            if ((a - gap <= high) & (low - gap <= b)).all():
                 low, high = np.minimum(low, a), np.maximum(high, b)
             else:
                 separate.append((a, b))
@@ -513,13 +533,14 @@ def _decide_clusters(problem: BoxProblem, system: System, undecided: Boxes) -> t
     is_free = (undecided.side == 0).all(axis=0)
     is_decided = np.zeros(len(undecided), dtype=bool)
     points: list[_Cluster] = []
+    prover = KinkProver(system, problem.bits)
     clusters = merge_touching(undecided.select(is_free))
     start, end, *_ = (side[:, 0] for side in problem.domain.floats())
     for low, high in clusters if len(clusters) <= _MAX_CLUSTERS else ():
         is_continuous = system.enclose_objective(low.reshape(-1, 1), high.reshape(-1, 1)).is_continuous.all()
         if not is_continuous or (low <= start).any() or (high >= end).any():
             continue  # it may hold a minimum that is no stationary point
-        found = kink_points(system, low, high, problem.bits)
+        found = prover.prove(low, high)
         is_kink = found is not None
         if found is None and len(system.names) == 1:
             multiple = prove_multiple_zero(system.leaves[0], system.equations[0], low.item(), high.item(), problem.bits)
@@ -529,7 +550,7 @@ def _decide_clusters(problem: BoxProblem, system: System, undecided: Boxes) -> t
         is_inside = ((low <= undecided.lower.T) & (high >= undecided.upper.T)).all(axis=1)
         is_decided |= is_free & is_inside
         for point in found:
-            is_known = any(_is_same_zero(point, known.enclosure) for known in points)
+            is_known = any(overlap(point, known.enclosure) for known in points)
             if not is_known and not problem.domain.excludes(point):
                 points.append(_Cluster(point, low, high, is_kink))
     return points, undecided.select(~is_decided)
@@ -623,15 +644,14 @@ def search_minimum(problem: BoxProblem, is_maximum: bool = False) -> Optima:
     end = _descend(system, np.array([start[name] for name in system.names]))
     wanted, boxes = "maximum" if is_maximum else "minimum", 0
     points: list[StationaryPoint] = []
-    for part in _LOCAL_PARTS if end is not None else ():
-        place = dict(zip(system.names, end.tolist() if end is not None else (), strict=True))
+    place = {} if end is None else dict(zip(system.names, end.tolist(), strict=True))
+    for part in _LOCAL_PARTS if place else ():
         ranges = {name: _around(x, part) for name, x in place.items()}
         local = minimize(BoxProblem(formula, ranges, {}, problem.digits, _LOCAL_BOXES), is_maximum)
         boxes += local.boxes
         points = [point for point in local.points if point.kind == wanted and not point.on_edge]
         if points:
-            distances = [sum((float(p.point[name]) - x) ** 2 for name, x in place.items()) for p in points]
-            points = [points[int(np.argmin(distances))]]
+            points = [min(points, key=lambda p: sum((float(p.point[name]) - x) ** 2 for name, x in place.items()))]
             break
     return Optima(formula.text, {}, False, [], points, None, boxes, {}, is_maximum, start)
 

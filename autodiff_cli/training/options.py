@@ -45,6 +45,8 @@ from autodiff_cli.training.optimizers import DEFAULT_EPOCHS, METHODS, OPTIMIZERS
 if TYPE_CHECKING:
     from distributed import Client
     from numpy.typing import ArrayLike
+
+    from autodiff_cli.training.priors import Prior
 else:  # the types of options are evaluated, and these would be slow to import
     ArrayLike = Client = Any
 
@@ -412,6 +414,11 @@ class FitOptions(ObjectiveOptions):
             scheduler, or `local:N` for N processes on this machine. Needs the extra `cluster`.
         absolute_sigma: use sigma as it is for the standard errors, instead of scaling it by the residuals.
         confidence: the confidence level of the intervals in reports, as 0.95 or 95 per cent.
+        priors: prior distributions of parameters, `{"a": "normal(0, 10)"}`, or as texts, `["a ~ normal(0, 10)"]`. The
+            fit is then the posterior mode, with errors from the inverse Hessian. See `DISTRIBUTIONS`.
+        posterior: the number of draws of each chain from the posterior, by the No-U-Turn sampler; parameters without
+            a prior have a flat one. Needs the extra `bayes`.
+        chains: the number of chains.
         derive: derived quantities by name, `{"half": "ln(2)/b"}`, or as texts, `["half = ln(2)/b"]`. They are in
             `derived`, with standard errors by the delta method.
         profile: compute profile-likelihood intervals too: `intervals["profile"]`.
@@ -506,6 +513,23 @@ class FitOptions(ObjectiveOptions):
     confidence: Annotated[
         float, _statistics("--confidence LEVEL", "Confidence level of intervals: 0.95, or 95 for percent.")
     ] = 0.95
+    priors: Annotated[
+        Mapping[str, str] | Sequence[str] | None,
+        _loss(
+            '--prior "NAME ~ DISTRIBUTION"',
+            'Prior of a parameter, such as "a ~ normal(0, 10)"; the fit is the posterior mode.',
+            repeats=True,
+            identifies=True,
+            compared=True,
+        ),
+    ] = None
+    posterior: Annotated[
+        int | None,
+        _statistics("--posterior N", "Also draw N samples per chain from the posterior.", at_least(2), compared=True),
+    ] = None
+    chains: Annotated[
+        int, _statistics("--chains N", "Number of chains of --posterior.", at_least(1), compared=True)
+    ] = 4
     derive: Annotated[
         Mapping[str, str] | Sequence[str] | None,
         _statistics(
@@ -545,7 +569,16 @@ class FitOptions(ObjectiveOptions):
         super().__post_init__()
         parse_schedule(self.lr_schedule)
         object.__setattr__(self, "confidence", check_confidence_level(self.confidence))
-        _ = self.quantities
+        _ = self.quantities, self.parsed_priors
+
+    @cached_property
+    def parsed_priors(self) -> Mapping[str, Prior]:
+        """The priors by the name of the parameter. Raises OptionError."""
+        if not self.priors:
+            return {}
+        from autodiff_cli.training.priors import parse_priors
+
+        return parse_priors(self.priors)
 
     @cached_property
     def quantities(self) -> Mapping[str, str]:
@@ -569,7 +602,7 @@ class FitOptions(ObjectiveOptions):
         check_restrictions(_METHOD_RESTRICTIONS, explicit_options(self) | {"method": method})
 
 
-_PANELS = ("data", "residuals", "loss", "data,residuals", "data,loss", "data,residuals,loss")
+_PANELS = ("data", "residuals", "loss", "data,residuals", "data,loss", "data,residuals,loss", "posterior")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -578,7 +611,8 @@ class FigureOptions:
 
     Attributes:
         log: the logarithmic axes, `x`, `y`, `x,y` or `none`; None to choose by the data.
-        panels: the panels of a single fit from top to bottom: `data`, `residuals` and `loss`, separated by commas.
+        panels: the panels of a single fit from top to bottom: `data`, `residuals` and `loss`, separated by commas; or
+            `posterior`: traces, marginals and pairs of the draws.
 
     Raises:
         OptionError: for other axes and panels.
@@ -644,6 +678,34 @@ COMBINATIONS = (
         "batch_size",
         lambda explicit: explicit.get("optimizer") in ("lm", "lbfgs"),
         f"{{optimizer}} uses all rows at every step; for mini-batches choose {_GRADIENT_METHODS}",
+    ),
+    *(
+        excludes("priors", [option], f"priors and {words}: leave one of them out")
+        for option, words in (
+            ("l1", "l1 cannot be combined: a penalty is a prior of its own"),
+            ("l2", "l2 cannot be combined: the penalty is a normal prior of its own"),
+            ("x_sigma", "x_sigma cannot be combined: the effective variance is no likelihood"),
+            ("profile", "profile cannot be combined: a profile is of the likelihood alone"),
+            ("bootstrap", "bootstrap cannot be combined: resamples ignore priors"),
+            ("batch_size", "batch_size cannot be combined: the posterior mode needs all rows at every step"),
+        )
+    ),
+    Restriction(
+        "priors",
+        lambda explicit: explicit.get("optimizer", "lbfgs") != "lbfgs",
+        "the posterior mode is found by lbfgs; leave out the optimizer, {optimizer}",
+    ),
+    needs("chains", "posterior", "chains needs posterior, the number of draws of each chain"),
+    *(
+        excludes("posterior", [option], f"posterior and {option} cannot be combined: {why}")
+        for option, why in (
+            ("x_sigma", "the effective variance is no likelihood"),
+            ("validation", "a posterior is of all rows"),
+            ("batch_size", "a posterior is of all rows"),
+            ("cluster", "the sampler runs on this machine"),
+            ("checkpoint", "a checkpoint holds a fit without draws"),
+            ("resume", "a checkpoint holds a fit without draws"),
+        )
     ),
     needs(
         "patience",

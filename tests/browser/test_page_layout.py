@@ -315,8 +315,8 @@ HIDDEN = """() => {
       .map(({ id }) => `${from} to ${to} behind ${id}`));
   });
 }"""
-# Steps at which the node, those it takes from, the sentence or the button is covered or outside the window, or at which text is
-# small: steps before the end of a pass have a close-up if the drawing is too large to read.
+# Steps, of many some 40, at which the node, those it takes from, the sentence or the button is covered or outside the
+# window, or text is small: steps before the end of a pass have a close-up if the drawing is too large to read.
 COVERED = """() => {
   const isInSight = (element) => {
     const { left, top, width, height } = element.getBoundingClientRect();
@@ -324,7 +324,7 @@ COVERED = """() => {
     return [[width / 2, 4], [width / 2, height - 4], [3, height / 2], [width - 3, height / 2]].every((to) => at(...to));
   };
   const covered = [];
-  for (let position = 1; position <= playback.length; position++) {
+  for (let position = 1; position <= playback.length; position += Math.ceil(playback.length / 40)) {
     go(position);
     const nodes = [playback.current, ...record.nodes[playback.current].inputs].map((i) => graph.element(i));
     if (![...nodes, byId("step")].every(isInSight)) covered.push(position);

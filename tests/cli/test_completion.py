@@ -67,11 +67,16 @@ def test_each_shell_has_a_script(shell: str) -> None:
     assert run_cli(["completion", shell, "--", "1", "tra"]) == "trace\ntrain\n"
 
 
-def test_bash_runs_it(data: str) -> None:
+# bash 3.2, the newest on macOS, has no `compopt`, and its `complete` no `nosort`.
+OLD_BASH = 'compopt() { return 127; }; complete() { case "$*" in *nosort*) return 2;; esac; builtin complete "$@"; }; '
+
+
+@pytest.mark.parametrize("prelude", ["", OLD_BASH], ids=["newest", "3.2"])
+def test_bash_runs_it(prelude: str, data: str) -> None:
     bash = program("bash", "bash")
     folder = Path(sys.executable).parent
     script = (
-        f'export PATH="{folder}:$PATH"; eval "$(autodiff completion bash)"; complete -p autodiff; '
+        f'{prelude}export PATH="{folder}:$PATH"; eval "$(autodiff completion bash)"; complete -p autodiff; '
         f'COMP_WORDS=(autodiff train "signal ~ a*ti" {data}); COMP_CWORD=2; COMP_LINE=x; COMP_POINT=1; '
         '_autodiff 2>/dev/null; printf "%s\\n" "${COMPREPLY[@]}"'
     )

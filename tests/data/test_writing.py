@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from autodiff_cli.data import writing
+from autodiff_cli import system as writing
 from tests.support import run_cli
 
 

@@ -6,6 +6,7 @@ import doctest
 import os
 import re
 import shlex
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -28,12 +29,18 @@ def console_blocks(page: Path) -> list[list[tuple[str, str]]]:
 BLOCKS = [(page, block) for page in PAGES for block in console_blocks(page)]
 
 
+def _skip_without_sampler(page: Path) -> None:
+    if page.name == "bayes.md" and find_spec("nutpie") is None:
+        pytest.skip("the extra bayes is not installed")
+
+
 @pytest.mark.parametrize(
     "page",
     [pytest.param(page, marks=[pytest.mark.slow] if page.name == "networks.md" else []) for page in PAGES],
     ids=lambda page: page.name,
 )
 def test_python_blocks_run(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _skip_without_sampler(page)
     monkeypatch.chdir(ROOT)
     results = doctest.testfile(str(page), module_relative=False, optionflags=doctest.ELLIPSIS, encoding="utf-8")
     assert results.failed == 0
@@ -44,6 +51,8 @@ def test_commands_print_what_is_shown(
     page: Path, block: list[tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The commands of a block run one after the other, in a folder of their own from which the data can be reached."""
+    if any("--posterior" in command for command, _ in block):
+        _skip_without_sampler(page)
     for folder in ("docs", "tests"):
         (tmp_path / folder).symlink_to(ROOT / folder)
     monkeypatch.chdir(tmp_path)

@@ -115,6 +115,7 @@ MISLEADING = [
     ("floor(x)", 2.5,   1.0, "far from a parabola"),
     ("log(x)",   1.0,   0.6, "not defined"),
     ("sqrt(x)",  0.0,   0.1, "not finite"),
+    ("1e-200*x", 1.0, 1e-200, "too small for a float"),
 ]
 # fmt: on
 
@@ -124,7 +125,18 @@ def test_a_warning_says_that_the_first_order_misleads(text: str, x: float, error
     assert words in propagate(text, {"x": x}, {"x": error}).warning
 
 
-@each("text, x", [("x^2", 3.0), ("exp(x)", 0.0), ("abs(x)", 1.0), ("sin(x)", 1.0), ("x^3", 1.0), ("1e9 + x", 1.0)])
+@each(
+    "text, x",
+    [
+        ("x^2", 3.0),
+        ("exp(x)", 0.0),
+        ("abs(x)", 1.0),
+        ("sin(x)", 1.0),
+        ("x^3", 1.0),
+        ("1e9 + x", 1.0),
+        ("(x + 1e20) - 1e20", 1.0),
+    ],
+)
 def test_small_errors_need_no_warning(text: str, x: float) -> None:
     assert propagate(text, {"x": x}, {"x": 0.05}).warning == ""
 
@@ -136,13 +148,16 @@ REFEREED = [
     ("x^4",      0.0,  0.1, "Monte Carlo"),
     ("1/x",      0.1,  0.1, "quantiles"),   # no variance exists
     ("log(x)",   1.0,  0.6, "quantiles"),   # not defined for some draws
+    ("(x + 1e20) - 1e20",  1.0,  0.1, "second order"),  # floats lose the draws, not the derivatives
+    ("sum((v + 1e20) - 1e20)",  np.ones(2),  0.1, "second order"),
 ]
 # fmt: on
 
 
 @each("text, x, error, recommended", REFEREED)
-def test_random_draws_are_the_referee(text: str, x: float, error: float, recommended: str) -> None:
-    found = propagate(text, {"x": x}, {"x": error}, draws=20_000)
+def test_random_draws_are_the_referee(text: str, x: Any, error: float, recommended: str) -> None:
+    name = "v" if np.ndim(x) else "x"
+    found = propagate(text, {name: x}, {name: error}, draws=20_000)
     assert (found.recommended, "elieve" in found.reason) == (recommended, True)
 
 

@@ -9,6 +9,7 @@ from autodiff_cli.autodiff.arbitrary_precision import evaluate_to_digits
 from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.numbers import ball_arithmetic as ball
 from autodiff_cli.numbers.intervals import INTERVALS, Intervals
+from autodiff_cli.solving.search import Propagation
 from tests.each import each
 
 FORMULAS = (
@@ -122,3 +123,28 @@ def test_constants_are_exact_decimals() -> None:
     tape = parse("0.1 + 0.2 - 0.3").tape
     enclosed = forward(tape, INTERVALS, {})[tape.outputs[0]]
     assert enclosed.lower < 0 < enclosed.upper
+
+
+@each("text", FORMULAS, sampled=True)
+def test_propagation_keeps_points_where_a_formula_has_a_value(text: str) -> None:
+    formula = parse(text)
+    random = np.random.default_rng(len(text))
+    propagation = Propagation([formula.output])
+    size = 20
+    points = {name: random.choice([-2.0, -1.0, 0.0, 0.5, 1.0, 3.0], size) for name in formula.variables}
+    spread = {name: random.choice([0.0, 0.1, 5.0], (2, size)) for name in points}
+    boxes = {name: Intervals.between(x - spread[name][0], x + spread[name][1]) for name, x in points.items()}
+    with np.errstate(all="ignore"):
+        value = forward(formula.tape, INTERVALS, {name: Intervals.between(x, x) for name, x in points.items()})[-1]
+    narrowed, is_empty, _ = propagation(boxes, [value])
+    is_defined = value.is_continuous & value.is_bounded
+    for name, x in points.items():
+        assert ((narrowed[name].lower <= x) & (x <= narrowed[name].upper) | ~is_defined).all(), name
+    assert not (is_empty & is_defined).any()
+
+
+def test_propagation_narrows() -> None:
+    box = {"x": Intervals.between(np.array([-9.0]), 9.0), "y": Intervals.between(np.array([0.0]), 9.0)}
+    narrowed, *_ = Propagation([parse("x^2 + exp(y)").output])(box, [Intervals.between(0.0, 4.0)])
+    assert abs(narrowed["x"].upper[0] - 3**0.5) < 1e-9
+    assert abs(narrowed["y"].upper[0] - np.log(4)) < 1e-9

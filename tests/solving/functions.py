@@ -13,17 +13,44 @@ SYSTEMS: list[tuple[str, dict[str, tuple[float, float]], int]] = [
         dict.fromkeys("abcd", _UNIT),
         1,
     ),
-    # combustion chemistry at 3000 °C in the form of Morgan 1987, reduced to two unknowns; scaled
-    ("[x*y + x - 3*y, 2*x*y + x + 3*y^2 - 8*y]", {"x": (0.1, 4), "y": (0.1, 4)}, 1),
+    # combustion chemistry at 3000 °C (Morgan 1987), with positive concentrations
+    (
+        "[b + 2*f + i + 2*j == 1e-5, c + h == 3e-5, a + c + 2*m + 2*h + i + j == 5e-5, d + 2*g == 1e-5, "
+        "0.5140437e-7*m == a^2, 0.1006932e-6*f == 2*b^2, 0.7816278e-15*g == d^2, 0.1496236e-6*h == a*c, "
+        "0.6194411e-7*i == a*b, 0.2089296e-14*j == a*b^2]",
+        dict.fromkeys("abcdmfghij", (0.0, 1e-4)),
+        1,
+    ),
+    # an interval-arithmetic benchmark of Moore and Jones 1977, with ten unknowns
+    (
+        "[a - 0.25428722 - 0.18324757*d*c*i, b - 0.37842197 - 0.16275449*a*j*f, c - 0.27162577 - 0.16955071*a*b*j, "
+        "d - 0.19807914 - 0.15585316*g*a*f, m - 0.44166728 - 0.19950920*g*f*c, f - 0.14654113 - 0.18922793*h*m*j, "
+        "g - 0.42937161 - 0.21180486*b*m*h, h - 0.07056438 - 0.17081208*a*g*f, i - 0.34504906 - 0.19612740*j*f*h, "
+        "j - 0.42651102 - 0.21466544*d*h*a]",
+        dict.fromkeys("abcdmfghij", (-2.0, 2.1)),
+        1,
+    ),
+    # Broyden's banded function (Moré, Garbow and Hillstrom 1981) with five unknowns
+    (
+        "[a*(2+5*a^2)+1-b*(1+b), b*(2+5*b^2)+1-a*(1+a)-c*(1+c), c*(2+5*c^2)+1-a*(1+a)-b*(1+b)-d*(1+d), "
+        "d*(2+5*d^2)+1-a*(1+a)-b*(1+b)-c*(1+c)-f*(1+f), f*(2+5*f^2)+1-a*(1+a)-b*(1+b)-c*(1+c)-d*(1+d)]",
+        dict.fromkeys("abcdf", _UNIT),
+        1,
+    ),
     # Freudenstein and Roth 1963
     ("[-13 + x + ((5 - y)*y - 2)*y, -29 + x + ((y + 1)*y - 14)*y]", {"x": (-20, 20), "y": (-20, 20)}, 1),
     # Powell's badly scaled function, with moderate scales
     ("[10*x*y - 1, exp(-x) + exp(-y) - 1.01]", {"x": (0.01, 12), "y": (0.01, 12)}, 2),
-    # the economics problem of Morgan 1987 with four unknowns
+    # the economics problem of Morgan 1987 with four and, as in Verschelde's collection, five unknowns
     (
         "[(a + a*b + b*c)*d - 1, (b + a*c)*d - 2, c*d - 3, a + b + c + 1]",
         {"a": (-10, 10), "b": (-10, 10), "c": (-10, 10), "d": (-10, 10)},
         2,
+    ),
+    (
+        "[(a + a*b + b*c + c*d)*f - 1, (b + a*c + b*d)*f - 2, (c + a*d)*f - 3, d*f - 4, a + b + c + d + 1]",
+        dict.fromkeys("abcdf", (-100.0, 101.0)),
+        4,
     ),
 ]
 
@@ -50,7 +77,14 @@ MINIMA: list[tuple[str, str, dict[str, tuple[float, float]], float]] = [
      {"x": (0, 1), "y": (0, 1), "z": (0, 1)}, -3.86278214782076),
     ("Trid 4", "(a-1)^2 + (b-1)^2 + (c-1)^2 + (d-1)^2 - a*b - b*c - c*d", dict.fromkeys("abcd", (-16.0, 16.0)), -16.0),
     ("Wood", "100*(b - a^2)^2 + (1 - a)^2 + 90*(d - c^2)^2 + (1 - c)^2 + 10.1*((b-1)^2 + (d-1)^2) + 19.8*(b-1)*(d-1)",
-     dict.fromkeys("abcd", (-2.0, 2.2)), 0.0),
+     dict.fromkeys("abcd", (-3.0, 3.0)), 0.0),
+    ("Goldstein-Price", "(1+(x+y+1)^2*(19-14*x+3*x^2-14*y+6*x*y+3*y^2))*(30+(2*x-3*y)^2*(18-32*x+12*x^2+48*y-36*x*y+27*y^2))",
+     {"x": (-2, 2), "y": (-2, 2)}, 3.0),
+    ("Styblinski-Tang 5", " + ".join(f"({v}^4 - 16*{v}^2 + 5*{v})/2" for v in "abcdf"), dict.fromkeys("abcdf", (-5.0, 5.0)), -195.8308285188571),
+    ("Rosenbrock 5", " + ".join(f"100*({v} - {u}^2)^2 + (1 - {u})^2" for u, v in ("ab", "bc", "cd", "df")),
+     dict.fromkeys("abcdf", (-2.0, 2.2)), 0.0),
+    ("Helical valley", "100*((z - 10*atan2(y, x)/(2*pi))^2 + (sqrt(x^2 + y^2) - 1)^2) + z^2",
+     {"x": (0.1, 3), "y": (-3, 3.1), "z": (-3, 3.1)}, 0.0),
     ("Sum of different powers", "x^2 + y^2 + z^2 + (x + y + z)^4", {"x": (-1, 1.5), "y": (-1, 1.5), "z": (-1, 1.5)}, 0.0),
     ("Griewank", "1 + (x^2 + y^2)/4000 - cos(x)*cos(y/sqrt(2))", {"x": (-10, 11), "y": (-10, 11)}, 0.0),
 ]

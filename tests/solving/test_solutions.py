@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from fractions import Fraction
 
@@ -66,6 +67,15 @@ def test_digits_of_zeros_are_proven(text: str, exact: str) -> None:
         ("x - 0.1", 0, 0.5, [0.1]),
         ("(x - 1)^2", 0, 3, [1]),
         ("x^3", -1, 2, [0]),
+        ("exp(x) - x - 1", -2, 2.1, [0]),
+        ("abs(x)", -1, 2, [0]),
+        ("sqrt(x)", -1, 2, [0]),
+        ("(x - sqrt(2))^2", 0, 3, [2**0.5]),
+        ("(x - 1)^2*(x - pi)^3", 0, 4, [1, math.pi]),
+        ("x^4 - 4*x^2 + 4", -3, 3.1, [-(2**0.5), 2**0.5]),
+        ("x*sin(x)/(x + 2)", -1, 4, [0, math.pi]),
+        ("(x - 1)^-2", 0, 3, []),
+        ("1/x", -1, 2, []),
         ("x^4 - 2*x^2 + 1", -3, 2, [-1, 1]),
         ("x^2 + 1", -3, 3, []),
         ("erf(x)", -3, 2, [0]),
@@ -83,11 +93,11 @@ def test_complete_solutions(text: str, low: float, high: float, points: list[flo
 @each(
     "text, at",
     [
-        ("1/x", 0),
         ("floor(x) - 0.5", 1),
         ("tan(x)", 1.5707963),
-        ("abs(x)", 0),
-        ("sqrt(x)", 0),
+        ("1 + cos(4*x)", 0.7853981633974483),
+        ("x*log(x)", 0),
+        ("(x - 1)^2/(x - 1)", 1),
         ("where(x > 0, x - 3, 5)", 0),
     ],
 )
@@ -95,6 +105,16 @@ def test_what_cannot_be_proven_is_unresolved(text: str, at: float) -> None:
     found = ad.parse(text).solve(x=(-1, 2))
     assert not found.complete
     assert any(low - 1e-6 <= at <= high + 1e-6 for box in found.unresolved for low, high in box.values())
+
+
+def test_zeros_of_factors_that_cannot_be_told_apart_are_not_called_unique() -> None:
+    (root,) = ad.parse("(x - 0.1)*(x - 0.10000000000000000001)").solve(x=(0, 1)).roots
+    assert not root.unique
+    (root,) = ad.parse("x*sin(x)").solve(x=(-1, 1)).roots
+    assert root.unique
+    found = ad.parse("[(x - y)^2, x*(x^2 - 2)]").solve(x=(-1, 2), y=(-1, 2))
+    assert found.complete
+    assert [r.point for r in found.roots] == [{"x": 0.0, "y": 0.0}, {"x": 2**0.5, "y": 2**0.5}]
 
 
 def test_a_search_that_is_cut_short_loses_no_zero() -> None:
@@ -158,6 +178,22 @@ def test_kinks_and_multiple_zeros_of_the_gradient(
     (only,) = [p for p in found.points if not p.on_edge]
     assert [*only.point.values()] == pytest.approx(point, abs=1e-14)
     assert only.kind == kind
+
+
+@each(
+    "text, box, count, least",
+    [
+        ("abs(x - 1/3) + abs(y - 1/7) + abs(x - y) + x*y", {"x": (-2, 2), "y": (-2, 2)}, 3, 4 / 21 + 1 / 49),
+        ("abs(x^2 + y^2 - 1) + abs(x - y)", {"x": (-2, 2), "y": (-2, 2.1)}, 7, 0),
+        ("abs(sin(9*x)) + x/7", {"x": (-1, 1.2)}, 13, -2 * math.pi / 63),
+    ],
+)
+def test_points_along_kinks(text: str, box: dict[str, tuple[float, float]], count: int, least: float) -> None:
+    found = ad.parse(text).minimize(box)
+    assert found.complete
+    assert len(found.points) == count
+    low, high = found.global_.value_enclosure
+    assert low - 1e-14 <= least <= high + 1e-14
 
 
 @each("text", ["1/x", "x*log(x)", "sqrt(x)"])

@@ -37,6 +37,17 @@ def test_the_components_of_a_mixture_are_found(seed: int) -> None:
     assert any("`w` 0 to 1" in note and "`s1` at least 0" in note for note in found.notes)
 
 
+@pytest.mark.parametrize("seed", [0, pytest.param(4, marks=pytest.mark.slow), pytest.param(6, marks=pytest.mark.slow)])
+def test_three_components_are_found_rather_than_a_worse_minimum(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    component = generator.choice(3, 300, p=[0.3, 0.4, 0.3])
+    x = generator.normal(np.array([0, 4, 9])[component], np.array([1, 0.7, 1.5])[component])
+    terms = "u*normal_pdf(x, m1, s1) + v*normal_pdf(x, m2, s2) + (1 - u - v)*normal_pdf(x, m3, s3)"
+    found = fit(f"-log({terms})", {"x": x}, likelihood=True)
+    assert found.converged
+    assert [found.parameters[name] for name in ("m1", "m2", "m3")] == pytest.approx([0, 4, 9], abs=0.5)
+
+
 @pytest.mark.parametrize(
     ("model", "x", "name"),
     [

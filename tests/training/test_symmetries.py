@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,46 @@ def test_a_standard_deviation_is_positive() -> None:
     found = fit("((y - m)/s)^2/2 + log(s^2)/2", {"y": 3 + NOISE}, start={"m": 3})
     assert found.converged
     assert found.parameters["s"] == pytest.approx(np.std(NOISE), rel=1e-8)
+
+
+def bateman(x: Any, ka: float, ke: float, v: float) -> Any:
+    return 100 * ka / (v * (ka - ke)) * (np.exp(-ke * x) - np.exp(-ka * x))
+
+
+def test_another_solution_with_two_rates_exchanged_is_mentioned() -> None:
+    x = np.array([0.25, 0.5, 1, 2, 3, 4, 6, 8, 12, 16, 24])
+    y = bateman(x, 1.2, 0.15, 20) * (1 + np.random.default_rng(2).normal(0, 0.03, len(x)))
+    for model in ("y ~ 100*ka/(V*(ka - ke))*(exp(-ke*x) - exp(-ka*x))", "y ~ A*(exp(-ke*x) - exp(-ka*x))"):
+        one = fit(model, {"x": x, "y": y})
+        other = fit(model, {"x": x, "y": y}, start={"ka": 0.2, "ke": 1.0})
+        assert one.loss == pytest.approx(other.loss, rel=1e-9)
+        assert one.parameters["ka"] > one.parameters["ke"]
+        found = [note for note in one.notes if "another solution predicts the same, with" in note]
+        assert len(found) == 1
+        is_signed = "A" in one.parameters  # the positive amplitude is preferred
+        assert (other.parameters["ka"] < other.parameters["ke"]) != is_signed
+        for name, value in (one if is_signed else other).parameters.items():
+            assert is_signed or f"{name} = {value:.4g}" in found[0]
+
+
+@pytest.mark.parametrize("is_leveled", [False, True])
+def test_exchangeable_rates_are_in_the_same_order_in_all_groups(is_leveled: bool) -> None:
+    generator = np.random.default_rng(5)
+    x, s = np.tile([0.25, 0.5, 1, 2, 3, 4, 6, 8, 12, 16, 24], 6), np.repeat(np.arange(6), 11)
+    rates = [(generator.uniform(0.6, 3), generator.uniform(0.05, 0.25), generator.uniform(10, 40)) for _ in range(6)]
+    y = np.concatenate([bateman(x[:11], *each) for each in rates]) * (1 + generator.normal(0, 0.03, len(x)))
+    model = "y ~ 100*ka/(V*(ka - ke))*(exp(-ke*x) - exp(-ka*x))"
+    if is_leveled:
+        for name in ("ka", "ke", "V"):
+            model = re.sub(rf"\b{name}\b", f"{name}[s]", model)
+        found = fit(model, {"x": x, "y": y, "s": s}).parameters
+        values = [[found[f"{name}[{k}]"] for name in ("ka", "ke", "V")] for k in range(6)]
+    else:  # the fit is not defined at the default starting values, where both rates are 1
+        values = [
+            [each.fit.parameters[name] for name in ("ka", "ke", "V")]
+            for each in fit_by(model, {"x": x, "y": y, "s": s}, by="s")
+        ]
+    assert np.array(values) == pytest.approx(np.array(rates), rel=0.3)
 
 
 def test_interchangeable_terms_are_in_the_same_order_in_all_groups() -> None:

@@ -64,6 +64,13 @@ def test_patience_ends_the_fit_and_restores_the_best() -> None:
     assert f"epoch {best}" in fit.notes[-1]
 
 
+def test_a_fit_that_no_epoch_improves_has_not_converged() -> None:
+    start, options = {"a": 3.0}, {"optimizer": "adam", "learning_rate": 10, "validation": 0.3, "patience": 3}
+    fit = ad.fit("y ~ a*x", DATA, start=start, **options)
+    assert (fit.epochs, fit.converged) == (3, False)
+    assert fit.warnings[-1] == "not converged: no epoch had a lower validation loss than the starting values"
+
+
 @pytest.mark.parametrize("optimizer", ["lm", "lbfgs", "adam"])
 def test_patience_goes_with_every_optimizer(optimizer: str) -> None:
     fit = ad.fit("y ~ a*x + b", DATA, optimizer=optimizer, validation=0.3, patience=1)

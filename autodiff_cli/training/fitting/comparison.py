@@ -28,11 +28,13 @@ from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError, check_restrictions, explicit_options, option_fields, refused
 from autodiff_cli.training.fitting.fit import fit_objective
 from autodiff_cli.training.fitting.optimization import optimize
+from autodiff_cli.training.fitting.posterior import LeaveOneOut, leave_one_out
 from autodiff_cli.training.fitting.progress import Progress
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.objective.loading import SharedDataset
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.objective.preparation import hyperparameters
 from autodiff_cli.training.options import ComparisonOptions, FitOptions
 from autodiff_cli.training.result.fitted_model import FittedModel
 from autodiff_cli.training.result.goodness import criteria_parameters, significance_test
@@ -71,6 +73,7 @@ def cross_validation_loss(objective: Objective, theta: Array, method: str, optio
             return math.nan
         outcome = optimize(method, training_part, options, Progress())
         held_out = objective.select_rows(np.flatnonzero(fold_of_row == fold))
+        held_out = held_out.without_penalty() if held_out.has_priors else held_out
         if held_out.total_weight:
             total += held_out.value(outcome.theta) * held_out.total_weight
             weight += held_out.total_weight
@@ -213,6 +216,7 @@ class ComparedModel:
         k: the number of parameters that the criteria count: the free ones, and the variance if it is estimated.
         delta: the AICc minus the smallest of all models; None without AICc, like the next.
         weight: the Akaike weight (Akaike 1978).
+        loo: the leave-one-out estimate from draws of the posterior; None without draws.
         cv_error: the mean loss in cross-validation; None if it was not requested or a fit failed.
     """
 
@@ -221,6 +225,7 @@ class ComparedModel:
     delta: float | None
     weight: float | None
     cv_error: float | None
+    loo: LeaveOneOut | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +275,8 @@ def compare_models(models: Sequence[str], dataset: Dataset, options: ComparisonO
     start = options.parameters.start
     parsed = [Model.parse(text, dataset.names, start) for text in models]
     _check_targets(parsed)
-    for name in start:
+    known = {*hyperparameters(options.parsed_priors), "sigma"}
+    for name in (*start, *(name.partition("[")[0] for name in options.parsed_priors if name not in known)):
         if not any(model.accepts(name) for model in parsed):
             raise OptionError(f"no model has the parameter `{name}`")
     shared = SharedDataset(dataset, parsed, options)
@@ -289,6 +295,7 @@ def compare_models(models: Sequence[str], dataset: Dataset, options: ComparisonO
             delta,
             None if weight is None else weight / total,
             _cross_validation_error(objective, fit, options, folds),
+            leave_one_out(objective, fit.draws) if fit.draws else None,
         )
         for objective, fit, delta, weight in zip(objectives, fits, deltas, weights, strict=True)
     ]
@@ -313,7 +320,13 @@ def _check_targets(models: Sequence[Model]) -> None:
 def _options_for_model(model: Model, options: FitOptions) -> FitOptions:
     """Return the options with the starting values of the parameters that a model has."""
     start = {name: value for name, value in options.parameters.start.items() if model.accepts(name)}
-    return dataclasses.replace(options, start=start)
+    read = {*hyperparameters(options.parsed_priors), "sigma"}
+    priors = {
+        name: prior.text
+        for name, prior in options.parsed_priors.items()
+        if name in read or model.accepts(name.partition("[")[0])
+    }
+    return dataclasses.replace(options, start=start, priors=priors)
 
 
 def _cross_validation_error(objective: Objective, fit: FittedModel, options: FitOptions, folds: int) -> float | None:
@@ -330,7 +343,7 @@ def _ranking_key(compared: ComparedModel) -> tuple[float, ...]:
     fit, error = compared.fit, math.inf if compared.cv_error is None else compared.cv_error
     loss = math.inf if math.isnan(fit.loss) else fit.loss
     if compared.delta is None:
-        return (1.0 + bool(fit.failure), error, loss)
+        return (1.0 + bool(fit.failure), -compared.loo.elpd if compared.loo else error, loss)
     return (0.0, fit.aicc or 0.0, fit.bic or 0.0, loss)
 
 
@@ -340,6 +353,8 @@ def _nested_test(a: ComparedModel, b: ComparedModel, small: Objective, large: Ob
     texts = small_fit.model, large_fit.model
     if not (small_fit.converged and large_fit.converged):
         return NestedTest(*texts, reason="one of the fits did not converge")
+    if small.has_priors or large.has_priors:
+        return NestedTest(*texts, reason="parameters have priors")
     if small.kind not in (LossKind.SQUARES, LossKind.LIKELIHOOD):
         return NestedTest(*texts, reason=f"the loss {small.loss or 'of the models'} is not a likelihood")
     if (reason := why_not_nested(small, large)) is not None:

@@ -1,25 +1,20 @@
 """Fit a model to data: the public `fit`, and how its result is put together.
 
 `fit` collects the options, `fit_dataset` and `fit_objective` run the fit, and `build_fit` computes statistics and
-warnings for the `FittedModel`. `canonical_parameters` chooses among parameter vectors that predict the same: positive
-widths, phases within a turn, softmax scores with sum 0.
+warnings for the `FittedModel`.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
-from collections.abc import Iterator, Sequence
-from itertools import combinations
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from autodiff_cli.array_types import Array, Mask
+from autodiff_cli.array_types import Array
 from autodiff_cli.data.table import Dataset
-from autodiff_cli.graph.tape import topological_order
 from autodiff_cli.language.errors import format_names
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.numbers.arrays import ignore_float_errors
@@ -42,14 +37,20 @@ from autodiff_cli.training.fitting.optimization import (
     x_errors_note,
 )
 from autodiff_cli.training.fitting.progress import Progress, Validation, open_checkpoint, split_validation
-from autodiff_cli.training.fitting.starts import Sinusoids, linear_mask, separate_terms
-from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES, LossKind
+from autodiff_cli.training.fitting.symmetries import (
+    MAX_REPEATED_ROWS,
+    MAX_SYMMETRIC_PARAMETERS,
+    TERMS_NOTE,
+    canonical_parameters,
+    order_terms,
+)
+from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES, PRIOR_FACTOR, LossKind
 from autodiff_cli.training.methods.gradient_descent import EpochProgressCallback, Outcome
 from autodiff_cli.training.objective.batch import repeat_objective
 from autodiff_cli.training.objective.cluster_connection import connect_cluster
 from autodiff_cli.training.objective.model import Model, tie_fixed_parameters
 from autodiff_cli.training.objective.objective import Objective, copy_with
-from autodiff_cli.training.objective.parameters import Bounds, complemented_shares
+from autodiff_cli.training.objective.preparation import hyperparameters
 from autodiff_cli.training.optimizers import OPTIMIZERS
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.diagnosis import diagnose, explain_failure
@@ -62,304 +63,11 @@ from autodiff_cli.training.result.statistics import (
     ComputedStatistics,
     FitStatistics,
     compute_statistics,
-    softmax_null_space,
 )
 
-_MAX_PARAMETERS = 20  # joint symmetries are searched up to this many parameters, because all subsets are tried
-_MAX_SINGLE_PARAMETERS = 200  # other symmetries are searched up to this many parameters
-_MAX_ROWS_WITH_LEVELS = 100_000  # rows up to which fits with levels are repeated
 _MAX_COMPARED_LEVELS = 8  # levels whose values are tried for all levels
 _MAX_ADOPTED_FITS = 10  # better fits that profiles lead to, one after the other
 _BETTER_LOSS_TOLERANCE = 1e-6  # relative difference of two losses that counts as rounding
-_MAX_COMPARED_ROWS = 500  # rows on which predictions are compared
-_PREDICTION_TOLERANCE = 1e-9  # relative to the range of the predictions: smaller differences are rounding errors
-_MAX_JOINT_FLIPS = 3  # parameters whose signs are flipped together
-
-
-def canonical_parameters(objective: Objective, theta: Array, bounds: Bounds) -> tuple[Array, list[str]]:
-    """Return the canonical one of all points that predict the same, and a sentence for each choice.
-
-    A symmetry is used only if the predictions stay the same. Parameters with a given start keep its sign.
-    """
-    if objective.loss == "cross_entropy":
-        return _centre_softmax(objective, theta)
-    layout = objective.layout
-    if layout.size > _MAX_SINGLE_PARAMETERS or len(layout.element_names) != len(layout.names):
-        return theta, []
-    with ignore_float_errors():
-        return _Symmetries(objective, theta, bounds).resolve()
-
-
-TERMS_NOTE = "terms of the model are interchangeable; they are reported in the same order in every fit"
-
-
-def order_terms(objective: Objective, theta: Array, *, aligns_levels: bool = False) -> Array:
-    """Return points of shape (fits, P) with interchangeable terms, such as peaks or the components of a mixture, in the
-    same order: by their first nonlinear parameter, ascending, or as the starting values of the user.
-
-    Args:
-        aligns_levels: order the terms of each level by themselves, even if other predictions result: with parameters
-            that all levels share, this may be the start of a better fit.
-    """
-    layout = objective.layout
-    if layout.size > _MAX_SINGLE_PARAMETERS or len(layout.element_names) != len(layout.names):
-        return theta
-    linear, mixtures = linear_mask(objective, np.ones(layout.size, np.bool_)), _mixture_shares(objective)
-    if np.count_nonzero(linear) < 2 and not mixtures:  # each similar term has a factor of its own
-        return theta
-    ordered = theta.copy()
-    point = theta[0] * np.random.default_rng(0).uniform(0.8, 1.25, layout.size)
-    found = [*_similar_terms(objective, point, linear), *_mixtures(objective, point, mixtures)]
-    for terms in (part for each, symmetries in found for part in each.by_level(objective, symmetries, aligns_levels)):
-        columns, key = terms.columns, terms.columns[:, terms.key]
-        is_given = np.isin(columns, [k for k, name in enumerate(layout.names) if name in objective.user_starts])
-        if is_given.any():
-            if not is_given[:, terms.key].all():
-                continue
-            columns = columns[np.argsort(objective.start[key], kind="stable")]
-        values = terms.extended(ordered)
-        ranks = np.argsort(values[:, columns[:, terms.key]], axis=1, kind="stable")
-        exchanged = values.copy()
-        for rank, term in enumerate(columns):
-            exchanged[:, term] = values[np.arange(len(theta))[:, None], columns[ranks[:, rank]]]
-        ordered = exchanged[:, : layout.size]
-    is_allowed = [objective.constraints.are_met(point) and objective.bounds.contains(point) for point in ordered]
-    return np.where(np.array(is_allowed)[:, None], ordered, theta)
-
-
-class _Terms(NamedTuple):
-    """A set of interchangeable terms of a model.
-
-    Attributes:
-        columns: the parameters of each term, of shape (terms, parameters of a term); from P on, the last share.
-        key: the position in a term of the parameter by which terms are ordered.
-        shares: the free shares of each mixture, of which the last share is 1 minus their sum.
-    """
-
-    columns: NDArray[np.intp]
-    key: int
-    shares: Sequence[Sequence[int]] = ()
-
-    def extended(self, theta: Array) -> Array:
-        """Return points of shape (fits, P) with the last shares as further columns."""
-        return np.column_stack((theta, *(1 - theta[:, [*part]].sum(axis=1) for part in self.shares)))
-
-    def are_interchangeable(self, objective: Objective, symmetries: _Symmetries) -> bool:
-        """Whether the terms have equal bounds, and the same predictions at a point when two of them change places."""
-        point, bounds = symmetries.point, objective.bounds
-        of_terms = self.columns[:, (self.columns < len(point)).all(axis=0) & ~np.isin(self.columns[0], self.shares)]
-        if not all((limits[of_terms] == limits[of_terms[0]]).all() for limits in (bounds.low, bounds.high)):
-            return False
-        for term in self.columns[1:]:
-            exchanged = self.extended(point[None])[0]
-            exchanged[[*self.columns[0], *term]] = exchanged[[*term, *self.columns[0]]]
-            if not symmetries.is_equivalent(exchanged[: len(point)]):
-                return False
-        return True
-
-    def by_level(self, objective: Objective, symmetries: _Symmetries, always: bool) -> list[_Terms]:
-        """Return the terms of each level by themselves if they are interchangeable, else all of them together."""
-        levels = [objective.layout.names[k].partition("[")[2] for k in self.columns[0].tolist()]
-        parts = []
-        for level in dict.fromkeys(levels):
-            own = [k for k, other in enumerate(levels) if other == level]
-            keys = [number for number, k in enumerate(own) if k >= self.key]
-            parts += [_Terms(self.columns[:, own], keys[0], self.shares)] if keys else []
-        is_split = always or all(part.are_interchangeable(objective, symmetries) for part in parts)
-        return parts if len(parts) > 1 and is_split else [self]
-
-
-def _similar_terms(objective: Objective, point: Array, linear: Mask) -> Iterator[tuple[_Terms, _Symmetries]]:
-    """Yield the sets of interchangeable terms of a sum that have linear factors, such as peaks."""
-    if not objective.has_residuals:
-        return
-    sets = list[_Terms]()
-    symmetries = _Symmetries(objective, point, Bounds.unbounded(len(point)))
-    for factors, others in separate_terms(objective, linear, ~linear):
-        term = [*factors, *others]
-        for number, (columns, key, _) in enumerate(sets):
-            if key != len(factors) or columns.shape[1] != len(term):
-                continue
-            if _Terms(np.array([columns[0], term]), key).are_interchangeable(objective, symmetries):
-                sets[number] = _Terms(np.vstack((columns, term)), key)
-                break
-        else:
-            sets.append(_Terms(np.array([term]), len(factors)))
-    yield from ((terms, symmetries) for terms in sets if len(terms.columns) > 1)
-
-
-_Shares = tuple[tuple[str, ...], ...]  # the free shares of a mixture, each with its names for all levels
-
-
-def _mixture_shares(objective: Objective) -> list[_Shares]:
-    """Return the shares of each mixture such as `w*f + (1 - w)*g`."""
-    program, slices = objective.model.program, objective.layout.slices
-
-    def find() -> list[_Shares]:
-        nodes = topological_order([program.output])
-        found = dict.fromkeys(tuple(complemented_shares(node, program)) for node in nodes)
-        return [shares for shares in found if shares and len({len(levels) for levels in shares}) == 1]
-
-    mixtures = objective.kernels.cached("shares of mixtures", find)
-    return [shares for shares in mixtures if all(name in slices for levels in shares for name in levels)]
-
-
-def _mixtures(objective: Objective, point: Array, mixtures: Sequence[_Shares]) -> Iterator[tuple[_Terms, _Symmetries]]:
-    """Yield the components of mixtures, given their shares: the parameters that matter where one share is 1."""
-    slices, size = objective.layout.slices, len(point)
-    for shares in mixtures:
-        free = np.array([[slices[name].start for name in levels] for levels in shares]).T  # of shape (levels, shares)
-        inside = point.copy()
-        inside[free] = 0.7 / (1 + len(shares))
-        symmetries = _Symmetries(objective, inside, Bounds.unbounded(size))
-        corners = np.vstack((np.eye(len(shares)), np.zeros(len(shares))))
-        own = [symmetries.influential(free, corner) for corner in corners]
-        common = np.logical_and.reduce(own)
-        positions = [np.flatnonzero(matters & ~common) for matters in own]
-        if len({len(each) for each in positions}) > 1 or not len(positions[0]):
-            continue
-        last = [*free.T, size + np.arange(len(free))]
-        columns = np.array([[*each, *share] for each, share in zip(positions, last, strict=True)])
-        terms = _Terms(columns, 0, free.tolist())
-        if terms.are_interchangeable(objective, symmetries):
-            yield terms, symmetries
-
-
-def _centre_softmax(objective: Objective, theta: Array) -> tuple[Array, list[str]]:
-    """Return the point whose softmax scores sum to 0 over the classes."""
-    null_space = softmax_null_space(objective, theta)
-    if null_space is None or not null_space.shape[1]:
-        return theta, []
-    note = (
-        "softmax scores are determined only up to a common constant; the parameters are reported with sums of 0 over "
-        "the classes"
-    )
-    return theta - null_space @ (null_space.T @ theta), [note]
-
-
-class _Symmetries:
-    """The signs and phases of parameters that leave all predictions unchanged.
-
-    Attributes:
-        point: the point of the predictions.
-    """
-
-    def __init__(self, objective: Objective, theta: Array, bounds: Bounds) -> None:
-        self._objective = objective
-        self._names = objective.layout.names
-        self._theta = theta
-        self._bounds = bounds
-        self.point = theta
-        backwards = [name in objective.user_starts and objective.start[k] < 0 for k, name in enumerate(self._names)]
-        self._signs = np.where(backwards, -1.0, 1.0)
-        self._sinusoids = Sinusoids(self._objective)
-        is_projected = objective.has_residuals and objective.model.numeric
-        self._linear = linear_mask(objective, np.ones(len(theta), np.bool_)) if is_projected else np.zeros(0, np.bool_)
-        self._phases = [index for index, _ in self._sinusoids.quarter_turns(theta)]
-
-    def resolve(self) -> tuple[Array, list[str]]:
-        """Return the canonical point, and a sentence for each choice."""
-        flipped = dict.fromkeys(name for subset in self._flip_signs() for name in subset)
-        shifted = [*self._wrap_phases()]
-        notes = []
-        if flipped:
-            listed = ", ".join(f"`{name}`" for name in flipped)
-            notes.append(f"the signs of {listed} are not determined; the positive values are reported")
-        if shifted:
-            listed = ", ".join(f"`{name}`" for name in shifted)
-            notes.append(f"{listed} is reported within half a turn of 0; whole turns change nothing")
-        return self._theta, notes
-
-    def _flip_signs(self) -> Iterator[list[str]]:
-        """Flip the signs of one parameter, or of a few together, while more of them get their preferred sign."""
-        if self._count_preferred(self._theta) == len(self._theta) - len(self._phases):
-            return
-        subsets = [
-            indices
-            for count in range(1, _MAX_JOINT_FLIPS + 1 if len(self._theta) <= _MAX_PARAMETERS else 2)
-            for indices in combinations(range(len(self._theta)), count)
-        ]
-        for indices in subsets:
-            for mirrored in self._mirror_images([*indices]):
-                if self._count_preferred(mirrored) > self._count_preferred(self._theta) and self.is_equivalent(
-                    mirrored
-                ):
-                    self._theta = mirrored
-                    yield [self._names[k] for k in indices if k not in self._phases]
-                    break
-
-    def _count_preferred(self, theta: Array) -> int:
-        """The number of parameters, except for phases, with the preferred sign."""
-        agree = theta * self._signs > 0
-        agree[self._phases] = False
-        return int(np.count_nonzero(agree))
-
-    def _mirror_images(self, indices: list[int]) -> Iterator[Array]:
-        """Yield the point with some signs flipped; also with a phase shifted by half a turn."""
-        mirrored = self._theta.copy()
-        mirrored[indices] *= -1
-        yield mirrored
-        for index, quarter in self._sinusoids.quarter_turns(mirrored):
-            shifted = mirrored.copy()
-            shifted[index] += 2 * quarter
-            yield shifted
-        if len(indices) == 1 and self._linear.any() and not self._linear[indices[0]]:
-            yield self._compensated(mirrored)
-
-    def _compensated(self, theta: Array) -> Array:
-        """Return a point with the values of the linear parameters that change the predictions least.
-
-        In `b + (t - b)/(1 + (k/x)^h)`, the sign of `h` changes if `b` and `t` change places.
-        """
-        columns = np.flatnonzero(self._linear)
-        theta = np.where(self._linear, 0.0, theta)
-        units = [np.where(np.arange(len(theta)) == column, 1.0, theta) for column in columns]
-        base = self._predictions(theta)
-        design = np.array([(self._predictions(unit) - base).ravel() for unit in units]).T
-        change = (self._predictions(self.point) - base).ravel()
-        if np.isfinite(design).all() and np.isfinite(change).all():
-            theta[columns] = np.linalg.lstsq(design, change, rcond=None)[0]
-        return theta
-
-    def _wrap_phases(self) -> Iterator[str]:
-        """Shift phases to within half a turn of 0, and yield the names of those shifted."""
-        for index, quarter in self._sinusoids.quarter_turns(self._theta):
-            turns = math.floor(self._theta[index] / (4 * abs(quarter)) + 0.5)
-            shifted = self._theta.copy()
-            shifted[index] -= 4 * abs(quarter) * turns
-            if turns and self.is_equivalent(shifted):
-                self._theta = shifted
-                yield self._names[index]
-
-    def is_equivalent(self, theta: Array) -> bool:
-        """Whether a point lies within the bounds and predicts the same."""
-        if not self._bounds.contains(theta):
-            return False
-        original = self._predictions(self.point)
-        tolerance = _PREDICTION_TOLERANCE * max(float(np.ptp(original)), 1e-3 * float(np.abs(original).max()))
-        return bool((np.abs(self._predictions(theta) - original) <= tolerance).all())
-
-    def influential(self, fixed: NDArray[np.intp], values: Array) -> NDArray[np.bool_]:
-        """Return which of the other parameters matter where some parameters have these values."""
-        point, mask = self.point.copy(), np.zeros(len(self.point), np.bool_)
-        point[fixed] = values
-        original = self._predictions(point)
-        for k in np.setdiff1d(np.arange(len(point)), fixed).tolist():
-            changed = point.copy()
-            changed[k] *= 1.1
-            mask[k] = not np.array_equal(self._predictions(changed), original)
-        return mask
-
-    def _predictions(self, theta: Array) -> Array:
-        """The residuals of a sample of the rows, or their losses: like the predictions up to constants."""
-        sample, kernels = self._sample, self._objective.kernels
-        return sample.evaluate_rows(kernels.residuals if sample.has_residuals else kernels.row_loss, theta)
-
-    @functools.cached_property
-    def _sample(self) -> Objective:
-        rows = self._objective.rows
-        count = min(rows, _MAX_COMPARED_ROWS)
-        return self._objective.select_rows(np.arange(count) * rows // count)
 
 
 _STATISTICS = tuple(each.name for each in dataclasses.fields(FitStatistics))
@@ -394,15 +102,23 @@ def fit_dataset(model: str | Model, dataset: Dataset, options: FitOptions) -> Fi
 
 
 def fit_objective(
-    objective: Objective, options: FitOptions, on_progress: EpochProgressCallback | None = None
+    objective: Objective,
+    options: FitOptions,
+    on_progress: EpochProgressCallback | None = None,
+    on_draw: Callable[[int, int], None] | None = None,
 ) -> FittedModel:
     """Fit an objective that was made with the same options. Raises OptionError and Interrupted.
 
     Args:
         on_progress: is called from time to time during a long epoch.
+        on_draw: is called for every draw from the posterior with the number of draws so far, and of all.
     """
     if not objective.parameters:
         raise OptionError("there is nothing to fit: every parameter is fixed")
+    if options.posterior is not None:
+        from autodiff_cli.training.fitting.posterior import check_posterior
+
+        check_posterior(objective)
     method = choose_method(options, objective)
     options.check_method(method)
     if objective.orders and (options.checkpoint is not None or options.resume is not None):
@@ -431,7 +147,8 @@ def fit_objective(
         raise Interrupted(build_fit(run, outcome)) from None
     finally:
         progress.finish()
-    return conclude(run, outcome)
+    result = conclude(run, outcome)
+    return result if options.posterior is None else _with_posterior(run, result, on_draw)
 
 
 class FitRun(NamedTuple):
@@ -450,6 +167,49 @@ class FitRun(NamedTuple):
     progress: Progress
     options: FitOptions
     quantities: DerivedQuantities
+
+
+def _with_posterior(run: FitRun, result: FittedModel, on_draw: Callable[[int, int], None] | None) -> FittedModel:
+    """Return a fit with draws from its posterior. Raises Interrupted.
+
+    The mode under hierarchical priors says little, so the parameters are then the means of the draws.
+    """
+    from autodiff_cli.training.fitting.posterior import draw_posterior
+
+    objective, options = run.objective, run.options
+    is_hierarchical = bool(hyperparameters(objective.priors))
+    if result.failure and not is_hierarchical:
+        return result
+    theta = objective.layout.flatten([result.parameters[name] for name in objective.layout.names])
+    try:
+        found = draw_posterior(
+            objective, objective.start if is_hierarchical else theta, options, run.quantities, on_draw
+        )
+    except KeyboardInterrupt:
+        raise Interrupted(result) from None
+    if is_hierarchical:
+        draws = [found.draws[name] for name in objective.layout.names]
+        numbers = np.concatenate([each.reshape(-1, math.prod(each.shape[2:])) for each in draws], axis=1)
+        theta = numbers.mean(axis=0)
+        known = dataclasses.replace(
+            compute_statistics(objective, theta, options.absolute_sigma, with_goodness=True),
+            stderr=objective.layout.values(numbers.std(axis=0, ddof=1)),
+            covariance=np.atleast_2d(np.cov(numbers.T)),
+            definition=_POSTERIOR_DEVIATIONS,
+            warnings=(),
+        )
+        result = build_fit(run, Outcome(theta, True), known)
+        result = dataclasses.replace(result, notes=[_POSTERIOR_MEANS, *result.notes[1:]])
+    reported = dataclasses.replace(
+        result,
+        posterior=found.summaries,
+        divergences=found.divergences,
+        draws=found.draws,
+        warnings=[*(each for each in result.warnings if each != _HIERARCHICAL), *found.warnings],
+    )
+    if not found.is_complete:
+        raise Interrupted(reported)
+    return reported
 
 
 def conclude(
@@ -520,10 +280,10 @@ def _compare_levels(run: FitRun, outcome: Outcome) -> Outcome:
     the same order, or with all values of one level.
     """
     objective, method = run.objective, run.method
-    is_searched = outcome.converged and method in ("lm", "lbfgs") and run.options.epochs is None
+    is_searched = outcome.divergence is None and method in ("lm", "lbfgs") and run.options.epochs is None
     if not objective.model.levels or not is_searched or objective.is_linear or objective.is_penalised:
         return outcome
-    if objective.layout.size > _MAX_SINGLE_PARAMETERS or objective.rows > _MAX_ROWS_WITH_LEVELS:
+    if objective.layout.size > MAX_SYMMETRIC_PARAMETERS or objective.rows > MAX_REPEATED_ROWS:
         return outcome
     positions: dict[str, dict[str, int]] = {}
     for k, name in enumerate(objective.layout.names):
@@ -602,6 +362,7 @@ def build_fit(
             *progress.warnings,
             *([progress.doubt] if progress.doubt else []),
             *known.warnings,
+            *([_HIERARCHICAL] if hyperparameters(objective.priors) else []),
             *overdispersion_warnings(known, objective.loss),
             *quantity_warnings,
             *(
@@ -611,7 +372,8 @@ def build_fit(
             ),
             *([closing] if closing else []),
         ],
-        notes=[*progress.notes, *choices],
+        notes=[*_prior_notes(objective), *progress.notes, *choices],
+        priors={name: prior.text for name, prior in objective.priors.items()},
         _parsed_model=model,
         levels=dict(model.levels),
         derived=quantity_values,
@@ -637,6 +399,23 @@ def build_fit(
     return result
 
 
+def _prior_notes(objective: Objective) -> list[str]:
+    """Return the sentence that says that a fit is a posterior mode; none without priors."""
+    if not objective.has_priors:
+        return []
+    free = [name for name in objective.parameters if name not in objective.priors]
+    flat = f"; {format_names(free, '`')} {'has' if len(free) == 1 else 'have'} a flat one" if free else ""
+    return [f"the parameters are the posterior mode under their priors, which the losses include{flat}"]
+
+
+_POSTERIOR_MEANS = "the priors are hierarchical: the parameters are the means of the draws from the posterior"
+_POSTERIOR_DEVIATIONS = "standard deviations of the draws from the posterior"
+_HIERARCHICAL = (
+    "the priors are hierarchical, and the mode of their joint density says little: it pulls the parameters together; "
+    "draw from the posterior with --posterior 1000"
+)
+
+
 def _runaways(objective: Objective, theta: Array, statistics: ComputedStatistics) -> list[str]:
     """Return the parameters of terms that are not determined, cancel each other, and are far larger than the target,
     such as two bends at one place.
@@ -645,7 +424,7 @@ def _runaways(objective: Objective, theta: Array, statistics: ComputedStatistics
         return []
     with ignore_float_errors():
         sizes = np.linalg.norm(objective.triangle(theta)[:, :-1], axis=0) * np.abs(theta)
-        largest = _CANCELLATION * math.sqrt(objective.target_variation())
+        largest = _CANCELLATION * math.sqrt(objective.target_variation()) or math.inf
         return [objective.layout.element_names[k] for k in np.flatnonzero(sizes > largest)]
 
 
@@ -688,6 +467,9 @@ def _penalty_value(objective: Objective, theta: Array) -> float | None:
     if not objective.is_penalised:
         return None
     factors = objective.settings
+    if objective.has_priors:
+        unit = objective.scale**2 if objective.kind is LossKind.SQUARES else 1.0
+        return -factors[PRIOR_FACTOR] * unit * objective.log_prior(theta)
     return float(np.sum(factors[L1_FACTOR] * np.abs(theta) + factors[L2_FACTOR] * np.square(theta)))
 
 

@@ -23,14 +23,7 @@ from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.names import JOINT_SEPARATOR, joined_columns
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError, check_restrictions, explicit_options, refused
-from autodiff_cli.training.fitting.fit import (
-    TERMS_NOTE,
-    FitRun,
-    canonical_parameters,
-    conclude,
-    fit_objective,
-    order_terms,
-)
+from autodiff_cli.training.fitting.fit import FitRun, conclude, fit_objective
 from autodiff_cli.training.fitting.inference import DerivedQuantities
 from autodiff_cli.training.fitting.minimization import checked_end, comparison_losses, minimize_batch
 from autodiff_cli.training.fitting.optimization import (
@@ -39,11 +32,13 @@ from autodiff_cli.training.fitting.optimization import (
     choose_method,
     default_starts,
     doubt_of,
+    has_several_minima,
     is_poor_smooth_fit,
     unset_parameters,
 )
 from autodiff_cli.training.fitting.progress import Progress
 from autodiff_cli.training.fitting.starts import Sinusoids
+from autodiff_cli.training.fitting.symmetries import TERMS_NOTE, canonical_parameters, order_terms
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import Outcome, StoppingRule
 from autodiff_cli.training.objective.batch import Fits, GroupBatch, rows_by_group
@@ -179,7 +174,7 @@ _GROUP_RESTRICTIONS = (
 
 
 # The options that a batch of fits does not support.
-_SINGLE_OPTIONS = {"x_sigma", "epochs", "starts", "validation", "diagnosis", "plot"}
+_SINGLE_OPTIONS = {"x_sigma", "epochs", "starts", "validation", "diagnosis", "plot", "priors", "posterior"}
 
 
 def _can_batch(objective: Objective, method: str, options: FitOptions, sizes: NDArray[np.intp]) -> bool:
@@ -215,7 +210,8 @@ class StepLog:
 
     def histories(self, count: int) -> list[list[float]]:
         """Return the losses of each fit in the order of its steps."""
-        fits, losses = np.concatenate(self._fits), np.concatenate(self._losses)
+        fits = np.concatenate([np.empty(0, np.intp), *self._fits])  # no fit may have a step
+        losses = np.concatenate([np.empty(0), *self._losses])
         order = np.argsort(fits, kind="stable")
         ends = np.cumsum(np.bincount(fits, minlength=count)).tolist()
         ordered = losses[order].tolist()
@@ -281,7 +277,7 @@ class BatchedFit:
         outcome = self.outcomes[group]
         # A poor fit of the others may be as good as it gets, but the frequency of a group may be its own.
         is_searched = np.count_nonzero(self.is_poor) <= BATCHING.max_searched or (
-            self.is_poor[group] and Sinusoids(part).frequency_mask.any()
+            self.is_poor[group] and (Sinusoids(part).frequency_mask.any() or has_several_minima(part))
         )
         if not self._is_regular[group] or (self.is_poor[group] and is_searched):
             search = StartSearch(self._method, part, self._options, progress)
@@ -333,6 +329,8 @@ class BatchedFit:
                 for k in np.flatnonzero(~is_poor).tolist():
                     fit = int(fits[k])
                     is_poor[k] = is_poor_smooth_fit(batch.objective_of(fit), self.outcomes[fit])
+        elif has_several_minima(objective):
+            is_poor[:] = True
         return is_poor
 
     def _improve(self) -> None:

@@ -107,6 +107,11 @@ class DerivedQuantities:
         with ignore_float_errors():
             return np.array([float(value) for value in self._evaluate(self._values, point)])
 
+    def batch_values(self, point: Mapping[str, Any]) -> dict[str, Array]:
+        """Return the values of the quantities by name, for arrays of values of the parameters."""
+        with ignore_float_errors():
+            return dict(zip(self.names, self._evaluate(self._values, point) if self.names else (), strict=True))
+
     def jacobian(self, point: Mapping[str, Any]) -> Array:
         """Return the derivatives with respect to all free elements, of shape (quantities, P)."""
         with ignore_float_errors():

@@ -7,6 +7,7 @@ and sets parameters to exactly 0 that an l1 penalty holds there. `minimize` is a
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +44,7 @@ class MinimizationSettings:
     near: float = 0.1  # relative change of the scale from which on the secant method is used
     max_acceleration: float = 50.0  # of a step of the secant method, compared with taking the estimate as it is
     zero_scale: float = 1e-12  # relative to the spread of the target: a smaller scale counts as 0
+    first_scale: float = 0.1  # least scale, relative to the spread of the target, with which priors are weighed first
     l1_slope_share: float = 1 - 1e-6  # a parameter is 0 if the loss pulls with less than this share of the l1 penalty
 
     # Test of a minimum at which the loss has kinks.
@@ -53,6 +55,7 @@ class MinimizationSettings:
 
 
 SETTINGS = MinimizationSettings()
+_EXACT = "the model fits the rows exactly, so the posterior density of the residuals' variance has no maximum"
 _NO_SCALE = "at least half of the rows are fitted exactly, so the residuals have no scale; set one with --scale"
 
 
@@ -133,7 +136,14 @@ def estimated_scales(batch: Batch, theta: Array, fits: Fits) -> Array:
     if isinstance(batch, GroupBatch):
         return MAD_TO_STD * batch.median_magnitudes(theta, fits)
     estimate = estimate_theta if batch.objectives[0].has_theta else robust_scale
+    if batch.objective.has_priors:
+        estimate = _root_mean_square
     return np.array([estimate(batch.objectives[fit], point) for fit, point in zip(fits.tolist(), theta, strict=True)])
+
+
+def _root_mean_square(objective: Objective, theta: Array) -> float:
+    """Return the standard deviation of the residuals that maximises the likelihood."""
+    return math.sqrt(objective.rss(theta) / (objective.weighted_rows * objective.components))
 
 
 @ignore_float_errors()
@@ -144,7 +154,12 @@ def comparison_losses(batch: Batch, theta: Array) -> Array:
     scales.
     """
     objective, every = batch.objective, np.arange(len(theta))
-    if objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
+    if objective.is_scale_estimated and objective.has_priors:
+        # The variance that maximises the posterior density, times exp(-2/n·log prior).
+        scales, each = estimated_scales(batch, theta, every), [batch.objective_of(fit) for fit in every.tolist()]
+        priors = [one.log_prior(point) for one, point in zip(each, theta, strict=True)]
+        losses = np.square(scales) * np.exp(-2 / batch.weighted_counts * priors)
+    elif objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
         losses = np.square(estimated_scales(batch, theta, every))
     else:
         losses = batch.losses(theta, every)
@@ -160,7 +175,7 @@ def _fit_with_scale(
     The batch keeps the estimated scales. They may settle slowly, or swing for ever: near the end, and where they
     swing, the secant method finds the logarithm of a scale that stays as it is.
     """
-    every = np.arange(len(start))
+    every, objective = np.arange(len(start)), batch.objective
     theta, epochs_done = start.copy(), np.zeros(len(start), np.intp)
     outcomes: list[Outcome] = [Outcome(point, False) for point in start]
     spreads = np.sqrt(batch.mean_squares(batch.target_variations(every), every))
@@ -170,10 +185,12 @@ def _fit_with_scale(
         # Theta is estimated from counts about their means, not from a start.
         is_known = number == 0 and unit is not None
         scales = batch.scales[active] if is_known else estimated_scales(batch, theta[active], active)
+        if number == 0 and objective.has_priors:  # at a poor start the priors would outweigh the data
+            scales = np.fmin(scales, SETTINGS.first_scale * spreads[active])
         is_exact = scales <= SETTINGS.zero_scale * spreads[active]
         for fit in active[is_exact].tolist():
             outcome = outcomes[fit] if epochs_done[fit] else Outcome(theta[fit], True)
-            outcomes[fit] = dataclasses.replace(outcome, note=_NO_SCALE)
+            outcomes[fit] = dataclasses.replace(outcome, note=_EXACT if objective.has_priors else _NO_SCALE)
         with np.errstate(invalid="ignore"):
             is_settled = (number > 0) & (np.abs(scales / batch.scales[active] - 1) <= SETTINGS.tolerance)
         is_open: Mask = ~is_exact & ~is_settled

@@ -14,6 +14,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from autodiff_cli.training.checkpoint import EvaluationLog
 from autodiff_cli.training.fitting.minimization import comparison_losses, minimize, minimize_batch
 from autodiff_cli.training.fitting.progress import PatienceExhausted, Progress, selection_loss
 from autodiff_cli.training.fitting.starts import (
+    SETTINGS,
     Sinusoids,
     StartCandidate,
     likelihood_starts,
@@ -57,6 +59,7 @@ from autodiff_cli.training.result.goodness import (
     has_no_finite_minimum,
     robust_r_squared,
     robust_scale,
+    subsample,
 )
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE, compute_statistics
 from autodiff_cli.training.rows import ZeroedRows
@@ -76,8 +79,10 @@ class RestartSettings:
     shrinkage: float = 1e3  # share of a parameter at which it should matter
     growth_factors: tuple[float, ...] = (3.0, 10.0)  # multiples of a parameter that may go to infinity
     likelihood_tolerance: float = 1e-3  # change of the log-likelihood of all rows that is none
+    likelihood_gain: float = 0.01  # gain in log-likelihood by which a minimum is another and better one
     few_rows_per_parameter: int = 4  # with so few rows, several frequencies may fit the data
     frequency_gain: float = 20.0  # gain in log-likelihood that no chance among 10⁶ frequencies explains
+    chance_of_noise: float = 0.01  # probability of the best frequency of noise from which on a fit is doubtful
     max_trimmed_rows: int = 200_000  # rows up to which a robust fit is repeated without outliers
     max_unit_starts: int = 20  # parameters that are set to 1 alone, with all others at 0, as simplest starts
 
@@ -153,35 +158,50 @@ class StartSearch:
         objective = self._objective
         if not scalar_parameters(objective) or not objective.has_residuals:
             return first
-        if self._is_poor(first):
+        if is_poor := self._is_poor(first):
             first = self._refit(multistart, objective, objective.start, first)
             trimmed = _without_outliers(objective, first)
             if trimmed is not None and self._is_poor(first):
                 first = self._refit(multistart, trimmed, objective.start, first)
-        elif self._method == "lm" and self._unset:
-            explained = explained_variance(objective, first.theta)
+        if self._method != "lm" or not self._unset or first.divergence is not None:
+            return first
+        explained = explained_variance(objective, first.theta)
+        if not is_poor:
             first = self._refit(start_from_scales, objective, objective.start, first)
-            if explained is not None and not explained > RESTARTS.nearly_perfect_r_squared:
-                first = self._refit(start_from_frequencies, objective, first.theta, first)
+        # The best frequency depends on the other parameters, such as a damping time, so it is checked at the end.
+        if explained is not None and not explained > RESTARTS.nearly_perfect_r_squared:
+            first = self._refit(start_from_frequencies, objective, first.theta, first)
         return first
 
     def restart_likelihood_at_random(self, first: Outcome) -> Outcome:
-        """Repeat a fit of a model that is itself minus a log-likelihood from random starts, if it is no minimum.
+        """Repeat a fit of a model that is itself minus a log-likelihood from random starts, if one of them ends at a
+        better minimum, such as one with the components of a mixture elsewhere.
 
         Densities may be infinite at the edge of their parameters' ranges. Then the best minimum inside is kept.
         """
         objective = self._objective
         if not objective.is_likelihood or not self._unset or objective.is_generalised_linear or objective.model.shapes:
             return first
-        if not _is_no_minimum(objective, first):
+        is_no_minimum = _is_no_minimum(objective, first)
+        if not is_no_minimum and not has_several_minima(objective):
             return first
-        points = likelihood_starts(objective, self._options.seed)
+        sample = subsample(objective, SETTINGS.max_likelihood_rows)
+        points = likelihood_starts(sample, self._options.seed)
+        for epochs, most in SURVEY.likelihood_rounds:
+            if not len(points):
+                return first
+            batch = repeat_objective(sample, len(points))
+            ends = minimize_batch("lbfgs", batch, points, stop=StoppingRule(epochs))
+            order = np.argsort(comparison_losses(batch, np.array([end.theta for end in ends])))
+            usable = (ends[k].theta for k in order if math.isfinite(_end_loss(sample, ends[k])))
+            points = np.array([*islice(usable, most)])
         if not len(points):
             return first
-        batch = repeat_objective(objective, len(points))
-        ends = minimize_batch("lbfgs", batch, points, stop=StoppingRule(_LIKELIHOOD_EPOCHS))
-        losses = [_end_loss(objective, end) for end in ends]
-        return self._fit(points[int(np.argmin(losses))], _BETTER) if math.isfinite(min(losses)) else first
+        if is_no_minimum:
+            return self._fit(points[0], _BETTER)
+        before = _end_loss(objective, first)
+        gain = (before - _end_loss(objective, Outcome(points[0], True))) * objective.total_weight
+        return self._fit(points[0], _BETTER_MINIMUM) if gain > RESTARTS.likelihood_gain else first
 
     def _fit(self, start: Array, reason: str) -> Outcome:
         """Fit from another start, and note the reason."""
@@ -210,7 +230,7 @@ class StartSearch:
     def _is_better(self, theta: Array, first: Outcome) -> bool:
         """Whether a fit from a point ends clearly lower than another fit; for least squares the point itself does."""
         objective, saved_settings = self._objective, dict(self._objective.settings)
-        if first.divergence is None and objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
+        if first.divergence is None and objective.is_scale_estimated and not objective.has_theta:
             theta = minimize("lbfgs", objective, theta, self._options, Progress(None)).theta
             objective.settings.update(saved_settings)
         before = math.inf if first.divergence is not None else _comparison_loss(objective, first.theta)
@@ -244,7 +264,7 @@ RESTART_STRATEGIES = (
     StartSearch.restart_likelihood_at_random,
 )
 _BETTER = "the fit from the starting values was poor; better ones were estimated from the data:"
-_LIKELIHOOD_EPOCHS = 200  # of fits of a likelihood from random starts
+_BETTER_MINIMUM = "a better minimum was found by a search of starting values:"
 
 
 def scalar_parameters(objective: Objective) -> list[str]:
@@ -317,12 +337,25 @@ def doubt_of(objective: Objective, outcome: Outcome) -> str:
         return f"{share}, and another frequency explains far more; start from {starts}"
     doubt = "the residuals show structure"
     if not has_systematic_residuals(objective, outcome.theta):
-        is_ambiguous = unset_parameters(objective) and _is_frequency_ambiguous(objective)
-        if not is_ambiguous or explained >= RESTARTS.poor_r_squared:
+        count = _scanned_frequencies(objective)
+        if explained >= RESTARTS.poor_r_squared or not count:
             return ""
-        doubt = "so few rows do not determine the frequency"
+        chance = min(1.0, count * (1 - max(explained, 0.0)) ** ((objective.rows - objective.layout.size) / 2))
+        if _is_frequency_ambiguous(objective):
+            doubt = "so few rows do not determine the frequency"
+        elif chance > RESTARTS.chance_of_noise:
+            return f"{share}; the best of {count} frequencies does so in pure noise with probability {chance:.1g}"
+        else:
+            return ""
     other = "Another model" if objective.is_linear else "Other starting values, or another model,"
     return f"{share}, and {doubt}. {other} may fit better"
+
+
+def _scanned_frequencies(objective: Objective) -> int:
+    """Return the number of independent frequencies among which a fit chooses; 0 if the user gave a start for each."""
+    is_searched, most = objective.layout.mask(unset_parameters(objective)), SETTINGS.max_frequencies
+    grids = Sinusoids(objective).frequency_grids(objective.start, 1, most, objective.bounds)
+    return sum(len(grid.values) for grid in grids if is_searched[grid.parameter])
 
 
 def _better_given_frequencies(objective: Objective, outcome: Outcome) -> Array | None:
@@ -343,10 +376,21 @@ _RESIDUAL_LOSSES = (LossKind.SQUARES, LossKind.ROBUST)
 
 
 def _end_loss(objective: Objective, end: Outcome) -> float:
-    """Return the loss at the end of a fit; infinite if it failed or went to where the likelihood has no limit."""
-    if end.failure or _unbounded_reason(objective, end.theta):
+    """Return the loss at the end of a fit; infinite if it failed, breaks constraints, or has no limit."""
+    if end.failure or not objective.constraints.are_met(end.theta) or _unbounded_reason(objective, end.theta):
         return math.inf
     return objective.value(end.theta)
+
+
+def has_several_minima(objective: Objective) -> bool:
+    """Whether a model that is itself minus a log-likelihood is likely to have several minima: it has shares of
+    components, such as a mixture, or frequencies.
+    """
+    model = objective.model
+    if not objective.is_likelihood or model.shapes or model.levels or not unset_parameters(objective):
+        return False  # with levels, components of some levels might change places
+    box = objective.bounds
+    return bool((np.isfinite(box.low) & np.isfinite(box.high)).any()) or bool(Sinusoids(objective).frequency_mask.any())
 
 
 def _is_no_minimum(objective: Objective, first: Outcome) -> bool:
@@ -496,6 +540,8 @@ def choose_method(options: FitOptions, objective: Objective) -> str:
         )
     if options.optimizer != "auto":
         return options.optimizer
+    if objective.has_priors:
+        return "lbfgs"
     if options.batch_size is not None or objective.is_network:
         return "adam"
     return (
@@ -566,6 +612,8 @@ class SurveySettings:
 
     # Epochs of each round, and the share of all fits that go on after it: the best that have not converged.
     rounds: tuple[tuple[int, float], ...] = ((20, 0.25), (20, 0.05), (100, 0.0))
+    # Epochs of each round for a model that is itself minus a log-likelihood, and the number of fits that go on.
+    likelihood_rounds: tuple[tuple[int, int], ...] = ((30, 6), (200, 1))
     evaluations_per_epoch: int = 2  # by Levenberg-Marquardt; an evaluation may lead to no step
     tolerance: float = 1e-10  # of the losses at which fits stop
     max_runs: int = 3  # starts that are fitted to the last digits, as long as these fits fail

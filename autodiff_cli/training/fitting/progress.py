@@ -310,8 +310,10 @@ class Progress:
         self.notes.append(
             f"the parameters are those of epoch {best.number}, which had the least validation loss: {least}"
         )
-        return Outcome(best.theta, outcome.converged)
+        return Outcome(best.theta, outcome.converged and best.number > 0, note="" if best.number else _NO_PROGRESS)
 
+
+_NO_PROGRESS = "not converged: no epoch had a lower validation loss than the starting values"
 
 MAX_RECORDED_EPOCHS = 200  # a page that shows more gains nothing
 _MAX_RECORDED_NUMBERS = 100_000  # parameter values over all epochs, which limits the size of a page

@@ -50,7 +50,7 @@ from autodiff_cli.training.rows import Moments, SpreadReduction, join_spreads
 _SPAN_TOLERANCE = 1e-6  # relative difference of two slope ranges that count as equal
 _RIDGE = 1e-12  # added to the diagonal of normal equations with unit diagonal, which may be singular
 _EVEN_STEPS = 1e-3  # deviation from whole multiples of the smallest distance, beyond which rows are uneven
-_UNEVEN_SHARE = 5.0  # highest frequency for uneven rows, relative to that of even ones; more if some rows are close
+_UNEVEN_SHARE = 20.0  # highest frequency for uneven rows, relative to that of even ones; more if some rows are close
 _CLOSEST_ROWS = 1e-9  # distance of rows, relative to their range, below which they count as one
 
 
@@ -202,6 +202,8 @@ class MultistartSettings:
     frequency_rounds: int = 2  # passes over all frequencies, if the model has several
     residual_rounds: int = 3  # searches for points that explain what the best one leaves
     likelihood_draws: int = 500  # random points for a model that is itself minus a log-likelihood
+    likelihood_starts: int = 36  # of these, the best that are improved
+    max_likelihood_rows: int = 2000  # rows of the sample on which these points are improved
     max_terms: int = 12  # terms of a sum that are placed one after the other
     max_pursued: int = 4  # placements of the terms so far, to each of which the next one is added
     max_descents: int = 12  # Levenberg-Marquardt runs, from the best points
@@ -474,7 +476,7 @@ def likelihood_starts(objective: Objective, seed: int) -> Array:
         points = box.clip(points)
         losses = repeat_objective(objective, len(points)).losses(points, np.arange(len(points)))
     order = np.argsort(np.where(np.isfinite(losses), losses, np.inf), kind="stable")
-    return points[order[: min(SETTINGS.max_descents, int(np.count_nonzero(np.isfinite(losses))))]]
+    return points[order[: min(SETTINGS.likelihood_starts, int(np.count_nonzero(np.isfinite(losses))))]]
 
 
 class _Multistart:

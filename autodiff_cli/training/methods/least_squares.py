@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from autodiff_cli.array_types import Array, Mask
-from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.numbers.arrays import dots, ignore_float_errors
 from autodiff_cli.training.methods.gradient_descent import (
     CONVERGENCE,
     BatchCallback,
@@ -244,8 +244,8 @@ class _LevenbergMarquardt:
         lengths = norms(scale * steps)
         # All reductions are relative to the sums of squares.
         change = _apply(jacobian, steps) / before[:, None]
-        slope = np.vecdot(change, residuals) / before
-        predicted = -2 * slope - np.vecdot(change, change)
+        slope = dots(change, residuals) / before
+        predicted = -2 * slope - dots(change, change)
         triangles = self._batch.triangles(trial, fits.numbers)
         fits.evaluations[:] += 1
         after = norms(triangles.swapaxes(1, 2))
@@ -459,7 +459,7 @@ def _accelerated(last: Array, last_steps: Array, theta: Array, steps: Array, sca
         scale: the factors that make parameters comparable.
     """
     changes = (steps - last_steps) * scale
-    shares = np.vecdot(changes, steps * scale) / np.vecdot(changes, changes)
+    shares = dots(changes, steps * scale) / dots(changes, changes)
     shares = np.where(np.abs(shares) < 10, shares, 0.0)[:, None]  # False for nan
     points: Array = theta + steps - shares * (theta - last + steps - last_steps)
     return points
@@ -485,7 +485,7 @@ def _half_gradients(triangles: Array) -> Array:
 
 def _is_usable(sizes: Array) -> Mask:
     """Whether all columns of triangular factors with these norms are finite, and their squares do not overflow."""
-    return np.asarray(np.vecdot(sizes, sizes) < SETTINGS.max_usable**2)  # False for nan
+    return np.asarray(dots(sizes, sizes) < SETTINGS.max_usable**2)  # False for nan
 
 
 # --- Trust regions, after Moré 1978, sections 3 to 6: ellipsoids around the current points, with axes along the
@@ -618,13 +618,12 @@ def distinct_masks(masks: Mask) -> Iterator[tuple[Fits, Fits]]:
 
 def _apply(matrices: Array, vectors: Array) -> Array:
     """Return the product of each matrix with its vector."""
-    products: Array = np.vecdot(matrices, vectors[:, None, :])
-    return products
+    return dots(matrices, vectors[:, None, :])
 
 
 def norms(vectors: Array) -> Array:
     """Return the Euclidean norms along the last axis, also where a square would underflow."""
-    squares = np.vecdot(vectors, vectors)
+    squares = dots(vectors, vectors)
     lengths: Array = np.sqrt(squares)
     is_tiny = squares <= SETTINGS.min_safe_square
     if np.count_nonzero(is_tiny):

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from autodiff_cli.array_types import Array, Mask
-from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.numbers.arrays import dots, ignore_float_errors
 from autodiff_cli.training.methods.gradient_descent import (
     CONVERGENCE,
     BatchCallback,
@@ -209,7 +209,7 @@ class _Iterates:
             Which fits took a step.
         """
         count = len(fits)
-        slope = _inner(self.gradient[fits], directions)
+        slope = dots(self.gradient[fits], directions)
         near, far, length = np.zeros(count), np.full(count, np.inf), np.ones(count)
         best_theta, best_loss, best_gradient = self.theta[fits], self.loss[fits], self.gradient[fits]
         is_reached = np.zeros(count, np.bool_)
@@ -225,7 +225,7 @@ class _Iterates:
             numbers = fits[some]
             base = self.loss[numbers]
             loss, gradient = self._batch.values_and_gradients(theta, numbers)
-            promised = _inner(self.gradient[numbers], theta - origin)
+            promised = dots(self.gradient[numbers], theta - origin)
             is_low = _is_finite(loss, gradient) & (loss <= base + SETTINGS.armijo * promised) & (loss < base)
             low, high = some[is_low], some[~is_low]
             far[high] = length[high]
@@ -234,7 +234,7 @@ class _Iterates:
             length[high] = near[high] + (far[high] - near[high]) * backwards
             best_theta[low], best_loss[low], best_gradient[low] = theta[is_low], loss[is_low], gradient[is_low]
             is_reached[low] = True
-            is_flat = _inner(gradient[is_low], directions[low]) >= SETTINGS.wolfe * slope[low]
+            is_flat = dots(gradient[is_low], directions[low]) >= SETTINGS.wolfe * slope[low]
             on_bound = (theta[is_low] != target[is_low]).any(axis=1)
             low = low[~is_flat & ~on_bound]
             near[low] = length[low]
@@ -264,7 +264,7 @@ class _Iterates:
         active = fits
         while len(active):
             directions = self._directions(active, diagonal[active])
-            promised = -_inner(self.gradient[active], directions) / 2
+            promised = -dots(self.gradient[active], directions) / 2
             is_slow[active] = self.step_count[active] >= last_step[active]
             is_negligible = promised <= self._negligible_decrease(active)
             self.is_at_minimum[active] = is_negligible
@@ -317,13 +317,13 @@ class _Iterates:
         slots = np.flatnonzero(self._is_stored[:, fits].any(axis=1))
         chosen = slots[:, None], fits
         moves, changes = (np.where(free, memory[chosen], 0.0) for memory in (self._moves, self._changes))
-        products, squares = np.vecdot(moves, changes), np.vecdot(changes, changes / diagonal)
-        sizes = np.sqrt(np.vecdot(moves, moves) * np.vecdot(changes, changes))
+        products, squares = dots(moves, changes), dots(changes, changes / diagonal)
+        sizes = np.sqrt(dots(moves, moves) * dots(changes, changes))
         is_used = self._is_stored[chosen] & (products > 1e-16 * sizes) & (squares > 0)
         inverse = np.where(is_used, 1 / np.where(is_used, products, 1.0), 0.0)
         coefficients = np.zeros(products.shape)
         for k in reversed(range(len(slots))):
-            coefficients[k] = _inner(moves[k], directions) * inverse[k]
+            coefficients[k] = dots(moves[k], directions) * inverse[k]
             directions = directions - coefficients[k][:, None] * changes[k]
         if len(slots):
             newest = len(slots) - 1 - np.argmax(is_used[::-1], axis=0)
@@ -331,7 +331,7 @@ class _Iterates:
             directions = scale[:, None] * directions
         directions = directions / diagonal
         for k in range(len(slots)):
-            correction = coefficients[k] - _inner(changes[k], directions) * inverse[k]
+            correction = coefficients[k] - dots(changes[k], directions) * inverse[k]
             directions = directions + correction[:, None] * moves[k]
         return np.where(free, -directions, 0.0)
 
@@ -484,12 +484,6 @@ class _Iterates:
         largest = self.loss[fit] + ZERO_LOSS_TOLERANCE * self.loss_scale(one)[0]
         is_as_low = bool(loss[0] <= largest) and not gradient[0, is_small].any()
         return point if is_as_low else theta
-
-
-def _inner(a: Array, b: Array) -> Array:
-    """Return the inner product of each pair of rows."""
-    products: Array = np.vecdot(a, b)
-    return products
 
 
 def _backtracking_factors(loss: Array, slope: Array, beyond: Array) -> Array:

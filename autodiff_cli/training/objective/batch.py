@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.backends.protocol import RowKernel
 from autodiff_cli.numbers.arrays import ignore_float_errors
-from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, RESIDUAL_SCALE
+from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, PRIOR_FACTOR, RESIDUAL_SCALE
 from autodiff_cli.training.objective.objective import Objective, copy_with
 from autodiff_cli.training.objective.parameters import Bounds
 from autodiff_cli.training.rows import WEIGHT, MemoryRows
@@ -232,7 +232,8 @@ class GroupBatch:
         self._rows = rows
         self._kernels = objective.kernels.by_row
         self._gathered = dict[bytes, GatheredRows]()
-        self._settings = {name: np.full(len(rows), value) for name, value in objective.settings.items()}
+        own = {name: value for name, value in objective.settings.items() if name != PRIOR_FACTOR}  # depends on the rows
+        self._settings = {name: np.full(len(rows), value) for name, value in own.items()}
 
     @property
     def count(self) -> int:
@@ -261,7 +262,7 @@ class GroupBatch:
 
     def without_penalty(self) -> Self:
         """Return the batch without penalties."""
-        penalties = dict.fromkeys((L1_FACTOR, L2_FACTOR), np.zeros(len(self.sizes)))
+        penalties = dict.fromkeys((L1_FACTOR, L2_FACTOR, PRIOR_FACTOR), np.zeros(len(self.sizes)))
         return copy_with(self, _settings={**self._settings, **penalties})
 
     def gathered(self, fits: Fits) -> GatheredRows:
@@ -492,6 +493,7 @@ def can_evaluate_together(objective: Objective) -> bool:
         and objective.classes is None
         and not objective.is_network
         and not objective.has_theta  # which is estimated for one fit at a time
+        and not objective.has_priors  # likewise the variance of the residuals
     )
 
 

@@ -50,11 +50,14 @@ from autodiff_cli.training.losses import (
     L1_FACTOR,
     L2_FACTOR,
     LOSSES,
+    PRIOR_FACTOR,
     RESIDUAL_SCALE,
+    LossKind,
     penalty_graph,
 )
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.options import FitOptions
+from autodiff_cli.training.priors import Prior, prior_graph
 from autodiff_cli.training.rows import WEIGHT
 
 LINK_FUNCTIONS = (softmax, sigmoid, exp)  # textbooks call their inverses links
@@ -151,6 +154,7 @@ class LossGraphs:
         x_errors: the columns with errors of their own; see `effective_residual`.
         target_scales: the columns by which the residual of each target is multiplied, if targets have errors of their
             own; see `find_weightings`.
+        prior: minus the log-density of the priors; None without priors.
     """
 
     loss: Node
@@ -163,6 +167,7 @@ class LossGraphs:
     has_weight: bool
     x_errors: tuple[str, ...] = ()
     target_scales: tuple[str, ...] = ()
+    prior: Node | None = None
 
     @property
     def error_columns(self) -> tuple[str, ...]:
@@ -183,6 +188,7 @@ def build_graphs(
     weighted: bool,
     free: Sequence[str],
     target_scales: tuple[str, ...] = (),
+    priors: Mapping[str, Prior] | None = None,
 ) -> LossGraphs:
     """Build the graphs of a model with its loss.
 
@@ -194,6 +200,7 @@ def build_graphs(
         weighted: whether rows have weights, in the column `WEIGHT`.
         free: the parameters to which penalties apply.
         target_scales: see `LossGraphs`.
+        priors: the priors of parameters by name.
 
     Raises:
         OptionError: if the loss or the target does not allow errors of x or of each target.
@@ -223,10 +230,15 @@ def build_graphs(
         row_loss = mean(square(stack(*residuals)))
     # The mean of a constant over rows is that constant, so the penalty can be added to the loss of each row.
     penalty = penalty_graph([program.leaves[name] for name in free], model.shapes, options.l1, options.l2)
+    prior = prior_graph(priors or {}, program.leaves, model.shapes)
+    if prior is not None:
+        # Squared residuals are minus the log-likelihood in units of twice their variance.
+        is_squares = loss != "" and LOSSES[loss].kind is LossKind.SQUARES
+        penalty = variable(PRIOR_FACTOR) * (square(variable(RESIDUAL_SCALE)) * prior if is_squares else prior)
     summed = row_loss if penalty is None else row_loss + penalty
     weighted_loss = variable(WEIGHT) * summed if weighted else summed
     return LossGraphs(
-        row_loss, weighted_loss, residuals, target, prediction, names, leaves, weighted, x_errors, target_scales
+        row_loss, weighted_loss, residuals, target, prediction, names, leaves, weighted, x_errors, target_scales, prior
     )
 
 
@@ -368,10 +380,16 @@ class Kernels:
     def substituted(self, replacements: Mapping[Node, Node]) -> Kernels:
         """Return kernels of the graphs with nodes replaced."""
         graphs = self.graphs
-        roots = [graphs.loss, graphs.weighted_loss, graphs.prediction, *graphs.residuals]
-        loss, weighted, prediction, *residuals = substitute(roots, replacements)
+        has_prior, roots = graphs.prior is not None, [graphs.loss, graphs.weighted_loss, graphs.prediction]
+        roots += [graphs.prior or graphs.loss, *graphs.residuals]
+        loss, weighted, prediction, prior, *residuals = substitute(roots, replacements)
         changed = dataclasses.replace(
-            graphs, loss=loss, weighted_loss=weighted, prediction=prediction, residuals=tuple(residuals)
+            graphs,
+            loss=loss,
+            weighted_loss=weighted,
+            prediction=prediction,
+            residuals=tuple(residuals),
+            prior=prior if has_prior else None,
         )
         return dataclasses.replace(self, graphs=changed, stepping=None)
 
@@ -499,7 +517,7 @@ class Kernels:
         """Kernels whose parameters, which must be numbers, and settings differ between rows: they are columns. The loss
         of a row includes its weight and the penalty.
         """
-        settings = (RESIDUAL_SCALE, L1_FACTOR, L2_FACTOR, *self.smoothing_radii)
+        settings = (RESIDUAL_SCALE, L1_FACTOR, L2_FACTOR, PRIOR_FACTOR, *self.smoothing_radii)
         columns = {*self.columns, *(leaf.text for leaf in self.parameters), *settings}
         graphs = dataclasses.replace(self.graphs, loss=self.graphs.weighted_loss)
         return dataclasses.replace(self, graphs=graphs, columns=columns)

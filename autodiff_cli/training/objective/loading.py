@@ -478,7 +478,7 @@ class StreamedRows(ChunkedRows):
         return self._recipe.build(columns, self.names, len(numbers))
 
 
-_MIN_STREAMED_BYTES = 64 << 20  # smaller data are never streamed unless the user asks for it
+_MIN_STREAMED_BYTES = 8 << 20  # smaller data are never streamed unless the user asks for it
 _NUMBER_BYTES, _LABEL_BYTES = 8, 64  # estimated memory of one number and one label
 _MEMORY_DIVISOR = 2  # columns may take the reciprocal of this, one half, of the available memory
 

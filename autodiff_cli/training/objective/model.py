@@ -14,7 +14,7 @@ import dataclasses
 import difflib
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -422,6 +422,14 @@ class Model:
         return dataclasses.replace(
             self, program=program, parameters=parameter_names(program, self.columns), levels=dict(levels)
         )
+
+    def with_parameters(self, names: Iterable[str]) -> Model:
+        """Return the model with further parameters that its text does not have, as hierarchical priors do."""
+        new = {name: variable(name) for name in names if not self.accepts(name)}
+        if not new:
+            return self
+        program = dataclasses.replace(self.program, leaves={**self.program.leaves, **new})
+        return dataclasses.replace(self, program=program, parameters=parameter_names(program, self.columns))
 
     def accepts(self, name: str) -> bool:
         """Whether a value can be given for a name: a parameter, one with levels, or the name of a level."""

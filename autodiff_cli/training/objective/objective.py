@@ -30,7 +30,7 @@ from autodiff_cli.backends.protocol import (
     SumKernel,
     Update,
 )
-from autodiff_cli.backends.selection import make_backend
+from autodiff_cli.backends.selection import evaluate, make_backend
 from autodiff_cli.data.table import DataError, Dataset, Table
 from autodiff_cli.graph.node import Node, as_node
 from autodiff_cli.graph.tape import Tape, topological_order
@@ -38,7 +38,7 @@ from autodiff_cli.language.printer import to_text
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import explicit_options, takes_options
 from autodiff_cli.training.checkpoint import EvaluationLog
-from autodiff_cli.training.losses import FAMILIES, L1_FACTOR, L2_FACTOR, LOSSES, RESIDUAL_SCALE, LossKind
+from autodiff_cli.training.losses import FAMILIES, L1_FACTOR, L2_FACTOR, LOSSES, PRIOR_FACTOR, RESIDUAL_SCALE, LossKind
 from autodiff_cli.training.objective.kernels import DIRECTION, LINK_FUNCTIONS, is_generalised_linear
 from autodiff_cli.training.objective.loading import Data, as_dataset
 from autodiff_cli.training.objective.model import Model, standardize_layers
@@ -133,7 +133,10 @@ class ModelOverRows(PreparedObjective):
         """Return the objective over other rows."""
         # A scale that is estimated on some rows holds for these only.
         caches: dict[str, Any] = {"_triangle_cache": {}, "_row_cache": {}, "_point_cache": (b"", {})}
-        return copy_with(self, data=rows, settings=dict(self.settings), evaluation_log=None, **caches)
+        other = copy_with(self, data=rows, settings=dict(self.settings), evaluation_log=None, **caches)
+        if self.settings[PRIOR_FACTOR]:
+            other.settings[PRIOR_FACTOR] *= self.total_weight / other.total_weight
+        return other
 
     def point(self, theta: ArrayLike) -> dict[str, Any]:
         """Return the value of every parameter by name, including fixed ones. Arrays are views of `theta`."""
@@ -346,8 +349,6 @@ def _describe_row(objective: Objective, row: int) -> str:
 
 
 _MIN_PRODUCT_ROWS = 16_384  # from this many rows on, Cholesky factorization of products is much faster than QR
-
-
 _TYPICAL_SIZE = 10.0  # root mean square of a column, or its reciprocal, from which on networks learn slowly
 
 
@@ -437,6 +438,10 @@ class Objective(ModelOverRows):
         # Values of leaves that are neither columns nor parameters.
         self.settings = {RESIDUAL_SCALE: 1.0 if scale is None else scale, **prepared.penalties}
         self.is_scale_estimated = scale is None and bool(self.loss) and LOSSES[self.loss].has_scale
+        if self.kernels.graphs.prior is not None:
+            unit = 2 if self.kind is LossKind.SQUARES else 1
+            self.settings[PRIOR_FACTOR] = unit / (self.total_weight * self.components)
+            self.is_scale_estimated = self.has_unknown_variance
         self._triangle_cache: dict[bytes, Array] = {}  # the last triangular factor, by its theta
         self._row_cache, self._point_cache = {}, (b"", {})
         self.notes: list[str] = []
@@ -563,7 +568,24 @@ class Objective(ModelOverRows):
     @property
     def is_penalised(self) -> bool:
         """Whether the loss includes an l1 or l2 penalty."""
-        return any(self.settings[name] for name in (L1_FACTOR, L2_FACTOR))
+        return any(self.settings[name] for name in (L1_FACTOR, L2_FACTOR, PRIOR_FACTOR))
+
+    @property
+    def has_unknown_variance(self) -> bool:
+        """Whether the likelihood is normal with an unknown variance."""
+        return self.kind is LossKind.SQUARES and not self.is_absolute
+
+    @property
+    def has_priors(self) -> bool:
+        """Whether the loss includes priors."""
+        return bool(self.settings[PRIOR_FACTOR])
+
+    def log_prior(self, theta: Array) -> float:
+        """Return the log-density of the priors. Requires priors."""
+        prior, point = self.kernels.graphs.prior, self.point(theta)
+        assert prior is not None
+        names = [leaf.text for leaf in topological_order([prior]) if leaf.is_input]
+        return -float(evaluate([prior], {name: point[name] for name in names}, self.kernels.graphs.leaf_shapes)[0])
 
     def without_penalty(self) -> Self:
         """Return the objective without its penalties.
@@ -573,7 +595,8 @@ class Objective(ModelOverRows):
         """
         if not self.is_penalised:
             return self
-        return copy_with(self, settings={**self.settings, L1_FACTOR: 0.0, L2_FACTOR: 0.0}, _triangle_cache={})
+        factors = dict.fromkeys((L1_FACTOR, L2_FACTOR, PRIOR_FACTOR), 0.0)
+        return copy_with(self, settings={**self.settings, **factors}, _triangle_cache={})
 
     @property
     def is_generalised_linear(self) -> bool:
@@ -673,11 +696,7 @@ class Objective(ModelOverRows):
         return float(total[0]), total[1:]
 
     def value(self, theta: ArrayLike) -> float:
-        """Return the mean loss, including penalties.
-
-        >>> Objective("y ~ a*x", {"x": [1, 2], "y": [2, 2]}).value([2])
-        2.0
-        """
+        """Return the mean loss, including penalties."""
         total = self._logged("loss", theta, lambda: self.sum_rows(self.kernels.loss, theta))
         return float(total[0]) / self.total_weight
 
@@ -759,18 +778,13 @@ class Objective(ModelOverRows):
     def score_triangle(self, theta: ArrayLike) -> Array:
         """Return the triangular factor, of shape (P, P), of the matrix of the gradients of the rows' losses."""
         width = self.layout.size
-
         factor = self.fold_rows(self.kernels.row_loss_and_gradient, theta, score_triangle, join_triangles)
         triangle = np.zeros((width, width))
         triangle[: len(factor)] = factor
         return triangle
 
     def curvature(self, theta: ArrayLike) -> Array:
-        """Return the Hessian of the mean loss, of shape (P, P).
-
-        >>> Objective("y ~ a*x", {"x": [1, 2], "y": [2, 2]}).curvature([2])
-        array([[5.]])
-        """
+        """Return the Hessian of the mean loss, of shape (P, P)."""
         return self.hessian(theta) / self.total_weight
 
     def confusion(self, theta: ArrayLike) -> NDArray[np.int64]:

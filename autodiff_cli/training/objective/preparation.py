@@ -12,7 +12,7 @@ import itertools
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -22,9 +22,11 @@ from autodiff_cli.array_types import Array
 from autodiff_cli.backends.protocol import Backend, RowGraphs
 from autodiff_cli.backends.selection import choose_backend, passes_before_compiling
 from autodiff_cli.data.files import DataSource
+from autodiff_cli.data.source import reserve_blas_buffer
 from autodiff_cli.data.table import Dataset
+from autodiff_cli.language.errors import suggest
 from autodiff_cli.options import OptionError
-from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR
+from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES, PRIOR_FACTOR, LossKind
 from autodiff_cli.training.objective.kernels import Kernels, LossGraphs, build_graphs, choose_loss
 from autodiff_cli.training.objective.loading import (
     Classes,
@@ -35,7 +37,7 @@ from autodiff_cli.training.objective.loading import (
     streaming_reason,
     weighting_columns,
 )
-from autodiff_cli.training.objective.model import Model, check_level_count, check_reads_data
+from autodiff_cli.training.objective.model import Model, check_level_count, check_reads_data, level_parameter
 from autodiff_cli.training.objective.parameters import (
     INITIAL_VALUE,
     Bounds,
@@ -48,6 +50,7 @@ from autodiff_cli.training.objective.parameters import (
 )
 from autodiff_cli.training.optimizers import DEFAULT_EPOCHS
 from autodiff_cli.training.options import BoundPair, FitOptions, describe_bounds
+from autodiff_cli.training.priors import Prior
 from autodiff_cli.training.rows import WEIGHT, Rows
 
 T = TypeVar("T")
@@ -88,6 +91,7 @@ def open_fit_data(dataset: Dataset, model: Model, options: FitOptions) -> FitDat
     Raises:
         DataError, OptionError: see `LoadedData`, `StreamedData` and `ClusterData`.
     """
+    reserve_blas_buffer()
     streamable = dataset if isinstance(dataset, DataSource) else None
     if options.stream and streamable is None:
         raise OptionError("stream requires files; these data are in memory already")
@@ -131,6 +135,9 @@ class PreparedObjective:
     family: str | None
     is_likelihood: bool
     penalties: dict[str, float]
+    is_absolute: bool
+    priors: dict[str, Prior]
+    sigma_prior: Prior | None
 
 
 def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> PreparedObjective:
@@ -141,6 +148,7 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
     """
     named = options.parameters.names
     parsed = model if isinstance(model, Model) else _parse_model(model, tuple(dataset.names), frozenset(named))
+    parsed = parsed.with_parameters(hyperparameters(options.parsed_priors))
     check_parameter_names(named, parsed)
     loss = choose_loss(parsed, options)
     data = open_fit_data(dataset, parsed, options)
@@ -152,12 +160,21 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
         parsed = _add_levels(parsed, data)
         empty_indicators = data.add_indicators(parsed.matches)
     parameters = parsed.expand_values(options.parameters)
+    user_priors, sigma_prior = dict(options.parsed_priors), None
+    if "sigma" in user_priors and not parsed.accepts("sigma") and loss == "mse" and not options.absolute_sigma:
+        sigma_prior = user_priors.pop("sigma")
+        if options.posterior is None:
+            words = "sigma, the standard deviation of the residuals, has a prior in a posterior only"
+            raise OptionError(f"{words}; for the mode it is profiled: add --posterior 1000")
+    priors = _expand_priors(parsed, user_priors, parameters.fixed)
+    if priors:
+        check_likelihood("a prior", loss, options.family, options.likelihood, options.scale is None)
     start_values = {name: check_value(name, value) for name, value in parameters.start.items()}
     fixed_values = {
         name: value if value is None else check_value(name, value) for name, value in parameters.fixed.items()
     }
     known_values = start_values | {name: value for name, value in fixed_values.items() if value is not None}
-    compiled = _compile_model(parsed, known_values, tuple(fixed_values), loss, options, classes, data)
+    compiled = _compile_model(parsed, known_values, tuple(fixed_values), loss, options, classes, data, priors)
     resolved, graphs, layout, loss_of_row = compiled.model, compiled.graphs, compiled.layout, compiled.loss
     free_names = layout.names
     if not options.no_columns:
@@ -170,6 +187,9 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
         for name, (low, high) in natural_bounds(resolved.program, free_names).items():
             asked = limits.get(name, (-math.inf, math.inf))
             limits[name] = max(low, asked[0]), min(high, asked[1])
+    for name, (low, high) in _supports(priors, free_names, start_values):
+        asked = limits.get(name, (-math.inf, math.inf))
+        limits[name] = max(low, asked[0]), min(high, asked[1])
     bounds = bounds_box(layout.slices, layout.size, limits)
     _check_starts(start_values, limits)
     notes: list[str] = []
@@ -202,7 +222,10 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
         threads=options.threads,
         family=options.family,
         is_likelihood=options.likelihood,
-        penalties={L1_FACTOR: options.l1, L2_FACTOR: options.l2},
+        penalties={L1_FACTOR: options.l1, L2_FACTOR: options.l2, PRIOR_FACTOR: 0.0},
+        is_absolute=options.absolute_sigma,
+        priors=priors,
+        sigma_prior=sigma_prior,
     )
 
 
@@ -254,6 +277,7 @@ def _compile_model(
     options: FitOptions,
     classes: Classes | None,
     data: FitData,
+    priors: Mapping[str, Prior],
 ) -> _CompiledModel:
     """Return the graphs of a model, from the cache if nothing in them depends on the data."""
     count = None if classes is None else len(classes)
@@ -261,7 +285,7 @@ def _compile_model(
     def build() -> _CompiledModel:
         resolved = parsed.resolve(known_values, count)
         free = [name for name in resolved.parameters if name not in fixed_names]
-        loss_graphs = build_graphs(resolved, loss, options, count, data.is_weighted, free, data.target_scales)
+        loss_graphs = build_graphs(resolved, loss, options, count, data.is_weighted, free, data.target_scales, priors)
         columns = {*resolved.row_leaves, *loss_graphs.vectors, *loss_graphs.error_columns, WEIGHT}
         return _CompiledModel(
             resolved,
@@ -273,10 +297,75 @@ def _compile_model(
 
     if classes is not None or parsed.label_columns or parsed.program.arrays or any(map(np.ndim, known_values.values())):
         return build()
+    if priors:
+        return build()
     # The parsed model is stored with the result, so that its id is not reused while the entry exists.
     settings = options.huber_delta, options.l1, options.l2, *options.x_errors
     key = (id(parsed), fixed_names, loss, settings, data.is_weighted, data.target_scales)
     return model_cache.get(key, build)
+
+
+def hyperparameters(priors: Mapping[str, Prior]) -> tuple[str, ...]:
+    """Return the names of the parameters that the arguments of priors read."""
+    return tuple(dict.fromkeys(name for prior in priors.values() for name in prior.parameters))
+
+
+def _expand_priors(model: Model, priors: Mapping[str, Prior], fixed: Collection[str]) -> dict[str, Prior]:
+    """Return the priors of free parameters, with `a[group]` copied to each level of the column. Raises OptionError
+    for a parameter that does not exist, or that is fixed.
+    """
+    expanded: dict[str, Prior] = {}
+    for name, prior in sorted(priors.items(), key=lambda pair: pair[0] in model.parameters):  # single levels last
+        base, _, column = name.removesuffix("]").partition("[")
+        own = [name] if name in model.parameters else []
+        if not own and (not column or column in model.levels):
+            own = [level_parameter(base, level) for level in model.levels.get(column, ())] if column else []
+            own = own or [each for each in model.parameters if each.startswith(f"{base}[")]
+        known = [each for each in own if each in model.parameters]
+        if not known:
+            words = f"the prior of `{name}`: the model has no such parameter"
+            close = suggest(name, model.parameters)
+            raise OptionError(f"{words}; did you mean {close}?" if close else words)
+        if name in fixed:
+            raise OptionError(f"the prior of `{name}`: the parameter is fixed")
+        expanded |= {each: prior for each in known if each not in fixed}
+    return expanded
+
+
+def check_likelihood(subject: str, loss: str, family: str | None, is_likelihood: bool, has_open_scale: bool) -> None:
+    """Raise OptionError if a loss has no likelihood that priors could multiply.
+
+    Args:
+        subject: the option that needs it.
+        has_open_scale: whether theta of negative binomial counts is estimated.
+    """
+    name = family or loss
+    kind = LOSSES[loss].kind if loss else LossKind.LIKELIHOOD if is_likelihood else LossKind.OTHER
+    if name.startswith("quasi"):
+        raise OptionError(f"{subject} needs a likelihood, and {name} has none; choose {name.removeprefix('quasi')}")
+    if loss == "gamma" or (loss == "negative_binomial" and has_open_scale):
+        figure = "dispersion" if loss == "gamma" else "theta"
+        raise OptionError(f"{subject} needs a likelihood, and the {figure} of {name} is estimated outside of it")
+    if kind not in (LossKind.SQUARES, LossKind.LIKELIHOOD):
+        words = f"the loss {name} is not a likelihood; choose mse, bce or poisson"
+        if not loss:
+            words = "the model is its own loss; add --likelihood if it is a negative log-likelihood"
+        raise OptionError(f"{subject} needs a likelihood: {words}")
+
+
+def _supports(
+    priors: Mapping[str, Prior], free_names: Sequence[str], start_values: Mapping[str, Any]
+) -> Iterator[tuple[str, BoundPair]]:
+    """Yield the ranges of parameters in which priors have a density. Raises OptionError for a start outside."""
+    for name, prior in priors.items():
+        low, high = prior.support
+        start = np.ravel(start_values.get(name, math.nan))
+        if ((start < low) | (start > high)).any():
+            words = f"the starting value {start[0]:g} of `{name}` is outside of the support of its prior"
+            raise OptionError(f"{words}, {prior.text}: {describe_bounds((low, high))}")
+        if name in free_names and prior.support != (-math.inf, math.inf):
+            yield name, prior.support
+        yield from ((each, (0.0, math.inf)) for each in prior.positive_parameters if each in free_names)
 
 
 def _epoch_backend(options: FitOptions, loss: RowGraphs, rows: int, backend: Backend, notes: list[str]) -> Backend:

@@ -22,9 +22,8 @@ from numpy.typing import ArrayLike, NDArray
 from autodiff_cli.array_types import Array
 from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.data.batches import LabelColumn, join_labels
-from autodiff_cli.data.json_records import IF_KNOWN, NONFINITE_IS_NULL, NOT_IN_DOCUMENT, read_json, to_json
+from autodiff_cli.data.json_records import IF_KNOWN, NAN_IS_NULL, NONFINITE_IS_NULL, NOT_IN_DOCUMENT, read_json, to_json
 from autodiff_cli.data.table import DataError, float_array, label_vector, named_columns
-from autodiff_cli.data.writing import open_atomic_text
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.tape import leaf_names
@@ -35,6 +34,7 @@ from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.special import sigmoid
 from autodiff_cli.ops.structural import stack
 from autodiff_cli.options import OptionError
+from autodiff_cli.system import open_atomic_text
 from autodiff_cli.training.losses import LOSSES
 from autodiff_cli.training.objective.kernels import is_generalised_linear
 from autodiff_cli.training.objective.loading import Classes, check_labels, indicator_columns, weighting_graph
@@ -49,6 +49,7 @@ from autodiff_cli.training.result.prediction import (
     FitPlot,
     InversePrediction,
     inverse_predictions,
+    posterior_bands,
     prediction_bands,
 )
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE, FitStatistics, correlations
@@ -71,6 +72,22 @@ class PredictionGraph(NamedTuple):
     values: dict[str, Any]
     columns: tuple[str, ...]
     matches: tuple[str, ...]
+
+
+class ParameterPosterior(NamedTuple):
+    """The summary of the draws of a number: mean, standard deviation, quantiles, effective sample sizes and R-hat.
+
+    The diagnostics are those of Vehtari et al. 2021, Bayesian Analysis 16, 667.
+    """
+
+    mean: float
+    sd: float
+    q05: float
+    median: float
+    q95: float
+    ess_bulk: float
+    ess_tail: float
+    rhat: float
 
 
 NOT_SAVED = {"is_saved": False}  # metadata of a field that model files do not have
@@ -136,6 +153,12 @@ class FittedModel(FitStatistics):
         converged: whether the method stopped at a solution.
         intervals: the intervals under `profile` and `bootstrap`, by parameter, if they were requested: pairs, of arrays
             for arrays. None if unknown; infinite where the data set no limit.
+        priors: the prior of each parameter that has one, such as `normal(0, 10)`; the parameters are then the
+            posterior mode.
+        posterior: the summary of the draws of each number, if draws were requested; with `sigma`, the standard
+            deviation of the residuals, where it is unknown.
+        divergences: the number of transitions of the sampler that diverged.
+        draws: the draws by name, of shape (chains, draws, …). A model file has at most 1,000 of each number.
         derived: the derived quantities by name.
         bounds: the lower and upper bound of each bounded parameter.
         scale: the residual scale of a robust loss; None for other losses.
@@ -184,6 +207,8 @@ class FittedModel(FitStatistics):
     intervals: dict[str, dict[str, tuple[Any, Any] | None]] = field(
         default_factory=dict, metadata=IF_KNOWN | NONFINITE_IS_NULL
     )
+    priors: dict[str, str] = field(default_factory=dict, metadata=IF_KNOWN)
+    posterior: dict[str, ParameterPosterior] = field(default_factory=dict, metadata=IF_KNOWN | NAN_IS_NULL)
     derived: dict[str, DerivedQuantity] = field(default_factory=dict, metadata=IF_KNOWN)
     bounds: dict[str, tuple[float, float]] = field(default_factory=dict, metadata=IF_KNOWN)
     scale: float | None = field(default=None, metadata=IF_KNOWN)
@@ -202,6 +227,8 @@ class FittedModel(FitStatistics):
     warnings: list[str]
     notes: list[str] = field(default_factory=list)
     failure: str = field(metadata=NOT_IN_DOCUMENT)
+    divergences: int = field(default=0, metadata=NOT_IN_DOCUMENT)
+    draws: dict[str, Any] = field(default_factory=dict, metadata=NOT_IN_DOCUMENT, repr=False)
     element_names: tuple[str, ...] = field(default=(), metadata=NOT_IN_DOCUMENT | NOT_SAVED)
     confidence_level: float = field(default=0.95, metadata=NOT_IN_DOCUMENT)
     loss_name: str | None = field(default=None, metadata=NOT_IN_DOCUMENT)
@@ -296,10 +323,9 @@ class FittedModel(FitStatistics):
         if self.loss_name != "bce" or output.op is not sigmoid or not is_generalised_linear(output, leaves, shapes):
             return {}
         ends = {name: (math.nan, math.nan) if pair is None else pair for name, pair in self.confidence().items()}
-        ratios = {name: map(np.exp, (self.parameters[name], *ends[name])) for name in ends}
-        return {
-            name: dict(zip(("value", "low", "high"), map(_known, three), strict=True)) for name, three in ratios.items()
-        }
+        with ignore_float_errors():  # a parameter that goes to infinity has an infinite ratio
+            ratios = {name: [_known(np.exp(each)) for each in (self.parameters[name], *ends[name])] for name in ends}
+        return {name: dict(zip(("value", "low", "high"), three, strict=True)) for name, three in ratios.items()}
 
     def estimate(self, name: str) -> tuple[Any, Any | None]:
         """Return the value of a parameter or derived quantity, and its standard error; None if that is unknown."""
@@ -385,6 +411,9 @@ class FittedModel(FitStatistics):
         ['model.json']
         """
         saved = {name: getattr(self, name) for name in _SAVED_FIELDS}
+        counts = next(iter(self.draws.values())).shape[:2] if self.draws else (0, 0)
+        every = max(1, -(-counts[0] * counts[1] // _MAX_SAVED_DRAWS))
+        saved["draws"] = {name: values[:, ::every] for name, values in self.draws.items()}
         if not self.definition:
             saved["covariance"] = None  # all elements are nan
         header = {"format": _FORMAT, "version": _FORMAT_VERSION, "autodiff": __version__, "columns": self.columns}
@@ -426,6 +455,16 @@ class FittedModel(FitStatistics):
             )
         predicted = self.probabilities(data)
         return predicted if self.classes is None else np.array(self.classes)[np.argmax(predicted, axis=-1)]
+
+    def predict_posterior(self, data: Mapping[str, ArrayLike], interval: float = 0.95) -> Bands:
+        """Return the posterior predictive bands of new rows, from the draws of the posterior; see `predict`.
+
+        Raises:
+            MissingValueError: if a column is missing.
+            OptionError: for a fit without draws.
+        """
+        spreads = [*self._relative_sigma(data)]
+        return posterior_bands(self, self._parsed_model, self.leaf_values(data, shared=True), spreads, interval)
 
     def inverse(
         self,
@@ -565,6 +604,7 @@ def _first_column_shape(data: Mapping[str, ArrayLike]) -> tuple[int, ...]:
 
 _FORMAT = "autodiff model"
 _FORMAT_VERSION = 2  # a release that changes the meaning of a key raises it; 1 had the figures of a fit in one object
+_MAX_SAVED_DRAWS = 1000  # of each number, from all chains
 _SAVED_FIELDS = {field.name: field for field in dataclasses.fields(FittedModel) if field.metadata.get("is_saved", True)}
 
 
@@ -671,7 +711,7 @@ def _model_from_document(attributes: Mapping[str, Any], columns: Sequence[str], 
     model = Model.parse(attributes["model"], columns, values, is_saved=True)
     if {*model.level_columns} != {*levels}:
         raise _InvalidModelFile("its levels do not match its model")
-    model = model.with_levels(levels)
+    model = model.with_levels(levels).with_parameters(values)
     if {*model.parameters} != {*values} or {*model.columns} != {*columns}:
         raise _InvalidModelFile("its parameters and columns do not match its model")
     if (classes is None) is not (model.class_column is None):

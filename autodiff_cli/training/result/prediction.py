@@ -90,6 +90,9 @@ def gamma_quantiles(mean: Array, variance: Array, share: float) -> Array:
 _MAX_GRADIENT_VALUES = 4_000_000  # elements of gradients in memory at a time
 
 
+RESIDUAL_SIGMAS = ("sigma", "residual_sigma")  # the draws of the residuals' standard deviation have one of these names
+
+
 class Bands(NamedTuple):
     """Predictions with the limits of their bands, each of shape (rows,), or (rows, n) for a target of n components.
 
@@ -140,6 +143,47 @@ def prediction_bands(
     if not model.target_shape:
         return bands[0]
     return Bands(*(np.stack(columns, axis=-1) for columns in zip(*bands, strict=True)))
+
+
+def posterior_bands(
+    fit: FittedModel, model: Model, point: Mapping[str, Any], spreads: Sequence[Array | float | None], level: float
+) -> Bands:
+    """Return the bands of new rows from the draws of the posterior: quantiles of the mean, and of simulated
+    observations. The prediction is the mean over the draws. The arguments are those of `prediction_bands`.
+
+    Raises:
+        OptionError: for a fit without draws, and for an invalid level.
+    """
+    if not fit.draws:
+        raise OptionError("the fit has no draws from its posterior: add --posterior 1000 to train, or posterior=1000")
+    level, generator = check_confidence_level(level), np.random.default_rng(0)
+    shares, rank = ((1 - level) / 2, (1 + level) / 2), 1 + len(model.target_shape)
+    draws = {name: values.reshape(-1, *values.shape[2:]) for name, values in fit.draws.items()}
+    free = {name: np.expand_dims(draws[name], 1) for name in fit.parameters}
+    sigma = next((draws[name] for name in RESIDUAL_SIGMAS if name in draws.keys() - free.keys()), np.ones(1))
+    rows = {name: values for name, values in point.items() if np.ndim(values) > len(model.shapes.get(name, ()))}
+    known = [np.asarray(each) for each in spreads if each is not None]
+    spread = np.stack(np.broadcast_arrays(*known), axis=-1) if len(known) == len(spreads) else None
+    count, bands = len(next(iter(rows.values()))), list[Array]()
+    size = max(1, _MAX_GRADIENT_VALUES // (len(sigma) * len(next(iter(draws.values())))))
+    for start in range(0, count, size):
+        part = {name: values[start : start + size] for name, values in rows.items()}
+        with ignore_float_errors():
+            (means,) = evaluate([model.program.output], {**point, **part, **free}, model.shapes)
+            means = np.broadcast_to(means, (len(means), min(size, count - start), *model.target_shape))
+            noise = None
+            if _loss_kind(fit) is LossKind.SQUARES and spread is not None:
+                own = spread if spread.ndim == 1 else spread[start : start + size]
+                own = own if rank == 2 else own[..., 0]
+                noise = means + generator.normal(0, 1, means.shape) * sigma.reshape(-1, *[1] * rank) * own
+            elif fit.loss_name == "poisson":
+                noise = generator.poisson(means)
+            elif fit.loss_name == "negative_binomial" and fit.scale:
+                noise = generator.negative_binomial(fit.scale, fit.scale / (fit.scale + means))
+            unknown = np.full((2, *means.shape[1:]), math.nan)
+            observed = unknown if noise is None else np.quantile(noise, shares, axis=0)
+            bands.append(np.array([means.mean(axis=0), *np.quantile(means, shares, axis=0), *observed]))
+    return Bands(*np.concatenate(bands, axis=1))
 
 
 def _component_bands(
@@ -368,11 +412,13 @@ class PredictionRequest(NamedTuple):
         level: the probability of the bands; None for no bands.
         probabilities: whether to add the probability of each class, or of a 1.
         residuals: whether to add target minus prediction.
+        posterior: whether the bands are those of the draws from the posterior.
     """
 
     level: float | None = None
     probabilities: bool = False
     residuals: bool = False
+    posterior: bool = False
 
 
 class PredictionColumns(NamedTuple):
@@ -399,7 +445,7 @@ def prediction_columns(
     if request.level is None:
         columns, note = _target_columns(fit, "prediction", fit.predict(data)), ""
     else:
-        bands = fit.predict(data, interval=request.level)
+        bands = (fit.predict_posterior if request.posterior else fit.predict)(data, interval=request.level)
         columns = {}
         for name, values in bands._asdict().items():
             columns |= _target_columns(fit, name, values)

@@ -99,7 +99,7 @@ def row_likelihoods(
     return (
         w * of.deviance(y, p, shape),
         w * of.deviance(y, np.broadcast_to(mean, y.shape), shape),
-        w * np.square(y - p) / variance,
+        np.where(y == p, 0.0, w * np.square(y - p) / variance),  # a certain prediction has no variance
         2 + of.excess_kurtosis(p, w),
         w * of.log_likelihood(y, p, shape),
     )

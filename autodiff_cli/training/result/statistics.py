@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.data.json_records import NAN_IS_NULL, NOT_IN_DOCUMENT
 from autodiff_cli.language.errors import format_names
-from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.numbers.arrays import dots, ignore_float_errors
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
 from autodiff_cli.training.methods.least_squares import DEPENDENCE_TOLERANCE, distinct_masks, fit_squares, norms
 from autodiff_cli.training.objective.batch import Batch, Fits, ObjectiveBatch
@@ -248,6 +248,8 @@ PENALISED_ROBUST = (
     "square roots of the diagonal of inv(H)*G'G*inv(H)*n/(n - tr(inv(H)*I)), of the Hessians with the l2 penalty and "
     f"without it, and the gradients of the loss: {_PENALTY_NOTE}"
 )
+POSTERIOR = "square roots of the diagonal of the inverse Hessian of minus the log posterior density"
+PROFILED_POSTERIOR = f"{POSTERIOR}, with the variance of the residuals profiled"
 SANDWICH = "square roots of the diagonal of inv(H)*G'G*inv(H)*n/dof, of the Hessian and the gradients of the loss"
 
 
@@ -409,7 +411,7 @@ def batch_statistics(
     covariances = estimate.inverses if reason else estimate.covariances
     pairs = [()] * len(theta) if reason else _correlation_warnings(objective, theta, estimate)
     is_likelihood, has_residuals = objective.kind is LossKind.LIKELIHOOD, objective.has_residuals
-    uses_normal = absolute_sigma or (is_likelihood and not objective.is_quasi)
+    uses_normal = absolute_sigma or objective.has_priors or (is_likelihood and not objective.is_quasi)
     can_separate = is_solved and objective.loss in ("bce", "cross_entropy")
     statistics = []
     for fit, (norm, dof) in enumerate(zip(lengths.tolist(), dofs.tolist(), strict=True)):
@@ -548,6 +550,8 @@ def _estimate_covariances(
         [objective.layout.element_names[k] for k in columns.tolist()],
         (slice(None), columns[:, None], columns),
     )
+    if objective.has_priors:
+        return _posterior_covariances(matrices, columns, names)
     if objective.is_penalised:
         return _penalised_covariances(matrices, absolute_sigma, lengths, dofs + size, columns, names)
     if kind is LossKind.SQUARES and (objective.family is None or objective.is_linear):
@@ -581,6 +585,26 @@ def _estimate_covariances(
         meat = inverses @ (scores.swapaxes(1, 2) @ scores) @ inverses
         return _scaled_by_residuals(meat, np.sqrt(dofs + size), dofs, SANDWICH, reasons)
     return _Covariances(inverses, np.ones(count), LIKELIHOOD, reasons)
+
+
+def _posterior_covariances(matrices: _Matrices, columns: Fits, names: Sequence[str]) -> _Covariances:
+    """Return the inverse Hessians of minus the log posterior density at its mode: Laplace's approximation.
+
+    An unknown variance s² of the residuals is profiled. With p = -log prior and n rows, the Hessian of its profile is
+    that of rss/(2s²) + p, minus 2/n·∇p·∇pᵀ, because ∇rss = -2s²·∇p at the mode.
+    """
+    batch, objective, free = matrices.batch, matrices.batch.objective, (slice(None), columns[:, None], columns)
+    hessians, definition = matrices.hessians(batch)[free], POSTERIOR
+    if objective.kind is LossKind.SQUARES:
+        hessians = hessians / (2 * np.square(batch.scales))[:, None, None]
+    if objective.is_scale_estimated:
+        weights = batch.total_weights(matrices.every) * objective.components / (2 * np.square(batch.scales))
+        slopes = batch.without_penalty().values_and_gradients(matrices.theta, matrices.every)[1][:, columns]
+        slopes = slopes * weights[:, None]
+        hessians = hessians - 2 / batch.weighted_counts[:, None, None] * slopes[:, :, None] * slopes[:, None, :]
+        definition = PROFILED_POSTERIOR
+    inverses, reasons = inverse_hessians(hessians, names)
+    return _Covariances(inverses, np.ones(len(hessians)), definition, reasons)
 
 
 def _penalised_covariances(
@@ -690,7 +714,7 @@ def _minimum_distances(matrices: _Matrices, estimate: _Covariances, variations: 
     if objective.kind is LossKind.SQUARES:
         assert matrices.triangles is not None
         residuals = matrices.triangles[:, :, -1]
-        is_known &= np.vecdot(residuals, residuals) > COVARIANCE.rounding_variation * variations
+        is_known &= dots(residuals, residuals) > COVARIANCE.rounding_variation * variations
         jacobians = matrices.triangles[:, :, :-1].swapaxes(1, 2)
         slopes = (jacobians @ (residuals / scales)[:, :, None])[:, :, 0] / estimate.units
     else:

@@ -134,6 +134,16 @@ def test_correlated_values() -> None:
     assert run_cli(line).json["uncertainty"]["stderr"] == pytest.approx(0.1 * (1 + 25 + 16) ** 0.5)
 
 
+def test_each_output_of_a_jacobian_has_its_uncertainty() -> None:
+    document = run_cli("grad [x*y,x^2] --x 0+-0.1 --y 3+-0.4 --correlation x,y=0.5 --jacobian --json").json
+    alone = run_cli("grad x*y --x 0+-0.1 --y 3+-0.4 --correlation x,y=0.5 --json").json
+    assert document["uncertainty"]["0"] == alone["uncertainty"]
+    assert document["uncertainty"]["1"]["second_order"]["stderr"] == pytest.approx(0.02**0.5 / 10)
+    (warning,) = [warning for warning in document["warnings"] if warning["kind"] == "nonlinear"]
+    assert "1: the uncertainty to first order misleads" in warning["message"]
+    assert "uncertainty of b, to first order" in run_cli("grad a=x;b=2*x;a+b --x 1+-0.1 --jacobian --outputs a,b")
+
+
 def test_variables_named_like_options_of_uncertain_values() -> None:
     document = run_cli("grad sigma*x --sigma 2 --x 3+-0.1 --json").json
     assert (document["value"], document["uncertainty"]["stderr"]) == (6.0, pytest.approx(0.2))
@@ -246,7 +256,6 @@ def test_numbers_that_no_float_represents_keep_their_value_wherever_they_stand(
 
 # fmt: off
 BAD = [
-    ("grad [x,x] --x 2+-0.1 --jacobian",      "cannot be combined with --jacobian"),
     ("grad x*y --x 2+-0.1 --y 0:1:3 --monte-carlo 100", "cannot be combined with --y 0:1:3"),
     ("grad x --x 2 --monte-carlo 100",        "needs uncertain values"),
     ("grad x --x 2 --correlation x,y=0.5",    "needs uncertain values"),

@@ -82,7 +82,7 @@ def test_a_local_search() -> None:
 
 def test_plots() -> None:
     assert "line: x^2 - 2" in run_cli('solve "x^2 - 2" --x 0..2 --plot')
-    assert "across: x from 0 to 1; up: y from 0 to 1" in run_cli('maximize "x*y*(1 - x - y)" --x 0..1 --y 0..1 --plot')
+    assert "y over x, o: points found" in run_cli('maximize "x*y*(1 - x - y)" --x 0..1 --y 0..1 --plot')
 
 
 @each(

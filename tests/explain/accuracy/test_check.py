@@ -85,6 +85,7 @@ def test_a_wrong_rule_is_detected_although_floats_and_reference_share_it() -> No
         ("max(x, 2)", {"x": "2"}, "the convention is 0.5"),
         ("where(x >= 0, x, 2*x)", {"x": "0"}, "on the left the slope is 2"),
         ("floor(x) + x", {"x": "2"}, "on the left it jumps"),
+        ("heaviside(x) + x", {"x": "0"}, "on the left it jumps, on the right it jumps"),  # by the same amount
         ("abs(x - 0.3)", {"x": "0.1 + 0.2"}, "the convention is"),
     ],
 )

@@ -56,6 +56,19 @@ def test_a_wave_upon_a_trend_is_found_although_the_trend_explains_nearly_all() -
     assert abs(found.parameters["f"]) == pytest.approx(1.37, rel=1e-3)
 
 
+@pytest.mark.parametrize(("seed", "rows", "period"), [(14, 80, 0.9453), (23, 20, 0.5387)])
+def test_periods_of_damped_waves_and_of_few_rows_are_found(seed: int, rows: int, period: float) -> None:
+    generator = np.random.default_rng(seed)
+    t = np.sort(generator.uniform(0, SPAN, rows))
+    decay = np.exp(-t / 40) if rows > 20 else np.ones(rows)
+    y = 4 * decay * np.sin(2 * np.pi * t / period + generator.uniform(-3, 3)) + generator.normal(0, 0.3, rows)
+    model = "y ~ a*sin(2*pi*t/P + p)" if rows == 20 else "y ~ a*exp(-t/s)*sin(2*pi*t/P + p)"
+    found = fit(model, {"t": t, "y": y})
+    assert abs(found.parameters["P"]) == pytest.approx(period, rel=2e-3)
+    assert found.converged
+    assert not found.warnings
+
+
 def test_frequencies_are_scanned_within_their_bounds() -> None:
     generator = np.random.default_rng(3)
     t = np.sort(generator.uniform(0, 100, 60))

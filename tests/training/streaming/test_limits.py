@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,44 @@ def test_a_cell_that_is_no_number_is_named_by_its_line(tmp_path: Path) -> None:
     csv.write_csv(table(), path)
     path.write_text(path.read_text() + "3.1,two\n")
     expect_refusal(run_cli(["train", CURVE, str(path), "--stream"]), 'line 2002, column `y`: "two" is not a number')
+
+
+def test_many_rows_are_gathered_in_little_memory(tmp_path: Path) -> None:
+    rows, chunk = 200_000, 8192
+    decoded = DecodedColumns(tmp_path, ["x"], chunk)
+    for start in range(0, rows, chunk):
+        part = np.arange(start, min(start + chunk, rows), dtype=float)
+        decoded.add({"x": part}, len(part))
+    numbers = np.random.default_rng(0).integers(0, rows, rows // 4)
+    numbers[:3] = rows - 1, 0, rows - 1  # far from each other, and one twice
+    tracemalloc.start()
+    found = decoded.gather(numbers, ["x"])["x"]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert np.array_equal(found, numbers)
+    assert peak < 6 * numbers.nbytes
+    assert decoded.gather(np.array([], int), ["x"])["x"].size == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("limit_mb", [1000, 500, 340, 220, 160])
+def test_a_fit_under_any_limit_ends_in_a_result_or_a_message(tmp_path: Path, limit_mb: int) -> None:
+    resource = pytest.importorskip("resource")
+    path = tmp_path / "d.csv"
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0, 3, 1_000_000)
+    csv.write_csv(pa.table({"x": x, "y": 2 * np.exp(-1.3 * x) + rng.normal(0, 0.01, len(x))}), path)
+    bytes_ = limit_mb * 1_000_000
+    run = subprocess.run(
+        [sys.executable, "-m", "autodiff_cli", "train", CURVE, str(path), "--json"],
+        capture_output=True, cwd=ROOT, text=True, check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (bytes_, bytes_)),
+    )  # fmt: skip
+    if run.returncode == 0:
+        assert json.loads(run.stdout)["parameters"]["b"] == pytest.approx(1.3, abs=1e-3)
+    else:
+        assert run.returncode in (1, 2)
+        assert run.stderr.splitlines()[-1].startswith("error: not enough memory"), run.stderr
 
 
 def test_too_little_memory_for_one_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,489 @@
+"""Draws from the posterior of a fit by the No-U-Turn sampler of nutpie, with summaries and diagnostics by ArviZ.
+
+The density is a graph, compiled as the loss of a fit is. Bounded parameters are functions of numbers without bounds,
+whose Jacobian is part of the graph. The sampler moves in units of Laplace's approximation, so that parameters of
+different magnitudes and strong correlations cost nothing.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import importlib
+import io
+import math
+import os
+import sys
+import types
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from autodiff_cli.array_types import Array
+from autodiff_cli.graph.node import Node, as_node, variable
+from autodiff_cli.graph.tape import substitute
+from autodiff_cli.language.errors import format_names, pluralize
+from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.ops.elementary import exp, log
+from autodiff_cli.ops.special import sigmoid, softplus
+from autodiff_cli.ops.structural import sum_
+from autodiff_cli.options import OptionError
+from autodiff_cli.system import open_atomic_bytes
+from autodiff_cli.training.fitting.inference import DerivedQuantities
+from autodiff_cli.training.fitting.minimization import minimize_batch
+from autodiff_cli.training.losses import PRIOR_FACTOR, LossKind
+from autodiff_cli.training.methods.gradient_descent import StoppingRule
+from autodiff_cli.training.objective.batch import ObjectiveBatch
+from autodiff_cli.training.objective.objective import Objective, copy_with
+from autodiff_cli.training.objective.parameters import Bounds, ParameterLayout
+from autodiff_cli.training.objective.preparation import check_likelihood, hyperparameters
+from autodiff_cli.training.options import FitOptions
+from autodiff_cli.training.priors import DISTRIBUTIONS, parse_priors, prior_graph
+from autodiff_cli.training.result.fitted_model import ParameterPosterior
+from autodiff_cli.training.result.prediction import RESIDUAL_SIGMAS
+from autodiff_cli.training.rows import WEIGHT
+
+_NOT_INSTALLED = "posterior needs nutpie and arviz-stats, which are not installed: pip install '.[bayes]' in a checkout"
+_MAX_RHAT = 1.01  # Vehtari et al. 2021, Bayesian Analysis 16, 667, as the next one
+_MIN_ESS_PER_CHAIN = 100
+_TUNING_DRAWS = 400
+_HIERARCHICAL_TUNING_DRAWS = 1000  # the sampler itself finds the scales of the parameters
+_FEW_ROWS = 20  # per level, up to which levels are written as mean + deviation·z
+_MAX_EPOCHS = 200  # of the search for the mode in numbers without bounds
+_FAR = 10.0  # standard deviations of Laplace's approximation, at which a normal log-density has fallen by 50
+_LEAST_FALL = 0.5  # of the log-density there; that of Student's t with one degree of freedom falls by 4
+_ADVICE = "give it a prior, such as --prior"
+_MAX_LOO_DRAWS = 1000  # of each chain
+_RUNAWAY = 1e8  # size of an unbounded number, in units of its start, that no proper posterior reaches
+
+DrawCallback = Callable[[int, int], None]  # is called with the number of draws, and with that of all
+
+
+class PosteriorDraws(NamedTuple):
+    """Draws from a posterior.
+
+    Attributes:
+        draws: the draws by name, of shape (chains, draws, …).
+        summaries: the summary of each number by its name.
+        divergences: the number of transitions that diverged.
+        warnings: sentences on what the diagnostics found.
+        is_complete: whether all draws were made.
+    """
+
+    draws: dict[str, Array]
+    summaries: dict[str, ParameterPosterior]
+    divergences: int
+    warnings: list[str]
+    is_complete: bool
+
+
+def check_posterior(objective: Objective) -> None:
+    """Raise OptionError if a posterior cannot be drawn from: an extra that is not installed, or no likelihood."""
+    has_open_scale = objective.is_scale_estimated
+    check_likelihood("posterior", objective.loss, objective.family, objective.is_likelihood, has_open_scale)
+    if objective.orders or objective.shares:
+        raise OptionError("posterior: parameters in an order, and shares of a mixture, cannot be drawn yet")
+    if objective.is_penalised and not objective.has_priors:
+        raise OptionError("posterior cannot be combined with l1 or l2: write the penalty as a prior")
+    if objective.is_network or objective.classes is not None:
+        raise OptionError("posterior: the weights of networks and classifiers are not identifiable one by one")
+    _sampler()
+
+
+def _sampler() -> Any:
+    """Return nutpie. ArviZ, which nutpie imports with its plots, waits until it is used."""
+    has_arviz = "arviz" in sys.modules
+    if not has_arviz:
+        sys.modules["arviz"] = _DeferredArviz("arviz")
+    try:
+        importlib.import_module("arviz_stats.base")
+        return importlib.import_module("nutpie")
+    except ImportError:
+        raise OptionError(_NOT_INSTALLED) from None
+    finally:
+        if not has_arviz:
+            del sys.modules["arviz"]
+
+
+class _DeferredArviz(types.ModuleType):
+    """Stands for ArviZ in nutpie until one of its functions is used."""
+
+    InferenceData = object  # stands in annotations
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(importlib.import_module("arviz"), name)
+
+
+def draw_posterior(
+    objective: Objective,
+    start: Array,
+    options: FitOptions,
+    quantities: DerivedQuantities,
+    on_draw: DrawCallback | None = None,
+) -> PosteriorDraws:
+    """Draw from the posterior of an objective.
+
+    Args:
+        start: a point near the mode.
+        options: the number of draws and of chains, the seed and the priors.
+        quantities: derived quantities, of which draws are computed too.
+        on_draw: is called from time to time.
+    """
+    nutpie, density = _sampler(), Density(objective, start, options)
+    draws, chains = options.posterior or 0, options.chains
+    tuning = _HIERARCHICAL_TUNING_DRAWS if density.is_hierarchical else _TUNING_DRAWS
+    done, total = [0], chains * (draws + tuning)
+
+    def expand(*_: Any) -> Callable[..., dict[str, Array]]:
+        def count(z: Array) -> dict[str, Array]:
+            done[0] += 1
+            if on_draw is not None:
+                on_draw(done[0], total)
+            return {"z": z}
+
+        return count
+
+    compiled = importlib.import_module("nutpie.compiled_pyfunc").from_pyfunc(
+        density.size,
+        lambda: density.value_and_gradient,
+        expand,
+        [np.dtype(np.float64)],
+        [(density.size,)],
+        ["z"],
+        make_initial_point_fn=lambda seed: np.random.default_rng(seed).normal(0, 1, density.size),
+    )
+    density.check_is_proper()
+    cores = min(chains, os.cpu_count() or 1)
+    settings = {"draws": draws, "tune": tuning, "chains": chains, "cores": cores, "seed": options.seed}
+    try:
+        trace = nutpie.sample(compiled, **settings, progress_bar=False, return_raw_trace=True)
+    except RuntimeError as error:
+        raise OptionError(f"posterior: the sampler stopped: {str(error).partition('Stack')[0].strip()}") from None
+    batches = [_chain_draws(density.size, *each) for each in zip(*trace.get_arrow_trace(), strict=True)]
+    lengths = [len(z) for z, _ in batches if len(z)]
+    if not lengths or min(lengths) < 2:
+        raise KeyboardInterrupt  # before anything was drawn
+    kept = [(z[: min(lengths)], diverging) for z, diverging in batches if len(z)]
+    point = density.parameters(np.array([z for z, _ in kept]))
+    values = {name: point[name] for name in density.names}
+    values |= quantities.batch_values({**point, **objective.fixed})
+    divergences = sum(diverging for _, diverging in kept)
+    summaries = summarize_draws(values)
+    sentences = density.runaway_warnings(point) or _diagnostic_warnings(summaries, divergences, len(kept), min(lengths))
+    return PosteriorDraws(values, summaries, divergences, sentences, len(kept) == chains and min(lengths) == draws)
+
+
+def _chain_draws(size: int, draws: Any, statistics: Any) -> tuple[Array, int]:
+    """Return the draws of a chain after tuning, of shape (draws, P), and the number of divergences."""
+    import pyarrow as pa
+
+    batch: Any = pa.record_batch(draws)
+    figures = pa.record_batch(statistics)
+    is_drawn = ~np.asarray(figures.column("tuning").to_numpy(zero_copy_only=False), np.bool_)
+    z = batch.column("z").flatten().to_numpy(zero_copy_only=False).reshape(batch.num_rows, size)
+    diverging = np.asarray(figures.column("diverging").to_numpy(zero_copy_only=False), np.bool_)
+    return z[is_drawn], int(np.count_nonzero(diverging[is_drawn]))
+
+
+class LeaveOneOut(NamedTuple):
+    """An estimate of how well a model predicts rows that it was not fitted to.
+
+    Attributes:
+        elpd: the sum over the rows of the log-density that the other rows predict for them.
+        se: its standard error.
+        p: the effective number of parameters.
+        max_k: the largest Pareto k of a row; above 0.7 the estimate is unreliable.
+    """
+
+    elpd: float
+    se: float
+    p: float
+    max_k: float
+
+
+def leave_one_out(objective: Objective, draws: dict[str, Array]) -> LeaveOneOut:
+    """Return the leave-one-out estimate of a fit by Pareto-smoothed importance sampling: Vehtari, Gelman & Gabry 2017,
+    Statistics and Computing 27, 1413.
+
+    Args:
+        draws: the draws from the posterior; at most 1,000 of each chain are used.
+    """
+    array_stats: Any = importlib.import_module("arviz_stats.base").array_stats
+    chains, count = next(iter(draws.values())).shape[:2]
+    every, weight = -(-count // _MAX_LOO_DRAWS), objective.column(WEIGHT) if objective.is_weighted else np.ones(1)
+    is_used = np.broadcast_to(weight > 0, (objective.rows,))
+    parts = [draws[name][:, ::every].reshape(chains, -1, size.stop - size.start) for name, size in _slices(objective)]
+    theta = np.concatenate(parts, axis=2)
+    components, plain = objective.components, objective.without_penalty()
+    with ignore_float_errors():
+        losses = [plain.evaluate_rows(plain.kernels.row_loss, point)[0] for point in theta.reshape(-1, theta.shape[2])]
+        densities = -components * weight * np.array(losses).reshape(*theta.shape[:2], -1)
+        if objective.kind is LossKind.SQUARES:
+            sigma = next((draws[name][:, ::every] for name in RESIDUAL_SIGMAS if name in draws), np.ones((1, 1)))
+            sigma = sigma[..., None] if objective.has_unknown_variance else np.ones((1, 1, 1))
+            normaliser = np.log(sigma) - np.log(weight) / 2 + math.log(2 * math.pi) / 2
+            densities = densities / (2 * np.square(sigma)) - components * normaliser
+        elif objective.loss == "poisson":
+            targets = plain.evaluate_rows(plain.kernels.target, theta[0, 0])
+            densities = densities - weight * np.vectorize(math.lgamma)(targets + 1).sum(axis=0)
+        chosen = np.moveaxis(densities[..., is_used], 2, 0)
+        elpd, k, p = (np.asarray(each) for each in array_stats.loo(chosen))
+    error = math.sqrt(len(elpd) * float(np.var(elpd)))
+    return LeaveOneOut(float(elpd.sum()), error, float(p.sum()), float(k.max()))
+
+
+def _slices(objective: Objective) -> Iterable[tuple[str, slice]]:
+    return objective.layout.slices.items()
+
+
+def save_draws(draws: dict[str, Array], path: str) -> None:
+    """Write draws to a file, with columns `chain` and `draw` and one for each number: CSV, Parquet, or NetCDF as ArviZ
+    reads it. Raises OSError.
+    """
+    if path.endswith(".nc"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # ArviZ announces its next version
+            importlib.import_module("arviz").from_dict(draws).to_netcdf(path)
+        return
+    import pyarrow as pa
+
+    layout = ParameterLayout([*draws], {name: values.shape[2:] for name, values in draws.items()})
+    chains, count = next(iter(draws.values())).shape[:2]
+    numbers = np.concatenate([values.reshape(chains * count, -1) for values in draws.values()], axis=1)
+    columns = {"chain": np.repeat(np.arange(chains), count), "draw": np.tile(np.arange(count), chains)}
+    table = pa.table(columns | dict(zip(layout.element_names, numbers.T, strict=True)))
+    with open_atomic_bytes(path) as stream:
+        if path.endswith(".parquet"):
+            importlib.import_module("pyarrow.parquet").write_table(table, stream)
+            return
+        header = io.StringIO()
+        csv.writer(header, lineterminator="\n").writerow(table.column_names)
+        stream.write(header.getvalue().encode())
+        arrow = importlib.import_module("pyarrow.csv")
+        arrow.write_csv(table, stream, arrow.WriteOptions(include_header=False))
+
+
+class Density:
+    """The posterior density of an objective, in numbers without bounds.
+
+    Attributes:
+        names: the parameters, with the standard deviation of the residuals if it is unknown.
+        size: the number of values.
+        is_hierarchical: whether parameters have priors of other parameters.
+    """
+
+    def __init__(self, objective: Objective, start: Array, options: FitOptions) -> None:
+        graphs, program = objective.kernels.graphs, objective.model.program
+        layout, shapes = objective.layout, dict(objective.model.shapes)
+        self.is_hierarchical = bool(hyperparameters(objective.priors))
+        self._leaves = {name: program.leaves[name] for name in layout.names}
+        row, extra = graphs.loss * objective.components, as_node(0) if graphs.prior is None else graphs.prior
+        names, free = [*layout.names], {**self._leaves}
+        values = {name: np.asarray(value) for name, value in layout.views(start).items()}
+        bounds = {
+            name: (float(objective.bounds.low[place].max()), float(objective.bounds.high[place].min()))
+            for name, place in layout.slices.items()
+        }
+        if objective.kind is LossKind.SQUARES:
+            row = row / 2
+        if objective.has_unknown_variance:
+            self.sigma = RESIDUAL_SIGMAS[RESIDUAL_SIGMAS[0] in (*program.leaves, *program.bound)]
+            count = objective.weighted_rows * objective.components
+            spread = math.sqrt(objective.target_variation() / max(count - 1, 1)) or 1.0
+            leaf = free[self.sigma] = variable(self.sigma)
+            prior = objective.sigma_prior or parse_priors({"sigma": f"half_normal({spread!r})"})["sigma"]
+            row = row / (leaf * leaf)
+            own = prior_graph({self.sigma: prior}, {**self._leaves, self.sigma: leaf}, {})
+            extra = extra + count * log(leaf) + as_node(0 if own is None else own)
+            names.append(self.sigma)
+            values[self.sigma] = np.asarray(min(math.sqrt(objective.rss(start) / count) or spread, spread))
+            bounds[self.sigma] = prior.support
+        self._bounds, self.names, jacobian = bounds, names, as_node(0)
+        levels = self._noncentred(objective)
+        replaced: dict[Node, Node] = {}
+        for name, leaf in sorted(free.items(), key=lambda pair: pair[0] in levels):  # hyperparameters first
+            low, high = bounds[name]
+            if name in levels:
+                mean, deviation = substitute(levels[name], replaced)
+                replaced[leaf], term = mean + deviation * leaf, log(deviation)
+            elif math.isfinite(low) and math.isfinite(high):
+                replaced[leaf] = low + (high - low) * sigmoid(leaf)
+                term = math.log(high - low) - softplus(leaf) - softplus(-leaf)
+            elif math.isfinite(low) or math.isfinite(high):
+                replaced[leaf] = low + exp(leaf) if math.isfinite(low) else high - exp(leaf)
+                term = leaf
+            else:
+                continue
+            jacobian = jacobian + (sum_(term) if name in shapes else term)
+        weighted = variable(WEIGHT) * row if graphs.has_weight else row
+        (loss,) = substitute([weighted + extra / objective.rows], replaced)
+        loss = loss - jacobian / objective.rows
+        density = dataclasses.replace(graphs, loss=loss, weighted_loss=loss, prior=None)
+        kernels = dataclasses.replace(
+            objective.kernels.compiled(options.threads), graphs=density, parameters=[*free.values()]
+        )
+        self._layout = ParameterLayout(names, shapes)
+        self.size, self._levels = self._layout.size, levels
+        self._kernel = kernels.loss_and_gradient
+        caches: dict[str, Any] = {"_triangle_cache": {}, "_row_cache": {}, "_point_cache": (b"", {})}
+        self._objective = copy_with(
+            objective,
+            kernels=kernels,
+            layout=self._layout,
+            bounds=Bounds.unbounded(self.size),
+            loss="",
+            is_likelihood=True,
+            is_scale_estimated=False,
+            user_starts=frozenset(),
+            settings={**objective.settings, PRIOR_FACTOR: 0.0},
+            **caches,
+        )
+        self._centre = self._layout.flatten([self._unbounded(name, values) for name in names])
+        self._factor = np.eye(self.size)
+        if not self.is_hierarchical or levels:
+            self._move_to_mode()
+
+    def _noncentred(self, objective: Objective) -> dict[str, list[Node]]:
+        """Return the mean and the deviation of each level that is written as mean + deviation·z: with few rows, its
+        posterior is that of its prior, and narrow where the deviation is small.
+        """
+        chosen: dict[str, list[Node]] = {}
+        normal = DISTRIBUTIONS["normal"]
+        levels = [name for name, each in objective.priors.items() if each.parameters and each.distribution is normal]
+        for name in levels if objective.rows <= _FEW_ROWS * len(levels) else ():
+            own = objective.priors[name].arguments
+            replaced = {leaf: self._leaves.get(leaf.text, variable(leaf.text)) for leaf in _leaves(own)}
+            if self._bounds[name] == (-math.inf, math.inf) and not {leaf.text for leaf in replaced} & {*levels}:
+                chosen[name] = substitute(own, replaced)
+        return chosen
+
+    def _unbounded(self, name: str, values: dict[str, Array]) -> Array:
+        """Return the number without bounds that stands for the value of a parameter."""
+        (low, high), value = self._bounds[name], values[name]
+        if name in self._levels:
+            return np.zeros(())
+        if not math.isfinite(low) and not math.isfinite(high):
+            return value
+        with ignore_float_errors():
+            if math.isfinite(low) and math.isfinite(high):
+                share = np.clip((value - low) / (high - low), 1e-3, 1 - 1e-3)
+                return np.asarray(np.log(share) - np.log1p(-share))
+            distance = value - low if math.isfinite(low) else high - value
+            return np.asarray(np.log(np.maximum(distance, 1e-6 * max(1.0, abs(low if math.isfinite(low) else high)))))
+
+    def _move_to_mode(self) -> None:
+        """Let the sampler move around the mode, in units of Laplace's approximation."""
+        batch = ObjectiveBatch([self._objective], self._objective.bounds)
+        with ignore_float_errors():
+            (outcome,) = minimize_batch("lbfgs", batch, self._centre[None], stop=StoppingRule(_MAX_EPOCHS))
+            hessian = self._objective.hessian(outcome.theta)
+        scale = np.sqrt(np.abs(np.diag(hessian)))
+        if outcome.divergence is None and np.isfinite(hessian).all() and (scale > 0).all():
+            curvatures, directions = np.linalg.eigh(hessian / np.outer(scale, scale))
+            self._centre = outcome.theta
+            safe = np.maximum(curvatures, 1e-10 * curvatures.max())
+            self._factor = directions / np.sqrt(safe) / scale[:, None]
+
+    def check_is_proper(self) -> None:
+        """Raise OptionError if the density hardly falls on a long way from the mode, in units of Laplace's
+        approximation: the posterior is then improper.
+        """
+        if self.is_hierarchical:
+            return
+        with ignore_float_errors():
+            highest = self.value_and_gradient(np.zeros(self.size))[0]
+            for direction in (*np.eye(self.size), *-np.eye(self.size)):
+                if highest - self.value_and_gradient(_FAR * direction)[0] < _LEAST_FALL:
+                    name = self._layout.element_names[int(np.argmax(np.abs(self._factor @ direction)))]
+                    raise OptionError(f"the posterior is improper: its density does not fall with `{name}`; {_ADVICE}")
+
+    @ignore_float_errors()
+    def value_and_gradient(self, z: Array) -> tuple[float, Array]:
+        """Return the log-density, up to a constant, and its gradient."""
+        total = self._objective.sum_rows(self._kernel, self._centre + self._factor @ z)
+        return -float(total[0]), -(total[1:] @ self._factor)
+
+    def parameters(self, z: Array) -> dict[str, Array]:
+        """Return the parameters by name for numbers of the sampler, of shape (chains, draws, P)."""
+        u = self._centre + z @ self._factor.T
+        values: dict[str, Array] = {}
+        for name in sorted(self.names, key=lambda name: name in self._levels):
+            low, high = self._bounds[name]
+            value = u[..., self._layout.slices[name]].reshape(*u.shape[:2], *self._layout.shapes[name])
+            with ignore_float_errors():
+                if name in self._levels:
+                    mean, deviation = _evaluate(self._levels[name], values, value.shape)
+                    value = mean + deviation * value
+                elif math.isfinite(low) and math.isfinite(high):
+                    value = low + (high - low) / (1 + np.exp(-value))
+                elif math.isfinite(low):
+                    value = low + np.exp(value)
+                elif math.isfinite(high):
+                    value = high - np.exp(value)
+            values[name] = value
+        return {name: values[name] for name in self.names}
+
+    def runaway_warnings(self, point: dict[str, Array]) -> list[str]:
+        """Return a sentence if chains run away, as those of an improper posterior do."""
+        units = self._layout.values(self._centre)
+        far = [
+            name
+            for name, value in point.items()
+            if not np.isfinite(value).all() or np.abs(value).max() > _RUNAWAY * (1 + np.abs(units[name]).max())
+        ]
+        if not far:
+            return []
+        listed = format_names(far, "`")
+        return [f"the posterior seems improper: the chains of {listed} run away; {_ADVICE}"]
+
+
+def _leaves(nodes: Iterable[Node]) -> list[Node]:
+    from autodiff_cli.graph.tape import topological_order
+
+    return [node for node in topological_order([*nodes]) if node.is_input]
+
+
+def _evaluate(nodes: list[Node], values: dict[str, Array], shape: tuple[int, ...]) -> list[Array]:
+    from autodiff_cli.backends.selection import evaluate
+
+    names = {leaf.text for leaf in _leaves(nodes)}
+    return [np.broadcast_to(each, shape) for each in evaluate(nodes, {name: values[name] for name in names})]
+
+
+def summarize_draws(draws: dict[str, Array]) -> dict[str, ParameterPosterior]:
+    """Return the summary of each number of draws of shape (chains, draws, …), by its name."""
+    array_stats: Any = importlib.import_module("arviz_stats.base").array_stats
+    layout = ParameterLayout([*draws], {name: values.shape[2:] for name, values in draws.items()})
+    numbers = np.concatenate([values.reshape(*values.shape[:2], -1) for values in draws.values()], axis=2)
+    chains = np.moveaxis(numbers, 2, 0)
+    with ignore_float_errors():
+        bulk, tail = array_stats.ess(chains, method="bulk"), array_stats.ess(chains, method="tail", prob=0.9)
+        flat, rhat = chains.reshape(len(chains), -1), array_stats.rhat(chains)
+        columns = [flat.mean(axis=1), flat.std(axis=1, ddof=1), *np.quantile(flat, (0.05, 0.5, 0.95), axis=1)]
+    table = np.array([*columns, bulk, tail, rhat]).T.tolist()
+    return {name: ParameterPosterior(*row) for name, row in zip(layout.element_names, table, strict=True)}
+
+
+def _diagnostic_warnings(
+    summaries: dict[str, ParameterPosterior], divergences: int, chains: int, draws: int
+) -> list[str]:
+    """Return a sentence for each diagnostic that says that draws may not represent the posterior."""
+    sentences = []
+    if divergences:
+        sentences.append(
+            f"{pluralize(divergences, 'transition')} of {chains * draws} diverged, so the draws may miss a part of the "
+            "posterior: write the model in parameters that are less dependent, or give narrower priors"
+        )
+    apart = [name for name, each in summaries.items() if not each.rhat <= _MAX_RHAT and chains > 1]
+    if apart:
+        worst = max((summaries[name].rhat for name in apart), key=lambda rhat: math.inf if math.isnan(rhat) else rhat)
+        listed = format_names(apart, "`")
+        sentences.append(f"the chains disagree: R-hat of {listed} is up to {worst:.3g}, above {_MAX_RHAT}; draw more")
+    least = _MIN_ESS_PER_CHAIN * chains
+    few = [name for name, each in summaries.items() if not min(each.ess_bulk, each.ess_tail) >= least]
+    if few and not apart:
+        listed = format_names(few, "`")
+        sentences.append(f"the effective sample size of {listed} is below {least}: draw more than {draws} per chain")
+    return sentences

@@ -1,0 +1,400 @@
+"""Equivalent solutions of a fit: parameter vectors that predict the same, of which one is reported.
+
+`canonical_parameters` chooses positive widths, phases within a turn, softmax scores with sum 0, and the order of two
+rates that can change places. `order_terms` puts interchangeable terms, such as peaks and the components of mixtures,
+into the same order in all fits.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autodiff_cli.array_types import Array, Mask
+from autodiff_cli.graph.tape import topological_order
+from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.training.fitting.starts import Sinusoids, linear_mask, separate_terms
+from autodiff_cli.training.losses import LossKind
+from autodiff_cli.training.methods.least_squares import fit_squares
+from autodiff_cli.training.objective.batch import repeat_objective
+from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.objective.parameters import Bounds, complemented_shares, dimensional_scales
+from autodiff_cli.training.result.statistics import softmax_null_space
+
+MAX_SYMMETRIC_PARAMETERS = 200  # symmetries are searched up to this many parameters
+MAX_REPEATED_ROWS = 100_000  # rows up to which fits are repeated to find equivalent or better solutions
+_MAX_PARAMETERS = 20  # joint symmetries are searched up to this many parameters, because all subsets are tried
+_MAX_COMPARED_ROWS = 500  # rows on which predictions are compared
+_PREDICTION_TOLERANCE = 1e-9  # relative to the range of the predictions: smaller differences are rounding errors
+_EXCHANGE_TOLERANCE = 1e-7  # the same for predictions of a second fit
+_MAX_EXCHANGED_LEVELS = 20  # levels for each of which an exchange of parameters is tried
+_MAX_LISTED = 6  # parameters of another solution that are listed
+_MAX_JOINT_FLIPS = 3  # parameters whose signs are flipped together
+
+Positions = NDArray[np.intp]
+
+
+def canonical_parameters(objective: Objective, theta: Array, bounds: Bounds) -> tuple[Array, list[str]]:
+    """Return the canonical one of all points that predict the same, and a sentence for each choice.
+
+    A symmetry is used only if the predictions stay the same. Parameters with a given start keep its sign.
+    """
+    if objective.loss == "cross_entropy":
+        return _centre_softmax(objective, theta)
+    layout = objective.layout
+    if layout.size > MAX_SYMMETRIC_PARAMETERS or len(layout.element_names) != len(layout.names):
+        return theta, []
+    with ignore_float_errors():
+        return _Symmetries(objective, theta, bounds).resolve()
+
+
+TERMS_NOTE = "terms of the model are interchangeable; they are reported in the same order in every fit"
+
+
+def order_terms(objective: Objective, theta: Array, *, aligns_levels: bool = False) -> Array:
+    """Return points of shape (fits, P) with interchangeable terms, such as peaks or the components of a mixture, in the
+    same order: by their first nonlinear parameter, ascending, or as the starting values of the user.
+
+    Args:
+        aligns_levels: order the terms of each level by themselves, even if other predictions result: with parameters
+            that all levels share, this may be the start of a better fit.
+    """
+    layout = objective.layout
+    if layout.size > MAX_SYMMETRIC_PARAMETERS or len(layout.element_names) != len(layout.names):
+        return theta
+    found = _interchangeable_terms(objective, theta[0])
+    if not found:
+        return theta
+    ordered = theta.copy()
+    for terms in (part for each, symmetries in found for part in each.by_level(objective, symmetries, aligns_levels)):
+        columns, key = terms.columns, terms.columns[:, terms.key]
+        is_given = np.isin(columns, [k for k, name in enumerate(layout.names) if name in objective.user_starts])
+        if is_given.any():
+            if not is_given[:, terms.key].all():
+                continue
+            columns = columns[np.argsort(objective.start[key], kind="stable")]
+        values = terms.extended(ordered)
+        ranks = np.argsort(values[:, columns[:, terms.key]], axis=1, kind="stable")
+        exchanged = values.copy()
+        for rank, term in enumerate(columns):
+            exchanged[:, term] = values[np.arange(len(theta))[:, None], columns[ranks[:, rank]]]
+        ordered = exchanged[:, : layout.size]
+    is_allowed = [objective.constraints.are_met(point) and objective.bounds.contains(point) for point in ordered]
+    return np.where(np.array(is_allowed)[:, None], ordered, theta)
+
+
+def _interchangeable_terms(objective: Objective, theta: Array) -> list[tuple[_Terms, _Symmetries]]:
+    """Return the sets of interchangeable terms of a sum, and the components of each mixture."""
+    linear, mixtures = linear_mask(objective, np.ones(len(theta), np.bool_)), _mixture_shares(objective)
+    if np.count_nonzero(linear) < 2 and not mixtures:  # each similar term has a factor of its own
+        return []
+    point = theta * np.random.default_rng(0).uniform(0.8, 1.25, len(theta))
+    return [*_similar_terms(objective, point, linear), *_mixtures(objective, point, mixtures)]
+
+
+class _Terms(NamedTuple):
+    """A set of interchangeable terms of a model.
+
+    Attributes:
+        columns: the parameters of each term, of shape (terms, parameters of a term); from P on, the last share.
+        key: the position in a term of the parameter by which terms are ordered.
+        shares: the free shares of each mixture, of which the last share is 1 minus their sum.
+    """
+
+    columns: NDArray[np.intp]
+    key: int
+    shares: Sequence[Sequence[int]] = ()
+
+    def extended(self, theta: Array) -> Array:
+        """Return points of shape (fits, P) with the last shares as further columns."""
+        return np.column_stack((theta, *(1 - theta[:, [*part]].sum(axis=1) for part in self.shares)))
+
+    def are_interchangeable(self, objective: Objective, symmetries: _Symmetries) -> bool:
+        """Whether the terms have equal bounds, and the same predictions at a point when two of them change places."""
+        point, bounds = symmetries.point, objective.bounds
+        of_terms = self.columns[:, (self.columns < len(point)).all(axis=0) & ~np.isin(self.columns[0], self.shares)]
+        if not all((limits[of_terms] == limits[of_terms[0]]).all() for limits in (bounds.low, bounds.high)):
+            return False
+        for term in self.columns[1:]:
+            exchanged = self.extended(point[None])[0]
+            exchanged[[*self.columns[0], *term]] = exchanged[[*term, *self.columns[0]]]
+            if not symmetries.is_equivalent(exchanged[: len(point)]):
+                return False
+        return True
+
+    def by_level(self, objective: Objective, symmetries: _Symmetries, always: bool) -> list[_Terms]:
+        """Return the terms of each level by themselves if they are interchangeable, else all of them together."""
+        levels = [objective.layout.names[k].partition("[")[2] for k in self.columns[0].tolist()]
+        parts = []
+        for level in dict.fromkeys(levels):
+            own = [k for k, other in enumerate(levels) if other == level]
+            keys = [number for number, k in enumerate(own) if k >= self.key]
+            parts += [_Terms(self.columns[:, own], keys[0], self.shares)] if keys else []
+        is_split = always or all(part.are_interchangeable(objective, symmetries) for part in parts)
+        return parts if len(parts) > 1 and is_split else [self]
+
+
+def _similar_terms(objective: Objective, point: Array, linear: Mask) -> Iterator[tuple[_Terms, _Symmetries]]:
+    """Yield the sets of interchangeable terms of a sum that have linear factors, such as peaks."""
+    if not objective.has_residuals:
+        return
+    sets = list[_Terms]()
+    symmetries = _Symmetries(objective, point, Bounds.unbounded(len(point)))
+    for factors, others in separate_terms(objective, linear, ~linear):
+        term = [*factors, *others]
+        for number, (columns, key, _) in enumerate(sets):
+            if key != len(factors) or columns.shape[1] != len(term):
+                continue
+            if _Terms(np.array([columns[0], term]), key).are_interchangeable(objective, symmetries):
+                sets[number] = _Terms(np.vstack((columns, term)), key)
+                break
+        else:
+            sets.append(_Terms(np.array([term]), len(factors)))
+    yield from ((terms, symmetries) for terms in sets if len(terms.columns) > 1)
+
+
+_Shares = tuple[tuple[str, ...], ...]  # the free shares of a mixture, each with its names for all levels
+
+
+def _mixture_shares(objective: Objective) -> list[_Shares]:
+    """Return the shares of each mixture such as `w*f + (1 - w)*g`."""
+    program, slices = objective.model.program, objective.layout.slices
+
+    def find() -> list[_Shares]:
+        nodes = topological_order([program.output])
+        found = dict.fromkeys(tuple(complemented_shares(node, program)) for node in nodes)
+        return [shares for shares in found if shares and len({len(levels) for levels in shares}) == 1]
+
+    mixtures = objective.kernels.cached("shares of mixtures", find)
+    return [shares for shares in mixtures if all(name in slices for levels in shares for name in levels)]
+
+
+def _mixtures(objective: Objective, point: Array, mixtures: Sequence[_Shares]) -> Iterator[tuple[_Terms, _Symmetries]]:
+    """Yield the components of mixtures, given their shares: the parameters that matter where one share is 1."""
+    slices, size = objective.layout.slices, len(point)
+    for shares in mixtures:
+        free = np.array([[slices[name].start for name in levels] for levels in shares]).T  # of shape (levels, shares)
+        inside = point.copy()
+        inside[free] = 0.7 / (1 + len(shares))
+        symmetries = _Symmetries(objective, inside, Bounds.unbounded(size))
+        corners = np.vstack((np.eye(len(shares)), np.zeros(len(shares))))
+        own = [symmetries.influential(free, corner) for corner in corners]
+        common = np.logical_and.reduce(own)
+        positions = [np.flatnonzero(matters & ~common) for matters in own]
+        if len({len(each) for each in positions}) > 1 or not len(positions[0]):
+            continue
+        last = [*free.T, size + np.arange(len(free))]
+        columns = np.array([[*each, *share] for each, share in zip(positions, last, strict=True)])
+        terms = _Terms(columns, 0, free.tolist())
+        if terms.are_interchangeable(objective, symmetries):
+            yield terms, symmetries
+
+
+def _centre_softmax(objective: Objective, theta: Array) -> tuple[Array, list[str]]:
+    """Return the point whose softmax scores sum to 0 over the classes."""
+    null_space = softmax_null_space(objective, theta)
+    if null_space is None or not null_space.shape[1]:
+        return theta, []
+    note = (
+        "softmax scores are determined only up to a common constant; the parameters are reported with sums of 0 over "
+        "the classes"
+    )
+    return theta - null_space @ (null_space.T @ theta), [note]
+
+
+class _Symmetries:
+    """The signs and phases of parameters that leave all predictions unchanged.
+
+    Attributes:
+        point: the point of the predictions.
+    """
+
+    def __init__(self, objective: Objective, theta: Array, bounds: Bounds) -> None:
+        self._objective = objective
+        self._names = objective.layout.names
+        self._theta = theta
+        self._bounds = bounds
+        self.point = theta
+        backwards = [name in objective.user_starts and objective.start[k] < 0 for k, name in enumerate(self._names)]
+        self._signs = np.where(backwards, -1.0, 1.0)
+        self._sinusoids = Sinusoids(self._objective)
+        is_projected = objective.has_residuals and objective.model.numeric
+        self._linear = linear_mask(objective, np.ones(len(theta), np.bool_)) if is_projected else np.zeros(0, np.bool_)
+        self._phases = [index for index, _ in self._sinusoids.quarter_turns(theta)]
+
+    def resolve(self) -> tuple[Array, list[str]]:
+        """Return the canonical point, and a sentence for each choice."""
+        flipped = dict.fromkeys(name for subset in self._flip_signs() for name in subset)
+        shifted = [*self._wrap_phases()]
+        notes = [*self._exchange_pairs()]
+        if flipped:
+            listed = ", ".join(f"`{name}`" for name in flipped)
+            notes.append(f"the signs of {listed} are not determined; the positive values are reported")
+        if shifted:
+            listed = ", ".join(f"`{name}`" for name in shifted)
+            notes.append(f"{listed} is reported within half a turn of 0; whole turns change nothing")
+        return self._theta, notes
+
+    def _flip_signs(self) -> Iterator[list[str]]:
+        """Flip the signs of one parameter, or of a few together, while more of them get their preferred sign."""
+        if self._count_preferred(self._theta) == len(self._theta) - len(self._phases):
+            return
+        subsets = [
+            indices
+            for count in range(1, _MAX_JOINT_FLIPS + 1 if len(self._theta) <= _MAX_PARAMETERS else 2)
+            for indices in combinations(range(len(self._theta)), count)
+        ]
+        for indices in subsets:
+            for mirrored in self._mirror_images([*indices]):
+                if self._count_preferred(mirrored) > self._count_preferred(self._theta) and self.is_equivalent(
+                    mirrored
+                ):
+                    self._theta = mirrored
+                    yield [self._names[k] for k in indices if k not in self._phases]
+                    break
+
+    def _count_preferred(self, theta: Array) -> int:
+        """The number of parameters, except for phases, with the preferred sign."""
+        agree = theta * self._signs > 0
+        agree[self._phases] = False
+        return int(np.count_nonzero(agree))
+
+    def _mirror_images(self, indices: list[int]) -> Iterator[Array]:
+        """Yield the point with some signs flipped; also with a phase shifted by half a turn."""
+        mirrored = self._theta.copy()
+        mirrored[indices] *= -1
+        yield mirrored
+        for index, quarter in self._sinusoids.quarter_turns(mirrored):
+            shifted = mirrored.copy()
+            shifted[index] += 2 * quarter
+            yield shifted
+        if len(indices) == 1 and self._linear.any() and not self._linear[indices[0]]:
+            yield self._compensated(mirrored)
+
+    def _compensated(self, theta: Array) -> Array:
+        """Return a point with the values of the linear parameters that change the predictions least.
+
+        In `b + (t - b)/(1 + (k/x)^h)`, the sign of `h` changes if `b` and `t` change places.
+        """
+        columns = np.flatnonzero(self._linear)
+        theta = np.where(self._linear, 0.0, theta)
+        units = [np.where(np.arange(len(theta)) == column, 1.0, theta) for column in columns]
+        base = self._predictions(theta)
+        design = np.array([(self._predictions(unit) - base).ravel() for unit in units]).T
+        change = (self._predictions(self.point) - base).ravel()
+        if np.isfinite(design).all() and np.isfinite(change).all():
+            theta[columns] = np.linalg.lstsq(design, change, rcond=None)[0]
+        return theta
+
+    def _wrap_phases(self) -> Iterator[str]:
+        """Shift phases to within half a turn of 0, and yield the names of those shifted."""
+        for index, quarter in self._sinusoids.quarter_turns(self._theta):
+            turns = math.floor(self._theta[index] / (4 * abs(quarter)) + 0.5)
+            shifted = self._theta.copy()
+            shifted[index] -= 4 * abs(quarter) * turns
+            if turns and self.is_equivalent(shifted):
+                self._theta = shifted
+                yield self._names[index]
+
+    def _exchange_pairs(self) -> Iterator[str]:
+        """Exchange parameters that can change places if others change with them, such as the rates of absorption and
+        elimination of a drug, and yield a sentence for each pair.
+
+        Other than by the signs of parameters and the starting values of the user, the larger one is named first.
+        """
+        for pair in self._similar_pairs():
+            single = [pair[:, [k]] for k in range(pair.shape[1])] if 1 < pair.shape[1] <= _MAX_EXCHANGED_LEVELS else []
+            exchanged, *by_level = self._exchanged([pair, *single])
+            signs = np.sign(np.subtract(*self._objective.start[pair]))
+            preferred = np.where(signs != 0, signs, 1.0)
+
+            def score(theta: Array, pair: Positions = pair, preferred: Array = preferred) -> tuple[int, int]:
+                is_ordered = np.sign(np.subtract(*theta[pair])) == preferred
+                return self._count_preferred(theta), int(np.count_nonzero(is_ordered))
+
+            found = [self._theta]
+            if by_level and all(self.is_equivalent(point, _EXCHANGE_TOLERANCE) for point in by_level):
+                wrong = np.sign(np.subtract(*self._theta[pair])) != preferred
+                changes = np.array(by_level) - self._theta
+                exchanged = self._theta + changes.sum(axis=0)
+                found.append(self._theta + changes[wrong].sum(axis=0))
+            if not self.is_equivalent(exchanged, _EXCHANGE_TOLERANCE):
+                continue
+            found.append(exchanged)
+            best = max(found, key=score)
+            other, self._theta = exchanged if best is self._theta else self._theta, best
+            one, two = (self._names[k].partition("[")[0] for k in pair[:, 0])
+            words = f"another solution predicts the same, with `{one}` and `{two}` exchanged"
+            changed = np.flatnonzero(np.abs(other - best) > _EXCHANGE_TOLERANCE * np.abs(best))
+            if len(changed) <= _MAX_LISTED:
+                words += f": {', '.join(f'{self._names[k]} = {other[k]:.4g}' for k in changed)}"
+            yield words
+
+    def _similar_pairs(self) -> Iterator[Positions]:
+        """Yield the pairs of nonlinear parameters of one dimension, each of shape (2, levels), except for those of
+        interchangeable terms; see `order_terms`.
+        """
+        objective = self._objective
+        if objective.kind is not LossKind.SQUARES or not len(self._linear) or objective.rows > MAX_REPEATED_ROWS:
+            return
+        positions: dict[str, dict[str, int]] = {}
+        for k in np.flatnonzero(~self._linear).tolist():
+            name, _, level = self._names[k].partition("[")
+            positions.setdefault(name, {})[level] = k
+        alike = [pair for pair in combinations(positions.values(), 2) if pair[0].keys() == pair[1].keys()]
+        if not alike:
+            return
+        columns = {name: 10.0 + k**0.5 for k, name in enumerate(objective.model.columns)}  # unrelated scales
+        program, target = objective.model.program.output, objective.model.program.target
+        sizes = [*dimensional_scales(program, target, columns, self._names).values()]
+        pairs = [np.array([[*one.values()], [two[level] for level in one]]) for one, two in alike]
+        pairs = [pair for pair in pairs if math.isclose(*(sizes[k] for k in pair[:, 0]))]
+        found = _interchangeable_terms(objective, self._theta) if pairs else []
+        ordered = [{*column} for terms, _ in found for column in terms.columns.T.tolist()]
+        yield from (pair for pair in pairs if not any({*pair[:, 0]} <= column for column in ordered))
+
+    def _exchanged(self, pairs: Sequence[Positions]) -> Array:
+        """Return, for each pair, the point with its parameters exchanged and all others fitted."""
+        start, low, high = (
+            np.tile(each, (len(pairs), 1)) for each in (self._theta, self._bounds.low, self._bounds.high)
+        )
+        for row, pair in enumerate(pairs):
+            start[row, pair] = low[row, pair] = high[row, pair] = self._theta[pair[::-1]]
+        ends = fit_squares(repeat_objective(self._objective, len(pairs), Bounds(low, high)), start)
+        return np.array([end.theta for end in ends])
+
+    def is_equivalent(self, theta: Array, relative: float = _PREDICTION_TOLERANCE) -> bool:
+        """Whether a point lies within the bounds and predicts the same, within a tolerance relative to the range."""
+        if not self._bounds.contains(theta):
+            return False
+        original = self._predictions(self.point)
+        tolerance = relative * max(float(np.ptp(original)), 1e-3 * float(np.abs(original).max()))
+        return bool((np.abs(self._predictions(theta) - original) <= tolerance).all())
+
+    def influential(self, fixed: NDArray[np.intp], values: Array) -> NDArray[np.bool_]:
+        """Return which of the other parameters matter where some parameters have these values."""
+        point, mask = self.point.copy(), np.zeros(len(self.point), np.bool_)
+        point[fixed] = values
+        original = self._predictions(point)
+        for k in np.setdiff1d(np.arange(len(point)), fixed).tolist():
+            changed = point.copy()
+            changed[k] *= 1.1
+            mask[k] = not np.array_equal(self._predictions(changed), original)
+        return mask
+
+    def _predictions(self, theta: Array) -> Array:
+        """The residuals of a sample of the rows, or their losses: like the predictions up to constants."""
+        sample, kernels = self._sample, self._objective.kernels
+        return sample.evaluate_rows(kernels.residuals if sample.has_residuals else kernels.row_loss, theta)
+
+    @functools.cached_property
+    def _sample(self) -> Objective:
+        rows = self._objective.rows
+        count = min(rows, _MAX_COMPARED_ROWS)
+        return self._objective.select_rows(np.arange(count) * rows // count)

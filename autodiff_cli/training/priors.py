@@ -1,0 +1,210 @@
+"""Priors of parameters: distributions, each written once as a graph, and the text of a prior.
+
+`parse_priors` reads `a ~ normal(0, 10)`. Distributions have the arguments of Stan's. An argument may be another
+parameter, as in `a[site] ~ normal(m, s)`; such a prior is hierarchical.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import reduce
+from operator import add
+from typing import NamedTuple
+
+from autodiff_cli.graph.node import Node, constant
+from autodiff_cli.graph.tape import substitute, topological_order
+from autodiff_cli.language.errors import ExpressionError
+from autodiff_cli.language.lexer import canonical_name, is_level_name, is_name
+from autodiff_cli.ops.elementary import log, log1p, square
+from autodiff_cli.ops.special import lgamma
+from autodiff_cli.ops.structural import sum_
+from autodiff_cli.options import OptionError, unknown_choice
+
+
+class PriorDistribution(NamedTuple):
+    """A distribution of a number.
+
+    Attributes:
+        graph: builds minus the log-density from the number and the arguments.
+        arguments: the names of the arguments.
+        positive: those that must be positive.
+        support: the range of the number; None if the arguments are its ends.
+    """
+
+    graph: Callable[..., Node]
+    arguments: tuple[str, ...]
+    positive: tuple[str, ...]
+    support: tuple[float, float] | None = (-math.inf, math.inf)
+
+
+def _student_t(x: Node, nu: Node, mu: Node, sigma: Node) -> Node:
+    tail = (nu + 1) / 2 * log1p(square((x - mu) / sigma) / nu)
+    return tail + log(sigma) + lgamma(nu / 2) - lgamma((nu + 1) / 2) + log(nu * math.pi) / 2
+
+
+def _beta(x: Node, a: Node, b: Node) -> Node:
+    return (1 - a) * log(x) + (1 - b) * log1p(-x) + lgamma(a) + lgamma(b) - lgamma(a + b)
+
+
+_ROOT_2_PI, _ROOT_HALF_PI = math.log(2 * math.pi) / 2, math.log(math.pi / 2) / 2
+_POSITIVE = 0.0, math.inf
+
+DISTRIBUTIONS = {
+    "normal": PriorDistribution(
+        lambda x, mu, sigma: square((x - mu) / sigma) / 2 + log(sigma) + _ROOT_2_PI, ("mu", "sigma"), ("sigma",)
+    ),
+    "lognormal": PriorDistribution(
+        lambda x, mu, sigma: square((log(x) - mu) / sigma) / 2 + log(sigma) + log(x) + _ROOT_2_PI,
+        ("mu", "sigma"),
+        ("sigma",),
+        _POSITIVE,
+    ),
+    "student_t": PriorDistribution(_student_t, ("nu", "mu", "sigma"), ("nu", "sigma")),
+    "cauchy": PriorDistribution(
+        lambda x, mu, sigma: log1p(square((x - mu) / sigma)) + log(math.pi * sigma), ("mu", "sigma"), ("sigma",)
+    ),
+    "half_normal": PriorDistribution(
+        lambda x, sigma: square(x / sigma) / 2 + log(sigma) + _ROOT_HALF_PI, ("sigma",), ("sigma",), _POSITIVE
+    ),
+    "half_cauchy": PriorDistribution(
+        lambda x, sigma: log1p(square(x / sigma)) + log(math.pi / 2 * sigma), ("sigma",), ("sigma",), _POSITIVE
+    ),
+    "exponential": PriorDistribution(lambda x, rate: rate * x - log(rate), ("rate",), ("rate",), _POSITIVE),
+    "gamma": PriorDistribution(
+        lambda x, shape, rate: rate * x + (1 - shape) * log(x) - shape * log(rate) + lgamma(shape),
+        ("shape", "rate"),
+        ("shape", "rate"),
+        _POSITIVE,
+    ),
+    "beta": PriorDistribution(_beta, ("a", "b"), ("a", "b"), (0.0, 1.0)),
+    "uniform": PriorDistribution(lambda x, low, high: log(high - low), ("low", "high"), (), None),
+}
+
+
+class Prior(NamedTuple):
+    """The prior of a parameter.
+
+    Attributes:
+        text: the distribution as it was written, such as `normal(0, 10)`.
+        distribution: the distribution.
+        arguments: its arguments: numbers, and graphs of other parameters.
+        support: the range in which its density is not 0.
+    """
+
+    text: str
+    distribution: PriorDistribution
+    arguments: tuple[Node, ...]
+    support: tuple[float, float]
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of the parameters that its arguments read."""
+        return tuple(leaf.text for leaf in topological_order(self.arguments) if leaf.is_input)
+
+    @property
+    def positive_parameters(self) -> tuple[str, ...]:
+        """The parameters that are themselves an argument that must be positive."""
+        pairs = zip(self.distribution.arguments, self.arguments, strict=True)
+        return tuple(node.text for name, node in pairs if name in self.distribution.positive and node.is_input)
+
+
+def parse_priors(source: Mapping[str, str] | Iterable[str] | None) -> dict[str, Prior]:
+    """Return priors by the name of the parameter, from a mapping or from texts such as `a ~ normal(0, 10)`.
+
+    Raises:
+        OptionError: for text of another form, an unknown distribution, unsuitable arguments, and a second prior.
+
+    >>> priors = parse_priors(["a[site] ~ normal(m, 2)"])
+    >>> priors["a[site]"].parameters, priors["a[site]"].text
+    (('m',), 'normal(m, 2)')
+    """
+    priors: dict[str, Prior] = {}
+    texts = [source] if isinstance(source, str) else source or ()
+    pairs = texts.items() if isinstance(texts, Mapping) else (str(text).partition("~")[::2] for text in texts)
+    for target, text in pairs:
+        name = canonical_name(str(target).strip())
+        if not (is_name(name) or is_level_name(name)) or not str(text).strip():
+            words = f"{target}~{text}" if text else target
+            raise OptionError(f'a prior is written "NAME ~ DISTRIBUTION", as in "a ~ normal(0, 10)", not `{words}`')
+        if name in priors:
+            raise OptionError(f"`{name}` has two priors: leave one of them out")
+        priors[name] = _parse_prior(name, str(text).strip())
+    return priors
+
+
+def _parse_prior(name: str, text: str) -> Prior:
+    """Return the prior that a text such as `normal(0, 10)` describes."""
+    from autodiff_cli.language.program import read
+
+    kind, bracket, rest = text.partition("(")
+    kind = kind.strip()
+    if kind not in DISTRIBUTIONS:
+        raise OptionError(f"the prior of `{name}`: {unknown_choice('distribution', kind, DISTRIBUTIONS)}")
+    distribution, shown = DISTRIBUTIONS[kind], f"{kind}({', '.join(DISTRIBUTIONS[kind].arguments)})"
+    if not bracket or not rest.endswith(")"):
+        raise OptionError(f"the prior of `{name}`: {kind} is written {shown}, not `{text}`")
+    arguments: tuple[Node, ...] = ()
+    if rest[:-1].strip():
+        try:
+            arguments = read(f"[{rest[:-1]}]", ("tau", "e")).output.inputs
+        except ExpressionError as error:
+            raise OptionError(f"the prior of `{name}`, {text}: {error}") from None
+    if len(arguments) != len(distribution.arguments):
+        raise OptionError(f"the prior of `{name}`: {kind} takes {shown}, not {len(arguments)} arguments: `{text}`")
+    numbers = [_number(node) for node in arguments]
+    for argument, number in zip(distribution.arguments, numbers, strict=True):
+        if number is not None and not math.isfinite(number):
+            raise OptionError(f"the prior of `{name}`, {text}: {argument} must be finite, not {number:g}")
+        if number is not None and argument in distribution.positive and not number > 0:
+            raise OptionError(f"the prior of `{name}`, {text}: {argument} must be positive, not {number:g}")
+    support = distribution.support
+    if support is None:
+        low, high = numbers
+        if low is None or high is None or not low < high:
+            raise OptionError(f"the prior of `{name}`, {text}: low and high must be numbers, low < high")
+        support = low, high
+    exact = [node if number is None else constant(number) for node, number in zip(arguments, numbers, strict=True)]
+    return Prior(text, distribution, tuple(exact), support)
+
+
+def _number(node: Node) -> float | None:
+    """Return the value of a constant expression; None if it reads a parameter."""
+    from autodiff_cli.autodiff.sweeps import forward
+    from autodiff_cli.graph.tape import Tape
+    from autodiff_cli.numbers.floats import FLOATS
+
+    if any(below.is_input for below in topological_order([node])):
+        return None
+    return float(forward(Tape([node]), FLOATS, {})[-1])
+
+
+def prior_graph(
+    priors: Mapping[str, Prior], leaves: Mapping[str, Node], shapes: Mapping[str, tuple[int, ...]]
+) -> Node | None:
+    """Return minus the log-density of the priors as a graph, or None without priors. An array has a prior for each of
+    its numbers.
+
+    Args:
+        priors: the priors by the name of the leaf.
+        leaves: the leaves of the model by name.
+        shapes: the shapes of the leaves that are arrays.
+
+    >>> from autodiff_cli.graph.node import variable
+    >>> from autodiff_cli.language.printer import to_text
+    >>> to_text(prior_graph(parse_priors(["a ~ exponential(r)"]), {"a": variable("a"), "r": variable("r")}, {}))
+    'r*a - log(r)'
+    """
+
+    def terms() -> Iterator[Node]:
+        for name, prior in priors.items():
+            own = {leaf: leaves[leaf.text] for leaf in topological_order(prior.arguments) if leaf.is_input}
+            density = prior.distribution.graph(leaves[name], *substitute(prior.arguments, own))
+            if name not in shapes:
+                yield density
+            elif leaves[name] in topological_order([density]):
+                yield sum_(density)
+            else:
+                yield density * math.prod(shapes[name])
+
+    return reduce(add, terms()) if priors else None

@@ -1,0 +1,182 @@
+"""Draws from posteriors against exact posteriors: priors without data, conjugate models, and hierarchical models."""
+
+from __future__ import annotations
+
+import json
+import math
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.stats
+
+import autodiff_cli as ad
+from tests.each import each
+from tests.support import run_cli
+
+pytestmark = pytest.mark.skipif(find_spec("nutpie") is None, reason="the extra bayes is not installed")
+
+GENERATOR = np.random.default_rng(5)
+X = np.linspace(0, 3, 30)
+DECAY = {"x": X, "y": 2.5 * np.exp(-1.3 * X) + GENERATOR.normal(0, 0.05, len(X))}
+SCHOOLS = {"y": [28.0, 8, -3, 7, -1, 1, 18, 12], "s": [15.0, 10, 16, 11, 9, 11, 10, 18], "school": [*"ABCDEFGH"]}
+MCSE = 5  # Monte Carlo standard errors
+
+
+def assert_drawn_from(fit: ad.Fit, name: str, exact: scipy.stats.rv_continuous) -> None:
+    """Mean, standard deviation and quantiles are those of a distribution, within Monte Carlo errors."""
+    found = fit.posterior[name]
+    error = exact.std() / math.sqrt(found.ess_bulk)
+    assert found.mean == pytest.approx(exact.mean(), abs=MCSE * error)
+    assert found.sd == pytest.approx(exact.std(), rel=0.15)
+    for quantile, share in ((found.q05, 0.05), (found.median, 0.5), (found.q95, 0.95)):
+        density = exact.pdf(exact.ppf(share))
+        width = math.sqrt(share * (1 - share) / min(found.ess_bulk, found.ess_tail)) / density
+        assert quantile == pytest.approx(exact.ppf(share), abs=MCSE * width)
+
+
+@each(
+    ("prior", "bounds", "exact"),
+    [
+        ("normal(1, 2)", (0, None), scipy.stats.truncnorm(-0.5, math.inf, 1, 2)),
+        ("normal(1, 2)", (None, 1.5), scipy.stats.truncnorm(-math.inf, 0.25, 1, 2)),
+        ("gamma(2.5, 3)", (None, None), scipy.stats.gamma(2.5, scale=1 / 3)),
+        ("beta(2, 3.5)", (None, None), scipy.stats.beta(2, 3.5)),
+    ],
+)
+def test_without_information_the_posterior_is_the_prior(prior: str, bounds: Any, exact: Any) -> None:
+    data, options = {"y": [0.4]}, {"sigma": 1e9, "absolute_sigma": True, "bounds": {"a": bounds}}
+    fit = ad.fit("y ~ a", data, start={"a": 0.5}, priors={"a": prior}, posterior=500, seed=1, **options)
+    assert_drawn_from(fit, "a", exact)
+
+
+def test_conjugate_models() -> None:
+    y = GENERATOR.normal(2, 1, 20)
+    normal = ad.fit("y ~ a", {"y": y}, sigma=1.0, absolute_sigma=True, priors={"a": "normal(3, 0.2)"}, posterior=500)
+    precision = 20 + 25
+    assert_drawn_from(normal, "a", scipy.stats.norm((y.sum() + 75) / precision, precision**-0.5))
+    counts = GENERATOR.poisson(3.0, 25)
+    poisson = ad.fit("k ~ m", {"k": counts}, family="poisson", priors=["m ~ gamma(2, 1.5)"], posterior=500)
+    assert_drawn_from(poisson, "m", scipy.stats.gamma(2 + counts.sum(), scale=1 / 26.5))
+    hits = {"k": [1, 0, 0, 1, 0, 0, 0, 1]}
+    binomial = ad.fit(
+        "k ~ p", hits, family="binomial", start={"p": 0.5}, priors={"p": "beta(3, 2)"}, posterior=500, chains=2
+    )
+    assert_drawn_from(binomial, "p", scipy.stats.beta(6, 7))
+    assert binomial.draws["p"].shape == (2, 500)
+
+
+def test_unknown_variance() -> None:
+    """With a flat prior of log(sigma), precision and mean have a normal-gamma posterior: Student's t for the mean."""
+    y = GENERATOR.normal(2, 1, 15)
+    options = {"priors": ["sigma ~ lognormal(0, 100)"], "posterior": 1000, "derive": ["twice = 2*a"]}
+    fit = ad.fit("y ~ a", {"y": y}, **options)
+    assert_drawn_from(fit, "a", scipy.stats.t(14, y.mean(), y.std(ddof=1) / math.sqrt(15)))
+    np.testing.assert_allclose(fit.draws["twice"], 2 * fit.draws["a"])
+    variance = scipy.stats.invgamma(7, scale=np.sum((y - y.mean()) ** 2) / 2)
+    assert np.mean(fit.draws["sigma"] ** 2) == pytest.approx(variance.mean(), rel=0.1)
+
+
+def test_eight_schools() -> None:
+    """The reference posterior of posteriordb, eight_schools_noncentered: mu 4.4, tau 3.6, theta[1] 6.2."""
+    priors = ["a[school] ~ normal(mu, tau)", "mu ~ normal(0, 5)", "tau ~ half_cauchy(5)"]
+    fit = ad.fit("y ~ a[school]", SCHOOLS, sigma="s", absolute_sigma=True, priors=priors, posterior=500, seed=3)
+    for name, mean, sd in (("mu", 4.4, 3.3), ("tau", 3.6, 3.2), ("a[A]", 6.2, 5.6), ("a[H]", 4.8, 5.3)):
+        found = fit.posterior[name]
+        assert found.mean == pytest.approx(mean, abs=0.1 + MCSE * sd / math.sqrt(found.ess_bulk))
+        assert found.sd == pytest.approx(sd, rel=0.15)
+    assert fit.divergences < 20
+    assert fit.warnings == []
+    assert fit.parameters["mu"] == fit.posterior["mu"].mean
+    assert any("means of the draws" in note for note in fit.notes)
+
+
+def test_the_same_seed_gives_the_same_draws() -> None:
+    first, again, other = (
+        ad.fit("y ~ a*exp(-b*x)", DECAY, posterior=50, chains=2, seed=seed).draws["b"] for seed in (1, 1, 2)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).all()
+
+
+def test_an_improper_posterior_is_said() -> None:
+    options = {"bounds": {"p": (0, 1)}, "start": {"p": 0.5}, "posterior": 300}
+    on_bound = ad.fit("k ~ p", {"k": [1, 1]}, family="binomial", **options)
+    assert_drawn_from(on_bound, "p", scipy.stats.beta(3, 1))
+    data = {"x": [0.0, 1, 2, 3], "k": [0, 0, 1, 1]}
+    with pytest.raises(ValueError, match="the posterior is improper: its density does not fall with `a`"):
+        ad.fit("k ~ sigmoid(a*(x - 1.5))", data, loss="bce", posterior=100)
+
+
+def test_command_line(tmp_path: Path) -> None:
+    path = tmp_path / "decay.csv"
+    rows = zip(DECAY["x"], DECAY["y"], strict=True)
+    path.write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in rows), encoding="utf-8")
+    draws, model = tmp_path / "draws.csv", tmp_path / "model.json"
+    words = ["train", "y ~ a*exp(-b*x)", str(path), "--posterior", "60", "--chains", "2"]
+    document = json.loads(str(run_cli([*words, "--draws", str(draws), "--save", str(model), "--json"])))
+    assert (document["divergences"], document["chains"], document["draws"]) == (0, 2, 60)
+    assert [*document["posterior"]["a"]] == ["mean", "sd", "q05", "median", "q95", "ess_bulk", "ess_tail", "rhat"]
+    assert [*document["posterior"]] == ["a", "b", "sigma"]
+    lines = draws.read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "chain,draw,a,b,sigma"
+    assert len(lines) == 121
+    table = np.loadtxt(lines[1:], delimiter=",")
+    assert table[:, 2].mean() == pytest.approx(document["posterior"]["a"]["mean"])
+    assert ad.load(model).posterior["b"].sd == pytest.approx(document["posterior"]["b"]["sd"])
+    predicted = str(run_cli(["predict", str(model), str(path), "--posterior"])).splitlines()
+    assert predicted[0] == "x,y,prediction,confidence_low,confidence_high,prediction_low,prediction_high"
+    picture = tmp_path / "draws.svg"
+    text = str(run_cli([*words, "--plot", str(picture), "--panels", "posterior"]))
+    assert picture.read_text(encoding="utf-8").count(">sigma<") == 3  # its trace, and its row and column of pairs
+    assert run_cli([*words[:3], "--plot", str(picture), "--panels", "posterior"]).status == 2
+    assert "posterior (2 chains of 60 draws, 0 divergent)" in text
+
+
+def test_predictive_bands() -> None:
+    """With flat priors they are those of least squares and of maximum likelihood."""
+    line = {"x": X, "y": 1 + X + GENERATOR.normal(0, 0.5, len(X)), "k": GENERATOR.poisson(np.exp(1 + X / 2))}
+    new = {"x": [0.0, 2.0]}
+    for model, options in (("y ~ a + b*x", {}), ("k ~ exp(a + b*x)", {"family": "poisson"})):
+        fit = ad.fit(model, line, posterior=500, **options)
+        drawn, usual = fit.predict_posterior(new, 0.9), fit.predict(new, interval=0.9)
+        for low, high in (("confidence_low", "confidence_high"), ("prediction_low", "prediction_high")):
+            width = np.maximum(getattr(usual, high) - getattr(usual, low), 5 if options and "pred" in low else 0)
+            for end in (low, high):
+                assert (np.abs(getattr(drawn, end) - getattr(usual, end)) < 0.2 * width + 1e-9).all()
+
+
+def test_leave_one_out() -> None:
+    """The predictive density of a normal mean without a row is known."""
+    y = GENERATOR.normal(2, 1, 15)
+    options = {"sigma": 1.0, "absolute_sigma": True, "priors": {"a": "normal(0, 3)", "b": "normal(0, 1)"}}
+    compared = ad.compare(["y ~ a", "y ~ 2*b"], {"y": y}, posterior=500, folds=0, **options)
+    for one in compared.models:
+        prior = 9 if one.fit.model == "y ~ a" else 4
+        expected = 0.0
+        for row in range(15):
+            others = np.delete(y, row)
+            precision = 14 + 1 / prior
+            density = scipy.stats.norm(others.sum() / precision, math.sqrt(1 + 1 / precision))
+            expected += float(density.logpdf(y[row]))
+        assert one.loo.elpd == pytest.approx(expected, abs=0.15)
+        assert one.loo.max_k < 0.7
+    with pytest.raises(ValueError, match="no model has the parameter `c`"):
+        ad.compare(["y ~ a", "y ~ 2*b"], {"y": y}, priors={"c": "normal(0, 1)"})
+
+
+@each(
+    ("options", "words"),
+    [
+        ({"loss": "mae"}, "posterior needs a likelihood: the loss mae"),
+        ({"family": "gamma"}, "dispersion of gamma"),
+        ({"l2": 1.0}, "l1 or l2"),
+        ({"bounds": {"b": ("a", None)}}, "in an order"),
+        ({"cluster": "local:2"}, "posterior and cluster"),
+    ],
+)
+def test_refusals(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        ad.fit("y ~ a*exp(-b*x)", {"x": X, "y": 1 + X}, posterior=10, **options)

@@ -1,0 +1,144 @@
+"""Priors: densities against SciPy, modes and errors against conjugate posteriors and numeric Hessians, and refusals."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+
+import autodiff_cli as ad
+from autodiff_cli.training.options import FitOptions
+from tests.each import each
+
+GENERATOR = np.random.default_rng(5)
+X = np.linspace(0, 3, 30)
+DECAY = {"x": X, "y": 2.5 * np.exp(-1.3 * X) + GENERATOR.normal(0, 0.05, len(X))}
+NORMAL = {"y": GENERATOR.normal(2, 1, 20)}
+COUNTS = GENERATOR.poisson(3.0, 25)
+
+
+@each(
+    ("prior", "reference"),
+    [
+        ("normal(1, 2)", scipy.stats.norm(1, 2)),
+        ("lognormal(0.3, 0.7)", scipy.stats.lognorm(0.7, scale=math.exp(0.3))),
+        ("student_t(3, 1, 2)", scipy.stats.t(3, 1, 2)),
+        ("cauchy(1, 2)", scipy.stats.cauchy(1, 2)),
+        ("half_normal(2)", scipy.stats.halfnorm(0, 2)),
+        ("half_cauchy(2)", scipy.stats.halfcauchy(0, 2)),
+        ("exponential(2)", scipy.stats.expon(0, 1 / 2)),
+        ("gamma(2.5, 3)", scipy.stats.gamma(2.5, scale=1 / 3)),
+        ("beta(2, 3.5)", scipy.stats.beta(2, 3.5)),
+        ("uniform(-1, 4/2)", scipy.stats.uniform(-1, 3)),
+    ],
+)
+def test_densities(prior: str, reference: scipy.stats.rv_continuous) -> None:
+    data = {"y": [0.4, 0.6]}
+    fit = ad.fit("y ~ a", data, start={"a": 0.5}, sigma=1e-9, absolute_sigma=True, priors={"a": prior})
+    assert fit.log_prior == pytest.approx(reference.logpdf(fit.parameters["a"]), rel=1e-12)
+    assert fit.parameters["a"] == pytest.approx(0.5)
+
+
+def test_normal_mean_with_known_variance() -> None:
+    fit = ad.fit("y ~ a", NORMAL, sigma=1.0, absolute_sigma=True, priors={"a": "normal(3, 0.1)"})
+    precision = 20 + 1 / 0.1**2
+    assert fit.parameters["a"] == pytest.approx((NORMAL["y"].sum() + 300) / precision, rel=1e-12)
+    assert fit.stderr["a"] == pytest.approx(precision**-0.5, rel=1e-10)
+    plain = ad.fit("y ~ a", NORMAL, sigma=1.0, absolute_sigma=True, fixed=None)
+    shift = fit.parameters["a"] - plain.parameters["a"]
+    assert fit.log_likelihood == pytest.approx(plain.log_likelihood - 10 * shift**2, rel=1e-12)
+    assert fit.aic is None
+
+
+def test_poisson_and_binomial_conjugates() -> None:
+    poisson = ad.fit("k ~ m", {"k": COUNTS}, family="poisson", priors=["m ~ gamma(2, 1.5)"])
+    shape, rate = 2 + COUNTS.sum(), 1.5 + len(COUNTS)
+    assert poisson.parameters["m"] == pytest.approx((shape - 1) / rate, rel=1e-10)
+    assert poisson.stderr["m"] == pytest.approx(math.sqrt(shape - 1) / rate, rel=1e-8)
+    hits = {"k": [1, 0, 0, 1, 0, 0, 0, 1]}
+    binomial = ad.fit("k ~ p", hits, family="binomial", start={"p": 0.5}, priors={"p": "beta(3, 2)"})
+    assert binomial.parameters["p"] == pytest.approx(5 / 11, rel=1e-10)
+    assert binomial.stderr["p"] == pytest.approx((11**3 / (5 * 6)) ** -0.5, rel=1e-8)
+
+
+def test_errors_are_those_of_the_profiled_posterior() -> None:
+    fit = ad.fit("y ~ a*exp(-b*x)", DECAY, priors={"a": "normal(2, 0.02)", "b": "exponential(3)"})
+
+    def minus_log_density(theta: np.ndarray) -> float:
+        a, b = theta
+        rss = np.sum((DECAY["y"] - a * np.exp(-b * X)) ** 2)
+        return len(X) / 2 * math.log(rss) + (a - 2) ** 2 / (2 * 0.02**2) + 3 * b
+
+    best, step = np.array([*fit.parameters.values()]), 1e-4
+    shifts = step * np.eye(2)
+    slopes = [(minus_log_density(best + s) - minus_log_density(best - s)) / (2 * step) for s in shifts]
+    assert slopes == pytest.approx([0, 0], abs=0.01)
+    hessian = [
+        [
+            (
+                minus_log_density(best + s + t)
+                - minus_log_density(best + s - t)
+                - minus_log_density(best - s + t)
+                + minus_log_density(best - s - t)
+            )
+            / (4 * step * step)
+            for s in shifts
+        ]
+        for t in shifts
+    ]
+    assert fit.covariance == pytest.approx(np.linalg.inv(hessian), rel=1e-3)
+
+
+def test_mean_fit_does_not_depend_on_where_rows_are() -> None:
+    options = {"priors": ["a ~ normal(2, 0.02)"], "weights": np.arange(1.0, 31)}
+    whole = ad.fit("y ~ a*exp(-b*x)", DECAY, **options)
+    data = {name: np.concatenate((values, values + 0.1)) for name, values in DECAY.items()}
+    data["g"] = np.repeat(["u", "v"], 30)
+    [group, _] = ad.fit_by("y ~ a*exp(-b*x)", data, "g", priors=options["priors"])
+    alone = ad.fit("y ~ a*exp(-b*x)", DECAY, priors=options["priors"])
+    assert group.fit.parameters == pytest.approx(alone.parameters, rel=1e-9)
+    assert whole.parameters != pytest.approx(alone.parameters, rel=1e-9)
+
+
+def test_levels_bounds_and_priors_of_priors() -> None:
+    data = {"y": [1.0, 1.2, 3.0, 3.3, 2.0, 2.1], "g": [*"AABBCC"]}
+    priors = ["a[g] ~ normal(2, 1)", "a[A] ~ uniform(1.5, 9)"]
+    fit = ad.fit("y ~ a[g]", data, sigma=1, absolute_sigma=True, priors=priors, start={"a[A]": 2})
+    assert fit.parameters["a[B]"] == pytest.approx((6.3 + 2) / 3)
+    assert fit.parameters["a[A]"] == 1.5
+    assert fit.priors == {"a[B]": "normal(2, 1)", "a[C]": "normal(2, 1)", "a[A]": "uniform(1.5, 9)"}
+    pooled = ad.fit("y ~ a[g]", data, sigma=1, absolute_sigma=True, priors=["a[g] ~ normal(m, 1)"])
+    assert pooled.parameters["m"] == pytest.approx(2.1)
+    assert pooled.parameters["a[A]"] == pytest.approx((2.2 + 2.1) / 3)
+    assert any("hierarchical" in warning for warning in pooled.warnings)
+
+
+@each(
+    ("options", "words"),
+    [
+        ({"priors": ["a ~ normall(0, 1)"]}, "no distribution normall; did you mean normal"),
+        ({"priors": {"a": "normal(0)"}}, r"takes normal\(mu, sigma\), not 1"),
+        ({"priors": {"a": "normal(0, 0)"}}, "sigma must be positive, not 0"),
+        ({"priors": {"a": "normal(0, 1"}}, "is written normal"),
+        ({"priors": {"a": "normal(0, *)"}}, "the prior of `a`, normal"),
+        ({"priors": {"a": "uniform(2, 1)"}}, "low < high"),
+        ({"priors": {"c": "normal(0, 1)"}}, "`c`: the model has no such parameter"),
+        ({"priors": ["a normal(0, 1)"]}, "a prior is written"),
+        ({"priors": ["a ~ normal(0, 1)", "a ~ cauchy(0, 1)"]}, "two priors"),
+        ({"priors": {"a": "beta(1, 2)"}, "start": {"a": 3}}, "starting value 3 of `a` is outside of the support"),
+        ({"priors": {"a": "normal(0, 1)"}, "loss": "mae"}, "the loss mae is not a likelihood"),
+        ({"priors": {"a": "normal(0, 1)"}, "family": "quasipoisson"}, "quasipoisson has none"),
+        ({"priors": {"a": "normal(0, 1)"}, "l2": 1.0}, "priors and l2"),
+        ({"priors": {"a": "normal(0, 1)"}, "optimizer": "adam"}, "by lbfgs; leave out the optimizer, adam"),
+        ({"priors": {"a": "normal(0, 1)"}, "fixed": {"a": 1}}, "the parameter is fixed"),
+    ],
+)
+def test_refusals(options: dict, words: str) -> None:
+    with pytest.raises(ad.OptionError if hasattr(ad, "OptionError") else ValueError, match=words):
+        ad.fit("y ~ a*exp(-b*x)", DECAY, **options)
+
+
+def test_options_without_priors_parse_nothing() -> None:
+    assert FitOptions().parsed_priors == {}
