@@ -424,7 +424,7 @@ def _runaways(objective: Objective, theta: Array, statistics: ComputedStatistics
         return []
     with ignore_float_errors():
         sizes = np.linalg.norm(objective.triangle(theta)[:, :-1], axis=0) * np.abs(theta)
-        largest = _CANCELLATION * math.sqrt(objective.target_variation())
+        largest = _CANCELLATION * math.sqrt(objective.target_variation()) or math.inf
         return [objective.layout.element_names[k] for k in np.flatnonzero(sizes > largest)]
 
 
