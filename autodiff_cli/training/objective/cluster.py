@@ -581,7 +581,11 @@ class ClusterRows(Rows):
 
 
 def _as_slice(rows: NDArray[Any]) -> slice | NDArray[Any]:
-    """Return row numbers as a slice if they are consecutive."""
+    """Return row numbers as a slice if they are consecutive.
+
+    >>> _as_slice(np.array([2, 3, 4])), _as_slice(np.array([2, 4, 3]))
+    (slice(2, 5, None), array([2, 4, 3]))
+    """
     begin, end = int(rows[0]), int(rows[-1]) + 1
     return slice(begin, end) if end - begin == len(rows) and (np.diff(rows) == 1).all() else rows
 
