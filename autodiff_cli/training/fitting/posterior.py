@@ -86,8 +86,10 @@ def check_posterior(objective: Objective) -> None:
     """Raise OptionError if a posterior cannot be drawn from: an extra that is not installed, or no likelihood."""
     has_open_scale = objective.is_scale_estimated
     check_likelihood("posterior", objective.loss, objective.family, objective.is_likelihood, has_open_scale)
-    if objective.orders or objective.shares:
-        raise OptionError("posterior: parameters in an order, and shares of a mixture, cannot be drawn yet")
+    upper = [each.position for each in objective.constraints.solved(objective.start)]
+    ends = np.concatenate((objective.bounds.low[upper], objective.bounds.high[upper]))
+    if objective.shares or np.isfinite(ends).any():
+        raise OptionError("posterior: shares of a mixture, and ordered parameters with other bounds, cannot be drawn")
     if objective.is_penalised and not objective.has_priors:
         raise OptionError("posterior cannot be combined with l1 or l2: write the penalty as a prior")
     if objective.is_network or objective.classes is not None:
@@ -134,7 +136,9 @@ def draw_posterior(
         quantities: derived quantities, of which draws are computed too.
         on_draw: is called from time to time.
     """
-    nutpie, density = _sampler(), Density(objective, start, options)
+    nutpie, ordered = _sampler(), objective.constraints.solved(start)
+    slack = objective.with_slacks(start) if ordered else objective
+    density = Density(slack, slack.start if ordered else start, options)
     draws, chains = options.posterior or 0, options.chains
     tuning = _HIERARCHICAL_TUNING_DRAWS if density.is_hierarchical else _TUNING_DRAWS
     done, total = [0], chains * (draws + tuning)
@@ -179,6 +183,9 @@ def draw_posterior(
         raise KeyboardInterrupt  # before anything was drawn
     kept = [(z[: min(lengths)], diverging) for z, diverging in batches if len(z)]
     point = density.parameters(np.array([z for z, _ in kept]))
+    for each in ordered:  # the larger one was drawn as its distance from the smaller one
+        larger, smaller = (objective.layout.names[k] for k in (each.position, each.others[0]))
+        point[larger] = point[larger] + point[smaller]
     values = {name: point[name] for name in density.names}
     values |= quantities.batch_values({**point, **objective.fixed})
     divergences = sum(diverging for _, diverging in kept)
