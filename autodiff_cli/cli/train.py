@@ -387,6 +387,7 @@ def learning_page(
         objective.classes,
         fit.fixed,
         networks,
+        fit.units,
     )
     try:
         return fit_page(recording, digits)
