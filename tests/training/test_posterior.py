@@ -52,6 +52,17 @@ def test_without_information_the_posterior_is_the_prior(prior: str, bounds: Any,
     assert_drawn_from(fit, "a", exact)
 
 
+def test_ordered_parameters() -> None:
+    """Of two independent normal numbers, the larger one is drawn above the smaller one."""
+    data = {"y": [0.0, 0.5], "is_second": [0.0, 1.0]}
+    options = {"sigma": 1.0, "absolute_sigma": True, "bounds": {"b": ("a", None)}}
+    fit = ad.fit("y ~ where(is_second == 1, b, a)", data, posterior=500, **options)
+    assert (fit.draws["b"] > fit.draws["a"]).all()
+    free = np.random.default_rng(0).normal([0, 0.5], 1, (100_000, 2))
+    expected = free[free[:, 1] > free[:, 0]].mean(axis=0)
+    assert [fit.posterior[name].mean for name in "ab"] == pytest.approx(expected, abs=0.15)
+
+
 def test_conjugate_models() -> None:
     y = GENERATOR.normal(2, 1, 20)
     normal = ad.fit("y ~ a", {"y": y}, sigma=1.0, absolute_sigma=True, priors={"a": "normal(3, 0.2)"}, posterior=500)
@@ -186,7 +197,7 @@ def test_leave_one_out() -> None:
         ({}, "fits the rows exactly"),
         ({"family": "gamma"}, "dispersion of gamma"),
         ({"l2": 1.0}, "l1 or l2"),
-        ({"bounds": {"b": ("a", None)}}, "in an order"),
+        ({"bounds": {"b": ("a", 5)}}, "ordered parameters with other bounds"),
         ({"cluster": "local:2"}, "posterior and cluster"),
     ],
 )

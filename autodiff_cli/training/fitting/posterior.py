@@ -86,8 +86,10 @@ def check_posterior(objective: Objective) -> None:
     """Raise OptionError if a posterior cannot be drawn from: an extra that is not installed, or no likelihood."""
     has_open_scale = objective.is_scale_estimated
     check_likelihood("posterior", objective.loss, objective.family, objective.is_likelihood, has_open_scale)
-    if objective.orders or objective.shares:
-        raise OptionError("posterior: parameters in an order, and shares of a mixture, cannot be drawn yet")
+    upper = [each.position for each in objective.constraints.solved(objective.start)]
+    ends = np.concatenate((objective.bounds.low[upper], objective.bounds.high[upper]))
+    if objective.shares or np.isfinite(ends).any():
+        raise OptionError("posterior: shares of a mixture, and ordered parameters with other bounds, cannot be drawn")
     if objective.is_penalised and not objective.has_priors:
         raise OptionError("posterior cannot be combined with l1 or l2: write the penalty as a prior")
     if objective.is_network or objective.classes is not None:
@@ -134,7 +136,9 @@ def draw_posterior(
         quantities: derived quantities, of which draws are computed too.
         on_draw: is called from time to time.
     """
-    nutpie, density = _sampler(), Density(objective, start, options)
+    nutpie, ordered = _sampler(), objective.constraints.solved(start)
+    slack = objective.with_slacks(start) if ordered else objective
+    density = Density(slack, slack.start if ordered else start, options)
     draws, chains = options.posterior or 0, options.chains
     tuning = _HIERARCHICAL_TUNING_DRAWS if density.is_hierarchical else _TUNING_DRAWS
     done, total = [0], chains * (draws + tuning)
@@ -174,17 +178,24 @@ def draw_posterior(
         reason = " ".join(str(error).partition("Stack")[0].split())
         raise OptionError(f"posterior: the sampler stopped: {reason}") from None
     batches = [_chain_draws(density.size, *each) for each in zip(*trace.get_arrow_trace(), strict=True)]
-    lengths = [len(z) for z, _ in batches if len(z)]
-    if not lengths or min(lengths) < 2:
+    # After an interruption, chains differ in length: the longest ones are kept that have most draws in common.
+    batches.sort(key=lambda chain: -len(chain[0]))
+    lengths = [len(z) for z, _ in batches] or [0]
+    number = max(range(len(lengths)), key=lambda k: (k + 1) * lengths[k])
+    if lengths[number] < 2:
         raise KeyboardInterrupt  # before anything was drawn
-    kept = [(z[: min(lengths)], diverging) for z, diverging in batches if len(z)]
+    kept = [(z[: lengths[number]], diverging) for z, diverging in batches[: number + 1]]
     point = density.parameters(np.array([z for z, _ in kept]))
+    for each in ordered:  # the larger one was drawn as its distance from the smaller one
+        larger, smaller = (objective.layout.names[k] for k in (each.position, each.others[0]))
+        point[larger] = point[larger] + point[smaller]
     values = {name: point[name] for name in density.names}
     values |= quantities.batch_values({**point, **objective.fixed})
     divergences = sum(diverging for _, diverging in kept)
     summaries = summarize_draws(values)
-    sentences = density.runaway_warnings(point) or _diagnostic_warnings(summaries, divergences, len(kept), min(lengths))
-    return PosteriorDraws(values, summaries, divergences, sentences, len(kept) == chains and min(lengths) == draws)
+    count = lengths[number]
+    sentences = density.runaway_warnings(point) or _diagnostic_warnings(summaries, divergences, len(kept), count)
+    return PosteriorDraws(values, summaries, divergences, sentences, len(kept) == chains and count == draws)
 
 
 def _chain_draws(size: int, draws: Any, statistics: Any) -> tuple[Array, int]:
@@ -233,8 +244,8 @@ def leave_one_out(objective: Objective, draws: dict[str, Array]) -> LeaveOneOut:
         losses = [plain.evaluate_rows(plain.kernels.row_loss, point)[0] for point in theta.reshape(-1, theta.shape[2])]
         densities = -components * weight * np.array(losses).reshape(*theta.shape[:2], -1)
         if objective.kind is LossKind.SQUARES:
-            sigma = next((draws[name][:, ::every] for name in RESIDUAL_SIGMAS if name in draws), np.ones((1, 1)))
-            sigma = sigma[..., None] if objective.has_unknown_variance else np.ones((1, 1, 1))
+            names = [name for name in RESIDUAL_SIGMAS if name in draws and name not in objective.layout.names]
+            sigma = draws[names[0]][:, ::every, None] if names else np.ones((1, 1, 1))
             normaliser = np.log(sigma) - np.log(weight) / 2 + math.log(2 * math.pi) / 2
             densities = densities / (2 * np.square(sigma)) - components * normaliser
         elif objective.loss == "poisson":
