@@ -88,7 +88,7 @@ class Fit(fitted_model.FittedModel):
 
         Args:
             log: the logarithmic axes, `x`, `y`, `x,y` or `none`; by default they are chosen by the data.
-            panels: `data`, `residuals` and `loss`, separated by commas.
+            panels: `data`, `residuals` and `loss`, separated by commas; or `posterior`.
 
         Raises:
             OSError: if the file cannot be written.

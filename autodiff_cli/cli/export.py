@@ -85,8 +85,10 @@ def export(
       autodiff export flowers.json -o flowers.onnx
     """
     from autodiff_cli.cli import inputs
+    from autodiff_cli.explain.accuracy import unrepresentable_numbers
     from autodiff_cli.export import languages as exporters
     from autodiff_cli.export.program import ExportError, ExportOptions, TooLargeError
+    from autodiff_cli.formula.formula import Formula
 
     output = None if output == "-" else output
     language = _select_language(to, output)
@@ -103,6 +105,11 @@ def export(
         source = exporters.export(formula, language, replace(options, wrt=names))
     except (ExportError, TooLargeError) as error:
         raise BadInput(str(error)) from None
+    if language != "latex":  # which has numbers of any size
+        constants = {node.text: Formula(node, {}) for node in formula.tape.nodes if node.is_constant}
+        for text in unrepresentable_numbers(constants):
+            used = constants[text].value()
+            call.environment.note(f"{text} is not representable as a float; {used:.15g} is used instead")
     document = {"expression": formula.text, "variables": formula.variables}
     return _source_output(document, language, name, source, json, output)
 

@@ -145,6 +145,8 @@ def train(
             x_sigma=merge_assignments({}, x_sigma or (), "--x-sigma"),
             plot=None if plot is None else True,
         )
+        if figure.panels == "posterior" and (options.posterior is None or by is not None):
+            raise BadInput("--panels posterior needs --posterior N, the number of draws, and a single fit")
         if plot:
             from autodiff_cli.render.plots import check_plot_path
 
@@ -230,7 +232,7 @@ def train(
             with errors_as_failure(output), open_atomic_text(output) as stream:
                 stream.write(estimates_text(fit, output, digits))
             environment.note(f"table of parameters written to {output}")
-        if plot:
+        if plot and (figure.panels != "posterior" or fit.draws):
             from autodiff_cli.render.plots import save_plot
 
             with errors_as_failure(plot):
@@ -385,6 +387,7 @@ def learning_page(
         objective.classes,
         fit.fixed,
         networks,
+        fit.units,
     )
     try:
         return fit_page(recording, digits)

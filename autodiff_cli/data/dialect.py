@@ -30,7 +30,7 @@ MISSING_VALUES = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL")
 _BOOLEANS = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
 _DATE_PATTERN = re.compile(r"\d{4}-\d\d-\d\d(?:[T ].*)?")
 _TIME_PATTERN = re.compile(r"\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?")
-_OTHER_DATE = re.compile(r"\d{1,2}[/.]\d{1,2}[/.]\d{2,4}\b.*")
+_OTHER_DATE = re.compile(r"(\d{1,2})[/.](\d{1,2})[/.]\d{2,4}\b.*")
 _FORTRAN_NUMBER = re.compile(r"\s*[+-]?(\d+\.\d*|\.\d+)[dD][+-]?\d+\s*")  # labels such as 12D4 have no point
 _DATE_WORDS = {"YYYY": "%Y", "YY": "%y", "MM": "%m", "DD": "%d", "hh": "%H", "HH": "%H", "mm": "%M", "ss": "%S"}
 _EPOCH_DATE = "1970-01-01 "  # added to times without a date: only their differences are used
@@ -211,7 +211,10 @@ def quoted_cell(cell: str) -> str:
 
 def describe_bad_cell(cell: str, parser: CellParser) -> str:
     """Return what is wrong with a cell that does not fit its column."""
-    hint = "; if it is a date, say so: --date-format DD/MM/YYYY" if _OTHER_DATE.fullmatch(cell) else ""
+    hint = ""
+    if date := _OTHER_DATE.fullmatch(cell):
+        form = "MM/DD/YYYY" if int(date[1]) <= 12 < int(date[2]) else "DD/MM/YYYY"
+        hint = f"; if it is a date, say so: --date-format {form}"
     return f"{quoted_cell(cell)} is not {(parser.kind or CellKind.NUMBER).value}{hint}" if cell else "empty"
 
 
@@ -232,7 +235,7 @@ DEFAULT_COMMENT = "#"  # starts comment lines before the header, unless the user
 _SAMPLE_RECORDS = 5  # records after the header: enough to tell delimiters apart, few enough to read from a pipe
 _MAX_HEADER_LINES = 1000  # a header with more quoted line ends has a quote that was never closed
 _BOM = b"\xef\xbb\xbf"
-_DECIMAL_COMMA = re.compile(r"\s*[+-]?\d*,\d+(?:[eEdD][+-]?\d+)?\s*")
+_DECIMAL_COMMA = re.compile(r"\s*[+-]?(?:\d*|\d{1,3}(?:\.\d{3})+),\d+(?:[eEdD][+-]?\d+)?\s*")
 _POINT_GROUPED = re.compile(r"\s*[+-]?\d{1,3}(?:\.\d{3})+\s*")  # 1.234.567, in files with decimal commas
 _DELIMITER_NAMES = {",": "commas", "\t": "tabs", ";": "semicolons", WHITESPACE: "blanks"}
 _DELIMITER_WORDS = {"space": WHITESPACE, "tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}

@@ -115,6 +115,7 @@ class DataFile:
         names: the normalized names of the columns, without empty and repeated ones.
         parsers: the parser of each column, with what it detected.
         label: the label of the rows of this file, if files are levels.
+        absent: the columns that only other files of a dataset have, with the name of such a file.
         is_part: whether the file is one of several, so that a filter may select none of its rows.
         filter_counts: the effect of the filter, after the last pass over the rows.
 
@@ -132,13 +133,15 @@ class DataFile:
         origins: Mapping[str, datetime] = MappingProxyType({}),
         single_pass: bool = False,
         spool_to_disk: bool = False,
+        is_part: bool = False,
     ) -> None:
         source = self.source = ByteSource(
             path, stdin, single_pass=single_pass, spool_to_disk=spool_to_disk, encoding=options.encoding
         )
         self.name = source.name
         self.label = Path(source.name).name
-        self.path, self.options, self.is_part = path, options, False
+        self.path, self.options, self.is_part = path, options, is_part
+        self.absent: dict[str, str] = {}
         self.format = detect_format(source, options)
         self.header = tuple(self.format.header)
         self._positions: dict[str, list[int]] = {}
@@ -294,6 +297,8 @@ class DataFile:
         """Return the normalized names of all columns after renaming. Raises DataError for names that do not fit."""
         names = [canonical_name(cell.strip()) for cell in self.header]
         for original, name in renamed.items():
+            if self.is_part and name in names and original not in names:
+                continue  # another file has the original
             if original not in names:
                 closest = suggest(original, names)
                 hint = f"did you mean `{closest}`?" if closest else f"the columns are {format_names(self.header)}"
@@ -303,7 +308,12 @@ class DataFile:
         return [renamed.get(name, name) for name in names]
 
     def column_positions(self, wanted: Collection[str]) -> dict[str, int]:
-        """Return the positions of the named columns that exist. Raises DataError for a name that occurs twice."""
+        """Return the positions of the named columns that exist. Raises DataError for a name that occurs twice, and for
+        a column that only other files have.
+        """
+        if lacking := sorted(self.absent.keys() & {*wanted}):
+            others = f"its columns differ from those of {self.absent[lacking[0]]}"
+            raise DataError(f"{self.name}: {others}: it lacks {format_names(lacking, '`')}")
         names = sorted({*wanted} & self._positions.keys(), key=self._positions.__getitem__)
         for name in names:
             if len(self._positions[name]) > 1:
@@ -392,27 +402,26 @@ def open_data(
         DataError: for missing or unreadable files, and for files with different columns.
     """
     files = [path for pattern in paths for path in _expand_path(pattern)]
-    return DataSource(
-        [DataFile(path, stdin, options=options, origins=origins, spool_to_disk=spool_to_disk) for path in files]
-    )
+    settings: dict[str, Any] = {"options": options, "origins": origins, "spool_to_disk": spool_to_disk}
+    return DataSource([DataFile(path, stdin, **settings, is_part=len(files) > 1) for path in files])
 
 
 class DataSource:
-    """Data files with the same columns in any order, read one after the other as one dataset; see `Dataset`.
+    """Data files, read one after the other as one dataset; see `Dataset`.
 
     Attributes:
         files: the files in order.
         name: the name for messages.
-        header: the names of the columns as the files have them.
-        names: the normalized names of the columns, without empty and repeated ones. Several files without a column
-            `file` have one with their names as labels.
+        header: the names of the columns that all files have, as they have them.
+        names: the normalized names of all columns, without empty and repeated ones. Only columns that all files have
+            can be read. Several files without a column `file` have one with their names as labels.
         parsers: the parser of each column, with what it detected.
         is_filtered: whether a filter selects rows.
         on_progress: called with the progress of a pass over streamed rows.
         streamed: the streamed columns, once streaming has started.
 
     Raises:
-        DataError: if the columns of a file are not those of the first; the message names both files.
+        DataError: if the files have no column in common.
     """
 
     def __init__(self, files: Sequence[DataFile]) -> None:
@@ -425,20 +434,20 @@ class DataSource:
             shown if len(files) <= _MAX_NAMES_SHOWN else f"{shown} and {len(files) - _MAX_NAMES_SHOWN} more files"
         )
         self._has_same_order = all(file.header == first.header for file in files)
-        self.header = first.header if self._has_same_order else first.names
-        self.names, self.parsers = first.names, first.parsers
-        if len(files) > 1 and FILE_COLUMN not in first.names:
+        owners = {name: file for file in reversed(files) for name in reversed(file.names)}
+        common = [name for name in first.names if all(name in file.names for file in files)]
+        self.header = first.header if self._has_same_order else tuple(common)
+        self.names = tuple(dict.fromkeys((*first.names, *owners)))
+        self.parsers = {name: owner.parsers[name] for name, owner in owners.items()}
+        if len(files) > 1 and FILE_COLUMN not in self.names:
             self.names = (*first.names, FILE_COLUMN)
             for file in files if len({file.label for file in files}) < len(files) else ():
                 file.label = file.name
         self.is_filtered = first.options.where is not None
         for file in files:
-            file.is_part = len(files) > 1
-            missing = [name for name in first.names if name not in file.names]
-            added = [name for name in file.names if name not in first.names]
-            if missing or added:
-                difference = f"lacks {format_names(missing, '`')}" if missing else f"has {format_names(added, '`')} too"
-                raise DataError(f"{file.name}: its columns differ from those of {first.name}: it {difference}")
+            file.absent = {name: owner.name for name, owner in owners.items() if name not in file.names}
+        if not common and len(files) > 1:
+            raise DataError(f"{files[-1].name}: it has no column that all other files have")
 
     @property
     def notes(self) -> list[str]:
@@ -455,6 +464,8 @@ class DataSource:
         )
         count_notes = [f"{len(self.files)} files"] if len(self.files) > 1 else []
         stream_notes = [] if self.streamed is None else [self.streamed.note]
+        partial = dict.fromkeys(name for file in self.files for name in file.absent)
+        count_notes += [f"only some files have {format_names([*partial], '`')}"] * bool(partial)
         return [*count_notes, *common, *file_notes, *stream_notes]
 
     @property
@@ -493,7 +504,8 @@ class DataSource:
                 yield batch
                 rows += batch.rows + batch.dropped
                 for other, (name, origin) in itertools.product(self.files, file.origins.items()):
-                    other.parsers[name].origin = origin  # all files count dates and times from the same origins
+                    if name in other.parsers:
+                        other.parsers[name].origin = origin  # all files count dates and times from the same origins
         if not rows and self.is_filtered and len(self.files) > 1:
             raise DataError("\n".join([f"{self.name}: --where keeps no row of any file", *self.notes[1:]]))
 
@@ -682,13 +694,15 @@ def summarize_data(file: DataSource) -> DataSummary:
     """
     first = file.files[0]
     texts = first.text_columns
-    table = file.read(ColumnQuery({*first.names}.difference(texts), texts, MissingCells.KEEP))
-    originals = {name: first.header[position] for name, position in first.column_positions(first.names).items()}
+    names = [name for name in first.names if not any(name in other.absent for other in file.files)]
+    texts = [name for name in texts if name in names]
+    table = file.read(ColumnQuery({*names}.difference(texts), texts, MissingCells.KEEP))
+    originals = {name: first.header[position] for name, position in first.column_positions(names).items()}
     columns = tuple(
         _summarize_labels(name, originals[name], table.labels[name].codes)
         if name in table.labels
         else _summarize_numbers(name, originals[name], table.columns[name], file.parsers[name].kind)
-        for name in first.names
+        for name in names
     )
     units = first.units
     columns = tuple(dataclasses.replace(column, unit=units.get(column.name, "")) for column in columns)

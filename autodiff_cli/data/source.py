@@ -429,6 +429,9 @@ class ByteSource:
                 return None
         if sample.startswith(_UTF16_MARKS):
             return "utf-16"
+        for encoding, high_bytes in (("utf-16-le", sample[1::2]), ("utf-16-be", sample[::2])):
+            if 2 * high_bytes.count(0) > len(high_bytes) > 0:  # most characters are ASCII
+                return encoding
         try:
             codecs.getincrementaldecoder("utf-8")().decode(sample)
         except UnicodeDecodeError:

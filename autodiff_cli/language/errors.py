@@ -206,7 +206,11 @@ def join_words(words: Iterable[object], last: str = "and") -> str:
 
 
 def is_quotable(text: str) -> bool:
-    """Whether a suggestion may repeat a piece of source: it is short, on one line, and has no invisible characters."""
+    r"""Whether a suggestion may repeat a piece of source: it is short, on one line, and has no invisible characters.
+
+    >>> is_quotable("2*x"), is_quotable("2*\n*x"), is_quotable("\u202e2*x")
+    (True, False, False)
+    """
     return len(text) <= MAX_QUOTE and text.isprintable()
 
 

@@ -86,7 +86,7 @@ _MAX_FORMULA_PARTS = 25  # longer formulas of local derivatives are not shown
 _RESERVED_CHARACTERS = 9  # characters of space for each number, since numbers on a page change
 _GRAPH_MARGIN = 16  # pixels around the graph
 _MAX_STATIC_NODES = 1000  # a larger static drawing would be most of the page
-_SHORT_TITLE_LENGTH = 15  # characters of a node title in a narrow panel
+_TITLE_LENGTHS = {"caption": 24, "short": 12}  # characters of a node's label in the drawing, by the room that there is
 
 
 class PageAddition(NamedTuple):
@@ -234,7 +234,7 @@ def _drawing_document(drawing: Drawing) -> dict[str, Any]:
         {
             "id": box.id,
             "title": box.title,
-            "short": safe_label(naming.label_in_call(box.id, _SHORT_TITLE_LENGTH)),
+            **{name: safe_label(naming.label_in_call(box.id, length)) for name, length in _TITLE_LENGTHS.items()},
             "role": box.role.value,
         }
         | ({"isHighlighted": True} if box.is_highlighted else {})
@@ -511,6 +511,7 @@ class FitRecording(NamedTuple):
         fixed: the values of fixed parameters.
         networks: traces of the loss with other hidden layers and activations, and their models, by both, as in
             `2 tanh`: the page lets these learn too.
+        units: the units of columns, as far as the file has them.
     """
 
     trace: Trace
@@ -523,6 +524,7 @@ class FitRecording(NamedTuple):
     classes: Classes | None
     fixed: Mapping[str, Any]
     networks: Mapping[str, tuple[Trace, Model]] = {}
+    units: Mapping[str, str] = {}
 
 
 def fit_page(recording: FitRecording, digits: int | None = None) -> str:
@@ -569,6 +571,7 @@ def _recording_document(recording: FitRecording) -> dict[str, Any]:
             }
             for epoch in recording.epochs
         ],
+        "units": dict(recording.units),
         "rows": (recording.row_numbers + 1).tolist(),
         "count": recording.row_count,
         "columns": {name: values.tolist() for name, values in recording.columns.items()},

@@ -39,9 +39,11 @@ _MIN_TIME_SPAN = 10  # seconds; over a shorter span, times are labelled as numbe
 
 
 def _rows_note(plot: FitPlot) -> str:
-    """Return how many rows a plot shows."""
+    """Return what the points of a plot are: shares, or how many rows."""
     count = pluralize(plot.rows, "row")
-    return count if len(plot.x) >= plot.rows else f"{len(plot.x)} of {count}, chosen at random"
+    if plot.note or len(plot.x) >= plot.rows:
+        return plot.note or count
+    return f"{len(plot.x)} of {count}, chosen at random"
 
 
 def _time_origin(fit: FittedModel, plot: FitPlot) -> datetime | None:
@@ -299,6 +301,8 @@ _MAX_SHARP_POINTS = 300  # with more points, each is smaller and paler, so that 
 _MAX_LABEL_CHARS = 48
 _MAX_LEGEND_CHARS = 56  # of a line
 _INCHES = {"width": 5.2, "data": 3.2, "residuals": 1.2, "loss": 1.5, "cell": 1.5, "legend": 0.3}
+_MAX_DRAWN_NUMBERS = 8  # numbers of a posterior in a figure; more cannot be read
+_TRACE_HEIGHT = 0.35  # of the trace of a number, in heights of a row of pairs
 _MARKERS = "os^Dv<>P"  # tell curves apart without colours
 _STYLE: dict[Any, Any] = {
     # Okabe and Ito's palette without yellow, which is lost in print
@@ -418,7 +422,11 @@ def draw_figure(fits: Mapping[str, FittedModel], options: FigureOptions) -> Any:
         for name, fit in fits.items()
         for number, curve in enumerate(fit.plot.curves if fit.plot else ())
     ]
-    if len(fits) == 1 and len(cells) <= _MAX_COLOURED_CURVES:
+    if options.panels == "posterior":
+        if len(fits) > 1 or not next(iter(fits.values())).draws:
+            raise OptionError("the panel posterior needs a single fit with draws: add --posterior 1000")
+        _draw_posterior(figure, next(iter(fits.values())).draws)
+    elif len(fits) == 1 and len(cells) <= _MAX_COLOURED_CURVES:
         _draw_fit(figure, next(iter(fits.values())), options)
     else:
         _draw_cells(figure, cells, options)
@@ -451,6 +459,41 @@ def _draw_fit(figure: Any, fit: FittedModel, options: FigureOptions) -> None:
         figure.legend(handles=handles, loc="outside right upper", title=title, alignment="left")
     else:
         _add_legend_above(figure, handles)
+
+
+def _draw_posterior(figure: Any, draws: Mapping[str, Array]) -> None:
+    """Draw the trace of every chain above a matrix of the marginal of each number and the draws of each pair."""
+    numbers = {
+        name if values.ndim == 2 else f"{name} {place + 1}": column
+        for name, values in draws.items()
+        for place, column in enumerate(np.moveaxis(values.reshape(*values.shape[:2], -1), 2, 0))
+    }
+    shown = dict([*numbers.items()][:_MAX_DRAWN_NUMBERS])
+    count = len(shown)
+    side = max(_INCHES["width"], _INCHES["cell"] * count)
+    figure.set_size_inches(side, side * (1 + _TRACE_HEIGHT))
+    traces, matrix = figure.subfigures(2, height_ratios=[_TRACE_HEIGHT * count, count])
+    rows = traces.subplots(count, sharex=True, squeeze=False).ravel()
+    for axes, (name, chains) in zip(rows, shown.items(), strict=True):
+        axes.plot(chains.T, linewidth=0.4)
+        axes.set_ylabel(_figure_text(name))
+    axes.set_xlabel("draw")
+    grid = matrix.subplots(count, count, sharex="col", squeeze=False)
+    alpha = min(1.0, _MAX_SHARP_POINTS / next(iter(shown.values())).size)
+    for i, (below, y) in enumerate(shown.items()):
+        for j, (name, x) in enumerate(shown.items()):
+            axes = grid[i, j]
+            axes.set_visible(j <= i)
+            if i == j:
+                axes.hist(x.ravel(), bins="sqrt", density=True, color="0.7")
+                axes.set_yticks([])
+            elif j < i:
+                axes.plot(x.ravel(), y.ravel(), ".", markersize=2, alpha=max(alpha, 0.05), rasterized=True)
+            axes.tick_params(labelsize=7, labelleft=j == 0 < i)
+            if i == count - 1:
+                axes.set_xlabel(_figure_text(name))
+        if i:
+            grid[i, 0].set_ylabel(_figure_text(below))
 
 
 def _draw_cells(figure: Any, cells: Sequence[tuple[str, FittedModel, int]], options: FigureOptions) -> None:

@@ -602,7 +602,7 @@ class FitOptions(ObjectiveOptions):
         check_restrictions(_METHOD_RESTRICTIONS, explicit_options(self) | {"method": method})
 
 
-_PANELS = ("data", "residuals", "loss", "data,residuals", "data,loss", "data,residuals,loss")
+_PANELS = ("data", "residuals", "loss", "data,residuals", "data,loss", "data,residuals,loss", "posterior")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -611,7 +611,8 @@ class FigureOptions:
 
     Attributes:
         log: the logarithmic axes, `x`, `y`, `x,y` or `none`; None to choose by the data.
-        panels: the panels of a single fit from top to bottom: `data`, `residuals` and `loss`, separated by commas.
+        panels: the panels of a single fit from top to bottom: `data`, `residuals` and `loss`, separated by commas; or
+            `posterior`: traces, marginals and pairs of the draws.
 
     Raises:
         OptionError: for other axes and panels.

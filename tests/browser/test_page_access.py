@@ -337,6 +337,9 @@ def test_large_formulas_can_be_stepped_through(page: Page, count: int) -> None:
     press(page, "Forward pass")
     press(page, "Step")
     assert numbers(page)[document["backward"][0]["node"]] == (document["value"], 1)
+    assert len(numbers(page)) < 20  # a close-up of the step
+    press(page, "Show all")
+    assert len(numbers(page)) == len(wanted)
     press(page, "Backward pass")
     assert numbers(page) == wanted
     page.get_by_label("x", exact=True).fill("0.25")

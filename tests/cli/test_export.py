@@ -28,6 +28,13 @@ def test_a_document_has_the_source() -> None:
     assert document["source"].startswith("def area(y, x):")
 
 
+def test_a_number_beyond_floats_is_noted() -> None:
+    words = "1e-400 is not representable as a float; 0 is used instead"
+    assert words in run_cli(["export", "1e-400*x + 2", "--to", "c"]).stderr
+    assert run_cli(["export", "1e-400*x + 2", "--to", "latex"]).stderr == ""  # it has numbers of any size
+    assert run_cli(["export", "inf*x + 1e300 + nan", "--to", "c"]).stderr == ""
+
+
 def test_every_language_is_a_choice() -> None:
     assert [language.value for language in Language] == [*EXPORTERS, "onnx"]
     for language in EXPORTERS:

@@ -54,6 +54,7 @@ def column(file: DataSource, name: str) -> list[float]:
         ("x,y\n1,yes\n3,no\n", {}, [1, 0]),
         ("x,y\n1,TRUE\n3,False\n", {}, [1, 0]),
         ('"first x" y\n1 2\n"3" 4\n', {"delimiter": "space"}, [2, 4]),
+        ("x;y\n1;2.000,0\n3;4.500,0\n", {}, [2000, 4500]),
         ("x,y\n1,2.0D+00\n3,.4d1\n", {}, [2, 4]),
         ("x;y\n1;2,0D+00\n3;,4d1\n", {}, [2, 4]),
         ("device 7\n\nx,y\n1,2\n3,4\n", {"skip": 2}, [2, 4]),
@@ -74,7 +75,14 @@ def test_as_people_write_them(content: str, options: dict[str, Any], expected: l
 
 @each(
     ("encoding", "options"),
-    [("latin-1", {}), ("utf-16", {}), ("utf-16-be", {"encoding": "utf-16-be"}), ("utf-8-sig", {}), ("cp1252", {})],
+    [
+        ("latin-1", {}),
+        ("utf-16", {}),
+        ("utf-16-be", {"encoding": "utf-16-be"}),
+        ("utf-16-le", {}),
+        ("utf-8-sig", {}),
+        ("cp1252", {}),
+    ],
 )
 def test_text_of_other_encodings_is_read(encoding: str, options: dict[str, str]) -> None:
     content = "größe;µ\n1,5;süd\n2,5;nord\n"
@@ -83,10 +91,16 @@ def test_text_of_other_encodings_is_read(encoding: str, options: dict[str, str])
         table = file.load({"größe"}, labels=["μ"])
         assert table.columns["größe"][:3].tolist() == [1.5, 2.5, 3.5]
         assert set(table.labels["μ"].values) == {"süd", "nord"}
-        expected = {"latin-1": "cp1252", "cp1252": "cp1252", "utf-16": "utf-16"}.get(encoding)
+        expected = {"latin-1": "cp1252", "cp1252": "cp1252", "utf-16": "utf-16", "utf-16-le": "utf-16-le"}.get(encoding)
         assert [note for note in file.notes if "read as" in note] == [f"the text is read as {expected}"] * bool(
             expected
         )
+
+
+@each(("cell", "form"), [("13/02/2024", "DD/MM/YYYY"), ("02/13/2024", "MM/DD/YYYY"), ("1.2.24", "DD/MM/YYYY")])
+def test_a_date_in_another_order_suggests_its_format(cell: str, form: str) -> None:
+    with pytest.raises(DataError, match=f"if it is a date, say so: --date-format {form}"):
+        column(opened(f"x,y\n1,{cell}\n"), "y")
 
 
 def test_units_of_columns_are_kept() -> None:
@@ -295,7 +309,7 @@ def test_dates_of_several_files_have_one_origin(tmp_path: Path) -> None:
     ("second", "message"),
     [
         ("x,z\n1,2\n", r"b\.csv: its columns differ from those of .*a\.csv: it lacks `y`"),
-        ("x,y,z\n1,2,3\n", r"b\.csv: its columns differ from those of .*a\.csv: it has `z` too"),
+        ("z\n1\n", r"b\.csv: it has no column that all other files have"),
         ("x,y\n1,two\n", r'b\.csv: line 2, column `y`: "two" is not a number'),
         ("x,y\n1,\n", r"b\.csv: line 2, column `y`: empty"),
     ],
@@ -305,6 +319,30 @@ def test_files_that_disagree_are_named(tmp_path: Path, second: str, message: str
     (tmp_path / "b.csv").write_text(second)
     with pytest.raises(DataError, match=message):
         open_data([str(tmp_path / "*.csv")]).load({"x", "y"})
+
+
+def test_files_may_have_columns_of_their_own_that_the_model_does_not_use(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
+    (tmp_path / "b.csv").write_text("z,y,x\nlow,4,2\n")
+    data = open_data([str(tmp_path)])
+    table = data.load({"x", "y"}, labels={"file"})
+    assert (table.columns["x"].tolist(), table.columns["y"].tolist()) == ([1, 2], [2, 4])
+    assert table.labels["file"].values == ["a.csv", "b.csv"]
+    assert rows(data, "y") == [["1", "2"], ["2", "4"]]
+    assert "only some files have `z`" in data.notes
+    assert [summary.name for summary in summarize_data(data).columns] == ["x", "y"]
+    for wanted, labels in (({"x", "z"}, ()), ({"x"}, {"z"})):  # not taken for a parameter
+        with pytest.raises(DataError, match=r"a\.csv: its columns differ from those of .*b\.csv: it lacks `z`"):
+            data.load(wanted, labels=labels)
+
+
+def test_columns_of_some_files_can_be_renamed(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
+    (tmp_path / "b.csv").write_text("x,signal\n3,4\n")
+    options = FileOptions(column=["y=signal"])
+    assert open_data([str(tmp_path)], options=options).load({"x", "y"}).columns["y"].tolist() == [2, 4]
+    with pytest.raises(DataError, match="there is no column `signal`"):
+        open_data([str(tmp_path / "a.csv")], options=options)
 
 
 def test_nothing_there(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import contextlib
 import math
 import re
 import signal
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from random import Random
@@ -418,7 +419,9 @@ def edges(case: Case) -> None:
     doubted = {name for warning in at.warnings for name in warning.right}
     amounts = [at.value, *(given.amount for several in at.contributions for given in several), *at.values]
     finite = [abs(x) for x in amounts if math.isfinite(x)]
-    rounding = 1e-300 if is_small else max(1e-300, 8 * float(np.spacing(max(finite, default=0.0))))
+    receivers = Counter(given.to for several in at.contributions for given in several)
+    sums_up = max(receivers.values(), default=0) > 1  # contributions may cancel, as those of x/x
+    rounding = max(1e-300, 8 * float(np.spacing(max(finite, default=0.0)))) if sums_up or not is_small else 1e-300
     graphs = RowGraphs([f.output, *gradient_nodes(f.output, [*f.leaves.values()])], {*f.variables}, {})
     rows = {name: np.array([x, x, x]) for name, x in case.point.items()}
     wanted = gradient(f, case.point)

@@ -38,6 +38,7 @@ GOAL = 0.95
 CPU_SECONDS = 600  # of all tests of a file, when they are recorded
 SLOWER = 5  # times as long as with nothing broken tests may take, and a start: a loop without end is noticed
 START_SECONDS = 20
+UNKNOWN_SECONDS = 4.0  # of the tests of a file that are not recorded
 NEAREST = 6  # test files next to a module, if no test imports it
 RECORDED = ROOT / ".pytest_cache" / "calls"
 
@@ -145,12 +146,17 @@ class Copy:
         path = self.path / mutation.file
         source = path.read_bytes()
         for tests in stages:
-            limit = START_SECONDS + SLOWER * sum(calls[test].seconds if test in calls else 1.0 for test in tests)
+            seconds = sum(calls[test].seconds if test in calls else UNKNOWN_SECONDS for test in tests)
+            limit = START_SECONDS + SLOWER * seconds
             while tests:
                 self._write(path, mutation.apply(source))
                 failed = self.run([*(f"--deselect={test}" for test in self.sick), *tests], limit)["failure"]
                 self._write(path, source)
                 if failed is None:
+                    break
+                if "::" not in failed:  # the process was ended, by the mutation or because its tests take that long
+                    if self.run(tests, limit)["failure"] is None:
+                        return str(failed)
                     break
                 if not self._is_sick(failed):
                     return str(failed)
@@ -164,7 +170,7 @@ class Copy:
 
     def _is_sick(self, test: str) -> bool:
         """Whether a test fails with nothing broken; it is then left out from now on."""
-        if "::" not in test or test in self.healthy:
+        if test in self.healthy:
             return False
         failed = self.run([test], CPU_SECONDS)["failure"]
         (self.healthy if failed is None else self.sick).add(test)
@@ -193,7 +199,9 @@ def stages(
 
 
 def near_tests(file: str) -> list[str]:
-    """Return the examples of a module, tests with its name, and those whose imports lead to it in the fewest steps."""
+    """Return the examples of a module, tests with its name, tests whose imports lead to it in the fewest steps, and
+    those in the folder of tests that has the name of its folder.
+    """
     module = Path(file)
     steps = steps_to(file)
     tests = sorted(
@@ -201,8 +209,15 @@ def near_tests(file: str) -> list[str]:
     )
     direct = [test for test in tests if steps[test] <= 1]
     named = [test for test in tests if module.stem in Path(test).stem or module.stem == Path(test).parent.name]
+    folder = Path("tests", *module.parent.parts[1:])
+    while not (ROOT / folder / "__init__.py").exists():
+        folder = folder.parent
+    beside = sorted((ROOT / folder).rglob("test_*.py")) if len(folder.parts) > 1 else []
     examples = [file] if ">>>" in (ROOT / file).read_text(encoding="utf-8") else []
-    return [*examples, *dict.fromkeys([*named, *direct, *tests[:NEAREST]])]
+    return [
+        *examples,
+        *dict.fromkeys([*named, *direct, *tests[:NEAREST], *(test.relative_to(ROOT).as_posix() for test in beside)]),
+    ]
 
 
 @cache

@@ -21,7 +21,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 PACKAGE = "autodiff_cli"
-WALL_SECONDS = 600  # for processes that wait for each other
+WALL_SECONDS = 3600  # for processes that wait for each other; a busy machine is no finding
 OPTIONS = ("-q", "--tb=no", "-pno:cacheprovider", "-pno:xdist", "-Wignore::pytest.PytestAssertRewriteWarning")
 LIBRARIES = """
     numpy pyarrow pyarrow.csv pyarrow.parquet pyarrow.compute llvmlite.binding flint hypothesis hypothesis.strategies

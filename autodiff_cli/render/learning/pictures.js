@@ -34,6 +34,9 @@ function legendOfClasses() {
 /** A chart in the room of a picture. */
 const framed = (name, x, y) => chart(name, x, y, byId("loss-picture"));
 
+/** The name of a column with its unit, for an axis. */
+const withUnit = (name) => (Object.hasOwn(recording.units, name) ? `${name} (${recording.units[name]})` : name);
+
 /** A picture with words below it. */
 function picture(id, svg, words) {
   byId(id).replaceChildren(svg, htmlElement("figcaption", words));
@@ -134,7 +137,7 @@ function drawCurve(parameters, name, selected) {
   const range = around(xs, 0.03);
   const grid = Array.from({ length: SAMPLES }, (_, k) => range[0] + ((range[1] - range[0]) * k) / (SAMPLES - 1));
   const ys = grid.map((x) => predicted({ ...rowPoints[selected], ...parameters, [name]: x }));
-  const { svg, toX, toY } = framed(`${recording.targetName} over ${name}, and the fit`, [name, range], [recording.targetName, around(targets, 0.15)]);
+  const { svg, toX, toY } = framed(`${recording.targetName} over ${name}, and the fit`, [withUnit(name), range], [withUnit(recording.targetName), around(targets, 0.15)]);
   xs.forEach((x, k) => svg.append(svgElement("circle", { class: "point", cx: toX(x), cy: toY(targets[k]), r: 3 })));
   svg.append(svgElement("path", { class: "fitted", d: line(grid.map((x, k) => [toX(x), toY(ys[k])])) }));
   svg.append(svgElement("circle", { class: "selected", cx: toX(xs[selected]), cy: toY(targets[selected]), r: 7 }));
@@ -144,7 +147,7 @@ function drawCurve(parameters, name, selected) {
 function drawRegions(parameters, [first, second], selected) {
   const [xs, ys] = [recording.columns[first], recording.columns[second]];
   const [wide, high] = [around(xs, 0.08), around(ys, 0.08)];
-  const { svg, toX, toY } = framed(`Regions over ${first} and ${second}`, [first, wide], [second, high]);
+  const { svg, toX, toY } = framed(`Regions over ${first} and ${second}`, [withUnit(first), wide], [withUnit(second), high]);
   const at = ([low, top], k) => low + ((top - low) * (k + 0.5)) / CELLS;
   const [width, height] = [(toX(wide[1]) - toX(wide[0])) / CELLS, (toY(high[0]) - toY(high[1])) / CELLS];
   const cells = new Map();
@@ -181,7 +184,7 @@ function drawAgainst(parameters, selected) {
     return;
   }
   const range = around([...targets, ...predictions], 0.05);
-  const { svg, toX, toY } = framed("Prediction against target", [recording.targetName, range], ["fit", range]);
+  const { svg, toX, toY } = framed("Prediction against target", [withUnit(recording.targetName), range], ["fit", range]);
   svg.append(svgElement("path", { class: "diagonal", d: line(range.map((x) => [toX(x), toY(x)])) }));
   targets.forEach((x, k) => svg.append(svgElement("circle", { class: "point", cx: toX(x), cy: toY(predictions[k]), r: 3 })));
   svg.append(svgElement("circle", { class: "selected", cx: toX(targets[selected]), cy: toY(predictions[selected]), r: 7 }));

@@ -60,3 +60,10 @@ function choiceField(question, k, form) {
   form.append(list);
   return () => form.querySelector("input:checked")?.value;
 }
+
+// A lesson begins before the first step, so that the reader can predict what each gives; a link may open it elsewhere.
+if (!location.hash) {
+  reset();
+  showStatus("Read the lesson. Before you press Step, predict what the step gives.");
+  if (narrow.matches) tabs.show(byId("lesson"));
+}

@@ -397,4 +397,4 @@ class Playback {
 }
 
 /** The name of the output in derivatives. */
-const OUTPUT = record.nodes.some(({ label }) => label === "f") ? "z" : "f";
+const OUTPUT = ["f", "g", "h", "F", "z", "output"].find((name) => record.nodes.every(({ label }, i) => label !== name || i === record.output));

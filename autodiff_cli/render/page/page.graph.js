@@ -3,6 +3,7 @@
 const MOST_TRAVELLERS = 24; // more moving numbers cannot be followed
 const ZOOM = { step: 1.25, least: 0.05, most: 4 };
 const LARGEST = 2; // scale at which a drawing opens
+const CROWDED = 20; // with more boxes, a drawing without numbers beside its edges is too crowded for a step
 const AIR = 6; // pixels around the nodes of a step
 const SHEET = { width: 690, height: 930 }; // pixels of a printed page
 const NOTED = 2.5; // how much more room a text has that replaces an adjoint
@@ -15,6 +16,7 @@ class Graph {
   #edgesInto = new Map();
   #standsFor = new Map();
   #marked = [];
+  #annotations = []; // numbers of the current step only
   #pending = new Set(); // nodes that wait for a moving number
   #pendingEdges = null; // the node whose incoming edges wait
   #note = null;
@@ -40,7 +42,7 @@ class Graph {
       if (this.#isOnPaper || !isOther || clientWidth === 0) return;
       this.parts.state = this.#base;
       this.refold(this.parts.areChosen ? undefined : openFor(this.parts, this.stage));
-      this.follow(this.playback.current);
+      this.follow(isUntouched ? null : this.playback.current);
       redraw();
     }).observe(this.stage);
   }
@@ -51,7 +53,7 @@ class Graph {
     const [width, height] = [this.stage.clientWidth, this.stage.clientHeight];
     const whole = ways.best(width, height);
     this.#panel = { width, height };
-    this.use(whole.scale >= READABLE ? whole : { ...ways.best(width, Infinity), scale: READABLE });
+    this.use(whole.scale >= READABLE ? whole : { ...ways.best(width, Infinity), scale: READABLE, isTooLarge: true });
     const scale = Math.min(this.#arrangement.scale, LARGEST);
     this.#fitting = Math.floor(this.size.width * scale * 16) / 16 / this.size.width; // so that browsers need not round it
     this.zoom(this.#fitting);
@@ -64,26 +66,42 @@ class Graph {
 
   /** Arrange the drawing after parts were folded or opened. */
   refold(ways) {
+    this.parts.closeUp = null;
     this.#base = this.parts.state;
     this.#part = null;
     this.arrange(ways);
   }
 
-  /** Open the folded part in which the step of a node works, and close the one before; gives whether anything has changed. */
-  follow(i) {
+  /** Open the folded part in which the step of a node works, and close the one before. If the drawing can then not be read as a
+   * whole, draw a close-up of the nodes of the step. Gives whether anything has changed. */
+  follow(i, mayCloseUp = true) {
     const { parts } = this;
-    const isInSight = i === null || !this.element(i) || this.isInSight(i); // with `--only`, some nodes are not drawn
-    if (isInSight && this.#part === null) return false;
-    const { state } = parts;
+    const isDrawn = this.isDrawn(i);
+    const { state, closeUp } = parts;
+    const isInSight = !isDrawn || this.isInSight(i);
+    if (closeUp && mayCloseUp && isDrawn && isInSight && this.#neighbours(i).every((j) => this.element(j))) return false;
     parts.state = this.#base;
-    const part = parts.foldOf(i) ?? null;
-    if (isInSight && part === this.#part) {
+    const part = isDrawn ? parts.foldOf(i) ?? null : null;
+    if (!closeUp && part === this.#part && isInSight && (!isDrawn || !mayCloseUp || isEnough(this.#arrangement))) {
       parts.state = state;
       return false;
     }
     this.#part = part;
-    this.arrange(part === null ? undefined : openAround(i, parts, this.stage));
+    const ways = part === null ? waysOf(parts) : openAround(i, parts, this.stage);
+    const isWhole = !isDrawn || !mayCloseUp || isEnough(ways.best(this.stage.clientWidth, this.stage.clientHeight));
+    this.arrange(isWhole ? ways : closeUpOf(i, parts, this.stage));
+    byId("fit").textContent = parts.closeUp ? "Show all" : "Fit";
     return true;
+  }
+
+  /** The nodes that give a node its value or take it, as far as there are boxes for them. */
+  #neighbours(i) {
+    return [...record.nodes[i].inputs, ...users[i].map(({ node }) => node)].filter((j) => this.isDrawn(j));
+  }
+
+  /** Whether there is a box for a node, perhaps inside a folded part; with `--only`, some nodes have none. */
+  isDrawn(i) {
+    return this.parts.boxes.some(({ id }) => id === i);
   }
 
   /** Show an arrangement. */
@@ -176,12 +194,29 @@ class Graph {
    * numbers: `textOf(position)` gives the text for an input, null for none. */
   markCurrent(i, isBackward, textOf = () => null) {
     for (const element of this.#marked) element.classList.remove("current", "flowing", "returning");
-    this.#marked = [];
+    for (const text of this.#annotations) text.remove();
+    [this.#marked, this.#annotations] = [[], []];
     if (i === null) return;
     const node = this.element(i);
     if (node) this.#mark(node, "current");
-    for (const { edge } of this.#movements(i, textOf)) this.#mark(edge.element, isBackward ? "returning" : "flowing");
+    for (const { edge } of this.#movements(i, textOf)) {
+      this.#mark(edge.element, isBackward ? "returning" : "flowing");
+      if (isBackward) this.#annotate(i, edge);
+    }
     if (node) this.show(i);
+  }
+
+  /** Write the numbers of the current step also beside an edge for which the drawing keeps no room, over lines of others if it has to. */
+  #annotate(i, edge) {
+    const contribution = this.#contribution(i, edge);
+    const numbers = [contribution?.local, contribution?.amount].some(Array.isArray) ? [] : numbersOf(contribution);
+    if (edge.texts.length || !numbers.join("")) return;
+    const place = this.svg.labelPlaces.beside(edge.path, widthOf(numbers));
+    if (!place) return;
+    const texts = edgeTexts(place);
+    texts.forEach((text, k) => { text.textContent = numbers[k]; });
+    this.#annotations.push(...texts);
+    edge.element.append(...texts);
   }
 
   /** Let the texts of some nodes be as they are, and of the edges into node `i`, until what travels there arrives. */
@@ -228,14 +263,14 @@ class Graph {
   /** Bring a node into view with its inputs, between which and the node a step moves numbers: at the scale at which the
    * drawing opens, or a smaller one if they need it. */
   show(i) {
-    const near = new Set([i, ...record.nodes[i].inputs].map((j) => this.#nodes.get(this.boxOf(j))).filter(Boolean));
-    if (near.size === 0) return;
-    const sides = [["x", "width", "clientWidth"], ["y", "height", "clientHeight"]].map(([at, size, room]) => {
-      const start = Math.min(...[...near].map((node) => node[at])) - this.size[at];
-      const end = Math.max(...[...near].map((node) => node[at] + node[size])) - this.size[at];
-      return { start, end, scale: this.stage[room] / (end - start + 2 * AIR) };
-    });
-    const most = Math.min(...sides.map(({ scale }) => scale));
+    const near = [...new Set([i, ...record.nodes[i].inputs].map((j) => this.#nodes.get(this.boxOf(j))).filter(Boolean))];
+    if (near.length === 0) return;
+    const sides = [["x", "width"], ["y", "height"]].map(([at, size]) => ({
+      start: Math.min(...near.map((node) => node[at])) - this.size[at],
+      end: Math.max(...near.map((node) => node[at] + node[size])) - this.size[at],
+    }));
+    const rooms = [this.stage.clientWidth, this.stage.clientHeight];
+    const most = Math.min(...sides.map(({ start, end }, k) => rooms[k] / (end - start + 2 * AIR))); // the largest scale that shows them all
     if (this.#isNear || most < this.#scale) {
       this.zoom(Math.min(most, this.#isNear ? this.#fitting : this.#scale));
       this.#isNear = this.#scale < this.#fitting;
@@ -246,7 +281,7 @@ class Graph {
       return from >= at && to <= at + room ? at : (from + to - room) / 2;
     });
     this.stage.scrollTo(left, top);
-    this.overview.refresh([...near].map(({ element }) => element.getBoundingClientRect()));
+    this.overview.refresh(near.map(({ element }) => element.getBoundingClientRect()));
   }
 
   #isNear = false; // whether the scale is smaller than that at which the drawing opens, to show all nodes of a step
@@ -276,6 +311,8 @@ class Graph {
 
   /** Draw so that everything is in view, unless it would be unreadable. */
   fit() {
+    this.parts.closeUp = null;
+    byId("fit").textContent = "Fit";
     this.arrange();
   }
 
@@ -373,6 +410,15 @@ class Graph {
     element.classList.add(kind);
     this.#marked.push(element);
   }
+}
+
+/** Whether an arrangement shows a step well: as a whole, with the elements of arrays, and with numbers beside edges if there are many
+ * boxes. */
+function isEnough({ boxes, detail, scale, isTooLarge }) {
+  const { hasNumbers, hasGrids } = DETAILS[detail];
+  const lacksNumbers = !hasNumbers && boxes.length > CROWDED;
+  const lacksGrids = !hasGrids && boxes.some(({ id }) => Array.isArray(record.nodes[id].value));
+  return !isTooLarge && scale >= READABLE && !lacksNumbers && !lacksGrids;
 }
 
 /** A node's element, its place, and its texts for value and adjoint, null for one that it lacks. */

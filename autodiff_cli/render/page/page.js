@@ -116,7 +116,10 @@ byId("quiz").addEventListener("click", toggleQuiz);
 byId("question").addEventListener("submit", check);
 byId("zoom-in").addEventListener("click", () => graph.zoomIn());
 byId("zoom-out").addEventListener("click", () => graph.zoomOut());
-byId("fit").addEventListener("click", () => graph.fit());
+byId("fit").addEventListener("click", () => {
+  graph.fit();
+  drawAll();
+});
 byId("fold").addEventListener("click", () => fold(byId("fold").getAttribute("aria-pressed") === "false"));
 byId("find").addEventListener("input", () => find(0));
 byId("find").addEventListener("keydown", (event) => { if (event.key === "Enter") find(1); });
@@ -176,7 +179,7 @@ function refold() {
   graph.parts.areChosen = true;
   byId("fold").setAttribute("aria-pressed", String(graph.parts.areFolded));
   graph.refold();
-  graph.follow(playback.current);
+  graph.follow(isUntouched ? null : playback.current, false);
   drawAll();
   explanation.follow(playback.quiz ? null : playback.current);
 }
@@ -214,6 +217,7 @@ let matchIndex = 0;
 /** Show a node whose label or operation contains the search text; `way` is 1 for the next match. */
 function find(way) {
   const text = byId("find").value.trim().toLowerCase();
+  if (text && graph.follow(null)) drawAll();
   const isHit = ({ label, op }) => `${label} ${op}`.toLowerCase().includes(text);
   const matches = text ? graph.ids.filter((i) => isHit(record.nodes[i])) : [];
   matchIndex = way && matches.length ? (matchIndex + way) % matches.length : 0;

@@ -62,6 +62,7 @@ function toggleQuiz() {
 /** Start a round of the selected level. */
 function beginQuiz() {
   leaveQuiz();
+  graph.follow(null);
   const level = levels[byId("level").value]();
   playback.moveTo(level.start);
   playback.quiz = new Quiz(level);

@@ -21,14 +21,6 @@ function scrollable(element) {
 
 const scrolling = new ResizeObserver((entries) => entries.forEach(({ target }) => scrollable(target)));
 
-/** A formula in LaTeX as MathML; screen readers get its text instead. */
-function typeset(latex) {
-  const math = mathElement("math", new Typesetter(latex).row());
-  math.setAttribute("aria-hidden", "true");
-  math.setAttribute("displaystyle", "true");
-  return math;
-}
-
 class Typesetter {
   #tokens;
   #at = 0;
@@ -126,13 +118,15 @@ class Typesetter {
   #brackets() {
     const bracket = () => {
       const token = this.#tokens[this.#at++] ?? "";
-      const sign = mathElement("mo", LATEX_SYMBOLS[token.slice(1)] ?? token);
-      sign.setAttribute("symmetric", "false"); // as high as what it encloses, which is not in the middle of the line
-      return sign;
+      return mathElement("mo", LATEX_SYMBOLS[token.slice(1)] ?? token);
     };
     const opening = bracket();
-    const inside = this.row("\\right");
-    return mathElement("mrow", [opening, ...inside, bracket()]);
+    const inside = mathElement("mrow", this.row("\\right"));
+    const brackets = [opening, bracket()];
+    // Brackets around a fraction are as high as it is, which is not in the middle of the line; others are those of text.
+    const [name, value] = inside.querySelector("mfrac, mtable, munder") ? ["symmetric", "false"] : ["stretchy", "false"];
+    for (const sign of brackets) sign.setAttribute(name, value);
+    return mathElement("mrow", [opening, inside, brackets[1]]);
   }
 
   /** The rows of cases or of a matrix. */
@@ -161,6 +155,23 @@ class Typesetter {
   }
 }
 
+/** A formula in LaTeX as MathML, in pieces between which lines can break: before each sign outside brackets. Screen readers get its
+ * text instead. */
+function typesetInPieces(latex) {
+  const pieces = [mathElement("math")];
+  for (const part of new Typesetter(latex).row()) {
+    if (part.localName === "mo" && "=+−".includes(part.textContent)) {
+      if (pieces.at(-1).children.length) pieces.push(mathElement("math"));
+      if (pieces.length > 1) part.setAttribute("form", "infix");
+    }
+    pieces.at(-1).append(part);
+  }
+  for (const math of pieces) math.setAttribute("displaystyle", "true");
+  const line = htmlElement("span", pieces.flatMap((math) => [math, "\u200b"]), "pieces");
+  line.setAttribute("aria-hidden", "true");
+  return line;
+}
+
 /** The formula above the drawing. */
 function showTypeset() {
   const { formula } = record.latex ?? {};
@@ -168,7 +179,7 @@ function showTypeset() {
   if (!formula) return;
   const names = record.variables.map(({ node }) => (node === null ? null : record.latex.nodes[node])).filter(Boolean).join(", ");
   const left = `${OUTPUT}${names.length && names.length < 40 ? `\\left(${names}\\right)` : ""}`;
-  byId("typeset").replaceChildren(...`${left} = ${formula}`.split(", \\quad ").map(typeset));
+  byId("typeset").replaceChildren(...`${left} = ${formula}`.split(", \\quad ").map(typesetInPieces));
   fitTypeset();
   scrolling.observe(byId("typeset"));
 }

@@ -50,12 +50,15 @@ _MAX_RHAT = 1.01  # Vehtari et al. 2021, Bayesian Analysis 16, 667, as the next 
 _MIN_ESS_PER_CHAIN = 100
 _TUNING_DRAWS = 400
 _HIERARCHICAL_TUNING_DRAWS = 1000  # the sampler itself finds the scales of the parameters
+_HIERARCHICAL_ACCEPTANCE = 0.95  # steps short enough for the narrow part of hierarchical posteriors
 _FEW_ROWS = 20  # per level, up to which levels are written as mean + deviation·z
 _MAX_EPOCHS = 200  # of the search for the mode in numbers without bounds
 _FAR = 10.0  # standard deviations of Laplace's approximation, at which a normal log-density has fallen by 50
 _LEAST_FALL = 0.5  # of the log-density there; that of Student's t with one degree of freedom falls by 4
 _ADVICE = "give it a prior, such as --prior"
 _MAX_LOO_DRAWS = 1000  # of each chain
+_MIN_CURVATURE = 1e-6  # relative to the largest, in units of the diagonal, of a hierarchical mode that is used
+_EXACT = 1e-9  # residuals, relative to the spread of the target, that are rounding errors
 _RUNAWAY = 1e8  # size of an unbounded number, in units of its start, that no proper posterior reaches
 
 DrawCallback = Callable[[int, int], None]  # is called with the number of draws, and with that of all
@@ -83,8 +86,10 @@ def check_posterior(objective: Objective) -> None:
     """Raise OptionError if a posterior cannot be drawn from: an extra that is not installed, or no likelihood."""
     has_open_scale = objective.is_scale_estimated
     check_likelihood("posterior", objective.loss, objective.family, objective.is_likelihood, has_open_scale)
-    if objective.orders or objective.shares:
-        raise OptionError("posterior: parameters in an order, and shares of a mixture, cannot be drawn yet")
+    upper = [each.position for each in objective.constraints.solved(objective.start)]
+    ends = np.concatenate((objective.bounds.low[upper], objective.bounds.high[upper]))
+    if objective.shares or np.isfinite(ends).any():
+        raise OptionError("posterior: shares of a mixture, and ordered parameters with other bounds, cannot be drawn")
     if objective.is_penalised and not objective.has_priors:
         raise OptionError("posterior cannot be combined with l1 or l2: write the penalty as a prior")
     if objective.is_network or objective.classes is not None:
@@ -131,7 +136,9 @@ def draw_posterior(
         quantities: derived quantities, of which draws are computed too.
         on_draw: is called from time to time.
     """
-    nutpie, density = _sampler(), Density(objective, start, options)
+    nutpie, ordered = _sampler(), objective.constraints.solved(start)
+    slack = objective.with_slacks(start) if ordered else objective
+    density = Density(slack, slack.start if ordered else start, options)
     draws, chains = options.posterior or 0, options.chains
     tuning = _HIERARCHICAL_TUNING_DRAWS if density.is_hierarchical else _TUNING_DRAWS
     done, total = [0], chains * (draws + tuning)
@@ -156,23 +163,39 @@ def draw_posterior(
     )
     density.check_is_proper()
     cores = min(chains, os.cpu_count() or 1)
-    settings = {"draws": draws, "tune": tuning, "chains": chains, "cores": cores, "seed": options.seed}
+    settings: dict[str, float] = {
+        "draws": draws,
+        "tune": tuning,
+        "chains": chains,
+        "cores": cores,
+        "seed": options.seed,
+    }
+    if density.is_hierarchical:
+        settings["target_accept"] = _HIERARCHICAL_ACCEPTANCE
     try:
         trace = nutpie.sample(compiled, **settings, progress_bar=False, return_raw_trace=True)
     except RuntimeError as error:
-        raise OptionError(f"posterior: the sampler stopped: {str(error).partition('Stack')[0].strip()}") from None
+        reason = " ".join(str(error).partition("Stack")[0].split())
+        raise OptionError(f"posterior: the sampler stopped: {reason}") from None
     batches = [_chain_draws(density.size, *each) for each in zip(*trace.get_arrow_trace(), strict=True)]
-    lengths = [len(z) for z, _ in batches if len(z)]
-    if not lengths or min(lengths) < 2:
+    # After an interruption, chains differ in length: the longest ones are kept that have most draws in common.
+    batches.sort(key=lambda chain: -len(chain[0]))
+    lengths = [len(z) for z, _ in batches] or [0]
+    number = max(range(len(lengths)), key=lambda k: (k + 1) * lengths[k])
+    if lengths[number] < 2:
         raise KeyboardInterrupt  # before anything was drawn
-    kept = [(z[: min(lengths)], diverging) for z, diverging in batches if len(z)]
+    kept = [(z[: lengths[number]], diverging) for z, diverging in batches[: number + 1]]
     point = density.parameters(np.array([z for z, _ in kept]))
+    for each in ordered:  # the larger one was drawn as its distance from the smaller one
+        larger, smaller = (objective.layout.names[k] for k in (each.position, each.others[0]))
+        point[larger] = point[larger] + point[smaller]
     values = {name: point[name] for name in density.names}
     values |= quantities.batch_values({**point, **objective.fixed})
     divergences = sum(diverging for _, diverging in kept)
     summaries = summarize_draws(values)
-    sentences = density.runaway_warnings(point) or _diagnostic_warnings(summaries, divergences, len(kept), min(lengths))
-    return PosteriorDraws(values, summaries, divergences, sentences, len(kept) == chains and min(lengths) == draws)
+    count = lengths[number]
+    sentences = density.runaway_warnings(point) or _diagnostic_warnings(summaries, divergences, len(kept), count)
+    return PosteriorDraws(values, summaries, divergences, sentences, len(kept) == chains and count == draws)
 
 
 def _chain_draws(size: int, draws: Any, statistics: Any) -> tuple[Array, int]:
@@ -221,8 +244,8 @@ def leave_one_out(objective: Objective, draws: dict[str, Array]) -> LeaveOneOut:
         losses = [plain.evaluate_rows(plain.kernels.row_loss, point)[0] for point in theta.reshape(-1, theta.shape[2])]
         densities = -components * weight * np.array(losses).reshape(*theta.shape[:2], -1)
         if objective.kind is LossKind.SQUARES:
-            sigma = next((draws[name][:, ::every] for name in RESIDUAL_SIGMAS if name in draws), np.ones((1, 1)))
-            sigma = sigma[..., None] if objective.has_unknown_variance else np.ones((1, 1, 1))
+            names = [name for name in RESIDUAL_SIGMAS if name in draws and name not in objective.layout.names]
+            sigma = draws[names[0]][:, ::every, None] if names else np.ones((1, 1, 1))
             normaliser = np.log(sigma) - np.log(weight) / 2 + math.log(2 * math.pi) / 2
             densities = densities / (2 * np.square(sigma)) - components * normaliser
         elif objective.loss == "poisson":
@@ -298,7 +321,10 @@ class Density:
             own = prior_graph({self.sigma: prior}, {**self._leaves, self.sigma: leaf}, {})
             extra = extra + count * log(leaf) + as_node(0 if own is None else own)
             names.append(self.sigma)
-            values[self.sigma] = np.asarray(min(math.sqrt(objective.rss(start) / count) or spread, spread))
+            scatter = math.sqrt(objective.rss(start) / count)
+            if scatter < _EXACT * spread:
+                raise OptionError("posterior: the model fits the rows exactly, so the residuals have no scatter")
+            values[self.sigma] = np.asarray(min(scatter, spread))
             bounds[self.sigma] = prior.support
         self._bounds, self.names, jacobian = bounds, names, as_node(0)
         levels = self._noncentred(objective)
@@ -382,6 +408,9 @@ class Density:
         scale = np.sqrt(np.abs(np.diag(hessian)))
         if outcome.divergence is None and np.isfinite(hessian).all() and (scale > 0).all():
             curvatures, directions = np.linalg.eigh(hessian / np.outer(scale, scale))
+            is_sound = outcome.converged and curvatures[0] > _MIN_CURVATURE * curvatures[-1]
+            if self.is_hierarchical and not is_sound:  # a proper posterior need not have a mode
+                return
             self._centre = outcome.theta
             safe = np.maximum(curvatures, 1e-10 * curvatures.max())
             self._factor = directions / np.sqrt(safe) / scale[:, None]
@@ -408,7 +437,7 @@ class Density:
     def parameters(self, z: Array) -> dict[str, Array]:
         """Return the parameters by name for numbers of the sampler, of shape (chains, draws, P)."""
         u = self._centre + z @ self._factor.T
-        values: dict[str, Array] = {}
+        values: dict[str, Array] = {name: np.asarray(value) for name, value in self._objective.fixed.items()}
         for name in sorted(self.names, key=lambda name: name in self._levels):
             low, high = self._bounds[name]
             value = u[..., self._layout.slices[name]].reshape(*u.shape[:2], *self._layout.shapes[name])
@@ -480,7 +509,7 @@ def _diagnostic_warnings(
     if apart:
         worst = max((summaries[name].rhat for name in apart), key=lambda rhat: math.inf if math.isnan(rhat) else rhat)
         listed = format_names(apart, "`")
-        sentences.append(f"the chains disagree: R-hat of {listed} is up to {worst:.3g}, above {_MAX_RHAT}; draw more")
+        sentences.append(f"the chains disagree: R-hat of {listed} is up to {worst:.4g}, above {_MAX_RHAT}; draw more")
     least = _MIN_ESS_PER_CHAIN * chains
     few = [name for name, each in summaries.items() if not min(each.ess_bulk, each.ess_tail) >= least]
     if few and not apart:

@@ -581,7 +581,11 @@ class ClusterRows(Rows):
 
 
 def _as_slice(rows: NDArray[Any]) -> slice | NDArray[Any]:
-    """Return row numbers as a slice if they are consecutive."""
+    """Return row numbers as a slice if they are consecutive.
+
+    >>> _as_slice(np.array([2, 3, 4])), _as_slice(np.array([2, 4, 3]))
+    (slice(2, 5, None), array([2, 4, 3]))
+    """
     begin, end = int(rows[0]), int(rows[-1]) + 1
     return slice(begin, end) if end - begin == len(rows) and (np.diff(rows) == 1).all() else rows
 
@@ -666,7 +670,7 @@ def open_on_cluster(
 
     Raises the exceptions of `open_fit_data`.
     """
-    if isinstance(dataset, DataSource) and {*model.columns} <= {*dataset.files[0].names}:
+    if isinstance(dataset, DataSource) and all({*model.columns} <= {*file.names} for file in dataset.files):
         file_shares = divide_files(dataset, PARTITIONS_PER_WORKER * cluster.threads)
         if file_shares is not None:
             with contextlib.suppress(FallbackRequired):  # reading all rows here gives the data, or the error message

@@ -262,8 +262,12 @@ class FlatRowCounts:
 
 
 def layer_name(name: str) -> str:
-    """Return the layer of a parameter: `mlp.0` for `mlp.0.weight`. A parameter without a layer is its own."""
-    return name.rpartition(".")[0] or name
+    """Return the layer of a parameter: `mlp.0` for `mlp.0.weight`. A parameter without a layer is its own.
+
+    >>> layer_name("mlp.0.weight"), layer_name("a"), layer_name("a[0.5]")
+    ('mlp.0', 'a', 'a[0.5]')
+    """
+    return name if "[" in name else name.rpartition(".")[0] or name
 
 
 def _unit_problems(units: Sequence[LayerUnits]) -> Iterator[Problem]:

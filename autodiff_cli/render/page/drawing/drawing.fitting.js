@@ -1,6 +1,8 @@
 // Fitting: how much of the graph is folded when the page opens.
 
 const FEWER = [18, 12, 8, 5, 3]; // numbers of boxes, not counting variables, that are tried if more are unreadable
+const CLOSE = [3, 2, 1]; // edges from the node of a step to the boxes that a close-up shows
+const MOST_CLOSE = 16; // boxes of a close-up, unless a step needs more
 const BESIDE = 5; // number of boxes beside an open part, if more are unreadable
 
 const arrangements = new WeakMap(); // of each computation, by what is folded and by how wide numbers became
@@ -10,7 +12,7 @@ function waysOf(parts) {
   const { computation } = playback;
   if (!arrangements.has(computation)) arrangements.set(computation, new Map());
   const known = arrangements.get(computation);
-  const key = JSON.stringify([...[parts.opened, parts.closed, parts.sums].map((ids) => [...ids].sort()), [...widest]]);
+  const key = JSON.stringify([...[parts.opened, parts.closed, parts.sums].map((ids) => [...ids].sort()), [...widest], parts.closeUp]);
   if (!known.has(key)) known.set(key, new Arrangements(parts.shown, sizeOf, labelOf));
   return known.get(key);
 }
@@ -32,6 +34,16 @@ function openAround(i, parts, panel) {
     fold();
     parts.reveal(i);
   }));
+}
+
+/** Draw only what is near a node: as much as is readable, and at least what its step needs; gives the ways to arrange it. */
+function closeUpOf(i, parts, panel) {
+  const ways = CLOSE.map((edges) => () => { parts.closeUp = { node: i, edges }; });
+  const few = ways.filter((draw) => {
+    draw();
+    return parts.shown.boxes.length <= MOST_CLOSE;
+  });
+  return foldBest(parts, panel, few.length ? few : ways.slice(-1));
 }
 
 /** Fold in the first of several ways in which the drawing is readable, else in the one in which it is largest. */

@@ -10,6 +10,7 @@ class Parts {
   #frameOf = new Map();
   #around = new Set();
   areChosen = false; // whether the reader has folded or opened something
+  closeUp = null; // the node around which boxes are drawn, up to so many edges away; null for all boxes
   #results = new Map(); // the last node of each frame that does not contain the output
 
   constructor({ boxes, arrows, frames }) {
@@ -55,7 +56,7 @@ class Parts {
   }
 
   set state({ opened, closed, sums }) {
-    Object.assign(this, { opened: new Set(opened), closed: new Set(closed), sums: new Set(sums) });
+    Object.assign(this, { opened: new Set(opened), closed: new Set(closed), sums: new Set(sums), closeUp: null });
   }
 
   /** The folded part that a node is in, by its last node; undefined for a box of its own. */
@@ -87,7 +88,27 @@ class Parts {
 
   /** The current boxes, arrows and frames, and the nodes of each folded part; the last of these represents it. */
   get shown() {
-    return this.#hide(this.#named());
+    const drawing = this.#hide(this.#named());
+    return this.closeUp ? this.#near(drawing, this.closeUp) : drawing;
+  }
+
+  /** The part of a drawing that is at most so many edges from the box of a node, towards the variables and towards the output. */
+  #near({ boxes, arrows, frames, folds }, { node, edges }) {
+    const start = folds.find((members) => members.includes(node))?.at(-1) ?? node;
+    const kept = new Set([start]);
+    for (const [here, there] of [["to", "from"], ["from", "to"]]) {
+      let ends = new Set([start]);
+      for (let k = 0; k < edges; k++) {
+        ends = new Set(arrows.filter((arrow) => ends.has(arrow[here])).map((arrow) => arrow[there]));
+        for (const i of ends) kept.add(i);
+      }
+    }
+    return {
+      boxes: boxes.filter(({ id }) => kept.has(id)),
+      arrows: arrows.filter(({ from, to }) => kept.has(from) && kept.has(to)),
+      frames: frames.map((frame) => ({ ...frame, members: frame.members.filter((i) => kept.has(i)) })),
+      folds: folds.filter((members) => kept.has(members.at(-1))),
+    };
   }
 
   /** The outermost folded frame around a node. */
@@ -118,7 +139,8 @@ class Parts {
     const counts = new Map(folds.map((members) => [members.at(-1), members.length]));
     const remaining = boxes.filter(({ id }) => of(id) === id).map((box) => {
       if (!counts.has(box.id)) return box;
-      const names = label.has(box.id) ? { title: label.get(box.id), short: label.get(box.id) } : {};
+      const name = label.get(box.id);
+      const names = name === undefined ? {} : { title: name, caption: callIn(name, LONGEST), short: callIn(name, LONGEST / 2) };
       return { ...box, ...names, role: "folded", inside: counts.get(box.id) };
     });
     const seen = new Set();

@@ -6,7 +6,9 @@ const ENOUGH = 2; // a larger scale is not better
 const LARGER = 0.15; // how much it counts that a drawing is larger than need be
 const READABLE = LEAST_TEXT / TEXT;
 const COMFORTABLE = record.nodes.length > 12 ? READABLE : 13 / TEXT; // the smallest scale at which text is easy to read
-const UNCOMFORTABLE = 0.12; // penalty for a smaller scale
+const UNCOMFORTABLE = record.nodes.some(({ value }) => Array.isArray(value)) ? 0.12 : 0.3; // penalty for a smaller scale; arrays gain more by their grids
+const NARROW = 0.2; // penalty for bands in a narrow panel
+const UNRESERVED = 0.2; // penalty for columns, in which numbers of edges have no room of their own
 const SIDEWAYS = 0.08; // penalty for bands beside each other, relative to bands below each other
 const NODE_DIGITS = 4; // of a number in the drawing; tooltips have more
 const ROOM = NODE_DIGITS + 3; // characters reserved for a number that may change
@@ -47,7 +49,7 @@ class Arrangements {
     const compare = (arrangement) => {
       const scale = Math.min(width / arrangement.width, height / arrangement.height);
       const merit = (scale < READABLE ? scale - 1 : Math.min(scale, 1) + LARGER * Math.max(0, Math.min(scale, ENOUGH) - 1))
-        - demerit(arrangement) - (scale < COMFORTABLE ? UNCOMFORTABLE : 0);
+        - demerit(arrangement) - (arrangement.bands > 1 && width < height ? NARROW : 0) - (scale < COMFORTABLE ? UNCOMFORTABLE : 0);
       if (best === null || merit > best.merit) best = { ...arrangement, scale, merit };
     };
     const isLarge = this.shown.boxes.length > MOST_LAYERED;
@@ -100,7 +102,8 @@ class Arrangements {
 
 /** The factor by which another drawing may be smaller and still be preferred. */
 function demerit({ bands, detail, isDown, isColumn }) {
-  return 0.07 * (bands - 1) + DETAILS[detail].less - (isColumn ? DETAILS.brief.less : 0) + (isDown && bands > 1 ? SIDEWAYS : 0);
+  const { less, hasNumbers } = DETAILS[detail];
+  return 0.07 * (bands - 1) + less - (isColumn ? DETAILS.brief.less - (hasNumbers ? UNRESERVED : 0) : 0) + (isDown && bands > 1 ? SIDEWAYS : 0);
 }
 
 /** A layered drawing: the position of every box, the points of every edge, and the layers in order. */

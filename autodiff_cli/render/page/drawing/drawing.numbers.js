@@ -10,7 +10,7 @@ const widest = new Map(); // widths of edges whose numbers became wider than at 
 function labelOf(arrow, members, isDown) {
   const { computation } = playback;
   const contribution = members ? { local: computation.rate(members, arrow.from) } : computation.contribution(arrow.to, arrow.position);
-  if (Array.isArray(contribution?.local) || contribution?.local === null) return null; // sentences and tooltips have arrays
+  if (contribution?.local === null || [contribution?.local, contribution?.amount].some(Array.isArray)) return null; // sentences and tooltips have arrays
   const width = Math.max(widthOf(numbersOf(contribution)), widest.get(edgeName(arrow)) ?? LEAST_LABEL);
   return spaceOf(width, isDown);
 }

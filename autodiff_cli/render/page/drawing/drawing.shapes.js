@@ -7,10 +7,11 @@ const MARGIN = 10; // around the drawing
 const PADDING = 8; // within a box
 const APART = 8; // between texts on one line
 const SYMBOL = { least: 32, column: 9.2 }; // pixels: the least width of a box, and the width of a letter of a symbol
-const LONGEST = { roomy: 24, brief: 12 }; // characters of a label
+const LONGEST = 24; // characters of the name of a folded part; half of that where there is less room
 const MOST_NUMBERS = 5; // with more edges into a box, their numbers appear only on demand
 const STRETCH = 100; // pixels
 const SHARES = [0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.12, 0.88, 0.45, 0.55, 0.35, 0.65, 0.25, 0.75]; // positions along a line that are tried for its numbers
+const FINER = Array.from({ length: 41 }, (_, k) => 0.5 + (k % 2 ? -1 : 1) * Math.ceil(k / 2) * 0.023); // the same for the numbers of the current step
 const MOST_SAMPLED = 150; // with more lines, numbers avoid the lines between their points, since sampling takes too long
 const DOT = 8; // pixels of a line
 const NUMBERS_APART = 6; // pixels between a box and its numbers
@@ -42,20 +43,21 @@ function cut(text, most) {
 /** What a node is drawn as: the symbol of its operation in a box, with its value and adjoint behind the box above and below the
  * line that leaves it; its label stands above the box, or above the numbers
  * where lines go down. Arrays have grids inside the box. A folded part has its name in the box. */
-function contentOf({ id, title, short, role, inside }, detail, isDown) {
+function contentOf({ id, caption: long, short, role, inside }, detail, isDown) {
   const { isLabelled, isFlat, letters, hasGrids } = DETAILS[detail];
   const { op, label, name, value } = record.nodes[id];
   const isNamed = name !== undefined && name !== label;
   const isOperation = role !== "input" && role !== "constant" && !inside;
-  const most = LONGEST[isLabelled ? "roomy" : "brief"];
-  const symbol = cut(isOperation ? symbolOf(record.nodes[id]) : isLabelled ? title : short, most);
-  const caption = isOperation && (isLabelled || isNamed) && (isLabelled ? title : short) !== symbol ? cut(pretty(isLabelled ? title : short), most) : "";
-  const small = inside ? `${inside} inside` : "";
+  const text = isLabelled ? long : short;
+  const symbol = isOperation ? symbolOf(record.nodes[id]) : text;
+  const ownLabel = isOperation && (isLabelled || isNamed) && text !== symbol ? pretty(text) : "";
   const isArray = hasGrids && Array.isArray(value);
+  const caption = isArray ? "" : ownLabel; // edges come in above the box of an array, so that its label stands inside
+  const small = inside ? `${inside} inside` : isArray ? ownLabel : "";
   const grid = isArray ? gridOf(value, letters) : null;
   const kinds = [...(op === "constant" && !inside ? [] : ["value"]), ...(takesGradient(id) ? ["adjoint"] : [])];
   const core = {
-    width: Math.max(SYMBOL.least, [...symbol].length * SYMBOL.column + 2 * PADDING, small.length * COLUMN + 2 * PADDING),
+    width: Math.max(SYMBOL.least, [...symbol.replace(NAMES_OF_GREEK, (name) => GREEK[name])].length * SYMBOL.column + 2 * PADDING, small.length * COLUMN + 2 * PADDING),
     height: 2 * LINE + (role === "output" ? DOUBLE : 0),
   };
   if (role === "folded" || role === "output") core.width += 2 * DOUBLE;
@@ -87,7 +89,7 @@ function sizeOf(box, detail, isDown) {
 function picture({ boxes, arrows, places, routes, rectangles, bundles, width, height, detail, isDown }) {
   const lines = arrows.map((_, k) => svgElement("path", { d: curve(routes[k], isDown) }));
   const labelPlaces = new LabelPlaces(boxes.map(({ id }) => places.get(id)), bundles, lines, routes, width);
-  return svgElement("svg", {
+  const svg = svgElement("svg", {
     class: "autodiff", role: "group", "aria-label": "Graph of the formula", width, height, viewBox: `0 0 ${width} ${height}`,
   }, [
     ...rectangles.map(frameShape),
@@ -95,6 +97,8 @@ function picture({ boxes, arrows, places, routes, rectangles, bundles, width, he
     ...arrows.map((arrow, k) => edgeShape(arrow, lines[k], routes[k], isDown, labelPlaces)),
     ...boxes.map((box) => boxShape(box, places.get(box.id), detail, isDown)),
   ]);
+  svg.labelPlaces = labelPlaces;
+  return svg;
 }
 
 function frameShape(frame) {
@@ -201,16 +205,26 @@ class LabelPlaces {
   /** The place of numbers on both sides of a line where it is straight, where the layout has `reserved` it if it has; undefined
    * if there is none. */
   along(line, size, reserved) {
+    const best = [reserved ? { ...reserved, ...size } : null, ...this.#placesOn(line, size.column, SHARES)].find((place) => place && this.#isFree(place, line));
+    if (best) this.#take(best);
+    return best;
+  }
+
+  /** The place of numbers of this width beside a line, without keeping it: where lines of others run if there is no better one. */
+  beside(line, width) {
+    const places = this.#placesOn(line, width, FINER).filter((place) => place !== null);
+    return places.find((place) => this.#isFree(place, line)) ?? places.find((place) => this.#isFree(place, line, false));
+  }
+
+  /** Places of numbers at some shares of the length of a line; null where it bends. */
+  #placesOn(line, width, shares) {
     const length = line.getTotalLength();
-    const labelPlaces = SHARES.map((share) => {
+    return shares.map((share) => {
       const at = share * length;
       const [before, { x, y }, after] = [at - LINE / 2, at, at + LINE / 2].map((place) => line.getPointAtLength(Math.min(Math.max(place, 0), length)));
       const [dx, dy] = [Math.abs(after.x - before.x), Math.abs(after.y - before.y)];
-      return dx > 2 && dy > 2 ? null : { x, y, ...spaceOf(size.column, dy > dx) };
+      return dx > 2 && dy > 2 ? null : { x, y, ...spaceOf(width, dy > dx) };
     });
-    const best = [reserved ? { ...reserved, ...size } : null, ...labelPlaces].find((labelPlace) => labelPlace && this.#isFree(labelPlace, line));
-    if (best) this.#take(best);
-    return best;
   }
 
   #take(place) {
@@ -221,14 +235,14 @@ class LabelPlaces {
   }
 
   /** Whether nothing stands at a place: for its own line, which runs through its middle, nothing but that. */
-  #isFree(labelPlace, line) {
+  #isFree(labelPlace, line, avoidsLines = true) {
     const { x, y, width, height, isDown } = labelPlace;
     if (x < width / 2 || x + width / 2 > this.#width) return false;
     const sides = [-1, 1].map((way) => (isDown
       ? { x: x + way * (width / 4 + BESIDE_LINE / 2), y, width: width / 2 - BESIDE_LINE, height }
       : { x, y: y + way * (height / 4 + 1), width, height: height / 2 - 4 }));
     const near = new Set(stretches(labelPlace).flatMap((stretch) => [...(this.#taken.get(stretch) ?? [])]));
-    return ![...near].some((other) => (other.line === line ? sides.some((side) => overlap(side, { ...other, ...other.own })) : overlap(labelPlace, other)));
+    return ![...near].some((other) => (other.line && other.line !== line ? avoidsLines && overlap(labelPlace, other) : other.line ? sides.some((side) => overlap(side, { ...other, ...other.own })) : overlap(labelPlace, other)));
   }
 }
 

@@ -34,6 +34,11 @@ function isName({ role, title }) {
   return role === "input" || (role === "folded" && /^[\p{L}\p{M}\p{N}_]+(\([^()]*\))?$/u.test(title));
 }
 
+/** The name of a folded part in so many characters: a call that is longer loses its arguments, whole, so that no number is cut. */
+function callIn(name, most) {
+  return name.length <= most ? name : cut(name.replace(/\(.*\)$/su, "(…)"), most);
+}
+
 const SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 const NAMES_OF_GREEK = new RegExp(`\\b(${Object.keys(GREEK).join("|")})(?![\\p{L}\\p{N}_(])`, "gu");
 

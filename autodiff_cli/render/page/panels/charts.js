@@ -4,6 +4,7 @@ const CHART = { least: 260, most: 520, shape: 0.625, left: 62, right: 14, top: 1
 const SAMPLES = 121; // of a curve
 const GRID = 81; // points of a side, for contours
 const LEVELS = 12;
+const MOST_TICKS = 5; // numbers along an axis
 const MOST_WORK = 2e6; // operations that contours may take
 
 /** A scale from numbers to pixels. */
@@ -32,8 +33,17 @@ function outputAt(elements, xs) {
   return nested(evaluator.forward(pointAt(elements, xs))[record.output]);
 }
 
-/** An empty chart with its axes named and their ends written, as wide as what it will stand in, so that all can be read. */
-function chart(name, [x, xRange], [y, yRange, numberOf = inShort], host = byId("curve")) {
+/** Round numbers in a range, at most so many. */
+function ticks([low, high], most) {
+  const rough = (high - low) / most;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].find((factor) => factor * power >= rough * (1 - 1e-9)) * power;
+  const first = Math.ceil(low / step - 1e-9);
+  return Array.from({ length: Math.floor(high / step + 1e-9) - first + 1 }, (_, k) => (first + k) * step + 0); // + 0, since -0 is 0
+}
+
+/** An empty chart with its axes named and round numbers along them, as wide as what it will stand in, so that all can be read. */
+function chart(name, [xName, xRange], [yName, yRange, numberOf = inShort], host = byId("curve")) {
   const { least, most, shape, left, right, top, bottom } = CHART;
   const width = Math.min(Math.max(host.clientWidth, least), most);
   const height = Math.round(shape * width);
@@ -41,12 +51,16 @@ function chart(name, [x, xRange], [y, yRange, numberOf = inShort], host = byId("
   const [toX, toY] = [scale(xRange, [left, width - right]), scale(yRange, [height - bottom, top])];
   svg.append(
     svgElement("path", { class: "axis", d: `M${left} ${top}V${height - bottom}H${width - right}` }),
-    svgElement("text", { x: left, y: height - bottom + 16 }, inShort(xRange[0])),
-    svgElement("text", { x: width - right, y: height - bottom + 16, "text-anchor": "end" }, inShort(xRange[1])),
-    svgElement("text", { x: (left + width - right) / 2, y: height - 8, "text-anchor": "middle" }, x),
-    svgElement("text", { x: left - 6, y: height - bottom, "text-anchor": "end" }, numberOf(yRange[0])),
-    svgElement("text", { x: left - 6, y: top + 10, "text-anchor": "end" }, numberOf(yRange[1])),
-    svgElement("text", { transform: `translate(14 ${(top + height - bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, cut(y, (height - bottom) / 8)),
+    ...ticks(xRange, MOST_TICKS).flatMap((x) => [
+      svgElement("path", { class: "axis", d: `M${toX(x)} ${height - bottom}v4` }),
+      svgElement("text", { x: toX(x), y: height - bottom + 16, "text-anchor": "middle" }, inShort(x)),
+    ]),
+    ...ticks(yRange, MOST_TICKS).flatMap((y) => [
+      svgElement("path", { class: "axis", d: `M${left} ${toY(y)}h-4` }),
+      svgElement("text", { x: left - 6, y: toY(y) + 4, "text-anchor": "end" }, numberOf(y)),
+    ]),
+    svgElement("text", { x: (left + width - right) / 2, y: height - 8, "text-anchor": "middle" }, xName),
+    svgElement("text", { transform: `translate(14 ${(top + height - bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, cut(yName, (height - bottom) / 8)),
   );
   return { svg, toX, toY };
 }

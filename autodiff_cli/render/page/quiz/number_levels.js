@@ -6,9 +6,18 @@
 //   `mistakes`, numbers of likely wrong answers with words, `hint` without numbers and `hintWithNumbers`, `confirmation` of the
 //   answer, and `reveal`, which gives the nodes that it uncovers.
 //
-// Only nodes that the drawing shows as boxes of their own are asked for.
+// Questions are about nodes that the drawing shows as boxes of their own; where there are hardly any, folded parts are opened.
 
 const MOST_QUESTIONS = 8; // of local derivatives
+const FEWEST = 3; // operations in sight that are enough for questions
+const MOST_ASKED = 12; // questions about folded parts
+
+/** The nodes among some that questions are about. */
+function asked(nodes) {
+  const inSight = nodes.filter((i) => graph.isInSight(i));
+  const operations = inSight.filter((i) => record.nodes[i].inputs.length);
+  return operations.length >= FEWEST ? inSight : nodes.filter((i) => graph.isDrawn(i)).slice(0, MOST_ASKED);
+}
 
 /** A question for a number, which is typed. */
 function numberQuestion(wanted, question) {
@@ -32,7 +41,7 @@ function valueInstead(i) {
 function adjointLevel() {
   const { computation } = playback;
   const start = record.forward.length;
-  const nodes = record.nodes.map((_, i) => i).filter((i) => takesGradient(i) && graph.isInSight(i)).reverse();
+  const nodes = asked(record.nodes.map((_, i) => i).filter(takesGradient).reverse());
   const unanswered = new Set(nodes);
   const question = (i) => {
     const { label } = record.nodes[i];
@@ -119,7 +128,7 @@ function numericHint(node, position) {
 /** Values, from the inputs up. */
 function valueLevel() {
   const { computation } = playback;
-  const nodes = record.forward.filter((i) => graph.isInSight(i));
+  const nodes = asked(record.forward);
   const unanswered = new Set(nodes);
   const question = (i) => {
     const { label, name, inputs, summary } = record.nodes[i];
@@ -155,7 +164,7 @@ function valueLevel() {
 /** Local derivatives: every operation is asked for once before any is repeated. */
 function slopeLevel() {
   const { computation } = playback;
-  const candidates = record.backward.filter((i) => graph.isInSight(i))
+  const candidates = asked(record.backward)
     .flatMap((i) => computation.contributions[i].map((contribution) => ({ i, contribution })))
     .filter(({ contribution }) => typeof contribution.local === "number");
   const seen = new Set();
