@@ -49,6 +49,7 @@ _BITS = 128  # of the proofs, if the numbers are floats
 _GUARD_BITS = 64
 _MAX_MERGED = 300  # undecided boxes that are joined where they touch; more may form curves, and are joined in cells
 _GRID = 16  # cells along each coordinate
+_MAX_CLUSTER_PART = 2.0**-8  # of the domain; wider clusters are not examined
 _MAX_CLUSTERS = 300  # of undecided boxes that are examined for kinks and multiple zeros
 # Values are compared on the borders of such parts of the domain around a point.
 _SURROUNDINGS = (0.1, 1e-2, 1e-3, 1e-6, 1e-9, 0.0)
@@ -391,25 +392,25 @@ def _proven_zeros(
     domain, zeros, regions = problem.domain, result.zeros, result.regions
     proven = Prover(system, domain, problem.bits).prove(zeros)
     undecided = result.undecided.join(zeros.select([k for k, zero in enumerate(proven) if zero is None]))
-    found: list[tuple[list[Number], int]] = []
+    distinct: list[tuple[list[Number], int]] = []
     for k, enclosure in enumerate(proven):
         if enclosure is None or domain.excludes(enclosure):
             continue
         # A zero may be found from several boxes: it is the same one if it lies where another is proven to be alone.
-        known = [index for _, index in found]
+        earlier = [index for _, index in distinct]
         low, high = (np.array(ends).reshape(-1, 1) for ends in zip(*map(float_bounds, enclosure), strict=True))
-        is_same = (regions.lower[:, known] <= low) & (regions.upper[:, known] >= high)
-        if not (is_same & (zeros.side[:, known] == zeros.side[:, k : k + 1])).all(axis=0).any():
-            found.append((enclosure, k))
-    kinds = _kinds_of_zeros(system, result, found)
+        is_same = (regions.lower[:, earlier] <= low) & (regions.upper[:, earlier] >= high)
+        if not (is_same & (zeros.side[:, earlier] == zeros.side[:, k : k + 1])).all(axis=0).any():
+            distinct.append((enclosure, k))
+    kinds = _kinds_of_zeros(system, result, distinct)
     is_covered = np.zeros(len(undecided), dtype=bool)
-    for (_, k), kind in zip(found, kinds, strict=True):
+    for (_, k), kind in zip(distinct, kinds, strict=True):
         lower, upper, side = (part[:, k : k + 1] for part in (regions.lower, regions.upper, zeros.side))
         # The Hessian is regular in the whole region. So the function is convex there if it is at its minimum, and has
         # no smaller values on edges.
         has_side = (undecided.side == side) | ((side == 0) & (kind == "minimum"))
         is_covered |= (has_side & (undecided.lower >= lower) & (undecided.upper <= upper)).all(axis=0)
-    return found, kinds, undecided.select(~is_covered)
+    return distinct, kinds, undecided.select(~is_covered)
 
 
 def merge_touching(boxes: Boxes) -> list[tuple[Array, Array]]:
@@ -540,6 +541,8 @@ def _decide_clusters(problem: BoxProblem, system: System, undecided: Boxes) -> t
         is_continuous = system.enclose_objective(low.reshape(-1, 1), high.reshape(-1, 1)).is_continuous.all()
         if not is_continuous or (low <= start).any() or (high >= end).any():
             continue  # it may hold a minimum that is no stationary point
+        if (high - low > _MAX_CLUSTER_PART * (end - start)).any():
+            continue  # the search was cut short there
         found = prover.prove(low, high)
         is_kink = found is not None
         if found is None and len(system.names) == 1:
