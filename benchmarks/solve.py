@@ -5,6 +5,9 @@ run in turn, and medians are printed. The tasks: one equation, Himmelblau's func
 529 stationary points of Rastrigin's function on -5..6, a test of IntervalRootFinding.jl. SciPy's `brentq` and `shgo`
 run the first two, and prove nothing. The numbers of points found are checked.
 
+Then the published systems and functions of `tests/solving/functions.py` are solved in this process. All solutions of
+the systems must be found and proven complete; the global minima must be enclosed to 12 digits.
+
     python benchmarks/solve.py [ROUNDS]
 """
 
@@ -20,6 +23,12 @@ import time
 from pathlib import Path
 
 from startup import AUTODIFF, NOTHING
+
+import autodiff_cli as ad
+from autodiff_cli.solving.solutions import Optima, Solution
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.solving.functions import MINIMA, SYSTEMS
 
 RASTRIGIN = "20 + x^2 - 10*cos(2*pi*x) + y^2 - 10*cos(2*pi*y)"
 HIMMELBLAU = "(x^2 + y - 11)^2 + (x + y^2 - 7)^2"
@@ -45,6 +54,33 @@ def seconds(command: list[str], environment: dict[str, str]) -> tuple[float, str
     begin = time.perf_counter()
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
     return time.perf_counter() - begin, done.stdout
+
+
+def published_problems() -> bool:
+    """Solve the published systems and functions, and return whether all results are right, complete and narrow."""
+    holds = True
+    for text, box, count in SYSTEMS:
+        begin = time.process_time()
+        found = ad.parse(text).solve(box)
+        is_right = found.complete and len(found.roots) == count
+        holds = holds and is_right
+        print(line(f"system in {len(box)} unknowns: {text}", begin, found, is_right, f"{len(found.roots)} solutions"))
+    for name, text, box, value in MINIMA:
+        begin = time.process_time()
+        found = ad.parse(text).minimize(box)
+        low, high = found.global_.value_enclosure
+        is_right = high - low <= 1e-12 * max(1, abs(value)) and abs(low - value) <= 1e-6 * max(1, abs(value))
+        holds = holds and is_right
+        print(line(f"minimum in {len(box)} unknowns: {name}", begin, found, is_right, f"global minimum {low:.12g}"))
+    return holds
+
+
+def line(title: str, begin: float, found: Solution | Optima, is_right: bool, result: str) -> str:
+    """One line about a problem: its time, boxes, completeness and result."""
+    milliseconds = 1000 * (time.process_time() - begin)
+    words = "complete" if found.complete else "incomplete"
+    verdict = "" if is_right else "   WRONG"
+    return f"{title[:56]:<56} {milliseconds:7.0f} ms {found.boxes:7,} boxes   {words}, {result}{verdict}"
 
 
 def main(rounds: int = 15) -> int:
@@ -74,7 +110,7 @@ def main(rounds: int = 15) -> int:
         holds = holds and (bound is None or median < bound)
         limit = "" if bound is None else f"   (less than {bound} s)"
         print(f"{name:<22} {1000 * median:7.1f} ms   {median / medians['do nothing']:.2f} × do nothing{limit}")
-    return 0 if holds else 1
+    return 0 if published_problems() and holds else 1
 
 
 if __name__ == "__main__":

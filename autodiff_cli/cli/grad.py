@@ -117,7 +117,7 @@ def grad(
         from autodiff_cli.cli.gradients import interval_report
 
         return Output(interval_report(call, formula, value_texts, names, digits), json)
-    from autodiff_cli.render.gradient import formulas_report, gradient_report, uncertainties_report, uncertainty_report
+    from autodiff_cli.render.gradient import formulas_report, gradient_report, uncertainty_report
     from autodiff_cli.render.report import combine_reports
 
     reports, nonlinear = [], ""
@@ -125,17 +125,11 @@ def grad(
         from autodiff_cli.cli.gradients import propagated_uncertainty, select_outputs
 
         point = inputs.read_point(call, formula, value_texts)
-        if request.jacobian:
-            outputs = select_outputs(formula, request, formula.value_shapes(formula.at(point)))
-            propagated = {
-                name: propagated_uncertainty(output, point, errors, uncertainty)[0] for name, output in outputs.items()
-            }
-            reports = [uncertainties_report(propagated, digits)]
-            warnings = (f"{name}: {one.warning}" for name, one in propagated.items() if one.warning)
-            nonlinear = "; ".join(warnings)
-        else:
-            found, _ = propagated_uncertainty(formula, point, errors, uncertainty)
-            reports, nonlinear = [uncertainty_report(found, digits)], found.warning
+        sizes = formula.value_shapes(formula.at(point))
+        outputs = select_outputs(formula, request, sizes) if request.jacobian else {"": formula}
+        found = {name: propagated_uncertainty(one, point, errors, uncertainty)[0] for name, one in outputs.items()}
+        reports = [uncertainty_report(found, digits)]
+        nonlinear = "; ".join(f"{name}: {u.warning}" if name else u.warning for name, u in found.items() if u.warning)
     if replace(request, precision=None) != DerivativeRequest():
         from autodiff_cli.cli.gradients import higher_derivatives_report
 

@@ -139,14 +139,18 @@ def _inverse_report(call: Call, fit: FittedModel, column: str, interval: float |
         raise unknown_name_error(name, (*fit.predictors, *targets), (), "model has no column", call)
     limits = split_interval(texts.pop(column, ""))
     target = next((name for name in targets if name in texts), None)
-    if limits is None or target is None:
+    if target is None or (limits is None and column not in fit.ranges):
         y, x = target or next(iter(targets), "y"), column
         raise BadInput(f"--inverse {x} needs a reading and a range: --{y} 3.2+-0.1 --{x} 0..10")
     values = {
         name: text if name in fit.label_columns else float(constant_value(f"`{name}`", text))
         for name, text in texts.items()
     }
-    ends = float(constant_value(f"`{column}`", limits[0])), float(constant_value(f"`{column}`", limits[1]))
+    if limits is None:
+        ends = fit.ranges[column][0], fit.ranges[column][1]
+        call.environment.note(f"{column} is searched in the range of the fitted rows, {ends[0]:g} to {ends[1]:g}")
+    else:
+        ends = float(constant_value(f"`{column}`", limits[0])), float(constant_value(f"`{column}`", limits[1]))
     error = float(constant_value(f"`{target}`", errors[target])) if target in errors else None
     level = fit.confidence_level if interval is None else check_confidence_level(interval)
     value = float(values.pop(target))

@@ -362,7 +362,7 @@ def _uncertainty_reports(
     from autodiff_cli.render.trace import variance_report
 
     found, record = propagated_uncertainty(trace.expression, trace.point, errors, request)
-    reports = [uncertainty_report(found, digits)]
+    reports = [uncertainty_report({"": found}, digits)]
     elements = record if record.is_scalar else elementwise_trace(record)
     if elements is not None:
         sources = variance_sources(elements, found, limit)

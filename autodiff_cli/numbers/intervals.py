@@ -81,11 +81,14 @@ class Intervals(NamedTuple):
         products = [_product(a, b) for a in self[:2] for b in other[:2]]
         low = functools.reduce(np.minimum, products)
         high = functools.reduce(np.maximum, products)
-        # An exact 0 is not rounded: a product that is never negative stays so.
-        is_signed = _is_signed(self) & _is_signed(other)
+        # A product that is never negative stays so; but 0 may also come from underflow.
+        (plus, minus), (other_plus, other_minus) = ((x.lower >= 0, x.upper <= 0) for x in (self, other))
+        is_zero = (plus & minus) | (other_plus & other_minus)
+        is_nonnegative = is_zero | (plus & other_plus) | (minus & other_minus)
+        is_nonpositive = is_zero | (plus & other_minus) | (minus & other_plus)
         return Intervals(
-            np.where((low == 0) & is_signed, 0.0, _down(low)),
-            np.where((high == 0) & is_signed, 0.0, _up(high)),
+            np.where((low == 0) & is_nonnegative, 0.0, _down(low)),
+            np.where((high == 0) & is_nonpositive, 0.0, _up(high)),
             _continuous(self, other),
         )
 
@@ -109,11 +112,6 @@ def _exact_at_zero(low: Array, high: Array, *xs: Intervals) -> Intervals:
     """Return sums or differences with rounded ends. A sum of floats that is 0 has no rounding error."""
     low, high = np.where(low == 0, low, _down(low)), np.where(high == 0, high, _up(high))
     return Intervals(low, high, _continuous(*xs))
-
-
-def _is_signed(x: Intervals) -> Mask:
-    """Return which intervals have no points on one of the sides of 0."""
-    return (x.lower >= 0) | (x.upper <= 0)
 
 
 def _product(a: Array, b: Array) -> Array:
@@ -181,7 +179,8 @@ def _absolute(x: Intervals) -> Intervals:
 
 def _square(x: Intervals) -> Intervals:
     size = _absolute(x)
-    return size * size
+    low, high = size.lower * size.lower, size.upper * size.upper
+    return Intervals(np.where(low == 0, 0.0, _down(low)), np.where(size.upper == 0, 0.0, _up(high)), x.is_continuous)
 
 
 def _reciprocal(x: Intervals) -> Intervals:
@@ -501,9 +500,6 @@ INVERSES: dict[str, tuple[Function, ...]] = {
     "abs": (lambda z, x: _of_size(_clamped(z, 0), x),),
     "pow": (_base,),
     "sqrt": _invertible(lambda z: _square(_clamped(z, 0))),
-    "hypot": tuple(
-        lambda z, a, b, k=k: _of_size(_SQRT(_clamped(_square(z) - _square((b, a)[k]), 0)), (a, b)[k]) for k in (0, 1)
-    ),
     "max": (lambda z, a, b: _of_largest(z, b), lambda z, a, b: _of_largest(z, a)),
     "min": (lambda z, a, b: -_of_largest(-z, -b), lambda z, a, b: -_of_largest(-z, -a)),
     **{

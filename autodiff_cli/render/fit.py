@@ -239,7 +239,7 @@ _FIGURE_LINES = (
     ("dispersion = {dispersion} (Pearson's χ² = {pearson_chi_squared})", ""),
     ("theta = {theta}", " ± {theta_stderr}, by maximum likelihood: variance = mean + mean²/theta"),
     ("{degrees_of_freedom}", ""),
-    ("standard deviation of residuals = {residual_std}", ""),
+    ("standard deviation of residuals{at_weight} = {residual_std}", ""),
     ("reduced χ² = {reduced}", ", whose root {root} scales the standard errors"),
     ("penalty = {penalty} (included in the loss)", ""),
     ("scale of residuals = {scale}", ""),
@@ -258,6 +258,7 @@ def _write_figures(paper: Paper, fit: FittedModel, digits: int | None) -> None:
     figures: dict[str, Any] = {
         name: show(value) for name in _FIGURE_NAMES if isinstance(value := getattr(fit, name), float)
     }
+    figures["at_weight"] = " of weight 1" if fit.settings.weighted else ""
     figures["degrees_of_freedom"] = _degrees_of_freedom(fit)
     if math.isnan(fit.r_squared or 0.0):
         del figures["r_squared"]

@@ -39,47 +39,42 @@ def gradient_report(trace: Trace, digits: int | None) -> Report:
     return derivatives_report(trace.expression, trace.point, trace, HigherDerivatives(), digits)
 
 
-def uncertainty_report(uncertainty: Uncertainty, digits: int | None, output: str = "") -> Report:
-    """Report the standard error of the value, the shares of the inputs in its variance, and which order to believe.
+def uncertainty_report(uncertainties: Mapping[str, Uncertainty], digits: int | None) -> Report:
+    """Report the uncertainties of outputs by their names; that of a single output has the name "".
 
-    Args:
-        output: the name of the output, if there are several.
+    Each has a standard error, the shares of the inputs in the variance, and the order to believe.
     """
-    title = f"uncertainty of {output}" if output else "uncertainty"
 
     def write(paper: Paper) -> None:
-        _, brief = number_formats(digits)
-        second, simulated = uncertainty.second_order, uncertainty.monte_carlo
-        paper.heading(f"{title}, to first order")
-        paper.line(f"  standard error of the value = {brief(uncertainty.stderr)}", Style.STRONG)
-        for name, share in uncertainty.shares.items():
-            paper.line(
-                f"  from {name}: {100 * share:.1f} % of its variance" if share == share else f"  from {name}: unknown"
-            )
-        if second is not None:
-            paper.heading(f"{title}, to second order")
-            paper.line(f"  mean = {brief(second.mean)}, standard error = {brief(second.stderr)}")
-        if simulated is not None:
-            paper.heading(f"{title}, by {simulated.draws:,} random draws")
-            paper.line(f"  mean = {brief(simulated.mean)}, standard error = {brief(simulated.stderr)}")
-            low, _, median, _, high = map(brief, simulated.quantiles.values())
-            paper.line(f"  median = {median}; 95 % of the draws are from {low} to {high}")
-        if uncertainty.reason:
-            paper.line(f"  {uncertainty.reason}", Style.STRONG if simulated else Style.FAINT)
+        for name, uncertainty in uncertainties.items():
+            _write_uncertainty(paper, f"uncertainty of {name}" if name else "uncertainty", uncertainty, digits)
 
-    return Report(write, lambda: [{"uncertainty": uncertainty_document(uncertainty)}])
+    def document() -> dict[str, Any]:
+        documents = {name: uncertainty_document(uncertainty) for name, uncertainty in uncertainties.items()}
+        return {"uncertainty": documents.get("", documents)}
+
+    return Report(write, lambda: [document()])
 
 
-def uncertainties_report(uncertainties: Mapping[str, Uncertainty], digits: int | None) -> Report:
-    """Report the uncertainties of several outputs, by name."""
-    reports = [uncertainty_report(uncertainty, digits, name) for name, uncertainty in uncertainties.items()]
-
-    def write(paper: Paper) -> None:
-        for report in reports:
-            report.write(paper)
-
-    documents = {name: uncertainty_document(uncertainty) for name, uncertainty in uncertainties.items()}
-    return Report(write, lambda: [{"uncertainty": documents}])
+def _write_uncertainty(paper: Paper, title: str, uncertainty: Uncertainty, digits: int | None) -> None:
+    _, brief = number_formats(digits)
+    second, simulated = uncertainty.second_order, uncertainty.monte_carlo
+    paper.heading(f"{title}, to first order")
+    paper.line(f"  standard error of the value = {brief(uncertainty.stderr)}", Style.STRONG)
+    for name, share in uncertainty.shares.items():
+        paper.line(
+            f"  from {name}: {100 * share:.1f} % of its variance" if share == share else f"  from {name}: unknown"
+        )
+    if second is not None:
+        paper.heading(f"{title}, to second order")
+        paper.line(f"  mean = {brief(second.mean)}, standard error = {brief(second.stderr)}")
+    if simulated is not None:
+        paper.heading(f"{title}, by {simulated.draws:,} random draws")
+        paper.line(f"  mean = {brief(simulated.mean)}, standard error = {brief(simulated.stderr)}")
+        low, _, median, _, high = map(brief, simulated.quantiles.values())
+        paper.line(f"  median = {median}; 95 % of the draws are from {low} to {high}")
+    if uncertainty.reason:
+        paper.line(f"  {uncertainty.reason}", Style.STRONG if simulated else Style.FAINT)
 
 
 def uncertainty_document(uncertainty: Uncertainty) -> dict[str, Any]:

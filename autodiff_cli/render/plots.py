@@ -39,9 +39,11 @@ _MIN_TIME_SPAN = 10  # seconds; over a shorter span, times are labelled as numbe
 
 
 def _rows_note(plot: FitPlot) -> str:
-    """Return how many rows a plot shows."""
+    """Return what the points of a plot are: shares, or how many rows."""
     count = pluralize(plot.rows, "row")
-    return count if len(plot.x) >= plot.rows else f"{len(plot.x)} of {count}, chosen at random"
+    if plot.note or len(plot.x) >= plot.rows:
+        return plot.note or count
+    return f"{len(plot.x)} of {count}, chosen at random"
 
 
 def _time_origin(fit: FittedModel, plot: FitPlot) -> datetime | None:

@@ -30,7 +30,7 @@ from autodiff_cli.graph.tape import LazyTable, Tape, substitute, topological_ord
 from autodiff_cli.numbers import ball_arithmetic as ball
 from autodiff_cli.numbers import balls
 from autodiff_cli.numbers.ball_arithmetic import Number
-from autodiff_cli.numbers.intervals import ball_between, float_bounds
+from autodiff_cli.numbers.intervals import Intervals, ball_between, float_bounds
 from autodiff_cli.ops.arithmetic import abs_, add, div, mul, neg, sub
 from autodiff_cli.ops.elementary import cbrt, pow_, sqrt, square
 from autodiff_cli.solving.search import Boxes, Search, System, relax
@@ -117,7 +117,7 @@ class Prover:
             return []
         size = len(zeros.lower)
         middle, jacobian = self._approximate(zeros)
-        found = []
+        enclosures: list[list[Number] | None] = []
         for k in range(len(zeros)):
             free = np.flatnonzero(zeros.side[:, k] == 0).tolist()
             start = [
@@ -131,8 +131,8 @@ class Prover:
                 inverse = np.linalg.inv(jacobian[k][np.ix_(free, free)]).tolist()
             except np.linalg.LinAlgError:
                 inverse = None
-            found.append(None if inverse is None else self._refine(start, free, inverse, widths))
-        return found
+            enclosures.append(None if inverse is None else self._refine(start, free, inverse, widths))
+        return enclosures
 
     def _approximate(self, zeros: Boxes) -> tuple[Array, Array]:
         """Return the zeros in boxes as floats, and the Jacobian at each, by Newton's method."""
@@ -379,7 +379,7 @@ class KinkProver:
 
     def __init__(self, system: System, bits: int) -> None:
         self._system, self._bits = system, bits
-        self._parts = LazyTable(self._smooth_parts)
+        self._parts = LazyTable(self._smooth_part)
 
     def prove(self, low: Array, high: Array) -> list[list[Number]] | None:
         """Return these points of a box; None if that cannot be proven."""
@@ -387,12 +387,14 @@ class KinkProver:
             return None
         values = self._system.enclose_borders(low.reshape(-1, 1), high.reshape(-1, 1))
         borders = [k for k, changes in enumerate(values.contains(0)[:, 0]) if changes]
-        parts = self._parts[tuple(borders)] if 0 < len(borders) <= _MAX_SWITCHES else None
-        if parts is None:
+        if not 0 < len(borders) <= _MAX_SWITCHES:
             return None
         points: list[list[Number]] = []
         width = np.maximum(high - low, np.abs(high) * 1e-12 + 1e-300)
-        for part in parts:
+        for states in self._possible_states(borders, low - width, high + width):
+            part = self._parts[(*borders,), states]
+            if part is None:
+                return None
             lower, upper = (
                 np.array([*side, *[end] * part.truths]).reshape(-1, 1)
                 for side, end in ((low - width, 0.0), (high + width, 1.0))
@@ -414,24 +416,32 @@ class KinkProver:
                     points.append(point)
         return points
 
-    def _smooth_parts(self, changing: Sequence[int]) -> list[_SmoothPart] | None:
-        """Return the smooth systems of all combinations for conditions that change, by their numbers."""
+    def _possible_states(self, borders: Sequence[int], low: Array, high: Array) -> list[tuple[int, ...]]:
+        """Return the combinations of true (1), false (-1) and at the border (0) that constraint propagation allows."""
+        states = [*itertools.product((-1, 0, 1), repeat=len(borders))]
+        boxes = Boxes(*(np.repeat(end.reshape(-1, 1), len(states), axis=1) for end in (low, high, np.zeros_like(low))))
+        truths = self._system.truths(boxes)
+        for k, state in zip(borders, np.array(states).T, strict=True):
+            truths[f"truth {k}"] = Intervals.between(state > 0, state >= 0)
+        is_empty = self._system.contract_at_kinks(boxes, truths).is_empty
+        return [state for state, is_excluded in zip(states, is_empty, strict=True) if not is_excluded]
+
+    def _smooth_part(self, key: tuple[Sequence[int], Sequence[int]]) -> _SmoothPart | None:
+        """Return the smooth system of some states of the conditions that change, by their numbers."""
+        changing, states = key
         system, borders = self._system, [self._system.borders[k] for k in changing]
         truths = [variable(f"truth {k}") for k in changing]
         relaxed = relax(system.equations, dict(zip(borders, truths, strict=True)))
         if relaxed is None:
             return None
-        parts = []
-        for states in itertools.product((-1, 0, 1), repeat=len(borders)):
-            known = {t: ONE if state > 0 else ZERO for t, state in zip(truths, states, strict=True) if state}
-            active = {truth.text: truth for truth, state in zip(truths, states, strict=True) if not state}
-            edges = [border for border, state in zip(borders, states, strict=True) if not state]
-            unknowns = dict(zip(system.names, system.leaves, strict=True)) | active
-            smooth = System(unknowns, substitute(relaxed, known) + edges)
-            sides = BallFunction(system.names, [b for b, s in zip(borders, states, strict=True) if s], self._bits)
-            signs = [state for state in states if state]
-            parts.append(_SmoothPart(smooth, Prover(smooth, Domain([], []), self._bits), sides, signs, len(active)))
-        return parts
+        constants = {t: ONE if state > 0 else ZERO for t, state in zip(truths, states, strict=True) if state}
+        active = {truth.text: truth for truth, state in zip(truths, states, strict=True) if not state}
+        edges = [border for border, state in zip(borders, states, strict=True) if not state]
+        unknowns = dict(zip(system.names, system.leaves, strict=True)) | active
+        smooth = System(unknowns, substitute(relaxed, constants) + edges)
+        sides = BallFunction(system.names, [b for b, s in zip(borders, states, strict=True) if s], self._bits)
+        signs = [state for state in states if state]
+        return _SmoothPart(smooth, Prover(smooth, Domain([], []), self._bits), sides, signs, len(active))
 
 
 class _SmoothPart(NamedTuple):

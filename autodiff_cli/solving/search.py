@@ -117,22 +117,26 @@ class System:
         """
         return self._propagate(self._propagation, boxes, {})[0]
 
-    def contract_at_kinks(self, boxes: Boxes) -> Boxes:
+    def contract_at_kinks(self, boxes: Boxes, truths: Mapping[str, Intervals]) -> Boxes:
         """Return the parts of boxes that may hold points with 0 in the generalised gradient.
 
         At a kink the truth of a condition may be any number from 0 to 1, but the same one in all equations.
+
+        Args:
+            truths: bounds of the truths, by name; see `truths`.
         """
         if self._relaxed_propagation is None:
             return boxes
-        border = self.enclose_borders(boxes.lower, boxes.upper)
-        truths = {
-            f"truth {k}": Intervals.between(low > 0, ~(high < 0))
-            for k, (low, high) in enumerate(zip(border.lower, border.upper, strict=True))
-        }
         for _ in range(_KINK_PASSES):
             narrowed, truths, is_continuous = self._propagate(self._relaxed_propagation, boxes, truths)
             boxes = boxes.replace(is_continuous & ~boxes.is_empty, narrowed)
         return boxes
+
+    def truths(self, boxes: Boxes) -> dict[str, Intervals]:
+        """Return bounds of the truths of all conditions on boxes: 0, 1 or between."""
+        border = self.enclose_borders(boxes.lower, boxes.upper)
+        ends = enumerate(zip(border.lower, border.upper, strict=True))
+        return {f"truth {k}": Intervals.between(low > 0, ~(high < 0)) for k, (low, high) in ends}
 
     def _propagate(
         self, propagation: Propagation, boxes: Boxes, truths: Mapping[str, Intervals]
@@ -420,11 +424,15 @@ class Search:
         queue = Boxes(self.lower, self.upper, np.full((size, 1), side))
         while len(queue) and result.count < self.max_boxes:
             batch_size = min(_BATCH, self.max_boxes - result.count)
+            if self.system.objective is not None and len(queue) > batch_size:
+                # The boxes with the lowest bounds are next, so that the global minimum is narrow if the search is cut.
+                low = self.system.enclose_objective(queue.lower, queue.upper).lower[0]
+                queue = queue.select(np.argsort(-np.nan_to_num(low, nan=-np.inf, neginf=-np.inf)))
             batch, queue = queue.select(slice(-batch_size, None)), queue.select(slice(None, -batch_size))
             result.count += len(batch)
             queue = queue.join(*self._examine(batch, result))
             self.on_progress(result.count, len(queue))
-        undecided = self._without_edge_points(result.undecided.join(queue), result.best)
+        undecided = self._drop_dominated_faces(result.undecided.join(queue), result.best)
         result.undecided = replace(undecided, side=np.where(undecided.side == _CLOSED, 0, undecided.side))
         return result
 
@@ -448,13 +456,13 @@ class Search:
             is_smooth = is_continuous & (value.is_continuous | ~is_free).all(axis=0)
             has_kink = is_continuous & ~is_smooth
             narrowed = boxes.replace(is_smooth, narrowed)
-            if has_kink.any():
-                narrowed = narrowed.replace(has_kink, self.system.contract_at_kinks(boxes))
+            if has_kink.any() and self.system.borders:
+                narrowed = narrowed.replace(has_kink, self.system.contract_at_kinks(boxes, self.system.truths(boxes)))
         is_empty = narrowed.is_empty
         narrowed = narrowed.replace(is_empty, boxes)
         step = newton_step(self.system, narrowed, value)
         step = replace(step, is_valid=step.is_valid & is_continuous)
-        is_proven = step.is_valid & ~is_empty & self._has_sure_sides(narrowed, value)
+        is_proven = step.is_valid & ~is_empty & self._rises_inward(narrowed, value)
         is_inside = ((step.lower > narrowed.lower) & (step.upper < narrowed.upper) | ~is_free).all(axis=0) & is_proven
         image = Boxes(np.maximum(narrowed.lower, step.lower), np.minimum(narrowed.upper, step.upper), boxes.side)
         narrowed = narrowed.replace(step.is_valid, image)
@@ -463,11 +471,11 @@ class Search:
         is_left &= ~self._inflate(result, boxes, step, is_left & step.is_regular & is_proven)
         width, middle = boxes.upper - boxes.lower, np.abs(boxes.lower / 2 + boxes.upper / 2)
         noise = np.maximum(middle, 2.0**-10 * (self.upper - self.lower)) * _NOISE_WIDTH
-        is_settled = self._is_narrow(boxes).all(axis=0)
-        is_settled |= step.is_hidden & ((width <= noise) | ~is_free).all(axis=0)
-        is_settled |= ((value.lower == 0) & (value.upper == 0) | ~is_free).all(axis=0)
-        result.undecided = result.undecided.join(narrowed.select(is_left & is_settled))
-        rest = is_left & ~is_settled
+        is_terminal = self._is_narrow(boxes).all(axis=0)
+        is_terminal |= step.is_hidden & ((width <= noise) | ~is_free).all(axis=0)
+        is_terminal |= ((value.lower == 0) & (value.upper == 0) | ~is_free).all(axis=0)
+        result.undecided = result.undecided.join(narrowed.select(is_left & is_terminal))
+        rest = is_left & ~is_terminal
         return [*faces, *self._bisect(narrowed.select(rest), boxes.select(rest), step.smear[:, rest])]
 
     def _is_narrow(self, boxes: Boxes) -> Mask:
@@ -486,18 +494,18 @@ class Search:
         parts[2].lower[axis, places] = self.inner_upper[axis, 0]
         return parts
 
-    def _without_edge_points(self, boxes: Boxes, best: float) -> Boxes:
+    def _drop_dominated_faces(self, boxes: Boxes, best: float) -> Boxes:
         """Return undecided boxes without those on edges that cannot hold the global minimum."""
         is_fixed = (np.abs(boxes.side) == 1).any(axis=0)
         if not is_fixed.any():
             return boxes
         return boxes.select(~(is_fixed & (self.system.lower_bounds(boxes) > best)))
 
-    def _bisect(self, boxes: Boxes, before: Boxes, smear: Array) -> list[Boxes]:
+    def _bisect(self, boxes: Boxes, previous: Boxes, smear: Array) -> list[Boxes]:
         """Cut boxes in two where the equations change most; return those as they are that a step has narrowed well."""
         width, is_narrow = boxes.upper - boxes.lower, self._is_narrow(boxes)
         with np.errstate(all="ignore"):
-            ratio = np.where(is_narrow, 0, width / (before.upper - before.lower))
+            ratio = np.where(is_narrow, 0, width / (previous.upper - previous.lower))
             is_narrowed = np.nanmax(ratio, axis=0, initial=0) < _USEFUL
         has_smear = np.isfinite(smear).all(axis=0) & (smear > 0).any(axis=0)
         weight = np.where(is_narrow, -1, np.where(has_smear, smear, width / (self.upper - self.lower)))
@@ -509,28 +517,28 @@ class Search:
         return [rest, Boxes(cut.lower, first, cut.side), Boxes(second, cut.upper, cut.side)]
 
     def _inflate(self, result: SearchResult, boxes: Boxes, step: _Step, selected: Mask) -> Mask:
-        """Try to prove a zero in inflated boxes; record those inside their box, and return which boxes are settled."""
-        settled = np.zeros(len(boxes), dtype=bool)
+        """Try to prove a zero in inflated boxes; record those inside their box, and return which boxes are decided."""
+        is_decided = np.zeros(len(boxes), dtype=bool)
         if not selected.any():
-            return settled
-        chosen = boxes.select(selected)
-        size = np.maximum(np.abs(chosen.lower), np.abs(chosen.upper))
-        growth = (chosen.upper - chosen.lower) * _INFLATION + size * _MIN_GROWTH + 1e-290
-        growth = np.where(chosen.side == 0, growth, 0)
-        lower = np.minimum(chosen.lower, step.lower[:, selected]) - growth
-        upper = np.maximum(chosen.upper, step.upper[:, selected]) + growth
-        region = Boxes(lower, upper, chosen.side)
+            return is_decided
+        regular = boxes.select(selected)
+        size = np.maximum(np.abs(regular.lower), np.abs(regular.upper))
+        growth = (regular.upper - regular.lower) * _INFLATION + size * _MIN_GROWTH + 1e-290
+        growth = np.where(regular.side == 0, growth, 0)
+        lower = np.minimum(regular.lower, step.lower[:, selected]) - growth
+        upper = np.maximum(regular.upper, step.upper[:, selected]) + growth
+        region = Boxes(lower, upper, regular.side)
         value = self.system.enclose(lower, upper)
         second = newton_step(self.system, region, value)
-        is_inside = ((second.lower > lower) & (second.upper < upper) | (chosen.side != 0)).all(axis=0)
-        is_inside &= second.is_valid & self._has_sure_sides(region, value)
+        is_inside = ((second.lower > lower) & (second.upper < upper) | (regular.side != 0)).all(axis=0)
+        is_inside &= second.is_valid & self._rises_inward(region, value)
         if self.system.objective is not None:
             is_inside &= self.system.enclose_objective(lower, upper).is_continuous[0]
-        zero = Boxes(np.maximum(lower, second.lower), np.minimum(upper, second.upper), chosen.side)
-        is_in_box = ((zero.upper >= chosen.lower) & (zero.lower <= chosen.upper)).all(axis=0)
+        zero = Boxes(np.maximum(lower, second.lower), np.minimum(upper, second.upper), regular.side)
+        is_in_box = ((zero.upper >= regular.lower) & (zero.lower <= regular.upper)).all(axis=0)
         self._record(result, zero.select(is_inside & is_in_box), region.select(is_inside & is_in_box))
-        settled[selected] = is_inside
-        return settled
+        is_decided[selected] = is_inside
+        return is_decided
 
     def _record(self, result: SearchResult, zeros: Boxes, regions: Boxes) -> None:
         result.zeros, result.regions = result.zeros.join(zeros), result.regions.join(regions)
@@ -544,8 +552,8 @@ class Search:
         samples = np.concatenate([boxes.lower / 2 + boxes.upper / 2, corner], axis=1)
         samples = np.clip(samples, self.inner_lower, self.inner_upper)
         sampled = self.system.enclose_objective(samples, samples)
-        known = np.where(sampled.is_continuous[0], sampled.upper[0], np.inf)
-        result.best = min(result.best, float(np.min(known, initial=np.inf)))
+        upper_bounds = np.where(sampled.is_continuous[0], sampled.upper[0], np.inf)
+        result.best = min(result.best, float(np.min(upper_bounds, initial=np.inf)))
         rises, falls = slope.lower > 0, slope.upper < 0
         is_excluded = (
             np.where(boxes.side == 0, rises | falls, (boxes.side == -1) & falls | (boxes.side == 1) & rises)
@@ -553,7 +561,7 @@ class Search:
         # A discontinuous function may have its minimum anywhere.
         return ~np.isnan(low) & ~(is_excluded & (is_continuous | (low > result.best))), is_continuous
 
-    def _has_sure_sides(self, boxes: Boxes, slope: Intervals) -> Mask:
+    def _rises_inward(self, boxes: Boxes, slope: Intervals) -> Mask:
         """Return on which boxes the objective certainly rises inward along all fixed coordinates."""
         return np.asarray(
             ((boxes.side == 0) | (boxes.side < 0) & (slope.lower > 0) | (boxes.side > 0) & (slope.upper < 0)).all(

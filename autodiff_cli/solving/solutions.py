@@ -49,6 +49,7 @@ _BITS = 128  # of the proofs, if the numbers are floats
 _GUARD_BITS = 64
 _MAX_MERGED = 300  # undecided boxes that are joined where they touch; more may form curves, and are joined in cells
 _GRID = 16  # cells along each coordinate
+_MAX_CLUSTER_PART = 2.0**-8  # of the domain; wider clusters are not examined
 _MAX_CLUSTERS = 300  # of undecided boxes that are examined for kinks and multiple zeros
 # Values are compared on the borders of such parts of the domain around a point.
 _SURROUNDINGS = (0.1, 1e-2, 1e-3, 1e-6, 1e-9, 0.0)
@@ -321,7 +322,7 @@ def _solve(problem: BoxProblem, equations: Sequence[Node]) -> Solution:
     leaves = [*problem.unknowns.values()]
     systems = factor_systems(equations, leaves)
     part = replace(problem, max_boxes=max(1, problem.max_boxes // len(systems)))
-    roots: list[_Zero] = []
+    roots: list[tuple[Sequence[Number], bool]] = []
     unresolved, boxes = [], 0
     for factors, others in systems.items():
         system = System(problem.unknowns, factors)
@@ -344,30 +345,23 @@ def _solve(problem: BoxProblem, equations: Sequence[Node]) -> Solution:
                 unresolved.append(dict(zip(system.names, ends, strict=True)))
             else:
                 _add_zero(problem, roots, point)
-    records = [Root(*_point(problem, zero.enclosure), zero.is_unique) for zero in roots]
+    records = [Root(*_point(problem, enclosure), is_unique) for enclosure, is_unique in roots]
     records.sort(key=lambda root: [*map(float, root.point.values())])
     return Solution(roots=records, unresolved=unresolved, complete=not unresolved, boxes=boxes, **problem.record)
 
 
-class _Zero(NamedTuple):
-    """An enclosure of at least one zero, and whether it is proven that there is exactly one."""
-
-    enclosure: Sequence[Number]
-    is_unique: bool
-
-
-def _add_zero(problem: BoxProblem, zeros: list[_Zero], enclosure: Sequence[Number]) -> None:
-    """Add the zero of a factor; join it with those of other factors that cannot be told from it."""
+def _add_zero(problem: BoxProblem, zeros: list[tuple[Sequence[Number], bool]], enclosure: Sequence[Number]) -> None:
+    """Add the zero of a factor, and whether it is the only one in its enclosure; join it with those that it may be."""
     is_unique = True
-    for zero in [*zeros]:
-        pairs = [*zip(zero.enclosure, enclosure, strict=True)]
+    for other, is_other_unique in [*zeros]:
+        pairs = [*zip(other, enclosure, strict=True)]
         ends = [[[*map(Decimal, problem.bounds(x))] for x in pair] for pair in pairs]
         if all(a <= d and c <= b for (a, b), (c, d) in ends):
-            zeros.remove(zero)
+            zeros.remove((other, is_other_unique))
             is_same = all(isinstance(x, fmpq) and isinstance(y, fmpq) and x == y for x, y in pairs)
-            is_unique = is_unique and is_same and zero.is_unique
+            is_unique = is_unique and is_same and is_other_unique
             enclosure = enclosure if is_same else [ball.as_ball(x).union(ball.as_ball(y)) for x, y in pairs]
-    zeros.append(_Zero(enclosure, is_unique))
+    zeros.append((enclosure, is_unique))
 
 
 def _point(problem: BoxProblem, enclosure: Sequence[Number]) -> tuple[dict[str, Coordinate], dict[str, Bounds]]:
@@ -391,25 +385,25 @@ def _proven_zeros(
     domain, zeros, regions = problem.domain, result.zeros, result.regions
     proven = Prover(system, domain, problem.bits).prove(zeros)
     undecided = result.undecided.join(zeros.select([k for k, zero in enumerate(proven) if zero is None]))
-    found: list[tuple[list[Number], int]] = []
+    distinct: list[tuple[list[Number], int]] = []
     for k, enclosure in enumerate(proven):
         if enclosure is None or domain.excludes(enclosure):
             continue
         # A zero may be found from several boxes: it is the same one if it lies where another is proven to be alone.
-        known = [index for _, index in found]
+        earlier = [index for _, index in distinct]
         low, high = (np.array(ends).reshape(-1, 1) for ends in zip(*map(float_bounds, enclosure), strict=True))
-        is_same = (regions.lower[:, known] <= low) & (regions.upper[:, known] >= high)
-        if not (is_same & (zeros.side[:, known] == zeros.side[:, k : k + 1])).all(axis=0).any():
-            found.append((enclosure, k))
-    kinds = _kinds_of_zeros(system, result, found)
+        is_same = (regions.lower[:, earlier] <= low) & (regions.upper[:, earlier] >= high)
+        if not (is_same & (zeros.side[:, earlier] == zeros.side[:, k : k + 1])).all(axis=0).any():
+            distinct.append((enclosure, k))
+    kinds = _kinds_of_zeros(system, result, distinct)
     is_covered = np.zeros(len(undecided), dtype=bool)
-    for (_, k), kind in zip(found, kinds, strict=True):
+    for (_, k), kind in zip(distinct, kinds, strict=True):
         lower, upper, side = (part[:, k : k + 1] for part in (regions.lower, regions.upper, zeros.side))
         # The Hessian is regular in the whole region. So the function is convex there if it is at its minimum, and has
         # no smaller values on edges.
         has_side = (undecided.side == side) | ((side == 0) & (kind == "minimum"))
         is_covered |= (has_side & (undecided.lower >= lower) & (undecided.upper <= upper)).all(axis=0)
-    return found, kinds, undecided.select(~is_covered)
+    return distinct, kinds, undecided.select(~is_covered)
 
 
 def merge_touching(boxes: Boxes) -> list[tuple[Array, Array]]:
@@ -540,6 +534,8 @@ def _decide_clusters(problem: BoxProblem, system: System, undecided: Boxes) -> t
         is_continuous = system.enclose_objective(low.reshape(-1, 1), high.reshape(-1, 1)).is_continuous.all()
         if not is_continuous or (low <= start).any() or (high >= end).any():
             continue  # it may hold a minimum that is no stationary point
+        if (high - low > _MAX_CLUSTER_PART * (end - start)).any():
+            continue  # the search was cut short there
         found = prover.prove(low, high)
         is_kink = found is not None
         if found is None and len(system.names) == 1:

@@ -328,7 +328,7 @@ def test_files_may_have_columns_of_their_own_that_the_model_does_not_use(tmp_pat
     table = data.load({"x", "y"}, labels={"file"})
     assert (table.columns["x"].tolist(), table.columns["y"].tolist()) == ([1, 2], [2, 4])
     assert table.labels["file"].values == ["a.csv", "b.csv"]
-    assert [row for block in data.iter_rows() for row in block.rows()] == [["1", "2"], ["2", "4"]]
+    assert rows(data, "y") == [["1", "2"], ["2", "4"]]
     assert "only some files have `z`" in data.notes
     assert [summary.name for summary in summarize_data(data).columns] == ["x", "y"]
     for wanted, labels in (({"x", "z"}, ()), ({"x"}, {"z"})):  # not taken for a parameter

@@ -21,6 +21,13 @@ def test_operators_only_build_nodes() -> None:
     assert [n.op.name for n in topological_order([node]) if n.op] == ["mul", "div", "add", "pow", "sub"]
 
 
+def test_an_order_leaves_out_nodes_that_were_visited() -> None:
+    product = x * y
+    wave, visited = sin(product), {product}
+    assert topological_order([wave, exp(x)], visited)[0] is wave
+    assert topological_order([wave, x], visited) == []
+
+
 def test_equality_and_hash_are_identity() -> None:
     assert (x + y) != (x + y)
     assert len({x, x, variable("x")}) == 2

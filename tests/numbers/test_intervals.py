@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from mpmath import mp, mpf
 
 from autodiff_cli import parse
 from autodiff_cli.autodiff.arbitrary_precision import evaluate_to_digits
@@ -148,3 +149,18 @@ def test_propagation_narrows() -> None:
     narrowed, *_ = Propagation([parse("x^2 + exp(y)").output])(box, [Intervals.between(0.0, 4.0)])
     assert abs(narrowed["x"].upper[0] - 3**0.5) < 1e-9
     assert abs(narrowed["y"].upper[0] - np.log(4)) < 1e-9
+
+
+@each("text", ["x*y", "x*x*y", "-x*y", "x^2", "square(x)", "x^4", "hypot(x, y)^2", "x/y", "1/x^-2"])
+def test_values_that_underflow_are_enclosed(text: str) -> None:
+    formula = parse(text)
+    point = {"x": 3e-200, "y": 2e-190}
+    with np.errstate(all="ignore"):
+        boxes = {name: Intervals.between(np.array([value]), value) for name, value in point.items()}
+        value = forward(formula.tape, INTERVALS, boxes)[-1]
+    with mp.workdps(40):
+        exact = eval(
+            text.replace("^", "**"),
+            {"square": lambda x: x * x, "hypot": mp.hypot, **{n: mpf(v) for n, v in point.items()}},
+        )
+        assert mpf(value.lower[0]) <= exact <= mpf(value.upper[0])

@@ -126,6 +126,15 @@ def test_a_search_that_is_cut_short_loses_no_zero() -> None:
         assert any(low <= zero <= high for box in boxes for low, high in box.values())
 
 
+def test_a_search_that_is_cut_short_bounds_the_global_minimum_well() -> None:
+    found = ad.parse("max(abs(x - 1), abs(y + 1), abs(x + y), abs(x*y - 1))").minimize(
+        x=(-3, 3.1), y=(-3, 3.2), max_boxes=9_000
+    )
+    assert not found.complete
+    low, high = found.global_.value_enclosure
+    assert 1 - 1e-2 < low <= 1 <= high < 1 + 1e-9
+
+
 @each("equations, box, count", SYSTEMS)
 def test_systems_of_the_literature(equations: str, box: dict[str, tuple[float, float]], count: int) -> None:
     f = ad.parse(equations)

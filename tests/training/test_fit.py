@@ -329,7 +329,7 @@ def test_a_loss_that_is_not_defined_at_the_start(optimizer: str) -> None:
         assert found.converged
         return
     where = "`log(a)` is nan in row 1 (y = 1, x = 0) and 3 more, where a = -1"
-    assert found.failure == f"the loss is nan at the start: {where}; other starting values are needed"
+    assert found.failure == f"the loss is nan at the start: {where}; try other starting values, or leave such rows out"
     assert found.parameters == {"a": -1, "b": 2}
     assert (found.epochs, found.history, found.converged) == (0, [], False)
 

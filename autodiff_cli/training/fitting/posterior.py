@@ -16,14 +16,15 @@ import os
 import sys
 import types
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from autodiff_cli.array_types import Array
+from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.graph.node import Node, as_node, variable
-from autodiff_cli.graph.tape import substitute
+from autodiff_cli.graph.tape import substitute, topological_order
 from autodiff_cli.language.errors import format_names, pluralize
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.elementary import exp, log
@@ -50,12 +51,15 @@ _MAX_RHAT = 1.01  # Vehtari et al. 2021, Bayesian Analysis 16, 667, as the next 
 _MIN_ESS_PER_CHAIN = 100
 _TUNING_DRAWS = 400
 _HIERARCHICAL_TUNING_DRAWS = 1000  # the sampler itself finds the scales of the parameters
+_HIERARCHICAL_ACCEPTANCE = 0.95  # steps short enough for the narrow part of hierarchical posteriors
 _FEW_ROWS = 20  # per level, up to which levels are written as mean + deviation·z
 _MAX_EPOCHS = 200  # of the search for the mode in numbers without bounds
 _FAR = 10.0  # standard deviations of Laplace's approximation, at which a normal log-density has fallen by 50
 _LEAST_FALL = 0.5  # of the log-density there; that of Student's t with one degree of freedom falls by 4
 _ADVICE = "give it a prior, such as --prior"
 _MAX_LOO_DRAWS = 1000  # of each chain
+_MIN_CURVATURE = 1e-6  # relative to the largest, in units of the diagonal, of a hierarchical mode that is used
+_EXACT = 1e-9  # residuals, relative to the spread of the target, that are rounding errors
 _RUNAWAY = 1e8  # size of an unbounded number, in units of its start, that no proper posterior reaches
 
 DrawCallback = Callable[[int, int], None]  # is called with the number of draws, and with that of all
@@ -83,8 +87,10 @@ def check_posterior(objective: Objective) -> None:
     """Raise OptionError if a posterior cannot be drawn from: an extra that is not installed, or no likelihood."""
     has_open_scale = objective.is_scale_estimated
     check_likelihood("posterior", objective.loss, objective.family, objective.is_likelihood, has_open_scale)
-    if objective.orders or objective.shares:
-        raise OptionError("posterior: parameters in an order, and shares of a mixture, cannot be drawn yet")
+    upper = [each.position for each in objective.constraints.solved(objective.start)]
+    ends = np.concatenate((objective.bounds.low[upper], objective.bounds.high[upper]))
+    if objective.shares or np.isfinite(ends).any():
+        raise OptionError("posterior: shares of a mixture, and ordered parameters with other bounds, cannot be drawn")
     if objective.is_penalised and not objective.has_priors:
         raise OptionError("posterior cannot be combined with l1 or l2: write the penalty as a prior")
     if objective.is_network or objective.classes is not None:
@@ -131,7 +137,9 @@ def draw_posterior(
         quantities: derived quantities, of which draws are computed too.
         on_draw: is called from time to time.
     """
-    nutpie, density = _sampler(), Density(objective, start, options)
+    nutpie, ordered = _sampler(), objective.constraints.solved(start)
+    slack = objective.with_slacks(start) if ordered else objective
+    density = Density(slack, slack.start if ordered else start, options)
     draws, chains = options.posterior or 0, options.chains
     tuning = _HIERARCHICAL_TUNING_DRAWS if density.is_hierarchical else _TUNING_DRAWS
     done, total = [0], chains * (draws + tuning)
@@ -156,23 +164,33 @@ def draw_posterior(
     )
     density.check_is_proper()
     cores = min(chains, os.cpu_count() or 1)
-    settings = {"draws": draws, "tune": tuning, "chains": chains, "cores": cores, "seed": options.seed}
+    settings: dict[str, float] = {"draws": draws, "tune": tuning, "chains": chains, "cores": cores}
+    if density.is_hierarchical:
+        settings["target_accept"] = _HIERARCHICAL_ACCEPTANCE
     try:
-        trace = nutpie.sample(compiled, **settings, progress_bar=False, return_raw_trace=True)
+        trace = nutpie.sample(compiled, **settings, seed=options.seed, progress_bar=False, return_raw_trace=True)
     except RuntimeError as error:
-        raise OptionError(f"posterior: the sampler stopped: {str(error).partition('Stack')[0].strip()}") from None
+        reason = " ".join(str(error).partition("Stack")[0].split())
+        raise OptionError(f"posterior: the sampler stopped: {reason}") from None
     batches = [_chain_draws(density.size, *each) for each in zip(*trace.get_arrow_trace(), strict=True)]
-    lengths = [len(z) for z, _ in batches if len(z)]
-    if not lengths or min(lengths) < 2:
+    # After an interruption, chains differ in length: the longest ones are kept that have most draws in common.
+    batches.sort(key=lambda chain: -len(chain[0]))
+    lengths = [len(z) for z, _ in batches] or [0]
+    number = max(range(len(lengths)), key=lambda k: (k + 1) * lengths[k])
+    if lengths[number] < 2:
         raise KeyboardInterrupt  # before anything was drawn
-    kept = [(z[: min(lengths)], diverging) for z, diverging in batches if len(z)]
+    kept = [(z[: lengths[number]], diverging) for z, diverging in batches[: number + 1]]
     point = density.parameters(np.array([z for z, _ in kept]))
+    for each in ordered:  # the larger one was drawn as its distance from the smaller one
+        larger, smaller = (objective.layout.names[k] for k in (each.position, each.others[0]))
+        point[larger] = point[larger] + point[smaller]
     values = {name: point[name] for name in density.names}
     values |= quantities.batch_values({**point, **objective.fixed})
     divergences = sum(diverging for _, diverging in kept)
     summaries = summarize_draws(values)
-    sentences = density.runaway_warnings(point) or _diagnostic_warnings(summaries, divergences, len(kept), min(lengths))
-    return PosteriorDraws(values, summaries, divergences, sentences, len(kept) == chains and min(lengths) == draws)
+    count = lengths[number]
+    sentences = density.runaway_warnings(point) or _diagnostic_warnings(summaries, divergences, len(kept), count)
+    return PosteriorDraws(values, summaries, divergences, sentences, len(kept) == chains and count == draws)
 
 
 def _chain_draws(size: int, draws: Any, statistics: Any) -> tuple[Array, int]:
@@ -214,15 +232,18 @@ def leave_one_out(objective: Objective, draws: dict[str, Array]) -> LeaveOneOut:
     chains, count = next(iter(draws.values())).shape[:2]
     every, weight = -(-count // _MAX_LOO_DRAWS), objective.column(WEIGHT) if objective.is_weighted else np.ones(1)
     is_used = np.broadcast_to(weight > 0, (objective.rows,))
-    parts = [draws[name][:, ::every].reshape(chains, -1, size.stop - size.start) for name, size in _slices(objective)]
+    parts = [
+        draws[name][:, ::every].reshape(chains, -1, size.stop - size.start)
+        for name, size in objective.layout.slices.items()
+    ]
     theta = np.concatenate(parts, axis=2)
     components, plain = objective.components, objective.without_penalty()
     with ignore_float_errors():
         losses = [plain.evaluate_rows(plain.kernels.row_loss, point)[0] for point in theta.reshape(-1, theta.shape[2])]
         densities = -components * weight * np.array(losses).reshape(*theta.shape[:2], -1)
         if objective.kind is LossKind.SQUARES:
-            sigma = next((draws[name][:, ::every] for name in RESIDUAL_SIGMAS if name in draws), np.ones((1, 1)))
-            sigma = sigma[..., None] if objective.has_unknown_variance else np.ones((1, 1, 1))
+            names = [name for name in RESIDUAL_SIGMAS if name in draws and name not in objective.layout.names]
+            sigma = draws[names[0]][:, ::every, None] if names else np.ones((1, 1, 1))
             normaliser = np.log(sigma) - np.log(weight) / 2 + math.log(2 * math.pi) / 2
             densities = densities / (2 * np.square(sigma)) - components * normaliser
         elif objective.loss == "poisson":
@@ -232,10 +253,6 @@ def leave_one_out(objective: Objective, draws: dict[str, Array]) -> LeaveOneOut:
         elpd, k, p = (np.asarray(each) for each in array_stats.loo(chosen))
     error = math.sqrt(len(elpd) * float(np.var(elpd)))
     return LeaveOneOut(float(elpd.sum()), error, float(p.sum()), float(k.max()))
-
-
-def _slices(objective: Objective) -> Iterable[tuple[str, slice]]:
-    return objective.layout.slices.items()
 
 
 def save_draws(draws: dict[str, Array], path: str) -> None:
@@ -289,17 +306,20 @@ class Density:
         if objective.kind is LossKind.SQUARES:
             row = row / 2
         if objective.has_unknown_variance:
-            self.sigma = RESIDUAL_SIGMAS[RESIDUAL_SIGMAS[0] in (*program.leaves, *program.bound)]
+            sigma_name = RESIDUAL_SIGMAS[RESIDUAL_SIGMAS[0] in (*program.leaves, *program.bound)]
             count = objective.weighted_rows * objective.components
             spread = math.sqrt(objective.target_variation() / max(count - 1, 1)) or 1.0
-            leaf = free[self.sigma] = variable(self.sigma)
+            leaf = free[sigma_name] = variable(sigma_name)
             prior = objective.sigma_prior or parse_priors({"sigma": f"half_normal({spread!r})"})["sigma"]
             row = row / (leaf * leaf)
-            own = prior_graph({self.sigma: prior}, {**self._leaves, self.sigma: leaf}, {})
+            own = prior_graph({sigma_name: prior}, {**self._leaves, sigma_name: leaf}, {})
             extra = extra + count * log(leaf) + as_node(0 if own is None else own)
-            names.append(self.sigma)
-            values[self.sigma] = np.asarray(min(math.sqrt(objective.rss(start) / count) or spread, spread))
-            bounds[self.sigma] = prior.support
+            names.append(sigma_name)
+            scatter = math.sqrt(objective.rss(start) / count)
+            if scatter < _EXACT * spread:
+                raise OptionError("posterior: the model fits the rows exactly, so the residuals have no scatter")
+            values[sigma_name] = np.asarray(min(scatter, spread))
+            bounds[sigma_name] = prior.support
         self._bounds, self.names, jacobian = bounds, names, as_node(0)
         levels = self._noncentred(objective)
         replaced: dict[Node, Node] = {}
@@ -317,6 +337,7 @@ class Density:
             else:
                 continue
             jacobian = jacobian + (sum_(term) if name in shapes else term)
+        self._transforms = [replaced.get(leaf, leaf) for leaf in free.values()]
         weighted = variable(WEIGHT) * row if graphs.has_weight else row
         (loss,) = substitute([weighted + extra / objective.rows], replaced)
         loss = loss - jacobian / objective.rows
@@ -354,7 +375,8 @@ class Density:
         levels = [name for name, each in objective.priors.items() if each.parameters and each.distribution is normal]
         for name in levels if objective.rows <= _FEW_ROWS * len(levels) else ():
             own = objective.priors[name].arguments
-            replaced = {leaf: self._leaves.get(leaf.text, variable(leaf.text)) for leaf in _leaves(own)}
+            leaves = [node for node in topological_order(own) if node.is_input]
+            replaced = {leaf: self._leaves.get(leaf.text, leaf) for leaf in leaves}
             if self._bounds[name] == (-math.inf, math.inf) and not {leaf.text for leaf in replaced} & {*levels}:
                 chosen[name] = substitute(own, replaced)
         return chosen
@@ -382,6 +404,9 @@ class Density:
         scale = np.sqrt(np.abs(np.diag(hessian)))
         if outcome.divergence is None and np.isfinite(hessian).all() and (scale > 0).all():
             curvatures, directions = np.linalg.eigh(hessian / np.outer(scale, scale))
+            is_sound = outcome.converged and curvatures[0] > _MIN_CURVATURE * curvatures[-1]
+            if self.is_hierarchical and not is_sound:  # a proper posterior need not have a mode
+                return
             self._centre = outcome.theta
             safe = np.maximum(curvatures, 1e-10 * curvatures.max())
             self._factor = directions / np.sqrt(safe) / scale[:, None]
@@ -408,22 +433,12 @@ class Density:
     def parameters(self, z: Array) -> dict[str, Array]:
         """Return the parameters by name for numbers of the sampler, of shape (chains, draws, P)."""
         u = self._centre + z @ self._factor.T
-        values: dict[str, Array] = {}
-        for name in sorted(self.names, key=lambda name: name in self._levels):
-            low, high = self._bounds[name]
-            value = u[..., self._layout.slices[name]].reshape(*u.shape[:2], *self._layout.shapes[name])
-            with ignore_float_errors():
-                if name in self._levels:
-                    mean, deviation = _evaluate(self._levels[name], values, value.shape)
-                    value = mean + deviation * value
-                elif math.isfinite(low) and math.isfinite(high):
-                    value = low + (high - low) / (1 + np.exp(-value))
-                elif math.isfinite(low):
-                    value = low + np.exp(value)
-                elif math.isfinite(high):
-                    value = high - np.exp(value)
-            values[name] = value
-        return {name: values[name] for name in self.names}
+        point: dict[str, Any] = {**self._objective.fixed}
+        for name, shape in self._layout.shapes.items():
+            point[name] = u[..., self._layout.slices[name]].reshape(*u.shape[:2], *shape)
+        with ignore_float_errors():
+            values = evaluate(self._transforms, point, self._objective.kernels.graphs.leaf_shapes)
+        return dict(zip(self.names, values, strict=True))
 
     def runaway_warnings(self, point: dict[str, Array]) -> list[str]:
         """Return a sentence if chains run away, as those of an improper posterior do."""
@@ -437,19 +452,6 @@ class Density:
             return []
         listed = format_names(far, "`")
         return [f"the posterior seems improper: the chains of {listed} run away; {_ADVICE}"]
-
-
-def _leaves(nodes: Iterable[Node]) -> list[Node]:
-    from autodiff_cli.graph.tape import topological_order
-
-    return [node for node in topological_order([*nodes]) if node.is_input]
-
-
-def _evaluate(nodes: list[Node], values: dict[str, Array], shape: tuple[int, ...]) -> list[Array]:
-    from autodiff_cli.backends.selection import evaluate
-
-    names = {leaf.text for leaf in _leaves(nodes)}
-    return [np.broadcast_to(each, shape) for each in evaluate(nodes, {name: values[name] for name in names})]
 
 
 def summarize_draws(draws: dict[str, Array]) -> dict[str, ParameterPosterior]:
@@ -480,7 +482,7 @@ def _diagnostic_warnings(
     if apart:
         worst = max((summaries[name].rhat for name in apart), key=lambda rhat: math.inf if math.isnan(rhat) else rhat)
         listed = format_names(apart, "`")
-        sentences.append(f"the chains disagree: R-hat of {listed} is up to {worst:.3g}, above {_MAX_RHAT}; draw more")
+        sentences.append(f"the chains disagree: R-hat of {listed} is up to {worst:.4g}, above {_MAX_RHAT}; draw more")
     least = _MIN_ESS_PER_CHAIN * chains
     few = [name for name, each in summaries.items() if not min(each.ess_bulk, each.ess_tail) >= least]
     if few and not apart:

@@ -268,7 +268,7 @@ class UndefinedValue:
         if self.is_from_target:
             return "numbers of this size are too large for their loss: leave such rows out, or divide the column"
         if self.parameters:
-            return "other starting values are needed"
+            return "try other starting values, or leave such rows out"
         return "no parameter changes that: leave such rows out, or write the model so that it is defined there"
 
 

@@ -187,6 +187,7 @@ class FittedModel(FitStatistics):
         levels: the sorted levels of each column that selects parameters (`a[group]`).
         origins: the time from which dates and times are counted in seconds, by column.
         units: the units of columns, for the axes of plots.
+        ranges: the minimum and maximum of each predictor in the fitted rows; empty if they were streamed.
 
     >>> import autodiff_cli as ad
     >>> found = ad.fit("y ~ a*x + b", {"x": [0, 1, 2, 3], "y": [1, 3, 5, 7.5]})
@@ -237,6 +238,7 @@ class FittedModel(FitStatistics):
     levels: dict[str, tuple[int | str, ...]] = field(default_factory=dict, metadata=NOT_IN_DOCUMENT)
     origins: dict[str, datetime] = field(default_factory=dict, metadata=NOT_IN_DOCUMENT)
     units: dict[str, str] = field(default_factory=dict, metadata=NOT_IN_DOCUMENT)
+    ranges: dict[str, tuple[float, ...]] = field(default_factory=dict, metadata=NOT_IN_DOCUMENT)
     _parsed_model: Model = field(repr=False, metadata=NOT_IN_DOCUMENT | NOT_SAVED)
 
     @property
@@ -472,7 +474,7 @@ class FittedModel(FitStatistics):
         reading: float,
         error: float | None = None,
         *,
-        limits: tuple[float, float],
+        limits: tuple[float, float] | None = None,
         others: Mapping[str, float | str] | None = None,
         level: float | None = None,
     ) -> list[InversePrediction]:
@@ -483,7 +485,7 @@ class FittedModel(FitStatistics):
             column: the predictor.
             reading: the new value of the target's column.
             error: its standard error; by default the standard deviation of the residuals.
-            limits: the range of the predictor.
+            limits: the range of the predictor; by default that of the fitted rows.
             others: the values of the other predictors.
             level: the probability of the intervals; by default that of the fit.
 
@@ -497,6 +499,10 @@ class FittedModel(FitStatistics):
         [3.492, 0.067, 3.281, 3.713]
         """
         chosen = {canonical_name(name): value for name, value in (others or {}).items()}
+        if limits is None:
+            if column not in self.ranges:
+                raise OptionError(f"the range of `{column}` is not known: give it as limits")
+            limits = self.ranges[column][0], self.ranges[column][1]
         return inverse_predictions(self, self._parsed_model, column, reading, error, chosen, limits, level)
 
     def probabilities(self, data: Mapping[str, ArrayLike]) -> Array:

@@ -531,6 +531,8 @@ class PlotSettings:
 
     max_rows: int = 2000  # rows: a random sample stands for more
     max_groups: int = 60  # curves for combinations of labels; with more, a plot compares target and prediction
+    max_bins: int = 12  # groups of neighbouring rows whose shares of classes are drawn
+    rows_per_bin: int = 10  # rows of such a group, at least
     curve_points: int = 241  # points of a curve, so that it looks smooth at the width of a page
     log_ratio: int = 100  # ratio of maximum to minimum from which on an axis may be logarithmic
     log_share: float = 0.1  # share of the range that has half of the rows if the axis is logarithmic
@@ -576,6 +578,7 @@ class FitPlot:
         level: the probability of the bands.
         is_log_scale: whether the predictor has a logarithmic axis, as doses do: on a linear one most rows would be at
             one end.
+        note: what the points are, if they are not rows.
     """
 
     predictor: str
@@ -591,16 +594,17 @@ class FitPlot:
     group_column: str
     level: float
     is_log_scale: bool = False
+    note: str = ""
 
 
 def collect_plot_data(fit: FittedModel, objective: Objective, theta: Array, options: FitOptions) -> FitPlot | None:
-    """Return the data of the plots of a fit; None if the model does not predict numbers.
+    """Return the data of the plots of a fit; None if the model predicts neither numbers nor classes from one predictor.
 
     Args:
         theta: the free parameters at the end of the fit.
         options: the options of the fit. Their seed is that of the random sample of rows, if there are too many to plot.
     """
-    if not objective.has_residuals:
+    if not objective.has_residuals and objective.classes is None:
         return None
     sample = np.arange(objective.rows)
     if len(sample) > PLOT.max_rows:
@@ -608,6 +612,8 @@ def collect_plot_data(fit: FittedModel, objective: Objective, theta: Array, opti
     part = objective.select_rows(sample)
     with ignore_float_errors():
         values = part.evaluate_rows(part.kernels.target_and_prediction, theta)
+    if objective.classes is not None:
+        return _class_plot(fit, part, values)
     targets, predictions = values[: objective.components], values[objective.components :]
     model, columns = objective.model, part.table.columns
     names = [name for name in model.predictors() if name in model.numeric]
@@ -649,6 +655,42 @@ def collect_plot_data(fit: FittedModel, objective: Objective, theta: Array, opti
         ", ".join(labels[0]) if len(curves) > 1 else "",
         fit.confidence_level,
         is_log_scale,
+    )
+
+
+def _class_plot(fit: FittedModel, part: Objective, values: Array) -> FitPlot | None:
+    """Return the plot of the probability of each class against the predictor, with the shares of the classes among
+    neighbouring rows in place of the rows; None for several predictors and many classes.
+
+    Args:
+        values: the class of each row, and its predicted probabilities.
+    """
+    predictors, classes = part.model.predictors(), fit.classes or ()
+    if len(predictors) != 1 or predictors[0] not in part.model.numeric or len(classes) > PLOT.max_groups:
+        return None
+    x = np.asarray(part.table.columns[predictors[0]], np.float64)
+    if x.ndim > 1 or not np.ptp(x) > 0:
+        return None
+    bins = np.array_split(np.argsort(x, kind="stable"), min(PLOT.max_bins, max(2, len(x) // PLOT.rows_per_bin)))
+    codes, probabilities = values[0], values[1:]
+    shares = np.array([[np.mean(codes[rows] == k) for rows in bins] for k in range(len(classes))])
+    expected = np.array([[np.mean(each[rows]) for rows in bins] for each in probabilities])
+    curve_x = _curve_points(x)
+    curves = fit.probabilities({predictors[0]: curve_x}).T
+    return FitPlot(
+        predictors[0],
+        "probability and observed share",
+        np.tile([np.mean(x[rows]) for rows in bins], len(classes)),
+        shares.ravel(),
+        (shares - expected).ravel(),
+        np.repeat(np.arange(len(classes)), len(bins)),
+        None,
+        None,
+        part.rows,
+        tuple(FittedCurve(str(name), curve_x, curve) for name, curve in zip(classes, curves, strict=True)),
+        ", ".join(fit.targets),
+        fit.confidence_level,
+        note=f"shares of each class in {len(bins)} groups of rows",
     )
 
 

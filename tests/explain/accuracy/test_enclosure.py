@@ -122,6 +122,7 @@ def test_ends_are_decimals_and_bounds_are_rounded_outwards() -> None:
     assert document["variables"] == {"x": [0.1, 0.3], "y": 1.0}
     low, high = document["enclosure"]["value"]
     assert (low, high) == (math.nextafter(0.1, 0), math.nextafter(0.3, 1))
+    assert run_cli('grad "x*y" --x 0.1..0.3 --y 1').splitlines()[1] == "with x between 0.1 and 0.3, y = 1"
 
 
 @each(

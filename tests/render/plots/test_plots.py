@@ -97,9 +97,28 @@ def test_what_there_is_to_show(model: str, titles: list[str]) -> None:
 def test_plots_of_classes_show_training_and_validation_losses() -> None:
     data = {"x": np.linspace(0, 1, 40), "kind": np.array(["a", "b"] * 20)}
     found = drawn("kind ~ softmax(mlp(x, [3], relu))", data, epochs=5, validation=0.3)
-    (panel,) = fit_panels(found)
+    *_, panel = fit_panels(found)
     assert [line.name for line in panel.lines] == ["loss", "validation loss"]
     assert len(panel.lines[0].x) == 6
+
+
+def test_probabilities_of_classes_are_curves_over_the_shares_of_the_rows() -> None:
+    generator = np.random.default_rng(0)
+    x = generator.uniform(-2, 2, 120)
+    kind = np.where(generator.random(120) < 1 / (1 + np.exp(-2 * x)), "yes", "no")
+    found = drawn("kind ~ softmax([0, a + b*x])", {"x": x, "kind": kind})
+    data, residuals = axes_of(found)
+    assert (data.get_ylabel(), residuals.get_ylabel()) == ("probability and observed share", "residual")
+    plot = found.plot
+    assert plot is not None
+    assert [curve.name for curve in plot.curves] == ["no", "yes"]
+    assert np.sum([curve.y for curve in plot.curves], axis=0) == pytest.approx(1)
+    shares = plot.y.reshape(2, -1)
+    assert shares.sum(axis=0) == pytest.approx(1)
+    assert shares[1].mean() == pytest.approx(np.mean(kind == "yes"))
+    assert plot.residuals.sum() == pytest.approx(0, abs=1e-9)
+    assert any("shares of each class in 12 groups of rows" in line for line in in_characters(found))
+    assert drawn("kind ~ softmax([0, a + b*x + c*z])", {"x": x, "z": x**2, "kind": kind}).plot is None
 
 
 def test_points_stand_where_their_numbers_are() -> None:

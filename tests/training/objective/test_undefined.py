@@ -46,7 +46,7 @@ def test_the_innermost_part_that_is_not_finite(model: str, start: dict[str, floa
     found = find_undefined(objective, objective.start)
     assert said in str(found)
     assert found is not None
-    assert found.advice == "other starting values are needed"
+    assert found.advice == "try other starting values, or leave such rows out"
 
 
 def test_a_derivative_that_is_not_finite_where_the_loss_is() -> None:

@@ -135,6 +135,10 @@ def test_the_report_names_what_it_shows(cars: Path) -> None:
     weighted = str(run_cli(["train", "mpg ~ a + b*wt", str(cars), "--sigma", "s"]))
     assert "rss" not in weighted.split("figures")[1]
     assert "standard deviation of residuals" not in weighted
+    by_weight = str(run_cli(["train", "mpg ~ a + b*wt", str(cars), "--weights", "s"]))
+    assert "standard deviation of residuals of weight 1 = " in by_weight
+    unfinished = ["train", "mpg ~ a + b*wt", str(cars), "--optimizer", "adam", "--epochs", "9"]
+    assert "test against a constant" not in str(run_cli(unfinished))  # the residuals could still be smaller
     assert "χ² = " in weighted
     assert "reduced χ² = " in weighted
     document = json.loads(str(run_cli(["train", "mpg ~ a + b*wt", str(cars), "--sigma", "s", "--json"])))
