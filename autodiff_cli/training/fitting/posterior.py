@@ -16,14 +16,15 @@ import os
 import sys
 import types
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from autodiff_cli.array_types import Array
+from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.graph.node import Node, as_node, variable
-from autodiff_cli.graph.tape import substitute
+from autodiff_cli.graph.tape import substitute, topological_order
 from autodiff_cli.language.errors import format_names, pluralize
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.elementary import exp, log
@@ -163,17 +164,11 @@ def draw_posterior(
     )
     density.check_is_proper()
     cores = min(chains, os.cpu_count() or 1)
-    settings: dict[str, float] = {
-        "draws": draws,
-        "tune": tuning,
-        "chains": chains,
-        "cores": cores,
-        "seed": options.seed,
-    }
+    settings: dict[str, float] = {"draws": draws, "tune": tuning, "chains": chains, "cores": cores}
     if density.is_hierarchical:
         settings["target_accept"] = _HIERARCHICAL_ACCEPTANCE
     try:
-        trace = nutpie.sample(compiled, **settings, progress_bar=False, return_raw_trace=True)
+        trace = nutpie.sample(compiled, **settings, seed=options.seed, progress_bar=False, return_raw_trace=True)
     except RuntimeError as error:
         reason = " ".join(str(error).partition("Stack")[0].split())
         raise OptionError(f"posterior: the sampler stopped: {reason}") from None
@@ -237,7 +232,10 @@ def leave_one_out(objective: Objective, draws: dict[str, Array]) -> LeaveOneOut:
     chains, count = next(iter(draws.values())).shape[:2]
     every, weight = -(-count // _MAX_LOO_DRAWS), objective.column(WEIGHT) if objective.is_weighted else np.ones(1)
     is_used = np.broadcast_to(weight > 0, (objective.rows,))
-    parts = [draws[name][:, ::every].reshape(chains, -1, size.stop - size.start) for name, size in _slices(objective)]
+    parts = [
+        draws[name][:, ::every].reshape(chains, -1, size.stop - size.start)
+        for name, size in objective.layout.slices.items()
+    ]
     theta = np.concatenate(parts, axis=2)
     components, plain = objective.components, objective.without_penalty()
     with ignore_float_errors():
@@ -255,10 +253,6 @@ def leave_one_out(objective: Objective, draws: dict[str, Array]) -> LeaveOneOut:
         elpd, k, p = (np.asarray(each) for each in array_stats.loo(chosen))
     error = math.sqrt(len(elpd) * float(np.var(elpd)))
     return LeaveOneOut(float(elpd.sum()), error, float(p.sum()), float(k.max()))
-
-
-def _slices(objective: Objective) -> Iterable[tuple[str, slice]]:
-    return objective.layout.slices.items()
 
 
 def save_draws(draws: dict[str, Array], path: str) -> None:
@@ -312,20 +306,20 @@ class Density:
         if objective.kind is LossKind.SQUARES:
             row = row / 2
         if objective.has_unknown_variance:
-            self.sigma = RESIDUAL_SIGMAS[RESIDUAL_SIGMAS[0] in (*program.leaves, *program.bound)]
+            sigma_name = RESIDUAL_SIGMAS[RESIDUAL_SIGMAS[0] in (*program.leaves, *program.bound)]
             count = objective.weighted_rows * objective.components
             spread = math.sqrt(objective.target_variation() / max(count - 1, 1)) or 1.0
-            leaf = free[self.sigma] = variable(self.sigma)
+            leaf = free[sigma_name] = variable(sigma_name)
             prior = objective.sigma_prior or parse_priors({"sigma": f"half_normal({spread!r})"})["sigma"]
             row = row / (leaf * leaf)
-            own = prior_graph({self.sigma: prior}, {**self._leaves, self.sigma: leaf}, {})
+            own = prior_graph({sigma_name: prior}, {**self._leaves, sigma_name: leaf}, {})
             extra = extra + count * log(leaf) + as_node(0 if own is None else own)
-            names.append(self.sigma)
+            names.append(sigma_name)
             scatter = math.sqrt(objective.rss(start) / count)
             if scatter < _EXACT * spread:
                 raise OptionError("posterior: the model fits the rows exactly, so the residuals have no scatter")
-            values[self.sigma] = np.asarray(min(scatter, spread))
-            bounds[self.sigma] = prior.support
+            values[sigma_name] = np.asarray(min(scatter, spread))
+            bounds[sigma_name] = prior.support
         self._bounds, self.names, jacobian = bounds, names, as_node(0)
         levels = self._noncentred(objective)
         replaced: dict[Node, Node] = {}
@@ -343,6 +337,7 @@ class Density:
             else:
                 continue
             jacobian = jacobian + (sum_(term) if name in shapes else term)
+        self._transforms = [replaced.get(leaf, leaf) for leaf in free.values()]
         weighted = variable(WEIGHT) * row if graphs.has_weight else row
         (loss,) = substitute([weighted + extra / objective.rows], replaced)
         loss = loss - jacobian / objective.rows
@@ -380,7 +375,8 @@ class Density:
         levels = [name for name, each in objective.priors.items() if each.parameters and each.distribution is normal]
         for name in levels if objective.rows <= _FEW_ROWS * len(levels) else ():
             own = objective.priors[name].arguments
-            replaced = {leaf: self._leaves.get(leaf.text, variable(leaf.text)) for leaf in _leaves(own)}
+            leaves = [node for node in topological_order(own) if node.is_input]
+            replaced = {leaf: self._leaves.get(leaf.text, leaf) for leaf in leaves}
             if self._bounds[name] == (-math.inf, math.inf) and not {leaf.text for leaf in replaced} & {*levels}:
                 chosen[name] = substitute(own, replaced)
         return chosen
@@ -437,22 +433,12 @@ class Density:
     def parameters(self, z: Array) -> dict[str, Array]:
         """Return the parameters by name for numbers of the sampler, of shape (chains, draws, P)."""
         u = self._centre + z @ self._factor.T
-        values: dict[str, Array] = {name: np.asarray(value) for name, value in self._objective.fixed.items()}
-        for name in sorted(self.names, key=lambda name: name in self._levels):
-            low, high = self._bounds[name]
-            value = u[..., self._layout.slices[name]].reshape(*u.shape[:2], *self._layout.shapes[name])
-            with ignore_float_errors():
-                if name in self._levels:
-                    mean, deviation = _evaluate(self._levels[name], values, value.shape)
-                    value = mean + deviation * value
-                elif math.isfinite(low) and math.isfinite(high):
-                    value = low + (high - low) / (1 + np.exp(-value))
-                elif math.isfinite(low):
-                    value = low + np.exp(value)
-                elif math.isfinite(high):
-                    value = high - np.exp(value)
-            values[name] = value
-        return {name: values[name] for name in self.names}
+        point: dict[str, Any] = {**self._objective.fixed}
+        for name, shape in self._layout.shapes.items():
+            point[name] = u[..., self._layout.slices[name]].reshape(*u.shape[:2], *shape)
+        with ignore_float_errors():
+            values = evaluate(self._transforms, point, self._objective.kernels.graphs.leaf_shapes)
+        return dict(zip(self.names, values, strict=True))
 
     def runaway_warnings(self, point: dict[str, Array]) -> list[str]:
         """Return a sentence if chains run away, as those of an improper posterior do."""
@@ -466,19 +452,6 @@ class Density:
             return []
         listed = format_names(far, "`")
         return [f"the posterior seems improper: the chains of {listed} run away; {_ADVICE}"]
-
-
-def _leaves(nodes: Iterable[Node]) -> list[Node]:
-    from autodiff_cli.graph.tape import topological_order
-
-    return [node for node in topological_order([*nodes]) if node.is_input]
-
-
-def _evaluate(nodes: list[Node], values: dict[str, Array], shape: tuple[int, ...]) -> list[Array]:
-    from autodiff_cli.backends.selection import evaluate
-
-    names = {leaf.text for leaf in _leaves(nodes)}
-    return [np.broadcast_to(each, shape) for each in evaluate(nodes, {name: values[name] for name in names})]
 
 
 def summarize_draws(draws: dict[str, Array]) -> dict[str, ParameterPosterior]:

@@ -82,3 +82,9 @@ def test_what_is_no_lesson() -> None:
     expect_refusal(run_cli("lesson chian"), "there is no lesson `chian`; did you mean `chain`?")
     expect_refusal(run_cli("lesson chain --x 2"), "there is no option --x")
     expect_refusal(run_cli("lesson -o page.html"), "needs the name of a lesson")
+
+
+def test_a_file_for_json_has_the_document(tmp_path: Path) -> None:
+    path = tmp_path / "slope.json"
+    assert run_cli(["lesson", "slope", "-o", str(path)]).status == 0
+    assert path.read_text(encoding="utf-8") == str(run_cli("lesson slope --json"))
