@@ -157,7 +157,7 @@ def comparison_losses(batch: Batch, theta: Array) -> Array:
     if objective.is_scale_estimated and objective.has_priors:
         # The variance that maximises the posterior density, times exp(-2/n·log prior).
         scales, each = estimated_scales(batch, theta, every), [batch.objective_of(fit) for fit in every.tolist()]
-        priors = [one.log_prior(point) for one, point in zip(each, theta, strict=True)]
+        priors = [one.kernels.log_prior(one.point(point)) for one, point in zip(each, theta, strict=True)]
         losses = np.square(scales) * np.exp(-2 / batch.weighted_counts * priors)
     elif objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
         losses = np.square(estimated_scales(batch, theta, every))

@@ -33,7 +33,7 @@ from autodiff_cli.backends.protocol import (
     SumKernel,
     Update,
 )
-from autodiff_cli.backends.selection import compiling_backend, make_backend
+from autodiff_cli.backends.selection import compiling_backend, evaluate, make_backend
 from autodiff_cli.graph.gradient import gradient_nodes, tangent
 from autodiff_cli.graph.node import Node, constant, is_literal, variable
 from autodiff_cli.graph.op import ONE, Shape
@@ -399,6 +399,14 @@ class Kernels:
             self._cache[name] = build()
         result: T = self._cache[name]
         return result
+
+    def log_prior(self, point: Mapping[str, Any]) -> float:
+        """Return the log-density of the priors at the values of the parameters; 0 without priors."""
+        if self.graphs.prior is None:
+            return 0.0
+        names = [leaf.text for leaf in topological_order([self.graphs.prior]) if leaf.is_input]
+        (total,) = evaluate([self.graphs.prior], {name: point[name] for name in names}, self.graphs.leaf_shapes)
+        return -float(total)
 
     @cached_property
     def without_kinks(self) -> Kernels | None:

@@ -30,7 +30,7 @@ from autodiff_cli.backends.protocol import (
     SumKernel,
     Update,
 )
-from autodiff_cli.backends.selection import evaluate, make_backend
+from autodiff_cli.backends.selection import make_backend
 from autodiff_cli.data.table import DataError, Dataset, Table
 from autodiff_cli.graph.node import Node, as_node
 from autodiff_cli.graph.tape import Tape, topological_order
@@ -580,13 +580,6 @@ class Objective(ModelOverRows):
         """Whether the loss includes priors."""
         return bool(self.settings[PRIOR_FACTOR])
 
-    def log_prior(self, theta: Array) -> float:
-        """Return the log-density of the priors. Requires priors."""
-        prior, point = self.kernels.graphs.prior, self.point(theta)
-        assert prior is not None
-        names = [leaf.text for leaf in topological_order([prior]) if leaf.is_input]
-        return -float(evaluate([prior], {name: point[name] for name in names}, self.kernels.graphs.leaf_shapes)[0])
-
     def without_penalty(self) -> Self:
         """Return the objective without its penalties.
 
@@ -696,7 +689,11 @@ class Objective(ModelOverRows):
         return float(total[0]), total[1:]
 
     def value(self, theta: ArrayLike) -> float:
-        """Return the mean loss, including penalties."""
+        """Return the mean loss, including penalties.
+
+        >>> Objective("y ~ a*x", {"x": [1, 2], "y": [2, 2]}).value([2])
+        2.0
+        """
         total = self._logged("loss", theta, lambda: self.sum_rows(self.kernels.loss, theta))
         return float(total[0]) / self.total_weight
 
@@ -784,7 +781,11 @@ class Objective(ModelOverRows):
         return triangle
 
     def curvature(self, theta: ArrayLike) -> Array:
-        """Return the Hessian of the mean loss, of shape (P, P)."""
+        """Return the Hessian of the mean loss, of shape (P, P).
+
+        >>> Objective("y ~ a*x", {"x": [1, 2], "y": [2, 2]}).curvature([2])
+        array([[5.]])
+        """
         return self.hessian(theta) / self.total_weight
 
     def confusion(self, theta: ArrayLike) -> NDArray[np.int64]:

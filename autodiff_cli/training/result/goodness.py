@@ -496,7 +496,7 @@ def goodness_of_fit(
         unlike = dict.fromkeys(("aic", "aicc", "bic", "chi_squared_p", "overdispersion_p", "null_test"))  # of maxima
         plain = objective.without_penalty()
         goodness = goodness_of_fit(plain, theta, residual_norm, count, dof, absolute_sigma, rows)
-        return dataclasses.replace(goodness, log_prior=objective.log_prior(theta), **unlike)
+        return dataclasses.replace(goodness, log_prior=objective.kernels.log_prior(objective.point(theta)), **unlike)
     # The number of parameters of a network says nothing about its complexity, and a penalised estimate does not
     # maximise the likelihood.
     has_likelihood = not (objective.is_network or objective.is_penalised)
