@@ -317,7 +317,9 @@ def read_interval(name: str, text: str) -> tuple[Number, Number]:
     except Undecided:
         order = 0
     if order >= 0:
-        raise BadInput(f"the value of `{name}`: an interval is LOW..HIGH, such as 1.9..2.1, not `{text}`")
+        raise BadInput(
+            f"the value of `{name}`: an interval is LOW..HIGH with LOW < HIGH, such as 1.9..2.1, not `{text}`"
+        )
     return low, high
 
 

@@ -500,9 +500,6 @@ INVERSES: dict[str, tuple[Function, ...]] = {
     "abs": (lambda z, x: _of_size(_clamped(z, 0), x),),
     "pow": (_base,),
     "sqrt": _invertible(lambda z: _square(_clamped(z, 0))),
-    "hypot": tuple(
-        lambda z, a, b, k=k: _of_size(_SQRT(_clamped(_square(z) - _square((b, a)[k]), 0)), (a, b)[k]) for k in (0, 1)
-    ),
     "max": (lambda z, a, b: _of_largest(z, b), lambda z, a, b: _of_largest(z, a)),
     "min": (lambda z, a, b: -_of_largest(-z, -b), lambda z, a, b: -_of_largest(-z, -a)),
     **{

@@ -322,7 +322,7 @@ def _solve(problem: BoxProblem, equations: Sequence[Node]) -> Solution:
     leaves = [*problem.unknowns.values()]
     systems = factor_systems(equations, leaves)
     part = replace(problem, max_boxes=max(1, problem.max_boxes // len(systems)))
-    roots: list[_Zero] = []
+    roots: list[tuple[Sequence[Number], bool]] = []
     unresolved, boxes = [], 0
     for factors, others in systems.items():
         system = System(problem.unknowns, factors)
@@ -345,30 +345,23 @@ def _solve(problem: BoxProblem, equations: Sequence[Node]) -> Solution:
                 unresolved.append(dict(zip(system.names, ends, strict=True)))
             else:
                 _add_zero(problem, roots, point)
-    records = [Root(*_point(problem, zero.enclosure), zero.is_unique) for zero in roots]
+    records = [Root(*_point(problem, enclosure), is_unique) for enclosure, is_unique in roots]
     records.sort(key=lambda root: [*map(float, root.point.values())])
     return Solution(roots=records, unresolved=unresolved, complete=not unresolved, boxes=boxes, **problem.record)
 
 
-class _Zero(NamedTuple):
-    """An enclosure of at least one zero, and whether it is proven that there is exactly one."""
-
-    enclosure: Sequence[Number]
-    is_unique: bool
-
-
-def _add_zero(problem: BoxProblem, zeros: list[_Zero], enclosure: Sequence[Number]) -> None:
-    """Add the zero of a factor; join it with those of other factors that cannot be told from it."""
+def _add_zero(problem: BoxProblem, zeros: list[tuple[Sequence[Number], bool]], enclosure: Sequence[Number]) -> None:
+    """Add the zero of a factor, and whether it is the only one in its enclosure; join it with those that it may be."""
     is_unique = True
-    for zero in [*zeros]:
-        pairs = [*zip(zero.enclosure, enclosure, strict=True)]
+    for other, is_other_unique in [*zeros]:
+        pairs = [*zip(other, enclosure, strict=True)]
         ends = [[[*map(Decimal, problem.bounds(x))] for x in pair] for pair in pairs]
         if all(a <= d and c <= b for (a, b), (c, d) in ends):
-            zeros.remove(zero)
+            zeros.remove((other, is_other_unique))
             is_same = all(isinstance(x, fmpq) and isinstance(y, fmpq) and x == y for x, y in pairs)
-            is_unique = is_unique and is_same and zero.is_unique
+            is_unique = is_unique and is_same and is_other_unique
             enclosure = enclosure if is_same else [ball.as_ball(x).union(ball.as_ball(y)) for x, y in pairs]
-    zeros.append(_Zero(enclosure, is_unique))
+    zeros.append((enclosure, is_unique))
 
 
 def _point(problem: BoxProblem, enclosure: Sequence[Number]) -> tuple[dict[str, Coordinate], dict[str, Bounds]]:

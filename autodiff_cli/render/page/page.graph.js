@@ -3,7 +3,7 @@
 const MOST_TRAVELLERS = 24; // more moving numbers cannot be followed
 const ZOOM = { step: 1.25, least: 0.05, most: 4 };
 const LARGEST = 2; // scale at which a drawing opens
-const CROWDED = 20; // with more boxes, a drawing without numbers beside its edges is too crowded for a step
+const CROWDED = 12; // with more boxes, a drawing without numbers beside its edges is too crowded for a step
 const AIR = 6; // pixels around the nodes of a step
 const SHEET = { width: 690, height: 930 }; // pixels of a printed page
 const NOTED = 2.5; // how much more room a text has that replaces an adjoint
@@ -194,7 +194,7 @@ class Graph {
    * numbers: `textOf(position)` gives the text for an input, null for none. */
   markCurrent(i, isBackward, textOf = () => null) {
     for (const element of this.#marked) element.classList.remove("current", "flowing", "returning");
-    for (const text of this.#annotations) text.remove();
+    for (const { texts } of this.#annotations) for (const text of texts) text.remove();
     [this.#marked, this.#annotations] = [[], []];
     if (i === null) return;
     const node = this.element(i);
@@ -206,16 +206,16 @@ class Graph {
     if (node) this.show(i);
   }
 
-  /** Write the numbers of the current step also beside an edge for which the drawing keeps no room, over lines of others if it has to. */
+  /** Write the numbers of the current step also beside an edge for which the drawing keeps no room, where there is a free place. */
   #annotate(i, edge) {
     const contribution = this.#contribution(i, edge);
     const numbers = [contribution?.local, contribution?.amount].some(Array.isArray) ? [] : numbersOf(contribution);
     if (edge.texts.length || !numbers.join("")) return;
-    const place = this.svg.labelPlaces.beside(edge.path, widthOf(numbers));
+    const place = this.svg.labelPlaces.beside(edge.path, widthOf(numbers), this.#annotations.map((annotation) => annotation.place));
     if (!place) return;
     const texts = edgeTexts(place);
     texts.forEach((text, k) => { text.textContent = numbers[k]; });
-    this.#annotations.push(...texts);
+    this.#annotations.push({ place, texts });
     edge.element.append(...texts);
   }
 

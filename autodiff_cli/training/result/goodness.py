@@ -319,9 +319,10 @@ def roc_curve(objective: Objective, theta: Array) -> tuple[float, dict[str, Arra
     true, false = (np.append(0.0, np.cumsum(weight[order] * (target[order] == label))[is_last]) for label in (1, 0))
     if not (np.isin(target, (0, 1)).all() and np.isfinite(score).all() and true[-1] > 0 and false[-1] > 0):
         return None
+    up, right = np.diff(true), np.diff(false)
+    is_corner = np.append(True, np.append(up[1:] * right[:-1] != up[:-1] * right[1:], True))
     true, false = true / true[-1], false / false[-1]
     area = float(np.sum(np.diff(false) * (true[1:] + true[:-1]) / 2))
-    is_corner = np.append(True, np.append((np.diff(true, 2) != 0) | (np.diff(false, 2) != 0), True))
     threshold = np.append(np.inf, score[order][is_last])
     points = {"false_positive_rate": false, "true_positive_rate": true, "threshold": threshold}
     return area, {name: values[is_corner] for name, values in points.items()}

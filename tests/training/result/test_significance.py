@@ -145,3 +145,11 @@ def test_the_report_names_what_it_shows(cars: Path) -> None:
     assert document["chi_squared"] == document["rss"]
     assert {"a", "b"} == {*document["t_values"]} == {*document["p_values"]}
     assert document["null_test"]["name"] == "F"
+
+
+def test_points_on_a_straight_line_are_left_out_of_the_receiver_operating_characteristic() -> None:
+    x = np.linspace(-2, 2, 30)
+    found = ad.fit("y ~ sigmoid(a + b*x)", {"x": x, "y": (x > 0) * 1.0}, family="binomial")
+    assert found.roc is not None
+    rates = [found.roc[f"{kind}_positive_rate"].tolist() for kind in ("false", "true")]
+    assert rates == [[0, 0, 1], [0, 1, 1]]

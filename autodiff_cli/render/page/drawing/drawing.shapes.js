@@ -210,10 +210,9 @@ class LabelPlaces {
     return best;
   }
 
-  /** The place of numbers of this width beside a line, without keeping it: where lines of others run if there is no better one. */
-  beside(line, width) {
-    const places = this.#placesOn(line, width, FINER).filter((place) => place !== null);
-    return places.find((place) => this.#isFree(place, line)) ?? places.find((place) => this.#isFree(place, line, false));
+  /** A free place of numbers of this width beside a line, without keeping it, and away from others; undefined if there is none. */
+  beside(line, width, others) {
+    return this.#placesOn(line, width, FINER).find((place) => place && this.#isFree(place, line) && !others.some((other) => overlap(place, other)));
   }
 
   /** Places of numbers at some shares of the length of a line; null where it bends. */
@@ -235,14 +234,14 @@ class LabelPlaces {
   }
 
   /** Whether nothing stands at a place: for its own line, which runs through its middle, nothing but that. */
-  #isFree(labelPlace, line, avoidsLines = true) {
+  #isFree(labelPlace, line) {
     const { x, y, width, height, isDown } = labelPlace;
     if (x < width / 2 || x + width / 2 > this.#width) return false;
     const sides = [-1, 1].map((way) => (isDown
       ? { x: x + way * (width / 4 + BESIDE_LINE / 2), y, width: width / 2 - BESIDE_LINE, height }
       : { x, y: y + way * (height / 4 + 1), width, height: height / 2 - 4 }));
     const near = new Set(stretches(labelPlace).flatMap((stretch) => [...(this.#taken.get(stretch) ?? [])]));
-    return ![...near].some((other) => (other.line && other.line !== line ? avoidsLines && overlap(labelPlace, other) : other.line ? sides.some((side) => overlap(side, { ...other, ...other.own })) : overlap(labelPlace, other)));
+    return ![...near].some((other) => (other.line === line ? sides.some((side) => overlap(side, { ...other, ...other.own })) : overlap(labelPlace, other)));
   }
 }
 
