@@ -64,7 +64,7 @@ from autodiff_cli.training.result.statistics import (
     FitStatistics,
     compute_statistics,
 )
-from autodiff_cli.training.rows import ColumnExtremes, MemoryRows
+from autodiff_cli.training.rows import ColumnExtremes
 
 _MAX_COMPARED_LEVELS = 8  # levels whose values are tried for all levels
 _MAX_ADOPTED_FITS = 10  # better fits that profiles lead to, one after the other
@@ -421,10 +421,8 @@ _HIERARCHICAL = (
 
 
 def _predictor_ranges(objective: Objective) -> dict[str, tuple[float, ...]]:
-    """Return the minimum and maximum of each predictor that is a number, of rows in memory."""
+    """Return the minimum and maximum of each predictor that is a number."""
     numeric = [name for name in objective.model.predictors() if name in objective.model.numeric]
-    if not isinstance(objective.data, MemoryRows):
-        return {}
     ends = {name: objective.fold_columns({name}, ColumnExtremes(name), np.minimum) for name in numeric}
     return {name: (float(low), -float(negative_high)) for name, (low, negative_high) in ends.items()}
 

@@ -187,7 +187,7 @@ class FittedModel(FitStatistics):
         levels: the sorted levels of each column that selects parameters (`a[group]`).
         origins: the time from which dates and times are counted in seconds, by column.
         units: the units of columns, for the axes of plots.
-        ranges: the minimum and maximum of each predictor in the fitted rows; empty if they were streamed.
+        ranges: the minimum and maximum of each predictor in the fitted rows.
 
     >>> import autodiff_cli as ad
     >>> found = ad.fit("y ~ a*x + b", {"x": [0, 1, 2, 3], "y": [1, 3, 5, 7.5]})
