@@ -3,7 +3,6 @@
 const MOST_TRAVELLERS = 24; // more moving numbers cannot be followed
 const ZOOM = { step: 1.25, least: 0.05, most: 4 };
 const LARGEST = 2; // scale at which a drawing opens
-const CROWDED = 12; // with more boxes, a drawing without numbers beside its edges is too crowded for a step
 const AIR = 6; // pixels around the nodes of a step
 const SHEET = { width: 690, height: 930 }; // pixels of a printed page
 const NOTED = 2.5; // how much more room a text has that replaces an adjoint
@@ -412,13 +411,10 @@ class Graph {
   }
 }
 
-/** Whether an arrangement shows a step well: as a whole, with the elements of arrays, and with numbers beside edges if there are many
- * boxes. */
+/** Whether an arrangement shows a step well: as a whole, in a size to read, with the elements of arrays. */
 function isEnough({ boxes, detail, scale, isTooLarge }) {
-  const { hasNumbers, hasGrids } = DETAILS[detail];
-  const lacksNumbers = !hasNumbers && boxes.length > CROWDED;
-  const lacksGrids = !hasGrids && boxes.some(({ id }) => Array.isArray(record.nodes[id].value));
-  return !isTooLarge && scale >= READABLE && !lacksNumbers && !lacksGrids;
+  const lacksGrids = !DETAILS[detail].hasGrids && boxes.some(({ id }) => Array.isArray(record.nodes[id].value));
+  return !isTooLarge && scale >= READABLE && !lacksGrids;
 }
 
 /** A node's element, its place, and its texts for value and adjoint, null for one that it lacks. */
