@@ -147,7 +147,7 @@ def _inverse_report(call: Call, fit: FittedModel, column: str, interval: float |
         for name, text in texts.items()
     }
     if limits is None:
-        ends = fit.ranges[column][0], fit.ranges[column][1]
+        ends = fit.ranges[column]
         call.environment.note(f"{column} is searched in the range of the fitted rows, {ends[0]:g} to {ends[1]:g}")
     else:
         ends = float(constant_value(f"`{column}`", limits[0])), float(constant_value(f"`{column}`", limits[1]))

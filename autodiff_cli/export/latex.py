@@ -11,7 +11,7 @@ from autodiff_cli.export.program import ExportProgram, NamingRules, comment_line
 from autodiff_cli.graph.codegen import Fragment, straight_line_code
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Shape
-from autodiff_cli.graph.tape import topological_order
+from autodiff_cli.graph.tape import leaf_names, topological_order
 from autodiff_cli.targets.latex import LATEX, LatexLibrary
 from autodiff_cli.targets.translation import GraphWriter
 
@@ -36,7 +36,7 @@ LATEX_NAMES = NamingRules(frozenset(), lambda name: name.replace("_", "").isalnu
 
 def readable_derivatives(roots: Sequence[Node], shapes: Mapping[str, Shape]) -> list[Node]:
     """Rewrite derivatives in readable form; the first graph, the value, stays as it was written."""
-    names = [node.text for node in topological_order(roots[:1]) if node.is_input]
+    names = leaf_names(roots[:1])
     symbols = symbol_order(topological_order(roots[:1]), names)
     return [roots[0], *readable(roots[1:], symbols, shapes)]
 

@@ -94,7 +94,7 @@ def _write_posterior(paper: Paper, fit: FittedModel, digits: int | None) -> None
     """Write the summary of the draws from the posterior, rounded by the standard deviations."""
     if not fit.posterior:
         return
-    chains, draws = next(iter(fit.draws.values())).shape[:2]
+    chains, draws = fit.draw_counts
     rows = []
     for name, each in fit.posterior.items():
         rounding = Rounding.from_error(each.mean, each.sd, digits)
@@ -519,7 +519,7 @@ def fit_document(fit: FittedModel) -> dict[str, Any]:
     document["covariance"] = _matrix_document(fit, fit.covariance)
     document["correlation"] = _matrix_document(fit, fit.correlation)
     if fit.posterior:
-        chains, draws = next(iter(fit.draws.values())).shape[:2]
+        chains, draws = fit.draw_counts
         document |= {"divergences": fit.divergences, "chains": chains, "draws": draws}
     if fit.diagnosis is not None:
         document["diagnosis"] = diagnosis_document(fit.diagnosis)

@@ -680,14 +680,14 @@ COMBINATIONS = (
         f"{{optimizer}} uses all rows at every step; for mini-batches choose {_GRADIENT_METHODS}",
     ),
     *(
-        excludes("priors", [option], f"priors and {words}: leave one of them out")
-        for option, words in (
-            ("l1", "l1 cannot be combined: a penalty is a prior of its own"),
-            ("l2", "l2 cannot be combined: the penalty is a normal prior of its own"),
-            ("x_sigma", "x_sigma cannot be combined: the effective variance is no likelihood"),
-            ("profile", "profile cannot be combined: a profile is of the likelihood alone"),
-            ("bootstrap", "bootstrap cannot be combined: resamples ignore priors"),
-            ("batch_size", "batch_size cannot be combined: the posterior mode needs all rows at every step"),
+        excludes("priors", [option], f"priors and {option} cannot be combined: {why}: leave one of them out")
+        for option, why in (
+            ("l1", "a penalty is a prior of its own"),
+            ("l2", "the penalty is a normal prior of its own"),
+            ("x_sigma", "the effective variance is no likelihood"),
+            ("profile", "a profile is of the likelihood alone"),
+            ("bootstrap", "resamples ignore priors"),
+            ("batch_size", "the posterior mode needs all rows at every step"),
         )
     ),
     Restriction(

@@ -13,7 +13,8 @@ from operator import add
 from typing import NamedTuple
 
 from autodiff_cli.graph.node import Node, constant
-from autodiff_cli.graph.tape import substitute, topological_order
+from autodiff_cli.graph.op import ZERO
+from autodiff_cli.graph.tape import leaf_names, substitute, topological_order
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.language.lexer import canonical_name, is_level_name, is_name
 from autodiff_cli.ops.elementary import log, log1p, square
@@ -100,7 +101,7 @@ class Prior(NamedTuple):
     @property
     def parameters(self) -> tuple[str, ...]:
         """The names of the parameters that its arguments read."""
-        return tuple(leaf.text for leaf in topological_order(self.arguments) if leaf.is_input)
+        return tuple(leaf_names(self.arguments))
 
     @property
     def positive_parameters(self) -> tuple[str, ...]:
@@ -179,11 +180,8 @@ def _number(node: Node) -> float | None:
     return float(forward(Tape([node]), FLOATS, {})[-1])
 
 
-def prior_graph(
-    priors: Mapping[str, Prior], leaves: Mapping[str, Node], shapes: Mapping[str, tuple[int, ...]]
-) -> Node | None:
-    """Return minus the log-density of the priors as a graph, or None without priors. An array has a prior for each of
-    its numbers.
+def prior_graph(priors: Mapping[str, Prior], leaves: Mapping[str, Node], shapes: Mapping[str, tuple[int, ...]]) -> Node:
+    """Return minus the log-density of the priors as a graph. An array has a prior for each of its numbers.
 
     Args:
         priors: the priors by the name of the leaf.
@@ -207,4 +205,4 @@ def prior_graph(
             else:
                 yield density * math.prod(shapes[name])
 
-    return reduce(add, terms()) if priors else None
+    return reduce(add, terms()) if priors else ZERO

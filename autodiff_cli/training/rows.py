@@ -427,13 +427,13 @@ def extremes(values: Array, _: ColumnArrays) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class ColumnExtremes:
-    """A reduction that returns the minimum and the negated maximum of a column."""
+    """A reduction that returns the minimum and the negated maximum of some columns, of shape (columns, 2)."""
 
-    name: str
+    names: tuple[str, ...]
 
     def __call__(self, columns: ColumnArrays) -> Array:
         """Return the extremes of a block."""
-        return np.array([np.min(columns[self.name]), -np.max(columns[self.name])])
+        return np.array([(np.min(columns[name]), -np.max(columns[name])) for name in self.names])
 
 
 @dataclass(frozen=True, slots=True)

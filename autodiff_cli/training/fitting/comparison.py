@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice, product
 
@@ -22,7 +22,7 @@ from autodiff_cli.algebra.readable import readable
 from autodiff_cli.array_types import Array
 from autodiff_cli.data.table import Dataset
 from autodiff_cli.graph.node import Node, constant
-from autodiff_cli.graph.tape import substitute, topological_order
+from autodiff_cli.graph.tape import leaf_names, substitute
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError, check_restrictions, explicit_options, option_fields, refused
@@ -36,8 +36,10 @@ from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.preparation import hyperparameters
 from autodiff_cli.training.options import ComparisonOptions, FitOptions
+from autodiff_cli.training.priors import Prior
 from autodiff_cli.training.result.fitted_model import FittedModel
 from autodiff_cli.training.result.goodness import criteria_parameters, significance_test
+from autodiff_cli.training.result.prediction import RESIDUAL_SIGMAS
 
 _REFIT_EPOCHS = 1000  # iterations: a fit that starts near its solution needs few
 
@@ -174,7 +176,7 @@ def _substitution_failure(small: Objective, large: Objective) -> str | None:
             (root,) = readable(
                 [_substituted_output(large, {leaves[name]: setting[leaves[name]] for name in other_parameters})]
             )
-            if remaining not in _leaf_names(root):
+            if remaining not in leaf_names([root]):
                 assignments = " and ".join(f"{name} = {setting[leaves[name]].text}" for name in other_parameters)
                 return (
                     f"`{remaining}` has no effect where {assignments}, so the distribution of the test statistic is "
@@ -193,11 +195,6 @@ def _substituted_output(objective: Objective, setting: Mapping[Node, Node]) -> N
 def _canonical_text(root: Node) -> str:
     """Return a formula in canonical form."""
     return to_text(readable([root])[0])
-
-
-def _leaf_names(root: Node) -> Iterator[str]:
-    """Return the names in a graph."""
-    return (leaf.text for leaf in topological_order([root]) if leaf.is_input)
 
 
 # A comparison has one set of options for all models, and reports statistics of its own.
@@ -275,8 +272,7 @@ def compare_models(models: Sequence[str], dataset: Dataset, options: ComparisonO
     start = options.parameters.start
     parsed = [Model.parse(text, dataset.names, start) for text in models]
     _check_targets(parsed)
-    known = {*hyperparameters(options.parsed_priors), "sigma"}
-    for name in (*start, *(name.partition("[")[0] for name in options.parsed_priors if name not in known)):
+    for name in (*start, *_model_parameters(options.parsed_priors).values()):
         if not any(model.accepts(name) for model in parsed):
             raise OptionError(f"no model has the parameter `{name}`")
     shared = SharedDataset(dataset, parsed, options)
@@ -320,13 +316,19 @@ def _check_targets(models: Sequence[Model]) -> None:
 def _options_for_model(model: Model, options: FitOptions) -> FitOptions:
     """Return the options with the starting values of the parameters that a model has."""
     start = {name: value for name, value in options.parameters.start.items() if model.accepts(name)}
-    read = {*hyperparameters(options.parsed_priors), "sigma"}
+    named = _model_parameters(options.parsed_priors)
     priors = {
         name: prior.text
         for name, prior in options.parsed_priors.items()
-        if name in read or model.accepts(name.partition("[")[0])
+        if name not in named or model.accepts(named[name])
     }
     return dataclasses.replace(options, start=start, priors=priors)
+
+
+def _model_parameters(priors: Mapping[str, Prior]) -> dict[str, str]:
+    """Return the parameters of models that have priors, without levels, by the names of the priors."""
+    others = {*hyperparameters(priors), RESIDUAL_SIGMAS[0]}
+    return {name: name.partition("[")[0] for name in priors if name not in others}
 
 
 def _cross_validation_error(objective: Objective, fit: FittedModel, options: FitOptions, folds: int) -> float | None:

@@ -175,7 +175,7 @@ def _with_posterior(run: FitRun, result: FittedModel, on_draw: Callable[[int, in
 
     The mode under hierarchical priors says little, so the parameters are then the means of the draws.
     """
-    from autodiff_cli.training.fitting.posterior import draw_posterior
+    from autodiff_cli.training.fitting.posterior import draw_numbers, draw_posterior
 
     objective, options = run.objective, run.options
     is_hierarchical = bool(hyperparameters(objective.priors))
@@ -189,8 +189,8 @@ def _with_posterior(run: FitRun, result: FittedModel, on_draw: Callable[[int, in
     except KeyboardInterrupt:
         raise Interrupted(result) from None
     if is_hierarchical:
-        draws = [found.draws[name] for name in objective.layout.names]
-        numbers = np.concatenate([each.reshape(-1, math.prod(each.shape[2:])) for each in draws], axis=1)
+        numbers = draw_numbers({name: found.draws[name] for name in objective.layout.names})[1]
+        numbers = numbers.reshape(-1, numbers.shape[2])
         theta = numbers.mean(axis=0)
         known = dataclasses.replace(
             compute_statistics(objective, theta, options.absolute_sigma, with_goodness=True),
@@ -420,11 +420,16 @@ _HIERARCHICAL = (
 )
 
 
-def _predictor_ranges(objective: Objective) -> dict[str, tuple[float, ...]]:
+def _predictor_ranges(objective: Objective) -> dict[str, tuple[float, float]]:
     """Return the minimum and maximum of each predictor that is a number."""
-    numeric = [name for name in objective.model.predictors() if name in objective.model.numeric]
-    ends = {name: objective.fold_columns({name}, ColumnExtremes(name), np.minimum) for name in numeric}
-    return {name: (float(low), -float(negative_high)) for name, (low, negative_high) in ends.items()}
+    model = objective.model
+    names = objective.kernels.cached(
+        "numeric predictors", lambda: tuple(name for name in model.predictors() if name in model.numeric)
+    )
+    if not names:
+        return {}
+    ends = objective.fold_columns({*names}, ColumnExtremes(names), np.minimum).tolist()
+    return {name: (low, -negative_high) for name, (low, negative_high) in zip(names, ends, strict=True)}
 
 
 def _runaways(objective: Objective, theta: Array, statistics: ComputedStatistics) -> list[str]:

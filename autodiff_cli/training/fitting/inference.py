@@ -26,7 +26,7 @@ from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.data.table import Table
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.tape import ShapeError, ShapeInference, substitute, topological_order
+from autodiff_cli.graph.tape import ShapeError, ShapeInference, leaf_names, substitute, topological_order
 from autodiff_cli.language.errors import ExpressionError, UnknownNameError, format_names, shape_error, suggest
 from autodiff_cli.language.lexer import is_name
 from autodiff_cli.language.program import Program
@@ -140,7 +140,7 @@ def _resolve_name(name: str, program: Program, model: Model, earlier: Mapping[st
         names = [*model.parameters, *model.program.bound, *earlier]
         message = f"the model has no parameter `{name}`; there are {format_names(names, '`')}"
         raise UnknownNameError(message, program.text, start, suggest(name, names))
-    columns = [node.text for node in topological_order([bound]) if node.is_input and node.text in model.row_leaves]
+    columns = [name for name in leaf_names([bound]) if name in model.row_leaves]
     if columns:
         message = f"`{name}` depends on the column `{columns[0]}`, but a derived quantity is one number for all rows"
         raise ExpressionError(message, program.text, start)

@@ -137,11 +137,11 @@ def estimated_scales(batch: Batch, theta: Array, fits: Fits) -> Array:
         return MAD_TO_STD * batch.median_magnitudes(theta, fits)
     estimate = estimate_theta if batch.objectives[0].has_theta else robust_scale
     if batch.objective.has_priors:
-        estimate = _root_mean_square
+        estimate = root_mean_square
     return np.array([estimate(batch.objectives[fit], point) for fit, point in zip(fits.tolist(), theta, strict=True)])
 
 
-def _root_mean_square(objective: Objective, theta: Array) -> float:
+def root_mean_square(objective: Objective, theta: Array) -> float:
     """Return the standard deviation of the residuals that maximises the likelihood."""
     return math.sqrt(objective.rss(theta) / (objective.weighted_rows * objective.components))
 

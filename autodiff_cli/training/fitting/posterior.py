@@ -16,7 +16,7 @@ import os
 import sys
 import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ import numpy as np
 from autodiff_cli.array_types import Array
 from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.graph.node import Node, as_node, variable
+from autodiff_cli.graph.op import ZERO
 from autodiff_cli.graph.tape import substitute, topological_order
 from autodiff_cli.language.errors import format_names, pluralize
 from autodiff_cli.numbers.arrays import ignore_float_errors
@@ -33,7 +34,7 @@ from autodiff_cli.ops.structural import sum_
 from autodiff_cli.options import OptionError
 from autodiff_cli.system import open_atomic_bytes
 from autodiff_cli.training.fitting.inference import DerivedQuantities
-from autodiff_cli.training.fitting.minimization import minimize_batch
+from autodiff_cli.training.fitting.minimization import minimize_batch, root_mean_square
 from autodiff_cli.training.losses import PRIOR_FACTOR, LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
 from autodiff_cli.training.objective.batch import ObjectiveBatch
@@ -60,6 +61,7 @@ _ADVICE = "give it a prior, such as --prior"
 _MAX_LOO_DRAWS = 1000  # of each chain
 _MIN_CURVATURE = 1e-6  # relative to the largest, in units of the diagonal, of a hierarchical mode that is used
 _EXACT = 1e-9  # residuals, relative to the spread of the target, that are rounding errors
+_UNBOUNDED = (-math.inf, math.inf)
 _RUNAWAY = 1e8  # size of an unbounded number, in units of its start, that no proper posterior reaches
 
 DrawCallback = Callable[[int, int], None]  # is called with the number of draws, and with that of all
@@ -221,7 +223,7 @@ class LeaveOneOut(NamedTuple):
     max_k: float
 
 
-def leave_one_out(objective: Objective, draws: dict[str, Array]) -> LeaveOneOut:
+def leave_one_out(objective: Objective, draws: Mapping[str, Array]) -> LeaveOneOut:
     """Return the leave-one-out estimate of a fit by Pareto-smoothed importance sampling: Vehtari, Gelman & Gabry 2017,
     Statistics and Computing 27, 1413.
 
@@ -229,14 +231,11 @@ def leave_one_out(objective: Objective, draws: dict[str, Array]) -> LeaveOneOut:
         draws: the draws from the posterior; at most 1,000 of each chain are used.
     """
     array_stats: Any = importlib.import_module("arviz_stats.base").array_stats
-    chains, count = next(iter(draws.values())).shape[:2]
-    every, weight = -(-count // _MAX_LOO_DRAWS), objective.column(WEIGHT) if objective.is_weighted else np.ones(1)
+    numbers = draw_numbers({name: draws[name] for name in objective.layout.names})[1]
+    every = -(-numbers.shape[1] // _MAX_LOO_DRAWS)
+    weight = objective.column(WEIGHT) if objective.is_weighted else np.ones(1)
     is_used = np.broadcast_to(weight > 0, (objective.rows,))
-    parts = [
-        draws[name][:, ::every].reshape(chains, -1, size.stop - size.start)
-        for name, size in objective.layout.slices.items()
-    ]
-    theta = np.concatenate(parts, axis=2)
+    theta = numbers[:, ::every]
     components, plain = objective.components, objective.without_penalty()
     with ignore_float_errors():
         losses = [plain.evaluate_rows(plain.kernels.row_loss, point)[0] for point in theta.reshape(-1, theta.shape[2])]
@@ -255,7 +254,7 @@ def leave_one_out(objective: Objective, draws: dict[str, Array]) -> LeaveOneOut:
     return LeaveOneOut(float(elpd.sum()), error, float(p.sum()), float(k.max()))
 
 
-def save_draws(draws: dict[str, Array], path: str) -> None:
+def save_draws(draws: Mapping[str, Array], path: str) -> None:
     """Write draws to a file, with columns `chain` and `draw` and one for each number: CSV, Parquet, or NetCDF as ArviZ
     reads it. Raises OSError.
     """
@@ -266,11 +265,10 @@ def save_draws(draws: dict[str, Array], path: str) -> None:
         return
     import pyarrow as pa
 
-    layout = ParameterLayout([*draws], {name: values.shape[2:] for name, values in draws.items()})
-    chains, count = next(iter(draws.values())).shape[:2]
-    numbers = np.concatenate([values.reshape(chains * count, -1) for values in draws.values()], axis=1)
+    names, numbers = draw_numbers(draws)
+    chains, count, size = numbers.shape
     columns = {"chain": np.repeat(np.arange(chains), count), "draw": np.tile(np.arange(count), chains)}
-    table = pa.table(columns | dict(zip(layout.element_names, numbers.T, strict=True)))
+    table = pa.table(columns | dict(zip(names, numbers.reshape(-1, size).T, strict=True)))
     with open_atomic_bytes(path) as stream:
         if path.endswith(".parquet"):
             importlib.import_module("pyarrow.parquet").write_table(table, stream)
@@ -296,7 +294,7 @@ class Density:
         layout, shapes = objective.layout, dict(objective.model.shapes)
         self.is_hierarchical = bool(hyperparameters(objective.priors))
         self._leaves = {name: program.leaves[name] for name in layout.names}
-        row, extra = graphs.loss * objective.components, as_node(0) if graphs.prior is None else graphs.prior
+        row, extra = graphs.loss * objective.components, graphs.prior
         names, free = [*layout.names], {**self._leaves}
         values = {name: np.asarray(value) for name, value in layout.views(start).items()}
         bounds = {
@@ -313,44 +311,37 @@ class Density:
             prior = objective.sigma_prior or parse_priors({"sigma": f"half_normal({spread!r})"})["sigma"]
             row = row / (leaf * leaf)
             own = prior_graph({sigma_name: prior}, {**self._leaves, sigma_name: leaf}, {})
-            extra = extra + count * log(leaf) + as_node(0 if own is None else own)
+            extra = extra + count * log(leaf) + own
             names.append(sigma_name)
-            scatter = math.sqrt(objective.rss(start) / count)
+            scatter = root_mean_square(objective, start)
             if scatter < _EXACT * spread:
                 raise OptionError("posterior: the model fits the rows exactly, so the residuals have no scatter")
             values[sigma_name] = np.asarray(min(scatter, spread))
             bounds[sigma_name] = prior.support
-        self._bounds, self.names, jacobian = bounds, names, as_node(0)
-        levels = self._noncentred(objective)
+        self.names, jacobian, levels = names, as_node(0), self._noncentred(objective, bounds)
         replaced: dict[Node, Node] = {}
         for name, leaf in sorted(free.items(), key=lambda pair: pair[0] in levels):  # hyperparameters first
-            low, high = bounds[name]
             if name in levels:
                 mean, deviation = substitute(levels[name], replaced)
                 replaced[leaf], term = mean + deviation * leaf, log(deviation)
-            elif math.isfinite(low) and math.isfinite(high):
-                replaced[leaf] = low + (high - low) * sigmoid(leaf)
-                term = math.log(high - low) - softplus(leaf) - softplus(-leaf)
-            elif math.isfinite(low) or math.isfinite(high):
-                replaced[leaf] = low + exp(leaf) if math.isfinite(low) else high - exp(leaf)
-                term = leaf
-            else:
+            elif bounds[name] == _UNBOUNDED:
                 continue
+            else:
+                replaced[leaf], term = _constrained(leaf, *bounds[name])
             jacobian = jacobian + (sum_(term) if name in shapes else term)
         self._transforms = [replaced.get(leaf, leaf) for leaf in free.values()]
         weighted = variable(WEIGHT) * row if graphs.has_weight else row
         (loss,) = substitute([weighted + extra / objective.rows], replaced)
         loss = loss - jacobian / objective.rows
-        density = dataclasses.replace(graphs, loss=loss, weighted_loss=loss, prior=None)
+        density = dataclasses.replace(graphs, loss=loss, weighted_loss=loss, prior=ZERO)
         kernels = dataclasses.replace(
             objective.kernels.compiled(options.threads), graphs=density, parameters=[*free.values()]
         )
         self._layout = ParameterLayout(names, shapes)
-        self.size, self._levels = self._layout.size, levels
+        self.size = self._layout.size
         self._kernel = kernels.loss_and_gradient
-        caches: dict[str, Any] = {"_triangle_cache": {}, "_row_cache": {}, "_point_cache": (b"", {})}
         self._objective = copy_with(
-            objective,
+            objective.with_rows(objective.data),
             kernels=kernels,
             layout=self._layout,
             bounds=Bounds.unbounded(self.size),
@@ -359,14 +350,15 @@ class Density:
             is_scale_estimated=False,
             user_starts=frozenset(),
             settings={**objective.settings, PRIOR_FACTOR: 0.0},
-            **caches,
         )
-        self._centre = self._layout.flatten([self._unbounded(name, values) for name in names])
+        self._centre = self._layout.flatten(
+            [np.zeros(()) if name in levels else _unconstrained(values[name], *bounds[name]) for name in names]
+        )
         self._factor = np.eye(self.size)
         if not self.is_hierarchical or levels:
             self._move_to_mode()
 
-    def _noncentred(self, objective: Objective) -> dict[str, list[Node]]:
+    def _noncentred(self, objective: Objective, bounds: dict[str, tuple[float, float]]) -> dict[str, list[Node]]:
         """Return the mean and the deviation of each level that is written as mean + deviation·z: with few rows, its
         posterior is that of its prior, and narrow where the deviation is small.
         """
@@ -377,23 +369,9 @@ class Density:
             own = objective.priors[name].arguments
             leaves = [node for node in topological_order(own) if node.is_input]
             replaced = {leaf: self._leaves.get(leaf.text, leaf) for leaf in leaves}
-            if self._bounds[name] == (-math.inf, math.inf) and not {leaf.text for leaf in replaced} & {*levels}:
+            if bounds[name] == _UNBOUNDED and not {leaf.text for leaf in replaced} & {*levels}:
                 chosen[name] = substitute(own, replaced)
         return chosen
-
-    def _unbounded(self, name: str, values: dict[str, Array]) -> Array:
-        """Return the number without bounds that stands for the value of a parameter."""
-        (low, high), value = self._bounds[name], values[name]
-        if name in self._levels:
-            return np.zeros(())
-        if not math.isfinite(low) and not math.isfinite(high):
-            return value
-        with ignore_float_errors():
-            if math.isfinite(low) and math.isfinite(high):
-                share = np.clip((value - low) / (high - low), 1e-3, 1 - 1e-3)
-                return np.asarray(np.log(share) - np.log1p(-share))
-            distance = value - low if math.isfinite(low) else high - value
-            return np.asarray(np.log(np.maximum(distance, 1e-6 * max(1.0, abs(low if math.isfinite(low) else high)))))
 
     def _move_to_mode(self) -> None:
         """Let the sampler move around the mode, in units of Laplace's approximation."""
@@ -454,18 +432,45 @@ class Density:
         return [f"the posterior seems improper: the chains of {listed} run away; {_ADVICE}"]
 
 
-def summarize_draws(draws: dict[str, Array]) -> dict[str, ParameterPosterior]:
+def _constrained(leaf: Node, low: float, high: float) -> tuple[Node, Node]:
+    """Return a number between two ends, of which one is finite, as a function of a number without bounds, and the
+    logarithm of its derivative.
+    """
+    if math.isfinite(low) and math.isfinite(high):
+        return low + (high - low) * sigmoid(leaf), math.log(high - low) - softplus(leaf) - softplus(-leaf)
+    return low + exp(leaf) if math.isfinite(low) else high - exp(leaf), leaf
+
+
+@ignore_float_errors()
+def _unconstrained(value: Array, low: float, high: float) -> Array:
+    """Return the number without bounds for a number between two ends: the inverse of `_constrained`."""
+    if (low, high) == _UNBOUNDED:
+        return value
+    if math.isfinite(low) and math.isfinite(high):
+        share = np.clip((value - low) / (high - low), 1e-3, 1 - 1e-3)
+        return np.asarray(np.log(share) - np.log1p(-share))
+    end, distance = (low, value - low) if math.isfinite(low) else (high, high - value)
+    return np.asarray(np.log(np.maximum(distance, 1e-6 * max(1.0, abs(end)))))
+
+
+def draw_numbers(draws: Mapping[str, Array]) -> tuple[tuple[str, ...], Array]:
+    """Return the names of the single numbers of draws, and the draws of each, of shape (chains, draws, numbers)."""
+    layout = ParameterLayout([*draws], {name: values.shape[2:] for name, values in draws.items()})
+    numbers = [values.reshape(*values.shape[:2], -1) for values in draws.values()]
+    return layout.element_names, np.concatenate(numbers, axis=2)
+
+
+def summarize_draws(draws: Mapping[str, Array]) -> dict[str, ParameterPosterior]:
     """Return the summary of each number of draws of shape (chains, draws, …), by its name."""
     array_stats: Any = importlib.import_module("arviz_stats.base").array_stats
-    layout = ParameterLayout([*draws], {name: values.shape[2:] for name, values in draws.items()})
-    numbers = np.concatenate([values.reshape(*values.shape[:2], -1) for values in draws.values()], axis=2)
+    names, numbers = draw_numbers(draws)
     chains = np.moveaxis(numbers, 2, 0)
     with ignore_float_errors():
         bulk, tail = array_stats.ess(chains, method="bulk"), array_stats.ess(chains, method="tail", prob=0.9)
         flat, rhat = chains.reshape(len(chains), -1), array_stats.rhat(chains)
         columns = [flat.mean(axis=1), flat.std(axis=1, ddof=1), *np.quantile(flat, (0.05, 0.5, 0.95), axis=1)]
     table = np.array([*columns, bulk, tail, rhat]).T.tolist()
-    return {name: ParameterPosterior(*row) for name, row in zip(layout.element_names, table, strict=True)}
+    return {name: ParameterPosterior(*row) for name, row in zip(names, table, strict=True)}
 
 
 def _diagnostic_warnings(

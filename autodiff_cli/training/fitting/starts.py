@@ -30,7 +30,7 @@ from autodiff_cli.backends.reductions import block_slices
 from autodiff_cli.backends.selection import evaluate, make_backend
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, is_literal
-from autodiff_cli.graph.tape import topological_order
+from autodiff_cli.graph.tape import leaf_names, topological_order
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.floats import parse_constant
 from autodiff_cli.ops.elementary import cos, sin
@@ -179,7 +179,7 @@ def _find_arguments(objective: Objective) -> _SinusoidArguments:
             if leaf.text in model.shapes or index in arguments.slopes or is_literal(slope, 0):
                 continue
             arguments.slopes[index] = make_backend().row_kernel(RowGraphs([slope], {*model.row_leaves}, model.shapes))
-            names = {below.text for below in topological_order([slope]) if below.is_input}
+            names = {*leaf_names([slope])}
             (arguments.phases if names.isdisjoint(model.row_leaves) else arguments.frequencies).append(index)
     return arguments
 
@@ -438,7 +438,7 @@ def _balance(
             continue
         values, sign = np.ones((2, count)), generator.choice((1.0, 1.0, 1.0, -1.0), count)
         if node is not None:
-            leaves = {leaf.text for leaf in topological_order([node]) if leaf.is_input}
+            leaves = {*leaf_names([node])}
             if not leaves <= {*columns, *objective.layout.slices, *objective.fixed}:  # some differ from level to level
                 continue
             point = {name: points[:, part.start] for name, part in objective.layout.slices.items() if name in leaves}
@@ -767,7 +767,7 @@ def separate_terms(
     output, *leaves = share([model.program.output, *(model.program.leaves[names[k]] for k in factors)])
     terms: dict[tuple[int, ...], list[int]] = {}
     for factor, slope in zip(factors, simplify(gradient_nodes(output, leaves, model.shapes)), strict=True):
-        texts = {node.text for node in topological_order([slope]) if node.is_input}
+        texts = {*leaf_names([slope])}
         others = tuple(k for k in np.flatnonzero(searched).tolist() if names.get(k) in texts)
         terms.setdefault(others, []).append(factor)
     terms.pop((), None)

@@ -36,8 +36,8 @@ from autodiff_cli.backends.protocol import (
 from autodiff_cli.backends.selection import compiling_backend, evaluate, make_backend
 from autodiff_cli.graph.gradient import gradient_nodes, tangent
 from autodiff_cli.graph.node import Node, constant, is_literal, variable
-from autodiff_cli.graph.op import ONE, Shape
-from autodiff_cli.graph.tape import ShapeInference, Tape, substitute, topological_order
+from autodiff_cli.graph.op import ONE, ZERO, Shape
+from autodiff_cli.graph.tape import ShapeInference, Tape, leaf_names, substitute, topological_order
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.ops.arithmetic import abs_, equal
 from autodiff_cli.ops.elementary import exp, hypot, sqrt, square
@@ -77,7 +77,7 @@ def linear_parameters(prediction: Node, parameters: Sequence[Node], leaves: Mapp
     """
     shared, *leaf_nodes = share([prediction, *parameters])
     slopes = simplify(gradient_nodes(shared, leaf_nodes, leaves))
-    leaves_of_slopes = [{leaf.text for leaf in topological_order([slope]) if leaf.is_input} for slope in slopes]
+    leaves_of_slopes = [{*leaf_names([slope])} for slope in slopes]
     chosen: list[int] = []
     for k, leaf in enumerate(leaf_nodes):
         names = {leaf_nodes[j].text for j in chosen} | {leaf.text}
@@ -103,7 +103,7 @@ def is_generalised_linear(prediction: Node, parameters: Sequence[Node], leaves: 
         return False
     slopes = simplify(gradient_nodes(shared, leaf_nodes, shapes))
     names = {leaf.text for leaf in leaf_nodes}
-    return all(names.isdisjoint(node.text for node in topological_order([slope]) if node.is_input) for slope in slopes)
+    return all(names.isdisjoint(leaf_names([slope])) for slope in slopes)
 
 
 class SmoothedGraphs(NamedTuple):
@@ -154,7 +154,7 @@ class LossGraphs:
         x_errors: the columns with errors of their own; see `effective_residual`.
         target_scales: the columns by which the residual of each target is multiplied, if targets have errors of their
             own; see `find_weightings`.
-        prior: minus the log-density of the priors; None without priors.
+        prior: minus the log-density of the priors; 0 without priors.
     """
 
     loss: Node
@@ -167,7 +167,7 @@ class LossGraphs:
     has_weight: bool
     x_errors: tuple[str, ...] = ()
     target_scales: tuple[str, ...] = ()
-    prior: Node | None = None
+    prior: Node = ZERO
 
     @property
     def error_columns(self) -> tuple[str, ...]:
@@ -231,7 +231,7 @@ def build_graphs(
     # The mean of a constant over rows is that constant, so the penalty can be added to the loss of each row.
     penalty = penalty_graph([program.leaves[name] for name in free], model.shapes, options.l1, options.l2)
     prior = prior_graph(priors or {}, program.leaves, model.shapes)
-    if prior is not None:
+    if priors:
         # Squared residuals are minus the log-likelihood in units of twice their variance.
         is_squares = loss != "" and LOSSES[loss].kind is LossKind.SQUARES
         penalty = variable(PRIOR_FACTOR) * (square(variable(RESIDUAL_SCALE)) * prior if is_squares else prior)
@@ -380,16 +380,10 @@ class Kernels:
     def substituted(self, replacements: Mapping[Node, Node]) -> Kernels:
         """Return kernels of the graphs with nodes replaced."""
         graphs = self.graphs
-        has_prior, roots = graphs.prior is not None, [graphs.loss, graphs.weighted_loss, graphs.prediction]
-        roots += [graphs.prior or graphs.loss, *graphs.residuals]
+        roots = [graphs.loss, graphs.weighted_loss, graphs.prediction, graphs.prior, *graphs.residuals]
         loss, weighted, prediction, prior, *residuals = substitute(roots, replacements)
         changed = dataclasses.replace(
-            graphs,
-            loss=loss,
-            weighted_loss=weighted,
-            prediction=prediction,
-            residuals=tuple(residuals),
-            prior=prior if has_prior else None,
+            graphs, loss=loss, weighted_loss=weighted, prediction=prediction, residuals=tuple(residuals), prior=prior
         )
         return dataclasses.replace(self, graphs=changed, stepping=None)
 
@@ -402,10 +396,8 @@ class Kernels:
 
     def log_prior(self, point: Mapping[str, Any]) -> float:
         """Return the log-density of the priors at the values of the parameters; 0 without priors."""
-        if self.graphs.prior is None:
-            return 0.0
-        names = [leaf.text for leaf in topological_order([self.graphs.prior]) if leaf.is_input]
-        (total,) = evaluate([self.graphs.prior], {name: point[name] for name in names}, self.graphs.leaf_shapes)
+        values = {name: point[name] for name in leaf_names([self.graphs.prior])}
+        (total,) = evaluate([self.graphs.prior], values, self.graphs.leaf_shapes)
         return -float(total)
 
     @cached_property

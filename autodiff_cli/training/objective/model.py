@@ -24,7 +24,7 @@ from autodiff_cli.algebra.table import with_subtraction
 from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.graph.node import Node, constant, variable
 from autodiff_cli.graph.op import Shape
-from autodiff_cli.graph.tape import ShapeError, ShapeInference, format_shape, substitute, topological_order
+from autodiff_cli.graph.tape import ShapeError, ShapeInference, format_shape, leaf_names, substitute, topological_order
 from autodiff_cli.language.errors import (
     ExpressionError,
     UnknownNameError,
@@ -323,7 +323,7 @@ def _parameters_hint(program: Program) -> str:
     if program.target is None:
         return ""
     letters = [letter for letter in "abcdfghjkmnpqrstuvwxyz" if letter not in program.leaves]
-    read = {leaf.text for leaf in topological_order([program.output]) if leaf.is_input}
+    read = {*leaf_names([program.output])}
     columns = [quote_name(name) for name in program.leaves if name in read]
     terms = [letters[0], *(f"{letter}*{name}" for letter, name in zip(letters[1:], columns, strict=False))]
     return f". Write its parameters, as in `{to_text(program.target)} ~ {' + '.join(terms)}`"

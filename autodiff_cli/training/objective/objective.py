@@ -33,7 +33,7 @@ from autodiff_cli.backends.protocol import (
 from autodiff_cli.backends.selection import make_backend
 from autodiff_cli.data.table import DataError, Dataset, Table
 from autodiff_cli.graph.node import Node, as_node
-from autodiff_cli.graph.tape import Tape, topological_order
+from autodiff_cli.graph.tape import Tape, leaf_names
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import explicit_options, takes_options
@@ -328,7 +328,7 @@ def _locate_undefined(
     text = to_text(node)
     value = values[kernel.output_slices[first]]
     point = objective.point(theta)
-    read = [leaf.text for leaf in topological_order([node]) if leaf.is_input and leaf.text in model.parameters]
+    read = [name for name in leaf_names([node]) if name in model.parameters]
     named = [f"{name} = {point[name]:.6g}" for name in read if not np.ndim(point[name])]
     return UndefinedValue(
         text if len(text) <= _MAX_TEXT_LENGTH else "",
@@ -438,7 +438,7 @@ class Objective(ModelOverRows):
         # Values of leaves that are neither columns nor parameters.
         self.settings = {RESIDUAL_SCALE: 1.0 if scale is None else scale, **prepared.penalties}
         self.is_scale_estimated = scale is None and bool(self.loss) and LOSSES[self.loss].has_scale
-        if self.kernels.graphs.prior is not None:
+        if self.priors:
             unit = 2 if self.kind is LossKind.SQUARES else 1
             self.settings[PRIOR_FACTOR] = unit / (self.total_weight * self.components)
             self.is_scale_estimated = self.has_unknown_variance

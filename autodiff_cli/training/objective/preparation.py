@@ -183,11 +183,8 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
     values |= initial_arrays(resolved.array_parameters, resolved.program.layer_parameters, options.seed)
     values |= known_values
     limits = dict(parameters.bounds)
-    if options.likelihood:
-        for name, (low, high) in natural_bounds(resolved.program, free_names).items():
-            asked = limits.get(name, (-math.inf, math.inf))
-            limits[name] = max(low, asked[0]), min(high, asked[1])
-    for name, (low, high) in _supports(priors, free_names, start_values):
+    natural = natural_bounds(resolved.program, free_names) if options.likelihood else {}
+    for name, (low, high) in (*natural.items(), *_supports(priors, free_names, start_values)):
         asked = limits.get(name, (-math.inf, math.inf))
         limits[name] = max(low, asked[0]), min(high, asked[1])
     bounds = bounds_box(layout.slices, layout.size, limits)
@@ -295,9 +292,8 @@ def _compile_model(
             parsed,
         )
 
-    if classes is not None or parsed.label_columns or parsed.program.arrays or any(map(np.ndim, known_values.values())):
-        return build()
-    if priors:
+    has_arrays = bool(parsed.program.arrays) or any(map(np.ndim, known_values.values()))
+    if classes is not None or parsed.label_columns or has_arrays or priors:
         return build()
     # The parsed model is stored with the result, so that its id is not reused while the entry exists.
     settings = options.huber_delta, options.l1, options.l2, *options.x_errors
@@ -358,11 +354,8 @@ def _supports(
 ) -> Iterator[tuple[str, BoundPair]]:
     """Yield the ranges of parameters in which priors have a density. Raises OptionError for a start outside."""
     for name, prior in priors.items():
-        low, high = prior.support
-        start = np.ravel(start_values.get(name, math.nan))
-        if ((start < low) | (start > high)).any():
-            words = f"the starting value {start[0]:g} of `{name}` is outside of the support of its prior"
-            raise OptionError(f"{words}, {prior.text}: {describe_bounds((low, high))}")
+        if name in start_values:
+            _check_start(name, start_values[name], prior.support, f"the support of its prior, {prior.text}:")
         if name in free_names and prior.support != (-math.inf, math.inf):
             yield name, prior.support
         yield from ((each, (0.0, math.inf)) for each in prior.positive_parameters if each in free_names)
@@ -396,13 +389,18 @@ def _check_orders(orders: tuple[tuple[str, str], ...], layout: ParameterLayout) 
 def _check_starts(start_values: Mapping[str, Any], bounds: Mapping[str, BoundPair]) -> None:
     """Raise OptionError for a starting value outside of its bounds."""
     for name, value in start_values.items():
-        low, high = bounds.get(name, (-np.inf, np.inf))
-        is_outside = np.ravel((value < low) | (value > high))
-        if is_outside.any():
-            first = np.ravel(value)[is_outside][0]
-            raise OptionError(
-                f"the starting value {first:g} of `{name}` is outside of its bounds, {describe_bounds((low, high))}"
-            )
+        _check_start(name, value, bounds.get(name, (-np.inf, np.inf)), "its bounds,")
+
+
+def _check_start(name: str, value: Any, limits: BoundPair, range_name: str) -> None:
+    """Raise OptionError for a starting value outside of a range, which is named in the message."""
+    low, high = limits
+    is_outside = np.ravel((value < low) | (value > high))
+    if is_outside.any():
+        first = np.ravel(value)[is_outside][0]
+        raise OptionError(
+            f"the starting value {first:g} of `{name}` is outside of {range_name} {describe_bounds(limits)}"
+        )
 
 
 def _initial_theta(layout: ParameterLayout, theta: Array, start_values: Mapping[str, Any], box: Bounds) -> Array:

@@ -238,7 +238,7 @@ class FittedModel(FitStatistics):
     levels: dict[str, tuple[int | str, ...]] = field(default_factory=dict, metadata=NOT_IN_DOCUMENT)
     origins: dict[str, datetime] = field(default_factory=dict, metadata=NOT_IN_DOCUMENT)
     units: dict[str, str] = field(default_factory=dict, metadata=NOT_IN_DOCUMENT)
-    ranges: dict[str, tuple[float, ...]] = field(default_factory=dict, metadata=NOT_IN_DOCUMENT)
+    ranges: dict[str, tuple[float, float]] = field(default_factory=dict, metadata=NOT_IN_DOCUMENT)
     _parsed_model: Model = field(repr=False, metadata=NOT_IN_DOCUMENT | NOT_SAVED)
 
     @property
@@ -329,6 +329,12 @@ class FittedModel(FitStatistics):
             ratios = {name: [_known(np.exp(each)) for each in (self.parameters[name], *ends[name])] for name in ends}
         return {name: dict(zip(("value", "low", "high"), three, strict=True)) for name, three in ratios.items()}
 
+    @property
+    def draw_counts(self) -> tuple[int, int]:
+        """The number of chains, and of the draws of each; 0 and 0 for a fit without draws."""
+        chains, draws = next(iter(self.draws.values())).shape[:2] if self.draws else (0, 0)
+        return chains, draws
+
     def estimate(self, name: str) -> tuple[Any, Any | None]:
         """Return the value of a parameter or derived quantity, and its standard error; None if that is unknown."""
         if name in self.derived:
@@ -413,8 +419,7 @@ class FittedModel(FitStatistics):
         ['model.json']
         """
         saved = {name: getattr(self, name) for name in _SAVED_FIELDS}
-        counts = next(iter(self.draws.values())).shape[:2] if self.draws else (0, 0)
-        every = max(1, -(-counts[0] * counts[1] // _MAX_SAVED_DRAWS))
+        every = max(1, -(-math.prod(self.draw_counts) // _MAX_SAVED_DRAWS))
         saved["draws"] = {name: values[:, ::every] for name, values in self.draws.items()}
         if not self.definition:
             saved["covariance"] = None  # all elements are nan
@@ -502,7 +507,7 @@ class FittedModel(FitStatistics):
         if limits is None:
             if column not in self.ranges:
                 raise OptionError(f"the range of `{column}` is not known: give it as limits")
-            limits = self.ranges[column][0], self.ranges[column][1]
+            limits = self.ranges[column]
         return inverse_predictions(self, self._parsed_model, column, reading, error, chosen, limits, level)
 
     def probabilities(self, data: Mapping[str, ArrayLike]) -> Array:

@@ -33,7 +33,7 @@ from autodiff_cli.options import OptionError
 from autodiff_cli.training.losses import LOSSES, LossKind
 from autodiff_cli.training.objective.kernels import x_sigma_column
 from autodiff_cli.training.options import FitOptions, check_confidence_level
-from autodiff_cli.training.rows import WEIGHT, ColumnExtremes
+from autodiff_cli.training.rows import WEIGHT
 
 if TYPE_CHECKING:
     from autodiff_cli.training.objective.model import Model
@@ -619,9 +619,8 @@ def collect_plot_data(fit: FittedModel, objective: Objective, theta: Array, opti
     names = [name for name in model.predictors() if name in model.numeric]
     labels, groups = _label_groups(fit, model, columns, len(sample))
     first = last = 0.0
-    if len(names) == 1 and objective.components == 1 and len(labels) <= PLOT.max_groups and columns[names[0]].ndim == 1:
-        minimum, negative_maximum = objective.fold_columns(set(names), ColumnExtremes(names[0]), np.minimum)
-        first, last = float(minimum), -float(negative_maximum)
+    if len(names) == 1 and objective.components == 1 and len(labels) <= PLOT.max_groups:
+        first, last = fit.ranges[names[0]]
     predictor, is_log_scale = "", False
     if first == last:
         diagonal = np.array([min(targets.min(), predictions.min()), max(targets.max(), predictions.max())])
@@ -669,7 +668,7 @@ def _class_plot(fit: FittedModel, part: Objective, values: Array) -> FitPlot | N
     if len(predictors) != 1 or predictors[0] not in part.model.numeric or len(classes) > PLOT.max_groups:
         return None
     x = np.asarray(part.table.columns[predictors[0]], np.float64)
-    if x.ndim > 1 or not np.ptp(x) > 0:
+    if not np.ptp(x) > 0:
         return None
     bins = np.array_split(np.argsort(x, kind="stable"), min(PLOT.max_bins, max(2, len(x) // PLOT.rows_per_bin)))
     codes, probabilities = values[0], values[1:]
