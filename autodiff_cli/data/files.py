@@ -413,6 +413,7 @@ class DataSource:
         files: the files in order.
         name: the name for messages.
         header: the names of the columns that all files have, as they have them.
+        common_names: the normalized names of the columns that all files have, in the order of the first.
         names: the normalized names of all columns, without empty and repeated ones. Only columns that all files have
             can be read. Several files without a column `file` have one with their names as labels.
         parsers: the parser of each column, with what it detected.
@@ -435,8 +436,8 @@ class DataSource:
         )
         self._has_same_order = all(file.header == first.header for file in files)
         owners = {name: file for file in reversed(files) for name in reversed(file.names)}
-        common = [name for name in first.names if all(name in file.names for file in files)]
-        self.header = first.header if self._has_same_order else tuple(common)
+        self.common_names = [name for name in first.names if all(name in file.names for file in files)]
+        self.header = first.header if self._has_same_order else tuple(self.common_names)
         self.names = tuple(dict.fromkeys((*first.names, *owners)))
         self.parsers = {name: owner.parsers[name] for name, owner in owners.items()}
         if len(files) > 1 and FILE_COLUMN not in self.names:
@@ -446,7 +447,7 @@ class DataSource:
         self.is_filtered = first.options.where is not None
         for file in files:
             file.absent = {name: owner.name for name, owner in owners.items() if name not in file.names}
-        if not common and len(files) > 1:
+        if not self.common_names and len(files) > 1:
             raise DataError(f"{files[-1].name}: it has no column that all other files have")
 
     @property
@@ -694,7 +695,7 @@ def summarize_data(file: DataSource) -> DataSummary:
     """
     first = file.files[0]
     texts = first.text_columns
-    names = [name for name in first.names if not any(name in other.absent for other in file.files)]
+    names = file.common_names
     texts = [name for name in texts if name in names]
     table = file.read(ColumnQuery({*names}.difference(texts), texts, MissingCells.KEEP))
     originals = {name: first.header[position] for name, position in first.column_positions(names).items()}

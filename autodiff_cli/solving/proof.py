@@ -24,7 +24,7 @@ from autodiff_cli.algebra.simplify import simplify
 from autodiff_cli.array_types import Array
 from autodiff_cli.autodiff.sweeps import ForwardPass
 from autodiff_cli.graph.gradient import gradient_nodes
-from autodiff_cli.graph.node import Node, constant, is_literal, variable
+from autodiff_cli.graph.node import Node, constant, is_literal
 from autodiff_cli.graph.op import ONE, ZERO, Op
 from autodiff_cli.graph.tape import LazyTable, Tape, substitute, topological_order
 from autodiff_cli.numbers import ball_arithmetic as ball
@@ -33,7 +33,7 @@ from autodiff_cli.numbers.ball_arithmetic import Number
 from autodiff_cli.numbers.intervals import Intervals, ball_between, float_bounds
 from autodiff_cli.ops.arithmetic import abs_, add, div, mul, neg, sub
 from autodiff_cli.ops.elementary import cbrt, pow_, sqrt, square
-from autodiff_cli.solving.search import Boxes, Search, System, relax
+from autodiff_cli.solving.search import Boxes, Search, System, relax, truth_of
 
 _FLOAT_STEPS = 6  # of Newton's method in floats
 _MAX_STEPS = 4000  # of Newton's method in balls, with an inverse in floats that adds up to 50 bits each
@@ -422,7 +422,7 @@ class KinkProver:
         boxes = Boxes(*(np.repeat(end.reshape(-1, 1), len(states), axis=1) for end in (low, high, np.zeros_like(low))))
         truths = self._system.truths(boxes)
         for k, state in zip(borders, np.array(states).T, strict=True):
-            truths[f"truth {k}"] = Intervals.between(state > 0, state >= 0)
+            truths[truth_of(k).text] = Intervals.between(state > 0, state >= 0)
         is_empty = self._system.contract_at_kinks(boxes, truths).is_empty
         return [state for state, is_excluded in zip(states, is_empty, strict=True) if not is_excluded]
 
@@ -430,7 +430,7 @@ class KinkProver:
         """Return the smooth system of some states of the conditions that change, by their numbers."""
         changing, states = key
         system, borders = self._system, [self._system.borders[k] for k in changing]
-        truths = [variable(f"truth {k}") for k in changing]
+        truths = [truth_of(k) for k in changing]
         relaxed = relax(system.equations, dict(zip(borders, truths, strict=True)))
         if relaxed is None:
             return None

@@ -71,7 +71,7 @@ class System:
         self._propagation = Propagation(self.equations)
         self.borders = [*dict.fromkeys(border_functions(self.equations).values())]
         self.enclose_borders = self.function(self.borders)
-        truths = {border: variable(f"truth {k}") for k, border in enumerate(self.borders)}
+        truths = {border: truth_of(k) for k, border in enumerate(self.borders)}
         relaxed = relax(self.equations, truths) if self.borders else None
         self._relaxed_propagation = None if relaxed is None else Propagation(relaxed)
 
@@ -136,7 +136,7 @@ class System:
         """Return bounds of the truths of all conditions on boxes: 0, 1 or between."""
         border = self.enclose_borders(boxes.lower, boxes.upper)
         ends = enumerate(zip(border.lower, border.upper, strict=True))
-        return {f"truth {k}": Intervals.between(low > 0, ~(high < 0)) for k, (low, high) in ends}
+        return {truth_of(k).text: Intervals.between(low > 0, ~(high < 0)) for k, (low, high) in ends}
 
     def _propagate(
         self, propagation: Propagation, boxes: Boxes, truths: Mapping[str, Intervals]
@@ -188,6 +188,11 @@ class Propagation:
                 values[j] = values[j].intersect(inverse(values[i], *(values[k] for k in inputs)))
                 is_empty = is_empty | (values[j].lower > values[j].upper)
         return {**point, **{name: values[i] for name, i in self._leaves.items()}}, is_empty, is_continuous
+
+
+def truth_of(number: int) -> Node:
+    """Return the leaf for the truth of a condition, by the number of its border function in `System.borders`."""
+    return variable(f"truth {number}")
 
 
 def border_functions(equations: Sequence[Node]) -> dict[Node, Node]:

@@ -207,8 +207,7 @@ class Graph {
 
   /** Write the numbers of the current step also beside an edge for which the drawing keeps no room, where there is a free place. */
   #annotate(i, edge) {
-    const contribution = this.#contribution(i, edge);
-    const numbers = [contribution?.local, contribution?.amount].some(Array.isArray) ? [] : numbersOf(contribution);
+    const numbers = numbersOf(this.#contribution(i, edge));
     if (edge.texts.length || !numbers.join("")) return;
     const place = this.svg.labelPlaces.beside(edge.path, widthOf(numbers), this.#annotations.map((annotation) => annotation.place));
     if (!place) return;

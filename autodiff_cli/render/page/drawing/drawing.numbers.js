@@ -10,7 +10,7 @@ const widest = new Map(); // widths of edges whose numbers became wider than at 
 function labelOf(arrow, members, isDown) {
   const { computation } = playback;
   const contribution = members ? { local: computation.rate(members, arrow.from) } : computation.contribution(arrow.to, arrow.position);
-  if (contribution?.local === null || [contribution?.local, contribution?.amount].some(Array.isArray)) return null; // sentences and tooltips have arrays
+  if (contribution?.local === null || hasArrays(contribution)) return null;
   const width = Math.max(widthOf(numbersOf(contribution)), widest.get(edgeName(arrow)) ?? LEAST_LABEL);
   return spaceOf(width, isDown);
 }
@@ -24,9 +24,14 @@ function edgeName({ from, to, position }) {
   return [from, to, position].join(" ");
 }
 
-/** The two numbers of an edge: the local derivative and the contribution. */
+/** Whether the local derivative or the contribution is an array; sentences and tooltips have these. */
+function hasArrays(contribution) {
+  return [contribution?.local, contribution?.amount].some(Array.isArray);
+}
+
+/** The two numbers of an edge: the local derivative and the contribution; empty texts where there are none. */
 function numbersOf(contribution) {
-  if (!contribution || contribution.local === null) return ["", ""];
+  if (!contribution || contribution.local === null || hasArrays(contribution)) return ["", ""];
   return [compact(contribution.local, EDGE_DIGITS), contribution.amount === undefined ? "" : compact(contribution.amount, EDGE_DIGITS)];
 }
 
