@@ -1,7 +1,9 @@
 """Special functions and activation functions.
 
 These are the error functions, the normal distribution, sinc, Lambert's W, the activation functions of neural networks,
-the gamma family, and the exponential, trigonometric and Fresnel integrals.
+the gamma family, log-densities of distributions, and the exponential, trigonometric and Fresnel integrals.
+
+Log-densities are declared from their formulas, with their domains and supports.
 
 The gamma family is closed under differentiation, because `polygamma(n, x)` includes all derivatives of digamma. No
 derivative is known with respect to the order n, nor the third one with respect to the first argument of the
@@ -10,17 +12,23 @@ incomplete gamma functions.
 
 from __future__ import annotations
 
+import inspect
+import math
+from collections.abc import Callable
 from functools import reduce
+from typing import NamedTuple
 
+from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, Operand, as_node, constant
 from autodiff_cli.graph.op import Gate, Op
-from autodiff_cli.ops.arithmetic import abs_, and_, clip, equal, floor, not_, or_, quotient_slope, where
+from autodiff_cli.ops.arithmetic import abs_, and_, clip, equal, floor, not_, not_equal, or_, quotient_slope, where
 from autodiff_cli.ops.declaration import OpFields, composite, elementary, helper
 from autodiff_cli.ops.elementary import (
     FROM_0,
     INSIDE_1,
     POLE_AT_0,
     ZERO_TO_1,
+    atan_slope,
     cos,
     cosh,
     exp,
@@ -34,6 +42,7 @@ from autodiff_cli.ops.elementary import (
     square,
     tanh,
     times_log,
+    vanishing_product,
     where_defined,
 )
 
@@ -63,10 +72,6 @@ def _if_positive(value: Node, *parameters: Operand) -> Node:
     """Return `value`, which is nan unless all parameters are positive; defaults, which are no nodes, are."""
     conditions = [parameter > 0 for parameter in parameters if isinstance(parameter, Node)]
     return where(reduce(and_, conditions), value, constant("nan")) if conditions else value
-
-
-# a*b, and 0 where a is 0: a density tends to 0 faster than the factors of its slopes to infinity.
-vanishing_product = helper("vanishing_product", lambda z, a, b: (b, a), lambda a, b: a * b)
 
 
 def _density_slopes(z: Node, x: Node, mean: Operand = 0, deviation: Operand = 1) -> tuple[Operand, ...]:
@@ -405,6 +410,141 @@ gammainc_curvature = elementary(
         vanishing_product(gamma_density(a, x), square(_log_ratio(a, x)) - polygamma(1, a)),
     ),
     unavailable_inputs=(0,), summary="the second derivative of gammainc(a, x) with respect to a", **_SHAPE_DERIVATIVE,
+)  # fmt: skip
+
+
+# --- Log-densities ---
+
+# log(1 + x²). The tables of numbers compute it accurately also where the square overflows.
+log1p_square = helper("log1p_square", lambda z, x: 2 * x * atan_slope(x), lambda x: log1p(x**2), parity=1)
+
+
+class LogDensity(NamedTuple):
+    """The log-density of a distribution: an operation on a number and the arguments of the distribution.
+
+    Attributes:
+        op: the operation.
+        positive: the names of the arguments that must be positive.
+        support: the range of the number; None if the arguments are its ends.
+    """
+
+    op: Op
+    positive: tuple[str, ...]
+    support: tuple[float, float] | None
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The names of the arguments."""
+        return self.op.parameters[1:]
+
+
+LOG_DENSITIES: dict[str, LogDensity] = {}  # by the name of the distribution
+
+
+def _declare_log_density(
+    name: str,
+    formula: Callable[..., Node],
+    positive: str,
+    support: tuple[float, float] | None,
+    is_outside: Callable[..., Node] | None = None,
+    is_infinite: Callable[..., Node] | None = None,
+) -> None:
+    """Declare the operation `NAME_logpdf` from a formula that holds in the support of the density.
+
+    Outside of the support it is -inf, with slope 0. Unless the arguments named in `positive` are positive, and the ends
+    of a support are in order, it is undefined. `is_infinite` is true at the ends where it is infinite.
+    """
+    parameters = tuple(inspect.signature(formula).parameters)
+    places = [parameters.index(argument) for argument in positive.split()]
+
+    def domain(*inputs: Node) -> Node:
+        return reduce(and_, [inputs[k] > 0 for k in places]) if places else inputs[1] < inputs[2]
+
+    def expansion(*inputs: Node) -> Node:
+        value = formula(*inputs)
+        value = where(is_outside(*inputs), constant("-inf"), value) if is_outside else value
+        return where(domain(*inputs), value, constant("nan"))
+
+    def rule(z: Node, *inputs: Node) -> tuple[Node, ...]:
+        slopes = gradient_nodes(formula(*inputs), inputs)
+        slopes = [where(is_outside(*inputs), 0, slope) for slope in slopes] if is_outside else slopes
+        return tuple(where_defined(z, slope) for slope in slopes)
+
+    def singular(*inputs: Node) -> Node:
+        return reduce(or_, [holds(*inputs) for holds in (is_outside, is_infinite) if holds])
+
+    op = elementary(
+        f"{name}_logpdf", rule, expansion=expansion, parameters=parameters, min_inputs=len(parameters),
+        max_inputs=len(parameters), domain=domain, singular=singular if is_outside else None, ulp_bound=4000,
+        has_cancelling_slopes=True, summary=f"the log-density of the {name.replace('_', '-')} distribution at x",
+    )  # fmt: skip
+    LOG_DENSITIES[name] = LogDensity(op, tuple(positive.split()), support)
+
+
+def _normal_log_density(x: Node, mu: Node, sigma: Node) -> Node:
+    return -(square((x - mu) / sigma) / 2) - log(sigma) - log(2 * pi) / 2
+
+
+def _lognormal_log_density(x: Node, mu: Node, sigma: Node) -> Node:
+    return _normal_log_density(log(x), mu, sigma) - log(x)
+
+
+def _student_t_log_density(x: Node, nu: Node, mu: Node, sigma: Node) -> Node:
+    tail = (nu + 1) / 2 * log1p_square((x - mu) / (sigma * sqrt(nu)))
+    return -tail - log(beta(constant("0.5"), nu / 2)) - log(nu) / 2 - log(sigma)
+
+
+def _cauchy_log_density(x: Node, mu: Node, sigma: Node) -> Node:
+    return -log1p_square((x - mu) / sigma) - log(pi * sigma)
+
+
+def _half_normal_log_density(x: Node, sigma: Node) -> Node:
+    return -(square(x / sigma) / 2) - log(sigma) + log(2 / pi) / 2
+
+
+def _half_cauchy_log_density(x: Node, sigma: Node) -> Node:
+    return -log1p_square(x / sigma) - log(pi / 2 * sigma)
+
+
+def _exponential_log_density(x: Node, rate: Node) -> Node:
+    return log(rate) - rate * x
+
+
+def _gamma_log_density(x: Node, shape: Node, rate: Node) -> Node:
+    return times_log(shape - 1, x) + shape * log(rate) - rate * x - lgamma(shape)
+
+
+def _beta_log_density(x: Node, a: Node, b: Node) -> Node:
+    return times_log(a - 1, x) + times_log(b - 1, 1 - x) + lgamma(a + b) - lgamma(a) - lgamma(b)
+
+
+def _uniform_log_density(x: Node, low: Node, high: Node) -> Node:
+    return x - x - log(high - low)  # nan goes on
+
+
+def _is_negative(x: Node, *_: Node) -> Node:
+    return x < 0
+
+
+_REALS, _FROM_0 = (-math.inf, math.inf), (0.0, math.inf)
+
+_declare_log_density("normal", _normal_log_density, "sigma", _REALS)
+_declare_log_density("lognormal", _lognormal_log_density, "sigma", _FROM_0, lambda x, mu, sigma: x <= 0)
+_declare_log_density("student_t", _student_t_log_density, "nu sigma", _REALS)
+_declare_log_density("cauchy", _cauchy_log_density, "sigma", _REALS)
+_declare_log_density("half_normal", _half_normal_log_density, "sigma", _FROM_0, _is_negative)
+_declare_log_density("half_cauchy", _half_cauchy_log_density, "sigma", _FROM_0, _is_negative)
+_declare_log_density("exponential", _exponential_log_density, "rate", _FROM_0, _is_negative)
+_declare_log_density(
+    "gamma", _gamma_log_density, "shape rate", _FROM_0, _is_negative,
+    lambda x, shape, rate: and_(equal(x, 0), not_equal(shape, 1)),
+)  # fmt: skip
+_declare_log_density(
+    "beta", _beta_log_density, "a b", (0.0, 1.0), lambda x, a, b: or_(x < 0, x > 1),
+    lambda x, a, b: or_(and_(equal(x, 0), not_equal(a, 1)), and_(equal(x, 1), not_equal(b, 1))),
+)  # fmt: skip
+_declare_log_density(
+    "uniform", _uniform_log_density, "", None, lambda x, low, high: or_(x < low, x > high),
 )  # fmt: skip
 
 

@@ -415,7 +415,7 @@ class FitOptions(ObjectiveOptions):
         absolute_sigma: use sigma as it is for the standard errors, instead of scaling it by the residuals.
         confidence: the confidence level of the intervals in reports, as 0.95 or 95 per cent.
         priors: prior distributions of parameters, `{"a": "normal(0, 10)"}`, or as texts, `["a ~ normal(0, 10)"]`. The
-            fit is then the posterior mode, with errors from the inverse Hessian. See `DISTRIBUTIONS`.
+            fit is then the posterior mode, with errors from the inverse Hessian. See docs/bayes.md.
         posterior: the number of draws of each chain from the posterior, by the No-U-Turn sampler; parameters without
             a prior have a flat one. Needs the extra `bayes`.
         chains: the number of chains.

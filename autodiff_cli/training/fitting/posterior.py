@@ -29,7 +29,7 @@ from autodiff_cli.graph.tape import substitute, topological_order
 from autodiff_cli.language.errors import format_names, pluralize
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.elementary import exp, log
-from autodiff_cli.ops.special import sigmoid, softplus
+from autodiff_cli.ops.special import LOG_DENSITIES, sigmoid, softplus
 from autodiff_cli.ops.structural import sum_
 from autodiff_cli.options import OptionError
 from autodiff_cli.system import open_atomic_bytes
@@ -42,7 +42,7 @@ from autodiff_cli.training.objective.objective import Objective, copy_with
 from autodiff_cli.training.objective.parameters import Bounds, ParameterLayout
 from autodiff_cli.training.objective.preparation import check_likelihood, hyperparameters
 from autodiff_cli.training.options import FitOptions
-from autodiff_cli.training.priors import DISTRIBUTIONS, parse_priors, prior_graph
+from autodiff_cli.training.priors import parse_priors, prior_graph
 from autodiff_cli.training.result.fitted_model import ParameterPosterior
 from autodiff_cli.training.result.prediction import RESIDUAL_SIGMAS
 from autodiff_cli.training.rows import WEIGHT
@@ -363,7 +363,7 @@ class Density:
         posterior is that of its prior, and narrow where the deviation is small.
         """
         chosen: dict[str, list[Node]] = {}
-        normal = DISTRIBUTIONS["normal"]
+        normal = LOG_DENSITIES["normal"]
         levels = [name for name, each in objective.priors.items() if each.parameters and each.distribution is normal]
         for name in levels if objective.rows <= _FEW_ROWS * len(levels) else ():
             own = objective.priors[name].arguments
