@@ -33,6 +33,7 @@ from autodiff_cli.ops.special import LOG_DENSITIES, sigmoid, softplus
 from autodiff_cli.ops.structural import sum_
 from autodiff_cli.options import OptionError
 from autodiff_cli.system import open_atomic_bytes
+from autodiff_cli.training.checkpoint import DensityLog
 from autodiff_cli.training.fitting.inference import DerivedQuantities
 from autodiff_cli.training.fitting.minimization import minimize_batch, root_mean_square
 from autodiff_cli.training.losses import PRIOR_FACTOR, LossKind
@@ -129,6 +130,7 @@ def draw_posterior(
     start: Array,
     options: FitOptions,
     quantities: DerivedQuantities,
+    log: DensityLog | None = None,
     on_draw: DrawCallback | None = None,
 ) -> PosteriorDraws:
     """Draw from the posterior of an objective.
@@ -137,11 +139,13 @@ def draw_posterior(
         start: a point near the mode.
         options: the number of draws and of chains, the seed and the priors.
         quantities: derived quantities, of which draws are computed too.
+        log: remembers evaluations of the density. With the log of an earlier run the chains go on where they ended.
         on_draw: is called from time to time.
     """
     nutpie, ordered = _sampler(), objective.constraints.solved(start)
     slack = objective.with_slacks(start) if ordered else objective
     density = Density(slack, slack.start if ordered else start, options)
+    density.log = log
     draws, chains = options.posterior or 0, options.chains
     tuning = _HIERARCHICAL_TUNING_DRAWS if density.is_hierarchical else _TUNING_DRAWS
     done, total = [0], chains * (draws + tuning)
@@ -287,7 +291,10 @@ class Density:
         names: the parameters, with the standard deviation of the residuals if it is unknown.
         size: the number of values.
         is_hierarchical: whether parameters have priors of other parameters.
+        log: remembers evaluations if it is set.
     """
+
+    log: DensityLog | None = None
 
     def __init__(self, objective: Objective, start: Array, options: FitOptions) -> None:
         graphs, program = objective.kernels.graphs, objective.model.program
@@ -405,7 +412,12 @@ class Density:
     @ignore_float_errors()
     def value_and_gradient(self, z: Array) -> tuple[float, Array]:
         """Return the log-density, up to a constant, and its gradient."""
-        total = self._objective.sum_rows(self._kernel, self._centre + self._factor @ z)
+        point = self._centre + self._factor @ z
+
+        def compute() -> Array:
+            return self._objective.sum_rows(self._kernel, point)
+
+        total = compute() if self.log is None else self.log.evaluate(point, compute)
         return -float(total[0]), -(total[1:] @ self._factor)
 
     def parameters(self, z: Array) -> dict[str, Array]:
