@@ -448,25 +448,33 @@ def _declare_log_density(
     support: tuple[float, float] | None,
     is_outside: Callable[..., Node] | None = None,
     is_infinite: Callable[..., Node] | None = None,
+    defaults: tuple[int, ...] = (),
 ) -> None:
     """Declare the operation `NAME_logpdf` from a formula that holds in the support of the density.
 
     Outside of the support it is -inf, with slope 0. Unless the arguments named in `positive` are positive, and the ends
-    of a support are in order, it is undefined. `is_infinite` is true at the ends where it is infinite.
+    of a support are in order, it is undefined. `is_infinite` is true at the ends where it is infinite. `defaults` are
+    those of the last arguments.
     """
     parameters = tuple(inspect.signature(formula).parameters)
     places = [parameters.index(argument) for argument in positive.split()]
 
+    def complete(inputs: tuple[Node, ...]) -> tuple[Node, ...]:
+        missing = len(parameters) - len(inputs)
+        return (*inputs, *map(as_node, defaults[len(defaults) - missing :]))
+
     def domain(*inputs: Node) -> Node:
+        inputs = complete(inputs)
         return reduce(and_, [inputs[k] > 0 for k in places]) if places else inputs[1] < inputs[2]
 
     def expansion(*inputs: Node) -> Node:
-        value = formula(*inputs)
-        value = where(is_outside(*inputs), constant("-inf"), value) if is_outside else value
+        value = formula(*complete(inputs))
+        if is_outside:
+            value = where(is_outside(*inputs), -constant("inf") - square(inputs[1]), value)  # nan goes on
         return where(domain(*inputs), value, constant("nan"))
 
     def rule(z: Node, *inputs: Node) -> tuple[Node, ...]:
-        slopes = gradient_nodes(formula(*inputs), inputs)
+        slopes = gradient_nodes(formula(*complete(inputs)), inputs)
         slopes = [where(is_outside(*inputs), 0, slope) for slope in slopes] if is_outside else slopes
         return tuple(where_defined(z, slope) for slope in slopes)
 
@@ -474,78 +482,31 @@ def _declare_log_density(
         return reduce(or_, [holds(*inputs) for holds in (is_outside, is_infinite) if holds])
 
     op = elementary(
-        f"{name}_logpdf", rule, expansion=expansion, parameters=parameters, min_inputs=len(parameters),
-        max_inputs=len(parameters), domain=domain, singular=singular if is_outside else None, ulp_bound=4000,
-        has_cancelling_slopes=True, summary=f"the log-density of the {name.replace('_', '-')} distribution at x",
+        f"{name}_logpdf", rule, expansion=expansion, parameters=parameters,
+        min_inputs=len(parameters) - len(defaults), max_inputs=len(parameters), domain=domain,
+        singular=singular if is_outside else None, ulp_bound=4000, has_cancelling_slopes=True,
+        summary=f"the log-density of the {name.replace('_', '-')} distribution at x",
     )  # fmt: skip
     LOG_DENSITIES[name] = LogDensity(op, tuple(positive.split()), support)
 
 
-def _normal_log_density(x: Node, mu: Node, sigma: Node) -> Node:
-    return -(square((x - mu) / sigma) / 2) - log(sigma) - log(2 * pi) / 2
-
-
-def _lognormal_log_density(x: Node, mu: Node, sigma: Node) -> Node:
-    return _normal_log_density(log(x), mu, sigma) - log(x)
-
-
-def _student_t_log_density(x: Node, nu: Node, mu: Node, sigma: Node) -> Node:
-    tail = (nu + 1) / 2 * log1p_square((x - mu) / (sigma * sqrt(nu)))
-    return -tail - log(beta(constant("0.5"), nu / 2)) - log(nu) / 2 - log(sigma)
-
-
-def _cauchy_log_density(x: Node, mu: Node, sigma: Node) -> Node:
-    return -log1p_square((x - mu) / sigma) - log(pi * sigma)
-
-
-def _half_normal_log_density(x: Node, sigma: Node) -> Node:
-    return -(square(x / sigma) / 2) - log(sigma) + log(2 / pi) / 2
-
-
-def _half_cauchy_log_density(x: Node, sigma: Node) -> Node:
-    return -log1p_square(x / sigma) - log(pi / 2 * sigma)
-
-
-def _exponential_log_density(x: Node, rate: Node) -> Node:
-    return log(rate) - rate * x
-
-
-def _gamma_log_density(x: Node, shape: Node, rate: Node) -> Node:
-    return times_log(shape - 1, x) + shape * log(rate) - rate * x - lgamma(shape)
-
-
-def _beta_log_density(x: Node, a: Node, b: Node) -> Node:
-    return times_log(a - 1, x) + times_log(b - 1, 1 - x) + lgamma(a + b) - lgamma(a) - lgamma(b)
-
-
-def _uniform_log_density(x: Node, low: Node, high: Node) -> Node:
-    return x - x - log(high - low)  # nan goes on
-
-
-def _is_negative(x: Node, *_: Node) -> Node:
-    return x < 0
-
-
-_REALS, _FROM_0 = (-math.inf, math.inf), (0.0, math.inf)
-
-_declare_log_density("normal", _normal_log_density, "sigma", _REALS)
-_declare_log_density("lognormal", _lognormal_log_density, "sigma", _FROM_0, lambda x, mu, sigma: x <= 0)
-_declare_log_density("student_t", _student_t_log_density, "nu sigma", _REALS)
-_declare_log_density("cauchy", _cauchy_log_density, "sigma", _REALS)
-_declare_log_density("half_normal", _half_normal_log_density, "sigma", _FROM_0, _is_negative)
-_declare_log_density("half_cauchy", _half_cauchy_log_density, "sigma", _FROM_0, _is_negative)
-_declare_log_density("exponential", _exponential_log_density, "rate", _FROM_0, _is_negative)
-_declare_log_density(
-    "gamma", _gamma_log_density, "shape rate", _FROM_0, _is_negative,
-    lambda x, shape, rate: and_(equal(x, 0), not_equal(shape, 1)),
-)  # fmt: skip
-_declare_log_density(
-    "beta", _beta_log_density, "a b", (0.0, 1.0), lambda x, a, b: or_(x < 0, x > 1),
-    lambda x, a, b: or_(and_(equal(x, 0), not_equal(a, 1)), and_(equal(x, 1), not_equal(b, 1))),
-)  # fmt: skip
-_declare_log_density(
-    "uniform", _uniform_log_density, "", None, lambda x, low, high: or_(x < low, x > high),
-)  # fmt: skip
+# fmt: off
+_REALS = (-math.inf, math.inf)
+_FROM_0_ON = (0.0, math.inf), lambda x, *_: x < 0
+_normal: Callable[..., Node] = lambda x, mu, sigma: -(square((x - mu) / sigma) / 2) - log(sigma) - log(2 * pi) / 2
+_declare_log_density("normal", _normal, "sigma", _REALS, defaults=(0, 1))
+_declare_log_density("lognormal", lambda x, mu, sigma: _normal(log(x), mu, sigma) - log(x), "sigma", (0.0, math.inf), lambda x, mu, sigma: x <= 0)
+_declare_log_density("student_t", lambda x, nu, mu, sigma: -((nu + 1) / 2 * log1p_square((x - mu) / (sigma * sqrt(nu)))) - log(beta(constant("0.5"), nu / 2)) - log(nu) / 2 - log(sigma), "nu sigma", _REALS, defaults=(0, 1))
+_declare_log_density("cauchy", lambda x, mu, sigma: -log1p_square((x - mu) / sigma) - log(pi * sigma), "sigma", _REALS, defaults=(0, 1))
+_declare_log_density("half_normal", lambda x, sigma: -(square(x / sigma) / 2) - log(sigma) + log(2 / pi) / 2, "sigma", *_FROM_0_ON)
+_declare_log_density("half_cauchy", lambda x, sigma: -log1p_square(x / sigma) - log(pi / 2 * sigma), "sigma", *_FROM_0_ON)
+_declare_log_density("exponential", lambda x, rate: log(rate) - rate * x, "rate", *_FROM_0_ON)
+_declare_log_density("gamma", lambda x, shape, rate: times_log(shape - 1, x) + shape * log(rate) - rate * x - lgamma(shape), "shape rate", *_FROM_0_ON,
+    lambda x, shape, rate: and_(equal(x, 0), not_equal(shape, 1)))
+_declare_log_density("beta", lambda x, a, b: times_log(a - 1, x) + times_log(b - 1, 1 - x) + lgamma(a + b) - lgamma(a) - lgamma(b), "a b", (0.0, 1.0),
+    lambda x, a, b: or_(x < 0, x > 1), lambda x, a, b: or_(and_(equal(x, 0), not_equal(a, 1)), and_(equal(x, 1), not_equal(b, 1))))
+_declare_log_density("uniform", lambda x, low, high: x - x - log(high - low), "", None, lambda x, low, high: or_(x < low, x > high))  # nan goes on
+# fmt: on
 
 
 # Forward declarations: rules may use operations that are declared further down.

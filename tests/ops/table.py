@@ -499,6 +499,14 @@ ROWS: tuple[Row, ...] = (
         )
         for name, (value, domain) in LOG_DENSITIES.items()
     ),
+    Row("normal_logpdf", lambda x: mp.log(phi(x)), (lambda x: -x,), ((-50.0, 50.0),), at(*SPECIAL)),
+    Row(
+        "cauchy_logpdf",
+        lambda x: -mp.log(mp.pi * (1 + x * x)),
+        (lambda x: -2 * x / (1 + x * x),),
+        ((-1e150, 1e150),),
+        points=at(*SPECIAL),
+    ),
     *(
         Row(
             name,

@@ -24,7 +24,20 @@ from autodiff_cli.ops import all_ops, get_op
 from autodiff_cli.ops.special import LOG_DENSITIES
 from tests.each import each
 from tests.ops.table import LOG_DENSITIES as REFERENCES
-from tests.ops.table import ROWS, Number, Row, faddeeva, psi, shape_derivative, sinc_n, sinhc_n, student_t, voigt
+from tests.ops.table import (
+    ONE,
+    ROWS,
+    ZERO,
+    Number,
+    Row,
+    faddeeva,
+    psi,
+    shape_derivative,
+    sinc_n,
+    sinhc_n,
+    student_t,
+    voigt,
+)
 
 STEP = mpf(10) ** -20
 GROWS = 10  # how much larger a quotient is for the square of that step, if it has no limit
@@ -69,6 +82,8 @@ def log_density(name: str) -> Callable[..., Number]:
     distribution = LOG_DENSITIES[name]
 
     def value(x: Number, *arguments: Number) -> Number:
+        missing = len(distribution.arguments) - len(arguments)
+        arguments = (*arguments, *((ZERO, ONE)[2 - missing :]))
         low, high = distribution.support or arguments
         pairs = zip(distribution.arguments, arguments, strict=True)
         if low >= high or any(value <= 0 for argument, value in pairs if argument in distribution.positive):

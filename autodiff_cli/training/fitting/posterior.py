@@ -58,7 +58,7 @@ _FEW_ROWS = 20  # per level, up to which levels are written as mean + deviationÂ
 _MAX_EPOCHS = 200  # of the search for the mode in numbers without bounds
 _FAR = 10.0  # standard deviations of Laplace's approximation, at which a normal log-density has fallen by 50
 _LEAST_FALL = 0.5  # of the log-density there; that of Student's t with one degree of freedom falls by 4
-_ADVICE = "give it a prior, such as --prior"
+_ADVICE = 'give it a prior, such as --prior "{} ~ normal(0, 10)"'
 _MAX_LOO_DRAWS = 1000  # of each chain
 _MIN_CURVATURE = 1e-6  # relative to the largest, in units of the diagonal, of a hierarchical mode that is used
 _EXACT = 1e-9  # residuals, relative to the spread of the target, that are rounding errors
@@ -407,7 +407,9 @@ class Density:
             for direction in (*np.eye(self.size), *-np.eye(self.size)):
                 if highest - self.value_and_gradient(_FAR * direction)[0] < _LEAST_FALL:
                     name = self._layout.element_names[int(np.argmax(np.abs(self._factor @ direction)))]
-                    raise OptionError(f"the posterior is improper: its density does not fall with `{name}`; {_ADVICE}")
+                    raise OptionError(
+                        f"the posterior is improper: its density does not fall with `{name}`; {_ADVICE.format(name)}"
+                    )
 
     @ignore_float_errors()
     def value_and_gradient(self, z: Array) -> tuple[float, Array]:
@@ -441,7 +443,7 @@ class Density:
         if not far:
             return []
         listed = format_names(far, "`")
-        return [f"the posterior seems improper: the chains of {listed} run away; {_ADVICE}"]
+        return [f"the posterior seems improper: the chains of {listed} run away; {_ADVICE.format(far[0])}"]
 
 
 def _constrained(leaf: Node, low: float, high: float) -> tuple[Node, Node]:
