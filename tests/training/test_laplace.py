@@ -118,7 +118,7 @@ def test_loblolly_pines_of_nlme() -> None:
 
 
 def _log_likelihood(theta: NDArray[Any], design: list[NDArray[Any]]) -> float:
-    """Return the exact log-likelihood of `CROSSED`, given intercept, slope, deviations of the effects, and log sigma."""
+    """Return the exact log-likelihood of `CROSSED`, given the intercept, slope, deviations, and log sigma."""
     x, y, count = CROSSED["x"], CROSSED["y"], len(design)
     variance = math.exp(2 * theta[-1]) * np.eye(len(y))
     variance += sum(s * s * z @ z.T for s, z in zip(theta[2 : 2 + count], design, strict=True))
@@ -156,9 +156,10 @@ def test_linear_models_are_exact(effects: Mapping[str, str], design: list[NDArra
     theta = np.array([fit.parameters[name] for name in names])
     theta[-1] = math.log(theta[-1])
     assert fit.log_likelihood == pytest.approx(_log_likelihood(theta, design), abs=1e-9)
-    best = scipy.optimize.minimize(lambda point: -_log_likelihood(point, design), theta, method="BFGS", tol=1e-7)
-    assert theta == pytest.approx(best.x, abs=2e-4)
     errors = np.sqrt(np.diag(np.linalg.inv(_numeric_hessian(lambda t: -_log_likelihood(t, design), theta, 1e-3))))
+    moves = 1e-3 * np.diag(errors)
+    slopes = [_log_likelihood(theta + move, design) - _log_likelihood(theta - move, design) for move in moves]
+    assert np.array(slopes) / 2e-3 == pytest.approx(0, abs=1e-6)
     errors[-1] *= math.exp(theta[-1])
     assert [fit.stderr[name] for name in names] == pytest.approx(errors, rel=1e-3)
     # The modes and their errors are the mean and covariance of the effects given the data.
@@ -177,16 +178,12 @@ def _plain_laplace(losses: Callable[[NDArray[Any]], NDArray[Any]], levels: int) 
     """Return minus the log of Π∫exp(-loss(b))·φ(b)db by Laplace's approximation with finite differences, where `losses`
     returns the loss of each level for its effect.
     """
-    total, step = 0.0, 1e-4
-    for level in range(levels):
-
-        def joint(b: float, level: int = level) -> float:
-            return float(losses(np.full(levels, b))[level]) + b * b / 2
-
-        mode = scipy.optimize.minimize_scalar(joint, bounds=(-6, 6), method="bounded", options={"xatol": 1e-9}).x
-        curvature = (joint(mode + step) - 2 * joint(mode) + joint(mode - step)) / step**2
-        total += joint(mode) + math.log(curvature) / 2
-    return total
+    b, step = np.zeros(levels), 1e-3
+    for _ in range(40):
+        low, middle, high = (losses(at) + at * at / 2 for at in (b - step, b, b + step))
+        curvature = (low - 2 * middle + high) / step**2
+        b = b - np.clip((high - low) / (2 * step * curvature), -0.5, 0.5)
+    return float(np.sum(middle + np.log(curvature) / 2))
 
 
 RATES = {"g": _levels(40, 6), "x": GENERATOR.uniform(0, 2, 40)}
@@ -208,6 +205,7 @@ def _decay(p: Mapping[str, float], b: NDArray[Any]) -> NDArray[Any]:
     return -scipy.stats.norm(mean, p["sigma"]).logpdf(RATES["y"])
 
 
+@pytest.mark.slow
 @each(
     ("model", "options", "density"),
     [
@@ -230,7 +228,7 @@ def test_nonlinear_models(
 
     theta = np.array([*fit.parameters.values()])
     at_end = minus_log_likelihood(theta)
-    assert fit.log_likelihood == pytest.approx(-at_end, abs=1e-5)
+    assert fit.log_likelihood == pytest.approx(-at_end, abs=1e-4)
     for k, error in enumerate(fit.stderr.values()):
         step = np.eye(len(theta))[k] * error
         assert minus_log_likelihood(theta + 0.3 * step) > at_end < minus_log_likelihood(theta - 0.3 * step)

@@ -121,10 +121,10 @@ class EffectIndex:
 
     def sum_by_effect(self, values: Array) -> Array:
         """Return the sums over rows for each effect, of values of shape (terms, rows)."""
-        return sum(
-            (np.bincount(rows, own, self.size) for rows, own in zip(self.rows, values, strict=True)),
-            np.zeros(self.size),
-        )
+        total = np.zeros(self.size)
+        for rows, own in zip(self.rows, values, strict=True):
+            total += np.bincount(rows, own, self.size)
+        return total
 
 
 class _Hessian:
@@ -293,7 +293,8 @@ class MarginalLikelihood(ObjectiveBatch):
     def _part_losses(self, rows: _Rows, effects: Array) -> Array:
         """Return minus the joint log-density of each independent part of the effects."""
         count = int(self.index.part_of_effect.max(initial=0)) + 1
-        losses: Array = np.bincount(self.index.part_of_effect, np.square(effects) / 2, count)
+        losses = np.zeros(count)
+        losses += np.bincount(self.index.part_of_effect, np.square(effects) / 2, count)
         losses += np.bincount(self.index.part_of_row, rows.loss, count)
         return losses
 
