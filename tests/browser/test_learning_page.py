@@ -100,7 +100,7 @@ def test_a_curve_beyond_the_data_ends_at_the_axes(page: Page, decay: Path, tmp_p
     visible = page.evaluate(
         """() => [...document.querySelectorAll("#fit-picture .fitted")].map((curve) => {
           const frame = document.querySelector("#fit-picture .axis").getBoundingClientRect();
-          const points = Array.from({ length: 50 }, (_, k) => curve.getPointAtLength((k / 49) * curve.getTotalLength()));
+          const points = Array.from({ length: 50 }, (_, k) => curve.getPointAtLength(curve.getTotalLength() * k / 49));
           const onScreen = points.map((point) => point.matrixTransform(curve.getScreenCTM()));
           const below = onScreen.filter(({ y }) => y > frame.bottom + 5);
           return [below.length, below.filter(({ x, y }) => document.elementsFromPoint(x, y).includes(curve)).length];
