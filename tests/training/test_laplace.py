@@ -279,14 +279,24 @@ def test_levels_that_do_not_differ() -> None:
     assert any("standard deviation of `u` is 0" in warning for warning in fit.warnings)
 
 
-def test_known_errors_weigh_rows() -> None:
+@each("is_absolute", [True, False])
+def test_errors_of_rows(is_absolute: bool) -> None:
     data = {"g": np.repeat([0, 1, 2], 3), "y": [1.0, 2, 1.5, 4, 5, 4.4, 0.2, -1, 0.5], "e": [0.5, 1, 0.7] * 3}
-    fit = ad.fit("y ~ u[g]", data, laplace="u", priors={"u[g]": "normal(m, s)"}, sigma="e", absolute_sigma=True)
-    z = np.eye(3)[data["g"]]
-    variance = np.diag(np.square(data["e"])) + fit.parameters["s"] ** 2 * z @ z.T
+    options = {"laplace": "u", "priors": {"u[g]": "normal(m, s)"}, "sigma": "e", "absolute_sigma": is_absolute}
+    fit = ad.fit("y ~ u[g]", data, **options)
+    z, unit = np.eye(3)[data["g"]], fit.parameters.get("sigma", 1.0)
+    variance = np.diag(np.square(unit * np.array(data["e"]))) + fit.parameters["s"] ** 2 * z @ z.T
     exact = scipy.stats.multivariate_normal(np.full(9, fit.parameters["m"]), variance).logpdf(data["y"])
     assert fit.log_likelihood == pytest.approx(exact, abs=1e-9)
-    assert [*fit.parameters] == ["m", "s"]
+    assert [*fit.parameters] == ["m", "s", *([] if is_absolute else ["sigma"])]
+
+
+def test_fixed_and_bounded_parameters() -> None:
+    options = {"laplace": "u", "priors": {"u[tree]": "normal(0, s)"}, "fixed": {"s": 20}, "bounds": {"A": (None, 185)}}
+    fit = ad.fit(LOGISTIC, ORANGE, **options)
+    assert fit.random_effects["u"].sd == 20
+    assert (fit.parameters["A"], fit.stderr["A"], fit.on_bounds) == (185, None, ("A",))
+    assert fit.stderr["sigma"] > 0
 
 
 @each(
@@ -319,8 +329,11 @@ def test_refusals(options: dict[str, Any], words: str) -> None:
 
 def test_other_refusals() -> None:
     given = {"laplace": "u", "priors": {"u[tree]": "normal(0, s)"}}
-    with pytest.raises(OptionError, match="kink"):
-        ad.fit("size ~ abs(A + u[tree])*age", ORANGE, **given)
+    for term in ("abs(u[tree])", "max(u[tree], 0)", "where(u[tree] > 0, 1, 2)", "(u[tree] > 0)"):
+        with pytest.raises(OptionError, match="must be smooth in the model"):
+            ad.fit(f"size ~ A + {term}*age", ORANGE, **given)
+    with pytest.raises(OptionError, match="no random effects"):
+        ad.fit("size ~ dot(w, [age, 1]) + u[tree]", ORANGE, **given)
     with pytest.raises(OptionError, match="compare has no option laplace"):
         ad.compare([LOGISTIC, "size ~ A"], ORANGE, **given)
     with pytest.raises(OptionError, match="laplace needs a single fit"):

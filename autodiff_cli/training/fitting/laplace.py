@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property, reduce
+from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +32,7 @@ from autodiff_cli.backends.protocol import RowGraphs, RowKernel
 from autodiff_cli.backends.selection import choose_backend, evaluate
 from autodiff_cli.graph.gradient import gradient_nodes, tangent
 from autodiff_cli.graph.node import Node, variable
-from autodiff_cli.graph.op import ONE, ZERO
+from autodiff_cli.graph.op import ONE, Gate
 from autodiff_cli.graph.tape import leaf_names, substitute, topological_order
 from autodiff_cli.language.errors import format_names
 from autodiff_cli.numbers.arrays import ignore_float_errors
@@ -48,6 +50,7 @@ from autodiff_cli.training.objective.parameters import Bounds, ParameterLayout
 from autodiff_cli.training.objective.preparation import check_likelihood
 from autodiff_cli.training.optimizers import Epoch
 from autodiff_cli.training.options import FitOptions
+from autodiff_cli.training.priors import Prior
 from autodiff_cli.training.result.fitted_model import RandomEffect
 from autodiff_cli.training.result.goodness import information_criteria
 from autodiff_cli.training.result.prediction import RESIDUAL_SIGMAS
@@ -65,27 +68,22 @@ _MAX_CROSSED = 2000  # effects of all columns but the one with the most levels, 
 _DIFFERENCE = 1e-3  # step of differences of gradients, in standard errors
 _FIRST_DIFFERENCE = 1e-4  # the same while standard errors are unknown, relative to the parameters
 
+_MIN_CURVATURE = 1e-8  # of the joint density, relative to that of the effects' distribution, for Newton steps
+
 Index = NDArray[np.intp]
 
 
-class _Rows(NamedTuple):
-    """The loss of each row, with its first and second derivatives towards the effects of the row."""
-
-    loss: Array
-    slopes: Array
-    curvatures: Array
-
-
 class _Modes(NamedTuple):
-    """The modes of the effects, the rows there, and the factored Hessian."""
+    """The modes of the effects, with the sum of the rows' losses and the factored Hessian there."""
 
     effects: Array
-    rows: _Rows
+    loss: float
     hessian: _Hessian
 
 
 class EffectIndex:
-    """The positions of the effects of each row in the vector of all effects, those of the largest column first.
+    """The positions of the effects of each row in the vector of all effects: first those of the largest column, level
+    by level, and then those of columns that cross it.
 
     Args:
         columns: the column of levels of each term.
@@ -94,42 +92,55 @@ class EffectIndex:
     """
 
     def __init__(self, columns: Sequence[str], codes: Sequence[Index], counts: Sequence[int]) -> None:
-        sizes = dict(zip(columns, counts, strict=True))
-        largest = max(sizes, key=lambda column: sizes[column])
-        self.first = [k for k, column in enumerate(columns) if column == largest]
-        self.levels, self.width = sizes[largest], len(self.first)
-        self.starts, self.strides = [0] * len(columns), [1] * len(columns)
-        end = self.levels * self.width
+        largest = columns[int(np.argmax(counts))]
+        first = [k for k, column in enumerate(columns) if column == largest]
+        self.width, self.levels = len(first), max(counts)
+        self.split = self.size = self.width * self.levels
+        self.places: list[Index] = []  # of the effects of each term, by level
         for k, count in enumerate(counts):
-            if k in self.first:
-                self.starts[k], self.strides[k] = self.first.index(k), self.width
+            if k in first:
+                self.places.append(first.index(k) + self.width * np.arange(count))
             else:
-                self.starts[k], end = end, end + count
-        self.size, self.crossed = end, end - self.levels * self.width
-        self.counts = counts
-        places = zip(self.starts, self.strides, codes, strict=True)
-        self.rows: Index = np.array([start + stride * code for start, stride, code in places])
-        # Levels of a single column are independent given the parameters, so that each takes its own steps.
-        self.part_of_row = codes[self.first[0]] if not self.crossed else np.zeros_like(codes[0])
-        parts = np.arange(self.levels) if not self.crossed else np.zeros(self.levels, np.intp)
-        self.part_of_effect = np.concatenate((np.repeat(parts, self.width), np.zeros(self.crossed, np.intp)))
+                self.places.append(self.size + np.arange(count))
+                self.size += count
+        self.crossed = self.size - self.split
+        self.rows = [place[code] for place, code in zip(self.places, codes, strict=True)]
+        # Levels of a single column are independent given the parameters, so that each takes its own Newton steps.
+        self.parts = np.arange(self.size) // self.width if not self.crossed else np.zeros(self.size, np.intp)
         self.pairs = [(a, b) for a in range(len(columns)) for b in range(a, len(columns))]
+        self.elements = [self.find_elements(self.rows[a], self.rows[b]) for a, b in self.pairs]
 
-    def positions(self, term: int) -> Index:
-        """Return the positions of the effects of a term, by level."""
-        return self.starts[term] + self.strides[term] * np.arange(self.counts[term])
+    def find_elements(self, rows: Index, others: Index) -> Index:
+        """Return where elements of a symmetric matrix over the effects are stored: the upper triangles of the blocks of
+        the largest column, the part between these effects and the others, and the upper triangle of the others.
+        """
+        low, high = np.minimum(rows, others), np.maximum(rows, others)
+        beyond, blocks = high - self.split, self.split * self.width
+        in_corner = blocks + self.split * self.crossed + (low - self.split) * self.crossed + beyond
+        outside = np.where(low < self.split, blocks + low * self.crossed + beyond, in_corner)
+        elements: Index = np.where(beyond < 0, low * self.width + high % self.width, outside)
+        return elements
+
+    def matrices(self, storage: Array) -> tuple[Array, Array, Array]:
+        """Return the symmetric blocks, the part between, and the symmetric corner, of one block."""
+        blocks, between, corner = np.split(storage, np.cumsum([self.split * self.width, self.split * self.crossed]))
+        square = blocks.reshape(-1, self.width, self.width), corner.reshape(1, self.crossed, self.crossed)
+        whole = [each + np.triu(each, 1).swapaxes(1, 2) for each in square]
+        return whole[0], between.reshape(self.levels, self.width, self.crossed), whole[1]
 
     def sum_by_effect(self, values: Array) -> Array:
         """Return the sums over rows for each effect, of values of shape (terms, rows)."""
-        total = np.zeros(self.size)
-        for rows, own in zip(self.rows, values, strict=True):
-            total += np.bincount(rows, own, self.size)
-        return total
+        return _sum_at(np.concatenate(self.rows), values.ravel(), self.size)
+
+
+def _sum_at(places: Index, values: Array, size: int) -> Array:
+    """Return the sums of the values that belong to each place."""
+    return np.asarray(np.bincount(places, values, size), np.float64)
 
 
 class _Hessian:
-    """1 plus the second derivatives of the summed loss towards the effects, in factored form: blocks A of the levels of
-    the largest column, the Schur complement of the others, and W = A⁻¹·B.
+    """1 plus the second derivatives of the summed loss towards the effects, in factored form: the inverse blocks A⁻¹ of
+    the largest column, W = A⁻¹·B, and the inverse Schur complement of the other effects.
 
     Attributes:
         log_determinant: the logarithm of its determinant; nan if it is not positive definite.
@@ -137,67 +148,58 @@ class _Hessian:
 
     def __init__(self, index: EffectIndex, curvatures: Array) -> None:
         self._index = index
-        levels, width, crossed, split = index.levels, index.width, index.crossed, index.levels * index.width
-        blocks = np.zeros((levels, width, width))
-        between, corner = np.zeros((split, crossed)), np.zeros((crossed, crossed))
-        for (a, b), values in zip(index.pairs, curvatures, strict=True):
-            first, second = (a, b) if a in index.first else (b, a)
-            rows, others = index.rows[first], index.rows[second]
-            if first in index.first and second in index.first:
-                i, j = index.first.index(first), index.first.index(second)
-                blocks[:, i, j] += (own := np.bincount((rows - i) // width, values, levels))
-                blocks[:, j, i] += own if i != j else 0.0
-            elif first in index.first:
-                flat = rows * crossed + others - split
-                between += np.bincount(flat, values, split * crossed).reshape(split, crossed)
-            else:
-                flat = (rows - split) * crossed + others - split
-                own = np.bincount(flat, values, crossed * crossed).reshape(crossed, crossed)
-                corner += own if a == b else own + own.T
-        blocks[:, range(width), range(width)] += 1
-        corner[range(crossed), range(crossed)] += 1
-        self._inverse, signs, logarithms = self._inverted(blocks)
-        self._between = (self._inverse @ between.reshape(levels, width, crossed)).reshape(split, crossed)
-        self._corner, sign, logarithm = self._inverted((corner - between.T @ self._between)[None])
-        is_definite = bool((signs > 0).all() and (sign > 0).all())
-        self.log_determinant = float(logarithms.sum() + logarithm.sum()) if is_definite else math.nan
-
-    @staticmethod
-    def _inverted(matrices: Array) -> tuple[Array, Array, Array]:
-        """Return inverses of symmetric matrices, with curvatures made positive so that steps descend, the least sign of
-        a curvature, and the logarithms of the determinants.
-        """
-        if not np.isfinite(matrices).all():
-            return np.full_like(matrices, np.nan), -np.ones(len(matrices)), np.zeros(len(matrices))
-        if matrices.shape[1] == 1:  # the usual case
-            curvatures, directions = matrices[:, 0], np.ones_like(matrices)
-        else:
-            curvatures, directions = np.linalg.eigh(matrices)
-        sizes = np.maximum(np.abs(curvatures), 1e-8)
-        inverses = (directions / sizes[:, None, :]) @ directions.swapaxes(1, 2)
-        return inverses, np.sign(curvatures.min(axis=1, initial=1.0)), np.log(sizes).sum(axis=1)
+        count = index.split * (index.width + index.crossed) + index.crossed**2
+        blocks, between, corner = index.matrices(_sum_at(np.concatenate(index.elements), curvatures.ravel(), count))
+        self._blocks, log_determinant = _inverted(blocks + np.eye(index.width))
+        self._between = self._blocks @ between
+        complement = corner + np.eye(index.crossed) - np.einsum("lik,lij->kj", between, self._between)
+        self._corner, logarithm = _inverted(complement)
+        self.log_determinant = log_determinant + logarithm
 
     def solve(self, values: Array) -> Array:
         """Return H⁻¹·values."""
-        split = self._index.levels * self._index.width
-        crossed = self._corner[0] @ (values[split:] - self._between.T @ values[:split])
-        blocks = (self._inverse @ values[:split].reshape(self._index.levels, -1, 1)).reshape(-1)
-        return np.concatenate((blocks - self._between @ crossed, crossed))
+        first, others = values[: self._index.split].reshape(self._index.levels, -1), values[self._index.split :]
+        crossed = self._corner[0] @ (others - np.einsum("lik,li->k", self._between, first))
+        solved = np.einsum("lij,lj->li", self._blocks, first) - self._between @ crossed
+        return np.concatenate((solved.ravel(), crossed))
 
-    def inverse_elements(self, rows: Index, others: Index) -> Array:
-        """Return elements of H⁻¹ at pairs of effects that have a row in common, or are of the same column."""
-        split, width = self._index.levels * self._index.width, self._index.width
-        low, high = np.minimum(rows, others), np.maximum(rows, others)
-        is_block, is_corner = high < split, low >= split
-        elements = np.empty(len(rows))
+    def inverse(self) -> Array:
+        """Return the elements of H⁻¹ for pairs of effects; see `EffectIndex.find_elements`."""
         spread = self._between @ self._corner[0]
-        i, j = low[is_block], high[is_block]
-        elements[is_block] = self._inverse[i // width, i % width, j % width]
-        elements[is_block] += np.einsum("nk,nk->n", spread[i], self._between[j]) if self._index.crossed else 0.0
-        elements[is_corner] = self._corner[0][low[is_corner] - split, high[is_corner] - split]
-        is_between = ~is_block & ~is_corner
-        elements[is_between] = -spread[low[is_between], high[is_between] - split]
-        return elements
+        blocks = self._blocks + spread @ self._between.swapaxes(1, 2)
+        return np.concatenate([each.ravel() for each in (blocks, -spread, self._corner)])
+
+
+def _inverted(matrices: Array) -> tuple[Array, float]:
+    """Return the inverses of symmetric matrices, and the logarithm of the product of their determinants.
+
+    It is nan if a curvature is not positive; the inverse then has its absolute value, so that Newton steps descend.
+    """
+    if not np.isfinite(matrices).all():
+        return np.full_like(matrices, math.nan), math.nan
+    if matrices.shape[1] == 1:  # the usual case, in which LAPACK would be slow
+        curvatures, directions = matrices[:, 0], np.ones_like(matrices)
+    else:
+        curvatures, directions = np.linalg.eigh(matrices)
+    sizes = np.maximum(np.abs(curvatures), _MIN_CURVATURE)
+    inverses = (directions / sizes[:, None]) @ directions.swapaxes(1, 2)
+    return inverses, float(np.log(np.where(curvatures > 0, curvatures, math.nan)).sum())
+
+
+def _own_leaves(prior: Prior, leaves: Mapping[str, Node]) -> dict[Node, Node]:
+    """Return the leaves of a model in place of those of a prior."""
+    return {leaf: leaves[leaf.text] for leaf in topological_order(prior.arguments) if leaf.is_input}
+
+
+def _weighted_sum(weights: Sequence[Node], values: Sequence[Node]) -> Node:
+    """Return the sum of products as a graph."""
+    return reduce(add, (weight * value for weight, value in zip(weights, values, strict=True)))
+
+
+def _with_free_ends(bounds: Bounds, size: int) -> Bounds:
+    """Return bounds for more parameters, of which the last ones have none."""
+    extra = np.full(size - len(bounds.low), np.inf)
+    return Bounds(np.append(bounds.low, -extra), np.append(bounds.high, extra))
 
 
 class MarginalLikelihood(ObjectiveBatch):
@@ -208,154 +210,123 @@ class MarginalLikelihood(ObjectiveBatch):
     """
 
     def __init__(self, objective: Objective, options: FitOptions) -> None:
-        program, graphs = objective.model.program, objective.kernels.graphs
-        table = objective.table
         self.terms = [*objective.effects]
         self.effects = [objective.model.effects[name] for name in self.terms]
+        table = objective.table
         codes = [table.columns[name].astype(np.intp) for name in self.terms]
         counts = [len(objective.model.levels[effect.column]) for effect in self.effects]
         self.index = EffectIndex([effect.column for effect in self.effects], codes, counts)
         if self.index.crossed > _MAX_CROSSED:
             listed = format_names([effect.column for effect in self.effects], "`")
             raise OptionError(f"laplace: {listed} cross, and all but one of them may have {_MAX_CROSSED} levels in all")
-        self.means, self.deviations, replaced = list[Node](), list[Node](), dict[Node, Node]()
-        for name, prior in objective.effects.items():
-            own = {leaf: program.leaves[leaf.text] for leaf in topological_order(prior.arguments) if leaf.is_input}
-            mean, deviation = substitute(prior.arguments, own)
-            self.means.append(mean)
-            self.deviations.append(deviation)
-            replaced[program.leaves[name]] = mean + deviation * program.leaves[name]
-        (row,) = substitute([graphs.loss * objective.components], replaced)
-        self.names, leaves = [*objective.layout.names], [program.leaves[name] for name in objective.layout.names]
+        leaves, graphs = objective.model.program.leaves, objective.kernels.graphs
+        arguments = [substitute(prior.arguments, _own_leaves(prior, leaves)) for prior in objective.effects.values()]
+        self.means, self.deviations = zip(*arguments, strict=True)
+        effects = [leaves[name] for name in self.terms]
+        terms = zip(effects, self.means, self.deviations, strict=True)
+        (row,) = substitute([graphs.loss * objective.components], {leaf: mean + sd * leaf for leaf, mean, sd in terms})
+        self.names, parameters = [*objective.layout.names], [leaves[name] for name in objective.layout.names]
         if objective.kind is LossKind.SQUARES:
             row = row / 2
-        self._counted = 0
+        self._targets = 0  # whose residuals have an unknown standard deviation
         if objective.has_unknown_variance:
             self.names.append(_LOG_SIGMA)
-            leaves.append(variable(_LOG_SIGMA))
-            row = row * exp(-2 * leaves[-1])
-            self._counted = objective.weighted_rows * objective.components
+            parameters.append(variable(_LOG_SIGMA))
+            row = row * exp(-2 * parameters[-1])
+            self._targets = objective.weighted_rows * objective.components
         row = variable(WEIGHT) * row if graphs.has_weight else row
-        super().__init__([objective], Bounds.unbounded(len(self.names)))
-        if objective.bounds.has_bounds:
-            ends = objective.bounds
-            extra = len(self.names) - len(ends.low)
-            self.bounds = Bounds(np.append(ends.low, [-np.inf] * extra), np.append(ends.high, [np.inf] * extra))
+        super().__init__([objective], _with_free_ends(objective.bounds, len(self.names)))
         self._columns: dict[str, Any] = dict(table.columns)
         self._rows, self._fixed = objective.rows, {**objective.fixed, **objective.settings}
-        self._build_kernels(row, leaves, [program.leaves[name] for name in self.terms], options)
+        self._build_kernels(row, parameters, effects, options)
         self._last = np.zeros(self.index.size)
 
-    def _build_kernels(self, row: Node, leaves: list[Node], effects: list[Node], options: FitOptions) -> None:
+    def _build_kernels(self, row: Node, parameters: list[Node], effects: list[Node], options: FitOptions) -> None:
         """Compile the loss with its derivatives towards effects, and the gradient of the marginal likelihood."""
-        graphs = self.objective.kernels.graphs
-        row, *both = share([row, *leaves, *effects])
-        leaves, effects = both[: len(leaves)], both[len(leaves) :]
-        shapes = graphs.leaf_shapes
+        kernels, pairs = self.objective.kernels, self.index.pairs
+        row, *leaves = share([row, *effects, *parameters])
+        effects, parameters = leaves[: len(effects)], leaves[len(effects) :]
+        shapes = kernels.graphs.leaf_shapes
         slopes = gradient_nodes(row, effects, shapes)
-        curvatures = [tangent(slopes[a], {effects[b]: ONE}, shapes) for a, b in self.index.pairs]
-        self._inverse_names = [f"inverse {a} {b}" for a, b in self.index.pairs]
-        self._adjoint_names = [f"adjoint {k}" for k in range(len(effects))]
-        trace: Node = ZERO
-        for (a, b), name, curvature in zip(self.index.pairs, self._inverse_names, curvatures, strict=True):
-            trace = trace + curvature * variable(name) / (2 if a == b else 1)
-        total = row + trace
-        for name, slope in zip(self._adjoint_names, slopes, strict=True):
-            total = total - variable(name) * slope
-        columns = {*self.objective.kernels.columns, *self.terms, *self._inverse_names, *self._adjoint_names}
+        curvatures = [tangent(slopes[a], {effects[b]: ONE}, shapes) for a, b in pairs]
+        self._inverse_names = [f"inverse {a} {b}" for a, b in pairs]
+        self._adjoint_names = [f"adjoint {name}" for name in self.terms]
+        halves = [ONE / 2 if a == b else ONE for a, b in pairs]
+        trace = _weighted_sum(halves, [variable(n) * c for n, c in zip(self._inverse_names, curvatures, strict=True)])
+        total = row + trace - _weighted_sum([*map(variable, self._adjoint_names)], slopes)
+        columns = {*kernels.columns, *self.terms, *self._inverse_names, *self._adjoint_names}
 
         def compiled(outputs: list[Node]) -> RowKernel:
             own = RowGraphs(simplify(outputs), columns, shapes, [()] * len(outputs))
-            backend = choose_backend(options.backend, options.threads, own, self._rows, _PASSES)
-            return backend.row_kernel(own)
+            return choose_backend(options.backend, options.threads, own, self._rows, _PASSES).row_kernel(own)
 
         self._inner = compiled([row, *slopes, *curvatures])
         self._third = compiled(gradient_nodes(trace, effects, shapes))
-        self._outer = compiled(gradient_nodes(total, leaves, shapes))
+        self._outer = compiled(gradient_nodes(total, parameters, shapes))
 
-    def _evaluate(self, kernel: RowKernel, point: dict[str, Any], columns: dict[str, Array]) -> Array:
+    def _evaluate(self, kernel: RowKernel, theta: Array, effects: Array, columns: Mapping[str, Array] = {}) -> Array:
         """Return the values of a kernel for every row, of shape (values, rows)."""
         values = np.empty((kernel.value_count, self._rows))
-        kernel.write(kernel.prepare(point), {**self._columns, **columns}, values)
+        own = {name: effects[rows] for name, rows in zip(self.terms, self.index.rows, strict=True)}
+        kernel.write(kernel.prepare(self.point(theta)), {**self._columns, **own, **columns}, values)
         return values
 
     def point(self, theta: Array) -> dict[str, Any]:
         """Return the value of every leaf that is not a column."""
         return {**dict(zip(self.names, theta.tolist(), strict=True)), **self._fixed}
 
-    def _effect_columns(self, effects: Array) -> dict[str, Array]:
-        return dict(zip(self.terms, effects[self.index.rows], strict=True))
-
-    def _rows_at(self, point: dict[str, Any], effects: Array) -> _Rows:
-        values, count = self._evaluate(self._inner, point, self._effect_columns(effects)), 1 + len(self.terms)
-        return _Rows(values[0], values[1:count], values[count:])
-
-    def _part_losses(self, rows: _Rows, effects: Array) -> Array:
-        """Return minus the joint log-density of each independent part of the effects."""
-        count = int(self.index.part_of_effect.max(initial=0)) + 1
-        losses = np.zeros(count)
-        losses += np.bincount(self.index.part_of_effect, np.square(effects) / 2, count)
-        losses += np.bincount(self.index.part_of_row, rows.loss, count)
-        return losses
-
     def modes(self, theta: Array) -> _Modes | None:
         """Return the modes of the effects by Newton's method; None if there are none."""
-        for start in (self._last, np.zeros(self.index.size)):
-            found = self._modes_from(self.point(theta), start)
-            if found is not None:
-                self._last = found.effects
-                return found
-        return None
+        found = self._modes_from(theta, self._last) or self._modes_from(theta, np.zeros(self.index.size))
+        self._last = self._last if found is None else found.effects
+        return found
 
-    def _modes_from(self, point: dict[str, Any], effects: Array) -> _Modes | None:
-        index = self.index
-        rows = self._rows_at(point, effects)
-        losses = self._part_losses(rows, effects)
-        if not np.isfinite(losses).all():
-            return None
-        share_of_step = np.ones(len(losses))
+    def _modes_from(self, theta: Array, effects: Array) -> _Modes | None:
+        index, parts = self.index, self.index.parts
+        part_of_row, count = parts[index.rows[0]], int(parts.max()) + 1
+
+        def losses_at(effects: Array, losses: Array) -> Array:
+            return _sum_at(parts, np.square(effects) / 2, count) + _sum_at(part_of_row, losses, count)
+
+        rows = self._evaluate(self._inner, theta, effects)
+        losses = losses_at(effects, rows[0])
+        share_of_step = np.ones(count)
         for _ in range(_MAX_NEWTON_STEPS):
-            hessian = _Hessian(index, rows.curvatures)
-            gradient = effects + index.sum_by_effect(rows.slopes)
-            step = -hessian.solve(gradient)
-            if not np.isfinite(step).all():
+            first, second = rows[1 : 1 + len(self.terms)], rows[1 + len(self.terms) :]
+            step = -_Hessian(index, second).solve(effects + index.sum_by_effect(first))
+            if not np.isfinite(step).all() or share_of_step.max() < _SMALLEST_STEP:
                 return None
             if np.abs(step).max() <= _LAST_STEP * (1 + np.abs(effects).max()):
                 effects = effects + step
-                rows = self._rows_at(point, effects)
-                hessian = _Hessian(index, rows.curvatures)
-                return _Modes(effects, rows, hessian) if math.isfinite(hessian.log_determinant) else None
-            trial = effects + share_of_step[index.part_of_effect] * step
-            rows_there = self._rows_at(point, trial)
-            losses_there = self._part_losses(rows_there, trial)
+                rows = self._evaluate(self._inner, theta, effects)
+                hessian = _Hessian(index, rows[1 + len(self.terms) :])
+                is_defined = math.isfinite(hessian.log_determinant)
+                return _Modes(effects, float(rows[0].sum()), hessian) if is_defined else None
+            trial = effects + share_of_step[parts] * step
+            rows_there = self._evaluate(self._inner, theta, trial)
+            losses_there = losses_at(trial, rows_there[0])
             is_lower = losses_there <= losses + 1e-12 * np.abs(losses)
-            if not is_lower.any() and share_of_step.max() < _SMALLEST_STEP:
-                return None
-            moves, rows_move = is_lower[index.part_of_effect], is_lower[index.part_of_row]
-            effects = np.where(moves, trial, effects)
-            rows = _Rows(*(np.where(rows_move, new, old) for new, old in zip(rows_there, rows, strict=True)))
-            losses = np.where(is_lower, losses_there, losses)
+            effects, losses = np.where(is_lower[parts], trial, effects), np.where(is_lower, losses_there, losses)
+            rows = np.where(is_lower[part_of_row], rows_there, rows)
             share_of_step = np.where(is_lower, np.minimum(1.0, 2 * share_of_step), share_of_step / 2)
         return None
 
     def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
         """Return minus the marginal log-likelihood, up to a constant, and its gradient; nan where there is no mode."""
-        modes = self.modes(theta)
+        modes, index = self.modes(theta), self.index
         if modes is None:
             return math.nan, np.full(len(theta), math.nan)
-        effects, rows, hessian = modes
-        value = float(rows.loss.sum() + effects @ effects / 2 + hessian.log_determinant / 2)
-        columns, index = self._effect_columns(effects), self.index
-        for name, (a, b) in zip(self._inverse_names, index.pairs, strict=True):
-            columns[name] = hessian.inverse_elements(index.rows[a], index.rows[b])
-        point = self.point(theta)
-        adjoints = hessian.solve(index.sum_by_effect(self._evaluate(self._third, point, columns)))
-        columns |= dict(zip(self._adjoint_names, adjoints[index.rows], strict=True))
-        gradient = self._evaluate(self._outer, point, columns).sum(axis=1)
-        if self._counted:
-            value += self._counted * float(theta[-1])
-            gradient[-1] += self._counted
-        return value, gradient
+        effects, loss, hessian = modes
+        value = loss + effects @ effects / 2 + hessian.log_determinant / 2
+        inverse = hessian.inverse()
+        columns = {name: inverse[own] for name, own in zip(self._inverse_names, index.elements, strict=True)}
+        adjoints = hessian.solve(index.sum_by_effect(self._evaluate(self._third, theta, effects, columns)))
+        columns |= {name: adjoints[rows] for name, rows in zip(self._adjoint_names, index.rows, strict=True)}
+        gradient = self._evaluate(self._outer, theta, effects, columns).sum(axis=1)
+        if self._targets:
+            value += self._targets * theta[-1]
+            gradient[-1] += self._targets
+        return float(value), gradient
 
     def values_and_gradients(self, theta: Array, fits: Fits) -> tuple[Array, Array]:  # noqa: ARG002
         """Return the values, and their gradients; see `value_and_gradient`."""
@@ -363,89 +334,75 @@ class MarginalLikelihood(ObjectiveBatch):
         return np.array(values), np.array(gradients)
 
     def hessians(self, theta: Array, fits: Fits) -> Array:  # noqa: ARG002
-        """Return the Hessians, by central differences of gradients."""
+        """Return the Hessians, by differences of gradients."""
         return np.array([self._differences(each, _FIRST_DIFFERENCE * np.maximum(np.abs(each), 1e-3)) for each in theta])
+
+    def hessian(self, theta: Array) -> Array:
+        """Return the Hessian at the end of a fit, by differences over steps in proportion to standard errors."""
+        rough = np.diag(self.hessians(theta[None], np.zeros(1, np.intp))[0])
+        is_known = rough > 0
+        sizes = np.where(is_known, 1 / np.sqrt(np.where(is_known, rough, 1.0)), np.maximum(np.abs(theta), 1.0))
+        return self._differences(theta, _DIFFERENCE * sizes)
 
     def _differences(self, theta: Array, steps: Array) -> Array:
         """Return the Hessian by differences of fourth order of gradients."""
         rows = []
-        for k, step in enumerate(steps):
-            direction = np.eye(len(theta))[k] * step
-            slopes = [self.value_and_gradient(theta + times * direction)[1] for times in (-2, -1, 1, 2)]
-            rows.append((slopes[0] - 8 * slopes[1] + 8 * slopes[2] - slopes[3]) / (12 * step))
+        for step in np.diag(steps):
+            slopes = [self.value_and_gradient(theta + times * step)[1] for times in (-2, -1, 1, 2)]
+            rows.append((slopes[0] - 8 * slopes[1] + 8 * slopes[2] - slopes[3]) / (12 * step.sum()))
         matrix: Array = np.array(rows)
         return (matrix + matrix.T) / 2
 
-    def hessian(self, theta: Array) -> Array:
-        """Return the Hessian at the end of a fit, with steps in proportion to standard errors."""
-        rough = np.diag(self.hessians(theta[None], np.zeros(1, np.intp))[0])
-        sizes = np.where(rough > 0, 1 / np.sqrt(np.where(rough > 0, rough, 1.0)), np.maximum(np.abs(theta), 1.0))
-        return self._differences(theta, _DIFFERENCE * sizes)
-
     def without_kinks(self) -> None:
-        """Return None: the inner problem must be smooth; see `check_laplace`."""
+        """Return None: effects enter smoothly; see `check_laplace`."""
         return
 
-    def distributions(self, theta: Array) -> list[tuple[float, float]]:
-        """Return the mean and the standard deviation of each term."""
-        point = self.point(theta)
-        pairs = evaluate([*self.means, *self.deviations], point)
-        return [(float(pairs[k]), float(pairs[len(self.terms) + k])) for k in range(len(self.terms))]
+    @cached_property
+    def spreads(self) -> dict[int, int]:
+        """The positions of the parameters that are themselves the standard deviation of a term, with the term."""
+        pairs = [(node.text, k) for k, node in enumerate(self.deviations) if node.is_input]
+        return {self.names.index(name): k for name, k in pairs if name in self.names}
 
-    def start(self, fixed: Array, sigma: float) -> Array:
-        """Return the starting point, with deviations for which a level's rows say as much of its effect as its
-        distribution.
-
-        Args:
-            fixed: the values of the parameters of the objective.
-            sigma: the standard deviation of the residuals.
+    def start(self, theta: Array) -> Array:
+        """Return a starting point: with standard deviations for which the rows of a level say as much of its effect as
+        its distribution does.
         """
-        theta = np.append(fixed, [math.log(sigma)] if self._counted else [])
-        free = {
-            self.names.index(node.text): k
-            for k, node in enumerate(self.deviations)
-            if node.is_input and node.text in self.names and node.text not in self.objective.user_starts
-        }
-        theta[[*free]] = 1.0
-        rows = self._rows_at(self.point(theta), np.zeros(self.index.size))
-        for place, term in free.items():
-            curvature = rows.curvatures[self.index.pairs.index((term, term))].sum() / self.index.counts[term]
+        theta = theta.copy()
+        places = [place for place in self.spreads if self.names[place] not in self.objective.user_starts]
+        theta[places] = 1.0
+        curvatures = self._evaluate(self._inner, theta, np.zeros(self.index.size))[1 + len(self.terms) :]
+        for place in places:
+            term = self.spreads[place]
+            curvature = curvatures[self.index.pairs.index((term, term))].sum() / len(self.index.places[term])
             theta[place] = 1 / math.sqrt(curvature) if 0 < curvature < math.inf else 1.0
         return self.bounds.clip(theta)
 
-    def joint_loss(self, theta: Array) -> float:
-        """Return the summed loss where all effects are at their means."""
-        total = self._rows_at(self.point(theta), np.zeros(self.index.size)).loss.sum()
-        return float(total + self._counted * (theta[-1] if self._counted else 0.0))
-
-    def with_positive_deviations(self, theta: Array) -> Array:
-        """Return a point with the sign of deviations that are parameters made positive, which changes nothing else."""
-        theta = theta.copy()
-        for node in self.deviations:
-            if node.is_input and node.text in self.names:
-                theta[self.names.index(node.text)] = abs(theta[self.names.index(node.text)])
-        return theta
+    def loss_at_means(self, theta: Array) -> float:
+        """Return the summed loss where all effects have their means."""
+        losses = self._evaluate(self._inner, theta, np.zeros(self.index.size))[0]
+        return float(losses.sum() + (self._targets * theta[-1] if self._targets else 0.0))
 
 
 def check_laplace(objective: Objective) -> None:
     """Raise OptionError for a model whose random effects cannot be integrated out."""
-    open_scale = objective.is_scale_estimated
-    check_likelihood("laplace", objective.loss, objective.family, objective.is_likelihood, open_scale)
+    has_open_scale = objective.is_scale_estimated
+    check_likelihood("laplace", objective.loss, objective.family, objective.is_likelihood, has_open_scale)
     if objective.is_network or objective.classes is not None or objective.model.shapes:
         raise OptionError("laplace: networks, classifiers and array parameters have no random effects")
     if objective.orders or objective.shares:
         raise OptionError("laplace cannot be combined with ordered parameters or shares of a mixture")
-    read = {*leaf_names([objective.kernels.graphs.loss])}
-    for name, prior in objective.effects.items():
-        effect = objective.model.effects[name]
-        deviation = prior.arguments[1]
-        others = read | {*leaf_names([each.arguments[0] for each in objective.effects.values()])}
-        if deviation.is_input and deviation.text in others:
-            raise OptionError(
-                f"laplace: `{deviation.text}`, the standard deviation of `{effect.parameter}`, also stands elsewhere"
-            )
-    if objective.kernels.without_kinks is not None:
-        raise OptionError("laplace needs a smooth model: this one has a kink, such as abs")
+    priors, loss = objective.effects, objective.kernels.graphs.loss
+    elsewhere = {*leaf_names([loss, *(prior.arguments[0] for prior in priors.values())])}
+    for name, prior in priors.items():
+        spread, own = prior.arguments[1], objective.model.effects[name].parameter
+        if spread.is_input and spread.text in elsewhere:
+            raise OptionError(f"laplace: `{spread.text}`, the standard deviation of `{own}`, also stands elsewhere")
+    reached = {objective.model.program.leaves[name] for name in priors}
+    for node in topological_order([loss]):
+        if not reached.isdisjoint(node.inputs):
+            reached.add(node)
+            if node.op is not None and (node.op.kink is not None or node.op.gate is Gate.BLOCK):  # such as abs and <
+                raise OptionError(f"laplace: the effects must be smooth in the model, and `{node.op.name}` is not")
 
 
 class RandomEffectsFit(NamedTuple):
@@ -470,7 +427,7 @@ class RandomEffectsFit(NamedTuple):
 def fit_random_effects(objective: Objective, options: FitOptions, progress: Progress) -> RandomEffectsFit:
     """Fit an objective with random effects by maximum marginal likelihood.
 
-    The model without random effects is fitted first, which gives the starting values.
+    The model with all effects at their means is fitted first, which gives the starting values.
 
     Args:
         progress: receives the steps.
@@ -480,158 +437,120 @@ def fit_random_effects(objective: Objective, options: FitOptions, progress: Prog
     """
     check_laplace(objective)
     marginal = MarginalLikelihood(objective, options)
-    plain, fixed, log_likelihood = _fit_without_effects(objective, marginal, options)
-    rms = root_mean_square(plain[0], plain[1]) if objective.has_unknown_variance else 1.0
-    if not rms > 0:
-        raise OptionError("laplace: the model without random effects fits the rows exactly")
-    start = marginal.start(fixed, rms)
-    constant = -log_likelihood - marginal.joint_loss(np.append(fixed, [math.log(rms)] * objective.has_unknown_variance))
+    plain, places = _without_effects(objective, marginal)
+    fixed, point = objective.start.copy(), plain.start
+    if places:
+        settings = dataclasses.replace(options, laplace=None, priors=None, on_epoch=None, derive=None)
+        point = fixed[places] = optimize_multistart(choose_method(settings, plain), plain, settings, Progress()).theta
+    if objective.has_unknown_variance:
+        sigma = root_mean_square(plain, point)
+        if not sigma > 0:
+            raise OptionError("laplace: the model without random effects fits the rows exactly")
+        fixed = np.append(fixed, math.log(sigma))
+    plain_statistics = compute_statistics(plain, point, options.absolute_sigma, with_goodness=True)
+    # The marginal likelihood of the program's graphs lacks terms that depend on no parameter.
+    constant = -(plain_statistics.log_likelihood or 0.0) - marginal.loss_at_means(fixed)
 
     def report(_: Fits, numbers: Fits, losses: Array, points: Array) -> None:
         progress.record(Epoch(int(numbers[0]), float(losses[0] + constant) / objective.rows, points[0].copy()))
 
-    (outcome,) = fit_smooth(marginal, start[None], report, unit=1.0)
-    theta = marginal.with_positive_deviations(outcome.theta)
-    value, _ = marginal.value_and_gradient(theta)
-    modes = marginal.modes(theta)
+    (outcome,) = fit_smooth(marginal, marginal.start(fixed)[None], report, unit=1.0)
+    theta = outcome.theta.copy()
+    for place in marginal.spreads:  # their signs do not matter
+        theta[place] = abs(theta[place])
+    log_likelihood, modes = -marginal.value_and_gradient(theta)[0] - constant, marginal.modes(theta)
     if modes is None:
-        raise OptionError("laplace: the random effects have no most probable values at the starting point; give others")
-    pairs = marginal.distributions(theta)
-    effects, columns = dict[str, RandomEffect](), dict[str, Any]()
-    for k, (mean, deviation) in enumerate(pairs):
-        places, effect = marginal.index.positions(k), marginal.effects[k]
-        values = mean + deviation * modes.effects[places]
-        errors = abs(deviation) * np.sqrt(modes.hessian.inverse_elements(places, places))
-        labels = [*map(str, objective.model.levels[effect.column])]
-        effects[effect.parameter] = RandomEffect(
-            effect.column,
-            objective.effects[marginal.terms[k]].text,
-            mean,
-            abs(deviation),
-            dict(zip(labels, values.tolist(), strict=True)),
-            dict(zip(labels, errors.tolist(), strict=True)),
-        )
-        columns[marginal.terms[k]] = mean + deviation * modes.effects[marginal.index.rows[k]]
-    hessian = marginal.hessian(theta) if not outcome.failure else np.full((len(theta), len(theta)), np.nan)
-    is_fixed = (theta <= marginal.bounds.low) | (theta >= marginal.bounds.high)
-    without_spread = [
-        each.parameter for each, (_, deviation) in zip(marginal.effects, pairs, strict=True) if not deviation
-    ]
-    names = [*marginal.names]
-    for node in marginal.deviations:
-        if node.is_input and node.text in names:
-            is_fixed[names.index(node.text)] |= theta[names.index(node.text)] == 0
+        raise OptionError("laplace: at the starting values the effects have no most probable values: give others")
+    means, spreads = np.split(np.array(evaluate([*marginal.means, *marginal.deviations], marginal.point(theta))), 2)
+    inverse, index = modes.hessian.inverse(), marginal.index
+    effects, columns = dict[str, RandomEffect](), dict[str, Array]()
+    for name, effect, mean, spread, own in zip(
+        marginal.terms, marginal.effects, means.tolist(), spreads.tolist(), index.places, strict=True
+    ):
+        levels = [*map(str, objective.model.levels[effect.column])]
+        values = mean + spread * modes.effects[own]
+        errors = abs(spread) * np.sqrt(inverse[index.find_elements(own, own)])
+        by_level = (dict(zip(levels, each.tolist(), strict=True)) for each in (values, errors))
+        text = objective.effects[name].text
+        effects[effect.parameter] = RandomEffect(effect.column, text, mean, abs(spread), *by_level)
+        columns[name] = values[objective.table.columns[name].astype(np.intp)]
+    names, hessian = [*marginal.names], marginal.hessian(theta)
+    is_known = (theta > marginal.bounds.low) & (theta < marginal.bounds.high)
+    is_known[[place for place in marginal.spreads if theta[place] == 0]] = False
     if names[-1] == _LOG_SIGMA:
-        leaves = objective.model.program
-        names[-1] = RESIDUAL_SIGMAS[RESIDUAL_SIGMAS[0] in (*leaves.leaves, *leaves.bound)]
+        names[-1] = RESIDUAL_SIGMAS[objective.model.accepts(RESIDUAL_SIGMAS[0])]
         theta[-1] = math.exp(theta[-1])
         hessian[-1] /= theta[-1]
         hessian[:, -1] /= theta[-1]
-    free = np.flatnonzero(~is_fixed)
-    covariance = np.full(hessian.shape, np.nan)
-    (covariance[np.ix_(free, free)],), (reasons,) = inverse_hessians(
-        hessian[np.ix_(free, free)][None], [names[k] for k in free]
+    chosen, covariance = np.flatnonzero(is_known), np.full(hessian.shape, math.nan)
+    inverses, (reasons,) = inverse_hessians(hessian[np.ix_(chosen, chosen)][None], [names[k] for k in chosen])
+    covariance[np.ix_(chosen, chosen)] = math.nan if outcome.failure else inverses[0]
+    model, table = objective.model.with_parameters(names), objective.table
+    final = copy_with(
+        objective.with_rows(MemoryRows(dataclasses.replace(table, columns={**table.columns, **columns}))),
+        model=model,
+        layout=ParameterLayout(names, {}),
+        kernels=dataclasses.replace(objective.kernels, parameters=[model.program.leaves[name] for name in names]),
+        bounds=_with_free_ends(objective.bounds, len(names)),
+        start=theta,
     )
-    final = _at_modes(objective, names, theta, columns)
-    statistics = _statistics(final, theta, covariance, -value - constant, reasons, without_spread)
+    reasons += [
+        f"the standard deviation of `{name}` is 0: the levels differ no more than chance explains"
+        for name, effect in effects.items()
+        if effect.sd == 0
+    ]
+    statistics = _statistics(final, theta, covariance, log_likelihood, reasons)
     outcome = dataclasses.replace(outcome, theta=theta)
-    return RandomEffectsFit(final, outcome, statistics, (value + constant) / objective.rows, effects)
+    return RandomEffectsFit(final, outcome, statistics, -log_likelihood / objective.rows, effects)
 
 
-def _fit_without_effects(
-    objective: Objective, marginal: MarginalLikelihood, options: FitOptions
-) -> tuple[tuple[Objective, Array], Array, float]:
-    """Fit the model with all effects at their means.
-
-    Returns:
-        The objective of this model with its fitted parameters, all parameters of the objective, and the log-likelihood.
-    """
+def _without_effects(objective: Objective, marginal: MarginalLikelihood) -> tuple[Objective, list[int]]:
+    """Return the objective of the model with all effects at their means, and the positions of its parameters."""
     model, program = objective.model, objective.model.program
     means = {program.leaves[name]: mean for name, mean in zip(marginal.terms, marginal.means, strict=True)}
-    output, *target = substitute([program.output, *([] if program.target is None else [program.target])], means)
-    read = {*leaf_names([output, *target])}
-    names = [name for name in objective.layout.names if name in read]
-    leaves = {name: leaf for name, leaf in program.leaves.items() if name in read}
-    column_leaves = {name: leaf for name, leaf in program.column_leaves.items() if name in leaves}
-    parameters = tuple(name for name in model.parameters if name in read)
+    roots = [program.output] if program.target is None else [program.output, program.target]
+    output, *target = substitute(roots, means)
+    leaves = {name: program.leaves[name] for name in program.leaves if name in {*leaf_names([output, *target])}}
+    columns = {name: leaf for name, leaf in program.column_leaves.items() if name in leaves}
     changed = dataclasses.replace(
-        program, output=output, target=target[0] if target else None, leaves=leaves, column_leaves=column_leaves
+        program, output=output, target=target[0] if target else None, leaves=leaves, column_leaves=columns
     )
-    kernels = objective.kernels.substituted(means)
-    places = [objective.layout.names.index(name) for name in names]
+    places = [k for k, name in enumerate(objective.layout.names) if name in leaves]
+    names = [objective.layout.names[k] for k in places]
+    kernels = dataclasses.replace(objective.kernels.substituted(means), parameters=[leaves[name] for name in names])
+    parameters = tuple(name for name in model.parameters if name in leaves)
     plain = copy_with(
         objective.with_rows(objective.data),
         model=dataclasses.replace(model, program=changed, parameters=parameters),
-        kernels=dataclasses.replace(kernels, parameters=[leaves[name] for name in names]),
+        kernels=kernels,
         layout=ParameterLayout(names, {}),
         start=objective.start[places],
         bounds=Bounds(objective.bounds.low[places], objective.bounds.high[places]),
         effects={},
     )
-    theta = plain.start
-    if names:
-        settings = dataclasses.replace(options, laplace=None, priors=None, on_epoch=None, derive=None)
-        theta = optimize_multistart(choose_method(settings, plain), plain, settings, Progress()).theta
-    statistics = compute_statistics(plain, theta, options.absolute_sigma, with_goodness=True)
-    fixed = objective.start.copy()
-    fixed[places] = theta
-    return (plain, theta), fixed, statistics.log_likelihood or 0.0
-
-
-def _at_modes(objective: Objective, names: Sequence[str], theta: Array, columns: dict[str, Any]) -> Objective:
-    """Return the objective with the values of the effects in its rows, and with the residuals' standard deviation."""
-    model, table = objective.model.with_parameters(names), objective.table
-    extra = len(names) - objective.layout.size
-    bounds = Bounds(*(np.append(ends, [end] * extra) for ends, end in _ends(objective)))
-    return copy_with(
-        objective.with_rows(MemoryRows(dataclasses.replace(table, columns={**table.columns, **columns}))),
-        model=model,
-        layout=ParameterLayout(names, {}),
-        kernels=dataclasses.replace(objective.kernels, parameters=[model.program.leaves[name] for name in names]),
-        bounds=bounds,
-        start=theta,
-    )
-
-
-def _ends(objective: Objective) -> tuple[tuple[Array, float], tuple[Array, float]]:
-    return (objective.bounds.low, -np.inf), (objective.bounds.high, np.inf)
+    return plain, places
 
 
 def _statistics(
-    final: Objective,
-    theta: Array,
-    covariance: Array,
-    log_likelihood: float,
-    reasons: Sequence[str],
-    without_spread: Sequence[str],
+    final: Objective, theta: Array, covariance: Array, log_likelihood: float, reasons: Sequence[str]
 ) -> ComputedStatistics:
-    """Return the statistics of a fit, of the marginal likelihood; residuals are at the modes of the effects."""
+    """Return the statistics of the marginal likelihood, with residuals at the modes of the effects."""
     count = final.weighted_rows * final.components
     errors = final.layout.values(np.sqrt(np.diag(covariance)))
-    known = {name: None if np.isnan(error) else error for name, error in errors.items()}
     figures: dict[str, Any] = information_criteria(log_likelihood, len(theta), count)
-    rss, r_squared = None, None
     if final.kind is LossKind.SQUARES:
         rss, variation = final.rss(theta), final.target_variation()
-        r_squared = 1 - rss / variation if variation > 0 else math.nan
-        figures |= {"rmse": math.sqrt(rss / count)}
-        if final.has_unknown_variance:
-            figures["residual_std"] = float(theta[-1])
+        figures |= {"rss": rss, "r_squared": 1 - rss / variation if variation > 0 else math.nan}
+        figures |= {"rmse": math.sqrt(rss / count), "residual_std": theta[-1] if final.has_unknown_variance else None}
     else:
-        figures["deviance"] = -2 * log_likelihood
-    sentences = [*reasons]
-    if without_spread:
-        listed = format_names(without_spread, "`")
-        sentences.append(f"the standard deviation of {listed} is 0: the levels differ no more than chance explains")
+        figures |= {"rss": None, "r_squared": None, "deviance": -2 * log_likelihood}
     return ComputedStatistics(
-        stderr=known,
+        stderr={name: None if np.isnan(error) else error for name, error in errors.items()},
         covariance=covariance,
-        rss=rss,
         dof=count - len(theta),
-        r_squared=r_squared,
-        definition=_DEFINITION if any(error is not None for error in known.values()) else "",
+        definition="" if np.isnan(covariance).all() else _DEFINITION,
         missing_error_reasons=tuple(reasons),
-        warnings=tuple(sentences),
+        warnings=tuple(reasons),
         **figures,
     )
 

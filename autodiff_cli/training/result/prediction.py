@@ -331,6 +331,8 @@ def inverse_predictions(
 ) -> list[InversePrediction]:
     """Return all solutions in a range; see `FittedModel.inverse`."""
     program, target = model.program, model.program.target
+    if fit.random_effects:
+        raise OptionError("a fit with random effects has no inverse predictions")
     leaf = None if target is None or fit.classes is not None or model.target_shape else leaf_names([target])
     if target is None or leaf is None or len(leaf) != 1 or fit.loss_name not in _INVERTIBLE_LOSSES:
         raise OptionError("an inverse prediction needs least squares or a robust loss, and one target column")
