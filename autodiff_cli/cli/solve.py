@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from autodiff_cli.cli import inputs
-from autodiff_cli.cli.command_line import Call, Digits, Expr, Implicit, Json, command, output_option
+from autodiff_cli.cli.command_line import DIGITS, EXPR, IMPLICIT, JSON, Call, command, output_option
 from autodiff_cli.cli.environment import BadInput, Environment, ExitStatus, Output
 from autodiff_cli.language.errors import MissingValueError, format_names
-from autodiff_cli.options import Option, at_least, between, check_fields
+from autodiff_cli.options import at_least, between, check_fields, option
 from autodiff_cli.solving import MAX_BOXES
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _MAX_DIGITS = 10_000  # of --precision; more take minutes
 _PROGRESS_DELAY, _PROGRESS_INTERVAL = 2.0, 0.2  # seconds before progress is shown, and between updates
-_search = partial(Option, group="Search")
+_search = partial(option, group="Search")
 _BOXES_HELP = "Stop after N boxes; what is then undecided is listed."
 
 
@@ -28,12 +28,11 @@ _BOXES_HELP = "Stop after N boxes; what is then undecided is listed."
 class SearchOptions:
     """The options of a search."""
 
-    max_boxes: Annotated[int, _search("--max-boxes N", _BOXES_HELP, at_least(1))] = MAX_BOXES
-    precision: Annotated[
-        int | None,
-        _search("--precision DIGITS", "Refine each point to this many proven digits.", between(2, _MAX_DIGITS)),
-    ] = None
-    plot: Annotated[bool, output_option("--plot", "Draw the function, or its contour lines, with the points.")] = False
+    max_boxes: int = _search("--max-boxes N", _BOXES_HELP, at_least(1), default=MAX_BOXES)
+    precision: int | None = _search(
+        "--precision DIGITS", "Refine each point to this many proven digits.", between(2, _MAX_DIGITS)
+    )
+    plot: bool = output_option("--plot", "Draw the function, or its contour lines, with the points.", default=False)
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -42,12 +41,12 @@ class SearchOptions:
 @command(options=SearchOptions)
 def solve(
     call: Call,
-    expression: Expr,
+    expression: str = EXPR,
     *,
     options: SearchOptions,
-    implicit: Implicit = False,
-    digits: Digits = None,
-    json: Json = False,
+    implicit: bool = IMPLICIT,
+    digits: int | None = DIGITS,
+    json: bool = JSON,
 ) -> Output:
     """Find all zeros of a formula in a box, and prove each.
 
@@ -74,12 +73,12 @@ def solve(
 @command(options=SearchOptions)
 def minimize(
     call: Call,
-    expression: Expr,
+    expression: str = EXPR,
     *,
     options: SearchOptions,
-    implicit: Implicit = False,
-    digits: Digits = None,
-    json: Json = False,
+    implicit: bool = IMPLICIT,
+    digits: int | None = DIGITS,
+    json: bool = JSON,
 ) -> Output:
     """Find all minima of a formula in a box, and prove which is the global one.
 
@@ -101,12 +100,12 @@ def minimize(
 @command(options=SearchOptions)
 def maximize(
     call: Call,
-    expression: Expr,
+    expression: str = EXPR,
     *,
     options: SearchOptions,
-    implicit: Implicit = False,
-    digits: Digits = None,
-    json: Json = False,
+    implicit: bool = IMPLICIT,
+    digits: int | None = DIGITS,
+    json: bool = JSON,
 ) -> Output:
     """Find all maxima of a formula in a box, and prove which is the global one.
 
