@@ -72,17 +72,8 @@ COMMANDS = {
     "completion": "completion",
 }
 
-_COMMANDS_WITH_VALUES = (
-    "grad",
-    "trace",
-    "train",
-    "compare",
-    "solve",
-    "minimize",
-    "maximize",
-    "check",
-    "predict",
-)  # they take values of variables as options
+# They take values of variables as options.
+_COMMANDS_WITH_VALUES = ("grad", "trace", "train", "compare", "solve", "minimize", "maximize", "check", "predict")
 
 OVERVIEW = """\
 Usage: autodiff COMMAND [ARGUMENTS] [OPTIONS]
