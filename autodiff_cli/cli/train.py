@@ -54,6 +54,7 @@ _TRAIN_RESTRICTIONS = (
         excludes(option, ["by"], f"--{option} needs a single fit, but --by fits every group: leave one of them out")
         for option in ("save", "page", "every", "cluster", "draws")
     ),
+    excludes("laplace", ["page"], "--page shows single curves and cannot be combined with --laplace: leave one out"),
     needs("draws", "posterior", "--draws needs --posterior N, the number of draws"),
     excludes(
         "cluster",

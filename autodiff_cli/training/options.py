@@ -401,6 +401,9 @@ class FitOptions(ObjectiveOptions):
         confidence: the confidence level of the intervals in reports, as 0.95 or 95 per cent.
         priors: prior distributions of parameters, `{"a": "normal(0, 10)"}`, or as texts, `["a ~ normal(0, 10)"]`. The
             fit is then the posterior mode, with errors from the inverse Hessian. See `DISTRIBUTIONS`.
+        laplace: the parameters of levels, such as `u` in `u[tree]`, that are random effects: they are integrated out of
+            the likelihood by Laplace's approximation. Each needs a prior such as `u[tree] ~ normal(0, s)`. The other
+            parameters, also `s`, are maximum likelihood estimates.
         posterior: the number of draws of each chain from the posterior, by the No-U-Turn sampler; parameters without
             a prior have a flat one. Needs the extra `bayes`.
         chains: the number of chains.
@@ -486,6 +489,11 @@ class FitOptions(ObjectiveOptions):
         identifies=True,
         compared=True,
     )
+    laplace: str | Sequence[str] | None = _loss(
+        "--laplace NAME",
+        'Random effects u[column] to integrate out (Laplace); needs --prior "u[column] ~ normal(0, s)".',
+        repeats=True,
+    )
     posterior: int | None = _statistics(
         "--posterior N", "Also draw N samples per chain from the posterior.", at_least(2), compared=True
     )
@@ -531,6 +539,12 @@ class FitOptions(ObjectiveOptions):
         from autodiff_cli.training.priors import parse_priors
 
         return parse_priors(self.priors)
+
+    @cached_property
+    def random_effects(self) -> tuple[str, ...]:
+        """The names of the parameters that are random effects."""
+        names = [self.laplace] if isinstance(self.laplace, str) else self.laplace or ()
+        return tuple(dict.fromkeys(canonical_name(each.strip()) for name in names for each in name.split(",")))
 
     @cached_property
     def quantities(self) -> Mapping[str, str]:
@@ -641,6 +655,25 @@ COMBINATIONS = (
         "priors",
         lambda explicit: explicit.get("optimizer", "lbfgs") != "lbfgs",
         "the posterior mode is found by lbfgs; leave out the optimizer, {optimizer}",
+    ),
+    needs(
+        "laplace",
+        "priors",
+        'laplace needs the distribution of the effects as a prior, such as "u[tree] ~ normal(0, s)"',
+    ),
+    *(
+        excludes("laplace", [option], f"laplace and {option} cannot be combined: {why}")
+        for option, why in (
+            ("posterior", "the posterior draws the effects, which laplace integrates out"),
+            ("stream", "the rows must be in memory"),
+            ("cluster", "the rows must be on this machine"),
+            ("validation", "the marginal likelihood is of all rows"),
+            ("checkpoint", "a checkpoint holds a fit without random effects"),
+            ("resume", "a checkpoint holds a fit without random effects"),
+            ("diagnosis", "it examines networks"),
+            ("tolerance", "the fit ends when second derivatives prove a maximum"),
+            ("epochs", "the fit ends when second derivatives prove a maximum"),
+        )
     ),
     needs("chains", "posterior", "chains needs posterior, the number of draws of each chain"),
     *(

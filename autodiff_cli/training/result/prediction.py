@@ -127,6 +127,8 @@ def prediction_bands(
     """
     if fit.classes is not None:
         raise OptionError("a classifier has no intervals; use --probabilities")
+    if fit.random_effects:
+        raise OptionError("a fit with random effects has no intervals of predictions")
     if not fit.definition:
         reason = next((text for text in fit.warnings if text.startswith("no standard errors")), "")
         raise OptionError(f"the fit has no intervals: {reason or 'no standard errors'}")
@@ -619,7 +621,7 @@ def collect_plot_data(fit: FittedModel, objective: Objective, theta: Array, opti
     names = [name for name in model.predictors() if name in model.numeric]
     labels, groups = _label_groups(fit, model, columns, len(sample))
     first = last = 0.0
-    if len(names) == 1 and objective.components == 1 and len(labels) <= PLOT.max_groups:
+    if len(names) == 1 and objective.components == 1 and len(labels) <= PLOT.max_groups and not model.effects:
         first, last = fit.ranges[names[0]]
     predictor, is_log_scale = "", False
     if first == last:
