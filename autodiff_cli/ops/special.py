@@ -490,10 +490,13 @@ def _declare_log_density(
     LOG_DENSITIES[name] = LogDensity(op, tuple(positive.split()), support)
 
 
-# fmt: off
+def _normal(x: Node, mu: Node, sigma: Node) -> Node:
+    return -(square((x - mu) / sigma) / 2) - log(sigma) - log(2 * pi) / 2
+
+
 _REALS = (-math.inf, math.inf)
 _FROM_0_ON = (0.0, math.inf), lambda x, *_: x < 0
-_normal: Callable[..., Node] = lambda x, mu, sigma: -(square((x - mu) / sigma) / 2) - log(sigma) - log(2 * pi) / 2
+# fmt: off
 _declare_log_density("normal", _normal, "sigma", _REALS, defaults=(0, 1))
 _declare_log_density("lognormal", lambda x, mu, sigma: _normal(log(x), mu, sigma) - log(x), "sigma", (0.0, math.inf), lambda x, mu, sigma: x <= 0)
 _declare_log_density("student_t", lambda x, nu, mu, sigma: -((nu + 1) / 2 * log1p_square((x - mu) / (sigma * sqrt(nu)))) - log(beta(constant("0.5"), nu / 2)) - log(nu) / 2 - log(sigma), "nu sigma", _REALS, defaults=(0, 1))

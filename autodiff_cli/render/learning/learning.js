@@ -87,7 +87,7 @@ function showDraw() {
   byId("draw").setAttribute("aria-valuetext", `draw ${at * stride + 1}`);
   const shape = (chain, d, tag, attributes) => svgElement(tag, { class: d === at ? "chain now" : "chain", stroke: chainColour(chain), ...attributes });
   const isCurve = predictors.length === 1;
-  const { svg, toX, toY, curve } = isCurve ? curveChart(predictors[0], "the draws", selected) : framedAgainst();
+  const { svg, plot, toX, toY, curve } = isCurve ? curveChart(predictors[0], "the draws", selected) : framedAgainst();
   const last = [];
   chains.forEach((draws, chain) => {
     if (!isCurve) {
@@ -101,11 +101,11 @@ function showDraw() {
       const place = [drawnIn, selected, chain, d].join();
       if (!chainCurves.has(place)) chainCurves.set(place, curve(parametersOf(draws[d])));
       const path = shape(chain, d, "path", { d: chainCurves.get(place) });
-      if (d < at) svg.append(path);
+      if (d < at) plot.append(path);
       else last.push(path);
     }
   });
-  svg.append(...last);
+  plot.append(...last);
   const sample = (chain) => swatch("0 0 16 4", 16, 4, svgElement("path", { class: "chain now", stroke: chainColour(chain), d: "M0 2H16" }));
   const legend = chains.flatMap((_, chain) => [htmlElement("span", [sample(chain), ` chain ${chain + 1}`]), " "]);
   const what = isCurve ? "a curve for each draw: " : "prediction against target, a point for each row and chain: ";
@@ -115,9 +115,9 @@ function showDraw() {
 /** Axes of predictions against targets. */
 function framedAgainst() {
   const range = around(targets, 0.15);
-  const { svg, toX, toY } = framed("Prediction against target, for a draw of each chain", [withUnit(recording.targetName), range], ["prediction", range]);
+  const { svg, plot, toX, toY } = framed("Prediction against target, for a draw of each chain", [withUnit(recording.targetName), range], ["prediction", range]);
   svg.append(svgElement("path", { class: "diagonal", d: line(range.map((x) => [toX(x), toY(x)])) }));
-  return { svg, toX, toY };
+  return { svg, plot, toX, toY };
 }
 
 /** Let two buttons play a range, with a picture for each of its values; returns what stops it. */
