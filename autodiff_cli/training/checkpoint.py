@@ -384,7 +384,7 @@ class DensityLog:
     def __init__(self, table: Array | None = None) -> None:
         size = 0 if table is None else table.shape[1] // 2  # of a point; then come the density and its gradient
         rows = () if table is None else np.ascontiguousarray(table)
-        self._results = {row[:size].tobytes(): row[size:] for row in rows}
+        self._results: dict[bytes, Array] = {row[:size].tobytes(): row[size:] for row in rows}
 
     def evaluate(self, point: Array, compute: Callable[[], Array]) -> Array:
         """Return the density and its gradient at a point, from the record or computed. The caller may not modify it."""

@@ -262,8 +262,8 @@ def test_chains_move_over_the_data(page: Page, decay: Path, tmp_path: Path) -> N
     assert page.locator("#draw-text").inner_text() == "draw 5 of each chain"
     assert page.locator("#chains-picture > svg .chain").count() == 3 * 5
     assert page.locator("#chains-picture > svg .now").count() == 3
-    shown = page.evaluate("recording.chains.map((chain) => parametersOf(chain[4]).a)")
-    assert shown == fit.draws["a"][:, 4].tolist()
+    written = (tmp_path / "learning.html").read_text()
+    assert all(repr(number) in written for number in fit.draws["a"].ravel().tolist())
     page.get_by_role("button", name="Play the chains").click()
     page.wait_for_function("Number(document.querySelector('#draw').value) > 4")
 
