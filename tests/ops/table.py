@@ -24,9 +24,11 @@ ZERO, ONE = mpf(0), mpf(1)
 WIDE = (-HUGE, HUGE)
 POSITIVE = (1e-300, HUGE)
 SPECIAL = (0.0, 1.0, -1.0, 800.0, -800.0)
+# mpmath takes 10 ms or more for a number of these.
+COSTLY = {"gammainc", "gammaincc", "gammainc_slope", "gammainc_curvature", "wofz_real", "wofz_imag", "voigt"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Row:
     """An operation's reference."""
 
@@ -102,9 +104,10 @@ def shape_derivative(n: int, a: Number, x: Number) -> Number:
     """The n-th derivative of gammainc(a, x) with respect to a, by the terms of its power series."""
     with mp.extradps(30 + int(x)):
         term, first, second = x**a * mp.exp(-x) / mp.gamma(a + 1), mp.log(x) - psi(0, a + 1), psi(1, a + 1)
-        total, k = mpf(0), 1
-        while k < 10 or abs(term) > mpf(10) ** -(mp.dps + 320):
-            total += term * (first if n == 1 else first**2 - second)
+        total, added, k, rest = mpf(0), mpf(1), 1, mpf(10) ** -mp.dps
+        while k < 10 + x or abs(added) > rest * abs(total):
+            added = term * (first if n == 1 else first**2 - second)
+            total += added
             first, second, term = first - 1 / (a + k), second - 1 / (a + k) ** 2, term * x / (a + k)
             k += 1
         return total
