@@ -24,7 +24,7 @@ from autodiff_cli.language.program import read
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops import all_ops, get_op
-from tests.each import each, examples, is_slow, part
+from tests.each import each, examples, is_slow
 from tests.ops.table import COSTLY, ROWS, Row
 
 BY_NAME = {row.name: row for row in ROWS}
@@ -42,8 +42,8 @@ def is_cheap(row: Row) -> bool:
 
 
 def random_points(row: Row, count: int) -> int:
-    """The number of random points at which an operation is tried, out of `count`: see `part`."""
-    return part(count) if is_cheap(row) or is_slow() else 3
+    """The number of random points at which an operation is tried: `count` with `--slow`, else few."""
+    return count if is_slow() else 8 if is_cheap(row) else 3
 
 
 def points_of(row: Row) -> st.SearchStrategy[tuple[float, ...]]:
