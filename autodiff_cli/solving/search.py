@@ -41,6 +41,7 @@ _INFLATION = 0.1  # part of its width by which a box grows on each side
 _MIN_GROWTH = 2.0**-40  # part of its ends by which it grows at least, so that rounding does not hide the zero
 _MIN_RELATIVE_WIDTH = 2.0**-30  # boxes narrower than this, relative to their place, are not bisected
 _MIN_DOMAIN_PART = 2.0**-44  # nor boxes narrower than this part of the domain
+_FACE_PART = 2.0**-7  # of the domain; smaller boxes on faces that cannot hold the global minimum are not examined
 _NOISE_WIDTH = 2.0**-16  # relative width below which a box is left undecided if rounding hides the sign at its middle
 _SPLIT = 0.4873  # part of the width at which a box is cut: not 1/2, because zeros like to be there
 _CLOSED = 2  # side of a coordinate whose edges are not separated from the inside yet
@@ -482,6 +483,10 @@ class Search:
         is_terminal = self._is_narrow(boxes).all(axis=0)
         is_terminal |= step.is_hidden & ((width <= noise) | ~is_free).all(axis=0)
         is_terminal |= ((value.lower == 0) & (value.upper == 0) | ~is_free).all(axis=0)
+        if self.system.objective is not None:
+            # Whole curves on faces may be stationary; those that cannot hold the minimum are dropped in the end.
+            is_small = (width <= _FACE_PART * (self.upper - self.lower)).all(axis=0)
+            is_terminal |= ~is_free.all(axis=0) & is_small & (self.system.lower_bounds(boxes) > result.best)
         result.undecided = result.undecided.join(narrowed.select(is_left & is_terminal))
         rest = is_left & ~is_terminal
         return [*faces, *self._bisect(narrowed.select(rest), boxes.select(rest), step.smear[:, rest])]
