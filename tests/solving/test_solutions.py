@@ -131,7 +131,8 @@ def test_where_a_function_touches_zero_or_nearly(text: str, points: list[float])
     assert all(root.unique for root in found.roots)
 
 
-@each("seed", range(40), sampled=True)
+@pytest.mark.slow
+@each("seed", range(40))
 def test_curves_that_touch_or_nearly(seed: int) -> None:
     """Two curves whose difference is a known product: their common points are known, and so is how many there are.
 
@@ -179,6 +180,16 @@ def test_a_zero_that_may_be_double_is_said_to_be_so() -> None:
     assert low <= math.log(2) <= high <= math.nextafter(low, 9)
     assert near.point["x"] == pytest.approx(math.log(2), rel=1e-15)
     assert near.error < 1e-30
+
+
+@each("gap", ["0", "1e-30", "1e-37", "1e-45"])
+def test_zeros_near_one_that_may_be_triple_are_in_the_unresolved_boxes(gap: str) -> None:
+    with mp.workdps(80):
+        found = ad.parse(f"sinh(x - log(2)) - (1 + {gap})*(x - log(2))").solve(x=(-3, 3))
+        offset = mp.sqrt(6 * mpf(gap))
+        boxes = [box["x"] for box in found.unresolved] + [root.enclosure["x"] for root in found.roots]
+        for zero in (mp.log(2) - offset, mp.log(2), mp.log(2) + offset):
+            assert any(encloses(box, zero) for box in boxes)
 
 
 def test_zeros_of_factors_that_cannot_be_told_apart_are_not_called_unique() -> None:
