@@ -478,7 +478,7 @@ class _Builder:
                 nodes += [index, Node(_INDEX, (values, index))]
                 pairs[2 * position :] = knot, nodes[-1]
         if len(pairs) < 4 or len(pairs) % 2:
-            message = "`spline` takes x and at least two pairs of knot and value, or arrays of both"
+            message = "`spline` takes x and two or more pairs of knot and value, or an array of each, of one shape"
             raise self.names.lexemes.error(message, self.origin.get(x, 0), "spline(x, [0, 1, 2], v)")
         return [*nodes, Node(_SPLINE, (x, *pairs))]
 
