@@ -35,7 +35,7 @@ def digits_of(expression: str, digits: int = 50) -> str:
 
 
 def points(op: Op) -> Iterator[tuple[float, ...]]:
-    counts = {op.min_inputs, min(op.max_inputs or 3, max(op.min_inputs, 3))}
+    counts = {op.min_inputs, max(op.min_inputs, min(op.max_inputs or 3, 3))}
     for count in counts:
         numbers = MODERATE if count < 3 else MODERATE[:5] if count < 5 else (-1.0, 0.5, 2.0)
         yield from itertools.product(numbers, repeat=count)
