@@ -14,6 +14,7 @@ search finds all stationary points inside and all Karush-Kuhn-Tucker points on t
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,7 +29,8 @@ from autodiff_cli.autodiff.sweeps import ForwardPass
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, is_literal, variable
 from autodiff_cli.graph.tape import LazyTable, Tape, rebuild, topological_order, with_inputs
-from autodiff_cli.numbers.intervals import INTERVALS, INVERSES, Function, Intervals
+from autodiff_cli.numbers.ball_arithmetic import Number
+from autodiff_cli.numbers.intervals import INTERVALS, INVERSES, Function, Intervals, float_bounds
 from autodiff_cli.ops.arithmetic import abs_, and_, div, greater, greater_equal, less, less_equal, not_, sign, where
 
 _BATCH = 4096  # boxes that are evaluated together
@@ -65,12 +67,12 @@ class System:
         self.jacobian = simplify(
             [slope for equation in equations for slope in gradient_nodes(with_pairwise_choices(equation), self.leaves)]
         )
-        self.enclose = self.function(self.equations)
-        self.enclose_jacobian = self.function(self.jacobian)
-        self.enclose_objective = self.function([] if objective is None else [objective])
+        self.enclose = enclosure_function(self.names, self.equations)
+        self.enclose_jacobian = enclosure_function(self.names, self.jacobian)
+        self.enclose_objective = enclosure_function(self.names, [] if objective is None else [objective])
         self._propagation = Propagation(self.equations)
         self.borders = [*dict.fromkeys(border_functions(self.equations).values())]
-        self.enclose_borders = self.function(self.borders)
+        self.enclose_borders = enclosure_function(self.names, self.borders)
         truths = {border: truth_of(k) for k, border in enumerate(self.borders)}
         relaxed = relax(self.equations, truths) if self.borders else None
         self._relaxed_propagation = None if relaxed is None else Propagation(relaxed)
@@ -94,21 +96,6 @@ class System:
         is_valid = natural.is_continuous[0] & np.isfinite(mean)
         low = np.where(is_valid, np.fmax(natural.lower[0], mean), natural.lower[0])
         return np.asarray(np.where(np.isnan(low), np.inf, low))
-
-    def function(self, outputs: Sequence[Node]) -> Callable[[Array, Array], Intervals]:
-        """Return a function of the ends of boxes, of shape (unknowns, boxes), that encloses outputs in such arrays."""
-        tape = Tape(outputs)
-        sweep = ForwardPass(tape, INTERVALS)
-
-        def enclose(lower: Array, upper: Array) -> Intervals:
-            ends = zip(self.names, lower, upper, strict=True)
-            with np.errstate(all="ignore"):
-                values = sweep({name: Intervals.between(low, high) for name, low, high in ends})
-            parts = zip(*(values[i] for i in tape.outputs), strict=True)
-            rows = [np.array([np.broadcast_to(x, lower.shape[1]) for x in part]) for part in parts]
-            return Intervals(*rows)
-
-        return enclose
 
     def contract(self, boxes: Boxes) -> Boxes:
         """Return the parts of boxes that may hold zeros, by constraint propagation; empty ones have reversed ends.
@@ -150,6 +137,22 @@ class System:
         lower, upper = np.where(is_empty, np.inf, lower), np.where(is_empty, -np.inf, upper)
         narrowed = boxes.replace(is_free | is_empty, Boxes(lower, upper, boxes.side))
         return narrowed, {name: point[name] for name in truths}, is_continuous
+
+
+def enclosure_function(names: Sequence[str], outputs: Sequence[Node]) -> Callable[[Array, Array], Intervals]:
+    """Return a function of the ends of boxes, of shape (unknowns, boxes), that encloses outputs in such arrays."""
+    tape = Tape(outputs)
+    sweep = ForwardPass(tape, INTERVALS)
+
+    def enclose(lower: Array, upper: Array) -> Intervals:
+        ends = zip(names, lower, upper, strict=True)
+        with np.errstate(all="ignore"):
+            values = sweep({name: Intervals.between(low, high) for name, low, high in ends})
+        parts = zip(*(values[i] for i in tape.outputs), strict=True)
+        rows = [np.array([np.broadcast_to(x, lower.shape[1]) for x in part]) for part in parts]
+        return Intervals(*rows)
+
+    return enclose
 
 
 class Propagation:
@@ -573,3 +576,68 @@ class Search:
                 axis=0
             )
         )
+
+
+# --- Kinds of points ---
+
+_FACE_PARTS = 64  # parts of a face along each coordinate, but for more unknowns fewer
+_MAX_PARTS = 1000  # of a face
+
+
+def kinds_of_points(system: System, lower: Array, upper: Array, side: Array) -> list[str]:
+    """Return `minimum`, `maximum`, `saddle` or `degenerate` for boxes, by the signs of the Hessian's eigenvalues there.
+
+    With V of approximate eigenvectors, VᵀHV has eigenvalues of the same signs (Sylvester), and its Gershgorin discs are
+    narrow. If none contains 0, then V is regular.
+
+    Args:
+        lower, upper: the ends of the boxes, of shape (unknowns, boxes).
+        side: 0 for the coordinates that are free; the Hessian is that with respect to these.
+    """
+    size, is_free = len(system.names), (side == 0).T
+    slopes = system.enclose_jacobian(lower, upper)
+    low, high = (part.T.reshape(-1, size, size) for part in slopes[:2])
+    pair = is_free[:, :, None] & is_free[:, None, :]
+    is_bounded = (slopes.is_bounded.T.reshape(-1, size, size) | ~pair).all(axis=(1, 2))
+    low, high = (np.where(pair & is_bounded[:, None, None], part, np.eye(size)) for part in (low, high))
+    centre = low / 2 + high / 2
+    error = np.maximum(high - centre, centre - low)
+    symmetric = centre / 2 + centre.transpose(0, 2, 1) / 2
+    error = np.maximum(error, error.transpose(0, 2, 1)) + np.abs(centre - symmetric)
+    vectors = np.linalg.eigh(symmetric)[1]
+    product, sizes = vectors.transpose(0, 2, 1) @ symmetric @ vectors, np.abs(vectors)
+    error = sizes.transpose(0, 2, 1) @ (error + 4 * size * _EPS * np.abs(symmetric)) @ sizes
+    diagonal = np.diagonal(product, axis1=1, axis2=2)
+    discs = (np.abs(product).sum(axis=2) - np.abs(diagonal) + error.sum(axis=2)) * (1 + 1e-9)
+    is_decided = is_bounded & (np.abs(diagonal) > discs).all(axis=1)
+    negative = (diagonal < 0).sum(axis=1)
+    return [
+        "degenerate" if not decided else "minimum" if not n else "maximum" if n == free else "saddle"
+        for decided, n, free in zip(is_decided, negative.tolist(), is_free.sum(axis=1).tolist(), strict=True)
+    ]
+
+
+def kind_by_surroundings(system: System, value: Number, low: Array, high: Array) -> str:
+    """Return `minimum` or `maximum` if the objective is larger, or smaller, on the whole border of a box; else
+    `degenerate`.
+
+    Args:
+        value: the objective at the only stationary point in the box.
+    """
+    size = len(low)
+    count = min(_FACE_PARTS, max(2, int(_MAX_PARTS ** (1 / max(size - 1, 1)))))
+    cells = [*itertools.product(range(count), repeat=size - 1)]
+    lowers, uppers = [], []
+    for i, end in itertools.product(range(size), (low, high)):
+        for cell in cells:
+            places = np.insert(np.array(cell, dtype=float), i, 0)
+            step = (high - low) / count
+            a, b = low + places * step, np.where(places == count - 1, high, low + (places + 1) * step)
+            a[i] = b[i] = end[i]
+            lowers.append(a)
+            uppers.append(b)
+    on_border = system.enclose_objective(np.array(lowers).T, np.array(uppers).T)
+    least, most = float_bounds(value)
+    if (on_border.lower[0] > most).all():
+        return "minimum"
+    return "maximum" if (on_border.upper[0] < least).all() else "degenerate"
