@@ -49,11 +49,7 @@ class CovarianceSettings:
 
 
 COVARIANCE = CovarianceSettings()
-
-
-PERFECT_FIT_WARNING = (
-    "the fit is perfect: its residuals are rounding errors, so standard errors, the likelihood and AIC mean nothing"
-)
+PERFECT_FIT_WARNING = "the residuals are rounding errors, so standard errors, the likelihood and AIC mean nothing"
 
 
 def inverse_hessians(hessians: Array, names: Sequence[str]) -> tuple[Array, list[list[str]]]:
