@@ -76,6 +76,13 @@ def joined_columns(name: str, names: Collection[str]) -> list[str]:
     return [name] if name in names else name.split(JOINT_SEPARATOR)
 
 
+class LevelEffect(NamedTuple):
+    """A random effect: in each row a number that belongs to that row's level of a column, and is not a parameter."""
+
+    parameter: str
+    column: str
+
+
 def _in_backticks(name: str) -> str:
     """Return a name in backticks, even where it needs none: `quote_name` then leaves the leaf's text as it is."""
     return f"{BACKTICK}{name}{BACKTICK}"

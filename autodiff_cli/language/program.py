@@ -26,6 +26,7 @@ from autodiff_cli.language.names import (
     NO_COLUMNS,
     ColumnNames,
     FunctionDefinition,
+    LevelEffect,
     LevelParameter,
     ResolvedNames,
     TextMatch,
@@ -595,7 +596,7 @@ class Program:
     arrays: frozenset[str]
     layer_parameters: dict[str, LayerParameter]
     bound: dict[str, Node]
-    column_leaves: dict[str, TextMatch | LevelParameter]
+    column_leaves: dict[str, TextMatch | LevelParameter | LevelEffect]
     notes: tuple[str, ...]
     source: Source
 
@@ -635,7 +636,7 @@ def read(
             arrays=arrays,
             layer_parameters=graph.layer_parameters,
             bound=bound,
-            column_leaves=names.column_leaves,
+            column_leaves=dict(names.column_leaves),
             notes=(*names.notes, *_imaginary_unit_notes(graph, variables)),
             source=graph.source,
         )

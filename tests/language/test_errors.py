@@ -153,7 +153,10 @@ BAD = [
     ("x === 2", 1, 5, "`===` is not an operator", "=="),
     ("x => 2", 1, 4, "`=>` is not an operator", ">="),
     ("x <> 2", 1, 4, "`<>` is not an operator", "!="),
-    ("x // 2", 1, 4, "`//` is not an operator", "floor(x/y)"),
+    ("x // 2", 1, 4, "`//` is not an operator", "floor(x/2)"),
+    ("2*f(x) div (y + 1)", 1, 8, "`div` is not an operator", "floor(f(x)/(y + 1))"),
+    ("x mod 2", 1, 3, "`mod` is not an operator", "x % 2"),
+    ("x xor y", 1, 3, "`xor` is not an operator", "x != y"),
     # backticks and quotation marks
     ("`x", 1, 1, "this ` is never closed; a pair of them encloses a name", None),
     ("x + ``*2", 1, 5, "there is no name between these backticks", None),

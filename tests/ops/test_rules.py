@@ -14,6 +14,7 @@ from mpmath import mp, mpf
 from autodiff_cli.algebra.readable import readable
 from autodiff_cli.autodiff.sweeps import forward, reverse, tangents
 from autodiff_cli.backends.numpy_backend import BlockEvaluator
+from autodiff_cli.backends.protocol import RowGraphs
 from autodiff_cli.expression import parse
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, variable
@@ -171,7 +172,7 @@ def test_arrays_are_as_good(row: Row) -> None:
     ]
     leaves = [variable(name) for name in NAMES[: len(row.domain)]]
     output = get_op(row.name)(*leaves)
-    kernel = BlockEvaluator([output, *gradient_nodes(output, leaves)], [leaf.text for leaf in leaves])
+    kernel = BlockEvaluator(RowGraphs([output, *gradient_nodes(output, leaves)], {leaf.text for leaf in leaves}))
     columns = dict(zip(NAMES, np.array(points).T, strict=False))
     with ignore_float_errors():
         found = [np.broadcast_to(out, len(points)) for out in kernel.evaluate_block(kernel.prepare({}), columns)]
