@@ -634,7 +634,8 @@ def _check_count(command: Command, arguments: Arguments) -> None:
         check_not_a_number(extra)
     if not least:
         raise BadInput(f"unexpected argument `{extra}`; autodiff {command.name} --help has examples")
-    raise BadInput(f'unexpected argument `{extra}`; put an expression in quotes, such as autodiff {command.name} "x*y"')
+    words = f"{command.name} takes one expression, in quotes, such as"
+    raise BadInput(f'unexpected argument `{extra}`; {words} "x*y"; several are written as one list, "[x*y, x + y]"')
 
 
 # --- Options and arguments that several commands share ---

@@ -645,7 +645,7 @@ def as_fraction(x: Number) -> Any:
 
 # --- Kinks ---
 
-_MAX_SWITCHES = 3  # conditions that change in a box; each makes three systems
+_MAX_SWITCHES = 5  # conditions that change in a box; each makes up to three systems
 _KINK_BOXES = 200  # of the search in each system
 
 

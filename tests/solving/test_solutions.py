@@ -251,6 +251,7 @@ def test_kinds_edges_and_global_points() -> None:
         ("x^4", {"x": (-1, 2)}, [0], "minimum"),
         ("abs(x) + abs(y)", {"x": (-1, 2), "y": (-1, 2)}, [0, 0], "minimum"),
         ("abs(x - 0.3) + y^2 + x^2", {"x": (-1, 2), "y": (-1, 1)}, [0.3, 0], "minimum"),
+        ("abs(x) + abs(y) + abs(z) + abs(w)", dict.fromkeys("xyzw", (-1, 2)), [0, 0, 0, 0], "minimum"),
         ("x^4 + y^4 + z^4", dict.fromkeys("xyz", (-1, 2)), [0, 0, 0], "minimum"),
         ("x^2 + y^4 + x*y^2", dict.fromkeys("xy", (-1, 2)), [0, 0], "minimum"),
         ("x^3 - 3*x*y^2", dict.fromkeys("xy", (-1, 2)), [0, 0], "degenerate"),
@@ -319,6 +320,13 @@ def test_a_stationary_point_on_an_edge(text: str, value: float) -> None:
     found = f.minimize(dict.fromkeys(f.variables, (0, 1)))
     assert found.complete
     assert found.global_.value_enclosure == pytest.approx((value, value), abs=1e-15)
+
+
+def test_a_face_where_the_slope_is_zero_everywhere_takes_few_boxes() -> None:
+    found = ad.parse("sin(x)*cos(y)").minimize(x=(0, 6), y=(0, 6))
+    assert found.complete
+    assert found.boxes < 1000
+    assert len(found.global_.points) == 2
 
 
 def test_a_local_search_ends_in_a_proven_minimum() -> None:
