@@ -293,7 +293,7 @@ BAD = [
     ("tahn(x)", 1, 1, "there is no function `tahn`", "tanh"),
     ("arctan2(y, x)", 1, 1, "there is no function `arctan2`", "atan2"),
     ("hypto(x)", 1, 1, "there is no function `hypto`; `hypot` takes 2 arguments", None),
-    ("lineer(x)", 1, 1, "`lineer` is not a function; define your own", None),
+    ("krigg(x)", 1, 1, "`krigg` is not a function; define your own", None),
     ("dropout(x)", 1, 1, "there is no function `dropout`; `root` takes 2 arguments", None),
     # the first of several mistakes
     ("sine(x) + )", 1, 1, "there is no function `sine`", "sin"),

@@ -28,7 +28,7 @@ from tests.each import each, examples, part
 from tests.ops.table import ROWS, Row
 
 BY_NAME = {row.name: row for row in ROWS}
-NAMES = ("a", "b", "c", "d")
+NAMES = ("a", "b", "c", "d", "p", "q", "r")
 
 # What the printed text cannot hold: the careful forms behind helpers, and how a person would write them. Numbers are
 # computed from y*(x^y/x) and (1 - x)*(1 + x), people read y*x^(y - 1) and 1 - x^2.
@@ -138,7 +138,7 @@ SPECIAL = {
     "gammaincc",
 }
 SPECIAL |= {"weibull_pdf", "weibull_cdf", "weibull_sf", "student_t_pdf"}
-SPECIAL |= {"wofz_real", "wofz_imag", "voigt", "gammainc_slope", "gammainc_curvature"}
+SPECIAL |= {"wofz_real", "wofz_imag", "voigt", "gammainc_slope", "gammainc_curvature", "spline"}
 SPECIAL |= {"Ei", "Ci", "Shi", "Chi", "sinhc_derivative"}
 
 
