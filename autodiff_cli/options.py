@@ -1,9 +1,9 @@
 """Options declared once, as fields of records.
 
-A field `seed: Annotated[int, Option("--seed N", "Seed for the random number generator.", at_least(0))] = 0` declares an
+A field `seed: int = option("--seed N", "Seed for the random number generator.", at_least(0), default=0)` declares an
 option with its flag, help, type, check and default. The parameters of commands and of Python functions are made from
-such fields (`takes_options`), and so are the checks of values (`check_fields`). Which options can be combined is a
-table of `Restriction`s.
+such fields (`takes_options`), and so are the checks of values (`check_fields`). Commands declare the parameters of
+their functions likewise. Which options can be combined is a table of `Restriction`s.
 
 This module does not import NumPy, because the command line reads it at start-up.
 """
@@ -14,7 +14,6 @@ import dataclasses
 import functools
 import inspect
 import math
-import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
@@ -80,7 +79,7 @@ def unknown_choice(kind: str, name: str, known: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """The declaration of an option. It stands in the annotation of the field.
+    """The declaration of an option; see `option`.
 
     Attributes:
         usage: the flags and the name of the value, as help shows them: `--lr RATE`. Without a flag it is an argument,
@@ -113,6 +112,33 @@ class Option:
         return " ".join(word for word in words if not word.startswith("-")) or None
 
 
+_DECLARATION = "option"  # the key of the metadata of a field
+
+
+def option(usage: str = "", help: str = "", check: Check | None = None, *, default: Any = ..., **more: Any) -> Any:
+    """Return the field of a dataclass that is an option, or the default of a command's parameter that is one.
+
+    Args:
+        usage, help, check: see `Option`.
+        default: the default value of the option; without it, False for a flag without a value, and None for others.
+        more: the other fields of `Option`.
+
+    >>> option("--json", "Write JSON.").default, option("--digits N", "Show N digits.").default
+    (False, None)
+    """
+    return declared(Option(usage, help, check, **more), default)
+
+
+argument = functools.partial(option, default=inspect.Parameter.empty)  # of a command, which must be given
+
+
+def declared(declaration: Option, default: Any) -> Any:
+    """Return the field with a declaration; see `option`."""
+    is_flag = bool(declaration.flags) and declaration.metavar is None
+    value = (False if is_flag else None) if default is ... else default
+    return dataclasses.field(default=value, metadata={_DECLARATION: declaration})
+
+
 class OptionField(NamedTuple):
     """A field of a record that is an option.
 
@@ -128,32 +154,24 @@ class OptionField(NamedTuple):
 
 
 def option_fields(record: type[Any]) -> Mapping[str, OptionField]:
-    """Return the options among the fields of a dataclass, by the name of the field."""
+    """Return the fields of a dataclass, all of which are options, by name."""
     if record not in _option_fields:
-        _option_fields[record] = _read_option_fields(record)
+        hints = typing.get_type_hints(record)
+        _option_fields[record] = {
+            each.name: option_field(hints[each.name], each) for each in dataclasses.fields(record)
+        }
     return _option_fields[record]
 
 
 _option_fields: dict[type[Any], Mapping[str, OptionField]] = {}
 
 
-def _read_option_fields(record: type[Any]) -> Mapping[str, OptionField]:
-    hints = typing.get_type_hints(record, include_extras=True)
-    found = {}
-    for field in dataclasses.fields(record):
-        default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
-        found[field.name] = option_field(hints[field.name], default)
-    return {name: field for name, field in found.items() if field is not None}
-
-
-def option_field(annotation: Any, default: Any) -> OptionField | None:
-    """Return the option that an annotation declares; None if it declares none."""
-    option = next((each for each in getattr(annotation, "__metadata__", ()) if isinstance(each, Option)), None)
-    if option is None:
-        return None
-    kind = annotation.__origin__
-    kinds = kind.__args__ if isinstance(kind, types.UnionType | typing._UnionGenericAlias) else (kind,)  # type: ignore[attr-defined]
-    return OptionField(option, default, tuple(each for each in kinds if each is not type(None)))
+def option_field(annotation: Any, field: dataclasses.Field[Any]) -> OptionField:
+    """Return the option that a field of a type declares."""
+    is_union = isinstance(annotation, types.UnionType | typing._UnionGenericAlias)  # type: ignore[attr-defined]
+    kinds = annotation.__args__ if is_union else (annotation,)
+    known = tuple(each for each in kinds if each is not type(None))
+    return OptionField(field.metadata[_DECLARATION], field.default, known)
 
 
 def explicit_options(record: Any) -> dict[str, Any]:
@@ -283,15 +301,6 @@ R = TypeVar("R")
 Record = TypeVar("Record", covariant=True)
 
 
-_ANNOTATED = re.compile(r"Annotated\[(.+?), \w+\(.*", re.DOTALL)
-
-
-def record_parameters(record: Callable[..., Any]) -> list[inspect.Parameter]:
-    """Return the parameters of a record's constructor, with the types of options alone as annotations."""
-    parameters = inspect.signature(record).parameters.values()
-    return [each.replace(annotation=_ANNOTATED.sub(r"\1", str(each.annotation))) for each in parameters]
-
-
 class _TakesOptions(typing.Protocol[P, Record]):
     """The decorator that `takes_options` returns, for functions of one to three arguments before the options."""
 
@@ -323,7 +332,7 @@ def takes_options(record: Callable[P, Record]) -> _TakesOptions[P, Record]:
             rest = [options.pop(name) for name in names[len(arguments) :] if name in options]
             return function(*arguments, *rest, make(**options))
 
-        call.__signature__ = inspect.Signature([*own, *record_parameters(record)])  # type: ignore[attr-defined]
+        call.__signature__ = inspect.Signature([*own, *inspect.signature(record).parameters.values()])  # type: ignore[attr-defined]
         return call
 
     return decorate

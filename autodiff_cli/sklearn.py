@@ -24,7 +24,7 @@ from autodiff_cli.fitting import Fit, fit
 from autodiff_cli.language.lexer import canonical_name, is_name
 from autodiff_cli.language.program import read
 from autodiff_cli.ops.structural import softmax
-from autodiff_cli.options import option_fields, record_parameters
+from autodiff_cli.options import option_fields
 from autodiff_cli.training.options import FitOptions
 
 try:
@@ -65,7 +65,7 @@ def _sets_attributes(record: Callable[P, object]) -> Callable[Concatenate[Any, P
         vars(self).update(bound.arguments)
 
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    __init__.__signature__ = inspect.Signature([own, *record_parameters(record)])  # type: ignore[attr-defined]
+    __init__.__signature__ = inspect.Signature([own, *inspect.signature(record).parameters.values()])  # type: ignore[attr-defined]
     return __init__
 
 

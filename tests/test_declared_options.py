@@ -6,7 +6,6 @@ import inspect
 import io
 import re
 from dataclasses import dataclass
-from typing import Annotated
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from autodiff_cli.cli import grad, trace, train
 from autodiff_cli.cli.command_line import command
 from autodiff_cli.cli.environment import BadInput, Environment, Output
 from autodiff_cli.options import (
-    Option,
     OptionError,
     Restriction,
     at_least,
@@ -24,6 +22,7 @@ from autodiff_cli.options import (
     check_restrictions,
     exclusive,
     needs,
+    option,
     option_fields,
     takes_options,
 )
@@ -37,7 +36,7 @@ from tests.support import run_cli
 class Sweets(FitOptions):
     """The options of a fit and a further one."""
 
-    sugar: Annotated[int, Option("--sugar SPOONS", "Spoons of sugar.", at_least(0), group="Taste")] = 2
+    sugar: int = option("--sugar SPOONS", "Spoons of sugar.", at_least(0), default=2, group="Taste")
 
 
 @takes_options(Sweets)
@@ -60,11 +59,11 @@ def test_a_field_alone_makes_a_keyword_with_its_type_default_and_check() -> None
 
 def test_a_field_alone_makes_an_option_of_a_command() -> None:
     @command(*exclusive("sugar", ["milk"]), options=Sweets)
-    def serve(*, options: Sweets, milk: Annotated[bool, Option("--milk")] = False) -> Output:
+    def serve(*, options: Sweets, milk: bool = option("--milk", default=False)) -> Output:
         return Output(text_report(str(options.sugar - milk)), json=False)
 
-    option = serve.options["--sugar"].option
-    assert (option.metavar, option.help) == ("SPOONS", "Spoons of sugar.")
+    sugar = serve.options["--sugar"].option
+    assert (sugar.metavar, sugar.help) == ("SPOONS", "Spoons of sugar.")
     assert "Taste:\n  --sugar SPOONS  Spoons of sugar.  [default: 2]" in re.sub("  +", "  ", serve.help(80))
     environment = Environment(io.StringIO(), io.StringIO(), io.StringIO())
     serve.run(environment, ["--sugar", "5"]).write(environment)

@@ -192,13 +192,10 @@ class EpochLoop:
     Args:
         backend: makes the kernels of the loss and of the step.
         descent: the loss and the step.
-        recompute_every: layers per recomputed segment; see `Backend.sum_kernel`.
     """
 
-    def __init__(
-        self, backend: protocol.Backend, descent: protocol.GradientDescent, recompute_every: int | None = None
-    ) -> None:
-        self._sum_kernel = backend.sum_kernel(descent.loss, recompute_every=recompute_every)
+    def __init__(self, backend: protocol.Backend, descent: protocol.GradientDescent) -> None:
+        self._sum_kernel = backend.sum_kernel(descent.loss)
         self._stepper = Stepper(backend, descent.update)
         self._weight_column = descent.weight_column
         self._clip_norm = descent.clip_norm

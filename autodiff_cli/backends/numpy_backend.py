@@ -36,7 +36,7 @@ from autodiff_cli.backends.protocol import (
     SumKernel,
 )
 from autodiff_cli.backends.reductions import ROW_COUNT_NODE, TOTAL_FUNCTIONS, block_slices, fold, totals
-from autodiff_cli.graph.node import Node, is_literal
+from autodiff_cli.graph.node import is_literal
 from autodiff_cli.graph.op import Op, Shape
 from autodiff_cli.graph.tape import Tape, infer_shapes
 from autodiff_cli.numbers.array_functions import LOGICAL_UFUNCS
@@ -189,27 +189,25 @@ class NumpyBackend:
 
     name = "numpy"
 
-    def sum_kernel(self, graphs: RowGraphs, *, recompute_every: int | None = None) -> NumpySumKernel:
+    def sum_kernel(self, graphs: RowGraphs) -> NumpySumKernel:
         """Prepare graphs whose outputs are summed over rows; see `Backend.sum_kernel`."""
-        return NumpySumKernel(graphs, recompute_every)
+        return NumpySumKernel(graphs)
 
     def row_kernel(self, graphs: RowGraphs) -> NumpyRowKernel:
         """Prepare graphs that give values for each row; see `Backend.row_kernel`."""
         return NumpyRowKernel(graphs)
 
-    def epoch_kernel(self, descent: GradientDescent, *, recompute_every: int | None = None) -> EpochLoop:
+    def epoch_kernel(self, descent: GradientDescent) -> EpochLoop:
         """Prepare a gradient method, as a loop over batches; see `Backend.epoch_kernel`."""
-        return EpochLoop(self, descent, recompute_every)
+        return EpochLoop(self, descent)
 
 
 class _NumpyKernel(RecipeKernel):
     is_summed = False
 
-    def __init__(self, graphs: RowGraphs, recompute_every: int | None = None) -> None:
-        self._kernel = BlockEvaluator(
-            graphs.outputs, graphs.columns, graphs.leaf_shapes, summed=self.is_summed, recompute_every=recompute_every
-        )
-        self.recipe = KernelRecipe(type(self), graphs, recompute_every, shared=False)
+    def __init__(self, graphs: RowGraphs) -> None:
+        self._kernel = BlockEvaluator(graphs, summed=self.is_summed)
+        self.recipe = KernelRecipe(type(self), graphs, shared=False)
         self.output_slices, self._output_shapes = graphs.output_slices, graphs.output_shapes
         self.value_count = graphs.value_count
         self.names, self.block_rows = self._kernel.names, self._kernel.block_rows
@@ -280,33 +278,20 @@ class BlockEvaluator:
     """Graphs prepared for evaluation over blocks of rows.
 
     Args:
-        outputs: the graphs. Common sub-expressions are computed once.
-        columns: the names of the input leaves that vary from row to row; all others are constant in an evaluation.
-        leaves: the shapes of the leaves that are not scalars, by name.
+        graphs: the graphs. Common sub-expressions are computed once. A layer begins at each `@`; without any, each
+            operation is a layer.
         summed: whether to compute sums over the rows instead of values for each row.
-        recompute_every: the number of layers of the first output's forward pass per segment whose values are recomputed
-            for the other outputs, its derivatives: slower, with less memory. A layer begins at each `@`; without any,
-            each operation is a layer.
 
     Attributes:
         block_rows: the best number of rows in a block: a power of two, so that parts of whole blocks suit all kernels.
     """
 
-    def __init__(
-        self,
-        outputs: Sequence[Node],
-        columns: Collection[str],
-        leaves: Mapping[str, Shape] | None = None,
-        *,
-        summed: bool = False,
-        recompute_every: int | None = None,
-    ) -> None:
-        leaf_shapes = leaves or {}
-        graphs = share(outputs)
+    def __init__(self, graphs: RowGraphs, *, summed: bool = False) -> None:
+        roots = share(graphs.outputs)
         if summed:
-            graphs = totals(graphs, columns, leaf_shapes)
+            roots = totals(roots, graphs.columns, graphs.leaf_shapes)
         # Derivatives in the order in which a backward sweep computes them: towards the last parameters first.
-        tape = Tape([*graphs[:1], *graphs[:0:-1]])
+        tape = Tape([*roots[:1], *roots[:0:-1]])
         self._outputs = (*tape.outputs[:1], *tape.outputs[:0:-1])
         self._leaves = {
             node.text: i for i, node in enumerate(tape.nodes) if node.is_input and node is not ROW_COUNT_NODE
@@ -315,10 +300,10 @@ class BlockEvaluator:
         self._constants: list[Any] = [
             ARRAYS.parse_constant(node.text) if node.is_constant else None for node in tape.nodes
         ]
-        levels, shapes = _variation_levels(tape, columns), infer_shapes(tape, leaf_shapes)
+        levels, shapes = _variation_levels(tape, graphs.columns), infer_shapes(tape, graphs.leaf_shapes)
         constant, self._uniform, by_row = _steps_by_stage(tape, levels, shapes)
-        if recompute_every is not None and levels[tape.outputs[0]] >= _BY_ROW:
-            by_row = _with_checkpoints(tape, by_row, recompute_every)
+        if graphs.recompute_every is not None and levels[tape.outputs[0]] >= _BY_ROW:
+            by_row = _with_checkpoints(tape, by_row, graphs.recompute_every)
         self._by_row = with_liveness(by_row, self._outputs)
         with ignore_float_errors():
             execute(constant, self._constants)
@@ -516,17 +501,17 @@ class FallbackBackend:
             "NumPy is used instead, which is slower; see `autodiff doctor`"
         )
 
-    def sum_kernel(self, graphs: RowGraphs, *, recompute_every: int | None = None) -> SumKernel:
+    def sum_kernel(self, graphs: RowGraphs) -> SumKernel:
         """Compile graphs whose outputs are summed over rows; see `Backend.sum_kernel`."""
-        return self._kernel(lambda backend: backend.sum_kernel(graphs, recompute_every=recompute_every))
+        return self._kernel(lambda backend: backend.sum_kernel(graphs))
 
     def row_kernel(self, graphs: RowGraphs) -> RowKernel:
         """Compile graphs that give values for each row; see `Backend.row_kernel`."""
         return self._kernel(lambda backend: backend.row_kernel(graphs))
 
-    def epoch_kernel(self, descent: GradientDescent, *, recompute_every: int | None = None) -> EpochKernel:
+    def epoch_kernel(self, descent: GradientDescent) -> EpochKernel:
         """Compile a gradient method; see `Backend.epoch_kernel`."""
-        return self._kernel(lambda backend: backend.epoch_kernel(descent, recompute_every=recompute_every))
+        return self._kernel(lambda backend: backend.epoch_kernel(descent))
 
     def _kernel(self, make: Callable[[Backend], Kernel]) -> Kernel:
         return cast(Kernel, _FallbackKernel(self, make))

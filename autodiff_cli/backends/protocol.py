@@ -78,6 +78,9 @@ class RowGraphs:
         leaf_shapes: the shapes of the leaves that are not scalars, by name.
         declared_shapes: the shape of each output, for graphs of a single number that represent an array of equal
             numbers; by default the inferred shapes.
+        recompute_every: how many layers of the first output's forward pass make a segment whose intermediate values are
+            recomputed for the other outputs, its derivatives (gradient checkpointing): slower, with less memory and the
+            same result. Backends that store no values per row ignore it.
 
     Attributes:
         output_shapes: the shape of each output.
@@ -94,6 +97,7 @@ class RowGraphs:
     columns: Set[str]
     leaf_shapes: Mapping[str, Shape] = field(default_factory=dict)
     declared_shapes: Sequence[Shape] | None = None
+    recompute_every: int | None = None
     output_shapes: tuple[Shape, ...] = field(init=False)
     value_count: int = field(init=False)
     output_slices: tuple[slice, ...] = field(init=False)
@@ -111,7 +115,8 @@ class RowGraphs:
         object.__setattr__(self, "output_slices", tuple(slice(*bounds) for bounds in pairwise(ends)))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpack_graphs, (pack(self.outputs), sorted(self.columns), dict(self.leaf_shapes), self.declared_shapes)
+        settings = dict(self.leaf_shapes), self.declared_shapes, self.recompute_every
+        return _unpack_graphs, (pack(self.outputs), sorted(self.columns), *settings)
 
 
 def _unpack_graphs(outputs: PackedGraph, columns: Sequence[str], *rest: Any) -> RowGraphs:
@@ -292,26 +297,14 @@ class Backend(Protocol):
     def name(self) -> str:
         """The name by which users select the backend."""
 
-    def sum_kernel(self, graphs: RowGraphs, *, recompute_every: int | None = None) -> SumKernel:
-        """Compile graphs whose outputs are summed over rows.
-
-        Args:
-            graphs: a value, followed by its derivatives, if any.
-            recompute_every: how many layers of the first output's forward pass make a segment whose intermediate values
-                are recomputed for the derivatives (gradient checkpointing): slower, with less memory and the same
-                result. Backends that store no values per row ignore it.
-        """
+    def sum_kernel(self, graphs: RowGraphs) -> SumKernel:
+        """Compile graphs whose outputs are summed over rows: a value, followed by its derivatives, if any."""
 
     def row_kernel(self, graphs: RowGraphs) -> RowKernel:
         """Compile graphs that give values for each row."""
 
-    def epoch_kernel(self, descent: GradientDescent, *, recompute_every: int | None = None) -> EpochKernel:
-        """Compile a gradient method. Backends without loops of their own return `gradient_descent.EpochLoop`.
-
-        Args:
-            descent: the loss and the step.
-            recompute_every: layers per recomputed segment, as in `sum_kernel`.
-        """
+    def epoch_kernel(self, descent: GradientDescent) -> EpochKernel:
+        """Compile a gradient method. Backends without loops of their own return `gradient_descent.EpochLoop`."""
 
 
 # --- Kernels in other processes

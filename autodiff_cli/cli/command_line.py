@@ -10,6 +10,7 @@ Words are split and converted here. A variable's value is an option of its own n
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import inspect
 import math
@@ -19,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, EnumType, StrEnum
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from autodiff_cli.cli.environment import BadInput, Environment, errors_as_bad_input
 from autodiff_cli.language.errors import join_words, suggest
@@ -29,12 +30,14 @@ from autodiff_cli.options import (
     OptionError,
     OptionField,
     Restriction,
+    argument,
     at_least,
     between,
     check_fields,
     check_restrictions,
     is_explicit,
     needs,
+    option,
     option_field,
     option_fields,
 )
@@ -69,17 +72,8 @@ COMMANDS = {
     "completion": "completion",
 }
 
-_COMMANDS_WITH_VALUES = (
-    "grad",
-    "trace",
-    "train",
-    "compare",
-    "solve",
-    "minimize",
-    "maximize",
-    "check",
-    "predict",
-)  # they take values of variables as options
+# They take values of variables as options.
+_COMMANDS_WITH_VALUES = ("grad", "trace", "train", "compare", "solve", "minimize", "maximize", "check", "predict")
 
 OVERVIEW = """\
 Usage: autodiff COMMAND [ARGUMENTS] [OPTIONS]
@@ -288,8 +282,8 @@ class Command:
         }
         own: tuple[list[Parameter], list[Parameter]] = [], []  # before the options of the records, and after them
         for name, parameter in self._own_parameters.items():
-            field = option_field(parameter.annotation, parameter.default)
-            if field is not None:
+            if isinstance(parameter.default, dataclasses.Field):
+                field = option_field(parameter.annotation, parameter.default)
                 own[parameter.kind is inspect.Parameter.KEYWORD_ONLY].append(Parameter.of(name, field))
         return (*own[0], *fields.values(), *own[1], *[_SET] * self.takes_values)
 
@@ -327,11 +321,11 @@ class Command:
             value = True if option.is_flag else option.convert(text, flag)
             values[option.name] = [*(values[option.name] or ()), value] if option.repeats else value
         rest = found.positionals
-        for argument in self.arguments:
+        for each in self.arguments:
             if rest:
-                taken, rest = (rest, []) if argument.repeats else (rest[:1], rest[1:])
-                converted = [argument.convert(text, f"autodiff {self.name}") for text in taken]
-                values[argument.name] = converted if argument.repeats else converted[0]
+                taken, rest = (rest, []) if each.repeats else (rest[:1], rest[1:])
+                converted = [each.convert(text, f"autodiff {self.name}") for text in taken]
+                values[each.name] = converted if each.repeats else converted[0]
         texts = merge_assignments(found.values, values.pop(_SET.name, None) or ())
         explicit = {name: value for name, value in values.items() if is_explicit(value, defaults[name])}
         with errors_as_bad_input():
@@ -620,7 +614,7 @@ def _check_count(command: Command, arguments: Arguments) -> None:
 
     The message suggests the likely cause: a misspelt option, a value of a variable, or an expression without quotes.
     """
-    names = [argument.metavar or argument.name for argument in command.arguments]
+    names = [each.metavar or each.name for each in command.arguments]
     least, count = command.least_arguments, len(arguments.positionals)
     if least <= count <= (math.inf if any(each.repeats for each in command.arguments) else len(names)):
         return
@@ -640,7 +634,8 @@ def _check_count(command: Command, arguments: Arguments) -> None:
         check_not_a_number(extra)
     if not least:
         raise BadInput(f"unexpected argument `{extra}`; autodiff {command.name} --help has examples")
-    raise BadInput(f'unexpected argument `{extra}`; put an expression in quotes, such as autodiff {command.name} "x*y"')
+    words = f"{command.name} takes one expression, in quotes, such as"
+    raise BadInput(f'unexpected argument `{extra}`; {words} "x*y"; several are written as one list, "[x*y, x + y]"')
 
 
 # --- Options and arguments that several commands share ---
@@ -656,56 +651,46 @@ class PassMode(StrEnum):
     FORWARD = "forward"
 
 
-output_option = partial(Option, group="Output")
+output_option = partial(option, group="Output")
 
-Expr: TypeAlias = Annotated[
-    str, Option("EXPR", "Expression, in quotes; - reads it from standard input, @FILE from a file.")
-]
-Implicit: TypeAlias = Annotated[bool, Option("--implicit", "Read 2x and 3(x + 1) as products.")]
-Wrt: TypeAlias = Annotated[str | None, Option("--wrt x,y", "Differentiate with respect to these variables only.")]
-Digits: TypeAlias = Annotated[
-    int | None, Option("--digits N", "Show numbers with N significant digits (1 to 17).", between(1, 17))
-]
-Json: TypeAlias = Annotated[bool, output_option("--json", "Write one JSON document, with numbers in full.")]
-OutputFile: TypeAlias = Annotated[
-    str | None, Option("--output, -o FILE", "Write to a file, replaced as a whole; - is standard output.")
-]
+EXPR: str = argument("EXPR", "Expression, in quotes; - reads it from standard input, @FILE from a file.")
+IMPLICIT: bool = option("--implicit", "Read 2x and 3(x + 1) as products.")
+WRT: str | None = option("--wrt x,y", "Differentiate with respect to these variables only.")
+DIGITS: int | None = option("--digits N", "Show numbers with N significant digits (1 to 17).", between(1, 17))
+JSON: bool = output_option("--json", "Write one JSON document, with numbers in full.")
+OUTPUT_FILE: str | None = option("--output, -o FILE", "Write to a file, replaced as a whole; - is standard output.")
 
 
-_derivative = partial(Option, group="Derivatives")
+_derivative = partial(option, group="Derivatives")
 _ORDER_HELP = "Also compute the derivative of order N in one variable (see --wrt)."
 _PRECISION_HELP = "Compute value and gradient to this many proven digits, such as 50."
-MODE = _derivative("--mode", "Differentiation mode; forward shows the tangents of all nodes.")
+_MODE_HELP = "Differentiation mode; forward shows the tangents of all nodes."
+mode_option = partial(_derivative, "--mode", _MODE_HELP, default=PassMode.REVERSE)
 
 
 @dataclass(frozen=True)
 class DerivativeRequest:
     """The options of `grad` that ask for more than value and gradient."""
 
-    symbolic: Annotated[bool, _derivative("--symbolic", "Also print the derivatives as formulas.")] = False
-    mode: Annotated[PassMode, MODE] = PassMode.REVERSE
-    order: Annotated[int | None, _derivative("--order N", _ORDER_HELP, between(1, MAX_ORDER))] = None
-    hessian: Annotated[bool, _derivative("--hessian", "Also compute all second derivatives.")] = False
-    direction: Annotated[
-        str | None, _derivative("--direction x=1,y=2", "Also compute the directional derivative, by forward mode.")
-    ] = None
-    jacobian: Annotated[
-        bool, _derivative("--jacobian", "Differentiate several outputs: the elements of an array, or --outputs.")
-    ] = False
-    outputs: Annotated[
-        str | None, _derivative("--outputs a,b", "With --jacobian: names of the statements that are outputs.")
-    ] = None
-    at: Annotated[
-        str | None,
-        _derivative("--at FILE", "Compute value and gradient at each row of a CSV file (- for standard input)."),
-    ] = None
-    precision: Annotated[int | None, _derivative("--precision DIGITS", _PRECISION_HELP, between(2, MAX_DIGITS))] = None
+    symbolic: bool = _derivative("--symbolic", "Also print the derivatives as formulas.")
+    mode: PassMode = mode_option()
+    order: int | None = _derivative("--order N", _ORDER_HELP, between(1, MAX_ORDER))
+    hessian: bool = _derivative("--hessian", "Also compute all second derivatives.")
+    direction: str | None = _derivative(
+        "--direction x=1,y=2", "Also compute the directional derivative, by forward mode."
+    )
+    jacobian: bool = _derivative("--jacobian", "Differentiate several outputs: the elements of an array, or --outputs.")
+    outputs: str | None = _derivative("--outputs a,b", "With --jacobian: names of the statements that are outputs.")
+    at: str | None = _derivative(
+        "--at FILE", "Compute value and gradient at each row of a CSV file (- for standard input)."
+    )
+    precision: int | None = _derivative("--precision DIGITS", _PRECISION_HELP, between(2, MAX_DIGITS))
 
     def __post_init__(self) -> None:
         check_fields(self)
 
 
-uncertainty_option = partial(Option, group="Uncertain values")
+uncertainty_option = partial(option, group="Uncertain values")
 _MONTE_CARLO_HELP = "Also draw N random inputs, and show the distribution of the value."
 
 
@@ -713,20 +698,14 @@ _MONTE_CARLO_HELP = "Also draw N random inputs, and show the distribution of the
 class UncertaintyRequest:
     """The options for values with standard errors, besides the values themselves."""
 
-    sigma: Annotated[
-        list[str] | None,
-        uncertainty_option(
-            "--sigma x=COLUMN", "Standard error of a variable: a number, or with --at a column.", repeats=True
-        ),
-    ] = None
-    correlation: Annotated[
-        list[str] | None,
-        uncertainty_option("--correlation x,y=0.8", "Correlation of the errors of two variables.", repeats=True),
-    ] = None
-    monte_carlo: Annotated[
-        int | None, uncertainty_option("--monte-carlo N", _MONTE_CARLO_HELP, between(100, 100_000_000))
-    ] = None
-    seed: Annotated[int, uncertainty_option("--seed N", "Seed for the random number generator.", at_least(0))] = 0
+    sigma: list[str] | None = uncertainty_option(
+        "--sigma x=COLUMN", "Standard error of a variable: a number, or with --at a column.", repeats=True
+    )
+    correlation: list[str] | None = uncertainty_option(
+        "--correlation x,y=0.8", "Correlation of the errors of two variables.", repeats=True
+    )
+    monte_carlo: int | None = uncertainty_option("--monte-carlo N", _MONTE_CARLO_HELP, between(100, 100_000_000))
+    seed: int = uncertainty_option("--seed N", "Seed for the random number generator.", at_least(0), default=0)
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -11,12 +11,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
 
 from autodiff_cli.cli.command_line import COMMANDS, Parameter, command, find_command
 from autodiff_cli.cli.environment import BadInput, Output
 from autodiff_cli.language.errors import ExpressionError
-from autodiff_cli.options import Option
+from autodiff_cli.options import argument, option
 
 _SHELLS = Path(__file__).parent / "shells"  # their scripts
 
@@ -142,8 +141,8 @@ _WORDS_HELP = "For the script: number of the word at the cursor, and the words o
 
 @command()
 def completion(
-    shell: Annotated[Shell, Option("bash|zsh|fish", "Shell to complete for.")],
-    words: Annotated[list[str] | None, Option("[-- PLACE WORDS...]", _WORDS_HELP)] = None,
+    shell: Shell = argument("bash|zsh|fish", "Shell to complete for."),
+    words: list[str] | None = option("[-- PLACE WORDS...]", _WORDS_HELP),
 ) -> Output:
     """Print a script that lets a shell complete command lines.
 

@@ -83,13 +83,9 @@ class Environment(NamedTuple):
 
     def paper(self) -> Paper:
         """Return the paper to write a report on: with colour and boxes in a terminal, plain lines elsewhere."""
-        if self.terminal:
-            from autodiff_cli.render.terminal import TerminalPaper
+        from autodiff_cli.render.report import Paper, TerminalPaper
 
-            return TerminalPaper(self.stdout, self.width, self.colour)
-        from autodiff_cli.render.report import Paper
-
-        return Paper(self.stdout)
+        return TerminalPaper(self.stdout, self.width, self.colour) if self.terminal else Paper(self.stdout)
 
     def note(self, *messages: str) -> None:
         """Write messages to standard error. Nothing happens if the stream is closed; very long lines are shortened."""

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from autodiff_cli.cli.command_line import Call, Expr, Json, OutputFile, Wrt, command
+from autodiff_cli.cli.command_line import EXPR, JSON, OUTPUT_FILE, WRT, Call, command
 from autodiff_cli.cli.environment import BadInput, Output, errors_as_bad_input, errors_as_failure
-from autodiff_cli.options import Option, Restriction, check_restrictions, exclusive
+from autodiff_cli.options import Restriction, check_restrictions, exclusive, option
 
 if TYPE_CHECKING:
     from autodiff_cli.export.program import ExportOptions
@@ -46,14 +46,14 @@ _RESTRICTIONS = (
 @command()
 def export(
     call: Call,
-    expression: Expr,
-    to: Annotated[Language | None, Option("--to", "Target language (default: by the suffix of -o).")] = None,
-    output: OutputFile = None,
-    name: Annotated[str, Option("--name NAME", "Name of the function.")] = "f",
-    wrt: Wrt = None,
-    value_only: Annotated[bool, Option("--value-only", "Leave out the derivatives.")] = False,
-    hessian: Annotated[bool, Option("--hessian", "Also compute all second derivatives.")] = False,
-    json: Json = False,
+    expression: str = EXPR,
+    to: Language | None = option("--to", "Target language (default: by the suffix of -o).", default=None),
+    output: str | None = OUTPUT_FILE,
+    name: str = option("--name NAME", "Name of the function.", default="f"),
+    wrt: str | None = WRT,
+    value_only: bool = option("--value-only", "Leave out the derivatives."),
+    hessian: bool = option("--hessian", "Also compute all second derivatives."),
+    json: bool = JSON,
     *,
     explicit: Mapping[str, Any],
 ) -> Output:

@@ -8,16 +8,16 @@ from dataclasses import replace
 from typing import Any
 
 from autodiff_cli.cli.command_line import (
+    DIGITS,
+    EXPR,
+    IMPLICIT,
+    JSON,
     UNCERTAIN,
     UNCERTAINTY_RESTRICTIONS,
+    WRT,
     Call,
     DerivativeRequest,
-    Digits,
-    Expr,
-    Implicit,
-    Json,
     UncertaintyRequest,
-    Wrt,
     command,
     merge_assignments,
 )
@@ -46,16 +46,16 @@ _RESTRICTIONS = (
 @command(request=DerivativeRequest, uncertainty=UncertaintyRequest, reading=FileOptions)
 def grad(
     call: Call,
-    expression: Expr,
+    expression: str = EXPR,
     *,
     request: DerivativeRequest,
     uncertainty: UncertaintyRequest,
     reading: FileOptions,
     explicit: Mapping[str, Any],
-    wrt: Wrt = None,
-    implicit: Implicit = False,
-    digits: Digits = None,
-    json: Json = False,
+    wrt: str | None = WRT,
+    implicit: bool = IMPLICIT,
+    digits: int | None = DIGITS,
+    json: bool = JSON,
 ) -> Output:
     """Compute the value and the gradient of a formula.
 

@@ -7,19 +7,17 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
 
-from autodiff_cli.cli.command_line import DATA_HELP, Call, Digits, Expr, Implicit, Json, Wrt, command
+from autodiff_cli.cli.command_line import DATA_HELP, DIGITS, EXPR, IMPLICIT, JSON, WRT, Call, command
 from autodiff_cli.cli.environment import BadInput, ExitStatus, Output, errors_as_bad_input, open_data_files
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.language.errors import suggest
-from autodiff_cli.options import Option
+from autodiff_cli.options import argument, option
 
 
 @command()
 def ops(
-    name: Annotated[str | None, Option("[NAME]", "Name or symbol of an operation (default: list all).")] = None,
-    json: Json = False,
+    name: str | None = option("[NAME]", "Name or symbol of an operation (default: list all)."), json: bool = JSON
 ) -> Output:
     """List the operations of the language, or describe one of them.
 
@@ -55,11 +53,11 @@ def ops(
 @command(reading=FileOptions)
 def data(
     call: Call,
-    data: Annotated[list[str], Option("DATA", DATA_HELP)],
+    data: list[str] = argument("DATA", DATA_HELP),
     *,
     reading: FileOptions,
-    digits: Digits = None,
-    json: Json = False,
+    digits: int | None = DIGITS,
+    json: bool = JSON,
 ) -> Output:
     """Show how data files are parsed.
 
@@ -90,13 +88,11 @@ class Framework(StrEnum):
 @command()
 def check(
     call: Call,
-    expression: Expr,
-    wrt: Wrt = None,
-    implicit: Implicit = False,
-    against: Annotated[
-        Framework | None, Option("--against", "Also compare with the gradient of this framework.")
-    ] = None,
-    json: Json = False,
+    expression: str = EXPR,
+    wrt: str | None = WRT,
+    implicit: bool = IMPLICIT,
+    against: Framework | None = option("--against", "Also compare with the gradient of this framework.", default=None),
+    json: bool = JSON,
 ) -> Output:
     """Verify the gradient of a formula.
 
@@ -137,7 +133,7 @@ def check(
 
 
 @command()
-def doctor(json: Json = False) -> Output:
+def doctor(json: bool = JSON) -> Output:
     """Show what this installation computes with, and why.
 
     Compiles and runs a small kernel. The report says whether fits run as machine code or on NumPy, on which processor,

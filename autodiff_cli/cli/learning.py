@@ -7,12 +7,12 @@ import importlib.util
 import socket
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from autodiff_cli.cli.command_line import Call, Digits, Json, command
+from autodiff_cli.cli.command_line import DIGITS, JSON, Call, command
 from autodiff_cli.cli.environment import BadInput, Environment, Output, errors_as_failure
 from autodiff_cli.language.errors import suggest
-from autodiff_cli.options import Option, between
+from autodiff_cli.options import between, option
 
 if TYPE_CHECKING:
     from autodiff_cli.explain.lessons import Lesson
@@ -29,11 +29,11 @@ _COURSE_HELP = "Write all lessons, an index and the answers to the folder given 
 @command()
 def lesson(
     call: Call,
-    name: Annotated[str | None, Option("[NAME]", "Name of a lesson (default: list all).")] = None,
-    output: Annotated[str | None, Option("--output, -o FILE.html", "Write the lesson as a web page.")] = None,
-    course: Annotated[bool, Option("--course", _COURSE_HELP)] = False,
-    digits: Digits = None,
-    json: Json = False,
+    name: str | None = option("[NAME]", "Name of a lesson (default: list all)."),
+    output: str | None = option("--output, -o FILE.html", "Write the lesson as a web page."),
+    course: bool = option("--course", _COURSE_HELP),
+    digits: int | None = DIGITS,
+    json: bool = JSON,
 ) -> Output:
     """Learn backpropagation: each lesson has text, a formula traced step by step, and questions.
 
@@ -143,8 +143,8 @@ _REQUIRED_PACKAGES = ("starlette", "uvicorn")
 @command()
 def serve(
     call: Call,
-    port: Annotated[int, Option("--port N", "Port; 0 chooses a free one.", between(0, 65535))] = _PORT,
-    no_browser: Annotated[bool, Option("--no-browser", "Print the address without opening a browser.")] = False,
+    port: int = option("--port N", "Port; 0 chooses a free one.", between(0, 65535), default=_PORT),
+    no_browser: bool = option("--no-browser", "Print the address without opening a browser."),
 ) -> Output:
     """Start a web page for formulas and fits, on this machine.
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from autodiff_cli.cli.command_line import DATA_HELP, Call, Json, command
+from autodiff_cli.cli.command_line import DATA_HELP, JSON, Call, command
 from autodiff_cli.cli.environment import BadInput, Output, errors_as_bad_input, open_data_files
 from autodiff_cli.cli.inputs import constant_value, split_interval, split_uncertainties, unknown_name_error
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.language.errors import format_names
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.names import joined_columns
-from autodiff_cli.options import Option
+from autodiff_cli.options import argument, option
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,31 +30,24 @@ _PREDICTION_COLUMNS = 6  # estimated columns in memory beside those of the data:
 @command(reading=FileOptions)
 def predict(
     call: Call,
-    model: Annotated[str, Option("MODEL.json", "Model file that `train --save` wrote.")],
-    data: Annotated[list[str] | None, Option("[DATA]...", f"{DATA_HELP} The target's column may be missing.")] = None,
+    model: str = argument("MODEL.json", "Model file that `train --save` wrote."),
+    data: list[str] | None = option("[DATA]...", f"{DATA_HELP} The target's column may be missing."),
     *,
     reading: FileOptions,
-    interval: Annotated[
-        float | None,
-        Option("--interval LEVEL", "Also write confidence and prediction bands at this level, such as 0.95."),
-    ] = None,
-    posterior: Annotated[
-        bool, Option("--posterior", "Write bands from the draws that `train --posterior N --save` kept (95 %).")
-    ] = False,
-    probabilities: Annotated[
-        bool, Option("--probabilities", "Also write the probability of each class, or of a 1.")
-    ] = False,
-    residuals: Annotated[
-        bool, Option("--residuals", "Also write target minus prediction; DATA needs the target.")
-    ] = False,
-    inverse: Annotated[
-        str | None, Option("--inverse NAME", "Find NAME for a new reading of the target: --y 3.2+-0.1 --NAME 0..10.")
-    ] = None,
-    drop_missing: Annotated[
-        bool, Option("--drop-missing", "Leave out rows with empty, nan or infinite cells.")
-    ] = False,
-    output: Annotated[str | None, Option("-o, --output FILE", "Write to a file instead of standard output.")] = None,
-    json: Json = False,
+    interval: float | None = option(
+        "--interval LEVEL", "Also write confidence and prediction bands at this level, such as 0.95."
+    ),
+    posterior: bool = option(
+        "--posterior", "Write bands from the draws that `train --posterior N --save` kept (95 %)."
+    ),
+    probabilities: bool = option("--probabilities", "Also write the probability of each class, or of a 1."),
+    residuals: bool = option("--residuals", "Also write target minus prediction; DATA needs the target."),
+    inverse: str | None = option(
+        "--inverse NAME", "Find NAME for a new reading of the target: --y 3.2+-0.1 --NAME 0..10."
+    ),
+    drop_missing: bool = option("--drop-missing", "Leave out rows with empty, nan or infinite cells."),
+    output: str | None = option("-o, --output FILE", "Write to a file instead of standard output."),
+    json: bool = JSON,
 ) -> Output:
     """Predict with a model that `train --save` wrote.
 

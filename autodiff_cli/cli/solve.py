@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from autodiff_cli.cli import inputs
-from autodiff_cli.cli.command_line import Call, Digits, Expr, Implicit, Json, command, output_option
+from autodiff_cli.cli.command_line import DIGITS, EXPR, IMPLICIT, JSON, Call, command, output_option
 from autodiff_cli.cli.environment import BadInput, Environment, ExitStatus, Output
 from autodiff_cli.language.errors import MissingValueError, format_names
-from autodiff_cli.options import Option, at_least, between, check_fields
+from autodiff_cli.options import at_least, between, check_fields, option
 from autodiff_cli.solving import MAX_BOXES
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _MAX_DIGITS = 10_000  # of --precision; more take minutes
 _PROGRESS_DELAY, _PROGRESS_INTERVAL = 2.0, 0.2  # seconds before progress is shown, and between updates
-_search = partial(Option, group="Search")
+_search = partial(option, group="Search")
 _BOXES_HELP = "Stop after N boxes; what is then undecided is listed."
 
 
@@ -28,27 +28,21 @@ _BOXES_HELP = "Stop after N boxes; what is then undecided is listed."
 class SearchOptions:
     """The options of a search."""
 
-    max_boxes: Annotated[int, _search("--max-boxes N", _BOXES_HELP, at_least(1))] = MAX_BOXES
-    precision: Annotated[
-        int | None,
-        _search("--precision DIGITS", "Refine each point to this many proven digits.", between(2, _MAX_DIGITS)),
-    ] = None
-    plot: Annotated[bool, output_option("--plot", "Draw the function, or its contour lines, with the points.")] = False
+    max_boxes: int = _search("--max-boxes N", _BOXES_HELP, at_least(1), default=MAX_BOXES)
+    precision: int | None = _search(
+        "--precision DIGITS", "Refine each point to this many proven digits.", between(2, _MAX_DIGITS)
+    )
+    plot: bool = output_option("--plot", "Draw the function, or its contour lines, with the points.")
+    implicit: bool = IMPLICIT
+    digits: int | None = DIGITS
+    json: bool = JSON
 
     def __post_init__(self) -> None:
         check_fields(self)
 
 
 @command(options=SearchOptions)
-def solve(
-    call: Call,
-    expression: Expr,
-    *,
-    options: SearchOptions,
-    implicit: Implicit = False,
-    digits: Digits = None,
-    json: Json = False,
-) -> Output:
+def solve(call: Call, expression: str = EXPR, *, options: SearchOptions) -> Output:
     """Find all zeros of a formula in a box, and prove each.
 
     A variable with a range LOW..HIGH is an unknown; one with a value is fixed. EXPR is a formula, whose zeros are
@@ -67,20 +61,13 @@ def solve(
     from autodiff_cli.render.solutions import solution_report
     from autodiff_cli.solving import solutions
 
-    problem = _read_problem(call, expression, options, implicit)
-    return Output(solution_report(solutions.solve(problem), problem if options.plot else None, digits), json)
+    problem = _read_problem(call, expression, options)
+    drawn = problem if options.plot else None
+    return Output(solution_report(solutions.solve(problem), drawn, options.digits), options.json)
 
 
 @command(options=SearchOptions)
-def minimize(
-    call: Call,
-    expression: Expr,
-    *,
-    options: SearchOptions,
-    implicit: Implicit = False,
-    digits: Digits = None,
-    json: Json = False,
-) -> Output:
+def minimize(call: Call, expression: str = EXPR, *, options: SearchOptions) -> Output:
     """Find all minima of a formula in a box, and prove which is the global one.
 
     A variable with a range LOW..HIGH is an unknown; one with a value is fixed. All stationary points are found, and
@@ -95,19 +82,11 @@ def minimize(
       autodiff minimize "x^2 + a*cos(3*x)" --a 2 --x -4..4 --plot
       autodiff minimize "(1 - x)^2 + 100*(y - x^2)^2" --x -1 --y 2
     """
-    return _optimum_output(call, expression, options, implicit, digits, json, is_maximum=False)
+    return _optimum_output(call, expression, options, is_maximum=False)
 
 
 @command(options=SearchOptions)
-def maximize(
-    call: Call,
-    expression: Expr,
-    *,
-    options: SearchOptions,
-    implicit: Implicit = False,
-    digits: Digits = None,
-    json: Json = False,
-) -> Output:
+def maximize(call: Call, expression: str = EXPR, *, options: SearchOptions) -> Output:
     """Find all maxima of a formula in a box, and prove which is the global one.
 
     A variable with a range LOW..HIGH is an unknown; one with a value is fixed. All stationary points are found, and
@@ -121,31 +100,21 @@ def maximize(
       autodiff maximize "x*y*(1 - x - y)" --x 0..1 --y 0..1
       autodiff maximize "x*exp(-x)" --x 0.5
     """
-    return _optimum_output(call, expression, options, implicit, digits, json, is_maximum=True)
+    return _optimum_output(call, expression, options, is_maximum=True)
 
 
-def _optimum_output(
-    call: Call,
-    expression: str,
-    options: SearchOptions,
-    implicit: bool,
-    digits: int | None,
-    json: bool,
-    is_maximum: bool,
-) -> Output:
+def _optimum_output(call: Call, expression: str, options: SearchOptions, is_maximum: bool) -> Output:
     from autodiff_cli.render.solutions import optima_report
     from autodiff_cli.solving import solutions
 
-    problem = _read_problem(call, expression, options, implicit, with_start=True)
+    problem = _read_problem(call, expression, options, with_start=True)
     optima = solutions.optimize(problem, is_maximum)
-    report = optima_report(optima, problem if options.plot and problem.ranges else None, digits)
+    report = optima_report(optima, problem if options.plot and problem.ranges else None, options.digits)
     is_found = bool(problem.ranges or optima.points)
-    return Output(report, json, ExitStatus.DONE if is_found else ExitStatus.FAILED)
+    return Output(report, options.json, ExitStatus.DONE if is_found else ExitStatus.FAILED)
 
 
-def _read_problem(
-    call: Call, expression: str, options: SearchOptions, implicit: bool, with_start: bool = False
-) -> BoxProblem:
+def _read_problem(call: Call, expression: str, options: SearchOptions, with_start: bool = False) -> BoxProblem:
     """Return the problem that the command line describes.
 
     Raises:
@@ -154,7 +123,7 @@ def _read_problem(
     """
     from autodiff_cli.solving.solutions import BoxProblem
 
-    formula = inputs.read_formula(call, inputs.read_text(expression, call.environment, implicit), call.values)
+    formula = inputs.read_formula(call, inputs.read_text(expression, call.environment, options.implicit), call.values)
     _check_values(call, formula, call.values)
     ranges = {
         name: inputs.read_interval(name, text) for name, text in call.values.items() if inputs.split_interval(text)

@@ -13,37 +13,37 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from autodiff_cli.cli.command_line import (
-    MODE,
+    DIGITS,
+    EXPR,
+    IMPLICIT,
+    JSON,
+    OUTPUT_FILE,
     UNCERTAIN,
     UNCERTAINTY_RESTRICTIONS,
+    WRT,
     Call,
-    Digits,
-    Expr,
-    Implicit,
-    Json,
-    OutputFile,
     PassMode,
     UncertaintyRequest,
-    Wrt,
     check_not_a_number,
     command,
     merge_assignments,
+    mode_option,
 )
 from autodiff_cli.cli.environment import BadInput, Environment, Output, errors_as_bad_input, open_data_files
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.language.errors import UnknownNameError, suggest
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.options import (
-    Option,
     Restriction,
     at_least,
     check_fields,
     check_restrictions,
     exclusive,
     needs,
+    option,
     option_fields,
 )
 from autodiff_cli.render.formatting import number_formats
@@ -165,14 +165,12 @@ _RESTRICTIONS = (
 class ViewRequest:
     """The views of a trace that replace the steps of reverse mode."""
 
-    mode: Annotated[PassMode, MODE] = PassMode.REVERSE
-    paths: Annotated[
-        str | None, Option("--paths [VAR]", "List the paths from VAR (default: every variable) to the output.")
-    ] = None
-    limit: Annotated[
-        int, Option("--limit N", "Maximum number of paths to list per variable, largest first.", at_least(0))
-    ] = _DEFAULT_LIMIT
-    tape: Annotated[bool, Option("--tape", "Show what each operation stores for the backward pass.")] = False
+    mode: PassMode = mode_option()
+    paths: str | None = option("--paths [VAR]", "List the paths from VAR (default: every variable) to the output.")
+    limit: int = option(
+        "--limit N", "Maximum number of paths to list per variable, largest first.", at_least(0), default=_DEFAULT_LIMIT
+    )
+    tape: bool = option("--tape", "Show what each operation stores for the backward pass.")
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -185,34 +183,30 @@ _FIND_HELP = "Draw only nodes whose label contains TEXT, and their neighbours."
 @command(views=ViewRequest, uncertainty=UncertaintyRequest, reading=FileOptions)
 def trace(
     call: Call,
-    expression: Expr,
-    data: Annotated[list[str] | None, Option("[DATA]...", "Data files for --row, as for `train`.")] = None,
-    row: Annotated[int | None, Option("--row N", _ROW_HELP, at_least(1))] = None,
-    loss: Annotated[str | None, Option("--loss NAME", "Loss function for --row, as for `train`.")] = None,
+    expression: str = EXPR,
+    data: list[str] | None = option("[DATA]...", "Data files for --row, as for `train`."),
+    row: int | None = option("--row N", _ROW_HELP, at_least(1)),
+    loss: str | None = option("--loss NAME", "Loss function for --row, as for `train`."),
     *,
     views: ViewRequest,
     uncertainty: UncertaintyRequest,
     reading: FileOptions,
     explicit: Mapping[str, Any],
-    wrt: Wrt = None,
-    implicit: Implicit = False,
-    step: Annotated[bool, Option("--step", "Step through both passes with the keyboard, in a terminal.")] = False,
-    format_: Annotated[
-        FormatName | None, Option("--format", "Output format (default: by the suffix of -o FILE, else text).")
-    ] = None,
-    output: OutputFile = None,
-    highlight: Annotated[str | None, Option("--highlight VAR", "Highlight the paths of VAR in a drawing.")] = None,
-    only: Annotated[str | None, Option("--only VAR", "Draw only nodes that depend on VAR.")] = None,
-    hide_constants: Annotated[
-        bool, Option("--hide-constants", "Leave nodes that depend on no variable out of a drawing.")
-    ] = False,
-    fold: Annotated[bool, Option("--fold", "Draw named intermediates, calls and layers as one node each.")] = False,
-    find: Annotated[str | None, Option("--find TEXT", _FIND_HELP)] = None,
-    exercise: Annotated[
-        bool, Option("--exercise", "Write an exercise sheet with blanks and an answer key (HTML).")
-    ] = False,
-    digits: Digits = None,
-    json: Json = False,
+    wrt: str | None = WRT,
+    implicit: bool = IMPLICIT,
+    step: bool = option("--step", "Step through both passes with the keyboard, in a terminal."),
+    format_: FormatName | None = option(
+        "--format", "Output format (default: by the suffix of -o FILE, else text).", default=None
+    ),
+    output: str | None = OUTPUT_FILE,
+    highlight: str | None = option("--highlight VAR", "Highlight the paths of VAR in a drawing."),
+    only: str | None = option("--only VAR", "Draw only nodes that depend on VAR."),
+    hide_constants: bool = option("--hide-constants", "Leave nodes that depend on no variable out of a drawing."),
+    fold: bool = option("--fold", "Draw named intermediates, calls and layers as one node each."),
+    find: str | None = option("--find TEXT", _FIND_HELP),
+    exercise: bool = option("--exercise", "Write an exercise sheet with blanks and an answer key (HTML)."),
+    digits: int | None = DIGITS,
+    json: bool = JSON,
 ) -> Output:
     """Show backpropagation step by step.
 
@@ -281,8 +275,8 @@ def trace(
             trace_record = trace_record.with_warning("nonlinear", warning)
         report = combine_reports(_report(trace_record, views, wrt, digits), *reports)
         return Output(report, format_name == "json", path=output)
-    for option, name in (("--highlight", highlight), ("--only", only)):
-        _check_variable(option, name, trace_record.expression.leaves)
+    for flag, name in (("--highlight", highlight), ("--only", only)):
+        _check_variable(flag, name, trace_record.expression.leaves)
     from autodiff_cli.render.drawing import View
     from autodiff_cli.render.layout import GraphTooLargeError
     from autodiff_cli.render.report import text_report

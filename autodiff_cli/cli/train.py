@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from autodiff_cli.cli.command_line import (
     DATA_HELP,
+    DIGITS,
+    JSON,
     Call,
-    Digits,
-    Json,
     command,
     merge_assignments,
     output_option,
@@ -33,7 +33,7 @@ from autodiff_cli.cli.environment import (
     open_data_files,
 )
 from autodiff_cli.data.dialect import FileOptions
-from autodiff_cli.options import Option, at_least, excludes, needs
+from autodiff_cli.options import argument, at_least, excludes, needs, option
 from autodiff_cli.training.options import ComparisonOptions, FigureOptions, FitOption, FitOptions
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ _TRAIN_RESTRICTIONS = (
         excludes(option, ["by"], f"--{option} needs a single fit, but --by fits every group: leave one of them out")
         for option in ("save", "page", "every", "cluster", "draws")
     ),
+    excludes("laplace", ["page"], "--page shows single curves and cannot be combined with --laplace: leave one out"),
     needs("draws", "posterior", "--draws needs --posterior N, the number of draws"),
     excludes(
         "cluster",
@@ -66,8 +67,8 @@ _TRAIN_RESTRICTIONS = (
 @command(*_TRAIN_RESTRICTIONS, options=FitOptions, reading=FileOptions, figure=FigureOptions)
 def train(
     call: Call,
-    model: Annotated[str, Option("MODEL", _MODEL_HELP)],
-    data: Annotated[list[str], Option("DATA", DATA_HELP)],
+    model: str = argument("MODEL", _MODEL_HELP),
+    data: list[str] = argument("DATA", DATA_HELP),
     *,
     options: FitOptions,
     reading: FileOptions,
@@ -76,23 +77,15 @@ def train(
     bounds: list[str] | None = None,
     derive: list[str] | None = None,
     x_sigma: list[str] | None = None,
-    save: Annotated[
-        str | None, output_option("--save MODEL.json", "Save the fitted model to a file for `predict`.")
-    ] = None,
-    draws: Annotated[
-        str | None, output_option("--draws FILE", "Write the draws of --posterior to FILE (.csv, .parquet, .nc).")
-    ] = None,
-    page: Annotated[str | None, output_option("--page FILE.html", "Write a page that shows the fit learning.")] = None,
-    plot: Annotated[
-        str | None, output_option("--plot [FILE]", "Plot in the terminal, or to FILE (.svg, .pdf, .png, .html).")
-    ] = None,
-    by: Annotated[str | None, Option("--by COLUMN", "Fit each group of rows with equal labels separately.")] = None,
-    output: Annotated[
-        str | None, output_option("-o, --output FILE", "Write the table of parameters to FILE (.csv, .tex, .md).")
-    ] = None,
-    every: Annotated[int | None, output_option("--every N", "Print every N-th epoch.", at_least(1))] = None,
-    digits: Digits = None,
-    json: Json = False,
+    save: str | None = output_option("--save MODEL.json", "Save the fitted model to a file for `predict`."),
+    draws: str | None = output_option("--draws FILE", "Write the draws of --posterior to FILE (.csv, .parquet, .nc)."),
+    page: str | None = output_option("--page FILE.html", "Write a page that shows the fit learning."),
+    plot: str | None = output_option("--plot [FILE]", "Plot in the terminal, or to FILE (.svg, .pdf, .png, .html)."),
+    by: str | None = option("--by COLUMN", "Fit each group of rows with equal labels separately."),
+    output: str | None = output_option("-o, --output FILE", "Write the table of parameters to FILE (.csv, .tex, .md)."),
+    every: int | None = output_option("--every N", "Print every N-th epoch.", at_least(1)),
+    digits: int | None = DIGITS,
+    json: bool = JSON,
 ) -> Output:
     """Fit the parameters of a model to data.
 
@@ -405,13 +398,13 @@ _MODELS_HELP = "Two or more models of the same target, as for `train`."
 )
 def compare(
     call: Call,
-    data: Annotated[str, Option("DATA", DATA_HELP)],
-    models: Annotated[list[str], Option("MODEL...", _MODELS_HELP)],
+    data: str = argument("DATA", DATA_HELP),
+    models: list[str] = argument("MODEL...", _MODELS_HELP),
     *,
     options: ComparisonOptions,
     reading: FileOptions,
-    digits: Digits = None,
-    json: Json = False,
+    digits: int | None = DIGITS,
+    json: bool = JSON,
 ) -> Output:
     """Compare models of the same data.
 

@@ -19,10 +19,10 @@ from datetime import datetime
 from enum import Enum
 from functools import partial
 from types import MappingProxyType
-from typing import Annotated, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from autodiff_cli.language.lexer import canonical_name
-from autodiff_cli.options import Option, at_least, check_fields
+from autodiff_cli.options import at_least, check_fields, option
 
 # Cells that count as missing: an empty one, and the marks that spreadsheets, R and pandas write.
 MISSING_VALUES = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL")
@@ -241,7 +241,7 @@ _DELIMITER_NAMES = {",": "commas", "\t": "tabs", ";": "semicolons", WHITESPACE: 
 _DELIMITER_WORDS = {"space": WHITESPACE, "tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
 
 
-_option = partial(Option, group="Data")
+_option = partial(option, group="Data")
 
 
 @dataclass(frozen=True)
@@ -263,20 +263,16 @@ class Dialect:
         DataError: for values that contradict each other or are not allowed.
     """
 
-    delimiter: Annotated[str | None, _option("--delimiter CHAR|space", "Column separator (default: detected).")] = None
-    decimal: Annotated[str | None, _option("--decimal .|,", "Decimal mark (default: detected).")] = None
-    comment: Annotated[str | None, _option("--comment CHAR", "Skip lines that begin with CHAR.")] = None
-    no_header: Annotated[
-        bool, _option("--no-header", "Treat the first line as data; columns are named c1, c2, ...")
-    ] = False
-    skip: Annotated[int, _option("--skip N", "Skip the first N lines.", at_least(0))] = 0
-    units_row: Annotated[bool, _option("--units-row", "Read the row below the header as units.")] = False
-    date_format: Annotated[
-        str | None, _option("--date-format FORMAT", "Format of dates, such as DD/MM/YYYY (default: ISO 8601).")
-    ] = None
-    encoding: Annotated[
-        str | None, _option("--encoding NAME", "Encoding of text, such as latin-1 (default: detected).")
-    ] = None
+    delimiter: str | None = _option("--delimiter CHAR|space", "Column separator (default: detected).")
+    decimal: str | None = _option("--decimal .|,", "Decimal mark (default: detected).")
+    comment: str | None = _option("--comment CHAR", "Skip lines that begin with CHAR.")
+    no_header: bool = _option("--no-header", "Treat the first line as data; columns are named c1, c2, ...")
+    skip: int = _option("--skip N", "Skip the first N lines.", at_least(0), default=0)
+    units_row: bool = _option("--units-row", "Read the row below the header as units.")
+    date_format: str | None = _option(
+        "--date-format FORMAT", "Format of dates, such as DD/MM/YYYY (default: ISO 8601)."
+    )
+    encoding: str | None = _option("--encoding NAME", "Encoding of text, such as latin-1 (default: detected).")
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -295,9 +291,9 @@ class Dialect:
             codecs.lookup(self.encoding or "utf-8")
         except (LookupError, ValueError):
             raise DataError(f"--encoding: there is no encoding `{self.encoding}`") from None
-        for option, text in (("--delimiter", self.delimiter), ("--comment", self.comment)):
+        for flag, text in (("--delimiter", self.delimiter), ("--comment", self.comment)):
             if text is not None and has_invalid_utf8(text):
-                raise DataError(f"{option} takes UTF-8 text")
+                raise DataError(f"{flag} takes UTF-8 text")
         if self.delimiter is not None:
             object.__setattr__(self, "delimiter", _DELIMITER_WORDS.get(self.delimiter, self.delimiter))
             if len(self.delimiter) != 1 or self.delimiter in '"\r\n':
@@ -516,15 +512,12 @@ class FileOptions(Dialect):
         DataError: for values that contradict each other or are not allowed.
     """
 
-    column: Annotated[
-        list[str] | None, _option('--column NAME="Original"', "Rename a column for use in models.", repeats=True)
-    ] = None
-    where: Annotated[
-        str | None,
-        _option("--where CONDITION", "Use only rows that satisfy CONDITION, e.g. \"t > 0 and group == 'A'\"."),
-    ] = None
+    column: list[str] | None = _option('--column NAME="Original"', "Rename a column for use in models.", repeats=True)
+    where: str | None = _option(
+        "--where CONDITION", "Use only rows that satisfy CONDITION, e.g. \"t > 0 and group == 'A'\"."
+    )
 
-    sheet: Annotated[str | None, _option("--sheet NAME", "Sheet of a workbook (default: the first).")] = None
+    sheet: str | None = _option("--sheet NAME", "Sheet of a workbook (default: the first).")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -74,8 +74,13 @@ class Label:
         left = room - sum(map(len, self._texts))
         if left >= len(self._operands):
             return self._join(operand.fit(width) for operand, width in self._operand_widths(left))
-        brief = f"{self._texts[0]}{ELLIPSIS}{self._texts[-1]}"
-        return brief if len(brief) <= room else ELLIPSIS
+        before, after = self._texts[0], self._texts[-1]
+        if len(brief := f"{before}{ELLIPSIS}{after}") <= room:
+            return brief
+        if not before[1:].endswith("("):
+            return ELLIPSIS
+        name = _abbreviate_name(before[:-1], room - len(f"({ELLIPSIS}{after}"))
+        return name if name == ELLIPSIS else f"{name}({ELLIPSIS}{after}"
 
     def _extend_chain(self, chain: Label, operand: tuple[str, Label]) -> None:
         if chain._leading:

@@ -424,7 +424,7 @@ def prediction_onnx(fit: FittedModel, name: str) -> bytes:
 def _numeric_prediction(fit: FittedModel) -> PredictionGraph:
     graph = fit.prediction
     if graph.matches:
-        raise ExportError(f"the model compares text ({', '.join(graph.matches)}); exported functions read numbers only")
+        raise ExportError(f"the model reads labels ({', '.join(graph.matches)}); exported functions read numbers only")
     return graph
 
 

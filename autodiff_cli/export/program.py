@@ -466,7 +466,8 @@ def build_program(
         TooLargeError: for more operations than the limit.
     """
     for unknown in sorted(formula.arrays):
-        raise ExpressionError(f"declare the shape of `{unknown}`: the code depends on it", suggestion=f"{unknown}: 3")
+        suggestion = formula.with_declarations({unknown: formula.example_shapes().get(unknown, (3,))})
+        raise ExpressionError(f"declare the shape of `{unknown}`: the code depends on it", suggestion=suggestion)
     names = _differentiation_names(formula, options)
     if options.gradient:
         formula.check_scalar_output(formula.shapes)

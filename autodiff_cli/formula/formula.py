@@ -279,12 +279,16 @@ class Formula:
 
     def unexpected_array_error(self, name: str, shape: Shape) -> ExpressionError:
         """Return the error for an array of this shape as the value of a variable that is a number."""
-        declared = f"{quote_name(name)}: {format_shape(shape)}"
-        corrected = declared if self.source is None else f"{declared}; {self.source.text.strip()}"
         return ExpressionError(
             f"`{name}` is a number here, not an array; to make it an array, declare its shape",
-            suggestion=corrected if errors.is_quotable(corrected) else declared,
+            suggestion=self.with_declarations({name: shape}),
         )
+
+    def with_declarations(self, shapes: Mapping[str, Shape]) -> str:
+        """Return the text with declarations of shapes before it; the declarations alone if the text is long."""
+        declared = "; ".join(f"{quote_name(name)}: {format_shape(shape)}" for name, shape in shapes.items())
+        corrected = declared if self.source is None else f"{declared}; {self.source.text.strip()}"
+        return corrected if errors.is_quotable(corrected) else declared
 
     def output_shape(self, sizes: Mapping[str, Shape]) -> Shape:
         """Return the shape of the output, given the shapes of the variables that are arrays.
@@ -547,10 +551,9 @@ class Formula:
         if self.arrays:
             unknown = [name for name in self.variables if name in self.arrays]
             examples = self.example_shapes()
-            shapes = {name: format_shape(examples.get(name, (3,))) for name in unknown}
             raise ExpressionError(
                 f"declare the shape of {', '.join(f'`{name}`' for name in unknown)}: the derivative depends on it",
-                suggestion="; ".join(f"{quote_name(name)}: {shape}" for name, shape in shapes.items()),
+                suggestion=self.with_declarations({name: examples.get(name, (3,)) for name in unknown}),
             )
         self.check_scalar_output(self.shapes)
         slope = self._slopes[name]

@@ -58,16 +58,18 @@ FOREIGN_CHARACTERS = {
     "≈": "==", **dict.fromkeys("⋅∙∗•", "*"), **dict.fromkeys("∕⁄", "/"), **dict.fromkeys("–—", "-"),
     **dict.fromkeys("‘’“”", "'A'"),
 }  # fmt: skip
-# What to write here for two operators in a row.
+# What to write here for two operators in a row; `{}` stands for an operand where it changes.
 FOREIGN_OPERATORS = {
     ("=", ">"): ">=",
     ("=", "<"): "<=",
     ("<", ">"): "!=",
     ("==", "="): "==",
     ("!=", "="): "!=",
-    ("/", "/"): "floor(x/y)",
+    ("/", "/"): "floor({}/{})",
     ("^", "^"): "^",
 }
+# What to write here for operators that are words in other languages, around their operands.
+FOREIGN_WORDS = {"mod": "{} % {}", "rem": "{} % {}", "div": "floor({}/{})", "xor": "{} != {}", "pow": "{}^{}"}
 QUOTATION_MARKS = {"`": "a name of any characters", "'": "text", '"': "text"}  # what a pair of each encloses
 
 # What to write here for functions of other languages, by name; `{}` stands for the argument where it changes.
@@ -324,7 +326,8 @@ def _explain(
         return message if suggestion else f"{message}; expected {expected_terminals(accepts)}", suggestion
     if last is not None:
         if last.end == unexpected.start and (last.text, unexpected.text) in FOREIGN_OPERATORS:
-            return f"`{last.text}{unexpected.text}` is not an operator", FOREIGN_OPERATORS[last.text, unexpected.text]
+            operator = FOREIGN_OPERATORS[last.text, unexpected.text]
+            return f"`{last.text}{unexpected.text}` is not an operator", _between(text, before[:-1], operator, after)
         if last.type in ENDS_OPERAND and unexpected.type in BEGINS_OPERAND:
             return _missing_operator(text, before, unexpected, after)
     opening = _open_bracket(before)
@@ -425,8 +428,17 @@ def _missing_operator(
             return "a number has only one decimal point", None
         row = _array_literal(text, opening, before) if opening is None else None
         return f"expected an operator between {_quoted_lexeme(last)} and {_quoted_lexeme(unexpected)}", row
+    if unexpected.text in FOREIGN_WORDS and after and after[0].type in BEGINS_OPERAND:
+        return f"`{unexpected.text}` is not an operator", _between(text, before, FOREIGN_WORDS[unexpected.text], after)
     product = f"{quote_operand_before(text, before)}*{operand}"
     return f"expected an operator before {_quoted_lexeme(unexpected)}; multiplication is written `*`", product
+
+
+def _between(text: str, before: list[Lexeme], operator: str, after: list[Lexeme]) -> str:
+    """Write an operator between the operands around it; `x` and `y` stand for operands that are missing."""
+    left = quote_operand_before(text, before) if before else "x"
+    right = quote_operand(text, after[0], after[1:]) if after else "y"
+    return operator.format(left, right)
 
 
 def _is_function_defined(before: Iterable[Lexeme], name: str) -> bool:

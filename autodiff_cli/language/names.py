@@ -76,6 +76,13 @@ def joined_columns(name: str, names: Collection[str]) -> list[str]:
     return [name] if name in names else name.split(JOINT_SEPARATOR)
 
 
+class LevelEffect(NamedTuple):
+    """A random effect: in each row a number that belongs to that row's level of a column, and is not a parameter."""
+
+    parameter: str
+    column: str
+
+
 def _in_backticks(name: str) -> str:
     """Return a name in backticks, even where it needs none: `quote_name` then leaves the leaf's text as it is."""
     return f"{BACKTICK}{name}{BACKTICK}"
@@ -421,7 +428,7 @@ class _Resolver:
             raise self.lexemes.error("an array takes one or two indices, as in `v[0]` and `M[i, j]`", place)
         if call.type == "CALL":
             self.check_arity(call, place)
-        self.names.operations[call] = next(op for op in candidates if op.accepts(call.operands))
+        self.names.operations[call] = next((op for op in candidates if op.accepts(call.operands)), candidates[0])
 
     def check_layer(self, call: LayerCall, place: int) -> None:
         """Check the arguments of a layer."""
@@ -568,7 +575,8 @@ def _arities(names: ResolvedNames, function: str) -> list[tuple[int, int | None]
         return [(count, count)]
     if function in LAYER_FUNCTIONS:
         return [LAYER_ARITY]
-    return [(op.min_inputs, op.max_inputs) for op in ops.overloads(function)]
+    arities = [(op.min_inputs, op.max_inputs) for op in ops.overloads(function)]
+    return [(3, 3), *arities] if function == "spline" else arities  # or x and two arrays
 
 
 def _accepts(names: ResolvedNames, function: str, count: int) -> bool:

@@ -107,6 +107,27 @@ def _write_posterior(paper: Paper, fit: FittedModel, digits: int | None) -> None
     paper.table(TextTable((Column("name"), *number_columns(*titles)), rows))
 
 
+def _write_random_effects(paper: Paper, fit: FittedModel, digits: int | None) -> None:
+    """Write the distributions of the random effects, and their modes if there are few."""
+    if not fit.random_effects:
+        return
+    show = number_formats(digits)[1]
+    rows, modes = [], []
+    for name, effect in fit.random_effects.items():
+        numbers = str(len(effect.modes)), show(effect.mean), show(effect.sd)
+        rows.append((f"{name}[{effect.column}]", effect.distribution, *numbers))
+        for level, value in effect.modes.items() if len(effect.modes) <= MAX_SHOWN_LEVELS else ():
+            rounding = Rounding.from_error(value, effect.errors[level], digits)
+            cells = rounding.format_value(value), rounding.format_error(effect.errors[level])
+            modes.append((f"{name}[{level}]", *cells))
+    paper.heading("random effects")
+    titles = number_columns("levels", "mean", "standard deviation")
+    paper.table(TextTable((Column("name"), Column("distribution"), *titles), rows))
+    if modes:
+        paper.heading("modes of the random effects, with errors given the parameters")
+        paper.table(TextTable((Column("name"), *number_columns("mode", "error")), modes))
+
+
 def estimates_table(fit: FittedModel, names: Iterable[str], digits: int | None) -> TextTable:
     """Return a table of parameters or derived quantities: values, standard errors, and intervals if any is known."""
     titles = ["name", "value", "standard error", "z" if fit.interval_dof is None else "t", "p"]
@@ -317,6 +338,7 @@ def _write_remarks(paper: Paper, fit: FittedModel, _: int | None) -> None:
 
 # --- Networks and classifications ---
 
+MAX_SHOWN_LEVELS = 30  # of a random effect; the modes of more are in the JSON document and in model files
 MAX_ELEMENTS = 9  # larger arrays are summarised
 MAX_CLASSES = 20  # with more classes a confusion table is too wide to read
 MAX_MISTAKES = 10  # pairs of classes listed in place of a confusion table
@@ -485,6 +507,7 @@ _SECTIONS = (
     _write_parameters,
     _write_derived,
     _write_posterior,
+    _write_random_effects,
     _write_intervals,
     _write_correlations,
     _write_figures,

@@ -133,6 +133,12 @@ def _write_unresolved(paper: Paper, result: Solution | Optima, digits: int | Non
     paper.table(TextTable(tuple(map(Column, names)), rows[:_MAX_UNRESOLVED]))
     if len(rows) > _MAX_UNRESOLVED:
         paper.line(f"  … {len(rows) - _MAX_UNRESOLVED:,} more; --json has all", Style.FAINT)
+    for point, error in result.nearly[:_MAX_UNRESOLVED] if isinstance(result, Solution) else ():
+        place = ", ".join(f"{name} = {show(x) if isinstance(x, float) else x}" for name, x in point.items())
+        paper.line(
+            f"  At {place} there is a multiple zero, several too near to tell apart, or none: "
+            f"all equations are 0 within {error:.1e}."
+        )
 
 
 def _write_verdict(paper: Paper, result: Solution | Optima, count: int, noun: str) -> None:

@@ -11,20 +11,21 @@ import functools
 import itertools
 import math
 import operator
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from flint import arb, fmpq, fmpq_poly
+from flint import arb, fmpq, fmpq_mat, fmpq_poly, fmpz, fmpz_mat
 
 from autodiff_cli.algebra.exact import literal_value
 from autodiff_cli.algebra.simplify import simplify
 from autodiff_cli.array_types import Array
 from autodiff_cli.autodiff.sweeps import ForwardPass
 from autodiff_cli.graph.gradient import gradient_nodes
-from autodiff_cli.graph.node import Node, constant, is_literal
+from autodiff_cli.graph.node import Node, constant, is_literal, variable
 from autodiff_cli.graph.op import ONE, ZERO, Op
 from autodiff_cli.graph.tape import LazyTable, Tape, substitute, topological_order
 from autodiff_cli.numbers import ball_arithmetic as ball
@@ -32,12 +33,19 @@ from autodiff_cli.numbers import balls
 from autodiff_cli.numbers.ball_arithmetic import Number
 from autodiff_cli.numbers.intervals import Intervals, ball_between, float_bounds
 from autodiff_cli.ops.arithmetic import abs_, add, div, mul, neg, sub
-from autodiff_cli.ops.elementary import cbrt, pow_, sqrt, square
-from autodiff_cli.solving.search import Boxes, Search, System, relax, truth_of
+from autodiff_cli.ops.elementary import cbrt, cos, exp, pow_, sin, sqrt, square, tan
+from autodiff_cli.solving.search import Boxes, Search, System, enclosure_function, relax, truth_of
 
 _FLOAT_STEPS = 6  # of Newton's method in floats
 _MAX_STEPS = 4000  # of Newton's method in balls, with an inverse in floats that adds up to 50 bits each
 _MAX_MULTIPLICITY = 8
+_MAX_MULTIPLICITY_OF_SYSTEMS = 4  # derivatives along curves are long
+_MIN_SINGULAR_VALUE = 1e-6  # relative; a Jacobian with another smaller one has two directions without a slope
+_CURVE_STEPS = 8
+_DIRECTION_STEPS = 40
+_MAX_DIRECTIONS = 4000  # parts of the cube of directions
+_RELATION_GUARD = 16  # bits of a number that are not used in the search for an integer relation
+_EXACT_BITS = 128
 _MAX_SYSTEMS = 16  # of factors of the equations
 _MAX_DEGREE = 64  # of polynomials whose multiple zeros are made simple
 _EPS = 2.0**-48
@@ -184,7 +192,7 @@ class Prover:
                     float(abs(shift).mid()) / (abs(float(ball.as_ball(point[k]).mid())) + widths[k] + 1e-300)
                     for shift, k in zip(shifts, free, strict=True)
                 )
-                if change <= 2.0 ** -(self._bits - 12) or (change < 1e-12 and change > last / 16):
+                if change <= 2.0 ** -(self._bits - 12) or (change < 1e-12 and change > last / 2):
                     break
                 last = change
             if (shifts := newton_shifts()) is None:
@@ -224,22 +232,219 @@ class Prover:
         return candidate if value is not None and all(value[k] == 0 for k in free) else None
 
 
-def prove_multiple_zero(leaf: Node, equation: Node, low: float, high: float, bits: int) -> list[Number] | None:
-    """Return the only zero of one equation in an interval, where its first derivatives vanish too; None if not proven.
+class SingularZeros(NamedTuple):
+    """The zeros of a system in a box where its Jacobian may be singular.
 
-    If F, F', …, F⁽ᵏ⁻¹⁾ are exactly 0 at p and F⁽ᵏ⁾ has no zero in the interval, then F(x) = F⁽ᵏ⁾(ξ)·(x - p)ᵏ/k!, which
-    is 0 at p only.
+    Attributes:
+        lower, upper: the ends of the box.
+        points: the zeros; or, if `error` is not 0, the only place where there may be some.
+        error: a bound of the equations there; 0 if it is proven which zeros there are.
     """
-    point = [simplest_number(low, high)]
-    derivative = equation
-    for order in range(_MAX_MULTIPLICITY):
-        function = BallFunction([leaf.text], [derivative], bits)
-        over, value = function([ball_between(low, high)]), function(point)
-        if over is not None and order and not ball.as_ball(over[0]).contains(0):
-            return point
-        if over is None or value is None or not value[0] == 0:  # noqa: SIM201 - a ball
+
+    lower: Array
+    upper: Array
+    points: list[list[Number]]
+    error: float = 0.0
+
+
+def prove_singular_zeros(system: System, low: Array, high: Array, bits: int) -> SingularZeros | None:
+    """Return the zeros in a box where the rank of the Jacobian may be one less than full; None if not decided.
+
+    All equations but F = 0 describe a curve, which has one point for each number t along an axis. Its direction v is
+    that of minors of the Jacobian; let D = v·∇. If F, DF, …, Dᵐ⁻¹F are 0 at a point of the curve, and DᵐF has no zero
+    in the box, then Dᵐ⁻¹F is monotone along the curve, and F has no other zero there (as in the reduction of Lyapunov
+    and Schmidt). Whether they are 0 is known if the coordinates are in a field of exact numbers. If F has an extremum
+    there that is not 0, F has two zeros beside it, or none.
+    """
+    size, names, leaves = len(low), system.names, system.leaves
+    middle = (low / 2 + high / 2).reshape(-1, 1)
+    slopes = system.enclose_jacobian(middle, middle)
+    matrix = (slopes.lower / 2 + slopes.upper / 2).reshape(size, size)
+    if not np.isfinite(matrix).all():
+        return None
+    left, sizes, right = np.linalg.svd(matrix)
+    if size > 1 and sizes[-2] <= _MIN_SINGULAR_VALUE * sizes[0]:
+        return None
+    row, axis = int(np.argmax(np.abs(left[:, -1]))), int(np.argmax(np.abs(right[-1])))
+    rows, free = ([i for i in range(size) if i != k] for k in (row, axis))
+    box = _box_with_curve(system, (rows, free), matrix[np.ix_(rows, free)], (low, high), bits)
+    if box is None:
+        return None
+    jacobian = [system.jacobian[i * size : (i + 1) * size] for i in rows]
+    direction = [_determinant([[*r[:j], *r[j + 1 :]] for r in jacobian]) * (-1) ** j for j in range(size)]
+    chain = [system.equations[row]]  # F, DF, D²F, …
+    while (over := BallFunction(names, chain[-1:], bits)(box)) is not None:
+        if len(chain) > 1 and not ball.as_ball(over[0]).contains(0):
+            break
+        if len(chain) > (_MAX_MULTIPLICITY if size == 1 else _MAX_MULTIPLICITY_OF_SYSTEMS):
             return None
-        (derivative,) = simplify(gradient_nodes(derivative, [leaf]))
+        gradient = gradient_nodes(chain[-1], leaves)
+        chain += simplify([functools.reduce(operator.add, map(operator.mul, direction, gradient))])
+    else:
+        return None
+    curve = [system.equations[i] for i in rows]
+    lower, upper = (np.array(ends).reshape(-1, 1) for ends in zip(*map(float_bounds, box), strict=True))
+
+    def is_inside(point: Sequence[Number]) -> bool:
+        return all(ball.as_ball(b).contains(ball.as_ball(x)) for x, b in zip(point, box, strict=True))
+
+    def zeros_of(equations: Sequence[Node], lows: Array, highs: Array) -> list[list[Number]]:
+        part = System(dict(zip(names, leaves, strict=True)), equations)
+        zeros = Prover(part, Domain([], []), bits).prove(Boxes(lows, highs, np.zeros_like(lows)))
+        return [zero for zero in zeros if zero is not None and is_inside(zero)]
+
+    found = zeros_of([*curve, chain[-2]], lower, upper)
+    if not found:
+        return None
+    (point,) = found
+    if len(chain) == 2:
+        return SingularZeros(low, high, [point])
+    for exact in exact_points(point, leaves, [*curve, *chain[:-1]], bits):
+        if is_inside(exact):
+            return SingularZeros(low, high, [exact])
+    values = BallFunction(names, [*chain, direction[axis]], bits)(point)
+    if values is None:
+        return None
+    *parts, curvature, speed = map(ball.as_ball, values)
+    if any(not part.contains(0) for part in parts):
+        if len(parts) != 2:
+            return None
+        if (parts[0] > 0) == (curvature > 0):
+            return SingularZeros(low, high, [])
+        shift = right[-1] / right[-1][axis] * math.sqrt(abs(float(2 * parts[0] / curvature))) * abs(float(speed))
+        at = np.array([ball.nearest_float(x) for x in point])[:, None] + shift[:, None] * [-1, 1]
+        margin = np.abs(shift)[:, None] / 4
+        pair = zeros_of(system.equations, at - margin, at + margin)
+        return SingularZeros(low, high, pair) if len(pair) == 2 and not overlap(*pair) else None
+    spans = BallFunction(names, [chain[-1], *direction], bits)(box)
+    if spans is None or ball.as_ball(spans[1 + axis]).contains(0):
+        return None
+    # By Taylor's theorem along the curve, F is not 0 at a distance d in t with a·dᵐ/(m!·Vᵐ) > Σ εᵢ·dⁱ/(i!·wⁱ). Here a
+    # is the least |DᵐF|, w and V bound the component of v along t, and εᵢ bounds DⁱF at the point, for i < m - 1.
+    a, *speeds = (abs(ball.as_ball(x)) for x in spans)
+    m, errors, slowest, fastest = len(parts), [abs(x) for x in parts], speeds[axis].lower(), speeds[axis].upper()
+    with ball.working_precision(bits):
+        distance = arb(0)
+        for i, error in enumerate(errors[:-1]):
+            share = m * math.perm(m, m - i) * error * fastest**m / (a * slowest**i)
+            distance = distance.max(arb(share.upper()).root(m - i))
+        place = [ball.as_ball(x) + arb(0, (v / slowest * distance).upper()) for x, v in zip(point, speeds, strict=True)]
+    return SingularZeros(low, high, [place], max(sys.float_info.min, *(float(x.upper()) for x in errors)))
+
+
+def prove_isolated_zero(system: System, cluster: tuple[Array, Array], low: Array, high: Array) -> SingularZeros | None:
+    """Return the only zero in a box, if it is a simple fraction in a cluster and the leading forms of the equations
+    prove it; else None.
+
+    Let D = u·∇ for a direction u. If all derivatives of F of lower order than k are 0 at p, then Taylor's theorem says
+    F(p + s·u) = sᵏ/k!·DᵏF(q) for some q in the box. So p is the only zero if for each u one of the equations has a DᵏF
+    that is not 0 in the whole box. First the equations are combined so that as many as possible have a k above 1.
+    """
+    names, leaves, size = system.names, system.leaves, len(low)
+    place = [fmpq_poly([simplest_number(*ends)]) for ends in zip(*(end.tolist() for end in cluster), strict=True)]
+    values = _Field().evaluate([*system.equations, *system.jacobian], dict(zip(leaves, place, strict=True)))
+    numbers = [x[0] for x in values if x is not None]
+    if len(numbers) < len(values) or any(numbers[:size]):
+        return None
+    slopes = [numbers[size * (i + 1) : size * (i + 2)] for i in range(size)]
+    table = fmpq_mat([[*row, *(fmpq(i == j) for j in range(size))] for i, row in enumerate(slopes)])
+    combinations = [row[size:] for row in table.rref()[0].tolist()]
+    direction = [variable(f"direction {k}") for k in range(size)]
+    chains: list[Node] = []
+    leading: list[Node] = []
+    for weights in combinations:
+        form = functools.reduce(
+            operator.add, (fraction_node(w) * f for w, f in zip(weights, system.equations, strict=True))
+        )
+        for order in range(1, _MAX_MULTIPLICITY_OF_SYSTEMS + 1):
+            gradient = gradient_nodes(form, leaves)
+            (form,) = simplify([functools.reduce(operator.add, map(operator.mul, direction, gradient))])
+            chains.append(form)
+            # A form of this order is 0 for all u if it is 0 for those with natural numbers of this sum.
+            lattice = (u for u in itertools.product(range(order + 1), repeat=size) if sum(u) == order)
+            at = ({leaf: fmpq_poly([x]) for leaf, x in zip(direction, u, strict=True)} for u in lattice)
+            found = [_Field().evaluate([form], {**dict(zip(leaves, place, strict=True)), **u})[0] for u in at]
+            if any(x is None for x in found):
+                return None
+            if any(found):
+                leading.append(form)
+                break
+    if len(leading) < size:
+        return None
+    every_name = [*names, *(leaf.text for leaf in direction)]
+    ones = np.ones(size)
+    whole = enclosure_function(every_name, chains)(
+        *(np.r_[x, u].reshape(-1, 1) for x, u in ((low, -ones), (high, ones)))
+    )
+    if not (whole.is_bounded & whole.is_continuous).all():
+        return None
+    enclose = enclosure_function(every_name, leading)
+    upper = np.ones((size, size))  # one face of the cube of directions for each coordinate; -u is as good as u
+    lower = 2 * np.eye(size) - 1
+    for _ in range(_DIRECTION_STEPS):
+        count = lower.shape[1]
+        ends = (np.r_[np.repeat(x.reshape(-1, 1), count, axis=1), u] for x, u in ((low, lower), (high, upper)))
+        is_left = enclose(*ends).contains(0).all(axis=0)
+        if not is_left.any():
+            return SingularZeros(low, high, [[x[0] for x in place]])
+        lower, upper = lower[:, is_left], upper[:, is_left]
+        if lower.shape[1] > _MAX_DIRECTIONS:
+            return None
+        axis, k = np.argmax(upper - lower, axis=0), np.arange(lower.shape[1])
+        first, second = upper.copy(), lower.copy()
+        first[axis, k] = second[axis, k] = (lower[axis, k] + upper[axis, k]) / 2
+        lower, upper = np.hstack([lower, second]), np.hstack([first, upper])
+    return None
+
+
+def _determinant(rows: Sequence[Sequence[Node]]) -> Node:
+    """Return the determinant of a small matrix, expanded along its first row."""
+    if not rows:
+        return ONE
+    minors = (_determinant([[*r[:j], *r[j + 1 :]] for r in rows[1:]]) for j in range(len(rows)))
+    terms = [x * minor * (-1) ** j for j, (x, minor) in enumerate(zip(rows[0], minors, strict=True))]
+    return sum(terms, ZERO)
+
+
+def _box_with_curve(
+    system: System, part: tuple[list[int], list[int]], slopes: Array, ends: tuple[Array, Array], bits: int
+) -> list[Number] | None:
+    """Return a box around another one in which some equations have exactly one zero for each number along an axis.
+
+    Args:
+        part: the numbers of the equations, and of the coordinates that they determine.
+        slopes: their approximate Jacobian.
+        ends: the ends of the other box.
+    """
+    rows, free = part
+    low, high = (end.tolist() for end in ends)
+    box = [*map(ball_between, low, high)]
+    if not free:
+        return box
+    equations = BallFunction(system.names, [system.equations[i] for i in rows], bits)
+    jacobian = BallFunction(system.names, [system.jacobian[i * len(low) + j] for i in rows for j in free], bits)
+    with ball.working_precision(bits):
+        inverse = [[arb(x) for x in row] for row in np.linalg.inv(slopes).tolist()]
+        middle = [arb(ball.as_ball(x).mid()) for x in box]
+        for _ in range(_CURVE_STEPS):
+            value = equations([middle[i] if i in free else x for i, x in enumerate(box)])
+            matrix = jacobian(box)
+            if value is None or matrix is None:
+                return None
+            images = []
+            for k, weights in enumerate(inverse):
+                image = middle[free[k]] - sum(w * f for w, f in zip(weights, value, strict=True))
+                for m, j in enumerate(free):
+                    product = sum(w * matrix[h * len(free) + m] for h, w in enumerate(weights))
+                    image += ((k == m) - product) * (box[j] - middle[j])
+                images.append(image)
+            if all(
+                x > ball.as_ball(box[i]).lower() and x < ball.as_ball(box[i]).upper()
+                for i, x in zip(free, images, strict=True)
+            ):
+                return box
+            for i, image in zip(free, images, strict=True):
+                box[i] = middle[i] + arb(0, (2 * abs(image.union(ball.as_ball(box[i])) - middle[i])).upper())
     return None
 
 
@@ -288,25 +493,20 @@ def _factors(node: Node) -> list[tuple[Node, list[Node]]]:
 def _squarefree(equation: Node, leaf: Node) -> Node:
     """Return a polynomial with the same zeros, all simple; other functions and polynomials without multiple zeros as
     they are."""
-    polynomials: dict[Node, fmpq_poly] = {leaf: fmpq_poly([0, 1])}
-    for node in topological_order([equation]):
-        number, operation = literal_value(node), _POLYNOMIAL_OPERATIONS.get(node.op)
-        if number is not None:
-            polynomials[node] = fmpq_poly([fmpq(number.numerator, number.denominator)])
-        elif node is not leaf:
-            inputs = [polynomials.get(x) for x in node.inputs]
-            result = operation(*inputs) if operation and all(x is not None for x in inputs) else None
-            if result is None or result.degree() > _MAX_DEGREE:
-                return equation
-            polynomials[node] = result
-    polynomial = polynomials[equation]
+    (polynomial,) = _Field().evaluate([equation], {leaf: fmpq_poly([0, 1])})
+    if polynomial is None:
+        return equation
     common = polynomial.gcd(polynomial.derivative()) if polynomial else polynomial
     if common.degree() < 1:
         return equation
-    coefficients = [
-        constant(str(abs(c.p))) / constant(str(c.q)) * (1 if c >= 0 else -1) for c in (polynomial // common).coeffs()
-    ]
-    return functools.reduce(lambda value, c: value * leaf + c, coefficients[::-1])
+    coefficients = map(fraction_node, (polynomial // common).coeffs())
+    return functools.reduce(lambda value, c: value * leaf + c, [*coefficients][::-1])
+
+
+def fraction_node(x: fmpq) -> Node:
+    """Return the graph of a fraction."""
+    size = constant(str(abs(x.p))) / constant(str(x.q))
+    return -size if x < 0 else size
 
 
 def _power(base: fmpq_poly, exponent: fmpq_poly) -> fmpq_poly | None:
@@ -318,55 +518,143 @@ def _power(base: fmpq_poly, exponent: fmpq_poly) -> fmpq_poly | None:
 _POLYNOMIAL_OPERATIONS[pow_] = _power
 
 
-def simplest_number(low: float, high: float) -> Number:
+# --- Exact numbers ---
+
+
+@dataclass(frozen=True)
+class _Field:
+    """Numbers a + b·g + c·g² + … with rational coefficients, as polynomials in g: an unknown, π, e or a square root.
+
+    π and e are transcendental, so such a number is 0 only if all its coefficients are.
+
+    Attributes:
+        constants: the named constants that are rational multiples of g, the first of them g.
+        square: g², if g is a square root.
+    """
+
+    constants: Mapping[str, int] = field(default_factory=dict)
+    square: int = 0
+
+    @property
+    def generator(self) -> arb:
+        """The number g."""
+        return arb(self.square).sqrt() if self.square else arb(balls.parse_constant(next(iter(self.constants))))
+
+    def _reduced(self, x: fmpq_poly) -> fmpq_poly | None:
+        """Return a number with powers of a square root replaced; None if it is too long."""
+        x = x % fmpq_poly([-self.square, 0, 1]) if self.square else x
+        return None if x.degree() > _MAX_DEGREE else x
+
+    def evaluate(self, outputs: Sequence[Node], point: Mapping[Node, fmpq_poly]) -> list[fmpq_poly | None]:
+        """Return the values of graphs, or None for those that are not known to be in the field."""
+        values: dict[Node, fmpq_poly | None] = dict(point)
+        for node in topological_order(outputs):
+            if node in values:
+                continue
+            number = literal_value(node)
+            if number is not None:
+                values[node] = fmpq_poly([fmpq(number.numerator, number.denominator)])
+            elif node.op is None:
+                values[node] = fmpq_poly([0, self.constants[node.text]]) if node.text in self.constants else None
+            else:
+                inputs = [x for x in map(values.__getitem__, node.inputs) if x is not None]
+                value = self._call(node.op, inputs) if len(inputs) == len(node.inputs) else None
+                if node.op is mul and fmpq_poly() in inputs:  # the other factor is finite where the result is
+                    value = fmpq_poly()
+                values[node] = None if value is None else self._reduced(value)
+        return [values[node] for node in outputs]
+
+    def _call(self, op: Op, inputs: Sequence[fmpq_poly]) -> fmpq_poly | None:
+        """Return the value of an operation, if it is known to be in the field."""
+        if op in _POLYNOMIAL_OPERATIONS and (value := _POLYNOMIAL_OPERATIONS[op](*inputs)) is not None:
+            return value
+        x, unit = inputs[0], fmpq_poly([0, 1])
+        if all(y.degree() < 1 for y in inputs):
+            if op is sqrt and self.square:
+                return unit * root if (root := _exact_value(sqrt, [x[0] / self.square])) is not None else None
+            if op is exp and "e" in self.constants and x[0].q == 1 and 0 < x[0] <= _MAX_DEGREE:
+                return unit ** int(x[0].p)
+            return None if (exact := _exact_value(op, [y[0] for y in inputs])) is None else fmpq_poly([exact])
+        if op in _TRIGONOMETRIC and "pi" in self.constants and x == unit * x[1]:
+            exact = as_fraction(_TRIGONOMETRIC[op](x[1]))
+            return None if exact is None else fmpq_poly([exact])
+        return None
+
+
+_FIELDS = (_Field({"pi": 1, "tau": 2}), _Field({"e": 1}))
+_TRIGONOMETRIC: dict[Op, Callable[[fmpq], arb]] = {
+    sin: arb.sin_pi_fmpq, cos: arb.cos_pi_fmpq, tan: lambda x: arb.sin_pi_fmpq(x) / arb.cos_pi_fmpq(x),
+}  # fmt: skip
+
+
+def exact_points(
+    point: Sequence[Number], leaves: Sequence[Node], functions: Sequence[Node], bits: int
+) -> Iterator[list[Number]]:
+    """Yield the points with exact coordinates, near another one, at which all functions are exactly 0."""
+    squares = {square: _Field(square=square) for x in point if (square := _square_in_quadratic(x, bits)) > 1}
+    for numbers in (*_FIELDS, *squares.values()):
+        with ball.working_precision(bits):
+            unit = numbers.generator
+        relations = [_integer_relation([arb(1), ball.as_ball(x), unit], bits) for x in point]
+        if all(b for _, b, _ in relations):
+            exact = [fmpq_poly([fmpq(-a, b), fmpq(-c, b)]) for a, b, c in relations]
+            if all(
+                value is not None and not value
+                for value in numbers.evaluate(functions, dict(zip(leaves, exact, strict=True)))
+            ):
+                with ball.working_precision(bits):
+                    yield [x[0] if x.degree() < 1 else x[0] + x[1] * unit for x in exact]
+
+
+def simplest_number(low: float, high: float) -> fmpq:
     """Return a fraction in an interval with a denominator that is nearly as small as possible."""
     middle = Fraction(low) / 2 + Fraction(high) / 2
     for exponent in range(40):
         simple = middle.limit_denominator(2**exponent)
         if low <= simple <= high:
             return fmpq(simple.numerator, simple.denominator)
-    return ball.from_float(low)
+    return fmpq(middle.numerator, middle.denominator)
 
 
-def kinds_of_points(system: System, lower: Array, upper: Array, side: Array) -> list[str]:
-    """Return `minimum`, `maximum`, `saddle` or `degenerate` for boxes, by the signs of the Hessian's eigenvalues there.
+def _square_in_quadratic(x: Number, bits: int) -> int:
+    """Return the d without square factors of a number a + b·√d; 1 or less for other numbers."""
+    with ball.working_precision(bits):
+        a, b, c = _integer_relation([arb(1), ball.as_ball(x), ball.as_ball(x) ** 2], bits)
+    square = b * b - 4 * a * c if c else 0
+    return math.prod(int(p) for p, power in fmpz(square).factor() if power % 2) if square > 0 else 0
 
-    With V of approximate eigenvectors, VᵀHV has eigenvalues of the same signs (Sylvester), and its Gershgorin discs are
-    narrow. If none contains 0, then V is regular.
 
-    Args:
-        lower, upper: the ends of the boxes, of shape (unknowns, boxes).
-        side: 0 for the coordinates that are free; the Hessian is that with respect to these.
-    """
-    size, is_free = len(system.names), (side == 0).T
-    slopes = system.enclose_jacobian(lower, upper)
-    low, high = (part.T.reshape(-1, size, size) for part in slopes[:2])
-    pair = is_free[:, :, None] & is_free[:, None, :]
-    is_bounded = (slopes.is_bounded.T.reshape(-1, size, size) | ~pair).all(axis=(1, 2))
-    low, high = (np.where(pair & is_bounded[:, None, None], part, np.eye(size)) for part in (low, high))
-    centre = low / 2 + high / 2
-    error = np.maximum(high - centre, centre - low)
-    symmetric = centre / 2 + centre.transpose(0, 2, 1) / 2
-    error = np.maximum(error, error.transpose(0, 2, 1)) + np.abs(centre - symmetric)
-    vectors = np.linalg.eigh(symmetric)[1]
-    product, sizes = vectors.transpose(0, 2, 1) @ symmetric @ vectors, np.abs(vectors)
-    error = sizes.transpose(0, 2, 1) @ (error + 4 * size * _EPS * np.abs(symmetric)) @ sizes
-    diagonal = np.diagonal(product, axis1=1, axis2=2)
-    discs = (np.abs(product).sum(axis=2) - np.abs(diagonal) + error.sum(axis=2)) * (1 + 1e-9)
-    is_decided = is_bounded & (np.abs(diagonal) > discs).all(axis=1)
-    negative = (diagonal < 0).sum(axis=1)
-    return [
-        "degenerate" if not decided else "minimum" if not n else "maximum" if n == free else "saddle"
-        for decided, n, free in zip(is_decided, negative.tolist(), is_free.sum(axis=1).tolist(), strict=True)
-    ]
+def _integer_relation(numbers: Sequence[arb], bits: int) -> tuple[int, ...]:
+    """Return small integers with which a sum of numbers is nearly 0 (Lenstra, Lenstra and Lovász); zeros for none."""
+    size = len(numbers)
+    with ball.working_precision(bits):
+        scaled: list[Any] = [(x.mid() * arb(2) ** (bits - _RELATION_GUARD)).floor().unique_fmpz() for x in numbers]
+    rows = [[*(int(i == k) for k in range(size)), scaled[i]] for i in range(size)]
+    *relation, _ = map(int, fmpz_mat(rows).lll().table()[0])
+    return tuple(relation) if max(map(abs, relation)) < 2 ** (bits // 8) else (0,) * size
+
+
+def _exact_value(op: Op, inputs: Sequence[fmpq]) -> Any:
+    """Return the value of a function at fractions, if it is known to be a fraction."""
+    try:
+        with balls.precision(_EXACT_BITS) as kind:
+            return as_fraction(kind.function(op, len(inputs))(*inputs))
+    except ball.Undecided:
+        return None
+
+
+def as_fraction(x: Number) -> Any:
+    """Return an exact number as a fraction; None for others."""
+    if isinstance(x, fmpq) or not ball.is_exact(x):
+        return x if isinstance(x, fmpq) else None
+    significand, exponent = x.man_exp()
+    return fmpq(significand) * fmpq(2) ** exponent
 
 
 # --- Kinks ---
 
-_MAX_SWITCHES = 3  # conditions that change in a box; each makes three systems
+_MAX_SWITCHES = 5  # conditions that change in a box; each makes up to three systems
 _KINK_BOXES = 200  # of the search in each system
-_FACE_PARTS = 64  # parts of a face along each coordinate, but for more unknowns fewer
-_MAX_PARTS = 1000  # of a face
 
 
 class KinkProver:
@@ -465,29 +753,3 @@ class _SmoothPart(NamedTuple):
 def overlap(a: Sequence[Number], b: Sequence[Number]) -> bool:
     """Whether two enclosures overlap. If each holds exactly one zero of a region around it, it is the same zero."""
     return all(ball.as_ball(x).overlaps(ball.as_ball(y)) for x, y in zip(a, b, strict=True))
-
-
-def kind_by_surroundings(system: System, value: Number, low: Array, high: Array) -> str:
-    """Return `minimum` or `maximum` if the objective is larger, or smaller, on the whole border of a box; else
-    `degenerate`.
-
-    Args:
-        value: the objective at the only stationary point in the box.
-    """
-    size = len(low)
-    count = min(_FACE_PARTS, max(2, int(_MAX_PARTS ** (1 / max(size - 1, 1)))))
-    cells = [*itertools.product(range(count), repeat=size - 1)]
-    lowers, uppers = [], []
-    for i, end in itertools.product(range(size), (low, high)):
-        for cell in cells:
-            places = np.insert(np.array(cell, dtype=float), i, 0)
-            step = (high - low) / count
-            a, b = low + places * step, np.where(places == count - 1, high, low + (places + 1) * step)
-            a[i] = b[i] = end[i]
-            lowers.append(a)
-            uppers.append(b)
-    on_border = system.enclose_objective(np.array(lowers).T, np.array(uppers).T)
-    least, most = float_bounds(value)
-    if (on_border.lower[0] > most).all():
-        return "minimum"
-    return "maximum" if (on_border.upper[0] < least).all() else "degenerate"

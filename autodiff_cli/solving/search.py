@@ -14,6 +14,7 @@ search finds all stationary points inside and all Karush-Kuhn-Tucker points on t
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,7 +29,8 @@ from autodiff_cli.autodiff.sweeps import ForwardPass
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, is_literal, variable
 from autodiff_cli.graph.tape import LazyTable, Tape, rebuild, topological_order, with_inputs
-from autodiff_cli.numbers.intervals import INTERVALS, INVERSES, Function, Intervals
+from autodiff_cli.numbers.ball_arithmetic import Number
+from autodiff_cli.numbers.intervals import INTERVALS, INVERSES, Function, Intervals, float_bounds
 from autodiff_cli.ops.arithmetic import abs_, and_, div, greater, greater_equal, less, less_equal, not_, sign, where
 
 _BATCH = 4096  # boxes that are evaluated together
@@ -39,9 +41,12 @@ _INFLATION = 0.1  # part of its width by which a box grows on each side
 _MIN_GROWTH = 2.0**-40  # part of its ends by which it grows at least, so that rounding does not hide the zero
 _MIN_RELATIVE_WIDTH = 2.0**-30  # boxes narrower than this, relative to their place, are not bisected
 _MIN_DOMAIN_PART = 2.0**-44  # nor boxes narrower than this part of the domain
+_FACE_PART = 2.0**-7  # of the domain; smaller boxes on faces that cannot hold the global minimum are not examined
 _NOISE_WIDTH = 2.0**-16  # relative width below which a box is left undecided if rounding hides the sign at its middle
 _SPLIT = 0.4873  # part of the width at which a box is cut: not 1/2, because zeros like to be there
 _CLOSED = 2  # side of a coordinate whose edges are not separated from the inside yet
+_PASSES = 3  # of constraint propagation for systems of so many equations, where boxes are costly to cut
+_MANY = 4
 _KINK_PASSES = 2  # of constraint propagation: one bounds the truths of conditions, the next uses them
 _COMPARISONS = {greater: 1, greater_equal: 1, less: -1, less_equal: -1}
 _USEFUL = 0.6  # a box that a Newton step narrows by this factor is not bisected
@@ -65,12 +70,12 @@ class System:
         self.jacobian = simplify(
             [slope for equation in equations for slope in gradient_nodes(with_pairwise_choices(equation), self.leaves)]
         )
-        self.enclose = self.function(self.equations)
-        self.enclose_jacobian = self.function(self.jacobian)
-        self.enclose_objective = self.function([] if objective is None else [objective])
+        self.enclose = enclosure_function(self.names, self.equations)
+        self.enclose_jacobian = enclosure_function(self.names, self.jacobian)
+        self.enclose_objective = enclosure_function(self.names, [] if objective is None else [objective])
         self._propagation = Propagation(self.equations)
         self.borders = [*dict.fromkeys(border_functions(self.equations).values())]
-        self.enclose_borders = self.function(self.borders)
+        self.enclose_borders = enclosure_function(self.names, self.borders)
         truths = {border: truth_of(k) for k, border in enumerate(self.borders)}
         relaxed = relax(self.equations, truths) if self.borders else None
         self._relaxed_propagation = None if relaxed is None else Propagation(relaxed)
@@ -94,21 +99,6 @@ class System:
         is_valid = natural.is_continuous[0] & np.isfinite(mean)
         low = np.where(is_valid, np.fmax(natural.lower[0], mean), natural.lower[0])
         return np.asarray(np.where(np.isnan(low), np.inf, low))
-
-    def function(self, outputs: Sequence[Node]) -> Callable[[Array, Array], Intervals]:
-        """Return a function of the ends of boxes, of shape (unknowns, boxes), that encloses outputs in such arrays."""
-        tape = Tape(outputs)
-        sweep = ForwardPass(tape, INTERVALS)
-
-        def enclose(lower: Array, upper: Array) -> Intervals:
-            ends = zip(self.names, lower, upper, strict=True)
-            with np.errstate(all="ignore"):
-                values = sweep({name: Intervals.between(low, high) for name, low, high in ends})
-            parts = zip(*(values[i] for i in tape.outputs), strict=True)
-            rows = [np.array([np.broadcast_to(x, lower.shape[1]) for x in part]) for part in parts]
-            return Intervals(*rows)
-
-        return enclose
 
     def contract(self, boxes: Boxes) -> Boxes:
         """Return the parts of boxes that may hold zeros, by constraint propagation; empty ones have reversed ends.
@@ -152,17 +142,36 @@ class System:
         return narrowed, {name: point[name] for name in truths}, is_continuous
 
 
+def enclosure_function(names: Sequence[str], outputs: Sequence[Node]) -> Callable[[Array, Array], Intervals]:
+    """Return a function of the ends of boxes, of shape (unknowns, boxes), that encloses outputs in such arrays."""
+    tape = Tape(outputs)
+    sweep = ForwardPass(tape, INTERVALS)
+
+    def enclose(lower: Array, upper: Array) -> Intervals:
+        ends = zip(names, lower, upper, strict=True)
+        with np.errstate(all="ignore"):
+            values = sweep({name: Intervals.between(low, high) for name, low, high in ends})
+        parts = zip(*(values[i] for i in tape.outputs), strict=True)
+        rows = [np.array([np.broadcast_to(x, lower.shape[1]) for x in part]) for part in parts]
+        return Intervals(*rows)
+
+    return enclose
+
+
 class Propagation:
     """Constraint propagation over a graph: known bounds of its outputs narrow the intervals of its inputs.
 
     The intervals of all nodes are computed from the inputs to the outputs. Then the interval of each node narrows those
     of its own inputs, from the outputs back (HC4; Benhamou, Goualard, Granvilliers and Puget 1999, "Revising hull and
-    box consistency").
+    box consistency"). In large systems both passes are repeated with the narrowed intervals, because equations share
+    nodes (Vu, Schichl and Sam-Haroud 2009, "Interval propagation and search on directed acyclic graphs for numerical
+    constraint solving").
     """
 
     def __init__(self, outputs: Sequence[Node]) -> None:
         self._tape = tape = Tape(outputs)
         self._sweep = ForwardPass(tape, INTERVALS)
+        self._passes = _PASSES if len(outputs) >= _MANY else 1
         self._leaves = {node.text: i for i, node in enumerate(tape.nodes) if node.is_input}
         self._steps: list[tuple[int, tuple[int, ...], int, Function]] = []
         reached = {*tape.outputs}  # nodes that must be defined wherever the outputs have such values
@@ -184,9 +193,12 @@ class Propagation:
             is_continuous = functools.reduce(np.logical_and, (values[i].is_continuous for i in self._tape.outputs))
             for i, bounds in zip(self._tape.outputs, outputs, strict=True):
                 values[i] = values[i].intersect(bounds)
-            for i, inputs, j, inverse in self._steps:
-                values[j] = values[j].intersect(inverse(values[i], *(values[k] for k in inputs)))
-                is_empty = is_empty | (values[j].lower > values[j].upper)
+            for again in range(self._passes):
+                for i, function, inputs in self._sweep.steps if again else ():
+                    values[i] = values[i].intersect(function(*(values[k] for k in inputs)))
+                for i, inputs, j, inverse in self._steps:
+                    values[j] = values[j].intersect(inverse(values[i], *(values[k] for k in inputs)))
+                    is_empty = is_empty | (values[j].lower > values[j].upper)
         return {**point, **{name: values[i] for name, i in self._leaves.items()}}, is_empty, is_continuous
 
 
@@ -479,6 +491,10 @@ class Search:
         is_terminal = self._is_narrow(boxes).all(axis=0)
         is_terminal |= step.is_hidden & ((width <= noise) | ~is_free).all(axis=0)
         is_terminal |= ((value.lower == 0) & (value.upper == 0) | ~is_free).all(axis=0)
+        if self.system.objective is not None:
+            # Whole curves on faces may be stationary; those that cannot hold the minimum are dropped in the end.
+            is_small = (width <= _FACE_PART * (self.upper - self.lower)).all(axis=0)
+            is_terminal |= ~is_free.all(axis=0) & is_small & (self.system.lower_bounds(boxes) > result.best)
         result.undecided = result.undecided.join(narrowed.select(is_left & is_terminal))
         rest = is_left & ~is_terminal
         return [*faces, *self._bisect(narrowed.select(rest), boxes.select(rest), step.smear[:, rest])]
@@ -573,3 +589,68 @@ class Search:
                 axis=0
             )
         )
+
+
+# --- Kinds of points ---
+
+_FACE_PARTS = 64  # parts of a face along each coordinate, but for more unknowns fewer
+_MAX_PARTS = 1000  # of a face
+
+
+def kinds_of_points(system: System, lower: Array, upper: Array, side: Array) -> list[str]:
+    """Return `minimum`, `maximum`, `saddle` or `degenerate` for boxes, by the signs of the Hessian's eigenvalues there.
+
+    With V of approximate eigenvectors, VᵀHV has eigenvalues of the same signs (Sylvester), and its Gershgorin discs are
+    narrow. If none contains 0, then V is regular.
+
+    Args:
+        lower, upper: the ends of the boxes, of shape (unknowns, boxes).
+        side: 0 for the coordinates that are free; the Hessian is that with respect to these.
+    """
+    size, is_free = len(system.names), (side == 0).T
+    slopes = system.enclose_jacobian(lower, upper)
+    low, high = (part.T.reshape(-1, size, size) for part in slopes[:2])
+    pair = is_free[:, :, None] & is_free[:, None, :]
+    is_bounded = (slopes.is_bounded.T.reshape(-1, size, size) | ~pair).all(axis=(1, 2))
+    low, high = (np.where(pair & is_bounded[:, None, None], part, np.eye(size)) for part in (low, high))
+    centre = low / 2 + high / 2
+    error = np.maximum(high - centre, centre - low)
+    symmetric = centre / 2 + centre.transpose(0, 2, 1) / 2
+    error = np.maximum(error, error.transpose(0, 2, 1)) + np.abs(centre - symmetric)
+    vectors = np.linalg.eigh(symmetric)[1]
+    product, sizes = vectors.transpose(0, 2, 1) @ symmetric @ vectors, np.abs(vectors)
+    error = sizes.transpose(0, 2, 1) @ (error + 4 * size * _EPS * np.abs(symmetric)) @ sizes
+    diagonal = np.diagonal(product, axis1=1, axis2=2)
+    discs = (np.abs(product).sum(axis=2) - np.abs(diagonal) + error.sum(axis=2)) * (1 + 1e-9)
+    is_decided = is_bounded & (np.abs(diagonal) > discs).all(axis=1)
+    negative = (diagonal < 0).sum(axis=1)
+    return [
+        "degenerate" if not decided else "minimum" if not n else "maximum" if n == free else "saddle"
+        for decided, n, free in zip(is_decided, negative.tolist(), is_free.sum(axis=1).tolist(), strict=True)
+    ]
+
+
+def kind_by_surroundings(system: System, value: Number, low: Array, high: Array) -> str:
+    """Return `minimum` or `maximum` if the objective is larger, or smaller, on the whole border of a box; else
+    `degenerate`.
+
+    Args:
+        value: the objective at the only stationary point in the box.
+    """
+    size = len(low)
+    count = min(_FACE_PARTS, max(2, int(_MAX_PARTS ** (1 / max(size - 1, 1)))))
+    cells = [*itertools.product(range(count), repeat=size - 1)]
+    lowers, uppers = [], []
+    for i, end in itertools.product(range(size), (low, high)):
+        for cell in cells:
+            places = np.insert(np.array(cell, dtype=float), i, 0)
+            step = (high - low) / count
+            a, b = low + places * step, np.where(places == count - 1, high, low + (places + 1) * step)
+            a[i] = b[i] = end[i]
+            lowers.append(a)
+            uppers.append(b)
+    on_border = system.enclose_objective(np.array(lowers).T, np.array(uppers).T)
+    least, most = float_bounds(value)
+    if (on_border.lower[0] > most).all():
+        return "minimum"
+    return "maximum" if (on_border.upper[0] < least).all() else "degenerate"

@@ -21,7 +21,7 @@ from autodiff_cli.autodiff.arbitrary_precision import bits_for_digits
 from autodiff_cli.autodiff.unrolling import unroll
 from autodiff_cli.data.json_records import NOT_IN_DOCUMENT
 from autodiff_cli.formula.formula import Formula, as_mapping
-from autodiff_cli.graph.node import Node, constant
+from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import ZERO
 from autodiff_cli.graph.tape import substitute
 from autodiff_cli.language.errors import ExpressionError, MissingValueError, format_names, pluralize
@@ -36,13 +36,15 @@ from autodiff_cli.solving.proof import (
     Domain,
     KinkProver,
     Prover,
+    SingularZeros,
+    as_fraction,
     factor_systems,
-    kind_by_surroundings,
-    kinds_of_points,
+    fraction_node,
     overlap,
-    prove_multiple_zero,
+    prove_isolated_zero,
+    prove_singular_zeros,
 )
-from autodiff_cli.solving.search import Boxes, Search, SearchResult, System
+from autodiff_cli.solving.search import Boxes, Search, SearchResult, System, kind_by_surroundings, kinds_of_points
 
 _CONDITIONS = (and_, or_, not_, less, less_equal, greater, greater_equal, not_equal)
 _BITS = 128  # of the proofs, if the numbers are floats
@@ -50,6 +52,7 @@ _GUARD_BITS = 64
 _MAX_MERGED = 300  # undecided boxes that are joined where they touch; more may form curves, and are joined in cells
 _GRID = 16  # cells along each coordinate
 _MAX_CLUSTER_PART = 2.0**-8  # of the domain; wider clusters are not examined
+_CLUSTER_MARGIN = 2.0**-12  # of the domain, in which a multiple zero is proven to be the only one
 _MAX_CLUSTERS = 300  # of undecided boxes that are examined for kinks and multiple zeros
 # Values are compared on the borders of such parts of the domain around a point.
 _SURROUNDINGS = (0.1, 1e-2, 1e-3, 1e-6, 1e-9, 0.0)
@@ -109,6 +112,18 @@ class GlobalOptimum:
     points: list[int]
 
 
+class NearZero(NamedTuple):
+    """A point where equations and their slope along a curve are 0 as far as their digits show.
+
+    Attributes:
+        point: the coordinates, by name.
+        error: a bound of the equations there.
+    """
+
+    point: dict[str, Coordinate]
+    error: float
+
+
 @dataclass(frozen=True)
 class Solution:
     """All zeros in a box.
@@ -121,6 +136,7 @@ class Solution:
         roots: the zeros.
         boxes: the number of boxes that were examined.
         fixed: the values of the other variables.
+        nearly: points in unresolved boxes that may be multiple zeros.
     """
 
     expression: str
@@ -130,6 +146,7 @@ class Solution:
     roots: list[Root]
     boxes: int
     fixed: dict[str, float] = field(default_factory=dict, metadata=NOT_IN_DOCUMENT)
+    nearly: list[NearZero] = field(default_factory=list, metadata=NOT_IN_DOCUMENT)
 
 
 @dataclass(frozen=True)
@@ -247,9 +264,7 @@ class BoxProblem:
 
 def _rounded(exact: Number, digits: int, rounding: str) -> str:
     """Return an exact number as a decimal number, rounded down or up."""
-    if isinstance(exact, arb):
-        significand, exponent = exact.man_exp()
-        exact = fmpq(significand) * fmpq(2) ** exponent
+    exact = as_fraction(exact)
     decimal = Context(prec=digits, rounding=rounding).divide(Decimal(int(exact.p)), Decimal(int(exact.q)))
     return ball.format_digits(fmpq(*decimal.as_integer_ratio()), digits)
 
@@ -277,9 +292,7 @@ def read_problem(
                 raise ExpressionError(f"the range of `{name}` must be a pair (low, high) with low < high")
             ranges[name] = (low, high)
         else:
-            number = _exact_number(name, value)
-            size = constant(str(abs(number.p))) / constant(str(number.q))
-            fixed[name] = -size if number < 0 else size
+            fixed[name] = fraction_node(_exact_number(name, value))
     return BoxProblem(formula, ranges, fixed, digits, max_boxes)
 
 
@@ -323,31 +336,33 @@ def _solve(problem: BoxProblem, equations: Sequence[Node]) -> Solution:
     systems = factor_systems(equations, leaves)
     part = replace(problem, max_boxes=max(1, problem.max_boxes // len(systems)))
     roots: list[tuple[Sequence[Number], bool]] = []
-    unresolved, boxes = [], 0
+    unresolved, nearly, boxes = [], [], 0
     for factors, others in systems.items():
         system = System(problem.unknowns, factors)
         result = part.search(system)
         boxes += result.count
         zeros, _, undecided = _proven_zeros(problem, system, result)
         points = [zero for zero, _ in zeros]
-        for low, high in merge_touching(undecided):
-            point = None
-            if len(leaves) == 1:
-                point = prove_multiple_zero(leaves[0], factors[0], low.item(), high.item(), problem.bits)
-            if point is None:
-                unresolved.append(_named_box(system, low, high))
-            elif not problem.domain.excludes(point):
-                points.append(point)
+        singular, undecided = _singular_zeros(problem, system, undecided)
+        unresolved += [_named_box(system, low, high) for low, high in merge_touching(undecided)]
+        for region in singular:
+            inside = [point for point in region.points if not problem.domain.excludes(point)]
+            if region.error:
+                nearly += [NearZero(_point(problem, point)[0], region.error) for point in inside]
+                unresolved += [_hull(system, point) for point in inside]
+            else:
+                points += [point for point in inside if not any(overlap(point, known) for known in points)]
         is_defined = BallFunction(system.names, others, problem.bits)
         for point in points:
             if is_defined(point) is None:
-                ends = [float_bounds(x) for x in point]
-                unresolved.append(dict(zip(system.names, ends, strict=True)))
+                unresolved.append(_hull(system, point))
             else:
                 _add_zero(problem, roots, point)
     records = [Root(*_point(problem, enclosure), is_unique) for enclosure, is_unique in roots]
     records.sort(key=lambda root: [*map(float, root.point.values())])
-    return Solution(roots=records, unresolved=unresolved, complete=not unresolved, boxes=boxes, **problem.record)
+    return Solution(
+        roots=records, unresolved=unresolved, complete=not unresolved, boxes=boxes, nearly=nearly, **problem.record
+    )
 
 
 def _add_zero(problem: BoxProblem, zeros: list[tuple[Sequence[Number], bool]], enclosure: Sequence[Number]) -> None:
@@ -375,6 +390,37 @@ def _point(problem: BoxProblem, enclosure: Sequence[Number]) -> tuple[dict[str, 
 
 def _named_box(system: System, low: Array, high: Array) -> dict[str, tuple[float, float]]:
     return {name: (a, b) for name, a, b in zip(system.names, low.tolist(), high.tolist(), strict=True)}
+
+
+def _hull(system: System, point: Sequence[Number]) -> dict[str, tuple[float, float]]:
+    return dict(zip(system.names, map(float_bounds, point), strict=True))
+
+
+def _singular_zeros(problem: BoxProblem, system: System, undecided: Boxes) -> tuple[list[SingularZeros], Boxes]:
+    """Return what is proven around undecided boxes where the Jacobian is singular, and the boxes that are left."""
+    regions: list[SingularZeros] = []
+    is_left = np.ones(len(undecided), dtype=bool)
+    clusters = merge_touching(undecided)
+    for low, high in clusters if len(clusters) <= _MAX_CLUSTERS else ():
+        if any(((known.lower <= low) & (high <= known.upper)).all() for known in regions):
+            continue
+        if (region := _singular_region(problem, system, low, high)) is not None:
+            regions.append(region)
+            is_left &= ~((region.lower <= undecided.lower.T) & (region.upper >= undecided.upper.T)).all(axis=1)
+    return regions, undecided.select(is_left)
+
+
+def _singular_region(problem: BoxProblem, system: System, low: Array, high: Array) -> SingularZeros | None:
+    """Return what is proven around a cluster of boxes where the Jacobian is singular, as far around it as possible."""
+    start, end, *_ = (side[:, 0] for side in problem.domain.floats())
+    if (high - low > _MAX_CLUSTER_PART * (end - start)).any():
+        return None  # the search was cut short there
+    for margin in (_CLUSTER_MARGIN * (end - start) + high - low, (high - low).max(), 0.0):
+        ends = low - margin, high + margin
+        region = prove_singular_zeros(system, *ends, problem.bits) or prove_isolated_zero(system, (low, high), *ends)
+        if region is not None:
+            return region
+    return None
 
 
 def _proven_zeros(
@@ -538,11 +584,11 @@ def _decide_clusters(problem: BoxProblem, system: System, undecided: Boxes) -> t
             continue  # the search was cut short there
         found = prover.prove(low, high)
         is_kink = found is not None
-        if found is None and len(system.names) == 1:
-            multiple = prove_multiple_zero(system.leaves[0], system.equations[0], low.item(), high.item(), problem.bits)
-            found = None if multiple is None else [multiple]
         if found is None:
-            continue
+            region = _singular_region(problem, system, low, high)
+            if region is None or region.error:
+                continue
+            found, low, high = region.points, region.lower, region.upper
         is_inside = ((low <= undecided.lower.T) & (high >= undecided.upper.T)).all(axis=1)
         is_decided |= is_free & is_inside
         for point in found:

@@ -16,7 +16,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from autodiff_cli.backends.selection import BACKEND_NAMES, has_compiler
 from autodiff_cli.language.errors import join_words
@@ -25,6 +25,7 @@ from autodiff_cli.options import (
     FRACTION,
     NOT_NEGATIVE,
     POSITIVE,
+    Check,
     Option,
     OptionError,
     Restriction,
@@ -32,6 +33,7 @@ from autodiff_cli.options import (
     check_fields,
     check_restrictions,
     convert_plain_value,
+    declared,
     excludes,
     explicit_options,
     must_be,
@@ -208,12 +210,17 @@ class FitOption(Option):
     compared: bool = False
 
 
-_model = partial(FitOption, group="Model")
-_data = partial(FitOption, group="Data")
-_loss = partial(FitOption, group="Loss and likelihood")
-_method = partial(FitOption, group="Method")
-_statistics = partial(FitOption, group="Statistics")
-_output = partial(FitOption, group="Output")
+def _fit_option(usage: str = "", help: str = "", check: Check | None = None, *, default: Any = ..., **more: Any) -> Any:
+    """Return the field that is an option of a fit; see `option`."""
+    return declared(FitOption(usage, help, check, **more), default)
+
+
+_model = partial(_fit_option, group="Model")
+_data = partial(_fit_option, group="Data")
+_loss = partial(_fit_option, group="Loss and likelihood")
+_method = partial(_fit_option, group="Method")
+_statistics = partial(_fit_option, group="Statistics")
+_output = partial(_fit_option, group="Output")
 
 _GRADIENT_METHODS = join_words(OPTIMIZERS, "or")
 
@@ -262,109 +269,77 @@ class ObjectiveOptions:
         threads: the maximum number of threads of compiled kernels; all cores by default. The result has the same bits.
     """
 
-    start: Annotated[Mapping[str, ArrayLike] | None, FitOption(compared=True)] = None
-    fixed: Annotated[
-        Mapping[str, ArrayLike | str | None] | None,
-        _model(
-            "--fix NAME[=VALUE]", "Fix a parameter at its start or at VALUE; b=2*a ties it to another.", repeats=True
-        ),
-    ] = None
-    bounds: Annotated[
-        Mapping[str, tuple[float | str | None, float | str | None]] | None,
-        _model(
-            "--bounds NAME=LOW:HIGH", 'Bounds of a parameter; also written as "0 < a < 1" or "a < b".', repeats=True
-        ),
-    ] = None
-    weights: Annotated[
-        ArrayLike | str | None,
-        _data("--weights EXPR|COLUMN", "Weights of the squared residuals, such as 1/y^2.", compared=True),
-    ] = None
-    sigma: Annotated[
-        ArrayLike | str | None,
-        _data("--sigma EXPR|COLUMN", "Standard deviation of the target, such as 0.1 or sqrt(n).", compared=True),
-    ] = None
-    x_sigma: Annotated[
-        Mapping[str, ArrayLike | str] | None,
-        _data("--x-sigma NAME=COLUMN", "Standard deviations of a predictor; needs --sigma.", repeats=True),
-    ] = None
-    drop_missing: Annotated[
-        bool, _data("--drop-missing", "Leave out rows with empty, nan or infinite cells.", compared=True)
-    ] = False
-    no_columns: Annotated[bool, _data("--no-columns", "Allow a model that uses no column of DATA.")] = False
-    stream: Annotated[
-        bool, _data("--stream", "Read DATA in blocks on every pass (automatic for data larger than memory).")
-    ] = False
-    loss: Annotated[
-        str | None,
-        _loss(
-            "--loss NAME",
-            f"Loss function: {join_words(LOSSES, 'or')} (default: mse; cross_entropy for classes).",
-            one_of(LOSSES),
-            compared=True,
-        ),
-    ] = None
-    scale: Annotated[
-        float | None,
-        _loss(
-            "--scale S",
-            "Residual scale for robust losses; theta of negative_binomial (default: estimated).",
-            POSITIVE,
-            identifies=True,
-            compared=True,
-        ),
-    ] = None
-    huber_delta: Annotated[
-        float | None,
-        _loss(
-            "--huber-delta D",
-            f"Threshold of the Huber loss, in units of the scale (default: {HUBER_DELTA:g}).",
-            POSITIVE,
-            identifies=True,
-            compared=True,
-        ),
-    ] = None
-    family: Annotated[
-        str | None,
-        _loss(
-            "--family NAME",
-            f"Distribution of the target given the prediction: {join_words(FAMILIES, 'or')}.",
-            one_of(FAMILIES),
-            identifies=True,
-            compared=True,
-        ),
-    ] = None
-    likelihood: Annotated[
-        bool,
-        _loss("--likelihood", "Treat MODEL as each row's negative log-likelihood.", identifies=True, compared=True),
-    ] = False
-    l1: Annotated[
-        float, _loss("--l1 FACTOR", "L1 penalty: FACTOR times the sum of |parameter|.", NOT_NEGATIVE, identifies=True)
-    ] = 0.0
-    l2: Annotated[
-        float, _loss("--l2 FACTOR", "L2 penalty: FACTOR times the sum of parameter^2.", NOT_NEGATIVE, identifies=True)
-    ] = 0.0
-    seed: Annotated[
-        int, _method("--seed N", "Seed for the random number generator.", at_least(0), identifies=True, compared=True)
-    ] = 0
-    recompute_every: Annotated[
-        int | None,
-        _method(
-            "--recompute-every K", "Store only every K-th layer's values: less memory, more time.", at_least(1, "layer")
-        ),
-    ] = None
-    backend: Annotated[
-        str,
-        _method(
-            "--backend auto|numpy|llvm",
-            "Backend (default: compiled kernels where they are faster).",
-            one_of(BACKEND_NAMES),
-            compared=True,
-        ),
-    ] = "auto"
-    threads: Annotated[
-        int | None,
-        _method("--threads N", "Maximum number of threads (default: all cores).", at_least(1), compared=True),
-    ] = None
+    start: Mapping[str, ArrayLike] | None = _fit_option(compared=True)
+    fixed: Mapping[str, ArrayLike | str | None] | None = _model(
+        "--fix NAME[=VALUE]", "Fix a parameter at its start or at VALUE; b=2*a ties it to another.", repeats=True
+    )
+    bounds: Mapping[str, tuple[float | str | None, float | str | None]] | None = _model(
+        "--bounds NAME=LOW:HIGH", 'Bounds of a parameter; also written as "0 < a < 1" or "a < b".', repeats=True
+    )
+    weights: ArrayLike | str | None = _data(
+        "--weights EXPR|COLUMN", "Weights of the squared residuals, such as 1/y^2.", compared=True
+    )
+    sigma: ArrayLike | str | None = _data(
+        "--sigma EXPR|COLUMN", "Standard deviation of the target, such as 0.1 or sqrt(n).", compared=True
+    )
+    x_sigma: Mapping[str, ArrayLike | str] | None = _data(
+        "--x-sigma NAME=COLUMN", "Standard deviations of a predictor; needs --sigma.", repeats=True
+    )
+    drop_missing: bool = _data("--drop-missing", "Leave out rows with empty, nan or infinite cells.", compared=True)
+    no_columns: bool = _data("--no-columns", "Allow a model that uses no column of DATA.")
+    stream: bool = _data("--stream", "Read DATA in blocks on every pass (automatic for data larger than memory).")
+    loss: str | None = _loss(
+        "--loss NAME",
+        f"Loss function: {join_words(LOSSES, 'or')} (default: mse; cross_entropy for classes).",
+        one_of(LOSSES),
+        compared=True,
+    )
+    scale: float | None = _loss(
+        "--scale S",
+        "Residual scale for robust losses; theta of negative_binomial (default: estimated).",
+        POSITIVE,
+        identifies=True,
+        compared=True,
+    )
+    huber_delta: float | None = _loss(
+        "--huber-delta D",
+        f"Threshold of the Huber loss, in units of the scale (default: {HUBER_DELTA:g}).",
+        POSITIVE,
+        identifies=True,
+        compared=True,
+    )
+    family: str | None = _loss(
+        "--family NAME",
+        f"Distribution of the target given the prediction: {join_words(FAMILIES, 'or')}.",
+        one_of(FAMILIES),
+        identifies=True,
+        compared=True,
+    )
+    likelihood: bool = _loss(
+        "--likelihood", "Treat MODEL as each row's negative log-likelihood.", identifies=True, compared=True
+    )
+    l1: float = _loss(
+        "--l1 FACTOR", "L1 penalty: FACTOR times the sum of |parameter|.", NOT_NEGATIVE, identifies=True, default=0.0
+    )
+    l2: float = _loss(
+        "--l2 FACTOR", "L2 penalty: FACTOR times the sum of parameter^2.", NOT_NEGATIVE, identifies=True, default=0.0
+    )
+    seed: int = _method(
+        "--seed N", "Seed for the random number generator.", at_least(0), identifies=True, compared=True, default=0
+    )
+    recompute_every: int | None = _method(
+        "--recompute-every K", "Store only every K-th layer's values: less memory, more time.", at_least(1, "layer")
+    )
+    backend: str = _method(
+        "--backend auto|numpy|llvm",
+        "Backend (default: compiled kernels where they are faster).",
+        one_of(BACKEND_NAMES),
+        compared=True,
+        default="auto",
+    )
+    threads: int | None = _method(
+        "--threads N", "Maximum number of threads (default: all cores).", at_least(1), compared=True
+    )
 
     def __post_init__(self) -> None:
         explicit = check_fields(self)
@@ -416,6 +391,9 @@ class FitOptions(ObjectiveOptions):
         confidence: the confidence level of the intervals in reports, as 0.95 or 95 per cent.
         priors: prior distributions of parameters, `{"a": "normal(0, 10)"}`, or as texts, `["a ~ normal(0, 10)"]`. The
             fit is then the posterior mode, with errors from the inverse Hessian. See `DISTRIBUTIONS`.
+        laplace: the parameters of levels, such as `u` in `u[tree]`, that are random effects: they are integrated out of
+            the likelihood by Laplace's approximation. Each needs a prior such as `u[tree] ~ normal(0, s)`. The other
+            parameters, also `s`, are maximum likelihood estimates.
         posterior: the number of draws of each chain from the posterior, by the No-U-Turn sampler; parameters without
             a prior have a flat one. Needs the extra `bayes`.
         chains: the number of chains.
@@ -439,131 +417,101 @@ class FitOptions(ObjectiveOptions):
     0.01
     """
 
-    optimizer: Annotated[
-        str,
-        _method(
-            "--optimizer NAME", f"Optimization method: {join_words(METHODS, 'or')}.", one_of(METHODS), compared=True
-        ),
-    ] = "auto"
-    learning_rate: Annotated[
-        float,
-        _method("--lr, --learning-rate RATE", f"Learning rate of {_GRADIENT_METHODS}.", POSITIVE, identifies=True),
-    ] = 0.01
-    lr_schedule: Annotated[
-        str,
-        _method(
-            "--lr-schedule NAME",
-            f"Learning rate schedule: {join_words([form for form, _ in SCHEDULES.values()], 'or')}.",
-            identifies=True,
-        ),
-    ] = "constant"
-    epochs: Annotated[
-        int | None,
-        _method(
-            "--epochs, --max-epochs N",
-            f"Maximum number of epochs (default: {DEFAULT_EPOCHS} for gradient methods, else until convergence).",
-            at_least(0),
-            compared=True,
-        ),
-    ] = None
-    batch_size: Annotated[
-        int | None,
-        _method("--batch-size ROWS", "Rows per step of gradient methods (default: all).", at_least(1), identifies=True),
-    ] = None
-    clip_norm: Annotated[
-        float | None,
-        _method(
-            "--clip-norm LENGTH",
-            "Maximum norm of the gradient; longer gradients are scaled down.",
-            POSITIVE,
-            identifies=True,
-        ),
-    ] = None
-    tolerance: Annotated[
-        float | None,
-        _method(
-            "--tolerance SHARE",
-            "Stop when the relative decrease of the loss is at most this.",
-            FRACTION,
-            identifies=True,
-        ),
-    ] = None
-    starts: Annotated[
-        int | None, _method("--starts N", "Fit from N random starting points and keep the best result.", at_least(1))
-    ] = None
-    validation: Annotated[
-        float | None,
-        _method("--validation FRACTION", "Fraction of the rows to hold out for validation.", FRACTION, identifies=True),
-    ] = None
-    patience: Annotated[
-        int | None,
-        _method("--patience N", "Stop when the validation loss has not fallen for N epochs.", at_least(1, "epoch")),
-    ] = None
-    min_delta: Annotated[
-        float,
-        _method("--min-delta D", "Minimum decrease of the loss that --patience counts as progress.", NOT_NEGATIVE),
-    ] = 0.0
-    cluster: Annotated[
-        str | Client | None,
-        _method("--cluster ADDRESS|local[:N]", "Compute on a Dask cluster, or in N processes on this machine."),
-    ] = None
-    absolute_sigma: Annotated[
-        bool, _statistics("--absolute-sigma", "Do not rescale standard errors by the residuals.", compared=True)
-    ] = False
-    confidence: Annotated[
-        float, _statistics("--confidence LEVEL", "Confidence level of intervals: 0.95, or 95 for percent.")
-    ] = 0.95
-    priors: Annotated[
-        Mapping[str, str] | Sequence[str] | None,
-        _loss(
-            '--prior "NAME ~ DISTRIBUTION"',
-            'Prior of a parameter, such as "a ~ normal(0, 10)"; the fit is the posterior mode.',
-            repeats=True,
-            identifies=True,
-            compared=True,
-        ),
-    ] = None
-    posterior: Annotated[
-        int | None,
-        _statistics("--posterior N", "Also draw N samples per chain from the posterior.", at_least(2), compared=True),
-    ] = None
-    chains: Annotated[
-        int, _statistics("--chains N", "Number of chains of --posterior.", at_least(1), compared=True)
-    ] = 4
-    derive: Annotated[
-        Mapping[str, str] | Sequence[str] | None,
-        _statistics(
-            "--derive NAME=EXPR", "Also compute a function of the parameters with its standard error.", repeats=True
-        ),
-    ] = None
-    profile: Annotated[bool, _statistics("--profile", "Also compute profile-likelihood intervals.")] = False
-    bootstrap: Annotated[
-        int | None,
-        _statistics(
-            "--bootstrap N",
-            "Also compute intervals from N bootstrap samples, such as 1000.",
-            must_be("at least 2 resamples", lambda count: count >= 2),
-        ),
-    ] = None
-    bootstrap_method: Annotated[
-        str, _statistics("--bootstrap-method NAME", "Kind of bootstrap.", one_of(("percentile", "bca", "residual")))
-    ] = "percentile"
-    diagnosis: Annotated[
-        bool, _statistics("--diagnose", "Check for inactive units and for vanishing or exploding gradients.")
-    ] = False
-    checkpoint: Annotated[
-        str | os.PathLike[str] | None,
-        _output("--checkpoint FILE", "Write the state of the fit to a file, once a second."),
-    ] = None
-    checkpoint_every: Annotated[
-        int | None,
-        _output("--checkpoint-every N", "Write the checkpoint after every N epochs instead.", at_least(1, "epoch")),
-    ] = None
-    resume: Annotated[
-        str | os.PathLike[str] | None, _output("--resume FILE", "Continue from a checkpoint; --epochs is the total.")
-    ] = None
-    on_epoch: Annotated[Callable[[Epoch], None] | None, FitOption()] = None
-    plot: Annotated[bool | None, FitOption()] = None
+    optimizer: str = _method(
+        "--optimizer NAME",
+        f"Optimization method: {join_words(METHODS, 'or')}.",
+        one_of(METHODS),
+        compared=True,
+        default="auto",
+    )
+    learning_rate: float = _method(
+        "--lr, --learning-rate RATE", f"Learning rate of {_GRADIENT_METHODS}.", POSITIVE, identifies=True, default=0.01
+    )
+    lr_schedule: str = _method(
+        "--lr-schedule NAME",
+        f"Learning rate schedule: {join_words([form for form, _ in SCHEDULES.values()], 'or')}.",
+        identifies=True,
+        default="constant",
+    )
+    epochs: int | None = _method(
+        "--epochs, --max-epochs N",
+        f"Maximum number of epochs (default: {DEFAULT_EPOCHS} for gradient methods, else until convergence).",
+        at_least(0),
+        compared=True,
+    )
+    batch_size: int | None = _method(
+        "--batch-size ROWS", "Rows per step of gradient methods (default: all).", at_least(1), identifies=True
+    )
+    clip_norm: float | None = _method(
+        "--clip-norm LENGTH",
+        "Maximum norm of the gradient; longer gradients are scaled down.",
+        POSITIVE,
+        identifies=True,
+    )
+    tolerance: float | None = _method(
+        "--tolerance SHARE", "Stop when the relative decrease of the loss is at most this.", FRACTION, identifies=True
+    )
+    starts: int | None = _method(
+        "--starts N", "Fit from N random starting points and keep the best result.", at_least(1)
+    )
+    validation: float | None = _method(
+        "--validation FRACTION", "Fraction of the rows to hold out for validation.", FRACTION, identifies=True
+    )
+    patience: int | None = _method(
+        "--patience N", "Stop when the validation loss has not fallen for N epochs.", at_least(1, "epoch")
+    )
+    min_delta: float = _method(
+        "--min-delta D", "Minimum decrease of the loss that --patience counts as progress.", NOT_NEGATIVE, default=0.0
+    )
+    cluster: str | Client | None = _method(
+        "--cluster ADDRESS|local[:N]", "Compute on a Dask cluster, or in N processes on this machine."
+    )
+    absolute_sigma: bool = _statistics(
+        "--absolute-sigma", "Do not rescale standard errors by the residuals.", compared=True
+    )
+    confidence: float = _statistics(
+        "--confidence LEVEL", "Confidence level of intervals: 0.95, or 95 for percent.", default=0.95
+    )
+    priors: Mapping[str, str] | Sequence[str] | None = _loss(
+        '--prior "NAME ~ DISTRIBUTION"',
+        'Prior of a parameter, such as "a ~ normal(0, 10)"; the fit is the posterior mode.',
+        repeats=True,
+        identifies=True,
+        compared=True,
+    )
+    laplace: str | Sequence[str] | None = _loss(
+        "--laplace NAME",
+        'Random effects u[column] to integrate out (Laplace); needs --prior "u[column] ~ normal(0, s)".',
+        repeats=True,
+    )
+    posterior: int | None = _statistics(
+        "--posterior N", "Also draw N samples per chain from the posterior.", at_least(2), compared=True
+    )
+    chains: int = _statistics("--chains N", "Number of chains of --posterior.", at_least(1), compared=True, default=4)
+    derive: Mapping[str, str] | Sequence[str] | None = _statistics(
+        "--derive NAME=EXPR", "Also compute a function of the parameters with its standard error.", repeats=True
+    )
+    profile: bool = _statistics("--profile", "Also compute profile-likelihood intervals.")
+    bootstrap: int | None = _statistics(
+        "--bootstrap N",
+        "Also compute intervals from N bootstrap samples, such as 1000.",
+        must_be("at least 2 resamples", lambda count: count >= 2),
+    )
+    bootstrap_method: str = _statistics(
+        "--bootstrap-method NAME", "Kind of bootstrap.", one_of(("percentile", "bca", "residual")), default="percentile"
+    )
+    diagnosis: bool = _statistics("--diagnose", "Check for inactive units and for vanishing or exploding gradients.")
+    checkpoint: str | os.PathLike[str] | None = _output(
+        "--checkpoint FILE", "Write the state of the fit to a file, once a second."
+    )
+    checkpoint_every: int | None = _output(
+        "--checkpoint-every N", "Write the checkpoint after every N epochs instead.", at_least(1, "epoch")
+    )
+    resume: str | os.PathLike[str] | None = _output(
+        "--resume FILE", "Continue from a checkpoint; --epochs is the total."
+    )
+    on_epoch: Callable[[Epoch], None] | None = _fit_option()
+    plot: bool | None = _fit_option()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -579,6 +527,12 @@ class FitOptions(ObjectiveOptions):
         from autodiff_cli.training.priors import parse_priors
 
         return parse_priors(self.priors)
+
+    @cached_property
+    def random_effects(self) -> tuple[str, ...]:
+        """The names of the parameters that are random effects."""
+        names = [self.laplace] if isinstance(self.laplace, str) else self.laplace or ()
+        return tuple(dict.fromkeys(canonical_name(each.strip()) for name in names for each in name.split(",")))
 
     @cached_property
     def quantities(self) -> Mapping[str, str]:
@@ -618,15 +572,12 @@ class FigureOptions:
         OptionError: for other axes and panels.
     """
 
-    log: Annotated[
-        str | None,
-        _output(
-            "--log AXES", "Logarithmic axes of --plot FILE (default: detected).", one_of(("x", "y", "x,y", "none"))
-        ),
-    ] = None
-    panels: Annotated[
-        str, _output("--panels LIST", "Panels of --plot FILE (default: data,residuals).", one_of(_PANELS))
-    ] = "data,residuals"
+    log: str | None = _output(
+        "--log AXES", "Logarithmic axes of --plot FILE (default: detected).", one_of(("x", "y", "x,y", "none"))
+    )
+    panels: str = _output(
+        "--panels LIST", "Panels of --plot FILE (default: data,residuals).", one_of(_PANELS), default="data,residuals"
+    )
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -644,15 +595,13 @@ class ComparisonOptions(FitOptions):
             is the usual compromise between bias and cost.
     """
 
-    folds: Annotated[
-        int,
-        _statistics(
-            "--folds N",
-            "Number of random folds of cross-validation; 0 for none.",
-            must_be("at least 2, or 0 for none", lambda count: count == 0 or count >= 2),
-            compared=True,
-        ),
-    ] = 5
+    folds: int = _statistics(
+        "--folds N",
+        "Number of random folds of cross-validation; 0 for none.",
+        must_be("at least 2, or 0 for none", lambda count: count == 0 or count >= 2),
+        compared=True,
+        default=5,
+    )
 
 
 _WORKERS_KEEP_ROWS = "but workers of a cluster keep their rows"
@@ -694,6 +643,25 @@ COMBINATIONS = (
         "priors",
         lambda explicit: explicit.get("optimizer", "lbfgs") != "lbfgs",
         "the posterior mode is found by lbfgs; leave out the optimizer, {optimizer}",
+    ),
+    needs(
+        "laplace",
+        "priors",
+        'laplace needs the distribution of the effects as a prior, such as "u[tree] ~ normal(0, s)"',
+    ),
+    *(
+        excludes("laplace", [option], f"laplace and {option} cannot be combined: {why}")
+        for option, why in (
+            ("posterior", "the posterior draws the effects, which laplace integrates out"),
+            ("stream", "the rows must be in memory"),
+            ("cluster", "the rows must be on this machine"),
+            ("validation", "the marginal likelihood is of all rows"),
+            ("checkpoint", "a checkpoint holds a fit without random effects"),
+            ("resume", "a checkpoint holds a fit without random effects"),
+            ("diagnosis", "it examines networks"),
+            ("tolerance", "the fit ends when second derivatives prove a maximum"),
+            ("epochs", "the fit ends when second derivatives prove a maximum"),
+        )
     ),
     needs("chains", "posterior", "chains needs posterior, the number of draws of each chain"),
     *(

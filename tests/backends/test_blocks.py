@@ -98,7 +98,7 @@ def test_what_no_column_reaches_is_computed_once_and_equal_parts_too(monkeypatch
 
     monkeypatch.setattr(numpy_backend.ARRAYS, "function", counting)
     a, x = variable("a"), variable("x")
-    kernel = BlockEvaluator([exp(a) * sin(x) + sin(x), exp(a)], {"x"})
+    kernel = BlockEvaluator(RowGraphs([exp(a) * sin(x) + sin(x), exp(a)], {"x"}))
     with ignore_float_errors():
         prepared = kernel.prepare({"a": 1.0})
         for _ in range(5):
@@ -108,7 +108,7 @@ def test_what_no_column_reaches_is_computed_once_and_equal_parts_too(monkeypatch
 
 
 def test_a_kernel_can_be_used_again() -> None:
-    kernel = BlockEvaluator([read("a*x").output], {"x"})
+    kernel = BlockEvaluator(RowGraphs([read("a*x").output], {"x"}))
     with ignore_float_errors():
         first = kernel.prepare({"a": 2.0})
         second = kernel.prepare({"a": 3.0})

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from autodiff_cli import Objective, fit
 from autodiff_cli.backends import numpy_backend
 from autodiff_cli.backends.numpy_backend import BlockEvaluator
+from autodiff_cli.backends.protocol import RowGraphs
 from autodiff_cli.language.program import read
 from autodiff_cli.numbers.arrays import ignore_float_errors
 
@@ -28,7 +29,7 @@ def test_what_a_block_gives_is_not_overwritten_by_the_next(monkeypatch: pytest.M
     monkeypatch.setattr(numpy_backend, "_REUSE_ELEMENTS", 1)
     text = "s = W @ [x, 1]; t = tanh(s + b); concat(relu(t)*t, transpose([t])[0], t[0]*s)"
     program = read("W: 3x2; b: 3; " + text)
-    kernel = BlockEvaluator([program.output], {"x"}, {"W": (3, 2), "b": (3,)})
+    kernel = BlockEvaluator(RowGraphs([program.output], {"x"}, {"W": (3, 2), "b": (3,)}))
     generator = np.random.default_rng(0)
     with ignore_float_errors():
         prepared = kernel.prepare({"W": generator.normal(size=(3, 2)), "b": generator.normal(size=3)})

@@ -59,8 +59,8 @@ def test_a_total_is_the_sum_of_the_rows(text: str, rows: list[tuple[float, float
     columns = dict(zip("xy", np.array(rows).T, strict=True))
     shapes = {"W": (2, 3), "v": (3,)}
     with ignore_float_errors():
-        (total,) = _block(BlockEvaluator([program.output], "xy", shapes, summed=True), point, columns)
-        (by_row,) = _block(BlockEvaluator([program.output], "xy", shapes), point, columns)
+        (total,) = _block(BlockEvaluator(RowGraphs([program.output], {*"xy"}, shapes), summed=True), point, columns)
+        (by_row,) = _block(BlockEvaluator(RowGraphs([program.output], {*"xy"}, shapes)), point, columns)
         expected = np.sum(np.broadcast_to(by_row, (*np.shape(by_row)[:-1], len(rows))), axis=-1)
     np.testing.assert_allclose(np.squeeze(total), np.squeeze(expected), rtol=1e-12, atol=1e-12)
 
@@ -91,7 +91,7 @@ def test_the_gradient_towards_a_matrix_is_no_larger_than_the_matrix(
     program = read(f"W: {size}x{size}; x: {size}; sum({activation}(W @ x))")
     shapes = {"W": (size, size), "x": (size,)}
     slopes = simplify(gradient_nodes(program.output, [program.leaves["W"]], shapes))
-    kernel = BlockEvaluator(slopes, {"x"}, shapes, summed=True)
+    kernel = BlockEvaluator(RowGraphs(slopes, {"x"}, shapes), summed=True)
     generator = np.random.default_rng(0)
     x, weights = generator.normal(size=(size, rows)), generator.normal(size=(size, size)) / 10
     with ignore_float_errors():

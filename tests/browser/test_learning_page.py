@@ -95,6 +95,22 @@ def test_the_curve_is_the_prediction_at_that_epoch(page: Page, decay: Path, tmp_
     assert page.locator("#loss-picture .loss").count() == 1
 
 
+def test_a_curve_beyond_the_data_ends_at_the_axes(page: Page, decay: Path, tmp_path: Path) -> None:
+    learned(page, tmp_path, f'"{DECAY}" {decay} {ADAM} --a -9')
+    visible = page.evaluate(
+        """() => [...document.querySelectorAll("#fit-picture .fitted")].map((curve) => {
+          const frame = document.querySelector("#fit-picture .axis").getBoundingClientRect();
+          const points = Array.from({ length: 50 }, (_, k) => curve.getPointAtLength(curve.getTotalLength() * k / 49));
+          const onScreen = points.map((point) => point.matrixTransform(curve.getScreenCTM()));
+          const below = onScreen.filter(({ y }) => y > frame.bottom + 5);
+          return [below.length, below.filter(({ x, y }) => document.elementsFromPoint(x, y).includes(curve)).length];
+        })"""
+    )
+    [[below, shown]] = visible
+    assert below > 5  # the curve does go beyond the data
+    assert shown == 0
+
+
 def test_regions_and_the_network_of_two_classes(page: Page, tmp_path: Path) -> None:
     model = "moon ~ sigmoid(mlp([x1, x2], [4], tanh))"
     fitted = (

@@ -131,9 +131,12 @@ def test_what_is_different_is_called_differently() -> None:
         ("s1 - sy + 1", 10, "s1 - … + 1"),
         ("one - two + three - four", 18, "one - … - four"),
         ("num/den*factor", 12, "num/…*factor"),
+        ("normal_cdf((x + y)/(z*sqrt(t)))", 12, "norm…_cdf(…)"),
+        ("s*normal_cdf((x + y)/(z*sqrt(t)))", 12, "s*nor…cdf(…)"),
+        ("normal_cdf((x + y)/(z*sqrt(t)))", 9, "…"),
     ],
 )
-def test_what_is_left_out_has_the_sign_that_it_begins_with(text: str, width: int, wanted: str) -> None:
+def test_a_short_label_keeps_signs_and_the_function_of_what_it_leaves_out(text: str, width: int, wanted: str) -> None:
     node = read(text).output
     tape = Tape([node])
     assert Labels(tape, {}, None).fit(len(tape) - 1, width) == wanted

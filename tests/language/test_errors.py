@@ -153,7 +153,10 @@ BAD = [
     ("x === 2", 1, 5, "`===` is not an operator", "=="),
     ("x => 2", 1, 4, "`=>` is not an operator", ">="),
     ("x <> 2", 1, 4, "`<>` is not an operator", "!="),
-    ("x // 2", 1, 4, "`//` is not an operator", "floor(x/y)"),
+    ("x // 2", 1, 4, "`//` is not an operator", "floor(x/2)"),
+    ("2*f(x) div (y + 1)", 1, 8, "`div` is not an operator", "floor(f(x)/(y + 1))"),
+    ("x mod 2", 1, 3, "`mod` is not an operator", "x % 2"),
+    ("x xor y", 1, 3, "`xor` is not an operator", "x != y"),
     # backticks and quotation marks
     ("`x", 1, 1, "this ` is never closed; a pair of them encloses a name", None),
     ("x + ``*2", 1, 5, "there is no name between these backticks", None),
@@ -290,7 +293,7 @@ BAD = [
     ("tahn(x)", 1, 1, "there is no function `tahn`", "tanh"),
     ("arctan2(y, x)", 1, 1, "there is no function `arctan2`", "atan2"),
     ("hypto(x)", 1, 1, "there is no function `hypto`; `hypot` takes 2 arguments", None),
-    ("lineer(x)", 1, 1, "`lineer` is not a function; define your own", None),
+    ("krigg(x)", 1, 1, "`krigg` is not a function; define your own", None),
     ("dropout(x)", 1, 1, "there is no function `dropout`; `root` takes 2 arguments", None),
     # the first of several mistakes
     ("sine(x) + )", 1, 1, "there is no function `sine`", "sin"),

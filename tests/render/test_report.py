@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autodiff_cli.render.formatting import display_width
-from autodiff_cli.render.report import Column, Paper, Style, TextTable
-from autodiff_cli.render.terminal import TerminalPaper
+from autodiff_cli.render.report import Column, Paper, Style, TerminalPaper, TextTable
 
 TITLES = (Column("id", is_number=True, is_optional=True), Column("node"), Column("value", is_number=True))
 ROWS = st.lists(

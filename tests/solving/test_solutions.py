@@ -95,7 +95,8 @@ def test_complete_solutions(text: str, low: float, high: float, points: list[flo
     [
         ("floor(x) - 0.5", 1),
         ("tan(x)", 1.5707963),
-        ("1 + cos(4*x)", 0.7853981633974483),
+        ("exp(x) - 2*x - 2 + 2*log(2)", 0.6931471805599453),
+        ("cosh(x)^2 - sinh(x)^2 - 1", 0.3),
         ("x*log(x)", 0),
         ("(x - 1)^2/(x - 1)", 1),
         ("where(x > 0, x - 3, 5)", 0),
@@ -105,6 +106,90 @@ def test_what_cannot_be_proven_is_unresolved(text: str, at: float) -> None:
     found = ad.parse(text).solve(x=(-1, 2))
     assert not found.complete
     assert any(low - 1e-6 <= at <= high + 1e-6 for box in found.unresolved for low, high in box.values())
+
+
+@each(
+    "text, points",
+    [
+        ("1 + cos(x)", [math.pi]),
+        ("sin(3*x) - 1", [math.pi / 6, 5 * math.pi / 6, 3 * math.pi / 2]),
+        ("1 + cos(x - 1)", [math.pi + 1]),
+        ("exp(x) - e*x", [1]),
+        ("cosh(x - 1/3) - 1", [1 / 3]),
+        ("x - 1 - sin(x - 1)", [1]),
+        ("cosh(x^2 - 2) - 1", [2**0.5]),
+        ("1.0000000000001 + cos(x)", []),
+        ("0.99999999999999 + cos(x)", [math.pi - 1.4142135623739e-7, math.pi + 1.4142135623739e-7]),
+        ("0.99999999999999999999 + cos(x)", [math.pi - 1.41421356237310e-10, math.pi + 1.41421356237310e-10]),
+        ("x^2*exp(x) + 1e-30", []),
+    ],
+)
+def test_where_a_function_touches_zero_or_nearly(text: str, points: list[float]) -> None:
+    found = ad.parse(text).solve(x=(-0.7, 4.8))
+    assert found.complete
+    assert [root.point["x"] for root in found.roots] == pytest.approx(points, rel=1e-15, abs=1e-15)
+    assert all(root.unique for root in found.roots)
+
+
+@pytest.mark.slow
+@each("seed", range(40))
+def test_curves_that_touch_or_nearly(seed: int) -> None:
+    """Two curves whose difference is a known product: their common points are known, and so is how many there are.
+
+    Whether they touch is undecided if a coordinate is a number like sin(1/2), of which no exact form is known.
+    """
+    chance = random.Random(seed)
+    a, b = Fraction(chance.randint(-9, 9), 8), Fraction(chance.randint(20, 30), 8)
+    power, gap = chance.choice([2, 2, 3, 4]), chance.choice([0, 0, 1, -1])
+    curve, is_exact = chance.choice([("sin(x)", False), ("x^2/3", True), ("x^3 - x", True), ("1/(x + 7)", True)])
+    near = f"(x - ({a}))^{power} - {gap}*1e-18" if power == 2 else f"(x - ({a}))^{power}"
+    difference = chance.choice(["({near})*(x - ({b}))", "({near})*exp(x - {b})*({b} - x)"]).format(near=near, b=b)
+    factor = chance.choice(["1", "exp(x)", "(2 + y^2)"])
+    found = ad.parse(f"[y - {curve}, {factor}*(y - {curve} + {difference})]").solve(x=(-2.1, 4.3), y=(-99, 99))
+    offsets = [0.0] if power > 2 or gap == 0 else [-1e-9, 1e-9] if gap > 0 else []
+    is_decided = is_exact or len(offsets) != 1
+    assert found.complete == is_decided
+    exact = sorted([float(a) + shift for shift in offsets if is_decided] + [float(b)])
+    assert sorted(root.point["x"] for root in found.roots) == pytest.approx(exact, abs=1e-14)
+    assert [near.point["x"] for near in found.nearly] == pytest.approx([float(a)] * (not is_decided), abs=1e-14)
+
+
+@each(
+    "text, names, points",
+    [
+        ("[x^2 + y^2 == 1, y == 1]", "xy", [(0, 1)]),
+        ("[x^2 + y^2 == 2, x*y == 1]", "xy", [(-1, -1), (1, 1)]),
+        ("[x^2 + y^2 == 1, x + y == sqrt(2)]", "xy", [(0.5**0.5, 0.5**0.5)]),
+        ("[x^2 + y^2 + z^2 == 3, x*y*z == 1, x == y]", "xyz", [(-1, -1, 1), (1, 1, 1)]),
+        ("[x^2 - y^2, x*y]", "xy", [(0, 0)]),
+        ("[exp(x) - 1 - y, x*(x - y) + y^2]", "xy", [(0, 0)]),
+    ],
+)
+def test_systems_with_singular_zeros(text: str, names: str, points: list[tuple[float, ...]]) -> None:
+    found = ad.parse(text).solve(dict.fromkeys(names, (-2, 2.1)))
+    assert found.complete
+    assert [tuple(root.point[n] for n in names) for root in found.roots] == [
+        pytest.approx(p, abs=1e-15) for p in points
+    ]
+
+
+def test_a_zero_that_may_be_double_is_said_to_be_so() -> None:
+    found = ad.parse("exp(x) - 2*x - 2 + 2*log(2)").solve(x=(-3, 3))
+    (box,), (near,) = found.unresolved, found.nearly
+    low, high = box["x"]
+    assert low <= math.log(2) <= high <= math.nextafter(low, 9)
+    assert near.point["x"] == pytest.approx(math.log(2), rel=1e-15)
+    assert near.error < 1e-30
+
+
+@each("gap", ["0", "1e-30", "1e-37", "1e-45"])
+def test_zeros_near_one_that_may_be_triple_are_in_the_unresolved_boxes(gap: str) -> None:
+    with mp.workdps(80):
+        found = ad.parse(f"sinh(x - log(2)) - (1 + {gap})*(x - log(2))").solve(x=(-3, 3))
+        offset = mp.sqrt(6 * mpf(gap))
+        boxes = [box["x"] for box in found.unresolved] + [root.enclosure["x"] for root in found.roots]
+        for zero in (mp.log(2) - offset, mp.log(2), mp.log(2) + offset):
+            assert any(encloses(box, zero) for box in boxes)
 
 
 def test_zeros_of_factors_that_cannot_be_told_apart_are_not_called_unique() -> None:
@@ -180,6 +265,11 @@ def test_kinds_edges_and_global_points() -> None:
         ("x^4", {"x": (-1, 2)}, [0], "minimum"),
         ("abs(x) + abs(y)", {"x": (-1, 2), "y": (-1, 2)}, [0, 0], "minimum"),
         ("abs(x - 0.3) + y^2 + x^2", {"x": (-1, 2), "y": (-1, 1)}, [0.3, 0], "minimum"),
+        ("abs(x) + abs(y) + abs(z) + abs(w)", dict.fromkeys("xyzw", (-1, 2)), [0, 0, 0, 0], "minimum"),
+        ("x^4 + y^4 + z^4", dict.fromkeys("xyz", (-1, 2)), [0, 0, 0], "minimum"),
+        ("x^2 + y^4 + x*y^2", dict.fromkeys("xy", (-1, 2)), [0, 0], "minimum"),
+        ("x^3 - 3*x*y^2", dict.fromkeys("xy", (-1, 2)), [0, 0], "degenerate"),
+        ("(1 + cos(x))^2", {"x": (1, 6)}, [math.pi], "minimum"),
     ],
 )
 def test_kinks_and_multiple_zeros_of_the_gradient(
@@ -246,6 +336,13 @@ def test_a_stationary_point_on_an_edge(text: str, value: float) -> None:
     found = f.minimize(dict.fromkeys(f.variables, (0, 1)))
     assert found.complete
     assert found.global_.value_enclosure == pytest.approx((value, value), abs=1e-15)
+
+
+def test_a_face_where_the_slope_is_zero_everywhere_takes_few_boxes() -> None:
+    found = ad.parse("sin(x)*cos(y)").minimize(x=(0, 6), y=(0, 6))
+    assert found.complete
+    assert found.boxes < 1000
+    assert len(found.global_.points) == 2
 
 
 def test_a_local_search_ends_in_a_proven_minimum() -> None:

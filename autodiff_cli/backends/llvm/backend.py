@@ -402,7 +402,7 @@ class LlvmBackend:
         self._threads = threads or protocol.available_cores()
         self._target = host_processor(width)
 
-    def sum_kernel(self, graphs: protocol.RowGraphs, *, recompute_every: int | None = None) -> CompiledSumKernel:  # noqa: ARG002
+    def sum_kernel(self, graphs: protocol.RowGraphs) -> CompiledSumKernel:
         """Compile graphs whose outputs are summed over rows; see `Backend.sum_kernel`.
 
         No value of a row outlives its strip, so nothing needs to be recomputed.
@@ -413,11 +413,9 @@ class LlvmBackend:
         """Compile graphs that give values for each row; see `Backend.row_kernel`."""
         return CompiledRowKernel(graphs, self._target, self._threads)
 
-    def epoch_kernel(
-        self, descent: protocol.GradientDescent, *, recompute_every: int | None = None
-    ) -> protocol.EpochKernel:
+    def epoch_kernel(self, descent: protocol.GradientDescent) -> protocol.EpochKernel:
         """Compile a gradient method; see `Backend.epoch_kernel`."""
-        return CompiledEpochKernel(descent, self._target, EpochLoop(self, descent, recompute_every))
+        return CompiledEpochKernel(descent, self._target, EpochLoop(self, descent))
 
 
 class _CompiledKernel(protocol.RecipeKernel):

@@ -122,6 +122,8 @@ def fit_objective(
         check_posterior(objective)
     method = choose_method(options, objective)
     options.check_method(method)
+    if objective.effects:
+        return _fit_random_effects(objective, options, Progress(options.on_epoch, None, on_progress))
     if objective.orders and (options.checkpoint is not None or options.resume is not None):
         raise OptionError("bounds: parameters in an order cannot be combined with checkpoint or resume")
     writer, checkpoint = open_checkpoint(options, objective, method)
@@ -168,6 +170,22 @@ class FitRun(NamedTuple):
     progress: Progress
     options: FitOptions
     quantities: DerivedQuantities
+
+
+def _fit_random_effects(objective: Objective, options: FitOptions, progress: Progress) -> FittedModel:
+    """Fit an objective with random effects, which are integrated out. Raises OptionError."""
+    from autodiff_cli.training.fitting.laplace import fit_random_effects
+
+    try:
+        found = fit_random_effects(objective, options, progress)
+    finally:
+        progress.finish()
+    final = found.objective
+    progress.notes += [*objective.notes, _RANDOM_EFFECTS]
+    quantities = DerivedQuantities(options.quantities, final.model, final.layout)
+    run = FitRun(final, "lbfgs", progress, options, quantities)
+    result = build_fit(run, found.outcome, found.statistics, found.loss)
+    return dataclasses.replace(result, random_effects=found.effects)
 
 
 def _with_posterior(run: FitRun, result: FittedModel, on_draw: Callable[[int, int], None] | None) -> FittedModel:
@@ -412,6 +430,9 @@ def _prior_notes(objective: Objective) -> list[str]:
     return [f"the parameters are the posterior mode under their priors, which the losses include{flat}"]
 
 
+_RANDOM_EFFECTS = (
+    "the random effects are integrated out by Laplace's approximation; residuals and predictions are at their modes"
+)
 _POSTERIOR_MEANS = "the priors are hierarchical: the parameters are the means of the draws from the posterior"
 _POSTERIOR_DEVIATIONS = "standard deviations of the draws from the posterior"
 _HIERARCHICAL = (

@@ -169,6 +169,7 @@ _GROUP_RESTRICTIONS = (
         ("checkpoint", "resume"), "checkpoints are for a single fit, not for groups; remove checkpoint and resume"
     ),
     *refused(("stream", "cluster"), "by: grouped rows must be in memory; remove {option}"),
+    *refused(("laplace",), "laplace needs a single fit, of all rows; remove by"),
     *refused(("on_epoch",), "on_epoch needs a single fit"),
 )
 

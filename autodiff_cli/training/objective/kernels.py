@@ -102,8 +102,10 @@ def is_generalised_linear(prediction: Node, parameters: Sequence[Node], leaves: 
     if len(shape) > 1:
         return False
     slopes = simplify(gradient_nodes(shared, leaf_nodes, shapes))
-    names = {leaf.text for leaf in leaf_nodes}
-    return all(names.isdisjoint(leaf_names([slope])) for slope in slopes)
+    needed = {*slopes}  # the shape of an array of parameters is not its value
+    for node in topological_order(slopes):
+        needed |= {x for k, x in enumerate(node.inputs) if node.op and k not in node.op.shape_only_inputs}
+    return {leaf.text for leaf in leaf_nodes}.isdisjoint(node.text for node in needed if node.is_input)
 
 
 class SmoothedGraphs(NamedTuple):
@@ -350,7 +352,7 @@ class Kernels:
         graphs: what the kernels compute.
         columns: the names of the model's columns, to which those of the graphs are added.
         parameters: the leaves of the free parameters.
-        recompute_every: see `Backend.sum_kernel`.
+        recompute_every: see `RowGraphs`.
         backend: compiles the kernels.
         notes: remarks of the backend so far, as sentences.
         stepping: the backend for mini-batches; by default the same.
@@ -437,14 +439,14 @@ class Kernels:
     @cached_property
     def loss_and_gradient(self) -> SumKernel:
         """The sum of the rows' losses with the penalty for each row, and its gradient."""
-        return self.backend.sum_kernel(self._gradient_graphs, recompute_every=self.recompute_every)
+        return self.backend.sum_kernel(self._gradient_graphs)
 
     def epoch_kernel(self, update: Update, clip_norm: float | None = None) -> EpochKernel:
         """Return a kernel that runs the epochs of a gradient method on the loss."""
         weight = WEIGHT if self.graphs.has_weight else None
         names = [leaf.text for leaf in self.parameters]
         descent = GradientDescent(self._gradient_graphs, names, weight, update, clip_norm)
-        return (self.stepping or self.backend).epoch_kernel(descent, recompute_every=self.recompute_every)
+        return (self.stepping or self.backend).epoch_kernel(descent)
 
     @cached_property
     def row_loss(self) -> RowKernel:
@@ -586,7 +588,8 @@ class Kernels:
 
     @cached_property
     def _gradient_graphs(self) -> RowGraphs:
-        return self._row_graphs(self._with_gradient(self.graphs.weighted_loss), [(), *self._shapes])
+        outputs, shapes = self._with_gradient(self.graphs.weighted_loss), [(), *self._shapes]
+        return RowGraphs(outputs, self.columns, self.graphs.leaf_shapes, shapes, self.recompute_every)
 
     @property
     def _shapes(self) -> list[Shape]:

@@ -33,7 +33,7 @@ from autodiff_cli.graph.node import Node, constant, variable
 from autodiff_cli.graph.tape import leaf_names
 from autodiff_cli.language.errors import ExpressionError, UnknownNameError, format_names, suggest
 from autodiff_cli.language.lexer import canonical_name
-from autodiff_cli.language.names import TextMatch
+from autodiff_cli.language.names import LevelEffect, TextMatch
 from autodiff_cli.language.program import read
 from autodiff_cli.ops.elementary import exp, log
 from autodiff_cli.ops.structural import stack
@@ -333,6 +333,12 @@ class FitData(abc.ABC):
         for name, match in matches.items():
             self._encoded[name] = match.column, _is_level(self.labels[match.column], match)
         return [name for name in matches if not self._encoded[name][1].any()]
+
+    def add_effects(self, effects: Mapping[str, LevelEffect]) -> None:
+        """Add columns with the position of each row's level among the sorted levels, by the names of their leaves."""
+        for name, effect in effects.items():
+            positions = np.unique(self.labels[effect.column], return_inverse=True)[1]
+            self._encoded[name] = effect.column, positions.astype(np.float64)
 
     def build_rows(self, graphs: LossGraphs) -> Rows:
         """Return the rows, with the columns that the graphs read."""

@@ -34,7 +34,14 @@ from autodiff_cli.language.errors import (
     suggest,
 )
 from autodiff_cli.language.lexer import LAYER_FUNCTIONS, quote_name
-from autodiff_cli.language.names import NO_COLUMNS, ColumnNames, LevelParameter, TextMatch, names_compared_with_text
+from autodiff_cli.language.names import (
+    NO_COLUMNS,
+    ColumnNames,
+    LevelEffect,
+    LevelParameter,
+    TextMatch,
+    names_compared_with_text,
+)
 from autodiff_cli.language.parser import parse
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.language.program import Program, read
@@ -92,11 +99,12 @@ def check_levels(program: Program, columns: Collection[str]) -> dict[str, LevelP
     return levels
 
 
-def expand_levels(program: Program, levels: Levels) -> Program:
+def expand_levels(program: Program, levels: Levels, effects: Collection[str] = ()) -> Program:
     """Return the program with one parameter for each level, in place of the leaves that stand for all levels.
 
     Args:
         levels: the levels of each column that has some.
+        effects: the parameters that are random effects. Their leaves stay, as columns.
     """
     if not any(isinstance(leaf, LevelParameter) for leaf in program.column_leaves.values()):
         return program
@@ -107,7 +115,7 @@ def expand_levels(program: Program, levels: Levels) -> Program:
     matches: dict[str, LevelParameter | TextMatch] = {}
     for text, node in program.leaves.items():
         leaf = program.column_leaves.get(text)
-        if not isinstance(leaf, LevelParameter):
+        if not isinstance(leaf, LevelParameter) or leaf.parameter in effects:
             order[text] = node
             continue
         terms = []
@@ -121,14 +129,18 @@ def expand_levels(program: Program, levels: Levels) -> Program:
             terms.append(value * nodes.setdefault(str(match), variable(str(match))))
         replaced[node] = _sum_nodes(terms)
     order |= {text: nodes[text] for text in matches}
-    indicators = {text: leaf for text, leaf in program.column_leaves.items() if isinstance(leaf, TextMatch)}
+    others: dict[str, TextMatch | LevelParameter | LevelEffect] = {
+        text: leaf if isinstance(leaf, TextMatch) else LevelEffect(leaf.parameter, leaf.column)
+        for text, leaf in program.column_leaves.items()
+        if isinstance(leaf, TextMatch) or leaf.parameter in effects
+    }
     output, *target = substitute([program.output, *([] if program.target is None else [program.target])], replaced)
     return dataclasses.replace(
         program,
         output=output,
         target=target[0] if target else None,
         leaves=order,
-        column_leaves={**indicators, **matches},
+        column_leaves={**others, **matches},
         bound=dict(zip(program.bound, substitute([*program.bound.values()], replaced), strict=True)),
     )
 
@@ -412,13 +424,14 @@ class Model:
         labelled = tuple(dict.fromkeys(leaf.column for leaf in program.column_leaves.values()))
         return cls(text, program, columns, parameters, warnings, dict(program.shapes), others, labelled)
 
-    def with_levels(self, levels: Levels) -> Model:
+    def with_levels(self, levels: Levels, effects: Collection[str] = ()) -> Model:
         """Return the model with one parameter for each level.
 
         Args:
             levels: the levels of each of `level_columns`.
+            effects: the parameters that are random effects.
         """
-        program = expand_levels(self.program, levels)
+        program = expand_levels(self.program, levels, effects)
         return dataclasses.replace(
             self, program=program, parameters=parameter_names(program, self.columns), levels=dict(levels)
         )
@@ -475,12 +488,17 @@ class Model:
     @property
     def row_leaves(self) -> tuple[str, ...]:
         """The names of the leaves that have a value in each row."""
-        return (*self.columns, *self.matches)
+        return (*self.columns, *self.matches, *self.effects)
 
     @property
     def matches(self) -> dict[str, TextMatch]:
         """The indicators: leaves that are 1 where a column has a label, else 0."""
         return {name: leaf for name, leaf in self.program.column_leaves.items() if isinstance(leaf, TextMatch)}
+
+    @property
+    def effects(self) -> dict[str, LevelEffect]:
+        """The random effects, by the names of their leaves; once levels are known."""
+        return {name: leaf for name, leaf in self.program.column_leaves.items() if isinstance(leaf, LevelEffect)}
 
     @property
     def class_column(self) -> str | None:

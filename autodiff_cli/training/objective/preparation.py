@@ -37,7 +37,13 @@ from autodiff_cli.training.objective.loading import (
     streaming_reason,
     weighting_columns,
 )
-from autodiff_cli.training.objective.model import Model, check_level_count, check_reads_data, level_parameter
+from autodiff_cli.training.objective.model import (
+    Model,
+    check_level_count,
+    check_levels,
+    check_reads_data,
+    level_parameter,
+)
 from autodiff_cli.training.objective.parameters import (
     INITIAL_VALUE,
     Bounds,
@@ -50,7 +56,7 @@ from autodiff_cli.training.objective.parameters import (
 )
 from autodiff_cli.training.optimizers import DEFAULT_EPOCHS
 from autodiff_cli.training.options import BoundPair, FitOptions, describe_bounds
-from autodiff_cli.training.priors import Prior
+from autodiff_cli.training.priors import DISTRIBUTIONS, Prior
 from autodiff_cli.training.rows import WEIGHT, Rows
 
 T = TypeVar("T")
@@ -138,6 +144,7 @@ class PreparedObjective:
     is_absolute: bool
     priors: dict[str, Prior]
     sigma_prior: Prior | None
+    effects: dict[str, Prior]
 
 
 def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> PreparedObjective:
@@ -151,16 +158,19 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
     parsed = parsed.with_parameters(hyperparameters(options.parsed_priors))
     check_parameter_names(named, parsed)
     loss = choose_loss(parsed, options)
+    user_priors = dict(options.parsed_priors)
+    effects = _take_effects(parsed, options, user_priors)
     data = open_fit_data(dataset, parsed, options)
     classes: Classes | None = None
     if parsed.class_column is not None:
         classes = data.encode_classes(parsed.class_column)
     empty_indicators: list[str] = []
     if parsed.label_columns:
-        parsed = _add_levels(parsed, data)
+        parsed = _add_levels(parsed, data, effects)
         empty_indicators = data.add_indicators(parsed.matches)
+        data.add_effects(parsed.effects)
     parameters = parsed.expand_values(options.parameters)
-    user_priors, sigma_prior = dict(options.parsed_priors), None
+    sigma_prior = None
     if "sigma" in user_priors and not parsed.accepts("sigma") and loss == "mse" and not options.absolute_sigma:
         sigma_prior = user_priors.pop("sigma")
         if options.posterior is None:
@@ -223,6 +233,7 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
         is_absolute=options.absolute_sigma,
         priors=priors,
         sigma_prior=sigma_prior,
+        effects={name: effects[leaf.parameter] for name, leaf in resolved.effects.items()},
     )
 
 
@@ -370,12 +381,54 @@ def _epoch_backend(options: FitOptions, loss: RowGraphs, rows: int, backend: Bac
     return choose_backend(options.backend, options.threads, loss, rows, DEFAULT_EPOCHS, notes.append, batches)
 
 
-def _add_levels(model: Model, data: FitData) -> Model:
-    """Return the model with one parameter for each level that occurs."""
+def _add_levels(model: Model, data: FitData, effects: Collection[str]) -> Model:
+    """Return the model with one parameter for each level that occurs, unless it is a random effect."""
     levels = {name: data.levels(name) for name in model.level_columns}
-    for name, labels in levels.items():
-        check_level_count(name, labels, _MAX_LEVELS)
-    return model.with_levels(levels)
+    for leaf in check_levels(model.program, model.columns).values():
+        if leaf.parameter not in effects:
+            check_level_count(leaf.column, levels[leaf.column], _MAX_LEVELS)
+    return model.with_levels(levels, effects)
+
+
+def _take_effects(model: Model, options: FitOptions, priors: dict[str, Prior]) -> dict[str, Prior]:
+    """Return the distributions of the random effects by their names, and remove them from the priors.
+
+    Raises:
+        OptionError: for an effect without levels or without a normal prior, and for a value given to an effect.
+    """
+    leveled, effects = check_levels(model.program, model.columns), dict[str, Prior]()
+    for name in options.random_effects:
+        if name not in leveled:
+            words = f"laplace: the model has no parameter `{name}` with a value for each level, such as {name}[tree]"
+            close = suggest(name, leveled)
+            raise OptionError(f"{words}; did you mean {close}?" if close else words)
+        column = leveled[name].column
+        own = [key for key in priors if key.partition("[")[0] == name]
+        if not own:
+            raise OptionError(f'laplace: `{name}` needs a distribution: add --prior "{name}[{column}] ~ normal(0, s)"')
+        single = [key for key in own if key not in (name, level_parameter(name, column))]
+        if single or len(own) > 1:
+            raise OptionError(
+                f"laplace: all levels of `{name}` have one prior, but `{(single or own)[-1]}` has its own"
+            )
+        effects[name] = prior = priors.pop(own[0])
+        if prior.distribution is not DISTRIBUTIONS["normal"]:
+            raise OptionError(
+                f"laplace: the prior of `{name}` must be normal, not {prior.text}; "
+                f"write another distribution as a function of a normal effect, such as exp({name}[{column}])"
+            )
+        for other in options.parameters.names:
+            if other.partition("[")[0] == name:
+                raise OptionError(
+                    f"laplace: `{name}` is integrated out, so `{other}` has no start, bounds or fixed value"
+                )
+    if effects and priors:
+        raise OptionError(f"laplace: only the effects can have priors, but `{next(iter(priors))}` has one")
+    for name, prior in effects.items():
+        for other in prior.parameters:
+            if other in leveled or other not in model.parameters:
+                raise OptionError(f"laplace: the prior of `{name}`, {prior.text}: `{other}` must be a single parameter")
+    return effects
 
 
 def _check_orders(orders: tuple[tuple[str, str], ...], layout: ParameterLayout) -> tuple[tuple[str, str], ...]:

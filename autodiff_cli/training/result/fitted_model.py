@@ -38,7 +38,7 @@ from autodiff_cli.system import open_atomic_text
 from autodiff_cli.training.losses import LOSSES
 from autodiff_cli.training.objective.kernels import is_generalised_linear
 from autodiff_cli.training.objective.loading import Classes, check_labels, indicator_columns, weighting_graph
-from autodiff_cli.training.objective.model import Model
+from autodiff_cli.training.objective.model import Model, check_levels
 from autodiff_cli.training.objective.parameters import ParameterLayout
 from autodiff_cli.training.optimizers import EpochRecord
 from autodiff_cli.training.options import check_confidence_level
@@ -88,6 +88,25 @@ class ParameterPosterior(NamedTuple):
     ess_bulk: float
     ess_tail: float
     rhat: float
+
+
+class RandomEffect(NamedTuple):
+    """A random effect, which Laplace's approximation integrated out of the likelihood.
+
+    Attributes:
+        column: the column of its levels.
+        distribution: its distribution, such as `normal(0, s)`.
+        mean, sd: the mean and the standard deviation of that distribution.
+        modes: its most probable value for each level, given the estimates.
+        errors: the standard errors of the modes, given the estimates.
+    """
+
+    column: str
+    distribution: str
+    mean: float
+    sd: float
+    modes: dict[str, float]
+    errors: dict[str, float]
 
 
 NOT_SAVED = {"is_saved": False}  # metadata of a field that model files do not have
@@ -157,6 +176,8 @@ class FittedModel(FitStatistics):
             posterior mode.
         posterior: the summary of the draws of each number, if draws were requested; with `sigma`, the standard
             deviation of the residuals, where it is unknown.
+        random_effects: the effects that `laplace` integrated out, by name. `log_likelihood` and the errors are then of
+            the marginal likelihood; residuals and predictions are at the modes of the effects.
         divergences: the number of transitions of the sampler that diverged.
         draws: the draws by name, of shape (chains, draws, …). A model file has at most 1,000 of each number.
         derived: the derived quantities by name.
@@ -210,6 +231,7 @@ class FittedModel(FitStatistics):
     )
     priors: dict[str, str] = field(default_factory=dict, metadata=IF_KNOWN)
     posterior: dict[str, ParameterPosterior] = field(default_factory=dict, metadata=IF_KNOWN | NAN_IS_NULL)
+    random_effects: dict[str, RandomEffect] = field(default_factory=dict, metadata=IF_KNOWN)
     derived: dict[str, DerivedQuantity] = field(default_factory=dict, metadata=IF_KNOWN)
     bounds: dict[str, tuple[float, float]] = field(default_factory=dict, metadata=IF_KNOWN)
     scale: float | None = field(default=None, metadata=IF_KNOWN)
@@ -406,7 +428,9 @@ class FittedModel(FitStatistics):
         """The prediction of a row as a graph."""
         model, values = self._parsed_model, {**self.parameters, **self.fixed}
         shapes = {name: shape for name, shape in model.shapes.items() if name in model.program.leaves}
-        return PredictionGraph(model.program.output, shapes, values, model.predictors(), tuple(model.matches))
+        return PredictionGraph(
+            model.program.output, shapes, values, model.predictors(), (*model.matches, *model.effects)
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file, which `load` reads. Raises OSError if that fails; an existing file is then
@@ -578,6 +602,11 @@ class FittedModel(FitStatistics):
             read = {match.column for match in matches.values()}
             labels = {name: check_labels(arrays[name], name, self.levels.get(name)) for name in read}
             columns |= indicator_columns(matches, labels)
+        for leaf, effect in self._parsed_model.effects.items():
+            if effect.column in names:
+                codes, new = check_labels(arrays[effect.column], effect.column, self.levels[effect.column])
+                modes = self.random_effects[effect.parameter].modes
+                columns[leaf] = np.array([modes[str(level)] for level in new.tolist()])[codes]
         return columns
 
     def _relative_sigma(self, data: Mapping[str, ArrayLike]) -> Iterable[Array | float | None]:
@@ -722,7 +751,12 @@ def _model_from_document(attributes: Mapping[str, Any], columns: Sequence[str], 
     model = Model.parse(attributes["model"], columns, values, is_saved=True)
     if {*model.level_columns} != {*levels}:
         raise _InvalidModelFile("its levels do not match its model")
-    model = model.with_levels(levels).with_parameters(values)
+    effects = attributes.get("random_effects", {})
+    if not {*effects} <= {*check_levels(model.program, columns)} or any(
+        not {*each.modes} == {*each.errors} == {*map(str, levels.get(each.column, ()))} for each in effects.values()
+    ):
+        raise _InvalidModelFile("its random effects do not match its model")
+    model = model.with_levels(levels, effects).with_parameters(values)
     if {*model.parameters} != {*values} or {*model.columns} != {*columns}:
         raise _InvalidModelFile("its parameters and columns do not match its model")
     if (classes is None) is not (model.class_column is None):

@@ -127,6 +127,8 @@ def prediction_bands(
     """
     if fit.classes is not None:
         raise OptionError("a classifier has no intervals; use --probabilities")
+    if fit.random_effects:
+        raise OptionError("a fit with random effects has no intervals of predictions")
     if not fit.definition:
         reason = next((text for text in fit.warnings if text.startswith("no standard errors")), "")
         raise OptionError(f"the fit has no intervals: {reason or 'no standard errors'}")
@@ -329,6 +331,8 @@ def inverse_predictions(
 ) -> list[InversePrediction]:
     """Return all solutions in a range; see `FittedModel.inverse`."""
     program, target = model.program, model.program.target
+    if fit.random_effects:
+        raise OptionError("a fit with random effects has no inverse predictions")
     leaf = None if target is None or fit.classes is not None or model.target_shape else leaf_names([target])
     if target is None or leaf is None or len(leaf) != 1 or fit.loss_name not in _INVERTIBLE_LOSSES:
         raise OptionError("an inverse prediction needs least squares or a robust loss, and one target column")
@@ -619,7 +623,7 @@ def collect_plot_data(fit: FittedModel, objective: Objective, theta: Array, opti
     names = [name for name in model.predictors() if name in model.numeric]
     labels, groups = _label_groups(fit, model, columns, len(sample))
     first = last = 0.0
-    if len(names) == 1 and objective.components == 1 and len(labels) <= PLOT.max_groups:
+    if len(names) == 1 and objective.components == 1 and len(labels) <= PLOT.max_groups and not model.effects:
         first, last = fit.ranges[names[0]]
     predictor, is_log_scale = "", False
     if first == last:

@@ -47,9 +47,9 @@ def descent_of(objective: Objective, method: str, longest: float | None = None) 
     descents: list[GradientDescent] = []
 
     class Taking(NumpyBackend):
-        def epoch_kernel(self, descent: GradientDescent, *, recompute_every: int | None = None) -> Any:
+        def epoch_kernel(self, descent: GradientDescent) -> Any:
             descents.append(descent)
-            return super().epoch_kernel(descent, recompute_every=recompute_every)
+            return super().epoch_kernel(descent)
 
     objective.kernels.stepping = Taking()
     objective.epoch_runner(OPTIMIZERS[method], longest)

@@ -9,8 +9,7 @@ import pytest
 
 from autodiff_cli.render.fit import MAX_CLASSES, diagnosis_document, layers_table, write_confusion, write_diagnosis
 from autodiff_cli.render.formatting import number_formats
-from autodiff_cli.render.report import Paper
-from autodiff_cli.render.terminal import TerminalPaper
+from autodiff_cli.render.report import Paper, TerminalPaper
 from autodiff_cli.training.result.diagnosis import Diagnosis, LayerGradients, LayerUnits
 
 BRIEF = number_formats(None)[1]

@@ -42,7 +42,7 @@ function ticks([low, high], most) {
   return Array.from({ length: Math.floor(high / step + 1e-9) - first + 1 }, (_, k) => (first + k) * step + 0); // + 0, since -0 is 0
 }
 
-/** An empty chart with its axes named and round numbers along them, as wide as what it will stand in, so that all can be read. */
+/** An empty chart with its axes named and round numbers along them, as wide as what it will stand in. Lines on its `plot` end at the axes. */
 function chart(name, [xName, xRange], [yName, yRange, numberOf = inShort], host = byId("curve")) {
   const { least, most, shape, left, right, top, bottom } = CHART;
   const width = Math.min(Math.max(host.clientWidth, least), most);
@@ -62,7 +62,10 @@ function chart(name, [xName, xRange], [yName, yRange, numberOf = inShort], host 
     svgElement("text", { x: (left + width - right) / 2, y: height - 8, "text-anchor": "middle" }, xName),
     svgElement("text", { transform: `translate(14 ${(top + height - bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, cut(yName, (height - bottom) / 8)),
   );
-  return { svg, toX, toY };
+  const extent = { x: left, y: top, width: width - left - right, height: height - top - bottom };
+  const plot = svgElement("svg", { ...extent, viewBox: Object.values(extent).join(" ") });
+  svg.append(plot);
+  return { svg, plot, toX, toY };
 }
 
 /** A line through points; it is broken where one of them is not finite. */
@@ -98,12 +101,12 @@ function curveOf(element, trail) {
   const xs = Array.from({ length: SAMPLES }, (_, k) => range[0] + ((range[1] - range[0]) * k) / (SAMPLES - 1));
   const ys = xs.map((x) => outputAt([element], [x]));
   const height = around([...middle(ys), ...trail.map(({ value }) => value)], 0.05);
-  const { svg, toX, toY } = chart(`The output as ${element.name} changes, with the trail`, [element.name, range], [OUTPUT, height]);
+  const { svg, plot, toX, toY } = chart(`The output as ${element.name} changes, with the trail`, [element.name, range], [OUTPUT, height]);
   const [here, value] = [visited.at(-1), trail.at(-1).value];
   const slope = elementAt(playback.computation.adjoints[element.variable.node], element.at);
   const reachOfTangent = (range[1] - range[0]) / 6;
   const tangent = [-1, 1].map((side) => [toX(here + side * reachOfTangent), toY(value + side * reachOfTangent * slope)]);
-  svg.append(
+  plot.append(
     svgElement("path", { class: "loss", d: line(xs.map((x, k) => [toX(x), toY(ys[k])])) }),
     svgElement("path", { class: "tangent", d: line(tangent) }),
   );

@@ -1,0 +1,558 @@
+"""Random effects, integrated out of the likelihood by Laplace's approximation: Tierney & Kadane 1986, J. Am. Stat.
+Assoc. 81, 82; Skaug & Fournier 2006, Comput. Stat. Data Anal. 51, 699.
+
+An effect is written as `mean + deviation·b` with b standard normal. Laplace's approximation does not change under such
+scaling, and a deviation of 0 is then a point like any other. At the parameters θ, with the modes b̂ of the joint
+density, minus the marginal log-likelihood is
+
+    Σ ℓ(θ, b̂) + |b̂|²/2 + log det H / 2,    H = 1 + ∂²Σℓ/∂b².
+
+Its gradient follows from the implicit function theorem, with M = H⁻¹ and λ = M·∂/∂b tr(M·∂²Σℓ/∂b²)/2 as constants: that
+of Σ ℓ + tr(M·∂²ℓ/∂b²)/2 - λ·∂ℓ/∂b. All derivatives are those of graphs of one row, which are compiled; levels share no
+row, so that H has a block for each level of one column. Where columns cross, it is the one with the most levels, and
+the others are in a Schur complement.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from functools import cached_property, reduce
+from operator import add
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autodiff_cli.algebra.simplify import simplify
+from autodiff_cli.algebra.table import share
+from autodiff_cli.array_types import Array
+from autodiff_cli.backends.protocol import RowGraphs, RowKernel
+from autodiff_cli.backends.selection import choose_backend, evaluate
+from autodiff_cli.graph.gradient import gradient_nodes, tangent
+from autodiff_cli.graph.node import Node, variable
+from autodiff_cli.graph.op import ONE, Gate
+from autodiff_cli.graph.tape import leaf_names, substitute, topological_order
+from autodiff_cli.language.errors import format_names
+from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.ops.elementary import exp
+from autodiff_cli.options import OptionError
+from autodiff_cli.training.fitting.minimization import root_mean_square
+from autodiff_cli.training.fitting.optimization import choose_method, optimize_multistart
+from autodiff_cli.training.fitting.progress import Progress
+from autodiff_cli.training.losses import LossKind
+from autodiff_cli.training.methods.gradient_descent import Outcome
+from autodiff_cli.training.methods.quasi_newton import fit_smooth
+from autodiff_cli.training.objective.batch import Fits, ObjectiveBatch
+from autodiff_cli.training.objective.objective import Objective, copy_with
+from autodiff_cli.training.objective.parameters import Bounds, ParameterLayout
+from autodiff_cli.training.objective.preparation import check_likelihood
+from autodiff_cli.training.optimizers import Epoch
+from autodiff_cli.training.options import FitOptions
+from autodiff_cli.training.priors import Prior
+from autodiff_cli.training.result.fitted_model import RandomEffect
+from autodiff_cli.training.result.goodness import information_criteria
+from autodiff_cli.training.result.prediction import RESIDUAL_SIGMAS
+from autodiff_cli.training.result.statistics import ComputedStatistics, compute_statistics, inverse_hessians
+from autodiff_cli.training.rows import WEIGHT, MemoryRows
+
+_LOG_SIGMA = (
+    "log sigma"  # the leaf of the logarithm of the residuals' standard deviation; no name in a text has a blank
+)
+_PASSES = 400  # over the rows, in a usual fit
+_MAX_NEWTON_STEPS = 200
+_LAST_STEP = 1e-6  # towards the modes, relative to the effects: Newton's method squares the error
+_SMALLEST_STEP = 1e-12  # share of a Newton step
+_MAX_CROSSED = 2000  # effects of all columns but the one with the most levels, whose Schur complement is dense
+_DIFFERENCE = 1e-3  # step of differences of gradients, in standard errors
+_FIRST_DIFFERENCE = 1e-4  # the same while standard errors are unknown, relative to the parameters
+
+_MIN_CURVATURE = 1e-8  # of the joint density, relative to that of the effects' distribution, for Newton steps
+
+Index = NDArray[np.intp]
+
+
+class _Modes(NamedTuple):
+    """The modes of the effects, with the sum of the rows' losses and the factored Hessian there."""
+
+    effects: Array
+    loss: float
+    hessian: _Hessian
+
+
+class EffectIndex:
+    """The positions of the effects of each row in the vector of all effects: first those of the largest column, level
+    by level, and then those of columns that cross it.
+
+    Args:
+        columns: the column of levels of each term.
+        codes: the level of each row, by term.
+        counts: the number of levels, by term.
+    """
+
+    def __init__(self, columns: Sequence[str], codes: Sequence[Index], counts: Sequence[int]) -> None:
+        largest = columns[int(np.argmax(counts))]
+        first = [k for k, column in enumerate(columns) if column == largest]
+        self.width, self.levels = len(first), max(counts)
+        self.split = self.size = self.width * self.levels
+        self.places: list[Index] = []  # of the effects of each term, by level
+        for k, count in enumerate(counts):
+            if k in first:
+                self.places.append(first.index(k) + self.width * np.arange(count))
+            else:
+                self.places.append(self.size + np.arange(count))
+                self.size += count
+        self.crossed = self.size - self.split
+        self.rows = [place[code] for place, code in zip(self.places, codes, strict=True)]
+        # Levels of a single column are independent given the parameters, so that each takes its own Newton steps.
+        self.parts = np.arange(self.size) // self.width if not self.crossed else np.zeros(self.size, np.intp)
+        self.pairs = [(a, b) for a in range(len(columns)) for b in range(a, len(columns))]
+        self.elements = [self.find_elements(self.rows[a], self.rows[b]) for a, b in self.pairs]
+
+    def find_elements(self, rows: Index, others: Index) -> Index:
+        """Return where elements of a symmetric matrix over the effects are stored: the upper triangles of the blocks of
+        the largest column, the part between these effects and the others, and the upper triangle of the others.
+        """
+        low, high = np.minimum(rows, others), np.maximum(rows, others)
+        beyond, blocks = high - self.split, self.split * self.width
+        in_corner = blocks + self.split * self.crossed + (low - self.split) * self.crossed + beyond
+        outside = np.where(low < self.split, blocks + low * self.crossed + beyond, in_corner)
+        elements: Index = np.where(beyond < 0, low * self.width + high % self.width, outside)
+        return elements
+
+    def matrices(self, storage: Array) -> tuple[Array, Array, Array]:
+        """Return the symmetric blocks, the part between, and the symmetric corner, of one block."""
+        blocks, between, corner = np.split(storage, np.cumsum([self.split * self.width, self.split * self.crossed]))
+        square = blocks.reshape(-1, self.width, self.width), corner.reshape(1, self.crossed, self.crossed)
+        whole = [each + np.triu(each, 1).swapaxes(1, 2) for each in square]
+        return whole[0], between.reshape(self.levels, self.width, self.crossed), whole[1]
+
+    def sum_by_effect(self, values: Array) -> Array:
+        """Return the sums over rows for each effect, of values of shape (terms, rows)."""
+        return _sum_at(np.concatenate(self.rows), values.ravel(), self.size)
+
+
+def _sum_at(places: Index, values: Array, size: int) -> Array:
+    """Return the sums of the values that belong to each place."""
+    return np.asarray(np.bincount(places, values, size), np.float64)
+
+
+class _Hessian:
+    """1 plus the second derivatives of the summed loss towards the effects, in factored form: the inverse blocks A⁻¹ of
+    the largest column, W = A⁻¹·B, and the inverse Schur complement of the other effects.
+
+    Attributes:
+        log_determinant: the logarithm of its determinant; nan if it is not positive definite.
+    """
+
+    def __init__(self, index: EffectIndex, curvatures: Array) -> None:
+        self._index = index
+        count = index.split * (index.width + index.crossed) + index.crossed**2
+        blocks, between, corner = index.matrices(_sum_at(np.concatenate(index.elements), curvatures.ravel(), count))
+        self._blocks, log_determinant = _inverted(blocks + np.eye(index.width))
+        self._between = self._blocks @ between
+        complement = corner + np.eye(index.crossed) - np.einsum("lik,lij->kj", between, self._between)
+        self._corner, logarithm = _inverted(complement)
+        self.log_determinant = log_determinant + logarithm
+
+    def solve(self, values: Array) -> Array:
+        """Return H⁻¹·values."""
+        first, others = values[: self._index.split].reshape(self._index.levels, -1), values[self._index.split :]
+        crossed = self._corner[0] @ (others - np.einsum("lik,li->k", self._between, first))
+        solved = np.einsum("lij,lj->li", self._blocks, first) - self._between @ crossed
+        return np.concatenate((solved.ravel(), crossed))
+
+    def inverse(self) -> Array:
+        """Return the elements of H⁻¹ for pairs of effects; see `EffectIndex.find_elements`."""
+        spread = self._between @ self._corner[0]
+        blocks = self._blocks + spread @ self._between.swapaxes(1, 2)
+        return np.concatenate([each.ravel() for each in (blocks, -spread, self._corner)])
+
+
+def _inverted(matrices: Array) -> tuple[Array, float]:
+    """Return the inverses of symmetric matrices, and the logarithm of the product of their determinants.
+
+    It is nan if a curvature is not positive; the inverse then has its absolute value, so that Newton steps descend.
+    """
+    if not np.isfinite(matrices).all():
+        return np.full_like(matrices, math.nan), math.nan
+    if matrices.shape[1] == 1:  # the usual case, in which LAPACK would be slow
+        curvatures, directions = matrices[:, 0], np.ones_like(matrices)
+    else:
+        curvatures, directions = np.linalg.eigh(matrices)
+    sizes = np.maximum(np.abs(curvatures), _MIN_CURVATURE)
+    inverses = (directions / sizes[:, None]) @ directions.swapaxes(1, 2)
+    return inverses, float(np.log(np.where(curvatures > 0, curvatures, math.nan)).sum())
+
+
+def _own_leaves(prior: Prior, leaves: Mapping[str, Node]) -> dict[Node, Node]:
+    """Return the leaves of a model in place of those of a prior."""
+    return {leaf: leaves[leaf.text] for leaf in topological_order(prior.arguments) if leaf.is_input}
+
+
+def _weighted_sum(weights: Sequence[Node], values: Sequence[Node]) -> Node:
+    """Return the sum of products as a graph."""
+    return reduce(add, (weight * value for weight, value in zip(weights, values, strict=True)))
+
+
+def _with_free_ends(bounds: Bounds, size: int) -> Bounds:
+    """Return bounds for more parameters, of which the last ones have none."""
+    extra = np.full(size - len(bounds.low), np.inf)
+    return Bounds(np.append(bounds.low, -extra), np.append(bounds.high, extra))
+
+
+class MarginalLikelihood(ObjectiveBatch):
+    """Minus the marginal log-likelihood of an objective with random effects, up to a constant, as a batch of one fit.
+
+    Attributes:
+        names: the parameters; the last one is `_LOG_SIGMA` if the variance of the residuals is unknown.
+    """
+
+    def __init__(self, objective: Objective, options: FitOptions) -> None:
+        self.terms = [*objective.effects]
+        self.effects = [objective.model.effects[name] for name in self.terms]
+        table = objective.table
+        codes = [table.columns[name].astype(np.intp) for name in self.terms]
+        counts = [len(objective.model.levels[effect.column]) for effect in self.effects]
+        self.index = EffectIndex([effect.column for effect in self.effects], codes, counts)
+        if self.index.crossed > _MAX_CROSSED:
+            listed = format_names([effect.column for effect in self.effects], "`")
+            raise OptionError(f"laplace: {listed} cross, and all but one of them may have {_MAX_CROSSED} levels in all")
+        leaves, graphs = objective.model.program.leaves, objective.kernels.graphs
+        arguments = [substitute(prior.arguments, _own_leaves(prior, leaves)) for prior in objective.effects.values()]
+        self.means, self.deviations = zip(*arguments, strict=True)
+        effects = [leaves[name] for name in self.terms]
+        terms = zip(effects, self.means, self.deviations, strict=True)
+        (row,) = substitute([graphs.loss * objective.components], {leaf: mean + sd * leaf for leaf, mean, sd in terms})
+        self.names, parameters = [*objective.layout.names], [leaves[name] for name in objective.layout.names]
+        if objective.kind is LossKind.SQUARES:
+            row = row / 2
+        self._targets = 0  # whose residuals have an unknown standard deviation
+        if objective.has_unknown_variance:
+            self.names.append(_LOG_SIGMA)
+            parameters.append(variable(_LOG_SIGMA))
+            row = row * exp(-2 * parameters[-1])
+            self._targets = objective.weighted_rows * objective.components
+        row = variable(WEIGHT) * row if graphs.has_weight else row
+        super().__init__([objective], _with_free_ends(objective.bounds, len(self.names)))
+        self._columns: dict[str, Any] = dict(table.columns)
+        self._rows, self._fixed = objective.rows, {**objective.fixed, **objective.settings}
+        self._build_kernels(row, parameters, effects, options)
+        self._last = np.zeros(self.index.size)
+
+    def _build_kernels(self, row: Node, parameters: list[Node], effects: list[Node], options: FitOptions) -> None:
+        """Compile the loss with its derivatives towards effects, and the gradient of the marginal likelihood."""
+        kernels, pairs = self.objective.kernels, self.index.pairs
+        row, *leaves = share([row, *effects, *parameters])
+        effects, parameters = leaves[: len(effects)], leaves[len(effects) :]
+        shapes = kernels.graphs.leaf_shapes
+        slopes = gradient_nodes(row, effects, shapes)
+        curvatures = [tangent(slopes[a], {effects[b]: ONE}, shapes) for a, b in pairs]
+        self._inverse_names = [f"inverse {a} {b}" for a, b in pairs]
+        self._adjoint_names = [f"adjoint {name}" for name in self.terms]
+        halves = [ONE / 2 if a == b else ONE for a, b in pairs]
+        trace = _weighted_sum(halves, [variable(n) * c for n, c in zip(self._inverse_names, curvatures, strict=True)])
+        total = row + trace - _weighted_sum([*map(variable, self._adjoint_names)], slopes)
+        columns = {*kernels.columns, *self.terms, *self._inverse_names, *self._adjoint_names}
+
+        def compiled(outputs: list[Node]) -> RowKernel:
+            own = RowGraphs(simplify(outputs), columns, shapes, [()] * len(outputs))
+            return choose_backend(options.backend, options.threads, own, self._rows, _PASSES).row_kernel(own)
+
+        self._inner = compiled([row, *slopes, *curvatures])
+        self._third = compiled(gradient_nodes(trace, effects, shapes))
+        self._outer = compiled(gradient_nodes(total, parameters, shapes))
+
+    def _evaluate(self, kernel: RowKernel, theta: Array, effects: Array, columns: Mapping[str, Array] = {}) -> Array:
+        """Return the values of a kernel for every row, of shape (values, rows)."""
+        values = np.empty((kernel.value_count, self._rows))
+        own = {name: effects[rows] for name, rows in zip(self.terms, self.index.rows, strict=True)}
+        kernel.write(kernel.prepare(self.point(theta)), {**self._columns, **own, **columns}, values)
+        return values
+
+    def point(self, theta: Array) -> dict[str, Any]:
+        """Return the value of every leaf that is not a column."""
+        return {**dict(zip(self.names, theta.tolist(), strict=True)), **self._fixed}
+
+    def modes(self, theta: Array) -> _Modes | None:
+        """Return the modes of the effects by Newton's method; None if there are none."""
+        found = self._modes_from(theta, self._last) or self._modes_from(theta, np.zeros(self.index.size))
+        self._last = self._last if found is None else found.effects
+        return found
+
+    def _modes_from(self, theta: Array, effects: Array) -> _Modes | None:
+        index, parts = self.index, self.index.parts
+        part_of_row, count = parts[index.rows[0]], int(parts.max()) + 1
+
+        def losses_at(effects: Array, losses: Array) -> Array:
+            return _sum_at(parts, np.square(effects) / 2, count) + _sum_at(part_of_row, losses, count)
+
+        rows = self._evaluate(self._inner, theta, effects)
+        losses = losses_at(effects, rows[0])
+        share_of_step = np.ones(count)
+        for _ in range(_MAX_NEWTON_STEPS):
+            first, second = rows[1 : 1 + len(self.terms)], rows[1 + len(self.terms) :]
+            step = -_Hessian(index, second).solve(effects + index.sum_by_effect(first))
+            if not np.isfinite(step).all() or share_of_step.max() < _SMALLEST_STEP:
+                return None
+            if np.abs(step).max() <= _LAST_STEP * (1 + np.abs(effects).max()):
+                effects = effects + step
+                rows = self._evaluate(self._inner, theta, effects)
+                hessian = _Hessian(index, rows[1 + len(self.terms) :])
+                is_defined = math.isfinite(hessian.log_determinant)
+                return _Modes(effects, float(rows[0].sum()), hessian) if is_defined else None
+            trial = effects + share_of_step[parts] * step
+            rows_there = self._evaluate(self._inner, theta, trial)
+            losses_there = losses_at(trial, rows_there[0])
+            is_lower = losses_there <= losses + 1e-12 * np.abs(losses)
+            effects, losses = np.where(is_lower[parts], trial, effects), np.where(is_lower, losses_there, losses)
+            rows = np.where(is_lower[part_of_row], rows_there, rows)
+            share_of_step = np.where(is_lower, np.minimum(1.0, 2 * share_of_step), share_of_step / 2)
+        return None
+
+    def value_and_gradient(self, theta: Array) -> tuple[float, Array]:
+        """Return minus the marginal log-likelihood, up to a constant, and its gradient; nan where there is no mode."""
+        modes, index = self.modes(theta), self.index
+        if modes is None:
+            return math.nan, np.full(len(theta), math.nan)
+        effects, loss, hessian = modes
+        value = loss + effects @ effects / 2 + hessian.log_determinant / 2
+        inverse = hessian.inverse()
+        columns = {name: inverse[own] for name, own in zip(self._inverse_names, index.elements, strict=True)}
+        adjoints = hessian.solve(index.sum_by_effect(self._evaluate(self._third, theta, effects, columns)))
+        columns |= {name: adjoints[rows] for name, rows in zip(self._adjoint_names, index.rows, strict=True)}
+        gradient = self._evaluate(self._outer, theta, effects, columns).sum(axis=1)
+        if self._targets:
+            value += self._targets * theta[-1]
+            gradient[-1] += self._targets
+        return float(value), gradient
+
+    def values_and_gradients(self, theta: Array, fits: Fits) -> tuple[Array, Array]:  # noqa: ARG002
+        """Return the values, and their gradients; see `value_and_gradient`."""
+        values, gradients = zip(*map(self.value_and_gradient, theta), strict=True)
+        return np.array(values), np.array(gradients)
+
+    def hessians(self, theta: Array, fits: Fits) -> Array:  # noqa: ARG002
+        """Return the Hessians, by differences of gradients."""
+        return np.array([self._differences(each, _FIRST_DIFFERENCE * np.maximum(np.abs(each), 1e-3)) for each in theta])
+
+    def hessian(self, theta: Array) -> Array:
+        """Return the Hessian at the end of a fit, by differences over steps in proportion to standard errors."""
+        rough = np.diag(self.hessians(theta[None], np.zeros(1, np.intp))[0])
+        is_known = rough > 0
+        sizes = np.where(is_known, 1 / np.sqrt(np.where(is_known, rough, 1.0)), np.maximum(np.abs(theta), 1.0))
+        return self._differences(theta, _DIFFERENCE * sizes)
+
+    def _differences(self, theta: Array, steps: Array) -> Array:
+        """Return the Hessian by differences of fourth order of gradients."""
+        rows = []
+        for step in np.diag(steps):
+            slopes = [self.value_and_gradient(theta + times * step)[1] for times in (-2, -1, 1, 2)]
+            rows.append((slopes[0] - 8 * slopes[1] + 8 * slopes[2] - slopes[3]) / (12 * step.sum()))
+        matrix: Array = np.array(rows)
+        return (matrix + matrix.T) / 2
+
+    def without_kinks(self) -> None:
+        """Return None: effects enter smoothly; see `check_laplace`."""
+        return
+
+    @cached_property
+    def spreads(self) -> dict[int, int]:
+        """The positions of the parameters that are themselves the standard deviation of a term, with the term."""
+        pairs = [(node.text, k) for k, node in enumerate(self.deviations) if node.is_input]
+        return {self.names.index(name): k for name, k in pairs if name in self.names}
+
+    def start(self, theta: Array) -> Array:
+        """Return a starting point: with standard deviations for which the rows of a level say as much of its effect as
+        its distribution does.
+        """
+        theta = theta.copy()
+        places = [place for place in self.spreads if self.names[place] not in self.objective.user_starts]
+        theta[places] = 1.0
+        curvatures = self._evaluate(self._inner, theta, np.zeros(self.index.size))[1 + len(self.terms) :]
+        for place in places:
+            term = self.spreads[place]
+            curvature = curvatures[self.index.pairs.index((term, term))].sum() / len(self.index.places[term])
+            theta[place] = 1 / math.sqrt(curvature) if 0 < curvature < math.inf else 1.0
+        return self.bounds.clip(theta)
+
+    def loss_at_means(self, theta: Array) -> float:
+        """Return the summed loss where all effects have their means."""
+        losses = self._evaluate(self._inner, theta, np.zeros(self.index.size))[0]
+        return float(losses.sum() + (self._targets * theta[-1] if self._targets else 0.0))
+
+
+def check_laplace(objective: Objective) -> None:
+    """Raise OptionError for a model whose random effects cannot be integrated out."""
+    has_open_scale = objective.is_scale_estimated
+    check_likelihood("laplace", objective.loss, objective.family, objective.is_likelihood, has_open_scale)
+    if objective.is_network or objective.classes is not None or objective.model.shapes:
+        raise OptionError("laplace: networks, classifiers and array parameters have no random effects")
+    if objective.orders or objective.shares:
+        raise OptionError("laplace cannot be combined with ordered parameters or shares of a mixture")
+    priors, loss = objective.effects, objective.kernels.graphs.loss
+    elsewhere = {*leaf_names([loss, *(prior.arguments[0] for prior in priors.values())])}
+    for name, prior in priors.items():
+        spread, own = prior.arguments[1], objective.model.effects[name].parameter
+        if spread.is_input and spread.text in elsewhere:
+            raise OptionError(f"laplace: `{spread.text}`, the standard deviation of `{own}`, also stands elsewhere")
+    reached = {objective.model.program.leaves[name] for name in priors}
+    for node in topological_order([loss]):
+        if not reached.isdisjoint(node.inputs):
+            reached.add(node)
+            if node.op is not None and (node.op.kink is not None or node.op.gate is Gate.BLOCK):  # such as abs and <
+                raise OptionError(f"laplace: the effects must be smooth in the model, and `{node.op.name}` is not")
+
+
+class RandomEffectsFit(NamedTuple):
+    """The end of a fit with random effects.
+
+    Attributes:
+        objective: the objective with the effects at their modes, and with all parameters.
+        outcome: the end of the method.
+        statistics: the statistics of the marginal likelihood.
+        loss: minus the marginal log-likelihood, divided by the number of rows.
+        effects: the random effects by name.
+    """
+
+    objective: Objective
+    outcome: Outcome
+    statistics: ComputedStatistics
+    loss: float
+    effects: dict[str, RandomEffect]
+
+
+@ignore_float_errors()
+def fit_random_effects(objective: Objective, options: FitOptions, progress: Progress) -> RandomEffectsFit:
+    """Fit an objective with random effects by maximum marginal likelihood.
+
+    The model with all effects at their means is fitted first, which gives the starting values.
+
+    Args:
+        progress: receives the steps.
+
+    Raises:
+        OptionError: see `check_laplace`.
+    """
+    check_laplace(objective)
+    marginal = MarginalLikelihood(objective, options)
+    plain, places = _without_effects(objective, marginal)
+    fixed, point = objective.start.copy(), plain.start
+    if places:
+        settings = dataclasses.replace(options, laplace=None, priors=None, on_epoch=None, derive=None)
+        point = fixed[places] = optimize_multistart(choose_method(settings, plain), plain, settings, Progress()).theta
+    if objective.has_unknown_variance:
+        sigma = root_mean_square(plain, point)
+        if not sigma > 0:
+            raise OptionError("laplace: the model without random effects fits the rows exactly")
+        fixed = np.append(fixed, math.log(sigma))
+    plain_statistics = compute_statistics(plain, point, options.absolute_sigma, with_goodness=True)
+    # The marginal likelihood of the program's graphs lacks terms that depend on no parameter.
+    constant = -(plain_statistics.log_likelihood or 0.0) - marginal.loss_at_means(fixed)
+
+    def report(_: Fits, numbers: Fits, losses: Array, points: Array) -> None:
+        progress.record(Epoch(int(numbers[0]), float(losses[0] + constant) / objective.rows, points[0].copy()))
+
+    (outcome,) = fit_smooth(marginal, marginal.start(fixed)[None], report, unit=1.0)
+    theta = outcome.theta.copy()
+    for place in marginal.spreads:  # their signs do not matter
+        theta[place] = abs(theta[place])
+    log_likelihood, modes = -marginal.value_and_gradient(theta)[0] - constant, marginal.modes(theta)
+    if modes is None:
+        raise OptionError("laplace: at the starting values the effects have no most probable values: give others")
+    means, spreads = np.split(np.array(evaluate([*marginal.means, *marginal.deviations], marginal.point(theta))), 2)
+    inverse, index = modes.hessian.inverse(), marginal.index
+    effects, columns = dict[str, RandomEffect](), dict[str, Array]()
+    for name, effect, mean, spread, own in zip(
+        marginal.terms, marginal.effects, means.tolist(), spreads.tolist(), index.places, strict=True
+    ):
+        levels = [*map(str, objective.model.levels[effect.column])]
+        values = mean + spread * modes.effects[own]
+        errors = abs(spread) * np.sqrt(inverse[index.find_elements(own, own)])
+        by_level = (dict(zip(levels, each.tolist(), strict=True)) for each in (values, errors))
+        text = objective.effects[name].text
+        effects[effect.parameter] = RandomEffect(effect.column, text, mean, abs(spread), *by_level)
+        columns[name] = values[objective.table.columns[name].astype(np.intp)]
+    names, hessian = [*marginal.names], marginal.hessian(theta)
+    is_known = (theta > marginal.bounds.low) & (theta < marginal.bounds.high)
+    is_known[[place for place in marginal.spreads if theta[place] == 0]] = False
+    if names[-1] == _LOG_SIGMA:
+        names[-1] = RESIDUAL_SIGMAS[objective.model.accepts(RESIDUAL_SIGMAS[0])]
+        theta[-1] = math.exp(theta[-1])
+        hessian[-1] /= theta[-1]
+        hessian[:, -1] /= theta[-1]
+    chosen, covariance = np.flatnonzero(is_known), np.full(hessian.shape, math.nan)
+    inverses, (reasons,) = inverse_hessians(hessian[np.ix_(chosen, chosen)][None], [names[k] for k in chosen])
+    covariance[np.ix_(chosen, chosen)] = math.nan if outcome.failure else inverses[0]
+    model, table = objective.model.with_parameters(names), objective.table
+    final = copy_with(
+        objective.with_rows(MemoryRows(dataclasses.replace(table, columns={**table.columns, **columns}))),
+        model=model,
+        layout=ParameterLayout(names, {}),
+        kernels=dataclasses.replace(objective.kernels, parameters=[model.program.leaves[name] for name in names]),
+        bounds=_with_free_ends(objective.bounds, len(names)),
+        start=theta,
+    )
+    reasons += [
+        f"the standard deviation of `{name}` is 0: the levels differ no more than chance explains"
+        for name, effect in effects.items()
+        if effect.sd == 0
+    ]
+    statistics = _statistics(final, theta, covariance, log_likelihood, reasons)
+    outcome = dataclasses.replace(outcome, theta=theta)
+    return RandomEffectsFit(final, outcome, statistics, -log_likelihood / objective.rows, effects)
+
+
+def _without_effects(objective: Objective, marginal: MarginalLikelihood) -> tuple[Objective, list[int]]:
+    """Return the objective of the model with all effects at their means, and the positions of its parameters."""
+    model, program = objective.model, objective.model.program
+    means = {program.leaves[name]: mean for name, mean in zip(marginal.terms, marginal.means, strict=True)}
+    roots = [program.output] if program.target is None else [program.output, program.target]
+    output, *target = substitute(roots, means)
+    leaves = {name: program.leaves[name] for name in program.leaves if name in {*leaf_names([output, *target])}}
+    columns = {name: leaf for name, leaf in program.column_leaves.items() if name in leaves}
+    changed = dataclasses.replace(
+        program, output=output, target=target[0] if target else None, leaves=leaves, column_leaves=columns
+    )
+    places = [k for k, name in enumerate(objective.layout.names) if name in leaves]
+    names = [objective.layout.names[k] for k in places]
+    kernels = dataclasses.replace(objective.kernels.substituted(means), parameters=[leaves[name] for name in names])
+    parameters = tuple(name for name in model.parameters if name in leaves)
+    plain = copy_with(
+        objective.with_rows(objective.data),
+        model=dataclasses.replace(model, program=changed, parameters=parameters),
+        kernels=kernels,
+        layout=ParameterLayout(names, {}),
+        start=objective.start[places],
+        bounds=Bounds(objective.bounds.low[places], objective.bounds.high[places]),
+        effects={},
+    )
+    return plain, places
+
+
+def _statistics(
+    final: Objective, theta: Array, covariance: Array, log_likelihood: float, reasons: Sequence[str]
+) -> ComputedStatistics:
+    """Return the statistics of the marginal likelihood, with residuals at the modes of the effects."""
+    count = final.weighted_rows * final.components
+    errors = final.layout.values(np.sqrt(np.diag(covariance)))
+    figures: dict[str, Any] = information_criteria(log_likelihood, len(theta), count)
+    if final.kind is LossKind.SQUARES:
+        rss, variation = final.rss(theta), final.target_variation()
+        figures |= {"rss": rss, "r_squared": 1 - rss / variation if variation > 0 else math.nan}
+        figures |= {"rmse": math.sqrt(rss / count), "residual_std": theta[-1] if final.has_unknown_variance else None}
+    else:
+        figures |= {"rss": None, "r_squared": None, "deviance": -2 * log_likelihood}
+    return ComputedStatistics(
+        stderr={name: None if np.isnan(error) else error for name, error in errors.items()},
+        covariance=covariance,
+        dof=count - len(theta),
+        definition="" if np.isnan(covariance).all() else _DEFINITION,
+        missing_error_reasons=tuple(reasons),
+        warnings=tuple(reasons),
+        **figures,
+    )
+
+
+_DEFINITION = "square roots of the diagonal of the inverse Hessian of minus the marginal log-likelihood"

@@ -1,0 +1,340 @@
+"""Random effects: against TMB's and nlme's published results, exact marginal likelihoods of linear models, and a plain
+NumPy version of Laplace's approximation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.optimize
+import scipy.stats
+from numpy.typing import NDArray
+
+import autodiff_cli as ad
+from autodiff_cli.data.table import DataError
+from autodiff_cli.options import OptionError
+from autodiff_cli.training.fitting.laplace import MarginalLikelihood
+from autodiff_cli.training.objective.loading import as_dataset
+from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.options import FitOptions
+from tests.each import each
+
+AGES = [118, 484, 664, 1004, 1231, 1372, 1582]
+ORANGE: dict[str, Any] = {  # Draper & Smith 1998
+    "age": AGES * 5,
+    "size": [
+        *(30, 58, 87, 115, 120, 142, 145, 33, 69, 111, 156, 172, 203, 203, 30, 51, 75, 108, 115, 139, 140),
+        *(32, 62, 112, 167, 179, 209, 214, 30, 49, 81, 125, 142, 174, 177),
+    ],
+    "tree": np.repeat([1, 2, 3, 4, 5], 7),
+}
+LOGISTIC = "size ~ (A + u[tree])/(1 + exp(-(age - m)/c))"
+HEIGHTS = {  # Kung 1986, by seed source, at 3, 5, 10, 15, 20 and 25 years
+    301: (4.51, 10.89, 28.72, 41.74, 52.7, 60.92),
+    303: (4.55, 10.92, 29.07, 42.83, 53.88, 63.39),
+    305: (4.79, 11.37, 30.21, 44.4, 55.82, 64.1),
+    307: (3.91, 9.48, 25.66, 39.07, 50.78, 59.07),
+    309: (4.81, 11.2, 28.66, 41.66, 53.31, 63.05),
+    311: (3.88, 9.4, 25.99, 39.55, 51.46, 59.64),
+    315: (4.32, 10.43, 27.16, 40.85, 51.33, 60.07),
+    319: (4.57, 10.57, 27.9, 41.13, 52.43, 60.69),
+    321: (3.77, 9.03, 25.45, 38.98, 49.76, 60.28),
+    323: (4.33, 10.79, 28.97, 42.44, 53.17, 61.62),
+    325: (4.38, 10.48, 27.93, 40.2, 50.06, 58.49),
+    327: (4.12, 9.92, 26.54, 37.82, 48.43, 56.81),
+    329: (3.93, 9.34, 26.08, 37.79, 48.31, 56.43),
+    331: (3.46, 9.05, 25.85, 39.15, 49.12, 59.49),
+}
+LOBLOLLY = {
+    "seed": np.repeat([*HEIGHTS], 6),
+    "age": [3, 5, 10, 15, 20, 25] * len(HEIGHTS),
+    "height": np.concatenate([*HEIGHTS.values()]),
+}
+GENERATOR = np.random.default_rng(11)
+
+
+def _levels(rows: int, levels: int) -> NDArray[np.intp]:
+    """Return the level of each row, all of which occur, in no order."""
+    return GENERATOR.permutation(np.arange(rows) % levels)
+
+
+def _crossed() -> dict[str, NDArray[Any]]:
+    g, h, x = _levels(60, 8), _levels(60, 5), GENERATOR.uniform(-1, 1, 60)
+    effects = GENERATOR.normal(0, 0.8, 8)[g] + GENERATOR.normal(0, 0.5, 5)[h] + GENERATOR.normal(0, 0.6, 8)[g] * x
+    return {"g": g, "h": h, "x": x, "y": 1 + 2 * x + effects + GENERATOR.normal(0, 0.3, 60)}
+
+
+CROSSED = _crossed()
+
+
+@pytest.mark.slow
+def test_orange_trees_of_tmb() -> None:
+    # The file orange_big.expected.RData of TMB's examples: 5,000 effects, which are 1,000 copies of the five trees.
+    data = {
+        "age": np.tile(ORANGE["age"], 1000),
+        "size": np.tile(ORANGE["size"], 1000),
+        "tree": (np.arange(1000)[:, None] * 5 + ORANGE["tree"]).ravel(),
+    }
+    fit = ad.fit(LOGISTIC, data, laplace="u", priors={"u[tree]": "normal(0, s)"})
+    values = {"A": 192.053152, "m": 727.906339, "c": 348.073042, "s": 31.6462978, "sigma": 7.84301303}
+    errors = {"A": 0.495138, "m": 1.114660, "c": 0.856338, "s": 0.324496, "sigma": 0.0320190}
+    assert fit.parameters == pytest.approx(values, rel=1e-6)
+    assert fit.stderr == pytest.approx(errors, rel=4e-6)
+    # TMB leaves out log(2π)/2 for each row and effect.
+    assert fit.log_likelihood == pytest.approx(-94814.34377 - (35_000 + 5000) / 2 * math.log(2 * math.pi), rel=1e-9)
+
+
+def _pine_likelihood(asymptote: float, start: float, rate: float, deviation: float, sigma: float) -> float:
+    """Return the exact log-likelihood of `LOBLOLLY`."""
+    decay = np.exp(-math.exp(rate) * np.array(LOBLOLLY["age"]))
+    z = np.repeat(np.eye(len(HEIGHTS)), 6, axis=0) * (1 - decay)[:, None]
+    variance = sigma**2 * np.eye(len(z)) + deviation**2 * z @ z.T
+    mean = asymptote * (1 - decay) + start * decay
+    return float(scipy.stats.multivariate_normal(mean, variance).logpdf(LOBLOLLY["height"]))
+
+
+def test_loblolly_pines_of_nlme() -> None:
+    # summary(nlme(height ~ SSasymp(age, Asym, R0, lrc), Loblolly, random = Asym ~ 1)) has logLik -114.7428 at these
+    # estimates. That is their exact likelihood, but not the largest one: nlme alternates between two approximations.
+    assert _pine_likelihood(101.44960, -8.62733, -3.23375, 3.650642, 0.7188625) == pytest.approx(-114.7428, abs=1e-4)
+    fit = ad.fit(
+        "height ~ Asym[seed] + (R0 - Asym[seed])*exp(-exp(lrc)*age)",
+        LOBLOLLY,
+        laplace="Asym",
+        priors=["Asym[seed] ~ normal(A, s)"],
+        start={"A": 103, "R0": -8.5, "lrc": -3.3},
+    )
+    values = [fit.parameters[name] for name in ("A", "R0", "lrc", "s", "sigma")]
+    assert fit.log_likelihood == pytest.approx(_pine_likelihood(*values), abs=1e-9)
+    best = scipy.optimize.minimize(lambda theta: -_pine_likelihood(*theta), values, method="Nelder-Mead")
+    assert fit.log_likelihood == pytest.approx(-best.fun, abs=1e-9)
+    assert fit.aic == pytest.approx(10 - 2 * fit.log_likelihood)
+    assert fit.random_effects["Asym"].mean == fit.parameters["A"]
+
+
+def _log_likelihood(theta: NDArray[Any], design: list[NDArray[Any]]) -> float:
+    """Return the exact log-likelihood of `CROSSED`, given the intercept, slope, deviations, and log sigma."""
+    x, y, count = CROSSED["x"], CROSSED["y"], len(design)
+    variance = math.exp(2 * theta[-1]) * np.eye(len(y))
+    variance += sum(s * s * z @ z.T for s, z in zip(theta[2 : 2 + count], design, strict=True))
+    return float(scipy.stats.multivariate_normal(theta[0] + theta[1] * x, variance).logpdf(y))
+
+
+def _numeric_hessian(function: Callable[[NDArray[Any]], float], at: NDArray[Any], step: float) -> NDArray[Any]:
+    """Return a Hessian by central differences."""
+    moves = np.eye(len(at)) * step
+    values = [
+        [function(at + a + b) - function(at + a - b) - function(at - a + b) + function(at - a - b) for b in moves]
+        for a in moves
+    ]
+    return np.array(values) / (4 * step * step)
+
+
+G, H = np.eye(8)[CROSSED["g"]], np.eye(5)[CROSSED["h"]]
+
+
+@each(
+    ("effects", "design"),
+    [
+        ({"u": "g"}, [G]),
+        ({"u": "h", "v": "g"}, [H, G]),
+        ({"u": "g", "w": "g"}, [G, G * CROSSED["x"][:, None]]),
+        ({"u": "g", "v": "h", "w": "g"}, [G, H, G * CROSSED["x"][:, None]]),
+    ],
+)
+def test_linear_models_are_exact(effects: Mapping[str, str], design: list[NDArray[Any]]) -> None:
+    factors = {"u": "", "v": "", "w": "*x"}
+    terms = [f"{name}[{column}]{factors[name]}" for name, column in effects.items()]
+    priors = {f"{name}[{column}]": f"normal(0, s_{name})" for name, column in effects.items()}
+    fit = ad.fit(f"y ~ a + b*x + {' + '.join(terms)}", CROSSED, laplace=",".join(effects), priors=priors)
+    names = ["a", "b", *(f"s_{name}" for name in effects), "sigma"]
+    theta = np.array([fit.parameters[name] for name in names])
+    theta[-1] = math.log(theta[-1])
+    assert fit.log_likelihood == pytest.approx(_log_likelihood(theta, design), abs=1e-9)
+    errors = np.sqrt(np.diag(np.linalg.inv(_numeric_hessian(lambda t: -_log_likelihood(t, design), theta, 1e-3))))
+    moves = 1e-3 * np.diag(errors)
+    slopes = [_log_likelihood(theta + move, design) - _log_likelihood(theta - move, design) for move in moves]
+    assert np.array(slopes) / 2e-3 == pytest.approx(0, abs=1e-6)
+    errors[-1] *= math.exp(theta[-1])
+    assert [fit.stderr[name] for name in names] == pytest.approx(errors, rel=1e-3)
+    # The modes and their errors are the mean and covariance of the effects given the data.
+    spread = np.concatenate([np.full(z.shape[1], s) for z, s in zip(design, theta[2:-1], strict=True)])
+    z = np.hstack(design)
+    precision = z.T @ z / math.exp(2 * theta[-1]) + np.diag(1 / spread**2)
+    residuals = CROSSED["y"] - theta[0] - theta[1] * CROSSED["x"]
+    modes = np.linalg.solve(precision, z.T @ residuals) / math.exp(2 * theta[-1])
+    found = [value for name in effects for value in fit.random_effects[name].modes.values()]
+    assert found == pytest.approx(modes, abs=1e-7)
+    found = [value for name in effects for value in fit.random_effects[name].errors.values()]
+    assert found == pytest.approx(np.sqrt(np.diag(np.linalg.inv(precision))), rel=1e-7)
+
+
+def _plain_laplace(losses: Callable[[NDArray[Any]], NDArray[Any]], levels: int) -> float:
+    """Return minus the log of Π∫exp(-loss(b))·φ(b)db by Laplace's approximation with finite differences, where `losses`
+    returns the loss of each level for its effect.
+    """
+    b, step = np.zeros(levels), 1e-3
+    for _ in range(40):
+        low, middle, high = (losses(at) + at * at / 2 for at in (b - step, b, b + step))
+        curvature = (low - 2 * middle + high) / step**2
+        b = b - np.clip((high - low) / (2 * step * curvature), -0.5, 0.5)
+    return float(np.sum(middle + np.log(curvature) / 2))
+
+
+RATES = {"g": _levels(40, 6), "x": GENERATOR.uniform(0, 2, 40)}
+RATES["k"] = GENERATOR.poisson(np.exp(0.5 + 0.4 * RATES["x"] + GENERATOR.normal(0, 0.7, 6)[RATES["g"]]))
+RATES["z"] = GENERATOR.random(40) < 1 / (1 + np.exp(1 - RATES["x"] + GENERATOR.normal(0, 1.5, 6)[RATES["g"]]))
+RATES["y"] = 3 * np.exp(-(0.7 + GENERATOR.normal(0, 0.3, 6)[RATES["g"]]) * RATES["x"]) + GENERATOR.normal(0, 0.05, 40)
+
+
+def _poisson(p: Mapping[str, float], b: NDArray[Any]) -> NDArray[Any]:
+    return -scipy.stats.poisson(np.exp(p["a"] + p["c"] * RATES["x"] + p["s"] * b)).logpmf(RATES["k"])
+
+
+def _logistic(p: Mapping[str, float], b: NDArray[Any]) -> NDArray[Any]:
+    return np.logaddexp(0, np.where(RATES["z"], -1, 1) * (p["a"] + p["c"] * RATES["x"] + p["s"] * b))
+
+
+def _decay(p: Mapping[str, float], b: NDArray[Any]) -> NDArray[Any]:
+    mean = p["a"] * np.exp(-(p["c"] + p["s"] * b) * RATES["x"])
+    return -scipy.stats.norm(mean, p["sigma"]).logpdf(RATES["y"])
+
+
+@pytest.mark.slow
+@each(
+    ("model", "options", "density"),
+    [
+        ("k ~ exp(a + c*x + u[g])", {"family": "poisson"}, _poisson),
+        ("z ~ sigmoid(a + c*x + u[g])", {"family": "binomial"}, _logistic),
+        ("y ~ a*exp(-(c + u[g])*x)", {}, _decay),
+        ("exp(a + c*x + u[g]) - k*(a + c*x + u[g]) + lgamma(k + 1)", {"likelihood": True}, _poisson),
+    ],
+)
+def test_nonlinear_models(
+    model: str, options: dict[str, Any], density: Callable[[Mapping[str, float], NDArray[Any]], NDArray[Any]]
+) -> None:
+    data = {**RATES, "z": RATES["z"].astype(float)}
+    fit = ad.fit(model, data, laplace="u", priors={"u": "normal(0, s)"}, **options)
+    assert fit.converged
+
+    def minus_log_likelihood(theta: NDArray[Any]) -> float:
+        p = dict(zip(fit.parameters, theta, strict=True))
+        return _plain_laplace(lambda b: np.bincount(RATES["g"], density(p, b[RATES["g"]]), 6), 6)
+
+    theta = np.array([*fit.parameters.values()])
+    at_end = minus_log_likelihood(theta)
+    assert fit.log_likelihood == pytest.approx(-at_end, abs=1e-4)
+    for k, error in enumerate(fit.stderr.values()):
+        step = np.eye(len(theta))[k] * error
+        assert minus_log_likelihood(theta + 0.3 * step) > at_end < minus_log_likelihood(theta - 0.3 * step)
+
+
+@each("model", ["y ~ a*exp(-(c + u[g])*x) + v[h]", "y ~ a*exp(-(c + u[g])*x + v[g]*x^2)", "y ~ exp(u[g]*v[h]) + a*x"])
+def test_gradients(model: str) -> None:
+    names = ["u[g]", "v[h]" if "v[h]" in model else "v[g]"]
+    priors = {names[0]: "normal(m, exp(t))", names[1]: "normal(0, s)"}
+    options = FitOptions(laplace=["u", "v"], priors=priors, sigma="w")
+    data = {**RATES, "h": _levels(40, 4), "w": GENERATOR.uniform(0.5, 2, 40)}
+    marginal = MarginalLikelihood(Objective.of(model, as_dataset(data), options), options)
+    theta = GENERATOR.uniform(0.2, 0.8, len(marginal.names))
+    _, gradient = marginal.value_and_gradient(theta)
+    step = 1e-5
+    for k, slope in enumerate(gradient):
+        ends = [marginal.value_and_gradient(theta + sign * step * np.eye(len(theta))[k])[0] for sign in (1, -1)]
+        assert (ends[0] - ends[1]) / (2 * step) == pytest.approx(slope, rel=1e-6, abs=1e-6), marginal.names[k]
+
+
+def test_prediction_file_and_derived_quantity(tmp_path: Path) -> None:
+    data = {**ORANGE, "tree": np.array(list("abcde"))[np.asarray(ORANGE["tree"]) - 1]}
+    options = {"laplace": "u", "priors": {"u[tree]": "normal(0, s)"}, "derive": "share = s/A"}
+    fit = ad.fit(LOGISTIC, data, **options)
+    p, effect = fit.parameters, fit.random_effects["u"]
+    assert fit.derived["share"]["value"] == p["s"] / p["A"]
+    assert (effect.column, effect.distribution, effect.mean, effect.sd) == ("tree", "normal(0, s)", 0, p["s"])
+    path = tmp_path / "model.json"
+    fit.save(path)
+    for one in (fit, ad.load(path)):
+        found = one.predict({"age": [500, 1000], "tree": ["b", "d"]})
+        asymptotes = p["A"] + np.array([effect.modes["b"], effect.modes["d"]])
+        assert found == pytest.approx(asymptotes / (1 + np.exp(-(np.array([500, 1000]) - p["m"]) / p["c"])))
+        assert np.sum(one.residuals(data) ** 2) == pytest.approx(one.rss)
+        with pytest.raises(DataError, match="not fitted with the level `f`"):
+            one.predict({"age": [500], "tree": ["f"]})
+        with pytest.raises(OptionError, match="random effects"):
+            one.predict({"age": [500], "tree": ["b"]}, interval=0.9)
+
+
+def test_levels_that_do_not_differ() -> None:
+    g = np.repeat(np.arange(6), 4)
+    data = {"g": g, "y": np.tile([-1.0, 1.0, -2.0, 2.0], 6)}
+    fit = ad.fit("y ~ a + u[g]", data, laplace="u", priors={"u[g]": "normal(0, s)"})
+    assert fit.parameters["s"] == 0
+    assert fit.stderr["s"] is None
+    assert fit.stderr["a"] == pytest.approx(math.sqrt(2.5 / 24))
+    assert any("standard deviation of `u` is 0" in warning for warning in fit.warnings)
+
+
+@each("is_absolute", [True, False])
+def test_errors_of_rows(is_absolute: bool) -> None:
+    data = {"g": np.repeat([0, 1, 2], 3), "y": [1.0, 2, 1.5, 4, 5, 4.4, 0.2, -1, 0.5], "e": [0.5, 1, 0.7] * 3}
+    options = {"laplace": "u", "priors": {"u[g]": "normal(m, s)"}, "sigma": "e", "absolute_sigma": is_absolute}
+    fit = ad.fit("y ~ u[g]", data, **options)
+    z, unit = np.eye(3)[data["g"]], fit.parameters.get("sigma", 1.0)
+    variance = np.diag(np.square(unit * np.array(data["e"]))) + fit.parameters["s"] ** 2 * z @ z.T
+    exact = scipy.stats.multivariate_normal(np.full(9, fit.parameters["m"]), variance).logpdf(data["y"])
+    assert fit.log_likelihood == pytest.approx(exact, abs=1e-9)
+    assert [*fit.parameters] == ["m", "s", *([] if is_absolute else ["sigma"])]
+
+
+def test_fixed_and_bounded_parameters() -> None:
+    options = {"laplace": "u", "priors": {"u[tree]": "normal(0, s)"}, "fixed": {"s": 20}, "bounds": {"A": (None, 185)}}
+    fit = ad.fit(LOGISTIC, ORANGE, **options)
+    assert fit.random_effects["u"].sd == 20
+    assert (fit.parameters["A"], fit.stderr["A"], fit.on_bounds) == (185, None, ("A",))
+    assert fit.stderr["sigma"] > 0
+
+
+@each(
+    ("options", "words"),
+    [
+        ({"laplace": "v"}, "no parameter `v` with a value for each level"),
+        ({"laplace": "A"}, "no parameter `A` with a value for each level"),
+        ({"priors": {"A": "normal(0, 1)"}}, '`u` needs a distribution: add --prior "u\\[tree\\] ~ normal'),
+        ({"priors": None}, "laplace needs the distribution"),
+        ({"priors": {"u[tree]": "cauchy(0, s)"}}, "must be normal, not cauchy"),
+        ({"priors": {"u[tree]": "uniform(0, 1)"}}, "must be normal, not uniform"),
+        ({"priors": {"u[tree]": "normal(0, s)", "u[1]": "normal(0, 1)"}}, "`u\\[1\\]` has its own"),
+        ({"priors": {"u[tree]": "normal(0, s)", "A": "normal(0, 1)"}}, "only the effects can have priors"),
+        ({"priors": {"u[tree]": "normal(0, A)"}}, "`A`, the standard deviation of `u`, also stands elsewhere"),
+        ({"priors": {"u[tree]": "normal(u, s)"}}, "`u` must be a single parameter"),
+        ({"posterior": 100}, "laplace and posterior cannot be combined"),
+        ({"start": {"u[1]": 2}}, "`u` is integrated out"),
+        ({"fixed": {"u": 0}}, "`u` is integrated out"),
+        ({"validation": 0.2}, "laplace and validation cannot be combined"),
+        ({"cluster": "local:2"}, "laplace and cluster cannot be combined"),
+        ({"loss": "huber"}, "laplace needs a likelihood"),
+        ({"bounds": {"m": ("c", None)}}, "ordered parameters"),
+    ],
+)
+def test_refusals(options: dict[str, Any], words: str) -> None:
+    given = {"laplace": "u", "priors": {"u[tree]": "normal(0, s)"}, **options}
+    with pytest.raises(OptionError, match=words):
+        ad.fit(LOGISTIC, ORANGE, **given)
+
+
+def test_other_refusals() -> None:
+    given = {"laplace": "u", "priors": {"u[tree]": "normal(0, s)"}}
+    for term in ("abs(u[tree])", "max(u[tree], 0)", "where(u[tree] > 0, 1, 2)", "(u[tree] > 0)"):
+        with pytest.raises(OptionError, match="must be smooth in the model"):
+            ad.fit(f"size ~ A + {term}*age", ORANGE, **given)
+    with pytest.raises(OptionError, match="no random effects"):
+        ad.fit("size ~ dot(w, [age, 1]) + u[tree]", ORANGE, **given)
+    with pytest.raises(OptionError, match="compare has no option laplace"):
+        ad.compare([LOGISTIC, "size ~ A"], ORANGE, **given)
+    with pytest.raises(OptionError, match="laplace needs a single fit"):
+        ad.fit_by(LOGISTIC, ORANGE, "tree", **given)
