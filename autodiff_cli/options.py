@@ -115,13 +115,16 @@ class Option:
 _DECLARATION = "option"  # the key of the metadata of a field
 
 
-def option(usage: str = "", help: str = "", check: Check | None = None, *, default: Any = None, **more: Any) -> Any:
+def option(usage: str = "", help: str = "", check: Check | None = None, *, default: Any = ..., **more: Any) -> Any:
     """Return the field of a dataclass that is an option, or the default of a command's parameter that is one.
 
     Args:
         usage, help, check: see `Option`.
-        default: the default value of the option.
+        default: the default value of the option; without it, False for a flag without a value, and None for others.
         more: the other fields of `Option`.
+
+    >>> option("--json", "Write JSON.").default, option("--digits N", "Show N digits.").default
+    (False, None)
     """
     return declared(Option(usage, help, check, **more), default)
 
@@ -131,7 +134,9 @@ argument = functools.partial(option, default=inspect.Parameter.empty)  # of a co
 
 def declared(declaration: Option, default: Any) -> Any:
     """Return the field with a declaration; see `option`."""
-    return dataclasses.field(default=default, metadata={_DECLARATION: declaration})
+    is_flag = bool(declaration.flags) and declaration.metavar is None
+    value = (False if is_flag else None) if default is ... else default
+    return dataclasses.field(default=value, metadata={_DECLARATION: declaration})
 
 
 class OptionField(NamedTuple):

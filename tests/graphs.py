@@ -62,4 +62,4 @@ def array_graphs(draw: st.DrawFn, ops: Sequence[Op] = OPS, most: int = 12) -> tu
 
 def counts(op: Op) -> st.SearchStrategy[int]:
     """How many inputs an operation can have."""
-    return st.integers(op.min_inputs, op.max_inputs if op.max_inputs is not None else 3)
+    return st.integers(op.min_inputs, op.max_inputs if op.max_inputs is not None else max(op.min_inputs, 3))

@@ -18,17 +18,20 @@ class ForwardPass(Generic[N]):
     >>> from autodiff_cli.numbers.floats import FLOATS
     >>> ForwardPass(parse("x*y + x").tape, FLOATS)({"x": 2.0, "y": 3.0})
     [2.0, 3.0, 6.0, 8.0]
+
+    Attributes:
+        steps: for each operation the number of its node, its function, and the numbers of its inputs.
     """
 
     def __init__(self, tape: Tape, kind: Kind[N]) -> None:
         self._constants: list[Any] = [None] * len(tape)
         self._leaves: list[tuple[int, str]] = []
-        self._steps: list[tuple[int, Callable[..., N], tuple[int, ...]]] = []
+        self.steps: list[tuple[int, Callable[..., N], tuple[int, ...]]] = []
         functions = LazyTable(lambda key: kind.function(*key))
         with gc_paused():
             for i, (node, inputs) in enumerate(zip(tape.nodes, tape.inputs, strict=True)):
                 if node.op is not None:
-                    self._steps.append((i, functions[node.op, len(inputs)], inputs))
+                    self.steps.append((i, functions[node.op, len(inputs)], inputs))
                 elif node.is_constant:
                     self._constants[i] = kind.parse_constant(node.text)
                 else:
@@ -43,7 +46,7 @@ class ForwardPass(Generic[N]):
         values = self._constants.copy()
         for i, name in self._leaves:
             values[i] = point[name]
-        for i, function, inputs in self._steps:
+        for i, function, inputs in self.steps:
             if len(inputs) == 1:  # one or two arguments are passed directly, which is faster than collecting them
                 values[i] = function(values[inputs[0]])
             elif len(inputs) == 2:
@@ -93,7 +96,7 @@ class ReversePass(Generic[N]):
         self._output = tape.outputs[0]
         # The nodes that contribute: their local derivatives, the positions of their inputs, and those of the inputs
         # that receive contributions.
-        self._steps: list[tuple[int, Callable[..., tuple[N | None, ...]], tuple[int, ...], tuple[int, ...]]] = []
+        self.steps: list[tuple[int, Callable[..., tuple[N | None, ...]], tuple[int, ...], tuple[int, ...]]] = []
         functions = LazyTable(lambda key: kind.partials(*key))
         with gc_paused():
             for i in range(self._output, -1, -1):
@@ -101,7 +104,7 @@ class ReversePass(Generic[N]):
                 if op is not None and active:
                     partials = functions[op, len(inputs), active]
                     receivers = inputs if len(active) == len(inputs) else tuple([inputs[k] for k in active])
-                    self._steps.append((i, partials, inputs, receivers))
+                    self.steps.append((i, partials, inputs, receivers))
 
     def __call__(self, values: list[N], seed: N) -> list[N | None]:
         """Return the adjoint of every node: the derivative of the output towards it, times `seed`.
@@ -117,7 +120,7 @@ class ReversePass(Generic[N]):
         """
         adjoints: list[Any] = [None] * len(values)
         adjoints[self._output] = seed
-        for i, partials, inputs, receivers in self._steps:
+        for i, partials, inputs, receivers in self.steps:
             adjoint = adjoints[i]
             if adjoint is None:
                 continue

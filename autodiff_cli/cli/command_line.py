@@ -634,7 +634,8 @@ def _check_count(command: Command, arguments: Arguments) -> None:
         check_not_a_number(extra)
     if not least:
         raise BadInput(f"unexpected argument `{extra}`; autodiff {command.name} --help has examples")
-    raise BadInput(f'unexpected argument `{extra}`; put an expression in quotes, such as autodiff {command.name} "x*y"')
+    words = f"{command.name} takes one expression, in quotes, such as"
+    raise BadInput(f'unexpected argument `{extra}`; {words} "x*y"; several are written as one list, "[x*y, x + y]"')
 
 
 # --- Options and arguments that several commands share ---
@@ -653,10 +654,10 @@ class PassMode(StrEnum):
 output_option = partial(option, group="Output")
 
 EXPR: str = argument("EXPR", "Expression, in quotes; - reads it from standard input, @FILE from a file.")
-IMPLICIT: bool = option("--implicit", "Read 2x and 3(x + 1) as products.", default=False)
+IMPLICIT: bool = option("--implicit", "Read 2x and 3(x + 1) as products.")
 WRT: str | None = option("--wrt x,y", "Differentiate with respect to these variables only.")
 DIGITS: int | None = option("--digits N", "Show numbers with N significant digits (1 to 17).", between(1, 17))
-JSON: bool = output_option("--json", "Write one JSON document, with numbers in full.", default=False)
+JSON: bool = output_option("--json", "Write one JSON document, with numbers in full.")
 OUTPUT_FILE: str | None = option("--output, -o FILE", "Write to a file, replaced as a whole; - is standard output.")
 
 
@@ -671,16 +672,14 @@ mode_option = partial(_derivative, "--mode", _MODE_HELP, default=PassMode.REVERS
 class DerivativeRequest:
     """The options of `grad` that ask for more than value and gradient."""
 
-    symbolic: bool = _derivative("--symbolic", "Also print the derivatives as formulas.", default=False)
+    symbolic: bool = _derivative("--symbolic", "Also print the derivatives as formulas.")
     mode: PassMode = mode_option()
     order: int | None = _derivative("--order N", _ORDER_HELP, between(1, MAX_ORDER))
-    hessian: bool = _derivative("--hessian", "Also compute all second derivatives.", default=False)
+    hessian: bool = _derivative("--hessian", "Also compute all second derivatives.")
     direction: str | None = _derivative(
         "--direction x=1,y=2", "Also compute the directional derivative, by forward mode."
     )
-    jacobian: bool = _derivative(
-        "--jacobian", "Differentiate several outputs: the elements of an array, or --outputs.", default=False
-    )
+    jacobian: bool = _derivative("--jacobian", "Differentiate several outputs: the elements of an array, or --outputs.")
     outputs: str | None = _derivative("--outputs a,b", "With --jacobian: names of the statements that are outputs.")
     at: str | None = _derivative(
         "--at FILE", "Compute value and gradient at each row of a CSV file (- for standard input)."

@@ -91,7 +91,7 @@ def check(
     expression: str = EXPR,
     wrt: str | None = WRT,
     implicit: bool = IMPLICIT,
-    against: Framework | None = option("--against", "Also compare with the gradient of this framework."),
+    against: Framework | None = option("--against", "Also compare with the gradient of this framework.", default=None),
     json: bool = JSON,
 ) -> Output:
     """Verify the gradient of a formula.

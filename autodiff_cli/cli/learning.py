@@ -31,7 +31,7 @@ def lesson(
     call: Call,
     name: str | None = option("[NAME]", "Name of a lesson (default: list all)."),
     output: str | None = option("--output, -o FILE.html", "Write the lesson as a web page."),
-    course: bool = option("--course", _COURSE_HELP, default=False),
+    course: bool = option("--course", _COURSE_HELP),
     digits: int | None = DIGITS,
     json: bool = JSON,
 ) -> Output:
@@ -144,7 +144,7 @@ _REQUIRED_PACKAGES = ("starlette", "uvicorn")
 def serve(
     call: Call,
     port: int = option("--port N", "Port; 0 chooses a free one.", between(0, 65535), default=_PORT),
-    no_browser: bool = option("--no-browser", "Print the address without opening a browser.", default=False),
+    no_browser: bool = option("--no-browser", "Print the address without opening a browser."),
 ) -> Output:
     """Start a web page for formulas and fits, on this machine.
 

@@ -38,18 +38,14 @@ def predict(
         "--interval LEVEL", "Also write confidence and prediction bands at this level, such as 0.95."
     ),
     posterior: bool = option(
-        "--posterior", "Write bands from the draws that `train --posterior N --save` kept (95 %).", default=False
+        "--posterior", "Write bands from the draws that `train --posterior N --save` kept (95 %)."
     ),
-    probabilities: bool = option(
-        "--probabilities", "Also write the probability of each class, or of a 1.", default=False
-    ),
-    residuals: bool = option(
-        "--residuals", "Also write target minus prediction; DATA needs the target.", default=False
-    ),
+    probabilities: bool = option("--probabilities", "Also write the probability of each class, or of a 1."),
+    residuals: bool = option("--residuals", "Also write target minus prediction; DATA needs the target."),
     inverse: str | None = option(
         "--inverse NAME", "Find NAME for a new reading of the target: --y 3.2+-0.1 --NAME 0..10."
     ),
-    drop_missing: bool = option("--drop-missing", "Leave out rows with empty, nan or infinite cells.", default=False),
+    drop_missing: bool = option("--drop-missing", "Leave out rows with empty, nan or infinite cells."),
     output: str | None = option("-o, --output FILE", "Write to a file instead of standard output."),
     json: bool = JSON,
 ) -> Output:

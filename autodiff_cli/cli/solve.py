@@ -32,7 +32,7 @@ class SearchOptions:
     precision: int | None = _search(
         "--precision DIGITS", "Refine each point to this many proven digits.", between(2, _MAX_DIGITS)
     )
-    plot: bool = output_option("--plot", "Draw the function, or its contour lines, with the points.", default=False)
+    plot: bool = output_option("--plot", "Draw the function, or its contour lines, with the points.")
     implicit: bool = IMPLICIT
     digits: int | None = DIGITS
     json: bool = JSON

@@ -170,7 +170,7 @@ class ViewRequest:
     limit: int = option(
         "--limit N", "Maximum number of paths to list per variable, largest first.", at_least(0), default=_DEFAULT_LIMIT
     )
-    tape: bool = option("--tape", "Show what each operation stores for the backward pass.", default=False)
+    tape: bool = option("--tape", "Show what each operation stores for the backward pass.")
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -194,19 +194,17 @@ def trace(
     explicit: Mapping[str, Any],
     wrt: str | None = WRT,
     implicit: bool = IMPLICIT,
-    step: bool = option("--step", "Step through both passes with the keyboard, in a terminal.", default=False),
-    format_: FormatName | None = option("--format", "Output format (default: by the suffix of -o FILE, else text)."),
+    step: bool = option("--step", "Step through both passes with the keyboard, in a terminal."),
+    format_: FormatName | None = option(
+        "--format", "Output format (default: by the suffix of -o FILE, else text).", default=None
+    ),
     output: str | None = OUTPUT_FILE,
     highlight: str | None = option("--highlight VAR", "Highlight the paths of VAR in a drawing."),
     only: str | None = option("--only VAR", "Draw only nodes that depend on VAR."),
-    hide_constants: bool = option(
-        "--hide-constants", "Leave nodes that depend on no variable out of a drawing.", default=False
-    ),
-    fold: bool = option("--fold", "Draw named intermediates, calls and layers as one node each.", default=False),
+    hide_constants: bool = option("--hide-constants", "Leave nodes that depend on no variable out of a drawing."),
+    fold: bool = option("--fold", "Draw named intermediates, calls and layers as one node each."),
     find: str | None = option("--find TEXT", _FIND_HELP),
-    exercise: bool = option(
-        "--exercise", "Write an exercise sheet with blanks and an answer key (HTML).", default=False
-    ),
+    exercise: bool = option("--exercise", "Write an exercise sheet with blanks and an answer key (HTML)."),
     digits: int | None = DIGITS,
     json: bool = JSON,
 ) -> Output:

@@ -266,11 +266,9 @@ class Dialect:
     delimiter: str | None = _option("--delimiter CHAR|space", "Column separator (default: detected).")
     decimal: str | None = _option("--decimal .|,", "Decimal mark (default: detected).")
     comment: str | None = _option("--comment CHAR", "Skip lines that begin with CHAR.")
-    no_header: bool = _option(
-        "--no-header", "Treat the first line as data; columns are named c1, c2, ...", default=False
-    )
+    no_header: bool = _option("--no-header", "Treat the first line as data; columns are named c1, c2, ...")
     skip: int = _option("--skip N", "Skip the first N lines.", at_least(0), default=0)
-    units_row: bool = _option("--units-row", "Read the row below the header as units.", default=False)
+    units_row: bool = _option("--units-row", "Read the row below the header as units.")
     date_format: str | None = _option(
         "--date-format FORMAT", "Format of dates, such as DD/MM/YYYY (default: ISO 8601)."
     )

@@ -364,6 +364,8 @@ def _seconds_since_origin(cells: Any, parser: CellParser) -> Any:
 
 ColumnFormat: TypeAlias = DelimitedText | ArrowFormat
 _LEADING_WHITESPACE = b"\xef\xbb\xbf \t\r\n"  # a byte order mark and blanks before the first character
+# An object with a name in quotes and a colon, as far as the first bytes show; `{x},y` is the header of a table.
+_JSON_START = re.compile(rb'\{\s*(\}|$|"([^"\\]|\\.)*(\\?$|"\s*(:|$)))')
 _ZIP_MAGIC = b"PK\x03\x04"  # of workbooks
 _MAX_UNPACKING = 200  # times the size of a workbook; tables are packed 5 to 20 times, bombs up to 1000
 _MAX_SHEET_CHARS = 1 << 28  # characters of a sheet as text; a single cell far out makes every row long
@@ -377,9 +379,11 @@ def detect_format(source: ByteSource, dialect: FileOptions) -> ColumnFormat:
         source.buffer_all()  # only plain delimited text can be read as it arrives
     if source.first_bytes.startswith(_ZIP_MAGIC):
         return DelimitedText(_workbook_text(source, dialect.sheet), dialect, "workbook (.xlsx)")
+    start = source.first_text_bytes.lstrip(_LEADING_WHITESPACE)
+    is_json = start.startswith(JsonLines.MAGIC) and (".json" in source.name or _JSON_START.match(start))
     typed: list[type[ArrowFormat]] = [
         kind for kind in (Parquet, Feather) if source.first_bytes.startswith(kind.MAGIC)
-    ] or [JsonLines] * source.first_text_bytes.lstrip(_LEADING_WHITESPACE).startswith(JsonLines.MAGIC)
+    ] or [JsonLines] * bool(is_json)
     if not typed:
         return DelimitedText(source, dialect)
     if dialect.skip or dialect.units_row:

@@ -428,7 +428,7 @@ class _Resolver:
             raise self.lexemes.error("an array takes one or two indices, as in `v[0]` and `M[i, j]`", place)
         if call.type == "CALL":
             self.check_arity(call, place)
-        self.names.operations[call] = next(op for op in candidates if op.accepts(call.operands))
+        self.names.operations[call] = next((op for op in candidates if op.accepts(call.operands)), candidates[0])
 
     def check_layer(self, call: LayerCall, place: int) -> None:
         """Check the arguments of a layer."""
@@ -575,7 +575,8 @@ def _arities(names: ResolvedNames, function: str) -> list[tuple[int, int | None]
         return [(count, count)]
     if function in LAYER_FUNCTIONS:
         return [LAYER_ARITY]
-    return [(op.min_inputs, op.max_inputs) for op in ops.overloads(function)]
+    arities = [(op.min_inputs, op.max_inputs) for op in ops.overloads(function)]
+    return [(3, 3), *arities] if function == "spline" else arities  # or x and two arrays
 
 
 def _accepts(names: ResolvedNames, function: str, count: int) -> bool:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 # --- Source positions
 
-_AND = get_op("and")
+_AND, _INDEX, _SPLINE, _STACK = map(get_op, ("and", "index", "spline", "stack"))
 _LINE_BREAK = re.compile(r"(?:\s|#.*)+")
 
 
@@ -359,7 +359,7 @@ class _Builder:
                 return None
             case "CALL" if instruction.text in self.bodies:
                 return self.bodies[instruction.text]
-            case "CALL" | "ARRAY":
+            case "CALL" | "ARRAY" if instruction.text != _SPLINE.spelling:
                 return self.names.operations[instruction], instruction.operands
         return instruction
 
@@ -451,6 +451,8 @@ class _Builder:
         if instruction.type == "INDEX":
             self.check_index(operands)
             return [Node(self.names.operations[instruction], tuple(operands))]
+        if instruction.type == "CALL":
+            return self.spline(operands)
         if instruction.type == "LINK":
             before, right = operands
             link = before.inputs[1] if before.op is _AND else before
@@ -460,6 +462,26 @@ class _Builder:
         if instruction.text.startswith("⁻"):
             exponent.append(Node(_NEG, (exponent[-1],)))
         return [*exponent, Node(_POW, (operands[0], exponent[-1]))]
+
+    def spline(self, operands: list[Node]) -> list[Node]:
+        """Return the nodes of `spline(x, knot, value, …)`, or of `spline(x, [knot, …], values)` with an array.
+
+        An undeclared name that stands for the values becomes an array, as those of layers do.
+        """
+        x, *pairs = operands
+        nodes: list[Node] = []
+        if len(pairs) == 2 and pairs[0].op is _STACK:
+            knots, values = pairs
+            if values.is_input and values.text not in self.names.binding_statements:
+                self.graph.shapes.setdefault(values.text, (len(knots.inputs),))
+            for position, knot in enumerate(knots.inputs):
+                index = constant(str(position))
+                nodes += [index, Node(_INDEX, (values, index))]
+                pairs[2 * position :] = knot, nodes[-1]
+        if len(pairs) < 4 or len(pairs) % 2:
+            message = "`spline` takes x and two or more pairs of knot and value, or an array of each, of one shape"
+            raise self.names.lexemes.error(message, self.origin.get(x, 0), "spline(x, [0, 1, 2], v)")
+        return [*nodes, Node(_SPLINE, (x, *pairs))]
 
     def check_index(self, operands: list[Node]) -> None:
         """Raise ExpressionError for an index that is not an integer literal."""

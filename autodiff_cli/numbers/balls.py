@@ -110,6 +110,8 @@ def gammainc_derivative(order: int, a: Ball, x: Ball) -> Ball:
     """
     if not (a > 0 and a < 1e9 and x > 0):
         return arb(0) if a > 0 and x.is_zero() else ball.NAN
+    if x > _MAX_TERMS / 2:
+        raise Undecided
     shifted = arb_series([a, 1], prec=order + 1)
     term = total = (shifted * x.log() - x).exp() * (shifted + 1).rgamma()
     for k in range(1, _MAX_TERMS):

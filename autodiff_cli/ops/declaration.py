@@ -56,7 +56,8 @@ def composite(name: str, expansion: Callable[..., Node], *, is_structural: bool 
         fields = _structural_fields(expansion) | fields
     else:
         fields["rule"] = lambda z, *inputs: gradient(expansion(*inputs), inputs)
-    return _declare_op(name, expansion=expansion, is_composite=True, **_input_fields(expansion, 0), **fields)
+    fields = _input_fields(expansion, 0) | fields
+    return _declare_op(name, expansion=expansion, is_composite=True, **fields)
 
 
 def structural(

@@ -16,6 +16,7 @@ import inspect
 import math
 from collections.abc import Callable
 from functools import reduce
+from itertools import pairwise
 from typing import NamedTuple
 
 from autodiff_cli.graph.gradient import gradient_nodes
@@ -243,6 +244,45 @@ lambertw = elementary(
     summary="the inverse of w*exp(w), its principal branch, from -1/e on",
 )  # fmt: skip
 
+
+def _natural_spline(x: Node, *pairs: Node) -> Node:
+    """Return the natural cubic spline through pairs of knot and value, and straight lines beyond the outer knots.
+
+    Its second derivatives at the knots solve a tridiagonal system (de Boor 1978, "A Practical Guide to Splines",
+    chapter IV), here by elimination from left to right.
+    """
+    knots, values = pairs[::2], pairs[1::2]
+    widths = [right - left for left, right in pairwise(knots)]
+    slopes = [(right - left) / width for (left, right), width in zip(pairwise(values), widths, strict=True)]
+    # bend[i] = rest[i] - factor[i]*bend[i + 1]
+    factors, rests = [as_node(0)], [as_node(0)]
+    for (left, right), (before, after) in zip(pairwise(widths), pairwise(slopes), strict=True):
+        pivot = 2 * (left + right) - left * factors[-1]
+        factors.append(right / pivot)
+        rests.append((6 * (after - before) - left * rests[-1]) / pivot)
+    bends = [as_node(0)]
+    for factor, rest in reversed([*zip(factors, rests, strict=True)][1:]):
+        bends.insert(0, rest - factor * bends[0])
+    bends.insert(0, as_node(0))
+    curve = values[-1] + (slopes[-1] + widths[-1] * bends[-2] / 6) * (x - knots[-1])
+    for i, (width, slope) in reversed([*enumerate(zip(widths, slopes, strict=True))]):
+        past, left = x - knots[i], knots[i + 1] - x
+        bend = bends[i] * (width + left) + bends[i + 1] * (width + past)
+        curve = where(x < knots[i + 1], values[i] + slope * past - past * left * bend / (6 * width), curve)
+    first = values[0] + (slopes[0] - widths[0] * bends[1] / 6) * (x - knots[0])
+    curve = where(x < knots[0], first, curve)
+    return where(_are_rising(x, *pairs), 1, constant("nan")) * curve
+
+
+def _are_rising(_: Node, *pairs: Node) -> Node:
+    return reduce(and_, (left < right for left, right in pairwise(pairs[::2])))
+
+
+spline = composite(
+    "spline", _natural_spline, parameters=("x", "k0", "v0", "k1", "v1"), min_inputs=5,
+    domain=_are_rising, ulp_bound=64,
+    summary="the natural cubic spline through pairs of a knot and its value, at x; a straight line beyond the knots",
+)  # fmt: skip
 
 # --- Activation functions ---
 

@@ -41,9 +41,12 @@ _INFLATION = 0.1  # part of its width by which a box grows on each side
 _MIN_GROWTH = 2.0**-40  # part of its ends by which it grows at least, so that rounding does not hide the zero
 _MIN_RELATIVE_WIDTH = 2.0**-30  # boxes narrower than this, relative to their place, are not bisected
 _MIN_DOMAIN_PART = 2.0**-44  # nor boxes narrower than this part of the domain
+_FACE_PART = 2.0**-7  # of the domain; smaller boxes on faces that cannot hold the global minimum are not examined
 _NOISE_WIDTH = 2.0**-16  # relative width below which a box is left undecided if rounding hides the sign at its middle
 _SPLIT = 0.4873  # part of the width at which a box is cut: not 1/2, because zeros like to be there
 _CLOSED = 2  # side of a coordinate whose edges are not separated from the inside yet
+_PASSES = 3  # of constraint propagation for systems of so many equations, where boxes are costly to cut
+_MANY = 4
 _KINK_PASSES = 2  # of constraint propagation: one bounds the truths of conditions, the next uses them
 _COMPARISONS = {greater: 1, greater_equal: 1, less: -1, less_equal: -1}
 _USEFUL = 0.6  # a box that a Newton step narrows by this factor is not bisected
@@ -160,12 +163,15 @@ class Propagation:
 
     The intervals of all nodes are computed from the inputs to the outputs. Then the interval of each node narrows those
     of its own inputs, from the outputs back (HC4; Benhamou, Goualard, Granvilliers and Puget 1999, "Revising hull and
-    box consistency").
+    box consistency"). In large systems both passes are repeated with the narrowed intervals, because equations share
+    nodes (Vu, Schichl and Sam-Haroud 2009, "Interval propagation and search on directed acyclic graphs for numerical
+    constraint solving").
     """
 
     def __init__(self, outputs: Sequence[Node]) -> None:
         self._tape = tape = Tape(outputs)
         self._sweep = ForwardPass(tape, INTERVALS)
+        self._passes = _PASSES if len(outputs) >= _MANY else 1
         self._leaves = {node.text: i for i, node in enumerate(tape.nodes) if node.is_input}
         self._steps: list[tuple[int, tuple[int, ...], int, Function]] = []
         reached = {*tape.outputs}  # nodes that must be defined wherever the outputs have such values
@@ -187,9 +193,12 @@ class Propagation:
             is_continuous = functools.reduce(np.logical_and, (values[i].is_continuous for i in self._tape.outputs))
             for i, bounds in zip(self._tape.outputs, outputs, strict=True):
                 values[i] = values[i].intersect(bounds)
-            for i, inputs, j, inverse in self._steps:
-                values[j] = values[j].intersect(inverse(values[i], *(values[k] for k in inputs)))
-                is_empty = is_empty | (values[j].lower > values[j].upper)
+            for again in range(self._passes):
+                for i, function, inputs in self._sweep.steps if again else ():
+                    values[i] = values[i].intersect(function(*(values[k] for k in inputs)))
+                for i, inputs, j, inverse in self._steps:
+                    values[j] = values[j].intersect(inverse(values[i], *(values[k] for k in inputs)))
+                    is_empty = is_empty | (values[j].lower > values[j].upper)
         return {**point, **{name: values[i] for name, i in self._leaves.items()}}, is_empty, is_continuous
 
 
@@ -482,6 +491,10 @@ class Search:
         is_terminal = self._is_narrow(boxes).all(axis=0)
         is_terminal |= step.is_hidden & ((width <= noise) | ~is_free).all(axis=0)
         is_terminal |= ((value.lower == 0) & (value.upper == 0) | ~is_free).all(axis=0)
+        if self.system.objective is not None:
+            # Whole curves on faces may be stationary; those that cannot hold the minimum are dropped in the end.
+            is_small = (width <= _FACE_PART * (self.upper - self.lower)).all(axis=0)
+            is_terminal |= ~is_free.all(axis=0) & is_small & (self.system.lower_bounds(boxes) > result.best)
         result.undecided = result.undecided.join(narrowed.select(is_left & is_terminal))
         rest = is_left & ~is_terminal
         return [*faces, *self._bisect(narrowed.select(rest), boxes.select(rest), step.smear[:, rest])]

@@ -145,7 +145,7 @@ class GraphWriter:
 
     def _lower_op(self, op: Op, inputs: Sequence[Node]) -> Node:
         """Return an operation on lowered inputs, expressed by operations that the language has."""
-        if op.max_inputs is None and len(inputs) > 2 and op.name not in self.target.notations:
+        if op.max_inputs is None and len(inputs) > 2 and not op.is_composite and op.name not in self.target.notations:
             return reduce(op, inputs)  # nested operations on two inputs
         for definition in self._candidate_definitions(op):
             if definition is None:

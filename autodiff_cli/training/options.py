@@ -210,9 +210,7 @@ class FitOption(Option):
     compared: bool = False
 
 
-def _fit_option(
-    usage: str = "", help: str = "", check: Check | None = None, *, default: Any = None, **more: Any
-) -> Any:
+def _fit_option(usage: str = "", help: str = "", check: Check | None = None, *, default: Any = ..., **more: Any) -> Any:
     """Return the field that is an option of a fit; see `option`."""
     return declared(FitOption(usage, help, check, **more), default)
 
@@ -287,13 +285,9 @@ class ObjectiveOptions:
     x_sigma: Mapping[str, ArrayLike | str] | None = _data(
         "--x-sigma NAME=COLUMN", "Standard deviations of a predictor; needs --sigma.", repeats=True
     )
-    drop_missing: bool = _data(
-        "--drop-missing", "Leave out rows with empty, nan or infinite cells.", compared=True, default=False
-    )
-    no_columns: bool = _data("--no-columns", "Allow a model that uses no column of DATA.", default=False)
-    stream: bool = _data(
-        "--stream", "Read DATA in blocks on every pass (automatic for data larger than memory).", default=False
-    )
+    drop_missing: bool = _data("--drop-missing", "Leave out rows with empty, nan or infinite cells.", compared=True)
+    no_columns: bool = _data("--no-columns", "Allow a model that uses no column of DATA.")
+    stream: bool = _data("--stream", "Read DATA in blocks on every pass (automatic for data larger than memory).")
     loss: str | None = _loss(
         "--loss NAME",
         f"Loss function: {join_words(LOSSES, 'or')} (default: mse; cross_entropy for classes).",
@@ -322,11 +316,7 @@ class ObjectiveOptions:
         compared=True,
     )
     likelihood: bool = _loss(
-        "--likelihood",
-        "Treat MODEL as each row's negative log-likelihood.",
-        identifies=True,
-        compared=True,
-        default=False,
+        "--likelihood", "Treat MODEL as each row's negative log-likelihood.", identifies=True, compared=True
     )
     l1: float = _loss(
         "--l1 FACTOR", "L1 penalty: FACTOR times the sum of |parameter|.", NOT_NEGATIVE, identifies=True, default=0.0
@@ -478,7 +468,7 @@ class FitOptions(ObjectiveOptions):
         "--cluster ADDRESS|local[:N]", "Compute on a Dask cluster, or in N processes on this machine."
     )
     absolute_sigma: bool = _statistics(
-        "--absolute-sigma", "Do not rescale standard errors by the residuals.", compared=True, default=False
+        "--absolute-sigma", "Do not rescale standard errors by the residuals.", compared=True
     )
     confidence: float = _statistics(
         "--confidence LEVEL", "Confidence level of intervals: 0.95, or 95 for percent.", default=0.95
@@ -502,7 +492,7 @@ class FitOptions(ObjectiveOptions):
     derive: Mapping[str, str] | Sequence[str] | None = _statistics(
         "--derive NAME=EXPR", "Also compute a function of the parameters with its standard error.", repeats=True
     )
-    profile: bool = _statistics("--profile", "Also compute profile-likelihood intervals.", default=False)
+    profile: bool = _statistics("--profile", "Also compute profile-likelihood intervals.")
     bootstrap: int | None = _statistics(
         "--bootstrap N",
         "Also compute intervals from N bootstrap samples, such as 1000.",
@@ -511,9 +501,7 @@ class FitOptions(ObjectiveOptions):
     bootstrap_method: str = _statistics(
         "--bootstrap-method NAME", "Kind of bootstrap.", one_of(("percentile", "bca", "residual")), default="percentile"
     )
-    diagnosis: bool = _statistics(
-        "--diagnose", "Check for inactive units and for vanishing or exploding gradients.", default=False
-    )
+    diagnosis: bool = _statistics("--diagnose", "Check for inactive units and for vanishing or exploding gradients.")
     checkpoint: str | os.PathLike[str] | None = _output(
         "--checkpoint FILE", "Write the state of the fit to a file, once a second."
     )

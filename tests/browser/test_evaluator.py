@@ -187,9 +187,9 @@ def test_an_operation_and_its_rule_mean_the_same(tab: Page, op: Op) -> None:
     points = [*inputs_of(op)[:: 2 if op.min_inputs == 1 else 7], *POINTS.get(op.name, ())]
     cases = []
     for count in sorted({*map(len, points)}):
-        leaves = [variable(name) for name in "xyz"[:count]]
+        leaves = [variable(name) for name in "xyzuv"[:count]]
         f = expression(op(*leaves), leaves)
-        cases.append((f, [dict(zip("xyz", point, strict=False)) for point in points if len(point) == count]))
+        cases.append((f, [dict(zip("xyzuv", point, strict=False)) for point in points if len(point) == count]))
     check(tab, cases, bound_of(op))
 
 

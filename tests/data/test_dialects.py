@@ -286,6 +286,20 @@ def test_a_file_may_have_no_row_that_a_condition_keeps_if_another_has(tmp_path: 
         open_data(paths, options=FileOptions(where="t > 9")).load({"y"})
 
 
+@each(
+    "content, title",
+    [
+        ("{x},y\n1,2\n", "text with columns separated by commas"),
+        ('{"x",y}\n1,2\n', "text with columns separated by commas"),
+        ('{"x": 1, "y": 2}\n', "lines of JSON"),
+        (' { "a name of many letters" : 1}\n', "lines of JSON"),
+        ('{"a\\"b": 1}\n', "lines of JSON"),
+    ],
+)
+def test_a_header_in_braces_is_no_line_of_json(content: str, title: str) -> None:
+    assert summarize_data(opened(content)).format == title
+
+
 def test_files_a_folder_and_a_pattern_are_one_table(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x,y\n1,2\n")
     (tmp_path / "b.jsonl").write_text('{"y": 4, "x": 3}\n')

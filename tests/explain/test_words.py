@@ -244,7 +244,7 @@ SCALES = [op for op in ELEMENTWISE if op.gate is Gate.SCALE and not op.is_helper
 @examples(15)
 @given(data=st.data())
 def test_statements_about_slopes_are_equations(op: Op, data: st.DataObject) -> None:
-    count = data.draw(st.integers(op.min_inputs, op.max_inputs or 3))
+    count = data.draw(st.integers(op.min_inputs, op.max_inputs or max(op.min_inputs, 3)))
     leaves = [variable(name) for name in "xyzuvw"[:count]]
     point = {leaf.text: data.draw(SPECIAL | st.floats(-4, 4)) or 0.0 for leaf in leaves}
     found = trace(Formula(op(*leaves), {leaf.text: leaf for leaf in leaves}), point)

@@ -138,7 +138,7 @@ class Writer:
 
     def _call(self, shape: Shape, depth: int) -> str:
         op = self.chance.choice(CALLED)
-        count = self.chance.randint(op.min_inputs, op.max_inputs if op.max_inputs is not None else 3)
+        count = self.chance.randint(op.min_inputs, op.max_inputs or max(op.min_inputs, 3))
         parts = [self.text(shape if k == 0 else (), depth) for k in range(count)]
         if op.name in WHOLE_FIRST:
             parts = [self.chance.choice(["0", *SMALL]), self.text(shape, depth)]

@@ -70,7 +70,7 @@ def test_pickling_preserves_sharing() -> None:
 
 @each("op", list(all_ops()), ids=lambda op: op.name)
 def test_every_record_is_complete(op) -> None:  # type: ignore[no-untyped-def]
-    count = op.min_inputs if op.max_inputs is not None else 3
+    count = op.min_inputs if op.max_inputs is not None else max(op.min_inputs, 3)
     assert len(op.derivative_rule(count).partials) == (0 if op.is_structural else count)
     assert (op.kink is None) == (op.kink_note == "")
     assert op.spelling or op.symbol or op.is_helper or op.name in {"stack", "index"}  # these are written with brackets

@@ -14,7 +14,7 @@ from autodiff_cli.language import program as building
 from autodiff_cli.language.errors import ExpressionError, MissingValueError, UnknownNameError, suggest
 from autodiff_cli.language.program import read
 from autodiff_cli.ops import function_names
-from tests.each import each
+from tests.each import each, evenly_spread_part
 
 OPERAND = "expected a number, a name, `(` or `[`"
 
@@ -293,7 +293,7 @@ BAD = [
     ("tahn(x)", 1, 1, "there is no function `tahn`", "tanh"),
     ("arctan2(y, x)", 1, 1, "there is no function `arctan2`", "atan2"),
     ("hypto(x)", 1, 1, "there is no function `hypto`; `hypot` takes 2 arguments", None),
-    ("lineer(x)", 1, 1, "`lineer` is not a function; define your own", None),
+    ("krigg(x)", 1, 1, "`krigg` is not a function; define your own", None),
     ("dropout(x)", 1, 1, "there is no function `dropout`; `root` takes 2 arguments", None),
     # the first of several mistakes
     ("sine(x) + )", 1, 1, "there is no function `sine`", "sin"),
@@ -398,7 +398,7 @@ def test_the_beginning_of_a_name_is_completed_to_the_shortest() -> None:
 @each("count", [1, 2, 3])
 def test_a_suggested_function_accepts_the_arguments(count: int) -> None:
     arguments = f"({', '.join('xyz'[:count])})"
-    for function in function_names():
+    for function in evenly_spread_part(function_names()):
         for misspelt in (function[:-1], function + function[-1], function[:-2] + function[-1] + function[-2:-1]):
             error = refusal(misspelt + arguments) if len(misspelt) > 2 else None
             if error is not None and error.suggestion is not None:

@@ -31,7 +31,9 @@ OF_AN_ORDER = {"sinc_derivative", "sinhc_derivative", "polygamma"}
 def inputs_of(op: Op) -> list[tuple[float, ...]]:
     if op.name in OF_AN_ORDER:
         return list(itertools.product((0.0, 1.0, 2.0, 3.0, 1.5, -1.0, inf, nan), GRID))
-    count = max(op.min_inputs, 1) if op.max_inputs is not None else 2
+    count = max(op.min_inputs, 1) if op.max_inputs is not None else max(op.min_inputs, 2)
+    if count > 4:
+        return [*itertools.product((-1.0, 0.0, 2.0, nan), repeat=count)]
     return [(x,) for x in GRID] if count == 1 else list(itertools.product(COARSE, repeat=count))
 
 
@@ -66,7 +68,8 @@ def test_arrays_agree_with_floats_at_the_edges(op: Op) -> None:
 @each("op", ELEMENTWISE, ids=lambda op: op.name)
 def test_a_zero_has_the_same_sign_in_a_column(op: Op) -> None:
     ends = (0.0, -0.0, 1.0, -1.0, 2.5, -2.5, math.inf, -math.inf, 5e-324, -5e-324, 1e308)
-    points = [*itertools.product(ends, repeat=min(op.max_inputs or 2, max(op.min_inputs, 2)))]
+    count = min(op.max_inputs or max(op.min_inputs, 2), max(op.min_inputs, 2))
+    points = [*itertools.product(ends if count < 5 else ends[:3], repeat=count)]
     found = zip(points, by_arrays(op, points), by_floats(op, points), strict=True)
     wrong = [row for row in found if row[1] == 0 and math.copysign(1, row[1]) != math.copysign(1, row[2])]
     assert not wrong, wrong[:5]
@@ -78,7 +81,7 @@ PLAIN = [op for op in ELEMENTWISE if op.name not in {*SPECIAL, "sinc_derivative"
 
 @each("op", PLAIN, ids=lambda op: op.name, sampled=True)
 def test_arrays_agree_with_floats_at_random_points(op: Op) -> None:
-    count = max(op.min_inputs, 1) if op.max_inputs is not None else 2
+    count = max(op.min_inputs, 1) if op.max_inputs is not None else max(op.min_inputs, 2)
 
     @examples(10)
     @given(st.lists(st.tuples(*[st.floats() | st.floats(-50, 50)] * count), min_size=20, max_size=60))

@@ -302,7 +302,7 @@ def test_portable_remainder_and_maximum() -> None:
 def test_special_functions_of_numbers_need_no_library() -> None:
     """Which takes longer to import than a gradient to compute."""
     calls = "; ".join(
-        f"FLOATS.function(get_op('{op.name}'), {op.min_inputs})(*{[2.0, 0.5, 0.25][: op.min_inputs]})"
+        f"FLOATS.function(get_op('{op.name}'), {op.min_inputs})(*{[2.0, 0.5, 0.25, 1.5, 3.0][: op.min_inputs]})"
         for op in OPS.values()
         if not op.is_structural
     )

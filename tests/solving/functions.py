@@ -86,6 +86,9 @@ MINIMA: list[tuple[str, str, dict[str, tuple[float, float]], float]] = [
     ("Helical valley", "100*((z - 10*atan2(y, x)/(2*pi))^2 + (sqrt(x^2 + y^2) - 1)^2) + z^2",
      {"x": (0.1, 3), "y": (-3, 3.1), "z": (-3, 3.1)}, 0.0),
     ("Sum of different powers", "x^2 + y^2 + z^2 + (x + y + z)^4", {"x": (-1, 1.5), "y": (-1, 1.5), "z": (-1, 1.5)}, 0.0),
+    ("Zakharov 5", "a^2 + b^2 + c^2 + d^2 + f^2 + (0.5*a + b + 1.5*c + 2*d + 2.5*f)^2 + "
+     "(0.5*a + b + 1.5*c + 2*d + 2.5*f)^4", dict.fromkeys("abcdf", (-5, 10)), 0.0),
+    ("Powell", "(x + 10*y)^2 + 5*(z - w)^2 + (y - 2*z)^4 + 10*(x - w)^4", dict.fromkeys("xyzw", (-4, 5)), 0.0),
     ("Griewank", "1 + (x^2 + y^2)/4000 - cos(x)*cos(y/sqrt(2))", {"x": (-10, 11), "y": (-10, 11)}, 0.0),
 ]
 # fmt: on

@@ -33,6 +33,7 @@ from autodiff_cli.training.fitting.starts import (
     multistart,
     sample_starts,
     start_at_scales,
+    start_from_exponents,
     start_from_frequencies,
     start_from_scales,
     warm_starts,
@@ -170,7 +171,8 @@ class StartSearch:
             first = self._refit(start_from_scales, objective, objective.start, first)
         # The best frequency depends on the other parameters, such as a damping time, so it is checked at the end.
         if explained is not None and not explained > RESTARTS.nearly_perfect_r_squared:
-            first = self._refit(start_from_frequencies, objective, first.theta, first)
+            for find in (start_from_exponents, start_from_frequencies):
+                first = self._refit(find, objective, first.theta, first)
         return first
 
     def restart_likelihood_at_random(self, first: Outcome) -> Outcome:

@@ -245,25 +245,18 @@ def multistart(
         bounds: the box in which the points lie.
     """
     with ignore_float_errors():
-        return _Multistart(
-            objective, start, free, np.random.default_rng(seed), bounds or Bounds.unbounded(len(start))
-        ).best()
+        return _Multistart(objective, start, free, seed, bounds).best()
 
 
 def start_from_scales(
     objective: Objective, start: Array, free: NDArray[np.bool_], seed: int, bounds: Bounds | None = None
 ) -> StartCandidate | None:
-    """Return the end of a fit from dimensional scales; None if these are all about 1.
-
-    Args:
-        start, free, seed, bounds: see `multistart`.
-    """
+    """Return the end of a fit from dimensional scales; None if these are all about 1. See `multistart`."""
     scaled = start_at_scales(objective, start, free)
     if scaled is None:
         return None
     with ignore_float_errors():
-        generator = np.random.default_rng(seed)
-        return _Multistart(objective, start, free, generator, bounds or Bounds.unbounded(len(start))).refine(scaled)
+        return next(iter(_Multistart(objective, start, free, seed, bounds).refine(scaled[None])), None)
 
 
 def start_from_frequencies(
@@ -271,18 +264,34 @@ def start_from_frequencies(
 ) -> StartCandidate | None:
     """Return the end of a fit from the best frequencies of a quick scan; None if the model has none.
 
-    Args:
-        start: the end of another fit.
-        free, seed, bounds: see `multistart`.
+    `start` is the end of another fit; see `multistart`.
     """
     waves = Sinusoids(objective)
     if not (waves.frequency_mask & free).any():
         return None
     with ignore_float_errors():
-        box, generator = bounds or Bounds.unbounded(len(start)), np.random.default_rng(seed)
-        search = _Multistart(objective, start, free, generator, box, SETTINGS.max_check_work)
+        search = _Multistart(objective, start, free, seed, bounds, SETTINGS.max_check_work)
         candidates = [found for points in search.frequency_points() for found in search.descend(points)]
     return min(candidates, key=lambda candidate: candidate.loss, default=None)
+
+
+def start_from_exponents(
+    objective: Objective, start: Array, free: NDArray[np.bool_], seed: int, bounds: Bounds | None = None
+) -> StartCandidate | None:
+    """Return the best end of fits that begin with exponents of the other sign; None if the model has no free exponent.
+
+    Both signs of `k` in `a - b*exp(-(x/c)^k)` may have a minimum. `start` is the end of another fit; see `multistart`.
+    """
+    partners = objective.kernels.cached("partners", lambda: _find_partners(objective))
+    exponents = [*{partner.parameter for partner in partners if partner.node is None and free[partner.parameter]}]
+    if not exponents:
+        return None
+    points = np.tile(start, (len(exponents) + 1, 1))
+    points[-1, exponents] *= -1  # all of them, after each alone
+    points[range(len(exponents)), exponents] *= -1
+    with ignore_float_errors():
+        ends = _Multistart(objective, start, free, seed, bounds).refine(points)
+    return min(ends, key=lambda candidate: candidate.loss, default=None)
 
 
 def warm_starts(batch: Batch, objective: Objective, starts: Array) -> Array:
@@ -487,11 +496,13 @@ class _Multistart:
         objective: Objective,
         start: Array,
         free: NDArray[np.bool_],
-        generator: np.random.Generator,
-        box: Bounds,
+        seed: int,
+        bounds: Bounds | None,
         max_scan_work: int = SETTINGS.max_scan_work,
     ) -> None:
-        rows = _sample_rows(generator, objective.rows)
+        self._generator = np.random.default_rng(seed)
+        self._box = bounds or Bounds.unbounded(len(start))
+        rows = _sample_rows(self._generator, objective.rows)
         self._sample = objective.select_rows(np.sort(rows))
         self._sinusoids = Sinusoids(objective)
         self._start = start
@@ -499,8 +510,6 @@ class _Multistart:
         self._searched = free & ~self._linear
         terms = separate_terms(objective, self._linear, self._searched)
         self._terms = terms if 1 < len(terms) <= SETTINGS.max_terms else []
-        self._generator = generator
-        self._box = box
         self._has_frequencies = False
         self._max_scan_work = max_scan_work
         self._good = (
@@ -533,10 +542,9 @@ class _Multistart:
             best = min(best, *self.descend(np.concatenate(near)), key=lambda end: end.loss)
         return best
 
-    def refine(self, theta: Array) -> StartCandidate | None:
-        """Descend from a point, after its linear parameters are set to their best values."""
-        points, _ = self._project(theta[None], self._linear)
-        return next(iter(self.descend(points)), None)
+    def refine(self, points: Array) -> list[StartCandidate]:
+        """Descend from points, after their linear parameters are set to their best values."""
+        return self.descend(self._project(points, self._linear)[0])
 
     def scaled_points(self) -> Iterator[Array]:
         """Yield the start at dimensional scales, with the best values of the linear parameters."""

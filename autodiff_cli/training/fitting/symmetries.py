@@ -245,10 +245,13 @@ class _Symmetries:
         """Flip the signs of one parameter, or of a few together, while more of them get their preferred sign."""
         if self._count_preferred(self._theta) == len(self._theta) - len(self._phases):
             return
+        # The sign of a parameter that could as well be 0, such as the intercept of a perfect line, is only rounding.
+        positions = np.arange(len(self._theta))
+        matters = [k for k in positions.tolist() if not self.is_equivalent(np.where(positions == k, 0.0, self._theta))]
         subsets = [
             indices
             for count in range(1, _MAX_JOINT_FLIPS + 1 if len(self._theta) <= _MAX_PARAMETERS else 2)
-            for indices in combinations(range(len(self._theta)), count)
+            for indices in combinations(matters, count)
         ]
         for indices in subsets:
             for mirrored in self._mirror_images([*indices]):

@@ -102,8 +102,10 @@ def is_generalised_linear(prediction: Node, parameters: Sequence[Node], leaves: 
     if len(shape) > 1:
         return False
     slopes = simplify(gradient_nodes(shared, leaf_nodes, shapes))
-    names = {leaf.text for leaf in leaf_nodes}
-    return all(names.isdisjoint(leaf_names([slope])) for slope in slopes)
+    needed = {*slopes}  # the shape of an array of parameters is not its value
+    for node in topological_order(slopes):
+        needed |= {x for k, x in enumerate(node.inputs) if node.op and k not in node.op.shape_only_inputs}
+    return {leaf.text for leaf in leaf_nodes}.isdisjoint(node.text for node in needed if node.is_input)
 
 
 class SmoothedGraphs(NamedTuple):

@@ -42,12 +42,14 @@ class CovarianceSettings:
     large_relative_error: float = 0.1  # standard error relative to the value that makes a parameter imprecise
     flat_curvature: float = 1e-9  # curvature, relative to the largest with scaled parameters, that counts as 0
     rounding_variation: float = 1e-20  # share of the target's variation below which residuals are only rounding errors
+    perfect_variation: float = 1e-28  # the same share, below which nothing but the rounding of the data is left
     max_minimum_distance: float = 0.5  # standard errors to the minimum, beyond which they are not reported
     max_pairs_shown: int = 3  # correlated pairs in warnings
     max_bounds_shown: int = 10  # parameters on a bound in warnings
 
 
 COVARIANCE = CovarianceSettings()
+PERFECT_FIT_WARNING = "the residuals are rounding errors, so standard errors, the likelihood and AIC mean nothing"
 
 
 def inverse_hessians(hessians: Array, names: Sequence[str]) -> tuple[Array, list[list[str]]]:
@@ -420,9 +422,10 @@ def batch_statistics(
         has_errors = any(error is not None for error in stderr.values())
         separation = separation_warning(batch.objective_of(fit), theta[fit]) if can_separate else ""
         reasons = () if separation else tuple(estimate.reasons[fit])
-        on_bounds: tuple[str, ...] = ()
+        is_perfect = norm * norm <= COVARIANCE.perfect_variation * float(variations[fit]) > 0
+        others: tuple[str, ...] = (PERFECT_FIT_WARNING,) if is_perfect and not absolute_sigma else ()
         if has_bound[fit]:
-            on_bounds = _bound_warnings(objective, batch.bounds.select(fit), theta[fit], has_errors=has_errors)
+            others += _bound_warnings(objective, batch.bounds.select(fit), theta[fit], has_errors=has_errors)
         norm_if_known, figures = norm if has_residuals else None, dict[str, Any]()
         if rows is not None:
             single = batch.objective_of(fit) if rows[fit] is None else objective
@@ -438,7 +441,7 @@ def batch_statistics(
                 interval_dof=None if uses_normal else dof,
                 missing_error_reasons=reasons,
                 partial_factor=_partial_factor(matrices, estimate, fit, on_bound[fit]),
-                warnings=(*reasons, *on_bounds, *(pairs[fit] if has_errors else ())),
+                warnings=(*reasons, *others, *(pairs[fit] if has_errors else ())),
                 separation_warning=separation,
                 minimum_distance=float(distances[fit]),
                 residual_norm=norm_if_known,

@@ -41,13 +41,14 @@ def evaluated(kind: Kind[Any], order: list[Node], values: dict[Node, Any]) -> di
 def test_all_kinds_of_number_agree(name: str) -> None:
     op = get_op(name)
     count = max(op.min_inputs, 1)
-    leaves = [variable(letter) for letter in "xyz"[:count]]
-    columns = np.array([*itertools.product(POINTS if count < 3 else FEW_POINTS, repeat=count)]).T.copy()
+    leaves = [variable(letter) for letter in "xyzuv"[:count]]
+    numbers = (POINTS, POINTS, FEW_POINTS, FEW_POINTS, (-1.0, 0.0, 2.0))[count - 1]
+    columns = np.array([*itertools.product(numbers, repeat=count)]).T.copy()
     graphs = [op(*leaves)]
     if op.gate is not Gate.BLOCK and not op.has_cancelling_slopes:
         graphs += gradient_nodes(graphs[0], leaves)
     order = topological_order(graphs)
-    compiled = by_row(LlvmBackend(1), graphs, dict(zip("xyz", columns, strict=False)))
+    compiled = by_row(LlvmBackend(1), graphs, dict(zip("xyzuv", columns, strict=False)))
     with ignore_float_errors():
         arrays = evaluated(ARRAYS, order, dict(zip(leaves, columns, strict=True)))
     floats = [evaluated(FLOATS, order, dict(zip(leaves, point, strict=True))) for point in columns.T.tolist()]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.interpolate import CubicSpline
 
 from autodiff_cli import Objective, fit
+from autodiff_cli.array_types import Array
 from autodiff_cli.language.program import read
 from autodiff_cli.training.fitting.starts import Sinusoids
 from autodiff_cli.training.objective.kernels import linear_parameters
+from tests.each import each
 
 GENERATOR = np.random.default_rng(0)
 NOISE = GENERATOR.normal(size=200)
@@ -156,6 +160,7 @@ def test_lbfgs_finds_starts_as_least_squares_do() -> None:
     assert found.rss == pytest.approx(best.rss, rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [5, 13])
 def test_a_wave_through_nine_rows_is_the_best_one(seed: int) -> None:
     generator = np.random.default_rng(seed)
@@ -176,3 +181,29 @@ def test_a_wave_that_so_few_rows_leave_open_is_doubtful() -> None:
     assert found.r_squared is not None
     assert found.r_squared < 0.9
     assert any("so few rows do not determine the frequency" in text for text in found.warnings)
+
+
+@each("model, curve", [
+    ("y ~ r + (s - r)/(1 + (a*x)^n)^(1 - 1/n)", lambda x: 0.08 + 0.38 / (1 + (0.026 * x) ** 2) ** 0.5),
+    ("y ~ r - s*exp(-(x/a)^n)", lambda x: 59 - 47 * np.exp(-((x / 400) ** 1.4))),
+])  # fmt: skip
+def test_both_signs_of_an_exponent_are_tried(model: str, curve: Callable[[Array], Array]) -> None:
+    x = np.logspace(0, 4.2, 20)
+    noise = np.random.default_rng(2).normal(0, 0.01 * np.ptp(curve(x)), 20)
+    data = {"x": x, "y": curve(x) + noise}
+    found = fit(model, data)
+    other = fit(model, data, start=found.parameters | {"n": -found.parameters["n"]})
+    assert found.rss is not None
+    assert other.rss is not None
+    assert found.rss <= other.rss * (1 + 1e-9)
+    assert found.rss < 1.1 * np.sum(noise**2)
+
+
+def test_a_spline_is_fitted_by_its_values_at_the_knots() -> None:
+    x, knots = np.linspace(-1, 11, 50), [0.0, 2.5, 4.0, 7.0, 10.0]
+    basis = CubicSpline(knots, np.eye(5), bc_type="natural")
+    y = np.sin(x) + np.random.default_rng(0).normal(0, 0.1, 50)
+    design = np.array([basis(t) if 0 <= t <= 10 else basis(e := 10.0 * (t > 10)) + (t - e) * basis(e, 1) for t in x])
+    found = fit(f"y ~ spline(x, {knots}, h)", {"x": x, "y": y})
+    np.testing.assert_allclose(found.parameters["h"], np.linalg.lstsq(design, y)[0], rtol=1e-9)
+    assert not found.warnings
