@@ -3,7 +3,8 @@
 `python benchmarks/posterior.py [FOLDER]`: FOLDER is `posterior_database` of a clone of
 https://github.com/stan-dev/posteriordb, which has the data and the reference draws (Magnusson et al. 2025). For each
 posterior it prints the largest difference of a mean from that of the reference, in Monte Carlo standard errors of both,
-the seconds of the fit, and effective draws of the slowest parameter per second. The goal is 4 standard errors.
+the seconds of the fit, and effective draws of the slowest parameter per second. The goal is 4 standard errors. With
+PyMC installed, it also prints effective draws per second beside those of nutpie with the model compiled by PyMC.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 import tempfile
 import time
 import zipfile
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -115,13 +117,63 @@ def compare_with_reference(folder: Path) -> None:
         print(line, fit.divergences, "divergent", *fit.warnings)
 
 
+def decay_columns() -> dict[str, np.ndarray]:
+    """Return 50 rows of an exponential decay with noise."""
+    x = np.linspace(0, 4, 50)
+    return {"x": x, "y": 2.5 * np.exp(-1.3 * x) + np.random.default_rng(0).normal(0, 0.05, len(x))}
+
+
+def compare_with_pymc() -> None:
+    """Print effective draws of the slowest parameter of `y ~ a*exp(-b*x)` per second of processor time, of this program
+    and of nutpie with the model compiled by PyMC, with and without the time of compiling; and their ratios.
+    """
+    import nutpie
+    import pymc
+
+    columns = decay_columns()
+    x, y = columns["x"], columns["y"]
+
+    def compile_model() -> Any:
+        with pymc.Model() as model:
+            a, b, sigma = pymc.Flat("a"), pymc.Flat("b"), pymc.HalfNormal("sigma", y.std(ddof=1))
+            pymc.Normal("y", a * pymc.math.exp(-b * x), sigma, observed=y)
+        return nutpie.compile_pymc_model(model)
+
+    def draw_peer(seed: int) -> dict[str, Any]:
+        settings = {"draws": 1000, "tune": 400, "chains": 4, "seed": seed, "progress_bar": False}
+        trace = nutpie.sample(compiled, **settings)
+        return summarize_draws({name: trace.posterior[name].values for name in ("a", "b", "sigma")})
+
+    def draw_own(seed: int) -> dict[str, Any]:
+        return ad.fit("y ~ a*exp(-b*x)", columns, posterior=1000, seed=seed).posterior
+
+    began, wall = time.process_time(), time.perf_counter()
+    compiled = compile_model()
+    compiling, wall = time.process_time() - began, time.perf_counter() - wall
+    print(f"PyMC compiles for {compiling:.1f} s of processor time, {wall:.1f} s of wall time")
+    rates: dict[str, list[float]] = {"own": [], "peer": [], "peer, compiled for it": []}
+    draw_own(0)  # caches of both are warm
+    for seed in range(1, 6):
+        for name, draw in (("own", draw_own), ("peer", draw_peer)):
+            began = time.process_time()
+            size = min(each.ess_bulk for each in draw(seed).values())
+            seconds = time.process_time() - began
+            rates[name].append(size / seconds)
+            if name == "peer":
+                rates["peer, compiled for it"].append(size / (seconds + compiling))
+    medians = {name: float(np.median(values)) for name, values in rates.items()}
+    for name, rate in medians.items():
+        print(f"{name:22} {rate:7.0f} effective draws/s; this program has {medians['own'] / rate:.2f} times as many")
+
+
 def time_from_shell() -> None:
     """Print the seconds of `y ~ a*exp(-b*x)` with 4 x 1,000 draws, start included."""
-    x = np.linspace(0, 4, 50)
-    y = 2.5 * np.exp(-1.3 * x) + np.random.default_rng(0).normal(0, 0.05, len(x))
+    columns = decay_columns()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "decay.csv")
-        path.write_text("x,y\n" + "".join(f"{a},{b}\n" for a, b in zip(x, y, strict=True)), encoding="utf-8")
+        path.write_text(
+            "x,y\n" + "".join(f"{a},{b}\n" for a, b in zip(*columns.values(), strict=True)), encoding="utf-8"
+        )
         words = [sys.executable, "-m", "autodiff_cli", "train", "y ~ a*exp(-b*x)", str(path), "--posterior", "1000"]
         for _ in range(3):
             began = time.perf_counter()
@@ -131,5 +183,7 @@ def time_from_shell() -> None:
 
 if __name__ == "__main__":
     time_from_shell()
+    if find_spec("pymc"):
+        compare_with_pymc()
     if len(sys.argv) > 1:
         compare_with_reference(Path(sys.argv[1]))
