@@ -11,6 +11,7 @@ import functools
 import itertools
 import math
 import operator
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -296,6 +297,8 @@ def prove_singular_zeros(system: System, low: Array, high: Array, bits: int) -> 
     if not found:
         return None
     (point,) = found
+    if len(chain) == 2:
+        return SingularZeros(low, high, [point])
     for exact in exact_points(point, leaves, [*curve, *chain[:-1]], bits):
         if is_inside(exact):
             return SingularZeros(low, high, [exact])
@@ -313,15 +316,20 @@ def prove_singular_zeros(system: System, low: Array, high: Array, bits: int) -> 
         margin = np.abs(shift)[:, None] / 4
         pair = zeros_of(system.equations, at - margin, at + margin)
         return SingularZeros(low, high, pair) if len(pair) == 2 and not overlap(*pair) else None
-    error = max(float(abs(x).upper()) for x in parts)
     spans = BallFunction(names, [chain[-1], *direction], bits)(box)
-    if len(parts) == 2 and spans is not None and not ball.as_ball(spans[1 + axis]).contains(0):
-        # |DF| grows at least by |D²F/v|, so |F| by half of that times the square of the distance.
-        growth, *steps = (abs(ball.as_ball(x)) for x in spans)
-        distance = (2 * error * steps[axis].upper() / (growth.lower() / steps[axis].upper())).sqrt()
-        reach = [(step.upper() / steps[axis].lower() * distance).upper() for step in steps]
-        point = [ball.as_ball(x) + arb(0, r) for x, r in zip(point, reach, strict=True)]
-    return SingularZeros(low, high, [point], error)
+    if spans is None or ball.as_ball(spans[1 + axis]).contains(0):
+        return None
+    # By Taylor's theorem along the curve, F is not 0 at a distance d in t with a·dᵐ/(m!·Vᵐ) > Σ εᵢ·dⁱ/(i!·wⁱ). Here a
+    # is the least |DᵐF|, w and V bound the component of v along t, and εᵢ bounds DⁱF at the point, for i < m - 1.
+    a, *speeds = (abs(ball.as_ball(x)) for x in spans)
+    m, errors, slowest, fastest = len(parts), [abs(x) for x in parts], speeds[axis].lower(), speeds[axis].upper()
+    with ball.working_precision(bits):
+        distance = arb(0)
+        for i, error in enumerate(errors[:-1]):
+            share = m * math.perm(m, m - i) * error * fastest**m / (a * slowest**i)
+            distance = distance.max(arb(share.upper()).root(m - i))
+        place = [ball.as_ball(x) + arb(0, (v / slowest * distance).upper()) for x, v in zip(point, speeds, strict=True)]
+    return SingularZeros(low, high, [place], max(sys.float_info.min, *(float(x.upper()) for x in errors)))
 
 
 def prove_isolated_zero(system: System, cluster: tuple[Array, Array], low: Array, high: Array) -> SingularZeros | None:

@@ -131,7 +131,8 @@ def test_where_a_function_touches_zero_or_nearly(text: str, points: list[float])
     assert all(root.unique for root in found.roots)
 
 
-@each("seed", range(40), sampled=True)
+@pytest.mark.slow
+@each("seed", range(40))
 def test_curves_that_touch_or_nearly(seed: int) -> None:
     """Two curves whose difference is a known product: their common points are known, and so is how many there are.
 
@@ -181,6 +182,16 @@ def test_a_zero_that_may_be_double_is_said_to_be_so() -> None:
     assert near.error < 1e-30
 
 
+@each("gap", ["0", "1e-30", "1e-37", "1e-45"])
+def test_zeros_near_one_that_may_be_triple_are_in_the_unresolved_boxes(gap: str) -> None:
+    with mp.workdps(80):
+        found = ad.parse(f"sinh(x - log(2)) - (1 + {gap})*(x - log(2))").solve(x=(-3, 3))
+        offset = mp.sqrt(6 * mpf(gap))
+        boxes = [box["x"] for box in found.unresolved] + [root.enclosure["x"] for root in found.roots]
+        for zero in (mp.log(2) - offset, mp.log(2), mp.log(2) + offset):
+            assert any(encloses(box, zero) for box in boxes)
+
+
 def test_zeros_of_factors_that_cannot_be_told_apart_are_not_called_unique() -> None:
     (root,) = ad.parse("(x - 0.1)*(x - 0.10000000000000000001)").solve(x=(0, 1)).roots
     assert not root.unique
@@ -200,6 +211,7 @@ def test_a_search_that_is_cut_short_loses_no_zero() -> None:
         assert any(low <= zero <= high for box in boxes for low, high in box.values())
 
 
+@pytest.mark.slow
 def test_a_search_that_is_cut_short_bounds_the_global_minimum_well() -> None:
     found = ad.parse("max(abs(x - 1), abs(y + 1), abs(x + y), abs(x*y - 1))").minimize(
         x=(-3, 3.1), y=(-3, 3.2), max_boxes=9_000
@@ -219,6 +231,7 @@ def test_systems_of_the_literature(equations: str, box: dict[str, tuple[float, f
         assert all(abs(value) < 1e-9 for value in f(root.point)) if "==" not in equations else root.unique
 
 
+@pytest.mark.slow
 @each("name, text, box, value", MINIMA, sampled=True)
 def test_global_minima_of_published_functions(
     name: str, text: str, box: dict[str, tuple[float, float]], value: float
@@ -242,6 +255,7 @@ def test_kinds_edges_and_global_points() -> None:
     assert {p.kind for p in found.points if not p.on_edge} == {"saddle"}
 
 
+@pytest.mark.slow
 @each(
     "text, box, point, kind",
     [
@@ -268,6 +282,7 @@ def test_kinks_and_multiple_zeros_of_the_gradient(
     assert only.kind == kind
 
 
+@pytest.mark.slow
 @each(
     "text, box, count, least",
     [
@@ -293,6 +308,7 @@ def test_the_global_minimum_is_not_claimed_beyond_poles_and_domains(text: str) -
     assert low <= min(x for x in samples if x == x) or low < -1e9
 
 
+@pytest.mark.slow
 @each(
     "text, low, high",
     [

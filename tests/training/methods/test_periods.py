@@ -91,6 +91,7 @@ def test_noise_has_no_doubtful_period() -> None:
     assert not fit("y ~ a*sin(2*pi*t/P + p)", data, start={"a": 1, "P": 5, "p": 0}).warnings
 
 
+@pytest.mark.slow
 def test_every_group_has_the_period_of_its_own() -> None:
     generator = np.random.default_rng(7)
     frequencies = np.array([0.31, 1.9, 0.77, 1.2, 1.55])
