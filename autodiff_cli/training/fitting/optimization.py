@@ -214,17 +214,16 @@ class StartSearch:
     def _refit(
         self, find: Callable[..., StartCandidate | None], searched: Objective, start: Array, first: Outcome
     ) -> Outcome:
-        """Fit again from a point that `find` estimates from `start` and the data, if its end is clearly better; else
-        return `first`.
-        """
+        """Fit again from a point that `find` estimates, if its end is clearly better; else return `first`."""
         objective = self._objective
         free = objective.layout.mask(self._unset or scalar_parameters(objective))
         candidate = find(searched, start, free, self._options.seed, objective.bounds)
         if candidate is None or not self._is_better(candidate.end, first):
             return first
+        reason = _BETTER if find is multistart else _BETTER_MINIMUM
         if self._method == "lbfgs":
-            return self._fit(candidate.end, _BETTER)
-        outcome = self._fit(candidate.start, _BETTER)
+            return self._fit(candidate.end, reason)
+        outcome = self._fit(candidate.start, reason)
         if self._progress.latest.loss <= objective.value(candidate.end) / RESTARTS.clear_improvement:
             return outcome
         # The candidate was found on a sample of the rows, and a fit of all rows from its start leads elsewhere.
@@ -267,7 +266,7 @@ RESTART_STRATEGIES = (
     StartSearch.restart_likelihood_at_random,
 )
 _BETTER = "the fit from the starting values was poor; better ones were estimated from the data:"
-_BETTER_MINIMUM = "a better minimum was found by a search of starting values:"
+_BETTER_MINIMUM = "a better minimum was found from other starting values:"
 
 
 def scalar_parameters(objective: Objective) -> list[str]:

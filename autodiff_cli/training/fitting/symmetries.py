@@ -239,7 +239,7 @@ class _Symmetries:
             notes.append(f"the signs of {listed} are not determined; the positive values are reported")
         if shifted:
             listed = ", ".join(f"`{name}`" for name in shifted)
-            notes.append(f"{listed} is reported within half a turn of 0; whole turns change nothing")
+            notes.append(f"values within half a turn of 0 are reported for {listed}; whole turns change nothing")
         return self._theta, notes
 
     def _flip_signs(self) -> Iterator[list[str]]:
