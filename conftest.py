@@ -10,6 +10,9 @@ Tests that need a missing program or library are skipped; see `tests/tools.py`.
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import importlib
 import importlib.util
 import os
 import signal
@@ -18,6 +21,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
 from tests.each import chosen_cases
 
@@ -30,6 +34,9 @@ collect_ignore = [file for module, file in EXTRAS.items() if importlib.util.find
 # No deadline, because a busy machine is no error; the same examples every time, because tests/fuzz looks for new ones.
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=15)
 settings.register_profile("slow", deadline=None, derandomize=True, max_examples=40)
+# Hypothesis also draws constants from the source code of all modules that are imported by then: other ones in each run
+# with several workers. Reading them all takes each worker seconds.
+vars(providers)["_get_local_constants"] = lambda: providers._local_constants
 
 
 CACHE = Path(__file__).parent / ".pytest_cache" / "home"  # in place of ~/.cache
@@ -68,6 +75,25 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     if whole and getattr(config.option, "numprocesses", 0) is None and not config.option.usepdb:
         config.option.numprocesses = "auto"
         config.option.dist = "worksteal"
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector the thousands of objects that stay until the end."""
+    gc.enable()
+    gc.freeze()
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """Import the test files last to first in every second worker of a whole run: two workers that collect at the same
+    time then meet in the middle, and each reads from the disk what the other compiled."""
+    gc.disable()  # until everything is collected: nearly nothing of it is garbage
+    worker = getattr(session.config, "workerinput", {}).get("workerid", "gw0")
+    if int(worker.removeprefix("gw")) % 2 and session.config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+        root = session.config.rootpath
+        for file in sorted((root / "tests").rglob("test_*.py"), reverse=True):
+            # What cannot be imported is reported when it is collected.
+            with contextlib.suppress(BaseException):
+                importlib.import_module(".".join(file.relative_to(root).with_suffix("").parts))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

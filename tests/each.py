@@ -26,8 +26,12 @@ def examples(count: int, **others: Any) -> settings:
 
 def part(count: int) -> int:
     """The number of cases that run in place of `count`: all with `--slow`, else a sixth, but three at least."""
-    is_slow = settings().max_examples == settings.get_profile("slow").max_examples
-    return count if is_slow else min(count, max(3, count // 6))
+    return count if is_slow() else min(count, max(3, count // 6))
+
+
+def is_slow() -> bool:
+    """Whether tests run with `--slow`."""
+    return settings().max_examples == settings.get_profile("slow").max_examples
 
 
 def evenly_spread_part(cases: Sequence[T]) -> list[T]:
@@ -49,14 +53,14 @@ def each(
     cases: Iterable[Any],
     ids: Callable[[Any], str] | Sequence[str] = repr,
     *,
-    sampled: bool = False,
+    sampled: bool | Callable[..., bool] = False,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Run a test on every case, as one item for pytest. Takes the arguments of `pytest.mark.parametrize`.
 
     A test of pytest costs about a millisecond, in every process that collects it: for thousands of small cases that is
     most of the time. All cases run, and each that fails is reported with its id. A case cannot be skipped, and fixtures
     with a state are refused: they would be shared by all cases. Of a table that is `sampled`, a part that is evenly
-    spread runs without `--slow`.
+    spread runs without `--slow`; if `sampled` is a function, a part of the cases for which it is true.
     """
     keys = [name.strip() for name in names.split(",")] if isinstance(names, str) else [*names]
     table = [_values(case, len(keys)) for case in cases]
@@ -71,6 +75,8 @@ def each(
         def run(**fixtures: Any) -> None:
             failures: list[Exception] = []
             cases = [*zip(labels, table, strict=True)]
+            if callable(sampled) and not is_slow():
+                cases = [case for case in cases if sampled(*case[1])]
             for label, case in evenly_spread_part(cases) if sampled else cases:
                 try:
                     test(**fixtures, **dict(zip(keys, case, strict=True)))
@@ -86,7 +92,7 @@ def each(
             if failures:
                 raise ExceptionGroup(f"{len(failures)} of {len(table)} cases fail", failures)
 
-        run.is_sampled = sampled or getattr(test, "is_sampled", False)  # type: ignore[attr-defined]
+        run.is_sampled = bool(sampled) or getattr(test, "is_sampled", False)  # type: ignore[attr-defined]
         parameters = [parameter for name, parameter in signature.parameters.items() if name not in keys]
         run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         return run

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.each import chosen_cases, each, part
+from tests.each import chosen_cases, each, evenly_spread_part, is_slow, part
 
 
 def test_every_case_runs_and_each_that_fails_is_named() -> None:
@@ -44,3 +44,9 @@ def test_of_a_sampled_test_an_evenly_spread_part_runs_and_of_others_all() -> Non
     chosen = [case.name for case in chosen_cases([*sampled, *others])]
     assert chosen == [*[f"sampled[{k}]" for k in range(0, 30, 30 // part(30))], *(case.name for case in others)]
     assert [*chosen_cases(sampled[7:8])] == sampled[7:8]
+
+
+def test_of_a_sampled_table_a_part_of_the_cases_that_a_function_allows_runs() -> None:
+    seen: list[int] = []
+    each("number", range(30), sampled=lambda number: number % 2 == 0)(lambda number: seen.append(number))()
+    assert seen == ([*range(30)] if is_slow() else evenly_spread_part(range(0, 30, 2)))

@@ -49,6 +49,7 @@ def test_computing_again_gives_the_same_bits(every: int) -> None:
             np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 def test_computing_again_takes_less_memory() -> None:
     columns = data(512)
 
@@ -73,7 +74,12 @@ def test_a_value_alone_keeps_nothing_for_a_gradient() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"optimizer": "lm"}, {"optimizer": "lbfgs"}, pytest.param({"loss": "huber"}, marks=pytest.mark.slow)]
+    "options",
+    [
+        {"optimizer": "lm"},
+        pytest.param({"optimizer": "lbfgs"}, marks=pytest.mark.slow),
+        pytest.param({"loss": "huber"}, marks=pytest.mark.slow),
+    ],
 )
 def test_a_fit_of_many_rows_takes_no_array_of_their_length(options: dict[str, Any]) -> None:
     rows = 4_000_000  # 32 MB in each column

@@ -84,6 +84,7 @@ def test_a_broken_compiler_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> Non
     assert choose_backend("auto", None, GRAPHS, 1_000_000).name == "numpy"
 
 
+@pytest.mark.slow
 def test_both_backends_fit_alike() -> None:
     x = np.linspace(0, 3, 500)
     data = {"x": x, "y": 2 * np.exp(-1.3 * x) + 0.1 * np.sin(40 * x)}

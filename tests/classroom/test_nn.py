@@ -53,6 +53,7 @@ def test_zero_grad_and_the_gradient_of_a_whole_network() -> None:
     assert [p.grad for p in network.parameters()] == first
 
 
+@pytest.mark.slow
 def test_training_separates_four_points() -> None:
     """The course's own example: three inputs, two hidden layers of four, targets 1 and -1."""
     xs = [[2.0, 3.0, -1.0], [3.0, -1.0, 0.5], [0.5, 1.0, 1.0], [1.0, 1.0, -1.0]]

@@ -175,6 +175,7 @@ ONE_NUMBER = [op for op in ELEMENTWISE if op.accepts(1) and not op.is_helper]
 FAR = [f"{sign}1e{k}" for k in range(-20, 21, 4) for sign in ("", "-")]
 
 
+@pytest.mark.slow
 @each("op", ONE_NUMBER, ids=lambda op: op.name)
 def test_functions_agree_with_floats_at_huge_and_tiny_arguments(op: Op) -> None:
     for point in FAR:

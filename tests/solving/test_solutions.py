@@ -210,6 +210,7 @@ def test_a_search_that_is_cut_short_loses_no_zero() -> None:
         assert any(low <= zero <= high for box in boxes for low, high in box.values())
 
 
+@pytest.mark.slow
 def test_a_search_that_is_cut_short_bounds_the_global_minimum_well() -> None:
     found = ad.parse("max(abs(x - 1), abs(y + 1), abs(x + y), abs(x*y - 1))").minimize(
         x=(-3, 3.1), y=(-3, 3.2), max_boxes=9_000
@@ -229,6 +230,7 @@ def test_systems_of_the_literature(equations: str, box: dict[str, tuple[float, f
         assert all(abs(value) < 1e-9 for value in f(root.point)) if "==" not in equations else root.unique
 
 
+@pytest.mark.slow
 @each("name, text, box, value", MINIMA, sampled=True)
 def test_global_minima_of_published_functions(
     name: str, text: str, box: dict[str, tuple[float, float]], value: float
@@ -252,6 +254,7 @@ def test_kinds_edges_and_global_points() -> None:
     assert {p.kind for p in found.points if not p.on_edge} == {"saddle"}
 
 
+@pytest.mark.slow
 @each(
     "text, box, point, kind",
     [
@@ -278,6 +281,7 @@ def test_kinks_and_multiple_zeros_of_the_gradient(
     assert only.kind == kind
 
 
+@pytest.mark.slow
 @each(
     "text, box, count, least",
     [
@@ -303,6 +307,7 @@ def test_the_global_minimum_is_not_claimed_beyond_poles_and_domains(text: str) -
     assert low <= min(x for x in samples if x == x) or low < -1e9
 
 
+@pytest.mark.slow
 @each(
     "text, low, high",
     [

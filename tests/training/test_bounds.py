@@ -43,6 +43,7 @@ def test_lower_bounds_hold_as_upper_ones_do(optimizer: str) -> None:
     assert fit.parameters["a"] == pytest.approx(held.parameters["a"], rel=1e-8)
 
 
+@pytest.mark.slow
 @each("batch_size", [None, 8])
 @each("optimizer", OPTIMIZERS)
 def test_gradient_methods_never_leave_the_bounds(optimizer: str, batch_size: int | None) -> None:
@@ -211,6 +212,7 @@ def test_an_order_that_the_data_contradict_binds() -> None:
             ad.fit("y ~ a*x + b", {"x": x, "y": y}, bounds=bounds)
 
 
+@pytest.mark.slow
 def test_errors_on_an_order_or_a_sum_of_shares_are_those_of_the_model_with_fewer_parameters() -> None:
     x = np.linspace(0, 10, 30)
     y = 3 * x + 1 + 0.1 * np.sin(37 * x)

@@ -52,7 +52,7 @@ def test_three_components_are_found_rather_than_a_worse_minimum(seed: int) -> No
     ("model", "x", "name"),
     [
         ("log(s) + ((x - m)/s)^2/2", np.full(10, 3.0), "s"),
-        ("-log(normal_pdf(x, m, s))", np.full(10, 3.0), "s"),
+        pytest.param("-log(normal_pdf(x, m, s))", np.full(10, 3.0), "s", marks=pytest.mark.slow),
         ("exp(-a*x)", np.linspace(1, 9, 20), "a"),
         (STUDENT, np.tile([-1.0, 1], 9), "n"),
     ],

@@ -90,7 +90,7 @@ def test_the_covariance_of_a_linear_softmax_is_that_of_the_same_sigmoid() -> Non
 # --- what must come out
 
 
-@pytest.mark.parametrize("activation", ["tanh", "relu"])
+@pytest.mark.parametrize("activation", ["tanh", pytest.param("relu", marks=pytest.mark.slow)])
 def test_a_sine(activation: str) -> None:
     columns = wave(150)
     found = fit(f"y ~ mlp(z, [32], {activation})", columns, epochs=3000, learning_rate=0.01)
@@ -108,6 +108,7 @@ def test_a_parabola_by_plain_gradient_descent_row_by_row(seed: int) -> None:
     assert found.loss < found.history[0]["loss"] / 100
 
 
+@pytest.mark.slow
 def test_xor_from_nearly_every_seed() -> None:
     columns = {"a": [0, 0, 1, 1], "b": [0, 1, 0, 1], "y": [0, 1, 1, 0]}
     solved = 0
@@ -250,6 +251,7 @@ def test_options_that_do_not_go_with_a_network(model: str, options: dict[str, An
         fit(model, {**wave(5), "c": [0, 1, 0, 1, 0]}, **options)
 
 
+@pytest.mark.slow
 @each("model", ["y ~ mlp(x, [8], tanh)", "h = dense([x, z], 8, tanh); y ~ dense(h, 1)[0]"])
 def test_networks_learn_from_columns_far_from_1(model: str) -> None:
     generator = np.random.default_rng(0)

@@ -29,6 +29,7 @@ def test_certified_values(name: str, start: int) -> None:
     assert all("are hardly distinguishable" in words for words in found.warnings)  # true of MGH17
 
 
+@pytest.mark.slow
 def test_adam_ends_at_the_certified_minimum_too() -> None:
     problem = PROBLEMS["DanWood"]
     file = open_data([str(FOLDER / problem["data"])])

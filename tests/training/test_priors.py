@@ -91,6 +91,7 @@ def test_errors_are_those_of_the_profiled_posterior() -> None:
     assert fit.covariance == pytest.approx(np.linalg.inv(hessian), rel=1e-3)
 
 
+@pytest.mark.slow
 def test_mean_fit_does_not_depend_on_where_rows_are() -> None:
     options = {"priors": ["a ~ normal(2, 0.02)"], "weights": np.arange(1.0, 31)}
     whole = ad.fit("y ~ a*exp(-b*x)", DECAY, **options)

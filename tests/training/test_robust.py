@@ -50,6 +50,7 @@ def test_losses_are_of_residuals_by_scale_times_its_square(loss: str, scale: flo
     assert math.isnan(slope) or gradient[0] == pytest.approx(slope, rel=1e-10, abs=1e-300)
 
 
+@pytest.mark.slow
 @each("unit", [1e-9, 1.0, 1e4])
 @each("loss", ROBUST)
 def test_the_unit_of_the_data_does_not_matter(loss: str, unit: float) -> None:
@@ -62,6 +63,7 @@ def test_the_unit_of_the_data_does_not_matter(loss: str, unit: float) -> None:
     assert scaled.loss == pytest.approx(unit**2 * plain.loss, rel=1e-6)
 
 
+@pytest.mark.slow
 @each("loss", ROBUST)
 def test_the_estimate_is_that_of_iterated_weights(loss: str) -> None:
     matrix = np.column_stack((X, np.ones(len(X))))
@@ -159,6 +161,7 @@ def test_the_scale_of_many_rows_is_exact(rows: int, weighted: bool) -> None:
     )
 
 
+@pytest.mark.slow
 @each("seed", range(6), sampled=True)
 def test_starting_values_are_estimated_despite_outliers(seed: int) -> None:
     generator = np.random.default_rng(seed)
@@ -171,6 +174,7 @@ def test_starting_values_are_estimated_despite_outliers(seed: int) -> None:
     assert [*found.parameters.values()] == pytest.approx([1.6, 0.32, 0.18, 0.03], abs=0.05)
 
 
+@pytest.mark.slow
 @each("seed", range(10), sampled=True)
 def test_the_scale_is_that_of_the_residuals_where_the_fit_ends(seed: int) -> None:
     """In turn, the fit with one of two scales can lead to the other, and back, for ever."""

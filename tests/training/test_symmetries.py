@@ -113,6 +113,7 @@ def test_interchangeable_terms_are_in_the_same_order_in_all_groups() -> None:
     assert given["k1"] > given["k2"]  # in the order of the given starts
 
 
+@pytest.mark.slow
 def test_components_of_mixtures_are_in_the_same_order_in_all_groups_and_levels() -> None:
     generator = np.random.default_rng(3)
     share = generator.uniform(0.2, 0.8, 4)
@@ -133,6 +134,7 @@ def test_components_of_mixtures_are_in_the_same_order_in_all_groups_and_levels()
     assert given["m1"] > given["m2"]
 
 
+@pytest.mark.slow
 def test_levels_that_share_nothing_are_fitted_as_well_as_alone() -> None:
     generator = np.random.default_rng(5)
     x, group = np.tile(np.linspace(0, 10, 60), 4), np.repeat(np.arange(4), 60)

@@ -43,15 +43,13 @@ def _computed(
     return out
 
 
-def alone(backend: Backend, outputs: Sequence[Node], columns: Mapping[str, NDArray[Any]]) -> Array:
-    """The outputs of every row, each computed alone: in a block, one row that needs care makes the code careful for
-    all, which hides what is wrong without it."""
-    graphs, rows = RowGraphs(outputs, columns.keys(), {}), next(iter(columns.values())).shape[-1]
-    kernel = backend.row_kernel(graphs)
-    out, prepared = np.full((rows, kernel.value_count, 1), 12345.0), kernel.prepare({})
-    for k in range(rows):
-        kernel.write(prepared, {name: column[k : k + 1] for name, column in columns.items()}, out[k])
-    return out[:, :, 0].T
+def alone(width: int, outputs: Sequence[Node], columns: Mapping[str, NDArray[Any]]) -> Array:
+    """The outputs of every row, each alone in a vector: one row that needs care makes the code careful for all rows of
+    its vector, which hides what is wrong without it."""
+    repeated = {name: np.repeat(column, width) for name, column in columns.items()}
+    lanes = by_row(LlvmBackend(1, width), outputs, repeated).reshape(len(outputs), -1, width)
+    np.testing.assert_array_equal(lanes, np.broadcast_to(lanes[..., :1], lanes.shape))
+    return lanes[..., 0]
 
 
 by_row = functools.partial(_computed, False)  # the outputs of every row, one below the other

@@ -85,6 +85,7 @@ def scaled(columns: dict[str, Any]) -> dict[str, Any]:
     return {name: column if name == "w" else column / 30 for name, column in columns.items()}
 
 
+@pytest.mark.slow
 @each("method", OPTIMIZERS, sampled=True)
 @each("batch", [1, 7, 32, 1000], sampled=True)
 def test_compiled_epochs_are_those_of_the_loop(method: str, batch: int) -> None:

@@ -60,7 +60,7 @@ def test_operations_on_arrays(case: Case, rows: int, width: int) -> None:
         both_ways(outputs, columns, point, setting.sizes, width=width)
 
 
-@each("case", CASES, ids=identity)
+@each("case", CASES, ids=identity, sampled=True)
 def test_operations_on_arrays_with_what_is_not_finite(case: Case) -> None:
     setting = Setting(case)
     outputs = [(case.build or get_op(case.name))(*setting.leaves), *setting.gradient(setting.total)]
@@ -86,6 +86,7 @@ def test_a_network(rows: int, width: int) -> None:
     both_ways(outputs, {"x": generator.normal(size=rows)}, point, SIZES, width=width)
 
 
+@pytest.mark.slow
 def test_wide_layers() -> None:
     """Their gradients are added up after every strip."""
     sizes = {"W": (70, 3), "b": (70,), "V": (33, 70), "x": (3,)}

@@ -27,6 +27,7 @@ def bounds(expression: Expression, ends: dict[str, Ends]) -> dict[str, Ends]:
     return enclosure(expression, intervals, expression.variables).bounds
 
 
+@pytest.mark.slow
 @each(
     ("text", "ends", "value", "slope"),
     [

@@ -71,6 +71,7 @@ def test_a_short_decimal_is_not_exact_because_its_float_is_short(text: str) -> N
 CONSTANTS = ["pi", "tau", "e", "0.1", "2.7", "123.456", "1e-5", "6.02214076e23", "1e23", "0.333333333333333333"]
 
 
+@pytest.mark.slow
 @each("text", CONSTANTS, sampled=True)
 def test_differences_of_rounded_constants_are_reported(text: str) -> None:
     number = mpmath.mpf({"pi": mpmath.pi, "tau": 2 * mpmath.pi, "e": mpmath.e}.get(text, text))

@@ -239,6 +239,7 @@ def test_zeros_on_a_logarithmic_axis_stand_left_of_a_break() -> None:
     assert axes_of(hidden, log="x")[0].get_legend_handles_labels()[1][0] == "4 rows, 1 not above 0"
 
 
+@pytest.mark.slow
 def test_groups_have_axes_of_their_own(tmp_path: Path) -> None:
     data, path = kinetics(5), tmp_path / "groups.pdf"
     rows = zip(*data.values(), strict=True)

@@ -108,6 +108,7 @@ def test_groups_with_bad_starts_find_good_ones() -> None:
         assert abs(one.fit.parameters["f"]) == pytest.approx(4.2, abs=0.05)
 
 
+@pytest.mark.slow
 def test_groups_that_explain_much_at_a_wrong_minimum_are_fitted_again() -> None:
     generator = np.random.default_rng(4)
     x, group = np.tile(np.linspace(0, 10, 40), 4), np.repeat(np.arange(4), 40)
@@ -139,6 +140,7 @@ def test_a_group_that_fails_does_not_stop_the_others() -> None:
     assert any("combination" in warning for warning in undetermined.warnings)
 
 
+@pytest.mark.slow
 def test_other_losses_and_options_are_for_each_group() -> None:
     data = decays([20, 15, 30, 20, 20])
     different: tuple[dict[str, Any], ...] = (

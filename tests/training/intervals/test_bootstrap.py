@@ -68,6 +68,7 @@ def test_few_and_failed_resamples_are_reported() -> None:
         ad.fit("y ~ mlp(x, [2], tanh)", DATA, bootstrap=10)
 
 
+@pytest.mark.slow
 def test_corrected_intervals_are_those_of_scipy() -> None:
     y = np.random.default_rng(0).exponential(2, 40)
     options: dict[str, Any] = {"bootstrap": 2000, "no_columns": True, "derive": {"b": "a^2"}}

@@ -113,6 +113,7 @@ def test_a_profile_with_an_asymptote_has_an_end_only_above_the_threshold(ratio: 
 CURVES = {"y ~ A*exp(-k*x)": lambda k, x: np.exp(-k * (x - x[0])), "y ~ A*x/(k + x)": lambda k, x: x / (k + x)}
 
 
+@pytest.mark.slow
 @each("model, seed", [("y ~ A*exp(-k*x)", 0), ("y ~ A*exp(-k*x)", 3), ("y ~ A*x/(k + x)", 5)])
 def test_a_profile_ends_where_the_exact_one_does_or_nowhere(model: str, seed: int) -> None:
     """With `A` at its best value for each `k`, the profile of `k` is known exactly."""

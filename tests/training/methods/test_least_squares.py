@@ -193,7 +193,7 @@ def test_large_residuals_take_few_evaluations_to_the_last_digits(start: int) -> 
     assert batch.evaluations <= 35  # steps that are not accelerated gain a third of the distance each: 75
 
 
-@pytest.mark.parametrize("noise", [0.0, 0.1])
+@pytest.mark.parametrize("noise", [pytest.param(0.0, marks=pytest.mark.slow), 0.1])
 def test_fits_of_a_batch_have_the_bits_that_they_have_alone(noise: float) -> None:
     generator = np.random.default_rng(3)
     y = 2.5 * np.exp(-1.3 * X) + 0.5 + noise * generator.normal(size=len(X))

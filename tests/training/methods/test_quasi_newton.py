@@ -57,6 +57,7 @@ def test_the_likelihood_of_a_laplace_distribution_has_a_corner(count: int) -> No
     assert found.parameters["s"] == pytest.approx(np.mean(np.abs(y - np.median(y))), rel=1e-7)
 
 
+@pytest.mark.slow
 @examples(20)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([1e-8, 1.0, 1e5]))
 def test_least_absolute_residuals_are_those_of_linear_programming(seed: int, unit: float) -> None:
@@ -118,6 +119,7 @@ def test_a_curved_valley(count: int, scale: float) -> None:
     assert seen[-1].loss < 1e-12 or np.allclose(outcome.theta / scale, [-1, *[1] * (count - 1)], atol=0.05)
 
 
+@pytest.mark.slow
 @examples(30)
 @given(st.lists(st.floats(-2, 2), min_size=3, max_size=3), st.lists(st.floats(0.1, 2), min_size=3, max_size=3))
 def test_in_a_box_against_scipy(low: list[float], widths: list[float]) -> None:

@@ -160,6 +160,7 @@ def test_lbfgs_finds_starts_as_least_squares_do() -> None:
     assert found.rss == pytest.approx(best.rss, rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [5, 13])
 def test_a_wave_through_nine_rows_is_the_best_one(seed: int) -> None:
     generator = np.random.default_rng(seed)

@@ -169,6 +169,7 @@ def test_a_reading_leads_back_to_its_cause_as_in_fiellers_theorem() -> None:
     assert given == pytest.approx(back, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_readings_have_several_causes_or_none() -> None:
     x = np.linspace(1, 10, 12)
     parabola = ad.fit("y ~ a*(x - 5)^2 + c", {"x": x, "y": (x - 5) ** 2 + 1 + 0.1 * np.sin(7 * x)})

@@ -153,6 +153,7 @@ def test_every_kind_of_fit(folder: Path, model: str, given: Mapping[str, Any]) -
     assert streamed == whole
 
 
+@pytest.mark.slow
 @each("name", ["d.parquet", "d.csv"])
 @each("where", ["x > 1", "group == 'north' and x < 2.5"])
 def test_rows_chosen_by_a_condition(folder: Path, name: str, where: str) -> None:
