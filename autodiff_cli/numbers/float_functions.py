@@ -316,6 +316,11 @@ def atan_slope(x: float) -> float:
     return 1.0 / (1.0 + x * x) if abs(x) < 1e150 else _far_atan_slope(x)
 
 
+def log1p_square(x: float) -> float:
+    """log(1 + x²)."""
+    return math.log1p(x * x) if abs(x) < 1e8 else 2 * log(abs(x))
+
+
 def _far_atan_slope(x: float) -> float:
     return 1.0 / x / x
 
@@ -344,7 +349,7 @@ ELEMENTARY: dict[str, Callable[..., float]] = {
     "asin": asin, "acos": acos, "atan": math.atan, "atan2": math.atan2,
     "asec": asec, "acsc": acsc, "acot": lambda x: math.atan(divide(1.0, x)),
     "asin_slope": lambda x: divide(1.0, sqrt((1.0 - x) * (1.0 + x))),
-    "atanh_slope": atanh_slope, "atan_slope": atan_slope,
+    "atanh_slope": atanh_slope, "atan_slope": atan_slope, "log1p_square": log1p_square,
     "sinh": sinh, "cosh": cosh, "tanh": math.tanh,
     "sech": sech, "csch": csch, "coth": coth, "sech_square": sech_square, "csch_square": csch_square,
     "asinh": math.asinh, "acosh": acosh, "atanh": atanh,

@@ -21,7 +21,7 @@ def elementary(name: str, rule: Callable[..., Operand | Sequence[Operand]], **fi
         derivatives = rule(z, *inputs)
         return derivatives if isinstance(derivatives, tuple) else (derivatives,)
 
-    return _declare_op(name, rule=partials, **_input_fields(rule, 1), **fields)
+    return _declare_op(name, rule=partials, **(_input_fields(rule, 1) | fields))
 
 
 def operator(name: str, symbol: str, level: Precedence, rule: Callable[..., Sequence[Operand]], **fields: Any) -> Op:

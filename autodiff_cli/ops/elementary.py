@@ -127,9 +127,11 @@ pow_slope_exponent = helper(
     lambda x, y: x**y * log(x),
     vanishes=lambda x, y: and_(equal(x, 0), y > 0),
 )
+# a*b, and 0 where a is 0: a density tends to 0 faster than the factors of its slopes to infinity.
+vanishing_product = helper("vanishing_product", lambda z, a, b: (b, a), lambda a, b: a * b)
 # a*log(x), and 0 where a is 0: a power of x tends to 0 faster than log(x) to infinity.
 times_log = helper(
-    "times_log", lambda z, a, x: (log(x), a / x), lambda a, x: a * log(x),
+    "times_log", lambda z, a, x: (log(x), vanishing_product(a, 1 / x)), lambda a, x: a * log(x),
     vanishes=lambda a, x: and_(equal(x, 0), equal(a, 0)),
 )  # fmt: skip
 

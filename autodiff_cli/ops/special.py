@@ -1,7 +1,9 @@
 """Special functions and activation functions.
 
 These are the error functions, the normal distribution, sinc, Lambert's W, the activation functions of neural networks,
-the gamma family, and the exponential, trigonometric and Fresnel integrals.
+the gamma family, log-densities of distributions, and the exponential, trigonometric and Fresnel integrals.
+
+Log-densities are declared from their formulas, with their domains and supports.
 
 The gamma family is closed under differentiation, because `polygamma(n, x)` includes all derivatives of digamma. No
 derivative is known with respect to the order n, nor the third one with respect to the first argument of the
@@ -10,18 +12,24 @@ incomplete gamma functions.
 
 from __future__ import annotations
 
+import inspect
+import math
+from collections.abc import Callable
 from functools import reduce
 from itertools import pairwise
+from typing import NamedTuple
 
+from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, Operand, as_node, constant
 from autodiff_cli.graph.op import Gate, Op
-from autodiff_cli.ops.arithmetic import abs_, and_, clip, equal, floor, not_, or_, quotient_slope, where
+from autodiff_cli.ops.arithmetic import abs_, and_, clip, equal, floor, not_, not_equal, or_, quotient_slope, where
 from autodiff_cli.ops.declaration import OpFields, composite, elementary, helper
 from autodiff_cli.ops.elementary import (
     FROM_0,
     INSIDE_1,
     POLE_AT_0,
     ZERO_TO_1,
+    atan_slope,
     cos,
     cosh,
     exp,
@@ -35,6 +43,7 @@ from autodiff_cli.ops.elementary import (
     square,
     tanh,
     times_log,
+    vanishing_product,
     where_defined,
 )
 
@@ -64,10 +73,6 @@ def _if_positive(value: Node, *parameters: Operand) -> Node:
     """Return `value`, which is nan unless all parameters are positive; defaults, which are no nodes, are."""
     conditions = [parameter > 0 for parameter in parameters if isinstance(parameter, Node)]
     return where(reduce(and_, conditions), value, constant("nan")) if conditions else value
-
-
-# a*b, and 0 where a is 0: a density tends to 0 faster than the factors of its slopes to infinity.
-vanishing_product = helper("vanishing_product", lambda z, a, b: (b, a), lambda a, b: a * b)
 
 
 def _density_slopes(z: Node, x: Node, mean: Operand = 0, deviation: Operand = 1) -> tuple[Operand, ...]:
@@ -446,6 +451,105 @@ gammainc_curvature = elementary(
     ),
     unavailable_inputs=(0,), summary="the second derivative of gammainc(a, x) with respect to a", **_SHAPE_DERIVATIVE,
 )  # fmt: skip
+
+
+# --- Log-densities ---
+
+# log(1 + x²). The tables of numbers compute it accurately also where the square overflows.
+log1p_square = helper("log1p_square", lambda z, x: 2 * x * atan_slope(x), lambda x: log1p(x**2), parity=1)
+
+
+class LogDensity(NamedTuple):
+    """The log-density of a distribution: an operation on a number and the arguments of the distribution.
+
+    Attributes:
+        op: the operation.
+        positive: the names of the arguments that must be positive.
+        support: the range of the number; None if the arguments are its ends.
+    """
+
+    op: Op
+    positive: tuple[str, ...]
+    support: tuple[float, float] | None
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The names of the arguments."""
+        return self.op.parameters[1:]
+
+
+LOG_DENSITIES: dict[str, LogDensity] = {}  # by the name of the distribution
+
+
+def _declare_log_density(
+    name: str,
+    formula: Callable[..., Node],
+    positive: str,
+    support: tuple[float, float] | None,
+    is_outside: Callable[..., Node] | None = None,
+    is_infinite: Callable[..., Node] | None = None,
+    defaults: tuple[int, ...] = (),
+) -> None:
+    """Declare the operation `NAME_logpdf` from a formula that holds in the support of the density.
+
+    Outside of the support it is -inf, with slope 0. Unless the arguments named in `positive` are positive, and the ends
+    of a support are in order, it is undefined. `is_infinite` is true at the ends where it is infinite. `defaults` are
+    those of the last arguments.
+    """
+    parameters = tuple(inspect.signature(formula).parameters)
+    places = [parameters.index(argument) for argument in positive.split()]
+
+    def complete(inputs: tuple[Node, ...]) -> tuple[Node, ...]:
+        missing = len(parameters) - len(inputs)
+        return (*inputs, *map(as_node, defaults[len(defaults) - missing :]))
+
+    def domain(*inputs: Node) -> Node:
+        inputs = complete(inputs)
+        return reduce(and_, [inputs[k] > 0 for k in places]) if places else inputs[1] < inputs[2]
+
+    def expansion(*inputs: Node) -> Node:
+        value = formula(*complete(inputs))
+        if is_outside:
+            value = where(is_outside(*inputs), -constant("inf") - square(inputs[1]), value)  # nan goes on
+        return where(domain(*inputs), value, constant("nan"))
+
+    def rule(z: Node, *inputs: Node) -> tuple[Node, ...]:
+        slopes = gradient_nodes(formula(*complete(inputs)), inputs)
+        slopes = [where(is_outside(*inputs), 0, slope) for slope in slopes] if is_outside else slopes
+        return tuple(where_defined(z, slope) for slope in slopes)
+
+    def singular(*inputs: Node) -> Node:
+        return reduce(or_, [holds(*inputs) for holds in (is_outside, is_infinite) if holds])
+
+    op = elementary(
+        f"{name}_logpdf", rule, expansion=expansion, parameters=parameters,
+        min_inputs=len(parameters) - len(defaults), max_inputs=len(parameters), domain=domain,
+        singular=singular if is_outside else None, ulp_bound=4000, has_cancelling_slopes=True,
+        summary=f"the log-density of the {name.replace('_', '-')} distribution at x",
+    )  # fmt: skip
+    LOG_DENSITIES[name] = LogDensity(op, tuple(positive.split()), support)
+
+
+def _normal(x: Node, mu: Node, sigma: Node) -> Node:
+    return -(square((x - mu) / sigma) / 2) - log(sigma) - log(2 * pi) / 2
+
+
+_REALS = (-math.inf, math.inf)
+_FROM_0_ON = (0.0, math.inf), lambda x, *_: x < 0
+# fmt: off
+_declare_log_density("normal", _normal, "sigma", _REALS, defaults=(0, 1))
+_declare_log_density("lognormal", lambda x, mu, sigma: _normal(log(x), mu, sigma) - log(x), "sigma", (0.0, math.inf), lambda x, mu, sigma: x <= 0)
+_declare_log_density("student_t", lambda x, nu, mu, sigma: -((nu + 1) / 2 * log1p_square((x - mu) / (sigma * sqrt(nu)))) - log(beta(constant("0.5"), nu / 2)) - log(nu) / 2 - log(sigma), "nu sigma", _REALS, defaults=(0, 1))
+_declare_log_density("cauchy", lambda x, mu, sigma: -log1p_square((x - mu) / sigma) - log(pi * sigma), "sigma", _REALS, defaults=(0, 1))
+_declare_log_density("half_normal", lambda x, sigma: -(square(x / sigma) / 2) - log(sigma) + log(2 / pi) / 2, "sigma", *_FROM_0_ON)
+_declare_log_density("half_cauchy", lambda x, sigma: -log1p_square(x / sigma) - log(pi / 2 * sigma), "sigma", *_FROM_0_ON)
+_declare_log_density("exponential", lambda x, rate: log(rate) - rate * x, "rate", *_FROM_0_ON)
+_declare_log_density("gamma", lambda x, shape, rate: times_log(shape - 1, x) + shape * log(rate) - rate * x - lgamma(shape), "shape rate", *_FROM_0_ON,
+    lambda x, shape, rate: and_(equal(x, 0), not_equal(shape, 1)))
+_declare_log_density("beta", lambda x, a, b: times_log(a - 1, x) + times_log(b - 1, 1 - x) + lgamma(a + b) - lgamma(a) - lgamma(b), "a b", (0.0, 1.0),
+    lambda x, a, b: or_(x < 0, x > 1), lambda x, a, b: or_(and_(equal(x, 0), not_equal(a, 1)), and_(equal(x, 1), not_equal(b, 1))))
+_declare_log_density("uniform", lambda x, low, high: x - x - log(high - low), "", None, lambda x, low, high: or_(x < low, x > high))  # nan goes on
+# fmt: on
 
 
 # Forward declarations: rules may use operations that are declared further down.

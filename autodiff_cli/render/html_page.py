@@ -493,6 +493,8 @@ def _served_file(file: str) -> str:
 
 _LEARNING_FOLDER = Path(__file__).parent / "learning"
 MAX_PAGE_ROWS = 500  # more rows make the page large and slow
+_MAX_PAGE_DRAWS = 250  # of a chain
+_MAX_PAGE_DRAW_NUMBERS = 100_000
 _MAX_MODEL_LENGTH = 80  # characters of the model in the title
 
 
@@ -512,6 +514,7 @@ class FitRecording(NamedTuple):
         networks: traces of the loss with other hidden layers and activations, and their models, by both, as in
             `2 tanh`: the page lets these learn too.
         units: the units of columns, as far as the file has them.
+        draws: draws of the parameter vector from the posterior, of shape (chains, draws, numbers).
     """
 
     trace: Trace
@@ -525,6 +528,7 @@ class FitRecording(NamedTuple):
     fixed: Mapping[str, Any]
     networks: Mapping[str, tuple[Trace, Model]] = {}
     units: Mapping[str, str] = {}
+    draws: NDArray[np.float64] | None = None
 
 
 def fit_page(recording: FitRecording, digits: int | None = None) -> str:
@@ -543,6 +547,14 @@ def fit_page(recording: FitRecording, digits: int | None = None) -> str:
     title = f"learning {escape(shorten_middle(safe_label(recording.model.text), _MAX_MODEL_LENGTH))}"
     addition = PageAddition(title, markup, style, script, _recording_document(recording))
     return to_html(recording.trace, WHOLE_GRAPH, digits, addition=addition)
+
+
+def _chains_document(draws: NDArray[np.float64] | None) -> dict[str, Any]:
+    """Return the draws of each chain that the page shows, and how many draws apart they are."""
+    if draws is None:
+        return {"chains": None}
+    stride = max(-(-draws.shape[1] // _MAX_PAGE_DRAWS), -(-draws.size // _MAX_PAGE_DRAW_NUMBERS))
+    return {"chains": draws[:, ::stride].tolist(), "stride": stride}
 
 
 def sample_rows(rows: int) -> NDArray[np.int64]:
@@ -572,6 +584,7 @@ def _recording_document(recording: FitRecording) -> dict[str, Any]:
             for epoch in recording.epochs
         ],
         "units": dict(recording.units),
+        **_chains_document(recording.draws),
         "rows": (recording.row_numbers + 1).tolist(),
         "count": recording.row_count,
         "columns": {name: values.tolist() for name, values in recording.columns.items()},

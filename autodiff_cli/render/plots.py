@@ -29,6 +29,7 @@ from autodiff_cli.render.formatting import drop_double_negations, shorten_middle
 from autodiff_cli.render.progress import step_noun
 from autodiff_cli.render.report import Paper, Report, Style
 from autodiff_cli.system import open_atomic_bytes
+from autodiff_cli.training.fitting.posterior import draw_numbers
 from autodiff_cli.training.options import DEFAULT_FIGURE, FigureOptions
 from autodiff_cli.training.result.fitted_model import FittedModel
 from autodiff_cli.training.result.prediction import FitPlot, FittedCurve
@@ -463,12 +464,8 @@ def _draw_fit(figure: Any, fit: FittedModel, options: FigureOptions) -> None:
 
 def _draw_posterior(figure: Any, draws: Mapping[str, Array]) -> None:
     """Draw the trace of every chain above a matrix of the marginal of each number and the draws of each pair."""
-    numbers = {
-        name if values.ndim == 2 else f"{name} {place + 1}": column
-        for name, values in draws.items()
-        for place, column in enumerate(np.moveaxis(values.reshape(*values.shape[:2], -1), 2, 0))
-    }
-    shown = dict([*numbers.items()][:_MAX_DRAWN_NUMBERS])
+    names, numbers = draw_numbers(draws)
+    shown = dict(zip(names[:_MAX_DRAWN_NUMBERS], np.moveaxis(numbers, 2, 0), strict=False))
     count = len(shown)
     side = max(_INCHES["width"], _INCHES["cell"] * count)
     figure.set_size_inches(side, side * (1 + _TRACE_HEIGHT))

@@ -23,17 +23,7 @@ from autodiff_cli.render import formatting
 from autodiff_cli.render.formatting import NumberFormat
 from autodiff_cli.render.gradient import gradient_document, write_result, write_title, write_warnings
 from autodiff_cli.render.layout import GraphTooLargeError
-from autodiff_cli.render.report import (
-    NO_VALUE,
-    Column,
-    Paper,
-    Report,
-    Style,
-    TerminalPaper,
-    TextTable,
-    dumps,
-    number_columns,
-)
+from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, dumps, number_columns
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
@@ -602,6 +592,8 @@ class RichTraceReport(NamedTuple):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterable[Text]:
         from rich.text import Text
+
+        from autodiff_cli.render.report import TerminalPaper
 
         buffer = io.StringIO()
         paper = TerminalPaper(buffer, options.max_width, colour=console.color_system is not None)

@@ -7,6 +7,7 @@ then replaces it, so the file is complete at any moment.
 
 `CheckpointFile` writes one checkpoint, `CheckpointWriter` decides when to write. `EvaluationLog` remembers evaluations
 of the objective: deterministic methods without a state of their own resume by running again over the remembered values.
+`DensityLog` does so for chains, which run beside each other.
 """
 
 from __future__ import annotations
@@ -66,6 +67,7 @@ class CheckpointState:
         first_theta: the parameters at the start.
         best_theta, best_number: the parameters of the best epoch, and its number.
         evaluations: the records of an `EvaluationLog`, for methods that resume by running again.
+        densities: the table of a `DensityLog`.
     """
 
     reported_epochs: int
@@ -76,6 +78,7 @@ class CheckpointState:
     first_theta: Array = field(default_factory=lambda: np.empty(0))
     best_theta: Array = field(default_factory=lambda: np.empty(0))
     best_number: int = 0
+    densities: Array = field(default_factory=lambda: np.empty((0, 0)))
     evaluations: list[tuple[int, Array]] = field(default_factory=list)
 
 
@@ -365,3 +368,36 @@ class EvaluationLog:
             self._capacity_left -= result.size
             self.records.append((checksum, result.copy()))
         return result
+
+
+class DensityLog:
+    """A record of evaluations of a density, from which chains resume by running again with the same seed.
+
+    Chains run beside each other, so evaluations have no order: a result is found by its point.
+
+    >>> log = DensityLog()
+    >>> first = log.evaluate(np.array([1.0]), lambda: np.array([2.0, 3.0]))
+    >>> DensityLog(log.table()).evaluate(np.array([1.0]), lambda: np.array([4.0, 5.0]))
+    array([2., 3.])
+    """
+
+    def __init__(self, table: Array | None = None) -> None:
+        size = 0 if table is None else table.shape[1] // 2  # of a point; then come the density and its gradient
+        rows = () if table is None else np.ascontiguousarray(table)
+        self._results: dict[bytes, Array] = {row[:size].tobytes(): row[size:] for row in rows}
+
+    def evaluate(self, point: Array, compute: Callable[[], Array]) -> Array:
+        """Return the density and its gradient at a point, from the record or computed. The caller may not modify it."""
+        key = point.tobytes()
+        if (found := self._results.get(key)) is not None:
+            return found
+        result = compute()
+        if len(self._results) * (len(point) + len(result)) < _MAX_LOGGED_NUMBERS:
+            self._results[key] = result
+        return result
+
+    def table(self) -> Array:
+        """Return a row for each evaluation: the point, the density and its gradient."""
+        pairs = [*self._results.items()]  # at once, since chains go on
+        rows = [np.concatenate((np.frombuffer(key), result)) for key, result in pairs]
+        return np.array(rows) if rows else np.empty((0, 0))

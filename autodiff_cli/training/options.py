@@ -390,7 +390,7 @@ class FitOptions(ObjectiveOptions):
         absolute_sigma: use sigma as it is for the standard errors, instead of scaling it by the residuals.
         confidence: the confidence level of the intervals in reports, as 0.95 or 95 per cent.
         priors: prior distributions of parameters, `{"a": "normal(0, 10)"}`, or as texts, `["a ~ normal(0, 10)"]`. The
-            fit is then the posterior mode, with errors from the inverse Hessian. See `DISTRIBUTIONS`.
+            fit is then the posterior mode, with errors from the inverse Hessian. See docs/bayes.md.
         laplace: the parameters of levels, such as `u` in `u[tree]`, that are random effects: they are integrated out of
             the likelihood by Laplace's approximation. Each needs a prior such as `u[tree] ~ normal(0, s)`. The other
             parameters, also `s`, are maximum likelihood estimates.
@@ -408,7 +408,8 @@ class FitOptions(ObjectiveOptions):
             replaced atomically, so it is valid at any moment.
         checkpoint_every: write the checkpoint every this many epochs instead.
         resume: a checkpoint from which the fit resumes, with the same result bit for bit as without interruption. It
-            must belong to the same fit of the same data; `epochs` counts all epochs.
+            must belong to the same fit of the same data; `epochs` counts all epochs. Chains of a posterior go on too,
+            with the same draws; `posterior` counts all draws, and may be larger than before.
         on_epoch: a callback, called with the start and after each epoch; from epoch 0 again if the fit restarts from a
             better start.
         plot: collect the data of a plot of the fit; by default in a notebook, which then shows it.
@@ -671,8 +672,6 @@ COMBINATIONS = (
             ("validation", "a posterior is of all rows"),
             ("batch_size", "a posterior is of all rows"),
             ("cluster", "the sampler runs on this machine"),
-            ("checkpoint", "a checkpoint holds a fit without draws"),
-            ("resume", "a checkpoint holds a fit without draws"),
         )
     ),
     needs(

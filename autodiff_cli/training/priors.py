@@ -1,4 +1,4 @@
-"""Priors of parameters: distributions, each written once as a graph, and the text of a prior.
+"""Priors of parameters: the text of a prior, and its log-density, which is an operation of the language.
 
 `parse_priors` reads `a ~ normal(0, 10)`. Distributions have the arguments of Stan's. An argument may be another
 parameter, as in `a[site] ~ normal(m, s)`; such a prior is hierarchical.
@@ -7,7 +7,7 @@ parameter, as in `a[site] ~ normal(m, s)`; such a prior is hierarchical.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
 from operator import add
 from typing import NamedTuple
@@ -17,70 +17,9 @@ from autodiff_cli.graph.op import ZERO
 from autodiff_cli.graph.tape import leaf_names, substitute, topological_order
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.language.lexer import canonical_name, is_level_name, is_name
-from autodiff_cli.ops.elementary import log, log1p, square
-from autodiff_cli.ops.special import lgamma
+from autodiff_cli.ops.special import LOG_DENSITIES, LogDensity
 from autodiff_cli.ops.structural import sum_
 from autodiff_cli.options import OptionError, unknown_choice
-
-
-class PriorDistribution(NamedTuple):
-    """A distribution of a number.
-
-    Attributes:
-        graph: builds minus the log-density from the number and the arguments.
-        arguments: the names of the arguments.
-        positive: those that must be positive.
-        support: the range of the number; None if the arguments are its ends.
-    """
-
-    graph: Callable[..., Node]
-    arguments: tuple[str, ...]
-    positive: tuple[str, ...]
-    support: tuple[float, float] | None = (-math.inf, math.inf)
-
-
-def _student_t(x: Node, nu: Node, mu: Node, sigma: Node) -> Node:
-    tail = (nu + 1) / 2 * log1p(square((x - mu) / sigma) / nu)
-    return tail + log(sigma) + lgamma(nu / 2) - lgamma((nu + 1) / 2) + log(nu * math.pi) / 2
-
-
-def _beta(x: Node, a: Node, b: Node) -> Node:
-    return (1 - a) * log(x) + (1 - b) * log1p(-x) + lgamma(a) + lgamma(b) - lgamma(a + b)
-
-
-_ROOT_2_PI, _ROOT_HALF_PI = math.log(2 * math.pi) / 2, math.log(math.pi / 2) / 2
-_POSITIVE = 0.0, math.inf
-
-DISTRIBUTIONS = {
-    "normal": PriorDistribution(
-        lambda x, mu, sigma: square((x - mu) / sigma) / 2 + log(sigma) + _ROOT_2_PI, ("mu", "sigma"), ("sigma",)
-    ),
-    "lognormal": PriorDistribution(
-        lambda x, mu, sigma: square((log(x) - mu) / sigma) / 2 + log(sigma) + log(x) + _ROOT_2_PI,
-        ("mu", "sigma"),
-        ("sigma",),
-        _POSITIVE,
-    ),
-    "student_t": PriorDistribution(_student_t, ("nu", "mu", "sigma"), ("nu", "sigma")),
-    "cauchy": PriorDistribution(
-        lambda x, mu, sigma: log1p(square((x - mu) / sigma)) + log(math.pi * sigma), ("mu", "sigma"), ("sigma",)
-    ),
-    "half_normal": PriorDistribution(
-        lambda x, sigma: square(x / sigma) / 2 + log(sigma) + _ROOT_HALF_PI, ("sigma",), ("sigma",), _POSITIVE
-    ),
-    "half_cauchy": PriorDistribution(
-        lambda x, sigma: log1p(square(x / sigma)) + log(math.pi / 2 * sigma), ("sigma",), ("sigma",), _POSITIVE
-    ),
-    "exponential": PriorDistribution(lambda x, rate: rate * x - log(rate), ("rate",), ("rate",), _POSITIVE),
-    "gamma": PriorDistribution(
-        lambda x, shape, rate: rate * x + (1 - shape) * log(x) - shape * log(rate) + lgamma(shape),
-        ("shape", "rate"),
-        ("shape", "rate"),
-        _POSITIVE,
-    ),
-    "beta": PriorDistribution(_beta, ("a", "b"), ("a", "b"), (0.0, 1.0)),
-    "uniform": PriorDistribution(lambda x, low, high: log(high - low), ("low", "high"), (), None),
-}
 
 
 class Prior(NamedTuple):
@@ -94,7 +33,7 @@ class Prior(NamedTuple):
     """
 
     text: str
-    distribution: PriorDistribution
+    distribution: LogDensity
     arguments: tuple[Node, ...]
     support: tuple[float, float]
 
@@ -140,9 +79,9 @@ def _parse_prior(name: str, text: str) -> Prior:
 
     kind, bracket, rest = text.partition("(")
     kind = kind.strip()
-    if kind not in DISTRIBUTIONS:
-        raise OptionError(f"the prior of `{name}`: {unknown_choice('distribution', kind, DISTRIBUTIONS)}")
-    distribution, shown = DISTRIBUTIONS[kind], f"{kind}({', '.join(DISTRIBUTIONS[kind].arguments)})"
+    if kind not in LOG_DENSITIES:
+        raise OptionError(f"the prior of `{name}`: {unknown_choice('distribution', kind, LOG_DENSITIES)}")
+    distribution, shown = LOG_DENSITIES[kind], f"{kind}({', '.join(LOG_DENSITIES[kind].arguments)})"
     if not bracket or not rest.endswith(")"):
         raise OptionError(f"the prior of `{name}`: {kind} is written {shown}, not `{text}`")
     arguments: tuple[Node, ...] = ()
@@ -191,13 +130,13 @@ def prior_graph(priors: Mapping[str, Prior], leaves: Mapping[str, Node], shapes:
     >>> from autodiff_cli.graph.node import variable
     >>> from autodiff_cli.language.printer import to_text
     >>> to_text(prior_graph(parse_priors(["a ~ exponential(r)"]), {"a": variable("a"), "r": variable("r")}, {}))
-    'r*a - log(r)'
+    '-exponential_logpdf(a, r)'
     """
 
     def terms() -> Iterator[Node]:
         for name, prior in priors.items():
             own = {leaf: leaves[leaf.text] for leaf in topological_order(prior.arguments) if leaf.is_input}
-            density = prior.distribution.graph(leaves[name], *substitute(prior.arguments, own))
+            density = prior.distribution.op(leaves[name], *substitute(prior.arguments, own))
             if name not in shapes:
                 yield density
             elif leaves[name] in topological_order([density]):
@@ -205,4 +144,4 @@ def prior_graph(priors: Mapping[str, Prior], leaves: Mapping[str, Node], shapes:
             else:
                 yield density * math.prod(shapes[name])
 
-    return reduce(add, terms()) if priors else ZERO
+    return -reduce(add, terms()) if priors else ZERO

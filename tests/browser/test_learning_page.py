@@ -251,3 +251,24 @@ def test_learning_again_takes_the_epochs_of_the_fit_and_restarts_elsewhere(
     assert starts[0][1] != starts[1][1]
     page.get_by_role("button", name="Show the fit").click()
     assert page.locator("#epoch-text").inner_text().startswith("epoch 30, loss")
+
+
+@pytest.mark.slow
+def test_chains_move_over_the_data(page: Page, decay: Path, tmp_path: Path) -> None:
+    pytest.importorskip("nutpie")
+    learned(page, tmp_path, f'"{DECAY}" {decay} --posterior 30 --chains 3')
+    fit = ad.fit(DECAY, ROWS, posterior=30, chains=3)
+    page.get_by_label("Draw", exact=True).fill("4")
+    assert page.locator("#draw-text").inner_text() == "draw 5 of each chain"
+    assert page.locator("#chains-picture > svg .chain").count() == 3 * 5
+    assert page.locator("#chains-picture > svg .now").count() == 3
+    written = (tmp_path / "learning.html").read_text()
+    assert all(repr(number) in written for number in fit.draws["a"].ravel().tolist())
+    page.get_by_role("button", name="Play the chains").click()
+    page.wait_for_function("Number(document.querySelector('#draw').value) > 4")
+
+
+def test_a_fit_without_draws_shows_no_chains(page: Page, decay: Path, tmp_path: Path) -> None:
+    learned(page, tmp_path, f'"{DECAY}" {decay} {ADAM}')
+    assert page.locator("#chains").is_hidden()
+    assert page.locator("#chains-picture").is_hidden()

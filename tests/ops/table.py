@@ -193,6 +193,43 @@ def voigt_pull(x: Number, s: Number, g: Number) -> Number:
     return mp.re(mp.mpc(*reduced(x, s, g)) * faddeeva_slope(*reduced(x, s, g))) / (s * mp.sqrt(2 * mp.pi))
 
 
+def times_log(a: Number, x: Number) -> Number:
+    return a * mp.log(x) if a else ZERO
+
+
+# The log-densities in their supports, and the ranges of their inputs.
+LOG_DENSITIES: dict[str, tuple[Callable[..., Number], Sequence[Interval]]] = {
+    "normal": (lambda x, m, s: mp.log(phi((x - m) / s) / s), ((-50.0, 50.0), (-50.0, 50.0), (0.1, 50.0))),
+    "lognormal": (lambda x, m, s: mp.log(phi((mp.log(x) - m) / s) / s / x), ((1e-9, 1e9), (-9.0, 9.0), (0.1, 9.0))),
+    "student_t": (lambda *at: mp.log(student_t(*at)), ((-50.0, 50.0), (0.3, 60.0), (-3.0, 3.0), (0.5, 5.0))),
+    "cauchy": (lambda x, m, s: -mp.log(mp.pi * s * (1 + ((x - m) / s) ** 2)), ((-1e9, 1e9), (-9.0, 9.0), (0.1, 50.0))),
+    "half_normal": (lambda x, s: mp.log(2 * phi(x / s) / s), ((0.0, 50.0), (0.1, 50.0))),
+    "half_cauchy": (lambda x, s: -mp.log(mp.pi / 2 * s * (1 + (x / s) ** 2)), ((0.0, 1e9), (0.1, 50.0))),
+    "exponential": (lambda x, rate: mp.log(rate) - rate * x, ((0.0, 50.0), (0.1, 50.0))),
+    "gamma": (
+        lambda x, k, rate: times_log(k - 1, x) + k * mp.log(rate) - rate * x - mp.log(mp.gamma(k)),
+        ((0.01, 50.0), (0.1, 50.0), (0.1, 50.0)),
+    ),
+    "beta": (
+        lambda x, a, b: times_log(a - 1, x) + times_log(b - 1, 1 - x) - mp.log(mp.beta(a, b)),
+        ((0.01, 0.99), (0.1, 50.0), (0.1, 50.0)),
+    ),
+    "uniform": (lambda x, low, high: -mp.log(high - low), ((-1.0, 1.0), (-5.0, -1.0), (1.0, 5.0))),
+}
+
+
+def partial_slope(value: Callable[..., Number], k: int) -> Callable[..., Number]:
+    """The slope towards the k-th input, by a difference quotient of 60 digits."""
+
+    def slope(*at: Number) -> Number:
+        with mp.workdps(150):
+            step = mpf(10) ** -70
+            above, below = ((*at[:k], at[k] + side, *at[k + 1 :]) for side in (step, -step))
+            return (value(*above) - value(*below)) / (2 * step)
+
+    return slope
+
+
 def slope_of(density: Callable[..., Number], slopes: Callable[..., Sequence[Number]], k: int) -> Callable[..., Number]:
     return lambda *at: density(*at) * slopes(*at)[k]
 
@@ -473,6 +510,25 @@ ROWS: tuple[Row, ...] = (
         tuple(slope_of(student_t, student_t_slopes, k) for k in range(2)),
         ((-1e3, 1e3), (0.3, 60.0)),
         slope_terms=lambda *at: student_t(*at) * (1 + 1 / at[1]),
+    ),
+    *(
+        Row(
+            f"{name}_logpdf",
+            value,
+            tuple(partial_slope(value, k) for k in range(len(domain))),
+            domain,
+            terms=lambda x, *rest: 1 + sum(map(abs, rest)) * (1 + abs(mp.log(abs(x) or 1))) + x * x,
+            slope_terms=lambda x, *rest: 1 + sum(map(abs, rest)) + 1 / (abs(x) or 1),
+        )
+        for name, (value, domain) in LOG_DENSITIES.items()
+    ),
+    Row("normal_logpdf", lambda x: mp.log(phi(x)), (lambda x: -x,), ((-50.0, 50.0),), at(*SPECIAL)),
+    Row(
+        "cauchy_logpdf",
+        lambda x: -mp.log(mp.pi * (1 + x * x)),
+        (lambda x: -2 * x / (1 + x * x),),
+        ((-1e150, 1e150),),
+        points=at(*SPECIAL),
     ),
     *(
         Row(

@@ -22,8 +22,23 @@ from autodiff_cli.graph.tape import Tape
 from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops import all_ops, get_op
+from autodiff_cli.ops.special import LOG_DENSITIES
 from tests.each import each, part
-from tests.ops.table import ROWS, Number, Row, faddeeva, psi, shape_derivative, sinc_n, sinhc_n, student_t, voigt
+from tests.ops.table import LOG_DENSITIES as REFERENCES
+from tests.ops.table import (
+    ONE,
+    ROWS,
+    ZERO,
+    Number,
+    Row,
+    faddeeva,
+    psi,
+    shape_derivative,
+    sinc_n,
+    sinhc_n,
+    student_t,
+    voigt,
+)
 from tests.ops.test_rules import is_cheap
 
 STEP = mpf(10) ** -20
@@ -64,8 +79,26 @@ def of_shape(n: int, a: Number, x: Number) -> Number:
     return mp.nan if a <= 0 or x < 0 else shape_derivative(n, a, x) if x else mpf(0)
 
 
+def log_density(name: str) -> Callable[..., Number]:
+    """The log-density of a distribution: -inf outside of its support, undefined for unsuitable arguments."""
+    distribution = LOG_DENSITIES[name]
+
+    def value(x: Number, *arguments: Number) -> Number:
+        missing = len(distribution.arguments) - len(arguments)
+        arguments = (*arguments, *((ZERO, ONE)[2 - missing :]))
+        low, high = distribution.support or arguments
+        pairs = zip(distribution.arguments, arguments, strict=True)
+        if low >= high or any(value <= 0 for argument, value in pairs if argument in distribution.positive):
+            return mp.nan
+        is_inside = low <= x <= high and not (name == "lognormal" and x == 0)
+        return REFERENCES[name][0](x, *arguments) if is_inside else -mp.inf
+
+    return value
+
+
 # Where the formula of the table does not say what the function means, or whether it means anything.
 MEANING: dict[str, Callable[..., Number]] = {
+    **{f"{name}_logpdf": log_density(name) for name in LOG_DENSITIES},
     "acot": lambda x: mp.atan(1 / x) if x else mp.pi / 2,
     "atan2": lambda y, x: mp.atan2(y, x) if x or y else mp.inf,
     "lambertw": mp.lambertw,

@@ -26,7 +26,7 @@ from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops import all_ops, get_op
 from tests.each import each, examples, is_slow
-from tests.ops.table import COSTLY, ROWS, Row
+from tests.ops.table import COSTLY, LOG_DENSITIES, ROWS, Row
 
 BY_NAME = {row.name: row for row in ROWS}
 NAMES = ("a", "b", "c", "d", "p", "q", "r")
@@ -158,6 +158,7 @@ SPECIAL = {
     "gammaincc",
 }
 SPECIAL |= {"weibull_pdf", "weibull_cdf", "weibull_sf", "student_t_pdf"}
+SPECIAL |= {f"{name}_logpdf" for name in LOG_DENSITIES}
 SPECIAL |= {"wofz_real", "wofz_imag", "voigt", "gammainc_slope", "gammainc_curvature", "spline"}
 SPECIAL |= {"Ei", "Ci", "Shi", "Chi", "sinhc_derivative"}
 

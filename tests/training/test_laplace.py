@@ -98,6 +98,7 @@ def _pine_likelihood(asymptote: float, start: float, rate: float, deviation: flo
     return float(scipy.stats.multivariate_normal(mean, variance).logpdf(LOBLOLLY["height"]))
 
 
+@pytest.mark.slow
 def test_loblolly_pines_of_nlme() -> None:
     # summary(nlme(height ~ SSasymp(age, Asym, R0, lrc), Loblolly, random = Asym ~ 1)) has logLik -114.7428 at these
     # estimates. That is their exact likelihood, but not the largest one: nlme alternates between two approximations.
@@ -138,6 +139,7 @@ def _numeric_hessian(function: Callable[[NDArray[Any]], float], at: NDArray[Any]
 G, H = np.eye(8)[CROSSED["g"]], np.eye(5)[CROSSED["h"]]
 
 
+@pytest.mark.slow
 @each(
     ("effects", "design"),
     [
@@ -267,6 +269,13 @@ def test_prediction_file_and_derived_quantity(tmp_path: Path) -> None:
             one.predict({"age": [500], "tree": ["f"]})
         with pytest.raises(OptionError, match="random effects"):
             one.predict({"age": [500], "tree": ["b"]}, interval=0.9)
+
+
+@pytest.mark.slow
+def test_rows_that_effects_fit_exactly() -> None:
+    data = {"g": np.arange(12) % 3, "y": np.arange(12) % 3 * 1.5}
+    with pytest.raises(OptionError, match="fits the rows exactly"):
+        ad.fit("y ~ a + u[g]", data, laplace="u", priors={"u": "normal(0, s)"})
 
 
 def test_levels_that_do_not_differ() -> None:

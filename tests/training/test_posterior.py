@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ import pytest
 import scipy.stats
 
 import autodiff_cli as ad
+from autodiff_cli import Objective
+from autodiff_cli.training.checkpoint import CheckpointError
+from autodiff_cli.training.fitting.progress import Progress
 from tests.each import each
 from tests.support import run_cli
 
@@ -122,6 +126,42 @@ def test_the_same_seed_gives_the_same_draws() -> None:
     )
     np.testing.assert_array_equal(first, again)
     assert (first != other).all()
+
+
+def test_chains_resume_with_the_same_draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Longer chains, and others, have the draws of one run, and what was computed is not computed again."""
+    evaluations = []
+    sum_rows = Objective.sum_rows
+    monkeypatch.setattr(Objective, "sum_rows", lambda *all: evaluations.append(1) or sum_rows(*all))
+    path, options = tmp_path / "chains", {"priors": {"a": "normal(2, 1)"}}
+    whole = ad.fit("y ~ a*exp(-b*x)", DECAY, posterior=60, chains=3, **options)
+    computed = len(evaluations)
+    ad.fit("y ~ a*exp(-b*x)", DECAY, posterior=20, chains=2, checkpoint=path, **options)
+    evaluations.clear()
+    again = ad.fit("y ~ a*exp(-b*x)", DECAY, posterior=60, chains=3, resume=path, checkpoint=path, **options)
+    assert all(np.array_equal(again.draws[name], whole.draws[name]) for name in ("a", "b", "sigma"))
+    assert 0 < len(evaluations) < 0.75 * computed
+    evaluations.clear()
+    ad.fit("y ~ a*exp(-b*x)", DECAY, posterior=60, chains=3, resume=path, **options)
+    assert len(evaluations) < 0.1 * computed
+    with pytest.raises(CheckpointError, match="its priors differs"):
+        ad.fit("y ~ a*exp(-b*x)", DECAY, posterior=60, resume=path, priors={"a": "normal(2, 3)"})
+
+
+def test_chains_resume_from_a_checkpoint_in_their_midst(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, copy, options = tmp_path / "chains", tmp_path / "copy", {"posterior": 50, "chains": 2}
+    record_draw = Progress.record_draw
+
+    def keep(progress: Progress, count: int) -> None:
+        record_draw(progress, count)
+        if count == 600 and not copy.exists():
+            shutil.copy(path, copy)
+
+    monkeypatch.setattr(Progress, "record_draw", keep)
+    whole = ad.fit("y ~ a*exp(-b*x)", DECAY, checkpoint=path, checkpoint_every=100, **options)
+    again = ad.fit("y ~ a*exp(-b*x)", DECAY, resume=copy, **options)
+    assert copy.stat().st_size < path.stat().st_size
+    assert np.array_equal(again.draws["b"], whole.draws["b"])
 
 
 def test_an_improper_posterior_is_said() -> None:

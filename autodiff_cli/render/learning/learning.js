@@ -2,8 +2,7 @@
 
 const PLAYING = 8000; // milliseconds from the first epoch to the last
 const LEAST_FRAME = 40;
-let playing = 0;
-let frame = 0; // milliseconds that the last one took
+const MOST_CURVES = 50; // of a chain, the last ones that stay
 
 const MOST_COLUMNS = 8; // of a vector; a matrix has its own
 const LARGEST_GRID = 64; // numbers of an array that are shown one by one
@@ -74,50 +73,107 @@ function showEpoch() {
 const className = () => (recording.classes ? recording.targetName : null);
 const shapeOf = (value) => (Array.isArray(value) ? shape(value).join("x") : "");
 
-function stopPlaying() {
-  clearTimeout(playing);
-  playing = 0;
-  byId("learn-play").disabled = false;
-  byId("learn-pause").disabled = true;
+const chainColour = (chain) => `hsl(${(215 + 80 * chain) % 360} 65% 45%)`;
+const chainCurves = new Map(); // paths by chain and draw
+
+/** Show a draw of every chain over the data, with the draws before it. */
+function showDraw() {
+  const { chains, stride, predictors } = recording;
+  if (!chains) return;
+  const at = Number(byId("draw").value);
+  const typed = Number(byId("row").value);
+  const selected = nearest(typed >= 1 ? typed : 1);
+  byId("draw-text").textContent = `draw ${at * stride + 1} of each chain`;
+  byId("draw").setAttribute("aria-valuetext", `draw ${at * stride + 1}`);
+  const shape = (chain, d, tag, attributes) => svgElement(tag, { class: d === at ? "chain now" : "chain", stroke: chainColour(chain), ...attributes });
+  const isCurve = predictors.length === 1;
+  const { svg, plot, toX, toY, curve } = isCurve ? curveChart(predictors[0], "the draws", selected) : framedAgainst();
+  const last = [];
+  chains.forEach((draws, chain) => {
+    if (!isCurve) {
+      rowPoints.forEach((row, k) => {
+        const y = predicted({ ...parametersOf(draws[at]), ...row });
+        last.push(shape(chain, at, "circle", { cx: toX(targets[k]), cy: toY(y), r: 3 }));
+      });
+      return;
+    }
+    for (let d = Math.max(0, at - MOST_CURVES); d <= at; d++) {
+      const place = [drawnIn, selected, chain, d].join();
+      if (!chainCurves.has(place)) chainCurves.set(place, curve(parametersOf(draws[d])));
+      const path = shape(chain, d, "path", { d: chainCurves.get(place) });
+      if (d < at) plot.append(path);
+      else last.push(path);
+    }
+  });
+  plot.append(...last);
+  const sample = (chain) => swatch("0 0 16 4", 16, 4, svgElement("path", { class: "chain now", stroke: chainColour(chain), d: "M0 2H16" }));
+  const legend = chains.flatMap((_, chain) => [htmlElement("span", [sample(chain), ` chain ${chain + 1}`]), " "]);
+  const what = isCurve ? "a curve for each draw: " : "prediction against target, a point for each row and chain: ";
+  picture("chains-picture", svg, [what, ...legend]);
 }
 
-function playOn() {
-  const range = byId("epoch");
-  if (range.value === range.max) {
-    stopPlaying();
-    return;
-  }
-  const begun = performance.now();
-  const pace = PLAYING / Number(range.max);
-  range.value = Math.min(Number(range.max), Number(range.value) + Math.max(1, Math.ceil(frame / pace)));
-  showEpoch();
-  frame = performance.now() - begun; // what takes longer goes on in longer strides
-  playing = setTimeout(playOn, Math.max(LEAST_FRAME, pace) - Math.min(frame, pace));
+/** Axes of predictions against targets. */
+function framedAgainst() {
+  const range = around(targets, 0.15);
+  const { svg, plot, toX, toY } = framed("Prediction against target, for a draw of each chain", [withUnit(recording.targetName), range], ["prediction", range]);
+  svg.append(svgElement("path", { class: "diagonal", d: line(range.map((x) => [toX(x), toY(x)])) }));
+  return { svg, plot, toX, toY };
 }
 
-byId("learn-play").addEventListener("click", () => {
-  const range = byId("epoch");
-  if (range.value === range.max) range.value = 0;
-  byId("learn-play").disabled = true;
-  byId("learn-pause").disabled = false;
+/** Let two buttons play a range, with a picture for each of its values; returns what stops it. */
+function player(prefix, range, show) {
+  const [play, pause] = [byId(`${prefix}-play`), byId(`${prefix}-pause`)];
+  let playing = 0;
+  let frame = 0; // milliseconds that the last one took
+  const stop = () => {
+    clearTimeout(playing);
+    [play.disabled, pause.disabled] = [false, true];
+  };
+  const playOn = () => {
+    if (range.value === range.max) {
+      stop();
+      return;
+    }
+    const begun = performance.now();
+    const pace = PLAYING / Number(range.max);
+    range.value = Math.min(Number(range.max), Number(range.value) + Math.max(1, Math.ceil(frame / pace)));
+    show();
+    frame = performance.now() - begun; // what takes longer goes on in longer strides
+    playing = setTimeout(playOn, Math.max(LEAST_FRAME, pace) - Math.min(frame, pace));
+  };
+  play.addEventListener("click", () => {
+    if (range.value === range.max) range.value = 0;
+    [play.disabled, pause.disabled] = [true, false];
+    show();
+    playing = setTimeout(playOn, LEAST_FRAME);
+  });
+  pause.addEventListener("click", stop);
+  range.addEventListener("input", () => {
+    stop();
+    show();
+  });
+  return stop;
+}
+const stopPlaying = player("learn", byId("epoch"), showEpoch);
+player("chains", byId("draw"), showDraw);
+const showAll = () => {
   showEpoch();
-  playing = setTimeout(playOn, LEAST_FRAME);
-});
-byId("learn-pause").addEventListener("click", stopPlaying);
-byId("epoch").addEventListener("input", () => {
-  stopPlaying();
-  showEpoch();
-});
-byId("row").addEventListener("input", showEpoch);
+  showDraw();
+};
+byId("row").addEventListener("input", showAll);
 
 let drawnIn = byId("loss-picture").clientWidth;
 new ResizeObserver(([{ target: { clientWidth } }]) => {
   if (Math.abs(clientWidth - drawnIn) < 2 || clientWidth === 0) return;
   drawnIn = clientWidth;
-  showEpoch();
+  showAll();
 }).observe(byId("loss-picture"));
 
 byId("epoch").max = recording.epochs.length - 1;
 byId("epoch").value = 0;
 Object.assign(byId("row"), { max: recording.count, value: 1 });
-showEpoch();
+if (recording.chains && isShown && !recording.classes && !targets.some(Array.isArray)) {
+  for (const id of ["chains", "chains-picture"]) byId(id).hidden = false;
+  byId("draw").max = recording.chains[0].length - 1;
+} else recording.chains = null;
+showAll();

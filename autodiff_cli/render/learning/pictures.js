@@ -133,15 +133,21 @@ function drawFit(parameters, selected) {
 }
 
 function drawCurve(parameters, name, selected) {
+  const { svg, plot, toX, toY, curve } = curveChart(name, "the fit", selected);
+  plot.append(svgElement("path", { class: "fitted", d: curve(parameters) }));
+  svg.append(svgElement("circle", { class: "selected", cx: toX(recording.columns[name][selected]), cy: toY(targets[selected]), r: 7 }));
+  picture("fit-picture", svg, `${recording.targetName}: the data, and the fit at this epoch`);
+}
+
+/** A chart of the data over a predictor, and the curve of parameters on it, with other predictors as in the row. */
+function curveChart(name, what, selected) {
   const xs = recording.columns[name];
   const range = around(xs, 0.03);
   const grid = Array.from({ length: SAMPLES }, (_, k) => range[0] + ((range[1] - range[0]) * k) / (SAMPLES - 1));
-  const ys = grid.map((x) => predicted({ ...rowPoints[selected], ...parameters, [name]: x }));
-  const { svg, plot, toX, toY } = framed(`${recording.targetName} over ${name}, and the fit`, [withUnit(name), range], [withUnit(recording.targetName), around(targets, 0.15)]);
+  const { svg, plot, toX, toY } = framed(`${recording.targetName} over ${name}, and ${what}`, [withUnit(name), range], [withUnit(recording.targetName), around(targets, 0.15)]);
   xs.forEach((x, k) => svg.append(svgElement("circle", { class: "point", cx: toX(x), cy: toY(targets[k]), r: 3 })));
-  plot.append(svgElement("path", { class: "fitted", d: line(grid.map((x, k) => [toX(x), toY(ys[k])])) }));
-  svg.append(svgElement("circle", { class: "selected", cx: toX(xs[selected]), cy: toY(targets[selected]), r: 7 }));
-  picture("fit-picture", svg, `${recording.targetName}: the data, and the fit at this epoch`);
+  const curve = (parameters) => line(grid.map((x) => [toX(x), toY(predicted({ ...rowPoints[selected], ...parameters, [name]: x }))]));
+  return { svg, plot, toX, toY, curve };
 }
 
 function drawRegions(parameters, [first, second], selected) {

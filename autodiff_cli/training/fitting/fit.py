@@ -140,18 +140,21 @@ def fit_objective(
         progress.notes.append(x_errors_note(objective))
     run = FitRun(objective, method, progress, options, quantities)
     try:
-        run, outcome = _optimize_in_order(run)
-        outcome = _compare_levels(run, outcome)
-    except KeyboardInterrupt:
-        if progress.best is None:
-            raise
-        progress.finish()
-        outcome = Outcome(progress.best.theta, False, "interrupted")
-        raise Interrupted(build_fit(run, outcome)) from None
+        try:
+            run, outcome = _optimize_in_order(run)
+            outcome = _compare_levels(run, outcome)
+        except KeyboardInterrupt:
+            if progress.best is None:
+                raise
+            progress.finish()
+            outcome = Outcome(progress.best.theta, False, "interrupted")
+            raise Interrupted(build_fit(run, outcome)) from None
+        if options.posterior is None:
+            progress.finish()
+        result = conclude(run, outcome)
+        return result if options.posterior is None else _with_posterior(run, result, on_draw)
     finally:
         progress.finish()
-    result = conclude(run, outcome)
-    return result if options.posterior is None else _with_posterior(run, result, on_draw)
 
 
 class FitRun(NamedTuple):
@@ -200,12 +203,18 @@ def _with_posterior(run: FitRun, result: FittedModel, on_draw: Callable[[int, in
     if result.failure and not is_hierarchical:
         return result
     theta = objective.layout.flatten([result.parameters[name] for name in objective.layout.names])
+
+    def count_draw(count: int, total: int) -> None:
+        run.progress.record_draw(count)
+        if on_draw is not None:
+            on_draw(count, total)
+
+    start, warnings = objective.start if is_hierarchical else theta, len(run.progress.warnings)
     try:
-        found = draw_posterior(
-            objective, objective.start if is_hierarchical else theta, options, run.quantities, on_draw
-        )
+        found = draw_posterior(objective, start, options, run.quantities, run.progress.density_log(), count_draw)
     except KeyboardInterrupt:
         raise Interrupted(result) from None
+    run.progress.finish()
     if is_hierarchical:
         numbers = draw_numbers({name: found.draws[name] for name in objective.layout.names})[1]
         numbers = numbers.reshape(-1, numbers.shape[2])
@@ -224,7 +233,11 @@ def _with_posterior(run: FitRun, result: FittedModel, on_draw: Callable[[int, in
         posterior=found.summaries,
         divergences=found.divergences,
         draws=found.draws,
-        warnings=[*(each for each in result.warnings if each != _HIERARCHICAL), *found.warnings],
+        warnings=[
+            *(each for each in result.warnings if each != _HIERARCHICAL),
+            *([] if is_hierarchical else run.progress.warnings[warnings:]),
+            *found.warnings,
+        ],
     )
     if not found.is_complete:
         raise Interrupted(reported)

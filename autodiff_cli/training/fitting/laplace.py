@@ -15,6 +15,7 @@ the others are in a Schur complement.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
@@ -68,6 +69,7 @@ _MAX_CROSSED = 2000  # effects of all columns but the one with the most levels, 
 _DIFFERENCE = 1e-3  # step of differences of gradients, in standard errors
 _FIRST_DIFFERENCE = 1e-4  # the same while standard errors are unknown, relative to the parameters
 
+_EXACT = math.log(1e-8)  # of the residuals, relative to those without effects, from which on they are rounding errors
 _MIN_CURVATURE = 1e-8  # of the joint density, relative to that of the effects' distribution, for Newton steps
 
 Index = NDArray[np.intp]
@@ -152,14 +154,15 @@ class _Hessian:
         blocks, between, corner = index.matrices(_sum_at(np.concatenate(index.elements), curvatures.ravel(), count))
         self._blocks, log_determinant = _inverted(blocks + np.eye(index.width))
         self._between = self._blocks @ between
-        complement = corner + np.eye(index.crossed) - np.einsum("lik,lij->kj", between, self._between)
+        flat = index.split, index.crossed  # products of matrices are much faster than sums over levels
+        complement = corner + np.eye(index.crossed) - between.reshape(flat).T @ self._between.reshape(flat)
         self._corner, logarithm = _inverted(complement)
         self.log_determinant = log_determinant + logarithm
 
     def solve(self, values: Array) -> Array:
         """Return H⁻¹·values."""
         first, others = values[: self._index.split].reshape(self._index.levels, -1), values[self._index.split :]
-        crossed = self._corner[0] @ (others - np.einsum("lik,li->k", self._between, first))
+        crossed = self._corner[0] @ (others - np.tensordot(first, self._between))
         solved = np.einsum("lij,lj->li", self._blocks, first) - self._between @ crossed
         return np.concatenate((solved.ravel(), crossed))
 
@@ -180,6 +183,9 @@ def _inverted(matrices: Array) -> tuple[Array, float]:
     if matrices.shape[1] == 1:  # the usual case, in which LAPACK would be slow
         curvatures, directions = matrices[:, 0], np.ones_like(matrices)
     else:
+        with contextlib.suppress(np.linalg.LinAlgError):  # not positive definite
+            roots = np.diagonal(np.linalg.cholesky(matrices), axis1=1, axis2=2)
+            return np.asarray(np.linalg.inv(matrices), np.float64), 2 * float(np.log(roots).sum())
         curvatures, directions = np.linalg.eigh(matrices)
     sizes = np.maximum(np.abs(curvatures), _MIN_CURVATURE)
     inverses = (directions / sizes[:, None]) @ directions.swapaxes(1, 2)
@@ -456,6 +462,8 @@ def fit_random_effects(objective: Objective, options: FitOptions, progress: Prog
 
     (outcome,) = fit_smooth(marginal, marginal.start(fixed)[None], report, unit=1.0)
     theta = outcome.theta.copy()
+    if objective.has_unknown_variance and theta[-1] < fixed[-1] + _EXACT:
+        raise OptionError("laplace: the model with its effects fits the rows exactly, so the likelihood has no maximum")
     for place in marginal.spreads:  # their signs do not matter
         theta[place] = abs(theta[place])
     log_likelihood, modes = -marginal.value_and_gradient(theta)[0] - constant, marginal.modes(theta)

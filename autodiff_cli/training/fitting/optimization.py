@@ -38,6 +38,7 @@ from autodiff_cli.training.fitting.starts import (
     start_from_scales,
     warm_starts,
 )
+from autodiff_cli.training.fitting.symmetries import rival_frequency
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
 from autodiff_cli.training.methods.gradient_descent import (
     Diverged,
@@ -323,9 +324,16 @@ def explained_variance(objective: Objective, theta: Array) -> float | None:
 
 
 def doubt_of(objective: Objective, outcome: Outcome) -> str:
-    """Return a warning if the fit explains little and its residuals are systematic, if its frequency is ambiguous, or
-    if the same model explains far more with another frequency; empty for other fits.
-    """
+    """Return a warning if a fit may not be the best one; empty for other fits."""
+    doubt = _doubt_of_poor_fit(objective, outcome)
+    if doubt or outcome.failure or objective.kind is not LossKind.SQUARES:
+        return doubt
+    rival = rival_frequency(objective, outcome.theta)
+    return rival and f"this fit is doubtful: another frequency explains nearly as much; compare the fit from {rival}"
+
+
+def _doubt_of_poor_fit(objective: Objective, outcome: Outcome) -> str:
+    """Return a warning if a fit explains little, and another frequency or the residuals tell why; empty otherwise."""
     if objective.kind not in _RESIDUAL_LOSSES:
         return ""
     explained = explained_variance(objective, outcome.theta)

@@ -29,10 +29,11 @@ from autodiff_cli.graph.tape import substitute, topological_order
 from autodiff_cli.language.errors import format_names, pluralize
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.elementary import exp, log
-from autodiff_cli.ops.special import sigmoid, softplus
+from autodiff_cli.ops.special import LOG_DENSITIES, sigmoid, softplus
 from autodiff_cli.ops.structural import sum_
 from autodiff_cli.options import OptionError
 from autodiff_cli.system import open_atomic_bytes
+from autodiff_cli.training.checkpoint import DensityLog
 from autodiff_cli.training.fitting.inference import DerivedQuantities
 from autodiff_cli.training.fitting.minimization import minimize_batch, root_mean_square
 from autodiff_cli.training.losses import PRIOR_FACTOR, LossKind
@@ -42,7 +43,7 @@ from autodiff_cli.training.objective.objective import Objective, copy_with
 from autodiff_cli.training.objective.parameters import Bounds, ParameterLayout
 from autodiff_cli.training.objective.preparation import check_likelihood, hyperparameters
 from autodiff_cli.training.options import FitOptions
-from autodiff_cli.training.priors import DISTRIBUTIONS, parse_priors, prior_graph
+from autodiff_cli.training.priors import parse_priors, prior_graph
 from autodiff_cli.training.result.fitted_model import ParameterPosterior
 from autodiff_cli.training.result.prediction import RESIDUAL_SIGMAS
 from autodiff_cli.training.rows import WEIGHT
@@ -57,7 +58,7 @@ _FEW_ROWS = 20  # per level, up to which levels are written as mean + deviationÂ
 _MAX_EPOCHS = 200  # of the search for the mode in numbers without bounds
 _FAR = 10.0  # standard deviations of Laplace's approximation, at which a normal log-density has fallen by 50
 _LEAST_FALL = 0.5  # of the log-density there; that of Student's t with one degree of freedom falls by 4
-_ADVICE = "give it a prior, such as --prior"
+_ADVICE = 'give it a prior, such as --prior "{} ~ normal(0, 10)"'
 _MAX_LOO_DRAWS = 1000  # of each chain
 _MIN_CURVATURE = 1e-6  # relative to the largest, in units of the diagonal, of a hierarchical mode that is used
 _EXACT = 1e-9  # residuals, relative to the spread of the target, that are rounding errors
@@ -129,6 +130,7 @@ def draw_posterior(
     start: Array,
     options: FitOptions,
     quantities: DerivedQuantities,
+    log: DensityLog | None = None,
     on_draw: DrawCallback | None = None,
 ) -> PosteriorDraws:
     """Draw from the posterior of an objective.
@@ -137,11 +139,13 @@ def draw_posterior(
         start: a point near the mode.
         options: the number of draws and of chains, the seed and the priors.
         quantities: derived quantities, of which draws are computed too.
+        log: remembers evaluations of the density. With the log of an earlier run the chains go on where they ended.
         on_draw: is called from time to time.
     """
     nutpie, ordered = _sampler(), objective.constraints.solved(start)
     slack = objective.with_slacks(start) if ordered else objective
     density = Density(slack, slack.start if ordered else start, options)
+    density.log = log
     draws, chains = options.posterior or 0, options.chains
     tuning = _HIERARCHICAL_TUNING_DRAWS if density.is_hierarchical else _TUNING_DRAWS
     done, total = [0], chains * (draws + tuning)
@@ -287,7 +291,10 @@ class Density:
         names: the parameters, with the standard deviation of the residuals if it is unknown.
         size: the number of values.
         is_hierarchical: whether parameters have priors of other parameters.
+        log: remembers evaluations if it is set.
     """
+
+    log: DensityLog | None = None
 
     def __init__(self, objective: Objective, start: Array, options: FitOptions) -> None:
         graphs, program = objective.kernels.graphs, objective.model.program
@@ -363,7 +370,7 @@ class Density:
         posterior is that of its prior, and narrow where the deviation is small.
         """
         chosen: dict[str, list[Node]] = {}
-        normal = DISTRIBUTIONS["normal"]
+        normal = LOG_DENSITIES["normal"]
         levels = [name for name, each in objective.priors.items() if each.parameters and each.distribution is normal]
         for name in levels if objective.rows <= _FEW_ROWS * len(levels) else ():
             own = objective.priors[name].arguments
@@ -400,12 +407,19 @@ class Density:
             for direction in (*np.eye(self.size), *-np.eye(self.size)):
                 if highest - self.value_and_gradient(_FAR * direction)[0] < _LEAST_FALL:
                     name = self._layout.element_names[int(np.argmax(np.abs(self._factor @ direction)))]
-                    raise OptionError(f"the posterior is improper: its density does not fall with `{name}`; {_ADVICE}")
+                    raise OptionError(
+                        f"the posterior is improper: its density does not fall with `{name}`; {_ADVICE.format(name)}"
+                    )
 
     @ignore_float_errors()
     def value_and_gradient(self, z: Array) -> tuple[float, Array]:
         """Return the log-density, up to a constant, and its gradient."""
-        total = self._objective.sum_rows(self._kernel, self._centre + self._factor @ z)
+        point = self._centre + self._factor @ z
+
+        def compute() -> Array:
+            return self._objective.sum_rows(self._kernel, point)
+
+        total = compute() if self.log is None else self.log.evaluate(point, compute)
         return -float(total[0]), -(total[1:] @ self._factor)
 
     def parameters(self, z: Array) -> dict[str, Array]:
@@ -429,7 +443,7 @@ class Density:
         if not far:
             return []
         listed = format_names(far, "`")
-        return [f"the posterior seems improper: the chains of {listed} run away; {_ADVICE}"]
+        return [f"the posterior seems improper: the chains of {listed} run away; {_ADVICE.format(far[0])}"]
 
 
 def _constrained(leaf: Node, low: float, high: float) -> tuple[Node, Node]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import math
+import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +25,7 @@ from autodiff_cli.training.checkpoint import (
     CheckpointFile,
     CheckpointState,
     CheckpointWriter,
+    DensityLog,
     EvaluationLog,
     read_checkpoint,
 )
@@ -181,6 +183,7 @@ class Progress:
         best: the epoch with the least loss, over the validation rows if there are any.
         method_state: returns the state that a method stores in a checkpoint.
         evaluations: the evaluations that a method without a state stores in a checkpoint.
+        densities: the evaluations that chains store in a checkpoint.
         warnings: what limits how the results may be used, as sentences.
         doubt: why the end of the fit may not be the best one, as a sentence.
         notes: what else happened during the fit, as sentences.
@@ -205,10 +208,16 @@ class Progress:
     best: Epoch | None = field(default=None, init=False)
     method_state: Callable[[], CheckpointState] | None = field(default=None, init=False)
     evaluations: EvaluationLog | None = field(default=None, init=False)
+    densities: DensityLog = field(default_factory=DensityLog, init=False)
     warnings: list[str] = field(default_factory=list, init=False)
     doubt: str = field(default="", init=False)
     notes: list[str] = field(default_factory=list, init=False)
     _reported_epochs: int = field(default=0, init=False)
+    _writing: threading.Lock = field(default_factory=threading.Lock, init=False)
+
+    def __post_init__(self) -> None:
+        if self.resumed_from is not None:
+            self.densities = DensityLog(self.resumed_from.densities)
 
     @property
     def latest(self) -> Epoch:
@@ -243,6 +252,18 @@ class Progress:
             self.checkpoint_writer.on_epoch(epoch.number, self._checkpoint_snapshot())
         if self.validation is not None:
             self.validation.check(epoch)
+
+    def density_log(self) -> DensityLog | None:
+        """Return the record of evaluations of chains; None if there is no checkpoint to write or to resume from."""
+        return None if self.checkpoint_writer is None and self.resumed_from is None else self.densities
+
+    def record_draw(self, count: int) -> None:
+        """Write a checkpoint after a draw from the posterior if one is due. Chains call this beside each other."""
+        if self.checkpoint_writer is not None and self._writing.acquire(blocking=False):
+            try:
+                self.checkpoint_writer.on_epoch(count, self._checkpoint_snapshot())
+            finally:
+                self._writing.release()
 
     def resume(self) -> None:
         """Restore the epochs of the checkpoint, except for the last one, which the method reports again."""
@@ -281,7 +302,9 @@ class Progress:
         if self.method_state is None:
             evaluations = [] if self.evaluations is None else self.evaluations.records
             evaluation_count = len(evaluations)
-            return lambda: CheckpointState(reported, evaluations=evaluations[:evaluation_count])
+            return lambda: CheckpointState(
+                reported, densities=self.densities.table(), evaluations=evaluations[:evaluation_count]
+            )
         state, first, best, history, count = self.method_state(), self.first, self.best, self.history, len(self.history)
         assert first is not None
         assert best is not None
@@ -295,6 +318,7 @@ class Progress:
                 first_theta=first.theta,
                 best_theta=best.theta,
                 best_number=best.number,
+                densities=self.densities.table(),
             )
 
         return snapshot

@@ -25,6 +25,7 @@ from autodiff_cli.data.files import DataSource
 from autodiff_cli.data.source import reserve_blas_buffer
 from autodiff_cli.data.table import Dataset
 from autodiff_cli.language.errors import suggest
+from autodiff_cli.ops.special import LOG_DENSITIES
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES, PRIOR_FACTOR, LossKind
 from autodiff_cli.training.objective.kernels import Kernels, LossGraphs, build_graphs, choose_loss
@@ -56,7 +57,7 @@ from autodiff_cli.training.objective.parameters import (
 )
 from autodiff_cli.training.optimizers import DEFAULT_EPOCHS
 from autodiff_cli.training.options import BoundPair, FitOptions, describe_bounds
-from autodiff_cli.training.priors import DISTRIBUTIONS, Prior
+from autodiff_cli.training.priors import Prior
 from autodiff_cli.training.rows import WEIGHT, Rows
 
 T = TypeVar("T")
@@ -412,7 +413,7 @@ def _take_effects(model: Model, options: FitOptions, priors: dict[str, Prior]) -
                 f"laplace: all levels of `{name}` have one prior, but `{(single or own)[-1]}` has its own"
             )
         effects[name] = prior = priors.pop(own[0])
-        if prior.distribution is not DISTRIBUTIONS["normal"]:
+        if prior.distribution is not LOG_DENSITIES["normal"]:
             raise OptionError(
                 f"laplace: the prior of `{name}` must be normal, not {prior.text}; "
                 f"write another distribution as a function of a normal effect, such as exp({name}[{column}])"
