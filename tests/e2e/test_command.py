@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.each import each
+from tests.support import run_cli
+
 AUTODIFF = str(Path(sys.executable).with_name("autodiff"))
 
 
@@ -47,11 +50,12 @@ EXAMPLES = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("text", "point", "value", "gradient"), EXAMPLES)
+@each(("text", "point", "value", "gradient"), EXAMPLES)
 def test_worked_examples(text: str, point: dict[str, float], value: float, gradient: dict[str, float]) -> None:
-    done = autodiff("grad", text, *(f"--{name}={x}" for name, x in point.items()), "--json")
-    assert (done.returncode, done.stderr) == (0, "")
-    document = json.loads(done.stdout)
+    words = ["grad", text, *(f"--{name}={x}" for name, x in point.items()), "--json"]
+    output = run_cli(words)
+    assert (output.status, output.stderr) == (0, "")
+    document = output.json
     assert document["value"] == pytest.approx(value, rel=1e-15, abs=0)
     assert document["gradient"] == pytest.approx(gradient, rel=1e-11, abs=0)
 

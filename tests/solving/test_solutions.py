@@ -182,14 +182,13 @@ def test_a_zero_that_may_be_double_is_said_to_be_so() -> None:
     assert near.error < 1e-30
 
 
-@each("gap", ["0", "1e-30", "1e-37", "1e-45"])
-def test_zeros_near_one_that_may_be_triple_are_in_the_unresolved_boxes(gap: str) -> None:
+@each("shift", ["0", "6e-39", "-2e-39", "6e-36", "6e-30"])
+def test_a_zero_near_a_point_that_may_be_a_triple_one_is_in_a_box(shift: str) -> None:
     with mp.workdps(80):
-        found = ad.parse(f"sinh(x - log(2)) - (1 + {gap})*(x - log(2))").solve(x=(-3, 3))
-        offset = mp.sqrt(6 * mpf(gap))
+        found = ad.parse(f"sinh(x - log(2)) - x + log(2) - ({shift})").solve(x=(-3, 3))
+        offset = mp.sign(mpf(shift)) * mp.cbrt(6 * abs(mpf(shift)))  # sinh(u) - u is u^3/6 near 0
         boxes = [box["x"] for box in found.unresolved] + [root.enclosure["x"] for root in found.roots]
-        for zero in (mp.log(2) - offset, mp.log(2), mp.log(2) + offset):
-            assert any(encloses(box, zero) for box in boxes)
+        assert any(encloses(box, mp.log(2) + offset) for box in boxes)
 
 
 def test_zeros_of_factors_that_cannot_be_told_apart_are_not_called_unique() -> None:
@@ -345,6 +344,7 @@ def test_a_face_where_the_slope_is_zero_everywhere_takes_few_boxes() -> None:
     assert len(found.global_.points) == 2
 
 
+@pytest.mark.slow
 def test_a_local_search_ends_in_a_proven_minimum() -> None:
     found = ad.parse("(1 - x)^2 + 100*(y - x^2)^2").minimize(x=-1.2, y=1)
     assert [p.point for p in found.points] == [{"x": 1.0, "y": 1.0}]

@@ -108,6 +108,7 @@ def test_rows_that_are_fitted_exactly_have_no_scale() -> None:
     assert any("at least half of the rows are fitted exactly" in warning for warning in found.warnings)
 
 
+@pytest.mark.slow
 @each("loss", ["huber", "mae"])
 def test_starts_are_looked_for_here_too(loss: str) -> None:
     y = 3 * np.sin(7 * X + 0.4) + GENERATOR.normal(0, 0.05, len(X))

@@ -38,6 +38,7 @@ from autodiff_cli.training.fitting.starts import (
     start_from_scales,
     warm_starts,
 )
+from autodiff_cli.training.fitting.symmetries import rival_frequency
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
 from autodiff_cli.training.methods.gradient_descent import (
     Diverged,
@@ -213,17 +214,16 @@ class StartSearch:
     def _refit(
         self, find: Callable[..., StartCandidate | None], searched: Objective, start: Array, first: Outcome
     ) -> Outcome:
-        """Fit again from a point that `find` estimates from `start` and the data, if its end is clearly better; else
-        return `first`.
-        """
+        """Fit again from a point that `find` estimates, if its end is clearly better; else return `first`."""
         objective = self._objective
         free = objective.layout.mask(self._unset or scalar_parameters(objective))
         candidate = find(searched, start, free, self._options.seed, objective.bounds)
         if candidate is None or not self._is_better(candidate.end, first):
             return first
+        reason = _BETTER if find is multistart else _BETTER_MINIMUM
         if self._method == "lbfgs":
-            return self._fit(candidate.end, _BETTER)
-        outcome = self._fit(candidate.start, _BETTER)
+            return self._fit(candidate.end, reason)
+        outcome = self._fit(candidate.start, reason)
         if self._progress.latest.loss <= objective.value(candidate.end) / RESTARTS.clear_improvement:
             return outcome
         # The candidate was found on a sample of the rows, and a fit of all rows from its start leads elsewhere.
@@ -266,7 +266,7 @@ RESTART_STRATEGIES = (
     StartSearch.restart_likelihood_at_random,
 )
 _BETTER = "the fit from the starting values was poor; better ones were estimated from the data:"
-_BETTER_MINIMUM = "a better minimum was found by a search of starting values:"
+_BETTER_MINIMUM = "a better minimum was found from other starting values:"
 
 
 def scalar_parameters(objective: Objective) -> list[str]:
@@ -323,9 +323,16 @@ def explained_variance(objective: Objective, theta: Array) -> float | None:
 
 
 def doubt_of(objective: Objective, outcome: Outcome) -> str:
-    """Return a warning if the fit explains little and its residuals are systematic, if its frequency is ambiguous, or
-    if the same model explains far more with another frequency; empty for other fits.
-    """
+    """Return a warning if a fit may not be the best one; empty for other fits."""
+    doubt = _doubt_of_poor_fit(objective, outcome)
+    if doubt or outcome.failure or objective.kind is not LossKind.SQUARES:
+        return doubt
+    rival = rival_frequency(objective, outcome.theta)
+    return rival and f"this fit is doubtful: another frequency explains nearly as much; compare the fit from {rival}"
+
+
+def _doubt_of_poor_fit(objective: Objective, outcome: Outcome) -> str:
+    """Return a warning if a fit explains little, and another frequency or the residuals tell why; empty otherwise."""
     if objective.kind not in _RESIDUAL_LOSSES:
         return ""
     explained = explained_variance(objective, outcome.theta)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from autodiff_cli.algebra.simplify import simplify
 from autodiff_cli.algebra.table import share
-from autodiff_cli.array_types import Array
+from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.backends.protocol import RowGraphs, RowKernel
 from autodiff_cli.backends.reductions import block_slices
 from autodiff_cli.backends.selection import evaluate, make_backend
@@ -136,6 +136,11 @@ class Sinusoids:
             if len(turns):
                 yield FrequencyGrid(index, unit * (turns / per_turn) ** power, turns / per_turn)
 
+    def turns(self, theta: Array) -> float:
+        """Return the number of turns of the first frequency over the data."""
+        index = self._frequencies[0]
+        return float(abs(theta[index]) * np.ptp(self._row_slopes(index, theta)) / (2 * np.pi))
+
     def quarter_turns(self, theta: Array) -> list[tuple[int, float]]:
         """Return the index of each phase, and the change of it that is a quarter of a turn."""
         slopes = ((index, self._slope(index, theta)) for index in self._phases)
@@ -221,11 +226,8 @@ SETTINGS = MultistartSettings()
 
 @dataclass(frozen=True, slots=True)
 class StartCandidate:
-    """A starting point, and where Levenberg-Marquardt ends from it on a sample of the rows.
-
-    Attributes:
-        start, end: both points, of shape (P,).
-        loss: the loss at the end; for robust losses the squared robust scale of the residuals.
+    """A starting point, the point where Levenberg-Marquardt ends from it on a sample of the rows, and the loss there;
+    for robust losses the squared robust scale of the residuals.
     """
 
     start: Array
@@ -234,22 +236,21 @@ class StartCandidate:
 
 
 def multistart(
-    objective: Objective, start: Array, free: NDArray[np.bool_], seed: int, bounds: Bounds | None = None
+    objective: Objective, start: Array, free: Mask, seed: int, bounds: Bounds | None = None
 ) -> StartCandidate | None:
     """Return the best of many starting points; None if none is usable.
 
     Args:
         start: the given starting point, of shape (P,).
         free: the mask of the parameters that may be varied.
-        seed: of the generator that draws rows and values.
-        bounds: the box in which the points lie.
+        seed, bounds: of the random numbers, and the box in which the points lie.
     """
     with ignore_float_errors():
         return _Multistart(objective, start, free, seed, bounds).best()
 
 
 def start_from_scales(
-    objective: Objective, start: Array, free: NDArray[np.bool_], seed: int, bounds: Bounds | None = None
+    objective: Objective, start: Array, free: Mask, seed: int, bounds: Bounds | None = None
 ) -> StartCandidate | None:
     """Return the end of a fit from dimensional scales; None if these are all about 1. See `multistart`."""
     scaled = start_at_scales(objective, start, free)
@@ -260,23 +261,25 @@ def start_from_scales(
 
 
 def start_from_frequencies(
-    objective: Objective, start: Array, free: NDArray[np.bool_], seed: int, bounds: Bounds | None = None
+    objective: Objective, start: Array, free: Mask, seed: int, bounds: Bounds | None = None, distance: float = 0.0
 ) -> StartCandidate | None:
-    """Return the end of a fit from the best frequencies of a quick scan; None if the model has none.
+    """Return the end of a fit from the best frequencies of a quick scan; None if there is none.
 
-    `start` is the end of another fit; see `multistart`.
+    `start` is the end of another fit, from whose first frequency the result differs by at least `distance` turns over
+    the data; see `multistart` for the other arguments.
     """
     waves = Sinusoids(objective)
     if not (waves.frequency_mask & free).any():
         return None
     with ignore_float_errors():
         search = _Multistart(objective, start, free, seed, bounds, SETTINGS.max_check_work)
-        candidates = [found for points in search.frequency_points() for found in search.descend(points)]
+        found = [end for points in search.frequency_points() for end in search.descend(points)]
+        candidates = [end for end in found if not abs(waves.turns(end.end) - waves.turns(start)) < distance]
     return min(candidates, key=lambda candidate: candidate.loss, default=None)
 
 
 def start_from_exponents(
-    objective: Objective, start: Array, free: NDArray[np.bool_], seed: int, bounds: Bounds | None = None
+    objective: Objective, start: Array, free: Mask, seed: int, bounds: Bounds | None = None
 ) -> StartCandidate | None:
     """Return the best end of fits that begin with exponents of the other sign; None if the model has no free exponent.
 
@@ -305,7 +308,7 @@ def warm_starts(batch: Batch, objective: Objective, starts: Array) -> Array:
 
 
 @ignore_float_errors()
-def start_at_scales(objective: Objective, start: Array, free: NDArray[np.bool_]) -> Array | None:
+def start_at_scales(objective: Objective, start: Array, free: Mask) -> Array | None:
     """Return the start with parameters at their dimensional scales where these are far from 1; None if none are."""
     sizes = _parameter_scales(objective)
     far = free & (np.abs(np.log10(sizes)) > SETTINGS.min_scale_distance)
@@ -425,11 +428,7 @@ def _find_partners(objective: Objective) -> list[_Partner]:
 
 
 def _balance(
-    objective: Objective,
-    points: Array,
-    searched: NDArray[np.bool_],
-    generator: np.random.Generator,
-    weight: Array | None = None,
+    objective: Objective, points: Array, searched: Mask, generator: np.random.Generator, weight: Array | None = None
 ) -> None:
     """Draw parameters such that in some row the two sides of an operation that they take part in are alike.
 
@@ -495,7 +494,7 @@ class _Multistart:
         self,
         objective: Objective,
         start: Array,
-        free: NDArray[np.bool_],
+        free: Mask,
         seed: int,
         bounds: Bounds | None,
         max_scan_work: int = SETTINGS.max_scan_work,
@@ -577,7 +576,7 @@ class _Multistart:
         if self._terms:
             yield points
 
-    def _place_term(self, points: Array, linear: list[int], searched: list[int], adjusted: NDArray[np.bool_]) -> Array:
+    def _place_term(self, points: Array, linear: list[int], searched: list[int], adjusted: Mask) -> Array:
         """Return the best of random points that share all but one term with other points, with fitted values of some
         linear parameters. Where the other terms leave large residuals, the term is more probable.
         """
@@ -699,7 +698,7 @@ class _Multistart:
             sums[part] = (1 - np.sum(grams[:, :-1, -1:] * steps, axis=(1, 2))) * np.square(scale[:, -1])
         return np.where(np.isfinite(sums), np.maximum(sums, 0.0), np.inf)
 
-    def _project(self, points: Array, adjusted: NDArray[np.bool_]) -> tuple[Array, Array]:
+    def _project(self, points: Array, adjusted: Mask) -> tuple[Array, Array]:
         return project_linear(self._sample, points, adjusted, self._box)
 
     def descend(self, points: Array, box: Bounds | None = None) -> list[StartCandidate]:
@@ -716,7 +715,7 @@ class _Multistart:
         return [StartCandidate(start, end, loss) for outcome, start, end, loss in found if outcome.divergence is None]
 
 
-def linear_mask(objective: Objective, free: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def linear_mask(objective: Objective, free: Mask) -> Mask:
     """Return which of some parameters the prediction is linear in, all of them together."""
     model, layout = objective.model, objective.layout
     names = [name for name, part in layout.slices.items() if name not in model.shapes and free[part].all()]
@@ -724,13 +723,11 @@ def linear_mask(objective: Objective, free: NDArray[np.bool_]) -> NDArray[np.boo
     linear = objective.kernels.cached(
         f"linear among {names}", lambda: linear_parameters(model.program.output, leaves, model.shapes)
     )
-    mask: NDArray[np.bool_] = layout.mask(linear)
+    mask: Mask = layout.mask(linear)
     return mask
 
 
-def project_linear(
-    objective: Objective, points: Array, adjusted: NDArray[np.bool_], box: Bounds
-) -> tuple[Array, Array]:
+def project_linear(objective: Objective, points: Array, adjusted: Mask, box: Bounds) -> tuple[Array, Array]:
     """Return the usable points with fitted values of the adjusted parameters, in which the model is linearised, and
     their remaining sums of squares.
     """
@@ -763,9 +760,7 @@ START_STRATEGIES = (
 )
 
 
-def separate_terms(
-    objective: Objective, linear: NDArray[np.bool_], searched: NDArray[np.bool_]
-) -> list[tuple[list[int], list[int]]]:
+def separate_terms(objective: Objective, linear: Mask, searched: Mask) -> list[tuple[list[int], list[int]]]:
     """Return the linear and the other parameters of each term of a sum, such as those of each peak; empty if some
     parameters are in no term.
     """

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.graph.tape import topological_order
 from autodiff_cli.numbers.arrays import ignore_float_errors
-from autodiff_cli.training.fitting.starts import Sinusoids, linear_mask, separate_terms
+from autodiff_cli.training.fitting.starts import Sinusoids, linear_mask, separate_terms, start_from_frequencies
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.least_squares import fit_squares
 from autodiff_cli.training.objective.batch import repeat_objective
@@ -34,6 +34,7 @@ _MAX_COMPARED_ROWS = 500  # rows on which predictions are compared
 _PREDICTION_TOLERANCE = 1e-9  # relative to the range of the predictions: smaller differences are rounding errors
 _EXCHANGE_TOLERANCE = 1e-7  # the same for predictions of a second fit
 _MAX_EXCHANGED_LEVELS = 20  # levels for each of which an exchange of parameters is tried
+_RIVAL_LOG_RATIO = 3.0  # logarithm of a likelihood ratio, 20 to 1, from which on a second frequency is excluded
 _MAX_LISTED = 6  # parameters of another solution that are listed
 _MAX_JOINT_FLIPS = 3  # parameters whose signs are flipped together
 
@@ -238,7 +239,7 @@ class _Symmetries:
             notes.append(f"the signs of {listed} are not determined; the positive values are reported")
         if shifted:
             listed = ", ".join(f"`{name}`" for name in shifted)
-            notes.append(f"{listed} is reported within half a turn of 0; whole turns change nothing")
+            notes.append(f"values within half a turn of 0 are reported for {listed}; whole turns change nothing")
         return self._theta, notes
 
     def _flip_signs(self) -> Iterator[list[str]]:
@@ -401,3 +402,19 @@ class _Symmetries:
         rows = self._objective.rows
         count = min(rows, _MAX_COMPARED_ROWS)
         return self._objective.select_rows(np.arange(count) * rows // count)
+
+
+def rival_frequency(objective: Objective, theta: Array) -> str:
+    """Return another value of the only frequency, a turn or more away over the data, that explains nearly as much as
+    the fit at `theta`, such as `w = 5.18`; empty if there is none, or if the user chose the frequency.
+    """
+    indices = np.flatnonzero(Sinusoids(objective).frequency_mask)
+    free = objective.layout.mask([name for name in objective.parameters if name not in objective.user_starts])
+    is_single, bounds = len(indices) == 1, objective.bounds
+    found = start_from_frequencies(objective, theta, free, 0, bounds, distance=1.0) if is_single else None
+    if found is None:
+        return ""
+    squares = [max(objective.rss(point), math.ulp(0)) for point in (theta, found.end)]
+    if objective.rows / 2 * math.log(squares[1] / squares[0]) >= _RIVAL_LOG_RATIO:
+        return ""
+    return f"{objective.layout.names[indices[0]]} = {found.end[indices[0]]:.4g}"

@@ -195,6 +195,7 @@ def kinetics(groups: int) -> dict[str, Any]:
     return {"conc": conc, "rate": (group + 2) * conc / (1 + conc) + noise, "state": [f"_s$_{k:02}" for k in group]}
 
 
+@pytest.mark.slow
 def test_labels_have_a_curve_each_in_a_colour_and_a_marker_of_their_own() -> None:
     found = drawn("rate ~ v[state]*conc/(k + conc)", kinetics(7))
     assert found.plot is not None

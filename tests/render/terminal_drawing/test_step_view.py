@@ -69,6 +69,7 @@ def test_the_current_node_is_always_in_sight(
     assert "┏" in "".join(screen(step_view, ViewState(moment), window)) or not moment
 
 
+@pytest.mark.slow
 @given(graphs(), POINTS)
 def test_at_the_end_the_boxes_hold_the_numbers_of_the_trace(
     graph: tuple[Node, list[Node]], point: dict[str, float]

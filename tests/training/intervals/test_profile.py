@@ -168,6 +168,7 @@ def test_a_missing_end_is_null_and_words(tmp_path: Path) -> None:
     assert ", no upper limit" in run_cli(line)
 
 
+@pytest.mark.slow
 def test_a_better_fit_met_on_the_way_is_adopted() -> None:
     x = np.linspace(0, 10, 60)
     data = {"x": x, "y": np.sin(2 * x) + 0.1 * np.cos(17 * x)}

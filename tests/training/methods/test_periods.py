@@ -101,3 +101,15 @@ def test_every_group_has_the_period_of_its_own() -> None:
     fits = fit_by("y ~ a*sin(2*pi*f*t + p)", {"t": t, "y": y, "star": star}, "star")
     found = [abs(group.fit.parameters["f"]) for group in fits if group.fit is not None]
     np.testing.assert_allclose(found, frequencies, rtol=1e-3)
+
+
+def test_a_second_frequency_that_explains_nearly_as_much_is_said() -> None:
+    """Of rows near whole numbers, frequencies that differ by one per unit are nearly the same."""
+    generator = np.random.default_rng(0)
+    doubts = []
+    for spread in (0.003, 0.3):
+        t = np.sort(generator.integers(0, 60, 25) + generator.normal(0, spread, 25))
+        y = 2 * np.sin(1.1 * t + 0.4) + generator.normal(0, 0.15, 25)
+        doubts.append(fit("y ~ a*sin(w*t + p) + c", {"t": t, "y": y}).warnings)
+    assert "another frequency explains nearly as much; compare the fit from w = " in str(doubts[0])
+    assert not doubts[1]

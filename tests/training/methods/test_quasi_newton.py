@@ -141,6 +141,7 @@ def test_a_saddle_is_left() -> None:
     assert abs(found.parameters["a"]) == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_a_top_is_no_minimum() -> None:
     found = fit("1/(1 + (a*x)^2)", {"x": [1.0, 2.0]}, start={"a": 0})
     assert not found.converged or abs(found.parameters["a"]) > 1e3

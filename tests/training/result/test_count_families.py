@@ -132,6 +132,7 @@ def test_counts_without_overdispersion_have_an_infinite_theta() -> None:
     assert any("quasi" not in text and "Poisson" in text for text in found.warnings)
 
 
+@pytest.mark.slow
 def test_groups_agree_with_single_fits() -> None:
     generator = np.random.default_rng(5)
     x, group = generator.normal(size=200), np.repeat(np.arange(5), 40)

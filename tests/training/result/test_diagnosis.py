@@ -24,7 +24,15 @@ def kinds(diagnosis: Diagnosis) -> set[str]:
     return {problem.kind for problem in diagnosis.problems}
 
 
-@pytest.mark.parametrize("activation", ["tanh", "sigmoid", "leaky_relu", "gelu"])
+@pytest.mark.parametrize(
+    "activation",
+    [
+        "tanh",
+        pytest.param("sigmoid", marks=pytest.mark.slow),
+        "leaky_relu",
+        pytest.param("gelu", marks=pytest.mark.slow),
+    ],
+)
 def test_a_trained_network_is_healthy(activation: str) -> None:
     diagnosis = diagnosed(f"y ~ mlp(x, [8, 8], {activation})", epochs=300)
     assert diagnosis.problems == []
