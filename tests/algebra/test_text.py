@@ -43,11 +43,14 @@ def exactly(nodes: list[Node], point: Point, most_cancelled: int = 100) -> tuple
 
 
 def has_its_usual_formula(f: ad.Expression, point: Point) -> bool:
-    """Whether a formula stands as in books at a point where it has no value: the power rule at 0^0, and beta at 0."""
+    """Whether a formula stands as in books at a point where it has no value: the power rule at 0^0, beta at 0, and a
+    product of 0 and an infinite factor that grows more slowly."""
     tape, values = Tape((f.output,)), floats(f, point)
     for node, inputs in zip(tape.nodes, tape.inputs, strict=True):
         name = "" if node.op is None else node.op.name
         if name.startswith("pow") and values[inputs[0]] == 0 and values[inputs[1]] <= 0:
+            return True
+        if name == "vanishing_product" and 0 in (values[k] for k in inputs):
             return True
         if name == "beta_slope" and floats(f.with_output(overloads("beta")[0](*node.inputs)), point)[-1] == 0:
             return True

@@ -163,9 +163,9 @@ def natural_spline(x: Number, *pairs: Number) -> Number:
 
 
 def spline_slope(k: int, *at: Number) -> Number:
-    """The slope towards one argument, by a difference of 60 digits."""
-    with mp.workdps(60):
-        step = mpf(10) ** -25
+    """The slope towards one argument, by a difference, to 70 digits."""
+    with mp.workdps(150):
+        step = mpf(10) ** -40
         moved = [natural_spline(*at[:k], at[k] + side * step, *at[k + 1 :]) for side in (-1, 1)]
         return (moved[1] - moved[0]) / (2 * step)
 

@@ -11,13 +11,14 @@ from autodiff_cli.numbers.ball_arithmetic import format_digits, from_float, is_f
 from autodiff_cli.ops.special import SELU_ALPHA, SELU_SCALE
 from tests.each import each
 from tests.ops.table import ROWS, Row
+from tests.ops.test_rules import NAMES
 
 PLACES = (0.3, 0.7, 1.6, -0.4, -2.5)
 
 
 @each("row", ROWS, ids=lambda row: row.name)
 def test_values_and_slopes_to_60_digits(row: Row) -> None:
-    leaves = [variable(name) for name in "abcd"[: len(row.domain)]]
+    leaves = [variable(name) for name in NAMES[: len(row.domain)]]
     output = get_op(row.name)(*leaves)
     outputs = [output, *gradient_nodes(output, leaves)]
     for place in PLACES:
