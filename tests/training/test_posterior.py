@@ -128,6 +128,7 @@ def test_the_same_seed_gives_the_same_draws() -> None:
     assert (first != other).all()
 
 
+@pytest.mark.slow
 def test_chains_resume_with_the_same_draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Longer chains, and others, have the draws of one run, and what was computed is not computed again."""
     evaluations = []
