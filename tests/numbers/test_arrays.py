@@ -28,6 +28,8 @@ GRID = (*(-x for x in SIZES), -0.0, 0.0, *SIZES, nan)
 COARSE = (-inf, -800.0, -2.5, -2.0, -1.0, -0.5, -0.0, 0.0, 1e-200, 0.5, 1.0, 2.0, 3.0, 800.0, 1e200, inf, nan)
 OF_AN_ORDER = {"sinc_derivative", "sinhc_derivative", "polygamma"}
 
+LOG_GAMMAS = {"gamma_logpdf", "beta_logpdf"}
+
 
 def inputs_of(op: Op) -> list[tuple[float, ...]]:
     if op.name in OF_AN_ORDER:
@@ -35,7 +37,9 @@ def inputs_of(op: Op) -> list[tuple[float, ...]]:
     count = max(op.min_inputs, 1) if op.max_inputs is not None else max(op.min_inputs, 2)
     if count > 4:
         return [*itertools.product((-1.0, 0.0, 2.0, nan), repeat=count)]
-    return [(x,) for x in GRID] if count == 1 else list(itertools.product(COARSE, repeat=count))
+    # Terms of gamma and beta densities are as large as their arguments, and cancel: of large ones no digit is left.
+    values = [x for x in COARSE if not 1e15 < abs(x) < inf] if op.name in LOG_GAMMAS else COARSE
+    return [(x,) for x in GRID] if count == 1 else list(itertools.product(values, repeat=count))
 
 
 def by_arrays(op: Op, points: list[tuple[float, ...]]) -> list[float]:
