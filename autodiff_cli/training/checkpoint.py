@@ -398,6 +398,6 @@ class DensityLog:
 
     def table(self) -> Array:
         """Return a row for each evaluation: the point, the density and its gradient."""
-        pairs = [*self._results.items()]  # at once, since chains go on
+        pairs = [*self._results.copy().items()]  # a copy is made at once, while chains go on
         rows = [np.concatenate((np.frombuffer(key), result)) for key, result in pairs]
         return np.array(rows) if rows else np.empty((0, 0))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
 import json
 import math
 import shutil
+import threading
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,7 +18,7 @@ import scipy.stats
 
 import autodiff_cli as ad
 from autodiff_cli import Objective
-from autodiff_cli.training.checkpoint import CheckpointError
+from autodiff_cli.training.checkpoint import CheckpointError, DensityLog
 from autodiff_cli.training.fitting.progress import Progress
 from tests.each import each
 from tests.support import run_cli
@@ -151,18 +154,47 @@ def test_chains_resume_with_the_same_draws(tmp_path: Path, monkeypatch: pytest.M
 
 def test_chains_resume_from_a_checkpoint_in_their_midst(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, copy, options = tmp_path / "chains", tmp_path / "copy", {"posterior": 50, "chains": 2}
-    record_draw = Progress.record_draw
+    record_draw, lock = Progress.record_draw, threading.Lock()
 
     def keep(progress: Progress, count: int) -> None:
         record_draw(progress, count)
-        if count == 600 and not copy.exists():
-            shutil.copy(path, copy)
+        with lock:
+            if count >= 600 and not copy.exists():
+                shutil.copy(path, copy)
 
     monkeypatch.setattr(Progress, "record_draw", keep)
     whole = ad.fit("y ~ a*exp(-b*x)", DECAY, checkpoint=path, checkpoint_every=100, **options)
     again = ad.fit("y ~ a*exp(-b*x)", DECAY, resume=copy, **options)
     assert copy.stat().st_size < path.stat().st_size
     assert np.array_equal(again.draws["b"], whole.draws["b"])
+
+
+def test_a_checkpoint_is_written_while_chains_go_on() -> None:
+    """Garbage collection may let another chain evaluate its density at any moment."""
+    log, points = DensityLog(), itertools.count()
+
+    def evaluate(*_: object) -> None:
+        log.evaluate(np.array([float(next(points))]), lambda: np.zeros(2))
+
+    for _ in range(1000):
+        evaluate()
+    gc.callbacks.append(evaluate)
+    thresholds = gc.get_threshold()
+    gc.set_threshold(10)
+    try:
+        assert len(log.table()) >= 1000
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.callbacks.remove(evaluate)
+
+
+def test_an_error_of_a_chain_is_raised_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(Progress, "record_draw", fail)
+    with pytest.raises(OSError, match="no space left"):
+        ad.fit("y ~ a*exp(-b*x)", DECAY, posterior=10, chains=2)
 
 
 def test_an_improper_posterior_is_said() -> None:

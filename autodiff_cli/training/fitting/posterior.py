@@ -148,13 +148,16 @@ def draw_posterior(
     density.log = log
     draws, chains = options.posterior or 0, options.chains
     tuning = _HIERARCHICAL_TUNING_DRAWS if density.is_hierarchical else _TUNING_DRAWS
-    done, total = [0], chains * (draws + tuning)
+    done, total, failures = [0], chains * (draws + tuning), list[Exception]()
 
     def expand(*_: Any) -> Callable[..., dict[str, Array]]:
         def count(z: Array) -> dict[str, Array]:
             done[0] += 1
-            if on_draw is not None:
-                on_draw(done[0], total)
+            if on_draw is not None and not failures:
+                try:
+                    on_draw(done[0], total)
+                except Exception as error:  # raised below: a chain that raises brings the whole sampler down
+                    failures.append(error)
             return {"z": z}
 
         return count
@@ -178,6 +181,8 @@ def draw_posterior(
     except RuntimeError as error:
         reason = " ".join(str(error).partition("Stack")[0].split())
         raise OptionError(f"posterior: the sampler stopped: {reason}") from None
+    if failures:
+        raise failures[0]
     batches = [_chain_draws(density.size, *each) for each in zip(*trace.get_arrow_trace(), strict=True)]
     # After an interruption, chains differ in length: the longest ones are kept that have most draws in common.
     batches.sort(key=lambda chain: -len(chain[0]))
