@@ -23,8 +23,8 @@ from tests.numbers.test_arrays import ELEMENTWISE, by_floats, inputs_of
 from tests.tools import program
 
 Calls = list[tuple[Op, int]]
-CALLS: Calls = [(op, len(inputs_of(op)[0])) for op in ELEMENTWISE]
-CALLS += [(op, 3) for op in ELEMENTWISE if op.max_inputs is None]
+CALLS: Calls = [(op, len(inputs_of(op)[0])) for op in ELEMENTWISE if op.min_inputs <= 3]  # a line of input has three
+CALLS += [(op, 3) for op in ELEMENTWISE if op.max_inputs is None and op.min_inputs <= 3]
 
 
 def lines_of(pen: GraphWriter, op: Op, count: int, names: Sequence[str]) -> StraightLineCode:
@@ -148,7 +148,7 @@ def test_every_operation_computes_what_floats_do(
         (op.name, point, number, expected)
         for (_, op, point), number in zip(points, found, strict=True)
         for expected in by_floats(op, [point])
-        if not is_close(number, expected) and not is_power_of_minus_infinity(op.name, point)
+        if not is_close(op, number, expected) and not is_power_of_minus_infinity(op.name, point)
     ]
     assert not wrong, (len(wrong), sorted({name for name, *_ in wrong}), wrong[:: 1 + len(wrong) // 12])
 
@@ -158,7 +158,8 @@ def points_of(op: Op, count: int) -> list[tuple[float, ...]]:
     return points if len(points[0]) == count else [(*point, 0.5)[:count] for point in points]
 
 
-def is_close(number: float, expected: float) -> bool:
+def is_close(op: Op, number: float, expected: float) -> bool:
     if math.isnan(number) or math.isnan(expected):
         return math.isnan(number) and math.isnan(expected)
-    return math.isclose(number, expected, rel_tol=1e-13, abs_tol=1e-300)
+    lost = 4e-13 if op.name.endswith("_logpdf") else 1e-300  # the terms of log-densities cancel
+    return math.isclose(number, expected, rel_tol=1e-13, abs_tol=lost)

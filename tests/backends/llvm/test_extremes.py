@@ -18,6 +18,7 @@ from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.numbers.kind import Kind
 from tests.backends.llvm.compiled import by_row
 from tests.each import each
+from tests.numbers.test_arrays import LOG_GAMMAS
 
 POINTS = [
     0.0, -0.0, 5e-324, 1e-310, 2.0**-1022, 1e-200, -1e-200, 1e-17, 0.5, -0.5, 1.0, -1.0, 1.5, 2.0, -2.0, 2.5, 3.0, -3.0,
@@ -43,6 +44,8 @@ def test_all_kinds_of_number_agree(name: str) -> None:
     count = max(op.min_inputs, 1)
     leaves = [variable(letter) for letter in "xyzuv"[:count]]
     numbers = (POINTS, POINTS, FEW_POINTS, FEW_POINTS, (-1.0, 0.0, 2.0))[count - 1]
+    if name in LOG_GAMMAS:  # see inputs_of
+        numbers = [x for x in numbers if not 1e15 < abs(x) < inf]
     columns = np.array([*itertools.product(numbers, repeat=count)]).T.copy()
     graphs = [op(*leaves)]
     if op.gate is not Gate.BLOCK and not op.has_cancelling_slopes:
