@@ -48,6 +48,35 @@ def test_three_components_are_found_rather_than_a_worse_minimum(seed: int) -> No
     assert [found.parameters[name] for name in ("m1", "m2", "m3")] == pytest.approx([0, 4, 9], abs=0.5)
 
 
+THREE = "-log(u*normal_pdf(x, m1, s1) + v*normal_pdf(x, m2, s2) + (1 - u - v)*normal_pdf(x, m3, s3))"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6))
+def test_shares_of_components_that_hardly_overlap_sum_to_at_most_1(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    component = generator.choice(3, 170, p=[0.36, 0.23, 0.41])
+    x = generator.normal(np.array([1.3, 4.4, 9.3])[component], np.array([0.2, 0.6, 0.3])[component])
+    found = fit(THREE, {"x": x}, likelihood=True)
+    p = found.parameters
+    assert found.converged
+    assert 0 < p["u"] + p["v"] < 1
+    assert [p["m1"], p["m2"], p["m3"]] == pytest.approx([1.3, 4.4, 9.3], abs=0.3)
+
+
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in (8, 19, 21, 41, 43, 47, 54, 60))]
+)
+def test_no_component_of_a_mixture_depends_on_two_or_three_rows(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    rows = int(generator.integers(30, 70))
+    x = generator.normal(size=rows) * generator.uniform(1, 3, rows)
+    found = fit(MIXTURE, {"x": x}, likelihood=True)
+    assert found.converged
+    mean, deviation = sorted([(found.parameters[f"s{k}"], found.parameters[f"m{k}"]) for k in (1, 2)])[0][::-1]
+    assert np.count_nonzero(np.abs(x - mean) < 3 * deviation) > 3
+
+
 @pytest.mark.parametrize(
     ("model", "x", "name"),
     [
