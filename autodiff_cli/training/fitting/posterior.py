@@ -25,7 +25,7 @@ from autodiff_cli.array_types import Array
 from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.graph.node import Node, as_node, variable
 from autodiff_cli.graph.op import ZERO
-from autodiff_cli.graph.tape import substitute, topological_order
+from autodiff_cli.graph.tape import substitute
 from autodiff_cli.language.errors import format_names, pluralize
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.elementary import exp, log
@@ -45,7 +45,7 @@ from autodiff_cli.training.objective.preparation import check_likelihood, hyperp
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.priors import parse_priors, prior_graph
 from autodiff_cli.training.result.fitted_model import ParameterPosterior
-from autodiff_cli.training.result.prediction import RESIDUAL_SIGMAS
+from autodiff_cli.training.result.prediction import RESIDUAL_SIGMAS, residual_sigma_name
 from autodiff_cli.training.rows import WEIGHT
 
 _NOT_INSTALLED = "posterior needs nutpie and arviz-stats, which are not installed: pip install '.[bayes]' in a checkout"
@@ -184,24 +184,24 @@ def draw_posterior(
     if failures:
         raise failures[0]
     batches = [_chain_draws(density.size, *each) for each in zip(*trace.get_arrow_trace(), strict=True)]
-    # After an interruption, chains differ in length: the longest ones are kept that have most draws in common.
+    # After an interruption, chains differ in length: the longest ones are used that have most draws in common.
     batches.sort(key=lambda chain: -len(chain[0]))
     lengths = [len(z) for z, _ in batches] or [0]
     number = max(range(len(lengths)), key=lambda k: (k + 1) * lengths[k])
     if lengths[number] < 2:
         raise KeyboardInterrupt  # before anything was drawn
-    kept = [(z[: lengths[number]], diverging) for z, diverging in batches[: number + 1]]
-    point = density.parameters(np.array([z for z, _ in kept]))
+    used = [(z[: lengths[number]], diverging) for z, diverging in batches[: number + 1]]
+    point = density.parameters(np.array([z for z, _ in used]))
     for each in ordered:  # the larger one was drawn as its distance from the smaller one
         larger, smaller = (objective.layout.names[k] for k in (each.position, each.others[0]))
         point[larger] = point[larger] + point[smaller]
     values = {name: point[name] for name in density.names}
     values |= quantities.batch_values({**point, **objective.fixed})
-    divergences = sum(diverging for _, diverging in kept)
+    divergences = sum(diverging for _, diverging in used)
     summaries = summarize_draws(values)
     count = lengths[number]
-    sentences = density.runaway_warnings(point) or _diagnostic_warnings(summaries, divergences, len(kept), count)
-    return PosteriorDraws(values, summaries, divergences, sentences, len(kept) == chains and count == draws)
+    sentences = density.runaway_warnings(point) or _diagnostic_warnings(summaries, divergences, len(used), count)
+    return PosteriorDraws(values, summaries, divergences, sentences, len(used) == chains and count == draws)
 
 
 def _chain_draws(size: int, draws: Any, statistics: Any) -> tuple[Array, int]:
@@ -240,7 +240,7 @@ def leave_one_out(objective: Objective, draws: Mapping[str, Array]) -> LeaveOneO
         draws: the draws from the posterior; at most 1,000 of each chain are used.
     """
     array_stats: Any = importlib.import_module("arviz_stats.base").array_stats
-    numbers = draw_numbers({name: draws[name] for name in objective.layout.names})[1]
+    numbers = parameter_draws(objective, draws)
     every = -(-numbers.shape[1] // _MAX_LOO_DRAWS)
     weight = objective.column(WEIGHT) if objective.is_weighted else np.ones(1)
     is_used = np.broadcast_to(weight > 0, (objective.rows,))
@@ -316,14 +316,13 @@ class Density:
         if objective.kind is LossKind.SQUARES:
             row = row / 2
         if objective.has_unknown_variance:
-            sigma_name = RESIDUAL_SIGMAS[RESIDUAL_SIGMAS[0] in (*program.leaves, *program.bound)]
+            sigma_name = residual_sigma_name(objective.model)
             count = objective.weighted_rows * objective.components
             spread = math.sqrt(objective.target_variation() / max(count - 1, 1)) or 1.0
             leaf = free[sigma_name] = variable(sigma_name)
             prior = objective.sigma_prior or parse_priors({"sigma": f"half_normal({spread!r})"})["sigma"]
             row = row / (leaf * leaf)
-            own = prior_graph({sigma_name: prior}, {**self._leaves, sigma_name: leaf}, {})
-            extra = extra + count * log(leaf) + own
+            extra = extra + count * log(leaf) + prior_graph({sigma_name: prior}, free, {})
             names.append(sigma_name)
             scatter = root_mean_square(objective, start)
             if scatter < _EXACT * spread:
@@ -378,11 +377,9 @@ class Density:
         normal = LOG_DENSITIES["normal"]
         levels = [name for name, each in objective.priors.items() if each.parameters and each.distribution is normal]
         for name in levels if objective.rows <= _FEW_ROWS * len(levels) else ():
-            own = objective.priors[name].arguments
-            leaves = [node for node in topological_order(own) if node.is_input]
-            replaced = {leaf: self._leaves.get(leaf.text, leaf) for leaf in leaves}
-            if bounds[name] == _UNBOUNDED and not {leaf.text for leaf in replaced} & {*levels}:
-                chosen[name] = substitute(own, replaced)
+            prior = objective.priors[name]
+            if bounds[name] == _UNBOUNDED and {*levels}.isdisjoint(prior.parameters):
+                chosen[name] = prior.arguments_in(self._leaves)
         return chosen
 
     def _move_to_mode(self) -> None:
@@ -477,6 +474,11 @@ def draw_numbers(draws: Mapping[str, Array]) -> tuple[tuple[str, ...], Array]:
     layout = ParameterLayout([*draws], {name: values.shape[2:] for name, values in draws.items()})
     numbers = [values.reshape(*values.shape[:2], -1) for values in draws.values()]
     return layout.element_names, np.concatenate(numbers, axis=2)
+
+
+def parameter_draws(objective: Objective, draws: Mapping[str, Array]) -> Array:
+    """Return the draws of the parameters of an objective, of shape (chains, draws, P)."""
+    return draw_numbers({name: draws[name] for name in objective.layout.names})[1]
 
 
 def summarize_draws(draws: Mapping[str, Array]) -> dict[str, ParameterPosterior]:
