@@ -142,7 +142,7 @@ pow_ = operator(
     singular=lambda x, y: and_(equal(x, 0), and_(y < 1, not_equal(y, 0))),
 )  # fmt: skip
 root = elementary(
-    "root", lambda z, x, n: (where(equal(x, 0), abs_(z) ** (1 - n) / n, z / n / x), -quotient_slope(z * log(x), n)),
+    "root", lambda z, x, n: (where(equal(x, 0), abs_(z) ** (1 - n) / n, z / n / x), -quotient_slope(times_log(z, x), n)),
     domain=lambda x, n: or_(x >= 0, equal(abs_(n) % 2, 1)),
     singular=lambda x, n: or_(equal(n, 0), and_(equal(x, 0), or_(n < 0, n > 1))),
     summary="the real n-th root; of a negative x for odd n only",
