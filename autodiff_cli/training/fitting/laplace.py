@@ -394,9 +394,7 @@ def check_laplace(objective: Objective) -> None:
     for name, prior in priors.items():
         spread, effect = prior.arguments[1], objective.model.effects[name].parameter
         if spread.is_input and spread.text in elsewhere:
-            raise OptionError(
-                f"laplace: `{spread.text}`, the standard deviation of `{effect}`, also stands elsewhere"
-            )
+            raise OptionError(f"laplace: `{spread.text}`, the standard deviation of `{effect}`, also stands elsewhere")
     reached = {objective.model.program.leaves[name] for name in priors}
     for node in topological_order([loss]):
         if not reached.isdisjoint(node.inputs):
@@ -466,12 +464,12 @@ def fit_random_effects(objective: Objective, options: FitOptions, progress: Prog
     means, spreads = np.split(np.array(evaluate([*marginal.means, *marginal.deviations], marginal.point(theta))), 2)
     inverse, index = modes.hessian.inverse(), marginal.index
     effects, columns = dict[str, RandomEffect](), dict[str, Array]()
-    for name, effect, mean, spread, places in zip(
+    for name, effect, mean, spread, positions in zip(
         marginal.terms, marginal.effects, means.tolist(), spreads.tolist(), index.places, strict=True
     ):
         levels = [*map(str, objective.model.levels[effect.column])]
-        values = mean + spread * modes.effects[places]
-        errors = abs(spread) * np.sqrt(inverse[index.find_elements(places, places)])
+        values = mean + spread * modes.effects[positions]
+        errors = abs(spread) * np.sqrt(inverse[index.find_elements(positions, positions)])
         by_level = (dict(zip(levels, each.tolist(), strict=True)) for each in (values, errors))
         text = objective.effects[name].text
         effects[effect.parameter] = RandomEffect(effect.column, text, mean, abs(spread), *by_level)
