@@ -158,7 +158,7 @@ class SumKernel(Kernel, Protocol):
 
     def density(
         self, point: Point, columns: Columns, rows: int, places: Mapping[str, slice], directions: Array
-    ) -> CompiledDensity | None:
+    ) -> DensityFunction | None:
         """Return minus the sums as a function of numbers z in compiled code; None if that is not available.
 
         Args:
@@ -171,7 +171,7 @@ class SumKernel(Kernel, Protocol):
         """
 
 
-class CompiledDensity(Protocol):
+class DensityFunction(Protocol):
     """A log-density in compiled code that any thread may call."""
 
     @property

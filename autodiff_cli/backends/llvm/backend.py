@@ -500,7 +500,7 @@ class CompiledSumKernel(_CompiledKernel):
 
 
 class CompiledDensity:
-    """A log-density in compiled code; see `protocol.CompiledDensity`. It owns everything that the code reads."""
+    """A log-density in compiled code; see `protocol.DensityFunction`. It owns everything that the code reads."""
 
     def __init__(self, module: CompiledModule, bound: BoundColumns, rows: int, *arrays: Array) -> None:
         self._module, self._bound, self._arrays = module, bound, arrays

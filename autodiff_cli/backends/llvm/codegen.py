@@ -584,7 +584,7 @@ class PlanWriter:
         self._module.add(ir)
 
     def write_density(self, block: int, size: int) -> None:
-        """Write `density` and `copy`; see `CompiledDensity`. Everything that they write is on the stack of a thread."""
+        """Write `density` and `copy`; see `DensityFunction`. Everything that they write is on the stack of a thread."""
         copy = FunctionBuilder("define i64 @copy(i64 %size, i64 %count, ptr %z, ptr %out, ptr %data) {")
         with copy.loop("0", str(size)) as k:
             number = copy.load("double", copy.element("double", "%z", k.index))

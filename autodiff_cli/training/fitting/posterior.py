@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from autodiff_cli.array_types import Array
-from autodiff_cli.backends.protocol import CompiledDensity, available_cores
+from autodiff_cli.backends.protocol import DensityFunction, available_cores
 from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.graph.node import Node, as_node, variable
 from autodiff_cli.graph.op import ZERO
@@ -326,7 +326,7 @@ class Density:
     """
 
     log: DensityLog | None = None
-    compiled: CompiledDensity | None = None
+    compiled: DensityFunction | None = None
 
     def __init__(self, objective: Objective, start: Array, options: FitOptions) -> None:
         graphs, program = objective.kernels.graphs, objective.model.program
