@@ -134,10 +134,7 @@ class FunctionBuilder:
 
     Attributes:
         block: the label of the current block.
-        result: the type and the value that the function returns at its end.
     """
-
-    result = "void"
 
     def __init__(self, head: str) -> None:
         self.lines = [head, "entry:"]
@@ -183,7 +180,7 @@ class FunctionBuilder:
 
     def finish(self) -> str:
         """Return the text of the whole function, which returns at this point."""
-        return "\n".join([*self.lines, f"  ret {self.result}", "}\n"])
+        return "\n".join([*self.lines, "  ret void", "}\n"])
 
     @contextmanager
     def loop(self, start: str, stop: str, step: int | str = 1) -> Iterator[Loop]:

@@ -12,6 +12,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from string import Template
 from typing import NamedTuple, TypeAlias
 
 from autodiff_cli.backends.llvm.layout import (
@@ -408,26 +410,14 @@ STRIP_PARAMETERS = "ptr %memory, ptr %point, ptr %columns, i64 %row, i64 %span, 
 _BLOCK_PARAMETERS = "ptr %memory, ptr %point, ptr %columns, i64 %first, i64 %rows, ptr %out, i64 %stride"
 
 
-DENSITY_FIELDS = ("rows", "columns", "start", "directions", "transposed")  # of 8 bytes: a number, then addresses
-
-
 def density_module(target: Processor, laid_out: LaidOutPlan, types: tuple[str, ...], block: int, size: int) -> str:
-    """Return the text of the module of a density of `size` numbers; see `SumKernel.density`."""
-    module = ModuleBuilder(target)
-    writer = PlanWriter(module, laid_out, types)
-    writer.write_block_functions()
-    writer.write_density(block, size)
-    return module.text()
-
-
-def _write_dot(ir: FunctionBuilder, x: str, y: str, count: int, start: str) -> str:
-    """Write a sum of products of numbers at two addresses, and return its name."""
-    with ir.loop("0", str(count)) as loop:
-        total = loop.carry(ir.new_name(), "double", start)
-        factors = [ir.load("double", ir.element("double", each, loop.index)) for each in (x, y)]
-        product = ir.assign(f"fmul contract double {factors[0]}, {factors[1]}")
-        loop.set_next(ir.assign(f"fadd contract double {total}, {product}"))
-    return loop.final_values[0]
+    """Return the text of the module of a density of `size` numbers, whose functions are in density.ll."""
+    module, (plan, _, layout) = ModuleBuilder(target), laid_out
+    PlanWriter(module, laid_out, types).write_block_functions()
+    inputs, outputs = sum(math.prod(leaf.shape) for leaf in plan.point_inputs), plan.value_count
+    sizes = {"size": size, "inputs": inputs, "outputs": outputs, "block": block, "memory_bytes": layout.size}
+    sizes |= {"size_bytes": 8 * size, "output_bytes": 8 * outputs}
+    return module.text() + Template(Path(__file__).with_name("density.ll").read_text("utf-8")).substitute(sizes)
 
 
 def kernel_module(target: Processor, laid_out: LaidOutPlan, types: tuple[str, ...], block: int) -> str:
@@ -581,54 +571,6 @@ class PlanWriter:
             total = ir.element("double", "%sums", ir.assign(f"add i64 {start}, {number.index}"))
             other = ir.load("double", ir.element("double", total, distance))
             ir.store("double", ir.assign(f"fadd double {ir.load('double', total)}, {other}"), total)
-        self._module.add(ir)
-
-    def write_density(self, block: int, size: int) -> None:
-        """Write `density` and `copy`; see `DensityFunction`. Everything that they write is on the stack of a thread."""
-        copy = FunctionBuilder("define i64 @copy(i64 %size, i64 %count, ptr %z, ptr %out, ptr %data) {")
-        with copy.loop("0", str(size)) as k:
-            number = copy.load("double", copy.element("double", "%z", k.index))
-            copy.store("double", number, copy.element("double", "%out", k.index))
-        copy.result = "i64 0"
-        self._module.add(copy)
-        parameters = "i64 %size, ptr %z, ptr %gradient, ptr %value, ptr %data"
-        ir = FunctionBuilder(f"define i64 @density({parameters}) {VECTOR_ATTRIBUTES} {{")
-        rows, *addresses = (
-            ir.load("ptr" if k else "i64", ir.element("i64", "%data", k)) for k in range(len(DENSITY_FIELDS))
-        )
-        columns, start, directions, transposed = addresses
-        count, inputs = self._plan.value_count, sum(math.prod(leaf.shape) for leaf in self._plan.point_inputs)
-        memory = ir.assign(f"alloca [{self._layout.size} x i8], align 64")
-        point, sums, totals = (ir.assign(f"alloca [{n} x double], align 64") for n in (inputs, count, count))
-        with ir.loop("0", str(inputs)) as k:
-            row = ir.element("double", directions, ir.assign(f"mul i64 {k.index}, {size}"))
-            at_zero = ir.load("double", ir.element("double", start, k.index))
-            ir.store("double", _write_dot(ir, row, "%z", size, at_zero), ir.element("double", point, k.index))
-        ir.emit(f"call void @prologue(ptr {memory}, ptr {point})")
-        ir.emit(f"call void @llvm.memset.p0.i64(ptr {totals}, i8 0, i64 {8 * count}, i1 false)")
-        with ir.loop("0", rows, block) as first:
-            left = ir.assign(f"sub i64 {rows}, {first.index}")
-            length = ir.assign(f"select i1 {ir.assign(f'icmp ult i64 {left}, {block}')}, i64 {left}, i64 {block}")
-            ir.emit(
-                f"call void @block(ptr {memory}, ptr {point}, ptr {columns}, i64 {first.index}, i64 {length}, "
-                f"ptr {sums}, i64 0)"
-            )
-            with ir.loop("0", str(count)) as k:
-                total, addend = (ir.element("double", each, k.index) for each in (totals, sums))
-                added = ir.assign(f"fadd double {ir.load('double', total)}, {ir.load('double', addend)}")
-                ir.store("double", added, total)
-        value, slopes = ir.assign(f"fneg double {ir.load('double', totals)}"), ir.element("double", totals, 1)
-        ir.store("double", value, "%value")
-        with ir.loop("0", str(size)) as k:
-            check = k.carry(ir.new_name(), "double", value)  # becomes nan if a number is not finite
-            row = ir.element("double", transposed, ir.assign(f"mul i64 {k.index}, {size}"))
-            slope = ir.assign(f"fneg double {_write_dot(ir, row, slopes, size, '0.0')}")
-            ir.store("double", slope, ir.element("double", "%gradient", k.index))
-            k.set_next(ir.assign(f"fadd double {check}, {ir.assign(f'fmul double {slope}, 0.0')}"))
-        (check,) = k.final_values
-        ends = ir.assign(f"fsub double {check}, {check}")
-        is_finite = ir.assign(f"fcmp ord double {ends}, 0.0")
-        ir.result = f"i64 {ir.assign(f'select i1 {is_finite}, i64 0, i64 3')}"
         self._module.add(ir)
 
     def write_run(self, block: int) -> None:
