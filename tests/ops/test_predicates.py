@@ -210,7 +210,7 @@ def is_degenerate(name: str, point: Sequence[float]) -> bool:
 def test_predicates_hold_where_they_should(row: Row) -> None:
     op, count = get_op(row.name), len(row.domain)
     with mp.workdps(70):
-        for point in points(count):
+        for point in [*points(count)][:: 1 if is_cheap(row) else 5]:
             if is_degenerate(row.name, point):
                 continue
             found = nature(MEANING.get(row.name, row.value), exactly(point))

@@ -196,8 +196,8 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
     limits = dict(parameters.bounds)
     natural = natural_bounds(resolved.program, free_names) if options.likelihood else {}
     for name, (low, high) in (*natural.items(), *_supports(priors, free_names, start_values)):
-        asked = limits.get(name, (-math.inf, math.inf))
-        limits[name] = max(low, asked[0]), min(high, asked[1])
+        own_low, own_high = limits.get(name, (-math.inf, math.inf))
+        limits[name] = max(low, own_low), min(high, own_high)
     bounds = bounds_box(layout.slices, layout.size, limits)
     _check_starts(start_values, limits)
     notes: list[str] = []
