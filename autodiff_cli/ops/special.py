@@ -32,6 +32,7 @@ from autodiff_cli.ops.elementary import (
     atan_slope,
     cos,
     cosh,
+    edge_distance,
     exp,
     expm1,
     hypot,
@@ -318,7 +319,7 @@ binary_softmax = helper(
     lambda x, y: sigmoid(x - y),
 )
 # The derivatives of their expansions would cancel in the middle and overflow at the ends.
-logit_slope = helper("logit_slope", lambda z, x: z * z * (2 * x - 1), lambda x: 1 / (x * (1 - x)))
+logit_slope = helper("logit_slope", lambda z, x: z * z * (2 * x - 1), lambda x: 1 / (edge_distance(x) * (1 - x)))
 sigmoid_slope = helper(
     "sigmoid_slope", lambda z, x: -(z * tanh(x / 2)), lambda x: sigmoid(x) * sigmoid(-x), is_positive=True
 )
@@ -595,9 +596,9 @@ chirp_cosine = helper("chirp_cosine", lambda z, x: -(pi * x * chirp_sine(x)), la
 # fmt: off
 Ei  = elementary("Ei",  lambda z, x: exp_over_x(x),             **POLE_AT_0, ulp_bound=24, argument_ulps=32, summary="the exponential integral: of exp(t)/t from -inf to x")
 Si  = elementary("Si",  lambda z, x: sinc(x),               summary="the sine integral: of sin(t)/t from 0 to x", parity=-1)
-Ci  = elementary("Ci",  lambda z, x: where_defined(z, cos(x) / x), **FROM_0, ulp_bound=16, argument_ulps=32, summary="the cosine integral: minus that of cos(t)/t from x to inf")
+Ci  = elementary("Ci",  lambda z, x: where_defined(z, cos(x) / edge_distance(x)), **FROM_0, ulp_bound=16, argument_ulps=32, summary="the cosine integral: minus that of cos(t)/t from x to inf")
 Shi = elementary("Shi", lambda z, x: sinhc(x),              ulp_bound=16, summary="the hyperbolic sine integral: of sinh(t)/t from 0 to x", parity=-1)
-Chi = elementary("Chi", lambda z, x: where_defined(z, cosh_over_x(x)),   **FROM_0, ulp_bound=16, argument_ulps=32, summary="the hyperbolic cosine integral: its slope is cosh(x)/x")
+Chi = elementary("Chi", lambda z, x: where_defined(z, cosh_over_x(edge_distance(x))),   **FROM_0, ulp_bound=16, argument_ulps=32, summary="the hyperbolic cosine integral: its slope is cosh(x)/x")
 
 fresnels = elementary("fresnels", lambda z, x: chirp_sine(x),   summary="Fresnel's integral of sin(pi*t^2/2) from 0 to x", parity=-1)
 fresnelc = elementary("fresnelc", lambda z, x: chirp_cosine(x), summary="Fresnel's integral of cos(pi*t^2/2) from 0 to x", parity=-1)

@@ -17,6 +17,8 @@ from mpmath import mp, mpc, mpf
 
 from autodiff_cli import Objective
 from autodiff_cli.autodiff.sweeps import forward
+from autodiff_cli.graph.gradient import gradient_nodes
+from autodiff_cli.graph.node import constant, variable
 from autodiff_cli.graph.op import Gate, Op
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
@@ -228,6 +230,11 @@ def test_predicates_hold_where_they_should(row: Row) -> None:
             assert in_domain or math.isnan(value), point
 
 
+T = variable("t")
+NUMBERS = (-2.5, -1.0, -0.5, 0.0, 0.5, 1.0, 3.0)
+OF_DOMAINS = [op for op in all_ops() if op.domain is not None]
+
+
 @each("row", ROWS, ids=lambda row: row.name, sampled=is_cheap)
 def test_slopes_at_edges_are_limits_of_difference_quotients(row: Row) -> None:
     """Where a function is defined on one side only, too, if nothing is said of the point."""
@@ -251,6 +258,21 @@ def test_slopes_at_edges_are_limits_of_difference_quotients(row: Row) -> None:
                     assert any(abs(slope - limit) <= 1e-6 * (1 + abs(limit)) for limit in limits), (point, k)
 
 
+@each("op", [op for op in OF_DOMAINS if op.spelling.isidentifier()], ids=lambda op: op.name)
+def test_the_slope_at_the_edge_of_a_domain_has_the_sign_of_its_one_side(op: Op) -> None:
+    """The negative of 0 is -0 in floats, and 1/-0 is -inf."""
+    for k, other in itertools.product(range(op.min_inputs), (0.5, 2.0)):
+        around = [op(*(x if j == k else constant(repr(other)) for j in range(op.min_inputs))) for x in (T, -T)]
+        values = [forward(Tape([around[0]], [T]), FLOATS, {"t": x})[-1] for x in (-1e-30, 0.0, 1e-30)]
+        if math.isnan(values[0]) and not math.isnan(values[1] + values[2]):
+            tape = Tape([slope for f in around for slope in gradient_nodes(f, [T])], [T])
+            for kind in (FLOATS, ARRAYS):
+                with ignore_float_errors():
+                    found = forward(tape, kind, {"t": kind.parse_constant("0")})
+                right, left = (float(found[k]) for k in tape.outputs)
+                assert right == -left or math.isnan(right + left), (k, other)
+
+
 def predicates(name: str, which: str, point: tuple[float, ...]) -> bool | None:
     """A predicate at a point, by floats and by arrays alike; None if the operation has none."""
     found = [kind.predicate(get_op(name), which, len(point)) for kind in (FLOATS, ARRAYS)]
@@ -258,10 +280,6 @@ def predicates(name: str, which: str, point: tuple[float, ...]) -> bool | None:
         values = {bool(holds(*point)) for holds in found if holds is not None}
     assert len(values) <= 1, (name, which, point)
     return values.pop() if values else None
-
-
-NUMBERS = (-2.5, -1.0, -0.5, 0.0, 0.5, 1.0, 3.0)
-OF_DOMAINS = [op for op in all_ops() if op.domain is not None]
 
 
 @each("op", OF_DOMAINS, ids=lambda op: op.name)
