@@ -64,14 +64,15 @@ def test_without_information_the_posterior_is_the_prior(prior: str, bounds: Any,
 
 
 def test_ordered_parameters() -> None:
-    """Of two independent normal numbers, the larger one is drawn above the smaller one."""
+    """Of two independent normal numbers, the larger one is drawn above the smaller one, also if their mode is not."""
     data = {"y": [0.0, 0.5], "is_second": [0.0, 1.0]}
     options = {"sigma": 1.0, "absolute_sigma": True, "bounds": {"b": ("a", None)}}
-    fit = ad.fit("y ~ where(is_second == 1, b, a)", data, posterior=500, **options)
-    assert (fit.draws["b"] > fit.draws["a"]).all()
-    free = np.random.default_rng(0).normal([0, 0.5], 1, (100_000, 2))
-    expected = free[free[:, 1] > free[:, 0]].mean(axis=0)
-    assert [fit.posterior[name].mean for name in "ab"] == pytest.approx(expected, abs=0.15)
+    for priors, mode, variances in ((None, [0, 0.5], [1, 1]), (["a ~ normal(3, 1)"], [1.5, 0.5], [0.5, 1])):
+        fit = ad.fit("y ~ where(is_second == 1, b, a)", data, posterior=500, priors=priors, **options)
+        assert (fit.draws["b"] > fit.draws["a"]).all()
+        free = np.random.default_rng(0).normal(mode, np.sqrt(variances), (100_000, 2))
+        expected = free[free[:, 1] > free[:, 0]].mean(axis=0)
+        assert [fit.posterior[name].mean for name in "ab"] == pytest.approx(expected, abs=0.15)
 
 
 def test_conjugate_models() -> None:

@@ -142,7 +142,9 @@ def fit_objective(
     try:
         run, outcome = _find_minimum(run)
         if options.posterior is not None:
-            return _with_posterior(run, conclude(run, outcome), on_draw)
+            # If parameters end equal, against their order, they got bounds that are not those of the posterior.
+            unaided = run._replace(objective=copy_with(run.objective, bounds=objective.bounds))
+            return _with_posterior(unaided, conclude(run, outcome), on_draw)
         progress.finish()  # the result has its warnings
         return conclude(run, outcome)
     finally:

@@ -168,7 +168,7 @@ def draw_posterior(
 
     density.check_is_proper()
     cores = min(chains, options.threads or available_cores())
-    settings = _libraries()[0].PyNutsSettings.Diag(options.seed)
+    settings = _libraries()[0].PyNutsSettings.Diag(options.seed % 2**64)
     settings.num_draws, settings.num_tune, settings.num_chains = draws, tuning, chains
     if density.is_hierarchical:
         settings.target_accept = _HIERARCHICAL_ACCEPTANCE
@@ -537,7 +537,10 @@ def _diagnostic_warnings(
     if apart:
         worst = max((summaries[name].rhat for name in apart), key=lambda rhat: math.inf if math.isnan(rhat) else rhat)
         listed = format_names(apart, "`")
-        sentences.append(f"the chains disagree: R-hat of {listed} is up to {worst:.4g}, above {_MAX_RHAT}; draw more")
+        sentences.append(
+            f"the chains disagree: R-hat of {listed} is up to {worst:.4g}, above {_MAX_RHAT}; draw more, "
+            "or give priors to parameters that the data do not determine"
+        )
     least = _MIN_ESS_PER_CHAIN * chains
     few = [name for name, each in summaries.items() if not min(each.ess_bulk, each.ess_tail) >= least]
     if few and not apart:
