@@ -11,7 +11,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from functools import cache
+from functools import cache, reduce
 from typing import Any
 
 from autodiff_cli.algebra.exact import Product, literal_value
@@ -37,8 +37,8 @@ from autodiff_cli.ops.arithmetic import (
     sub,
     where,
 )
-from autodiff_cli.ops.elementary import exp, log
-from autodiff_cli.ops.special import gamma_density, lgamma
+from autodiff_cli.ops.elementary import exp, log, vanishing_product
+from autodiff_cli.ops.special import digamma, gamma_density, lgamma
 
 COMPARISONS: Mapping[Op, Callable[[Any, Any], bool]] = {
     equal: operator.eq,
@@ -198,7 +198,10 @@ def add_guards(roots: Sequence[Node]) -> tuple[dict[Node, Node], set[Node]]:
         if op is gamma_density and inputs[0].op is not sub:
             return _gamma_density_form(inputs, definition)  # the slope of gammainc, which has a value from a = 0 on
         predicate = _vanishing_predicate(op, len(inputs))
-        condition = None if predicate is None else _possible_condition(predicate.build(inputs)[0], signs)
+        condition = _edge_condition(*inputs) if op is vanishing_product else None
+        if predicate is not None:
+            (condition,) = predicate.build(inputs)
+        condition = None if condition is None else _possible_condition(condition, signs)
         if condition is None:
             return definition
         guard = where(condition, ZERO, definition)
@@ -206,6 +209,18 @@ def add_guards(roots: Sequence[Node]) -> tuple[dict[Node, Node], set[Node]]:
         return guard
 
     return expand_helpers(roots, finish), guards
+
+
+def _edge_condition(a: Node, b: Node) -> Node | None:
+    """Return the condition that a is 0 where b is infinite as a logarithm or digamma of a variable; None if b has none.
+
+    Choices have their own conditions.
+    """
+    nodes = topological_order([b])
+    leaves = [node.inputs[0] for node in nodes if node.op in (log, digamma) and node.inputs[0].is_input]
+    if not leaves or where in [node.op for node in nodes]:
+        return None
+    return and_(reduce(or_, [equal(leaf, ZERO) for leaf in leaves]), equal(a, ZERO))
 
 
 def _gamma_density_form(inputs: Sequence[Node], definition: Node) -> Node:

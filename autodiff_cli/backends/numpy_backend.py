@@ -218,6 +218,9 @@ class NumpySumKernel(_NumpyKernel):
 
     is_summed = True
 
+    def density(self, *_: Any) -> None:
+        """Return None: there is no compiled code."""
+
     def sums(self, point: Point, columns: Columns, rows: int) -> Array:
         """Return the sums of the outputs over all rows; see `SumKernel.sums`."""
         if not rows:

@@ -156,6 +156,35 @@ class SumKernel(Kernel, Protocol):
             rows: the number of rows. The sums over no rows are 0.
         """
 
+    def density(
+        self, point: Point, columns: Columns, rows: int, places: Mapping[str, slice], directions: Array
+    ) -> DensityFunction | None:
+        """Return minus the sums as a function of numbers z in compiled code; None if that is not available.
+
+        Args:
+            point: the point for z = 0, with the leaves that do not depend on z.
+            columns: complete columns, which must not change.
+            rows: the number of rows.
+            places: the rows of `directions` for each leaf that depends on z.
+            directions: the derivatives of these leaves towards z, an array of shape (P, P). The first output is the
+                value, and the others are its gradient towards these leaves.
+        """
+
+
+class DensityFunction(Protocol):
+    """A log-density in compiled code that any thread may call."""
+
+    @property
+    def addresses(self) -> tuple[int, int, int]:
+        """The addresses of two C functions, and of the data that is their last argument.
+
+        `density(size, z, gradient, value, data)` returns 0, or 3 if a result is not finite;
+        `copy(size, size, z, out, data)` returns 0.
+        """
+
+    def __call__(self, z: Array) -> Array:
+        """Return the value and the gradient, of shape (1 + P,)."""
+
 
 class RowKernel(Kernel, Protocol):
     """Compiled graphs that give values for each row: predictions, or residuals and their derivatives.

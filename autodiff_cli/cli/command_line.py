@@ -141,6 +141,7 @@ _OTHER_OPTIONS = {
     **dict.fromkeys(("hess",), ("--hessian",)),
 }
 _DRAWINGS = ("svg", "html", "tex", "dot")
+_NEEDLESS_OPTIONS = ("list", "all", "show", "verbose")  # of other tools; the command does that without an option
 
 
 class Parameter(NamedTuple):
@@ -576,13 +577,15 @@ def _unknown_option_error(command: Command, name: str, value: str | None, words:
     close = suggest_option(command, name, value)
     if close:
         return BadInput(f"there is no option {name}; did you mean {close}?")
+    expressions = " ".join(word for word in words if not word.startswith("--"))
+    is_mentioned = re.search(rf"\b{re.escape(name.lstrip('-'))}\b", expressions) is not None
+    if name.lstrip("-") in _NEEDLESS_OPTIONS and not is_mentioned:
+        return BadInput(f"there is no option {name}; leave it out")
     if not command.takes_values:
         hint = ""
     elif not name.startswith("--"):
         hint = f"; to set a variable, use `-{name} 2`"
     elif is_name(name[2:]):
-        others = (word for word in words if not word.startswith("--"))
-        is_mentioned = any(re.search(rf"\b{re.escape(name[2:])}\b", word) for word in others)
         follows = "".join(f", but {word} follows" for word in words[words.index(name) + 1 :][:1])
         start = f"{name}" if is_mentioned else f"there is no option {name}; a variable"
         return BadInput(f"{start} needs a value, such as {name} 2{follows}")

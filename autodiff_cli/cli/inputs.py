@@ -192,15 +192,16 @@ def unknown_name_error(
     if name in bound:
         return UnknownNameError(f"`{name}` is defined in the expression, so it takes no value")
     message = f"the {lacks} `{name}`"
-    if option := call.command.options.get(f"--{name}"):
-        return UnknownNameError(f"{message}; the option is written {option.option.usage}")
+    if declared := call.command.options.get(f"--{name}"):
+        return UnknownNameError(f"{message}; the option is written {declared.option.usage}")
     close = suggest(name, [each for each in names if each not in call.values])
     if close is not None:
         return UnknownNameError(message, suggestion=f"--{close}")
+    if option := suggest_option(call.command, f"--{name}", call.values.get(name)):
+        return UnknownNameError(f"there is no option --{name}", suggestion=option)
     valid_names = [*names]
     only = f", only {format_names(valid_names, '`')}" if valid_names else ""
-    suggestion = suggest_option(call.command, f"--{name}", call.values.get(name))
-    return UnknownNameError(f"{message}{only}; there is no option --{name}", suggestion=suggestion)
+    return UnknownNameError(f"{message}{only}; there is no option --{name}")
 
 
 def trace_at(call: Call, expression: Formula, value_texts: Mapping[str, str], wrt: Iterable[str]) -> Trace:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import io
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from autodiff_cli.cli.command_line import DATA_HELP, JSON, Call, command
 from autodiff_cli.cli.environment import BadInput, Output, errors_as_bad_input, open_data_files
-from autodiff_cli.cli.inputs import constant_value, split_interval, split_uncertainties, unknown_name_error
+from autodiff_cli.cli.inputs import (
+    constant_value,
+    split_interval,
+    split_uncertainties,
+    unknown_name_error,
+    value_option,
+)
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.language.errors import format_names
-from autodiff_cli.language.lexer import canonical_name
+from autodiff_cli.language.lexer import canonical_name, is_signed_number
 from autodiff_cli.language.names import joined_columns
 from autodiff_cli.options import argument, option
 
@@ -51,9 +59,10 @@ def predict(
 ) -> Output:
     """Predict with a model that `train --save` wrote.
 
-    Writes the columns of DATA and a column `prediction` as CSV. For a classifier it has the class; a model of several
-    targets has a column `prediction_NAME` for each. `--interval` adds `confidence_low` and `confidence_high` for the
-    mean, and `prediction_low` and `prediction_high` for a new observation.
+    Writes the columns of DATA and a column `prediction` as CSV; without DATA, `--x 1.5` gives the value of a column.
+    For a classifier it has the class; a model of several targets has a column `prediction_NAME` for each. `--interval`
+    adds `confidence_low` and `confidence_high` for the mean, and `prediction_low` and `prediction_high` for a new
+    observation.
 
     With `--inverse x`, it writes all x in a range at which the prediction is equal to a new reading of the target, with
     standard errors and intervals. Without an error, a reading has the standard deviation of the residuals.
@@ -62,6 +71,7 @@ def predict(
     Examples:
       autodiff train "y ~ a*exp(-b*x)" decay.csv --save decay.json
       autodiff predict decay.json new.csv > predicted.csv
+      autodiff predict decay.json --x 1.5 --interval 0.95
       autodiff predict decay.json new.parquet --interval 0.95 -o predicted.csv
       autodiff predict decay.json decay.csv --residuals --drop-missing
       autodiff predict flowers.json new.csv --probabilities
@@ -80,15 +90,18 @@ def predict(
     if inverse is not None:
         with errors_as_bad_input():
             return Output(_inverse_report(call, load(model), canonical_name(inverse), interval), json, path=output)
-    for name in call.values:
-        raise unknown_name_error(name, (), (), "prediction takes no value of", call)
-    if not data:
-        raise BadInput("missing DATA; usage: autodiff predict MODEL.json DATA")
+    if not data and not call.values:
+        raise BadInput("missing DATA; usage: autodiff predict MODEL.json DATA, or a value of each column: --x 2")
     with errors_as_bad_input("use --drop-missing to leave such rows out"):
         level = None if interval is None else check_confidence_level(interval)
         level = 0.95 if level is None and posterior else level
         fit = load(model)
-        file = open_data_files(data, environment, reading, fit.origins)
+        for name in call.values:
+            if name not in fit.columns:
+                raise unknown_name_error(name, fit.columns, (), "model has no column", call)
+            if data:
+                raise BadInput(f"give DATA or --{name}, not both")
+        file = open_data_files(data, environment, reading, fit.origins) if data else _row_of_values(call, fit)
         request = PredictionRequest(level, probabilities, residuals, posterior)
         numbers, labels = _needed_columns(fit, file, request)
         is_chosen = drop_missing or reading.where is not None or not (numbers or labels)
@@ -121,6 +134,32 @@ def predict(
     return Output(report, json, path=output)
 
 
+def _row_of_values(call: Call, fit: FittedModel) -> DataSource:
+    """Return a table of one row: the values of columns that were given as options."""
+    import csv
+
+    from autodiff_cli.data.files import open_data
+
+    if missing := [name for name in fit.predictors if name not in call.values]:
+        example = " ".join(value_option(call, name, "A" if name in fit.label_columns else "2") for name in missing)
+        raise BadInput(f"no value for {format_names(missing, '`')}; add {example}, or DATA")
+    cells = []
+    for name, text in call.values.items():
+        number = "" if name in (*fit.label_columns, *fit.origins) else repr(_number(name, text))
+        cells.append(text if not number or is_signed_number(text) else number)
+    row = io.StringIO()
+    csv.writer(row).writerows((call.values, cells))
+    return open_data(["-"], io.BytesIO(row.getvalue().encode()))
+
+
+def _number(name: str, text: str) -> float:
+    """Return the value of a column that was given as an option. Raises BadInput unless it is a finite number."""
+    value = constant_value(f"`{name}`", text)
+    if not isinstance(value, float | int) or not math.isfinite(value):
+        raise BadInput(f"the value of `{name}` must be a finite number, not `{text}`")
+    return float(value)
+
+
 def _inverse_report(call: Call, fit: FittedModel, column: str, interval: float | None) -> Report:
     """Return the report of the values of a column at which the prediction is equal to a reading."""
     from autodiff_cli.render.rows import inverse_report
@@ -135,16 +174,13 @@ def _inverse_report(call: Call, fit: FittedModel, column: str, interval: float |
     if target is None or (limits is None and column not in fit.ranges):
         y, x = target or next(iter(targets), "y"), column
         raise BadInput(f"--inverse {x} needs a reading and a range: --{y} 3.2+-0.1 --{x} 0..10")
-    values = {
-        name: text if name in fit.label_columns else float(constant_value(f"`{name}`", text))
-        for name, text in texts.items()
-    }
+    values = {name: text if name in fit.label_columns else _number(name, text) for name, text in texts.items()}
     if limits is None:
         ends = fit.ranges[column]
         call.environment.note(f"{column} is searched in the range of the fitted rows, {ends[0]:g} to {ends[1]:g}")
     else:
-        ends = float(constant_value(f"`{column}`", limits[0])), float(constant_value(f"`{column}`", limits[1]))
-    error = float(constant_value(f"`{target}`", errors[target])) if target in errors else None
+        ends = _number(column, limits[0]), _number(column, limits[1])
+    error = _number(target, errors[target]) if target in errors else None
     level = fit.confidence_level if interval is None else check_confidence_level(interval)
     value = float(values.pop(target))
     found = fit.inverse(column, value, error, limits=ends, others=values, level=level)

@@ -350,7 +350,7 @@ def learning_page(
     from autodiff_cli.explain.tracing import trace
     from autodiff_cli.render.html_page import FitRecording, fit_page, sample_rows
     from autodiff_cli.render.layout import GraphTooLargeError
-    from autodiff_cli.training.fitting.posterior import draw_numbers
+    from autodiff_cli.training.fitting.posterior import parameter_draws
     from autodiff_cli.training.fitting.row_loss import row_loss_formula
     from autodiff_cli.training.objective.model import other_networks
 
@@ -382,7 +382,7 @@ def learning_page(
         fit.fixed,
         networks,
         fit.units,
-        draw_numbers({name: fit.draws[name] for name in objective.layout.names})[1] if fit.draws else None,
+        parameter_draws(objective, fit.draws) if fit.draws else None,
     )
     try:
         return fit_page(recording, digits)

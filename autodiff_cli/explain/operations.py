@@ -35,6 +35,13 @@ from autodiff_cli.ops import all_ops, overloads
 
 ADJOINT = "g"  # the name of the adjoint of a structural operation's output in printed derivatives
 _VARIADIC_NAMES = ("x", "y")  # names for the inputs of an operation that takes any number of them
+# Operations whose indices are numbers are shown with these inputs.
+_EXAMPLE_INPUTS: Mapping[str, Sequence[str]] = {
+    "index": ("x", "0"),
+    "place": ("x", "like", "0"),
+    "part": ("x", "0", "2"),
+    "pad": ("x", "0", "2", "like"),
+}
 # A structural operation is shown with the first of these shapes that it accepts.
 _EXAMPLE_SHAPES: Sequence[Shape] = ((2, 2), (3,), ())
 
@@ -69,7 +76,7 @@ def describe(op: Op) -> Description:
     from autodiff_cli.algebra.simplify import simplify
 
     names = _input_names(op)
-    inputs = [variable(name) for name in names]
+    inputs = _named_inputs(names)
     substitution = dict(zip(op.placeholders(len(names)), inputs, strict=True))
     call = op(*inputs)
 
@@ -114,11 +121,15 @@ def plotted_formulas(op: Op) -> list[Formula]:
 
 def _input_names(op: Op) -> tuple[str, ...]:
     """Return the names of the inputs; an operation that takes any number of them gets at least two."""
-    names = [*op.parameters]
+    names = [*_EXAMPLE_INPUTS.get(op.name, op.parameters)]
     if op.max_inputs is None:
         free = (name for name in _VARIADIC_NAMES if name not in names)
         names += itertools.islice(free, max(op.min_inputs, len(_VARIADIC_NAMES)) - len(names))
     return tuple(names)
+
+
+def _named_inputs(names: Sequence[str]) -> list[Node]:
+    return [constant(name) if name.isdigit() else variable(name) for name in names]
 
 
 def _elementwise_derivatives(op: Op, call: Node, names: Sequence[str]) -> dict[str, Node]:
@@ -129,7 +140,7 @@ def _elementwise_derivatives(op: Op, call: Node, names: Sequence[str]) -> dict[s
 
 
 def _structural_derivatives(op: Op, names: Sequence[str]) -> dict[str, Node]:
-    inputs = [variable(name) for name in names]
+    inputs = _named_inputs(names)
     call = op(*inputs)
     for shapes in itertools.product(_EXAMPLE_SHAPES, repeat=len(names)):
         try:

@@ -362,6 +362,7 @@ TABLE: dict[str, Function] = {
     "root": ball.root, "hypot": _hypot,
     "pow": ball.power, "pow_slope_base": ball.pow_slope_base, "pow_slope_exponent": ball.pow_slope_exponent,
     "times_log": ball.times_log, "vanishing_product": ball.vanishing_product,
+    "edge_distance": ball.absolute,
     "exp2": lambda x: ball.power(fmpq(2), x),
     **{name: _proven_function(name, function) for name, function in FUNCTIONS.items()},
 }

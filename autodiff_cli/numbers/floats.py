@@ -415,7 +415,7 @@ class _PerturbedDerivative(float):
 
 
 _ONES = (1.0, -1.0)
-_SIGN_ONLY = ("neg", "abs", "where_defined")  # they change only the sign, or nothing
+_SIGN_ONLY = ("neg", "abs", "where_defined", "edge_distance")  # they change only the sign, or nothing
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 

@@ -421,7 +421,7 @@ _TABLE: dict[str, Function] = {
     "clip": lambda x, low, high: _smallest(_largest(x, low), high), "relu": lambda x: _largest(x, _ZERO),
     "sign": _step(np.sign), "heaviside": _step(lambda end: (np.sign(end) + 1) / 2),
     "floor": _floor, "ceil": _step(np.ceil), "round": _step(np.rint),
-    "direction": _direction, "where_defined": _where_defined,
+    "direction": _direction, "where_defined": _where_defined, "edge_distance": _absolute,
     "sqrt": _SQRT, "cbrt": _monotonic(np.cbrt), "hypot": lambda x, y: _SQRT(_square(x) + _square(y)),
     "exp": _monotonic(np.exp, values=(0, np.inf)), "exp2": _monotonic(np.exp2, values=(0, np.inf)),
     "expm1": _monotonic(np.expm1, values=(-1, np.inf)),

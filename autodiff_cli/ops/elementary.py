@@ -40,6 +40,10 @@ OUTSIDE_1: OpFields = {"domain": lambda x: abs_(x) >= 1, "singular": lambda x: e
 # 1/x.
 where_defined = helper("where_defined", lambda r, z, slope: (0, where_defined(z, 1)), lambda z, slope: slope)
 
+# x for x from 0 on, without the sign of a zero: a derivative at the edge of a domain has one side, so that the one of
+# sqrt(-x) at 0 is -inf.
+edge_distance = helper("edge_distance", lambda z, x: 1, lambda x: x)
+
 # The derivative of atan, computed accurately also where the square overflows.
 atan_slope = helper("atan_slope", lambda z, x: -(2 * x * z * z), lambda x: 1 / (1 + x**2), is_positive=True)
 
@@ -51,15 +55,15 @@ csch_square = helper("csch_square", lambda z, x: -(2 * z * coth(x)), lambda x: 1
 
 # fmt: off
 square = elementary("square", lambda z, x: 2 * x, parity=1, is_exact=True)
-sqrt   = elementary("sqrt",   lambda z, x: 1 / (2 * z),         **FROM_0)
+sqrt   = elementary("sqrt",   lambda z, x: 1 / (2 * edge_distance(z)), **FROM_0)
 cbrt   = elementary("cbrt",   lambda z, x: 1 / (3 * square(z)), **POLE_AT_0, parity=-1)
 
 exp    = elementary("exp",    lambda z, x: z, is_positive=True)
 exp2   = elementary("exp2",   lambda z, x: z * log(2), is_positive=True)
 expm1  = elementary("expm1",  lambda z, x: exp(x),                       summary="exp(x) - 1, with all digits near 0")
-log    = elementary("log",    lambda z, x: where_defined(z, 1 / x),             **FROM_0, aliases=("ln",), summary="the natural logarithm")
-log2   = elementary("log2",   lambda z, x: where_defined(z, 1 / (x * log(2))),  **FROM_0)
-log10  = elementary("log10",  lambda z, x: where_defined(z, 1 / log(10) / x), **FROM_0)
+log    = elementary("log",    lambda z, x: where_defined(z, 1 / edge_distance(x)), **FROM_0, aliases=("ln",), summary="the natural logarithm")
+log2   = elementary("log2",   lambda z, x: where_defined(z, 1 / (edge_distance(x) * log(2))),  **FROM_0)
+log10  = elementary("log10",  lambda z, x: where_defined(z, 1 / log(10) / edge_distance(x)), **FROM_0)
 log1p  = elementary("log1p",  lambda z, x: where_defined(z, 1 / (1 + x)),       **FROM_MINUS_1, summary="log(1 + x), with all digits near 0")
 
 sin    = elementary("sin",    lambda z, x: cos(x), parity=-1)
@@ -85,7 +89,7 @@ coth   = elementary("coth",   lambda z, x: -csch_square(x), **POLE_AT_0, parity=
 asinh  = elementary("asinh",  lambda z, x: 1 / hypot(1, x),                      aliases=("arcsinh",), parity=-1)
 acosh  = elementary("acosh",  lambda z, x: 1 / (sqrt(x - 1) * sqrt(x + 1)),      **FROM_1, aliases=("arccosh",))
 atanh  = elementary("atanh",  lambda z, x: where_defined(z, atanh_slope(x)),              **INSIDE_1, aliases=("arctanh",), parity=-1)
-asech  = elementary("asech",  lambda z, x: where_defined(z, -(1 / (x * sqrt((1 - x) * (1 + x))))), **ZERO_TO_1)
+asech  = elementary("asech",  lambda z, x: where_defined(z, -(1 / (edge_distance(x) * sqrt((1 - x) * (1 + x))))), **ZERO_TO_1)
 acsch  = elementary("acsch",  lambda z, x: -(1 / abs_(x) / hypot(1, x)),        **POLE_AT_0, parity=-1)
 acoth  = elementary("acoth",  lambda z, x: where_defined(z, atanh_slope(x)),              **OUTSIDE_1, parity=-1)
 # fmt: on
@@ -131,7 +135,7 @@ pow_slope_exponent = helper(
 vanishing_product = helper("vanishing_product", lambda z, a, b: (b, a), lambda a, b: a * b)
 # a*log(x), and 0 where a is 0: a power of x tends to 0 faster than log(x) to infinity.
 times_log = helper(
-    "times_log", lambda z, a, x: (log(x), vanishing_product(a, 1 / x)), lambda a, x: a * log(x),
+    "times_log", lambda z, a, x: (log(x), vanishing_product(a, 1 / edge_distance(x))), lambda a, x: a * log(x),
     vanishes=lambda a, x: and_(equal(x, 0), equal(a, 0)),
 )  # fmt: skip
 
@@ -142,7 +146,7 @@ pow_ = operator(
     singular=lambda x, y: and_(equal(x, 0), and_(y < 1, not_equal(y, 0))),
 )  # fmt: skip
 root = elementary(
-    "root", lambda z, x, n: (where(equal(x, 0), abs_(z) ** (1 - n) / n, z / n / x), -quotient_slope(z * log(x), n)),
+    "root", lambda z, x, n: (where(equal(x, 0), abs_(z) ** (1 - n) / n, z / n / x), -quotient_slope(times_log(z, x), n)),
     domain=lambda x, n: or_(x >= 0, equal(abs_(n) % 2, 1)),
     singular=lambda x, n: or_(equal(n, 0), and_(equal(x, 0), or_(n < 0, n > 1))),
     summary="the real n-th root; of a negative x for odd n only",

@@ -32,8 +32,10 @@ from autodiff_cli.ops.elementary import (
     atan_slope,
     cos,
     cosh,
+    edge_distance,
     exp,
     expm1,
+    hypot,
     log,
     log1p,
     pi,
@@ -120,7 +122,8 @@ def _weibull_slopes(z: Node, x: Node, k: Node, scale: Node) -> tuple[Node, ...]:
 def _weibull_share_slopes(x: Node, k: Node, scale: Node) -> tuple[Node, ...]:
     density = weibull_pdf(x, k, scale)
     by_k = vanishing_product(density, times_log(x, x / scale) / k)
-    return where(x > 0, density, 0), by_k, -vanishing_product(density, x / scale)
+    slopes = density, by_k, -vanishing_product(density, x / scale)
+    return tuple(where(x > 0, slope, 0) for slope in slopes)
 
 
 # The exponential amplifies the error of the power. Branches are chosen such that nan goes on.
@@ -198,10 +201,24 @@ wofz_slope_imag = helper(
 )  # fmt: skip
 
 
+# 1 and 0 as functions of x: factors of formulas that hold only at one x, and their first derivatives. Higher ones are
+# unknown, so that they are nan and not false.
+flat_slope = helper("flat_slope", lambda z, x: constant("nan"), lambda x: x - x, unavailable_inputs=(0,))
+flat = helper("flat", lambda z, x: flat_slope(x), lambda x: x - x + 1)
+
+
 def _voigt_slopes(z: Node, x: Node, sigma: Node, gamma: Node) -> tuple[Node, ...]:
+    """Return the slopes of the Lorentzian where sigma is 0; the one by sigma is sigma times the second one by x."""
     at, unit = (x / (sigma * sqrt(2)), gamma / (sigma * sqrt(2))), 2 * sqrt(pi) * square(sigma)
     by_x, by_gamma = wofz_slope_real(*at) / unit, -(wofz_slope_imag(*at) / unit)
-    return by_x, -(z + vanishing_product(by_x, x) + by_gamma * gamma) / sigma, by_gamma
+    by_sigma = -(z + vanishing_product(by_x, x) + by_gamma * gamma) / sigma
+    h, is_lorentzian, density = hypot(x, gamma), equal(sigma, 0), z * flat(sigma)
+    p, q = x / h, gamma / h
+    return (
+        where(is_lorentzian, -2 * p / h * density, by_x),
+        where(is_lorentzian, 2 * sigma * (3 * square(p) - square(q)) / h / h * density, by_sigma),
+        where(is_lorentzian, (p - q) * (p + q) / h / h / pi * flat(sigma), by_gamma),
+    )
 
 
 voigt = elementary(
@@ -209,12 +226,12 @@ voigt = elementary(
     expansion=lambda x, sigma, gamma: where(
         and_(sigma > 0, gamma >= 0),
         wofz_real(x / (sigma * sqrt(2)), gamma / (sigma * sqrt(2))) / (sigma * sqrt(2 * pi)),
-        constant("nan"),
+        where(and_(equal(sigma, 0), gamma > 0), gamma / hypot(x, gamma) / hypot(x, gamma) / pi, constant("nan")),
     ),
-    domain=lambda x, sigma, gamma: and_(sigma > 0, gamma >= 0), is_positive=True,
+    domain=lambda x, sigma, gamma: and_(and_(sigma >= 0, gamma >= 0), or_(sigma > 0, gamma > 0)), is_positive=True,
     ulp_bound=4000, has_cancelling_slopes=True,
     summary="the Voigt profile at x: a normal density with standard deviation sigma, convolved with a Lorentzian of "
-    "half width gamma",
+    "half width gamma; either may be 0",
 )  # fmt: skip
 
 sinc_derivative: Op
@@ -302,7 +319,7 @@ binary_softmax = helper(
     lambda x, y: sigmoid(x - y),
 )
 # The derivatives of their expansions would cancel in the middle and overflow at the ends.
-logit_slope = helper("logit_slope", lambda z, x: z * z * (2 * x - 1), lambda x: 1 / (x * (1 - x)))
+logit_slope = helper("logit_slope", lambda z, x: z * z * (2 * x - 1), lambda x: 1 / (edge_distance(x) * (1 - x)))
 sigmoid_slope = helper(
     "sigmoid_slope", lambda z, x: -(z * tanh(x / 2)), lambda x: sigmoid(x) * sigmoid(-x), is_positive=True
 )
@@ -409,7 +426,7 @@ beta: Op = elementary(
 # As a difference of two densities, the derivative with respect to x is correct at x = 0 too.
 gamma_density: Op = helper(
     "gamma_density",
-    lambda z, a, x: (vanishing_product(z, log(x) - digamma(a)), gamma_density(a - 1, x) - z),
+    lambda z, a, x: (_times_log_ratio(z, a, x), gamma_density(a - 1, x) - z),
     lambda a, x: x ** (a - 1) * exp(-x) / gamma(a),
     vanishes=lambda a, x: _is_at_pole(a),
     has_cancelling_slopes=True,
@@ -422,8 +439,9 @@ _SHAPE_DERIVATIVE: OpFields = {
 }
 
 
-def _log_ratio(a: Node, x: Node) -> Node:
-    return log(x) - digamma(a)
+def _times_log_ratio(factor: Node, a: Node, x: Node) -> Node:
+    """Return factor·(log(x) - digamma(a)), and 0 where the factor is 0."""
+    return vanishing_product(factor, log(x) - digamma(a))
 
 
 gammainc_slope: Op
@@ -440,14 +458,14 @@ gammaincc = elementary(
 )  # fmt: skip
 gammainc_slope = elementary(
     "gammainc_slope",
-    lambda z, a, x: (gammainc_curvature(a, x), vanishing_product(gamma_density(a, x), _log_ratio(a, x))),
+    lambda z, a, x: (gammainc_curvature(a, x), _times_log_ratio(gamma_density(a, x), a, x)),
     summary="the derivative of gammainc(a, x) with respect to a", **_SHAPE_DERIVATIVE,
 )  # fmt: skip
 gammainc_curvature = elementary(
     "gammainc_curvature",
     lambda z, a, x: (
         _unknown_slope(z),
-        vanishing_product(gamma_density(a, x), square(_log_ratio(a, x)) - polygamma(1, a)),
+        _times_log_ratio(_times_log_ratio(gamma_density(a, x), a, x), a, x) - gamma_density(a, x) * polygamma(1, a),
     ),
     unavailable_inputs=(0,), summary="the second derivative of gammainc(a, x) with respect to a", **_SHAPE_DERIVATIVE,
 )  # fmt: skip
@@ -578,9 +596,9 @@ chirp_cosine = helper("chirp_cosine", lambda z, x: -(pi * x * chirp_sine(x)), la
 # fmt: off
 Ei  = elementary("Ei",  lambda z, x: exp_over_x(x),             **POLE_AT_0, ulp_bound=24, argument_ulps=32, summary="the exponential integral: of exp(t)/t from -inf to x")
 Si  = elementary("Si",  lambda z, x: sinc(x),               summary="the sine integral: of sin(t)/t from 0 to x", parity=-1)
-Ci  = elementary("Ci",  lambda z, x: where_defined(z, cos(x) / x), **FROM_0, ulp_bound=16, argument_ulps=32, summary="the cosine integral: minus that of cos(t)/t from x to inf")
+Ci  = elementary("Ci",  lambda z, x: where_defined(z, cos(x) / edge_distance(x)), **FROM_0, ulp_bound=16, argument_ulps=32, summary="the cosine integral: minus that of cos(t)/t from x to inf")
 Shi = elementary("Shi", lambda z, x: sinhc(x),              ulp_bound=16, summary="the hyperbolic sine integral: of sinh(t)/t from 0 to x", parity=-1)
-Chi = elementary("Chi", lambda z, x: where_defined(z, cosh_over_x(x)),   **FROM_0, ulp_bound=16, argument_ulps=32, summary="the hyperbolic cosine integral: its slope is cosh(x)/x")
+Chi = elementary("Chi", lambda z, x: where_defined(z, cosh_over_x(edge_distance(x))),   **FROM_0, ulp_bound=16, argument_ulps=32, summary="the hyperbolic cosine integral: its slope is cosh(x)/x")
 
 fresnels = elementary("fresnels", lambda z, x: chirp_sine(x),   summary="Fresnel's integral of sin(pi*t^2/2) from 0 to x", parity=-1)
 fresnelc = elementary("fresnelc", lambda z, x: chirp_cosine(x), summary="Fresnel's integral of cos(pi*t^2/2) from 0 to x", parity=-1)

@@ -278,8 +278,7 @@ def prove_singular_zeros(system: System, low: Array, high: Array, bits: int) -> 
             break
         if len(chain) > (_MAX_MULTIPLICITY if size == 1 else _MAX_MULTIPLICITY_OF_SYSTEMS):
             return None
-        gradient = gradient_nodes(chain[-1], leaves)
-        chain += simplify([functools.reduce(operator.add, map(operator.mul, direction, gradient))])
+        chain.append(_derivative_along(direction, chain[-1], leaves))
     else:
         return None
     curve = [system.equations[i] for i in rows]
@@ -332,6 +331,12 @@ def prove_singular_zeros(system: System, low: Array, high: Array, bits: int) -> 
     return SingularZeros(low, high, [place], max(sys.float_info.min, *(float(x.upper()) for x in errors)))
 
 
+def _derivative_along(direction: Sequence[Node], function: Node, leaves: Sequence[Node]) -> Node:
+    """Return the derivative of a function along a direction, as a graph."""
+    terms = map(operator.mul, direction, gradient_nodes(function, leaves))
+    return simplify([functools.reduce(operator.add, terms)])[0]
+
+
 def prove_isolated_zero(system: System, cluster: tuple[Array, Array], low: Array, high: Array) -> SingularZeros | None:
     """Return the only zero in a box, if it is a simple fraction in a cluster and the leading forms of the equations
     prove it; else None.
@@ -357,8 +362,7 @@ def prove_isolated_zero(system: System, cluster: tuple[Array, Array], low: Array
             operator.add, (fraction_node(w) * f for w, f in zip(weights, system.equations, strict=True))
         )
         for order in range(1, _MAX_MULTIPLICITY_OF_SYSTEMS + 1):
-            gradient = gradient_nodes(form, leaves)
-            (form,) = simplify([functools.reduce(operator.add, map(operator.mul, direction, gradient))])
+            form = _derivative_along(direction, form, leaves)
             chains.append(form)
             # A form of this order is 0 for all u if it is 0 for those with natural numbers of this sum.
             lattice = (u for u in itertools.product(range(order + 1), repeat=size) if sum(u) == order)

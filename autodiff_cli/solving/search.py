@@ -373,15 +373,20 @@ def newton_step(system: System, boxes: Boxes, value: Intervals | None = None) ->
             jacobian_error + size * _EPS * np.abs(jacobian)
         )
         deviation *= _SLACK
+        is_regular = is_bounded & (deviation.sum(axis=2) < _REGULAR).all(axis=1)
         # Where the Jacobian is nearly singular, a combination of the equations has almost no slope; the row of the
         # inverse with the largest numbers is near it. Its mean-value form excludes more than those of the equations.
-        largest = np.argmax(size_of_inverse.sum(axis=2), axis=1)[:, None, None]
-        weights = np.take_along_axis(inverse, largest, axis=1)
-        weights = weights / np.abs(weights).max(axis=2, keepdims=True)
-        combined = np.abs(weights @ jacobian) + np.abs(weights) @ (jacobian_error + size * _EPS * np.abs(jacobian))
-        noise = _times(np.abs(weights), f_error + size * _EPS * np.abs(f))[:, 0] * _SLACK
-        combined_value, combined_change = np.abs(_times(weights, f)[:, 0]), (combined[:, 0] * radius).sum(axis=1)
-        is_excluded |= is_bounded & (combined_value > (combined_change + noise) * _SLACK)
+        k = np.flatnonzero(is_bounded & ~is_excluded & ~is_regular)
+        if k.size:
+            largest = np.argmax(size_of_inverse[k].sum(axis=2), axis=1)
+            weights = inverse[k, largest][:, None]
+            weights = weights / np.abs(weights).max(axis=2, keepdims=True)
+            slope = np.abs(weights @ jacobian[k])
+            slope += np.abs(weights) @ (jacobian_error[k] + size * _EPS * np.abs(jacobian[k]))
+            noise = _times(np.abs(weights), f_error[k] + size * _EPS * np.abs(f[k]))[:, 0] * _SLACK
+            size_of_value, change = np.abs(_times(weights, f[k])[:, 0]), (slope[:, 0] * radius[k]).sum(axis=1)
+            is_excluded[k] = size_of_value > (change + noise) * _SLACK
+            is_hidden[k] |= ~is_excluded[k] & (size_of_value <= noise)
         diagonal = np.diagonal(deviation, axis1=1, axis2=2)
         shift = _times(inverse, f)
         shift_error = _times(size_of_inverse, f_error + size * _EPS * np.abs(f))
@@ -398,9 +403,7 @@ def newton_step(system: System, boxes: Boxes, value: Intervals | None = None) ->
             np.where(boxes.side == 0, new, old) for new, old in ((new_lower, lower), (new_upper, upper))
         )
         new_lower, new_upper = np.where(is_excluded, np.inf, new_lower), np.where(is_excluded, np.inf, new_upper)
-        is_regular = is_bounded & ~is_excluded & (deviation.sum(axis=2) < _REGULAR).all(axis=1)
-        is_hidden |= is_bounded & ~is_regular & (combined_value <= noise)
-    return _Step(new_lower, new_upper, is_bounded, is_regular, is_hidden, smear.T)
+    return _Step(new_lower, new_upper, is_bounded, is_regular & ~is_excluded, is_hidden, smear.T)
 
 
 def _centre_and_radius(x: Intervals) -> tuple[Array, Array]:

@@ -313,6 +313,7 @@ def _sides(node: Node) -> tuple[Node, Node]:
 # --- Zeros ---
 
 
+@np.errstate(all="ignore")  # of enclosures of what is not bounded
 def solve(problem: BoxProblem) -> Solution:
     """Find all zeros of a formula, or of a vector of formulas, in a box, and prove each.
 
@@ -498,6 +499,7 @@ def optimize(problem: BoxProblem, is_maximum: bool = False) -> Optima:
 _OPPOSITE = {"minimum": "maximum", "maximum": "minimum"}
 
 
+@np.errstate(all="ignore")
 def minimize(problem: BoxProblem, is_maximum: bool = False) -> Optima:
     """Find all stationary points of a formula in a box, classify them, and enclose the global minimum or maximum.
 
@@ -674,6 +676,7 @@ _LOCAL_BOXES = 20_000  # of the proof around the end
 _LOCAL_PARTS = (1e-1, 1e-3, 1e-6, 1.0)  # half widths of the boxes tried around the end, relative to its place
 
 
+@np.errstate(all="ignore")
 def search_minimum(problem: BoxProblem, is_maximum: bool = False) -> Optima:
     """Search a minimum or maximum near the values of the variables by Newton's method, and prove it.
 
@@ -749,8 +752,7 @@ def _trust_region_step(slope: Array, hessian: Array, radius: float) -> Array:
     along = vectors.T @ slope
     tiny = 1e-12 * max(float(np.abs(curvature).max()), 1e-300)
     low = max(0.0, tiny - float(curvature[0]))
-    with np.errstate(all="ignore"):
-        step = -along / (curvature + low)
+    step = -along / (curvature + low)
     if np.linalg.norm(step) <= radius:
         if curvature[0] < -tiny:  # add a direction in which the function falls away from a saddle or a maximum
             step[0] += math.sqrt(max(radius**2 - float(step @ step), 0.0)) * (1 if step[0] >= 0 else -1)

@@ -39,7 +39,7 @@ C_NOTATIONS = {
     **{name: call_notation(name, 1) for name in (*_LIBRARY, "exp2", "erf", "erfc", "lgamma")},
     **{name: call_notation(name, 2) for name in ("pow", "power", "atan2", "hypot", "copysign", "fmod")},
     "element": Notation(("", "[(int)(", ")]"), (SIGN + 1, 0)),
-    "abs": call_notation("fabs", 1),
+    **dict.fromkeys(("abs", "edge_distance"), call_notation("fabs", 1)),
     "round": call_notation("nearbyint", 1),
     "gamma": call_notation("tgamma", 1),
     "eq": comparison("==", EQUALITY),
@@ -106,6 +106,7 @@ def _predicate(name: str) -> Notation:
 JAVASCRIPT_NOTATIONS = {
     **BRACE_NOTATIONS,
     **{name: call_notation(f"Math.{name}", 1) for name in (*_LIBRARY, "abs")},
+    "edge_distance": call_notation("Math.abs", 1),
     **{name: call_notation(f"Math.{name}", 2) for name in ("atan2", "hypot", "max", "min")},
     **{name: call_notation(name, 2) for name in ("copysign", "pow")},
     "element": Notation(("", "[", "]"), (SIGN + 1, 0)),

@@ -75,6 +75,7 @@ NOTATIONS = {
     "ceil": call_notation("c_ceil", 1),
     "round": call_notation("ieee_rint", 1),
     "lgamma": call_notation("log_gamma", 1),
+    "edge_distance": call_notation("abs", 1),
     "fmod": call_notation("mod", 2),
     "copysign": call_notation("sign", 2),
     "isnan": Notation(("ieee_is_nan(", ")"), (0,), is_condition=True),

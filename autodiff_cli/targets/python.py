@@ -48,7 +48,7 @@ _AS_CONDITION = Notation(("", " != 0"), (SUM,), ORDER, True)
 PYTHON_NOTATIONS = {
     **ARITHMETIC,
     **{name: call_notation(f"math.{name}", arity) for name, arity in _MATH_FUNCTIONS.items()},
-    "abs": call_notation("abs", 1),
+    **dict.fromkeys(("abs", "edge_distance"), call_notation("abs", 1)),
     "and": Notation(("", " and ", ""), (NOT, NOT), AND, True, (0, 1)),
     "or": Notation(("", " or ", ""), (NOT, NOT), OR, True, (0, 1)),
     "not": Notation(("not ", ""), (NOT,), NOT, True, (0,)),
@@ -146,7 +146,7 @@ _SHARED_NAMES = (
 _NUMPY_UNARY_NAMES = {
     "asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh",
     "round": "rint", "size": "size", "largest": "max", "smallest": "min", "transpose": "transpose",
-    "norm": "linalg.norm", "cbrt": "cbrt",
+    "norm": "linalg.norm", "cbrt": "cbrt", "edge_distance": "abs",
 }  # fmt: skip
 _NUMPY_BINARY_NAMES = {
     "atan2": "arctan2", "hypot": "hypot", "mod": "mod", "max": "maximum", "min": "minimum", "logaddexp": "logaddexp",

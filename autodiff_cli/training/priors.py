@@ -48,6 +48,11 @@ class Prior(NamedTuple):
         pairs = zip(self.distribution.arguments, self.arguments, strict=True)
         return tuple(node.text for name, node in pairs if name in self.distribution.positive and node.is_input)
 
+    def arguments_in(self, leaves: Mapping[str, Node]) -> list[Node]:
+        """Return its arguments as nodes of a model, given the model's leaves by name."""
+        inputs = [node for node in topological_order(self.arguments) if node.is_input]
+        return substitute(self.arguments, {leaf: leaves.get(leaf.text, leaf) for leaf in inputs})
+
 
 def parse_priors(source: Mapping[str, str] | Iterable[str] | None) -> dict[str, Prior]:
     """Return priors by the name of the parameter, from a mapping or from texts such as `a ~ normal(0, 10)`.
@@ -135,8 +140,7 @@ def prior_graph(priors: Mapping[str, Prior], leaves: Mapping[str, Node], shapes:
 
     def terms() -> Iterator[Node]:
         for name, prior in priors.items():
-            own = {leaf: leaves[leaf.text] for leaf in topological_order(prior.arguments) if leaf.is_input}
-            density = prior.distribution.op(leaves[name], *substitute(prior.arguments, own))
+            density = prior.distribution.op(leaves[name], *prior.arguments_in(leaves))
             if name not in shapes:
                 yield density
             elif leaves[name] in topological_order([density]):

@@ -46,7 +46,8 @@ PAGES = {
 
 def troubles(page: Page) -> Any:
     """What axe finds: rules, and where."""
-    page.evaluate(axe().read_text(encoding="utf-8"))
+    if page.evaluate("typeof axe === 'undefined'"):
+        page.evaluate(axe().read_text(encoding="utf-8"))
     return page.evaluate(RUN)
 
 
@@ -55,11 +56,13 @@ def scheme(request: pytest.FixtureRequest, page: Page) -> None:
     page.emulate_media(color_scheme=request.param, reduced_motion="reduce")
 
 
-def check(page: Page, act: Callable[[], object]) -> None:
-    """Look at the page as it opens, and at each width after something was done."""
+def check(page: Page, act: Callable[[], object], is_small: bool = False) -> None:
+    """Look at the page as it opens, and at each width after something was done: only on a phone if it `is_small`, and
+    in the dark, where only colours are looked at."""
     assert troubles(page) == []
     act()
-    for width, height in WINDOWS:
+    is_dark = page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
+    for width, height in WINDOWS[:1] if is_small or is_dark else WINDOWS:
         resize(page, width, height)
         assert troubles(page) == []
 
@@ -89,7 +92,7 @@ def test_every_level_of_the_quiz(page: Page, tmp_path: Path, level: str) -> None
     page.goto(file.as_uri())
     press(page, "Quiz")
     page.get_by_label("Level").select_option(level)
-    check(page, lambda: press(page, "Check"))
+    check(page, lambda: press(page, "Check"), is_small=True)
 
 
 @pytest.mark.parametrize(

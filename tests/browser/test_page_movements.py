@@ -53,12 +53,12 @@ FORMULAS: list[tuple[str, dict[str, float | str]]] = [
     (NETWORK, {n: k / 7 for k, n in enumerate(["v1", "v2", "w11", "w12", "w21", "w22", "b1", "b2", "c"], 1)}),
 ]
 
-# Of every step the box of every node, whether its own node is a box by itself, the edges that stand out, and the texts
+# Of steps the box of every node, whether its own node is a box by itself, the edges that stand out, and the texts
 # that move.
-STEPS = """(isOpen) => {
+STEPS = """([isOpen, every]) => {
   fold(!isOpen);
   const steps = [];
-  for (let position = 1; position <= playback.length; position++) {
+  for (let position = 1; position <= playback.length; position += every) {
     go(position, () => 1e7);
     steps.push({
       box: record.nodes.map((_, i) => graph.boxOf(i)),
@@ -78,18 +78,20 @@ STEPS = """(isOpen) => {
 def test_each_step_moves_its_own_numbers_only(page: Page, text: str, point: dict[str, Any]) -> None:
     document = opened(page, [text, *(f"--{name}={value}" for name, value in point.items())])
     nodes = document["nodes"]
+    forward = [(step["node"], set(step["inputs"]), None) for step in document["forward"]]
+    every_step = [*forward, *((step["node"], _receivers(step), step) for step in document["backward"])]
+    every = 1 + len(every_step) // 40  # of many steps some
     for is_open in (False, True):
-        steps = page.evaluate(STEPS, is_open)
-        forward = [(step["node"], set(step["inputs"])) for step in document["forward"]]
-        backward = [(step["node"], _receivers(step)) for step in document["backward"]]
-        for (i, inputs), step in zip([*forward, *backward], steps, strict=True):
+        steps = page.evaluate(STEPS, [is_open, every])
+        for (i, inputs, back), step in zip(every_step[::every], steps, strict=True):
             box = step["box"]
             assert step["isInSight"], (text, is_open, i)
             wanted = {(box[j], box[i]) for j in inputs if box[j] != box[i]}
             assert {tuple(edge) for edge in step["edges"]} == wanted, (text, is_open, i)
             assert len(step["texts"]) == min(len(step["edges"]), 24)
-        for back, step in zip(document["backward"], steps[len(forward) :], strict=True):
-            assert step["status"].startswith(f"{nodes[back['node']]['label']}, adjoint ")
+            if back is None:
+                continue
+            assert step["status"].startswith(f"{nodes[i]['label']}, adjoint ")
             heads = [nodes[term["to"]]["label"] for term in back["contributions"]]
             lines = step["sentences"] or [f"{head}: " for head in heads]  # there are none if no adjoint arrives
             assert all(line.startswith(f"{head}: ") for head, line in zip(heads, lines, strict=True))

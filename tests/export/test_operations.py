@@ -5,6 +5,7 @@ To 1e-13 wherever the numbers are ordinary, with the same nan and infinities at 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -38,6 +39,16 @@ def points_of(op: Op) -> list[tuple[float, ...]]:
     return [*inputs_of(op), *POINTS.get(op.name, ())]
 
 
+@functools.cache
+def evaluated() -> list[tuple[Op, Expression, list[tuple[float, ...]], list[tuple[float, dict[str, float]]]]]:
+    """Each of `formulas`, the points that have as many numbers, and its value and derivatives there."""
+    return [
+        (op, f, points, [f.value_and_grad(dict(zip(f.variables, point, strict=True))) for point in points])
+        for op, f in formulas()
+        for points in [[point for point in points_of(op) if len(point) == len(f.variables)]]
+    ]
+
+
 @pytest.mark.parametrize(
     ("target", "runner"),
     [
@@ -49,15 +60,14 @@ def points_of(op: Op) -> list[tuple[float, ...]]:
     ],
 )
 def test_every_operation_and_its_slopes(tmp_path: Path, target: str, runner: Runner) -> None:
-    cases, expected = [], []
-    for k, (op, f) in enumerate(formulas()):
-        points = [point for point in points_of(op) if len(point) == len(f.variables)]
-        cases.append(Case(export(f, target, ExportOptions(f"f{k}")), f"f{k}", f.variables, points))
-        expected.append([f.value_and_grad(dict(zip(f.variables, point, strict=True))) for point in points])
+    cases = [
+        Case(export(f, target, ExportOptions(f"f{k}")), f"f{k}", f.variables, points)
+        for k, (_, f, points, _) in enumerate(evaluated())
+    ]
     wrong = [
         (str(f), point, got, (value, slopes))
-        for (op, f), case, results, wanted in zip(formulas(), cases, runner(cases, tmp_path), expected, strict=True)
-        for point, got, (value, slopes) in zip(case.points, results, wanted, strict=True)
+        for (op, f, points, expected), results in zip(evaluated(), runner(cases, tmp_path), strict=True)
+        for point, got, (value, slopes) in zip(points, results, expected, strict=True)
         for relative in [1e-11 if op.has_cancelling_slopes else 1e-13]
         for pairs in [[*zip([got[0], *got[1]], [value, *slopes.values()], strict=True)]]
         # The slopes of a Voigt profile cancel to 0 on its flanks, where only their rounding errors are left. Those of

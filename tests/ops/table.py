@@ -186,6 +186,8 @@ def reduced(x: Number, s: Number, g: Number) -> tuple[Number, Number]:
 
 
 def voigt(x: Number, s: Number, g: Number) -> Number:
+    if s == 0:
+        return g / (x * x + g * g) / mp.pi
     return mp.re(faddeeva(*reduced(x, s, g))) / (s * mp.sqrt(2 * mp.pi))
 
 

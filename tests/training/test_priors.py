@@ -134,6 +134,9 @@ def test_levels_bounds_and_priors_of_priors() -> None:
         ({"priors": {"a": "normal(0, 1)"}, "l2": 1.0}, "priors and l2"),
         ({"priors": {"a": "normal(0, 1)"}, "optimizer": "adam"}, "by lbfgs; leave out the optimizer, adam"),
         ({"priors": {"a": "normal(0, 1)"}, "fixed": {"a": 1}}, "the parameter is fixed"),
+        ({"priors": {"a": "normal(x, 1)"}}, r"normal\(x, 1\): `x` is not a parameter"),
+        ({"priors": {"a": "normal(b, 1)", "b": "normal(a, 1)"}}, "the prior of `.` depends on this parameter itself"),
+        ({"priors": {"a": "gamma(1, 1)"}, "bounds": {"a": (-5, -1)}}, "`a`: no number is within its bounds"),
     ],
 )
 def test_refusals(options: dict, words: str) -> None:

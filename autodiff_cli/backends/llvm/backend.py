@@ -6,10 +6,12 @@ code: the rows of a batch are gathered, the gradient is computed, and the parame
 
 from __future__ import annotations
 
+import ctypes
 import math
+import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -20,7 +22,7 @@ from autodiff_cli.algebra.table import share
 from autodiff_cli.array_types import Array
 from autodiff_cli.backends import protocol
 from autodiff_cli.backends.gradient_descent import EpochLoop, mean_loss
-from autodiff_cli.backends.llvm.codegen import PROLOGUE_PARAMETERS, STRIP_PARAMETERS, PlanWriter
+from autodiff_cli.backends.llvm.codegen import PROLOGUE_PARAMETERS, STRIP_PARAMETERS, PlanWriter, density_module
 from autodiff_cli.backends.llvm.layout import ALIGNMENT, COLUMN_TYPES, LaidOutPlan, is_total, lay_out
 from autodiff_cli.backends.llvm.machine_code import (
     VECTOR_ATTRIBUTES,
@@ -386,6 +388,8 @@ _BLOCK_ROWS = 8192  # the same as in the NumPy backend
 _MIN_BLOCK_ROWS = 512  # enough for the work of a block to outweigh its overhead
 _MAX_BLOCK_VALUES = 65_536  # of the largest value by row in a block, which gets fewer rows if it has more
 _MAX_PARTIAL_SUMS = 2**22  # numbers in memory as sums of blocks, before they are added up
+_MAX_STACK_BYTES = 2**19  # of a density; threads of other libraries have stacks of 2 MB
+_DensityFunction = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_uint64, *[ctypes.c_void_p] * 4)
 
 
 class LlvmBackend:
@@ -422,7 +426,7 @@ class _CompiledKernel(protocol.RecipeKernel):
     is_summed = False
 
     def __init__(self, graphs: protocol.RowGraphs, target: Processor, threads: int) -> None:
-        plan = plan_kernel(graphs, is_summed=self.is_summed)
+        self._target, plan = target, plan_kernel(graphs, is_summed=self.is_summed)
         self.names = frozenset(leaf.name for leaf in (*plan.column_inputs, *plan.point_inputs))
         self.block_rows = _block_rows(plan)
         self.value_count, self.output_slices = graphs.value_count, graphs.output_slices
@@ -456,6 +460,28 @@ class CompiledSumKernel(_CompiledKernel):
             with ignore_float_errors():
                 return fold((self._sum_blocks(values, *part) for part in parts), np.add)
 
+    def density(
+        self,
+        point: protocol.Point,
+        columns: protocol.Columns,
+        rows: int,
+        places: Mapping[str, slice],
+        directions: Array,
+    ) -> CompiledDensity | None:
+        """Return minus the sums as a function of z in compiled code; see `SumKernel.density`."""
+        laid_out = lay_out(self._runner.plan, self._target.width)
+        if laid_out.layout.size > _MAX_STACK_BYTES or sys.platform == "win32":  # where larger stacks need a library
+            return None
+        start = np.array(self._runner.pack_point(point))
+        by_input = np.zeros((len(start), len(directions)))
+        for leaf in laid_out.plan.point_inputs:
+            if leaf.name in places:
+                by_input[leaf.position : leaf.position + math.prod(leaf.shape)] = directions[places[leaf.name]]
+        bound = BoundColumns(laid_out.plan.column_inputs, columns, rows)
+        arguments = self._target, laid_out, bound.type_codes, self.block_rows, len(directions)
+        module = compile_module(partial(density_module, *arguments), self._target)
+        return CompiledDensity(module, bound, rows, start, by_input, np.ascontiguousarray(directions.T))
+
     def _sum_blocks(self, values: Any, first: int, end: int) -> Array:
         if len(self._partials) < end - first:
             self._allocate_partials(end - first)
@@ -471,6 +497,23 @@ class CompiledSumKernel(_CompiledKernel):
         self._partials = np.empty((blocks, self.value_count))
         self._total: Array = self._partials[0]  # the sum of all blocks, after they are folded
         self._address = self._partials.ctypes.data
+
+
+class CompiledDensity:
+    """A log-density in compiled code; see `protocol.DensityFunction`. It owns everything that the code reads."""
+
+    def __init__(self, module: CompiledModule, bound: BoundColumns, rows: int, *arrays: Array) -> None:
+        self._module, self._bound, self._arrays = module, bound, arrays
+        self._size = len(arrays[-1])
+        self._data = np.array([rows, *(array.ctypes.data for array in (bound.table, *arrays))], np.uint64)
+        self.addresses = module.address("density"), module.address("copy"), self._data.ctypes.data
+        self._function = _DensityFunction(self.addresses[0])
+
+    def __call__(self, z: Array) -> Array:
+        """Return the value and the gradient, of shape (1 + P,)."""
+        z, result = np.ascontiguousarray(z), np.empty(1 + self._size)
+        self._function(self._size, z.ctypes.data, result.ctypes.data + 8, result.ctypes.data, self.addresses[2])
+        return result
 
 
 class CompiledRowKernel(_CompiledKernel):

@@ -12,6 +12,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from string import Template
 from typing import NamedTuple, TypeAlias
 
 from autodiff_cli.backends.llvm.layout import (
@@ -406,6 +408,16 @@ BLOCK_JOB_FIELDS = ("point", "columns", "out", "rows", "next", "end", "stride")
 PROLOGUE_PARAMETERS = "ptr %memory, ptr %point"
 STRIP_PARAMETERS = "ptr %memory, ptr %point, ptr %columns, i64 %row, i64 %span, i64 %live, ptr %out, i64 %stride"
 _BLOCK_PARAMETERS = "ptr %memory, ptr %point, ptr %columns, i64 %first, i64 %rows, ptr %out, i64 %stride"
+
+
+def density_module(target: Processor, laid_out: LaidOutPlan, types: tuple[str, ...], block: int, size: int) -> str:
+    """Return the text of the module of a density of `size` numbers, whose functions are in density.ll."""
+    module, (plan, _, layout) = ModuleBuilder(target), laid_out
+    PlanWriter(module, laid_out, types).write_block_functions()
+    inputs, outputs = sum(math.prod(leaf.shape) for leaf in plan.point_inputs), plan.value_count
+    sizes = {"size": size, "inputs": inputs, "outputs": outputs, "block": block, "memory_bytes": layout.size}
+    sizes |= {"size_bytes": 8 * size, "output_bytes": 8 * outputs}
+    return module.text() + Template(Path(__file__).with_name("density.ll").read_text("utf-8")).substitute(sizes)
 
 
 def kernel_module(target: Processor, laid_out: LaidOutPlan, types: tuple[str, ...], block: int) -> str:

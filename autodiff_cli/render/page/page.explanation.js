@@ -63,9 +63,11 @@ class Explanation {
       for (let column = 0; column + wide <= columns; column++) {
         const place = { left: left + column * cell + apart, top: top + row * cell + apart };
         Object.assign(place, { right: place.left + width, bottom: place.top + height });
-        const [from, to] = linkBetween(node, place);
-        const away = Math.hypot(to.x - from.x, to.y - from.y) + (place.bottom <= node.top ? above : 0);
+        const beside = Math.max(place.left - node.right, node.left - place.right, 0);
+        const below = Math.max(place.top - node.bottom, node.top - place.bottom, 0);
+        const away = Math.hypot(beside, below) + (place.bottom <= node.top ? above : 0);
         if (away >= least || count(row, column, row + high, column + wide) > 0) continue;
+        const [from, to] = linkBetween(node, place);
         const isClear = Array.from({ length: Math.ceil(away / cell) - 1 }, (_, k) => (k + 1) * cell / away).every((share) => {
           const [x, y] = [from.x + share * (to.x - from.x) - left, from.y + share * (to.y - from.y) - top].map((at) => Math.floor(at / cell));
           return isOf(node, left + x * cell, top + y * cell, cell) || count(y, x, y + 1, x + 1) === 0;

@@ -134,19 +134,13 @@ def fit_objective(
         progress.notes.append(_x_errors_note(objective))
     run = FitRun(objective, method, progress, options, quantities)
     try:
-        try:
-            run, outcome = _optimize_in_order(run)
-            outcome = _compare_levels(run, outcome)
-        except KeyboardInterrupt:
-            if progress.best is None:
-                raise
-            progress.finish()
-            outcome = Outcome(progress.best.theta, False, "interrupted")
-            raise Interrupted(build_fit(run, outcome)) from None
-        if options.posterior is None:
-            progress.finish()
-        result = conclude(run, outcome)
-        return result if options.posterior is None else _with_posterior(run, result, on_draw)
+        run, outcome = _find_minimum(run)
+        if options.posterior is not None:
+            # If parameters end equal, against their order, they got bounds that are not those of the posterior.
+            unaided = run._replace(objective=copy_with(run.objective, bounds=objective.bounds))
+            return _with_posterior(unaided, conclude(run, outcome), on_draw)
+        progress.finish()  # the result has its warnings
+        return conclude(run, outcome)
     finally:
         progress.finish()
 
@@ -174,15 +168,15 @@ def _fit_random_effects(objective: Objective, options: FitOptions, progress: Pro
     from autodiff_cli.training.fitting.laplace import fit_random_effects
 
     try:
-        found = fit_random_effects(objective, options, progress)
+        fitted = fit_random_effects(objective, options, progress)
     finally:
         progress.finish()
-    final = found.objective
+    final = fitted.objective
     progress.notes += [*objective.notes, _RANDOM_EFFECTS]
     quantities = DerivedQuantities(options.quantities, final.model, final.layout)
     run = FitRun(final, "lbfgs", progress, options, quantities)
-    result = build_fit(run, found.outcome, found.statistics, found.loss)
-    return dataclasses.replace(result, random_effects=found.effects)
+    result = build_fit(run, fitted.outcome, fitted.statistics, fitted.loss)
+    return dataclasses.replace(result, random_effects=fitted.effects)
 
 
 def _with_posterior(run: FitRun, result: FittedModel, on_draw: Callable[[int, int], None] | None) -> FittedModel:
@@ -190,7 +184,7 @@ def _with_posterior(run: FitRun, result: FittedModel, on_draw: Callable[[int, in
 
     The mode under hierarchical priors says little, so the parameters are then the means of the draws.
     """
-    from autodiff_cli.training.fitting.posterior import draw_numbers, draw_posterior
+    from autodiff_cli.training.fitting.posterior import draw_posterior, parameter_draws
 
     objective, options = run.objective, run.options
     is_hierarchical = bool(hyperparameters(objective.priors))
@@ -205,13 +199,12 @@ def _with_posterior(run: FitRun, result: FittedModel, on_draw: Callable[[int, in
 
     start, warnings = objective.start if is_hierarchical else theta, len(run.progress.warnings)
     try:
-        found = draw_posterior(objective, start, options, run.quantities, run.progress.density_log(), count_draw)
+        drawn = draw_posterior(objective, start, options, run.quantities, run.progress.density_log(), count_draw)
     except KeyboardInterrupt:
         raise Interrupted(result) from None
     run.progress.finish()
     if is_hierarchical:
-        numbers = draw_numbers({name: found.draws[name] for name in objective.layout.names})[1]
-        numbers = numbers.reshape(-1, numbers.shape[2])
+        numbers = parameter_draws(objective, drawn.draws).reshape(-1, objective.layout.size)
         theta = numbers.mean(axis=0)
         known = dataclasses.replace(
             compute_statistics(objective, theta, options.absolute_sigma, with_goodness=True),
@@ -224,16 +217,16 @@ def _with_posterior(run: FitRun, result: FittedModel, on_draw: Callable[[int, in
         result = dataclasses.replace(result, notes=[_POSTERIOR_MEANS, *result.notes[1:]])
     reported = dataclasses.replace(
         result,
-        posterior=found.summaries,
-        divergences=found.divergences,
-        draws=found.draws,
+        posterior=drawn.summaries,
+        divergences=drawn.divergences,
+        draws=drawn.draws,
         warnings=[
             *(each for each in result.warnings if each != _HIERARCHICAL),
             *([] if is_hierarchical else run.progress.warnings[warnings:]),
-            *found.warnings,
+            *drawn.warnings,
         ],
     )
-    if not found.is_complete:
+    if not drawn.is_complete:
         raise Interrupted(reported)
     return reported
 
@@ -269,6 +262,19 @@ def _adopt(run: FitRun, theta: Array, note: str) -> Outcome:
     outcome = minimize(converging_method(objective), objective, theta, options, progress)
     progress.doubt = doubt_of(objective, outcome)
     return outcome
+
+
+def _find_minimum(run: FitRun) -> tuple[FitRun, Outcome]:
+    """Return the outcome of the method, and the run that has it. Raises Interrupted."""
+    progress = run.progress
+    try:
+        run, outcome = _optimize_in_order(run)
+        return run, _compare_levels(run, outcome)
+    except KeyboardInterrupt:
+        if progress.best is None:
+            raise
+        progress.finish()
+        raise Interrupted(build_fit(run, Outcome(progress.best.theta, False, "interrupted"))) from None
 
 
 def _optimize_in_order(run: FitRun) -> tuple[FitRun, Outcome]:

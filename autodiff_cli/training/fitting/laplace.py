@@ -51,16 +51,13 @@ from autodiff_cli.training.objective.parameters import Bounds, ParameterLayout
 from autodiff_cli.training.objective.preparation import check_likelihood
 from autodiff_cli.training.optimizers import Epoch
 from autodiff_cli.training.options import FitOptions
-from autodiff_cli.training.priors import Prior
 from autodiff_cli.training.result.fitted_model import RandomEffect
 from autodiff_cli.training.result.goodness import information_criteria
-from autodiff_cli.training.result.prediction import RESIDUAL_SIGMAS
+from autodiff_cli.training.result.prediction import residual_sigma_name
 from autodiff_cli.training.result.statistics import ComputedStatistics, compute_statistics, inverse_hessians
 from autodiff_cli.training.rows import WEIGHT, MemoryRows
 
-_LOG_SIGMA = (
-    "log sigma"  # the leaf of the logarithm of the residuals' standard deviation; no name in a text has a blank
-)
+_LOG_SIGMA = "log sigma"  # the logarithm of the residuals' standard deviation; no name in a text has a blank
 _PASSES = 400  # over the rows, in a usual fit
 _MAX_NEWTON_STEPS = 200
 _LAST_STEP = 1e-6  # towards the modes, relative to the effects: Newton's method squares the error
@@ -192,11 +189,6 @@ def _inverted(matrices: Array) -> tuple[Array, float]:
     return inverses, float(np.log(np.where(curvatures > 0, curvatures, math.nan)).sum())
 
 
-def _own_leaves(prior: Prior, leaves: Mapping[str, Node]) -> dict[Node, Node]:
-    """Return the leaves of a model in place of those of a prior."""
-    return {leaf: leaves[leaf.text] for leaf in topological_order(prior.arguments) if leaf.is_input}
-
-
 def _weighted_sum(weights: Sequence[Node], values: Sequence[Node]) -> Node:
     """Return the sum of products as a graph."""
     return reduce(add, (weight * value for weight, value in zip(weights, values, strict=True)))
@@ -226,7 +218,7 @@ class MarginalLikelihood(ObjectiveBatch):
             listed = format_names([effect.column for effect in self.effects], "`")
             raise OptionError(f"laplace: {listed} cross, and all but one of them may have {_MAX_CROSSED} levels in all")
         leaves, graphs = objective.model.program.leaves, objective.kernels.graphs
-        arguments = [substitute(prior.arguments, _own_leaves(prior, leaves)) for prior in objective.effects.values()]
+        arguments = [prior.arguments_in(leaves) for prior in objective.effects.values()]
         self.means, self.deviations = zip(*arguments, strict=True)
         effects = [leaves[name] for name in self.terms]
         terms = zip(effects, self.means, self.deviations, strict=True)
@@ -263,8 +255,8 @@ class MarginalLikelihood(ObjectiveBatch):
         columns = {*kernels.columns, *self.terms, *self._inverse_names, *self._adjoint_names}
 
         def compiled(outputs: list[Node]) -> RowKernel:
-            own = RowGraphs(simplify(outputs), columns, shapes, [()] * len(outputs))
-            return choose_backend(options.backend, options.threads, own, self._rows, _PASSES).row_kernel(own)
+            graphs = RowGraphs(simplify(outputs), columns, shapes, [()] * len(outputs))
+            return choose_backend(options.backend, options.threads, graphs, self._rows, _PASSES).row_kernel(graphs)
 
         self._inner = compiled([row, *slopes, *curvatures])
         self._third = compiled(gradient_nodes(trace, effects, shapes))
@@ -273,8 +265,8 @@ class MarginalLikelihood(ObjectiveBatch):
     def _evaluate(self, kernel: RowKernel, theta: Array, effects: Array, columns: Mapping[str, Array] = {}) -> Array:
         """Return the values of a kernel for every row, of shape (values, rows)."""
         values = np.empty((kernel.value_count, self._rows))
-        own = {name: effects[rows] for name, rows in zip(self.terms, self.index.rows, strict=True)}
-        kernel.write(kernel.prepare(self.point(theta)), {**self._columns, **own, **columns}, values)
+        by_row = {name: effects[rows] for name, rows in zip(self.terms, self.index.rows, strict=True)}
+        kernel.write(kernel.prepare(self.point(theta)), {**self._columns, **by_row, **columns}, values)
         return values
 
     def point(self, theta: Array) -> dict[str, Any]:
@@ -283,9 +275,9 @@ class MarginalLikelihood(ObjectiveBatch):
 
     def modes(self, theta: Array) -> _Modes | None:
         """Return the modes of the effects by Newton's method; None if there are none."""
-        found = self._modes_from(theta, self._last) or self._modes_from(theta, np.zeros(self.index.size))
-        self._last = self._last if found is None else found.effects
-        return found
+        modes = self._modes_from(theta, self._last) or self._modes_from(theta, np.zeros(self.index.size))
+        self._last = self._last if modes is None else modes.effects
+        return modes
 
     def _modes_from(self, theta: Array, effects: Array) -> _Modes | None:
         index, parts = self.index, self.index.parts
@@ -325,7 +317,7 @@ class MarginalLikelihood(ObjectiveBatch):
         effects, loss, hessian = modes
         value = loss + effects @ effects / 2 + hessian.log_determinant / 2
         inverse = hessian.inverse()
-        columns = {name: inverse[own] for name, own in zip(self._inverse_names, index.elements, strict=True)}
+        columns = {name: inverse[places] for name, places in zip(self._inverse_names, index.elements, strict=True)}
         adjoints = hessian.solve(index.sum_by_effect(self._evaluate(self._third, theta, effects, columns)))
         columns |= {name: adjoints[rows] for name, rows in zip(self._adjoint_names, index.rows, strict=True)}
         gradient = self._evaluate(self._outer, theta, effects, columns).sum(axis=1)
@@ -400,9 +392,9 @@ def check_laplace(objective: Objective) -> None:
     priors, loss = objective.effects, objective.kernels.graphs.loss
     elsewhere = {*leaf_names([loss, *(prior.arguments[0] for prior in priors.values())])}
     for name, prior in priors.items():
-        spread, own = prior.arguments[1], objective.model.effects[name].parameter
+        spread, effect = prior.arguments[1], objective.model.effects[name].parameter
         if spread.is_input and spread.text in elsewhere:
-            raise OptionError(f"laplace: `{spread.text}`, the standard deviation of `{own}`, also stands elsewhere")
+            raise OptionError(f"laplace: `{spread.text}`, the standard deviation of `{effect}`, also stands elsewhere")
     reached = {objective.model.program.leaves[name] for name in priors}
     for node in topological_order([loss]):
         if not reached.isdisjoint(node.inputs):
@@ -472,12 +464,12 @@ def fit_random_effects(objective: Objective, options: FitOptions, progress: Prog
     means, spreads = np.split(np.array(evaluate([*marginal.means, *marginal.deviations], marginal.point(theta))), 2)
     inverse, index = modes.hessian.inverse(), marginal.index
     effects, columns = dict[str, RandomEffect](), dict[str, Array]()
-    for name, effect, mean, spread, own in zip(
+    for name, effect, mean, spread, positions in zip(
         marginal.terms, marginal.effects, means.tolist(), spreads.tolist(), index.places, strict=True
     ):
         levels = [*map(str, objective.model.levels[effect.column])]
-        values = mean + spread * modes.effects[own]
-        errors = abs(spread) * np.sqrt(inverse[index.find_elements(own, own)])
+        values = mean + spread * modes.effects[positions]
+        errors = abs(spread) * np.sqrt(inverse[index.find_elements(positions, positions)])
         by_level = (dict(zip(levels, each.tolist(), strict=True)) for each in (values, errors))
         text = objective.effects[name].text
         effects[effect.parameter] = RandomEffect(effect.column, text, mean, abs(spread), *by_level)
@@ -486,7 +478,7 @@ def fit_random_effects(objective: Objective, options: FitOptions, progress: Prog
     is_known = (theta > marginal.bounds.low) & (theta < marginal.bounds.high)
     is_known[[place for place in marginal.spreads if theta[place] == 0]] = False
     if names[-1] == _LOG_SIGMA:
-        names[-1] = RESIDUAL_SIGMAS[objective.model.accepts(RESIDUAL_SIGMAS[0])]
+        names[-1] = residual_sigma_name(objective.model)
         theta[-1] = math.exp(theta[-1])
         hessian[-1] /= theta[-1]
         hessian[:, -1] /= theta[-1]

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import importlib
+import functools
+import importlib.util
 import io
 import math
-import os
 import sys
 import types
 import warnings
@@ -22,10 +22,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from autodiff_cli.array_types import Array
+from autodiff_cli.backends.protocol import DensityFunction, available_cores
 from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.graph.node import Node, as_node, variable
 from autodiff_cli.graph.op import ZERO
-from autodiff_cli.graph.tape import substitute, topological_order
+from autodiff_cli.graph.tape import substitute
 from autodiff_cli.language.errors import format_names, pluralize
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.elementary import exp, log
@@ -45,8 +46,8 @@ from autodiff_cli.training.objective.preparation import check_likelihood, hyperp
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.priors import parse_priors, prior_graph
 from autodiff_cli.training.result.fitted_model import ParameterPosterior
-from autodiff_cli.training.result.prediction import RESIDUAL_SIGMAS
-from autodiff_cli.training.rows import WEIGHT
+from autodiff_cli.training.result.prediction import RESIDUAL_SIGMAS, residual_sigma_name
+from autodiff_cli.training.rows import WEIGHT, MemoryRows
 
 _NOT_INSTALLED = "posterior needs nutpie and arviz-stats, which are not installed: pip install '.[bayes]' in a checkout"
 _MAX_RHAT = 1.01  # Vehtari et al. 2021, Bayesian Analysis 16, 667, as the next one
@@ -59,6 +60,7 @@ _MAX_EPOCHS = 200  # of the search for the mode in numbers without bounds
 _FAR = 10.0  # standard deviations of Laplace's approximation, at which a normal log-density has fallen by 50
 _LEAST_FALL = 0.5  # of the log-density there; that of Student's t with one degree of freedom falls by 4
 _ADVICE = 'give it a prior, such as --prior "{} ~ normal(0, 10)"'
+_PROGRESS_MILLISECONDS = 50  # between two calls of a callback
 _MAX_LOO_DRAWS = 1000  # of each chain
 _MIN_CURVATURE = 1e-6  # relative to the largest, in units of the diagonal, of a hierarchical mode that is used
 _EXACT = 1e-9  # residuals, relative to the spread of the target, that are rounding errors
@@ -98,31 +100,38 @@ def check_posterior(objective: Objective) -> None:
         raise OptionError("posterior cannot be combined with l1 or l2: write the penalty as a prior")
     if objective.is_network or objective.classes is not None:
         raise OptionError("posterior: the weights of networks and classifiers are not identifiable one by one")
-    _sampler()
+    _libraries()
 
 
-def _sampler() -> Any:
-    """Return nutpie. ArviZ, which nutpie imports with its plots, waits until it is used."""
-    has_arviz = "arviz" in sys.modules
-    if not has_arviz:
-        sys.modules["arviz"] = _DeferredArviz("arviz")
+@functools.cache
+def _libraries() -> tuple[Any, Any]:
+    """Return the compiled part of nutpie, and ArviZ's functions on arrays.
+
+    The rest of both imports pandas and xarray, which takes half a second, so that it is left out.
+    """
+    package, loaded = types.ModuleType("nutpie"), {*sys.modules}
     try:
-        importlib.import_module("arviz_stats.base")
-        return importlib.import_module("nutpie")
+        package.__path__ = [*getattr(importlib.util.find_spec("nutpie"), "submodule_search_locations", ())]
+        sampler = _import_beside("nutpie._lib", "nutpie", package)
+        statistics = _import_beside("arviz_stats.base", "xarray", None)  # which it can do without
     except ImportError:
         raise OptionError(_NOT_INSTALLED) from None
+    for name in sys.modules.keys() - loaded:  # other users of ArviZ import it whole
+        if name.partition(".")[0] == "arviz_stats":
+            del sys.modules[name]
+    return sampler, statistics.array_stats
+
+
+def _import_beside(name: str, other: str, replacement: Any) -> Any:
+    """Import a module while another one is replaced; None stands for one that is not installed."""
+    original = sys.modules.get(other)
+    sys.modules[other] = replacement
+    try:
+        return importlib.import_module(name)
     finally:
-        if not has_arviz:
-            del sys.modules["arviz"]
-
-
-class _DeferredArviz(types.ModuleType):
-    """Stands for ArviZ in nutpie until one of its functions is used."""
-
-    InferenceData = object  # stands in annotations
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(importlib.import_module("arviz"), name)
+        del sys.modules[other]
+        if original is not None:
+            sys.modules[other] = original
 
 
 def draw_posterior(
@@ -142,66 +151,82 @@ def draw_posterior(
         log: remembers evaluations of the density. With the log of an earlier run the chains go on where they ended.
         on_draw: is called from time to time.
     """
-    nutpie, ordered = _sampler(), objective.constraints.solved(start)
+    ordered = objective.constraints.solved(start)
     slack = objective.with_slacks(start) if ordered else objective
     density = Density(slack, slack.start if ordered else start, options)
     density.log = log
     draws, chains = options.posterior or 0, options.chains
     tuning = _HIERARCHICAL_TUNING_DRAWS if density.is_hierarchical else _TUNING_DRAWS
-    done, total, failures = [0], chains * (draws + tuning), list[Exception]()
+    total, failures = chains * (draws + tuning), list[Exception]()
 
-    def expand(*_: Any) -> Callable[..., dict[str, Array]]:
-        def count(z: Array) -> dict[str, Array]:
-            done[0] += 1
-            if on_draw is not None and not failures:
-                try:
-                    on_draw(done[0], total)
-                except Exception as error:  # raised below: a chain that raises brings the whole sampler down
-                    failures.append(error)
-            return {"z": z}
+    def report(count: int) -> None:
+        if on_draw is not None and not failures:
+            try:
+                on_draw(count, total)
+            except Exception as error:  # raised below: a callback that raises brings the whole sampler down
+                failures.append(error)
 
-        return count
-
-    compiled = importlib.import_module("nutpie.compiled_pyfunc").from_pyfunc(
-        density.size,
-        lambda: density.value_and_gradient,
-        expand,
-        [np.dtype(np.float64)],
-        [(density.size,)],
-        ["z"],
-        make_initial_point_fn=lambda seed: np.random.default_rng(seed).normal(0, 1, density.size),
-    )
     density.check_is_proper()
-    cores = min(chains, os.cpu_count() or 1)
-    settings: dict[str, float] = {"draws": draws, "tune": tuning, "chains": chains, "cores": cores}
+    cores = min(chains, options.threads or available_cores())
+    settings = _libraries()[0].PyNutsSettings.Diag(options.seed % 2**64)
+    settings.num_draws, settings.num_tune, settings.num_chains = draws, tuning, chains
     if density.is_hierarchical:
-        settings["target_accept"] = _HIERARCHICAL_ACCEPTANCE
+        settings.target_accept = _HIERARCHICAL_ACCEPTANCE
+    sampler = _start_sampler(density, settings, cores, report)
     try:
-        trace = nutpie.sample(compiled, **settings, seed=options.seed, progress_bar=False, return_raw_trace=True)
+        sampler.wait(None)
+    except KeyboardInterrupt:
+        sampler.abort()
     except RuntimeError as error:
         reason = " ".join(str(error).partition("Stack")[0].split())
         raise OptionError(f"posterior: the sampler stopped: {reason}") from None
     if failures:
         raise failures[0]
-    batches = [_chain_draws(density.size, *each) for each in zip(*trace.get_arrow_trace(), strict=True)]
-    # After an interruption, chains differ in length: the longest ones are kept that have most draws in common.
+    trace = sampler.take_results().get_arrow_trace()
+    batches = [_chain_draws(density.size, *each) for each in zip(*trace, strict=True)]
+    # After an interruption, chains differ in length: the longest ones are used that have most draws in common.
     batches.sort(key=lambda chain: -len(chain[0]))
     lengths = [len(z) for z, _ in batches] or [0]
     number = max(range(len(lengths)), key=lambda k: (k + 1) * lengths[k])
     if lengths[number] < 2:
         raise KeyboardInterrupt  # before anything was drawn
-    kept = [(z[: lengths[number]], diverging) for z, diverging in batches[: number + 1]]
-    point = density.parameters(np.array([z for z, _ in kept]))
+    used = [(z[: lengths[number]], diverging) for z, diverging in batches[: number + 1]]
+    point = density.parameters(np.array([z for z, _ in used]))
     for each in ordered:  # the larger one was drawn as its distance from the smaller one
         larger, smaller = (objective.layout.names[k] for k in (each.position, each.others[0]))
         point[larger] = point[larger] + point[smaller]
     values = {name: point[name] for name in density.names}
     values |= quantities.batch_values({**point, **objective.fixed})
-    divergences = sum(diverging for _, diverging in kept)
+    divergences = sum(diverging for _, diverging in used)
     summaries = summarize_draws(values)
     count = lengths[number]
-    sentences = density.runaway_warnings(point) or _diagnostic_warnings(summaries, divergences, len(kept), count)
-    return PosteriorDraws(values, summaries, divergences, sentences, len(kept) == chains and count == draws)
+    sentences = density.runaway_warnings(point) or _diagnostic_warnings(summaries, divergences, len(used), count)
+    return PosteriorDraws(values, summaries, divergences, sentences, len(used) == chains and count == draws)
+
+
+def _start_sampler(density: Density, settings: Any, cores: int, report: Callable[[int], None]) -> Any:
+    """Return a sampler that has started. The density is in C, or in Python if its evaluations are remembered."""
+    library, size = _libraries()[0], density.size
+    lengths: dict[str, int] = {}  # of axes, which nutpie fills
+    variables = library.PyVariable.new_variables(["z"], ["float64"], [(size,)], lengths, {})
+    progress = library.ProgressType.template_callback(
+        _PROGRESS_MILLISECONDS, "{{ total_finished_draws }}", cores, lambda text: report(int(text))
+    )
+    store = library.PyStorage.arrow()
+
+    def initial_point(seed: int) -> Array:
+        return np.random.default_rng(seed).normal(0, 1, size)
+
+    if density.compiled is None or density.log is not None:
+        functions = lambda: density.value_and_gradient, lambda *_: lambda z: {"z": z}
+        model = library.PyModel(
+            *functions, variables, size, dim_sizes=lengths, coords={}, init_point_func=initial_point
+        )
+        return library.PySampler.from_pyfunc(settings, cores, model, progress, store)
+    address, copy, data = density.compiled.addresses
+    functions = library.LogpFunc(address, data, density), library.ExpandFunc(size, size, copy, data, density)
+    model = library.PyMcModel(*functions, variables, size, lengths, {}, initial_point, None)
+    return library.PySampler.from_pymc(settings, cores, model, progress, store)
 
 
 def _chain_draws(size: int, draws: Any, statistics: Any) -> tuple[Array, int]:
@@ -239,8 +264,8 @@ def leave_one_out(objective: Objective, draws: Mapping[str, Array]) -> LeaveOneO
     Args:
         draws: the draws from the posterior; at most 1,000 of each chain are used.
     """
-    array_stats: Any = importlib.import_module("arviz_stats.base").array_stats
-    numbers = draw_numbers({name: draws[name] for name in objective.layout.names})[1]
+    array_stats = _libraries()[1]
+    numbers = parameter_draws(objective, draws)
     every = -(-numbers.shape[1] // _MAX_LOO_DRAWS)
     weight = objective.column(WEIGHT) if objective.is_weighted else np.ones(1)
     is_used = np.broadcast_to(weight > 0, (objective.rows,))
@@ -297,9 +322,11 @@ class Density:
         size: the number of values.
         is_hierarchical: whether parameters have priors of other parameters.
         log: remembers evaluations if it is set.
+        compiled: the log-density in compiled code, if that is available.
     """
 
     log: DensityLog | None = None
+    compiled: DensityFunction | None = None
 
     def __init__(self, objective: Objective, start: Array, options: FitOptions) -> None:
         graphs, program = objective.kernels.graphs, objective.model.program
@@ -316,14 +343,13 @@ class Density:
         if objective.kind is LossKind.SQUARES:
             row = row / 2
         if objective.has_unknown_variance:
-            sigma_name = RESIDUAL_SIGMAS[RESIDUAL_SIGMAS[0] in (*program.leaves, *program.bound)]
+            sigma_name = residual_sigma_name(objective.model)
             count = objective.weighted_rows * objective.components
             spread = math.sqrt(objective.target_variation() / max(count - 1, 1)) or 1.0
             leaf = free[sigma_name] = variable(sigma_name)
             prior = objective.sigma_prior or parse_priors({"sigma": f"half_normal({spread!r})"})["sigma"]
             row = row / (leaf * leaf)
-            own = prior_graph({sigma_name: prior}, {**self._leaves, sigma_name: leaf}, {})
-            extra = extra + count * log(leaf) + own
+            extra = extra + count * log(leaf) + prior_graph({sigma_name: prior}, free, {})
             names.append(sigma_name)
             scatter = root_mean_square(objective, start)
             if scatter < _EXACT * spread:
@@ -346,12 +372,10 @@ class Density:
         (loss,) = substitute([weighted + extra / objective.rows], replaced)
         loss = loss - jacobian / objective.rows
         density = dataclasses.replace(graphs, loss=loss, weighted_loss=loss, prior=ZERO)
-        kernels = dataclasses.replace(
-            objective.kernels.compiled(options.threads), graphs=density, parameters=[*free.values()]
-        )
+        kernels = dataclasses.replace(objective.kernels, graphs=density, parameters=[*free.values()])
         self._layout = ParameterLayout(names, shapes)
         self.size = self._layout.size
-        self._kernel = kernels.loss_and_gradient
+        self._kernel = kernels.compiled(options.threads).loss_and_gradient
         self._objective = copy_with(
             objective.with_rows(objective.data),
             kernels=kernels,
@@ -369,6 +393,10 @@ class Density:
         self._factor = np.eye(self.size)
         if not self.is_hierarchical or levels:
             self._move_to_mode()
+        table, point = self._objective.data, self._objective.point(self._centre)
+        if isinstance(table, MemoryRows):
+            columns = table.to_table().columns
+            self.compiled = self._kernel.density(point, columns, table.rows, self._layout.slices, self._factor)
 
     def _noncentred(self, objective: Objective, bounds: dict[str, tuple[float, float]]) -> dict[str, list[Node]]:
         """Return the mean and the deviation of each level that is written as mean + deviation·z: with few rows, its
@@ -378,11 +406,9 @@ class Density:
         normal = LOG_DENSITIES["normal"]
         levels = [name for name, each in objective.priors.items() if each.parameters and each.distribution is normal]
         for name in levels if objective.rows <= _FEW_ROWS * len(levels) else ():
-            own = objective.priors[name].arguments
-            leaves = [node for node in topological_order(own) if node.is_input]
-            replaced = {leaf: self._leaves.get(leaf.text, leaf) for leaf in leaves}
-            if bounds[name] == _UNBOUNDED and not {leaf.text for leaf in replaced} & {*levels}:
-                chosen[name] = substitute(own, replaced)
+            prior = objective.priors[name]
+            if bounds[name] == _UNBOUNDED and {*levels}.isdisjoint(prior.parameters):
+                chosen[name] = prior.arguments_in(self._leaves)
         return chosen
 
     def _move_to_mode(self) -> None:
@@ -419,13 +445,13 @@ class Density:
     @ignore_float_errors()
     def value_and_gradient(self, z: Array) -> tuple[float, Array]:
         """Return the log-density, up to a constant, and its gradient."""
-        point = self._centre + self._factor @ z
+        compute = self.compiled or self._evaluate
+        result = compute(z) if self.log is None else self.log.evaluate(z, lambda: compute(z))
+        return float(result[0]), result[1:]
 
-        def compute() -> Array:
-            return self._objective.sum_rows(self._kernel, point)
-
-        total = compute() if self.log is None else self.log.evaluate(point, compute)
-        return -float(total[0]), -(total[1:] @ self._factor)
+    def _evaluate(self, z: Array) -> Array:
+        sums = self._objective.sum_rows(self._kernel, self._centre + self._factor @ z)
+        return -np.append(sums[:1], sums[1:] @ self._factor)
 
     def parameters(self, z: Array) -> dict[str, Array]:
         """Return the parameters by name for numbers of the sampler, of shape (chains, draws, P)."""
@@ -479,9 +505,14 @@ def draw_numbers(draws: Mapping[str, Array]) -> tuple[tuple[str, ...], Array]:
     return layout.element_names, np.concatenate(numbers, axis=2)
 
 
+def parameter_draws(objective: Objective, draws: Mapping[str, Array]) -> Array:
+    """Return the draws of the parameters of an objective, of shape (chains, draws, P)."""
+    return draw_numbers({name: draws[name] for name in objective.layout.names})[1]
+
+
 def summarize_draws(draws: Mapping[str, Array]) -> dict[str, ParameterPosterior]:
     """Return the summary of each number of draws of shape (chains, draws, …), by its name."""
-    array_stats: Any = importlib.import_module("arviz_stats.base").array_stats
+    array_stats = _libraries()[1]
     names, numbers = draw_numbers(draws)
     chains = np.moveaxis(numbers, 2, 0)
     with ignore_float_errors():
@@ -506,7 +537,10 @@ def _diagnostic_warnings(
     if apart:
         worst = max((summaries[name].rhat for name in apart), key=lambda rhat: math.inf if math.isnan(rhat) else rhat)
         listed = format_names(apart, "`")
-        sentences.append(f"the chains disagree: R-hat of {listed} is up to {worst:.4g}, above {_MAX_RHAT}; draw more")
+        sentences.append(
+            f"the chains disagree: R-hat of {listed} is up to {worst:.4g}, above {_MAX_RHAT}; draw more, "
+            "or give priors to parameters that the data do not determine"
+        )
     least = _MIN_ESS_PER_CHAIN * chains
     few = [name for name, each in summaries.items() if not min(each.ess_bulk, each.ess_tail) >= least]
     if few and not apart:

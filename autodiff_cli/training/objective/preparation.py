@@ -14,6 +14,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -196,8 +197,10 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
     limits = dict(parameters.bounds)
     natural = natural_bounds(resolved.program, free_names) if options.likelihood else {}
     for name, (low, high) in (*natural.items(), *_supports(priors, free_names, start_values)):
-        asked = limits.get(name, (-math.inf, math.inf))
-        limits[name] = max(low, asked[0]), min(high, asked[1])
+        own_low, own_high = limits.get(name, (-math.inf, math.inf))
+        low, high = limits[name] = max(low, own_low), min(high, own_high)
+        if not low < high:
+            raise OptionError(f"`{name}`: no number is within its bounds and has a density above 0")
     bounds = bounds_box(layout.slices, layout.size, limits)
     _check_starts(start_values, limits)
     notes: list[str] = []
@@ -336,8 +339,20 @@ def _expand_priors(model: Model, priors: Mapping[str, Prior], fixed: Collection[
             raise OptionError(f"{words}; did you mean {close}?" if close else words)
         if name in fixed:
             raise OptionError(f"the prior of `{name}`: the parameter is fixed")
+        _check_arguments(name, prior, model)
         expanded |= {each: prior for each in known if each not in fixed}
+    try:
+        TopologicalSorter({name: prior.parameters for name, prior in expanded.items()}).prepare()
+    except CycleError as error:
+        raise OptionError(f"the prior of `{error.args[1][0]}` depends on this parameter itself") from None
     return expanded
+
+
+def _check_arguments(name: str, prior: Prior, model: Model) -> None:
+    """Raise OptionError if an argument of a prior reads a column."""
+    for other in prior.parameters:
+        if other not in model.parameters:
+            raise OptionError(f"the prior of `{name}`, {prior.text}: `{other}` is not a parameter")
 
 
 def check_likelihood(subject: str, loss: str, family: str | None, is_likelihood: bool, has_open_scale: bool) -> None:
@@ -413,6 +428,7 @@ def _take_effects(model: Model, options: FitOptions, priors: dict[str, Prior]) -
                 f"laplace: all levels of `{name}` have one prior, but `{(single or own)[-1]}` has its own"
             )
         effects[name] = prior = priors.pop(own[0])
+        _check_arguments(name, prior, model)
         if prior.distribution is not LOG_DENSITIES["normal"]:
             raise OptionError(
                 f"laplace: the prior of `{name}` must be normal, not {prior.text}; "

@@ -90,7 +90,13 @@ def gamma_quantiles(mean: Array, variance: Array, share: float) -> Array:
 _MAX_GRADIENT_VALUES = 4_000_000  # elements of gradients in memory at a time
 
 
-RESIDUAL_SIGMAS = ("sigma", "residual_sigma")  # the draws of the residuals' standard deviation have one of these names
+RESIDUAL_SIGMAS = ("sigma", "residual_sigma")  # the residuals' standard deviation has one of these names
+
+
+def residual_sigma_name(model: Model) -> str:
+    """Return the name of the residuals' standard deviation as a parameter: `sigma`, unless the model has one."""
+    name, other = RESIDUAL_SIGMAS
+    return other if model.accepts(name) or name in (*model.program.leaves, *model.program.bound) else name
 
 
 class Bands(NamedTuple):

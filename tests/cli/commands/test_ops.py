@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
+import numpy as np
 import pytest
 
 import autodiff_cli as ad
@@ -33,6 +35,29 @@ def test_the_printed_derivatives_are_the_gradient(description: Description) -> N
         g = ad.parse(text)
         found = g({variable: point[variable] for variable in g.variables})
         assert found == pytest.approx(gradient[name], rel=1e-12, nan_ok=True)
+
+
+@each("description", [d for d in ALL if d.op.is_structural], ids=by_name)
+def test_the_printed_contributions_of_operations_on_arrays_are_the_gradient(description: Description) -> None:
+    names = ad.parse(description.call).variables
+    random = np.random.default_rng(0)
+    for shapes in itertools.product(("2x2", "3", ""), repeat=len(names)):
+        declared = "".join(f"{name}: {shape}; " for name, shape in zip(names, shapes, strict=True) if shape)
+        sizes = [tuple(map(int, shape.split("x"))) if shape else () for shape in shapes]
+        point = {name: random.normal(size=size) for name, size in zip(names, sizes, strict=True)}
+        try:
+            adjoint = random.normal(size=np.shape(ad.parse(declared + description.call)(point)))
+        except ad.ExpressionError:
+            continue
+        break
+    total = f"g*({description.call})"
+    if np.shape(adjoint):
+        declared, total = f"{declared}g: {'x'.join(map(str, adjoint.shape))}; ", f"sum({total})"
+    gradient = ad.parse(declared + total).grad({**point, "g": adjoint})
+    for name in names:
+        contribution = ad.parse(declared + description.derivatives.get(name, "0"))
+        found = contribution({leaf: {**point, "g": adjoint}[leaf] for leaf in contribution.variables})
+        assert np.allclose(found, gradient[name], rtol=1e-12)
 
 
 @each("description", ALL, ids=by_name)

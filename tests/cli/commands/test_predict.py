@@ -265,3 +265,29 @@ def test_models_outside_the_language_are_refused(model: str) -> None:
     assert "--residuals needs the column `y`" in refused(
         run_cli(["predict", model, "-", "--residuals"], stdin="x\n1\n")
     )
+
+
+def test_values_of_columns_stand_for_a_row_of_data(tmp_path: Path) -> None:
+    model = trained(tmp_path, "y ~ a[site] + b*x", "site,x,y\nN,0,1\nN,1,3.1\nS,0,2\nS,1,4.2\n")
+    (tmp_path / "row.csv").write_text("site,x\nS,0.5\n")
+    from_file = run_cli(["predict", model, str(tmp_path / "row.csv"), "--interval", "0.9"])
+    assert run_cli(["predict", model, "--site", "S", "--x", "0.5", "--interval", "0.9"]) == from_file
+    assert table(run_cli(["predict", model, "--site", "S", "--x", "1/4"]))[0]["x"] == "0.25"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--z", "4"], "the model has no column `z`"),
+        (["--y", "3"], "no value for `x`; add --x 2, or DATA"),
+        (["--x", "nan"], "the value of `x` must be a finite number, not `nan`"),
+        (["--x", "[1, 2]"], "the value of `x` must be a finite number"),
+        (["--inverse", "x", "--y", "[1, 2]", "--x", "0..1"], "the value of `y` must be a finite number"),
+        (["rows.csv", "--x", "2"], "give DATA or --x, not both"),
+        ([], "missing DATA; usage: autodiff predict MODEL.json DATA, or a value of each column: --x 2"),
+    ],
+)
+def test_values_that_are_no_row_are_refused_by_name(model: str, arguments: list[str], message: str) -> None:
+    output = run_cli(["predict", model, *arguments])
+    assert (output.status, output) == (2, "")
+    assert message in output.stderr

@@ -52,8 +52,8 @@ FITS: dict[str, tuple[str, dict[str, Any]]] = {
     "errors in x": (MODEL, {"sigma": "s", "x_sigma": {"x": "s"}, "start": {"a": 2}}),
     "robust": (MODEL, {"loss": "cauchy", "optimizer": "lbfgs"}),
     "absolute values": (MODEL, {"loss": "mae"}),
-    "a bad start": (MODEL, {"start": {"b": -5}}),
-    "several starts": (MODEL, {"starts": 3}),
+    "a bad start": (MODEL, {"start": {"b": -5}, "epochs": 50}),
+    "several starts": (MODEL, {"starts": 3, "epochs": 10}),
     "between bounds": (MODEL, {"bounds": {"b": (0, 1)}}),
     "a penalty": (MODEL, {"l2": 0.01}),
     "all rows at each step": (MODEL, {"optimizer": "adam", "epochs": 30, "learning_rate": 0.05, "weights": "w"}),
@@ -66,7 +66,7 @@ FITS: dict[str, tuple[str, dict[str, Any]]] = {
     "a network": ("y ~ mlp(x, [4], tanh)", {"epochs": 10, "diagnosis": True}),
     "many parameters": ("y ~ mlp(x, [90, 90], tanh)", {"epochs": 2}),
     "rows held out": (MODEL, {"validation": 0.2, "optimizer": "adam", "epochs": 10}),
-    "profile": (MODEL, {"profile": True}),
+    "profile": ("y ~ a*exp(-1.3*x) + c", {"profile": True}),
     "plot": (MODEL, {"plot": True}),
 }
 

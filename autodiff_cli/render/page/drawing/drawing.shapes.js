@@ -195,7 +195,8 @@ class LabelPlaces {
         });
         return;
       }
-      for (let at = 0; at < line.getTotalLength(); at += DOT) {
+      const length = line.getTotalLength();
+      for (let at = 0; at < length; at += DOT) {
         const { x, y } = line.getPointAtLength(at);
         this.#take({ x, y, width: DOT, height: DOT, line, own: { width: 1, height: 1 } });
       }
