@@ -201,6 +201,7 @@ class ProfileSettings:
     max_parameters: int = 50  # parameters: each needs dozens of fits
     max_outward_steps: int = 48  # steps away from the estimate; each is at most twice the last
     steps_to_limit: int = 4  # steps to the limit of a straight profile
+    near_zero: float = 1e-3  # a value, relative to the estimate, that is tried before the sign changes
     flat_rise: float = 1e-6  # rise over a step, relative to the threshold, of a flat profile
     flat_steps: int = 5  # flat steps, each twice as long as the one before, after which a profile stays flat
     jump_tolerance: float = 1e-4  # relative distance from the threshold at which the profile jumps over it
@@ -324,7 +325,11 @@ class _Profile:
         self._root_rise(far if side * far < side * limit else limit)  # another minimum is met only in long steps
         for _ in range(PROFILE.max_outward_steps):
             outer = inner + side * step if side * (inner + side * step) < side * limit else limit
-            outer_rise = self._root_rise(outer)
+            # Values of both signs may fit, with infinity between them: `V` of `V*x/(K + x)` for straight data.
+            for place in (estimate * PROFILE.near_zero, outer) if inner * outer < 0 else (outer,):
+                outer, outer_rise = place, self._root_rise(place)
+                if outer_rise >= rise:
+                    break
             if outer_rise >= rise:
                 end, end_rise = self._find_root(inner, inner_rise, outer, outer_rise, rise)
                 if abs(end_rise - rise) <= PROFILE.jump_tolerance * rise:
@@ -365,12 +370,13 @@ class _Profile:
         """Return where the profile has a height, by secants of a nearly straight curve with bisection as a safeguard,
         and its height there; if it jumps over the height, the place behind the jump.
         """
-        for _ in range(PROFILE.max_root_steps):
+        for number in range(1, PROFILE.max_root_steps):
             slope = (outer_rise - inner_rise) / (outer - inner)
             middle = inner + (rise - inner_rise) / slope if math.isfinite(slope) and slope else math.nan
             share = (middle - inner) / (outer - inner)
-            if not 0.02 < share < 0.98:
-                middle = inner + (outer - inner) * (0.5 if math.isnan(share) else min(max(share, 0.02), 0.98))
+            if number % 4 == 0 or not 0.02 < share < 0.98:  # secants alone may shorten one side for ever
+                is_bisected = number % 4 == 0 or math.isnan(share)
+                middle = inner + (outer - inner) * (0.5 if is_bisected else min(max(share, 0.02), 0.98))
             if abs(outer - inner) <= PROFILE.root_tolerance * abs(outer):
                 break
             height = self._root_rise(middle)

@@ -200,3 +200,16 @@ def test_a_model_file_keeps_them(tmp_path: Path) -> None:
 def test_undetermined_parameters_have_no_ends() -> None:
     found: Any = ad.fit("y ~ a*b*x", FALLING, profile=True)
     assert found.intervals["profile"]["a"] == (-math.inf, math.inf)
+
+
+@pytest.mark.parametrize("seed", [5007, 5012, *(pytest.param(k, marks=pytest.mark.slow) for k in (5000, 5022, 5025))])
+def test_profiles_do_not_pass_over_values_that_do_not_fit(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    x = np.linspace(0.1, 1, 15)
+    y = x * 2 / (1 + x / 8) + generator.normal(0, 0.05, 15)  # nearly straight: `V` may be large, of either sign
+    found = ad.fit("y ~ V*x/(K + x)", {"x": x, "y": y}, profile=True)
+    ends = sorted(map(abs, found.intervals["profile"]["V"]))
+    assert ends[1] == math.inf
+    fixed = ad.fit("y ~ V*x/(K + x)", {"x": x, "y": y}, fixed={"V": math.copysign(ends[0], found.parameters["V"])})
+    threshold = t.ppf(0.975, 13) ** 2 / 13
+    assert fixed.rss / found.rss - 1 == pytest.approx(threshold, rel=1e-5)  # type: ignore[operator]
