@@ -48,10 +48,47 @@ def test_three_components_are_found_rather_than_a_worse_minimum(seed: int) -> No
     assert [found.parameters[name] for name in ("m1", "m2", "m3")] == pytest.approx([0, 4, 9], abs=0.5)
 
 
+THREE = "-log(u*normal_pdf(x, m1, s1) + v*normal_pdf(x, m2, s2) + (1 - u - v)*normal_pdf(x, m3, s3))"
+
+
+def random_mixture(generator: np.random.Generator, count: int) -> Any:
+    rows = generator.integers(60, 300)
+    means = np.cumsum(generator.uniform(1.5, 4, count)) * 10 ** generator.uniform(-1, 2)
+    deviations = (means[1] - means[0]) * generator.uniform(0.2, 0.5, count)
+    component = generator.choice(count, rows, p=generator.dirichlet(np.full(count, 4)))
+    return generator.normal(means[component], deviations[component])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [700, 706, 711, 722])
+def test_shares_of_a_mixture_sum_to_at_most_1_and_no_component_is_at_two_rows(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    random_mixture(generator, 2)
+    x = random_mixture(generator, 3)
+    found = fit(THREE, {"x": x}, likelihood=True)
+    p = found.parameters
+    assert found.converged
+    assert 0 < p["u"] + p["v"] < 1
+    assert min(p["s1"], p["s2"], p["s3"]) > np.std(x) / 40
+
+
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in (8, 19, 21, 41, 43, 47, 54, 60))]
+)
+def test_no_component_of_a_mixture_depends_on_two_or_three_rows(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    rows = int(generator.integers(30, 70))
+    x = generator.normal(size=rows) * generator.uniform(1, 3, rows)
+    found = fit(MIXTURE, {"x": x}, likelihood=True)
+    assert found.converged
+    mean, deviation = sorted([(found.parameters[f"s{k}"], found.parameters[f"m{k}"]) for k in (1, 2)])[0][::-1]
+    assert np.count_nonzero(np.abs(x - mean) < 3 * deviation) > 3
+
+
 @pytest.mark.parametrize(
     ("model", "x", "name"),
     [
-        ("log(s) + ((x - m)/s)^2/2", np.full(10, 3.0), "s"),
+        pytest.param("log(s) + ((x - m)/s)^2/2", np.full(10, 3.0), "s", marks=pytest.mark.slow),
         pytest.param("-log(normal_pdf(x, m, s))", np.full(10, 3.0), "s", marks=pytest.mark.slow),
         ("exp(-a*x)", np.linspace(1, 9, 20), "a"),
         (STUDENT, np.tile([-1.0, 1], 9), "n"),

@@ -28,14 +28,7 @@ from autodiff_cli.training.fitting.inference import (
     estimate_quantities,
 )
 from autodiff_cli.training.fitting.minimization import comparison_losses, minimize, minimize_batch
-from autodiff_cli.training.fitting.optimization import (
-    choose_method,
-    doubt_of,
-    optimize,
-    optimize_multistart,
-    start_without_x_errors,
-    x_errors_note,
-)
+from autodiff_cli.training.fitting.optimization import choose_method, doubt_of, optimize, optimize_multistart
 from autodiff_cli.training.fitting.progress import Progress, Validation, open_checkpoint, split_validation
 from autodiff_cli.training.fitting.symmetries import (
     MAX_REPEATED_ROWS,
@@ -48,6 +41,7 @@ from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES, PRIOR_FAC
 from autodiff_cli.training.methods.gradient_descent import EpochProgressCallback, Outcome
 from autodiff_cli.training.objective.batch import repeat_objective
 from autodiff_cli.training.objective.cluster_connection import connect_cluster
+from autodiff_cli.training.objective.kernels import x_sigma_column
 from autodiff_cli.training.objective.model import Model, tie_fixed_parameters
 from autodiff_cli.training.objective.objective import Objective, copy_with
 from autodiff_cli.training.objective.preparation import hyperparameters
@@ -64,7 +58,7 @@ from autodiff_cli.training.result.statistics import (
     FitStatistics,
     compute_statistics,
 )
-from autodiff_cli.training.rows import ColumnExtremes
+from autodiff_cli.training.rows import ColumnExtremes, ZeroedRows
 
 _MAX_COMPARED_LEVELS = 8  # levels whose values are tried for all levels
 _MAX_ADOPTED_FITS = 10  # better fits that profiles lead to, one after the other
@@ -136,8 +130,8 @@ def fit_objective(
     progress = Progress(options.on_epoch, validation, on_progress, writer, checkpoint)
     progress.notes += objective.notes
     if options.x_sigma:
-        objective = start_without_x_errors(objective, method, options)
-        progress.notes.append(x_errors_note(objective))
+        objective = _start_without_x_errors(objective, method, options)
+        progress.notes.append(_x_errors_note(objective))
     run = FitRun(objective, method, progress, options, quantities)
     try:
         run, outcome = _find_minimum(run)
@@ -534,3 +528,28 @@ def _loss_value(objective: Objective, method: str, outcome: Outcome, known: FitS
     if method == "lm" and known.rss is not None and not objective.is_penalised:
         return objective.mean_square(known.rss)
     return objective.value(outcome.theta)
+
+
+def _start_without_x_errors(objective: Objective, method: str, options: FitOptions) -> Objective:
+    """Return the objective with the starting point to which a fit without errors in x leads, if that fit succeeds.
+
+    Far from the solution, a steep model has a large effective variance, which would hide how wrong it is. A fit with
+    errors in x from there can end on a curve that is steep everywhere.
+    """
+    if options.epochs is not None or method not in ("lm", "lbfgs"):
+        return objective
+    without_errors = objective.with_rows(
+        ZeroedRows(objective.data, frozenset(map(x_sigma_column, objective.kernels.graphs.x_errors)))
+    )
+    outcome: Outcome = optimize(method, without_errors, dataclasses.replace(options, starts=None), Progress())
+    if outcome.failure:
+        return objective
+    started = objective.with_rows(objective.data)
+    started.start = outcome.theta
+    return started
+
+
+def _x_errors_note(objective: Objective) -> str:
+    """Return the sentence that states how errors in x are taken into account."""
+    names = ", ".join(f"`{name}`" for name in objective.kernels.graphs.x_errors)
+    return f"errors in {names} are included by the effective variance sigma² + (∂f/∂x·sigma_x)², to first order"

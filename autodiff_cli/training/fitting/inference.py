@@ -33,8 +33,8 @@ from autodiff_cli.language.program import Program
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.float_functions import erfinv
 from autodiff_cli.options import OptionError
-from autodiff_cli.training.fitting.minimization import minimize_batch
-from autodiff_cli.training.fitting.starts import linear_mask, multistart, project_linear
+from autodiff_cli.training.fitting.minimization import linear_mask, minimize_batch, project_linear
+from autodiff_cli.training.fitting.starts import multistart
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
 from autodiff_cli.training.objective.batch import (

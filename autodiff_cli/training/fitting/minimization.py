@@ -1,7 +1,8 @@
 """One attempt of a batch of fits that run to convergence, each from one start.
 
 `minimize_batch` runs Levenberg-Marquardt or L-BFGS, estimates the residual scale of robust losses along with the fits,
-and sets parameters to exactly 0 that an l1 penalty holds there. `minimize` is a batch of one.
+and sets parameters to exactly 0 that an l1 penalty holds there. `minimize` is a batch of one. Changes of variables make
+searches easier: `project_linear` fits linear parameters, and `with_broken_stick` keeps shares of a whole possible.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from autodiff_cli.array_types import Array, Mask
+from autodiff_cli.backends.reductions import block_slices
+from autodiff_cli.graph.node import Node, as_node
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.training.fitting.progress import Progress
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
@@ -28,17 +31,23 @@ from autodiff_cli.training.methods.gradient_descent import (
 )
 from autodiff_cli.training.methods.least_squares import fit_squares
 from autodiff_cli.training.methods.quasi_newton import fit_smooth
-from autodiff_cli.training.objective.batch import Batch, Fits, GroupBatch, ObjectiveBatch
+from autodiff_cli.training.objective.batch import BATCH, Batch, Fits, GroupBatch, ObjectiveBatch, repeat_objective
+from autodiff_cli.training.objective.kernels import linear_parameters
 from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.objective.parameters import Bounds, Constraints
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.goodness import MAD_TO_STD, robust_scale
 from autodiff_cli.training.result.row_figures import estimate_theta
+from autodiff_cli.training.rows import ColumnArrays
 
 
 @dataclass(frozen=True, slots=True)
 class MinimizationSettings:
     """Estimation of the residual scale along with a robust fit, exact zeros of an l1 penalty, and kinks."""
 
+    rows_of_component: float = 2.5  # a width that depends on fewer rows is that of a density with a peak at a row
+    rows_of_narrow_component: float = 4.0  # the same for a width that is this small beside the largest
+    narrow_component: float = 0.05
     max_rounds: int = 200  # of fitting and estimating the scale in turn
     tolerance: float = 1e-9  # relative change of the scale that counts as none
     near: float = 0.1  # relative change of the scale from which on the secant method is used
@@ -243,3 +252,76 @@ def _with_exact_zeros(batch: Batch, outcomes: list[Outcome]) -> list[Outcome]:
         if allowed
     }
     return [replaced.get(k, end) for k, end in enumerate(outcomes)]
+
+
+def linear_mask(objective: Objective, free: Mask) -> Mask:
+    """Return which of some parameters the prediction is linear in, all of them together."""
+    model, layout = objective.model, objective.layout
+    names = [name for name, part in layout.slices.items() if name not in model.shapes and free[part].all()]
+    leaves = [model.program.leaves[name] for name in names]
+    linear = objective.kernels.cached(
+        f"linear among {names}", lambda: linear_parameters(model.program.output, leaves, model.shapes)
+    )
+    mask: Mask = layout.mask(linear)
+    return mask
+
+
+def project_linear(objective: Objective, points: Array, adjusted: Mask, box: Bounds) -> tuple[Array, Array]:
+    """Return the usable points with fitted values of the adjusted parameters, in which the model is linearised, and
+    their remaining sums of squares.
+    """
+    theta, columns = box.clip(points), np.flatnonzero(adjusted)
+    triangles = np.empty((len(theta), theta.shape[1] + 1, theta.shape[1] + 1))
+    for part in block_slices(len(theta), max(1, BATCH.rows // objective.rows)):
+        batch = repeat_objective(objective, part.stop - part.start, box)
+        triangles[part] = batch.triangles(theta[part], np.arange(part.stop - part.start))
+    is_usable = np.isfinite(triangles).all(axis=(1, 2))
+    theta, triangles = theta[is_usable], triangles[is_usable]
+    jacobian, residuals = triangles[:, :, columns], triangles[:, :, -1:]
+    scale = np.max(np.abs(jacobian), axis=1, initial=0.0)  # squares would underflow
+    scale[scale == 0] = 1.0
+    steps = np.zeros(scale.shape)
+    if steps.size:
+        steps = (np.linalg.pinv(jacobian / scale[:, None, :], rcond=1e-10) @ residuals)[:, :, 0] / scale
+    remaining = np.sum(np.square(residuals - jacobian @ steps[:, :, None]), axis=(1, 2))
+    theta[:, columns] -= steps
+    is_finite = np.isfinite(theta).all(axis=1) & np.isfinite(remaining)
+    return box.clip(theta[is_finite]), remaining[is_finite]
+
+
+def with_broken_stick(objective: Objective) -> Objective:
+    """Return the objective in which each share of a whole is a part of what the shares before it leave, so that any
+    values from 0 to 1 are possible (stick-breaking).
+    """
+    replaced = dict[Node, Node]()
+    for part in objective.shares:
+        rest: Node = as_node(1)
+        for leaf in (objective.model.program.leaves[objective.layout.names[k]] for k in part):
+            replaced[leaf], rest = rest * leaf, rest * (1 - leaf)
+    return objective.substituted(replaced, constraints=Constraints())
+
+
+def shares_of_stick(objective: Objective, points: Array) -> Array:
+    """Return points of `with_broken_stick` as points of the objective itself."""
+    points = points.copy()
+    for part in map(list, objective.shares):
+        points[:, part[1:]] *= np.cumprod(1 - points[:, part[:-1]], axis=1)
+    return points
+
+
+def rows_of_component(objective: Objective, theta: Array, index: int) -> int:
+    """Return the number of rows that determine a parameter, such as the width of a component, if there are so few that
+    the maximum is an artefact of a likelihood without a limit (McLachlan & Peel 2000, section 3.10); else 0.
+    """
+    kernel = objective.kernels.row_loss_and_gradient
+    sums, squares = objective.fold_rows(kernel, theta, _sum_slopes, np.add)[:, 1 + index].tolist()
+    is_narrow = theta[index] < SETTINGS.narrow_component * theta[objective.bounds.low == 0].max()
+    few = SETTINGS.rows_of_narrow_component if is_narrow else SETTINGS.rows_of_component
+    return round(sums * sums / squares) if 0 < sums * sums < few * squares else 0
+
+
+def _sum_slopes(values: Array, columns: ColumnArrays) -> Array:  # noqa: ARG001 - `fold_rows` gives the columns
+    """Return the sums over rows of sizes and of squares; for equal sizes, the first one squared is the second one times
+    the number of rows.
+    """
+    return np.array([np.abs(values).sum(axis=1), np.square(values).sum(axis=1)])

@@ -4,7 +4,6 @@
 - `converge` runs a method that converges by itself. If the fit ends badly, `StartSearch` repeats it from better
   starting values.
 - `optimize_multistart` runs a method from several starting points and keeps the best end.
-- `start_without_x_errors` finds the starting point of fits with errors in x.
 """
 
 from __future__ import annotations
@@ -23,7 +22,14 @@ from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.checkpoint import EvaluationLog
-from autodiff_cli.training.fitting.minimization import comparison_losses, minimize, minimize_batch
+from autodiff_cli.training.fitting.minimization import (
+    comparison_losses,
+    minimize,
+    minimize_batch,
+    rows_of_component,
+    shares_of_stick,
+    with_broken_stick,
+)
 from autodiff_cli.training.fitting.progress import PatienceExhausted, Progress, selection_loss
 from autodiff_cli.training.fitting.starts import (
     SETTINGS,
@@ -49,7 +55,6 @@ from autodiff_cli.training.methods.gradient_descent import (
     has_plateaued,
 )
 from autodiff_cli.training.objective.batch import Batch, Fits, ObjectiveBatch, repeat_objective
-from autodiff_cli.training.objective.kernels import x_sigma_column
 from autodiff_cli.training.objective.model import unbounded_loss_hint
 from autodiff_cli.training.objective.objective import Objective, find_undefined
 from autodiff_cli.training.optimizers import DEFAULT_EPOCHS, OPTIMIZERS, Epoch, LearningRateSchedule
@@ -64,7 +69,6 @@ from autodiff_cli.training.result.goodness import (
     subsample,
 )
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE, compute_statistics
-from autodiff_cli.training.rows import ZeroedRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +192,7 @@ class StartSearch:
         is_no_minimum = _is_no_minimum(objective, first)
         if not is_no_minimum and not has_several_minima(objective):
             return first
-        sample = subsample(objective, SETTINGS.max_likelihood_rows)
+        sample = with_broken_stick(subsample(objective, SETTINGS.max_likelihood_rows))
         points = likelihood_starts(sample, self._options.seed)
         for epochs, most in SURVEY.likelihood_rounds:
             if not len(points):
@@ -200,6 +204,7 @@ class StartSearch:
             points = np.array([*islice(usable, most)])
         if not len(points):
             return first
+        points = shares_of_stick(objective, points)
         if is_no_minimum:
             return self._fit(points[0], _BETTER)
         before = _end_loss(objective, first)
@@ -423,11 +428,14 @@ def _unbounded_reason(objective: Objective, theta: Array) -> str:
 def _find_unbounded_parameter(objective: Objective, theta: Array) -> str:
     """Return the reason of `_unbounded_reason`."""
     loss = objective.value(theta)
+    is_mixture = has_several_minima(objective) and objective.rows > RESTARTS.few_rows_per_parameter * len(theta)
     for name in scalar_parameters(objective):
         index = objective.layout.slices[name].start
         low, value = objective.bounds.low[index], theta[index]
         if low == 0 and 0 < value < RESTARTS.vanished_scale * max(abs(objective.start[index]), abs(theta).max()):
             return f"it falls without end as `{name}` goes to 0, where the model is infinite or undefined"
+        if low == 0 and is_mixture and (count := rows_of_component(objective, theta, index)):
+            return f"it falls without end where a component shrinks to a row; `{name}` depends on {count} rows alone"
         rises = []
         for other in (
             value / RESTARTS.shrinkage,
@@ -772,28 +780,3 @@ def _multistart_summary(losses: list[float], best: float) -> str:
     best_count = f"{equal} of them led to this fit"
     first = "" if _is_equal_loss(losses[0], best) else "; the given one is not among these"
     return f"the best of {count} starting points: {', '.join([best_count, *rest])}{first}"
-
-
-def start_without_x_errors(objective: Objective, method: str, options: FitOptions) -> Objective:
-    """Return the objective with the starting point to which a fit without errors in x leads, if that fit succeeds.
-
-    Far from the solution, a steep model has a large effective variance, which would hide how wrong it is. A fit with
-    errors in x from there can end on a curve that is steep everywhere.
-    """
-    if options.epochs is not None or method not in ("lm", "lbfgs"):
-        return objective
-    without_errors = objective.with_rows(
-        ZeroedRows(objective.data, frozenset(map(x_sigma_column, objective.kernels.graphs.x_errors)))
-    )
-    outcome: Outcome = optimize(method, without_errors, dataclasses.replace(options, starts=None), Progress())
-    if outcome.failure:
-        return objective
-    started = objective.with_rows(objective.data)
-    started.start = outcome.theta
-    return started
-
-
-def x_errors_note(objective: Objective) -> str:
-    """Return the sentence that states how errors in x are taken into account."""
-    names = ", ".join(f"`{name}`" for name in objective.kernels.graphs.x_errors)
-    return f"errors in {names} are included by the effective variance sigma² + (∂f/∂x·sigma_x)², to first order"

@@ -34,12 +34,11 @@ from autodiff_cli.graph.tape import leaf_names, topological_order
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.floats import parse_constant
 from autodiff_cli.ops.elementary import cos, sin
-from autodiff_cli.training.fitting.minimization import comparison_losses
+from autodiff_cli.training.fitting.minimization import comparison_losses, linear_mask, project_linear
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
 from autodiff_cli.training.methods.least_squares import fit_squares
 from autodiff_cli.training.objective.batch import BATCH, Batch, repeat_objective
-from autodiff_cli.training.objective.kernels import linear_parameters
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import Bounds, dimensional_scales, initial_arrays
 from autodiff_cli.training.result.diagnosis import has_systematic_residuals
@@ -74,6 +73,7 @@ class Sinusoids:
     Attributes:
         count: the number of frequencies and phases.
         frequency_mask: which parameters have an effect on an argument that depends on columns.
+        mask: which parameters are frequencies or phases.
 
     >>> from autodiff_cli.training.objective.objective import Objective
     >>> objective = Objective("y ~ a*sin(2*pi*x/P + p)", {"x": [0.0, 1, 2, 3, 4], "y": [0, 1, 0, -1, 0]})
@@ -91,6 +91,8 @@ class Sinusoids:
         self.count = len(self._slopes)
         self.frequency_mask = np.zeros(objective.layout.size, np.bool_)
         self.frequency_mask[self._frequencies] = True
+        self.mask = self.frequency_mask.copy()
+        self.mask[self._phases] = True
 
     def frequency_grids(
         self, theta: Array, per_turn: int, most: int, box: Bounds | None = None
@@ -203,6 +205,7 @@ class MultistartSettings:
     max_check_work: int = 1_000_000  # the same for a fit that is not poor
     frequencies_per_turn: int = 5  # scanned frequencies per additional turn over the range of the data
     min_frequencies: int = 200  # values scanned in all: with few rows, five per turn alias
+    frequency_steps: int = 8  # Gauss-Newton steps from the best frequencies of a scan
     max_peaks: int = 6  # frequencies for which phases are tried
     frequency_rounds: int = 2  # passes over all frequencies, if the model has several
     residual_rounds: int = 3  # searches for points that explain what the best one leaves
@@ -246,7 +249,8 @@ def multistart(
         seed, bounds: of the random numbers, and the box in which the points lie.
     """
     with ignore_float_errors():
-        return _Multistart(objective, start, free, seed, bounds).best()
+        search = _Multistart(objective, start, free, seed, bounds)
+        return search.on_all_rows(search.best())
 
 
 def start_from_scales(
@@ -275,7 +279,7 @@ def start_from_frequencies(
         search = _Multistart(objective, start, free, seed, bounds, SETTINGS.max_check_work)
         found = [end for points in search.frequency_points() for end in search.descend(points)]
         candidates = [end for end in found if not abs(waves.turns(end.end) - waves.turns(start)) < distance]
-    return min(candidates, key=lambda candidate: candidate.loss, default=None)
+        return search.on_all_rows(min(candidates, key=lambda candidate: candidate.loss, default=None))
 
 
 def start_from_exponents(
@@ -499,7 +503,7 @@ class _Multistart:
         bounds: Bounds | None,
         max_scan_work: int = SETTINGS.max_scan_work,
     ) -> None:
-        self._generator = np.random.default_rng(seed)
+        self._objective, self._generator = objective, np.random.default_rng(seed)
         self._box = bounds or Bounds.unbounded(len(start))
         rows = _sample_rows(self._generator, objective.rows)
         self._sample = objective.select_rows(np.sort(rows))
@@ -556,7 +560,26 @@ class _Multistart:
         points = self._scan_frequencies(self._start)
         self._has_frequencies = len(points) > 0
         if self._has_frequencies:
-            yield points
+            yield np.concatenate((points, self.follow_frequencies(self._sample, points)))
+
+    def follow_frequencies(self, objective: Objective, points: Array) -> Array:
+        """Return the points after some Gauss-Newton steps of frequencies and phases, each with the best values of the
+        linear parameters (variable projection, Golub & Pereyra 1973).
+
+        Far from the rows' origin, as in `a*sin(w*t) + b*cos(w*t)` with `t` in Julian days, a small change of `w` turns
+        the phase many times, which other methods follow in tiny steps of `a` and `b`.
+        """
+        moved = self._linear | (self._searched & self._sinusoids.mask)
+        for adjusted in (moved, self._linear) * SETTINGS.frequency_steps:
+            points = project_linear(objective, points, adjusted, self._box)[0]
+        return points
+
+    def on_all_rows(self, best: StartCandidate | None) -> StartCandidate | None:
+        """Return the best candidate with the frequencies of all rows, where they differ from those of the sample."""
+        if best is None or not self._has_frequencies or self._objective.rows == self._sample.rows:
+            return best
+        end = min((best.end, *self.follow_frequencies(self._objective, best.end[None])), key=self._objective.value)
+        return StartCandidate(end, end, best.loss)
 
     def pursued_points(self) -> Iterator[Array]:
         """Yield points found term by term, as in matching pursuit (Mallat & Zhang 1993).
@@ -713,41 +736,6 @@ class _Multistart:
             losses = batch.mean_squares(np.sum(np.square(batch.triangles(ends, every)[:, :, -1]), axis=1), every)
         found = zip(outcomes, points, ends, losses.tolist(), strict=True)
         return [StartCandidate(start, end, loss) for outcome, start, end, loss in found if outcome.divergence is None]
-
-
-def linear_mask(objective: Objective, free: Mask) -> Mask:
-    """Return which of some parameters the prediction is linear in, all of them together."""
-    model, layout = objective.model, objective.layout
-    names = [name for name, part in layout.slices.items() if name not in model.shapes and free[part].all()]
-    leaves = [model.program.leaves[name] for name in names]
-    linear = objective.kernels.cached(
-        f"linear among {names}", lambda: linear_parameters(model.program.output, leaves, model.shapes)
-    )
-    mask: Mask = layout.mask(linear)
-    return mask
-
-
-def project_linear(objective: Objective, points: Array, adjusted: Mask, box: Bounds) -> tuple[Array, Array]:
-    """Return the usable points with fitted values of the adjusted parameters, in which the model is linearised, and
-    their remaining sums of squares.
-    """
-    theta, columns = box.clip(points), np.flatnonzero(adjusted)
-    triangles = np.empty((len(theta), theta.shape[1] + 1, theta.shape[1] + 1))
-    for part in block_slices(len(theta), max(1, BATCH.rows // objective.rows)):
-        batch = repeat_objective(objective, part.stop - part.start, box)
-        triangles[part] = batch.triangles(theta[part], np.arange(part.stop - part.start))
-    is_usable = np.isfinite(triangles).all(axis=(1, 2))
-    theta, triangles = theta[is_usable], triangles[is_usable]
-    jacobian, residuals = triangles[:, :, columns], triangles[:, :, -1:]
-    scale = np.max(np.abs(jacobian), axis=1, initial=0.0)  # squares would underflow
-    scale[scale == 0] = 1.0
-    steps = np.zeros(scale.shape)
-    if steps.size:
-        steps = (np.linalg.pinv(jacobian / scale[:, None, :], rcond=1e-10) @ residuals)[:, :, 0] / scale
-    remaining = np.sum(np.square(residuals - jacobian @ steps[:, :, None]), axis=(1, 2))
-    theta[:, columns] -= steps
-    is_finite = np.isfinite(theta).all(axis=1) & np.isfinite(remaining)
-    return box.clip(theta[is_finite]), remaining[is_finite]
 
 
 # Ways to propose points, each array the most promising first, in the order in which they are tried. All of them use

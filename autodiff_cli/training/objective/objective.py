@@ -505,7 +505,7 @@ class Objective(ModelOverRows):
             box.low[each.others], box.high[each.others] = -math.inf, math.inf
         for each in dependencies:
             box.low[each.position] = box.high[each.position] = theta[each.position]
-        return self._substituted(replaced, bounds=box), slopes
+        return self.substituted(replaced, bounds=box), slopes
 
     def _replace(self, replaced: dict[Node, Node], dependency: Dependency, slack: Node) -> None:
         """Add the leaf of a parameter that depends on others, and its value, to replaced nodes."""
@@ -515,7 +515,8 @@ class Objective(ModelOverRows):
             value = value + as_node(dependency.sign) * replaced.get(leaf, leaf)
         replaced[leaves[names[dependency.position]]] = value
 
-    def _substituted(self, replaced: Mapping[Node, Node], **changes: Any) -> Self:
+    def substituted(self, replaced: Mapping[Node, Node], **changes: Any) -> Self:
+        """Return a copy with other attributes, in whose loss these leaves are replaced."""
         caches: dict[str, Any] = {"_triangle_cache": {}, "_point_cache": (b"", {})}
         return copy_with(self, kernels=self.kernels.substituted(replaced), **changes, **caches)
 
@@ -540,7 +541,7 @@ class Objective(ModelOverRows):
             at_start[k] = max(each.sign * (start[k] - each.value(start)), 0.0)
             self._replace(replaced, each, self.model.program.leaves[self.layout.names[k]])
         changes: dict[str, Any] = {"bounds": box, "start": at_start, "constraints": Constraints()}
-        return self._substituted(replaced, user_starts=frozenset(self.parameters), **changes)
+        return self.substituted(replaced, user_starts=frozenset(self.parameters), **changes)
 
     def add_slacks(self, theta: Array, at: Array) -> Self:
         """Return the objective with the start at a solution of `with_slacks(at)`, and bounds within which all

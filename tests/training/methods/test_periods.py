@@ -113,3 +113,20 @@ def test_a_second_frequency_that_explains_nearly_as_much_is_said() -> None:
         doubts.append(fit("y ~ a*sin(w*t + p) + c", {"t": t, "y": y}).warnings)
     assert "another frequency explains nearly as much; compare the fit from w = " in str(doubts[0])
     assert not doubts[1]
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize(
+    ("seed", "rows"),
+    [(0, 60), pytest.param(1, 150, marks=pytest.mark.slow), pytest.param(2, 700, marks=pytest.mark.slow)],
+)
+def test_sines_and_cosines_of_julian_days_reach_the_fit_by_phase(seed: int, rows: int) -> None:
+    generator = np.random.default_rng(seed)
+    t = 2_450_000 + np.sort(generator.uniform(0, 400, rows))
+    y = 3 + np.sin(2 * np.pi * t / generator.uniform(8, 60)) + generator.normal(0, 0.4, rows)
+    bounds = {"w": (0.02, 1.5)}
+    by_phase = fit("y ~ c + A*sin(w*t + p)", {"t": t, "y": y}, bounds=bounds)
+    found = fit("y ~ c + a*sin(w*t) + b*cos(w*t)", {"t": t, "y": y}, bounds=bounds)
+    assert found.converged
+    assert found.loss == pytest.approx(by_phase.loss, rel=1e-9)
+    assert found.parameters["w"] == pytest.approx(by_phase.parameters["w"], rel=1e-9)
