@@ -20,8 +20,9 @@ STATEFUL = {"monkeypatch", "tmp_path", "capsys", "capfd", "caplog", "recwarn"}
 
 def examples(count: int, **others: Any) -> settings:
     """Settings of a property of which `count` examples meet what is rare, in place of the usual 100: the profile says
-    which share of them runs."""
-    return settings(max_examples=max(10, count * settings().max_examples // 100), **others)
+    which share of them runs, 10 at least with `--slow`, else 5."""
+    least = 10 if is_slow() else 5
+    return settings(max_examples=max(least, count * settings().max_examples // 100), **others)
 
 
 def part(count: int) -> int:
@@ -31,7 +32,7 @@ def part(count: int) -> int:
 
 def is_slow() -> bool:
     """Whether tests run with `--slow`."""
-    return settings().max_examples == settings.get_profile("slow").max_examples
+    return settings.get_current_profile_name() == "slow"
 
 
 def evenly_spread_part(cases: Sequence[T]) -> list[T]:

@@ -14,7 +14,13 @@ if TYPE_CHECKING:
 def test_questions_on_the_page(page: Page, tmp_path: Path) -> None:
     file = tmp_path / "lesson.html"
     assert run_cli(f"lesson diamond -o {file}").status == 0
-    page.goto(file.as_uri())
+    for width, height in ((390, 844), (1280, 800)):
+        page.set_viewport_size({"width": width, "height": height})
+        page.goto(file.as_uri())
+        for tab in page.get_by_role("tab").all():
+            box = tab.bounding_box()
+            assert box is not None
+            assert box["x"] + box["width"] <= width
     questions = page.locator("#lesson-questions > li")
     first, third = questions.nth(0), questions.nth(2)
     for choice, verdict in (("a", "Not yet"), ("d", "Correct")):

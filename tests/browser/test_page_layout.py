@@ -62,7 +62,7 @@ PAGES = {
     "sum": ["+".join(f"sin({k}*x)^2*y" for k in range(12)), "--x", "1", "--y", "2"],
 }
 SIZES = [(1280, 800), (390, 844), (1920, 1080)]
-LARGE = [PAGES[name] for name in ("xy", "softmax", "xor", "polynomial")]  # seen in a large window too
+LARGE = [PAGES[name] for name in ("xy", "softmax", "polynomial")]  # seen in a large window too
 # The lowest end of the drawing, the sentence and the controls in the document.
 BOTTOM = """["stage", "status", "step"].map((id) => byId(id).getBoundingClientRect().bottom + scrollY)
   .reduce((a, b) => Math.max(a, b))"""
@@ -315,7 +315,7 @@ HIDDEN = """() => {
       .map(({ id }) => `${from} to ${to} behind ${id}`));
   });
 }"""
-# Steps, of many some 16, at which the node, those it takes from, the sentence or the button is covered or outside the
+# Steps, of many a dozen, at which the node, those it takes from, the sentence or the button is covered or outside the
 # window, or text is small: steps before the end of a pass have a close-up if the drawing is too large to read.
 COVERED = """() => {
   const isInSight = (element) => {
@@ -324,7 +324,7 @@ COVERED = """() => {
     return [[width / 2, 4], [width / 2, height - 4], [3, height / 2], [width - 3, height / 2]].every((to) => at(...to));
   };
   const covered = [];
-  for (let position = 1; position <= playback.length; position += Math.ceil(playback.length / 16)) {
+  for (let position = 1; position <= playback.length; position += Math.ceil(playback.length / 12)) {
     go(position);
     const nodes = [playback.current, ...record.nodes[playback.current].inputs].map((i) => graph.element(i));
     if (![...nodes, byId("step")].every(isInSight)) covered.push(position);
@@ -362,7 +362,7 @@ TOUCHED = """() => {
 @pytest.mark.parametrize(("text", "point"), MOVING_FORMULAS, ids=range(len(MOVING_FORMULAS)))
 def test_nothing_is_covered_in_any_fold_at_any_step(page: Page, text: str, point: dict[str, Any]) -> None:
     page.emulate_media(reduced_motion="reduce")
-    for width, height in SIZES if MOVING_FORMULAS.index((text, point)) % 3 == 0 else SIZES[:2]:
+    for width, height in SIZES if MOVING_FORMULAS.index((text, point)) % 4 == 0 else SIZES[:2]:
         resize(page, width, height)
         opened(page, [text, *(f"--{name}={value}" for name, value in point.items())])
         is_large = page.evaluate("record.nodes.length") > 40

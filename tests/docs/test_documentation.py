@@ -46,7 +46,16 @@ def test_python_blocks_run(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert results.failed == 0
 
 
-@pytest.mark.parametrize(("page", "block"), BLOCKS, ids=[f"{p.name}: {block[0][0]}" for p, block in BLOCKS])
+def is_slow(page: Path, block: list[tuple[str, str]]) -> bool:
+    """Whether the commands of a block train a network, or draw a figure."""
+    return page.name == "networks.md" or any("mlp(" in command or "--plot" in command for command, _ in block)
+
+
+@pytest.mark.parametrize(
+    ("page", "block"),
+    [pytest.param(*each, marks=[pytest.mark.slow] if is_slow(*each) else []) for each in BLOCKS],
+    ids=[f"{page.name}: {block[0][0]}" for page, block in BLOCKS],
+)
 def test_commands_print_what_is_shown(
     page: Path, block: list[tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

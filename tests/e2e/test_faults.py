@@ -65,13 +65,13 @@ def test_folders_that_nothing_can_be_written_to() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rounds", [4, pytest.param(40, marks=pytest.mark.slow)])
-def test_a_kill_at_any_moment_leaves_a_whole_file(rounds: int, data: str, tmp_path: Path) -> None:
+def test_a_kill_at_any_moment_leaves_a_whole_file(data: str, tmp_path: Path) -> None:
     path = tmp_path / "model.json"
     command = [AUTODIFF, "train", "y ~ a*x + b", data, "--save", str(path), "--json"]
     begun = time.monotonic()
     subprocess.run(command, check=True, capture_output=True)
     whole = time.monotonic() - begun
+    rounds = 15
     for k in range(rounds):
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
             time.sleep(whole * (0.5 + 0.6 * k / rounds))

@@ -36,7 +36,8 @@ def formulas() -> list[tuple[Op, Expression]]:
 
 
 def points_of(op: Op) -> list[tuple[float, ...]]:
-    return [*inputs_of(op), *POINTS.get(op.name, ())]
+    """Special numbers, of three and more inputs some of their many combinations, and the points of the table."""
+    return [*inputs_of(op)[:: 7 if op.min_inputs > 2 else 1], *POINTS.get(op.name, ())]
 
 
 @functools.cache

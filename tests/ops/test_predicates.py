@@ -25,7 +25,7 @@ from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops import all_ops, get_op
 from autodiff_cli.ops.special import LOG_DENSITIES
-from tests.each import each, part
+from tests.each import each, is_slow, part
 from tests.ops.table import LOG_DENSITIES as REFERENCES
 from tests.ops.table import (
     ONE,
@@ -191,6 +191,13 @@ def points(count: int) -> Iterator[tuple[float, ...]]:
     return itertools.product([x + d for x in edges for d in (-beside, 0, beside)], repeat=count)
 
 
+def tried_points(row: Row) -> list[tuple[float, ...]]:
+    """The points at which an operation is tried. Of two and more inputs, a fifth of the combinations without `--slow`,
+    or where the reference takes long."""
+    apart = 1 if len(row.domain) == 1 or (is_slow() and is_cheap(row)) else 5
+    return [*points(len(row.domain))][::apart]
+
+
 def exactly(point: Sequence[float]) -> tuple[Number, ...]:
     return tuple(-1 / mp.e if x == -1 / math.e else mpf(x) for x in point)
 
@@ -210,7 +217,7 @@ def is_degenerate(name: str, point: Sequence[float]) -> bool:
 def test_predicates_hold_where_they_should(row: Row) -> None:
     op, count = get_op(row.name), len(row.domain)
     with mp.workdps(70):
-        for point in [*points(count)][:: 1 if is_cheap(row) else 5]:
+        for point in tried_points(row):
             if is_degenerate(row.name, point):
                 continue
             found = nature(MEANING.get(row.name, row.value), exactly(point))
@@ -223,7 +230,9 @@ def test_predicates_hold_where_they_should(row: Row) -> None:
                 assert not kink, point
             else:
                 assert in_domain, point
-                assert bool(singular) is found.steep, (point, found)
+                # Of so narrow a Gaussian the reference has no digits left.
+                is_unknown = row.name == "voigt" and point[1] == 0
+                assert bool(singular) is found.steep or is_unknown, (point, found)
                 if row.name not in JUMP:
                     assert bool(kink) is found.kinked, (point, found)
                 assert not math.isnan(value), point
@@ -243,7 +252,7 @@ def test_slopes_at_edges_are_limits_of_difference_quotients(row: Row) -> None:
     tape = Tape([partial.masked_graph for partial in rule.partials], [rule.output, *rule.inputs])
     value = MEANING.get(row.name, row.value)
     with mp.workdps(70):
-        for point in points(count):
+        for point in tried_points(row):
             here = real(value, exactly(point))
             if here is None or mp.isinf(here) or is_degenerate(row.name, point) or predicates(row.name, "kink", point):
                 continue

@@ -88,7 +88,7 @@ def test_no_component_of_a_mixture_depends_on_two_or_three_rows(seed: int) -> No
 @pytest.mark.parametrize(
     ("model", "x", "name"),
     [
-        ("log(s) + ((x - m)/s)^2/2", np.full(10, 3.0), "s"),
+        pytest.param("log(s) + ((x - m)/s)^2/2", np.full(10, 3.0), "s", marks=pytest.mark.slow),
         pytest.param("-log(normal_pdf(x, m, s))", np.full(10, 3.0), "s", marks=pytest.mark.slow),
         ("exp(-a*x)", np.linspace(1, 9, 20), "a"),
         (STUDENT, np.tile([-1.0, 1], 9), "n"),

@@ -58,9 +58,6 @@ class Tabs {
       one.tab.ariaSelected = String(one.tab === tab);
       one.tab.tabIndex = one.tab === tab ? 0 : -1;
     }
-    const [strip, { offsetLeft, offsetWidth }] = [byId("tabs"), tab];
-    if (offsetLeft < strip.scrollLeft) strip.scrollLeft = offsetLeft;
-    if (offsetLeft + offsetWidth > strip.scrollLeft + strip.clientWidth) strip.scrollLeft = offsetLeft + offsetWidth - strip.clientWidth;
   }
 
   #press(event) {

@@ -171,7 +171,14 @@ def test_files_are_complete_in_themselves(tmp_path: Path) -> None:
     ET.parse(tmp_path / "fit.svg")
 
 
-@pytest.mark.parametrize(("suffix", "magic"), [(".png", b"\x89PNG"), (".pdf", b"%PDF"), (".svg", b"<?xml")])
+@pytest.mark.parametrize(
+    ("suffix", "magic"),
+    [
+        pytest.param(".png", b"\x89PNG", marks=pytest.mark.slow),
+        pytest.param(".pdf", b"%PDF", marks=pytest.mark.slow),
+        (".svg", b"<?xml"),
+    ],
+)
 def test_the_same_fit_gives_the_same_file(suffix: str, magic: bytes, tmp_path: Path) -> None:
     paths = [tmp_path / f"{name}{suffix}" for name in "ab"]
     for path in paths:

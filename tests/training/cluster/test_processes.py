@@ -86,7 +86,7 @@ def running(path: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_a_worker_that_is_killed_is_replaced_and_the_fit_has_the_same_bits(path: Path) -> None:
-    steps = (str(path), "--optimizer", "adam", "--lr", "0.02", "--epochs", "400")
+    steps = (str(path), "--optimizer", "adam", "--lr", "0.02", "--epochs", "150")
     with fit(*steps) as process:
         wanted = json.loads(process.communicate()[0])
     with fit(*steps, "--cluster", "local:2") as process:

@@ -198,7 +198,7 @@ def test_fits_of_a_batch_have_the_bits_that_they_have_alone(noise: float) -> Non
     generator = np.random.default_rng(3)
     y = 2.5 * np.exp(-1.3 * X) + 0.5 + noise * generator.normal(size=len(X))
     objective = Objective("y ~ a*exp(-b*x) + c", {"x": X, "y": y})
-    starts = np.array([[2.5, 1.3, 0.5], [2.5, 1.3, 0.6], [1, 1, 1], *generator.normal(0, 2, (7, 3))])
+    starts = np.array([[2.5, 1.3, 0.5], [2.5, 1.3, 0.6], [1, 1, 1], *generator.normal(0, 2, (3, 3))])
     batch = repeat_objective(objective, len(starts))
     for k, end in enumerate(fit_squares(batch, starts)):
         (alone,) = fit_squares(batch.take(np.array([k])), starts[k : k + 1])
