@@ -226,29 +226,38 @@ def _zeros_like(node: Node, shape: Shape) -> Node:
 
 
 def tangent(output: Node, seeds: Mapping[Node, Node], leaves: Mapping[str, Shape] | None = None) -> Node:
-    """Return the directional derivative of `output` by forward mode, as one graph with the shape of the output.
+    """Return the directional derivative of one output; see `tangents`."""
+    return tangents([output], seeds, leaves)[0]
+
+
+def tangents(
+    outputs: Sequence[Node], seeds: Mapping[Node, Node], leaves: Mapping[str, Shape] | None = None
+) -> list[Node]:
+    """Return the directional derivatives of `outputs` by forward mode, as graphs with the shapes of the outputs.
 
     Args:
-        output: the node to differentiate.
+        outputs: the nodes to differentiate.
         seeds: the tangent of each leaf along the direction; leaves without an entry are held constant.
         leaves: the shapes of input leaves by name; leaves without an entry are scalars.
 
     Raises:
         ShapeError: if shapes are incompatible.
     """
-    tape = Tape((output,), seeds)
+    tape = Tape(outputs, seeds)
     shapes = TapeShapes(tape, leaves)
-    tangents: list[Partial | None] = []
+    found: list[Partial | None] = []
     for i, node in enumerate(tape.nodes):
         if node in seeds:
-            tangents.append(Partial(seeds[node]))
+            found.append(Partial(seeds[node]))
             continue
         inputs = tape.inputs[i]
-        rates = {k: rate for k in tape.active_inputs[i] if (rate := tangents[inputs[k]]) is not None}
+        rates = {k: rate for k in tape.active_inputs[i] if (rate := found[inputs[k]]) is not None}
         amounts = [amount for _, amount in _contributions(tape, i, rates, shapes, is_forward=True)] if rates else []
-        tangents.append(sum_partials(amounts[::-1]) if amounts else None)
-    result = tangents[tape.outputs[0]]
-    return _zeros_like(output, shapes[tape.outputs[0]]) if result is None else result.masked_graph
+        found.append(sum_partials(amounts[::-1]) if amounts else None)
+    return [
+        _zeros_like(output, shapes[at]) if (result := found[at]) is None else result.masked_graph
+        for output, at in zip(outputs, tape.outputs, strict=True)
+    ]
 
 
 # --- Contributions of one operation ---

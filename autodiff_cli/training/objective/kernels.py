@@ -34,7 +34,7 @@ from autodiff_cli.backends.protocol import (
     Update,
 )
 from autodiff_cli.backends.selection import compiling_backend, evaluate, make_backend
-from autodiff_cli.graph.gradient import gradient_nodes, tangent
+from autodiff_cli.graph.gradient import gradient_nodes, tangents
 from autodiff_cli.graph.node import Node, constant, is_literal, variable
 from autodiff_cli.graph.op import ONE, ZERO, Shape
 from autodiff_cli.graph.tape import ShapeInference, Tape, leaf_names, substitute, topological_order
@@ -545,10 +545,9 @@ class Kernels:
 
     @property
     def _second_derivatives(self) -> list[Node]:
-        loss, *leaves = share([self.graphs.weighted_loss, *self.parameters])
-        slopes = gradient_nodes(loss, leaves, self.graphs.leaf_shapes)
-        pairs = [(slope, leaf) for k, slope in enumerate(slopes) for leaf in leaves[k:]]
-        return simplify([tangent(slope, {leaf: ONE}, self.graphs.leaf_shapes) for slope, leaf in pairs])
+        leaves, slopes = self._slopes
+        rows = [tangents(slopes[: k + 1], {leaf: ONE}, self.graphs.leaf_shapes) for k, leaf in enumerate(leaves)]
+        return simplify([rows[j][k] for k in range(len(leaves)) for j in range(k, len(leaves))])
 
     @cached_property
     def target(self) -> RowKernel:
@@ -571,16 +570,20 @@ class Kernels:
         return self.cached(f"Hessian rows {which}", lambda: self._hessian_kernel(which))
 
     def _hessian_kernel(self, which: int) -> SumKernel:
-        loss, *leaves = share([self.graphs.weighted_loss, *self.parameters])
-        leaf = leaves[which]
-        shapes = dict(self.graphs.leaf_shapes)
+        leaves, slopes = self._slopes
+        leaf, shapes = leaves[which], dict(self.graphs.leaf_shapes)
         direction = ONE
         if leaf.text in shapes:
             shapes[DIRECTION] = shapes[leaf.text]
             direction = variable(DIRECTION)
-        slopes = gradient_nodes(loss, leaves, shapes)
-        outputs = simplify([tangent(slope, {leaf: direction}, shapes) for slope in slopes])
+        outputs = simplify(tangents(slopes, {leaf: direction}, shapes))
         return self.backend.sum_kernel(RowGraphs(outputs, self.columns, shapes, self._shapes))
+
+    @cached_property
+    def _slopes(self) -> tuple[list[Node], list[Node]]:
+        """The parameters, and the derivatives of the weighted loss towards them."""
+        loss, *leaves = share([self.graphs.weighted_loss, *self.parameters])
+        return leaves, simplify(gradient_nodes(loss, leaves, self.graphs.leaf_shapes))
 
     def _with_gradient(self, output: Node) -> list[Node]:
         shared, *leaves = share([output, *self.parameters])
