@@ -137,6 +137,7 @@ _OTHER_OPTIONS = {
     **dict.fromkeys(("query", "filter"), ("--where",)),
     **dict.fromkeys(("method", "algorithm", "solver"), ("--optimizer",)),
     **dict.fromkeys(("group", "groupby", "group-by"), ("--by",)),
+    **dict.fromkeys(("interval", "level", "ci", "confidence"), ("--confidence", "--interval")),
     **dict.fromkeys(("jac",), ("--jacobian",)),
     **dict.fromkeys(("hess",), ("--hessian",)),
 }

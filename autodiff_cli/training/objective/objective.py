@@ -516,23 +516,26 @@ class Objective(ModelOverRows):
         replaced[leaves[names[dependency.position]]] = value
 
     def substituted(self, replaced: Mapping[Node, Node], **changes: Any) -> Self:
-        """Return a copy with other attributes, in whose loss these leaves are replaced."""
-        caches: dict[str, Any] = {"_triangle_cache": {}, "_point_cache": (b"", {})}
-        return copy_with(self, kernels=self.kernels.substituted(replaced), **changes, **caches)
+        """Return a copy with other attributes, in whose loss these leaves are replaced.
+
+        >>> objective = Objective("y ~ a", {"y": [1, 2]})
+        >>> objective.substituted({objective.model.program.leaves["a"]: as_node(2)}).value(objective.start)
+        0.5
+        """
+        kernels = self.kernels.substituted(replaced)
+        return copy_with(self, kernels=kernels, _triangle_cache={}, _point_cache=(b"", {}), **changes)
 
     def with_slacks(self, theta: Array) -> Self:
         """Return the objective in which a parameter of each constraint stands for its slack, which is not negative:
         the difference of ordered parameters, or the rest of shares.
 
-        It starts at a point with values exchanged that are not in order, and shares divided by their sum; see
-        `add_slacks`.
+        It starts with values in order and with shares divided by their sum; see `add_slacks`.
 
         >>> objective = Objective("y ~ a*x + b", {"x": [1, 2], "y": [3, 5]}, bounds={"b": ("a", None)})
         >>> objective.with_slacks(np.array([2.0, 1.0])).start
         array([1., 1.])
         """
-        replaced = dict[Node, Node]()
-        box = Bounds(self.bounds.low.copy(), self.bounds.high.copy())
+        replaced, box = dict[Node, Node](), Bounds(self.bounds.low.copy(), self.bounds.high.copy())
         start = self.constraints.restore(theta)
         at_start = start.copy()
         for each in self.constraints.solved(start):
@@ -594,10 +597,7 @@ class Objective(ModelOverRows):
 
     @property
     def is_generalised_linear(self) -> bool:
-        """Whether the prediction is a link function of something linear in all free parameters.
-
-        The usual losses of such a model have a single minimum.
-        """
+        """Whether the prediction is a link function of what is linear in all free parameters: one minimum, usually."""
 
         def compute() -> bool:
             leaves = [self.model.program.leaves[name] for name in self.parameters]
