@@ -315,7 +315,7 @@ HIDDEN = """() => {
       .map(({ id }) => `${from} to ${to} behind ${id}`));
   });
 }"""
-# Steps, of many a dozen, at which the node, those it takes from, the sentence or the button is covered or outside the
+# Steps, of many eight, at which the node, those it takes from, the sentence or the button is covered or outside the
 # window, or text is small: steps before the end of a pass have a close-up if the drawing is too large to read.
 COVERED = """() => {
   const isInSight = (element) => {
@@ -324,7 +324,7 @@ COVERED = """() => {
     return [[width / 2, 4], [width / 2, height - 4], [3, height / 2], [width - 3, height / 2]].every((to) => at(...to));
   };
   const covered = [];
-  for (let position = 1; position <= playback.length; position += Math.ceil(playback.length / 12)) {
+  for (let position = 1; position <= playback.length; position += Math.ceil(playback.length / 8)) {
     go(position);
     const nodes = [playback.current, ...record.nodes[playback.current].inputs].map((i) => graph.element(i));
     if (![...nodes, byId("step")].every(isInSight)) covered.push(position);
@@ -362,7 +362,8 @@ TOUCHED = """() => {
 @pytest.mark.parametrize(("text", "point"), MOVING_FORMULAS, ids=range(len(MOVING_FORMULAS)))
 def test_nothing_is_covered_in_any_fold_at_any_step(page: Page, text: str, point: dict[str, Any]) -> None:
     page.emulate_media(reduced_motion="reduce")
-    for width, height in SIZES if MOVING_FORMULAS.index((text, point)) % 4 == 0 else SIZES[:2]:
+    k = MOVING_FORMULAS.index((text, point))
+    for width, height in SIZES if k % 4 == 0 else [SIZES[k % 2]]:
         resize(page, width, height)
         opened(page, [text, *(f"--{name}={value}" for name, value in point.items())])
         is_large = page.evaluate("record.nodes.length") > 40

@@ -285,26 +285,34 @@ def test_an_interrupt_leaves_no_file(tmp_path: Path, cache: Path) -> None:
     assert not [file for file in cache.rglob("*") if file.is_file() and file.stat().st_size > 200_000]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("limit", ["RLIMIT_AS", "RLIMIT_DATA"])
-def test_a_file_several_times_larger_than_the_limit(tmp_path: Path, limit: str) -> None:
-    resource = pytest.importorskip("resource")
-    rows, parts = 2**22, 20
-    path = tmp_path / "d.parquet"
-    rng = np.random.default_rng(0)
+LARGE_ROWS = 2**25
+LIMIT = 400 * 2**20  # bytes beyond those of the imports
+
+
+@pytest.fixture(scope="module")
+def large_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("large") / "d.parquet"
+    rng, rows = np.random.default_rng(0), 2**21
     with parquet.ParquetWriter(path, pa.schema([("x", pa.float64()), ("y", pa.float64())])) as writer:
-        for _ in range(parts):
+        for _ in range(LARGE_ROWS // rows):
             x = np.round(rng.uniform(0, 3, rows), 3)
             writer.write_table(pa.table({"x": x, "y": np.round(2 * np.exp(-1.3 * x), 2)}), row_group_size=2**20)
-    assert rows * parts * 16 > 2.5 * 500 * 2**20
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("limit", ["RLIMIT_AS", "RLIMIT_DATA"])
+def test_a_file_larger_than_the_limit(large_file: Path, limit: str) -> None:
+    resource = pytest.importorskip("resource")
+    assert LARGE_ROWS * 16 > 1.2 * LIMIT
     code = f"""
 import resource, sys
 import numpy, pyarrow.parquet
 size, data = (int(open("/proc/self/statm").read().split()[k]) * resource.getpagesize() for k in (0, 5))
-most = (size if "{limit}" == "RLIMIT_AS" else data) + 500 * 2**20
+most = (size if "{limit}" == "RLIMIT_AS" else data) + {LIMIT}
 resource.setrlimit(resource.{limit}, (most, most))
 import autodiff_cli as ad
-found = ad.fit("{CURVE}", {str(path)!r}, epochs=2)
+found = ad.fit("{CURVE}", {str(large_file)!r}, epochs=2)
 print(found.rows, found.parameters, file=sys.stderr)
 peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))  # of this process
 print(peak.split()[1], file=sys.stderr)
@@ -314,6 +322,6 @@ print(peak.split()[1], file=sys.stderr)
     _, err = process.communicate(timeout=600)
     assert process.returncode == 0, err
     first, last = err.splitlines()[-2:]
-    assert first.startswith(f"{rows * parts} ")
+    assert first.startswith(f"{LARGE_ROWS} ")
     assert int(last) < 400 * 1024, f"{last} kB after {time.monotonic() - begun:.0f} s"
     assert resource.RLIMIT_AS != resource.RLIMIT_DATA
