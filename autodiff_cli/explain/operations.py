@@ -76,14 +76,14 @@ def describe(op: Op) -> Description:
     from autodiff_cli.algebra.simplify import simplify
 
     names = _input_names(op)
-    inputs = _named_inputs(names)
+    inputs = [constant(name) if name.isdigit() else variable(name) for name in names]
     substitution = dict(zip(op.placeholders(len(names)), inputs, strict=True))
     call = op(*inputs)
 
     def text(graph: Node | None) -> str | None:
         return None if graph is None else to_text(simplify(substitute([graph], substitution))[0], share=False)
 
-    derivatives = _structural_derivatives(op, names) if op.is_structural else _elementwise_derivatives(op, call, names)
+    derivatives = (_structural_derivatives if op.is_structural else _elementwise_derivatives)(op, call, names)
     return Description(
         op,
         to_text(call, share=False),
@@ -128,10 +128,6 @@ def _input_names(op: Op) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _named_inputs(names: Sequence[str]) -> list[Node]:
-    return [constant(name) if name.isdigit() else variable(name) for name in names]
-
-
 def _elementwise_derivatives(op: Op, call: Node, names: Sequence[str]) -> dict[str, Node]:
     rule = op.derivative_rule(len(names))
     substitution = {rule.output: call, **dict(zip(rule.inputs, call.inputs, strict=True))}
@@ -139,9 +135,7 @@ def _elementwise_derivatives(op: Op, call: Node, names: Sequence[str]) -> dict[s
     return dict(zip(names, substitute(slopes, substitution), strict=True))
 
 
-def _structural_derivatives(op: Op, names: Sequence[str]) -> dict[str, Node]:
-    inputs = _named_inputs(names)
-    call = op(*inputs)
+def _structural_derivatives(op: Op, call: Node, names: Sequence[str]) -> dict[str, Node]:
     for shapes in itertools.product(_EXAMPLE_SHAPES, repeat=len(names)):
         try:
             shape_of(call, shapes)
@@ -149,7 +143,7 @@ def _structural_derivatives(op: Op, names: Sequence[str]) -> dict[str, Node]:
         except ShapeError:
             continue
         substitution = {structural_rule.output: call, structural_rule.adjoint: variable(ADJOINT)}
-        substitution |= dict(zip(structural_rule.inputs, inputs, strict=True))
+        substitution |= dict(zip(structural_rule.inputs, call.inputs, strict=True))
         contributions = {
             name: back for name, back in zip(names, structural_rule.vjp_graphs, strict=True) if back is not None
         }

@@ -103,8 +103,13 @@ def check_posterior(objective: Objective) -> None:
     _libraries()
 
 
+class _Libraries(NamedTuple):
+    nutpie: Any
+    array_stats: Any
+
+
 @functools.cache
-def _libraries() -> tuple[Any, Any]:
+def _libraries() -> _Libraries:
     """Return the compiled part of nutpie, and ArviZ's functions on arrays.
 
     The rest of both imports pandas and xarray, which takes half a second, so that it is left out.
@@ -119,7 +124,7 @@ def _libraries() -> tuple[Any, Any]:
     for name in sys.modules.keys() - loaded:  # other users of ArviZ import it whole
         if name.partition(".")[0] == "arviz_stats":
             del sys.modules[name]
-    return sampler, statistics.array_stats
+    return _Libraries(sampler, statistics.array_stats)
 
 
 def _import_beside(name: str, other: str, replacement: Any) -> Any:
@@ -168,7 +173,7 @@ def draw_posterior(
 
     density.check_is_proper()
     cores = min(chains, options.threads or available_cores())
-    settings = _libraries()[0].PyNutsSettings.Diag(options.seed % 2**64)
+    settings = _libraries().nutpie.PyNutsSettings.Diag(options.seed % 2**64)
     settings.num_draws, settings.num_tune, settings.num_chains = draws, tuning, chains
     if density.is_hierarchical:
         settings.target_accept = _HIERARCHICAL_ACCEPTANCE
@@ -206,7 +211,7 @@ def draw_posterior(
 
 def _start_sampler(density: Density, settings: Any, cores: int, report: Callable[[int], None]) -> Any:
     """Return a sampler that has started. The density is in C, or in Python if its evaluations are remembered."""
-    library, size = _libraries()[0], density.size
+    library, size = _libraries().nutpie, density.size
     lengths: dict[str, int] = {}  # of axes, which nutpie fills
     variables = library.PyVariable.new_variables(["z"], ["float64"], [(size,)], lengths, {})
     progress = library.ProgressType.template_callback(
@@ -264,7 +269,7 @@ def leave_one_out(objective: Objective, draws: Mapping[str, Array]) -> LeaveOneO
     Args:
         draws: the draws from the posterior; at most 1,000 of each chain are used.
     """
-    array_stats = _libraries()[1]
+    array_stats = _libraries().array_stats
     numbers = parameter_draws(objective, draws)
     every = -(-numbers.shape[1] // _MAX_LOO_DRAWS)
     weight = objective.column(WEIGHT) if objective.is_weighted else np.ones(1)
@@ -512,7 +517,7 @@ def parameter_draws(objective: Objective, draws: Mapping[str, Array]) -> Array:
 
 def summarize_draws(draws: Mapping[str, Array]) -> dict[str, ParameterPosterior]:
     """Return the summary of each number of draws of shape (chains, draws, …), by its name."""
-    array_stats = _libraries()[1]
+    array_stats = _libraries().array_stats
     names, numbers = draw_numbers(draws)
     chains = np.moveaxis(numbers, 2, 0)
     with ignore_float_errors():
