@@ -223,7 +223,7 @@ def test_edges_show_the_local_derivatives_that_the_document_has(page: Page) -> N
     }
     titles = {(to, j): title.partition("local derivative ")[2].partition(",")[0] for to, j, _, title in shown}
     texts = {(to, j): text for to, j, text, _ in shown if text}
-    assert {ends: title for ends, title in titles.items() if title} == {k: f"{x:.6g}" for k, x in wanted.items()}
+    assert {ends: float(title) for ends, title in titles.items() if title} == wanted
     assert texts.items() <= {k: f"{x:.4g}" for k, x in wanted.items()}.items()
     assert len(texts) >= len(wanted) / 2
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -160,6 +161,64 @@ def test_an_edge_shows_its_numbers_on_hover(page: Page) -> None:
     assert title.text_content() == "y → x*y: local derivative 2, contributes 2"
 
 
+@pytest.mark.parametrize("width", [390, 1280])
+def test_points_of_lines_are_on_the_drawn_paths(page: Page, width: int) -> None:
+    resize(page, width, 844)
+    opened(page, PAGES["polynomial"])
+    distance = measure(
+        page,
+        """() => Math.max(...[...graph.svg.querySelectorAll(".edge")].flatMap(({ line, children }) => {
+      const path = children[1];
+      return [0, 0.2, 0.5, 0.8, 1].map((share) => {
+        const [a, b] = [line.at(share * line.length), path.getPointAtLength(share * path.getTotalLength())];
+        return Math.hypot(a.x - b.x, a.y - b.y);
+      });
+    }))""",
+    )
+    assert distance < 1
+
+
+def test_a_tap_shows_the_numbers_of_an_edge_and_of_a_node_in_full(page_of_its_own: Page) -> None:
+    page = page_of_its_own
+    page.emulate_media(reduced_motion="reduce")
+    resize(page, 390, 844)
+    document = opened(page, ["sin(x)*y", "--x=1.1", "--y=3"])
+    page.evaluate("go(playback.length)")
+    tap = "(element) => element.dispatchEvent(new PointerEvent('pointerover', { pointerType: 'touch', bubbles: true }))"
+    page.locator("#stage .edge[data-from='0'] .reach").evaluate(tap)
+    contribution = document["backward"][-1]["contributions"][0]
+    shown = page.locator("#element").inner_text()
+    assert shown == f"x → sin(x): local derivative {contribution['local']!r}, contributes {contribution['amount']!r}"
+    page.locator("#stage [data-node='0'] .outline").evaluate(tap)
+    gradient = document["gradient"]["x"]
+    assert page.locator("#element").inner_text() == f"x: value 1.1, adjoint {gradient!r}"
+
+
+_NETWORK = (
+    "h1 = sigmoid(w1*i1 + w2*i2 + b1); h2 = sigmoid(w3*i1 + w4*i2 + b1); o1 = sigmoid(w5*h1 + w6*h2 + b2);"
+    "o2 = sigmoid(w7*h1 + w8*h2 + b2); (t1 - o1)^2/2 + (t2 - o2)^2/2"
+)
+
+
+def test_a_network_of_many_variables_is_seen_whole_on_a_phone_with_its_units(page: Page) -> None:
+    resize(page, 390, 844)
+    names = sorted({*re.findall(r"[wibt]\d", _NETWORK)})
+    opened(page, [_NETWORK, *(f"--{name}=0.{k + 1}" for k, name in enumerate(names))])
+    found = seen(page)
+    assert found["outside"] == found["overlapping"] == 0
+    assert found["least"] >= 11
+    titles = page.locator("#stage .folded title").all_text_contents()
+    assert {"h1", "h2", "o1", "o2"} <= {title.split("\n")[0] for title in titles}
+
+
+def test_folded_boxes_have_different_texts(page: Page) -> None:
+    both = "inside: 2, short: 'f(…)', caption"
+    boxes = f"distinct([{{ id: 1, {both}: 'f(a, …)' }}, {{ id: 2, {both}: %s }}])"
+    opened(page, PAGES["xy"])
+    assert page.evaluate(f"{boxes % repr('f(b, …)')}.map(({{ short }}) => short)") == ["f(a, …)", "f(b, …)"]
+    assert page.evaluate(f"{boxes % repr('f(a, …)')}.map(({{ short }}) => short)") == ["f(a, …) #1", "f(a, …) #2"]
+
+
 def test_numbers_on_edges_that_become_longer_find_another_place(page: Page) -> None:
     page.emulate_media(reduced_motion="reduce")
     opened(page, PAGES["xy"])
@@ -305,11 +364,9 @@ HIDDEN = """() => {
   };
   const boxes = graph.ids.map((i) => ({ id: String(i), ...boxOf(graph.element(i).querySelector("rect")) }));
   return [...graph.svg.querySelectorAll(".edge")].flatMap((edge) => {
-    const path = edge.querySelector("path");
     const { from, to } = edge.dataset;
     const others = boxes.filter(({ id }) => id !== from && id !== to);
-    const length = path.getTotalLength();
-    const points = Array.from({ length: Math.ceil(length / 2) }, (_, k) => path.getPointAtLength(2 * k));
+    const points = Array.from({ length: Math.ceil(edge.line.length / 2) }, (_, k) => edge.line.at(2 * k));
     return points.flatMap(({ x, y }) => others
       .filter((box) => x > box.x + 1 && x < box.x + box.width - 1 && y > box.y + 1 && y < box.y + box.height - 1)
       .map(({ id }) => `${from} to ${to} behind ${id}`));
@@ -344,10 +401,9 @@ TOUCHED = """() => {
   const numbers = texts.filter(({ text }) => text.matches(".value, .adjoint, .local"));
   const meet = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 2 && b.top < a.bottom - 2;
   const points = [...graph.svg.querySelectorAll(".edge")].flatMap((edge) => {
-    const path = edge.querySelector("path:not(.reach)");
-    const matrix = path.getScreenCTM();
-    const count = Math.ceil(path.getTotalLength() / 3);
-    return Array.from({ length: count }, (_, k) => path.getPointAtLength(3 * k).matrixTransform(matrix));
+    const matrix = graph.svg.getScreenCTM();
+    const count = Math.ceil(edge.line.length / 3);
+    return Array.from({ length: count }, (_, k) => DOMPoint.fromPoint(edge.line.at(3 * k)).matrixTransform(matrix));
   });
   const inside = ({ left, right, top, bottom }) => points.some(({ x, y }) =>
     x > left + 1 && x < right - 1 && y > top + 2 * scale && y < bottom - 2 * scale);

@@ -153,10 +153,9 @@ class Graph {
 
   /** Points of a line in the window, so many pixels apart at scale 1. */
   pointsOf(edge, apart) {
-    const { path } = drawnEdge(edge);
-    const matrix = path.getScreenCTM();
-    const count = Math.ceil(path.getTotalLength() / apart);
-    return Array.from({ length: count + 1 }, (_, k) => path.getPointAtLength(k * apart).matrixTransform(matrix));
+    const matrix = this.svg.getScreenCTM();
+    const count = Math.ceil(edge.line.length / apart);
+    return Array.from({ length: count + 1 }, (_, k) => DOMPoint.fromPoint(edge.line.at(k * apart)).matrixTransform(matrix));
   }
 
   /** The ids of the nodes that are drawn. */
@@ -209,7 +208,7 @@ class Graph {
   #annotate(i, edge) {
     const numbers = numbersOf(this.#contribution(i, edge));
     if (edge.texts.length || !numbers.join("")) return;
-    const place = this.svg.labelPlaces.beside(edge.path, widthOf(numbers), this.#annotations.map((annotation) => annotation.place));
+    const place = this.svg.labelPlaces.beside(edge.line, widthOf(numbers), this.#annotations.map((annotation) => annotation.place));
     if (!place) return;
     const texts = edgeTexts(place);
     texts.forEach((text, k) => { text.textContent = numbers[k]; });
@@ -237,8 +236,8 @@ class Graph {
 
   /** Let the numbers of a step travel along the edges into a node, or back; see `markCurrent`. */
   travel(i, isBackward, duration, textOf) {
-    const moving = this.#movements(i, textOf).slice(0, MOST_TRAVELLERS).map(({ edge: { path }, text }) => {
-      return { path, length: path.getTotalLength(), ...this.#traveller(text, isBackward) };
+    const moving = this.#movements(i, textOf).slice(0, MOST_TRAVELLERS).map(({ edge: { line }, text }) => {
+      return { line, ...this.#traveller(text, isBackward) };
     });
     if (moving.length === 0) {
       this.finishTravel();
@@ -247,8 +246,8 @@ class Graph {
     const start = performance.now();
     const move = (now) => {
       const share = Math.min((now - start) / duration, 1);
-      for (const { path, length, element, width } of moving) {
-        const { x, y } = path.getPointAtLength(length * (isBackward ? 1 - share : share));
+      for (const { line, element, width } of moving) {
+        const { x, y } = line.at(line.length * (isBackward ? 1 - share : share));
         const [first, last] = [this.size.x + width / 2, this.size.x + this.size.width - width / 2]; // whole at the margins
         element.setAttribute("transform", `translate(${Math.max(Math.min(x, last), first).toFixed(1)} ${y.toFixed(1)})`);
       }

@@ -77,11 +77,12 @@ function showPosition() {
 }
 
 let isUntouched = true; // until the first step
+const MOST_LISTED = 3; // more values are only in the drawing
 
 /** What the page is about, before anything is pressed: the values are computed, and the way back is next. */
 function opening() {
   const { values } = playback.computation;
-  const point = record.variables.map(({ name, key }) => `${name} = ${brief(playback.point[key], NODE_DIGITS)}`).join(", ");
+  const point = record.variables.length > MOST_LISTED ? "" : record.variables.map(({ name, key }) => `${name} = ${brief(playback.point[key], NODE_DIGITS)}`).join(", ");
   const result = `${OUTPUT} = ${brief(values[record.output], NODE_DIGITS)}`;
   return `${point ? `At ${point}: ` : ""}${result}. Backward shows how this number changes with each variable; Forward, how it is computed.`;
 }
@@ -138,6 +139,7 @@ new Cursor(graph.stage);
 byId("stage").addEventListener("pointerover", (event) => {
   selectNodeAt(event.target);
   showOrigin(event.target);
+  if (event.pointerType === "touch") showNumbers(event.target);
 });
 byId("stage").addEventListener("click", (event) => {
   selectNodeAt(event.target);
@@ -172,6 +174,18 @@ byId("stage").addEventListener("keydown", (event) => {
 function selectNodeAt(element) {
   const node = element.closest("[data-node]");
   if (node) panel.show(Number(node.dataset.node));
+}
+
+/** Show the numbers of the node or edge that an element belongs to in full below the drawing, as a tooltip does for a mouse. */
+function showNumbers(element) {
+  const [node, edge] = [element.closest("[data-node]"), element.closest(".edge")];
+  if (element.closest(".cell") || !(node ?? edge)) return;
+  const i = Number(node?.dataset.node);
+  const { values, adjoints } = playback.computation;
+  const numbers = node ? [
+    ...(playback.isComputed(i) ? [`value ${unrounded(values[i])}`] : []), ...(playback.isKnown(i) ? [`adjoint ${unrounded(adjoints[i])}`] : []),
+  ] : [];
+  byId("element").textContent = node ? [record.nodes[i].label, numbers.join(", ")].filter(Boolean).join(": ") : edge.querySelector("title").textContent;
 }
 
 /** Redraw after parts were folded or opened. */

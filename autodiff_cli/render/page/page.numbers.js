@@ -37,6 +37,11 @@ function brief(x, digits = Infinity) {
   return low === high ? `${dimensions}, all ${brief(low)}` : `${dimensions} from ${brief(low)} to ${brief(high)}`;
 }
 
+/** A number with all digits, an array as people read it. */
+function unrounded(x) {
+  return Array.isArray(x) ? brief(x) : inFull(x);
+}
+
 function shape(x) {
   return Array.isArray(x) ? [x.length, ...shape(x[0] ?? 0)] : [];
 }

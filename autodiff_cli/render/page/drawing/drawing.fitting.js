@@ -12,7 +12,7 @@ function waysOf(parts) {
   const { computation } = playback;
   if (!arrangements.has(computation)) arrangements.set(computation, new Map());
   const known = arrangements.get(computation);
-  const key = JSON.stringify([...[parts.opened, parts.closed, parts.sums].map((ids) => [...ids].sort()), [...widest], parts.closeUp]);
+  const key = JSON.stringify([...[parts.opened, parts.closed, parts.sums, parts.neverFolded].map((ids) => [...ids].sort()), [...widest], parts.closeUp]);
   if (!known.has(key)) known.set(key, new Arrangements(parts.shown, sizeOf, labelOf));
   return known.get(key);
 }
@@ -23,7 +23,7 @@ function openFor(parts, panel) {
   return foldBest(parts, panel, [
     ...(length > BOXES || record.isFolded ? [] : [() => parts.open()]),
     ...(parts.canFold ? [() => parts.fold()] : []),
-    ...FEWER.filter((most) => most < length).map((most) => () => parts.fold(most)),
+    ...[false, true].flatMap((hasInputs) => FEWER.filter((most) => most < length).map((most) => () => parts.fold(most, hasInputs))),
   ]);
 }
 

@@ -9,6 +9,7 @@ const MOST_NAMED = 12; // up to this number, named parts stay boxes of their own
 class Parts {
   #frameOf = new Map();
   #around = new Set();
+  #inputs; // variables that are folded only if nothing else helps
   areChosen = false; // whether the reader has folded or opened something
   closeUp = null; // the node around which boxes are drawn, up to so many edges away; null for all boxes
   #results = new Map(); // the last node of each frame that does not contain the output
@@ -21,7 +22,7 @@ class Parts {
     for (const { id } of boxes) for (const k of outwards(this.#frameOf.get(id))) this.#results.set(k, Math.max(id, this.#results.get(k) ?? 0));
     for (const k of this.#around) this.#results.delete(k);
     const inputs = boxes.filter(({ role }) => role === "input");
-    this.neverFolded = new Set(inputs.length <= MOST_PLAIN_INPUTS ? inputs.map(({ id }) => id) : []);
+    this.#inputs = new Set(inputs.length <= MOST_PLAIN_INPUTS ? inputs.map(({ id }) => id) : []);
     this.open();
   }
 
@@ -37,13 +38,16 @@ class Parts {
 
   /** Draw every node. */
   open() {
+    this.neverFolded = this.#inputs;
     this.opened = new Set(this.frames.keys());
     this.closed = new Set();
     this.sums = new Set();
   }
 
-  /** Fold all named parts, and others until at most this many boxes remain, not counting variables. */
-  fold(most = BOXES - this.neverFolded.size) {
+  /** Fold all named parts, and others until at most this many boxes remain, not counting variables unless they are folded too:
+   * those that only one part uses. */
+  fold(most = BOXES - this.#inputs.size, hasInputs = false) {
+    this.neverFolded = hasInputs ? new Set() : this.#inputs;
     this.opened = new Set(this.#around);
     this.closed = new Set();
     this.sums = new Set();
@@ -52,11 +56,11 @@ class Parts {
 
   /** What is folded, to be set again. */
   get state() {
-    return { opened: new Set(this.opened), closed: new Set(this.closed), sums: new Set(this.sums) };
+    return { opened: new Set(this.opened), closed: new Set(this.closed), sums: new Set(this.sums), neverFolded: this.neverFolded };
   }
 
-  set state({ opened, closed, sums }) {
-    Object.assign(this, { opened: new Set(opened), closed: new Set(closed), sums: new Set(sums), closeUp: null });
+  set state({ opened, closed, sums, neverFolded }) {
+    Object.assign(this, { opened: new Set(opened), closed: new Set(closed), sums: new Set(sums), neverFolded, closeUp: null });
   }
 
   /** The folded part that a node is in, by its last node; undefined for a box of its own. */
@@ -89,7 +93,8 @@ class Parts {
   /** The current boxes, arrows and frames, and the nodes of each folded part; the last of these represents it. */
   get shown() {
     const drawing = this.#hide(this.#named());
-    return this.closeUp ? this.#near(drawing, this.closeUp) : drawing;
+    const shown = this.closeUp ? this.#near(drawing, this.closeUp) : drawing;
+    return { ...shown, boxes: distinct(shown.boxes) };
   }
 
   /** The part of a drawing that is at most so many edges from the box of a node, towards the variables and towards the output. */
@@ -140,7 +145,7 @@ class Parts {
     const remaining = boxes.filter(({ id }) => of(id) === id).map((box) => {
       if (!counts.has(box.id)) return box;
       const name = label.get(box.id);
-      const names = name === undefined ? {} : { title: name, caption: callIn(name, LONGEST), short: callIn(name, LONGEST / 2) };
+      const names = name === undefined ? {} : { title: name, caption: callIn(name, LONGEST.caption), short: callIn(name, LONGEST.short) };
       return { ...box, ...names, role: "folded", inside: counts.get(box.id) };
     });
     const seen = new Set();
@@ -245,4 +250,13 @@ class Parts {
     joined.frames = drawing.frames.map((frame) => ({ ...frame, members: frame.members.filter((i) => shown.has(i)) }));
     return joined;
   }
+}
+
+/** Boxes in which no two folded parts have the same text: the longer one where the short ones are equal, and else a number too. */
+function distinct(boxes) {
+  const ways = [["short", ({ caption }) => caption], ["short", ({ short, id }) => `${short} #${id}`], ["caption", ({ caption, id }) => `${caption} #${id}`]];
+  return ways.reduce((named, [key, other]) => {
+    const alike = Map.groupBy(named.filter(({ inside }) => inside), (box) => box[key]);
+    return named.map((box) => (box.inside && alike.get(box[key]).length > 1 ? { ...box, [key]: other(box) } : box));
+  }, boxes);
 }

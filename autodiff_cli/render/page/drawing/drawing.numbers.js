@@ -39,20 +39,20 @@ function widthOf(texts) {
   return Math.max(...texts.map((text) => text.length)) * COLUMN + 2;
 }
 
-/** A description of an edge in words. */
+/** A description of an edge in words, with its numbers in full. */
 function edgeTitle({ from, to }, contribution) {
   const way = `${record.nodes[from].label} → ${record.nodes[to].label}`;
-  const local = contribution && contribution.local !== null ? [`local derivative ${brief(contribution.local)}`] : [];
-  const amount = contribution?.amount === undefined ? [] : [`contributes ${brief(contribution.amount)}`];
+  const local = contribution && contribution.local !== null ? [`local derivative ${unrounded(contribution.local)}`] : [];
+  const amount = contribution?.amount === undefined ? [] : [`contributes ${unrounded(contribution.amount)}`];
   return local.length + amount.length ? `${way}: ${[...local, ...amount].join(", ")}` : way;
 }
 
 function drawnEdge(element) {
-  const [title, path] = ["title", "path"].map((kind) => element.querySelector(kind));
+  const title = element.querySelector("title");
   const texts = [...element.querySelectorAll("text")];
   const { from, to, position } = element.dataset;
   return {
-    element, title, path, texts, width: element.labelPlace?.column ?? 0,
+    element, title, line: element.line, texts, width: element.labelPlace?.column ?? 0,
     from: Number(from), to: Number(to), position: position === undefined ? undefined : Number(position),
   };
 }

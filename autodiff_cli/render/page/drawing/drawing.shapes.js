@@ -7,13 +7,13 @@ const MARGIN = 10; // around the drawing
 const PADDING = 8; // within a box
 const APART = 8; // between texts on one line
 const SYMBOL = { least: 32, column: 9.2 }; // pixels: the least width of a box, and the width of a letter of a symbol
-const LONGEST = 24; // characters of the name of a folded part; half of that where there is less room
+const LONGEST = { caption: 24, short: 14 }; // characters of the name of a folded part, by the room that there is
 const MOST_NUMBERS = 5; // with more edges into a box, their numbers appear only on demand
 const STRETCH = 100; // pixels
 const SHARES = [0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.12, 0.88, 0.45, 0.55, 0.35, 0.65, 0.25, 0.75]; // positions along a line that are tried for its numbers
 const FINER = Array.from({ length: 41 }, (_, k) => 0.5 + (k % 2 ? -1 : 1) * Math.ceil(k / 2) * 0.023); // the same for the numbers of the current step
-const MOST_SAMPLED = 150; // with more lines, numbers avoid the lines between their points, since sampling takes too long
-const DOT = 8; // pixels of a line
+const PIECES = 16; // straight pieces that follow a curve
+const DOT = 8; // pixels around a line that stay free of other texts
 const NUMBERS_APART = 6; // pixels between a box and its numbers
 const DOUBLE = 4; // between the double borders of the output and of folded parts
 
@@ -43,13 +43,13 @@ function cut(text, most) {
 /** What a node is drawn as: the symbol of its operation in a box, with its value and adjoint behind the box above and below the
  * line that leaves it; its label stands above the box, or above the numbers
  * where lines go down. Arrays have grids inside the box. A folded part has its name in the box. */
-function contentOf({ id, caption: long, short, role, inside }, detail, isDown) {
+function contentOf({ id, title, caption: long, short, role, inside }, detail, isDown) {
   const { isLabelled, isFlat, letters, hasGrids } = DETAILS[detail];
   const { op, label, name, value } = record.nodes[id];
   const isNamed = name !== undefined && name !== label;
   const isOperation = role !== "input" && role !== "constant" && !inside;
   const text = isLabelled ? long : short;
-  const symbol = isOperation ? symbolOf(record.nodes[id]) : text;
+  const symbol = isOperation ? symbolOf(record.nodes[id]) : nameOf({ id, role, inside, title }, text);
   const ownLabel = isOperation && (isLabelled || isNamed) && text !== symbol ? pretty(text) : "";
   const isArray = hasGrids && Array.isArray(value);
   const caption = isArray ? "" : ownLabel; // edges come in above the box of an array, so that its label stands inside
@@ -57,7 +57,7 @@ function contentOf({ id, caption: long, short, role, inside }, detail, isDown) {
   const grid = isArray ? gridOf(value, letters) : null;
   const kinds = [...(op === "constant" && !inside ? [] : ["value"]), ...(takesGradient(id) ? ["adjoint"] : [])];
   const core = {
-    width: Math.max(SYMBOL.least, [...symbol.replace(NAMES_OF_GREEK, (name) => GREEK[name])].length * SYMBOL.column + 2 * PADDING, small.length * COLUMN + 2 * PADDING),
+    width: Math.max(SYMBOL.least, [...lettersOf(symbol).join("")].length * (kindOf({ role, title }, symbol) === "formula" ? COLUMN : SYMBOL.column) + 2 * PADDING, small.length * COLUMN + 2 * PADDING),
     height: 2 * LINE + (role === "output" ? DOUBLE : 0),
   };
   if (role === "folded" || role === "output") core.width += 2 * DOUBLE;
@@ -87,8 +87,8 @@ function sizeOf(box, detail, isDown) {
 
 /** The drawing of an arrangement. */
 function picture({ boxes, arrows, places, routes, rectangles, bundles, width, height, detail, isDown }) {
-  const lines = arrows.map((_, k) => svgElement("path", { d: curve(routes[k], isDown) }));
-  const labelPlaces = new LabelPlaces(boxes.map(({ id }) => places.get(id)), bundles, lines, routes, width);
+  const lines = routes.map((points) => new Line(points, isDown));
+  const labelPlaces = new LabelPlaces(boxes.map(({ id }) => places.get(id)), bundles, lines, width);
   const svg = svgElement("svg", {
     class: "autodiff", role: "group", "aria-label": "Graph of the formula", width, height, viewBox: `0 0 ${width} ${height}`,
   }, [
@@ -123,7 +123,7 @@ function boxShape(box, place, detail, isDown) {
   if (role === "folded" || role === "output") shapes.push(rectangle("frame", { ...at, width: at.width - 2 * DOUBLE, height: at.height - (role === "output" ? 2 * DOUBLE : 0) }));
   const top = at.y - at.height / 2;
   const first = grid || core.field ? top + LINE / 2 + 2 : at.y - (small ? LINE / 2 : 0);
-  shapes.push(nameShape(symbol, at.x, first, `middle first${isName(box) ? " name" : ""}`));
+  shapes.push(nameShape(symbol, at.x, first, `middle first ${kindOf(box, symbol)}`));
   if (small) shapes.push(textShape(small, at.x, first + LINE - 1, "middle small"));
   if (caption) shapes.push(nameShape(caption, isBeside ? at.x + at.width / 2 + NUMBERS_APART : own.x - width / 2, own.y - height / 2 + LINE / 2 - (isBeside ? 0 : 1), "caption"));
   kinds.forEach((kind, k) => {
@@ -150,28 +150,56 @@ function boxShape(box, place, detail, isDown) {
 /** A line, and beside it the texts of its numbers if one of the `labelPlaces` along it is free; they are its tooltip too. */
 function edgeShape({ from, to, position, isHighlighted, numbers }, line, route, isDown, labelPlaces) {
   const head = svgElement("path", { class: "head", d: arrowHead(route.at(-1), isDown) });
-  const reach = svgElement("path", { class: "reach", d: line.getAttribute("d") }); // a wide invisible line that a mouse can hit
-  const shapes = [svgElement("title"), line, reach, head];
+  const reach = svgElement("path", { class: "reach", d: line.path }); // a wide invisible line that a mouse can hit
+  const shapes = [svgElement("title"), svgElement("path", { d: line.path }), reach, head];
   const element = svgElement("g", { class: `edge${isHighlighted ? " highlighted" : ""}`, "data-from": from, "data-to": to }, shapes);
+  element.line = line;
   if (position !== undefined) element.dataset.position = position;
   element.labelPlace = numbers && labelPlaces.along(line, numbers, route.find((at) => at.label));
   if (element.labelPlace) element.append(...edgeTexts(element.labelPlace));
   return element;
 }
 
-/** A smooth line through points, at right angles to the layers; straight where it goes on in another band. */
-function curve(points, isDown) {
-  const [along, across] = isDown ? ["y", "x"] : ["x", "y"];
-  const text = (a, c) => (isDown ? `${c.toFixed(1)} ${a.toFixed(1)}` : `${a.toFixed(1)} ${c.toFixed(1)}`);
-  let d = `M${text(points[0][along], points[0][across])}`;
-  points.slice(1).forEach((at, k) => {
-    const before = points[k];
-    const isStraight = at.isTurn || before.isTurn;
-    const middle = (before[along] + at[along]) / 2;
-    if (isStraight) d += `L${text(at[along], at[across])}`;
-    else d += `C${text(middle, before[across])} ${text(middle, at[across])} ${text(at[along], at[across])}`;
-  });
-  return d;
+/** A smooth line through points, at right angles to the layers; straight where it goes on in another band. Its points are computed
+ * from `pieces` of straight lines: a browser takes long to find a point of a path. */
+class Line {
+  #ends = [0]; // the distances from the start at which the pieces end
+
+  constructor(points, isDown) {
+    const [along, across] = isDown ? ["y", "x"] : ["x", "y"];
+    const text = (a, c) => (isDown ? `${c.toFixed(1)} ${a.toFixed(1)}` : `${a.toFixed(1)} ${c.toFixed(1)}`);
+    this.path = `M${text(points[0][along], points[0][across])}`;
+    this.corners = [points[0]];
+    points.slice(1).forEach((at, k) => {
+      const before = points[k];
+      const isStraight = at.isTurn || before.isTurn;
+      const middle = (before[along] + at[along]) / 2;
+      if (isStraight) this.path += `L${text(at[along], at[across])}`;
+      else this.path += `C${text(middle, before[across])} ${text(middle, at[across])} ${text(at[along], at[across])}`;
+      const count = isStraight || before[across] === at[across] ? 1 : PIECES;
+      for (let piece = 1; piece < count; piece++) {
+        const t = piece / count;
+        const [a, c] = [3 * t * (1 - t), t * t * (3 - 2 * t)];
+        this.corners.push({ [along]: before[along] * (1 - t) ** 3 + middle * a + at[along] * t ** 3, [across]: before[across] + c * (at[across] - before[across]) });
+      }
+      this.corners.push(at);
+    });
+    this.corners.slice(1).forEach((at, k) => this.#ends.push(this.#ends[k] + Math.hypot(at.x - this.corners[k].x, at.y - this.corners[k].y)));
+  }
+
+  get length() {
+    return this.#ends.at(-1);
+  }
+
+  /** The point at a distance from the start, along the line. */
+  at(distance) {
+    const found = this.#ends.findIndex((end) => end >= distance);
+    const k = found < 0 ? this.#ends.length - 1 : Math.max(found, 1);
+    const [a, b] = [this.corners[k - 1], this.corners[k]];
+    const length = this.#ends[k] - this.#ends[k - 1];
+    const share = length ? Math.min(Math.max((distance - this.#ends[k - 1]) / length, 0), 1) : 0;
+    return { x: a.x + share * (b.x - a.x), y: a.y + share * (b.y - a.y) };
+  }
 }
 
 function arrowHead({ x, y }, isDown) {
@@ -183,24 +211,16 @@ class LabelPlaces {
   #taken = new Map(); // by stretch of the drawing's height
   #width;
 
-  constructor(boxes, bundles, lines, routes, width) {
+  constructor(boxes, bundles, lines, width) {
     this.#width = width;
     for (const place of [...boxes, ...bundles]) this.#take(place);
-    lines.forEach((line, k) => {
-      if (lines.length > MOST_SAMPLED) {
-        routes[k].slice(1).forEach((b, n) => {
-          const a = routes[k][n];
-          const size = { width: Math.abs(a.x - b.x) + 1, height: Math.abs(a.y - b.y) + 1 };
-          this.#take({ x: (a.x + b.x) / 2, y: (a.y + b.y) / 2, ...size, line, own: size });
-        });
-        return;
-      }
-      const length = line.getTotalLength();
-      for (let at = 0; at < length; at += DOT) {
-        const { x, y } = line.getPointAtLength(at);
-        this.#take({ x, y, width: DOT, height: DOT, line, own: { width: 1, height: 1 } });
-      }
-    });
+    for (const line of lines) {
+      line.corners.slice(1).forEach((b, k) => {
+        const a = line.corners[k];
+        const [wide, high] = [Math.abs(a.x - b.x), Math.abs(a.y - b.y)];
+        this.#take({ x: (a.x + b.x) / 2, y: (a.y + b.y) / 2, width: wide + DOT, height: high + DOT, line, own: { width: wide + 1, height: high + 1 } });
+      });
+    }
   }
 
   /** The place of numbers on both sides of a line where it is straight, where the layout has `reserved` it if it has; undefined
@@ -218,10 +238,9 @@ class LabelPlaces {
 
   /** Places of numbers at some shares of the length of a line; null where it bends. */
   #placesOn(line, width, shares) {
-    const length = line.getTotalLength();
     return shares.map((share) => {
-      const at = share * length;
-      const [before, { x, y }, after] = [at - LINE / 2, at, at + LINE / 2].map((place) => line.getPointAtLength(Math.min(Math.max(place, 0), length)));
+      const at = share * line.length;
+      const [before, { x, y }, after] = [at - LINE / 2, at, at + LINE / 2].map((place) => line.at(place));
       const [dx, dy] = [Math.abs(after.x - before.x), Math.abs(after.y - before.y)];
       return dx > 2 && dy > 2 ? null : { x, y, ...spaceOf(width, dy > dx) };
     });

@@ -20,18 +20,35 @@ function symbolOf({ op, inputs }) {
   return Object.hasOwn(SYMBOLS, op) ? SYMBOLS[op] : op;
 }
 
+/** The letters of a name, Greek ones for their names, and its index; a text that is no name as it is. */
+function lettersOf(text) {
+  const [, stem, index] = /^(\p{L}+?)_?(\d*)$/u.exec(text) ?? [];
+  return stem === undefined ? [text, ""] : [Object.hasOwn(GREEK, stem) ? GREEK[stem] : stem, index];
+}
+
 /** A text of the drawing; a name that is one letter, Greek or Latin, with an index has that below the line. */
 function nameShape(text, x, y, kind) {
-  const [, stem, index] = /^(\p{L}+?)_?(\d*)$/u.exec(text) ?? [];
-  const letter = stem && Object.hasOwn(GREEK, stem) ? GREEK[stem] : stem;
-  if (letter === undefined || (letter === text && !index)) return textShape(text, x, y, kind);
+  const [letter, index] = lettersOf(text);
+  if (letter === text) return textShape(text, x, y, kind);
   const below = index ? [svgElement("tspan", { class: "index", dy: ".3em" }, [index])] : [];
   return svgElement("text", { class: kind, x, y, dy: ".35em" }, [letter, ...below]);
 }
 
 /** Whether what a box says is a name, not a symbol or a formula. */
 function isName({ role, title }) {
-  return role === "input" || (role === "folded" && /^[\p{L}\p{M}\p{N}_]+(\([^()]*\))?$/u.test(title));
+  return role === "input" || (role === "folded" && /^[\p{L}\p{M}\p{N}_]+(\([\p{L}\p{M}\p{N}_., ]*\))?$/u.test(title));
+}
+
+/** A text for the box of a variable or of a folded part. A folded output whose formula would have to be cut is called as in the formula. */
+function nameOf(box, text) {
+  if (!box.inside || isName(box)) return text;
+  return box.id === record.output && text.includes("…") ? OUTPUT : pretty(text);
+}
+
+/** Whether the text of a box is a name, the formula of a folded part, or the symbol of an operation. */
+function kindOf(box, text) {
+  if (isName(box) || text === OUTPUT) return "name";
+  return box.role === "folded" ? "formula" : "symbol";
 }
 
 /** The name of a folded part in so many characters: a call that is longer loses its arguments, whole, so that no number is cut. */
