@@ -25,13 +25,13 @@ from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
 from autodiff_cli.data.batches import (
+    CodeTable,
     ColumnBatch,
     ColumnQuery,
     ColumnRequest,
     FallbackRequired,
     GrowingArray,
     LabelColumn,
-    LabelEncoder,
     MissingCells,
     ProblemList,
     find_missing,
@@ -473,15 +473,15 @@ class DataSource:
         expected = 0 if self.is_filtered else self.estimate_rows() * 17 // 16
         numbers = {name: GrowingArray(expected) for name in self.names if name in query.numbers}
         names = {*self.names, FILE_COLUMN}
-        encoders = {name: LabelEncoder(name) for name in query.labels if {*joined_columns(name, names)} <= names}
-        codes = {name: GrowingArray(expected) for name in encoders}
+        tables = {name: CodeTable() for name in query.labels if {*joined_columns(name, names)} <= names}
+        codes = {name: GrowingArray(expected) for name in tables}
         rows = dropped = 0
         masks: list[tuple[NDArray[np.bool_] | None, int]] = []
         for batch in self.iter_batches(query):
             for name, array in numbers.items():
                 array.add(numbers_of(batch.columns, name))
-            for name, encoder in encoders.items():
-                codes[name].add(encoder.encode(labels_of(batch.columns, name)))
+            for name, table in tables.items():
+                codes[name].add(table.encode(labels_of(batch.columns, name)))
             rows, dropped = rows + batch.rows, dropped + batch.dropped
             masks.append((batch.mask, batch.rows))
         has_all = all(mask is None for mask, _ in masks)
@@ -489,7 +489,7 @@ class DataSource:
             {name: array.finish() for name, array in numbers.items()},
             rows,
             dropped,
-            {name: LabelColumn(array.finish(), encoders[name].values) for name, array in codes.items()},
+            {name: LabelColumn(array.finish(), [*tables[name]]) for name, array in codes.items()},
             None if has_all else np.concatenate([np.ones(n, np.bool_) if mask is None else mask for mask, n in masks]),
         )
 
