@@ -137,6 +137,7 @@ class PreparedObjective:
     bounds_by_name: dict[str, BoundPair]
     orders: tuple[tuple[str, str], ...]
     shares: tuple[tuple[int, ...], ...]
+    warnings: list[str]
     kernels: Kernels
     passes_before_compiling: float
     threads: int | None
@@ -206,10 +207,6 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
     notes: list[str] = []
     chosen = choose_backend(options.backend, options.threads, loss_of_row, data.rows, notify=notes.append)
     stepping = _epoch_backend(options, loss_of_row, data.rows, chosen, notes)
-    notes += [
-        f"no row has the text '{resolved.matches[name].text}' in the column `{resolved.matches[name].column}`"
-        for name in empty_indicators
-    ]
     return PreparedObjective(
         model=resolved,
         loss=loss,
@@ -224,6 +221,10 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
         bounds_by_name=dict(parameters.bounds),
         orders=_check_orders(parameters.orders, layout),
         shares=mixture_shares(resolved.program, layout) if options.likelihood else (),
+        warnings=[
+            f"no row has the text '{resolved.matches[name].text}' in the column `{resolved.matches[name].column}`"
+            for name in empty_indicators
+        ],
         kernels=compiled.kernels(options.recompute_every, chosen, notes, stepping),
         passes_before_compiling=(
             passes_before_compiling(loss_of_row, data.rows)
