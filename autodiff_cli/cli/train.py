@@ -168,8 +168,8 @@ def train(
         if output is not None and not output.endswith(ESTIMATE_FORMATS):
             raise BadInput(f"-o takes a FILE that ends in .csv, .tex or .md, not `{output}`; --save saves the model")
         guard = OutputGuard(environment.stdout) if any((save, page, plot, output, draws, options.checkpoint)) else None
-        title = parsed_model.text, f"data: {source.name}, {columns_text(parsed_model.columns)}"
-        title += parsed_model.notes + parsed_model.warnings
+        remarks = parsed_model.notes + parsed_model.warnings
+        title = parsed_model.text, f"data: {source.name}, {columns_text(parsed_model.columns)}", *remarks
         stdout, width, colour, clock = environment.stdout, environment.width, environment.colour, environment.clock
         has_bar = environment.terminal and not json
         bar = ProgressBar(stdout, width, colour, options.epochs, clock) if has_bar else None

@@ -1,4 +1,4 @@
-"""If compilation fails, NumPy is used, with equal results and one warning."""
+"""If compilation fails, NumPy is used, with equal results and one note."""
 
 from __future__ import annotations
 

@@ -78,6 +78,9 @@ def test_statistics_of_rounding_errors_are_not_to_be_trusted(slope: float) -> No
     perfect = fit("y ~ a*x + b", {"x": x, "y": slope * x})
     assert any("residuals are rounding errors" in warning for warning in perfect.warnings)
     assert not any("signs" in note for note in perfect.notes)  # b is 0 but for rounding
+    huge = fit("y ~ a*x", {"x": x, "y": 1e300 * x})
+    assert huge.failure
+    assert not any("rounding" in warning for warning in huge.warnings)
     good = fit("y ~ a*x + b", {"x": x, "y": np.round(slope * x + 1e-10 * np.cos(9 * x), 12)})
     assert not good.warnings
 

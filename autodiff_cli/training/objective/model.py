@@ -58,9 +58,10 @@ _QUOTES = ("'", '"')
 def model_column_names(text: str, names: Collection[str]) -> ColumnNames:
     """Return how the text of a model uses columns.
 
-    Columns that it compares with quoted text hold text; any column may have levels for which a parameter has values.
+    Columns that it compares with quoted text hold text; any column may have levels for which a parameter has values, or
+    be the response of a convolution.
     """
-    if "[" not in text and not any(mark in text for mark in _QUOTES):
+    if not any(mark in text for mark in ("[", "convolve", *_QUOTES)):
         return NO_COLUMNS
     texts = names_compared_with_text(parse(text).lexemes) if any(mark in text for mark in _QUOTES) else set()
     return ColumnNames({name for name in names if name in texts}, names)
