@@ -92,6 +92,7 @@ def test_epochs_alone_that_cannot_be_compiled_are_numpys(monkeypatch: pytest.Mon
     assert "LLVM is not what it was" in note
 
 
+@pytest.mark.sampled
 @pytest.mark.usefixtures("broken")
 def test_the_command_line_has_the_same_note() -> None:
     rows = "x,y\n" + "".join(f"{x},{y}\n" for x, y in zip(DATA["x"], DATA["y"], strict=True))

@@ -58,7 +58,7 @@ from autodiff_cli.training.result.statistics import (
     FitStatistics,
     compute_statistics,
 )
-from autodiff_cli.training.rows import ColumnExtremes, ZeroedRows
+from autodiff_cli.training.rows import SpreadReduction, ZeroedRows, join_spreads
 
 _MAX_COMPARED_LEVELS = 8  # levels whose values are tried for all levels
 _MAX_ADOPTED_FITS = 10  # better fits that profiles lead to, one after the other
@@ -461,8 +461,8 @@ def _predictor_ranges(objective: Objective) -> dict[str, tuple[float, float]]:
     )
     if not names:
         return {}
-    ends = objective.fold_columns({*names}, ColumnExtremes(names), np.minimum).tolist()
-    return {name: (low, -negative_high) for name, (low, negative_high) in zip(names, ends, strict=True)}
+    spreads = objective.fold_columns({*names}, SpreadReduction(names), join_spreads)
+    return dict(zip(names, zip(spreads.low.tolist(), spreads.high.tolist(), strict=True), strict=True))
 
 
 def _runaways(objective: Objective, theta: Array, statistics: ComputedStatistics) -> list[str]:
