@@ -154,7 +154,8 @@ class MemoryDataset:
                 )
         if not columns and not label_columns:
             raise DataError(f"the model uses none of the columns, which are {format_names(self.names)}")
-        both: RawBatch = {**columns, **label_columns} | columns  # a column of labels may be read as numbers too
+        both: RawBatch = {**columns, **label_columns}
+        both |= columns  # a column of labels may be read as numbers too
         lengths = {name: len(column) for name, column in both.items()}
         if len(set(lengths.values())) > 1:
             lengths_text = format_names([f"`{name}` has {length}" for name, length in lengths.items()])
