@@ -113,7 +113,8 @@ IN_ONNX = [
     "[y, z] ~ mlp(x, [4], sigmoid)",
     "y ~ a*max(x, z) + b*where(x > 0 and not z > 1, x, -z) + c*clip(x, -1, 1) + d",
     "y ~ a*sinh(x)^2 % 3 + b*log10(2 + x^2)*log1p(x^2)*expm1(z/9) + c*elu(z) + d*silu(x)",
-    "y ~ sum(W @ [x, z]) + norm([x, a, z]) + mean([x, b])",
+    "y ~ sum(W @ [x, z]) + norm([x, a, z]) + mean([x, b]) + norm(x) + sum(x)",
+    "y ~ a*heaviside(x) + b*log(2 + x^2, 7)",
     "y ~ a + 0*b*x",
     "y ~ dot(concat([x, z], [a, 1]), v)*outer([x, 1], [z, b])[0, 1] + transpose(M)[1, 0]",
 ]
