@@ -193,7 +193,7 @@ class ColumnRequest:
         batch_rows: the approximate number of rows of a batch, if the file does not determine it.
         accepts_missing: whether missing cells are left to the caller.
         cell_by_cell: whether to parse text cell by cell, so that every notation is understood and errors name the line.
-        accepts_nan: whether cells that are nan or infinite in writing are not missing.
+        refuses_blanks: whether cells of numbers that are empty, or mark a missing value, are invalid; nan is a number.
     """
 
     positions: Mapping[str, int]
@@ -202,7 +202,7 @@ class ColumnRequest:
     batch_rows: int
     accepts_missing: bool
     cell_by_cell: bool
-    accepts_nan: bool = False
+    refuses_blanks: bool = False
 
 
 RawBatch: TypeAlias = "dict[str, NDArray[Any] | LabelColumn]"  # by name: numbers, with nan for missing cells, or labels

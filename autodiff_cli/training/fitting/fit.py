@@ -391,8 +391,7 @@ def build_fit(
         history=progress.history,
         warnings=[
             *model.warnings,
-            *objective.kernels.notes,
-            *dropped,
+            *objective.warnings,
             *progress.warnings,
             *([progress.doubt] if progress.doubt else []),
             *known.warnings,
@@ -406,7 +405,7 @@ def build_fit(
             ),
             *([closing] if closing else []),
         ],
-        notes=[*_prior_notes(objective), *progress.notes, *choices],
+        notes=[*_prior_notes(objective), *model.notes, *objective.kernels.notes, *dropped, *progress.notes, *choices],
         priors={name: prior.text for name, prior in objective.priors.items()},
         _parsed_model=model,
         levels=dict(model.levels),
