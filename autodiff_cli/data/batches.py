@@ -1,7 +1,7 @@
 """Batches of columns: what readers of files yield, and how batches are joined.
 
 A batch maps names to arrays of numbers or to `LabelColumn`. A reader receives a `ColumnRequest`. `GrowingArray` joins
-numbers, `LabelEncoder` labels. `ProblemList` collects what is wrong with cells, for one message.
+numbers, `CodeTable` labels. `ProblemList` collects what is wrong with cells, for one message.
 """
 
 from __future__ import annotations
@@ -161,35 +161,17 @@ class CodeTable(dict[Any, int]):
         """Return the code of each label."""
         return np.array([self[label] for label in labels], np.int32)
 
+    def encode(self, batch: LabelColumn, name: str = "", max_labels: float = math.inf) -> NDArray[np.int32]:
+        """Return the code of each row's label, -1 if it is missing, and add the labels that are new.
 
-class LabelEncoder:
-    """Combines the labels of the batches of a column of a file.
-
-    Args:
-        name: the name of the column.
-        max_labels: the maximum number of different labels.
-
-    Raises:
-        DataError: for more labels.
-    """
-
-    def __init__(self, name: str, max_labels: int | None = None) -> None:
-        self._name, self._max_labels = name, max_labels
-        self._table = CodeTable()
-
-    def encode(self, batch: LabelColumn) -> NDArray[np.int32]:
-        """Return the code of each label of a batch; -1 if it is missing."""
-        codes: NDArray[np.int32] = self._table.codes((*batch.values, None))
-        if self._max_labels is not None and len(self._table) > self._max_labels:
-            problem = f"has more than {self._max_labels} different values, too many for labels"
-            raise DataError(f"column `{self._name}` {problem}")
+        Raises:
+            DataError: for more than `max_labels` labels of the column `name`.
+        """
+        codes = self.codes((*batch.values, None))
+        if len(self) > max_labels:
+            raise DataError(f"column `{name}` has more than {max_labels} different values, too many for labels")
         of_rows: NDArray[np.int32] = codes[batch.codes]
         return of_rows
-
-    @property
-    def values(self) -> list[Any]:
-        """The labels by code."""
-        return [*self._table]
 
 
 def _as_number(label: Any) -> float | None:
@@ -211,7 +193,7 @@ class ColumnRequest:
         batch_rows: the approximate number of rows of a batch, if the file does not determine it.
         accepts_missing: whether missing cells are left to the caller.
         cell_by_cell: whether to parse text cell by cell, so that every notation is understood and errors name the line.
-        accepts_nan: whether cells that are nan or infinite in writing are not missing.
+        refuses_blanks: whether cells of numbers that are empty, or mark a missing value, are invalid; nan is a number.
     """
 
     positions: Mapping[str, int]
@@ -220,7 +202,7 @@ class ColumnRequest:
     batch_rows: int
     accepts_missing: bool
     cell_by_cell: bool
-    accepts_nan: bool = False
+    refuses_blanks: bool = False
 
 
 RawBatch: TypeAlias = "dict[str, NDArray[Any] | LabelColumn]"  # by name: numbers, with nan for missing cells, or labels

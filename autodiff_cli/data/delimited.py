@@ -295,13 +295,14 @@ def parse_records(records: Iterable[Record], width: int, request: ColumnRequest,
             continue
         for name, position in request.positions.items():
             cell = cells[position].strip()
-            value, problem, lacks_value = _parse_cell(cell, None if name in request.labels else request.parsers[name])
+            parser = None if name in request.labels else request.parsers[name]
+            value, problem, lacks_value = _parse_cell(cell, parser, request.refuses_blanks)
             columns[name].append(value)
-            if value is None and name not in request.labels:
+            if value is None and parser is not None:
                 problems.text_columns.setdefault(name, cell)
             if problem:
                 problems.invalid.append(f"{location}, column `{name}`: {problem}")
-            elif is_missing(cell) if request.accepts_nan else lacks_value and not request.accepts_missing:
+            elif lacks_value and not request.accepts_missing:
                 problems.missing.append(f"{location}, column `{name}`: {cell[:40] or 'empty'}")
     for name in [*problems.text_columns]:
         if not all(value is None or math.isnan(value) for value in columns[name]):
@@ -312,12 +313,12 @@ def parse_records(records: Iterable[Record], width: int, request: ColumnRequest,
     }
 
 
-def _parse_cell(cell: str, parser: CellParser | None) -> tuple[float | str | None, str, bool]:
+def _parse_cell(cell: str, parser: CellParser | None, refuses_blanks: bool) -> tuple[float | str | None, str, bool]:
     """Return a cell's value, what is wrong with it, and whether it is missing; without a parser, it is a label."""
     if parser is None:
         lacks_value = cell in MISSING_VALUES
         return None if lacks_value else cell, quoted_cell(cell) if has_invalid_utf8(cell) else "", lacks_value
-    value = parser.parse(cell)
+    value = None if refuses_blanks and is_missing(cell) else parser.parse(cell)
     return (None, describe_bad_cell(cell, parser), False) if value is None else (value, "", not math.isfinite(value))
 
 

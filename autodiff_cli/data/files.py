@@ -25,13 +25,13 @@ from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
 from autodiff_cli.data.batches import (
+    CodeTable,
     ColumnBatch,
     ColumnQuery,
     ColumnRequest,
     FallbackRequired,
     GrowingArray,
     LabelColumn,
-    LabelEncoder,
     MissingCells,
     ProblemList,
     find_missing,
@@ -142,8 +142,7 @@ class DataFile:
             self._positions.setdefault(name, []).append(position)
         self.names = tuple(filter(None, self._positions))
         self.parsers = {name: self.format.new_parser() for name in self.names}
-        for name in self.parsers.keys() & origins.keys():
-            self.parsers[name].origin = origins[name]
+        self.use_origins(origins)
         self._notes: dict[str, None] = {}
         self.filter_counts = FilterCounts()
         self._row_filter = None
@@ -167,6 +166,11 @@ class DataFile:
     def origins(self) -> dict[str, datetime]:
         """The times from which dates and times are counted, for the columns read so far."""
         return {name: parser.origin for name, parser in self.parsers.items() if parser.origin is not None}
+
+    def use_origins(self, origins: Mapping[str, datetime]) -> None:
+        """Set the times from which dates and times are counted, by column; other columns are left out."""
+        for name in self.parsers.keys() & origins.keys():
+            self.parsers[name].origin = origins[name]
 
     @property
     def units(self) -> dict[str, str]:
@@ -255,7 +259,7 @@ class DataFile:
         row_filter = self._row_filter if is_filtered else None
         filtered, texts = (set(), set()) if row_filter is None else (row_filter.columns, row_filter.text_columns)
         request = ColumnRequest(
-            self.column_positions({*wanted, *filtered}), texts, self.parsers, size, False, True, accepts_nan=True
+            self.column_positions({*wanted, *filtered}), texts, self.parsers, size, True, True, refuses_blanks=True
         )
         done = 0
         if row_filter is None:
@@ -445,9 +449,8 @@ class DataSource:
             for batch in file.iter_batches(query):
                 yield batch
                 rows += batch.rows + batch.dropped
-                for other, (name, origin) in itertools.product(self.files, file.origins.items()):
-                    if name in other.parsers:
-                        other.parsers[name].origin = origin  # all files count dates and times from the same origins
+                for other in self.files:
+                    other.use_origins(file.origins)  # so that all files count dates and times from the same ones
         if not rows and self.is_filtered and len(self.files) > 1:
             raise DataError("\n".join([f"{self.name}: --where keeps no row of any file", *self.notes[1:]]))
 
@@ -473,15 +476,15 @@ class DataSource:
         expected = 0 if self.is_filtered else self.estimate_rows() * 17 // 16
         numbers = {name: GrowingArray(expected) for name in self.names if name in query.numbers}
         names = {*self.names, FILE_COLUMN}
-        encoders = {name: LabelEncoder(name) for name in query.labels if {*joined_columns(name, names)} <= names}
-        codes = {name: GrowingArray(expected) for name in encoders}
+        tables = {name: CodeTable() for name in query.labels if {*joined_columns(name, names)} <= names}
+        codes = {name: GrowingArray(expected) for name in tables}
         rows = dropped = 0
         masks: list[tuple[NDArray[np.bool_] | None, int]] = []
         for batch in self.iter_batches(query):
             for name, array in numbers.items():
                 array.add(numbers_of(batch.columns, name))
-            for name, encoder in encoders.items():
-                codes[name].add(encoder.encode(labels_of(batch.columns, name)))
+            for name, table in tables.items():
+                codes[name].add(table.encode(labels_of(batch.columns, name)))
             rows, dropped = rows + batch.rows, dropped + batch.dropped
             masks.append((batch.mask, batch.rows))
         has_all = all(mask is None for mask, _ in masks)
@@ -489,7 +492,7 @@ class DataSource:
             {name: array.finish() for name, array in numbers.items()},
             rows,
             dropped,
-            {name: LabelColumn(array.finish(), encoders[name].values) for name, array in codes.items()},
+            {name: LabelColumn(array.finish(), [*tables[name]]) for name, array in codes.items()},
             None if has_all else np.concatenate([np.ones(n, np.bool_) if mask is None else mask for mask, n in masks]),
         )
 

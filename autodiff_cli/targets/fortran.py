@@ -115,6 +115,9 @@ class _Statements(Statements):
     constant = _PARAMETER
 
 
+FORTRAN_STATEMENTS = _Statements()
+
+
 class FortranLibrary(Library):
     """Functions that a program contains."""
 
@@ -140,5 +143,5 @@ FORTRAN = Target(
     as_condition=Notation(("", " /= 0"), (SUM,), ORDER, True),
     snippets=SNIPPETS,
     has_conditional_expression=False,
-    statements=_Statements(),
+    statements=FORTRAN_STATEMENTS,
 )

@@ -426,17 +426,6 @@ def extremes(values: Array, _: ColumnArrays) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnExtremes:
-    """A reduction that returns the minimum and the negated maximum of some columns, of shape (columns, 2)."""
-
-    names: tuple[str, ...]
-
-    def __call__(self, columns: ColumnArrays) -> Array:
-        """Return the extremes of a block."""
-        return np.array([(np.min(columns[name]), -np.max(columns[name])) for name in self.names])
-
-
-@dataclass(frozen=True, slots=True)
 class NonFiniteRows:
     """The rows of a block with a value that is not finite.
 

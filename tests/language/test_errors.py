@@ -15,6 +15,7 @@ from autodiff_cli.language.errors import ExpressionError, MissingValueError, Unk
 from autodiff_cli.language.program import read
 from autodiff_cli.ops import function_names
 from tests.each import each, evenly_spread_part
+from tests.texts import CHARACTERS
 
 OPERAND = "expected a number, a name, `(` or `[`"
 
@@ -442,7 +443,9 @@ PIECES = [
 
 @given(
     st.one_of(
-        st.text(), st.lists(st.sampled_from(PIECES)).map("".join), st.lists(st.sampled_from(PIECES)).map(" ".join)
+        st.text(CHARACTERS),
+        st.lists(st.sampled_from(PIECES)).map("".join),
+        st.lists(st.sampled_from(PIECES)).map(" ".join),
     )
 )
 @example("(" * 50)

@@ -151,6 +151,15 @@ def student_t_slopes(
     return -pull / scale, by_nu, pull / scale, (pull * u - 1) / scale
 
 
+def bessel_terms(kind: str, n: Number, x: Number) -> Number:
+    """The largest number of the recurrence, and for J and Y, which oscillate, of both functions."""
+    if kind in "ik":
+        return max(abs(getattr(mp, f"bessel{kind}")(order, x)) for order in (n - 1, n, n + 1))
+    oscillates = abs(x) > abs(n) - 1
+    functions = (mp.besselj, mp.bessely) if oscillates and x > 0 else (mp.besselj if kind == "j" else mp.bessely,)
+    return max(abs(of(order, x)) for of in functions for order in (n - 1, n, n + 1))
+
+
 def natural_spline(x: Number, *pairs: Number) -> Number:
     """The natural cubic spline: a straight line and multiples of max(x - knot, 0)^3, without bend beyond the knots."""
     knots, values = pairs[::2], pairs[1::2]
@@ -620,6 +629,22 @@ ROWS: tuple[Row, ...] = (
         ((1e-150, 1e150),),
         points=at(1.0, 1.4616, 1.5, 2.0, 800.0, -0.5, -2.5, -7.25, -800.3, -1e-100),
         terms=lambda x: 1 if x < 0 else 0,
+    ),
+    *(
+        Row(
+            f"bessel{kind}",
+            lambda n, x, of=of: of(n, x),
+            (None, lambda n, x, of=of, a=a, b=b: (a * of(n - 1, x) + b * of(n + 1, x)) / 2),
+            ((-8.0, 40.0), (0.05, 60.0)),
+            points=((0.0, 1.0), (2.0, 0.5), (0.5, 3.0), (-1.0, 2.0), (3.0, 200.0), (2.5, 1e-9)),
+            terms=lambda n, x, kind=kind: bessel_terms(kind, n, x),
+        )
+        for kind, of, a, b in (
+            ("j", mp.besselj, 1, -1),
+            ("y", mp.bessely, 1, -1),
+            ("i", mp.besseli, 1, 1),
+            ("k", mp.besselk, -1, -1),
+        )
     ),
     Row(
         "spline",

@@ -24,9 +24,9 @@ from autodiff_cli.backends.llvm.plan import (
     StridedView,
     is_total,
 )
-from autodiff_cli.backends.llvm.vectors import MAX_MODERATE, MIN_MODERATE, float_literal
+from autodiff_cli.backends.llvm.vectors import MAX_MODERATE, MIN_MODERATE
 from autodiff_cli.graph.op import Shape
-from autodiff_cli.numbers.machine_code import FunctionBuilder, Loop
+from autodiff_cli.numbers.machine_code import FunctionBuilder, Loop, float_literal
 
 MAX_NEST_ITEMS = 5000  # the time that LLVM takes grows faster than the number of items in a nest
 

@@ -58,7 +58,7 @@ from autodiff_cli.training.result.statistics import (
     FitStatistics,
     compute_statistics,
 )
-from autodiff_cli.training.rows import ColumnExtremes, ZeroedRows
+from autodiff_cli.training.rows import SpreadReduction, ZeroedRows, join_spreads
 
 _MAX_COMPARED_LEVELS = 8  # levels whose values are tried for all levels
 _MAX_ADOPTED_FITS = 10  # better fits that profiles lead to, one after the other
@@ -400,8 +400,7 @@ def build_fit(
         history=progress.history,
         warnings=[
             *model.warnings,
-            *objective.kernels.notes,
-            *dropped,
+            *objective.warnings,
             *progress.warnings,
             *([progress.doubt] if progress.doubt else []),
             *known.warnings,
@@ -415,7 +414,7 @@ def build_fit(
             ),
             *([closing] if closing else []),
         ],
-        notes=[*_prior_notes(objective), *progress.notes, *choices],
+        notes=[*_prior_notes(objective), *model.notes, *objective.kernels.notes, *dropped, *progress.notes, *choices],
         priors={name: prior.text for name, prior in objective.priors.items()},
         _parsed_model=model,
         levels=dict(model.levels),
@@ -471,8 +470,8 @@ def _predictor_ranges(objective: Objective) -> dict[str, tuple[float, float]]:
     )
     if not names:
         return {}
-    ends = objective.fold_columns({*names}, ColumnExtremes(names), np.minimum).tolist()
-    return {name: (low, -negative_high) for name, (low, negative_high) in zip(names, ends, strict=True)}
+    spreads = objective.fold_columns({*names}, SpreadReduction(names), join_spreads)
+    return dict(zip(names, zip(spreads.low.tolist(), spreads.high.tolist(), strict=True), strict=True))
 
 
 def _runaways(objective: Objective, theta: Array, statistics: ComputedStatistics) -> list[str]:

@@ -456,7 +456,11 @@ def _balance(
             point = {name: points[:, part.start] for name, part in objective.layout.slices.items() if name in leaves}
             point |= {name: value for name, value in objective.fixed.items() if name in leaves}
             drawn = {name: column[rows] for name, column in columns.items() if name in leaves}
-            values = np.broadcast_to(evaluate([node], point | drawn, model.shapes)[0], (2, count))
+            for place, _ in model.program.convolutions:
+                if place in leaves:  # distances from one row to another
+                    drawn[place] = generator.choice(objective.fixed[place], (2, count))
+            shapes = {name: shape for name, shape in model.shapes.items() if name not in drawn}
+            values = np.broadcast_to(evaluate([node], point | drawn, shapes)[0], (2, count))
         factor = 10 ** generator.triangular(-1, 0, 1, count)
         distance = np.abs(values[0] - values[1])
         size = np.where((generator.random(count) < 0.5) | (distance == 0), np.abs(values[0]), distance)

@@ -22,6 +22,7 @@ import numpy as np
 from autodiff_cli.array_types import Array
 from autodiff_cli.backends.protocol import Backend, RowGraphs
 from autodiff_cli.backends.selection import choose_backend, passes_before_compiling
+from autodiff_cli.data.dialect import DataError
 from autodiff_cli.data.files import DataSource
 from autodiff_cli.data.source import reserve_blas_buffer
 from autodiff_cli.data.table import Dataset
@@ -32,6 +33,7 @@ from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES, PRIOR_FAC
 from autodiff_cli.training.objective.kernels import Kernels, LossGraphs, build_graphs, choose_loss
 from autodiff_cli.training.objective.loading import (
     Classes,
+    ColumnRecipe,
     FitData,
     LoadedData,
     StreamedData,
@@ -59,7 +61,7 @@ from autodiff_cli.training.objective.parameters import (
 from autodiff_cli.training.optimizers import DEFAULT_EPOCHS
 from autodiff_cli.training.options import BoundPair, FitOptions, describe_bounds
 from autodiff_cli.training.priors import Prior
-from autodiff_cli.training.rows import WEIGHT, Rows
+from autodiff_cli.training.rows import WEIGHT, ColumnTask, Rows, SingleColumn, concatenate_rows
 
 T = TypeVar("T")
 
@@ -137,6 +139,7 @@ class PreparedObjective:
     bounds_by_name: dict[str, BoundPair]
     orders: tuple[tuple[str, str], ...]
     shares: tuple[tuple[int, ...], ...]
+    warnings: list[str]
     kernels: Kernels
     passes_before_compiling: float
     threads: int | None
@@ -185,6 +188,7 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
     fixed_values = {
         name: value if value is None else check_value(name, value) for name, value in parameters.fixed.items()
     }
+    fixed_values |= _convolution_values(parsed, data)
     known_values = start_values | {name: value for name, value in fixed_values.items() if value is not None}
     compiled = _compile_model(parsed, known_values, tuple(fixed_values), loss, options, classes, data, priors)
     resolved, graphs, layout, loss_of_row = compiled.model, compiled.graphs, compiled.layout, compiled.loss
@@ -206,10 +210,6 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
     notes: list[str] = []
     chosen = choose_backend(options.backend, options.threads, loss_of_row, data.rows, notify=notes.append)
     stepping = _epoch_backend(options, loss_of_row, data.rows, chosen, notes)
-    notes += [
-        f"no row has the text '{resolved.matches[name].text}' in the column `{resolved.matches[name].column}`"
-        for name in empty_indicators
-    ]
     return PreparedObjective(
         model=resolved,
         loss=loss,
@@ -224,6 +224,10 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
         bounds_by_name=dict(parameters.bounds),
         orders=_check_orders(parameters.orders, layout),
         shares=mixture_shares(resolved.program, layout) if options.likelihood else (),
+        warnings=[
+            f"no row has the text '{resolved.matches[name].text}' in the column `{resolved.matches[name].column}`"
+            for name in empty_indicators
+        ],
         kernels=compiled.kernels(options.recompute_every, chosen, notes, stepping),
         passes_before_compiling=(
             passes_before_compiling(loss_of_row, data.rows)
@@ -275,6 +279,33 @@ class _CompiledModel:
         if recompute_every not in self._kernels:
             self._kernels[recompute_every] = build()
         return self._kernels[recompute_every]
+
+
+def _convolution_values(parsed: Model, data: FitData) -> dict[str, Array]:
+    """Return the places and weights of the responses of `convolve`, by the names of their parameters.
+
+    The weights are those of the trapezoidal rule, in proportion to an area of 1.
+
+    Raises:
+        DataError: if places do not rise from row to row, or if a response has no area.
+    """
+    values: dict[str, Array] = {}
+    for (place_name, weight_name), columns in parsed.program.convolutions.items():
+        rows = data.rows_by(ColumnRecipe({*columns}, {}, {}, {}))
+        places, response = (
+            rows.fold(ColumnTask(frozenset(columns), SingleColumn(name), concatenate_rows), concatenate_rows)
+            for name in columns
+        )
+        steps = np.diff(places)
+        if not (steps > 0).all():
+            row = int(np.argmin(steps > 0)) + 2
+            raise DataError(f"convolve: `{columns[0]}` must rise from row to row; in row {row} it does not")
+        widths = (np.append(steps, 0) + np.append(0, steps)) / 2
+        area = float(widths @ response)
+        if not area > 0:
+            raise DataError(f"convolve: the response `{columns[1]}` has no positive area")
+        values |= {place_name: places, weight_name: widths * response / area}
+    return values
 
 
 _parse_model = functools.lru_cache(_CACHED_MODELS)(Model.parse)

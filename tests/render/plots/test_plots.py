@@ -76,6 +76,7 @@ def test_the_curve_and_its_band_are_those_of_predict() -> None:
     assert rows.residuals == pytest.approx(found.residuals(decay()))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("model", "titles"),
     [
@@ -137,6 +138,7 @@ def test_a_picture_in_characters_keeps_within_the_width(width: int) -> None:
         assert not any("\x1b" in line for line in lines)
 
 
+@pytest.mark.slow
 def test_a_sample_of_many_rows_is_plotted_with_a_note() -> None:
     found = drawn("y ~ a*exp(-b*x)", decay(5000))
     assert found.plot is not None
@@ -300,6 +302,7 @@ def test_doses_stand_by_their_ratios() -> None:
     assert not fit_panels(drawn("y ~ a*exp(-b*x)", decay()))[0].is_x_logarithmic
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("step", "marks"),
     [
