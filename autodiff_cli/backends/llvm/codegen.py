@@ -16,14 +16,7 @@ from pathlib import Path
 from string import Template
 from typing import NamedTuple, TypeAlias
 
-from autodiff_cli.backends.llvm.layout import (
-    COLUMN_TYPES,
-    ArrayCell,
-    LaidOutPlan,
-    LoopNest,
-    MemoryAccess,
-    is_direct,
-)
+from autodiff_cli.backends.llvm.layout import COLUMN_TYPES, ArrayCell, LaidOutPlan, LoopNest, MemoryAccess, is_direct
 from autodiff_cli.backends.llvm.machine_code import (
     VECTOR_ATTRIBUTES,
     InstructionOrder,

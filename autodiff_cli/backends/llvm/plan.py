@@ -440,8 +440,8 @@ class _Planner:
     def add_indexed(self, values: Input, at: Input, shape: Shape, is_total: bool = False) -> StridedView:
         """Add an item that reads or sums an element for each row; what it reads is stored first."""
         size = () if is_total or isinstance(values, float) else values.shape
-        inputs = tuple(self.add_elementwise(_identity, [each], each_shape) for each, each_shape in ((values, size), (at, ())))
-        return self.add_item(IndexedItem(inputs, math.prod(shape), is_total), shape)
+        stored = self.add_elementwise(_identity, [values], size), self.add_elementwise(_identity, [at], ())
+        return self.add_item(IndexedItem(stored, math.prod(shape), is_total), shape)
 
     def _add_total(self, factors: Sequence[Input], sizes: Sequence[Shape], shape: Shape) -> StridedView:
         """Add the sum over rows of an array, of an outer product, a matrix product, or of elements by their index."""

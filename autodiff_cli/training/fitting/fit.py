@@ -181,9 +181,7 @@ def _fit_random_effects(objective: Objective, options: FitOptions, progress: Pro
     return dataclasses.replace(result, random_effects=fitted.effects)
 
 
-def _with_posterior(
-    run: FitRun, result: FittedModel | None, on_draw: Callable[[int, int], None] | None
-) -> FittedModel:
+def _with_posterior(run: FitRun, result: FittedModel | None, on_draw: Callable[[int, int], None] | None) -> FittedModel:
     """Return a fit with draws from its posterior. Raises Interrupted.
 
     Args:

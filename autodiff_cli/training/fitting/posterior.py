@@ -366,7 +366,8 @@ def gather_levels(objective: Objective, loss: Node) -> tuple[Node, dict[str, Lev
         sums = [
             node
             for node in topological_order([loss])
-            if node.op is add and terms == [tuple(x.text for x in part.inputs) for part in reversed(list_parts(node, (add,)))]
+            if node.op is add
+            and terms == [tuple(x.text for x in part.inputs) for part in reversed(list_parts(node, (add,)))]
         ]
         (gathered,) = substitute([loss], dict.fromkeys(sums, element))
         elsewhere = leaf_names([gathered, *(node for prior in objective.priors.values() for node in prior.arguments)])
@@ -406,8 +407,10 @@ class Density:
             first = vector.names[0]
             shapes[name], bounds[name] = (len(vector.names),), bounds[first]
             values[name] = np.array([values[each] for each in vector.names])
-            prior = [priors.pop(each, None) for each in vector.names][0]
-            priors |= {} if prior is None else {name: prior}
+            if first in priors:
+                priors = {each: prior for each, prior in priors.items() if each not in vector.names} | {
+                    name: priors[first]
+                }
             leaves = {each: leaf for each, leaf in leaves.items() if each not in vector.names} | {name: vector.leaf}
         extra = prior_graph(priors, leaves, shapes) if self._vectors else graphs.prior
         if objective.kind is LossKind.SQUARES:
@@ -448,9 +451,7 @@ class Density:
         self._shapes = {**graphs.leaf_shapes, **{name: shapes[name] for name in self._vectors}}
         density = dataclasses.replace(graphs, loss=loss, weighted_loss=loss, prior=ZERO, leaf_shapes=self._shapes)
         columns = {*objective.kernels.columns, *codes}
-        kernels = dataclasses.replace(
-            objective.kernels, graphs=density, columns=columns, parameters=[*leaves.values()]
-        )
+        kernels = dataclasses.replace(objective.kernels, graphs=density, columns=columns, parameters=[*leaves.values()])
         self._kernel = kernels.compiled(options.threads).loss_and_gradient
         rows = objective.data
         if isinstance(rows, MemoryRows):
