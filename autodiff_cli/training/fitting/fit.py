@@ -37,11 +37,10 @@ from autodiff_cli.training.fitting.symmetries import (
     canonical_parameters,
     order_terms,
 )
-from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES, PRIOR_FACTOR, LossKind
+from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES, PRIOR_FACTOR, X_ERROR_FACTOR, LossKind
 from autodiff_cli.training.methods.gradient_descent import EpochProgressCallback, Outcome
 from autodiff_cli.training.objective.batch import repeat_objective
 from autodiff_cli.training.objective.cluster_connection import connect_cluster
-from autodiff_cli.training.objective.kernels import x_sigma_column
 from autodiff_cli.training.objective.model import Model, tie_fixed_parameters
 from autodiff_cli.training.objective.objective import Objective, copy_with
 from autodiff_cli.training.objective.preparation import hyperparameters
@@ -58,7 +57,7 @@ from autodiff_cli.training.result.statistics import (
     FitStatistics,
     compute_statistics,
 )
-from autodiff_cli.training.rows import SpreadReduction, ZeroedRows, join_spreads
+from autodiff_cli.training.rows import SpreadReduction, join_spreads
 
 _MAX_COMPARED_LEVELS = 8  # levels whose values are tried for all levels
 _MAX_ADOPTED_FITS = 10  # better fits that profiles lead to, one after the other
@@ -544,9 +543,8 @@ def _start_without_x_errors(objective: Objective, method: str, options: FitOptio
     """
     if options.epochs is not None or method not in ("lm", "lbfgs"):
         return objective
-    without_errors = objective.with_rows(
-        ZeroedRows(objective.data, frozenset(map(x_sigma_column, objective.kernels.graphs.x_errors)))
-    )
+    without_errors = objective.with_rows(objective.data)
+    without_errors.settings[X_ERROR_FACTOR] = 0.0
     outcome: Outcome = optimize(method, without_errors, dataclasses.replace(options, starts=None), Progress())
     if outcome.failure:
         return objective
