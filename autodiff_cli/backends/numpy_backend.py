@@ -360,8 +360,8 @@ def _variation_levels(tape: Tape, columns: Collection[str]) -> list[int]:
     levels: list[int] = []
     for node, inputs in zip(tape.nodes, tape.inputs, strict=True):
         if node.op is None:
-            varies = node is ROW_COUNT_NODE or node.text in columns
-            levels.append(_CONSTANT if node.is_constant else _BY_ROW if varies else _UNIFORM)
+            level = _BY_ROW if node.text in columns else _TOTAL if node is ROW_COUNT_NODE else _UNIFORM
+            levels.append(_CONSTANT if node.is_constant else level)
         else:
             level = max([levels[j] for j in inputs], default=_CONSTANT)
             levels.append(_TOTAL if node.op in TOTAL_FUNCTIONS else level)

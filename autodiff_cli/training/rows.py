@@ -1,7 +1,7 @@
 """The rows of a fit, and how results over all of them are computed: by folding tasks over blocks.
 
-`Rows` is the base of rows in memory (`MemoryRows`), streamed from files, on a cluster, selected among others
-(`SelectedRows`), or with some columns set to 0 (`ZeroedRows`). A `Task` computes something from a chunk of rows. It can
+`Rows` is the base of rows in memory (`MemoryRows`), streamed from files, on a cluster, or selected among others
+(`SelectedRows`). A `Task` computes something from a chunk of rows. It can
 be pickled, so it can be sent to where the rows are. Inside a chunk, a task computes block by block; `reductions` below
 turn the values of a block into a small result and combine two results.
 
@@ -667,41 +667,3 @@ class SelectedRows(ChunkedRows):
     def gather(self, numbers: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """Return all columns of the selected rows with these numbers."""
         return self._source.gather(self._selection.row_numbers(numbers))
-
-
-@dataclass(frozen=True, slots=True)
-class ZeroedTask(Generic[T]):
-    """A task that sees 0 in some columns, whatever their values."""
-
-    task: Task[T]
-    zeroed: Set[str]
-
-    @property
-    def names(self) -> Set[str]:
-        """The columns that the task reads from the rows."""
-        return self.task.names - self.zeroed
-
-    def __call__(self, columns: ColumnArrays, rows: int) -> T:
-        """Return the result for these rows."""
-        return self.task({**columns, **dict.fromkeys(self.zeroed, np.zeros(rows))}, rows)
-
-
-class ZeroedRows(Rows):
-    """Other rows with some columns set to 0."""
-
-    def __init__(self, rows: Rows, zeroed: Set[str]) -> None:
-        self._source = rows
-        self._zeroed = zeroed
-        self.rows, self.names, self.dropped = rows.rows, rows.names | zeroed, rows.dropped
-
-    def fold(self, task: Task[T], combine: Callable[[T, T], T]) -> T:
-        """Return the combined results of a task for all chunks."""
-        return self._source.fold(ZeroedTask(task, self._zeroed), combine)
-
-    def select_rows(self, rows: RowIndex) -> Rows:
-        """Return some of the rows, with the same columns set to 0."""
-        return ZeroedRows(self._source.select_rows(rows), self._zeroed)
-
-    def gather(self, numbers: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """Return all columns of the rows with these numbers."""
-        return {**self._source.gather(numbers), **dict.fromkeys(self._zeroed, np.zeros(len(numbers)))}

@@ -315,7 +315,7 @@ HIDDEN = """() => {
       .map(({ id }) => `${from} to ${to} behind ${id}`));
   });
 }"""
-# Steps, of many eight, at which the node, those it takes from, the sentence or the button is covered or outside the
+# Steps, of many six, at which the node, those it takes from, the sentence or the button is covered or outside the
 # window, or text is small: steps before the end of a pass have a close-up if the drawing is too large to read.
 COVERED = """() => {
   const isInSight = (element) => {
@@ -324,7 +324,7 @@ COVERED = """() => {
     return [[width / 2, 4], [width / 2, height - 4], [3, height / 2], [width - 3, height / 2]].every((to) => at(...to));
   };
   const covered = [];
-  for (let position = 1; position <= playback.length; position += Math.ceil(playback.length / 8)) {
+  for (let position = 1; position <= playback.length; position += Math.ceil(playback.length / 6)) {
     go(position);
     const nodes = [playback.current, ...record.nodes[playback.current].inputs].map((i) => graph.element(i));
     if (![...nodes, byId("step")].every(isInSight)) covered.push(position);

@@ -439,7 +439,7 @@ class Objective(ModelOverRows):
     def _initialize(self, prepared: PreparedObjective, scale: float | None) -> None:
         vars(self).update(vars(prepared))
         # Values of leaves that are neither columns nor parameters.
-        self.settings = {RESIDUAL_SCALE: 1.0 if scale is None else scale, **prepared.penalties}
+        self.settings = {RESIDUAL_SCALE: 1.0 if scale is None else scale, **prepared.factors}
         self.is_scale_estimated = scale is None and bool(self.loss) and LOSSES[self.loss].has_scale
         if self.priors:
             unit = 2 if self.kind is LossKind.SQUARES else 1

@@ -514,7 +514,7 @@ def natural_bounds(program: Program, names: Iterable[str]) -> dict[str, BoundPai
                     low, high = bounds.get(name, (-math.inf, math.inf))
                     bounds[name] = (max(low, 0.0), high) if shift is None else (low, min(high, shift))
         if node.op is log:
-            factors = [part for term in _parts(node.inputs[0], (add,)) for part in _parts(term, (mul, div))]
+            factors = [part for term in list_parts(node.inputs[0], (add,)) for part in list_parts(term, (mul, div))]
             others = {name for part in factors for shares in complemented_shares(part, program) for name in shares}
             shares = others & {name for part in factors for name in _parameters_of(part, program)}
             bounds |= dict.fromkeys(sorted(shares & wanted), (0.0, 1.0))
@@ -547,7 +547,7 @@ def _parameters_of(node: Node, program: Program) -> tuple[str, ...]:
     return (*chain(*sides),) if all(sides) else ()
 
 
-def _parts(node: Node, operations: tuple[Op, ...]) -> list[Node]:
+def list_parts(node: Node, operations: tuple[Op, ...]) -> list[Node]:
     """Return the terms of a sum, or the factors of a product or of a numerator."""
     pending, parts = [node], []
     while pending:

@@ -29,7 +29,7 @@ from autodiff_cli.data.table import Dataset
 from autodiff_cli.language.errors import suggest
 from autodiff_cli.ops.special import LOG_DENSITIES
 from autodiff_cli.options import OptionError
-from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES, PRIOR_FACTOR, LossKind
+from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES, PRIOR_FACTOR, X_ERROR_FACTOR, LossKind
 from autodiff_cli.training.objective.kernels import Kernels, LossGraphs, build_graphs, choose_loss
 from autodiff_cli.training.objective.loading import (
     Classes,
@@ -145,7 +145,7 @@ class PreparedObjective:
     threads: int | None
     family: str | None
     is_likelihood: bool
-    penalties: dict[str, float]
+    factors: dict[str, float]
     is_absolute: bool
     priors: dict[str, Prior]
     sigma_prior: Prior | None
@@ -237,7 +237,8 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
         threads=options.threads,
         family=options.family,
         is_likelihood=options.likelihood,
-        penalties={L1_FACTOR: options.l1, L2_FACTOR: options.l2, PRIOR_FACTOR: 0.0},
+        factors={L1_FACTOR: options.l1, L2_FACTOR: options.l2, PRIOR_FACTOR: 0.0}
+        | dict.fromkeys([X_ERROR_FACTOR] * bool(options.x_errors), 1.0),
         is_absolute=options.absolute_sigma,
         priors=priors,
         sigma_prior=sigma_prior,

@@ -12,8 +12,8 @@ const MOST_NUMBERS = 5; // with more edges into a box, their numbers appear only
 const STRETCH = 100; // pixels
 const SHARES = [0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.12, 0.88, 0.45, 0.55, 0.35, 0.65, 0.25, 0.75]; // positions along a line that are tried for its numbers
 const FINER = Array.from({ length: 41 }, (_, k) => 0.5 + (k % 2 ? -1 : 1) * Math.ceil(k / 2) * 0.023); // the same for the numbers of the current step
-const MOST_SAMPLED = 150; // with more lines, numbers avoid the lines between their points, since sampling takes too long
 const DOT = 8; // pixels of a line
+const FLAT = 4; // pixels of a curve that are drawn as straight
 const NUMBERS_APART = 6; // pixels between a box and its numbers
 const DOUBLE = 4; // between the double borders of the output and of folded parts
 
@@ -87,8 +87,8 @@ function sizeOf(box, detail, isDown) {
 
 /** The drawing of an arrangement. */
 function picture({ boxes, arrows, places, routes, rectangles, bundles, width, height, detail, isDown }) {
-  const lines = arrows.map((_, k) => svgElement("path", { d: curve(routes[k], isDown) }));
-  const labelPlaces = new LabelPlaces(boxes.map(({ id }) => places.get(id)), bundles, lines, routes, width);
+  const lines = arrows.map((_, k) => lineShape(routes[k], isDown));
+  const labelPlaces = new LabelPlaces(boxes.map(({ id }) => places.get(id)), bundles, lines, width);
   const svg = svgElement("svg", {
     class: "autodiff", role: "group", "aria-label": "Graph of the formula", width, height, viewBox: `0 0 ${width} ${height}`,
   }, [
@@ -160,18 +160,65 @@ function edgeShape({ from, to, position, isHighlighted, numbers }, line, route, 
 }
 
 /** A smooth line through points, at right angles to the layers; straight where it goes on in another band. */
-function curve(points, isDown) {
+function lineShape(points, isDown) {
   const [along, across] = isDown ? ["y", "x"] : ["x", "y"];
   const text = (a, c) => (isDown ? `${c.toFixed(1)} ${a.toFixed(1)}` : `${a.toFixed(1)} ${c.toFixed(1)}`);
+  const track = new Track(points[0]);
   let d = `M${text(points[0][along], points[0][across])}`;
   points.slice(1).forEach((at, k) => {
     const before = points[k];
-    const isStraight = at.isTurn || before.isTurn;
     const middle = (before[along] + at[along]) / 2;
-    if (isStraight) d += `L${text(at[along], at[across])}`;
-    else d += `C${text(middle, before[across])} ${text(middle, at[across])} ${text(at[along], at[across])}`;
+    if (at.isTurn || before.isTurn) {
+      d += `L${text(at[along], at[across])}`;
+      track.add(at);
+      return;
+    }
+    d += `C${text(middle, before[across])} ${text(middle, at[across])} ${text(at[along], at[across])}`;
+    const count = Math.ceil(Math.hypot(at.x - before.x, at.y - before.y) / FLAT);
+    for (let n = 1; n <= count; n++) {
+      const [s, t] = [1 - n / count, n / count];
+      track.add({ [along]: s ** 3 * before[along] + 3 * s * t * middle + t ** 3 * at[along], [across]: s * s * (3 - 2 * s) * before[across] + t * t * (3 - 2 * t) * at[across] });
+    }
   });
-  return d;
+  return Object.assign(svgElement("path", { d }), { track });
+}
+
+/** The points of a line by their distance from its beginning: SVG's own `getPointAtLength` would measure the line for each. */
+class Track {
+  #points;
+
+  constructor({ x, y }) {
+    this.#points = [{ x, y, distance: 0 }];
+  }
+
+  add({ x, y }) {
+    const last = this.#points.at(-1);
+    this.#points.push({ x, y, distance: last.distance + Math.hypot(x - last.x, y - last.y) });
+  }
+
+  get length() {
+    return this.#points.at(-1).distance;
+  }
+
+  /** The point at a distance; an end of the line for one that is outside. */
+  at(distance) {
+    let [low, high] = [0, this.#points.length - 1];
+    while (high - low > 1) {
+      const middle = (low + high) >> 1;
+      if (this.#points[middle].distance < distance) low = middle;
+      else high = middle;
+    }
+    const [a, b] = [this.#points[low], this.#points[high]];
+    if (distance <= a.distance) return a;
+    if (distance >= b.distance) return b;
+    const share = (distance - a.distance) / (b.distance - a.distance);
+    return { x: a.x + share * (b.x - a.x), y: a.y + share * (b.y - a.y) };
+  }
+
+  /** Points this far apart, from end to end. */
+  every(apart) {
+    return Array.from({ length: Math.ceil(this.length / apart) + 1 }, (_, k) => this.at(k * apart));
+  }
 }
 
 function arrowHead({ x, y }, isDown) {
@@ -183,24 +230,12 @@ class LabelPlaces {
   #taken = new Map(); // by stretch of the drawing's height
   #width;
 
-  constructor(boxes, bundles, lines, routes, width) {
+  constructor(boxes, bundles, lines, width) {
     this.#width = width;
     for (const place of [...boxes, ...bundles]) this.#take(place);
-    lines.forEach((line, k) => {
-      if (lines.length > MOST_SAMPLED) {
-        routes[k].slice(1).forEach((b, n) => {
-          const a = routes[k][n];
-          const size = { width: Math.abs(a.x - b.x) + 1, height: Math.abs(a.y - b.y) + 1 };
-          this.#take({ x: (a.x + b.x) / 2, y: (a.y + b.y) / 2, ...size, line, own: size });
-        });
-        return;
-      }
-      const length = line.getTotalLength();
-      for (let at = 0; at < length; at += DOT) {
-        const { x, y } = line.getPointAtLength(at);
-        this.#take({ x, y, width: DOT, height: DOT, line, own: { width: 1, height: 1 } });
-      }
-    });
+    for (const line of lines) {
+      for (const { x, y } of line.track.every(DOT)) this.#take({ x, y, width: DOT, height: DOT, line, own: { width: 1, height: 1 } });
+    }
   }
 
   /** The place of numbers on both sides of a line where it is straight, where the layout has `reserved` it if it has; undefined
@@ -218,10 +253,9 @@ class LabelPlaces {
 
   /** Places of numbers at some shares of the length of a line; null where it bends. */
   #placesOn(line, width, shares) {
-    const length = line.getTotalLength();
     return shares.map((share) => {
-      const at = share * length;
-      const [before, { x, y }, after] = [at - LINE / 2, at, at + LINE / 2].map((place) => line.getPointAtLength(Math.min(Math.max(place, 0), length)));
+      const at = share * line.track.length;
+      const [before, { x, y }, after] = [at - LINE / 2, at, at + LINE / 2].map((place) => line.track.at(place));
       const [dx, dy] = [Math.abs(after.x - before.x), Math.abs(after.y - before.y)];
       return dx > 2 && dy > 2 ? null : { x, y, ...spaceOf(width, dy > dx) };
     });
