@@ -422,13 +422,11 @@ class Objective(ModelOverRows):
             return self.model.text
         names = tuple(name for name in self.model.columns if name in self.data.names)
         _, means, squares = self.fold_columns({*names}, SpreadReduction(names), join_spreads).moments
-        deviations = np.sqrt(squares / self.rows)
-        sizes = np.hypot(means, deviations)
+        deviations, sizes = np.sqrt(squares / self.rows), np.sqrt(np.square(means) + squares / self.rows)
         target = self.model.program.target
         is_off = [target is not None and name == target.text for name in names] & (sizes > _TYPICAL_OFFSET * deviations)
-        is_far = (
-            (is_off | (sizes > _TYPICAL_SIZE) | (sizes < 1 / _TYPICAL_SIZE)) & (deviations > 0) & np.isfinite(sizes)
-        )
+        is_far = is_off | (sizes > _TYPICAL_SIZE) | (sizes < 1 / _TYPICAL_SIZE)
+        is_far &= (deviations > 0) & np.isfinite(sizes)
         pairs = zip(means.tolist(), deviations.tolist(), strict=True)
         scales = {name: pair for name, pair, far in zip(names, pairs, is_far.tolist(), strict=True) if far}
         is_scaled = self.kind in (LossKind.SQUARES, LossKind.ROBUST)
