@@ -57,7 +57,6 @@ from autodiff_cli.training.result.statistics import (
     FitStatistics,
     compute_statistics,
 )
-from autodiff_cli.training.rows import SpreadReduction, join_spreads
 
 _MAX_COMPARED_LEVELS = 8  # levels whose values are tried for all levels
 _MAX_ADOPTED_FITS = 10  # better fits that profiles lead to, one after the other
@@ -467,7 +466,7 @@ def _predictor_ranges(objective: Objective) -> dict[str, tuple[float, float]]:
     )
     if not names:
         return {}
-    spreads = objective.fold_columns({*names}, SpreadReduction(names), join_spreads)
+    spreads = objective.spreads(names)
     return dict(zip(names, zip(spreads.low.tolist(), spreads.high.tolist(), strict=True), strict=True))
 
 

@@ -21,7 +21,7 @@ from autodiff_cli.ops.special import lgamma, polygamma, sigmoid
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.objective.batch import Batch, Fits, GatheredRows, GroupBatch
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.rows import WEIGHT, ColumnArrays, TriangleReduction, join_triangles
+from autodiff_cli.training.rows import WEIGHT, ColumnArrays, join_triangles, residual_triangle
 
 
 class LikelihoodSums(NamedTuple):
@@ -211,7 +211,7 @@ class InformationReduction:
         """Return the factor for the values of `Kernels.prediction_and_jacobian`."""
         by_component = values.reshape(self.components, self.width, -1)
         by_component /= np.sqrt(DISTRIBUTIONS[self.loss].variance(by_component[:, -1:], self.shape))
-        return TriangleReduction(self.components, self.width)(values, columns)
+        return residual_triangle(self.components, self.width, values, columns)
 
 
 def fisher_factor(objective: Objective, theta: Array) -> Array:
