@@ -431,8 +431,7 @@ class Objective(ModelOverRows):
         is_off = [target is not None and name == target.text for name in names] & (sizes > _TYPICAL_OFFSET * deviations)
         is_far = is_off | (sizes > _TYPICAL_SIZE) | (sizes < 1 / _TYPICAL_SIZE)
         is_far &= (deviations > 0) & np.isfinite(sizes)
-        pairs = zip(means.tolist(), deviations.tolist(), strict=True)
-        scales = {name: pair for name, pair, far in zip(names, pairs, is_far.tolist(), strict=True) if far}
+        scales = {names[k]: (float(means[k]), float(deviations[k])) for k in np.flatnonzero(is_far).tolist()}
         is_scaled = self.kind in (LossKind.SQUARES, LossKind.ROBUST)
         if target is not None and (not is_scaled or options.optimizer in ("sgd", "momentum", "nesterov")):
             scales.pop(target.text, None)
