@@ -354,6 +354,7 @@ def _describe_row(objective: Objective, row: int) -> str:
 
 _MIN_PRODUCT_ROWS = 16_384  # from this many rows on, Cholesky factorization of products is much faster than QR
 _TYPICAL_SIZE = 10.0  # root mean square of a column, or its reciprocal, from which on networks learn slowly
+_TYPICAL_OFFSET = 3.0  # the same for the target, relative to its standard deviation: a bias has a long way to go
 
 
 class Objective(ModelOverRows):
@@ -424,14 +425,13 @@ class Objective(ModelOverRows):
         if not self.is_network or not layer_parameters.isdisjoint({*self.user_starts, *self.fixed}):
             return self.model.text
         names = tuple(name for name in self.model.columns if name in self.data.names)
-        spread = self.spreads(names)
-        _, means, squares = spread.moments
-        deviations = np.sqrt(squares / self.rows)
-        sizes = np.hypot(means, deviations)
-        is_far = (deviations > 0) & ((sizes > _TYPICAL_SIZE) | (sizes < 1 / _TYPICAL_SIZE)) & np.isfinite(sizes)
-        pairs = zip(means.tolist(), deviations.tolist(), strict=True)
-        scales = {name: pair for name, pair, far in zip(names, pairs, is_far.tolist(), strict=True) if far}
+        _, means, squares = self.spreads(names).moments
+        deviations, sizes = np.sqrt(squares / self.rows), np.sqrt(np.square(means) + squares / self.rows)
         target = self.model.program.target
+        is_off = [target is not None and name == target.text for name in names] & (sizes > _TYPICAL_OFFSET * deviations)
+        is_far = is_off | (sizes > _TYPICAL_SIZE) | (sizes < 1 / _TYPICAL_SIZE)
+        is_far &= (deviations > 0) & np.isfinite(sizes)
+        scales = {names[k]: (float(means[k]), float(deviations[k])) for k in np.flatnonzero(is_far).tolist()}
         is_scaled = self.kind in (LossKind.SQUARES, LossKind.ROBUST)
         if target is not None and (not is_scaled or options.optimizer in ("sgd", "momentum", "nesterov")):
             scales.pop(target.text, None)
