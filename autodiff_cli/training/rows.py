@@ -100,6 +100,12 @@ class Rows(abc.ABC):
         total: float = self.fold(ColumnTask(frozenset({WEIGHT}), sum_weights, operator.add), operator.add)
         return total
 
+    def column(self, name: str) -> Array:
+        """Return a column of all rows, in memory."""
+        return self.fold(
+            ColumnTask(frozenset({name}), functools.partial(copy_column, name), concatenate_rows), concatenate_rows
+        )
+
     @functools.cached_property
     def _in_memory(self) -> MemoryRows:
         """All of few rows, in memory."""
@@ -291,15 +297,12 @@ def sum_weights(columns: ColumnArrays) -> float:
     return float(np.sum(columns[WEIGHT]))
 
 
-@dataclass(frozen=True, slots=True)
-class SingleColumn:
-    """A reduction that returns one column of a block."""
+# --- Reductions: functions of a block, after parameters that `functools.partial` binds, so that they can be pickled
 
-    name: str
 
-    def __call__(self, columns: ColumnArrays) -> Array:
-        """Return a copy of the column, because streamed rows reuse the memory of a chunk."""
-        return np.array(columns[self.name], dtype=np.float64)
+def copy_column(name: str, columns: ColumnArrays) -> Array:
+    """Return a copy of one column of a block, because streamed rows reuse the memory of a chunk."""
+    return np.array(columns[name], dtype=np.float64)
 
 
 def concatenate_rows(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
@@ -329,27 +332,20 @@ def join_triangles(a: Array, b: Array) -> Array:
     return triangular_factor(np.vstack((a, b)))
 
 
-@dataclass(frozen=True, slots=True)
-class TriangleReduction:
-    """The triangular factor of a block of [J | r], with each row multiplied by the square root of its weight.
+def residual_triangle(components: int, width: int, block: Array, columns: ColumnArrays) -> Array:
+    """Return the triangular factor of a block of [J | r], with each row multiplied by the square root of its weight.
 
-    Attributes:
+    Args:
         components: the number of components of the target; each has a row of the matrix for every row of the data.
         width: the number of columns of the matrix.
+        block: values of shape (component, column, row), flattened except for the last axis.
+        columns: the columns of the block.
     """
-
-    components: int
-    width: int
-
-    def __call__(self, block: Array, columns: ColumnArrays) -> Array:
-        """Return the factor for values of shape (component, column, row), flattened except for the last axis."""
-        if WEIGHT in columns:
-            block *= np.sqrt(columns[WEIGHT])
-        if self.components == 1:
-            return triangular_factor(block.T)
-        return triangular_factor(
-            block.reshape(self.components, self.width, -1).swapaxes(0, 1).reshape(self.width, -1).T
-        )
+    if WEIGHT in columns:
+        block *= np.sqrt(columns[WEIGHT])
+    if components == 1:
+        return triangular_factor(block.T)
+    return triangular_factor(block.reshape(components, width, -1).swapaxes(0, 1).reshape(width, -1).T)
 
 
 def score_triangle(block: Array, columns: ColumnArrays) -> Array:
@@ -388,16 +384,10 @@ class ColumnSpreads(NamedTuple):
     moments: Moments
 
 
-@dataclass(frozen=True, slots=True)
-class SpreadReduction:
-    """A reduction that returns the `ColumnSpreads` of the columns named."""
-
-    columns: tuple[str, ...]
-
-    def __call__(self, columns: ColumnArrays) -> ColumnSpreads:
-        """Return the spreads of a block."""
-        values = np.array([columns[name] for name in self.columns], dtype=np.float64)
-        return ColumnSpreads(values.min(axis=1), values.max(axis=1), moments(values, {}))
+def spreads(names: tuple[str, ...], columns: ColumnArrays) -> ColumnSpreads:
+    """Return the spreads of some columns of a block."""
+    values = np.array([columns[name] for name in names], dtype=np.float64)
+    return ColumnSpreads(values.min(axis=1), values.max(axis=1), moments(values, {}))
 
 
 def join_spreads(a: ColumnSpreads, b: ColumnSpreads) -> ColumnSpreads:
@@ -405,16 +395,15 @@ def join_spreads(a: ColumnSpreads, b: ColumnSpreads) -> ColumnSpreads:
     return ColumnSpreads(np.minimum(a.low, b.low), np.maximum(a.high, b.high), join_moments(a.moments, b.moments))
 
 
-@dataclass(frozen=True, slots=True)
-class ConfusionCounts:
-    """The confusion matrix of a block: how many rows of each class are assigned to each class."""
+def count_confusions(count: int, values: Array, _: ColumnArrays) -> NDArray[np.int64]:
+    """Return the confusion matrix of a block: how many rows of each of `count` classes are assigned to each class.
 
-    count: int
-
-    def __call__(self, values: Array, _: ColumnArrays) -> NDArray[np.int64]:
-        """Return the counts, given the class and the scores of each row."""
-        cells = values[0].astype(np.intp) * self.count + np.argmax(values[1:], axis=0)
-        return np.bincount(cells, minlength=self.count * self.count).reshape(self.count, self.count)
+    Args:
+        count: the number of classes.
+        values: the class and the scores of each row.
+    """
+    cells = values[0].astype(np.intp) * count + np.argmax(values[1:], axis=0)
+    return np.bincount(cells, minlength=count * count).reshape(count, count)
 
 
 def extremes(values: Array, _: ColumnArrays) -> Array:

@@ -281,6 +281,10 @@ BAD = [
     ("1,2", 1, 2, "numbers have a decimal point", "1.2"),
     ("(1, 2)", 1, 3, "goes in square brackets", "[1, 2]"),
     ("(1, x)", 1, 3, "unexpected `,`", None),
+    ("(1, 2", 1, 3, "unexpected `,`", None),
+    ("(1,,2)", 1, 3, "unexpected `,`", None),
+    ("max(x, 1) + (1, 2)", 1, 15, "goes in square brackets", "[1, 2]"),
+    ("1 2", 1, 3, "expected an operator between `1` and `2`", "[1, 2]"),
     ("[1; -2.5]", 1, 3, "commas separate", "[1, -2.5]"),
     ("max(1; 2)", 1, 6, "is not closed", None),
     # what newcomers type

@@ -259,3 +259,10 @@ def test_a_fall_of_less_than_min_delta_is_none() -> None:
     assert runs[1].epochs < runs[0].epochs
     with pytest.raises(OptionError, match="patience"):
         fit(LINEAR, plane(), min_delta=0.1)
+
+
+def test_a_step_to_where_no_parameter_has_an_effect_is_not_convergence() -> None:
+    data = {"x": [1.0, 2.0, 3.0, 4.0], "y": [2.0, 4.0, 6.0, 8.0]}
+    found = fit("y ~ exp(a*x)*b", data, optimizer="sgd", learning_rate=1000, epochs=30)
+    assert not found.converged
+    assert "no parameter has an effect where the fit ended" in found.warnings[-1]

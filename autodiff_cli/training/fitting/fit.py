@@ -57,7 +57,6 @@ from autodiff_cli.training.result.statistics import (
     FitStatistics,
     compute_statistics,
 )
-from autodiff_cli.training.rows import SpreadReduction, join_spreads
 
 _MAX_COMPARED_LEVELS = 8  # levels whose values are tried for all levels
 _MAX_ADOPTED_FITS = 10  # better fits that profiles lead to, one after the other
@@ -370,9 +369,8 @@ def build_fit(
         outcome = dataclasses.replace(outcome, converged=True)
     elif outcome.converged and method in OPTIMIZERS and _is_beside_minimum(known, options):
         outcome = dataclasses.replace(outcome, converged=False, note=_STOPPED_BESIDE)
-    if outcome.converged and (runaways := _runaways(objective, outcome.theta, known)):
-        listed = format_names(runaways, "`")
-        outcome = dataclasses.replace(outcome, converged=False, note=_RUNAWAY.format(listed))
+    if outcome.converged and (note := _no_minimum_note(objective, outcome.theta, known)):
+        outcome = dataclasses.replace(outcome, converged=False, note=note)
     if not outcome.converged:  # tests compare minima
         known = dataclasses.replace(known, null_test=None)
     if outcome.kinks and known.minimum_distance > COVARIANCE.max_minimum_distance:
@@ -467,23 +465,29 @@ def _predictor_ranges(objective: Objective) -> dict[str, tuple[float, float]]:
     )
     if not names:
         return {}
-    spreads = objective.fold_columns({*names}, SpreadReduction(names), join_spreads)
+    spreads = objective.spreads(names)
     return dict(zip(names, zip(spreads.low.tolist(), spreads.high.tolist(), strict=True), strict=True))
 
 
-def _runaways(objective: Objective, theta: Array, statistics: ComputedStatistics) -> list[str]:
-    """Return the parameters of terms that are not determined, cancel each other, and are far larger than the target,
-    such as two bends at one place.
+def _no_minimum_note(objective: Objective, theta: Array, statistics: ComputedStatistics) -> str:
+    """Return why the end of a fit is no minimum; empty if it may be one.
+
+    Either no parameter has an effect there, or terms that are not determined, such as two bends at one place, cancel
+    each other and are far larger than the target.
     """
     if objective.kind is not LossKind.SQUARES or not statistics.missing_error_reasons or objective.is_penalised:
-        return []
+        return ""
     with ignore_float_errors():
-        sizes = np.linalg.norm(objective.triangle(theta)[:, :-1], axis=0) * np.abs(theta)
+        slopes = np.linalg.norm(objective.triangle(theta)[:, :-1], axis=0)
+        if not slopes.any() and statistics.rss:
+            return _FLAT
         largest = _CANCELLATION * math.sqrt(objective.target_variation()) or math.inf
-        return [objective.layout.element_names[k] for k in np.flatnonzero(sizes > largest)]
+        names = [objective.layout.element_names[k] for k in np.flatnonzero(slopes * np.abs(theta) > largest)]
+    return _RUNAWAY.format(format_names(names, "`")) if names else ""
 
 
 _CANCELLATION = 1e6  # terms relative to the variation of the target
+_FLAT = "not converged: no parameter has an effect where the fit ended; choose other starting values or smaller steps"
 _RUNAWAY = "the terms of {} grow without bound and cancel each other"
 _KINK = "no standard errors: the slope of the loss jumps where the fit ends"
 

@@ -61,7 +61,7 @@ from autodiff_cli.training.objective.parameters import (
 from autodiff_cli.training.optimizers import DEFAULT_EPOCHS
 from autodiff_cli.training.options import BoundPair, FitOptions, describe_bounds
 from autodiff_cli.training.priors import Prior
-from autodiff_cli.training.rows import WEIGHT, ColumnTask, Rows, SingleColumn, concatenate_rows
+from autodiff_cli.training.rows import WEIGHT, Rows
 
 T = TypeVar("T")
 
@@ -293,10 +293,7 @@ def _convolution_values(parsed: Model, data: FitData) -> dict[str, Array]:
     values: dict[str, Array] = {}
     for (place_name, weight_name), columns in parsed.program.convolutions.items():
         rows = data.rows_by(ColumnRecipe({*columns}, {}, {}, {}))
-        places, response = (
-            rows.fold(ColumnTask(frozenset(columns), SingleColumn(name), concatenate_rows), concatenate_rows)
-            for name in columns
-        )
+        places, response = map(rows.column, columns)
         steps = np.diff(places)
         if not (steps > 0).all():
             row = int(np.argmin(steps > 0)) + 2
