@@ -134,11 +134,11 @@ def _stand_ins() -> dict[str, Any]:
     """Return modules in place of those of which ArviZ's diagnostics use ranks and normal quantiles alone."""
     from scipy.special import ndtri
 
-    def rankdata(values: Array, **_: str) -> Array:
+    def rankdata(values: Array, **_options: str) -> Array:
         _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
         return (np.cumsum(counts) - (counts - 1) / 2)[places].reshape(values.shape)
 
-    contents = {
+    contents: dict[str, dict[str, Any]] = {
         "scipy.stats": {"rankdata": rankdata, "norm": types.SimpleNamespace(ppf=ndtri), "circmean": None},
         "scipy.interpolate": {"CubicSpline": None},
         "arviz_stats.base.density": {"_DensityBase": type("_DensityBase", (), {})},
@@ -152,7 +152,7 @@ def _stand_ins() -> dict[str, Any]:
 def _import_beside(name: str, replacements: Mapping[str, Any]) -> Any:
     """Import a module while others are replaced; None stands for one that is not installed."""
     originals = {other: sys.modules.get(other) for other in replacements}
-    sys.modules.update(replacements)
+    sys.modules |= replacements
     try:
         return importlib.import_module(name)
     finally:
