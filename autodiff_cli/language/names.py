@@ -20,15 +20,7 @@ from autodiff_cli.graph.node import get_op
 from autodiff_cli.graph.op import Op, Shape
 from autodiff_cli.language import parser
 from autodiff_cli.language.errors import ExpressionError, is_quotable, suggest
-from autodiff_cli.language.lexer import (
-    BACKTICK,
-    BUILT_FUNCTIONS,
-    LAYER_FUNCTIONS,
-    TRANSPOSE_SUFFIX,
-    Lexemes,
-    is_level_name,
-    quote_name,
-)
+from autodiff_cli.language.lexer import BACKTICK, BUILT_FUNCTIONS, TRANSPOSE_SUFFIX, Lexemes, is_level_name, quote_name
 from autodiff_cli.language.parser import Code, Instruction, LayerCall, ParsedText, Statement
 
 # --- Columns that do not hold numbers
@@ -581,10 +573,8 @@ def _arities(names: ResolvedNames, function: str) -> list[tuple[int, int | None]
     if function in names.functions:
         count = len(names.functions[function].parameters)
         return [(count, count)]
-    if function in LAYER_FUNCTIONS:
-        return [LAYER_ARITY]
     if function in BUILT_FUNCTIONS:
-        return [(2, 2)]
+        return [(2, 2) if function == "convolve" else LAYER_ARITY]
     arities = [(op.min_inputs, op.max_inputs) for op in ops.overloads(function)]
     return [(3, 3), *arities] if function == "spline" else arities  # or x and two arrays
 

@@ -171,7 +171,6 @@ class Target:
         has_conditional_expression: whether a choice between two values is an expression that computes only one of them.
         snippets: handwritten code by name. It is included if a notation or a number mentions the name.
         statements: the statements of translated functions; None if the language has none.
-        keywords: reserved words.
         array_literal: the code before and after a list of numbers that is an array; None if the language has none.
     """
 
@@ -185,7 +184,6 @@ class Target:
     snippets: Mapping[str, str] = field(default_factory=dict)
     statements: Statements | None = None
     has_conditional_expression: bool = True
-    keywords: frozenset[str] = frozenset()
     array_literal: tuple[str, str] | None = None
 
     def notation(self, op: str, arity: int) -> Notation | None:

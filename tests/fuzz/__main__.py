@@ -84,7 +84,7 @@ def main() -> int:
                 why = TOO_LONG
             if why is None:
                 continue
-            print(f"seed {seed}: {found}\n  {name}: {why}\n", flush=True)
+            print(f"{found}\n  {name}: {why}\n", flush=True)
             findings.setdefault(f"{name}: {why}", seed)
             if why != TOO_LONG:
                 with contextlib.suppress(TimeLimitError), limited(SHRINK_SECONDS):

@@ -102,7 +102,9 @@ def gamma_density(a: Number, x: Number) -> Number:
 
 
 def shape_derivative(n: int, a: Number, x: Number) -> Number:
-    """The n-th derivative of gammainc(a, x) with respect to a, by the terms of its power series."""
+    """The n-th derivative of gammainc(a, x) with respect to a, by the terms of its power series, for x up to 1e4."""
+    if x > 1e4:
+        raise ValueError("as many digits as x cancel")
     with mp.extradps(30 + int(x / 2)):  # what cancels is up to exp(x) times the sum
         term, first, second = x**a * mp.exp(-x) / mp.gamma(a + 1), mp.log(x) - psi(0, a + 1), psi(1, a + 1)
         total, added, k, rest = mpf(0), mpf(1), 1, mpf(10) ** -mp.dps
