@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import itertools
 import json
 import math
@@ -275,6 +276,17 @@ def test_an_error_of_a_chain_is_raised_as_it_is(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(Progress, "record_draw", fail)
     with pytest.raises(OSError, match="no space left"):
         ad.fit("y ~ a*exp(-b*x)", DECAY, posterior=10, chains=2)
+
+
+def test_diagnostics_are_those_of_arviz() -> None:
+    """The module is imported with only a part of SciPy; `arviz_stats` itself is whole."""
+    draws = np.random.default_rng(0).normal(size=(3, 4, 500)).round(2)  # with equal values
+    whole, own = importlib.import_module("arviz_stats.base").array_stats, posterior._libraries().array_stats
+    assert whole is not own
+    for name, options in (("ess", {"method": "bulk"}), ("ess", {"method": "tail", "prob": 0.9}), ("rhat", {})):
+        np.testing.assert_array_equal(getattr(own, name)(draws, **options), getattr(whole, name)(draws, **options))
+    for part, expected in zip(own.loo(-np.square(draws)), whole.loo(-np.square(draws)), strict=True):
+        np.testing.assert_array_equal(part, expected)
 
 
 def test_an_improper_posterior_is_said() -> None:

@@ -115,13 +115,13 @@ class _Libraries(NamedTuple):
 def _libraries() -> _Libraries:
     """Return the compiled part of nutpie, and ArviZ's functions on arrays.
 
-    The rest of both imports pandas and xarray, which takes half a second, so that it is left out.
+    The rest of both imports pandas, xarray and most of SciPy, which takes longer than many a sampling.
     """
     package, loaded = types.ModuleType("nutpie"), {*sys.modules}
     try:
         package.__path__ = [*getattr(importlib.util.find_spec("nutpie"), "submodule_search_locations", ())]
-        sampler = _import_beside("nutpie._lib", "nutpie", package)
-        statistics = _import_beside("arviz_stats.base", "xarray", None)  # which it can do without
+        sampler = _import_beside("nutpie._lib", {"nutpie": package})
+        statistics = _import_beside("arviz_stats.base", {"xarray": None, **_stand_ins()})
     except ImportError:
         raise OptionError(_NOT_INSTALLED) from None
     for name in sys.modules.keys() - loaded:  # other users of ArviZ import it whole
@@ -130,16 +130,36 @@ def _libraries() -> _Libraries:
     return _Libraries(sampler, statistics.array_stats)
 
 
-def _import_beside(name: str, other: str, replacement: Any) -> Any:
-    """Import a module while another one is replaced; None stands for one that is not installed."""
-    original = sys.modules.get(other)
-    sys.modules[other] = replacement
+def _stand_ins() -> dict[str, Any]:
+    """Return modules in place of those of which ArviZ's diagnostics use ranks and normal quantiles alone."""
+    from scipy.special import ndtri
+
+    def rankdata(values: Array, **_options: str) -> Array:
+        _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+        return (np.cumsum(counts) - (counts - 1) / 2)[places].reshape(values.shape)
+
+    contents: dict[str, dict[str, Any]] = {
+        "scipy.stats": {"rankdata": rankdata, "norm": types.SimpleNamespace(ppf=ndtri), "circmean": None},
+        "scipy.interpolate": {"CubicSpline": None},
+        "arviz_stats.base.density": {"_DensityBase": type("_DensityBase", (), {})},
+    }
+    modules = {name: types.ModuleType(name) for name in contents}
+    for name, module in modules.items():
+        vars(module).update(contents[name])
+    return modules
+
+
+def _import_beside(name: str, replacements: Mapping[str, Any]) -> Any:
+    """Import a module while others are replaced; None stands for one that is not installed."""
+    originals = {other: sys.modules.get(other) for other in replacements}
+    sys.modules |= replacements
     try:
         return importlib.import_module(name)
     finally:
-        del sys.modules[other]
-        if original is not None:
-            sys.modules[other] = original
+        for other, original in originals.items():
+            del sys.modules[other]
+            if original is not None:
+                sys.modules[other] = original
 
 
 def draw_posterior(

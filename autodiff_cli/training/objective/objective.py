@@ -42,7 +42,7 @@ from autodiff_cli.training.losses import FAMILIES, L1_FACTOR, L2_FACTOR, LOSSES,
 from autodiff_cli.training.objective.kernels import DIRECTION, LINK_FUNCTIONS, is_generalised_linear
 from autodiff_cli.training.objective.loading import Data, as_dataset
 from autodiff_cli.training.objective.model import Model, standardize_layers
-from autodiff_cli.training.objective.parameters import Bounds, Constraints, Dependency
+from autodiff_cli.training.objective.parameters import Constraints, Dependency
 from autodiff_cli.training.objective.preparation import PreparedObjective, prepare
 from autodiff_cli.training.options import FitOptions, ObjectiveOptions
 from autodiff_cli.training.rows import (
@@ -501,7 +501,7 @@ class Objective(ModelOverRows):
                [1., 0.]])
         """
         slopes, replaced = np.eye(len(theta)), dict[Node, Node]()
-        box = Bounds(self.bounds.low.copy(), self.bounds.high.copy())
+        box = self.bounds.copy()
         dependencies = self.constraints.active(theta)
         for each in dependencies:
             slopes[each.position] = each.sign * slopes[each.others].sum(axis=0)
@@ -539,7 +539,7 @@ class Objective(ModelOverRows):
         >>> objective.with_slacks(np.array([2.0, 1.0])).start
         array([1., 1.])
         """
-        replaced, box = dict[Node, Node](), Bounds(self.bounds.low.copy(), self.bounds.high.copy())
+        replaced, box = dict[Node, Node](), self.bounds.copy()
         start = self.constraints.restore(theta)
         at_start = start.copy()
         for each in self.constraints.solved(start):
@@ -559,7 +559,7 @@ class Objective(ModelOverRows):
         array([2., 3.])
         """
         start = theta.copy()
-        box = Bounds(self.bounds.low.copy(), self.bounds.high.copy())
+        box = self.bounds.copy()
         for each in self.constraints.solved(at):
             k = each.position
             start[k] = each.value(start) + each.sign * start[k]

@@ -407,9 +407,13 @@ class Bounds:
         >>> Bounds.unbounded(2).with_fixed(1, 3.0).clip(np.zeros(2))
         array([0., 3.])
         """
-        low, high = self.low.copy(), self.high.copy()
-        low[index] = high[index] = value
-        return Bounds(low, high)
+        box = self.copy()
+        box.low[index] = box.high[index] = value
+        return box
+
+    def copy(self) -> Bounds:
+        """Return a copy with arrays of its own."""
+        return Bounds(self.low.copy(), self.high.copy())
 
 
 _SUM_TOLERANCE = 1e-12  # rounding of the sum of shares
