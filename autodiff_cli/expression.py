@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.language.lexer import canonical_name
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from autodiff_cli.formula.formula import Point
     from autodiff_cli.render.trace import TraceDisplay
     from autodiff_cli.solving.solutions import Optima, Solution
+
+Box: TypeAlias = Mapping[str, Any]  # a range (low, high) for each unknown, and a number for each other variable
 
 
 def parse(text: str, variables: Iterable[str] = ()) -> Expression:
@@ -86,13 +88,7 @@ class Expression(Formula):
         return TraceDisplay(trace(self, self.at(point, **values), names))
 
     def solve(
-        self,
-        box: Mapping[str, Any] | None = None,
-        /,
-        *,
-        max_boxes: int = MAX_BOXES,
-        precision: int | None = None,
-        **values: Any,
+        self, box: Box | None = None, /, *, max_boxes: int = MAX_BOXES, precision: int | None = None, **values: Any
     ) -> Solution:
         """Find all zeros in a box, and prove each.
 
@@ -112,13 +108,7 @@ class Expression(Formula):
         return solutions.solve(solutions.read_problem(self, box, values, max_boxes, precision))
 
     def minimize(
-        self,
-        box: Mapping[str, Any] | None = None,
-        /,
-        *,
-        max_boxes: int = MAX_BOXES,
-        precision: int | None = None,
-        **values: Any,
+        self, box: Box | None = None, /, *, max_boxes: int = MAX_BOXES, precision: int | None = None, **values: Any
     ) -> Optima:
         """Find all stationary points in a box, and the global minimum; without any range, search from a start.
 
@@ -133,13 +123,7 @@ class Expression(Formula):
         return solutions.optimize(solutions.read_problem(self, box, values, max_boxes, precision))
 
     def maximize(
-        self,
-        box: Mapping[str, Any] | None = None,
-        /,
-        *,
-        max_boxes: int = MAX_BOXES,
-        precision: int | None = None,
-        **values: Any,
+        self, box: Box | None = None, /, *, max_boxes: int = MAX_BOXES, precision: int | None = None, **values: Any
     ) -> Optima:
         """Find all stationary points in a box, and the global maximum; without any range, search from a start.
 

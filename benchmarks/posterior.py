@@ -37,6 +37,9 @@ LOG_MESQUITE = (
     "b6*log(density) + b7*group"
 )
 BLR = ("y ~ " + " + ".join(f"b{k}*X{k}" for k in range(1, 6)), [*(f"b{k} ~ normal(0, 10)" for k in range(1, 6))])
+AUTOREGRESSION = "y ~ alpha + " + " + ".join(f"b{k}*lag{k}" for k in range(1, 6))
+AR_PRIORS = [f"{name} ~ normal(0, 10)" for name in ("alpha", *(f"b{k}" for k in range(1, 6)))]
+MIXTURE = [("mu", "normal(0, 2)"), ("sigma", "half_normal(2)")]
 SCHOOLS = ["a[school] ~ normal(mu, tau)", "mu ~ normal(0, 5)", "tau ~ half_cauchy(5)"]
 
 # The reference, the data, the model, its priors, and the options of the fit.
@@ -49,6 +52,16 @@ POSTERIORS: list[tuple[str, str, str, list[str], dict[str, Any]]] = [
         "kid_score ~ b1 + b2*mom_hs + b3*mom_iq + b4*mom_hs*mom_iq",
         HALF_CAUCHY,
         {},
+    ),
+    ("kidiq-kidscore_momhsiq", "kidiq", "kid_score ~ b1 + b2*mom_hs + b3*mom_iq", HALF_CAUCHY, {}),
+    ("earnings-logearn_height_male", "earnings", "log(earn) ~ b1 + b2*height + b3*male", FLAT, {}),
+    ("arK-arK", "arK", AUTOREGRESSION, [*AR_PRIORS, "sigma ~ half_cauchy(2.5)"], {}),
+    (
+        "low_dim_gauss_mix-low_dim_gauss_mix",
+        "low_dim_gauss_mix",
+        "-log(theta*normal_pdf(y, mu1, sigma1) + (1 - theta)*normal_pdf(y, mu2, sigma2))",
+        ["theta ~ beta(5, 5)", *(f"{p}{k} ~ {d}" for k in (1, 2) for p, d in MIXTURE)],
+        {"likelihood": True, "bounds": {"mu2": ("mu1", None)}, "start": {"mu1": -1.0, "mu2": 1.0}},
     ),
     ("earnings-earn_height", "earnings", "earn ~ b1 + b2*height", FLAT, {}),
     ("earnings-logearn_height", "earnings", "log(earn) ~ b1 + b2*height", FLAT, {}),
@@ -77,6 +90,9 @@ def read_zip(path: Path) -> Any:
 
 def read_columns(document: dict[str, Any]) -> dict[str, Any]:
     """The columns of the data: vectors, and those of a matrix as X1, X2 and so on."""
+    if "K" in document and "T" in document:  # a series, with its earlier values as columns
+        series, order = np.array(document["y"], float), document["K"]
+        return {"y": series[order:], **{f"lag{k}": series[order - k : -k] for k in range(1, order + 1)}}
     rows = document.get("N", document.get("J"))
     columns = {name: np.array(values, float) for name, values in document.items() if np.shape(values) == (rows,)}
     for name, values in document.items():
@@ -89,7 +105,8 @@ def reference_name(name: str) -> str:
     """The name of a parameter in posteriordb."""
     if name.startswith("a["):
         return f"theta[{name[3:-1]}]"
-    return f"beta[{name[1:]}]" if name[0] == "b" and name[1:].isdigit() else name
+    base, number = name.rstrip("0123456789"), name[len(name.rstrip("0123456789")) :]
+    return f"{'beta' if base == 'b' else base}[{number}]" if number else name
 
 
 def compare_with_reference(folder: Path) -> None:

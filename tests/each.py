@@ -26,8 +26,8 @@ def examples(count: int, **others: Any) -> settings:
 
 
 def part(count: int) -> int:
-    """The number of cases that run in place of `count`: all with `--slow`, else a sixth, but three at least."""
-    return count if is_slow() else min(count, max(3, count // 6))
+    """The number of cases that run in place of `count`: all with `--slow`, else an eighth, but two at least."""
+    return count if is_slow() else min(count, max(2, count // 8))
 
 
 def is_slow() -> bool:

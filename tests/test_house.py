@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import re
 import tomllib
 from collections.abc import Iterator
@@ -47,7 +48,11 @@ MODULES = {module_of(file): file for file in FILES}
 
 @cache
 def tree_of(file: Path) -> ast.Module:
-    return ast.parse(file.read_text(encoding="utf-8"))
+    gc.disable()  # nothing of a tree is garbage, and looking for it would take most of the time
+    try:
+        return ast.parse(file.read_text(encoding="utf-8"))
+    finally:
+        gc.enable()
 
 
 @cache
@@ -59,18 +64,15 @@ def nodes_of(file: Path) -> list[ast.AST]:
 def imported(file: Path) -> set[str]:
     """The modules of the package that a file imports, also inside functions, but not those for type checking alone."""
     names: set[str] = set()
-    waiting: list[ast.AST] = [tree_of(file)]
-    while waiting:
-        node = waiting.pop()
+    for_types: set[ast.AST] = set()
+    for node in nodes_of(file):
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
-            waiting.extend(node.orelse)
-            continue
-        if isinstance(node, ast.Import):
+            for_types.update(node.body)
+        elif isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
+        elif isinstance(node, ast.ImportFrom) and node not in for_types:
             assert node.level == 0, f"{file}: imports are absolute"
             names.update(f"{node.module}.{alias.name}" for alias in node.names)
-        waiting.extend(each for each in ast.iter_child_nodes(node) if not isinstance(each, ast.expr))
     # In `from a.b import c`, c may be a module, or a name in the module a.b.
     modules = {name if name in MODULES else name.rpartition(".")[0] for name in names}
     return modules & {*MODULES} - {module_of(file)}

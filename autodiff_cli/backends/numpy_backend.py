@@ -21,20 +21,8 @@ import numpy as np
 
 from autodiff_cli.algebra.table import share
 from autodiff_cli.array_types import Array
+from autodiff_cli.backends import protocol
 from autodiff_cli.backends.gradient_descent import EpochLoop
-from autodiff_cli.backends.protocol import (
-    Backend,
-    Columns,
-    CompilationError,
-    EpochKernel,
-    GradientDescent,
-    KernelRecipe,
-    Point,
-    RecipeKernel,
-    RowGraphs,
-    RowKernel,
-    SumKernel,
-)
 from autodiff_cli.backends.reductions import ROW_COUNT_NODE, TOTAL_FUNCTIONS, block_slices, fold, totals
 from autodiff_cli.graph.node import is_literal
 from autodiff_cli.graph.op import Op, Shape
@@ -189,25 +177,25 @@ class NumpyBackend:
 
     name = "numpy"
 
-    def sum_kernel(self, graphs: RowGraphs) -> NumpySumKernel:
+    def sum_kernel(self, graphs: protocol.RowGraphs) -> NumpySumKernel:
         """Prepare graphs whose outputs are summed over rows; see `Backend.sum_kernel`."""
         return NumpySumKernel(graphs)
 
-    def row_kernel(self, graphs: RowGraphs) -> NumpyRowKernel:
+    def row_kernel(self, graphs: protocol.RowGraphs) -> NumpyRowKernel:
         """Prepare graphs that give values for each row; see `Backend.row_kernel`."""
         return NumpyRowKernel(graphs)
 
-    def epoch_kernel(self, descent: GradientDescent) -> EpochLoop:
+    def epoch_kernel(self, descent: protocol.GradientDescent) -> EpochLoop:
         """Prepare a gradient method, as a loop over batches; see `Backend.epoch_kernel`."""
         return EpochLoop(self, descent)
 
 
-class _NumpyKernel(RecipeKernel):
+class _NumpyKernel(protocol.RecipeKernel):
     is_summed = False
 
-    def __init__(self, graphs: RowGraphs) -> None:
+    def __init__(self, graphs: protocol.RowGraphs) -> None:
         self._kernel = BlockEvaluator(graphs, summed=self.is_summed)
-        self.recipe = KernelRecipe(type(self), graphs, shared=False)
+        self.recipe = protocol.KernelRecipe(type(self), graphs, shared=False)
         self.output_slices, self._output_shapes = graphs.output_slices, graphs.output_shapes
         self.value_count = graphs.value_count
         self.names, self.block_rows = self._kernel.names, self._kernel.block_rows
@@ -221,7 +209,7 @@ class NumpySumKernel(_NumpyKernel):
     def density(self, *_: Any) -> None:
         """Return None: there is no compiled code."""
 
-    def sums(self, point: Point, columns: Columns, rows: int) -> Array:
+    def sums(self, point: protocol.Point, columns: protocol.Columns, rows: int) -> Array:
         """Return the sums of the outputs over all rows; see `SumKernel.sums`."""
         if not rows:
             return np.zeros(self.value_count)
@@ -245,12 +233,12 @@ class NumpySumKernel(_NumpyKernel):
 class NumpyRowKernel(_NumpyKernel):
     """Values for each row, with NumPy; see `RowKernel`."""
 
-    def prepare(self, point: Point) -> list[Any]:
+    def prepare(self, point: protocol.Point) -> list[Any]:
         """Return everything that is common to all rows at a point; see `RowKernel.prepare`."""
         with ignore_float_errors():
             return self._kernel.prepare(point)
 
-    def write(self, prepared: Sequence[Any], columns: Columns, out: Array) -> None:
+    def write(self, prepared: Sequence[Any], columns: protocol.Columns, out: Array) -> None:
         """Write the outputs for some rows into an array; see `RowKernel.write`."""
         rows = out.shape[-1]
         with ignore_float_errors():
@@ -260,7 +248,7 @@ class NumpyRowKernel(_NumpyKernel):
             for part in block_slices(rows, self.block_rows):
                 self._write_block(prepared, _float_columns(columns, self.names, part), out[:, part])
 
-    def _write_block(self, prepared: Sequence[Any], columns: Columns, out: Array) -> None:
+    def _write_block(self, prepared: Sequence[Any], columns: protocol.Columns, out: Array) -> None:
         values = self._kernel.evaluate_block(prepared, columns, out.shape[-1])
         for part, size, value in zip(self.output_slices, self._output_shapes, values, strict=True):
             if size:
@@ -269,7 +257,7 @@ class NumpyRowKernel(_NumpyKernel):
                 out[part.start] = value
 
 
-def _float_columns(columns: Columns, names: Collection[str], part: slice | None = None) -> dict[str, Array]:
+def _float_columns(columns: protocol.Columns, names: Collection[str], part: slice | None = None) -> dict[str, Array]:
     """Return all or some rows of the columns that are read, as doubles; columns of other types are copied."""
     read = [name for name in names if name in columns]
     if part is None:
@@ -289,7 +277,7 @@ class BlockEvaluator:
         block_rows: the best number of rows in a block: a power of two, so that parts of whole blocks suit all kernels.
     """
 
-    def __init__(self, graphs: RowGraphs, *, summed: bool = False) -> None:
+    def __init__(self, graphs: protocol.RowGraphs, *, summed: bool = False) -> None:
         roots = share(graphs.outputs)
         if summed:
             roots = totals(roots, graphs.columns, graphs.leaf_shapes)
@@ -338,7 +326,7 @@ class BlockEvaluator:
         execute(self._uniform, values)
         return values
 
-    def evaluate_block(self, prepared: Sequence[Any], columns: Columns, rows: int | None = None) -> list[Any]:
+    def evaluate_block(self, prepared: Sequence[Any], columns: protocol.Columns, rows: int | None = None) -> list[Any]:
         """Return the values of the outputs over one block of rows, or their sums if the evaluator sums.
 
         Call it within `ignore_float_errors()`.
@@ -372,8 +360,8 @@ def _variation_levels(tape: Tape, columns: Collection[str]) -> list[int]:
     levels: list[int] = []
     for node, inputs in zip(tape.nodes, tape.inputs, strict=True):
         if node.op is None:
-            varies = node is ROW_COUNT_NODE or node.text in columns
-            levels.append(_CONSTANT if node.is_constant else _BY_ROW if varies else _UNIFORM)
+            level = _BY_ROW if node.text in columns else _TOTAL if node is ROW_COUNT_NODE else _UNIFORM
+            levels.append(_CONSTANT if node.is_constant else level)
         else:
             level = max([levels[j] for j in inputs], default=_CONSTANT)
             levels.append(_TOTAL if node.op in TOTAL_FUNCTIONS else level)
@@ -474,10 +462,12 @@ class FallbackBackend:
         notify: called once, with the reason, when the fallback comes into use.
     """
 
-    def __init__(self, compiled: Callable[[], Backend], plain: Backend, notify: Notify = log_warning) -> None:
+    def __init__(
+        self, compiled: Callable[[], protocol.Backend], plain: protocol.Backend, notify: Notify = log_warning
+    ) -> None:
         self._plain = plain
         self._notify = notify
-        self._compiled: Backend | None = None
+        self._compiled: protocol.Backend | None = None
         try:
             self._compiled = compiled()
         except (ImportError, OSError, RuntimeError) as error:  # llvmlite is missing or broken
@@ -489,13 +479,13 @@ class FallbackBackend:
         return self.active_backend.name
 
     @property
-    def active_backend(self) -> Backend:
+    def active_backend(self) -> protocol.Backend:
         """The backend that makes kernels at present."""
         return self._compiled or self._plain
 
     def disable_compilation(self, error: Exception) -> None:
         """Use the plain backend from now on, and notify the user of the error."""
-        if self._compiled is None and isinstance(error, CompilationError):
+        if self._compiled is None and isinstance(error, protocol.CompilationError):
             return  # the user has been notified for another kernel
         self._compiled = None
         lines = str(error).strip().splitlines() or [type(error).__name__]
@@ -504,19 +494,19 @@ class FallbackBackend:
             "NumPy is used instead, which is slower; see `autodiff doctor`"
         )
 
-    def sum_kernel(self, graphs: RowGraphs) -> SumKernel:
+    def sum_kernel(self, graphs: protocol.RowGraphs) -> protocol.SumKernel:
         """Compile graphs whose outputs are summed over rows; see `Backend.sum_kernel`."""
         return self._kernel(lambda backend: backend.sum_kernel(graphs))
 
-    def row_kernel(self, graphs: RowGraphs) -> RowKernel:
+    def row_kernel(self, graphs: protocol.RowGraphs) -> protocol.RowKernel:
         """Compile graphs that give values for each row; see `Backend.row_kernel`."""
         return self._kernel(lambda backend: backend.row_kernel(graphs))
 
-    def epoch_kernel(self, descent: GradientDescent) -> EpochKernel:
+    def epoch_kernel(self, descent: protocol.GradientDescent) -> protocol.EpochKernel:
         """Compile a gradient method; see `Backend.epoch_kernel`."""
         return self._kernel(lambda backend: backend.epoch_kernel(descent))
 
-    def _kernel(self, make: Callable[[Backend], Kernel]) -> Kernel:
+    def _kernel(self, make: Callable[[protocol.Backend], Kernel]) -> Kernel:
         return cast(Kernel, _FallbackKernel(self, make))
 
 
@@ -526,12 +516,12 @@ class _FallbackKernel:
     Its attributes are those of the kernel in use. What a row kernel prepares names the kernel that prepared it.
     """
 
-    def __init__(self, owner: FallbackBackend, make: Callable[[Backend], Any]) -> None:
+    def __init__(self, owner: FallbackBackend, make: Callable[[protocol.Backend], Any]) -> None:
         self._owner = owner
         self._make = make
         try:
             self._kernel = make(owner.active_backend)
-        except (CompilationError, MemoryError) as error:
+        except (protocol.CompilationError, MemoryError) as error:
             self._switch(error)
 
     def __reduce__(self) -> Any:
@@ -547,22 +537,22 @@ class _FallbackKernel:
         def call(*arguments: Any, **options: Any) -> Any:
             try:
                 return getattr(self._kernel, name)(*arguments, **options)
-            except CompilationError as error:
+            except protocol.CompilationError as error:
                 self._switch(error)
                 return getattr(self._kernel, name)(*arguments, **options)
 
         self.__dict__[name] = call
         return call
 
-    def prepare(self, point: Point) -> list[Any]:
+    def prepare(self, point: protocol.Point) -> list[Any]:
         return [self._kernel, point, self._kernel.prepare(point)]
 
-    def write(self, prepared: list[Any], columns: Columns, out: Array) -> None:
+    def write(self, prepared: list[Any], columns: protocol.Columns, out: Array) -> None:
         if prepared[0] is not self._kernel:  # prepared by the kernel before the switch
             prepared[:] = self.prepare(prepared[1])
         try:
             self._kernel.write(prepared[2], columns, out)
-        except CompilationError as error:
+        except protocol.CompilationError as error:
             self._switch(error)
             self.write(prepared, columns, out)
 

@@ -31,7 +31,7 @@ from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.op import Op, Shape
 from autodiff_cli.graph.tape import Tape, infer_shapes
 from autodiff_cli.ops.arithmetic import add, div, mul, neg, sub, where
-from autodiff_cli.ops.structural import matmul, outer, transpose
+from autodiff_cli.ops.structural import is_gathered, matmul, outer, place, transpose
 
 T = TypeVar("T")
 
@@ -139,6 +139,11 @@ def _total_of_matmul(a: Array, b: Array, rows: Any) -> Any:
     return (a.sum(axis=-1) @ b.sum(axis=-1) * _repeat_count(a, b, rows))[..., None]
 
 
+def _total_of_place(x: Array, like: Array, at: Array, rows: Any) -> Any:
+    values = np.broadcast_to(x, at.shape) if at.shape[-1] == rows else x * rows
+    return np.bincount(at.astype(np.intp), values, len(like))[:, None]
+
+
 def _repeat_count(a: Array, b: Array, rows: Any) -> Any:
     """Return how often a product counts if at most one factor has an axis of rows: once, if that axis was summed."""
     return rows if a.shape[-1] == b.shape[-1] else 1
@@ -154,6 +159,7 @@ def _total_op(name: str, shape: Callable[..., Shape], count: int) -> Op:
 
 _TOTAL = _total_op("total", lambda node, x, rows: x, 1)
 _TOTAL_OUTER = _total_op("total_outer", lambda node, a, b, rows: a + b, 2)
+_TOTAL_PLACE = _total_op("total_place", lambda node, x, like, at, rows: like, 3)
 _TOTAL_MATMUL = _total_op("total_matmul", lambda node, a, b, rows: a[:-1] + b[1:], 2)
 
 TOTAL_FUNCTIONS: dict[Op, Callable[..., Any]] = {
@@ -161,6 +167,7 @@ TOTAL_FUNCTIONS: dict[Op, Callable[..., Any]] = {
     _TOTAL: lambda x, rows: np.add.reduce(x, axis=-1, keepdims=True) if x.shape[-1] == rows else x * rows,
     _TOTAL_OUTER: _total_of_outer,
     _TOTAL_MATMUL: _total_of_matmul,
+    _TOTAL_PLACE: _total_of_place,  # row by row these arrays would have an element for each level
 }
 
 
@@ -178,10 +185,14 @@ def totals(roots: Sequence[Node], columns: Collection[str], leaves: Mapping[str,
     for node in tape.nodes:
         if (node.is_input and node.text in columns) or not by_row.isdisjoint(node.inputs):
             by_row.add(node)
+    scattered: set[Node] = set()
+    for node in tape.nodes:
+        if (node.op is place and is_gathered(node)) or not scattered.isdisjoint(node.inputs):
+            scattered.add(node)
     required = by_row.intersection(roots)
     linear_inputs: dict[Node, tuple[int, ...]] = {}
     for node, shape in zip(reversed(tape.nodes), reversed(shapes), strict=True):
-        if node in required and len(shape) == 2:
+        if node in required and (len(shape) == 2 or (shape and node in scattered)):
             linear_inputs[node] = _linear_inputs(node, by_row)
             required.update(node.inputs[k] for k in linear_inputs[node])
     total_of: dict[Node, Node] = {}
@@ -197,7 +208,7 @@ def _linear_inputs(node: Node, by_row: Collection[Node]) -> tuple[int, ...]:
     """Return the positions of the inputs whose totals determine the node's total; empty if it must be summed itself."""
     varying = tuple(k for k, child in enumerate(node.inputs) if child in by_row)
     if node.op in (add, sub):
-        return varying if len(varying) == 2 else ()
+        return varying
     if node.op in (neg, transpose, mul, matmul, outer):
         return varying if len(varying) == 1 else ()
     return varying if node.op is div and varying == (0,) else ()
@@ -213,6 +224,8 @@ def _with_masked_factors(node: Node, shapes: Mapping[Node, Shape]) -> Node:
         return node
     condition, product, otherwise = node.inputs
     is_row_cut = shapes[condition] == () and otherwise.is_constant and otherwise.text == "0"
+    if is_row_cut and product.op is place and is_gathered(product):
+        return place(where(condition, product.inputs[0], otherwise), *product.inputs[1:])
     if not is_row_cut or product.op is not outer:
         return node
     return outer(*[where(condition, vector, otherwise) for vector in product.inputs])
@@ -221,10 +234,16 @@ def _with_masked_factors(node: Node, shapes: Mapping[Node, Shape]) -> Node:
 def _total_node(node: Node, linear_inputs: tuple[int, ...], total_of: Mapping[Node, Node], shape: Shape) -> Node:
     """Return the total of a node, given the totals of its inputs."""
     if linear_inputs:
-        inputs = tuple(total_of[child] if k in linear_inputs else child for k, child in enumerate(node.inputs))
-        return Node(node.op, inputs)
+        is_sum = node.op in (add, sub)
+        inputs = [
+            total_of[child] if k in linear_inputs else mul(child, ROW_COUNT_NODE) if is_sum else child
+            for k, child in enumerate(node.inputs)
+        ]
+        return Node(node.op, tuple(inputs))
     if node.op is outer:
         return _TOTAL_OUTER(*node.inputs, ROW_COUNT_NODE)
+    if node.op is place and is_gathered(node):
+        return _TOTAL_PLACE(*node.inputs, ROW_COUNT_NODE)
     if node.op is matmul and len(shape) == 2:
         return _TOTAL_MATMUL(*node.inputs, ROW_COUNT_NODE)
     return _TOTAL(node, ROW_COUNT_NODE)

@@ -111,36 +111,28 @@ Options:
 
 # Words of other tools for our commands and options. The first option that the command has is suggested.
 _OTHER_COMMANDS = {
-    **dict.fromkeys(("fit", "regress", "learn"), "train"),
-    **dict.fromkeys(("diff", "derive", "derivative", "gradient", "differentiate", "eval", "evaluate"), "grad"),
-    **dict.fromkeys(("backprop", "graph", "draw", "steps"), "trace"),
-    **dict.fromkeys(("functions", "operations"), "ops"),
-    **dict.fromkeys(("root", "roots", "zeros", "fsolve", "solver"), "solve"),
-    **dict.fromkeys(("minimise", "min", "minima", "optimize"), "minimize"),
-    **dict.fromkeys(("maximise", "max", "maxima"), "maximize"),
-    **dict.fromkeys(("info", "status"), "doctor"),
-    **dict.fromkeys(("tutorial", "lessons"), "lesson"),
-    "version": "--version",
-    "-v": "--version",
-}
+    other: ours
+    for ours, others in {
+        "train": "fit regress learn", "grad": "diff derive derivative gradient differentiate eval evaluate",
+        "trace": "backprop graph draw steps", "ops": "functions operations", "solve": "root roots zeros fsolve solver",
+        "minimize": "minimise min minima optimize", "maximize": "maximise max maxima", "doctor": "info status",
+        "lesson": "tutorial lessons", "--version": "version -v",
+    }.items()
+    for other in others.split()
+}  # fmt: skip
 _OTHER_OPTIONS = {
-    **dict.fromkeys(("max-iter", "maxiter", "max-iterations", "iterations", "n-iter", "steps"), ("--epochs",)),
-    **dict.fromkeys(("eta", "step-size", "rate"), ("--lr",)),
-    **dict.fromkeys(("lang", "language", "target", "format"), ("--to",)),
-    **dict.fromkeys(("out", "outfile", "outputfile", "write"), ("--output", "--save")),
-    **dict.fromkeys(("vars", "variables", "with-respect-to"), ("--wrt",)),
-    **dict.fromkeys(("device", "gpu", "engine"), ("--backend",)),
-    **dict.fromkeys(("workers", "jobs", "n-jobs", "cores", "num-threads"), ("--threads",)),
-    **dict.fromkeys(("random-state", "random-seed"), ("--seed",)),
-    **dict.fromkeys(("weight-decay", "ridge"), ("--l2",)),
-    **dict.fromkeys(("sep", "separator"), ("--delimiter",)),
-    **dict.fromkeys(("query", "filter"), ("--where",)),
-    **dict.fromkeys(("method", "algorithm", "solver"), ("--optimizer",)),
-    **dict.fromkeys(("group", "groupby", "group-by"), ("--by",)),
-    **dict.fromkeys(("interval", "level", "ci", "confidence"), ("--confidence", "--interval")),
-    **dict.fromkeys(("jac",), ("--jacobian",)),
-    **dict.fromkeys(("hess",), ("--hessian",)),
-}
+    other: tuple(ours.split())
+    for ours, others in {
+        "--epochs": "max-iter maxiter max-iterations iterations n-iter steps", "--lr": "eta step-size rate",
+        "--to": "lang language target format", "--output --save": "out outfile outputfile write",
+        "--wrt": "vars variables with-respect-to", "--backend": "device gpu engine",
+        "--threads": "workers jobs n-jobs cores num-threads", "--seed": "random-state random-seed",
+        "--l2": "weight-decay ridge", "--delimiter": "sep separator", "--where": "query filter",
+        "--optimizer": "method algorithm solver", "--by": "group groupby group-by",
+        "--confidence --interval": "interval level ci confidence", "--jacobian": "jac", "--hessian": "hess",
+    }.items()
+    for other in others.split()
+}  # fmt: skip
 _DRAWINGS = ("svg", "html", "tex", "dot")
 _NEEDLESS_OPTIONS = ("list", "all", "show", "verbose")  # of other tools; the command does that without an option
 

@@ -337,7 +337,7 @@ def _checked_blocks(file: DataFile, gradients: BatchedGradient) -> Iterator[RowB
     from autodiff_cli.formula.uncertainty import check_error_columns
 
     row = 1
-    for block in file.iter_selected_blocks([*gradients.columns, *gradients.error_columns], BLOCK_ROWS):
+    for block in file.iter_blocks([*gradients.columns, *gradients.error_columns], BLOCK_ROWS, is_filtered=True):
         check_error_columns(block.columns, gradients.error_columns, row)
         row += len(block.cells)
         yield block

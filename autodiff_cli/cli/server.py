@@ -158,7 +158,11 @@ class RequestHandlers:
             raise RequestError(
                 f"error: the model is too long; at most {self._limits.text_length} characters are allowed", 413
             )
-        content = await self._read_body(request)
+        try:
+            content = await asyncio.wait_for(self._read_body(request), self._limits.upload)
+        except TimeoutError:
+            message = f"error: the file did not arrive within {self._limits.upload:g} seconds"
+            raise RequestError(message, 408) from None
         question = {"ask": "fit", "model": model, "values": values, "options": options}
         answer = await self._ask_worker(question, content, self._limits.fit)
         token = secrets.token_urlsafe(16)
@@ -169,17 +173,12 @@ class RequestHandlers:
 
     async def _read_body(self, request: Request) -> bytes:
         """Return the body of a request; reading stops where it is too large."""
-        body = bytearray()
-        try:
-            async with asyncio.timeout(self._limits.upload):
-                async for piece in request.stream():
-                    body += piece
-                    if len(body) > self._limits.file_bytes:
-                        most = f"at most {self._limits.file_bytes >> 20} MB are allowed: use autodiff train"
-                        raise RequestError(f"error: the file is too large; {most}", 413)
-        except TimeoutError:
-            message = f"error: the file did not arrive within {self._limits.upload:g} seconds"
-            raise RequestError(message, 408) from None
+        body, most = bytearray(), self._limits.file_bytes
+        async for piece in request.stream():
+            body += piece
+            if len(body) > most:
+                words = f"at most {most >> 20} MB are allowed: use autodiff train"
+                raise RequestError(f"error: the file is too large; {words}", 413)
         return bytes(body)
 
     async def _ask_worker(self, question: Mapping[str, Any], content: bytes, seconds: float) -> Any:

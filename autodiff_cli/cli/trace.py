@@ -157,7 +157,7 @@ _RESTRICTIONS = (
         lambda explicit: explicit["format name"] != "html" or "mode" in explicit,
         "--exercise writes HTML in reverse mode: use -o sheet.html or --format html",
     ),
-    *exclusive("step", ("paths", "tape", "mode", "format_", "json", "output", UNCERTAIN)),
+    *exclusive("step", ("paths", "tape", "mode", "format_", "json", "output")),
 )
 
 
@@ -259,27 +259,26 @@ def trace(
         text = inputs.read_text(expression, call.environment, implicit)
         formula = inputs.read_formula(call, text, call.values)
         trace_record = inputs.trace_at(call, formula, call.values, inputs.select_variables(formula, wrt))
-    if step and step_through(environment, trace_record, digits, is_input_read=expression == "-"):
-        return Output(None, json)
+    from autodiff_cli.render.report import combine_reports, text_report
+
+    warning = ""
+    reports: list[Report] = []
+    if errors:
+        warning, reports = _uncertainty_reports(trace_record, errors, uncertainty, views.limit, digits)
+    warned = trace_record.with_warning("nonlinear", warning)
+    if step and step_through(environment, warned, digits, is_input_read=expression == "-"):
+        return Output(combine_reports(*reports, gap=True) if reports else None, json)
     draw = FORMATS[format_name].draw
     is_forward = views.mode is PassMode.FORWARD
-    original = trace_record
     if views.paths is not None or (is_forward and format_name != "html"):
         trace_record = inputs.trace_of_elements(trace_record)
     if draw is None:
-        from autodiff_cli.render.report import combine_reports
-
-        reports: list[Report] = []
-        if errors:
-            warning, reports = _uncertainty_reports(original, errors, uncertainty, views.limit, digits)
-            trace_record = trace_record.with_warning("nonlinear", warning)
-        report = combine_reports(_report(trace_record, views, wrt, digits), *reports)
+        report = combine_reports(_report(trace_record.with_warning("nonlinear", warning), views, wrt, digits), *reports)
         return Output(report, format_name == "json", path=output)
     for flag, name in (("--highlight", highlight), ("--only", only)):
         _check_variable(flag, name, trace_record.expression.leaves)
     from autodiff_cli.render.drawing import View
     from autodiff_cli.render.layout import GraphTooLargeError
-    from autodiff_cli.render.report import text_report
 
     seed = _seed_variable(trace_record) if is_forward else None
     view = View(highlight, only, hide_constants, fold, find)

@@ -168,7 +168,8 @@ def train(
         if output is not None and not output.endswith(ESTIMATE_FORMATS):
             raise BadInput(f"-o takes a FILE that ends in .csv, .tex or .md, not `{output}`; --save saves the model")
         guard = OutputGuard(environment.stdout) if any((save, page, plot, output, draws, options.checkpoint)) else None
-        title = parsed_model.text, f"data: {source.name}, {columns_text(parsed_model.columns)}", *parsed_model.warnings
+        remarks = parsed_model.notes + parsed_model.warnings
+        title = parsed_model.text, f"data: {source.name}, {columns_text(parsed_model.columns)}", *remarks
         stdout, width, colour, clock = environment.stdout, environment.width, environment.colour, environment.clock
         has_bar = environment.terminal and not json
         bar = ProgressBar(stdout, width, colour, options.epochs, clock) if has_bar else None
@@ -318,7 +319,7 @@ def fit_by_group(
     if failed:
         first = f"{failed[0].by}: {failed[0].failure}"
         environment.note(f"{len(failed)} of {len(groups)} groups failed; the first is {first}")
-    environment.note(*model.warnings)
+    environment.note(*model.notes, *model.warnings)
     report = groups_report(groups, digits) if output is None else groups_csv(groups)
     status = ExitStatus.FAILED if len(failed) == len(groups) else ExitStatus.DONE
 

@@ -1,7 +1,7 @@
 """Batches of columns: what readers of files yield, and how batches are joined.
 
 A batch maps names to arrays of numbers or to `LabelColumn`. A reader receives a `ColumnRequest`. `GrowingArray` joins
-numbers, `LabelEncoder` labels. `ProblemList` collects what is wrong with cells, for one message.
+numbers, `CodeTable` labels. `ProblemList` collects what is wrong with cells, for one message.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +27,7 @@ _MAX_PROBLEMS_SHOWN = 5  # in one message: enough to see the pattern
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
 
 T = TypeVar("T")
+C = TypeVar("C", bound="NDArray[Any] | LabelColumn")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,10 @@ class LabelColumn:
                 codes[start : start + len(block)] = table.codes(block.tolist())
         return cls(codes, [*table])
 
-    def select_rows(self, rows: slice | NDArray[Any]) -> LabelColumn:
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, rows: slice | NDArray[Any]) -> LabelColumn:
         """Return the labels of some rows, with only the values that these have."""
         return LabelColumn(self.codes[rows], self.values).compacted()
 
@@ -121,6 +124,8 @@ def join_labels(columns: Sequence[LabelColumn]) -> LabelColumn:
     >>> join_labels([LabelColumn.of(np.array(["a", "b", "a"])), LabelColumn.of(np.array([1.0, 2.0, 1.0]))])
     LabelColumn(codes=array([0, 1, 0], dtype=int32), values=['a, 1', 'b, 2'])
     """
+    if len(columns) == 1:
+        return columns[0]
     words = [[*map(_label_text, column.values)] for column in columns]
     combinations, positions = np.unique(np.array([column.codes for column in columns]), axis=1, return_inverse=True)
     table = CodeTable()
@@ -156,35 +161,17 @@ class CodeTable(dict[Any, int]):
         """Return the code of each label."""
         return np.array([self[label] for label in labels], np.int32)
 
+    def encode(self, batch: LabelColumn, name: str = "", max_labels: float = math.inf) -> NDArray[np.int32]:
+        """Return the code of each row's label, -1 if it is missing, and add the labels that are new.
 
-class LabelEncoder:
-    """Combines the labels of the batches of a column of a file.
-
-    Args:
-        name: the name of the column.
-        max_labels: the maximum number of different labels.
-
-    Raises:
-        DataError: for more labels.
-    """
-
-    def __init__(self, name: str, max_labels: int | None = None) -> None:
-        self._name, self._max_labels = name, max_labels
-        self._table = CodeTable()
-
-    def encode(self, batch: LabelColumn) -> NDArray[np.int32]:
-        """Return the code of each label of a batch; -1 if it is missing."""
-        codes: NDArray[np.int32] = self._table.codes((*batch.values, None))
-        if self._max_labels is not None and len(self._table) > self._max_labels:
-            problem = f"has more than {self._max_labels} different values, too many for labels"
-            raise DataError(f"column `{self._name}` {problem}")
+        Raises:
+            DataError: for more than `max_labels` labels of the column `name`.
+        """
+        codes = self.codes((*batch.values, None))
+        if len(self) > max_labels:
+            raise DataError(f"column `{name}` has more than {max_labels} different values, too many for labels")
         of_rows: NDArray[np.int32] = codes[batch.codes]
         return of_rows
-
-    @property
-    def values(self) -> list[Any]:
-        """The labels by code."""
-        return [*self._table]
 
 
 def _as_number(label: Any) -> float | None:
@@ -206,6 +193,7 @@ class ColumnRequest:
         batch_rows: the approximate number of rows of a batch, if the file does not determine it.
         accepts_missing: whether missing cells are left to the caller.
         cell_by_cell: whether to parse text cell by cell, so that every notation is understood and errors name the line.
+        refuses_blanks: whether cells of numbers that are empty, or mark a missing value, are invalid; nan is a number.
     """
 
     positions: Mapping[str, int]
@@ -214,6 +202,7 @@ class ColumnRequest:
     batch_rows: int
     accepts_missing: bool
     cell_by_cell: bool
+    refuses_blanks: bool = False
 
 
 RawBatch: TypeAlias = "dict[str, NDArray[Any] | LabelColumn]"  # by name: numbers, with nan for missing cells, or labels
@@ -221,7 +210,10 @@ RawBatch: TypeAlias = "dict[str, NDArray[Any] | LabelColumn]"  # by name: number
 
 def numbers_of(batch: RawBatch, name: str) -> NDArray[Any]:
     """Return a column of a batch as numbers, also if it was read as labels. Raises DataError for text."""
-    column = batch[name]
+    return _as_numbers(batch[name], name)
+
+
+def _as_numbers(column: NDArray[Any] | LabelColumn, name: str) -> NDArray[Any]:
     return column.numbers(name) if isinstance(column, LabelColumn) else column
 
 
@@ -286,14 +278,26 @@ def with_fallback(query: ColumnQuery, read: Callable[[ColumnQuery], T]) -> T:
         return read(dataclasses.replace(query, cell_by_cell=True))
 
 
-def missing_cells(
-    columns: Mapping[str, NDArray[Any]], labels: Mapping[str, LabelColumn] = MappingProxyType({})
-) -> dict[str, NDArray[np.bool_]]:
-    """Return a mask of the missing cells of each column that has some: cells that are empty, nan or infinite."""
-    missing = {name: ~np.isfinite(values) for name, values in columns.items() if not all_finite(values)}
-    for name, column in labels.items():
-        if name not in missing and len(column.codes) and column.codes.min() < 0:
+def select_rows(batch: Mapping[str, C], rows: NDArray[np.bool_] | None) -> dict[str, C]:
+    """Return the rows of columns that a mask selects; None selects all."""
+    return {name: column if rows is None else cast(C, column[rows]) for name, column in batch.items()}
+
+
+def find_missing(batch: Mapping[str, C], numbers: Collection[str]) -> dict[str, NDArray[np.bool_]]:
+    """Return a mask of the missing cells of each column that has some: cells that are empty, nan or infinite.
+
+    Args:
+        batch: the columns.
+        numbers: the columns whose labels must be numbers.
+    """
+    missing = {}
+    for name, column in batch.items():
+        if isinstance(column, LabelColumn) and len(column) and column.codes.min() < 0:
             missing[name] = column.codes < 0
+        if not isinstance(column, LabelColumn) or name in numbers:
+            values = _as_numbers(column, name)
+            if not all_finite(values):
+                missing[name] = ~np.isfinite(values)
     return missing
 
 
@@ -317,22 +321,20 @@ class ProblemList:
         return bool(self.invalid or self.missing)
 
     def add_missing(
-        self,
-        missing: Mapping[str, NDArray[np.bool_]],
-        columns: Mapping[str, NDArray[Any]],
-        row_numbers: Sequence[int] | NDArray[np.intp],
+        self, missing: Mapping[str, NDArray[np.bool_]], columns: RawBatch, row_numbers: Sequence[int] | NDArray[np.intp]
     ) -> None:
         """Add missing cells by row and column.
 
         Args:
             missing: a mask of the missing cells of each column.
-            columns: the columns of numbers; other columns hold labels.
+            columns: the columns.
             row_numbers: the number of each row in the file, counted from 1.
         """
         for row in np.flatnonzero(np.logical_or.reduce([*missing.values()])).tolist():
             for name, is_missing_cell in missing.items():
                 if is_missing_cell[row]:
-                    cell = columns[name][row] if name in columns else "no label"
+                    column = columns[name]
+                    cell = "no label" if isinstance(column, LabelColumn) else column[row]
                     self.missing.append(f"row {row_numbers[row]}, column `{name}`: {cell}")
 
     def raise_if_any(self) -> None:

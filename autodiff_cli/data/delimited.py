@@ -38,6 +38,7 @@ from autodiff_cli.data.dialect import (
     describe_bad_cell,
     detect_dialect,
     has_invalid_utf8,
+    is_missing,
     quoted_cell,
 )
 from autodiff_cli.data.source import ByteChunkStream, ByteSource
@@ -239,36 +240,10 @@ class DelimitedText:
         problems = ProblemList(f"{self._source.name}: ")
         with contextlib.closing(self._iter_all_records()) as records:
             while block := list(itertools.islice(records, request.batch_rows)):
-                batch = self._parse_records(block, request, problems)
+                batch = parse_records(block, len(self.header), request, problems)
                 if not problems:
                     yield batch
         problems.raise_if_any()
-
-    def _parse_records(self, records: Iterable[Record], request: ColumnRequest, problems: ProblemList) -> RawBatch:
-        """Return the columns of some records, and add the problems of their cells to a list."""
-        columns: dict[str, list[Any]] = {name: [] for name in request.positions}
-        for location, cells in records:
-            if len(cells) != len(self.header):
-                problems.invalid.append(f"{location}: {cell_count(len(cells))}, but the header has {len(self.header)}")
-                continue
-            for name, position in request.positions.items():
-                cell = cells[position].strip()
-                parser = None if name in request.labels else request.parsers[name]
-                value, problem, is_missing = _parse_cell(cell, parser)
-                columns[name].append(value)
-                if value is None and parser is not None:
-                    problems.text_columns.setdefault(name, cell)
-                if problem:
-                    problems.invalid.append(f"{location}, column `{name}`: {problem}")
-                elif is_missing and not request.accepts_missing:
-                    problems.missing.append(f"{location}, column `{name}`: {cell[:40] or 'empty'}")
-        for name in [*problems.text_columns]:
-            if not all(value is None or math.isnan(value) for value in columns[name]):
-                del problems.text_columns[name]
-        return {
-            name: LabelColumn.of(np.array(values, object)) if name in request.labels else np.array(values, np.float64)
-            for name, values in columns.items()
-        }
 
     def _iter_all_records(self) -> Generator[Record]:
         """Yield all rows as text."""
@@ -304,12 +279,46 @@ class DelimitedText:
             text.detach()  # the caller closes the stream
 
 
-def _parse_cell(cell: str, parser: CellParser | None) -> tuple[float | str | None, str, bool]:
+def parse_records(records: Iterable[Record], width: int, request: ColumnRequest, problems: ProblemList) -> RawBatch:
+    """Return the columns of some records, and add the problems of their cells to a list.
+
+    Args:
+        records: the records.
+        width: the number of columns in the header.
+        request: the columns.
+        problems: the list.
+    """
+    columns: dict[str, list[Any]] = {name: [] for name in request.positions}
+    for location, cells in records:
+        if len(cells) != width:
+            problems.invalid.append(f"{location}: {cell_count(len(cells))}, but the header has {width}")
+            continue
+        for name, position in request.positions.items():
+            cell = cells[position].strip()
+            parser = None if name in request.labels else request.parsers[name]
+            value, problem, lacks_value = _parse_cell(cell, parser, request.refuses_blanks)
+            columns[name].append(value)
+            if value is None and parser is not None:
+                problems.text_columns.setdefault(name, cell)
+            if problem:
+                problems.invalid.append(f"{location}, column `{name}`: {problem}")
+            elif lacks_value and not request.accepts_missing:
+                problems.missing.append(f"{location}, column `{name}`: {cell[:40] or 'empty'}")
+    for name in [*problems.text_columns]:
+        if not all(value is None or math.isnan(value) for value in columns[name]):
+            del problems.text_columns[name]
+    return {
+        name: LabelColumn.of(np.array(values, object)) if name in request.labels else np.array(values, np.float64)
+        for name, values in columns.items()
+    }
+
+
+def _parse_cell(cell: str, parser: CellParser | None, refuses_blanks: bool) -> tuple[float | str | None, str, bool]:
     """Return a cell's value, what is wrong with it, and whether it is missing; without a parser, it is a label."""
     if parser is None:
-        is_missing = cell in MISSING_VALUES
-        return None if is_missing else cell, quoted_cell(cell) if has_invalid_utf8(cell) else "", is_missing
-    value = parser.parse(cell)
+        lacks_value = cell in MISSING_VALUES
+        return None if lacks_value else cell, quoted_cell(cell) if has_invalid_utf8(cell) else "", lacks_value
+    value = None if refuses_blanks and is_missing(cell) else parser.parse(cell)
     return (None, describe_bad_cell(cell, parser), False) if value is None else (value, "", not math.isfinite(value))
 
 

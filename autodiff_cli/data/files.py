@@ -25,31 +25,24 @@ from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
 from autodiff_cli.data.batches import (
+    CodeTable,
     ColumnBatch,
     ColumnQuery,
     ColumnRequest,
     FallbackRequired,
     GrowingArray,
     LabelColumn,
-    LabelEncoder,
     MissingCells,
     ProblemList,
-    RawBatch,
+    find_missing,
     join_labels,
     labels_of,
-    missing_cells,
     numbers_of,
+    select_rows,
     with_fallback,
 )
-from autodiff_cli.data.dialect import (
-    DEFAULT_FILE_OPTIONS,
-    CellKind,
-    DataError,
-    FileOptions,
-    cell_count,
-    describe_bad_cell,
-    is_missing,
-)
+from autodiff_cli.data.delimited import parse_records
+from autodiff_cli.data.dialect import DEFAULT_FILE_OPTIONS, CellKind, DataError, FileOptions, cell_count
 from autodiff_cli.data.formats import detect_format
 from autodiff_cli.data.source import ByteSource
 from autodiff_cli.data.streaming import PassProgress, StreamedColumns
@@ -149,8 +142,7 @@ class DataFile:
             self._positions.setdefault(name, []).append(position)
         self.names = tuple(filter(None, self._positions))
         self.parsers = {name: self.format.new_parser() for name in self.names}
-        for name in self.parsers.keys() & origins.keys():
-            self.parsers[name].origin = origins[name]
+        self.use_origins(origins)
         self._notes: dict[str, None] = {}
         self.filter_counts = FilterCounts()
         self._row_filter = None
@@ -175,6 +167,11 @@ class DataFile:
         """The times from which dates and times are counted, for the columns read so far."""
         return {name: parser.origin for name, parser in self.parsers.items() if parser.origin is not None}
 
+    def use_origins(self, origins: Mapping[str, datetime]) -> None:
+        """Set the times from which dates and times are counted, by column; other columns are left out."""
+        for name in self.parsers.keys() & origins.keys():
+            self.parsers[name].origin = origins[name]
+
     @property
     def units(self) -> dict[str, str]:
         """The units that a row of the file states, by column."""
@@ -196,13 +193,13 @@ class DataFile:
             accepts_missing=query.missing is not MissingCells.REFUSE or row_filter is not None,
             cell_by_cell=query.cell_by_cell,
         )
+        can_find_lines = self.format.is_slow_to_parse and not (request.accepts_missing or query.cell_by_cell)
         wanted = {*query.numbers, *query.labels}
         counts, problems = FilterCounts(), ProblemList(f"{self.name}: ")
         with contextlib.closing(self.format.iter_batches(request)) as batches:
             for batch in batches:
                 mask = None if row_filter is None else row_filter.mask(batch, self.parsers)
-                column = next(iter(batch.values()))
-                count = len(column.codes if isinstance(column, LabelColumn) else column)
+                count = len(next(iter(batch.values())))
                 selected = count if mask is None else int(np.count_nonzero(mask))
                 found = {name: dict.fromkeys(labels_of(batch, name).values) for name in texts}
                 counts.add(FilterCounts(count, selected, found))
@@ -213,20 +210,19 @@ class DataFile:
                     for name, parts in joined.items()
                     if len(parts) > 1 and {*parts} <= batch.keys()
                 }
-                columns = _select({name: batch[name] for name in wanted & batch.keys()}, mask)
-                incomplete = {} if query.missing is MissingCells.KEEP else _find_missing(columns, query.numbers)
+                columns = select_rows({name: batch[name] for name in wanted & batch.keys()}, mask)
+                incomplete = {} if query.missing is MissingCells.KEEP else find_missing(columns, query.numbers)
                 dropped = 0
                 if incomplete and query.missing is MissingCells.DROP:
                     complete = ~np.logical_or.reduce([*incomplete.values()])
-                    columns = _select(columns, complete)
-                    dropped = int(np.count_nonzero(~complete))
+                    columns, dropped = select_rows(columns, complete), int(np.count_nonzero(~complete))
                     mask = np.ones(count, np.bool_) if mask is None else mask.copy()
                     mask[mask] = complete
+                elif incomplete and can_find_lines:
+                    raise FallbackRequired
                 elif incomplete:
-                    if not (request.accepts_missing or request.cell_by_cell) and self.format.is_slow_to_parse:
-                        raise FallbackRequired  # which finds the lines
                     row_numbers = np.arange(count) if mask is None else np.flatnonzero(mask)
-                    problems.add_missing(incomplete, _numbers_only(columns), row_numbers + counts.rows - count + 1)
+                    problems.add_missing(incomplete, columns, row_numbers + counts.rows - count + 1)
                 if not problems:
                     yield ColumnBatch(columns, selected - dropped, mask, dropped)
         problems.raise_if_any()
@@ -246,52 +242,43 @@ class DataFile:
             raise DataError("\n".join([f"{self.name}: --where keeps none of {counts.rows} rows", *notes]))
         self._notes |= dict.fromkeys([*notes, f"--where keeps {counts.selected} of {counts.rows} rows"])
 
-    def iter_blocks(self, wanted: Collection[str], size: int) -> Iterator[RowBlock]:
-        """Yield all rows in order, at most `size` at a time: the requested columns as numbers, and the text of all
-        cells.
+    def iter_blocks(self, wanted: Collection[str], size: int, *, is_filtered: bool = False) -> Iterator[RowBlock]:
+        """Yield rows in order, at most `size` at a time: the requested columns as numbers, and the text of all cells.
 
         Cells may be nan or infinite if the file has them written out.
+
+        Args:
+            wanted: the columns.
+            size: the maximum number of rows in a block, before filtering.
+            is_filtered: whether to yield only the rows that the filter selects.
 
         Raises:
             DataError: for empty cells, cells that are not numbers, and rows with too few or too many cells, block by
                 block.
         """
-        positions = self.column_positions(wanted)
+        row_filter = self._row_filter if is_filtered else None
+        filtered, texts = (set(), set()) if row_filter is None else (row_filter.columns, row_filter.text_columns)
+        request = ColumnRequest(
+            self.column_positions({*wanted, *filtered}), texts, self.parsers, size, True, True, refuses_blanks=True
+        )
         done = 0
-        with contextlib.suppress(FallbackRequired), contextlib.closing(self.format.iter_text_batches()) as texts:
-            for batch in texts:
-                for part in batch.split(size):
-                    yield RowBlock({name: part.parse_column(position) for name, position in positions.items()}, part)
-                    done += len(part)
-            return
-        for columns, cells in self._iter_parsed_blocks(positions, size, done):
-            yield RowBlock(columns, cells)
-
-    def iter_selected_blocks(self, wanted: Collection[str], size: int) -> Iterator[RowBlock]:
-        """Yield the rows that the filter selects. See `iter_blocks`."""
-        row_filter = self._row_filter
         if row_filter is None:
-            yield from self.iter_blocks(wanted, size)
-            return
-        positions = self.column_positions({*wanted, *row_filter.numeric_columns})
-        text_positions = self.column_positions(row_filter.text_columns)
-        for columns, cells in self._iter_parsed_blocks(positions, size):
-            labels = {
-                name: LabelColumn.of(np.array([row[position].strip() for row in cells], object))
-                for name, position in text_positions.items()
-            }
-            mask = row_filter.mask({**columns, **labels}, self.parsers)
-            selected = {name: values[mask] for name, values in columns.items()}
-            yield RowBlock(selected, [*itertools.compress(cells, mask.tolist())])
-
-    def _iter_parsed_blocks(
-        self, positions: Mapping[str, int], size: int, start: int = 0
-    ) -> Iterator[tuple[dict[str, Array], list[list[str]]]]:
-        """Yield columns as numbers and the text of all cells, by the reader that names the lines of bad cells."""
+            with contextlib.suppress(FallbackRequired), contextlib.closing(self.format.iter_text_batches()) as batches:
+                for part in (part for batch in batches for part in batch.split(size)):
+                    columns = {name: part.parse_column(position) for name, position in request.positions.items()}
+                    yield RowBlock(columns, part)
+                    done += len(part)
+                return
         with contextlib.closing(self.format.iter_records()) as records:
-            rest = itertools.islice(records, start, None)
+            rest = itertools.islice(records, done, None)
             while block := list(itertools.islice(rest, size)):
-                yield self._parse_numbers(block, positions), [record.cells for record in block]
+                problems = ProblemList(f"{self.name}: ")
+                batch, cells = parse_records(block, len(self.header), request, problems), [each.cells for each in block]
+                problems.raise_if_any()
+                if row_filter is not None:
+                    mask = row_filter.mask(batch, self.parsers)
+                    batch, cells = select_rows(batch, mask), [*itertools.compress(cells, mask.tolist())]
+                yield RowBlock({name: numbers_of(batch, name) for name in {*wanted} & batch.keys()}, cells)
 
     def _column_names(self, renamed: Mapping[str, str]) -> list[str]:
         """Return the normalized names of all columns after renaming. Raises DataError for names that do not fit."""
@@ -319,48 +306,6 @@ class DataFile:
             if len(self._positions[name]) > 1:
                 raise DataError(f"{self.name}: the header names the column `{name}` more than once")
         return {name: self._positions[name][0] for name in names}
-
-    def _parse_numbers(self, records: Sequence[Record], positions: Mapping[str, int]) -> dict[str, Array]:
-        """Return columns of some records as numbers. Raises DataError for invalid cells."""
-        width = len(self.header)
-        problems = ProblemList(f"{self.name}: ")
-        for location, cells in records:
-            if len(cells) != width:
-                problems.invalid.append(f"{location}: {cell_count(len(cells))}, but the header has {width}")
-        columns: dict[str, list[float]] = {name: [] for name in positions}
-        for location, cells in records if not problems else ():
-            for name, position in positions.items():
-                cell = cells[position].strip()
-                value = None if is_missing(cell) else self.parsers[name].parse(cell)
-                if value is None:
-                    problems.invalid.append(
-                        f"{location}, column `{name}`: {describe_bad_cell(cell, self.parsers[name])}"
-                    )
-                else:
-                    columns[name].append(value)
-        problems.raise_if_any()
-        return {name: np.array(values) for name, values in columns.items()}
-
-
-def _select(columns: RawBatch, mask: NDArray[np.bool_] | None) -> RawBatch:
-    """Return the rows that a mask selects."""
-    if mask is None:
-        return columns
-    return {
-        name: column.select_rows(mask) if isinstance(column, LabelColumn) else column[mask]
-        for name, column in columns.items()
-    }
-
-
-def _numbers_only(columns: RawBatch) -> dict[str, NDArray[Any]]:
-    return {name: column for name, column in columns.items() if not isinstance(column, LabelColumn)}
-
-
-def _find_missing(columns: RawBatch, numbers: Collection[str]) -> dict[str, NDArray[np.bool_]]:
-    """Return a mask of the missing cells of each column that has some. Labels that are read as numbers count too."""
-    labels = {name: column for name, column in columns.items() if isinstance(column, LabelColumn)}
-    converted = {name: column.numbers(name) for name, column in labels.items() if name in numbers}
-    return missing_cells({**_numbers_only(columns), **converted}, labels)
 
 
 def _filter_rows(blocks: Iterable[CellRows], mask: NDArray[np.bool_]) -> Iterator[CellRows]:
@@ -504,9 +449,8 @@ class DataSource:
             for batch in file.iter_batches(query):
                 yield batch
                 rows += batch.rows + batch.dropped
-                for other, (name, origin) in itertools.product(self.files, file.origins.items()):
-                    if name in other.parsers:
-                        other.parsers[name].origin = origin  # all files count dates and times from the same origins
+                for other in self.files:
+                    other.use_origins(file.origins)  # so that all files count dates and times from the same ones
         if not rows and self.is_filtered and len(self.files) > 1:
             raise DataError("\n".join([f"{self.name}: --where keeps no row of any file", *self.notes[1:]]))
 
@@ -532,15 +476,15 @@ class DataSource:
         expected = 0 if self.is_filtered else self.estimate_rows() * 17 // 16
         numbers = {name: GrowingArray(expected) for name in self.names if name in query.numbers}
         names = {*self.names, FILE_COLUMN}
-        encoders = {name: LabelEncoder(name) for name in query.labels if {*joined_columns(name, names)} <= names}
-        codes = {name: GrowingArray(expected) for name in encoders}
+        tables = {name: CodeTable() for name in query.labels if {*joined_columns(name, names)} <= names}
+        codes = {name: GrowingArray(expected) for name in tables}
         rows = dropped = 0
         masks: list[tuple[NDArray[np.bool_] | None, int]] = []
         for batch in self.iter_batches(query):
             for name, array in numbers.items():
                 array.add(numbers_of(batch.columns, name))
-            for name, encoder in encoders.items():
-                codes[name].add(encoder.encode(labels_of(batch.columns, name)))
+            for name, table in tables.items():
+                codes[name].add(table.encode(labels_of(batch.columns, name)))
             rows, dropped = rows + batch.rows, dropped + batch.dropped
             masks.append((batch.mask, batch.rows))
         has_all = all(mask is None for mask, _ in masks)
@@ -548,25 +492,22 @@ class DataSource:
             {name: array.finish() for name, array in numbers.items()},
             rows,
             dropped,
-            {name: LabelColumn(array.finish(), encoders[name].values) for name, array in codes.items()},
+            {name: LabelColumn(array.finish(), [*tables[name]]) for name, array in codes.items()},
             None if has_all else np.concatenate([np.ones(n, np.bool_) if mask is None else mask for mask, n in masks]),
         )
 
     def iter_rows(self) -> Iterator[CellRows]:
         """Yield all rows as text, in blocks, with cells in the order of `header`."""
         for file in self.files:
-            blocks = (block.cells for block in file.iter_blocks((), _TEXT_BLOCK_ROWS))
-            if self._has_same_order:
-                yield from blocks
-                continue
-            places = file.column_positions(self.header)
-            positions = [places[name] for name in self.header]
-            for cells in blocks:
-                yield (
-                    cells.select_columns(positions)
-                    if isinstance(cells, TextBatch)
-                    else [[row[position] for position in positions] for row in cells]
-                )
+            places = {} if self._has_same_order else file.column_positions(self.header)
+            positions = [places[name] for name in self.header if places]
+            for block in file.iter_blocks((), _TEXT_BLOCK_ROWS):
+                cells = block.cells
+                if isinstance(cells, TextBatch):
+                    cells = cells.select_columns(positions) if positions else cells
+                elif positions:
+                    cells = [[row[position] for position in positions] for row in cells]
+                yield cells
 
     def iter_selected_rows(self, table: Table) -> Iterator[CellRows]:
         """Yield the rows that a table has as text."""

@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
 from autodiff_cli.data.batches import (
+    CodeTable,
     ColumnQuery,
     LabelColumn,
-    LabelEncoder,
     MissingCells,
     labels_of,
     numbers_of,
@@ -269,7 +269,7 @@ class StreamedColumns:
         with_fallback(self._query, self._read_first)
         check_has_rows(Table({}, self.rows, self.dropped), f"{self.source.name}: ")
         self.labels = {
-            name: LabelColumn(np.empty(0, np.int32), encoder.values).parsed() for name, encoder in self.encoders.items()
+            name: LabelColumn(np.empty(0, np.int32), [*table]).parsed() for name, table in self.code_tables.items()
         }
         self.passes = 1
 
@@ -320,7 +320,7 @@ class StreamedColumns:
         """Read all rows once. Store them decoded if reading them again would be slow."""
         self.close()
         self._query = query
-        self.encoders = {name: LabelEncoder(name, _MAX_LABELS) for name in self.label_names}
+        self.code_tables = {name: CodeTable() for name in self.label_names}
         self.rows = self.dropped = 0
         is_worth_storing = self.random_access or self.source.is_slow_to_parse or self.label_names
         self._decoded = self._create_decoded() if is_worth_storing else None
@@ -408,7 +408,8 @@ class StreamedColumns:
             for batch in batches:
                 columns = {name: numbers_of(batch.columns, name) for name in numbers}
                 for name in texts:
-                    columns[label_key(name)] = self.encoders[name].encode(labels_of(batch.columns, name))
+                    labels = labels_of(batch.columns, name)
+                    columns[label_key(name)] = self.code_tables[name].encode(labels, name, _MAX_LABELS)
                 if not self.passes:
                     self.dropped += batch.dropped
                 for buffer in chunks.add(columns, batch.rows):

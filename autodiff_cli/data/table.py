@@ -21,10 +21,11 @@ from autodiff_cli.data.batches import (
     LabelColumn,
     ProblemList,
     RawBatch,
+    find_missing,
     join_labels,
     labels_of,
-    missing_cells,
     numbers_of,
+    select_rows,
 )
 from autodiff_cli.data.dialect import CellKind, CellParser
 from autodiff_cli.data.dialect import DataError as DataError
@@ -148,29 +149,29 @@ class MemoryDataset:
         for name in labels:
             parts = joined_columns(name, self._data)
             if {*parts} <= self._data.keys():
-                separate = [LabelColumn.of(label_vector(self._data[part], part)) for part in parts]
-                label_columns[name] = separate[0] if len(parts) == 1 else join_labels(separate)
+                label_columns[name] = join_labels(
+                    [LabelColumn.of(label_vector(self._data[part], part)) for part in parts]
+                )
         if not columns and not label_columns:
             raise DataError(f"the model uses none of the columns, which are {format_names(self.names)}")
-        lengths = {name: len(values) for name, values in columns.items()}
-        lengths |= {name: len(column.codes) for name, column in label_columns.items()}
+        both: RawBatch = {**columns, **label_columns}
+        both |= columns  # a column of labels may be read as numbers too
+        lengths = {name: len(column) for name, column in both.items()}
         if len(set(lengths.values())) > 1:
             lengths_text = format_names([f"`{name}` has {length}" for name, length in lengths.items()])
             raise DataError(f"the columns differ in length: {lengths_text}")
-        rows = next(iter(lengths.values()))
-        missing = missing_cells(columns, label_columns)
-        if missing and not drop_missing:
+        rows = left = next(iter(lengths.values()))
+        missing = find_missing(columns, ())
+        missing = missing | find_missing(label_columns, ()) | missing
+        mask = ~np.logical_or.reduce([*missing.values()]) if missing else None
+        if mask is not None:
             problems = ProblemList()
-            problems.add_missing(missing, columns, range(1, rows + 1))
+            if not drop_missing:
+                problems.add_missing(missing, both, range(1, rows + 1))
             problems.raise_if_any()
-        if not missing:
-            table = Table(columns, rows, 0, label_columns)
-        else:
-            mask = ~np.logical_or.reduce([*missing.values()])
             left = int(np.count_nonzero(mask))
-            columns = {name: values[mask] for name, values in columns.items()}
-            label_columns = {name: column.select_rows(mask) for name, column in label_columns.items()}
-            table = Table(columns, left, rows - left, label_columns, mask)
+        columns, label_columns = select_rows(columns, mask), select_rows(label_columns, mask)
+        table = Table(columns, left, rows - left, label_columns, mask)
         check_has_rows(table)
         return table
 

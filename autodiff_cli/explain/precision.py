@@ -226,8 +226,8 @@ def enclosure(formula: Formula, intervals: Mapping[str, Interval], wrt: Sequence
         for box in _boxes(intervals, moving):
             values = forward(tape, kind, {name: _hull(*sides) for name, sides in box.items()})
             results = [_ball_ends(values[i]) for i in tape.outputs]
-            if not ball.is_finite(values[tape.outputs[0]]):
-                results = [(ball.NEGATIVE_INF, ball.INF)] * len(results)  # a function without a value has no derivative
+            if not all(ball.is_finite(values[i]) for i in tape.outputs):
+                results = _one_sided_ends(tape, box)
             of_moving = dict(zip(moving, results[len(names) :], strict=True))
             results[0] = _bounds_at_corners(formula.tape, kind, box, of_moving) or results[0]
             for name, interval in zip(names, results, strict=False):
@@ -248,6 +248,21 @@ def _hull(low: Number, high: Number) -> Number:
 def _ball_ends(x: Number) -> Interval:
     """Return the ends of a ball; infinite if the number may be undefined."""
     return (ball.as_ball(x).lower(), ball.as_ball(x).upper()) if ball.is_finite(x) else (ball.NEGATIVE_INF, ball.INF)
+
+
+def _one_sided_ends(tape: Tape, box: Mapping[str, Interval]) -> list[Interval]:
+    """Return the ends of the outputs over a box at an edge of a domain, which a ball would cross; infinite where the
+    first output may be undefined, since a function without a value has no derivative."""
+    import numpy as np
+
+    from autodiff_cli.numbers.intervals import INTERVALS, Intervals, float_bounds
+
+    ends = {name: [float_bounds(end) for end in sides] for name, sides in box.items()}
+    with np.errstate(all="ignore"):
+        values = forward(tape, INTERVALS, {name: Intervals.between(a[0], b[1]) for name, (a, b) in ends.items()})
+    is_defined = values[tape.outputs[0]].is_continuous.all()
+    pairs = [[float(end) for end in values[i][:2]] for i in tape.outputs]
+    return [(arb(a), arb(b)) if is_defined and a <= b else (ball.NEGATIVE_INF, ball.INF) for a, b in pairs]
 
 
 def _boxes(intervals: Mapping[str, Interval], moving: Sequence[str]) -> Iterator[dict[str, Interval]]:

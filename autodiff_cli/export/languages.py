@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -38,7 +38,7 @@ from autodiff_cli.graph.op import Op
 from autodiff_cli.language.errors import join_words
 from autodiff_cli.numbers.translation import Library, identifiers
 from autodiff_cli.targets.c_family import JAVASCRIPT, C, forward_declaration
-from autodiff_cli.targets.fortran import FORTRAN, RESULT, FortranLibrary, split_declarations
+from autodiff_cli.targets.fortran import FORTRAN, FORTRAN_STATEMENTS, RESULT, FortranLibrary, split_declarations
 from autodiff_cli.targets.latex import LATEX, LatexLibrary
 from autodiff_cli.targets.python import JAX, NUMPY, PYTHON, TORCH, NumpyLibrary, Primitives, PythonLibrary, TorchLibrary
 from autodiff_cli.targets.translation import SHORT_DEFINITIONS, GraphWriter, UnsupportedOperationError
@@ -200,7 +200,7 @@ def fortran_source(program: ExportProgram) -> str:
         *(line for part in declared for line in part.splitlines()),
         *_fortran_variables(layout),
         "",
-        *_fortran_wrapped(body),
+        *(part for line in body for part in FORTRAN_STATEMENTS.wrapped(line).splitlines() or [""]),
     ]
     functions = [f"\n{textwrap.indent(part, _FORTRAN_INDENT)}" for part in contained]
     return "".join(
@@ -253,16 +253,6 @@ def _fortran_statements(program: ExportProgram, layout: SourceLayout) -> Iterato
     if not program.shape and layout.value != VALUE_NAME:
         yield f"value = {layout.value}"
     yield from _array_results(layout, "({})", "({}, {})", 1)
-
-
-def _fortran_wrapped(lines: Iterable[str]) -> Iterator[str]:
-    """Wrap lines at Fortran's limit of 132 characters, with `&` where a statement continues."""
-    for line in lines:
-        first, *rest = wrap_statement(line, _FORTRAN_INDENT) or [""]
-        for further in rest:
-            yield f"{first} &"
-            first = further
-        yield first
 
 
 # --- JavaScript: `f({ x, y })`, which returns `{ value, gradient }`, as a module without imports

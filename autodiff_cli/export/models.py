@@ -18,15 +18,19 @@ import numpy as np
 from autodiff_cli.export.languages import EXPORTERS, export
 from autodiff_cli.export.program import ExportError, ExportOptions
 from autodiff_cli.formula.formula import Formula
+from autodiff_cli.graph.codegen import call_notation
 from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.graph.op import Shape
-from autodiff_cli.graph.tape import ShapeInference, rebuild, substitute, topological_order, with_inputs
+from autodiff_cli.graph.tape import ShapeInference, substitute, topological_order
 from autodiff_cli.language.errors import join_words
 from autodiff_cli.numbers.floats import FLOATS
-from autodiff_cli.ops.arithmetic import abs_, equal, floor, max_, min_, sign, where
-from autodiff_cli.ops.elementary import atan, cos, cosh, exp, log, sin, sinh, sqrt, tanh
+from autodiff_cli.numbers.translation import Target
+from autodiff_cli.ops.arithmetic import abs_, equal, floor, sign, where
+from autodiff_cli.ops.elementary import exp, log, sin, sqrt, tanh
 from autodiff_cli.ops.special import softplus
 from autodiff_cli.ops.structural import concat, stack, sum_
+from autodiff_cli.targets.python import Primitives
+from autodiff_cli.targets.translation import SHORT_DEFINITIONS, GraphWriter, UnsupportedOperationError
 from autodiff_cli.training.result.fitted_model import FittedModel, PredictionGraph
 from autodiff_cli.version import __version__
 
@@ -48,12 +52,56 @@ _DIRECT_OPS = {
 }  # fmt: skip
 # Comparisons; they return booleans in ONNX, and 1 or 0 here.
 _COMPARISON_OPS = {"lt": "Less", "le": "LessOrEqual", "gt": "Greater", "ge": "GreaterOrEqual", "eq": "Equal"}
-_ELEMENTWISE_OPS = {**_DIRECT_OPS, **_COMPARISON_OPS, "where": "Where", "broadcast_like": ""}
+_ELEMENTWISE_OPS = {**_DIRECT_OPS, **_COMPARISON_OPS, "where": "Where"}
 _REDUCTION_OPS = {"sum": "ReduceSum", "mean": "ReduceMean", "prod": "ReduceProd", "largest": "ReduceMax",
             "smallest": "ReduceMin", "norm": "ReduceL2", "logsumexp": "ReduceLogSumExp"}  # fmt: skip
+_ARRAY_OPS = ("matmul", "softmax", "stack", "concat", "index", "transpose", "outer")  # a method of `_OnnxGraph` each
 
 
 # --- ONNX
+
+
+def _expm1(x: Node) -> Node:
+    """Return exp(x) - 1; as 2t/(1 - t) with t = tanh(x/2) for |x| < 1, where the difference would cancel."""
+    t = tanh(x * 0.5)
+    return where(abs_(x) < 1, (t + t) / (1 - t), exp(x) - 1)
+
+
+def _log1p(x: Node) -> Node:
+    """Return log(1 + x) as log(u)·x/(u - 1) with u = 1 + x.
+
+    Source: Higham, Accuracy and Stability of Numerical Algorithms (2002), 1.14.1.
+    """
+    u = 1 + x
+    return where(equal(u - 1, 0), x, where(equal(u - 1, x), log(u), log(u) * (x / (u - 1))))
+
+
+# Definitions of operations that ONNX lacks, by operations that it has.
+_DEFINITIONS: dict[str, Callable[..., Node]] = {
+    "expm1": _expm1,
+    "log1p": _log1p,
+    "cbrt": lambda x: sign(x) * abs_(x) ** (1 / 3),
+    "sinc": lambda x: where(equal(x, 0), 1, sin(x) / x),
+    "exp2": lambda x: constant(2) ** x,
+    "log2": lambda x: log(x) / math.log(2),
+    "log10": lambda x: log(x) / math.log(10),
+    "logit": lambda x: log(x / (1 - x)),
+    "logsigmoid": lambda x: -softplus(-x),
+    "mod": lambda x, y: x - floor(x / y) * y,
+    "hypot": lambda x, y: sqrt(x * x + y * y),
+    "not": lambda x: equal(x, 0),
+    "and": lambda x, y: (1 - equal(x, 0)) * (1 - equal(y, 0)),
+    "or": lambda x, y: 1 - equal(x, 0) * equal(y, 0),
+    "ne": lambda x, y: 1 - equal(x, y),
+    "dot": lambda x, y: sum_(x * y),
+}
+_NO_TEXT = call_notation("", 1)  # operators are nodes of a file
+_ONNX = Target(
+    name="onnx",
+    notations=dict.fromkeys((*_ELEMENTWISE_OPS, *_REDUCTION_OPS, *_ARRAY_OPS), _NO_TEXT),
+    numbers={}, literal=str, as_number=_NO_TEXT, as_condition=_NO_TEXT,
+    definitions=_DEFINITIONS,
+)  # fmt: skip
 
 
 def onnx_model(
@@ -113,7 +161,6 @@ class _OnnxGraph:
         self._per_row: set[Node] = set()  # nodes whose values differ from row to row
         self._constants: dict[str, str] = {}
         self._used_names = {*columns, OUTPUT}
-        self._unsupported: dict[str, None] = {}
 
     def shape(self, node: Node) -> Shape:
         """Return the shape of a node for one row."""
@@ -125,14 +172,15 @@ class _OnnxGraph:
         Raises:
             ExportError: for operations that ONNX lacks.
         """
-        root = _expand_unsupported(output)
+        try:
+            (root,) = GraphWriter(Primitives(_ONNX), SHORT_DEFINITIONS).lower([output])
+        except UnsupportedOperationError as error:
+            raise ExportError(
+                f"ONNX has no {' and no '.join(f'`{op.spelling or op.name}`' for op in error.ops)}; "
+                f"c, python, numpy and js have {'it' if len(error.ops) == 1 else 'them'}: choose with --to"
+            ) from None
         for node in topological_order([root]):
             self._names[node] = self._write_node(node)
-        if self._unsupported:
-            raise ExportError(
-                f"ONNX has no {' and no '.join(f'`{name}`' for name in self._unsupported)}; "
-                f"c, python, numpy and js have {'it' if len(self._unsupported) == 1 else 'them'}: choose with --to"
-            )
         result = self._names[root]
         if root not in self._per_row and self._columns:
             result = self._repeat_per_row(result, self.shape(root))
@@ -146,14 +194,8 @@ class _OnnxGraph:
         if any(child in self._per_row for child in node.inputs):
             self._per_row.add(node)
         name = node.op.name
-        if name in _REDUCTION_OPS and self.shape(node.inputs[0]):
-            return self._reduce(node)
-        write: Callable[[Node], str] | None = self._elementwise if name in _ELEMENTWISE_OPS else None
-        write = getattr(self, f"_{name}", None) if node.op.is_structural else write
-        if write is None:
-            self._unsupported[node.op.spelling or name] = None
-            return ""
-        return write(node)
+        write: Callable[[Node], str] = self._elementwise if name in _ELEMENTWISE_OPS else self._reduce
+        return getattr(self, f"_{name}")(node) if name in _ARRAY_OPS else write(node)
 
     def _leaf(self, node: Node) -> str:
         if node.text in self._columns and node.is_input:
@@ -167,8 +209,6 @@ class _OnnxGraph:
 
     def _elementwise(self, node: Node) -> str:
         inputs, name = self._align(node), node.operation.name
-        if name == "broadcast_like":
-            return inputs[0]
         if name == "where":  # a condition is a number here, and a boolean in ONNX
             inputs[0] = self.add("Not", [self.add("Equal", [inputs[0], self._number(0.0)], "zero")], "truth")
         result = self.add(_ELEMENTWISE_OPS[name], inputs, name)
@@ -193,9 +233,11 @@ class _OnnxGraph:
 
     def _reduce(self, node: Node) -> str:
         (x,), name = node.inputs, node.operation.name
-        start = 1 if x in self._per_row else 0
-        axes = self._integers([*range(start, start + len(self.shape(x)))])
-        return self.add(_REDUCTION_OPS[name], [self._names[x], axes], name, keepdims=0)
+        start, rank, array = int(x in self._per_row), len(self.shape(x)), self._names[x]
+        if not rank:  # a number, as an array of one element
+            array, rank = self.add("Unsqueeze", [array, self._integers([start])], "element"), 1
+        axes = self._integers([*range(start, start + rank)])
+        return self.add(_REDUCTION_OPS[name], [array, axes], name, keepdims=0)
 
     def _matmul(self, node: Node) -> str:
         a, b = node.inputs
@@ -301,69 +343,6 @@ class _OnnxGraph:
             candidate = f"{name}_{count}"
         self._used_names.add(candidate)
         return candidate
-
-
-def _expand_unsupported(root: Node) -> Node:
-    """Replace operations that ONNX lacks by their definitions, where they have one."""
-
-    def expand(node: Node, inputs: tuple[Node, ...]) -> Node:
-        if node.op is None or node.op.name in _ELEMENTWISE_OPS or node.op.name in _REDUCTION_OPS:
-            return with_inputs(node, inputs)
-        define = _DEFINITIONS.get(node.op.name)
-        if define is not None:
-            definition = define(*inputs)
-        elif (expansion := node.op.expand(len(inputs))) is not None:
-            (definition,) = substitute([expansion], dict(zip(node.op.placeholders(len(inputs)), inputs, strict=True)))
-        else:
-            return with_inputs(node, inputs)
-        return rebuild([definition], expand, {each: each for each in inputs})[definition]
-
-    return rebuild([root], expand)[root]
-
-
-def _expm1(x: Node) -> Node:
-    """Return exp(x) - 1; as 2t/(1 - t) with t = tanh(x/2) for |x| < 1, where the difference would cancel."""
-    t = tanh(x * 0.5)
-    return where(abs_(x) < 1, (t + t) / (1 - t), exp(x) - 1)
-
-
-def _log1p(x: Node) -> Node:
-    """Return log(1 + x) as log(u)·x/(u - 1) with u = 1 + x.
-
-    Source: Higham, Accuracy and Stability of Numerical Algorithms (2002), 1.14.1.
-    """
-    u = 1 + x
-    return where(equal(u - 1, 0), x, where(equal(u - 1, x), log(u), log(u) * (x / (u - 1))))
-
-
-# Definitions of operations that ONNX lacks, by operations that it has.
-_DEFINITIONS: dict[str, Callable[..., Node]] = {
-    "expm1": _expm1,
-    "log1p": _log1p,
-    "cbrt": lambda x: sign(x) * abs_(x) ** (1 / 3),
-    "sinc": lambda x: where(equal(x, 0), 1, sin(x) / x),
-    "square": lambda x: x * x,
-    "exp2": lambda x: constant(2) ** x,
-    "log2": lambda x: log(x) / math.log(2),
-    "log10": lambda x: log(x) / math.log(10),
-    "sec": lambda x: 1 / cos(x),
-    "csc": lambda x: 1 / sin(x),
-    "cot": lambda x: cos(x) / sin(x),
-    "sech": lambda x: 1 / cosh(x),
-    "csch": lambda x: 1 / sinh(x),
-    "coth": lambda x: 1 / tanh(x),
-    "acot": lambda x: atan(1 / x),
-    "logit": lambda x: log(x / (1 - x)),
-    "logsigmoid": lambda x: -softplus(-x),
-    "clip": lambda x, low, high: min_(max_(x, low), high),
-    "mod": lambda x, y: x - floor(x / y) * y,
-    "hypot": lambda x, y: sqrt(x * x + y * y),
-    "not": lambda x: equal(x, 0),
-    "and": lambda x, y: (1 - equal(x, 0)) * (1 - equal(y, 0)),
-    "or": lambda x, y: 1 - equal(x, 0) * equal(y, 0),
-    "ne": lambda x, y: 1 - equal(x, y),
-    "dot": lambda x, y: sum_(x * y),
-}
 
 
 # --- Predictions

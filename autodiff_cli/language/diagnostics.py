@@ -12,7 +12,7 @@ from collections.abc import Iterable, Set
 
 from autodiff_cli import ops
 from autodiff_cli.language.errors import MAX_QUOTE, ExpressionError, is_quotable, join_words, line_and_column
-from autodiff_cli.language.lexer import LAYER_FUNCTIONS, Lexeme, Lexemes, is_signed_number
+from autodiff_cli.language.lexer import BUILT_FUNCTIONS, Lexeme, Lexemes, is_signed_number
 
 # --- Operands, quoted in suggestions
 
@@ -409,7 +409,7 @@ def _missing_operator(
         mark = text[unexpected.start if unexpected.type == "TEXT" else last.start]
         return f"`{mark}` encloses text, which can only be compared with a column of text: `group == 'A'`", None
     if last.type == "NAME" and (
-        ops.overloads(last.text) or last.text in LAYER_FUNCTIONS or _is_function_defined(before, last.text)
+        ops.overloads(last.text) or last.text in BUILT_FUNCTIONS or _is_function_defined(before, last.text)
     ):
         return f"`{last.text}` is a function; its arguments go in brackets", f"{last.text}({operand})"
     if opening is not None and opening.type == "LSQB":

@@ -329,3 +329,4 @@ def first_invalid_character(name: str) -> int | None:
 # Neural-network layers: functions that add parameters of their own to the model. The lexer does not read this; it
 # stands here so that both the parser and its error messages can import it.
 LAYER_FUNCTIONS = ("dense", "mlp")
+BUILT_FUNCTIONS = (*LAYER_FUNCTIONS, "convolve")  # those that are not operations

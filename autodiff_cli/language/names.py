@@ -20,7 +20,7 @@ from autodiff_cli.graph.node import get_op
 from autodiff_cli.graph.op import Op, Shape
 from autodiff_cli.language import parser
 from autodiff_cli.language.errors import ExpressionError, is_quotable, suggest
-from autodiff_cli.language.lexer import BACKTICK, LAYER_FUNCTIONS, TRANSPOSE_SUFFIX, Lexemes, is_level_name, quote_name
+from autodiff_cli.language.lexer import BACKTICK, BUILT_FUNCTIONS, TRANSPOSE_SUFFIX, Lexemes, is_level_name, quote_name
 from autodiff_cli.language.parser import Code, Instruction, LayerCall, ParsedText, Statement
 
 # --- Columns that do not hold numbers
@@ -340,7 +340,7 @@ class _Resolver:
     def define(self, statement: Statement, name: int, parameters: Code) -> None:
         """Check the definition of a function, and record it."""
         word = self.lexemes.words[name]
-        if ops.overloads(word) or word in LAYER_FUNCTIONS:
+        if ops.overloads(word) or word in BUILT_FUNCTIONS:
             raise self.lexemes.error(f"`{word}` is a built-in function; choose another name for your own", name)
         self.check_bound_once(statement, name)
         if not parameters.places:
@@ -416,7 +416,7 @@ class _Resolver:
 
     def check_call(self, call: Instruction, place: int, parameters: Container[str]) -> None:
         """Record the operation of a call or of a pair of square brackets, unless it calls a function of the text."""
-        if call.type == "CALL" and (call.text in self.names.functions or call.text in LAYER_FUNCTIONS):
+        if call.type == "CALL" and (call.text in self.names.functions or call.text in BUILT_FUNCTIONS):
             self.check_arity(call, place)  # a call of a layer with one argument or none is no LayerCall
             return
         candidates = (_BRACKET_OPS[call.type],) if call.type in _BRACKET_OPS else ops.overloads(call.text)
@@ -555,7 +555,7 @@ def unknown_function_error(names: ResolvedNames, call: Instruction, number: int,
     if call.operands == 1 and inside and (is_value or lexemes.is_in_backticks(number) or len(name) == 1):
         words = f"`{name}` is not a function; multiplication is written `*`"
         return lexemes.error(words, number, f"{quote_name(name)}*{arguments}")
-    functions = [*ops.function_names(), *LAYER_FUNCTIONS, *names.functions]
+    functions = [*ops.function_names(), *BUILT_FUNCTIONS, *names.functions]
     callable_functions = [function for function in functions if _accepts(names, function, call.operands)]
     for candidates in () if is_value else (callable_functions, functions):
         close = suggest(name, candidates, allow_prefix=False)
@@ -573,8 +573,8 @@ def _arities(names: ResolvedNames, function: str) -> list[tuple[int, int | None]
     if function in names.functions:
         count = len(names.functions[function].parameters)
         return [(count, count)]
-    if function in LAYER_FUNCTIONS:
-        return [LAYER_ARITY]
+    if function in BUILT_FUNCTIONS:
+        return [(2, 2) if function == "convolve" else LAYER_ARITY]
     arities = [(op.min_inputs, op.max_inputs) for op in ops.overloads(function)]
     return [(3, 3), *arities] if function == "spline" else arities  # or x and two arrays
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from autodiff_cli import ops
 from autodiff_cli.graph.node import Node, constant, get_op, variable
 from autodiff_cli.graph.op import Shape
-from autodiff_cli.graph.tape import LazyTable, ShapeError, ShapeInference, gc_paused, topological_order
+from autodiff_cli.graph.tape import LazyTable, ShapeError, ShapeInference, gc_paused, substitute, topological_order
 from autodiff_cli.language.errors import ExpressionError, format_names, shape_error, suggest
 from autodiff_cli.language.lexer import Lexemes, canonical_name
 from autodiff_cli.language.names import (
@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
 # --- Source positions
 
-_AND, _INDEX, _SPLINE, _STACK = map(get_op, ("and", "index", "spline", "stack"))
+_AND, _HEAVISIDE, _INDEX, _SPLINE = map(get_op, ("and", "heaviside", "index", "spline"))
+_STACK, _SUM, _WHERE = map(get_op, ("stack", "sum", "where"))
 _LINE_BREAK = re.compile(r"(?:\s|#.*)+")
 
 
@@ -197,6 +198,7 @@ class Graph:
         values: the node of each name that is used or bound.
         shapes: the declared shapes, and those of layers' parameters, by name.
         layer_parameters: the role of each parameter of a layer, by name.
+        convolutions: by the names of the places and weights of a response, its columns of places and of values.
         assumed_inputs: the shapes that layers assumed for their inputs; `check_shapes` verifies them.
         error: the first mistake; None if there is none.
     """
@@ -208,6 +210,7 @@ class Graph:
     values: dict[str, Node] = field(default_factory=dict)
     shapes: dict[str, Shape] = field(default_factory=dict)
     layer_parameters: dict[str, LayerParameter] = field(default_factory=dict)
+    convolutions: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
     assumed_inputs: list[AssumedInput] = field(default_factory=list)
     error: ExpressionError | None = None
 
@@ -359,7 +362,7 @@ class _Builder:
                 return None
             case "CALL" if instruction.text in self.bodies:
                 return self.bodies[instruction.text]
-            case "CALL" | "ARRAY" if instruction.text != _SPLINE.spelling:
+            case "CALL" | "ARRAY" if instruction.text not in (_SPLINE.spelling, "convolve"):
                 return self.names.operations[instruction], instruction.operands
         return instruction
 
@@ -452,7 +455,7 @@ class _Builder:
             self.check_index(operands)
             return [Node(self.names.operations[instruction], tuple(operands))]
         if instruction.type == "CALL":
-            return self.spline(operands)
+            return self.spline(operands) if instruction.text == _SPLINE.spelling else self.convolution(*operands)
         if instruction.type == "LINK":
             before, right = operands
             link = before.inputs[1] if before.op is _AND else before
@@ -482,6 +485,30 @@ class _Builder:
             message = "`spline` takes x and two or more pairs of knot and value, or an array of each, of one shape"
             raise self.names.lexemes.error(message, self.origin.get(x, 0), "spline(x, [0, 1, 2], v)")
         return [*nodes, Node(_SPLINE, (x, *pairs))]
+
+    def convolution(self, curve: Node, response: Node) -> list[Node]:
+        """Return the nodes of `convolve(curve, response)`: the sum over rows of the response's weight times the curve
+        at the distance from that row, where it is not negative; half at the jump at 0.
+
+        The places and the weights of the response are parameters, whose values are known with the data.
+        """
+        known, levels = self.names.columns.levels, self.names.column_leaves
+        inputs = [leaf for leaf in topological_order([curve]) if leaf.is_input]
+        columns = [leaf for leaf in inputs if leaf.text in known or leaf.text in levels]
+        if len(columns) != 1 or columns[0].text in levels or not response.is_input or response.text not in known:
+            words = "`convolve` takes a formula of one column of the data, and a column with a response to it"
+            example = ", as in `y ~ convolve(a*exp(-t/tau), response)`"
+            raise self.names.lexemes.error(words + example, self.names.lexemes.words.index("convolve"))
+        (column,) = columns
+        pair = column.text, response.text
+        names = [f"convolve.{'.'.join(pair)}.{part}" for part in ("place", "weight")]
+        places, weights = (self.graph.leaves.setdefault(name, variable(name)) for name in names)
+        self.graph.values |= {places.text: places, weights.text: weights}
+        self.graph.convolutions[names[0], names[1]] = pair
+        lag = column - places
+        (moved,) = substitute([curve], {column: lag})
+        value = Node(_SUM, (Node(_WHERE, (lag < 0, constant("0"), Node(_HEAVISIDE, (lag,)) * moved)) * weights,))
+        return [node for node in topological_order([value]) if node not in self.origin and not node.is_input]
 
     def check_index(self, operands: list[Node]) -> None:
         """Raise ExpressionError for an index that is not an integer literal."""
@@ -582,6 +609,7 @@ class Program:
         shapes: the shapes of leaves that are declared, or are parameters of layers, by name.
         arrays: the names of other leaves that must be arrays (see `array_names`). Leaves in neither are numbers.
         layer_parameters: the role of each parameter of a layer, by name.
+        convolutions: by the names of the places and weights of a response, its columns of places and of values.
         bound: the values of the names that the text binds (`a = x + y`).
         column_leaves: the comparison with text, or the parameter with levels, that a leaf stands for, by its name.
         notes: notes for the user, as sentences.
@@ -595,6 +623,7 @@ class Program:
     shapes: dict[str, Shape]
     arrays: frozenset[str]
     layer_parameters: dict[str, LayerParameter]
+    convolutions: dict[tuple[str, str], tuple[str, str]]
     bound: dict[str, Node]
     column_leaves: dict[str, TextMatch | LevelParameter | LevelEffect]
     notes: tuple[str, ...]
@@ -635,6 +664,7 @@ def read(
             shapes=shapes,
             arrays=arrays,
             layer_parameters=graph.layer_parameters,
+            convolutions=graph.convolutions,
             bound=bound,
             column_leaves=dict(names.column_leaves),
             notes=(*names.notes, *_imaginary_unit_notes(graph, variables)),

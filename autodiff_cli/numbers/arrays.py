@@ -67,13 +67,24 @@ def _broadcast_rows(xs: tuple[Array, ...]) -> list[Array]:
     return [np.broadcast_to(x, (*x.shape[:-1], rows)) for x in xs]
 
 
+def _index(x: Array, *positions: Array) -> Any:
+    rows = len(positions[-1])
+    if rows == 1:
+        return x[_as_index(positions)]
+    return x[positions[0].astype(np.intp), np.arange(rows) if x.shape[-1] > 1 else 0]  # an element for each row
+
+
 def _as_index(positions: tuple[Array, ...]) -> tuple[int, ...]:
     return tuple(int(position[0]) for position in positions)
 
 
 def _place(x: Array, like: Array, *positions: Array) -> Any:
-    placed = np.zeros((*like.shape[:-1], x.shape[-1]), x.dtype)
-    placed[_as_index(positions)] = x
+    rows = len(positions[-1])
+    placed = np.zeros((*like.shape[:-1], max(rows, x.shape[-1])), x.dtype)
+    if rows == 1:
+        placed[_as_index(positions)] = x
+    else:
+        placed[positions[0].astype(np.intp), np.arange(rows)] = x
     return placed
 
 
@@ -95,7 +106,7 @@ _STRUCTURAL: dict[str, Callable[..., Any]] = {
     "prod": lambda x: _flat(x).prod(axis=0),
     **{op.name: ArrayForm(definition, lambda: ARRAYS) for op, definition in ARRAY_DEFINITIONS.items()},
     "stack": lambda *xs: np.stack(_broadcast_rows(xs)),
-    "index": lambda x, *positions: x[_as_index(positions)],
+    "index": _index,
     "place": _place,
     "concat": lambda *xs: np.concatenate(_broadcast_rows(xs)),
     "part": lambda x, start, stop: x[int(start[0]) : int(stop[0])],

@@ -178,7 +178,7 @@ def float_below(x: arb) -> float:
     candidate = float(x)
     if candidate == math.inf and x.is_finite():
         return sys.float_info.max
-    while math.isfinite(candidate) and not from_float(candidate) <= x:
+    while math.isfinite(candidate) and not arb(candidate) <= x:
         candidate = math.nextafter(candidate, -math.inf)
     return candidate
 

@@ -28,6 +28,7 @@ from autodiff_cli.graph.node import get_op
 from autodiff_cli.numbers import ball_arithmetic as ball
 from autodiff_cli.numbers.ball_arithmetic import Function, Number, Undecided
 from autodiff_cli.numbers.kind import Kind
+from autodiff_cli.numbers.special_functions import MAX_BESSEL_ORDER
 
 # --- Special functions ---
 
@@ -205,6 +206,24 @@ def mish_slope(x: Ball) -> Ball:
     return n / (n + 2) + 4 * x * w * (1 + w) / (n + 2) ** 2
 
 
+def bessel(name: str, is_entire: bool) -> Callable[[Ball, Ball], Ball]:
+    """Return a Bessel function of order and x. J and I have values below 0 if the order is an integer."""
+
+    def value(order: Ball, x: Ball) -> Ball:
+        if abs(order) > MAX_BESSEL_ORDER or (x < 0 and not (is_entire and ball.is_integer(order))):
+            return ball.NAN
+        if x != 0:
+            found: Ball = getattr(x, name)(order)
+            return found
+        if not is_entire:
+            return (
+                ball.NEGATIVE_INF if name == "bessel_y" and order >= 0 else ball.INF if name == "bessel_k" else ball.NAN
+            )
+        return arb(1) if order == 0 else arb(0) if order > 0 or ball.is_integer(order) else ball.NAN
+
+    return value
+
+
 # fmt: off
 FUNCTIONS: dict[str, Callable[..., Ball]] = {
     "exp": arb.exp, "expm1": arb.expm1, "log": arb.log, "log1p": arb.log1p,
@@ -226,6 +245,8 @@ FUNCTIONS: dict[str, Callable[..., Ball]] = {
     "gammainc": gammainc, "gammaincc": gammaincc,
     "gammainc_slope": lambda a, x: gammainc_derivative(1, a, x),
     "gammainc_curvature": lambda a, x: gammainc_derivative(2, a, x),
+    "besselj": bessel("bessel_j", True), "bessely": bessel("bessel_y", False),
+    "besseli": bessel("bessel_i", True), "besselk": bessel("bessel_k", False),
     "wofz_real": lambda x, y: ball.NAN if y < 0 else faddeeva(x, y).real,
     "wofz_imag": lambda x, y: ball.NAN if y < 0 else faddeeva(x, y).imag,
     "wofz_slope_real": lambda x, y: ball.NAN if y < 0 else faddeeva_slope(x, y).real,

@@ -188,11 +188,6 @@ def times_log(a: float, x: float) -> float:
     return 0.0 if a == 0 and x == x else a * log(x)
 
 
-def edge_distance(x: float) -> float:
-    """x for x from 0 on, without the sign of a zero."""
-    return abs(x)
-
-
 def vanishing_product(a: float, b: float) -> float:
     """a·b, and 0 where a is 0."""
     return 0.0 if a == 0 else a * b
@@ -345,7 +340,7 @@ def direction(x: float, length: float) -> float:
 # fmt: off
 ELEMENTARY: dict[str, Callable[..., float]] = {
     "pow": power, "pow_slope_base": pow_slope_base, "pow_slope_exponent": pow_slope_exponent, "times_log": times_log,
-    "vanishing_product": vanishing_product, "edge_distance": edge_distance,
+    "vanishing_product": vanishing_product, "edge_distance": lambda x: abs(x),  # not `abs` itself
     "square": lambda x: x * x, "sqrt": sqrt, "cbrt": cbrt, "root": root,
     "exp": exp, "exp2": exp2, "expm1": expm1,
     "log": log, "log2": log2, "log10": log10, "log1p": log1p, "log_base": log_base,

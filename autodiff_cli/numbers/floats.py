@@ -91,6 +91,7 @@ _LAZY_OPERATIONS = {
         "lambertw", "lambertw_plus_1", "lambertw_slope",
         "Ei", "Si", "Ci", "Shi", "Chi", "chirp_sine", "chirp_cosine", "fresnels", "fresnelc",
         "wofz_real", "wofz_imag", "wofz_slope_real", "wofz_slope_imag",
+        "besselj", "bessely", "besseli", "besselk",
     ),
     "gamma_functions": (
         "gamma", "lgamma", "digamma", "polygamma", "digamma_diff", "polygamma_diff", "beta", "beta_slope",

@@ -64,6 +64,7 @@ DEFINITIONS: Mapping[str, Callable[..., Node]] = {
     "relu": lambda x: where(less_equal(x, 0), 0, x),
     "heaviside": lambda x: 0.5 * (sign(x) + 1),
     "square": lambda x: x * x,
+    "edge_distance": abs_,
     "sec": lambda x: 1 / cos(x),
     "csc": lambda x: 1 / sin(x),
     "cot": lambda x: 1 / tan(x),

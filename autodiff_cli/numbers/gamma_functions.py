@@ -58,6 +58,10 @@ def sin_pi(x: float) -> float:
     return _parity_sign(x) * math.sin(pi * _offset_from_integer(x))
 
 
+def cos_pi(x: float) -> float:
+    return _parity_sign(x) * math.cos(pi * _offset_from_integer(x))
+
+
 def rising_factorial(x: float, count: float) -> float:
     """The product x·(x + 1)·… with `count` factors.
 

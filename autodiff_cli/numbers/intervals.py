@@ -78,9 +78,13 @@ class Intervals(NamedTuple):
         return Intervals(-self.upper, -self.lower, self.is_continuous)
 
     def __mul__(self, other: Any) -> Intervals:
-        products = [_product(a, b) for a in self[:2] for b in other[:2]]
-        low = functools.reduce(np.minimum, products)
-        high = functools.reduce(np.maximum, products)
+        products = [a * b for a in self[:2] for b in other[:2]]
+        low, high = functools.reduce(np.minimum, products), functools.reduce(np.maximum, products)
+        if np.isnan(low).any():
+            products = [_product(a, b) for a in self[:2] for b in other[:2]]
+            low, high = functools.reduce(np.minimum, products), functools.reduce(np.maximum, products)
+        if low.all() and high.all():
+            return Intervals(_down(low), _up(high), self.is_continuous & other.is_continuous)
         # A product that is never negative stays so; but 0 may also come from underflow.
         (plus, minus), (other_plus, other_minus) = ((x.lower >= 0, x.upper <= 0) for x in (self, other))
         is_zero = (plus & minus) | (other_plus & other_minus)
@@ -116,10 +120,7 @@ def _exact_at_zero(low: Array, high: Array, *xs: Intervals) -> Intervals:
 
 def _product(a: Array, b: Array) -> Array:
     """Return products of ends, where 0 times an infinity is 0."""
-    product = a * b
-    if np.isnan(product).any():
-        product = np.where(((a == 0) & ~np.isnan(b)) | ((b == 0) & ~np.isnan(a)), 0.0, product)
-    return product
+    return np.where(((a == 0) & ~np.isnan(b)) | ((b == 0) & ~np.isnan(a)), 0.0, a * b)
 
 
 def _widened(low: Array, high: Array, is_continuous: Mask, margin: float = _MARGIN) -> Intervals:

@@ -244,8 +244,8 @@ class LlvmLibrary(Library):
         target = _LlvmTarget(
             name="llvm",
             notations=_NOTATIONS,
-            numbers={name: _literal(repr(number)) for name, number in _CONSTANTS.items()},
-            literal=_literal,
+            numbers={name: float_literal(number) for name, number in _CONSTANTS.items()},
+            literal=lambda text: float_literal(float(text)),
             as_number=unused,
             as_condition=unused,
             has_conditional_expression=False,
@@ -372,8 +372,13 @@ class _LlvmStatements(Statements):
         return f"@table_{name} = internal constant [{len(numbers)} x double] [{elements}]\n"
 
 
-def _literal(text: str) -> str:
-    return f"0x{struct.pack('>d', float(text)).hex().upper()}"
+def float_literal(number: float) -> str:
+    """Return a float as LLVM writes it, exact to the last bit.
+
+    >>> float_literal(1.0), float_literal(-0.0)
+    ('0x3FF0000000000000', '0x8000000000000000')
+    """
+    return f"0x{struct.pack('>d', number).hex().upper()}"
 
 
 LLVM_LOCK = threading.Lock()  # LLVM's global state is shared by all threads

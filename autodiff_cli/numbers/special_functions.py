@@ -1,4 +1,5 @@
-"""Special functions for floats: error functions, derivatives of sinc, Lambert's W, and integrals, by IEEE 754.
+"""Special functions for floats: error functions, derivatives of sinc, Lambert's W, Bessel functions and integrals, by
+IEEE 754.
 
 The integrals (exponential, sine, cosine, Fresnel) use their power series near 0 and their asymptotic series for large
 arguments. In between they use a continued fraction, or the midpoint rule for an integrand that decays so fast that the
@@ -21,12 +22,14 @@ from autodiff_cli.numbers.float_functions import (
     exp_square,
     is_derivative_order,
     is_odd,
+    power,
     product_error,
     ratio_series,
     sin,
     sinc,
     sinh,
 )
+from autodiff_cli.numbers.gamma_functions import cos_pi, gamma, sin_pi
 
 # --- The imaginary error function ---
 
@@ -543,7 +546,153 @@ def _faddeeva_residue(x: float, y: float, shift: float, real: float, imaginary: 
     return real * (u * f - v * g) + imaginary * (u * g + v * f)
 
 
+# --- Bessel functions, for orders up to 1000 ---
+
+BESSEL_SERIES_UP_TO = 1e-8  # where the first term of the power series of J and I is accurate to rounding
+MAX_BESSEL_ORDER = 1000.0  # the recurrence takes one step per order
+
+
+def _bessel_parity(order: float) -> float:
+    """The sign of an integer order, (-1)^order; nan for other orders."""
+    return nan if abs(order) % 1 != 0 else (-1.0 if is_odd(order) else 1.0)
+
+
+def besselj(order: float, x: float) -> float:
+    """J: for orders below 0 by reflection, above x by the Wronskian, and else by `_bessel_upward`."""
+    if not abs(order) <= MAX_BESSEL_ORDER or not x >= 0:
+        return _bessel_parity(order) * besselj(order, -x) if x < 0 and abs(order) <= MAX_BESSEL_ORDER else nan
+    if order < 0:
+        if abs(order) % 1 == 0:
+            return _bessel_parity(order) * besselj(-order, x) + 0.0  # 0 and not -0 at 0
+        return nan if x == 0 else cos_pi(order) * besselj(-order, x) + sin_pi(order) * bessely(-order, x)
+    if x < BESSEL_SERIES_UP_TO:
+        return power(x / 2, order) / gamma(order + 1)
+    if x == inf:
+        return 0.0
+    if x > order + 1.8:
+        return _bessel_upward(order, x, 0.0)
+    above = _bessel_upward(order + 1, x, 1.0)
+    if above == -inf:
+        return 0.0
+    return 2 / (pi * x) / (_bessel_ratio(order, x, -1.0) * _bessel_upward(order, x, 1.0) - above)
+
+
+def bessely(order: float, x: float) -> float:
+    """Y: for orders below 0 by reflection, and else by `_bessel_upward`."""
+    if not abs(order) <= MAX_BESSEL_ORDER or not x >= 0:
+        return nan
+    if order < 0 and x > 0:
+        if abs(order) % 1 == 0:
+            return _bessel_parity(order) * bessely(-order, x)
+        return cos_pi(order) * bessely(-order, x) - sin_pi(order) * besselj(-order, x)
+    if x == 0 or x == inf:
+        return 0.0 if x == inf else (-inf if order >= 0 else nan)
+    return _bessel_upward(order, x, 1.0)
+
+
+def besseli(order: float, x: float) -> float:
+    """I: by the Wronskian of I and K, without overflow before the result."""
+    if not abs(order) <= MAX_BESSEL_ORDER or not x >= 0:
+        return _bessel_parity(order) * besseli(order, -x) if x < 0 and abs(order) <= MAX_BESSEL_ORDER else nan
+    if order < 0:
+        if abs(order) % 1 == 0:
+            return besseli(-order, x)
+        return nan if x == 0 else besseli(-order, x) - 2 / pi * sin_pi(order) * besselk(-order, x)
+    if x < BESSEL_SERIES_UP_TO:
+        return power(x / 2, order) / gamma(order + 1)
+    if x > 800 + 2 * order:
+        return inf
+    shift = min(x, 700.0) if order < x else 0.0
+    scaled = _scaled_bessel_k(order + 1, x, shift) + _bessel_ratio(order, x, 1.0) * _scaled_bessel_k(order, x, shift)
+    return divide(math.exp(shift / 2), x * scaled) * math.exp(shift / 2)
+
+
+def besselk(order: float, x: float) -> float:
+    """K, which is infinite at 0."""
+    if not abs(order) <= MAX_BESSEL_ORDER or not x >= 0:
+        return nan
+    if x == 0 or x > 800 + 2 * abs(order):
+        return inf if x == 0 else 0.0
+    return _scaled_bessel_k(abs(order), x, 0.0)
+
+
+def _scaled_bessel_k(order: float, x: float, shift: float) -> float:
+    """K·exp(shift): the integral of exp(-x·cosh(t))·cosh(order·t) from 0 to ∞, by the trapezoidal rule, which converges
+    exponentially (DLMF 10.32.9).
+    """
+    peak = math.asinh(order / max(x, 1e-300))
+    level = order * peak - 2 * x * sinh(peak / 2) * sinh(peak / 2)
+    step = min(0.12, 0.5 / math.sqrt(order + x))
+    total = 0.0
+    t = 0.0
+    value = 1.0
+    while t <= peak or value > 1e-18 * total:
+        height = sinh(t / 2)
+        value = exp(order * t - level - 2 * x * height * height) * (1 + math.exp(-2 * order * t)) / 2
+        total += value if t > 0 else value / 2
+        t += step
+    return total * step * exp(level - x + shift)
+
+
+def _bessel_ratio(order: float, x: float, sign: float) -> float:
+    """J of the next order over J, or I over I if the sign is 1: by their continued fraction (DLMF 10.10.1, 10.33.1)."""
+    k = math.floor(40 + 1.5 * x)
+    ratio = 0.0
+    while k > 0:
+        ratio = 1 / (2 * (order + k) / x + sign * ratio)
+        k -= 1
+    return ratio
+
+
+def _bessel_upward(order: float, x: float, second: float) -> float:
+    """J, or Y if `second` is 1, by the recurrence from orders below 2."""
+    k = order % 1
+    value = _bessel_path(k, x, second)
+    if order < 1:
+        return value
+    above = _bessel_path(k + 1, x, second)
+    k += 1
+    while k < order and abs(above) < inf:
+        below = value
+        value = above
+        above = 2 * k / x * above - below
+        k += 1
+    return above
+
+
+def _bessel_path(order: float, x: float, second: float) -> float:
+    """J, or Y if `second` is 1, for orders from 0 to 2.
+
+    The sum of J and i·Y is an integral of exp(x·sinh(w) - order·w) (DLMF 10.9.18), here along the path on which it
+    decays fastest for order 0: exp(ix - x·sinh(t)·tanh(t)). The trapezoidal rule converges exponentially.
+    """
+    step = min(0.1, 0.4 / math.sqrt(max(x, 1.0)))
+    even = 0.0
+    odd = 0.0
+    largest = 0.0
+    t = 0.0
+    weight = step / (2 * pi)
+    up = 1.0
+    while up > 1e-18 * largest:
+        slant = 1 / cosh(t)
+        up = weight * exp(order * t - x * sinh(t) * math.tanh(t))
+        down = up * math.exp(-2 * order * t)
+        a = 2 * order * math.atan(math.exp(-t))
+        b = order * pi - a
+        even += up * (slant * math.cos(a) - math.sin(a)) + down * (slant * math.cos(b) - math.sin(b))
+        odd += up * (slant * math.sin(a) + math.cos(a)) + down * (slant * math.sin(b) + math.cos(b))
+        largest = max(largest, up)
+        weight = step / pi
+        t += step
+    if largest == inf:
+        return -inf
+    return math.sin(x) * even - math.cos(x) * odd if second == 1 else math.cos(x) * even + math.sin(x) * odd
+
+
 # fmt: off
+BESSEL: dict[str, Callable[..., float]] = {
+    "besselj": besselj, "bessely": bessely, "besseli": besseli, "besselk": besselk,
+}
 FADDEEVA: dict[str, Callable[..., float]] = {
     "wofz_real": wofz_real, "wofz_imag": wofz_imag,
     "wofz_slope_real": wofz_slope_real, "wofz_slope_imag": wofz_slope_imag,
@@ -555,4 +704,4 @@ INTEGRALS: dict[str, Callable[..., float]] = {
 }
 # fmt: on
 
-OPERATIONS: dict[str, Callable[..., float]] = SPECIAL | INTEGRALS | FADDEEVA
+OPERATIONS: dict[str, Callable[..., float]] = SPECIAL | INTEGRALS | FADDEEVA | BESSEL

@@ -91,7 +91,7 @@ class Statements:
             *([self.variables.format(names=", ".join(function.variables))] if function.variables else []),
             *(function.body[:-1] if ends_early else function.body),
         ]
-        body = "".join(f"{self._wrapped(line)}\n" for line in self._indented(lines))
+        body = "".join(f"{self.wrapped(line)}\n" for line in self._indented(lines))
         opening = self.opening.format(kind=self.kinds[function.is_condition], parameters=", ".join(function.parameters))
         return f"{self.comment_lines(function.comment)}{self.function_head(function)}{opening}{body}{self.closing}"
 
@@ -139,7 +139,7 @@ class Statements:
         body = f"{self.continuation}\n".join(self._indented(lines))
         return self.table.format(name=name, count=len(numbers), last=len(numbers) - 1, body=body)
 
-    def _wrapped(self, line: str) -> str:
+    def wrapped(self, line: str) -> str:
         """Return a line with line ends where a language limits its length."""
         if not self.continuation:
             return line
@@ -171,7 +171,6 @@ class Target:
         has_conditional_expression: whether a choice between two values is an expression that computes only one of them.
         snippets: handwritten code by name. It is included if a notation or a number mentions the name.
         statements: the statements of translated functions; None if the language has none.
-        keywords: reserved words.
         array_literal: the code before and after a list of numbers that is an array; None if the language has none.
     """
 
@@ -185,7 +184,6 @@ class Target:
     snippets: Mapping[str, str] = field(default_factory=dict)
     statements: Statements | None = None
     has_conditional_expression: bool = True
-    keywords: frozenset[str] = frozenset()
     array_literal: tuple[str, str] | None = None
 
     def notation(self, op: str, arity: int) -> Notation | None:

@@ -178,6 +178,41 @@ student_t_pdf = elementary(
     summary="the density of Student's t at x, with nu degrees of freedom, location (0) and scale (1)",
 )  # fmt: skip
 
+
+def _bessel(name: str, slope_sign: int, above_sign: int, is_entire: bool, kind: str) -> Op:
+    """Declare a Bessel function of real order, whose slope is half the sum or the difference of those of the orders
+    beside it (DLMF 10.6.1, 10.29.1).
+
+    Args:
+        name: the name of the function.
+        slope_sign, above_sign: the slope is slope_sign*(that of order - 1 + above_sign*that of order + 1)/2.
+        is_entire: whether functions of integer order have values below 0, and are finite at 0.
+        kind: the name in books.
+    """
+
+    def slopes(z: Node, order: Node, x: Node) -> tuple[Node, Node]:
+        below, above = op(order - 1, x), op(order + 1, x)
+        return _unknown_slope(z), slope_sign * (below + above if above_sign > 0 else below - above) / 2
+
+    def domain(order: Node, x: Node) -> Node:
+        sides = or_(x >= 0, equal(floor(order), order)) if is_entire else x >= 0
+        return and_(abs_(order) <= 1000, sides)
+
+    def singular(order: Node, x: Node) -> Node:
+        return and_(equal(x, 0), and_(order < 1, not_(equal(floor(order), order)))) if is_entire else equal(x, 0)
+
+    op = elementary(
+        name, slopes, domain=domain, singular=singular, unavailable_inputs=(0,), ulp_bound=4000,
+        has_cancelling_slopes=True, is_positive=name == "besselk", summary=f"the {kind}, of real order up to 1000, at x",
+    )  # fmt: skip
+    return op
+
+
+besselj = _bessel("besselj", 1, -1, True, "Bessel function of the first kind, J")
+bessely = _bessel("bessely", 1, -1, False, "Bessel function of the second kind, Y")
+besseli = _bessel("besseli", 1, 1, True, "modified Bessel function of the first kind, I")
+besselk = _bessel("besselk", -1, 1, False, "modified Bessel function of the second kind, K")
+
 wofz_slope_real: Op
 wofz_slope_imag: Op
 _FADDEEVA: OpFields = {"domain": lambda x, y: y >= 0, "ulp_bound": 128}

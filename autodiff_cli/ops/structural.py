@@ -300,7 +300,17 @@ stack = structural(
 
 
 def _index_shape(node: Node, s: Shape, *_: Shape) -> Shape:
-    return _shape_at(s, _literal_indices(node, 1))
+    return _shape_at(s, _positions(node, 1))
+
+
+def _positions(node: Node, start: int) -> tuple[int, ...]:
+    """Return the positions of an index, where that of a row, a column, counts as 0."""
+    return (0,) if is_gathered(node) else _literal_indices(node, start)
+
+
+def is_gathered(node: Node) -> bool:
+    """Whether `index` or `place` has a position that is a column: each row has its own element. Only kernels have them."""
+    return node.op in (index, place) and node.inputs[-1].is_input
 
 
 def _shape_at(s: Shape, positions: Sequence[int]) -> Shape:
@@ -315,7 +325,7 @@ def _shape_at(s: Shape, positions: Sequence[int]) -> Shape:
 
 
 def _place_shape(node: Node, x: Shape, like: Shape, *_: Shape) -> Shape:
-    target_shape = _shape_at(like, _literal_indices(node, 2))
+    target_shape = _shape_at(like, _positions(node, 2))
     _require(x == target_shape, f"place needs an array of {format_shape(target_shape)}; it got {format_shape(x)}")
     return like
 

@@ -73,6 +73,7 @@ def _write_outcome(paper: Paper, fit: FittedModel, digits: int | None) -> None:
 def _write_parameters(paper: Paper, fit: FittedModel, digits: int | None) -> None:
     """Write parameters with their standard errors, and those of networks as a table of layers."""
     values = {**fit.parameters, **fit.fixed}
+    values = {name: value for name, value in values.items() if not name.startswith("convolve.")}  # a response is data
     layers = {name: value for name, value in values.items() if is_summarised(name, value)}
     if len(layers) < len(values):
         paper.heading("parameters")
@@ -327,12 +328,12 @@ def _write_formula(paper: Paper, fit: FittedModel, _: int | None) -> None:
 
 
 def _write_remarks(paper: Paper, fit: FittedModel, _: int | None) -> None:
-    # Warnings about the model are already below its title, and the failure is on standard error.
-    warnings = [warning for warning in fit.warnings if warning not in (*fit.model_warnings, fit.failure)]
-    for title, remarks, style in (("notes", fit.notes, Style.PLAIN), ("warnings", warnings, Style.WARNING)):
-        if remarks:
+    # Remarks about the model are already below its title, and the failure is on standard error.
+    shown = (*fit.model_remarks, fit.failure)
+    for title, remarks, style in (("notes", fit.notes, Style.PLAIN), ("warnings", fit.warnings, Style.WARNING)):
+        if others := [remark for remark in remarks if remark not in shown]:
             paper.heading(title)
-            for remark in remarks:
+            for remark in others:
                 paper.line(f"  {remark}", style)
 
 

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from flint import arb, fmpq, fmpq_mat, fmpq_poly, fmpz, fmpz_mat
@@ -34,9 +34,21 @@ from autodiff_cli.numbers.ball_arithmetic import Number
 from autodiff_cli.numbers.intervals import Intervals, ball_between, float_bounds
 from autodiff_cli.ops.arithmetic import abs_, add, div, mul, neg, sub
 from autodiff_cli.ops.elementary import cbrt, cos, exp, pow_, sin, sqrt, square, tan
-from autodiff_cli.solving.search import Boxes, Search, System, enclosure_function, relax, truth_of
+from autodiff_cli.solving.search import (
+    Boxes,
+    Search,
+    System,
+    centre_and_radius,
+    enclosure_function,
+    inverse_matrices,
+    newton_step,
+    relax,
+    truth_of,
+)
 
 _FLOAT_STEPS = 6  # of Newton's method in floats
+_FLOAT_PRECISION = 2.0**-46  # relative step at which it ends
+_SPARE_BITS = 12  # of the working precision, beyond those to which zeros are refined
 _MAX_STEPS = 4000  # of Newton's method in balls, with an inverse in floats that adds up to 50 bits each
 _MAX_MULTIPLICITY = 8
 _MAX_MULTIPLICITY_OF_SYSTEMS = 4  # derivatives along curves are long
@@ -108,126 +120,138 @@ class Domain:
         return any(not (ball.as_ball(x) > low and ball.as_ball(x) < high) for x, low, high in ends)
 
 
-class Prover:
-    """Proves zeros of a system at a working precision."""
+_Matrix: TypeAlias = Sequence[Sequence[arb]]
 
-    def __init__(self, system: System, domain: Domain, bits: int) -> None:
-        self._system, self._domain, self._bits = system, domain, bits
+
+def _product(matrix: _Matrix, vector: Sequence[arb]) -> list[arb]:
+    return [sum((x * y for x, y in zip(row, vector, strict=True)), arb(0)) for row in matrix]
+
+
+class Prover:
+    """Proves zeros of a system, and refines them to a relative error of 2^(spare_bits - bits)."""
+
+    def __init__(self, system: System, domain: Domain, bits: int, spare_bits: int = _SPARE_BITS) -> None:
+        self._system, self._domain, self._bits, self._error = system, domain, bits, arb(2) ** (spare_bits - bits)
         self._equations = BallFunction(system.names, system.equations, bits)
-        self._jacobian = BallFunction(system.names, system.jacobian, bits)
+
+    @functools.cached_property
+    def _jacobian(self) -> BallFunction:
+        return BallFunction(self._system.names, self._system.jacobian, self._bits)
 
     def prove(self, zeros: Boxes) -> list[list[Number] | None]:
         """Return an enclosure of the zero of each box, which holds one; None where the proof fails.
 
-        A coordinate that is known exactly is a fraction.
+        A coordinate that is known exactly is a fraction. Krawczyk steps in floats prove most zeros, all together; balls
+        prove the others, and add digits.
         """
         if not len(zeros):
             return []
-        size = len(zeros.lower)
-        middle, jacobian = self._approximate(zeros)
+        region, inverses = self._region(zeros)
+        step = newton_step(self._system, region)
+        is_proven = step.is_inside(region)
+        inverses = np.where(is_proven[:, None, None], step.inverse, inverses)
+        arrays = (is_proven, step.middle.T, zeros.side.T, inverses, step.radius, step.deviation)
+        edges = {-1: self._domain.lower, 1: self._domain.upper}
         enclosures: list[list[Number] | None] = []
-        for k in range(len(zeros)):
-            free = np.flatnonzero(zeros.side[:, k] == 0).tolist()
-            start = [
-                ball.from_float(middle[i, k].item())
-                if i in free
-                else (self._domain.lower if zeros.side[i, k] < 0 else self._domain.upper)[i]
-                for i in range(size)
-            ]
-            widths = (zeros.upper[:, k] - zeros.lower[:, k]).tolist()
-            try:
-                inverse = np.linalg.inv(jacobian[k][np.ix_(free, free)]).tolist()
-            except np.linalg.LinAlgError:
-                inverse = None
-            enclosures.append(None if inverse is None else self._refine(start, free, inverse, widths))
+        with ball.working_precision(self._bits):
+            for proven, middle, sides, inverse, *bounds in zip(*(array.tolist() for array in arrays), strict=True):
+                point = [edges[s][i] if s else arb(x) for i, (x, s) in enumerate(zip(middle, sides, strict=True))]
+                free = [i for i, side in enumerate(sides) if not side]
+                weights = [[arb(inverse[i][k]) for k in free] for i in free]
+                radius = [arb(bounds[0][k]) for k in free]
+                deviation = [[arb(bounds[1][i][k]) for k in free] for i in free]
+                start = (radius, deviation) if proven or not free else self._krawczyk(point, free, weights, radius)
+                enclosures.append(None if start is None else self._refine(point, free, weights, *start))
         return enclosures
 
-    def _approximate(self, zeros: Boxes) -> tuple[Array, Array]:
-        """Return the zeros in boxes as floats, and the Jacobian at each, by Newton's method."""
-        size = len(zeros.lower)
+    def _region(self, zeros: Boxes) -> tuple[Boxes, Array]:
+        """Return small boxes around the zeros in boxes, by Newton's method in floats, and inverse Jacobians there."""
+        size, is_free = len(zeros.lower), (zeros.side == 0).T
+        pair = is_free[:, :, None] & is_free[:, None, :]
         point = zeros.lower / 2 + zeros.upper / 2
-        jacobian: Array = np.empty(0)
-        is_free = (zeros.side == 0).T
         for _ in range(_FLOAT_STEPS):
-            point = np.clip(point, zeros.lower, zeros.upper)
-            value, slopes = self._system.enclose(point, point), self._system.enclose_jacobian(point, point)
-            f = np.where(is_free, (value.lower / 2 + value.upper / 2).T, 0)
+            ends = np.where(is_free.T, point, [zeros.lower, zeros.upper])
+            value, slopes = self._system.enclose(*ends), self._system.enclose_jacobian(point, point)
+            f, error = (np.where(is_free, x.T, 0)[:, :, None] for x in centre_and_radius(value))
             jacobian = (slopes.lower / 2 + slopes.upper / 2).T.reshape(-1, size, size)
-            pair = is_free[:, :, None] & is_free[:, None, :]
-            jacobian = np.nan_to_num(np.where(pair, jacobian, np.eye(size)), posinf=0, neginf=0)
-            try:
-                point = point - np.nan_to_num(np.linalg.solve(jacobian, f[:, :, None])[:, :, 0].T)
-            except np.linalg.LinAlgError:
+            inverse = inverse_matrices(np.nan_to_num(np.where(pair, jacobian, np.eye(size)), posinf=0, neginf=0))
+            step = np.nan_to_num(inverse @ f)[:, :, 0].T
+            radius = 2 * np.nan_to_num(np.abs(inverse) @ (np.abs(f) + error))[:, :, 0].T
+            if (np.abs(step) <= np.abs(point) * _FLOAT_PRECISION).all():
                 break
-        return np.clip(point, zeros.lower, zeros.upper), jacobian
+            point = np.clip(point - step, zeros.lower, zeros.upper)
+        growth = np.where(is_free.T, radius + np.abs(point) * _FLOAT_PRECISION + 1e-290, 0)
+        lower, upper = np.where(is_free.T, [point - growth, point + growth], [zeros.lower, zeros.upper])
+        return Boxes(lower, upper, zeros.side), inverse
+
+    def _krawczyk(
+        self, point: list[Number], free: Sequence[int], weights: _Matrix, widths: Sequence[arb]
+    ) -> tuple[list[arb], _Matrix] | None:
+        """Move a point to the zero near it; prove in balls that it is one, and return `radius`, `deviation` for
+        `_refine`; None where that fails."""
+        last = arb("inf")
+        for _ in range(_MAX_STEPS):
+            if (value := self._equations(point)) is None:
+                return None
+            shifts = _product(weights, [ball.as_ball(value[k]) for k in free])
+            scale = [abs(ball.as_ball(point[k])) + width + arb(1e-290) for k, width in zip(free, widths, strict=True)]
+            change = max((abs(shift) / size).mid() for shift, size in zip(shifts, scale, strict=True))
+            if change <= arb(2) ** (_SPARE_BITS - self._bits) or (change < 1e-12 and change > last / 2):
+                break
+            for shift, k in zip(shifts, free, strict=True):
+                point[k] = (ball.as_ball(point[k]) - shift).mid()
+            last = change
+        sizes = zip(shifts, scale, strict=True)
+        radius = [(2 * abs(shift) + size * arb(2) ** (16 - self._bits)).upper() for shift, size in sizes]
+        box = [*point]
+        for r, k in zip(radius, free, strict=True):
+            box[k] = ball.as_ball(point[k]) + arb(0, r)
+        slopes, total = self._jacobian.bounds(box), len(point)
+        if self._equations(box) is None or not all(map(ball.is_finite, slopes)):
+            return None
+        columns = [_product(weights, [ball.as_ball(slopes[h * total + m]) for h in free]) for m in free]
+        deviation = [[abs((i == j) - columns[j][i]).upper() for j in range(len(free))] for i in range(len(free))]
+        images = [abs(shift) + r for shift, r in zip(shifts, _product(deviation, radius), strict=True)]
+        return (radius, deviation) if all(image < r for image, r in zip(images, radius, strict=True)) else None
 
     def _refine(
-        self, point: list[Number], free: Sequence[int], inverse: list[list[float]], widths: Sequence[float]
+        self, point: list[Number], free: Sequence[int], weights: _Matrix, radius: Sequence[arb], deviation: _Matrix
     ) -> list[Number] | None:
-        """Return the enclosure of the zero near a point, or None.
+        """Return the enclosure of the zero near a point; None where the equations are undefined.
 
         Args:
             point: the point.
             free: the coordinates that are not fixed.
-            inverse: the approximate inverse of the Jacobian, over the free coordinates.
-            widths: the widths of the box in which the zero was found.
+            weights: an approximate inverse Y of the Jacobian J, over the free coordinates.
+            radius: the largest distance of the zero from the point along each.
+            deviation: bounds of |I - Y·J| in the box with this radius.
         """
-        if not free:
-            return point
-        point = [*point]
-        with ball.working_precision(self._bits):
-            weights = [[arb(x) for x in row] for row in inverse]
-
-            def newton_shifts() -> list[arb] | None:
-                value = self._equations(point)
-                return value and [sum(w * value[k] for w, k in zip(row, free, strict=True)) for row in weights]
-
-            last = math.inf
-            for _ in range(_MAX_STEPS):
-                if (shifts := newton_shifts()) is None:
-                    return None
-                for shift, k in zip(shifts, free, strict=True):
-                    point[k] = arb((ball.as_ball(point[k]) - shift).mid())
-                change = max(
-                    float(abs(shift).mid()) / (abs(float(ball.as_ball(point[k]).mid())) + widths[k] + 1e-300)
-                    for shift, k in zip(shifts, free, strict=True)
-                )
-                if change <= 2.0 ** -(self._bits - 12) or (change < 1e-12 and change > last / 2):
-                    break
-                last = change
-            if (shifts := newton_shifts()) is None:
+        rest, last = radius, arb("inf")
+        scale = [abs(ball.as_ball(point[k])) + r for k, r in zip(free, rest, strict=True)]
+        enclosure = [*point]
+        for _ in range(_MAX_STEPS if free else 0):
+            if (value := self._equations(point)) is None:
                 return None
-            radii = [
-                arb((2 * abs(shifts[i])).upper())
-                + (abs(ball.as_ball(point[k])) + arb(widths[k])) * arb(2) ** (16 - self._bits)
-                for i, k in enumerate(free)
-            ]
-            box = [*point]
-            for i, k in enumerate(free):
-                box[k] = ball.as_ball(point[k]) + arb(0, radii[i].upper())
-            slopes = self._jacobian.bounds(box)
-            if self._equations(box) is None or not all(map(ball.is_finite, slopes)):
-                return None
-            total = len(point)
-            enclosure = [*point]
-            for i, k in enumerate(free):
-                image = ball.as_ball(point[k]) - shifts[i]
-                for j, m in enumerate(free):
-                    product = sum(w * slopes[h * total + m] for w, h in zip(weights[i], free, strict=True))
-                    image += ((1 if i == j else 0) - product) * arb(0, radii[j].upper())
-                if not (image > box[k].lower() and image < box[k].upper()):
-                    return None
-                enclosure[k] = image
-            exact = self._exact_zero(point, free)
-            is_here = exact is not None and all(ball.as_ball(box[k]).contains(exact[k]) for k in free)
-            return exact if is_here else enclosure
+            shifts = _product(weights, [ball.as_ball(value[k]) for k in free])
+            for shift, error, k in zip(shifts, _product(deviation, rest), free, strict=True):
+                enclosure[k] = ball.as_ball(point[k]) - shift + arb(0, error.upper())
+            rest = [enclosure[k].rad() for k in free]
+            for k in free:
+                point[k] = enclosure[k].mid()
+            largest = max((r / size).upper() for r, size in zip(rest, scale, strict=True))
+            if largest <= self._error or not largest < last / 2:
+                break
+            last = largest
+        return self._exact_zero(enclosure, free) or enclosure
 
-    def _exact_zero(self, point: Sequence[Number], free: Sequence[int]) -> list[Number] | None:
-        """Return the nearest point of floats, if it is exactly a zero."""
-        candidate = [*point]
+    def _exact_zero(self, enclosure: Sequence[Number], free: Sequence[int]) -> list[Number] | None:
+        """Return the point of floats in an enclosure, if it is exactly a zero."""
+        candidate = [*enclosure]
         for k in free:
-            nearest = ball.nearest_float(point[k])
+            nearest = ball.nearest_float(enclosure[k])
             candidate[k] = ball.from_float(nearest if abs(nearest) > 1e-25 else 0.0)
+            if not enclosure[k].contains(candidate[k]):
+                return None
         value = self._equations(candidate)
         return candidate if value is not None and all(value[k] == 0 for k in free) else None
 

@@ -151,8 +151,11 @@ def enclosure_function(names: Sequence[str], outputs: Sequence[Node]) -> Callabl
         ends = zip(names, lower, upper, strict=True)
         with np.errstate(all="ignore"):
             values = sweep({name: Intervals.between(low, high) for name, low, high in ends})
-        parts = zip(*(values[i] for i in tape.outputs), strict=True)
-        rows = [np.array([np.broadcast_to(x, lower.shape[1]) for x in part]) for part in parts]
+        shape = len(tape.outputs), lower.shape[1]
+        rows = np.empty(shape), np.empty(shape), np.empty(shape, dtype=bool)
+        for k, i in enumerate(tape.outputs):
+            for row, part in zip(rows, values[i], strict=True):
+                row[k] = part
         return Intervals(*rows)
 
     return enclose
@@ -324,6 +327,11 @@ class _Step:
         is_valid: whether the equations are continuous and the Jacobian bounded, so that the step is a proof.
         is_regular: whether the Jacobian is so narrow that inflating the box may give a proof.
         is_hidden: whether the rounding error at the middle exceeds the value of every equation.
+        smear: how much the equations change along each coordinate.
+        middle: the middles m of the boxes.
+        radius: the distances to their ends; this and the next two have the boxes first.
+        inverse: approximate inverses Y of the Jacobians J.
+        deviation: bounds of |I - Y·J| on the boxes.
     """
 
     lower: Array
@@ -332,6 +340,15 @@ class _Step:
     is_regular: Mask
     is_hidden: Mask
     smear: Array
+    middle: Array
+    radius: Array
+    inverse: Array
+    deviation: Array
+
+    def is_inside(self, boxes: Boxes) -> Mask:
+        """Return whether the step leads from boxes into their interior, so that each holds exactly one zero."""
+        is_inside = (self.lower > boxes.lower) & (self.upper < boxes.upper) | (boxes.side != 0)
+        return np.asarray(is_inside.all(axis=0) & self.is_valid)
 
 
 def newton_step(system: System, boxes: Boxes, value: Intervals | None = None) -> _Step:
@@ -348,9 +365,9 @@ def newton_step(system: System, boxes: Boxes, value: Intervals | None = None) ->
     at_middle, slopes = system.enclose(middle, middle), system.enclose_jacobian(lower, upper)
     is_hidden = (at_middle.contains(0) | (boxes.side != 0)).all(axis=0)
     with np.errstate(all="ignore"):
-        centre, error = _centre_and_radius(slopes)
+        centre, error = centre_and_radius(slopes)
         jacobian, jacobian_error = (x.T.reshape(-1, size, size) for x in (centre, error))
-        f, f_error = (x.T for x in _centre_and_radius(at_middle))
+        f, f_error = (x.T for x in centre_and_radius(at_middle))
         is_bounded = (slopes.is_bounded.T.reshape(-1, size, size) | ~is_free[:, :, None]).all(axis=(1, 2))
         is_bounded &= ((value.is_continuous & at_middle.is_bounded).T | ~is_free).all(axis=1)
         changes = (np.abs(jacobian) + jacobian_error) * radius[:, None, :]
@@ -367,7 +384,7 @@ def newton_step(system: System, boxes: Boxes, value: Intervals | None = None) ->
         jacobian = np.where(pair, jacobian, np.eye(size))
         jacobian_error = np.where(pair, jacobian_error, 0)
         f, f_error = np.where(is_free, f, 0), np.where(is_free, f_error, 0)
-        inverse = _inverse(jacobian)
+        inverse = inverse_matrices(jacobian)
         size_of_inverse = np.abs(inverse)
         deviation = np.abs(np.eye(size) - inverse @ jacobian) + size_of_inverse @ (
             jacobian_error + size * _EPS * np.abs(jacobian)
@@ -394,19 +411,19 @@ def newton_step(system: System, boxes: Boxes, value: Intervals | None = None) ->
         low, high = shift - shift_error, shift + shift_error
         low = low / np.where(low < 0, 1 - diagonal, 1 + diagonal)
         high = high / np.where(high > 0, 1 - diagonal, 1 + diagonal)
-        middle = middle.T
-        margin = _EPS * (np.abs(middle) + np.maximum(np.abs(low), np.abs(high))) + 1e-300
+        margin = _EPS * (np.abs(middle.T) + np.maximum(np.abs(low), np.abs(high))) + 1e-300
         is_solvable = is_bounded[:, None] & (diagonal < 1) & np.isfinite(low) & np.isfinite(high)
-        new_lower = np.where(is_solvable, middle - high - margin, -np.inf).T
-        new_upper = np.where(is_solvable, middle - low + margin, np.inf).T
+        new_lower = np.where(is_solvable, middle.T - high - margin, -np.inf).T
+        new_upper = np.where(is_solvable, middle.T - low + margin, np.inf).T
         new_lower, new_upper = (
             np.where(boxes.side == 0, new, old) for new, old in ((new_lower, lower), (new_upper, upper))
         )
         new_lower, new_upper = np.where(is_excluded, np.inf, new_lower), np.where(is_excluded, np.inf, new_upper)
-    return _Step(new_lower, new_upper, is_bounded, is_regular & ~is_excluded, is_hidden, smear.T)
+    is_regular &= ~is_excluded
+    return _Step(new_lower, new_upper, is_bounded, is_regular, is_hidden, smear.T, middle, radius, inverse, deviation)
 
 
-def _centre_and_radius(x: Intervals) -> tuple[Array, Array]:
+def centre_and_radius(x: Intervals) -> tuple[Array, Array]:
     centre = x.lower / 2 + x.upper / 2
     return centre, np.maximum(x.upper - centre, centre - x.lower) * _SLACK
 
@@ -416,7 +433,7 @@ def _times(matrices: Array, vectors: Array) -> Array:
     return np.asarray(np.nan_to_num(matrices * vectors[:, None, :], nan=0.0, posinf=np.inf, neginf=-np.inf).sum(axis=2))
 
 
-def _inverse(matrices: Array) -> Array:
+def inverse_matrices(matrices: Array) -> Array:
     """Return approximate inverses; of singular matrices pseudo-inverses."""
     try:
         return np.asarray(np.linalg.inv(matrices))
@@ -493,7 +510,7 @@ class Search:
         step = newton_step(self.system, narrowed, value)
         step = replace(step, is_valid=step.is_valid & is_continuous)
         is_proven = step.is_valid & ~is_empty & self._rises_inward(narrowed, value)
-        is_inside = ((step.lower > narrowed.lower) & (step.upper < narrowed.upper) | ~is_free).all(axis=0) & is_proven
+        is_inside = step.is_inside(narrowed) & is_proven
         image = Boxes(np.maximum(narrowed.lower, step.lower), np.minimum(narrowed.upper, step.upper), boxes.side)
         narrowed = narrowed.replace(step.is_valid, image)
         self._record(result, narrowed.select(is_inside), boxes.select(is_inside))
@@ -507,7 +524,8 @@ class Search:
         if self.system.objective is not None:
             # Whole curves on faces may be stationary; those that cannot hold the minimum are dropped in the end.
             is_small = (width <= _FACE_PART * (self.upper - self.lower)).all(axis=0)
-            is_terminal |= ~is_free.all(axis=0) & is_small & (self.system.lower_bounds(boxes) > result.best)
+            k = np.flatnonzero(~is_free.all(axis=0) & is_small & is_left & ~is_terminal)
+            is_terminal[k] = self.system.lower_bounds(boxes.select(k)) > result.best
         result.undecided = result.undecided.join(narrowed.select(is_left & is_terminal))
         rest = is_left & ~is_terminal
         return [*faces, *self._bisect(narrowed.select(rest), boxes.select(rest), step.smear[:, rest])]
@@ -564,8 +582,7 @@ class Search:
         region = Boxes(lower, upper, regular.side)
         value = self.system.enclose(lower, upper)
         second = newton_step(self.system, region, value)
-        is_inside = ((second.lower > lower) & (second.upper < upper) | (regular.side != 0)).all(axis=0)
-        is_inside &= second.is_valid & self._rises_inward(region, value)
+        is_inside = second.is_inside(region) & self._rises_inward(region, value)
         if self.system.objective is not None:
             is_inside &= self.system.enclose_objective(lower, upper).is_continuous[0]
         zero = Boxes(np.maximum(lower, second.lower), np.minimum(upper, second.upper), regular.side)

@@ -49,6 +49,7 @@ from autodiff_cli.solving.search import Boxes, Search, SearchResult, System, kin
 _CONDITIONS = (and_, or_, not_, less, less_equal, greater, greater_equal, not_equal)
 _BITS = 128  # of the proofs, if the numbers are floats
 _GUARD_BITS = 64
+_SPARE_BITS = 40  # of these that zeros need not have; more would take further steps
 _MAX_MERGED = 300  # undecided boxes that are joined where they touch; more may form curves, and are joined in cells
 _GRID = 16  # cells along each coordinate
 _MAX_CLUSTER_PART = 2.0**-8  # of the domain; wider clusters are not examined
@@ -248,7 +249,8 @@ class BoxProblem:
         }
 
     def number(self, x: Number) -> Coordinate:
-        """Return a number as a float, or as text with `digits`."""
+        """Return a number as a float, or as text with `digits`; 0 if it may be 0."""
+        x = ball.ZERO if isinstance(x, arb) and x.contains(0) else x
         if self.digits is None:
             return ball.nearest_float(x) + 0.0
         return ball.format_digits(x, self.digits)
@@ -342,8 +344,7 @@ def _solve(problem: BoxProblem, equations: Sequence[Node]) -> Solution:
         system = System(problem.unknowns, factors)
         result = part.search(system)
         boxes += result.count
-        zeros, _, undecided = _proven_zeros(problem, system, result)
-        points = [zero for zero, _ in zeros]
+        points, _, _, undecided = _proven_zeros(problem, system, result)
         singular, undecided = _singular_zeros(problem, system, undecided)
         unresolved += [_named_box(system, low, high) for low, high in merge_touching(undecided)]
         for region in singular:
@@ -426,31 +427,35 @@ def _singular_region(problem: BoxProblem, system: System, low: Array, high: Arra
 
 def _proven_zeros(
     problem: BoxProblem, system: System, result: SearchResult
-) -> tuple[list[tuple[list[Number], int]], list[str], Boxes]:
-    """Return the proven zeros in the domain, each once, with their indices in the result; their kinds; and the boxes
-    that stay undecided."""
+) -> tuple[list[list[Number]], list[Array], list[str], Boxes]:
+    """Return the proven zeros in the domain, each once; the edges to which they are fixed; the kinds of stationary
+    points; and the boxes that stay undecided."""
     domain, zeros, regions = problem.domain, result.zeros, result.regions
-    proven = Prover(system, domain, problem.bits).prove(zeros)
+    proven = Prover(system, domain, problem.bits, _SPARE_BITS).prove(zeros)
     undecided = result.undecided.join(zeros.select([k for k, zero in enumerate(proven) if zero is None]))
-    distinct: list[tuple[list[Number], int]] = []
-    for k, enclosure in enumerate(proven):
-        if enclosure is None or domain.excludes(enclosure):
-            continue
+    kept = [k for k, zero in enumerate(proven) if zero is not None and not domain.excludes(zero)]
+    ends = (
+        np.array([[float_bounds(x) for x in proven[k] or ()] for k in kept]).reshape(len(kept), len(domain.lower), 2).T
+    )
+    region, sides = regions.select(kept), zeros.side[:, kept]
+    distinct: list[int] = []
+    for n in range(len(kept)):
         # A zero may be found from several boxes: it is the same one if it lies where another is proven to be alone.
-        earlier = [index for _, index in distinct]
-        low, high = (np.array(ends).reshape(-1, 1) for ends in zip(*map(float_bounds, enclosure), strict=True))
-        is_same = (regions.lower[:, earlier] <= low) & (regions.upper[:, earlier] >= high)
-        if not (is_same & (zeros.side[:, earlier] == zeros.side[:, k : k + 1])).all(axis=0).any():
-            distinct.append((enclosure, k))
-    kinds = _kinds_of_zeros(system, result, distinct)
+        is_same = (region.lower[:, :n] <= ends[0, :, n : n + 1]) & (region.upper[:, :n] >= ends[1, :, n : n + 1])
+        if not (is_same & (sides[:, :n] == sides[:, n : n + 1])).all(axis=0)[distinct].any():
+            distinct.append(n)
+    region, sides, (low, high) = region.select(distinct), sides[:, distinct], ends[:, :, distinct]
+    is_objective = system.objective is not None and len(distinct)
+    kinds = kinds_of_points(system, low, high, sides) if is_objective else [""] * len(distinct)
     is_covered = np.zeros(len(undecided), dtype=bool)
-    for (_, k), kind in zip(distinct, kinds, strict=True):
-        lower, upper, side = (part[:, k : k + 1] for part in (regions.lower, regions.upper, zeros.side))
+    for lower, upper, side, kind in zip(region.lower.T, region.upper.T, sides.T, kinds, strict=True):
+        if not len(undecided):
+            break
         # The Hessian is regular in the whole region. So the function is convex there if it is at its minimum, and has
         # no smaller values on edges.
-        has_side = (undecided.side == side) | ((side == 0) & (kind == "minimum"))
-        is_covered |= (has_side & (undecided.lower >= lower) & (undecided.upper <= upper)).all(axis=0)
-    return distinct, kinds, undecided.select(~is_covered)
+        has_side = (side == undecided.side.T) | ((side == 0) & (kind == "minimum"))
+        is_covered |= (has_side & (lower <= undecided.lower.T) & (upper >= undecided.upper.T)).all(axis=1)
+    return [proven[kept[n]] or [] for n in distinct], [*sides.T], kinds, undecided.select(~is_covered)
 
 
 def merge_touching(boxes: Boxes) -> list[tuple[Array, Array]]:
@@ -514,10 +519,10 @@ def minimize(problem: BoxProblem, is_maximum: bool = False) -> Optima:
 def _minimize(problem: BoxProblem, output: Node, system: System, is_maximum: bool) -> Optima:
     domain = problem.domain
     result = problem.search(system)
-    zeros, kinds, undecided = _proven_zeros(problem, system, result)
+    zeros, sides, kinds, undecided = _proven_zeros(problem, system, result)
     objective = BallFunction(system.names, [output], problem.bits)
     clusters, undecided = _decide_clusters(problem, system, undecided)
-    enclosures = [enclosure for enclosure, _ in zeros] + [cluster.enclosure for cluster in clusters]
+    enclosures = zeros + [cluster.enclosure for cluster in clusters]
     values = [objective.bounds(enclosure)[0] for enclosure in enclosures]
     bounds = [*map(float_bounds, values)]
     others = merge_touching(undecided)
@@ -530,7 +535,7 @@ def _minimize(problem: BoxProblem, output: Node, system: System, is_maximum: boo
         _stationary_point(problem, enclosure, value, kind, is_kink, is_maximum)
         for enclosure, value, kind, is_kink in zip(enclosures, values, kinds, is_at_kink, strict=True)
     ]
-    sides = [result.zeros.side[:, k] for _, k in zeros] + [np.zeros(len(system.names))] * len(clusters)
+    sides += [np.zeros(len(system.names))] * len(clusters)
     most, least = result.best, [lower for lower, _ in bounds]
     for (_, upper), enclosure, side in zip(bounds, enclosures, sides, strict=True):
         if not _may_be_outside(domain, enclosure, side):
@@ -549,15 +554,6 @@ def _minimize(problem: BoxProblem, output: Node, system: System, is_maximum: boo
         is_maximum=is_maximum,
         **problem.record,
     )
-
-
-def _kinds_of_zeros(system: System, result: SearchResult, zeros: Sequence[tuple[list[Number], int]]) -> list[str]:
-    """Return the kinds of stationary points; empty texts for zeros of equations."""
-    if not zeros or system.objective is None:
-        return [""] * len(zeros)
-    ends = np.array([[float_bounds(x) for x in enclosure] for enclosure, _ in zeros])
-    side = result.zeros.side[:, [k for _, k in zeros]]
-    return kinds_of_points(system, ends[:, :, 0].T, ends[:, :, 1].T, side)
 
 
 class _Cluster(NamedTuple):

@@ -5,21 +5,13 @@ from __future__ import annotations
 
 from autodiff_cli.graph.codegen import PRODUCT, SIGN, SUM, Notation, call_notation
 from autodiff_cli.numbers.translation import Statements, Target, TargetFunction
-from autodiff_cli.targets.translation import comparison, expand_small_power, infix, shortest_literal
+from autodiff_cli.targets.translation import arithmetic, comparison, expand_small_power, infix, shortest_literal
 
 CHOICE, OR, AND, EQUALITY, ORDER = 1, 2, 3, 4, 5
 
 
 BRACE_NOTATIONS = {
-    "add": infix(" + ", SUM),
-    "sub": infix(" - ", SUM),
-    "mul": infix("*", PRODUCT),
-    "div": infix("/", PRODUCT),
-    "neg": Notation(("-", ""), (SIGN + 1,), SIGN),
-    "lt": comparison("<", ORDER),
-    "le": comparison("<=", ORDER),
-    "gt": comparison(">", ORDER),
-    "ge": comparison(">=", ORDER),
+    **arithmetic(ORDER),
     # bracketed more than needed, because compilers warn about `a && b || c`
     "and": Notation(("", " && ", ""), (EQUALITY, EQUALITY), AND, True, (0, 1)),
     "or": Notation(("", " || ", ""), (EQUALITY, EQUALITY), OR, True, (0, 1)),
@@ -39,7 +31,7 @@ C_NOTATIONS = {
     **{name: call_notation(name, 1) for name in (*_LIBRARY, "exp2", "erf", "erfc", "lgamma")},
     **{name: call_notation(name, 2) for name in ("pow", "power", "atan2", "hypot", "copysign", "fmod")},
     "element": Notation(("", "[(int)(", ")]"), (SIGN + 1, 0)),
-    **dict.fromkeys(("abs", "edge_distance"), call_notation("fabs", 1)),
+    "abs": call_notation("fabs", 1),
     "round": call_notation("nearbyint", 1),
     "gamma": call_notation("tgamma", 1),
     "eq": comparison("==", EQUALITY),
@@ -106,7 +98,6 @@ def _predicate(name: str) -> Notation:
 JAVASCRIPT_NOTATIONS = {
     **BRACE_NOTATIONS,
     **{name: call_notation(f"Math.{name}", 1) for name in (*_LIBRARY, "abs")},
-    "edge_distance": call_notation("Math.abs", 1),
     **{name: call_notation(f"Math.{name}", 2) for name in ("atan2", "hypot", "max", "min")},
     **{name: call_notation(name, 2) for name in ("copysign", "pow")},
     "element": Notation(("", "[", "]"), (SIGN + 1, 0)),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from autodiff_cli.graph.codegen import PRODUCT, SUM, Fragment, Notation, call_notation
 from autodiff_cli.numbers.translation import Library, Statements, Target
-from autodiff_cli.targets.translation import comparison, infix, shortest_literal
+from autodiff_cli.targets.translation import arithmetic, comparison, shortest_literal
 
 RESULT = "returned"
 OR, AND, NOT, ORDER = 1, 2, 3, 4
@@ -50,18 +50,10 @@ _LIBRARY = (
 )  # fmt: skip
 _C_FUNCTIONS = ("expm1", "log1p", "log2", "cbrt")
 NOTATIONS = {
-    "add": infix(" + ", SUM),
-    "sub": infix(" - ", SUM),
-    "mul": infix("*", PRODUCT),
-    "div": infix("/", PRODUCT),
+    **arithmetic(ORDER),
     "neg": Notation(("-", ""), (PRODUCT,), SUM),
     "pow": Notation(("", "**", ""), (POWER + 1, POWER + 1), POWER),
     "exp2": Notation(("2.0_dp**", ""), (POWER + 1,), POWER),
-    "lt": comparison("<", ORDER),
-    "le": comparison("<=", ORDER),
-    "gt": comparison(">", ORDER),
-    "ge": comparison(">=", ORDER),
-    "eq": comparison("==", ORDER),
     "ne": comparison("/=", ORDER),
     "and": Notation(("", " .and. ", ""), (AND, AND + 1), AND, True, (0, 1)),
     "or": Notation(("", " .or. ", ""), (OR, OR + 1), OR, True, (0, 1)),
@@ -75,7 +67,6 @@ NOTATIONS = {
     "ceil": call_notation("c_ceil", 1),
     "round": call_notation("ieee_rint", 1),
     "lgamma": call_notation("log_gamma", 1),
-    "edge_distance": call_notation("abs", 1),
     "fmod": call_notation("mod", 2),
     "copysign": call_notation("sign", 2),
     "isnan": Notation(("ieee_is_nan(", ")"), (0,), is_condition=True),
@@ -124,6 +115,9 @@ class _Statements(Statements):
     constant = _PARAMETER
 
 
+FORTRAN_STATEMENTS = _Statements()
+
+
 class FortranLibrary(Library):
     """Functions that a program contains."""
 
@@ -149,5 +143,5 @@ FORTRAN = Target(
     as_condition=Notation(("", " /= 0"), (SUM,), ORDER, True),
     snippets=SNIPPETS,
     has_conditional_expression=False,
-    statements=_Statements(),
+    statements=FORTRAN_STATEMENTS,
 )

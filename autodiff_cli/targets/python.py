@@ -24,31 +24,17 @@ from autodiff_cli.ops.elementary import acos, acosh, asin, asinh, atan, atanh, l
 from autodiff_cli.ops.elementary import pow_ as power
 from autodiff_cli.ops.special import sigmoid
 from autodiff_cli.ops.structural import logsumexp, softmax
-from autodiff_cli.targets.translation import comparison, expand_small_power, infix, pairwise, shortest_literal
+from autodiff_cli.targets.translation import arithmetic, expand_small_power, infix, pairwise, shortest_literal
 
 CHOICE, OR, AND, NOT, ORDER = 1, 2, 3, 4, 5
-DIVISION = infix("/", PRODUCT)
-
-
-ARITHMETIC = {
-    "add": infix(" + ", SUM),
-    "sub": infix(" - ", SUM),
-    "mul": infix("*", PRODUCT),
-    "neg": Notation(("-", ""), (SIGN + 1,), SIGN),
-    "eq": comparison("==", ORDER),
-    "ne": comparison("!=", ORDER),
-    "lt": comparison("<", ORDER),
-    "le": comparison("<=", ORDER),
-    "gt": comparison(">", ORDER),
-    "ge": comparison(">=", ORDER),
-}
+ARITHMETIC = arithmetic(ORDER)
 # Functions of `math` that never raise an exception, with their numbers of arguments.
 _MATH_FUNCTIONS = {"atan": 1, "tanh": 1, "asinh": 1, "erf": 1, "erfc": 1, "atan2": 2, "hypot": 2}
 _AS_CONDITION = Notation(("", " != 0"), (SUM,), ORDER, True)
 PYTHON_NOTATIONS = {
-    **ARITHMETIC,
+    **{name: notation for name, notation in ARITHMETIC.items() if name != "div"},  # which raises an exception for 0
     **{name: call_notation(f"math.{name}", arity) for name, arity in _MATH_FUNCTIONS.items()},
-    **dict.fromkeys(("abs", "edge_distance"), call_notation("abs", 1)),
+    "abs": call_notation("abs", 1),
     "and": Notation(("", " and ", ""), (NOT, NOT), AND, True, (0, 1)),
     "or": Notation(("", " or ", ""), (NOT, NOT), OR, True, (0, 1)),
     "not": Notation(("not ", ""), (NOT,), NOT, True, (0,)),
@@ -90,7 +76,7 @@ class PythonLibrary(Library):
     def operation(self, op: str, operands: Sequence[Fragment]) -> Fragment:
         """Return the code of an operation on operands, or a call of the function that computes it."""
         if op == "div" and is_nonzero(operands[1].text):
-            return self.target.apply_notation(DIVISION, operands)
+            return self.target.apply_notation(ARITHMETIC["div"], operands)
         return super().operation(op, operands)
 
     def _call_function(self, op: str, operands: Sequence[Fragment]) -> Fragment:
@@ -146,7 +132,7 @@ _SHARED_NAMES = (
 _NUMPY_UNARY_NAMES = {
     "asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh",
     "round": "rint", "size": "size", "largest": "max", "smallest": "min", "transpose": "transpose",
-    "norm": "linalg.norm", "cbrt": "cbrt", "edge_distance": "abs",
+    "norm": "linalg.norm", "cbrt": "cbrt",
 }  # fmt: skip
 _NUMPY_BINARY_NAMES = {
     "atan2": "arctan2", "hypot": "hypot", "mod": "mod", "max": "maximum", "min": "minimum", "logaddexp": "logaddexp",
@@ -164,7 +150,6 @@ def array_notations(module: str) -> dict[str, Notation]:
     """Return the notations that array libraries share, with the name of the library's module."""
     return {
         **ARITHMETIC,
-        "div": DIVISION,
         "pow": Notation(("", "**", ""), (POWER + 1, POWER), POWER),
         "matmul": infix(" @ ", PRODUCT),
         "and": Notation(("", " & ", ""), (BIT_AND + 1, BIT_AND + 1), BIT_AND, True, (0, 1)),
@@ -392,7 +377,7 @@ class TorchLibrary(Primitives):
 
     def operation(self, op: str, operands: Sequence[Fragment]) -> Fragment:
         """Return the code of an operation on operands."""
-        takes_numbers = op in ARITHMETIC or op in ("div", "pow", "where", "index", "part", "clip")
+        takes_numbers = op in ARITHMETIC or op in ("pow", "where", "index", "part", "clip")
         if not takes_numbers and not (op == "stack" and self.target.literal_array(operands)):
             operands = [self._tensor(part) for part in operands]
         return super().operation(op, operands)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 
-from autodiff_cli.graph.codegen import SUM, Fragment, Notation
+from autodiff_cli.graph.codegen import PRODUCT, SIGN, SUM, Fragment, Notation
 from autodiff_cli.graph.node import Node, is_literal
 from autodiff_cli.graph.op import Op
 from autodiff_cli.graph.tape import topological_order
@@ -28,6 +28,16 @@ def infix(symbol: str, binding: int) -> Notation:
 def comparison(symbol: str, binding: int) -> Notation:
     """Return the notation of a comparison of two numbers."""
     return Notation(("", f" {symbol} ", ""), (SUM, SUM), binding, is_condition=True)
+
+
+def arithmetic(comparisons: int) -> dict[str, Notation]:
+    """Return the operators that most languages share, given the precedence of comparisons."""
+    symbols = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+    return {
+        "add": infix(" + ", SUM), "sub": infix(" - ", SUM), "mul": infix("*", PRODUCT), "div": infix("/", PRODUCT),
+        "neg": Notation(("-", ""), (SIGN + 1,), SIGN),
+        **{name: comparison(symbol, comparisons) for name, symbol in symbols.items()},
+    }  # fmt: skip
 
 
 def shortest_literal(text: str) -> str:

@@ -21,6 +21,7 @@ import math
 import os
 import secrets
 import stat
+import threading
 import time
 import zlib
 from collections.abc import Callable, Mapping
@@ -198,6 +199,7 @@ class CheckpointFile:
         self.path = path
         self._target = Path(os.path.realpath(path))
         self._descriptor: int | None = None
+        self._lock = threading.Lock()  # chains write from threads of their own
         with contextlib.suppress(FileNotFoundError):
             mode = self._target.stat().st_mode
             if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
@@ -215,6 +217,10 @@ class CheckpointFile:
 
         Raises OSError; CheckpointError if another run writes it too.
         """
+        with self._lock:
+            self._replace(identity, state)
+
+    def _replace(self, identity: Mapping[str, Any], state: CheckpointState) -> None:
         part = self._target.with_name(f".{secrets.token_hex(8)}.part")
         try:
             with part.open("xb") as stream:

@@ -24,6 +24,7 @@ from autodiff_cli.ops.structural import dot, logsumexp, sum_
 # Names of leaves. They contain blanks, so no name in a model can collide with them.
 RESIDUAL_SCALE = "scale of residuals"  # the unit in which robust losses measure residuals; theta of counts
 L1_FACTOR, L2_FACTOR = "l1 penalty", "l2 penalty"  # the factors of the penalties
+X_ERROR_FACTOR = "x error factor"  # of the variance that errors of columns cause: 1, and 0 to find a starting point
 PRIOR_FACTOR = "prior factor"  # of minus the log-density of the priors
 HUBER_DELTA = 1.345  # default threshold of Huber's loss in scales: 95 % efficient if the errors are normal
 

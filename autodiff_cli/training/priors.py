@@ -15,7 +15,7 @@ from typing import NamedTuple
 from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.graph.op import ZERO
 from autodiff_cli.graph.tape import leaf_names, substitute, topological_order
-from autodiff_cli.language.errors import ExpressionError
+from autodiff_cli.language.errors import ExpressionError, pluralize
 from autodiff_cli.language.lexer import canonical_name, is_level_name, is_name
 from autodiff_cli.ops.special import LOG_DENSITIES, LogDensity
 from autodiff_cli.ops.structural import sum_
@@ -96,7 +96,8 @@ def _parse_prior(name: str, text: str) -> Prior:
         except ExpressionError as error:
             raise OptionError(f"the prior of `{name}`, {text}: {error}") from None
     if len(arguments) != len(distribution.arguments):
-        raise OptionError(f"the prior of `{name}`: {kind} takes {shown}, not {len(arguments)} arguments: `{text}`")
+        count = pluralize(len(arguments), "argument")
+        raise OptionError(f"the prior of `{name}`: {kind} takes {shown}, not {count}: `{text}`")
     numbers = [_number(node) for node in arguments]
     for argument, number in zip(distribution.arguments, numbers, strict=True):
         if number is not None and not math.isfinite(number):

@@ -1,7 +1,7 @@
 """The rows of a fit, and how results over all of them are computed: by folding tasks over blocks.
 
-`Rows` is the base of rows in memory (`MemoryRows`), streamed from files, on a cluster, selected among others
-(`SelectedRows`), or with some columns set to 0 (`ZeroedRows`). A `Task` computes something from a chunk of rows. It can
+`Rows` is the base of rows in memory (`MemoryRows`), streamed from files, on a cluster, or selected among others
+(`SelectedRows`). A `Task` computes something from a chunk of rows. It can
 be pickled, so it can be sent to where the rows are. Inside a chunk, a task computes block by block; `reductions` below
 turn the values of a block into a small result and combine two results.
 
@@ -99,6 +99,12 @@ class Rows(abc.ABC):
             return float(self.rows)
         total: float = self.fold(ColumnTask(frozenset({WEIGHT}), sum_weights, operator.add), operator.add)
         return total
+
+    def column(self, name: str) -> Array:
+        """Return a column of all rows, in memory."""
+        return self.fold(
+            ColumnTask(frozenset({name}), functools.partial(copy_column, name), concatenate_rows), concatenate_rows
+        )
 
     @functools.cached_property
     def _in_memory(self) -> MemoryRows:
@@ -291,15 +297,12 @@ def sum_weights(columns: ColumnArrays) -> float:
     return float(np.sum(columns[WEIGHT]))
 
 
-@dataclass(frozen=True, slots=True)
-class SingleColumn:
-    """A reduction that returns one column of a block."""
+# --- Reductions: functions of a block, after parameters that `functools.partial` binds, so that they can be pickled
 
-    name: str
 
-    def __call__(self, columns: ColumnArrays) -> Array:
-        """Return a copy of the column, because streamed rows reuse the memory of a chunk."""
-        return np.array(columns[self.name], dtype=np.float64)
+def copy_column(name: str, columns: ColumnArrays) -> Array:
+    """Return a copy of one column of a block, because streamed rows reuse the memory of a chunk."""
+    return np.array(columns[name], dtype=np.float64)
 
 
 def concatenate_rows(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
@@ -329,27 +332,20 @@ def join_triangles(a: Array, b: Array) -> Array:
     return triangular_factor(np.vstack((a, b)))
 
 
-@dataclass(frozen=True, slots=True)
-class TriangleReduction:
-    """The triangular factor of a block of [J | r], with each row multiplied by the square root of its weight.
+def residual_triangle(components: int, width: int, block: Array, columns: ColumnArrays) -> Array:
+    """Return the triangular factor of a block of [J | r], with each row multiplied by the square root of its weight.
 
-    Attributes:
+    Args:
         components: the number of components of the target; each has a row of the matrix for every row of the data.
         width: the number of columns of the matrix.
+        block: values of shape (component, column, row), flattened except for the last axis.
+        columns: the columns of the block.
     """
-
-    components: int
-    width: int
-
-    def __call__(self, block: Array, columns: ColumnArrays) -> Array:
-        """Return the factor for values of shape (component, column, row), flattened except for the last axis."""
-        if WEIGHT in columns:
-            block *= np.sqrt(columns[WEIGHT])
-        if self.components == 1:
-            return triangular_factor(block.T)
-        return triangular_factor(
-            block.reshape(self.components, self.width, -1).swapaxes(0, 1).reshape(self.width, -1).T
-        )
+    if WEIGHT in columns:
+        block *= np.sqrt(columns[WEIGHT])
+    if components == 1:
+        return triangular_factor(block.T)
+    return triangular_factor(block.reshape(components, width, -1).swapaxes(0, 1).reshape(width, -1).T)
 
 
 def score_triangle(block: Array, columns: ColumnArrays) -> Array:
@@ -388,16 +384,10 @@ class ColumnSpreads(NamedTuple):
     moments: Moments
 
 
-@dataclass(frozen=True, slots=True)
-class SpreadReduction:
-    """A reduction that returns the `ColumnSpreads` of the columns named."""
-
-    columns: tuple[str, ...]
-
-    def __call__(self, columns: ColumnArrays) -> ColumnSpreads:
-        """Return the spreads of a block."""
-        values = np.array([columns[name] for name in self.columns], dtype=np.float64)
-        return ColumnSpreads(values.min(axis=1), values.max(axis=1), moments(values, {}))
+def spreads(names: tuple[str, ...], columns: ColumnArrays) -> ColumnSpreads:
+    """Return the spreads of some columns of a block."""
+    values = np.array([columns[name] for name in names], dtype=np.float64)
+    return ColumnSpreads(values.min(axis=1), values.max(axis=1), moments(values, {}))
 
 
 def join_spreads(a: ColumnSpreads, b: ColumnSpreads) -> ColumnSpreads:
@@ -405,16 +395,15 @@ def join_spreads(a: ColumnSpreads, b: ColumnSpreads) -> ColumnSpreads:
     return ColumnSpreads(np.minimum(a.low, b.low), np.maximum(a.high, b.high), join_moments(a.moments, b.moments))
 
 
-@dataclass(frozen=True, slots=True)
-class ConfusionCounts:
-    """The confusion matrix of a block: how many rows of each class are assigned to each class."""
+def count_confusions(count: int, values: Array, _: ColumnArrays) -> NDArray[np.int64]:
+    """Return the confusion matrix of a block: how many rows of each of `count` classes are assigned to each class.
 
-    count: int
-
-    def __call__(self, values: Array, _: ColumnArrays) -> NDArray[np.int64]:
-        """Return the counts, given the class and the scores of each row."""
-        cells = values[0].astype(np.intp) * self.count + np.argmax(values[1:], axis=0)
-        return np.bincount(cells, minlength=self.count * self.count).reshape(self.count, self.count)
+    Args:
+        count: the number of classes.
+        values: the class and the scores of each row.
+    """
+    cells = values[0].astype(np.intp) * count + np.argmax(values[1:], axis=0)
+    return np.bincount(cells, minlength=count * count).reshape(count, count)
 
 
 def extremes(values: Array, _: ColumnArrays) -> Array:
@@ -423,17 +412,6 @@ def extremes(values: Array, _: ColumnArrays) -> Array:
     Two results combine by `numpy.minimum`, which keeps nan.
     """
     return np.array([np.min(values), -np.max(values)])
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnExtremes:
-    """A reduction that returns the minimum and the negated maximum of some columns, of shape (columns, 2)."""
-
-    names: tuple[str, ...]
-
-    def __call__(self, columns: ColumnArrays) -> Array:
-        """Return the extremes of a block."""
-        return np.array([(np.min(columns[name]), -np.max(columns[name])) for name in self.names])
 
 
 @dataclass(frozen=True, slots=True)
@@ -678,41 +656,3 @@ class SelectedRows(ChunkedRows):
     def gather(self, numbers: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """Return all columns of the selected rows with these numbers."""
         return self._source.gather(self._selection.row_numbers(numbers))
-
-
-@dataclass(frozen=True, slots=True)
-class ZeroedTask(Generic[T]):
-    """A task that sees 0 in some columns, whatever their values."""
-
-    task: Task[T]
-    zeroed: Set[str]
-
-    @property
-    def names(self) -> Set[str]:
-        """The columns that the task reads from the rows."""
-        return self.task.names - self.zeroed
-
-    def __call__(self, columns: ColumnArrays, rows: int) -> T:
-        """Return the result for these rows."""
-        return self.task({**columns, **dict.fromkeys(self.zeroed, np.zeros(rows))}, rows)
-
-
-class ZeroedRows(Rows):
-    """Other rows with some columns set to 0."""
-
-    def __init__(self, rows: Rows, zeroed: Set[str]) -> None:
-        self._source = rows
-        self._zeroed = zeroed
-        self.rows, self.names, self.dropped = rows.rows, rows.names | zeroed, rows.dropped
-
-    def fold(self, task: Task[T], combine: Callable[[T, T], T]) -> T:
-        """Return the combined results of a task for all chunks."""
-        return self._source.fold(ZeroedTask(task, self._zeroed), combine)
-
-    def select_rows(self, rows: RowIndex) -> Rows:
-        """Return some of the rows, with the same columns set to 0."""
-        return ZeroedRows(self._source.select_rows(rows), self._zeroed)
-
-    def gather(self, numbers: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """Return all columns of the rows with these numbers."""
-        return {**self._source.gather(numbers), **dict.fromkeys(self._zeroed, np.zeros(len(numbers)))}

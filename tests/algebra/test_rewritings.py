@@ -211,6 +211,7 @@ def only(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     engine._rules_for.cache_clear()
 
 
+@pytest.mark.slow
 @each("row", ROWS)
 def test_every_row_has_an_example(row: RewriteRule, only: pytest.MonkeyPatch) -> None:
     only.setattr(engine, "REWRITE_RULES", (row,))

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 
 from autodiff_cli.autodiff.sweeps import forward, reverse, tangents
 from autodiff_cli.expression import parse
@@ -129,6 +130,7 @@ def test_a_derivative_has_the_shape_of_its_variable_also_where_it_is_absent() ->
     assert parse("v: 2; s + 0*sum(v)").grad(s=[1, 2, 3], v=[1, 2])["v"].shape == (3, 2)
 
 
+@pytest.mark.slow
 def test_many_arguments_of_max_are_a_matter_of_one_pass() -> None:
     names = [f"x{k}" for k in range(3000)]
     slopes = parse(f"max({', '.join(names)})").grad({name: float(k % 2999) for k, name in enumerate(names)})

@@ -21,6 +21,7 @@ print(hashlib.sha256(triangular_factor(matrix).tobytes()).hexdigest())
 """
 
 
+@pytest.mark.slow
 def test_bits_do_not_depend_on_threads() -> None:
     found = {
         subprocess.run(

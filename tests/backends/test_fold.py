@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from autodiff_cli.backends.reductions import block_slices, fold
 
 
-@given(st.lists(st.text(max_size=3), min_size=1, max_size=40))
+@given(st.lists(st.text("abc", max_size=3), min_size=1, max_size=40))
 def test_the_parts_stay_in_order(parts: list[str]) -> None:
     assert fold(parts, operator.add) == "".join(parts)
 

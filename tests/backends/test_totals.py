@@ -15,9 +15,13 @@ from autodiff_cli.algebra.simplify import simplify
 from autodiff_cli.backends.numpy_backend import BlockEvaluator
 from autodiff_cli.backends.protocol import RowGraphs
 from autodiff_cli.backends.selection import make_backend
-from autodiff_cli.graph.gradient import gradient_nodes
+from autodiff_cli.graph.gradient import gradient_nodes, tangents
+from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.language.program import read
 from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.ops.arithmetic import equal, where
+from autodiff_cli.ops.elementary import exp, square
+from autodiff_cli.ops.structural import dot, index, stack, sum_
 
 DECLARED = "W: 2x3; v: 3; "
 FORMULAS = (
@@ -102,3 +106,36 @@ def test_the_gradient_towards_a_matrix_is_no_larger_than_the_matrix(
         tracemalloc.stop()
     np.testing.assert_allclose(total[..., 0], slope(weights @ x) @ x.T, rtol=1e-12, atol=1e-12)
     assert peak < 10 * x.nbytes < size * size * rows * x.itemsize
+
+
+@pytest.mark.parametrize("rows", [1, 2, 13, 1000, 20_001])
+def test_an_element_at_the_position_of_each_row_is_that_times_an_indicator(rows: int) -> None:
+    """Values, gradients and derivatives of gradients along a direction, summed and by row, on both backends."""
+    generator, levels = np.random.default_rng(rows), 7
+    x, y, k, b, a, direction = (variable(name) for name in ("x", "y", "k", "b", "a", "direction"))
+    columns = {"x": generator.normal(size=rows), "y": generator.normal(size=rows)}
+    columns["k"] = generator.integers(0, levels, rows).astype(float)
+    shapes = {"a": (levels,), "direction": (levels,)}
+    point = {"a": generator.normal(size=levels), "b": 0.7, "direction": generator.normal(size=levels)}
+    indicators = dot(a, stack(*(equal(k, position) for position in range(levels))))
+
+    def losses(of_row: Node) -> list[Node]:
+        return [
+            square(y - of_row - b * x) + sum_(square(a)) / rows,
+            where(x > 0, square(y - exp(of_row / 9) * b), 2) - sum_(exp(a * b)) / rows,
+            of_row * x + of_row,
+        ]
+
+    for loss, expected in zip(losses(index(a, k)), losses(indicators), strict=True):
+        results = []
+        for graph in (loss, expected):
+            slopes = gradient_nodes(graph, [a, b], shapes)
+            outputs = simplify([graph, *slopes, *tangents(slopes, {a: direction}, shapes)])
+            graphs = RowGraphs(outputs, {*columns}, shapes, [(), (levels,), (), (levels,), ()])
+            for backend in (make_backend("numpy"), make_backend("llvm")):
+                results.append(backend.sum_kernel(graphs).sums(point, columns, rows))
+                kernel, values = backend.row_kernel(graphs), np.empty((graphs.value_count, rows))
+                kernel.write(kernel.prepare(point), columns, values)
+                results.append(values.sum(axis=1))
+        for result in results[1:]:
+            np.testing.assert_allclose(result, results[0], rtol=1e-9, atol=1e-9 * rows)

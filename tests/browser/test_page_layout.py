@@ -161,23 +161,6 @@ def test_an_edge_shows_its_numbers_on_hover(page: Page) -> None:
     assert title.text_content() == "y → x*y: local derivative 2, contributes 2"
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-def test_points_of_lines_are_on_the_drawn_paths(page: Page, width: int) -> None:
-    resize(page, width, 844)
-    opened(page, PAGES["polynomial"])
-    distance = measure(
-        page,
-        """() => Math.max(...[...graph.svg.querySelectorAll(".edge")].flatMap(({ line, children }) => {
-      const path = children[1];
-      return [0, 0.2, 0.5, 0.8, 1].map((share) => {
-        const [a, b] = [line.at(share * line.length), path.getPointAtLength(share * path.getTotalLength())];
-        return Math.hypot(a.x - b.x, a.y - b.y);
-      });
-    }))""",
-    )
-    assert distance < 1
-
-
 def test_a_tap_shows_the_numbers_of_an_edge_and_of_a_node_in_full(page_of_its_own: Page) -> None:
     page = page_of_its_own
     page.emulate_media(reduced_motion="reduce")
@@ -364,15 +347,17 @@ HIDDEN = """() => {
   };
   const boxes = graph.ids.map((i) => ({ id: String(i), ...boxOf(graph.element(i).querySelector("rect")) }));
   return [...graph.svg.querySelectorAll(".edge")].flatMap((edge) => {
+    const path = edge.querySelector("path");
     const { from, to } = edge.dataset;
     const others = boxes.filter(({ id }) => id !== from && id !== to);
-    const points = Array.from({ length: Math.ceil(edge.line.length / 2) }, (_, k) => edge.line.at(2 * k));
+    const length = path.getTotalLength();
+    const points = Array.from({ length: Math.ceil(length / 2) }, (_, k) => path.getPointAtLength(2 * k));
     return points.flatMap(({ x, y }) => others
       .filter((box) => x > box.x + 1 && x < box.x + box.width - 1 && y > box.y + 1 && y < box.y + box.height - 1)
       .map(({ id }) => `${from} to ${to} behind ${id}`));
   });
 }"""
-# Steps, of many eight, at which the node, those it takes from, the sentence or the button is covered or outside the
+# Steps, of many six, at which the node, those it takes from, the sentence or the button is covered or outside the
 # window, or text is small: steps before the end of a pass have a close-up if the drawing is too large to read.
 COVERED = """() => {
   const isInSight = (element) => {
@@ -381,7 +366,7 @@ COVERED = """() => {
     return [[width / 2, 4], [width / 2, height - 4], [3, height / 2], [width - 3, height / 2]].every((to) => at(...to));
   };
   const covered = [];
-  for (let position = 1; position <= playback.length; position += Math.ceil(playback.length / 8)) {
+  for (let position = 1; position <= playback.length; position += Math.ceil(playback.length / 6)) {
     go(position);
     const nodes = [playback.current, ...record.nodes[playback.current].inputs].map((i) => graph.element(i));
     if (![...nodes, byId("step")].every(isInSight)) covered.push(position);
@@ -401,9 +386,10 @@ TOUCHED = """() => {
   const numbers = texts.filter(({ text }) => text.matches(".value, .adjoint, .local"));
   const meet = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 2 && b.top < a.bottom - 2;
   const points = [...graph.svg.querySelectorAll(".edge")].flatMap((edge) => {
-    const matrix = graph.svg.getScreenCTM();
-    const count = Math.ceil(edge.line.length / 3);
-    return Array.from({ length: count }, (_, k) => DOMPoint.fromPoint(edge.line.at(3 * k)).matrixTransform(matrix));
+    const path = edge.querySelector("path:not(.reach)");
+    const matrix = path.getScreenCTM();
+    const count = Math.ceil(path.getTotalLength() / 3);
+    return Array.from({ length: count }, (_, k) => path.getPointAtLength(3 * k).matrixTransform(matrix));
   });
   const inside = ({ left, right, top, bottom }) => points.some(({ x, y }) =>
     x > left + 1 && x < right - 1 && y > top + 2 * scale && y < bottom - 2 * scale);

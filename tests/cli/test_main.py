@@ -16,11 +16,12 @@ from autodiff_cli.cli.environment import Environment, ExitStatus
 from autodiff_cli.cli.main import run
 from autodiff_cli.version import __version__
 from tests.support import run_cli
+from tests.texts import CHARACTERS
 
 ENTRY = 4  # modules that are imported before Ctrl-C can be heard: the package, its version, `cli`, `cli.main`
 
 
-@given(st.lists(st.text(), max_size=4))
+@given(st.lists(st.text(CHARACTERS), max_size=4))
 def test_no_words_whatever_give_a_traceback(words: list[str]) -> None:
     output = run_cli(["grad", *words])
     assert output.status in (0, 2)
@@ -28,7 +29,7 @@ def test_no_words_whatever_give_a_traceback(words: list[str]) -> None:
     assert output.status == 0 or output == ""
 
 
-@given(st.text())
+@given(st.text(CHARACTERS))
 def test_a_value_is_a_number_or_bad_input(value: str) -> None:
     assert run_cli(["grad", "x", f"--x={value}", "--json"]).status in (0, 2)
 

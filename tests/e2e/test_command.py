@@ -84,6 +84,7 @@ def imported_by(*words: str) -> set[str]:
     return set(done.stderr.split())
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("command", ["grad", "trace"])
 @pytest.mark.parametrize("option", [[], ["--json"]])
 def test_nothing_heavy_is_imported(command: str, option: list[str]) -> None:
@@ -93,12 +94,14 @@ def test_nothing_heavy_is_imported(command: str, option: list[str]) -> None:
     assert "autodiff_cli" in imported
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("command", ["train", "compare", "predict", "data"])
 def test_help_imports_nothing_heavy(command: str) -> None:
     heavy = {"numpy", "scipy", "pyarrow", "lark", "flint", "llvmlite"}
     assert heavy.isdisjoint(imported_by(command, "--help"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [["--x", "2", "--y", "3", "--hessian"], ["--x", "0:1:3", "--y", "3"]])
 def test_arrays_import_a_compiler_only_where_a_function_needs_it(words: list[str]) -> None:
     imported = imported_by("grad", "x*y + sin(x)", *words)
@@ -166,6 +169,7 @@ def test_ctrl_c_while_reading_ends_with_130() -> None:
     assert (process.returncode, output, errors) == (130, b"", b"interrupted\n")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_an_output_of_few_characters_is_no_reason_to_fail(encoding: str) -> None:
     assert autodiff("trace", "λ*2", "--λ", "3", encoding=encoding).returncode == 0
@@ -173,6 +177,7 @@ def test_an_output_of_few_characters_is_no_reason_to_fail(encoding: str) -> None
     assert document["gradient"] == {"λ": 2.0}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("command", "status", "message"),
     [

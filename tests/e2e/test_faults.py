@@ -107,7 +107,9 @@ def test_a_reader_that_goes_away_ends_the_command_quietly() -> None:
 
 
 @pytest.mark.parametrize("unbuffered", ["", pytest.param("1", marks=pytest.mark.slow)])
-@pytest.mark.parametrize(("options", "read"), [([], "stdout"), (["--json"], "stderr")])
+@pytest.mark.parametrize(
+    ("options", "read"), [([], "stdout"), pytest.param(["--json"], "stderr", marks=pytest.mark.slow)]
+)
 def test_a_fit_is_saved_also_where_nobody_reads_its_table_to_the_end(
     options: list[str], read: str, unbuffered: str, data: str, tmp_path: Path
 ) -> None:
@@ -130,6 +132,7 @@ def test_a_fit_is_saved_also_where_nobody_reads_its_table_to_the_end(
     assert ad.load(path).epochs == 3000
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("closed", "status", "said"),
     [

@@ -113,7 +113,10 @@ IN_ONNX = [
     "[y, z] ~ mlp(x, [4], sigmoid)",
     "y ~ a*max(x, z) + b*where(x > 0 and not z > 1, x, -z) + c*clip(x, -1, 1) + d",
     "y ~ a*sinh(x)^2 % 3 + b*log10(2 + x^2)*log1p(x^2)*expm1(z/9) + c*elu(z) + d*silu(x)",
-    "y ~ sum(W @ [x, z]) + norm([x, a, z]) + mean([x, b])",
+    "y ~ sum(W @ [x, z]) + norm([x, a, z]) + mean([x, b]) + norm(x) + sum(x)",
+    "y ~ sum([x, a] @ W) + [x, z] @ [z, b] + q @ [x, z] + sum([[x, b], [z, x]] @ [z, x]) + sum(q @ [[x, b], [z, x]])",
+    "y ~ sum([[x, a], [z, x]] @ W) + sum(W @ [[x, a], [z, x]]) + sum([[x, a], [z, x]] @ q) + sum(q @ W)*x",
+    "y ~ a*heaviside(x) + b*log(2 + x^2, 7)",
     "y ~ a + 0*b*x",
     "y ~ dot(concat([x, z], [a, 1]), v)*outer([x, 1], [z, b])[0, 1] + transpose(M)[1, 0]",
 ]
@@ -122,7 +125,7 @@ IN_ONNX = [
 @pytest.mark.parametrize("model", IN_ONNX)
 def test_onnx_predicts_the_same(model: str) -> None:
     onnx, reference = pytest.importorskip("onnx"), pytest.importorskip("onnx.reference")
-    shapes = {"W": "W: 2x2\n", "v": "v: 4\n", "M": "M: 2x2\n"}
+    shapes = {"W": "W: 2x2\n", "v": "v: 4\n", "M": "M: 2x2\n", "q": "q: 2\n"}
     text = "".join(shapes[name] for name in shapes if name in model) + model
     fit = fitted(text, optimizer="adam", epochs=3)
     content = prediction_onnx(fit, "model")

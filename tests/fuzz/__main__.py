@@ -4,17 +4,21 @@
     python -m tests.fuzz --seconds 28800         for eight hours
     python -m tests.fuzz --seed 4711 --cases 1   one case again, as a finding names it
 
-Each finding is made as small as it goes, and printed with what is wrong. Ends with status 1 if there are any.
+Each finding is printed with what is wrong, then again as small as it goes. A case that takes too much processor time is
+a finding too. Ends with status 1 if there are any.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
+import signal
 import sys
 import time
 import warnings
 from collections import Counter
+from collections.abc import Iterator
 from random import SystemRandom
 
 from autodiff_cli import ExpressionError
@@ -24,6 +28,28 @@ from tests.fuzz.properties import PROPERTIES, broken
 from tests.fuzz.shrinking import shrink
 
 REPORT_CASES = 500  # between two reports of progress
+CASE_SECONDS = 60.0  # of processor time for a property of a case
+SHRINK_SECONDS = 600.0
+TOO_LONG = f"takes more than {CASE_SECONDS:g} s of processor time"
+
+
+class TimeLimitError(BaseException):
+    """Processor time is over; no handler of errors catches it."""
+
+
+@contextlib.contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Raise TimeLimitError in a `with` block that takes more processor time."""
+
+    def stop(*_: object) -> None:
+        raise TimeLimitError
+
+    signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
 
 
 def main() -> int:
@@ -51,13 +77,19 @@ def main() -> int:
         tried["refused"] += found is None
         for name in names if found is not None else ():
             assert found is not None
-            why = broken(name, found)
+            try:
+                with limited(CASE_SECONDS):
+                    why = broken(name, found)
+            except TimeLimitError:
+                why = TOO_LONG
             if why is None:
                 continue
-            small = shrink(name, found)
-            said = f"{name}: {broken(name, small)}"
-            if findings.setdefault(said, seed) == seed:
-                print(f"{small}\n  {said}\n", flush=True)
+            print(f"{found}\n  {name}: {why}\n", flush=True)
+            findings.setdefault(f"{name}: {why}", seed)
+            if why != TOO_LONG:
+                with contextlib.suppress(TimeLimitError), limited(SHRINK_SECONDS):
+                    small = shrink(name, found)
+                    print(f"shrunk: {small}\n  {name}: {broken(name, small)}\n", flush=True)
     print(f"{tried['cases']} cases from seed {asked.seed}, {tried['refused']} refused: {len(findings)} findings")
     return 1 if findings else 0
 

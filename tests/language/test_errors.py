@@ -15,6 +15,7 @@ from autodiff_cli.language.errors import ExpressionError, MissingValueError, Unk
 from autodiff_cli.language.program import read
 from autodiff_cli.ops import function_names
 from tests.each import each, evenly_spread_part
+from tests.texts import CHARACTERS
 
 OPERAND = "expected a number, a name, `(` or `[`"
 
@@ -280,6 +281,10 @@ BAD = [
     ("1,2", 1, 2, "numbers have a decimal point", "1.2"),
     ("(1, 2)", 1, 3, "goes in square brackets", "[1, 2]"),
     ("(1, x)", 1, 3, "unexpected `,`", None),
+    ("(1, 2", 1, 3, "unexpected `,`", None),
+    ("(1,,2)", 1, 3, "unexpected `,`", None),
+    ("max(x, 1) + (1, 2)", 1, 15, "goes in square brackets", "[1, 2]"),
+    ("1 2", 1, 3, "expected an operator between `1` and `2`", "[1, 2]"),
     ("[1; -2.5]", 1, 3, "commas separate", "[1, -2.5]"),
     ("max(1; 2)", 1, 6, "is not closed", None),
     # what newcomers type
@@ -442,7 +447,9 @@ PIECES = [
 
 @given(
     st.one_of(
-        st.text(), st.lists(st.sampled_from(PIECES)).map("".join), st.lists(st.sampled_from(PIECES)).map(" ".join)
+        st.text(CHARACTERS),
+        st.lists(st.sampled_from(PIECES)).map("".join),
+        st.lists(st.sampled_from(PIECES)).map(" ".join),
     )
 )
 @example("(" * 50)

@@ -102,7 +102,9 @@ def gamma_density(a: Number, x: Number) -> Number:
 
 
 def shape_derivative(n: int, a: Number, x: Number) -> Number:
-    """The n-th derivative of gammainc(a, x) with respect to a, by the terms of its power series."""
+    """The n-th derivative of gammainc(a, x) with respect to a, by the terms of its power series, for x up to 1e4."""
+    if x > 1e4:
+        raise ValueError("as many digits as x cancel")
     with mp.extradps(30 + int(x / 2)):  # what cancels is up to exp(x) times the sum
         term, first, second = x**a * mp.exp(-x) / mp.gamma(a + 1), mp.log(x) - psi(0, a + 1), psi(1, a + 1)
         total, added, k, rest = mpf(0), mpf(1), 1, mpf(10) ** -mp.dps
@@ -149,6 +151,15 @@ def student_t_slopes(
     pull = (nu + 1) * u / (nu + u * u)
     by_nu = (psi(0, (nu + 1) / 2) - psi(0, nu / 2) - 1 / nu - mp.log1p(u * u / nu) + pull * u / nu) / 2
     return -pull / scale, by_nu, pull / scale, (pull * u - 1) / scale
+
+
+def bessel_terms(kind: str, n: Number, x: Number) -> Number:
+    """The largest number of the recurrence, and for J and Y, which oscillate, of both functions."""
+    if kind in "ik":
+        return max(abs(getattr(mp, f"bessel{kind}")(order, x)) for order in (n - 1, n, n + 1))
+    oscillates = abs(x) > abs(n) - 1
+    functions = (mp.besselj, mp.bessely) if oscillates and x > 0 else (mp.besselj if kind == "j" else mp.bessely,)
+    return max(abs(of(order, x)) for of in functions for order in (n - 1, n, n + 1))
 
 
 def natural_spline(x: Number, *pairs: Number) -> Number:
@@ -620,6 +631,22 @@ ROWS: tuple[Row, ...] = (
         ((1e-150, 1e150),),
         points=at(1.0, 1.4616, 1.5, 2.0, 800.0, -0.5, -2.5, -7.25, -800.3, -1e-100),
         terms=lambda x: 1 if x < 0 else 0,
+    ),
+    *(
+        Row(
+            f"bessel{kind}",
+            lambda n, x, of=of: of(n, x),
+            (None, lambda n, x, of=of, a=a, b=b: (a * of(n - 1, x) + b * of(n + 1, x)) / 2),
+            ((-8.0, 40.0), (0.05, 60.0)),
+            points=((0.0, 1.0), (2.0, 0.5), (0.5, 3.0), (-1.0, 2.0), (3.0, 200.0), (2.5, 1e-9)),
+            terms=lambda n, x, kind=kind: bessel_terms(kind, n, x),
+        )
+        for kind, of, a, b in (
+            ("j", mp.besselj, 1, -1),
+            ("y", mp.bessely, 1, -1),
+            ("i", mp.besseli, 1, 1),
+            ("k", mp.besselk, -1, -1),
+        )
     ),
     Row(
         "spline",

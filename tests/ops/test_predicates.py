@@ -108,6 +108,12 @@ MEANING: dict[str, Callable[..., Number]] = {
     "root": real_root,
     "polygamma": of_order(psi),
     "student_t_pdf": lambda x, nu, mean=0, scale=1: student_t(x, nu, mean, scale) if nu > 0 and scale > 0 else mp.nan,
+    **{
+        f"bessel{kind}": lambda n, x, of=of: of(n, x) if x >= 0 or n == mp.floor(n) else mp.nan
+        for kind, of in (("j", mp.besselj), ("i", mp.besseli))
+    },
+    "bessely": lambda n, x: mp.bessely(n, x) if x > 0 else mp.nan if x < 0 else -mp.inf,
+    "besselk": lambda n, x: mp.besselk(n, x) if x > 0 else mp.nan if x < 0 else mp.inf,
     "wofz_real": lambda x, y: mp.re(faddeeva(x, y)) if y >= 0 else mp.nan,
     "wofz_imag": lambda x, y: mp.im(faddeeva(x, y)) if y >= 0 else mp.nan,
     "voigt": lambda x, s, g: voigt(x, s, g) if s >= 0 and g >= 0 and s + g > 0 else mp.nan,
@@ -208,6 +214,8 @@ def is_degenerate(name: str, point: Sequence[float]) -> bool:
         return tuple(point) == (1.0, 0.0)
     if name.startswith("weibull"):  # where it begins, the slope depends on k
         return point[0] == 0
+    if name.startswith("bessel"):  # as a function of the order, J jumps there; its slope towards the order is unknown
+        return point[1] == 0 and point[0] <= 0
     if name.startswith("gammainc_"):  # the slope is infinite as a logarithm is
         return tuple(point) == (1.0, 0.0)
     return name == "beta" and sum(point) <= 0 and sum(point) == round(sum(point))  # both are infinite there

@@ -161,6 +161,7 @@ SPECIAL = {
 SPECIAL |= {"weibull_pdf", "weibull_cdf", "weibull_sf", "student_t_pdf"}
 SPECIAL |= {f"{name}_logpdf" for name in LOG_DENSITIES}
 SPECIAL |= {"wofz_real", "wofz_imag", "voigt", "gammainc_slope", "gammainc_curvature", "spline"}
+SPECIAL |= {"besselj", "bessely", "besseli", "besselk"}
 SPECIAL |= {"Ei", "Ci", "Shi", "Chi", "sinhc_derivative"}
 
 

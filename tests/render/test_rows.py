@@ -14,7 +14,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from autodiff_cli.data import source
-from autodiff_cli.data.files import DataFile
+from autodiff_cli.data.dialect import FileOptions
+from autodiff_cli.data.files import DataFile, open_data
 from autodiff_cli.data.table import DataError, TextBatch
 from autodiff_cli.render import rows as rows_module
 from autodiff_cli.render.formatting import shortest_text
@@ -85,6 +86,17 @@ def test_the_rows_of_a_file_come_back_as_they_are(content: bytes, at_once: bool,
         found += csv_rows(block.cells, [numbers[part]])
     assert found == "".join(csv_row([*row, shortest_text(k / 3)]) for k, row in enumerate(wanted))
     assert start == 9000
+
+
+def test_selected_rows_have_their_numbers_and_their_text(tmp_path: Path) -> None:
+    groups = ["NA" if k == 20 else "abc"[k % 3] for k in range(50)]
+    (tmp_path / "rows.csv").write_text("x,group,y\n" + "".join(f"{k}.5, {groups[k]} ,{k}\n" for k in range(50)))
+    options = FileOptions(where="group != 'b' and y > 9")
+    blocks = [*DataFile(str(tmp_path / "rows.csv"), options=options).iter_blocks(["x"], 8, is_filtered=True)]
+    table = open_data([str(tmp_path / "rows.csv")], options=options).load(["x"])
+    np.testing.assert_array_equal(np.concatenate([block.columns["x"] for block in blocks]), table.columns["x"])
+    cells = [row for block in blocks for row in block.cells]
+    assert cells == [[f"{k}.5", f" {groups[k]} ", str(k)] for k in range(10, 50) if groups[k] != "b"]
 
 
 @pytest.mark.usefixtures("always_at_once")

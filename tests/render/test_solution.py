@@ -85,6 +85,7 @@ def test_nodes_without_contributions_show_their_true_local_derivative() -> None:
     assert r"\bar{w}_{1} &= 0 \qquad \text{(no contributions)}" in source
 
 
+@pytest.mark.slow
 def test_all_compile_with_amsmath_alone_and_stay_within_their_lines(tmp_path: Path) -> None:
     sources = [solution(text) for text in FORMULAS]
     preamble = sources[0].partition(r"\begin{document}")[0]

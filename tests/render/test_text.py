@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autodiff_cli.render.formatting import LOOKALIKE_ERRORS, display_width, escape_controls, shorten_middle, single_line
+from tests.texts import CHARACTERS
 
 
-@given(st.text())
+@given(st.text(CHARACTERS))
 def test_what_is_visible_has_no_control_character(text: str) -> None:
     assert not any(unicodedata.category(c) in ("Cc", "Cf", "Cs") for c in escape_controls(text) if c != "\n")
 
@@ -29,7 +30,7 @@ def test_what_an_encoding_lacks_is_shown_by_what_looks_like_it() -> None:
     assert "2 × 3 → λ".encode("latin-1", LOOKALIKE_ERRORS) == b"2 \xd7 3 -> \\u03bb"
 
 
-@given(st.text())
+@given(st.text(CHARACTERS))
 def test_every_text_can_be_written_in_any_encoding(text: str) -> None:
     assert text.encode("ascii", LOOKALIKE_ERRORS).isascii()
 

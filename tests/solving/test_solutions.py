@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import random
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from mpmath import mp, mpf
 
 import autodiff_cli as ad
+from autodiff_cli.solving.proof import BallFunction
 from tests.each import each
 from tests.solving.functions import MINIMA, SYSTEMS
 
@@ -101,6 +103,7 @@ def test_complete_solutions(text: str, low: float, high: float, points: list[flo
         ("(x - 1)^2/(x - 1)", 1),
         ("where(x > 0, x - 3, 5)", 0),
     ],
+    sampled=True,
 )
 def test_what_cannot_be_proven_is_unresolved(text: str, at: float) -> None:
     found = ad.parse(text).solve(x=(-1, 2))
@@ -123,6 +126,7 @@ def test_what_cannot_be_proven_is_unresolved(text: str, at: float) -> None:
         ("0.99999999999999999999 + cos(x)", [math.pi - 1.41421356237310e-10, math.pi + 1.41421356237310e-10]),
         ("x^2*exp(x) + 1e-30", []),
     ],
+    sampled=True,
 )
 def test_where_a_function_touches_zero_or_nearly(text: str, points: list[float]) -> None:
     found = ad.parse(text).solve(x=(-0.7, 4.8))
@@ -164,6 +168,7 @@ def test_curves_that_touch_or_nearly(seed: int) -> None:
         ("[x^2 - y^2, x*y]", "xy", [(0, 0)]),
         ("[exp(x) - 1 - y, x*(x - y) + y^2]", "xy", [(0, 0)]),
     ],
+    sampled=True,
 )
 def test_systems_with_singular_zeros(text: str, names: str, points: list[tuple[float, ...]]) -> None:
     found = ad.parse(text).solve(dict.fromkeys(names, (-2, 2.1)))
@@ -220,7 +225,7 @@ def test_a_search_that_is_cut_short_bounds_the_global_minimum_well() -> None:
     assert 1 - 1e-2 < low <= 1 <= high < 1 + 1e-9
 
 
-@each("equations, box, count", SYSTEMS)
+@each("equations, box, count", SYSTEMS, sampled=True)
 def test_systems_of_the_literature(equations: str, box: dict[str, tuple[float, float]], count: int) -> None:
     f = ad.parse(equations)
     found = f.solve(box)
@@ -372,3 +377,17 @@ def test_a_local_search_ends_in_a_proven_minimum() -> None:
 def test_refusals(text: str, values: dict[str, object], message: str) -> None:
     with pytest.raises(ad.ExpressionError, match=message):
         ad.parse(text).solve(values)
+
+
+def test_most_zeros_are_proven_in_floats_and_take_few_evaluations_in_balls(monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluate = BallFunction.__call__
+    points: list[Any] = []
+
+    def counted(self: BallFunction, point: Any) -> Any:
+        points.append(point)
+        return evaluate(self, point)
+
+    monkeypatch.setattr(BallFunction, "__call__", counted)
+    found = ad.parse("20 + x^2 - 10*cos(2*pi*x) + y^2 - 10*cos(2*pi*y)").minimize(x=(-1, 1.25), y=(-1, 1.25))
+    assert found.complete
+    assert len(points) <= 2 * len(found.points)

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -348,6 +349,15 @@ def test_two_runs_do_not_write_one_checkpoint(tmp_path: Path) -> None:
     first = fit(MODEL, decay(), optimizer="adam", epochs=4, checkpoint=file, on_epoch=second)
     assert first.epochs == 4
     fit(MODEL, decay(), checkpoint=file)  # once the first has ended
+
+
+def test_threads_write_one_after_the_other(tmp_path: Path) -> None:
+    file = CheckpointFile(tmp_path / "kept")
+    with ThreadPoolExecutor(8) as pool:
+        for written in [pool.submit(file.write, {}, CheckpointState(number)) for number in range(40)]:
+            written.result()
+    file.close()
+    assert [*tmp_path.iterdir()] == [tmp_path / "kept"]
 
 
 def test_two_runs_that_begin_together(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autodiff_cli import fit
+from autodiff_cli import fit, fit_by
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.optimizers import LearningRateSchedule
 from tests.each import each
@@ -119,21 +119,20 @@ def test_errors_under_a_penalty_by_squares_are_those_of_ridge_regression() -> No
 )
 @pytest.mark.slow
 def test_penalised_values_scatter_as_their_errors_say(model: str, options: dict[str, Any]) -> None:
-    generator = np.random.default_rng(3)
-    x1, x2 = generator.normal(0, 0.6, (2, 200))
+    generator, samples = np.random.default_rng(3), 150
+    x1, x2 = np.tile(generator.normal(0, 0.6, (2, 200)), samples)
     mean = 0.8 * x1 - 0.4 * x2
-    values, errors = [], []
-    for _ in range(150):
-        data = {
-            "x1": x1,
-            "x2": x2,
-            "y": mean + generator.normal(0, 0.5, 200),
-            "h": (generator.random(200) < 1 / (1 + np.exp(-mean))).astype(float),
-            "n": generator.poisson(np.exp(mean)),
-        }
-        found = fit(model, data, **options)
-        values.append([*found.parameters.values()])
-        errors.append([*found.stderr.values()])
+    data = {
+        "x1": x1,
+        "x2": x2,
+        "y": mean + generator.normal(0, 0.5, len(mean)),
+        "h": (generator.random(len(mean)) < 1 / (1 + np.exp(-mean))).astype(float),
+        "n": generator.poisson(np.exp(mean)),
+        "sample": np.repeat(np.arange(samples), 200),
+    }
+    found = [group.fit for group in fit_by(model, data, "sample", **options)]
+    values = [[*one.parameters.values()] for one in found]
+    errors = [[*one.stderr.values()] for one in found]
     assert np.mean(errors, axis=0) == pytest.approx(np.std(values, axis=0), rel=0.2)  # one standard deviation: 6 %
 
 
@@ -260,3 +259,10 @@ def test_a_fall_of_less_than_min_delta_is_none() -> None:
     assert runs[1].epochs < runs[0].epochs
     with pytest.raises(OptionError, match="patience"):
         fit(LINEAR, plane(), min_delta=0.1)
+
+
+def test_a_step_to_where_no_parameter_has_an_effect_is_not_convergence() -> None:
+    data = {"x": [1.0, 2.0, 3.0, 4.0], "y": [2.0, 4.0, 6.0, 8.0]}
+    found = fit("y ~ exp(a*x)*b", data, optimizer="sgd", learning_rate=1000, epochs=30)
+    assert not found.converged
+    assert "no parameter has an effect where the fit ended" in found.warnings[-1]

@@ -78,6 +78,9 @@ def test_statistics_of_rounding_errors_are_not_to_be_trusted(slope: float) -> No
     perfect = fit("y ~ a*x + b", {"x": x, "y": slope * x})
     assert any("residuals are rounding errors" in warning for warning in perfect.warnings)
     assert not any("signs" in note for note in perfect.notes)  # b is 0 but for rounding
+    huge = fit("y ~ a*x", {"x": x, "y": 1e300 * x})
+    assert huge.failure
+    assert not any("rounding" in warning for warning in huge.warnings)
     good = fit("y ~ a*x + b", {"x": x, "y": np.round(slope * x + 1e-10 * np.cos(9 * x), 12)})
     assert not good.warnings
 
@@ -243,6 +246,13 @@ def test_a_column_replaces_a_constant_with_a_warning() -> None:
     assert any("`e` is a variable here, not the constant" in warning for warning in found.warnings)
 
 
+def test_parameters_with_names_of_constants_are_noted_without_a_warning() -> None:
+    found = fit("y ~ a*x/tau + e", line(), fixed={"tau": 2})
+    assert not any("constant" in warning for warning in found.warnings)
+    assert [note.partition(" is a variable here")[0] for note in found.notes] == ["`tau`", "`e`"]
+    assert "write `exp(x)`" in found.notes[1]
+
+
 def test_columns_that_are_no_names_do_not_matter() -> None:
     assert fit("y ~ a*x", line(**{"2nd col": ["u"] * 4, "": [0] * 4})).parameters["a"] > 0
 
@@ -285,7 +295,7 @@ def test_a_bad_cell_stops_the_fit_unless_it_is_left_out() -> None:
         fit("y ~ a*x + b", data)
     found = fit("y ~ a*x + b", data, drop_missing=True)
     assert found.rows == 3
-    assert "rows left out because a cell is missing: 1" in found.warnings
+    assert "rows left out because a cell is missing: 1" in found.notes
 
 
 def test_a_model_continues_after_its_sign() -> None:

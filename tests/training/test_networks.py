@@ -262,3 +262,9 @@ def test_networks_learn_from_columns_far_from_1(model: str) -> None:
     assert found.r_squared > 0.9
     assert "(x - 1960)/35" in found.model
     assert any("columns are standardised for the network" in note for note in found.notes)
+
+
+def test_networks_learn_targets_far_from_0() -> None:
+    x = np.linspace(-2, 2, 60)
+    shares = [fit("y ~ mlp(x, [6], tanh)", {"x": x, "y": mean + np.tanh(3 * x)}).r_squared for mean in (0, 9)]
+    assert shares == pytest.approx([0.966, 0.966], abs=0.01)

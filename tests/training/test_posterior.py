@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import itertools
 import json
 import math
@@ -20,6 +21,7 @@ import autodiff_cli as ad
 from autodiff_cli import Objective
 from autodiff_cli.backends.llvm.backend import CompiledSumKernel
 from autodiff_cli.training.checkpoint import CheckpointError, DensityLog
+from autodiff_cli.training.fitting import posterior
 from autodiff_cli.training.fitting.posterior import Density
 from autodiff_cli.training.fitting.progress import Progress
 from autodiff_cli.training.objective.loading import as_dataset
@@ -194,6 +196,48 @@ def test_the_compiled_density_is_that_of_its_graphs(model: str, rows: int, optio
         np.testing.assert_allclose(density.compiled(z), density._evaluate(z), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        ("y ~ m + a[g]*x", {"priors": {"a[g]": "normal(0, s)", "s": "exponential(1)"}}),
+        ("y ~ a[g]*exp(-b[g]*x) + c[h]", {"priors": {"b[g]": "gamma(2, 1)", "c[h]": "normal(m, 2)"}}),
+        (
+            "y ~ a[g]*x + c[h] + d[g]",
+            {"priors": {"a[g]": "normal(0, 1)", "a[v]": "normal(1, 2)"}, "fixed": {"c[p]": 1.0}},
+        ),
+        ("y ~ a[g] + a[g]*b[h]", {"bounds": {"a": (0, 5), "b[p]": (-1, 1)}, "weights": "x"}),
+        ("k ~ exp(a[g] + c*x)", {"family": "poisson", "priors": {"a[g]": "student_t(4, m, s)"}}),
+    ],
+)
+def test_levels_as_an_array_have_the_density_of_sums(
+    model: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = np.linspace(0.1, 3, 41)
+    columns = {
+        "x": x,
+        "y": np.sin(9 * x),
+        "k": np.floor(2 * x),
+        "g": [*"uvw"] * 13 + ["w", "v"],
+        "h": [*"qp"] * 20 + ["q"],
+    }
+    settings = FitOptions(posterior=10, **options)
+    objective = Objective.of(model, as_dataset(columns), settings)
+    monkeypatch.setattr(Density, "_move_to_mode", lambda _: None)
+    arrays = Density(objective, objective.start + 0.5, settings)
+    assert len(arrays._layout.names) < len(arrays.names)
+    monkeypatch.setattr(posterior, "gather_levels", lambda _, loss: (loss, {}))
+    sums = Density(objective, objective.start + 0.5, settings)
+    names = [each for name in arrays._layout.names for each in getattr(arrays._vectors.get(name), "names", [name])]
+    places = [sums.names.index(name) for name in names]
+    for z in np.random.default_rng(3).normal(0, 1, (5, sums.size)):
+        value, gradient = arrays.value_and_gradient(z[places])
+        expected, slopes = sums.value_and_gradient(z)
+        np.testing.assert_allclose([value, *gradient], [expected, *slopes[places]], rtol=1e-9, atol=1e-9)
+        points = arrays.parameters(z[None, None, places]), sums.parameters(z[None, None])
+        assert [*points[0]] == [*points[1]]
+        np.testing.assert_allclose([*points[0].values()], [*points[1].values()])
+
+
 def test_without_compiled_code_the_draws_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the density is not defined, too: the standard deviation is 2 - a."""
     options = {"likelihood": True, "start": {"a": 1.0}, "posterior": 40, "chains": 2}
@@ -232,6 +276,17 @@ def test_an_error_of_a_chain_is_raised_as_it_is(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(Progress, "record_draw", fail)
     with pytest.raises(OSError, match="no space left"):
         ad.fit("y ~ a*exp(-b*x)", DECAY, posterior=10, chains=2)
+
+
+def test_diagnostics_are_those_of_arviz() -> None:
+    """The module is imported with only a part of SciPy; `arviz_stats` itself is whole."""
+    draws = np.random.default_rng(0).normal(size=(3, 4, 500)).round(2)  # with equal values
+    whole, own = importlib.import_module("arviz_stats.base").array_stats, posterior._libraries().array_stats
+    assert whole is not own
+    for name, options in (("ess", {"method": "bulk"}), ("ess", {"method": "tail", "prob": 0.9}), ("rhat", {})):
+        np.testing.assert_array_equal(getattr(own, name)(draws, **options), getattr(whole, name)(draws, **options))
+    for part, expected in zip(own.loo(-np.square(draws)), whole.loo(-np.square(draws)), strict=True):
+        np.testing.assert_array_equal(part, expected)
 
 
 def test_an_improper_posterior_is_said() -> None:

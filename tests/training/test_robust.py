@@ -10,7 +10,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from autodiff_cli import Objective, fit
+from autodiff_cli import Objective, fit, fit_by
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.result.goodness import MAD_TO_STD, robust_scale
 from tests.each import each
@@ -82,11 +82,10 @@ def test_the_estimate_is_that_of_iterated_weights(loss: str) -> None:
 @pytest.mark.slow
 @each("loss", ROBUST)
 def test_errors_are_those_of_many_samples(loss: str) -> None:
-    generator, x = np.random.default_rng(1), np.linspace(-1, 1, 60)
-    found = []
-    for _ in range(150):
-        noise = generator.standard_t(2, len(x))
-        found.append(fit("y ~ a*x + b", {"x": x, "y": 3 * x + noise}, loss=loss))
+    samples, x = 150, np.linspace(-1, 1, 60)
+    noise = np.random.default_rng(1).standard_t(2, (samples, len(x)))
+    data = {"x": np.tile(x, samples), "y": (3 * x + noise).ravel(), "sample": np.repeat(np.arange(samples), len(x))}
+    found = [group.fit for group in fit_by("y ~ a*x + b", data, "sample", loss=loss)]
     spread = np.std([one.parameters["a"] for one in found])
     assert np.median([one.stderr["a"] for one in found]) == pytest.approx(spread, rel=0.2)
     assert "inv(H)*G'G*inv(H)" in found[0].definition

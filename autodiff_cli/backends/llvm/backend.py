@@ -23,7 +23,7 @@ from autodiff_cli.array_types import Array
 from autodiff_cli.backends import protocol
 from autodiff_cli.backends.gradient_descent import EpochLoop, mean_loss
 from autodiff_cli.backends.llvm.codegen import PROLOGUE_PARAMETERS, STRIP_PARAMETERS, PlanWriter, density_module
-from autodiff_cli.backends.llvm.layout import ALIGNMENT, COLUMN_TYPES, LaidOutPlan, is_total, lay_out
+from autodiff_cli.backends.llvm.layout import ALIGNMENT, COLUMN_TYPES, LaidOutPlan, lay_out
 from autodiff_cli.backends.llvm.machine_code import (
     VECTOR_ATTRIBUTES,
     CompiledModule,
@@ -32,7 +32,7 @@ from autodiff_cli.backends.llvm.machine_code import (
     compile_module,
     host_processor,
 )
-from autodiff_cli.backends.llvm.plan import KernelPlan, Stage, aligned_count, plan_kernel
+from autodiff_cli.backends.llvm.plan import KernelPlan, Stage, aligned_count, is_total, plan_kernel
 from autodiff_cli.backends.llvm.runtime import BoundColumns, PlanRunner
 from autodiff_cli.backends.protocol import BatchLosses, EpochRequest, RowOrder
 from autodiff_cli.backends.reductions import ROW_COUNT_NODE, fold
@@ -480,7 +480,9 @@ class CompiledSumKernel(_CompiledKernel):
         bound = BoundColumns(laid_out.plan.column_inputs, columns, rows)
         arguments = self._target, laid_out, bound.type_codes, self.block_rows, len(directions)
         module = compile_module(partial(density_module, *arguments), self._target)
-        return CompiledDensity(module, bound, rows, start, by_input, np.ascontiguousarray(directions.T))
+        transposed = np.ascontiguousarray(directions.T)
+        ranges = np.array([_nonzero_range(row) for row in (*by_input, *transposed)], np.int64)
+        return CompiledDensity(module, bound, rows, start, by_input, transposed, ranges)
 
     def _sum_blocks(self, values: Any, first: int, end: int) -> Array:
         if len(self._partials) < end - first:
@@ -502,9 +504,9 @@ class CompiledSumKernel(_CompiledKernel):
 class CompiledDensity:
     """A log-density in compiled code; see `protocol.DensityFunction`. It owns everything that the code reads."""
 
-    def __init__(self, module: CompiledModule, bound: BoundColumns, rows: int, *arrays: Array) -> None:
+    def __init__(self, module: CompiledModule, bound: BoundColumns, rows: int, *arrays: NDArray[Any]) -> None:
         self._module, self._bound, self._arrays = module, bound, arrays
-        self._size = len(arrays[-1])
+        self._size = len(arrays[2])
         self._data = np.array([rows, *(array.ctypes.data for array in (bound.table, *arrays))], np.uint64)
         self.addresses = module.address("density"), module.address("copy"), self._data.ctypes.data
         self._function = _DensityFunction(self.addresses[0])
@@ -535,6 +537,12 @@ class CompiledRowKernel(_CompiledKernel):
             blocks = -(-rows // self.block_rows)
             for first, end in self._runner.block_groups(blocks, blocks):
                 self._runner.run(prepared, out.ctypes.data, first, end, out.strides[0])
+
+
+def _nonzero_range(row: Array) -> tuple[int, int]:
+    """Return the position of the first number that is not 0, and the position after the last one."""
+    places = np.flatnonzero(row)
+    return (int(places[0]), int(places[-1]) + 1) if len(places) else (0, 0)
 
 
 def _rebuild_compiled(kind: Callable[..., Any], graphs: protocol.RowGraphs, width: int) -> Any:

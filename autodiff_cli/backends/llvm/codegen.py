@@ -16,15 +16,7 @@ from pathlib import Path
 from string import Template
 from typing import NamedTuple, TypeAlias
 
-from autodiff_cli.backends.llvm.layout import (
-    COLUMN_TYPES,
-    ArrayCell,
-    LaidOutPlan,
-    LoopNest,
-    MemoryAccess,
-    is_direct,
-    is_total,
-)
+from autodiff_cli.backends.llvm.layout import COLUMN_TYPES, ArrayCell, LaidOutPlan, LoopNest, MemoryAccess, is_direct
 from autodiff_cli.backends.llvm.machine_code import (
     VECTOR_ATTRIBUTES,
     InstructionOrder,
@@ -36,17 +28,19 @@ from autodiff_cli.backends.llvm.plan import (
     AssembledArray,
     Effect,
     ElementwiseItem,
+    IndexedItem,
     Input,
     KernelInput,
     KernelPlan,
     MatrixProduct,
     Stage,
     StridedView,
+    is_total,
 )
-from autodiff_cli.backends.llvm.vectors import Vector, VectorCode, float_literal, maximum, minimum, quick_forms
+from autodiff_cli.backends.llvm.vectors import Vector, VectorCode, maximum, minimum, quick_forms
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.tape import topological_order
-from autodiff_cli.numbers.machine_code import FunctionBuilder
+from autodiff_cli.numbers.machine_code import FunctionBuilder, float_literal
 
 
 class LoopIndex(NamedTuple):
@@ -374,6 +368,27 @@ def emit_product(memory: MemoryAccess, plan: KernelPlan, number: int) -> None:
                     memory.store(cell, next(totals), row=start)
 
 
+def emit_indexed(memory: MemoryAccess, plan: KernelPlan, number: int) -> None:
+    """Emit a loop over rows that reads an element for each, or adds a number to it."""
+    item, ir = plan.items[number], memory.ir
+    assert isinstance(item, IndexedItem)
+    memory.clear_pointers()
+    cells = [cell_at(view.source, view.offset, (), ()) for view in item.inputs]
+    values, positions = [memory.address(cell) for cell in cells]
+    result = memory.address(cell_at(number, 0, (), ()))
+    last = ir.assign(f"sub i64 %live, {memory.target.width}")  # the last vector may have fewer rows
+    with ir.loop("0", ir.assign(f"add i64 %span, {last}") if item.is_total else "%span") as loop:
+        at = ir.assign(f"fptosi double {ir.load('double', ir.element('double', positions, loop.index))} to i64")
+        if item.is_total:
+            goal = ir.element("double", result, at)
+            value = ir.load("double", ir.element("double", values, loop.index if memory.is_by_row(cells[0]) else "0"))
+            value = ir.assign(f"fadd double {ir.load('double', goal)}, {value}")
+        else:
+            goal = ir.element("double", result, loop.index)
+            value = ir.load("double", ir.element("double", values, at))
+        ir.store("double", value, goal)
+
+
 def _tile_sums(
     memory: MemoryAccess, item: MatrixProduct, tile: Sequence[LoopIndex], starts: Sequence[str]
 ) -> Sequence[str]:
@@ -487,6 +502,8 @@ class PlanWriter:
                 emit_assembled(memory, self._plan, nest.item_numbers[0])
             case MatrixProduct():
                 emit_product(memory, self._plan, nest.item_numbers[0])
+            case IndexedItem():
+                emit_indexed(memory, self._plan, nest.item_numbers[0])
 
     def write_tail_copies(self) -> None:
         """Write functions that copy the last rows of a column, and repeat the very last one to fill a vector."""

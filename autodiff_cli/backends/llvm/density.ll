@@ -2,14 +2,19 @@
 ;
 ; It is minus the sums of a kernel at the point start + directions·z, whose first sum is a value and whose others are its
 ; gradient. `data` has fields of 8 bytes: the number of rows, and the addresses of the table of columns, of start ($inputs
-; numbers), of directions, row by row, and of the transposed directions of the parameters, row by row.
+; numbers), of directions, row by row, of the transposed directions of the parameters, row by row, and of two positions
+; for each of these rows, before and after all of its numbers other than 0.
 
-; Returns start + x·y.
-define internal double @dot(ptr %x, ptr %y, double %start) {
+; Returns start + x·y, where x is 0 outside of a range.
+define internal double @dot(ptr %x, ptr %y, double %start, ptr %range) {
 entry:
-  br label %next
+  %last.place = getelementptr i64, ptr %range, i64 1
+  %first = load i64, ptr %range
+  %last = load i64, ptr %last.place
+  %has.numbers = icmp ult i64 %first, %last
+  br i1 %has.numbers, label %next, label %end
 next:
-  %k = phi i64 [ 0, %entry ], [ %k.next, %next ]
+  %k = phi i64 [ %first, %entry ], [ %k.next, %next ]
   %sum = phi double [ %start, %entry ], [ %sum.next, %next ]
   %x.place = getelementptr double, ptr %x, i64 %k
   %y.place = getelementptr double, ptr %y, i64 %k
@@ -18,10 +23,11 @@ next:
   %product = fmul contract double %x.k, %y.k
   %sum.next = fadd contract double %sum, %product
   %k.next = add i64 %k, 1
-  %is.more = icmp ult i64 %k.next, $size
+  %is.more = icmp ult i64 %k.next, %last
   br i1 %is.more, label %next, label %end
 end:
-  ret double %sum.next
+  %result = phi double [ %start, %entry ], [ %sum.next, %next ]
+  ret double %result
 }
 
 ; Copies the numbers, which are the draw, and returns 0.
@@ -42,6 +48,8 @@ entry:
   %start.field = getelementptr i64, ptr %data, i64 2
   %directions.field = getelementptr i64, ptr %data, i64 3
   %transposed.field = getelementptr i64, ptr %data, i64 4
+  %ranges.field = getelementptr i64, ptr %data, i64 5
+  %ranges = load ptr, ptr %ranges.field
   %rows = load i64, ptr %data
   %columns = load ptr, ptr %columns.field
   %start = load ptr, ptr %start.field
@@ -55,7 +63,8 @@ input:  ; the point
   %direction = getelementptr double, ptr %directions, i64 %i.row
   %start.place = getelementptr double, ptr %start, i64 %i
   %start.i = load double, ptr %start.place
-  %input.i = call double @dot(ptr %direction, ptr %z, double %start.i)
+  %input.range = getelementptr [2 x i64], ptr %ranges, i64 %i
+  %input.i = call double @dot(ptr %direction, ptr %z, double %start.i, ptr %input.range)
   %point.place = getelementptr double, ptr %point, i64 %i
   store double %input.i, ptr %point.place
   %i.next = add i64 %i, 1
@@ -104,7 +113,9 @@ slope:
   %check = phi double [ %density.value, %results ], [ %check.next, %slope ]  ; nan after a number that is not finite
   %k.row = mul i64 %k, $size
   %transposed.place = getelementptr double, ptr %transposed, i64 %k.row
-  %loss.slope = call double @dot(ptr %transposed.place, ptr %slopes, double 0.0)
+  %range.number = add i64 %k, $inputs
+  %slope.range = getelementptr [2 x i64], ptr %ranges, i64 %range.number
+  %loss.slope = call double @dot(ptr %transposed.place, ptr %slopes, double 0.0, ptr %slope.range)
   %slope.k = fneg double %loss.slope
   %gradient.place = getelementptr double, ptr %gradient, i64 %k
   store double %slope.k, ptr %gradient.place

@@ -85,7 +85,7 @@ ARITHMETIC: dict[str, VectorFunction] = {
     "and": lambda a, b: as_number(as_condition(a) & as_condition(b)),
     "or": lambda a, b: as_number(as_condition(a) | as_condition(b)),
     "not": lambda a: as_number(~as_condition(a)),
-    **dict.fromkeys(("abs", "edge_distance"), abs),
+    "abs": abs,
     "sign": _sign,
     "floor": _rounding("floor"),
     "ceil": _rounding("ceil"),

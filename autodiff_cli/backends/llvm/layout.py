@@ -22,10 +22,11 @@ from autodiff_cli.backends.llvm.plan import (
     KernelPlan,
     Stage,
     StridedView,
+    is_total,
 )
-from autodiff_cli.backends.llvm.vectors import MAX_MODERATE, MIN_MODERATE, float_literal
+from autodiff_cli.backends.llvm.vectors import MAX_MODERATE, MIN_MODERATE
 from autodiff_cli.graph.op import Shape
-from autodiff_cli.numbers.machine_code import FunctionBuilder, Loop
+from autodiff_cli.numbers.machine_code import FunctionBuilder, Loop, float_literal
 
 MAX_NEST_ITEMS = 5000  # the time that LLVM takes grows faster than the number of items in a nest
 
@@ -180,13 +181,8 @@ def lay_out(plan: KernelPlan, width: int) -> LaidOutPlan:
     return LaidOutPlan(plan, nests, layout)
 
 
-def is_total(item: Item) -> bool:
-    """Return whether an item sums a value over rows."""
-    return isinstance(item, ElementwiseItem) and item.effect is Effect.TOTAL
-
-
 def _is_stored_by_row(item: Item) -> bool:
-    is_out = isinstance(item, ElementwiseItem) and item.effect in (Effect.TOTAL, Effect.OUTPUT)
+    is_out = is_total(item) or (isinstance(item, ElementwiseItem) and item.effect is Effect.OUTPUT)
     return item.stage is Stage.ROW and not is_out
 
 
@@ -319,7 +315,7 @@ class MemoryAccess:
         key = (cell, effect is Effect.OUTPUT)
         if key in self._pointers:
             return
-        self._pointers[key] = self._output_address(cell) if effect is Effect.OUTPUT else self._address(cell)
+        self._pointers[key] = self._output_address(cell) if effect is Effect.OUTPUT else self.address(cell)
 
     def load(self, cell: ArrayCell, row: str | None = None) -> str:
         """Load a located element, as a vector of rows or as one number in all lanes.
@@ -392,7 +388,8 @@ class MemoryAccess:
         flag = self.ir.load("i64", self.ir.element("i8", "%memory", self._layout.flag))
         return self.ir.assign(f"icmp ne i64 {flag}, 0")
 
-    def _address(self, cell: ArrayCell) -> str:
+    def address(self, cell: ArrayCell) -> str:
+        """Return the address of an element, in the strip's first row if it has a value for each row."""
         layout, source = self._layout, cell.source
         if source is ROW_COUNT_INPUT:
             return self._cell_address("%memory", layout.sum_range[0], cell, 8)

@@ -26,9 +26,9 @@ from autodiff_cli.graph.tape import ShapeInference, Tape, infer_shapes, topologi
 from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.numbers.floats import parse_constant
 from autodiff_cli.numbers.forms import ARRAY_DEFINITIONS
-from autodiff_cli.ops.arithmetic import mod, where
+from autodiff_cli.ops.arithmetic import equal, mod, where
 from autodiff_cli.ops.elementary import pow_
-from autodiff_cli.ops.structural import literal_index, size
+from autodiff_cli.ops.structural import is_gathered, literal_index, size
 
 Compute: TypeAlias = Callable[..., Vector]
 
@@ -152,7 +152,30 @@ class MatrixProduct:
     stage: Stage = Stage.ROW
 
 
-Item: TypeAlias = ElementwiseItem | AssembledArray | MatrixProduct
+@dataclass(frozen=True, slots=True)
+class IndexedItem:
+    """An element of an array for each row, at the position that a column has.
+
+    Attributes:
+        inputs: a view of the array, which is common to all rows, or else of the number that is added to an element of
+            the result; and of the position.
+        size: the number of elements of the result.
+        is_total: whether numbers are summed over rows by their positions.
+        stage: when the item is computed.
+    """
+
+    inputs: tuple[StridedView, StridedView]
+    size: int = 1
+    is_total: bool = False
+    stage: Stage = Stage.ROW
+
+
+Item: TypeAlias = ElementwiseItem | AssembledArray | MatrixProduct | IndexedItem
+
+
+def is_total(item: Item) -> bool:
+    """Return whether an item sums a value over rows."""
+    return item.is_total if isinstance(item, IndexedItem) else getattr(item, "effect", None) is Effect.TOTAL
 
 
 @dataclass(slots=True)
@@ -180,7 +203,7 @@ class KernelPlan:
         if isinstance(operand.source, KernelInput):
             return operand.source.stage
         item = self.items[operand.source]
-        return Stage.TOTAL if isinstance(item, ElementwiseItem) and item.effect is Effect.TOTAL else item.stage
+        return Stage.TOTAL if is_total(item) else item.stage
 
     def latest_stage(self, inputs: Iterable[Input]) -> Stage:
         """Return the stage in which all of these values are known."""
@@ -229,7 +252,7 @@ def seconds_per_row(plan: KernelPlan, width: int) -> float:
         if isinstance(item, MatrixProduct):
             values += item.size * item.inner * _VALUES_PER_PRODUCT
         elif item.stage is Stage.ROW:
-            values += math.prod(item.shape) if isinstance(item, ElementwiseItem) else item.size
+            values += math.prod(item.shape) if isinstance(item, ElementwiseItem) else 1 if is_total(item) else item.size
     return values * _SECONDS_PER_VALUE / width
 
 
@@ -414,8 +437,16 @@ class _Planner:
         apply = apply_rounded if is_decisive else apply_to_vectors
         return self.add_elementwise(lambda *vectors: apply(op, *vectors), inputs, shape)
 
+    def add_indexed(self, values: Input, at: Input, shape: Shape, is_total: bool = False) -> StridedView:
+        """Add an item that reads or sums an element for each row; what it reads is stored first."""
+        size = () if is_total or isinstance(values, float) else values.shape
+        stored = self.add_elementwise(_identity, [values], size), self.add_elementwise(_identity, [at], ())
+        return self.add_item(IndexedItem(stored, math.prod(shape), is_total), shape)
+
     def _add_total(self, factors: Sequence[Input], sizes: Sequence[Shape], shape: Shape) -> StridedView:
-        """Add the sum over rows of an array, of an outer product, or of a matrix product."""
+        """Add the sum over rows of an array, of an outer product, a matrix product, or of elements by their index."""
+        if len(factors) == 3:
+            return self.add_indexed(factors[0], factors[2], shape, is_total=True)
         if len(factors) == 1:
             return self.add_reduction(
                 Effect.TOTAL, [broadcast_view(factors[0], shape)], shape, contiguous_strides(shape), shape
@@ -512,6 +543,32 @@ def _assemble(
     )
 
 
+def _plan_index(p: _Planner, node: Node, inputs: Sequence[Input], sizes: Sequence[Shape], shape: Shape) -> Input:
+    if is_gathered(node):
+        if p.plan.stage_of(inputs[0]) is Stage.ROW:
+            parts = _select_at(p, inputs[1], inputs[0], sizes[0])
+            return p.add_reduction(Effect.ADD, [parts], sizes[0], (0,), shape)
+        return p.add_indexed(inputs[0], inputs[1], shape)
+    return _view(inputs[0], shape, slice(len(inputs) - 1, None), node.inputs[1:])
+
+
+def _plan_place(p: _Planner, node: Node, inputs: Sequence[Input], sizes: Sequence[Shape], shape: Shape) -> Input:
+    if is_gathered(node):
+        return _select_at(p, inputs[2], inputs[0], shape)
+    return _assemble(p, inputs[:1], sizes, [_offset(node.inputs[2:], contiguous_strides(shape))], shape)
+
+
+def _select_at(p: _Planner, at: Input, values: Input, shape: Shape) -> StridedView:
+    """Return the elements of an array that are at the position of a row, and 0 elsewhere."""
+    count = math.prod(shape)
+    numbers = _assemble(p, [*map(float, range(count))], [()] * count, range(count), shape)
+
+    def select(at: Vector, number: Vector, value: Vector) -> Vector:
+        return apply_to_vectors(where, apply_to_vectors(equal, at, number), value, at.code.as_vector(0.0))
+
+    return p.add_elementwise(select, [at, numbers, values], shape)
+
+
 # Each rule takes the planner, the node, its inputs, their shapes, and the shape of the result.
 _ARRAY_RULES: dict[str, ArrayRule] = {
     "sum": _reduction_rule(Effect.ADD),
@@ -523,13 +580,11 @@ _ARRAY_RULES: dict[str, ArrayRule] = {
     "outer": lambda p, node, xs, s, shape: p.add_elementwise(ARITHMETIC["mul"], _outer_factors(xs, shape), shape),
     "broadcast_like": lambda p, node, xs, s, shape: broadcast_view(xs[0], shape),
     "transpose": lambda p, node, xs, s, shape: _view(xs[0], shape, slice(None, None, -1)),
-    "index": lambda p, node, xs, s, shape: _view(xs[0], shape, slice(len(xs) - 1, None), node.inputs[1:]),
+    "index": _plan_index,
     "part": lambda p, node, xs, s, shape: _view(xs[0], shape, slice(None), node.inputs[1:2]),
     "stack": lambda p, node, xs, s, shape: _assemble(p, xs, s, _starts(s), shape),
     "concat": lambda p, node, xs, s, shape: _assemble(p, xs, s, _starts(s), shape),
-    "place": lambda p, node, xs, s, shape: _assemble(
-        p, xs[:1], s, [_offset(node.inputs[2:], contiguous_strides(shape))], shape
-    ),
+    "place": _plan_place,
     "pad": lambda p, node, xs, s, shape: _assemble(
         p, xs[:1], s, [_offset(node.inputs[1:2], contiguous_strides(shape))], shape
     ),

@@ -30,6 +30,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from autodiff_cli.graph.node import Operators
 from autodiff_cli.graph.tape import topological_order
+from autodiff_cli.numbers.machine_code import float_literal
 
 Operand: TypeAlias = "Vector | float"
 
@@ -215,15 +216,6 @@ def rewrite(roots: Sequence[Vector], replacement: Callable[[Vector, Sequence[Vec
             result = code.make(vector.op, *inputs, detail=vector.detail, is_varying=vector.is_varying)
         rebuilt[vector] = result
     return [rebuilt[root] for root in roots]
-
-
-def float_literal(number: float) -> str:
-    """Return a float as LLVM writes it, exact to the last bit.
-
-    >>> float_literal(1.0), float_literal(-0.0)
-    ('0x3FF0000000000000', '0x8000000000000000')
-    """
-    return f"0x{struct.unpack('>Q', struct.pack('>d', number))[0]:016X}"
 
 
 def _parse_literal(text: str) -> float:

@@ -87,7 +87,9 @@ class Graph {
     }
     this.#part = part;
     const ways = part === null ? waysOf(parts) : openAround(i, parts, this.stage);
-    const isWhole = !isDrawn || !mayCloseUp || isEnough(ways.best(this.stage.clientWidth, this.stage.clientHeight));
+    // Numbers take the least room in bare boxes: if those are too large, everything else is.
+    const fits = (details) => isEnough(ways.best(this.stage.clientWidth, this.stage.clientHeight, details));
+    const isWhole = !isDrawn || !mayCloseUp || ((drawsArrays() || fits(["bare"])) && fits());
     this.arrange(isWhole ? ways : closeUpOf(i, parts, this.stage));
     byId("fit").textContent = parts.closeUp ? "Show all" : "Fit";
     return true;
@@ -154,8 +156,7 @@ class Graph {
   /** Points of a line in the window, so many pixels apart at scale 1. */
   pointsOf(edge, apart) {
     const matrix = this.svg.getScreenCTM();
-    const count = Math.ceil(edge.line.length / apart);
-    return Array.from({ length: count + 1 }, (_, k) => DOMPoint.fromPoint(edge.line.at(k * apart)).matrixTransform(matrix));
+    return drawnEdge(edge).path.track.every(apart).map(({ x, y }) => new DOMPoint(x, y).matrixTransform(matrix));
   }
 
   /** The ids of the nodes that are drawn. */
@@ -208,7 +209,7 @@ class Graph {
   #annotate(i, edge) {
     const numbers = numbersOf(this.#contribution(i, edge));
     if (edge.texts.length || !numbers.join("")) return;
-    const place = this.svg.labelPlaces.beside(edge.line, widthOf(numbers), this.#annotations.map((annotation) => annotation.place));
+    const place = this.svg.labelPlaces.beside(edge.path, widthOf(numbers), this.#annotations.map((annotation) => annotation.place));
     if (!place) return;
     const texts = edgeTexts(place);
     texts.forEach((text, k) => { text.textContent = numbers[k]; });
@@ -236,8 +237,8 @@ class Graph {
 
   /** Let the numbers of a step travel along the edges into a node, or back; see `markCurrent`. */
   travel(i, isBackward, duration, textOf) {
-    const moving = this.#movements(i, textOf).slice(0, MOST_TRAVELLERS).map(({ edge: { line }, text }) => {
-      return { line, ...this.#traveller(text, isBackward) };
+    const moving = this.#movements(i, textOf).slice(0, MOST_TRAVELLERS).map(({ edge: { path }, text }) => {
+      return { track: path.track, ...this.#traveller(text, isBackward) };
     });
     if (moving.length === 0) {
       this.finishTravel();
@@ -246,8 +247,8 @@ class Graph {
     const start = performance.now();
     const move = (now) => {
       const share = Math.min((now - start) / duration, 1);
-      for (const { line, element, width } of moving) {
-        const { x, y } = line.at(line.length * (isBackward ? 1 - share : share));
+      for (const { track, element, width } of moving) {
+        const { x, y } = track.at(track.length * (isBackward ? 1 - share : share));
         const [first, last] = [this.size.x + width / 2, this.size.x + this.size.width - width / 2]; // whole at the margins
         element.setAttribute("transform", `translate(${Math.max(Math.min(x, last), first).toFixed(1)} ${y.toFixed(1)})`);
       }

@@ -37,11 +37,10 @@ from autodiff_cli.training.fitting.symmetries import (
     canonical_parameters,
     order_terms,
 )
-from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES, PRIOR_FACTOR, LossKind
+from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES, PRIOR_FACTOR, X_ERROR_FACTOR, LossKind
 from autodiff_cli.training.methods.gradient_descent import EpochProgressCallback, Outcome
 from autodiff_cli.training.objective.batch import repeat_objective
 from autodiff_cli.training.objective.cluster_connection import connect_cluster
-from autodiff_cli.training.objective.kernels import x_sigma_column
 from autodiff_cli.training.objective.model import Model, tie_fixed_parameters
 from autodiff_cli.training.objective.objective import Objective, copy_with
 from autodiff_cli.training.objective.preparation import hyperparameters
@@ -58,7 +57,6 @@ from autodiff_cli.training.result.statistics import (
     FitStatistics,
     compute_statistics,
 )
-from autodiff_cli.training.rows import ColumnExtremes, ZeroedRows
 
 _MAX_COMPARED_LEVELS = 8  # levels whose values are tried for all levels
 _MAX_ADOPTED_FITS = 10  # better fits that profiles lead to, one after the other
@@ -134,6 +132,8 @@ def fit_objective(
         progress.notes.append(_x_errors_note(objective))
     run = FitRun(objective, method, progress, options, quantities)
     try:
+        if options.posterior is not None and hyperparameters(objective.priors):  # whose joint mode says nothing
+            return _with_posterior(run, None, on_draw)
         run, outcome = _find_minimum(run)
         if options.posterior is not None:
             # If parameters end equal, against their order, they got bounds that are not those of the posterior.
@@ -179,35 +179,40 @@ def _fit_random_effects(objective: Objective, options: FitOptions, progress: Pro
     return dataclasses.replace(result, random_effects=fitted.effects)
 
 
-def _with_posterior(run: FitRun, result: FittedModel, on_draw: Callable[[int, int], None] | None) -> FittedModel:
+def _with_posterior(run: FitRun, result: FittedModel | None, on_draw: Callable[[int, int], None] | None) -> FittedModel:
     """Return a fit with draws from its posterior. Raises Interrupted.
 
-    The mode under hierarchical priors says little, so the parameters are then the means of the draws.
+    Args:
+        result: the fit without draws; None for hierarchical priors, under which the parameters are means of draws.
     """
     from autodiff_cli.training.fitting.posterior import draw_posterior, parameter_draws
 
     objective, options = run.objective, run.options
-    is_hierarchical = bool(hyperparameters(objective.priors))
-    if result.failure and not is_hierarchical:
-        return result
-    theta = objective.layout.flatten([result.parameters[name] for name in objective.layout.names])
+    is_hierarchical, start = result is None, objective.start
+    if result is not None:
+        if result.failure:
+            return result
+        start = objective.layout.flatten([result.parameters[name] for name in objective.layout.names])
 
     def count_draw(count: int, total: int) -> None:
         run.progress.record_draw(count)
         if on_draw is not None:
             on_draw(count, total)
 
-    start, warnings = objective.start if is_hierarchical else theta, len(run.progress.warnings)
+    warnings = len(run.progress.warnings)
     try:
         drawn = draw_posterior(objective, start, options, run.quantities, run.progress.density_log(), count_draw)
     except KeyboardInterrupt:
+        if result is None:
+            raise
         raise Interrupted(result) from None
     run.progress.finish()
-    if is_hierarchical:
+    if result is None:
         numbers = parameter_draws(objective, drawn.draws).reshape(-1, objective.layout.size)
         theta = numbers.mean(axis=0)
         known = dataclasses.replace(
-            compute_statistics(objective, theta, options.absolute_sigma, with_goodness=True),
+            compute_statistics(objective, theta, options.absolute_sigma, is_solved=False, with_goodness=True),
+            missing_error_reasons=(),
             stderr=objective.layout.values(numbers.std(axis=0, ddof=1)),
             covariance=np.atleast_2d(np.cov(numbers.T)),
             definition=_POSTERIOR_DEVIATIONS,
@@ -364,9 +369,8 @@ def build_fit(
         outcome = dataclasses.replace(outcome, converged=True)
     elif outcome.converged and method in OPTIMIZERS and _is_beside_minimum(known, options):
         outcome = dataclasses.replace(outcome, converged=False, note=_STOPPED_BESIDE)
-    if outcome.converged and (runaways := _runaways(objective, outcome.theta, known)):
-        listed = format_names(runaways, "`")
-        outcome = dataclasses.replace(outcome, converged=False, note=_RUNAWAY.format(listed))
+    if outcome.converged and (note := _no_minimum_note(objective, outcome.theta, known)):
+        outcome = dataclasses.replace(outcome, converged=False, note=note)
     if not outcome.converged:  # tests compare minima
         known = dataclasses.replace(known, null_test=None)
     if outcome.kinks and known.minimum_distance > COVARIANCE.max_minimum_distance:
@@ -391,8 +395,7 @@ def build_fit(
         history=progress.history,
         warnings=[
             *model.warnings,
-            *objective.kernels.notes,
-            *dropped,
+            *objective.warnings,
             *progress.warnings,
             *([progress.doubt] if progress.doubt else []),
             *known.warnings,
@@ -406,7 +409,7 @@ def build_fit(
             ),
             *([closing] if closing else []),
         ],
-        notes=[*_prior_notes(objective), *progress.notes, *choices],
+        notes=[*_prior_notes(objective), *model.notes, *objective.kernels.notes, *dropped, *progress.notes, *choices],
         priors={name: prior.text for name, prior in objective.priors.items()},
         _parsed_model=model,
         levels=dict(model.levels),
@@ -462,23 +465,29 @@ def _predictor_ranges(objective: Objective) -> dict[str, tuple[float, float]]:
     )
     if not names:
         return {}
-    ends = objective.fold_columns({*names}, ColumnExtremes(names), np.minimum).tolist()
-    return {name: (low, -negative_high) for name, (low, negative_high) in zip(names, ends, strict=True)}
+    spreads = objective.spreads(names)
+    return dict(zip(names, zip(spreads.low.tolist(), spreads.high.tolist(), strict=True), strict=True))
 
 
-def _runaways(objective: Objective, theta: Array, statistics: ComputedStatistics) -> list[str]:
-    """Return the parameters of terms that are not determined, cancel each other, and are far larger than the target,
-    such as two bends at one place.
+def _no_minimum_note(objective: Objective, theta: Array, statistics: ComputedStatistics) -> str:
+    """Return why the end of a fit is no minimum; empty if it may be one.
+
+    Either no parameter has an effect there, or terms that are not determined, such as two bends at one place, cancel
+    each other and are far larger than the target.
     """
     if objective.kind is not LossKind.SQUARES or not statistics.missing_error_reasons or objective.is_penalised:
-        return []
+        return ""
     with ignore_float_errors():
-        sizes = np.linalg.norm(objective.triangle(theta)[:, :-1], axis=0) * np.abs(theta)
+        slopes = np.linalg.norm(objective.triangle(theta)[:, :-1], axis=0)
+        if not slopes.any() and statistics.rss:
+            return _FLAT
         largest = _CANCELLATION * math.sqrt(objective.target_variation()) or math.inf
-        return [objective.layout.element_names[k] for k in np.flatnonzero(sizes > largest)]
+        names = [objective.layout.element_names[k] for k in np.flatnonzero(slopes * np.abs(theta) > largest)]
+    return _RUNAWAY.format(format_names(names, "`")) if names else ""
 
 
 _CANCELLATION = 1e6  # terms relative to the variation of the target
+_FLAT = "not converged: no parameter has an effect where the fit ended; choose other starting values or smaller steps"
 _RUNAWAY = "the terms of {} grow without bound and cancel each other"
 _KINK = "no standard errors: the slope of the loss jumps where the fit ends"
 
@@ -538,9 +547,8 @@ def _start_without_x_errors(objective: Objective, method: str, options: FitOptio
     """
     if options.epochs is not None or method not in ("lm", "lbfgs"):
         return objective
-    without_errors = objective.with_rows(
-        ZeroedRows(objective.data, frozenset(map(x_sigma_column, objective.kernels.graphs.x_errors)))
-    )
+    without_errors = objective.with_rows(objective.data)
+    without_errors.settings[X_ERROR_FACTOR] = 0.0
     outcome: Outcome = optimize(method, without_errors, dataclasses.replace(options, starts=None), Progress())
     if outcome.failure:
         return objective

@@ -31,7 +31,7 @@ from autodiff_cli.algebra.table import share
 from autodiff_cli.array_types import Array
 from autodiff_cli.backends.protocol import RowGraphs, RowKernel
 from autodiff_cli.backends.selection import choose_backend, evaluate
-from autodiff_cli.graph.gradient import gradient_nodes, tangent
+from autodiff_cli.graph.gradient import gradient_nodes, tangents
 from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.op import ONE, Gate
 from autodiff_cli.graph.tape import leaf_names, substitute, topological_order
@@ -246,7 +246,8 @@ class MarginalLikelihood(ObjectiveBatch):
         effects, parameters = leaves[: len(effects)], leaves[len(effects) :]
         shapes = kernels.graphs.leaf_shapes
         slopes = gradient_nodes(row, effects, shapes)
-        curvatures = [tangent(slopes[a], {effects[b]: ONE}, shapes) for a, b in pairs]
+        along = [tangents(slopes[: k + 1], {effect: ONE}, shapes) for k, effect in enumerate(effects)]
+        curvatures = [along[b][a] for a, b in pairs]
         self._inverse_names = [f"inverse {a} {b}" for a, b in pairs]
         self._adjoint_names = [f"adjoint {name}" for name in self.terms]
         halves = [ONE / 2 if a == b else ONE for a, b in pairs]

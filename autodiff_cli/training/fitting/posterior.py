@@ -17,6 +17,7 @@ import sys
 import types
 import warnings
 from collections.abc import Callable, Mapping
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,13 +26,15 @@ from autodiff_cli.array_types import Array
 from autodiff_cli.backends.protocol import DensityFunction, available_cores
 from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.graph.node import Node, as_node, variable
-from autodiff_cli.graph.op import ZERO
-from autodiff_cli.graph.tape import substitute
+from autodiff_cli.graph.op import ZERO, Shape
+from autodiff_cli.graph.tape import leaf_names, substitute, topological_order
 from autodiff_cli.language.errors import format_names, pluralize
+from autodiff_cli.language.names import TextMatch
 from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.ops.arithmetic import add
 from autodiff_cli.ops.elementary import exp, log
 from autodiff_cli.ops.special import LOG_DENSITIES, sigmoid, softplus
-from autodiff_cli.ops.structural import sum_
+from autodiff_cli.ops.structural import index, sum_
 from autodiff_cli.options import OptionError
 from autodiff_cli.system import open_atomic_bytes
 from autodiff_cli.training.checkpoint import DensityLog
@@ -40,11 +43,12 @@ from autodiff_cli.training.fitting.minimization import minimize_batch, root_mean
 from autodiff_cli.training.losses import PRIOR_FACTOR, LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
 from autodiff_cli.training.objective.batch import ObjectiveBatch
+from autodiff_cli.training.objective.model import level_parameter
 from autodiff_cli.training.objective.objective import Objective, copy_with
-from autodiff_cli.training.objective.parameters import Bounds, ParameterLayout
+from autodiff_cli.training.objective.parameters import Bounds, ParameterLayout, list_parts
 from autodiff_cli.training.objective.preparation import check_likelihood, hyperparameters
-from autodiff_cli.training.options import FitOptions
-from autodiff_cli.training.priors import parse_priors, prior_graph
+from autodiff_cli.training.options import BoundPair, FitOptions
+from autodiff_cli.training.priors import Prior, parse_priors, prior_graph
 from autodiff_cli.training.result.fitted_model import ParameterPosterior
 from autodiff_cli.training.result.prediction import RESIDUAL_SIGMAS, residual_sigma_name
 from autodiff_cli.training.rows import WEIGHT, MemoryRows
@@ -62,7 +66,6 @@ _LEAST_FALL = 0.5  # of the log-density there; that of Student's t with one degr
 _ADVICE = 'give it a prior, such as --prior "{} ~ normal(0, 10)"'
 _PROGRESS_MILLISECONDS = 50  # between two calls of a callback
 _MAX_LOO_DRAWS = 1000  # of each chain
-_MIN_CURVATURE = 1e-6  # relative to the largest, in units of the diagonal, of a hierarchical mode that is used
 _EXACT = 1e-9  # residuals, relative to the spread of the target, that are rounding errors
 _UNBOUNDED = (-math.inf, math.inf)
 _RUNAWAY = 1e8  # size of an unbounded number, in units of its start, that no proper posterior reaches
@@ -112,13 +115,13 @@ class _Libraries(NamedTuple):
 def _libraries() -> _Libraries:
     """Return the compiled part of nutpie, and ArviZ's functions on arrays.
 
-    The rest of both imports pandas and xarray, which takes half a second, so that it is left out.
+    The rest of both imports pandas, xarray and most of SciPy, which takes longer than many a sampling.
     """
     package, loaded = types.ModuleType("nutpie"), {*sys.modules}
     try:
         package.__path__ = [*getattr(importlib.util.find_spec("nutpie"), "submodule_search_locations", ())]
-        sampler = _import_beside("nutpie._lib", "nutpie", package)
-        statistics = _import_beside("arviz_stats.base", "xarray", None)  # which it can do without
+        sampler = _import_beside("nutpie._lib", {"nutpie": package})
+        statistics = _import_beside("arviz_stats.base", {"xarray": None, **_stand_ins()})
     except ImportError:
         raise OptionError(_NOT_INSTALLED) from None
     for name in sys.modules.keys() - loaded:  # other users of ArviZ import it whole
@@ -127,16 +130,36 @@ def _libraries() -> _Libraries:
     return _Libraries(sampler, statistics.array_stats)
 
 
-def _import_beside(name: str, other: str, replacement: Any) -> Any:
-    """Import a module while another one is replaced; None stands for one that is not installed."""
-    original = sys.modules.get(other)
-    sys.modules[other] = replacement
+def _stand_ins() -> dict[str, Any]:
+    """Return modules in place of those of which ArviZ's diagnostics use ranks and normal quantiles alone."""
+    from scipy.special import ndtri
+
+    def rankdata(values: Array, **_options: str) -> Array:
+        _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+        return (np.cumsum(counts) - (counts - 1) / 2)[places].reshape(values.shape)
+
+    contents: dict[str, dict[str, Any]] = {
+        "scipy.stats": {"rankdata": rankdata, "norm": types.SimpleNamespace(ppf=ndtri), "circmean": None},
+        "scipy.interpolate": {"CubicSpline": None},
+        "arviz_stats.base.density": {"_DensityBase": type("_DensityBase", (), {})},
+    }
+    modules = {name: types.ModuleType(name) for name in contents}
+    for name, module in modules.items():
+        vars(module).update(contents[name])
+    return modules
+
+
+def _import_beside(name: str, replacements: Mapping[str, Any]) -> Any:
+    """Import a module while others are replaced; None stands for one that is not installed."""
+    originals = {other: sys.modules.get(other) for other in replacements}
+    sys.modules |= replacements
     try:
         return importlib.import_module(name)
     finally:
-        del sys.modules[other]
-        if original is not None:
-            sys.modules[other] = original
+        for other, original in originals.items():
+            del sys.modules[other]
+            if original is not None:
+                sys.modules[other] = original
 
 
 def draw_posterior(
@@ -319,6 +342,62 @@ def save_draws(draws: Mapping[str, Array], path: str) -> None:
         arrow.write_csv(table, stream, arrow.WriteOptions(include_header=False))
 
 
+class LevelVector(NamedTuple):
+    """The values of a parameter for all levels of a column, as one array.
+
+    Attributes:
+        names: the parameters of the levels.
+        leaf: the array.
+        element: its element at the level of a row.
+        column: the name of the column with the positions of the rows' levels.
+        positions: these positions.
+    """
+
+    names: tuple[str, ...]
+    leaf: Node
+    element: Node
+    column: str
+    positions: Array
+
+
+def gather_levels(objective: Objective, loss: Node) -> tuple[Node, dict[str, LevelVector]]:
+    """Return the loss of a row with an element of an array in place of each sum of parameters times indicators, and
+    these arrays by names such as `a[site]`.
+
+    The rows must be in memory, and all levels of a parameter must be free, with one prior and the same bounds.
+    """
+    model, data, slices = objective.model, objective.data, objective.layout.slices
+    found: dict[str, LevelVector] = {}
+    if not isinstance(data, MemoryRows) or objective.orders:
+        return loss, found
+    columns, bases = data.to_table().columns, {name.partition("[")[0]: None for name in slices if name.endswith("]")}
+    for column, base in product(model.levels, bases):
+        names = tuple(level_parameter(base, level) for level in model.levels[column])
+        matches = [str(TextMatch(column, str(level))) for level in model.levels[column]]
+        if not all(name in slices and name not in model.shapes for name in names):
+            continue
+        places = [slices[name].start for name in names]
+        ends = {*zip(objective.bounds.low[places].tolist(), objective.bounds.high[places].tolist(), strict=True)}
+        if len(ends) > 1 or len({objective.priors.get(name) for name in names}) > 1:
+            continue
+        name, positions = level_parameter(base, column), f"levels of {column}"
+        leaf, terms = variable(name), [*zip(names, matches, strict=True)]
+        element = index(leaf, variable(positions))
+        sums = [
+            node
+            for node in topological_order([loss])
+            if node.op is add
+            and terms == [tuple(x.text for x in part.inputs) for part in reversed(list_parts(node, (add,)))]
+        ]
+        (gathered,) = substitute([loss], dict.fromkeys(sums, element))
+        elsewhere = leaf_names([gathered, *(node for prior in objective.priors.values() for node in prior.arguments)])
+        if sums and {*names}.isdisjoint(elsewhere):
+            loss = gathered
+            codes = np.argmax([columns[match] for match in matches], axis=0).astype(np.float64)
+            found[name] = LevelVector(names, leaf, element, positions, codes)
+    return loss, found
+
+
 class Density:
     """The posterior density of an objective, in numbers without bounds.
 
@@ -335,54 +414,71 @@ class Density:
 
     def __init__(self, objective: Objective, start: Array, options: FitOptions) -> None:
         graphs, program = objective.kernels.graphs, objective.model.program
-        layout, shapes = objective.layout, dict(objective.model.shapes)
-        self.is_hierarchical = bool(hyperparameters(objective.priors))
-        self._leaves = {name: program.leaves[name] for name in layout.names}
-        row, extra = graphs.loss * objective.components, graphs.prior
-        names, free = [*layout.names], {**self._leaves}
+        layout, shapes, priors = objective.layout, dict(objective.model.shapes), dict(objective.priors)
+        self.is_hierarchical = bool(hyperparameters(priors))
+        self.names, leaves = [*layout.names], {name: program.leaves[name] for name in layout.names}
+        row, self._vectors = gather_levels(objective, graphs.loss * objective.components)
         values = {name: np.asarray(value) for name, value in layout.views(start).items()}
         bounds = {
             name: (float(objective.bounds.low[place].max()), float(objective.bounds.high[place].min()))
             for name, place in layout.slices.items()
         }
+        for name, vector in self._vectors.items():
+            first = vector.names[0]
+            shapes[name], bounds[name] = (len(vector.names),), bounds[first]
+            values[name] = np.array([values[each] for each in vector.names])
+            if first in priors:
+                priors = {each: prior for each, prior in priors.items() if each not in vector.names} | {
+                    name: priors[first]
+                }
+            leaves = {each: leaf for each, leaf in leaves.items() if each not in vector.names} | {name: vector.leaf}
+        extra = prior_graph(priors, leaves, shapes) if self._vectors else graphs.prior
         if objective.kind is LossKind.SQUARES:
             row = row / 2
         if objective.has_unknown_variance:
             sigma_name = residual_sigma_name(objective.model)
             count = objective.weighted_rows * objective.components
             spread = math.sqrt(objective.target_variation() / max(count - 1, 1)) or 1.0
-            leaf = free[sigma_name] = variable(sigma_name)
-            prior = objective.sigma_prior or parse_priors({"sigma": f"half_normal({spread!r})"})["sigma"]
+            leaf = leaves[sigma_name] = variable(sigma_name)
+            own_prior = objective.sigma_prior or parse_priors({"sigma": f"half_normal({spread!r})"})["sigma"]
             row = row / (leaf * leaf)
-            extra = extra + count * log(leaf) + prior_graph({sigma_name: prior}, free, {})
-            names.append(sigma_name)
+            extra = extra + count * log(leaf) + prior_graph({sigma_name: own_prior}, leaves, {})
+            self.names.append(sigma_name)
             scatter = root_mean_square(objective, start)
             if scatter < _EXACT * spread:
                 raise OptionError("posterior: the model fits the rows exactly, so the residuals have no scatter")
             values[sigma_name] = np.asarray(min(scatter, spread))
-            bounds[sigma_name] = prior.support
-        self.names, jacobian, levels = names, as_node(0), self._noncentred(objective, bounds)
-        replaced: dict[Node, Node] = {}
-        for name, leaf in sorted(free.items(), key=lambda pair: pair[0] in levels):  # hyperparameters first
-            if name in levels:
-                mean, deviation = substitute(levels[name], replaced)
-                replaced[leaf], term = mean + deviation * leaf, log(deviation)
-            elif bounds[name] == _UNBOUNDED:
-                continue
-            else:
-                replaced[leaf], term = _constrained(leaf, *bounds[name])
-            jacobian = jacobian + (sum_(term) if name in shapes else term)
-        self._transforms = [replaced.get(leaf, leaf) for leaf in free.values()]
+            bounds[sigma_name] = own_prior.support
+        levels = self._noncentred(priors, shapes, objective.rows, bounds, leaves)
+        jacobian, replaced = as_node(0), dict[Node, Node]()
+        for name, leaf in sorted(leaves.items(), key=lambda pair: pair[0] in levels):  # hyperparameters first
+            term: Node = ZERO
+            for each in (self._vectors[name].element, leaf) if name in self._vectors else (leaf,):
+                if name in levels:
+                    mean, deviation = substitute(levels[name], replaced)
+                    replaced[each], term = mean + deviation * each, log(deviation)
+                elif bounds[name] != _UNBOUNDED:
+                    replaced[each], term = _constrained(each, *bounds[name])
+            size = math.prod(shapes.get(name, ()))
+            jacobian = jacobian + (sum_(term) if leaf in topological_order([term]) and name in shapes else size * term)
+        self._transforms = [replaced.get(leaf, leaf) for leaf in leaves.values()]
         weighted = variable(WEIGHT) * row if graphs.has_weight else row
         (loss,) = substitute([weighted + extra / objective.rows], replaced)
         loss = loss - jacobian / objective.rows
-        density = dataclasses.replace(graphs, loss=loss, weighted_loss=loss, prior=ZERO)
-        kernels = dataclasses.replace(objective.kernels, graphs=density, parameters=[*free.values()])
-        self._layout = ParameterLayout(names, shapes)
+        self._layout = ParameterLayout([*leaves], shapes)
         self.size = self._layout.size
+        codes = {vector.column: vector.positions for vector in self._vectors.values()}
+        self._shapes = {**graphs.leaf_shapes, **{name: shapes[name] for name in self._vectors}}
+        density = dataclasses.replace(graphs, loss=loss, weighted_loss=loss, prior=ZERO, leaf_shapes=self._shapes)
+        columns = {*objective.kernels.columns, *codes}
+        kernels = dataclasses.replace(objective.kernels, graphs=density, columns=columns, parameters=[*leaves.values()])
         self._kernel = kernels.compiled(options.threads).loss_and_gradient
+        rows = objective.data
+        if isinstance(rows, MemoryRows):
+            table = rows.to_table()
+            rows = MemoryRows(dataclasses.replace(table, columns={**table.columns, **codes}))
         self._objective = copy_with(
-            objective.with_rows(objective.data),
+            objective.with_rows(rows),
             kernels=kernels,
             layout=self._layout,
             bounds=Bounds.unbounded(self.size),
@@ -393,28 +489,42 @@ class Density:
             settings={**objective.settings, PRIOR_FACTOR: 0.0},
         )
         self._centre = self._layout.flatten(
-            [np.zeros(()) if name in levels else _unconstrained(values[name], *bounds[name]) for name in names]
+            [np.zeros(()) if name in levels else _unconstrained(values[name], *bounds[name]) for name in leaves]
         )
         self._factor = np.eye(self.size)
-        if not self.is_hierarchical or levels:
+        if not self.is_hierarchical:
             self._move_to_mode()
-        table, point = self._objective.data, self._objective.point(self._centre)
-        if isinstance(table, MemoryRows):
-            columns = table.to_table().columns
-            self.compiled = self._kernel.density(point, columns, table.rows, self._layout.slices, self._factor)
+        if isinstance(rows, MemoryRows):
+            point, columns_read = self._objective.point(self._centre), rows.to_table().columns
+            self.compiled = self._kernel.density(point, columns_read, rows.rows, self._layout.slices, self._factor)
 
-    def _noncentred(self, objective: Objective, bounds: dict[str, tuple[float, float]]) -> dict[str, list[Node]]:
-        """Return the mean and the deviation of each level that is written as mean + deviation·z: with few rows, its
-        posterior is that of its prior, and narrow where the deviation is small.
+    @staticmethod
+    def _noncentred(
+        priors: Mapping[str, Prior],
+        shapes: Mapping[str, Shape],
+        rows: int,
+        bounds: Mapping[str, BoundPair],
+        leaves: Mapping[str, Node],
+    ) -> dict[str, list[Node]]:
+        """Return the mean and the deviation of parameters that are written as mean + deviation·z: with few rows for
+        each level, the posterior of a level is that of its prior, and narrow where the deviation is small.
         """
-        chosen: dict[str, list[Node]] = {}
         normal = LOG_DENSITIES["normal"]
-        levels = [name for name, each in objective.priors.items() if each.parameters and each.distribution is normal]
-        for name in levels if objective.rows <= _FEW_ROWS * len(levels) else ():
-            prior = objective.priors[name]
-            if bounds[name] == _UNBOUNDED and {*levels}.isdisjoint(prior.parameters):
-                chosen[name] = prior.arguments_in(self._leaves)
-        return chosen
+        levels = [name for name, each in priors.items() if each.parameters and each.distribution is normal]
+        if rows > _FEW_ROWS * sum(math.prod(shapes.get(name, ())) for name in levels):
+            return {}
+        return {
+            name: priors[name].arguments_in(leaves)
+            for name in levels
+            if bounds[name] == _UNBOUNDED and {*levels}.isdisjoint(priors[name].parameters)
+        }
+
+    def _by_parameter(self, values: Mapping[str, Array]) -> dict[str, Array]:
+        """Return values with those of each level in place of arrays over levels."""
+        named = dict(values)
+        for name, vector in self._vectors.items():
+            named |= {each: named[name][..., k] for k, each in enumerate(vector.names)}
+        return named
 
     def _move_to_mode(self) -> None:
         """Let the sampler move around the mode, in units of Laplace's approximation."""
@@ -425,9 +535,6 @@ class Density:
         scale = np.sqrt(np.abs(np.diag(hessian)))
         if outcome.divergence is None and np.isfinite(hessian).all() and (scale > 0).all():
             curvatures, directions = np.linalg.eigh(hessian / np.outer(scale, scale))
-            is_sound = outcome.converged and curvatures[0] > _MIN_CURVATURE * curvatures[-1]
-            if self.is_hierarchical and not is_sound:  # a proper posterior need not have a mode
-                return
             self._centre = outcome.theta
             safe = np.maximum(curvatures, 1e-10 * curvatures.max())
             self._factor = directions / np.sqrt(safe) / scale[:, None]
@@ -442,7 +549,9 @@ class Density:
             highest = self.value_and_gradient(np.zeros(self.size))[0]
             for direction in (*np.eye(self.size), *-np.eye(self.size)):
                 if highest - self.value_and_gradient(_FAR * direction)[0] < _LEAST_FALL:
-                    name = self._layout.element_names[int(np.argmax(np.abs(self._factor @ direction)))]
+                    largest = np.abs(self._factor @ direction)
+                    sizes = self._by_parameter(self._layout.views(largest))
+                    name = next(name for name in self.names if np.max(sizes[name]) == largest.max())
                     raise OptionError(
                         f"the posterior is improper: its density does not fall with `{name}`; {_ADVICE.format(name)}"
                     )
@@ -465,12 +574,14 @@ class Density:
         for name, shape in self._layout.shapes.items():
             point[name] = u[..., self._layout.slices[name]].reshape(*u.shape[:2], *shape)
         with ignore_float_errors():
-            values = evaluate(self._transforms, point, self._objective.kernels.graphs.leaf_shapes)
-        return dict(zip(self.names, values, strict=True))
+            values = self._by_parameter(
+                dict(zip(self._layout.names, evaluate(self._transforms, point, self._shapes), strict=True))
+            )
+        return {name: values[name] for name in self.names}
 
     def runaway_warnings(self, point: dict[str, Array]) -> list[str]:
         """Return a sentence if chains run away, as those of an improper posterior do."""
-        units = self._layout.values(self._centre)
+        units = self._by_parameter(self._layout.values(self._centre))
         far = [
             name
             for name, value in point.items()

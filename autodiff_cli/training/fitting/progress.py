@@ -8,6 +8,7 @@ a page that shows how the fit learns.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import math
 import threading
@@ -87,7 +88,7 @@ def _check_validation_classes(fitted: Objective, held_out: Objective) -> None:
     if fitted.classes is None or column is None:
         return
     validation_classes, fitted_classes = (
-        part.fold_columns({column}, UniqueValues(column), np.union1d) for part in (held_out, fitted)
+        part.fold_columns({column}, functools.partial(unique_values, column), np.union1d) for part in (held_out, fitted)
     )
     unseen = np.setdiff1d(validation_classes, fitted_classes)
     for code in unseen[:1]:
@@ -97,15 +98,9 @@ def _check_validation_classes(fitted: Objective, held_out: Objective) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class UniqueValues:
-    """A reduction that returns the different values of a column."""
-
-    name: str
-
-    def __call__(self, columns: ColumnArrays) -> Array:
-        """Return the different values in a block, sorted."""
-        return np.unique(columns[self.name])
+def unique_values(name: str, columns: ColumnArrays) -> Array:
+    """Return the different values of a column in a block, sorted."""
+    return np.unique(columns[name])
 
 
 class PatienceExhausted(Exception):  # noqa: N818 - what happened

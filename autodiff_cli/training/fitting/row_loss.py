@@ -19,6 +19,7 @@ from autodiff_cli.language.errors import format_names
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.ops.arithmetic import equal
 from autodiff_cli.ops.structural import stack
+from autodiff_cli.options import OptionError
 from autodiff_cli.training.losses import RESIDUAL_SCALE, textbook_form
 from autodiff_cli.training.objective.kernels import choose_loss, row_loss_graph
 from autodiff_cli.training.objective.loading import (
@@ -112,6 +113,8 @@ def trace_model_row(
         DataError: for a row that does not exist, or with a missing or invalid cell.
     """
     model = Model.parse(text, file.names, values)
+    if model.program.convolutions:
+        raise OptionError("`convolve` reads all rows, so a row alone has no loss; save the fit, and trace that")
     check_parameter_names(values, model)
     loss = choose_loss(model, options)
     if model.level_columns:

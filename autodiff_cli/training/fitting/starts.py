@@ -44,7 +44,7 @@ from autodiff_cli.training.objective.parameters import Bounds, dimensional_scale
 from autodiff_cli.training.result.diagnosis import has_systematic_residuals
 from autodiff_cli.training.result.goodness import RESIDUALS
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE
-from autodiff_cli.training.rows import Moments, SpreadReduction, join_spreads
+from autodiff_cli.training.rows import Moments
 
 _SPAN_TOLERANCE = 1e-6  # relative difference of two slope ranges that count as equal
 _RIDGE = 1e-12  # added to the diagonal of normal equations with unit diagonal, which may be singular
@@ -328,7 +328,7 @@ def _parameter_scales(objective: Objective) -> Array:
     if objective.rows > SETTINGS.max_sample_rows:
         rows = np.linspace(0, objective.rows - 1, SETTINGS.max_sample_rows)
         objective = objective.select_rows(rows.astype(np.intp))
-    spread = objective.fold_columns({*names}, SpreadReduction(names), join_spreads)
+    spread = objective.spreads(names)
     spreads = np.sqrt(spread.moments[2] / objective.rows)
     sizes = np.where(spreads > 0, spreads, np.maximum(np.abs(spread.high), np.abs(spread.low)))
     columns = {name: float(size) if 0 < size < np.inf else 1.0 for name, size in zip(names, sizes, strict=True)}
@@ -366,7 +366,7 @@ def _column_ranges(objective: Objective) -> _ColumnRanges:
     names = tuple(name for name in objective.model.columns if name in objective.data.names)
     if not names:
         return np.zeros(1), np.ones(1), np.ones(1)
-    of_values = objective.fold_columns({*names}, SpreadReduction(names), join_spreads)
+    of_values = objective.spreads(names)
     return of_values.low, of_values.high, _typical_sizes(of_values.moments, objective.rows)
 
 
@@ -456,7 +456,11 @@ def _balance(
             point = {name: points[:, part.start] for name, part in objective.layout.slices.items() if name in leaves}
             point |= {name: value for name, value in objective.fixed.items() if name in leaves}
             drawn = {name: column[rows] for name, column in columns.items() if name in leaves}
-            values = np.broadcast_to(evaluate([node], point | drawn, model.shapes)[0], (2, count))
+            for place, _ in model.program.convolutions:
+                if place in leaves:  # distances from one row to another
+                    drawn[place] = generator.choice(objective.fixed[place], (2, count))
+            shapes = {name: shape for name, shape in model.shapes.items() if name not in drawn}
+            values = np.broadcast_to(evaluate([node], point | drawn, shapes)[0], (2, count))
         factor = 10 ** generator.triangular(-1, 0, 1, count)
         distance = np.abs(values[0] - values[1])
         size = np.where((generator.random(count) < 0.5) | (distance == 0), np.abs(values[0]), distance)

@@ -36,6 +36,7 @@ _PREDICTION_TOLERANCE = 1e-9  # relative to the range of the predictions: smalle
 _EXCHANGE_TOLERANCE = 1e-7  # the same for predictions of a second fit
 _MAX_EXCHANGED_LEVELS = 20  # levels for each of which an exchange of parameters is tried
 _RIVAL_LOG_RATIO = 3.0  # logarithm of a likelihood ratio, 20 to 1, from which on a second frequency is excluded
+_ALIAS_LOG_RATIO = 1e-6  # below it, the other frequency is an alias: the same wave at evenly spaced places
 _MAX_LISTED = 6  # parameters of another solution that are listed
 _MAX_JOINT_FLIPS = 3  # parameters whose signs are flipped together
 
@@ -416,6 +417,7 @@ def rival_frequency(objective: Objective, theta: Array) -> str:
     if found is None:
         return ""
     squares = [max(objective.rss(point), math.ulp(0)) for point in (theta, found.end)]
-    if objective.rows / 2 * math.log(squares[1] / squares[0]) >= _RIVAL_LOG_RATIO:
+    advantage = objective.rows / 2 * math.log(squares[1] / squares[0])
+    if advantage >= _RIVAL_LOG_RATIO or abs(advantage) < _ALIAS_LOG_RATIO:
         return ""
     return f"{objective.layout.names[indices[0]]} = {found.end[indices[0]]:.4g}"

@@ -52,6 +52,7 @@ from autodiff_cli.training.losses import (
     LOSSES,
     PRIOR_FACTOR,
     RESIDUAL_SCALE,
+    X_ERROR_FACTOR,
     LossKind,
     penalty_graph,
 )
@@ -279,7 +280,7 @@ def effective_residual(model: Model, loss: str, residuals: Sequence[Node], x_err
     slopes = gradient_nodes(shared, leaf_nodes, model.shapes)
     weight = variable(WEIGHT)
     variances = [square(slope * variable(x_sigma_column(name))) for name, slope in zip(x_errors, slopes, strict=True)]
-    return shared / sqrt(1 + weight * functools.reduce(operator.add, variances))
+    return shared / sqrt(1 + weight * variable(X_ERROR_FACTOR) * functools.reduce(operator.add, variances))
 
 
 def row_loss_graph(
@@ -519,7 +520,7 @@ class Kernels:
         """Kernels whose parameters, which must be numbers, and settings differ between rows: they are columns. The loss
         of a row includes its weight and the penalty.
         """
-        settings = (RESIDUAL_SCALE, L1_FACTOR, L2_FACTOR, PRIOR_FACTOR, *self.smoothing_radii)
+        settings = (RESIDUAL_SCALE, L1_FACTOR, L2_FACTOR, PRIOR_FACTOR, X_ERROR_FACTOR, *self.smoothing_radii)
         columns = {*self.columns, *(leaf.text for leaf in self.parameters), *settings}
         graphs = dataclasses.replace(self.graphs, loss=self.graphs.weighted_loss)
         return dataclasses.replace(self, graphs=graphs, columns=columns)

@@ -58,9 +58,10 @@ _QUOTES = ("'", '"')
 def model_column_names(text: str, names: Collection[str]) -> ColumnNames:
     """Return how the text of a model uses columns.
 
-    Columns that it compares with quoted text hold text; any column may have levels for which a parameter has values.
+    Columns that it compares with quoted text hold text; any column may have levels for which a parameter has values, or
+    be the response of a convolution.
     """
-    if "[" not in text and not any(mark in text for mark in _QUOTES):
+    if not any(mark in text for mark in ("[", "convolve", *_QUOTES)):
         return NO_COLUMNS
     texts = names_compared_with_text(parse(text).lexemes) if any(mark in text for mark in _QUOTES) else set()
     return ColumnNames({name for name in names if name in texts}, names)
@@ -268,14 +269,12 @@ _MIN_COMPARED_LENGTH = 4  # characters; shorter names are similar by chance
 
 
 def ambiguity_warnings(parameters: Sequence[str], names: Sequence[str], user_names: Collection[str]) -> Iterator[str]:
-    """Yield a sentence for each part of a model that may not be intended.
+    """Yield a sentence for each parameter that may be meant to be a column.
 
     Args:
         names: the columns of the data.
         user_names: names to which the user gives values.
     """
-    if "e" in parameters and "e" not in user_names:
-        yield "`e` is fitted here; write `exp(x)` for a power of Euler's number, or set --fix e=exp(1)"
     for parameter in parameters:
         if parameter in user_names:
             continue
@@ -364,7 +363,8 @@ class Model:
             `output`.
         columns: the names in the text that are columns.
         parameters: the other names, in order of appearance. Once levels are known, there is one name for each.
-        warnings: parts of the text that may not be intended.
+        warnings: names that may not mean what they should, as sentences.
+        notes: what else is worth knowing about the text, as sentences.
         shapes: the shapes of array parameters, by name; complete once the model is resolved.
         unused_columns: the columns of the data that are not in the text.
         label_columns: the columns that are read by their labels, for `a[group]` or `group == 'A'`.
@@ -376,6 +376,7 @@ class Model:
     columns: tuple[str, ...]
     parameters: tuple[str, ...]
     warnings: tuple[str, ...]
+    notes: tuple[str, ...]
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     unused_columns: tuple[str, ...] = ()
     label_columns: tuple[str, ...] = ()
@@ -419,10 +420,15 @@ class Model:
                 f"there is nothing to fit: every name of the model is a column of the data{_parameters_hint(program)}"
             )
         bases = {base_parameter(name, parameters) for name in user_names}
-        warnings = (*program.notes, *ambiguity_warnings(parameters, names, bases))
+        replaced = tuple(note for note in program.notes if note.startswith(tuple(f"`{name}` " for name in columns)))
+        hint = "" if "e" in bases else "; write `exp(x)` for a power of Euler's number, or set --fix e=exp(1)"
+        notes = tuple(
+            f"{note}{hint}" if note.startswith("`e` ") else note for note in program.notes if note not in replaced
+        )
+        warnings = (*replaced, *ambiguity_warnings(parameters, names, bases))
         others = tuple(name for name in names if name not in columns)
         labelled = tuple(dict.fromkeys(leaf.column for leaf in program.column_leaves.values()))
-        return cls(text, program, columns, parameters, warnings, dict(program.shapes), others, labelled)
+        return cls(text, program, columns, parameters, warnings, notes, dict(program.shapes), others, labelled)
 
     def with_levels(self, levels: Levels, effects: Collection[str] = ()) -> Model:
         """Return the model with one parameter for each level.

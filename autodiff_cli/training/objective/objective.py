@@ -14,7 +14,7 @@ import math
 import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -42,26 +42,24 @@ from autodiff_cli.training.losses import FAMILIES, L1_FACTOR, L2_FACTOR, LOSSES,
 from autodiff_cli.training.objective.kernels import DIRECTION, LINK_FUNCTIONS, is_generalised_linear
 from autodiff_cli.training.objective.loading import Data, as_dataset
 from autodiff_cli.training.objective.model import Model, standardize_layers
-from autodiff_cli.training.objective.parameters import Bounds, Constraints, Dependency
+from autodiff_cli.training.objective.parameters import Constraints, Dependency
 from autodiff_cli.training.objective.preparation import PreparedObjective, prepare
 from autodiff_cli.training.options import FitOptions, ObjectiveOptions
 from autodiff_cli.training.rows import (
     WEIGHT,
     ColumnArrays,
+    ColumnSpreads,
     ColumnTask,
-    ConfusionCounts,
     EpochRun,
     FoldTask,
     NonFiniteRows,
     RowIndex,
     Rows,
-    SingleColumn,
-    SpreadReduction,
     SumTask,
-    TriangleReduction,
     ValueTask,
     cholesky_factor,
     concatenate_rows,
+    count_confusions,
     extremes,
     find_non_finite,
     join_moments,
@@ -69,7 +67,9 @@ from autodiff_cli.training.rows import (
     join_spreads,
     join_triangles,
     moments,
+    residual_triangle,
     score_triangle,
+    spreads,
     triangular_factor,
 )
 
@@ -206,6 +206,10 @@ class ModelOverRows(PreparedObjective):
         """Return the result of a reduction of columns, block by block. See `ColumnTask`."""
         return self.data.fold(ColumnTask(frozenset(names), reduce, combine), combine)
 
+    def spreads(self, names: tuple[str, ...]) -> ColumnSpreads:
+        """Return the minimum, the maximum and the moments of columns."""
+        return self.fold_columns({*names}, partial(spreads, names), join_spreads)
+
     def cached_at(self, key: Hashable, theta: Array, compute: Callable[[], T]) -> T:
         """Return the result of `compute` for a point; results are cached for the last point only."""
         point = np.array([*self.settings.values(), *theta]).tobytes()
@@ -219,7 +223,7 @@ class ModelOverRows(PreparedObjective):
 
     def column(self, name: str) -> Array:
         """Return a column of all rows in memory; for few rows."""
-        return self.fold_columns({name}, SingleColumn(name), concatenate_rows)
+        return self.data.column(name)
 
     def _cached(self, key: str, compute: Callable[[], T]) -> T:
         """Return the result of `compute`, which depends on the rows alone, and cache it."""
@@ -350,6 +354,7 @@ def _describe_row(objective: Objective, row: int) -> str:
 
 _MIN_PRODUCT_ROWS = 16_384  # from this many rows on, Cholesky factorization of products is much faster than QR
 _TYPICAL_SIZE = 10.0  # root mean square of a column, or its reciprocal, from which on networks learn slowly
+_TYPICAL_OFFSET = 3.0  # the same for the target, relative to its standard deviation: a bias has a long way to go
 
 
 class Objective(ModelOverRows):
@@ -420,14 +425,13 @@ class Objective(ModelOverRows):
         if not self.is_network or not layer_parameters.isdisjoint({*self.user_starts, *self.fixed}):
             return self.model.text
         names = tuple(name for name in self.model.columns if name in self.data.names)
-        spread = self.fold_columns({*names}, SpreadReduction(names), join_spreads)
-        _, means, squares = spread.moments
-        deviations = np.sqrt(squares / self.rows)
-        sizes = np.hypot(means, deviations)
-        is_far = (deviations > 0) & ((sizes > _TYPICAL_SIZE) | (sizes < 1 / _TYPICAL_SIZE)) & np.isfinite(sizes)
-        pairs = zip(means.tolist(), deviations.tolist(), strict=True)
-        scales = {name: pair for name, pair, far in zip(names, pairs, is_far.tolist(), strict=True) if far}
+        _, means, squares = self.spreads(names).moments
+        deviations, sizes = np.sqrt(squares / self.rows), np.sqrt(np.square(means) + squares / self.rows)
         target = self.model.program.target
+        is_off = [target is not None and name == target.text for name in names] & (sizes > _TYPICAL_OFFSET * deviations)
+        is_far = is_off | (sizes > _TYPICAL_SIZE) | (sizes < 1 / _TYPICAL_SIZE)
+        is_far &= (deviations > 0) & np.isfinite(sizes)
+        scales = {names[k]: (float(means[k]), float(deviations[k])) for k in np.flatnonzero(is_far).tolist()}
         is_scaled = self.kind in (LossKind.SQUARES, LossKind.ROBUST)
         if target is not None and (not is_scaled or options.optimizer in ("sgd", "momentum", "nesterov")):
             scales.pop(target.text, None)
@@ -436,7 +440,7 @@ class Objective(ModelOverRows):
     def _initialize(self, prepared: PreparedObjective, scale: float | None) -> None:
         vars(self).update(vars(prepared))
         # Values of leaves that are neither columns nor parameters.
-        self.settings = {RESIDUAL_SCALE: 1.0 if scale is None else scale, **prepared.penalties}
+        self.settings = {RESIDUAL_SCALE: 1.0 if scale is None else scale, **prepared.factors}
         self.is_scale_estimated = scale is None and bool(self.loss) and LOSSES[self.loss].has_scale
         if self.priors:
             unit = 2 if self.kind is LossKind.SQUARES else 1
@@ -497,7 +501,7 @@ class Objective(ModelOverRows):
                [1., 0.]])
         """
         slopes, replaced = np.eye(len(theta)), dict[Node, Node]()
-        box = Bounds(self.bounds.low.copy(), self.bounds.high.copy())
+        box = self.bounds.copy()
         dependencies = self.constraints.active(theta)
         for each in dependencies:
             slopes[each.position] = each.sign * slopes[each.others].sum(axis=0)
@@ -535,7 +539,7 @@ class Objective(ModelOverRows):
         >>> objective.with_slacks(np.array([2.0, 1.0])).start
         array([1., 1.])
         """
-        replaced, box = dict[Node, Node](), Bounds(self.bounds.low.copy(), self.bounds.high.copy())
+        replaced, box = dict[Node, Node](), self.bounds.copy()
         start = self.constraints.restore(theta)
         at_start = start.copy()
         for each in self.constraints.solved(start):
@@ -555,7 +559,7 @@ class Objective(ModelOverRows):
         array([2., 3.])
         """
         start = theta.copy()
-        box = Bounds(self.bounds.low.copy(), self.bounds.high.copy())
+        box = self.bounds.copy()
         for each in self.constraints.solved(at):
             k = each.position
             start[k] = each.value(start) + each.sign * start[k]
@@ -722,7 +726,7 @@ class Objective(ModelOverRows):
         products = self.kernels.jacobian_products if self.rows > _MIN_PRODUCT_ROWS else None
         factor = None if products is None else cholesky_factor(self.sum_rows(products, theta))
         if factor is None:
-            reduction = TriangleReduction(self.components, width)
+            reduction = partial(residual_triangle, self.components, width)
             factor = self.fold_rows(self.kernels.residuals_and_jacobian, theta, reduction, join_triangles)
         if self.settings[L2_FACTOR]:
             weight = math.sqrt(self.settings[L2_FACTOR] * self.total_weight * self.components)
@@ -790,10 +794,7 @@ class Objective(ModelOverRows):
         return self.hessian(theta) / self.total_weight
 
     def confusion(self, theta: ArrayLike) -> NDArray[np.int64]:
-        """Return the confusion matrix: rows are classes of the data, columns are predicted classes.
-
-        Requires classes.
-        """
+        """Return the confusion matrix of a classifier: rows are classes of the data, columns are predicted classes."""
         assert self.classes is not None
-        counts = ConfusionCounts(len(self.classes))
+        counts = partial(count_confusions, len(self.classes))
         return self.fold_rows(self.kernels.target_and_prediction, theta, counts, np.add)

@@ -407,9 +407,13 @@ class Bounds:
         >>> Bounds.unbounded(2).with_fixed(1, 3.0).clip(np.zeros(2))
         array([0., 3.])
         """
-        low, high = self.low.copy(), self.high.copy()
-        low[index] = high[index] = value
-        return Bounds(low, high)
+        box = self.copy()
+        box.low[index] = box.high[index] = value
+        return box
+
+    def copy(self) -> Bounds:
+        """Return a copy with arrays of its own."""
+        return Bounds(self.low.copy(), self.high.copy())
 
 
 _SUM_TOLERANCE = 1e-12  # rounding of the sum of shares
@@ -514,7 +518,7 @@ def natural_bounds(program: Program, names: Iterable[str]) -> dict[str, BoundPai
                     low, high = bounds.get(name, (-math.inf, math.inf))
                     bounds[name] = (max(low, 0.0), high) if shift is None else (low, min(high, shift))
         if node.op is log:
-            factors = [part for term in _parts(node.inputs[0], (add,)) for part in _parts(term, (mul, div))]
+            factors = [part for term in list_parts(node.inputs[0], (add,)) for part in list_parts(term, (mul, div))]
             others = {name for part in factors for shares in complemented_shares(part, program) for name in shares}
             shares = others & {name for part in factors for name in _parameters_of(part, program)}
             bounds |= dict.fromkeys(sorted(shares & wanted), (0.0, 1.0))
@@ -547,7 +551,7 @@ def _parameters_of(node: Node, program: Program) -> tuple[str, ...]:
     return (*chain(*sides),) if all(sides) else ()
 
 
-def _parts(node: Node, operations: tuple[Op, ...]) -> list[Node]:
+def list_parts(node: Node, operations: tuple[Op, ...]) -> list[Node]:
     """Return the terms of a sum, or the factors of a product or of a numerator."""
     pending, parts = [node], []
     while pending:

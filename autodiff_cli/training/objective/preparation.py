@@ -22,16 +22,18 @@ import numpy as np
 from autodiff_cli.array_types import Array
 from autodiff_cli.backends.protocol import Backend, RowGraphs
 from autodiff_cli.backends.selection import choose_backend, passes_before_compiling
+from autodiff_cli.data.dialect import DataError
 from autodiff_cli.data.files import DataSource
 from autodiff_cli.data.source import reserve_blas_buffer
 from autodiff_cli.data.table import Dataset
 from autodiff_cli.language.errors import suggest
 from autodiff_cli.ops.special import LOG_DENSITIES
 from autodiff_cli.options import OptionError
-from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES, PRIOR_FACTOR, LossKind
+from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES, PRIOR_FACTOR, X_ERROR_FACTOR, LossKind
 from autodiff_cli.training.objective.kernels import Kernels, LossGraphs, build_graphs, choose_loss
 from autodiff_cli.training.objective.loading import (
     Classes,
+    ColumnRecipe,
     FitData,
     LoadedData,
     StreamedData,
@@ -137,12 +139,13 @@ class PreparedObjective:
     bounds_by_name: dict[str, BoundPair]
     orders: tuple[tuple[str, str], ...]
     shares: tuple[tuple[int, ...], ...]
+    warnings: list[str]
     kernels: Kernels
     passes_before_compiling: float
     threads: int | None
     family: str | None
     is_likelihood: bool
-    penalties: dict[str, float]
+    factors: dict[str, float]
     is_absolute: bool
     priors: dict[str, Prior]
     sigma_prior: Prior | None
@@ -185,6 +188,7 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
     fixed_values = {
         name: value if value is None else check_value(name, value) for name, value in parameters.fixed.items()
     }
+    fixed_values |= _convolution_values(parsed, data)
     known_values = start_values | {name: value for name, value in fixed_values.items() if value is not None}
     compiled = _compile_model(parsed, known_values, tuple(fixed_values), loss, options, classes, data, priors)
     resolved, graphs, layout, loss_of_row = compiled.model, compiled.graphs, compiled.layout, compiled.loss
@@ -206,10 +210,6 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
     notes: list[str] = []
     chosen = choose_backend(options.backend, options.threads, loss_of_row, data.rows, notify=notes.append)
     stepping = _epoch_backend(options, loss_of_row, data.rows, chosen, notes)
-    notes += [
-        f"no row has the text '{resolved.matches[name].text}' in the column `{resolved.matches[name].column}`"
-        for name in empty_indicators
-    ]
     return PreparedObjective(
         model=resolved,
         loss=loss,
@@ -224,6 +224,10 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
         bounds_by_name=dict(parameters.bounds),
         orders=_check_orders(parameters.orders, layout),
         shares=mixture_shares(resolved.program, layout) if options.likelihood else (),
+        warnings=[
+            f"no row has the text '{resolved.matches[name].text}' in the column `{resolved.matches[name].column}`"
+            for name in empty_indicators
+        ],
         kernels=compiled.kernels(options.recompute_every, chosen, notes, stepping),
         passes_before_compiling=(
             passes_before_compiling(loss_of_row, data.rows)
@@ -233,7 +237,8 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
         threads=options.threads,
         family=options.family,
         is_likelihood=options.likelihood,
-        penalties={L1_FACTOR: options.l1, L2_FACTOR: options.l2, PRIOR_FACTOR: 0.0},
+        factors={L1_FACTOR: options.l1, L2_FACTOR: options.l2, PRIOR_FACTOR: 0.0}
+        | dict.fromkeys([X_ERROR_FACTOR] * bool(options.x_errors), 1.0),
         is_absolute=options.absolute_sigma,
         priors=priors,
         sigma_prior=sigma_prior,
@@ -275,6 +280,30 @@ class _CompiledModel:
         if recompute_every not in self._kernels:
             self._kernels[recompute_every] = build()
         return self._kernels[recompute_every]
+
+
+def _convolution_values(parsed: Model, data: FitData) -> dict[str, Array]:
+    """Return the places and weights of the responses of `convolve`, by the names of their parameters.
+
+    The weights are those of the trapezoidal rule, in proportion to an area of 1.
+
+    Raises:
+        DataError: if places do not rise from row to row, or if a response has no area.
+    """
+    values: dict[str, Array] = {}
+    for (place_name, weight_name), columns in parsed.program.convolutions.items():
+        rows = data.rows_by(ColumnRecipe({*columns}, {}, {}, {}))
+        places, response = map(rows.column, columns)
+        steps = np.diff(places)
+        if not (steps > 0).all():
+            row = int(np.argmin(steps > 0)) + 2
+            raise DataError(f"convolve: `{columns[0]}` must rise from row to row; in row {row} it does not")
+        widths = (np.append(steps, 0) + np.append(0, steps)) / 2
+        area = float(widths @ response)
+        if not area > 0:
+            raise DataError(f"convolve: the response `{columns[1]}` has no positive area")
+        values |= {place_name: places, weight_name: widths * response / area}
+    return values
 
 
 _parse_model = functools.lru_cache(_CACHED_MODELS)(Model.parse)

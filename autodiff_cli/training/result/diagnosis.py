@@ -8,6 +8,7 @@ random along the predictor.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -201,7 +202,8 @@ def _examine_units(objective: Objective, theta: Array) -> Iterator[LayerUnits]:
         return
     graphs = RowGraphs([node for node, *_ in hidden], {*model.row_leaves}, model.shapes)
     ranges = [(*op.saturation_values, op.can_die) for _, op, _ in hidden if op.saturation_values is not None]
-    counts = FlatRowCounts(tuple((*end, units) for end, units in zip(ranges, graphs.output_slices, strict=True)))
+    layers = [(*end, units) for end, units in zip(ranges, graphs.output_slices, strict=True)]
+    counts = functools.partial(count_flat_rows, layers)
     total = objective.fold_rows(make_backend().row_kernel(graphs), theta, counts, np.add)
     for (_, op, layer), units in zip(hidden, graphs.output_slices, strict=True):
         flat = total[units]
@@ -237,28 +239,25 @@ def _layer_of_activation(node: Node, parameters: Sequence[str]) -> str:
     return ", ".join(dict.fromkeys(layer_name(name) for name in parameters if name in names))
 
 
-@dataclass(frozen=True, slots=True)
-class FlatRowCounts:
-    """Counts the rows of a block in which each unit is flat, so that it hardly reacts to its input.
+def count_flat_rows(
+    layers: Sequence[tuple[float, float, bool, slice]], values: Array, _: ColumnArrays
+) -> NDArray[np.intp]:
+    """Return the number of rows of a block in which each unit is flat, so that it hardly reacts to its input.
 
-    Attributes:
+    Args:
         layers: for each layer, the limits of its activation, whether its slope is exactly 0 at a limit, and the slice
             of its units.
+        values: the values of shape (units, rows).
     """
-
-    layers: tuple[tuple[float, float, bool, slice], ...]
-
-    def __call__(self, values: Array, _: ColumnArrays) -> NDArray[np.intp]:
-        """Return the counts for values of shape (units, rows)."""
-        counts = []
-        for low, high, can_die, part in self.layers:
-            if can_die:
-                flat = np.less_equal(values[part], low)
-            else:
-                level = (values[part] - low) / (high - low)
-                flat = np.maximum(level, 1 - level) > NETWORK_LIMITS.saturation_level
-            counts.append(np.asarray(np.count_nonzero(flat, axis=-1)))
-        return np.concatenate(counts)
+    counts = []
+    for low, high, can_die, part in layers:
+        if can_die:
+            flat = np.less_equal(values[part], low)
+        else:
+            level = (values[part] - low) / (high - low)
+            flat = np.maximum(level, 1 - level) > NETWORK_LIMITS.saturation_level
+        counts.append(np.asarray(np.count_nonzero(flat, axis=-1)))
+    return np.concatenate(counts)
 
 
 def layer_name(name: str) -> str:

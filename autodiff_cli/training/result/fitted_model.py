@@ -404,9 +404,9 @@ class FittedModel(FitStatistics):
         return self._parsed_model.columns
 
     @property
-    def model_warnings(self) -> tuple[str, ...]:
-        """The warnings that are about the text of the model."""
-        return self._parsed_model.warnings
+    def model_remarks(self) -> tuple[str, ...]:
+        """The notes and warnings that are about the text of the model."""
+        return self._parsed_model.notes + self._parsed_model.warnings
 
     @property
     def predictors(self) -> tuple[str, ...]:

@@ -31,9 +31,9 @@ from autodiff_cli.training.result.row_figures import (
     MAX_THETA,
     LikelihoodSums,
     RowFigures,
-    ThetaSlopes,
     likelihood_sums,
     link_slope,
+    theta_slopes,
 )
 from autodiff_cli.training.rows import WEIGHT, ColumnArrays
 
@@ -608,7 +608,7 @@ def _likelihood_goodness(
     figures = count_figures(sums, dof, is_tested=is_tested and not objective.is_quasi)
     if objective.has_theta:
         shape = objective.scale
-        slopes = ThetaSlopes(objective.components, shape)
+        slopes = functools.partial(theta_slopes, objective.components, shape)
         information = float(objective.fold_rows(objective.kernels.target_and_prediction, theta, slopes, np.add)[1])
         error = 1 / math.sqrt(information) if information > 0 and objective.is_scale_estimated else None
         figures |= {"theta": shape, "theta_stderr": error} if shape < MAX_THETA else {"theta": math.inf}

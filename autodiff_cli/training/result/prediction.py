@@ -669,37 +669,46 @@ def collect_plot_data(fit: FittedModel, objective: Objective, theta: Array, opti
 
 def _class_plot(fit: FittedModel, part: Objective, values: Array) -> FitPlot | None:
     """Return the plot of the probability of each class against the predictor, with the shares of the classes among
-    neighbouring rows in place of the rows; None for several predictors and many classes.
+    neighbouring rows in place of the rows; with several predictors, of the shares against the predicted probability.
 
     Args:
         values: the class of each row, and its predicted probabilities.
     """
     predictors, classes = part.model.predictors(), fit.classes or ()
-    if len(predictors) != 1 or predictors[0] not in part.model.numeric or len(classes) > PLOT.max_groups:
+    if len(classes) > PLOT.max_groups:
         return None
-    x = np.asarray(part.table.columns[predictors[0]], np.float64)
-    if not np.ptp(x) > 0:
-        return None
-    bins = np.array_split(np.argsort(x, kind="stable"), min(PLOT.max_bins, max(2, len(x) // PLOT.rows_per_bin)))
     codes, probabilities = values[0], values[1:]
-    shares = np.array([[np.mean(codes[rows] == k) for rows in bins] for k in range(len(classes))])
-    expected = np.array([[np.mean(each[rows]) for rows in bins] for each in probabilities])
-    curve_x = _curve_points(x)
-    curves = fit.probabilities({predictors[0]: curve_x}).T
+    predictor, ordered = "", probabilities
+    curves: tuple[FittedCurve, ...] = tuple(FittedCurve(str(name), *np.tile([0.0, 1.0], (2, 1))) for name in classes)
+    if len(predictors) == 1 and predictors[0] in part.model.numeric and np.ptp(part.table.columns[predictors[0]]) > 0:
+        predictor = predictors[0]
+        x = np.asarray(part.table.columns[predictor], np.float64)
+        ordered, curve_x = np.broadcast_to(x, probabilities.shape), _curve_points(x)
+        lines = fit.probabilities({predictor: curve_x}).T
+        curves = tuple(FittedCurve(str(name), curve_x, line) for name, line in zip(classes, lines, strict=True))
+    count = min(PLOT.max_bins, max(2, len(codes) // PLOT.rows_per_bin))
+    bins = [np.array_split(np.argsort(each, kind="stable"), count) for each in ordered]
+
+    def means(rows_by_class: Array) -> Array:
+        return np.array(
+            [np.mean(each[rows]) for each, parts in zip(rows_by_class, bins, strict=True) for rows in parts]
+        )
+
+    shares = means(codes == np.arange(len(classes))[:, None])
     return FitPlot(
-        predictors[0],
-        "probability and observed share",
-        np.tile([np.mean(x[rows]) for rows in bins], len(classes)),
-        shares.ravel(),
-        (shares - expected).ravel(),
-        np.repeat(np.arange(len(classes)), len(bins)),
+        predictor,
+        "probability and observed share" if predictor else "share",
+        means(ordered),
+        shares,
+        shares - means(probabilities),
+        np.repeat(np.arange(len(classes)), count),
         None,
         None,
         part.rows,
-        tuple(FittedCurve(str(name), curve_x, curve) for name, curve in zip(classes, curves, strict=True)),
+        curves,
         ", ".join(fit.targets),
         fit.confidence_level,
-        note=f"shares of each class in {len(bins)} groups of rows",
+        note=f"shares of each class in {count} groups of rows",
     )
 
 

@@ -6,10 +6,9 @@ Sums over rows are folds of small picklable functions, so that they run block by
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +20,7 @@ from autodiff_cli.ops.special import lgamma, polygamma, sigmoid
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.objective.batch import Batch, Fits, GatheredRows, GroupBatch
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.rows import WEIGHT, ColumnArrays, TriangleReduction, join_triangles
+from autodiff_cli.training.rows import WEIGHT, ColumnArrays, join_triangles, residual_triangle
 
 
 class LikelihoodSums(NamedTuple):
@@ -58,29 +57,24 @@ def _weighted_rows(values: Array, columns: ColumnArrays) -> tuple[Array, Array]:
     return values[:, counts], np.broadcast_to(weight[counts], (len(values), int(counts.sum())))
 
 
-@dataclass(frozen=True, slots=True)
-class LikelihoodReduction:
-    """Returns the `LikelihoodSums` of a block of targets and predictions.
+def block_likelihood(
+    loss: str, components: int, mean: float, shape: float, values: Array, columns: ColumnArrays
+) -> Array:
+    """Return the `LikelihoodSums` of a block of targets and predictions, as an array.
 
-    Attributes:
+    Args:
         loss: the name of the loss.
         components: the number of components of the target.
         mean: the mean of all targets.
         shape: a further parameter of the distribution; see `row_likelihoods`.
+        values: the targets and the predictions.
+        columns: the columns of the block.
     """
-
-    loss: str
-    components: int
-    mean: float
-    shape: float = math.nan
-
-    def __call__(self, values: Array, columns: ColumnArrays) -> Array:
-        """Return the sums of a block as an array."""
-        values, weights = _weighted_rows(values, columns)
-        y, p, w = values[: self.components], values[self.components :], weights[: self.components]
-        of_rows = row_likelihoods(self.loss, y, p, w, self.mean, self.shape)
-        log_combinations, non_integer_weights = _log_binomial_coefficients(y, w) if self.loss == "bce" else (0.0, 0)
-        return np.array([*map(np.sum, of_rows), log_combinations, non_integer_weights])
+    values, weights = _weighted_rows(values, columns)
+    y, p, w = values[:components], values[components:], weights[:components]
+    of_rows = row_likelihoods(loss, y, p, w, mean, shape)
+    log_combinations, non_integer_weights = _log_binomial_coefficients(y, w) if loss == "bce" else (0.0, 0)
+    return np.array([*map(np.sum, of_rows), log_combinations, non_integer_weights])
 
 
 def row_likelihoods(
@@ -176,42 +170,38 @@ DISTRIBUTIONS = {
 
 def likelihood_sums(objective: Objective, theta: Array) -> LikelihoodSums:
     """Return the sums over all rows for the likelihood of a family."""
-    kernels, shape = objective.kernels, objective.scale if objective.has_theta else math.nan
+    kernels = objective.kernels
 
     def compute() -> LikelihoodSums:
         total, weight = objective.fold_rows(kernels.target, theta, weighted_sum, np.add)
-        reduction = LikelihoodReduction(objective.loss, objective.components, total / weight, shape)
-        sums = LikelihoodSums(*objective.fold_rows(kernels.target_and_prediction, theta, reduction, np.add).tolist())
-        if objective.loss != "gamma":
-            return sums
-        reduction = dataclasses.replace(reduction, shape=weight / (2 * sums.deviance))
-        return LikelihoodSums(*objective.fold_rows(kernels.target_and_prediction, theta, reduction, np.add).tolist())
+
+        def sums_at(shape: float) -> LikelihoodSums:
+            reduce = functools.partial(block_likelihood, objective.loss, objective.components, total / weight, shape)
+            return LikelihoodSums(*objective.fold_rows(kernels.target_and_prediction, theta, reduce, np.add).tolist())
+
+        sums = sums_at(objective.scale if objective.has_theta else math.nan)
+        return sums if objective.loss != "gamma" else sums_at(weight / (2 * sums.deviance))
 
     return objective.cached_at("likelihood sums", theta, compute)
 
 
-@dataclass(frozen=True, slots=True)
-class InformationReduction:
-    """Returns the triangular factor of a block of the Jacobian of the predictions and the predictions themselves, each
+def information_triangle(
+    loss: str, components: int, width: int, shape: float, values: Array, columns: ColumnArrays
+) -> Array:
+    """Return the triangular factor of a block of the Jacobian of the predictions and the predictions themselves, each
     row divided by the standard deviation of the target.
 
-    Attributes:
+    Args:
         loss: the name of the loss.
         components: the number of components of the target.
         width: the number of columns of the matrix.
         shape: see `row_likelihoods`.
+        values: the values of `Kernels.prediction_and_jacobian`.
+        columns: the columns of the block.
     """
-
-    loss: str
-    components: int
-    width: int
-    shape: float
-
-    def __call__(self, values: Array, columns: ColumnArrays) -> Array:
-        """Return the factor for the values of `Kernels.prediction_and_jacobian`."""
-        by_component = values.reshape(self.components, self.width, -1)
-        by_component /= np.sqrt(DISTRIBUTIONS[self.loss].variance(by_component[:, -1:], self.shape))
-        return TriangleReduction(self.components, self.width)(values, columns)
+    by_component = values.reshape(components, width, -1)
+    by_component /= np.sqrt(DISTRIBUTIONS[loss].variance(by_component[:, -1:], shape))
+    return residual_triangle(components, width, values, columns)
 
 
 def fisher_factor(objective: Objective, theta: Array) -> Array:
@@ -219,7 +209,7 @@ def fisher_factor(objective: Objective, theta: Array) -> Array:
     scoring).
     """
     size = objective.layout.size
-    reduction = InformationReduction(objective.loss, objective.components, size + 1, objective.scale)
+    reduction = functools.partial(information_triangle, objective.loss, objective.components, size + 1, objective.scale)
     factor = objective.fold_rows(objective.kernels.prediction_and_jacobian, theta, reduction, join_triangles)
     return np.vstack((factor[:size, :size], np.zeros((max(size - len(factor), 0), size))))
 
@@ -231,24 +221,17 @@ _MAX_THETA_STEPS = 20_000
 _THETA_TOLERANCE = 1e-12  # relative change of theta that counts as none
 
 
-@dataclass(frozen=True, slots=True)
-class ThetaSlopes:
-    """Returns the derivative of the log-likelihood with respect to theta, and minus the second derivative, for a block
+def theta_slopes(components: int, theta: float, values: Array, columns: ColumnArrays) -> Array:
+    """Return the derivative of the log-likelihood with respect to theta, and minus the second derivative, for a block
     of targets and predictions.
     """
-
-    components: int
-    theta: float
-
-    def __call__(self, values: Array, columns: ColumnArrays) -> Array:
-        """Return the two sums."""
-        values, weights = _weighted_rows(values, columns)
-        y, p, w, theta = values[: self.components], values[self.components :], weights[: self.components], self.theta
-        score = _polygamma(0, y + theta) - _polygamma(0, theta) - np.log1p(p / theta) - (y - p) / (p + theta)
-        information = (
-            _polygamma(1, theta) - _polygamma(1, y + theta) - p / (theta * (p + theta)) + (p - y) / (p + theta) ** 2
-        )
-        return np.array([np.sum(w * score), np.sum(w * information)])
+    values, weights = _weighted_rows(values, columns)
+    y, p, w = values[:components], values[components:], weights[:components]
+    score = _polygamma(0, y + theta) - _polygamma(0, theta) - np.log1p(p / theta) - (y - p) / (p + theta)
+    information = (
+        _polygamma(1, theta) - _polygamma(1, y + theta) - p / (theta * (p + theta)) + (p - y) / (p + theta) ** 2
+    )
+    return np.array([np.sum(w * score), np.sum(w * information)])
 
 
 def _polygamma(order: int, x: Array | float) -> Array:
@@ -263,7 +246,7 @@ def estimate_theta(objective: Objective, theta: Array) -> float:
     """
     estimate = min(objective.scale, 1.0)
     for _ in range(_MAX_THETA_STEPS):
-        slopes = ThetaSlopes(objective.components, estimate)
+        slopes = functools.partial(theta_slopes, objective.components, estimate)
         score, information = objective.fold_rows(objective.kernels.target_and_prediction, theta, slopes, np.add)
         curvature = estimate * estimate * information - estimate * score
         step = estimate * score / curvature if curvature > 0 else math.copysign(1.0, score)

@@ -422,7 +422,7 @@ def batch_statistics(
         has_errors = any(error is not None for error in stderr.values())
         separation = separation_warning(batch.objective_of(fit), theta[fit]) if can_separate else ""
         reasons = () if separation else tuple(estimate.reasons[fit])
-        is_perfect = norm * norm <= COVARIANCE.perfect_variation * float(variations[fit]) > 0
+        is_perfect = 0 < variations[fit] < math.inf and norm * norm <= COVARIANCE.perfect_variation * variations[fit]
         others: tuple[str, ...] = (PERFECT_FIT_WARNING,) if is_perfect and not absolute_sigma else ()
         if has_bound[fit]:
             others += _bound_warnings(objective, batch.bounds.select(fit), theta[fit], has_errors=has_errors)

@@ -123,6 +123,7 @@ def test_what_reads_no_column_counts_once_for_every_row() -> None:
         assert kernel.sums({"a": 0.5}, {"x": np.ones(rows)}, rows).tolist() == [rows / 2, 7 * rows]
 
 
+@pytest.mark.slow
 def test_more_sums_than_registers() -> None:
     leaves = [variable(f"a{k}") for k in range(60)]
     total: Node = constant("0")

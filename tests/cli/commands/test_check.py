@@ -273,7 +273,6 @@ BAD = [
                                               "`x`, `y`, `z` contradict each other"),
     ("grad sum(v) --v [1,2]+-1 --correlation v,v[0]=1", "name its elements, such as v[0]"),
     ("trace x --x 2+-0.1 --format svg",       "--format svg shows no uncertain value"),
-    ("trace x --x 2+-0.1 --step",             "--step cannot be combined with an uncertain value"),
     ("grad x --x 2 --precision 20 --order 2", "cannot be combined with --order"),
     ("grad x --x 0:1e-400:3",                 "must be representable as floats"),
     ("grad x --x 2+-",                        "written 2+-0.1"),

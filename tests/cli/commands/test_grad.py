@@ -149,6 +149,7 @@ def test_no_text_gives_the_terminal_orders() -> None:
     assert "\x1b" not in run_cli(["grad", "x + \x1b[31m"]).stderr
 
 
+@pytest.mark.slow
 def test_a_long_expression_fits_a_terminal_and_a_pipe_gets_all_of_it() -> None:
     line = ["grad", "+".join(["x*y"] * 1000), "--x", "1", "--y", "2"]
     drawn, piped = run_cli(line, terminal=80), run_cli(line)

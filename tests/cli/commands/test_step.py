@@ -91,6 +91,13 @@ def walking(terminal: Terminal, *options: str, **variables: str) -> None:
     terminal.until("q quit")
 
 
+def test_after_the_steps_the_uncertainty_is_shown(terminal: Terminal) -> None:
+    walking(terminal, "--sigma", "x=0.1")
+    terminal.type(b"q")
+    assert terminal.end() == 0
+    assert b"where the variance comes from" in terminal.written
+
+
 def test_keys_lead_through_both_passes(terminal: Terminal) -> None:
     walking(terminal)
     for keys, place in (

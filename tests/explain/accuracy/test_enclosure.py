@@ -39,6 +39,8 @@ def bounds(expression: Expression, ends: dict[str, Ends]) -> dict[str, Ends]:
         ("floor(x) + relu(x)", (-1.5, 1.5), (-2.0, 2.5), (0.0, 1.0)),
         ("where(x > 0, x^2, -x)", (-1.0, 2.0), (0.0, 4.0), (-1.0, 4.0)),
         ("x % 1", (0.25, 0.75), (0.25, 0.75), (1.0, 1.0)),
+        ("sqrt(x)", (0.0, 1.0), (0.0, 1.0), (0.5, math.inf)),
+        ("acos(x)", (-1.0, 1.0), (0.0, math.pi), (-math.inf, -1.0)),
     ],
 )
 def test_bounds_are_close_to_the_least_and_the_largest(text: str, ends: Ends, value: Ends, slope: Ends) -> None:

@@ -43,6 +43,7 @@ def test_every_edge_leads_from_its_source_to_its_target(count: int, sources: int
         assert route.label is not None
 
 
+@pytest.mark.slow
 def test_lines_go_up_down_and_sideways_only() -> None:
     found, _ = laid(80, 2)
     for route in found.routes:
@@ -61,6 +62,7 @@ def test_all_is_inside_the_drawing_and_lanes_are_above_all_nodes() -> None:
             assert -1 <= point.y <= found.size.height + 1
 
 
+@pytest.mark.slow
 def test_a_line_that_comes_down_passes_beside_the_nodes_of_its_column() -> None:
     found, _ = laid(80, 2)
     for route in found.routes:

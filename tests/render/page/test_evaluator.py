@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import pytest
 
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.expression import Expression, parse
@@ -23,7 +24,7 @@ from tests.graphs import ELEMENTWISE
 TRANSLATED = [op for op in all_ops() if not op.is_structural]
 
 
-@each("op", TRANSLATED, ids=lambda op: op.name)
+@each("op", TRANSLATED, ids=lambda op: op.name, sampled=True)
 def test_javascript_has_every_operation_and_its_rule(op: Op) -> None:
     for count in range(op.min_inputs, (op.max_inputs or max(op.min_inputs, 3)) + 1):
         pen, rule = GraphWriter(Library(JAVASCRIPT)), op.derivative_rule(count)
@@ -36,6 +37,7 @@ def test_javascript_has_every_operation_on_arrays() -> None:
     assert [name for name in STRUCTURAL if name not in javascript_declarations("arrays.js")] == []
 
 
+@pytest.mark.slow
 @each("has_arrays", [False, True])
 def test_no_two_declarations_have_one_name(has_arrays: bool) -> None:
     x = variable("x")

@@ -76,6 +76,7 @@ def test_the_curve_and_its_band_are_those_of_predict() -> None:
     assert rows.residuals == pytest.approx(found.residuals(decay()))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("model", "titles"),
     [
@@ -118,7 +119,24 @@ def test_probabilities_of_classes_are_curves_over_the_shares_of_the_rows() -> No
     assert shares[1].mean() == pytest.approx(np.mean(kind == "yes"))
     assert plot.residuals.sum() == pytest.approx(0, abs=1e-9)
     assert any("shares of each class in 12 groups of rows" in line for line in in_characters(found))
-    assert drawn("kind ~ softmax([0, a + b*x + c*z])", {"x": x, "z": x**2, "kind": kind}).plot is None
+
+
+def test_classes_of_several_predictors_show_their_shares_over_the_predicted_probabilities() -> None:
+    generator = np.random.default_rng(1)
+    x, z = generator.uniform(-2, 2, (2, 600))
+    kind = np.where(generator.random(600) < 1 / (1 + np.exp(-2 * x + z)), "yes", "no")
+    found = drawn("kind ~ softmax([0, a + b*x + c*z])", {"x": x, "z": z, "kind": kind})
+    plot = found.plot
+    assert plot is not None
+    assert [(curve.name, *curve.x, *curve.y) for curve in plot.curves] == [("no", 0, 1, 0, 1), ("yes", 0, 1, 0, 1)]
+    (no, yes), (no_share, yes_share) = plot.x.reshape(2, -1), plot.y.reshape(2, -1)
+    assert yes == pytest.approx(1 - no[::-1])
+    assert yes_share == pytest.approx(1 - no_share[::-1])
+    assert (np.diff(yes) > 0).all()
+    assert yes_share == pytest.approx(yes, abs=0.2)  # three standard errors of a share of 50 rows
+    labels = [(axes.get_xlabel(), axes.get_ylabel()) for axes in axes_of(found)[:2]]
+    assert [*zip(*labels, strict=True)][1] == ("observed share", "residual")
+    assert labels[1][0] == "predicted share"
 
 
 def test_points_stand_where_their_numbers_are() -> None:
@@ -137,6 +155,7 @@ def test_a_picture_in_characters_keeps_within_the_width(width: int) -> None:
         assert not any("\x1b" in line for line in lines)
 
 
+@pytest.mark.slow
 def test_a_sample_of_many_rows_is_plotted_with_a_note() -> None:
     found = drawn("y ~ a*exp(-b*x)", decay(5000))
     assert found.plot is not None
@@ -300,6 +319,7 @@ def test_doses_stand_by_their_ratios() -> None:
     assert not fit_panels(drawn("y ~ a*exp(-b*x)", decay()))[0].is_x_logarithmic
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("step", "marks"),
     [

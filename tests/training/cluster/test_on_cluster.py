@@ -171,8 +171,8 @@ def test_what_cannot_be_compiled_runs_on_numpy_there_too(client: Any, monkeypatc
     model = "y ~ a*exp(-b*x) + c/2"  # not compiled before
     here, there = (ad.fit(model, DATA, backend="llvm", cluster=given) for given in (None, client))
     assert there.parameters == here.parameters
-    assert there.warnings == here.warnings
-    assert any("NumPy" in warning for warning in there.warnings)
+    assert there.notes == here.notes
+    assert any("NumPy" in note for note in there.notes)
 
 
 def test_an_error_of_the_data_is_that_of_memory(client: Any) -> None:

@@ -202,7 +202,7 @@ def test_undetermined_parameters_have_no_ends() -> None:
     assert found.intervals["profile"]["a"] == (-math.inf, math.inf)
 
 
-@pytest.mark.parametrize("seed", [5007, 5012, *(pytest.param(k, marks=pytest.mark.slow) for k in (5000, 5022, 5025))])
+@pytest.mark.parametrize("seed", [5012, *(pytest.param(k, marks=pytest.mark.slow) for k in (5000, 5007, 5022, 5025))])
 def test_profiles_do_not_pass_over_values_that_do_not_fit(seed: int) -> None:
     generator = np.random.default_rng(seed)
     x = np.linspace(0.1, 1, 15)

@@ -79,6 +79,7 @@ def test_starting_values_are_estimated_at_any_scale(case: str) -> None:
         assert abs(abs(found.parameters[name]) - abs(value)) < 0.02 * scale or name == "p", name
 
 
+@pytest.mark.slow
 def test_a_wave_in_many_rows_is_found_from_a_sample() -> None:
     x = np.linspace(0, 10, 2000)
     y = 2 * np.sin(413 * x + 0.7) + np.random.default_rng(1).normal(0, 0.2, len(x))
@@ -182,6 +183,7 @@ def test_a_wave_that_so_few_rows_leave_open_is_doubtful() -> None:
     assert any("so few rows do not determine the frequency" in text for text in found.warnings)
 
 
+@pytest.mark.slow
 @each("model, curve", [
     ("y ~ r + (s - r)/(1 + (a*x)^n)^(1 - 1/n)", lambda x: 0.08 + 0.38 / (1 + (0.026 * x) ** 2) ** 0.5),
     ("y ~ r - s*exp(-(x/a)^n)", lambda x: 59 - 47 * np.exp(-((x / 400) ** 1.4))),

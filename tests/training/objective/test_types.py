@@ -38,7 +38,7 @@ def test_every_type_is_read_as_doubles(kind: str, backend: str) -> None:
 
 
 @every_backend
-@each("kind", ["f4", "u1"])
+@each("kind", ["f4", "u1"], sampled=True)
 def test_whole_fits_are_the_same(kind: str, backend: str) -> None:
     given = data(kind)
     wide = {name: column.astype(np.float64) for name, column in given.items()}

@@ -144,4 +144,4 @@ def test_checkpoints_know_the_data_whatever_chunks_they_come_in() -> None:
 
 def test_fits_know_what_was_left_out() -> None:
     fit = ad.fit("y ~ a*x", {"x": [1, 2, 3, 4], "y": [1, None, 3, 4]}, drop_missing=True, validation=0.34)
-    assert "rows left out because a cell is missing: 1" in fit.warnings
+    assert "rows left out because a cell is missing: 1" in fit.notes

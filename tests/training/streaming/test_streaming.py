@@ -85,6 +85,7 @@ def facts(found: Any) -> str:
             goodness(found),
             found.loss,
             found.accuracy,
+            found.notes,
             found.warnings,
             found.validation_loss,
             found.intervals,

@@ -59,7 +59,7 @@ function foldBest(parts, { clientWidth, clientHeight }, ways) {
       if (scale >= READABLE) return drawings[k];
       if (scale > largest) [best, largest] = [k, scale];
     }
-    if (!record.nodes.some(({ value }) => Array.isArray(value))) break;
+    if (!drawsArrays()) break;
   }
   ways[best]?.();
   return drawings[best];

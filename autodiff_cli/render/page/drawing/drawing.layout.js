@@ -6,7 +6,7 @@ const ENOUGH = 2; // a larger scale is not better
 const LARGER = 0.15; // how much it counts that a drawing is larger than need be
 const READABLE = LEAST_TEXT / TEXT;
 const COMFORTABLE = record.nodes.length > 12 ? READABLE : 13 / TEXT; // the smallest scale at which text is easy to read
-const UNCOMFORTABLE = record.nodes.some(({ value }) => Array.isArray(value)) ? 0.12 : 0.3; // penalty for a smaller scale; arrays gain more by their grids
+const UNCOMFORTABLE = drawsArrays() ? 0.12 : 0.3; // penalty for a smaller scale; arrays gain more by their grids
 const NARROW = 0.2; // penalty for bands in a narrow panel
 const UNRESERVED = 0.2; // penalty for columns, in which numbers of edges have no room of their own
 const SIDEWAYS = 0.08; // penalty for bands beside each other, relative to bands below each other
@@ -44,7 +44,7 @@ class Arrangements {
   }
 
   /** The arrangement with the largest scale in a panel, preferably a readable one, in one of some `details`. */
-  best(width, height, details = Object.keys(DETAILS)) {
+  best(width, height, details = Object.keys(DETAILS).filter((name) => DETAILS[name].hasGrids || drawsArrays())) {
     let best = null;
     const compare = (arrangement) => {
       const scale = Math.min(width / arrangement.width, height / arrangement.height);
@@ -98,6 +98,11 @@ class Arrangements {
       }
     }
   }
+}
+
+/** Whether the record has arrays, whose grids are a detail that can be left out. */
+function drawsArrays() {
+  return record.nodes.some(({ value }) => Array.isArray(value));
 }
 
 /** The factor by which another drawing may be smaller and still be preferred. */

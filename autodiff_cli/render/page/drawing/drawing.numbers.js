@@ -48,11 +48,11 @@ function edgeTitle({ from, to }, contribution) {
 }
 
 function drawnEdge(element) {
-  const title = element.querySelector("title");
+  const [title, path] = ["title", "path"].map((kind) => element.querySelector(kind));
   const texts = [...element.querySelectorAll("text")];
   const { from, to, position } = element.dataset;
   return {
-    element, title, line: element.line, texts, width: element.labelPlace?.column ?? 0,
+    element, title, path, texts, width: element.labelPlace?.column ?? 0,
     from: Number(from), to: Number(to), position: position === undefined ? undefined : Number(position),
   };
 }

@@ -12,8 +12,8 @@ const MOST_NUMBERS = 5; // with more edges into a box, their numbers appear only
 const STRETCH = 100; // pixels
 const SHARES = [0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.12, 0.88, 0.45, 0.55, 0.35, 0.65, 0.25, 0.75]; // positions along a line that are tried for its numbers
 const FINER = Array.from({ length: 41 }, (_, k) => 0.5 + (k % 2 ? -1 : 1) * Math.ceil(k / 2) * 0.023); // the same for the numbers of the current step
-const PIECES = 16; // straight pieces that follow a curve
-const DOT = 8; // pixels around a line that stay free of other texts
+const DOT = 8; // pixels of a line
+const FLAT = 4; // pixels of a curve that are drawn as straight
 const NUMBERS_APART = 6; // pixels between a box and its numbers
 const DOUBLE = 4; // between the double borders of the output and of folded parts
 
@@ -87,7 +87,7 @@ function sizeOf(box, detail, isDown) {
 
 /** The drawing of an arrangement. */
 function picture({ boxes, arrows, places, routes, rectangles, bundles, width, height, detail, isDown }) {
-  const lines = routes.map((points) => new Line(points, isDown));
+  const lines = arrows.map((_, k) => lineShape(routes[k], isDown));
   const labelPlaces = new LabelPlaces(boxes.map(({ id }) => places.get(id)), bundles, lines, width);
   const svg = svgElement("svg", {
     class: "autodiff", role: "group", "aria-label": "Graph of the formula", width, height, viewBox: `0 0 ${width} ${height}`,
@@ -150,55 +150,74 @@ function boxShape(box, place, detail, isDown) {
 /** A line, and beside it the texts of its numbers if one of the `labelPlaces` along it is free; they are its tooltip too. */
 function edgeShape({ from, to, position, isHighlighted, numbers }, line, route, isDown, labelPlaces) {
   const head = svgElement("path", { class: "head", d: arrowHead(route.at(-1), isDown) });
-  const reach = svgElement("path", { class: "reach", d: line.path }); // a wide invisible line that a mouse can hit
-  const shapes = [svgElement("title"), svgElement("path", { d: line.path }), reach, head];
+  const reach = svgElement("path", { class: "reach", d: line.getAttribute("d") }); // a wide invisible line that a mouse can hit
+  const shapes = [svgElement("title"), line, reach, head];
   const element = svgElement("g", { class: `edge${isHighlighted ? " highlighted" : ""}`, "data-from": from, "data-to": to }, shapes);
-  element.line = line;
   if (position !== undefined) element.dataset.position = position;
   element.labelPlace = numbers && labelPlaces.along(line, numbers, route.find((at) => at.label));
   if (element.labelPlace) element.append(...edgeTexts(element.labelPlace));
   return element;
 }
 
-/** A smooth line through points, at right angles to the layers; straight where it goes on in another band. Its points are computed
- * from `pieces` of straight lines: a browser takes long to find a point of a path. */
-class Line {
-  #ends = [0]; // the distances from the start at which the pieces end
+/** A smooth line through points, at right angles to the layers; straight where it goes on in another band. */
+function lineShape(points, isDown) {
+  const [along, across] = isDown ? ["y", "x"] : ["x", "y"];
+  const text = (a, c) => (isDown ? `${c.toFixed(1)} ${a.toFixed(1)}` : `${a.toFixed(1)} ${c.toFixed(1)}`);
+  const track = new Track(points[0]);
+  let d = `M${text(points[0][along], points[0][across])}`;
+  points.slice(1).forEach((at, k) => {
+    const before = points[k];
+    const middle = (before[along] + at[along]) / 2;
+    if (at.isTurn || before.isTurn) {
+      d += `L${text(at[along], at[across])}`;
+      track.add(at);
+      return;
+    }
+    d += `C${text(middle, before[across])} ${text(middle, at[across])} ${text(at[along], at[across])}`;
+    const count = Math.ceil(Math.hypot(at.x - before.x, at.y - before.y) / FLAT);
+    for (let n = 1; n <= count; n++) {
+      const [s, t] = [1 - n / count, n / count];
+      track.add({ [along]: s ** 3 * before[along] + 3 * s * t * middle + t ** 3 * at[along], [across]: s * s * (3 - 2 * s) * before[across] + t * t * (3 - 2 * t) * at[across] });
+    }
+  });
+  return Object.assign(svgElement("path", { d }), { track });
+}
 
-  constructor(points, isDown) {
-    const [along, across] = isDown ? ["y", "x"] : ["x", "y"];
-    const text = (a, c) => (isDown ? `${c.toFixed(1)} ${a.toFixed(1)}` : `${a.toFixed(1)} ${c.toFixed(1)}`);
-    this.path = `M${text(points[0][along], points[0][across])}`;
-    this.corners = [points[0]];
-    points.slice(1).forEach((at, k) => {
-      const before = points[k];
-      const isStraight = at.isTurn || before.isTurn;
-      const middle = (before[along] + at[along]) / 2;
-      if (isStraight) this.path += `L${text(at[along], at[across])}`;
-      else this.path += `C${text(middle, before[across])} ${text(middle, at[across])} ${text(at[along], at[across])}`;
-      const count = isStraight || before[across] === at[across] ? 1 : PIECES;
-      for (let piece = 1; piece < count; piece++) {
-        const t = piece / count;
-        const [a, c] = [3 * t * (1 - t), t * t * (3 - 2 * t)];
-        this.corners.push({ [along]: before[along] * (1 - t) ** 3 + middle * a + at[along] * t ** 3, [across]: before[across] + c * (at[across] - before[across]) });
-      }
-      this.corners.push(at);
-    });
-    this.corners.slice(1).forEach((at, k) => this.#ends.push(this.#ends[k] + Math.hypot(at.x - this.corners[k].x, at.y - this.corners[k].y)));
+/** The points of a line by their distance from its beginning: SVG's own `getPointAtLength` would measure the line for each. */
+class Track {
+  #points;
+
+  constructor({ x, y }) {
+    this.#points = [{ x, y, distance: 0 }];
+  }
+
+  add({ x, y }) {
+    const last = this.#points.at(-1);
+    this.#points.push({ x, y, distance: last.distance + Math.hypot(x - last.x, y - last.y) });
   }
 
   get length() {
-    return this.#ends.at(-1);
+    return this.#points.at(-1).distance;
   }
 
-  /** The point at a distance from the start, along the line. */
+  /** The point at a distance; an end of the line for one that is outside. */
   at(distance) {
-    const found = this.#ends.findIndex((end) => end >= distance);
-    const k = found < 0 ? this.#ends.length - 1 : Math.max(found, 1);
-    const [a, b] = [this.corners[k - 1], this.corners[k]];
-    const length = this.#ends[k] - this.#ends[k - 1];
-    const share = length ? Math.min(Math.max((distance - this.#ends[k - 1]) / length, 0), 1) : 0;
+    let [low, high] = [0, this.#points.length - 1];
+    while (high - low > 1) {
+      const middle = (low + high) >> 1;
+      if (this.#points[middle].distance < distance) low = middle;
+      else high = middle;
+    }
+    const [a, b] = [this.#points[low], this.#points[high]];
+    if (distance <= a.distance) return a;
+    if (distance >= b.distance) return b;
+    const share = (distance - a.distance) / (b.distance - a.distance);
     return { x: a.x + share * (b.x - a.x), y: a.y + share * (b.y - a.y) };
+  }
+
+  /** Points this far apart, from end to end. */
+  every(apart) {
+    return Array.from({ length: Math.ceil(this.length / apart) + 1 }, (_, k) => this.at(k * apart));
   }
 }
 
@@ -215,11 +234,7 @@ class LabelPlaces {
     this.#width = width;
     for (const place of [...boxes, ...bundles]) this.#take(place);
     for (const line of lines) {
-      line.corners.slice(1).forEach((b, k) => {
-        const a = line.corners[k];
-        const [wide, high] = [Math.abs(a.x - b.x), Math.abs(a.y - b.y)];
-        this.#take({ x: (a.x + b.x) / 2, y: (a.y + b.y) / 2, width: wide + DOT, height: high + DOT, line, own: { width: wide + 1, height: high + 1 } });
-      });
+      for (const { x, y } of line.track.every(DOT)) this.#take({ x, y, width: DOT, height: DOT, line, own: { width: 1, height: 1 } });
     }
   }
 
@@ -239,8 +254,8 @@ class LabelPlaces {
   /** Places of numbers at some shares of the length of a line; null where it bends. */
   #placesOn(line, width, shares) {
     return shares.map((share) => {
-      const at = share * line.length;
-      const [before, { x, y }, after] = [at - LINE / 2, at, at + LINE / 2].map((place) => line.at(place));
+      const at = share * line.track.length;
+      const [before, { x, y }, after] = [at - LINE / 2, at, at + LINE / 2].map((place) => line.track.at(place));
       const [dx, dy] = [Math.abs(after.x - before.x), Math.abs(after.y - before.y)];
       return dx > 2 && dy > 2 ? null : { x, y, ...spaceOf(width, dy > dx) };
     });

@@ -1,0 +1,76 @@
+"""Convolution with a measured response, against NumPy and integrals that are known."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import autodiff_cli as ad
+from autodiff_cli import DataError, ExpressionError, fit
+from tests.support import run_cli
+
+T = np.arange(0, 20, 0.1)
+PULSE = 1000 * np.exp(-0.5 * ((T - 3) / 0.3) ** 2)
+MODEL = "y ~ c + convolve(a*exp(-t/tau), r)"
+
+
+def convolved(curve: np.ndarray) -> np.ndarray:
+    half = np.where(T == 0, curve / 2, curve)
+    return np.convolve(PULSE, half)[: len(T)] / PULSE.sum()
+
+
+def decay() -> dict[str, np.ndarray]:
+    return {"t": T, "r": PULSE, "y": 2 + convolved(50 * np.exp(-T / 2.5))}
+
+
+def test_a_decay_is_found_behind_its_response() -> None:
+    found = fit(MODEL, decay())
+    assert found.parameters == pytest.approx({"c": 2, "a": 50, "tau": 2.5}, rel=1e-6)
+    assert found.stderr["tau"] is not None
+    assert {*found.predictors} == {"t"}
+    objective = ad.Objective(MODEL, decay())
+    assert objective.parameters == ("c", "a", "tau")
+    theta = np.array([1.0, 40.0, 3.0])
+    step = 1e-6 * np.eye(3)
+    differences = [
+        (objective.value_and_grad(theta + h)[0] - objective.value_and_grad(theta - h)[0]) / 2e-6 for h in step
+    ]
+    assert objective.value_and_grad(theta)[1] == pytest.approx(differences, rel=1e-6)
+
+
+def test_steps_may_differ() -> None:
+    places = np.cumsum(np.random.default_rng(3).uniform(0.005, 0.015, 900))
+    response = np.exp(-places / 0.7)
+    curve = (np.exp(-places / 2) - np.exp(-places / 0.7)) / (1 / 0.7 - 1 / 2) / (0.7 * math.exp(-places[0] / 0.7))
+    found = fit("y ~ convolve(a*exp(-t/tau), r)", {"t": places, "r": response, "y": curve})
+    assert found.parameters == pytest.approx({"a": 1, "tau": 2}, rel=0.02)
+
+
+def test_a_saved_model_has_the_response(tmp_path: Path) -> None:
+    found = fit(MODEL, decay())
+    found.save(tmp_path / "m.json")
+    again = ad.load(tmp_path / "m.json")
+    assert again.predict({"t": T[::7]}) == pytest.approx(decay()["y"][::7], rel=1e-6)
+    assert again.predict({"t": [3.05]}) == found.predict({"t": [3.05]})
+
+
+@pytest.mark.parametrize("model", ["y ~ convolve(a, r)", "y ~ convolve(a*t, 2)", "y ~ convolve(a*t*r, y)"])
+def test_other_arguments_are_refused(model: str) -> None:
+    with pytest.raises(ExpressionError, match="a formula of one column of the data"):
+        fit(model, decay())
+
+
+def test_it_needs_data_in_order_and_all_rows() -> None:
+    with pytest.raises(ExpressionError, match="as in `y ~ convolve"):
+        ad.parse("convolve(exp(-t), r)")
+    data = decay() | {"t": T[::-1]}
+    with pytest.raises(DataError, match="`t` must rise from row to row; in row 2 it does not"):
+        fit(MODEL, data)
+    with pytest.raises(DataError, match="the response `r` has no positive area"):
+        fit(MODEL, decay() | {"r": -PULSE})
+    rows = "t,r,y\n1,2,3\n2,1,3\n"
+    refused = run_cli(["trace", MODEL, "-", "--row", "1", "--a", "1", "--c", "1", "--tau", "1"], rows)
+    assert (refused.status, "`convolve` reads all rows" in refused.stderr) == (2, True)
