@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import random
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from mpmath import mp, mpf
 
 import autodiff_cli as ad
+from autodiff_cli.solving.proof import BallFunction
 from tests.each import each
 from tests.solving.functions import MINIMA, SYSTEMS
 
@@ -375,3 +377,17 @@ def test_a_local_search_ends_in_a_proven_minimum() -> None:
 def test_refusals(text: str, values: dict[str, object], message: str) -> None:
     with pytest.raises(ad.ExpressionError, match=message):
         ad.parse(text).solve(values)
+
+
+def test_most_zeros_are_proven_in_floats_and_take_few_evaluations_in_balls(monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluate = BallFunction.__call__
+    points: list[Any] = []
+
+    def counted(self: BallFunction, point: Any) -> Any:
+        points.append(point)
+        return evaluate(self, point)
+
+    monkeypatch.setattr(BallFunction, "__call__", counted)
+    found = ad.parse("20 + x^2 - 10*cos(2*pi*x) + y^2 - 10*cos(2*pi*y)").minimize(x=(-1, 1.25), y=(-1, 1.25))
+    assert found.complete
+    assert len(points) <= 2 * len(found.points)
