@@ -67,7 +67,10 @@ def _write_outcome(paper: Paper, fit: FittedModel, digits: int | None) -> None:
     change = f": loss {show(fit.history[0]['loss'])} before, {show(fit.loss)} after" if fit.history else ""
     steps = pluralize(fit.epochs, step_noun(fit.optimizer))
     paper.line()
-    paper.line(f"{method_name(fit.optimizer)} {end} after {steps}{change}", Style.STRONG)
+    outcome = f"{method_name(fit.optimizer)} {end} after {steps}{change}"
+    if fit.posterior and not fit.epochs:  # under hierarchical priors no mode is searched
+        outcome = "The parameters are the means of draws by the No-U-Turn sampler"
+    paper.line(outcome, Style.STRONG)
 
 
 def _write_parameters(paper: Paper, fit: FittedModel, digits: int | None) -> None:

@@ -104,6 +104,14 @@ def test_unknown_variance() -> None:
     assert np.mean(fit.draws["sigma"] ** 2) == pytest.approx(variance.mean(), rel=0.1)
 
 
+def test_no_mode_is_reported_under_hierarchical_priors(tmp_path: Path) -> None:
+    path = tmp_path / "levels.csv"
+    path.write_text("g,y\n" + "".join(f"{'ABC'[k % 3]},{k % 7}\n" for k in range(21)), encoding="utf-8")
+    text = str(run_cli(["train", "y ~ a[g]", str(path), "--prior", "a[g] ~ normal(m, s)", "--posterior", "20"]))
+    assert "means of draws by the No-U-Turn sampler" in text
+    assert "iterations" not in text
+
+
 @pytest.mark.slow
 def test_eight_schools() -> None:
     """The reference posterior of posteriordb, eight_schools_noncentered: mu 4.4, tau 3.6, theta[1] 6.2."""
