@@ -8,6 +8,7 @@ that are not finite or at which a predicate holds.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -20,8 +21,8 @@ from autodiff_cli.explain.labels import format_operation_on_numbers
 from autodiff_cli.explain.record import NodeWarning, Trace, any_true, array_shape
 from autodiff_cli.formula.derivatives import HigherDerivatives
 from autodiff_cli.formula.formula import Formula
-from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.op import Op
+from autodiff_cli.graph.node import Node, is_literal
+from autodiff_cli.graph.op import Gate, Op
 from autodiff_cli.graph.tape import Tape, substitute
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.numbers.kind import Kind
@@ -117,8 +118,9 @@ def predicate_holds(op: Op, which: str, inputs: Sequence[float]) -> bool:
 def contributing_nodes(trace: Trace) -> list[bool]:
     """Return for every node whether it contributes to the output.
 
-    A node contributes if it has an adjoint, if it is a constant input of such a node, or if a nan of the output comes
-    from it even though no derivative passes (`0*log(x)`, `relu(log(x))`).
+    A node contributes if it has an adjoint, if it is a constant input or the condition of such a node, or if a nan of
+    the output comes from it even though no derivative passes (`0*log(x)`, `relu(log(x))`). A nan that a comparison
+    hides contributes too (`where(log(x) > 1, 1, x)`), unless a condition before it decides (`x > 0 and log(x) > 1`).
     """
     tape = trace.tape
     contributes = [adjoint is not None for adjoint in trace.adjoints_or_none]
@@ -126,12 +128,17 @@ def contributing_nodes(trace: Trace) -> list[bool]:
         op, inputs = tape.nodes[i].op, tape.inputs[i]
         if op is None or not contributes[i]:
             continue
-        if not all(tape.is_active[j] for j in inputs):
-            for j, is_chosen in zip(inputs, _selected_inputs(trace, i, op), strict=True):
-                if not tape.is_active[j]:
-                    contributes[j] = contributes[j] or is_chosen
-        if _has_nan(trace.values[i]):
-            undefined = [j for j in inputs if _has_nan(trace.values[j])]
+        undefined = [j for j in inputs if _has_nan(trace.values[j])]
+        if op.gate in (Gate.BLOCK, Gate.ROUTE) or not all(tape.is_active[j] for j in inputs):
+            selected = _selected_inputs(trace, i, op)
+            for k in itertools.compress(range(len(inputs)), selected):
+                if not tape.is_active[inputs[k]] or _is_condition(op, len(inputs), k):
+                    contributes[inputs[k]] = True
+            if op.gate is Gate.BLOCK:
+                undefined = [
+                    j for j, is_selected in zip(inputs, selected, strict=True) if is_selected and j in undefined
+                ]
+        if _has_nan(trace.values[i]) or op.gate is Gate.BLOCK:
             for j in undefined if not any(contributes[j] for j in undefined) else ():
                 contributes[j] = True
     return contributes
@@ -142,10 +149,20 @@ def _has_nan(number: Any) -> bool:
     return is_other is not False and any_true(is_other)
 
 
+def _is_condition(op: Op, count: int, k: int) -> bool:
+    """Whether an input decides which of the others is selected, or is the condition of a condition."""
+    if op.is_structural or op.gate is not Gate.ROUTE:
+        return op.name in ("and", "or", "not")
+    return is_literal(op.derivative_rule(count).partials[k].local, 0)
+
+
 def _selected_inputs(trace: Trace, i: int, op: Op) -> list[bool]:
     """Return for each input whether the operation selects it, at one element at least."""
     if op.is_structural:
         return [True] * len(trace.tape.inputs[i])
+    if op.name in ("and", "or") and isinstance(trace.values[i], float):
+        first = _input_values(trace, i)[0]
+        return [True, (first == 0) == (op.name == "or")]
     rule = op.derivative_rule(len(trace.tape.inputs[i]))
     masks = {k: partial.mask for k, partial in enumerate(rule.partials) if partial.mask is not None}
     if not masks:
@@ -155,7 +172,7 @@ def _selected_inputs(trace: Trace, i: int, op: Op) -> list[bool]:
     tape = Tape([*masks.values()])
     holds = _evaluate_tape(tape, point)
     is_selected = {k: any_true(holds[position]) for k, position in zip(masks, tape.outputs, strict=True)}
-    return [is_selected.get(k, True) for k in range(len(rule.inputs))]
+    return [is_selected.get(k, True) or _is_condition(op, len(rule.inputs), k) for k in range(len(rule.inputs))]
 
 
 def _evaluate_tape(tape: Tape, point: Mapping[str, Any]) -> list[Any]:

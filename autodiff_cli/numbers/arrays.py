@@ -80,7 +80,7 @@ def _as_index(positions: tuple[Array, ...]) -> tuple[int, ...]:
 
 def _place(x: Array, like: Array, *positions: Array) -> Any:
     rows = len(positions[-1])
-    placed = np.zeros((*like.shape[:-1], max(rows, x.shape[-1])), x.dtype)
+    placed = np.zeros((*like.shape[:-1], x.shape[-1] if rows == 1 else rows), x.dtype)
     if rows == 1:
         placed[_as_index(positions)] = x
     else:

@@ -94,7 +94,8 @@ def _parse_prior(name: str, text: str) -> Prior:
         try:
             arguments = read(f"[{rest[:-1]}]", ("tau", "e")).output.inputs
         except ExpressionError as error:
-            raise OptionError(f"the prior of `{name}`, {text}: {error}") from None
+            reason = "its arguments are numbers and parameters without levels" if "[" in rest else error
+            raise OptionError(f"the prior of `{name}`, {text}: {reason}") from None
     if len(arguments) != len(distribution.arguments):
         count = pluralize(len(arguments), "argument")
         raise OptionError(f"the prior of `{name}`: {kind} takes {shown}, not {count}: `{text}`")

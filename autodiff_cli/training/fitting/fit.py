@@ -479,7 +479,8 @@ def _no_minimum_note(objective: Objective, theta: Array, statistics: ComputedSta
         return ""
     with ignore_float_errors():
         slopes = np.linalg.norm(objective.triangle(theta)[:, :-1], axis=0)
-        if not slopes.any() and statistics.rss:
+        nearby = theta + 1e-3 * (1 + np.abs(theta))
+        if not slopes.any() and statistics.rss and objective.value(nearby) == objective.value(theta):
             return _FLAT
         largest = _CANCELLATION * math.sqrt(objective.target_variation()) or math.inf
         names = [objective.layout.element_names[k] for k in np.flatnonzero(slopes * np.abs(theta) > largest)]

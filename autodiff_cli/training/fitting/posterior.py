@@ -99,6 +99,8 @@ def check_posterior(objective: Objective) -> None:
     ends = np.concatenate((objective.bounds.low[upper], objective.bounds.high[upper]))
     if objective.shares or np.isfinite(ends).any():
         raise OptionError("posterior: shares of a mixture, and ordered parameters with other bounds, cannot be drawn")
+    if hyperparameters(objective.priors) and not isinstance(objective.data, MemoryRows):
+        raise OptionError("posterior: with hierarchical priors, rows must be in memory: remove stream")
     if objective.is_penalised and not objective.has_priors:
         raise OptionError("posterior cannot be combined with l1 or l2: write the penalty as a prior")
     if objective.is_network or objective.classes is not None:
