@@ -196,7 +196,7 @@ def test_the_quiz_shows_no_number_that_it_asks_for(page: Page, text: str, point:
     for level in ("adjoint", "value", "local derivative"):
         page.evaluate("go(playback.length)")
         begin(page, level)
-        for _ in document["nodes"][:9]:
+        for _ in document["nodes"][:6]:
             if not page.evaluate("playback.quiz.question !== undefined"):
                 break
             node, places, wanted = page.evaluate(PLACES)
