@@ -154,15 +154,13 @@ class MemoryDataset:
                 )
         if not columns and not label_columns:
             raise DataError(f"the model uses none of the columns, which are {format_names(self.names)}")
-        both: RawBatch = {**columns, **label_columns}
-        both |= columns  # a column of labels may be read as numbers too
+        both: RawBatch = {**columns, **label_columns, **columns}  # numbers first, also of a column that is read as both
         lengths = {name: len(column) for name, column in both.items()}
         if len(set(lengths.values())) > 1:
             lengths_text = format_names([f"`{name}` has {length}" for name, length in lengths.items()])
             raise DataError(f"the columns differ in length: {lengths_text}")
         rows = left = next(iter(lengths.values()))
-        missing = find_missing(columns, ())
-        missing = missing | find_missing(label_columns, ()) | missing
+        missing = find_missing(both, ())
         mask = ~np.logical_or.reduce([*missing.values()]) if missing else None
         if mask is not None:
             problems = ProblemList()

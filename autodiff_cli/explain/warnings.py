@@ -128,17 +128,15 @@ def contributing_nodes(trace: Trace) -> list[bool]:
         op, inputs = tape.nodes[i].op, tape.inputs[i]
         if op is None or not contributes[i]:
             continue
-        undefined = [j for j in inputs if _has_nan(trace.values[j])]
+        used: Sequence[int] = inputs
         if op.gate in (Gate.BLOCK, Gate.ROUTE) or not all(tape.is_active[j] for j in inputs):
-            selected = _selected_inputs(trace, i, op)
-            for k in itertools.compress(range(len(inputs)), selected):
-                if not tape.is_active[inputs[k]] or _is_condition(op, len(inputs), k):
-                    contributes[inputs[k]] = True
-            if op.gate is Gate.BLOCK:
-                undefined = [
-                    j for j, is_selected in zip(inputs, selected, strict=True) if is_selected and j in undefined
-                ]
-        if _has_nan(trace.values[i]) or op.gate is Gate.BLOCK:
+            used = [*itertools.compress(inputs, _selected_inputs(trace, i, op))]
+            conditions = _conditions(op, inputs)
+            for j in used:
+                contributes[j] = contributes[j] or j in conditions or not tape.is_active[j]
+        is_nan = _has_nan(trace.values[i])
+        if is_nan or op.gate is Gate.BLOCK:
+            undefined = [j for j in (inputs if is_nan else used) if _has_nan(trace.values[j])]
             for j in undefined if not any(contributes[j] for j in undefined) else ():
                 contributes[j] = True
     return contributes
@@ -149,11 +147,12 @@ def _has_nan(number: Any) -> bool:
     return is_other is not False and any_true(is_other)
 
 
-def _is_condition(op: Op, count: int, k: int) -> bool:
-    """Whether an input decides which of the others is selected, or is the condition of a condition."""
+def _conditions(op: Op, inputs: Sequence[int]) -> Sequence[int]:
+    """Return the inputs that decide which of the others is selected, or of which conditions consist."""
     if op.is_structural or op.gate is not Gate.ROUTE:
-        return op.name in ("and", "or", "not")
-    return is_literal(op.derivative_rule(count).partials[k].local, 0)
+        return inputs if op.name in ("and", "or", "not") else ()
+    partials = op.derivative_rule(len(inputs)).partials
+    return [j for j, partial in zip(inputs, partials, strict=True) if is_literal(partial.local, 0)]
 
 
 def _selected_inputs(trace: Trace, i: int, op: Op) -> list[bool]:
@@ -164,7 +163,11 @@ def _selected_inputs(trace: Trace, i: int, op: Op) -> list[bool]:
         first = _input_values(trace, i)[0]
         return [True, (first == 0) == (op.name == "or")]
     rule = op.derivative_rule(len(trace.tape.inputs[i]))
-    masks = {k: partial.mask for k, partial in enumerate(rule.partials) if partial.mask is not None}
+    masks = {
+        k: partial.mask
+        for k, partial in enumerate(rule.partials)
+        if partial.mask is not None and not is_literal(partial.local, 0)  # as of conditions, which are always used
+    }
     if not masks:
         return [True] * len(rule.inputs)
     values = [trace.values[i], *_input_values(trace, i)]
@@ -172,7 +175,7 @@ def _selected_inputs(trace: Trace, i: int, op: Op) -> list[bool]:
     tape = Tape([*masks.values()])
     holds = _evaluate_tape(tape, point)
     is_selected = {k: any_true(holds[position]) for k, position in zip(masks, tape.outputs, strict=True)}
-    return [is_selected.get(k, True) or _is_condition(op, len(rule.inputs), k) for k in range(len(rule.inputs))]
+    return [is_selected.get(k, True) for k in range(len(rule.inputs))]
 
 
 def _evaluate_tape(tape: Tape, point: Mapping[str, Any]) -> list[Any]:

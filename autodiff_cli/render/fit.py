@@ -75,8 +75,7 @@ def _write_outcome(paper: Paper, fit: FittedModel, digits: int | None) -> None:
 
 def _write_parameters(paper: Paper, fit: FittedModel, digits: int | None) -> None:
     """Write parameters with their standard errors, and those of networks as a table of layers."""
-    values = {**fit.parameters, **fit.fixed}
-    values = {name: value for name, value in values.items() if not name.startswith("convolve.")}  # a response is data
+    values = {name: x for name, x in {**fit.parameters, **fit.fixed}.items() if name not in fit.responses}
     layers = {name: value for name, value in values.items() if is_summarised(name, value)}
     if len(layers) < len(values):
         paper.heading("parameters")

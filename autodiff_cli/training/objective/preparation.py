@@ -238,7 +238,7 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
         family=options.family,
         is_likelihood=options.likelihood,
         factors={L1_FACTOR: options.l1, L2_FACTOR: options.l2, PRIOR_FACTOR: 0.0}
-        | dict.fromkeys([X_ERROR_FACTOR] * bool(options.x_errors), 1.0),
+        | ({X_ERROR_FACTOR: 1.0} if options.x_errors else {}),
         is_absolute=options.absolute_sigma,
         priors=priors,
         sigma_prior=sigma_prior,

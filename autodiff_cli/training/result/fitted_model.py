@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import math
 import os
@@ -402,6 +403,11 @@ class FittedModel(FitStatistics):
     def columns(self) -> tuple[str, ...]:
         """The names of the columns that the model reads."""
         return self._parsed_model.columns
+
+    @property
+    def responses(self) -> frozenset[str]:
+        """The fixed values that are no parameters, but measured responses of `convolve`."""
+        return frozenset(itertools.chain(*self._parsed_model.program.convolutions))
 
     @property
     def model_remarks(self) -> tuple[str, ...]:
