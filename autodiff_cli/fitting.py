@@ -54,7 +54,7 @@ class Fit(fitted_model.FittedModel):
         a     2.129           0.068  31.41  0.001  1.837 to 2.420
         """
         stream = io.StringIO()
-        fit_report(self, digits, is_saved=True).write(Paper(stream))
+        fit_report(self, is_saved=True).write(Paper(stream, digits))
         return stream.getvalue().lstrip("\n")
 
     def __repr__(self) -> str:

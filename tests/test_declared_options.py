@@ -60,13 +60,13 @@ def test_a_field_alone_makes_a_keyword_with_its_type_default_and_check() -> None
 def test_a_field_alone_makes_an_option_of_a_command() -> None:
     @command(*exclusive("sugar", ["milk"]), options=Sweets)
     def serve(*, options: Sweets, milk: bool = option("--milk", default=False)) -> Output:
-        return Output(text_report(str(options.sugar - milk)), json=False)
+        return Output(text_report(str(options.sugar - milk)))
 
     sugar = serve.options["--sugar"].option
     assert (sugar.metavar, sugar.help) == ("SPOONS", "Spoons of sugar.")
     assert "Taste:\n  --sugar SPOONS  Spoons of sugar.  [default: 2]" in re.sub("  +", "  ", serve.help(80))
     environment = Environment(io.StringIO(), io.StringIO(), io.StringIO())
-    serve.run(environment, ["--sugar", "5"]).write(environment)
+    serve.run(environment, ["--sugar", "5"])
     assert environment.stdout.getvalue() == "5"  # type: ignore[attr-defined]
     for words in (["--sugar", "5", "--milk"], ["--sugar", "-5"]):
         with pytest.raises(BadInput, match="--sugar"):

@@ -43,7 +43,7 @@ from autodiff_cli.options import (
 )
 
 if TYPE_CHECKING:
-    from autodiff_cli.cli.environment import Output
+    from autodiff_cli.cli.environment import ExitStatus, Output
 
 HELP = ("-h", "--help")
 VERSION = ("-V", "--version")
@@ -74,6 +74,8 @@ COMMANDS = {
 
 # They take values of variables as options.
 _COMMANDS_WITH_VALUES = ("grad", "trace", "train", "compare", "solve", "minimize", "maximize", "check", "predict")
+_COMMANDS_WITH_DIGITS = ("grad", "trace", "train", "compare", "solve", "minimize", "maximize", "data", "lesson")
+_COMMANDS_WITHOUT_DOCUMENT = ("serve", "completion")
 
 OVERVIEW = """\
 Usage: autodiff COMMAND [ARGUMENTS] [OPTIONS]
@@ -231,6 +233,11 @@ class Parameter(NamedTuple):
         return "=" not in self.metavar or re.search("[=<>~]", text) is not None
 
 
+# The options that are the same in all commands that have them.
+_DIGITS_OPTION = Option("--digits N", "Show numbers with N significant digits (1 to 17).", between(1, 17))
+_DIGITS = Parameter("digits", _DIGITS_OPTION, int, None, repeats=False)
+_JSON_OPTION = Option("--json", "Write one JSON document, with numbers in full.", group="Output")
+_JSON = Parameter("json", _JSON_OPTION, bool, False, repeats=False)
 _SET = Parameter(
     "assignments", Option("--set NAME=VALUE", "Set a variable whose name is also an option."), str, None, repeats=True
 )
@@ -279,7 +286,12 @@ class Command:
             if isinstance(parameter.default, dataclasses.Field):
                 field = option_field(parameter.annotation, parameter.default)
                 own[parameter.kind is inspect.Parameter.KEYWORD_ONLY].append(Parameter.of(name, field))
-        return (*own[0], *fields.values(), *own[1], *[_SET] * self.takes_values)
+        shared = {
+            _DIGITS: self.name in _COMMANDS_WITH_DIGITS,
+            _JSON: self.name not in _COMMANDS_WITHOUT_DOCUMENT,
+            _SET: self.takes_values,
+        }
+        return (*own[0], *fields.values(), *own[1], *(each for each, has_it in shared.items() if has_it))
 
     @cached_property
     def arguments(self) -> tuple[Parameter, ...]:
@@ -301,11 +313,12 @@ class Command:
         """The number of arguments that must be given."""
         return sum(each.default is inspect.Parameter.empty for each in self.arguments)
 
-    def run(self, environment: Environment, words: Sequence[str]) -> Output:
-        """Run the command with the words after its name.
+    def run(self, environment: Environment, words: Sequence[str]) -> ExitStatus:
+        """Run the command with the words after its name, and write its output.
 
         Raises:
             BadInput: for words that cannot be used.
+            Failure: for a file that cannot be written.
         """
         found = split_arguments(self, words)
         defaults = {each.name: each.default for each in self.parameters}
@@ -327,8 +340,9 @@ class Command:
             for name, record in self.records.items():
                 fields = option_fields(record).keys() - self._own_parameters
                 values[name] = record(**{field: values[field] for field in fields if field in values})
+        environment = environment._replace(digits=values.get(_DIGITS.name), json=values.get(_JSON.name, False))
         values |= {"call": Call(environment, texts, self), "explicit": explicit}
-        return self.function(**{name: values[name] for name in self._own_parameters})
+        return self.function(**{name: values[name] for name in self._own_parameters}).write(environment)
 
     def _check(self, explicit: Mapping[str, Any]) -> None:
         """Raise OptionError for a value or a combination of options that is refused."""
@@ -362,7 +376,7 @@ class Call(NamedTuple):
     """The inputs of a command besides its declared options.
 
     Attributes:
-        environment: the streams.
+        environment: the streams, and how to write the output.
         values: the text given for each variable (`--x pi/4`), by the name of the variable.
         command: the command that runs.
     """
@@ -652,8 +666,6 @@ output_option = partial(option, group="Output")
 EXPR: str = argument("EXPR", "Expression, in quotes; - reads it from standard input, @FILE from a file.")
 IMPLICIT: bool = option("--implicit", "Read 2x and 3(x + 1) as products.")
 WRT: str | None = option("--wrt x,y", "Differentiate with respect to these variables only.")
-DIGITS: int | None = option("--digits N", "Show numbers with N significant digits (1 to 17).", between(1, 17))
-JSON: bool = output_option("--json", "Write one JSON document, with numbers in full.")
 OUTPUT_FILE: str | None = option("--output, -o FILE", "Write to a file, replaced as a whole; - is standard output.")
 
 

@@ -167,4 +167,4 @@ def completion(
     else:
         cursor = 1 + int(words[0])
         text = "".join(f"{word}\n" for word in completions(words[1:cursor] or [""], words[cursor:]))
-    return Output(text_report(text), json=False)
+    return Output(text_report(text))

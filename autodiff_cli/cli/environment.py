@@ -56,6 +56,8 @@ class Environment(NamedTuple):
         terminal: whether standard output is a terminal that supports control sequences.
         width: the columns of the terminal; only output to a terminal is wrapped or shortened.
         colour: whether output may be coloured.
+        json: whether reports are written as JSON documents instead of text.
+        digits: the number of significant digits of numbers in reports; None for the default.
         clock: returns seconds, for progress.
     """
 
@@ -65,6 +67,8 @@ class Environment(NamedTuple):
     terminal: bool = False
     width: int = 80
     colour: bool = False
+    json: bool = False
+    digits: int | None = None
     clock: Callable[[], float] = time.monotonic
 
     @classmethod
@@ -85,7 +89,9 @@ class Environment(NamedTuple):
         """Return the paper to write a report on: with colour and boxes in a terminal, plain lines elsewhere."""
         from autodiff_cli.render.report import Paper, TerminalPaper
 
-        return TerminalPaper(self.stdout, self.width, self.colour) if self.terminal else Paper(self.stdout)
+        if self.terminal:
+            return TerminalPaper(self.stdout, self.width, self.colour, self.digits)
+        return Paper(self.stdout, self.digits)
 
     def note(self, *messages: str) -> None:
         """Write messages to standard error. Nothing happens if the stream is closed; very long lines are shortened."""
@@ -178,20 +184,20 @@ class Output(NamedTuple):
 
     Attributes:
         report: the report; None for a command that has written everything already.
-        json: whether to write JSON documents instead of text.
         status: the exit status of the process.
         path: the file to write, replaced as a whole; None for standard output.
         after_write: work that is left once the report is written, such as saving files. A failure there does not lose
             the report, and it runs even if standard output was closed early or is full.
         guard: the guard of standard output during the command; a new one by default.
+        json: whether to write JSON documents although the environment writes text.
     """
 
     report: Report | None
-    json: bool
     status: ExitStatus = ExitStatus.DONE
     path: str | None = None
     after_write: Callable[[], None] | None = None
     guard: OutputGuard | None = None
+    json: bool = False
 
     def write(self, environment: Environment) -> ExitStatus:
         """Write the report, then run `after_write`.
@@ -215,8 +221,9 @@ class Output(NamedTuple):
 
     def _write_report(self, environment: Environment) -> None:
         if self.report is not None:
-            with _paper_for(self.report, self.json, self.path, environment) as paper:
-                if self.json:
+            json = self.json or environment.json
+            with _paper_for(self.report, json, self.path, environment) as paper:
+                if json:
                     from autodiff_cli.render.report import dumps
 
                     paper.stream.writelines(map(dumps, self.report.documents()))
@@ -233,11 +240,11 @@ def _paper_for(report: Report, json: bool, path: str | None, environment: Enviro
         from autodiff_cli.system import open_atomic_text
 
         with errors_as_failure(path), open_atomic_text(path) as stream:
-            yield Paper(stream)
+            yield Paper(stream, environment.digits)
     elif json or report.is_data:
         if isinstance(environment.stdout, io.TextIOWrapper):
             # A file format is in UTF-8, whatever the encoding of the terminal is; bytes of its input stay as they are.
             environment.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
-        yield Paper(environment.stdout)
+        yield Paper(environment.stdout, environment.digits)
     else:
         yield environment.paper()

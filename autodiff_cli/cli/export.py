@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from autodiff_cli.cli.command_line import EXPR, JSON, OUTPUT_FILE, WRT, Call, command
+from autodiff_cli.cli.command_line import EXPR, OUTPUT_FILE, WRT, Call, command
 from autodiff_cli.cli.environment import BadInput, Output, errors_as_bad_input, errors_as_failure
 from autodiff_cli.options import Restriction, check_restrictions, exclusive, option
 
@@ -53,7 +53,6 @@ def export(
     wrt: str | None = WRT,
     value_only: bool = option("--value-only", "Leave out the derivatives."),
     hessian: bool = option("--hessian", "Also compute all second derivatives."),
-    json: bool = JSON,
     *,
     explicit: Mapping[str, Any],
 ) -> Output:
@@ -97,7 +96,7 @@ def export(
     options = ExportOptions(name, None, not value_only, hessian)
     try:
         if expression.endswith(inputs.MODEL_SUFFIX):
-            return _export_model(expression, language, options, wrt, json, output)
+            return _export_model(expression, language, options, wrt, output)
         if language == "onnx":
             raise BadInput("--to onnx needs a fitted model: give a file MODEL.json that `train --save` wrote")
         formula = inputs.read_formula(call, inputs.read_text(expression, call.environment), [])
@@ -111,12 +110,10 @@ def export(
             used = constants[text].value()
             call.environment.note(f"{text} is not representable as a float; {used:.15g} is used instead")
     document = {"expression": formula.text, "variables": formula.variables}
-    return _source_output(document, language, name, source, json, output)
+    return _source_output(document, language, name, source, output)
 
 
-def _export_model(
-    path: str, language: str, options: ExportOptions, wrt: str | None, json: bool, output: str | None
-) -> Output:
+def _export_model(path: str, language: str, options: ExportOptions, wrt: str | None, output: str | None) -> Output:
     """Export the prediction of a fitted model."""
     from autodiff_cli.export.models import prediction_onnx, prediction_source
     from autodiff_cli.system import open_atomic_text
@@ -128,22 +125,20 @@ def _export_model(
         names = None if wrt is None else tuple(name.strip() for name in wrt.split(","))
         source = prediction_source(fit, language, replace(options, wrt=names))
         document = {"model": fit.model, "variables": fit.predictors}
-        return _source_output(document, language, options.name, source, json, output)
+        return _source_output(document, language, options.name, source, output)
     if output is None:
         raise BadInput("ONNX is a binary format: name the file with -o FILE")
     content = prediction_onnx(fit, options.name)
     with errors_as_failure(output), open_atomic_text(output) as stream:
         stream.buffer.write(content)
-    return Output(None, json)
+    return Output(None)
 
 
-def _source_output(
-    subject: Mapping[str, object], language: str, name: str, source: str, json: bool, output: str | None
-) -> Output:
+def _source_output(subject: Mapping[str, object], language: str, name: str, source: str, output: str | None) -> Output:
     from autodiff_cli.render.report import text_report
 
     document = {**subject, "language": language, "name": name, "source": source}
-    return Output(text_report(source, lambda: [document]), json, path=output)
+    return Output(text_report(source, lambda: [document]), path=output)
 
 
 def _select_language(to: str | None, output: str | None) -> str:

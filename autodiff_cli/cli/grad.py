@@ -8,10 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from autodiff_cli.cli.command_line import (
-    DIGITS,
     EXPR,
     IMPLICIT,
-    JSON,
     UNCERTAIN,
     UNCERTAINTY_RESTRICTIONS,
     WRT,
@@ -54,8 +52,6 @@ def grad(
     explicit: Mapping[str, Any],
     wrt: str | None = WRT,
     implicit: bool = IMPLICIT,
-    digits: int | None = DIGITS,
-    json: bool = JSON,
 ) -> Output:
     """Compute the value and the gradient of a formula.
 
@@ -107,16 +103,14 @@ def grad(
         from autodiff_cli.cli.gradients import points_output
 
         correlations, path = uncertainty.correlation or (), request.at
-        return points_output(
-            call, expression, implicit, value_texts, errors, correlations, path, reading, wrt, digits, json
-        )
+        return points_output(call, expression, implicit, value_texts, errors, correlations, path, reading, wrt)
     text = inputs.read_text(expression, call.environment, implicit)
     formula = inputs.read_formula(call, text, value_texts, notes=request.outputs is None)
     names = inputs.select_variables(formula, wrt)
     if has_interval:
         from autodiff_cli.cli.gradients import interval_report
 
-        return Output(interval_report(call, formula, value_texts, names, digits), json)
+        return Output(interval_report(call, formula, value_texts, names))
     from autodiff_cli.render.gradient import formulas_report, gradient_report, uncertainty_report
     from autodiff_cli.render.report import combine_reports
 
@@ -128,13 +122,13 @@ def grad(
         sizes = formula.value_shapes(formula.at(point))
         outputs = select_outputs(formula, request, sizes) if request.jacobian else {"": formula}
         found = {name: propagated_uncertainty(one, point, errors, uncertainty)[0] for name, one in outputs.items()}
-        reports = [uncertainty_report(found, digits)]
+        reports = [uncertainty_report(found)]
         nonlinear = "; ".join(f"{name}: {u.warning}" if name else u.warning for name, u in found.items() if u.warning)
     if replace(request, precision=None) != DerivativeRequest():
         from autodiff_cli.cli.gradients import higher_derivatives_report
 
-        report = higher_derivatives_report(call, formula, value_texts, names, request, digits, nonlinear)
-        return Output(combine_reports(report, *reports), json)
+        report = higher_derivatives_report(call, formula, value_texts, names, request, nonlinear)
+        return Output(combine_reports(report, *reports))
     from autodiff_cli.formula.derivatives import HigherDerivatives
 
     if request.precision is not None:
@@ -143,8 +137,8 @@ def grad(
         trace = precise_trace(formula, inputs.value_graphs(call, formula, value_texts), names, request.precision)
     elif formula.variables and not value_texts:
         derivatives = HigherDerivatives(formulas={name: formula.derivative(name) for name in names})
-        return Output(formulas_report(formula, derivatives, functools.partial(inputs.value_option, call)), json)
+        return Output(formulas_report(formula, derivatives, functools.partial(inputs.value_option, call)))
     else:
         trace = inputs.trace_at(call, formula, value_texts, names)
-    report = gradient_report(trace.with_warning("nonlinear", nonlinear), digits)
-    return Output(combine_reports(report, *reports) if reports else report, json)
+    report = gradient_report(trace.with_warning("nonlinear", nonlinear))
+    return Output(combine_reports(report, *reports) if reports else report)

@@ -45,7 +45,6 @@ def higher_derivatives_report(
     value_texts: Mapping[str, str],
     names: Sequence[str],
     request: DerivativeRequest,
-    digits: int | None,
     nonlinear: str = "",
 ) -> Report:
     """Return the report of higher derivatives: as formulas if no variable has a value, else as numbers.
@@ -79,7 +78,7 @@ def higher_derivatives_report(
         warnings = output_warnings(formula, outputs, values, results)
         if nonlinear:
             warnings = [*warnings, NodeWarning(formula.tape.outputs[0], "nonlinear", nonlinear)]
-        return derivatives_report(formula, point, trace_or_none, results, digits, warnings)
+        return derivatives_report(formula, point, trace_or_none, results, warnings)
     from autodiff_cli.explain.accuracy import unrepresentable_numbers
     from autodiff_cli.explain.warnings import check_higher_derivatives
 
@@ -94,7 +93,7 @@ def higher_derivatives_report(
     inaccurate = check_higher_derivatives(formula, formula.at(point), results, unrepresentable)
     warnings = inaccurate.add_to(trace_or_none.warnings, output, trace_or_none.labels[output])
     checked = replace(trace_or_none, warnings=warnings).with_warning("nonlinear", nonlinear)
-    return derivatives_report(formula, point, checked, results, digits)
+    return derivatives_report(formula, point, checked, results)
 
 
 def _derivative_formulas(formula: Formula, names: Sequence[str], request: DerivativeRequest) -> HigherDerivatives:
@@ -202,9 +201,7 @@ def _check_error_names(errors: Mapping[str, str], formula: Formula) -> None:
             raise UnknownNameError(message, suggestion=suggest(name, formula.leaves))
 
 
-def interval_report(
-    call: Call, formula: Formula, value_texts: Mapping[str, str], names: Sequence[str], digits: int | None
-) -> Report:
+def interval_report(call: Call, formula: Formula, value_texts: Mapping[str, str], names: Sequence[str]) -> Report:
     """Return the report of proven bounds of value and gradient over intervals.
 
     Args:
@@ -212,7 +209,6 @@ def interval_report(
         formula: the formula.
         value_texts: the texts of the values.
         names: the variables to differentiate with respect to.
-        digits: the number of digits to show.
 
     Raises:
         BadInput: for a text that is not an interval, and for arrays.
@@ -225,7 +221,7 @@ def interval_report(
     if not formula.is_scalar:
         raise BadInput("intervals need scalar variables, but this expression has arrays")
     intervals = {name: inputs.read_interval(name, value_texts[name]) for name in formula.variables}
-    return enclosure_report(formula, intervals, enclosure(formula, intervals, names), digits)
+    return enclosure_report(formula, intervals, enclosure(formula, intervals, names))
 
 
 def points_output(
@@ -238,8 +234,6 @@ def points_output(
     path: str | None,
     reading: FileOptions,
     wrt: str | None,
-    digits: int | None,
-    json: bool,
 ) -> Output:
     """Return the output with value and gradient at the rows of a file, or on the grid of some ranges.
 
@@ -253,8 +247,6 @@ def points_output(
         path: the file of points; None for a grid.
         reading: how to read the file.
         wrt: the list of `--wrt`.
-        digits: the number of digits to show.
-        json: whether to write JSON.
 
     Raises:
         BadInput: for a file or ranges that cannot be used, and for options that cannot be combined.
@@ -288,7 +280,7 @@ def points_output(
         gradients = BatchedGradient(formula, columns, inputs.constant_values(fixed), wanted, row_errors)
         accuracy = RowAccuracy(gradients, inputs.unrepresentable_values(formula, fixed))
         blocks = _file_blocks(file, gradients) if file else ((block, None) for block in grid(ranges))
-        table = GradientTable(gradients, file.header if file else columns, blocks, digits, accuracy)
+        table = GradientTable(gradients, file.header if file else columns, blocks, accuracy)
         if clashes := [name for name in table.result_columns if file and name in names]:
             raise BadInput(f"{path}: there is already a column `{clashes[0]}`, which is also the name of a result")
         if file and path != "-":  # a first pass over the file reports errors before anything is written
@@ -307,7 +299,7 @@ def points_output(
         if table.unchecked_count:
             environment.note(f"precision: further rows that may have inaccurate numbers: {table.unchecked_count}")
 
-    return Output(table.report, json, after_write=print_notes)
+    return Output(table.report, after_write=print_notes)
 
 
 def _row_errors(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from autodiff_cli.cli.command_line import DATA_HELP, DIGITS, EXPR, IMPLICIT, JSON, WRT, Call, command
+from autodiff_cli.cli.command_line import DATA_HELP, EXPR, IMPLICIT, WRT, Call, command
 from autodiff_cli.cli.environment import BadInput, ExitStatus, Output, errors_as_bad_input, open_data_files
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.language.errors import suggest
@@ -16,9 +16,7 @@ from autodiff_cli.options import argument, option
 
 
 @command()
-def ops(
-    name: str | None = option("[NAME]", "Name or symbol of an operation (default: list all)."), json: bool = JSON
-) -> Output:
+def ops(name: str | None = option("[NAME]", "Name or symbol of an operation (default: list all).")) -> Output:
     """List the operations of the language, or describe one of them.
 
     A description has the notation, the derivative with respect to each input, what backpropagation does (distribute,
@@ -47,18 +45,11 @@ def ops(
         hint = f"did you mean `{close}`?" if close else "`autodiff ops` lists them all"
         raise BadInput(f"there is no operation `{name}`; {hint}")
     described = [operations.describe(op) for op in selected]
-    return Output(operations_report(described) if name is None else operation_details_report(described), json)
+    return Output(operations_report(described) if name is None else operation_details_report(described))
 
 
 @command(reading=FileOptions)
-def data(
-    call: Call,
-    data: list[str] = argument("DATA", DATA_HELP),
-    *,
-    reading: FileOptions,
-    digits: int | None = DIGITS,
-    json: bool = JSON,
-) -> Output:
+def data(call: Call, data: list[str] = argument("DATA", DATA_HELP), *, reading: FileOptions) -> Output:
     """Show how data files are parsed.
 
     The report has the type, missing cells and range of every column, its name in a model, the first rows, and the
@@ -75,7 +66,7 @@ def data(
 
     with errors_as_bad_input():
         file_summary = summarize_data(open_data_files(data, call.environment, reading))
-    return Output(data_report(file_summary, digits), json)
+    return Output(data_report(file_summary))
 
 
 class Framework(StrEnum):
@@ -92,7 +83,6 @@ def check(
     wrt: str | None = WRT,
     implicit: bool = IMPLICIT,
     against: Framework | None = option("--against", "Also compare with the gradient of this framework.", default=None),
-    json: bool = JSON,
 ) -> Output:
     """Verify the gradient of a formula.
 
@@ -129,11 +119,11 @@ def check(
         except ExportError as error:
             raise BadInput(f"--against {against}: {str(error).partition(';')[0]}") from None
     report, agrees = check_report(gradient_check, reference)
-    return Output(report, json, ExitStatus.DONE if agrees else ExitStatus.FAILED)
+    return Output(report, ExitStatus.DONE if agrees else ExitStatus.FAILED)
 
 
 @command()
-def doctor(json: bool = JSON) -> Output:
+def doctor() -> Output:
     """Show what this installation computes with, and why.
 
     Compiles and runs a small kernel. The report says whether fits run as machine code or on NumPy, on which processor,
@@ -147,4 +137,4 @@ def doctor(json: bool = JSON) -> Output:
     from autodiff_cli.backends.selection import backend_status
     from autodiff_cli.render.inspection import health_report
 
-    return Output(health_report(backend_status()), json)
+    return Output(health_report(backend_status()))

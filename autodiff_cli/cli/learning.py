@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autodiff_cli.cli.command_line import DIGITS, JSON, Call, command
+from autodiff_cli.cli.command_line import Call, command
 from autodiff_cli.cli.environment import BadInput, Environment, Output, errors_as_failure
 from autodiff_cli.language.errors import suggest
 from autodiff_cli.options import between, option
@@ -32,8 +32,6 @@ def lesson(
     name: str | None = option("[NAME]", "Name of a lesson (default: list all)."),
     output: str | None = option("--output, -o FILE.html", "Write the lesson as a web page."),
     course: bool = option("--course", _COURSE_HELP),
-    digits: int | None = DIGITS,
-    json: bool = JSON,
 ) -> Output:
     """Learn backpropagation: each lesson has text, a formula traced step by step, and questions.
 
@@ -53,31 +51,29 @@ def lesson(
     from autodiff_cli.render.lesson import course_pages, lesson_list_report, lesson_page, lesson_report
     from autodiff_cli.render.report import text_report
 
-    titles = lessons.lesson_titles()
+    environment, titles = call.environment, lessons.lesson_titles()
+    digits = environment.digits
     if course:
         if name is not None or output is None:
             raise BadInput("--course writes all lessons to a folder: autodiff lesson --course -o FOLDER")
         every = [lessons.load_lesson(key, number_formats(digits)[1]) for key in titles]
-        return Output(_write_course(course_pages(every, digits), Path(output)), json)
+        return Output(_write_course(course_pages(every, digits), Path(output)))
     if name is None:
         if output is not None:
             raise BadInput(f"-o {output} needs the name of a lesson: autodiff lesson NAME -o {output}")
-        return Output(lesson_list_report(titles), json)
+        return Output(lesson_list_report(titles))
     if name not in titles:
         close = suggest(name, titles)
         hint = f"did you mean `{close}`?" if close else f"the lessons are {', '.join(titles)}"
         raise BadInput(f"there is no lesson `{name}`; {hint}")
     lesson_record = lessons.load_lesson(name, number_formats(digits)[1])
-    json = json or (output or "").lower().endswith(".json")
+    json = environment.json or (output or "").lower().endswith(".json")
     if output is not None and output != "-" and not json and output.lower().endswith(_PAGE_SUFFIXES):
-        return Output(text_report(lesson_page(lesson_record, digits)), json, path=output)
-    is_interactive = output is None and not json and call.environment.terminal and call.environment.stdin.isatty()
-    answer = Output(
-        lesson_report(lesson_record, digits, not is_interactive), json, path=None if output == "-" else output
-    )
-    if not is_interactive:
-        return answer
-    return answer._replace(after_write=lambda: _ask_questions(lesson_record, call.environment, digits))
+        return Output(text_report(lesson_page(lesson_record, digits)), path=output)
+    is_interactive = output is None and not json and environment.terminal and environment.stdin.isatty()
+    report, path = lesson_report(lesson_record, not is_interactive), None if output == "-" else output
+    ask = (lambda: _ask_questions(lesson_record, environment)) if is_interactive else None
+    return Output(report, path=path, after_write=ask, json=json)
 
 
 def _write_course(pages: Iterable[tuple[str, str]], folder: Path) -> Report:
@@ -96,13 +92,13 @@ def _write_course(pages: Iterable[tuple[str, str]], folder: Path) -> Report:
     return Report(lambda paper: paper.line(sentence), lambda: [{"folder": str(folder), "pages": files}])
 
 
-def _ask_questions(lesson: Lesson, environment: Environment, digits: int | None) -> None:
+def _ask_questions(lesson: Lesson, environment: Environment) -> None:
     """Ask the questions until all are answered or the reader quits."""
     from autodiff_cli.render.lesson import answer_text, numbered_choices, questions_heading
     from autodiff_cli.render.report import Style
 
     paper, correct_count = environment.paper(), 0
-    paper.heading(questions_heading(lesson, digits))
+    paper.heading(questions_heading(lesson, paper.in_full))
     paper.line("Two digits are enough. Press Enter for a hint, q to quit.", Style.FAINT)
     for k, question in enumerate(lesson.questions, 1):
         paper.line()
@@ -126,7 +122,7 @@ def _ask_questions(lesson: Lesson, environment: Environment, digits: int | None)
                 correct_count += len(hints) == len(question.hints)
                 break
             if not hints:
-                paper.line(f"{'Not yet. ' if typed else ''}It is {answer_text(question, digits)}.")
+                paper.line(f"{'Not yet. ' if typed else ''}It is {answer_text(question, paper.brief)}.")
                 break
             paper.line(f"{'Not yet. ' if typed else ''}{hints.pop(0)}")
     paper.line()
@@ -169,7 +165,7 @@ def serve(
 
             webbrowser.open(address)
         _serve_forever(listener, port)
-    return Output(None, json=False)
+    return Output(None)
 
 
 def _open_listener(port: int) -> socket.socket:

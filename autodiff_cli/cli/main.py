@@ -104,7 +104,7 @@ def _run_command(words: Sequence[str], environment: Environment) -> int:
     if any(word in HELP for word in options):
         environment.stdout.write(command.help(min(environment.width, MAX_HELP_WIDTH)))
         return 0
-    return command.run(environment, rest).write(environment)
+    return command.run(environment, rest)
 
 
 def _fail(environment: Environment, message: str, status: ExitStatus) -> int:

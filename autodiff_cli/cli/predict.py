@@ -7,7 +7,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from autodiff_cli.cli.command_line import DATA_HELP, JSON, Call, command
+from autodiff_cli.cli.command_line import DATA_HELP, Call, command
 from autodiff_cli.cli.environment import BadInput, Output, errors_as_bad_input, open_data_files
 from autodiff_cli.cli.inputs import (
     constant_value,
@@ -55,7 +55,6 @@ def predict(
     ),
     drop_missing: bool = option("--drop-missing", "Leave out rows with empty, nan or infinite cells."),
     output: str | None = option("-o, --output FILE", "Write to a file instead of standard output."),
-    json: bool = JSON,
 ) -> Output:
     """Predict with a model that `train --save` wrote.
 
@@ -89,7 +88,7 @@ def predict(
     environment = call.environment
     if inverse is not None:
         with errors_as_bad_input():
-            return Output(_inverse_report(call, load(model), canonical_name(inverse), interval), json, path=output)
+            return Output(_inverse_report(call, load(model), canonical_name(inverse), interval), path=output)
     if not data and not call.values:
         raise BadInput("missing DATA; usage: autodiff predict MODEL.json DATA, or a value of each column: --x 2")
     with errors_as_bad_input("use --drop-missing to leave such rows out"):
@@ -131,7 +130,7 @@ def predict(
             yield from (chunk.columns for chunk in chunks())
 
     report = predictions_report(fit, file.header, lambda: _text_rows(file, table), names, predictions)
-    return Output(report, json, path=output)
+    return Output(report, path=output)
 
 
 def _row_of_values(call: Call, fit: FittedModel) -> DataSource:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from autodiff_cli.cli import inputs
-from autodiff_cli.cli.command_line import DIGITS, EXPR, IMPLICIT, JSON, Call, command, output_option
+from autodiff_cli.cli.command_line import EXPR, IMPLICIT, Call, command, output_option
 from autodiff_cli.cli.environment import BadInput, Environment, ExitStatus, Output
 from autodiff_cli.language.errors import MissingValueError, format_names
 from autodiff_cli.options import at_least, between, check_fields, option
@@ -34,8 +34,6 @@ class SearchOptions:
     )
     plot: bool = output_option("--plot", "Draw the function, or its contour lines, with the points.")
     implicit: bool = IMPLICIT
-    digits: int | None = DIGITS
-    json: bool = JSON
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -63,7 +61,7 @@ def solve(call: Call, expression: str = EXPR, *, options: SearchOptions) -> Outp
 
     problem = _read_problem(call, expression, options)
     drawn = problem if options.plot else None
-    return Output(solution_report(solutions.solve(problem), drawn, options.digits), options.json)
+    return Output(solution_report(solutions.solve(problem), drawn))
 
 
 @command(options=SearchOptions)
@@ -109,9 +107,9 @@ def _optimum_output(call: Call, expression: str, options: SearchOptions, is_maxi
 
     problem = _read_problem(call, expression, options, with_start=True)
     optima = solutions.optimize(problem, is_maximum)
-    report = optima_report(optima, problem if options.plot and problem.ranges else None, options.digits)
+    report = optima_report(optima, problem if options.plot and problem.ranges else None)
     is_found = bool(problem.ranges or optima.points)
-    return Output(report, options.json, ExitStatus.DONE if is_found else ExitStatus.FAILED)
+    return Output(report, ExitStatus.DONE if is_found else ExitStatus.FAILED)
 
 
 def _read_problem(call: Call, expression: str, options: SearchOptions, with_start: bool = False) -> BoxProblem:

@@ -16,10 +16,8 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from autodiff_cli.cli.command_line import (
-    DIGITS,
     EXPR,
     IMPLICIT,
-    JSON,
     OUTPUT_FILE,
     UNCERTAIN,
     UNCERTAINTY_RESTRICTIONS,
@@ -205,8 +203,6 @@ def trace(
     fold: bool = option("--fold", "Draw named intermediates, calls and layers as one node each."),
     find: str | None = option("--find TEXT", _FIND_HELP),
     exercise: bool = option("--exercise", "Write an exercise sheet with blanks and an answer key (HTML)."),
-    digits: int | None = DIGITS,
-    json: bool = JSON,
 ) -> Output:
     """Show backpropagation step by step.
 
@@ -239,7 +235,7 @@ def trace(
     environment = call.environment
     output = None if output == "-" else output
     highlight, only = (name and canonical_name(name) for name in (highlight, only))
-    format_name = _select_format(format_, json, output)
+    format_name = _select_format(format_, environment.json, output)
     if data and row is None:
         check_not_a_number(data[0])
         raise BadInput(
@@ -264,17 +260,17 @@ def trace(
     warning = ""
     reports: list[Report] = []
     if errors:
-        warning, reports = _uncertainty_reports(trace_record, errors, uncertainty, views.limit, digits)
+        warning, reports = _uncertainty_reports(trace_record, errors, uncertainty, views.limit)
     warned = trace_record.with_warning("nonlinear", warning)
-    if step and step_through(environment, warned, digits, is_input_read=expression == "-"):
-        return Output(combine_reports(*reports, gap=True) if reports else None, json)
+    if step and step_through(environment, warned, is_input_read=expression == "-"):
+        return Output(combine_reports(*reports, gap=True) if reports else None)
     draw = FORMATS[format_name].draw
     is_forward = views.mode is PassMode.FORWARD
     if views.paths is not None or (is_forward and format_name != "html"):
         trace_record = inputs.trace_of_elements(trace_record)
     if draw is None:
-        report = combine_reports(_report(trace_record.with_warning("nonlinear", warning), views, wrt, digits), *reports)
-        return Output(report, format_name == "json", path=output)
+        report = combine_reports(_report(trace_record.with_warning("nonlinear", warning), views, wrt), *reports)
+        return Output(report, path=output, json=format_name == "json")
     for flag, name in (("--highlight", highlight), ("--only", only)):
         _check_variable(flag, name, trace_record.expression.leaves)
     from autodiff_cli.render.drawing import View
@@ -283,11 +279,11 @@ def trace(
     seed = _seed_variable(trace_record) if is_forward else None
     view = View(highlight, only, hide_constants, fold, find)
     try:
-        text = draw(trace_record, view, digits, seed=seed, exercise=exercise)
+        text = draw(trace_record, view, environment.digits, seed=seed, exercise=exercise)
     except GraphTooLargeError as error:
         hint = "reduce the drawing with --fold, --only VAR, --find TEXT or --hide-constants"
         raise BadInput(f"{error}; {hint}, or use --format dot, which has no limit") from error
-    return Output(text_report(text), json, path=output)
+    return Output(text_report(text), path=output)
 
 
 def _select_format(requested: FormatName | None, json: bool, output: str | None) -> str:
@@ -311,12 +307,12 @@ def _check_variable(option: str, name: str | None, names: Collection[str]) -> No
         )
 
 
-def _report(trace: Trace, views: ViewRequest, wrt: str | None, digits: int | None) -> Report:
+def _report(trace: Trace, views: ViewRequest, wrt: str | None) -> Report:
     """Return the report: the requested views, else the steps; as JSON both."""
     from autodiff_cli.render.report import combine_reports
     from autodiff_cli.render.trace import forward_mode_report, paths_report, tape_report, trace_report
 
-    steps = trace_report(trace, digits)
+    steps = trace_report(trace)
     if views == ViewRequest():
         return steps
     from autodiff_cli.explain.tracing import trace as trace_formula
@@ -328,7 +324,7 @@ def _report(trace: Trace, views: ViewRequest, wrt: str | None, digits: int | Non
         # The text has the first variable or those of `--wrt`; the arithmetic of the passes is that for all variables.
         full_trace = trace_formula(trace.expression, trace.point)
         shown = trace.wrt if wrt is not None else trace.wrt[:1]
-        reports.append(forward_mode_report(lambda name: forward_mode(full_trace, name), trace.wrt, shown, digits))
+        reports.append(forward_mode_report(lambda name: forward_mode(full_trace, name), trace.wrt, shown))
     if views.paths is not None:
         name = canonical_name(views.paths)
         elements = [leaf for leaf in trace.expression.leaves if leaf.startswith(f"{name}[")]
@@ -338,14 +334,14 @@ def _report(trace: Trace, views: ViewRequest, wrt: str | None, digits: int | Non
         if not set(names) <= {*trace.wrt}:
             raise BadInput(f"--paths {name}: `{name}` is not in --wrt")
         network = PathNetwork(trace)
-        reports.append(paths_report(trace, [network.from_variable(each, views.limit) for each in names], digits))
+        reports.append(paths_report(trace, [network.from_variable(each, views.limit) for each in names]))
     if views.tape:
-        reports.append(tape_report(tape_record(trace), digits))
+        reports.append(tape_report(tape_record(trace)))
     return combine_reports(steps, *reports)._replace(write=combine_reports(*reports, gap=True).write)
 
 
 def _uncertainty_reports(
-    trace: Trace, errors: Mapping[str, str], request: UncertaintyRequest, limit: int, digits: int | None
+    trace: Trace, errors: Mapping[str, str], request: UncertaintyRequest, limit: int
 ) -> tuple[str, list[Report]]:
     """Return why the first-order uncertainty misleads, if it does, and the reports of the uncertainty and its paths."""
     from autodiff_cli.cli.gradients import propagated_uncertainty
@@ -355,11 +351,11 @@ def _uncertainty_reports(
     from autodiff_cli.render.trace import variance_report
 
     found, record = propagated_uncertainty(trace.expression, trace.point, errors, request)
-    reports = [uncertainty_report({"": found}, digits)]
+    reports = [uncertainty_report({"": found})]
     elements = record if record.is_scalar else elementwise_trace(record)
     if elements is not None:
         sources = variance_sources(elements, found, limit)
-        reports.append(variance_report(elements, sources, found, digits, elements is record))
+        reports.append(variance_report(elements, sources, found, elements is record))
     return found.warning, reports
 
 
@@ -434,13 +430,12 @@ def trace_row(
     return trace(row.formula, row.point, names)
 
 
-def step_through(environment: Environment, trace: Trace, digits: int | None, is_input_read: bool) -> bool:
+def step_through(environment: Environment, trace: Trace, is_input_read: bool) -> bool:
     """Step through a trace with the keyboard until the user quits.
 
     Args:
         environment: the streams.
         trace: the trace.
-        digits: the number of digits to show.
         is_input_read: whether the expression came from standard input, which then cannot provide keys.
 
     Returns:
@@ -456,7 +451,7 @@ def step_through(environment: Environment, trace: Trace, digits: int | None, is_
         from autodiff_cli.cli.terminal import Terminal
         from autodiff_cli.render.step_view import StepView
 
-        view = StepView(trace, digits, environment.stdout.encoding)
+        view = StepView(trace, environment.digits, environment.stdout.encoding)
         environment.stdout.flush()
         with Terminal(source, environment.stdout.fileno()) as terminal:
             _run(view, terminal, environment)

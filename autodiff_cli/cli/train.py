@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from autodiff_cli.cli.command_line import (
     DATA_HELP,
-    DIGITS,
-    JSON,
     Call,
     command,
     merge_assignments,
@@ -84,8 +82,6 @@ def train(
     by: str | None = option("--by COLUMN", "Fit each group of rows with equal labels separately."),
     output: str | None = output_option("-o, --output FILE", "Write the table of parameters to FILE (.csv, .tex, .md)."),
     every: int | None = output_option("--every N", "Print every N-th epoch.", at_least(1)),
-    digits: int | None = DIGITS,
-    json: bool = JSON,
 ) -> Output:
     """Fit the parameters of a model to data.
 
@@ -164,16 +160,16 @@ def train(
         options = dataclasses.replace(options, start=inputs.constant_values(call.values))
         if by is not None:
             plotting = None if plot is None else (plot, figure)
-            return fit_by_group(parsed_model, source, by, options, environment, output, digits, json, plotting)
+            return fit_by_group(parsed_model, source, by, options, environment, output, plotting)
         if output is not None and not output.endswith(ESTIMATE_FORMATS):
             raise BadInput(f"-o takes a FILE that ends in .csv, .tex or .md, not `{output}`; --save saves the model")
         guard = OutputGuard(environment.stdout) if any((save, page, plot, output, draws, options.checkpoint)) else None
         remarks = parsed_model.notes + parsed_model.warnings
         title = parsed_model.text, f"data: {source.name}, {columns_text(parsed_model.columns)}", *remarks
         stdout, width, colour, clock = environment.stdout, environment.width, environment.colour, environment.clock
-        has_bar = environment.terminal and not json
+        has_bar = environment.terminal and not environment.json
         bar = ProgressBar(stdout, width, colour, options.epochs, clock) if has_bar else None
-        table = EpochTable(_progress_paper(environment, json, guard), title, every, digits, bar)
+        table = EpochTable(_progress_paper(environment, guard), title, every, bar)
         source.on_progress = table.update_reading
         try:
             cluster = cluster_stack.enter_context(connect_cluster(options.cluster))
@@ -206,7 +202,7 @@ def train(
         from autodiff_cli.system import open_atomic_text
 
         if page is not None and recorder is not None:
-            text = learning_page(objective, recorder, fit, options, digits)
+            text = learning_page(objective, recorder, fit, options, environment.digits)
             with errors_as_failure(page), open_atomic_text(page) as stream:
                 stream.write(text)
             environment.note(f"page of the fit written to {page}")
@@ -224,7 +220,7 @@ def train(
             environment.note(f"draws written to {draws}")
         if output is not None:
             with errors_as_failure(output), open_atomic_text(output) as stream:
-                stream.write(estimates_text(fit, output, digits))
+                stream.write(estimates_text(fit, output, environment.digits))
             environment.note(f"table of parameters written to {output}")
         if plot and (figure.panels != "posterior" or fit.draws):
             from autodiff_cli.render.plots import save_plot
@@ -233,12 +229,12 @@ def train(
                 save_plot({"": fit}, plot, figure)
             environment.note(f"plot written to {plot}")
 
-    fit_text = fit_report(fit, digits, is_saved=save is not None)
+    fit_text = fit_report(fit, is_saved=save is not None)
     if plot == "":
         from autodiff_cli.render.plots import plot_report
 
         fit_text = combine_reports(fit_text, plot_report(fit))
-    return Output(fit_text, json, status, after_write=finish, guard=guard)
+    return Output(fit_text, status, after_write=finish, guard=guard)
 
 
 def _fixed_parameters(assignments: Iterable[str], user_names: Mapping[str, str]) -> dict[str, str | None]:
@@ -271,18 +267,19 @@ def _check_names(user_names: Iterable[str], model: Model, call: Call) -> None:
             raise inputs.unknown_name_error(name, model.parameters, bound, "model has no parameter", call)
 
 
-def _progress_paper(environment: Environment, json: bool, guard: OutputGuard | None) -> Paper:
-    """Return the paper for the table of epochs; with `json` it is standard error.
+def _progress_paper(environment: Environment, guard: OutputGuard | None) -> Paper:
+    """Return the paper for the table of epochs; with `--json` it is standard error.
 
     With a guard the fit goes on if standard output is closed early or is full.
     """
     from autodiff_cli.render.report import GuardedPaper, OutputGuard, Paper
 
-    if json:  # progress that nobody can read is no reason to stop
-        return GuardedPaper(environment.stderr, OutputGuard(environment.stderr))
+    digits = environment.digits
+    if environment.json:  # progress that nobody can read is no reason to stop
+        return GuardedPaper(environment.stderr, OutputGuard(environment.stderr), digits)
     if environment.terminal:
         return environment.paper()
-    return Paper(environment.stdout) if guard is None else GuardedPaper(environment.stdout, guard)
+    return Paper(environment.stdout, digits) if guard is None else GuardedPaper(environment.stdout, guard, digits)
 
 
 def fit_by_group(
@@ -292,8 +289,6 @@ def fit_by_group(
     options: FitOptions,
     environment: Environment,
     output: str | None,
-    digits: int | None,
-    json: bool,
     plotting: tuple[str, FigureOptions] | None = None,
 ) -> Output:
     """Fit every group of rows, and return the fits as a table, as CSV for a file, or as a document.
@@ -305,8 +300,6 @@ def fit_by_group(
         options: the options of the fits.
         environment: the streams.
         output: the file to write; None for standard output.
-        digits: the number of digits to show.
-        json: whether to write JSON.
         plotting: the file for a plot of all groups, and its options.
     """
     from autodiff_cli.render.fit_tables import groups_csv, groups_report
@@ -320,7 +313,7 @@ def fit_by_group(
         first = f"{failed[0].by}: {failed[0].failure}"
         environment.note(f"{len(failed)} of {len(groups)} groups failed; the first is {first}")
     environment.note(*model.notes, *model.warnings)
-    report = groups_report(groups, digits) if output is None else groups_csv(groups)
+    report = groups_report(groups) if output is None else groups_csv(groups)
     status = ExitStatus.FAILED if len(failed) == len(groups) else ExitStatus.DONE
 
     def finish() -> None:
@@ -335,7 +328,7 @@ def fit_by_group(
                 save_plot(plots, path, figure)
             environment.note(f"plot written to {path}")
 
-    return Output(report, json, status, path=output, after_write=finish)
+    return Output(report, status, path=output, after_write=finish)
 
 
 def learning_page(
@@ -406,8 +399,6 @@ def compare(
     *,
     options: ComparisonOptions,
     reading: FileOptions,
-    digits: int | None = DIGITS,
-    json: bool = JSON,
 ) -> Output:
     """Compare models of the same data.
 
@@ -438,4 +429,4 @@ def compare(
         comparison = compare_models(texts, source, options)
     environment.note(*source.notes)
     failed = all(model_fit.fit.failure for model_fit in comparison.models)
-    return Output(comparison_report(comparison, digits), json, ExitStatus.FAILED if failed else ExitStatus.DONE)
+    return Output(comparison_report(comparison), ExitStatus.FAILED if failed else ExitStatus.DONE)

@@ -38,7 +38,7 @@ MIN_CORRELATION = 0.5  # weaker correlations are not listed
 MAX_CORRELATIONS = 10  # pairs listed, strongest first
 
 
-def fit_report(fit: FittedModel, digits: int | None, is_saved: bool = False) -> Report:
+def fit_report(fit: FittedModel, is_saved: bool = False) -> Report:
     """Report how the fit ended, the parameters with their standard errors, the figures of the fit, the formula.
 
     Args:
@@ -47,7 +47,7 @@ def fit_report(fit: FittedModel, digits: int | None, is_saved: bool = False) -> 
 
     def write(paper: Paper) -> None:
         for write_section in _SECTIONS:
-            write_section(paper, fit, digits)
+            write_section(paper, fit)
         if not is_saved and not has_short_formula(fit):
             hint = "--save MODEL.json saves the model for `autodiff predict`; --json has all its numbers"
             paper.line()
@@ -61,8 +61,8 @@ def has_short_formula(fit: FittedModel) -> bool:
     return 0 < len(fit.formula) <= MAX_FORMULA_LENGTH
 
 
-def _write_outcome(paper: Paper, fit: FittedModel, digits: int | None) -> None:
-    show = number_formats(digits)[1]
+def _write_outcome(paper: Paper, fit: FittedModel) -> None:
+    show = paper.brief
     end = "converged" if fit.converged else "stopped"
     change = f": loss {show(fit.history[0]['loss'])} before, {show(fit.loss)} after" if fit.history else ""
     steps = pluralize(fit.epochs, step_noun(fit.optimizer))
@@ -73,34 +73,34 @@ def _write_outcome(paper: Paper, fit: FittedModel, digits: int | None) -> None:
     paper.line(outcome, Style.STRONG)
 
 
-def _write_parameters(paper: Paper, fit: FittedModel, digits: int | None) -> None:
+def _write_parameters(paper: Paper, fit: FittedModel) -> None:
     """Write parameters with their standard errors, and those of networks as a table of layers."""
     values = {name: x for name, x in {**fit.parameters, **fit.fixed}.items() if name not in fit.responses}
     layers = {name: value for name, value in values.items() if is_summarised(name, value)}
     if len(layers) < len(values):
         paper.heading("parameters")
-        paper.table(estimates_table(fit, [name for name in values if name not in layers], digits))
+        paper.table(estimates_table(fit, [name for name in values if name not in layers], paper.digits))
         if fit.definition:
             paper.line(f"  standard errors: {fit.definition}", Style.FAINT)
     if layers:
         paper.heading("layers")
-        paper.table(layers_table(layers, fit.fixed, number_formats(digits)[1]))
+        paper.table(layers_table(layers, fit.fixed, paper.brief))
 
 
-def _write_derived(paper: Paper, fit: FittedModel, digits: int | None) -> None:
+def _write_derived(paper: Paper, fit: FittedModel) -> None:
     if fit.derived:
         paper.heading("derived quantities (standard errors by the delta method)")
-        paper.table(estimates_table(fit, fit.derived, digits))
+        paper.table(estimates_table(fit, fit.derived, paper.digits))
 
 
-def _write_posterior(paper: Paper, fit: FittedModel, digits: int | None) -> None:
+def _write_posterior(paper: Paper, fit: FittedModel) -> None:
     """Write the summary of the draws from the posterior, rounded by the standard deviations."""
     if not fit.posterior:
         return
     chains, draws = fit.draw_counts
     rows = []
     for name, each in fit.posterior.items():
-        rounding = Rounding.from_error(each.mean, each.sd, digits)
+        rounding = Rounding.from_error(each.mean, each.sd, paper.digits)
         mean, *quantiles = map(rounding.format_value, (each.mean, each.q05, each.median, each.q95))
         numbers = mean, rounding.format_error(each.sd), *quantiles
         rows.append((name, *numbers, f"{each.ess_bulk:.0f}", f"{each.ess_tail:.0f}", f"{each.rhat:.3f}"))
@@ -110,17 +110,17 @@ def _write_posterior(paper: Paper, fit: FittedModel, digits: int | None) -> None
     paper.table(TextTable((Column("name"), *number_columns(*titles)), rows))
 
 
-def _write_random_effects(paper: Paper, fit: FittedModel, digits: int | None) -> None:
+def _write_random_effects(paper: Paper, fit: FittedModel) -> None:
     """Write the distributions of the random effects, and their modes if there are few."""
     if not fit.random_effects:
         return
-    show = number_formats(digits)[1]
+    show = paper.brief
     rows, modes = [], []
     for name, effect in fit.random_effects.items():
         numbers = str(len(effect.modes)), show(effect.mean), show(effect.sd)
         rows.append((f"{name}[{effect.column}]", effect.distribution, *numbers))
         for level, value in effect.modes.items() if len(effect.modes) <= MAX_SHOWN_LEVELS else ():
-            rounding = Rounding.from_error(value, effect.errors[level], digits)
+            rounding = Rounding.from_error(value, effect.errors[level], paper.digits)
             cells = rounding.format_value(value), rounding.format_error(effect.errors[level])
             modes.append((f"{name}[{level}]", *cells))
     paper.heading("random effects")
@@ -216,14 +216,14 @@ def interval_text(ends: tuple[Any, Any], show: Callable[[Any], str]) -> str:
     return f"{low}, no upper limit" if low else f"{high}, no lower limit" if high else "no limits"
 
 
-def _write_intervals(paper: Paper, fit: FittedModel, digits: int | None) -> None:
+def _write_intervals(paper: Paper, fit: FittedModel) -> None:
     """Write the intervals by profile likelihood and by bootstrap side by side, if there are any."""
 
     def cell(name: str, ends: tuple[Any, Any] | None) -> str:
         if ends is None:
             return NO_VALUE
         error = (ends[1] - ends[0]) / 4 if np.isfinite(ends).all() else None
-        return interval_text(ends, Rounding.from_error(fit.estimate(name)[0], error, digits).format_value)
+        return interval_text(ends, Rounding.from_error(fit.estimate(name)[0], error, paper.digits).format_value)
 
     if fit.intervals:
         names = dict.fromkeys(name for intervals in fit.intervals.values() for name in intervals)
@@ -232,7 +232,7 @@ def _write_intervals(paper: Paper, fit: FittedModel, digits: int | None) -> None
         paper.table(TextTable((Column("name"), *number_columns(*fit.intervals)), rows))
 
 
-def _write_correlations(paper: Paper, fit: FittedModel, _: int | None) -> None:
+def _write_correlations(paper: Paper, fit: FittedModel) -> None:
     """Write the pairs of parameters that are correlated most strongly."""
     if not fit.element_names or not fit.definition:
         return
@@ -277,8 +277,8 @@ _FIGURE_LINES = (
 )
 
 
-def _write_figures(paper: Paper, fit: FittedModel, digits: int | None) -> None:
-    show = number_formats(digits)[1]
+def _write_figures(paper: Paper, fit: FittedModel) -> None:
+    show = paper.brief
     figures: dict[str, Any] = {
         name: show(value) for name in _FIGURE_NAMES if isinstance(value := getattr(fit, name), float)
     }
@@ -323,13 +323,13 @@ def _degrees_of_freedom(fit: FittedModel) -> str:
     return f"dof = {fit.dof} ({rows}{note} - {pluralize(free, 'parameter')})"
 
 
-def _write_formula(paper: Paper, fit: FittedModel, _: int | None) -> None:
+def _write_formula(paper: Paper, fit: FittedModel) -> None:
     if has_short_formula(fit):
         paper.heading("fitted formula" if fit.label_columns else "fitted formula, ready for `autodiff grad`")
         paper.verbatim(drop_double_negations(single_line(fit.formula)))
 
 
-def _write_remarks(paper: Paper, fit: FittedModel, _: int | None) -> None:
+def _write_remarks(paper: Paper, fit: FittedModel) -> None:
     # Remarks about the model are already below its title, and the failure is on standard error.
     shown = (*fit.model_remarks, fit.failure)
     for title, remarks, style in (("notes", fit.notes, Style.PLAIN), ("warnings", fit.warnings, Style.WARNING)):
@@ -385,7 +385,7 @@ def _parameter_shape(name: str, value: Any, is_fixed: bool) -> str:
     return f"{text} (fixed)" if is_fixed else text
 
 
-def _write_confusion(paper: Paper, fit: FittedModel, _: int | None) -> None:
+def _write_confusion(paper: Paper, fit: FittedModel) -> None:
     if fit.classes is not None and fit.confusion is not None:
         write_confusion(paper, fit.classes, fit.confusion)
 
@@ -458,7 +458,7 @@ def diagnosis_document(diagnosis: Diagnosis) -> dict[str, Any]:
     return {**to_document(diagnosis), "problems": problems}
 
 
-def write_diagnosis(paper: Paper, diagnosis: Diagnosis, show: NumberFormat) -> None:
+def write_diagnosis(paper: Paper, diagnosis: Diagnosis) -> None:
     """Write the units and gradients of each layer, the problems that they show, and possible remedies."""
     paper.heading("diagnosis")
     if not (diagnosis.units or diagnosis.gradients):
@@ -468,7 +468,7 @@ def write_diagnosis(paper: Paper, diagnosis: Diagnosis, show: NumberFormat) -> N
         rows = [(layer.layer, f"{layer.units} {layer.activation}", _inactive_units(layer)) for layer in diagnosis.units]
         paper.table(TextTable((Column("layer"), Column("units"), Column("inactive")), rows))
     if diagnosis.gradients:
-        rows = [(layer.layer, show(layer.start), show(layer.end)) for layer in diagnosis.gradients]
+        rows = [(layer.layer, paper.brief(layer.start), paper.brief(layer.end)) for layer in diagnosis.gradients]
         paper.table(TextTable((Column("layer"), *number_columns("gradient at start", "at end")), rows))
     problems = diagnosis.problems
     if not problems:
@@ -500,9 +500,9 @@ def _problem_sentence(problem: Problem) -> str:
     return f"{problem.layer}: {_PROBLEM_TEXTS[problem.kind][1].format(**problem._asdict(), comparison=comparison)}"
 
 
-def _write_diagnosis(paper: Paper, fit: FittedModel, digits: int | None) -> None:
+def _write_diagnosis(paper: Paper, fit: FittedModel) -> None:
     if fit.diagnosis is not None:
-        write_diagnosis(paper, fit.diagnosis, number_formats(digits)[1])
+        write_diagnosis(paper, fit.diagnosis)
 
 
 _SECTIONS = (

@@ -26,7 +26,7 @@ from autodiff_cli.render.fit import (
     interval_title,
     test_text,
 )
-from autodiff_cli.render.formatting import NumberFormat, number_formats, shortest_text
+from autodiff_cli.render.formatting import NumberFormat, shortest_text
 from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, number_columns
 from autodiff_cli.training.fitting.comparison import NESTING_UNKNOWN, ComparedModel, Comparison, NestedTest
 from autodiff_cli.training.fitting.groups import FittedGroup, FittedGroups
@@ -38,9 +38,9 @@ from autodiff_cli.training.result.fitted_model import FittedModel
 _MAX_LISTED_WARNINGS = 10  # warnings of groups in the text; --json and CSV have all
 
 
-def groups_report(groups: FittedGroups, digits: int | None) -> Report:
+def groups_report(groups: FittedGroups) -> Report:
     """Report the parameters of each group with their standard errors, and warnings."""
-    return Report(lambda paper: _write_groups(paper, groups, digits), lambda: [_groups_document(groups)])
+    return Report(lambda paper: _write_groups(paper, groups), lambda: [_groups_document(groups)])
 
 
 def groups_csv(groups: FittedGroups) -> Report:
@@ -165,13 +165,13 @@ def _csv_cell(value: Any) -> str:
     return str(value) if isinstance(value, int) else shortest_text(float(value))
 
 
-def _write_groups(paper: Paper, groups: FittedGroups, digits: int | None) -> None:
+def _write_groups(paper: Paper, groups: FittedGroups) -> None:
     count = pluralize(len(groups), "group")
     paper.line(f"{groups.model}, by `{groups.column}`: {count}, {pluralize(groups.rows, 'row')}", Style.STRONG)
     paper.line()
     first, last = paper.head_and_tail(len(groups))
     shown = [*groups.groups[:first], *(groups.groups[-last:] if last else ())]
-    paper.table(_groups_table(groups, shown, digits))
+    paper.table(_groups_table(paper, groups, shown))
     paper.write_omitted(len(groups) - len(shown), "group")
     fits = [group.fit for group in groups if group.fit is not None]
     if fits and fits[0].definition:
@@ -193,7 +193,7 @@ def _group_warnings(group: FittedGroup) -> Sequence[str]:
     return [group.error] if group.fit is None else group.fit.warnings
 
 
-def _groups_table(groups: FittedGroups, shown: Sequence[FittedGroup], digits: int | None) -> TextTable:
+def _groups_table(paper: Paper, groups: FittedGroups, shown: Sequence[FittedGroup]) -> TextTable:
     """Return the table of groups: label, rows, the cells of every estimate, and R² where fits have it, else the
     loss.
     """
@@ -214,8 +214,8 @@ def _groups_table(groups: FittedGroups, shown: Sequence[FittedGroup], digits: in
             intervals = [interval_ends(fit, kind) for kind in kinds]
             quality = fit.loss if fit.r_squared is None else fit.r_squared
             row = [_group_label(group), str(fit.rows)]
-            row += [cell for name in names for cell in estimate_cells(fit, name, digits, intervals)]
-            row.append(NO_VALUE if math.isnan(quality) else number_formats(digits)[1](quality))
+            row += [cell for name in names for cell in estimate_cells(fit, name, paper.digits, intervals)]
+            row.append(NO_VALUE if math.isnan(quality) else paper.brief(quality))
         rows.append(tuple(row))
     return TextTable(tuple(columns), rows)
 
@@ -236,15 +236,12 @@ def _group_document(group: FittedGroup) -> dict[str, Any]:
 # --- Compared models ---
 
 
-def comparison_report(comparison: Comparison, digits: int | None) -> Report:
+def comparison_report(comparison: Comparison) -> Report:
     """Report the models, best first, and the tests of nested models."""
-    return Report(
-        lambda paper: _write_comparison(paper, comparison, number_formats(digits)[1]),
-        lambda: [_comparison_document(comparison)],
-    )
+    return Report(lambda paper: _write_comparison(paper, comparison), lambda: [_comparison_document(comparison)])
 
 
-def _write_comparison(paper: Paper, comparison: Comparison, show: NumberFormat) -> None:
+def _write_comparison(paper: Paper, comparison: Comparison) -> None:
     paper.line(
         f"{pluralize(len(comparison.models), 'model')} fitted to {pluralize(comparison.rows, 'row')}, best first"
     )
@@ -252,7 +249,7 @@ def _write_comparison(paper: Paper, comparison: Comparison, show: NumberFormat) 
     for place, compared in enumerate(comparison.models, 1):
         paper.line(f"  {place}  {compared.fit.model}")
     paper.line()
-    paper.table(_comparison_table(comparison, show))
+    paper.table(_comparison_table(comparison, paper.brief))
     if comparison.folds:
         note = f"  CV error: mean loss of held-out rows, 1/{comparison.folds} of the rows at a time"
         paper.line(note, Style.FAINT)
@@ -261,7 +258,7 @@ def _write_comparison(paper: Paper, comparison: Comparison, show: NumberFormat) 
         paper.heading("tests of nested models: is the larger one significantly better?")
         tested = [test for test in comparison.tests if test.reason != NESTING_UNKNOWN]
         for test in tested:
-            sentence = test_text(test, show) if test.name else f"not tested: {test.reason}"
+            sentence = test_text(test, paper.brief) if test.name else f"not tested: {test.reason}"
             paper.line(f"  {places[test.smaller]} within {places[test.larger]}: {sentence}")
         if len(tested) < len(comparison.tests):
             paper.line(f"  no test for {'other' if tested else 'these'} pairs: {NESTING_UNKNOWN}", Style.FAINT)

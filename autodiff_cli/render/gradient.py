@@ -17,7 +17,7 @@ from autodiff_cli.explain.record import NodeWarning, Trace
 from autodiff_cli.formula.derivatives import DerivativeMatrix, HigherDerivatives
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.op import Shape
-from autodiff_cli.render.formatting import NumberFormat, display_width, number_formats, shorten_middle, single_line
+from autodiff_cli.render.formatting import NumberFormat, display_width, shorten_middle, single_line
 from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, number_columns
 
 if TYPE_CHECKING:
@@ -34,12 +34,12 @@ MAX_EXAMPLE_LENGTH = 4  # elements shown along each axis of an example of an arr
 # --- Value, gradient and nodes ---
 
 
-def gradient_report(trace: Trace, digits: int | None) -> Report:
+def gradient_report(trace: Trace) -> Report:
     """Report the value, the gradient, and every node with its value and sensitivity."""
-    return derivatives_report(trace.expression, trace.point, trace, HigherDerivatives(), digits)
+    return derivatives_report(trace.expression, trace.point, trace, HigherDerivatives())
 
 
-def uncertainty_report(uncertainties: Mapping[str, Uncertainty], digits: int | None) -> Report:
+def uncertainty_report(uncertainties: Mapping[str, Uncertainty]) -> Report:
     """Report the uncertainties of outputs by their names; that of a single output has the name "".
 
     Each has a standard error, the shares of the inputs in the variance, and the order to believe.
@@ -47,7 +47,7 @@ def uncertainty_report(uncertainties: Mapping[str, Uncertainty], digits: int | N
 
     def write(paper: Paper) -> None:
         for name, uncertainty in uncertainties.items():
-            _write_uncertainty(paper, f"uncertainty of {name}" if name else "uncertainty", uncertainty, digits)
+            _write_uncertainty(paper, f"uncertainty of {name}" if name else "uncertainty", uncertainty)
 
     def document() -> dict[str, Any]:
         documents = {name: uncertainty_document(uncertainty) for name, uncertainty in uncertainties.items()}
@@ -56,9 +56,8 @@ def uncertainty_report(uncertainties: Mapping[str, Uncertainty], digits: int | N
     return Report(write, lambda: [document()])
 
 
-def _write_uncertainty(paper: Paper, title: str, uncertainty: Uncertainty, digits: int | None) -> None:
-    _, brief = number_formats(digits)
-    second, simulated = uncertainty.second_order, uncertainty.monte_carlo
+def _write_uncertainty(paper: Paper, title: str, uncertainty: Uncertainty) -> None:
+    brief, second, simulated = paper.brief, uncertainty.second_order, uncertainty.monte_carlo
     paper.heading(f"{title}, to first order")
     paper.line(f"  standard error of the value = {brief(uncertainty.stderr)}", Style.STRONG)
     for name, share in uncertainty.shares.items():
@@ -84,13 +83,14 @@ def uncertainty_document(uncertainty: Uncertainty) -> dict[str, Any]:
     return {"value": fields["stderr"], **{name: field for name, field in fields.items() if field is not None}}
 
 
-def write_nodes(paper: Paper, trace: Trace, derivatives: Mapping[str, Sequence[Any]], show: NumberFormat) -> None:
+def write_nodes(paper: Paper, trace: Trace, derivatives: Mapping[str, Sequence[Any]]) -> None:
     """Write a table of all nodes: id, label, value, and one column per entry of `derivatives`.
 
     Args:
         derivatives: for each column its title and one entry per node; None for a node without a derivative.
     """
     paper.heading("nodes, each after its inputs")
+    show = paper.brief
     columns_of = zip(*derivatives.values(), strict=True) if derivatives else itertools.repeat(())
     rows = [
         (str(i), label, show(value), *(NO_VALUE if slope is None else show(slope) for slope in slopes))
@@ -114,11 +114,11 @@ def example_value(shape: Shape) -> str:
     return f'"{text}"' if shape else text
 
 
-def write_title(paper: Paper, expression: Formula, point: Mapping[str, Any], show: NumberFormat) -> None:
+def write_title(paper: Paper, expression: Formula, point: Mapping[str, Any]) -> None:
     """Write an expression and the point at which it was evaluated."""
     paper.line(shorten_middle(single_line(expression.text), paper.max_formula_length), Style.STRONG)
     if point:
-        paper.line(f"at {assignments_text(point, show)}")
+        paper.line(f"at {assignments_text(point, paper.in_full)}")
 
 
 def assignments_text(values: Mapping[str, Any], show: NumberFormat) -> str:
@@ -126,13 +126,13 @@ def assignments_text(values: Mapping[str, Any], show: NumberFormat) -> str:
     return ", ".join(f"{name} = {show(x)}" for name, x in values.items())
 
 
-def write_result(paper: Paper, trace: Trace, show: NumberFormat, gradient: Mapping[str, Any] | None = None) -> None:
+def write_result(paper: Paper, trace: Trace, gradient: Mapping[str, Any] | None = None) -> None:
     """Write the value and the gradient.
 
     Args:
         gradient: derivatives by variable, if they do not come from reverse mode.
     """
-    slopes = trace.gradient if gradient is None else gradient
+    slopes, show = trace.gradient if gradient is None else gradient, paper.in_full
     paper.line()
     paper.line(f"value = {show(trace.value)}", Style.STRONG)
     if slopes:
@@ -183,7 +183,6 @@ def derivatives_report(
     point: Mapping[str, Any],
     trace: Trace | None,
     request: HigherDerivatives,
-    digits: int | None,
     warnings: Sequence[NodeWarning] = (),
 ) -> Report:
     """Report all requested derivatives at a point.
@@ -197,19 +196,18 @@ def derivatives_report(
     slopes = None if tangents is None else {name: column[-1] for name, column in tangents.items()}
 
     def write(paper: Paper) -> None:
-        in_full, brief = number_formats(digits)
-        write_title(paper, expression, point, in_full)
+        write_title(paper, expression, point)
         if request.jacobian is not None:
             paper.heading("outputs")
             for name, value in (request.outputs or {}).items():
-                paper.line(f"  {name} = {in_full(value)}", Style.STRONG)
+                paper.line(f"  {name} = {paper.in_full(value)}", Style.STRONG)
             paper.heading("jacobian")
-            _write_matrix(paper, request.jacobian, in_full)
+            _write_matrix(paper, request.jacobian)
         elif trace is not None:
-            write_result(paper, trace, in_full, slopes)
-            _write_sections(paper, request, in_full)
+            write_result(paper, trace, slopes)
+            _write_sections(paper, request)
             columns = {f"d/d{name}": column for name, column in (tangents or {}).items()}
-            write_nodes(paper, trace, {"sensitivity": trace.adjoints} if tangents is None else columns, brief)
+            write_nodes(paper, trace, {"sensitivity": trace.adjoints} if tangents is None else columns)
         write_warnings(paper, all_warnings)
 
     def document() -> dict[str, Any]:
@@ -226,7 +224,8 @@ def derivatives_report(
     return Report(write, lambda: [document()])
 
 
-def _write_sections(paper: Paper, request: HigherDerivatives, show: NumberFormat) -> None:
+def _write_sections(paper: Paper, request: HigherDerivatives) -> None:
+    show = paper.in_full
     if request.formulas is not None:
         paper.heading("derivatives")
         for name, derivative in request.formulas.items():
@@ -236,15 +235,15 @@ def _write_sections(paper: Paper, request: HigherDerivatives, show: NumberFormat
         paper.line(f"  derivative = {show(request.directional)}", Style.STRONG)
     if request.hessian is not None:
         paper.heading("hessian")
-        _write_matrix(paper, request.hessian, show)
+        _write_matrix(paper, request.hessian)
     if request.derivative is not None:
         paper.line()
         paper.line(f"{_derivative_name(request)} = {show(request.derivative)}", Style.STRONG)
 
 
-def _write_matrix(paper: Paper, matrix: DerivativeMatrix, show: NumberFormat) -> None:
+def _write_matrix(paper: Paper, matrix: DerivativeMatrix) -> None:
     """Write a matrix of derivatives with named rows and columns; an entry that is an array stands in one cell."""
-    rows = [(name, *map(show, row.values())) for name, row in matrix.items()]
+    rows = [(name, *map(paper.in_full, row.values())) for name, row in matrix.items()]
     titles = next(iter(matrix.values()), {})
     paper.table(TextTable((Column(""), *number_columns(*titles)), rows))
 
@@ -312,9 +311,7 @@ _UNDEFINED_MESSAGE = (
 )
 
 
-def enclosure_report(
-    formula: Formula, intervals: Mapping[str, Interval], proven: ProvenBounds, digits: int | None
-) -> Report:
+def enclosure_report(formula: Formula, intervals: Mapping[str, Interval], proven: ProvenBounds) -> Report:
     """Report proven bounds of value and gradient, with a warning if something in the intervals is undefined.
 
     Args:
@@ -324,9 +321,9 @@ def enclosure_report(
     from autodiff_cli.numbers.ball_arithmetic import nearest_float
 
     ends_by_name = {name: sorted({nearest_float(end) for end in ends}) for name, ends in intervals.items()}
-    show = number_formats(digits)[0]
 
     def write(paper: Paper) -> None:
+        show = paper.in_full
         paper.line(formula.text, Style.STRONG)
         variables = (
             f"{name} between {show(ends[0])} and {show(ends[-1])}" if len(ends) > 1 else f"{name} = {show(ends[0])}"
@@ -383,8 +380,8 @@ def check_report(check: GradientCheck, referee: FrameworkGradient | None = None)
 
 
 def _write_check(paper: Paper, check: GradientCheck, referee: FrameworkGradient | None, agrees: bool) -> None:
-    in_full, _ = number_formats(None)
-    write_title(paper, check.trace.expression, check.trace.point, in_full)
+    in_full = paper.in_full
+    write_title(paper, check.trace.expression, check.trace.point)
     paper.line()
     rows = [
         (

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from autodiff_cli.data.json_records import pick, to_json
-from autodiff_cli.render.formatting import number_formats, shorten_middle
+from autodiff_cli.render.formatting import shorten_middle
 from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, number_columns
 
 if TYPE_CHECKING:
@@ -155,17 +155,12 @@ _MAX_CELL_LENGTH = 60  # characters; longer cells are shortened
 _SUMMARY_COLUMNS = (*(Column("column"), Column("in a model"), Column("type")), *number_columns("missing", "min", "max"))
 
 
-def data_report(summary: DataSummary, digits: int | None = None) -> Report:
-    """Report the columns, types, missing cells, ranges and first rows of data files (`autodiff data`).
-
-    Args:
-        digits: the number of significant digits; six by default.
-    """
-    return Report(lambda paper: _write_summary(paper, summary, digits), lambda: [_summary_document(summary)])
+def data_report(summary: DataSummary) -> Report:
+    """Report the columns, types, missing cells, ranges and first rows of data files (`autodiff data`)."""
+    return Report(lambda paper: _write_summary(paper, summary), lambda: [_summary_document(summary)])
 
 
-def _write_summary(paper: Paper, summary: DataSummary, digits: int | None) -> None:
-    _, show = number_formats(digits)
+def _write_summary(paper: Paper, summary: DataSummary) -> None:
     paper.line(f"{summary.name}: {summary.format}, {summary.rows} rows, {len(summary.columns)} columns")
     for note in summary.notes:
         paper.line(f"  {note}")
@@ -177,7 +172,7 @@ def _write_summary(paper: Paper, summary: DataSummary, digits: int | None) -> No
             shorten_middle(column.written, _MAX_CELL_LENGTH),
             column.type if column.levels is None else f"{column.type}, {column.levels} distinct",
             str(column.missing),
-            *(NO_VALUE if end is None else show(end) for end in (column.minimum, column.maximum)),
+            *(NO_VALUE if end is None else paper.brief(end) for end in (column.minimum, column.maximum)),
             *[column.unit] * has_units,
         )
         for column in summary.columns

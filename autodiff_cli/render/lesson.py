@@ -20,7 +20,7 @@ from autodiff_cli.explain.record import BackwardStep, Contribution, ForwardStep,
 from autodiff_cli.explain.sentences import StepSentences, label_with_definition
 from autodiff_cli.graph.op import Gate
 from autodiff_cli.render.drawing import SVG_STYLE, View, build_drawing, graph_shapes, safe_label
-from autodiff_cli.render.formatting import number_formats, shortest_text, single_line
+from autodiff_cli.render.formatting import NumberFormat, number_formats, shortest_text, single_line
 from autodiff_cli.render.gradient import assignments_text
 from autodiff_cli.render.report import Column, Paper, Report, Style, TextTable
 from autodiff_cli.render.trace import trace_document, trace_report
@@ -48,7 +48,7 @@ def lesson_list_report(titles: Mapping[str, str]) -> Report:
     return Report(write, lambda: [{"lessons": listed}])
 
 
-def lesson_report(lesson: Lesson, digits: int | None, with_questions: bool = True) -> Report:
+def lesson_report(lesson: Lesson, with_questions: bool = True) -> Report:
     """Report a lesson.
 
     Args:
@@ -64,9 +64,9 @@ def lesson_report(lesson: Lesson, digits: int | None, with_questions: bool = Tru
                 paper.line(line)
         paper.heading("step by step")
         paper.line()
-        trace_report(lesson.trace, digits).write(paper)
+        trace_report(lesson.trace).write(paper)
         if with_questions:
-            _write_questions(paper, lesson, digits)
+            _write_questions(paper, lesson)
         paper.line()
         paper.line(f"To go through it one step at a time: {trace_command(lesson)} --step", Style.FAINT)
 
@@ -79,8 +79,8 @@ def trace_command(lesson: Lesson) -> str:
     return f'autodiff trace "{lesson.trace.expression.text}" {values}'
 
 
-def _write_questions(paper: Paper, lesson: Lesson, digits: int | None) -> None:
-    paper.heading(questions_heading(lesson, digits))
+def _write_questions(paper: Paper, lesson: Lesson) -> None:
+    paper.heading(questions_heading(lesson, paper.in_full))
     for k, question in enumerate(lesson.questions, 1):
         paper.line(f"  {k}. {question.text}")
         for line in numbered_choices(question):
@@ -89,12 +89,12 @@ def _write_questions(paper: Paper, lesson: Lesson, digits: int | None) -> None:
     for k, question in enumerate(lesson.questions, 1):
         paper.line(f"  {k}. {question.hints[0]}")
         paper.line(f"     {question.hints[1]}")
-        paper.line(f"     {answer_text(question, digits)}", Style.STRONG)
+        paper.line(f"     {answer_text(question, paper.brief)}", Style.STRONG)
 
 
-def questions_heading(lesson: Lesson, digits: int | None) -> str:
+def questions_heading(lesson: Lesson, show: NumberFormat) -> str:
     """Return the heading of the questions, with the values at which they are asked."""
-    return f"questions, at {assignments_text(lesson.question_trace.point, number_formats(digits)[0])}"
+    return f"questions, at {assignments_text(lesson.question_trace.point, show)}"
 
 
 def numbered_choices(question: Question) -> list[str]:
@@ -102,11 +102,11 @@ def numbered_choices(question: Question) -> list[str]:
     return [f"{k}) {choice}" for k, choice in enumerate(question.choices, 1)]
 
 
-def answer_text(question: Question, digits: int | None) -> str:
+def answer_text(question: Question, show: NumberFormat) -> str:
     """Return the correct answer."""
     if question.choices:
         return " or ".join(f"{k}) {question.choices[k - 1]}" for k in question.correct)
-    return number_formats(digits)[1](question.answer)
+    return show(question.answer)
 
 
 def _lesson_document(lesson: Lesson) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def lesson_page(lesson: Lesson, digits: int | None = None, links: str = "") -> s
     markup = _lesson_file("lesson.html").format(
         title=escape(lesson.title),
         paragraphs=paragraphs,
-        questions=escape(questions_heading(lesson, digits).capitalize()),
+        questions=escape(questions_heading(lesson, number_formats(digits)[0]).capitalize()),
         links=links,
     )
     questions = [question_document(question) for question in lesson.questions]
@@ -156,6 +156,7 @@ def lesson_page(lesson: Lesson, digits: int | None = None, links: str = "") -> s
 
 def course_pages(lessons: Sequence[Lesson], digits: int | None = None) -> Iterator[tuple[str, str]]:
     """Yield the file name and the text of each page of a course: the lessons, an index, the answers for teachers."""
+    in_full, brief = number_formats(digits)
     for before, lesson, after in zip([None, *lessons], lessons, [*lessons[1:], None], strict=False):
         others = [(f"{way}: {page.title}", page.name) for way, page in (("Previous", before), ("Next", after)) if page]
         links = [f'<a href="{name}.html">{escape(text)}</a>' for text, name in [*others, ("All lessons", "index")]]
@@ -170,9 +171,9 @@ def course_pages(lessons: Sequence[Lesson], digits: int | None = None) -> Iterat
     start = "<p>In each lesson: read, predict what the next step gives, play it, then answer the questions.</p>"
     yield "index.html", _course_page("Backpropagation, a course", f"{start}<ol>{''.join(items)}</ol>")
     answers = "".join(
-        f"<h2>{escape(lesson.title)}</h2><p>{escape(questions_heading(lesson, digits).capitalize())}</p><ol>"
+        f"<h2>{escape(lesson.title)}</h2><p>{escape(questions_heading(lesson, in_full).capitalize())}</p><ol>"
         + "".join(
-            f"<li>{escape(question.text)} <strong>{escape(answer_text(question, digits))}</strong></li>"
+            f"<li>{escape(question.text)} <strong>{escape(answer_text(question, brief))}</strong></li>"
             for question in lesson.questions
         )
         + "</ol>"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal, TextIO
 
 from autodiff_cli.language.errors import format_names
-from autodiff_cli.render.formatting import number_formats, shorten_middle, single_line
+from autodiff_cli.render.formatting import shorten_middle, single_line
 from autodiff_cli.render.report import Paper, Style
 
 if TYPE_CHECKING:
@@ -65,13 +65,10 @@ class EpochTable:
 
     step_noun = "epoch"
 
-    def __init__(
-        self, paper: Paper, title: Sequence[str], every: int | None, digits: int | None, bar: ProgressBar | None = None
-    ) -> None:
+    def __init__(self, paper: Paper, title: Sequence[str], every: int | None, bar: ProgressBar | None = None) -> None:
         self._paper = paper
         self._title = title
         self._every = every
-        self._show = number_formats(digits)[1]
         self._bar = bar
         self._unwritten: Epoch | None = None  # the latest epoch, unless the table has it
         self._has_begun = False
@@ -125,8 +122,8 @@ class EpochTable:
     def _write(self, epoch: Epoch) -> None:
         if self._bar is not None:
             self._bar.hide()
-        validation = "" if epoch.validation_loss is None else f"  {self._show(epoch.validation_loss):>15}"
-        self._paper.line(f"  {epoch.number:>7}  {self._show(epoch.loss):>12}{validation}")
+        validation = "" if epoch.validation_loss is None else f"  {self._paper.brief(epoch.validation_loss):>15}"
+        self._paper.line(f"  {epoch.number:>7}  {self._paper.brief(epoch.loss):>12}{validation}")
         self._paper.flush()
         self._unwritten = None
 

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, TextIO
 
 from autodiff_cli.language.errors import pluralize
-from autodiff_cli.render.formatting import display_width, escape_controls, single_line, wrap_line
+from autodiff_cli.render.formatting import display_width, escape_controls, number_formats, single_line, wrap_line
 
 MIN_TEXT_WIDTH = 12  # a narrower column of wrapped text is unreadable
 COLUMN_GAP = 2  # spaces between the columns of a table
@@ -64,8 +64,14 @@ class TextTable(NamedTuple):
 class Paper:
     """Writes a report as plain lines to a stream.
 
+    Args:
+        digits: the value of `--digits`.
+
     Attributes:
         stream: receives the lines; the text of a file format is written to it directly.
+        digits: the number of significant digits; None for the default.
+        in_full: writes a number or an array that is a result.
+        brief: writes a number or an array in a table or a step.
         width: columns available to a drawing.
         max_rows: the maximum number of rows or steps of one kind to show; None for all.
         max_formula_length: the maximum number of characters of one formula to show; None for all.
@@ -75,8 +81,10 @@ class Paper:
     max_rows: int | None = None
     max_formula_length: int | None = None
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, digits: int | None = None) -> None:
         self.stream = stream
+        self.digits = digits
+        self.in_full, self.brief = number_formats(digits)
 
     def line(self, text: str = "", style: Style = Style.PLAIN) -> None:  # noqa: ARG002 - paper has no colour
         """Write a line of text, or several."""
@@ -122,11 +130,11 @@ class TerminalPaper(Paper):
     max_rows = 60
     max_formula_length = 300
 
-    def __init__(self, stream: TextIO, width: int, colour: bool) -> None:
+    def __init__(self, stream: TextIO, width: int, colour: bool, digits: int | None = None) -> None:
         from rich.console import Console
         from rich.text import Text
 
-        super().__init__(stream)
+        super().__init__(stream, digits)
         self._text = Text
         self.width = width
         self._console = Console(
@@ -229,8 +237,8 @@ class OutputGuard:
 class GuardedPaper(Paper):
     """Writes plain lines to a stream, and drops them once it has failed."""
 
-    def __init__(self, stream: TextIO, guard: OutputGuard) -> None:
-        super().__init__(stream)
+    def __init__(self, stream: TextIO, guard: OutputGuard, digits: int | None = None) -> None:
+        super().__init__(stream, digits)
         self._guard = guard
 
     def line(self, text: str = "", style: Style = Style.PLAIN) -> None:

@@ -117,7 +117,6 @@ class GradientTable:
         header: the names of the columns that describe a point.
         blocks: blocks of points: for each variable that varies one number per point, and the input cells of the points;
             None if the numbers are the cells. The blocks are read once.
-        digits: the number of significant digits in CSV; by default, and in JSON, all digits of a float.
         accuracy: finds rows that rounding errors made inaccurate.
         undefined_count: the number of points at which the value or a derivative was not finite.
         inaccurate_count: the number of rows in which a number lost digits.
@@ -129,7 +128,6 @@ class GradientTable:
     gradients: BatchedGradient
     header: Sequence[str]
     blocks: Iterable[tuple[Columns, CellRows | None]]
-    digits: int | None
     accuracy: RowAccuracy
     undefined_count: int = 0
     inaccurate_count: int = 0
@@ -172,7 +170,7 @@ class GradientTable:
 
     def _write(self, paper: Paper) -> None:
         header: Sequence[str] | None = [*self.header, *self.result_columns]
-        show = None if self.digits is None else digits_format(self.digits)
+        show = None if paper.digits is None else digits_format(paper.digits)
         for columns, cells, results, _ in self._compute():
             if header is not None:
                 paper.stream.write(csv_row(header))

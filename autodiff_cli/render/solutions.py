@@ -8,7 +8,7 @@ from typing import Any
 
 from autodiff_cli.data.json_records import to_document
 from autodiff_cli.language.errors import pluralize
-from autodiff_cli.render.formatting import number_formats, shortest_text, single_line
+from autodiff_cli.render.formatting import shortest_text, single_line
 from autodiff_cli.render.report import Column, Paper, Report, Style, TextTable, number_columns
 from autodiff_cli.solving.solutions import Bounds, BoxProblem, Coordinate, Optima, Solution
 
@@ -17,25 +17,21 @@ _NEARLY_EQUAL = 1e-9  # relative difference of bounds for which one number stand
 _MAX_UNRESOLVED = 10  # boxes that the text lists
 
 
-def solution_report(solution: Solution, problem: BoxProblem | None, digits: int | None) -> Report:
+def solution_report(solution: Solution, problem: BoxProblem | None) -> Report:
     """Report all zeros in a box.
 
     Args:
         problem: the problem, to draw it; None for no plot.
-        digits: the number of digits to show; those that are proven by default.
     """
 
     def write(paper: Paper) -> None:
-        _write_title(paper, solution, digits)
+        _write_title(paper, solution)
         names = [*solution.box]
         if solution.roots:
             paper.heading("zeros")
-            rows = [
-                (*(_number_text(root.point[name], root.enclosure[name], digits) for name in names),)
-                for root in solution.roots
-            ]
+            rows = [_point_texts(paper, names, root.point, root.enclosure) for root in solution.roots]
             _write_rows(paper, number_columns(*names), rows, "zero")
-        _write_unresolved(paper, solution, digits)
+        _write_unresolved(paper, solution)
         paper.line()
         _write_verdict(paper, solution, len(solution.roots), "zero")
         if problem is not None:
@@ -44,16 +40,15 @@ def solution_report(solution: Solution, problem: BoxProblem | None, digits: int 
     return Report(write, lambda: [to_document(solution)])
 
 
-def optima_report(optima: Optima, problem: BoxProblem | None, digits: int | None) -> Report:
+def optima_report(optima: Optima, problem: BoxProblem | None) -> Report:
     """Report all stationary points in a box, and the global optimum; or the end of a local search.
 
     Args:
         problem: the problem, to draw it; None for no plot.
-        digits: the number of digits to show; those that are proven by default.
     """
 
     def write(paper: Paper) -> None:
-        _write_title(paper, optima, digits)
+        _write_title(paper, optima)
         names = [*(optima.box or optima.start)]
         word = "maximum" if optima.is_maximum else "minimum"
         best = set(optima.global_.points if optima.global_ else ())
@@ -61,8 +56,8 @@ def optima_report(optima: Optima, problem: BoxProblem | None, digits: int | None
             paper.heading("stationary points" if optima.box else f"local {word}")
             rows = [
                 (
-                    *(_number_text(point.point[name], point.enclosure[name], digits) for name in names),
-                    _number_text(point.value, point.value_enclosure, digits),
+                    *_point_texts(paper, names, point.point, point.enclosure),
+                    _number_text(paper, point.value, point.value_enclosure),
                     ("global " if optima.complete and i in best and point.kind == word else "")
                     + point.kind
                     + (", on an edge" if point.on_edge else "")
@@ -71,11 +66,11 @@ def optima_report(optima: Optima, problem: BoxProblem | None, digits: int | None
                 for i, point in enumerate(optima.points)
             ]
             _write_rows(paper, (*number_columns(*names, "value"), Column("kind")), rows, "point")
-        _write_unresolved(paper, optima, digits)
+        _write_unresolved(paper, optima)
         paper.line()
         if optima.global_ is not None:
             low, high = optima.global_.value_enclosure
-            paper.line(f"global {word} {_optimum_text(low, high, digits)}", Style.STRONG)
+            paper.line(f"global {word} {_optimum_text(paper, low, high)}", Style.STRONG)
             _write_verdict(paper, optima, len(optima.points), "point")
         elif optima.points:
             paper.line(f"Proven: exactly one stationary point nearby, a {optima.points[0].kind}. There may be others.")
@@ -92,7 +87,7 @@ def optima_report(optima: Optima, problem: BoxProblem | None, digits: int | None
     return Report(write, lambda: [document()])
 
 
-def _optimum_text(low: float | str, high: float | str, digits: int | None) -> str:
+def _optimum_text(paper: Paper, low: float | str, high: float | str) -> str:
     """Return what is known of an optimum, in words."""
     least, most = float(low), float(high)
     if least == most and math.isinf(least):
@@ -104,12 +99,12 @@ def _optimum_text(low: float | str, high: float | str, digits: int | None) -> st
     if least <= 0 <= most and size < _NEARLY_ZERO:
         return f"= 0, within {1.05 * size:.1e}" if size else "= 0"
     if most - least <= _NEARLY_EQUAL * size:
-        return f"= {_number_text(low, (low, high), digits)}"
+        return f"= {_number_text(paper, low, (low, high))}"
     return f"is between {low} and {high}"
 
 
-def _write_title(paper: Paper, result: Solution | Optima, digits: int | None) -> None:
-    show = number_formats(digits)[0]
+def _write_title(paper: Paper, result: Solution | Optima) -> None:
+    show = paper.in_full
     paper.line(single_line(result.expression), Style.STRONG)
     start = result.start if isinstance(result, Optima) else {}
     parts = [f"{name} between {show(low)} and {show(high)}" for name, (low, high) in result.box.items()]
@@ -123,12 +118,11 @@ def _write_rows(paper: Paper, columns: tuple[Column, ...], rows: Sequence[tuple[
     paper.write_omitted(len(rows) - first - last, noun)
 
 
-def _write_unresolved(paper: Paper, result: Solution | Optima, digits: int | None) -> None:
+def _write_unresolved(paper: Paper, result: Solution | Optima) -> None:
     if not result.unresolved:
         return
     paper.heading("unresolved")
-    show = number_formats(digits)[0]
-    names = [*result.box]
+    show, names = paper.in_full, [*result.box]
     rows = [tuple(f"{show(low)} .. {show(high)}" for low, high in box.values()) for box in result.unresolved]
     paper.table(TextTable(tuple(map(Column, names)), rows[:_MAX_UNRESOLVED]))
     if len(rows) > _MAX_UNRESOLVED:
@@ -150,12 +144,18 @@ def _write_verdict(paper: Paper, result: Solution | Optima, count: int, noun: st
         paper.line(f"Incomplete: {points} proven; there may be others in the unresolved boxes.", Style.WARNING)
 
 
-def _number_text(number: Coordinate, bounds: Bounds, digits: int | None) -> str:
-    """Return a number with the digits that its bounds prove, or with so many digits."""
+def _point_texts(
+    paper: Paper, names: Sequence[str], point: Mapping[str, Coordinate], bounds: Mapping[str, Bounds]
+) -> tuple[str, ...]:
+    return tuple(_number_text(paper, point[name], bounds[name]) for name in names)
+
+
+def _number_text(paper: Paper, number: Coordinate, bounds: Bounds) -> str:
+    """Return a number with the digits that its bounds prove, or with as many as the paper's numbers have."""
     if isinstance(number, str):
         return number
-    if digits is not None:
-        return number_formats(digits)[0](number)
+    if paper.digits is not None:
+        return paper.in_full(number)
     low, high = map(float, bounds)
     if low == high:
         return shortest_text(number)

@@ -213,7 +213,7 @@ class StepView:
     """
 
     def __init__(self, trace: Trace, digits: int | None, encoding: str) -> None:
-        self._trace, self._encoding = trace, encoding
+        self._trace, self._digits, self._encoding = trace, digits, encoding
         self._format_full, self._format_brief = formatting.number_formats(digits)
         self._sentences = StepSentences(trace, self._format_brief)
         forward, backward = [*trace.forward], [*trace.backward]
@@ -332,16 +332,16 @@ class StepView:
                 *(line for contribution in contributions for line in self._contribution_lines(step, contribution)),
             ]
         page = io.StringIO()
-        paper = Paper(page)
+        paper = Paper(page, self._digits)
         if viewed is self.steps[-1]:
-            write_result(paper, self._trace, self._format_full)
+            write_result(paper, self._trace)
             write_warnings(paper, self._trace.warnings)
             if self._trace.wrt:
                 paper.line()
                 for phrase in closing_phrases(self._trace):
                     paper.line(self._sentences.fill(phrase))
         else:
-            write_title(paper, self._trace.expression, self._trace.point, self._format_full)
+            write_title(paper, self._trace.expression, self._trace.point)
             paper.line()
             paper.line("The forward pass computes every node from its inputs.")
             paper.line("The backward pass then computes how fast the output changes with each node.")

@@ -115,14 +115,13 @@ def jacobian_of_step(trace: Trace, step: BackwardStep) -> Iterator[tuple[str, An
 StepT = TypeVar("StepT")
 
 
-def trace_report(trace: Trace, digits: int | None) -> Report:
+def trace_report(trace: Trace) -> Report:
     """Report the forward steps with their numbers, the backward steps with their contributions, and the result."""
-    return Report(lambda paper: _write_trace(paper, trace, digits), lambda: [trace_document(trace)])
+    return Report(lambda paper: _write_trace(paper, trace), lambda: [trace_document(trace)])
 
 
-def _write_trace(paper: Paper, trace: Trace, digits: int | None) -> None:
-    in_full, brief = formatting.number_formats(digits)
-    sentences, shown_labels = StepSentences(trace, brief), set[str]()
+def _write_trace(paper: Paper, trace: Trace) -> None:
+    brief, sentences, shown_labels = paper.brief, StepSentences(trace, paper.brief), set[str]()
 
     def rows(array: Any, label: str = "") -> None:
         for line in array_lines(array, brief, label):
@@ -145,13 +144,13 @@ def _write_trace(paper: Paper, trace: Trace, digits: int | None) -> None:
             if is_large_array(contribution.amount):
                 rows(contribution.amount)
 
-    write_title(paper, trace.expression, trace.point, in_full)
+    write_title(paper, trace.expression, trace.point)
     paper.heading("forward pass: from the inputs to the output")
     write_steps(paper, trace.forward, forward)
     paper.heading("backward pass: from the output to the inputs")
     paper.line(f"  {BACKWARD_PASS_SENTENCE}", Style.FAINT)
     write_steps(paper, trace.backward, backward)
-    write_result(paper, trace, in_full)
+    write_result(paper, trace)
     write_warnings(paper, trace.warnings)
 
 
@@ -184,9 +183,7 @@ def write_steps(paper: Paper, steps: Iterable[StepT], write: Callable[[StepT], N
 # --- Forward mode ---
 
 
-def forward_mode_report(
-    run: Callable[[str], ForwardMode], names: Sequence[str], shown: Sequence[str], digits: int | None
-) -> Report:
+def forward_mode_report(run: Callable[[str], ForwardMode], names: Sequence[str], shown: Sequence[str]) -> Report:
     """Report the tangents of all nodes for each variable, and the number of operations in both modes.
 
     Args:
@@ -194,18 +191,15 @@ def forward_mode_report(
         names: the variables in the JSON document.
         shown: the variables in the text.
     """
-
-    def write(paper: Paper) -> None:
-        _write_forward_mode(paper, [*map(run, shown)], digits)
-
-    return Report(write, lambda: [_forward_mode_fields([*map(run, names)])])
+    return Report(
+        lambda paper: _write_forward_mode(paper, [*map(run, shown)]), lambda: [_forward_mode_fields([*map(run, names)])]
+    )
 
 
-def _write_forward_mode(paper: Paper, modes: Sequence[ForwardMode], digits: int | None) -> None:
-    in_full, brief = formatting.number_formats(digits)
-    trace = modes[0].trace
+def _write_forward_mode(paper: Paper, modes: Sequence[ForwardMode]) -> None:
+    brief, trace = paper.brief, modes[0].trace
     sentences = StepSentences(trace, brief)
-    write_title(paper, trace.expression, trace.point, in_full)
+    write_title(paper, trace.expression, trace.point)
     for mode in modes:
 
         def write(step: TangentStep, name: str = mode.name) -> None:
@@ -223,7 +217,7 @@ def _write_forward_mode(paper: Paper, modes: Sequence[ForwardMode], digits: int 
         paper.line(f"  {mode.name} has tangent 1. The tangent of a node is the sum over its inputs of", Style.FAINT)
         paper.line("  local derivative × tangent of the input.", Style.FAINT)
         write_steps(paper, mode.steps, write)
-    write_result(paper, trace, in_full, {mode.name: mode.tangents[trace.tape.outputs[0]] for mode in modes})
+    write_result(paper, trace, {mode.name: mode.tangents[trace.tape.outputs[0]] for mode in modes})
     _write_operation_counts(paper, modes)
     write_warnings(paper, trace.warnings)
 
@@ -257,14 +251,14 @@ MAX_EXACT_COUNT = 10**100  # larger numbers of paths are rounded in text; JSON h
 MAX_COUNT_BITS = 14_000  # Python refuses to convert integers of more than 4,300 digits, about 14,280 bits
 
 
-def paths_report(trace: Trace, path_sets: Sequence[Paths], digits: int | None) -> Report:
+def paths_report(trace: Trace, path_sets: Sequence[Paths]) -> Report:
     """Report the paths from each variable to the output: nodes, local derivatives, products, and their sum."""
-    return Report(lambda paper: _write_paths(paper, trace, path_sets, digits), lambda: [_paths_fields(path_sets)])
+    return Report(lambda paper: _write_paths(paper, trace, path_sets), lambda: [_paths_fields(path_sets)])
 
 
-def _write_paths(paper: Paper, trace: Trace, path_sets: Sequence[Paths], digits: int | None) -> None:
-    in_full, brief = formatting.number_formats(digits)
-    write_title(paper, trace.expression, trace.point, in_full)
+def _write_paths(paper: Paper, trace: Trace, path_sets: Sequence[Paths]) -> None:
+    brief = paper.brief
+    write_title(paper, trace.expression, trace.point)
     for paths in path_sets:
         order = ", largest contribution first" if paths.total > 1 else ""
         paper.heading(f"paths from {paths.name} to the output: {_count_text(paths.total)}{order}")
@@ -277,7 +271,7 @@ def _write_paths(paper: Paper, trace: Trace, path_sets: Sequence[Paths], digits:
             )
             paper.line(f"  … and {_count_text(paths.unlisted)} more, {sums}; --limit N lists N", Style.FAINT)
         paper.line(f"  {_sum_text(paths, trace.gradient[paths.name], brief)}", Style.STRONG)
-    write_result(paper, trace, in_full, {paths.name: trace.gradient[paths.name] for paths in path_sets})
+    write_result(paper, trace, {paths.name: trace.gradient[paths.name] for paths in path_sets})
     write_warnings(paper, trace.warnings)
 
 
@@ -296,9 +290,7 @@ def _paths_fields(path_sets: Sequence[Paths]) -> dict[str, Any]:
     }
 
 
-def variance_report(
-    trace: Trace, sources: Sequence[VarianceSource], uncertainty: Uncertainty, digits: int | None, has_ids: bool
-) -> Report:
+def variance_report(trace: Trace, sources: Sequence[VarianceSource], uncertainty: Uncertainty, has_ids: bool) -> Report:
     """Report along which paths the errors of uncertain inputs reach the value, and how their squares add up.
 
     Args:
@@ -307,7 +299,14 @@ def variance_report(
         uncertainty: the uncertainty of the value.
         has_ids: whether the nodes of the trace are those of the document that the report joins.
     """
-    _, brief = formatting.number_formats(digits)
+    fields = {each.source.name: _variance_fields(trace, each, has_ids) for each in sources}
+    return Report(
+        lambda paper: _write_variance(paper, trace, sources, uncertainty), lambda: [{"variance_paths": fields}]
+    )
+
+
+def _write_variance(paper: Paper, trace: Trace, sources: Sequence[VarianceSource], uncertainty: Uncertainty) -> None:
+    brief = paper.brief
 
     def amount(change: float, share: float) -> str:
         return f"{brief(change)}, {100 * share:.1f} % of the variance"
@@ -315,22 +314,7 @@ def variance_report(
     def signed(x: float) -> str:
         return f"({brief(x)})" if x < 0 else brief(x)
 
-    def write(paper: Paper) -> None:
-        paper.heading("where the variance comes from")
-        paper.line(
-            "  An error reaches the value along each path: error × product of the local derivatives.", Style.FAINT
-        )
-        write_steps(paper, sources, lambda each: write_source(paper, each))
-        changes = {each.source.name: each.source.change for each in sources}
-        terms = [f"{signed(change)}^2" for change in changes.values()]
-        for names, correlation in uncertainty.pairs.items():
-            factors = (correlation, *(changes.get(name, 0.0) for name in names))
-            terms.append(f"2 × {' × '.join(map(signed, factors))}")
-        if 0 < len(terms) <= MAX_SUM_TERMS:
-            variance, stderr = brief(uncertainty.stderr**2), brief(uncertainty.stderr)
-            paper.line(f"  variance = {' + '.join(terms)} = {variance}, so the standard error is {stderr}")
-
-    def write_source(paper: Paper, each: VarianceSource) -> None:
+    def write_source(each: VarianceSource) -> None:
         source, paths, error = each.source, each.paths, brief(each.source.deviation)
         paper.line(f"  {source.name}, with an error of {error}: {100 * source.share:.1f} % of the variance")
         for count, path in enumerate(paths.listed, 1):
@@ -343,8 +327,17 @@ def variance_report(
         if paths.total > 1:
             paper.line(f"    all paths together: {brief(source.change)}")
 
-    fields = {each.source.name: _variance_fields(trace, each, has_ids) for each in sources}
-    return Report(write, lambda: [{"variance_paths": fields}])
+    paper.heading("where the variance comes from")
+    paper.line("  An error reaches the value along each path: error × product of the local derivatives.", Style.FAINT)
+    write_steps(paper, sources, write_source)
+    changes = {each.source.name: each.source.change for each in sources}
+    terms = [f"{signed(change)}^2" for change in changes.values()]
+    for names, correlation in uncertainty.pairs.items():
+        factors = (correlation, *(changes.get(name, 0.0) for name in names))
+        terms.append(f"2 × {' × '.join(map(signed, factors))}")
+    if 0 < len(terms) <= MAX_SUM_TERMS:
+        variance, stderr = brief(uncertainty.stderr**2), brief(uncertainty.stderr)
+        paper.line(f"  variance = {' + '.join(terms)} = {variance}, so the standard error is {stderr}")
 
 
 def _variance_fields(trace: Trace, each: VarianceSource, has_ids: bool) -> dict[str, Any]:
@@ -408,14 +401,14 @@ def _join_abbreviated(link: str, parts: Sequence[str]) -> str:
 # --- The tape ---
 
 
-def tape_report(record: TapeRecord, digits: int | None) -> Report:
+def tape_report(record: TapeRecord) -> Report:
     """Report which values each operation saves for the backward pass, the memory, and the effect of checkpoints."""
-    return Report(lambda paper: _write_tape(paper, record, digits), lambda: [_tape_fields(record)])
+    return Report(lambda paper: _write_tape(paper, record), lambda: [_tape_fields(record)])
 
 
-def _write_tape(paper: Paper, record: TapeRecord, digits: int | None) -> None:
+def _write_tape(paper: Paper, record: TapeRecord) -> None:
     trace = record.trace
-    write_title(paper, trace.expression, trace.point, formatting.number_formats(digits)[0])
+    write_title(paper, trace.expression, trace.point)
     paper.heading("tape: the values that each operation saves for the backward pass")
     rows = [
         (
@@ -515,7 +508,7 @@ class TraceDisplay:
 
     def _report_text(self, kind: type[Paper]) -> str:
         buffer = io.StringIO()
-        trace_report(self.trace, None).write(kind(buffer))
+        trace_report(self.trace).write(kind(buffer))
         return buffer.getvalue().rstrip("\n")
 
     def __rich__(self) -> RichTraceReport:
@@ -597,5 +590,5 @@ class RichTraceReport(NamedTuple):
 
         buffer = io.StringIO()
         paper = TerminalPaper(buffer, options.max_width, colour=console.color_system is not None)
-        trace_report(self.trace, None).write(paper)
+        trace_report(self.trace).write(paper)
         yield Text.from_ansi(buffer.getvalue().rstrip("\n"))

@@ -38,7 +38,7 @@ def test_the_numbers_of_the_report(graph: tuple[Node, list[Node]], point: dict[s
     found = traced(graph, point)
     document = json.loads(dumps(trace_document(found)))
     sheet = io.StringIO()
-    trace_report(found, 17).write(Paper(sheet))
+    trace_report(found).write(Paper(sheet, 17))
     forward, backward = (
         re.findall(r"^  \d+\. .*$", part, re.MULTILINE) for part in sheet.getvalue().split("backward pass:")
     )

@@ -23,7 +23,7 @@ def confusion(classes: list[object], counts: list[list[int]]) -> list[list[str]]
 
 def diagnosis(found: Diagnosis) -> str:
     stream = io.StringIO()
-    write_diagnosis(Paper(stream), found, BRIEF)
+    write_diagnosis(Paper(stream), found)
     return stream.getvalue()
 
 
