@@ -155,7 +155,8 @@ def test_contours_lie_where_the_output_has_their_height(page: Page) -> None:
       const at = (k) => k / 10 - 1.05;
       const height = new Function("x", "y", `return ${formula} - 0.5`);
       const axis = Array.from({ length: 22 }, (_, k) => at(k));
-      const lines = levelLines(axis.map((y) => axis.map((x) => height(x, y) + 0.5)), 0.5, ([x, y]) => height(at(x), at(y)));
+      const heights = axis.map((y) => axis.map((x) => height(x, y) + 0.5));
+      const lines = levelLines(heights, 0.5, ([x, y]) => height(at(x), at(y)));
       return lines.map(({ points, isClosed }) => ({ isClosed, points: points.map((point) => point.map(at)) }));
     }"""
     pieces = page.evaluate(script, "x * x + y * y")
