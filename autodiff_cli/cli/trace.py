@@ -35,9 +35,9 @@ from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.language.errors import UnknownNameError, suggest
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.options import (
+    CheckedOptions,
     Restriction,
     at_least,
-    check_fields,
     check_restrictions,
     exclusive,
     needs,
@@ -160,7 +160,7 @@ _RESTRICTIONS = (
 
 
 @dataclass(frozen=True)
-class ViewRequest:
+class ViewRequest(CheckedOptions):
     """The views of a trace that replace the steps of reverse mode."""
 
     mode: PassMode = mode_option()
@@ -169,9 +169,6 @@ class ViewRequest:
         "--limit N", "Maximum number of paths to list per variable, largest first.", at_least(0), default=_DEFAULT_LIMIT
     )
     tape: bool = option("--tape", "Show what each operation stores for the backward pass.")
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 _ROW_HELP = "Trace the loss of model EXPR (or MODEL.json) at row N of DATA, counted after --where."

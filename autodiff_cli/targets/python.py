@@ -19,12 +19,12 @@ from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.numbers.forms import ARRAY_DEFINITIONS, careful_form
 from autodiff_cli.numbers.sources import Definition, find_definition, variable_name
 from autodiff_cli.numbers.translation import CODE_WIDTH, Library, Target
-from autodiff_cli.ops.arithmetic import abs_, and_, equal, greater, less, max_, min_, mod, not_equal, or_, sign, where
+from autodiff_cli.ops.arithmetic import abs_, and_, equal, greater, less, mod, not_equal, or_, sign, where
 from autodiff_cli.ops.elementary import acos, acosh, asin, asinh, atan, atanh, log
 from autodiff_cli.ops.elementary import pow_ as power
 from autodiff_cli.ops.special import sigmoid
 from autodiff_cli.ops.structural import logsumexp, softmax
-from autodiff_cli.targets.translation import arithmetic, expand_small_power, infix, pairwise, shortest_literal
+from autodiff_cli.targets.translation import arithmetic, expand_small_power, infix, shortest_literal
 
 CHOICE, OR, AND, NOT, ORDER = 1, 2, 3, 4, 5
 ARITHMETIC = arithmetic(ORDER)
@@ -174,13 +174,11 @@ _NUMPY_FORMS = (
     "pow_slope_exponent", "times_log", "sinc", "sigmoid", "sigmoid_slope", "logsigmoid", "logit", "softsign",
     "asec", "acsc", "acoth", "asech", "acsch",
 )  # fmt: skip
-NUMPY_DEFINITIONS: Mapping[str, Callable[..., Node | None]] = {
+NUMPY_DEFINITIONS: Mapping[str, Callable[..., Node]] = {
     **{name: partial(careful_form, name) for name in _NUMPY_FORMS},
     **{op.name: ARRAY_DEFINITIONS[op] for op in (logsumexp, softmax)},
     "pow_slope_base": _pow_slope_base,
     "binary_softmax": lambda x, y: sigmoid(x - y),
-    "max": pairwise(max_),
-    "min": pairwise(min_),
 }
 NUMPY_NOTATIONS = {
     **array_notations("np"),
@@ -238,6 +236,7 @@ NUMPY = Target(
     as_condition=_AS_CONDITION,
     definitions=NUMPY_DEFINITIONS,
     array_literal=("np.array(", ", dtype=float)"),
+    binary_ops=("max", "min"),
     snippets=NUMPY_SNIPPETS,
 )
 
@@ -266,9 +265,7 @@ def _root(x: Node, n: Node) -> Node:
 
 
 # Only the value matters, because the frameworks differentiate by themselves.
-FRAMEWORK_DEFINITIONS: Mapping[str, Callable[..., Node | None]] = {
-    "max": pairwise(max_),
-    "min": pairwise(min_),
+FRAMEWORK_DEFINITIONS: Mapping[str, Callable[..., Node]] = {
     "root": _root,
     "log_base": lambda x, base: log(x) / log(base),
     "asec": lambda x: acos(1 / x),
@@ -318,6 +315,7 @@ JAX = Target(
     as_condition=_AS_CONDITION,
     definitions=FRAMEWORK_DEFINITIONS,
     array_literal=("jnp.array(", ", dtype=float)"),
+    binary_ops=("max", "min"),
 )
 
 _TORCH = {
@@ -361,6 +359,7 @@ TORCH = Target(
     as_condition=_AS_CONDITION,
     definitions=FRAMEWORK_DEFINITIONS,
     array_literal=("torch.tensor(", ", dtype=torch.float64)"),
+    binary_ops=("max", "min"),
 )
 
 
