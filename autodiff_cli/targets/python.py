@@ -17,7 +17,7 @@ from textwrap import fill
 from autodiff_cli.graph.codegen import PRODUCT, SIGN, SUM, Fragment, Notation, call_notation
 from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.numbers.forms import ARRAY_DEFINITIONS, careful_form
-from autodiff_cli.numbers.sources import Definition, find_definition, variable_name
+from autodiff_cli.numbers.sources import Definition, find_definition, function_name
 from autodiff_cli.numbers.translation import CODE_WIDTH, Library, Target
 from autodiff_cli.ops.arithmetic import abs_, and_, equal, greater, less, mod, not_equal, or_, sign, where
 from autodiff_cli.ops.elementary import acos, acosh, asin, asinh, atan, atanh, log
@@ -57,7 +57,7 @@ class PythonLibrary(Library):
 
     def has_function(self, op: str) -> bool:
         """Return whether there is a function for an operation."""
-        return variable_name(op) is not None
+        return function_name(op, prefer_portable=False) is not None
 
     def require(self, name: str) -> str:
         """Include the function or constant with this name, and what it needs, and return its name."""
@@ -80,7 +80,7 @@ class PythonLibrary(Library):
         return super().operation(op, operands)
 
     def _call_function(self, op: str, operands: Sequence[Fragment]) -> Fragment:
-        name = variable_name(op)
+        name = function_name(op, prefer_portable=False)
         assert name is not None, f"Python has no {op}"
         return self.target.apply_notation(call_notation(self.require(name), len(operands)), operands)
 
@@ -252,7 +252,7 @@ class NumpyLibrary(PythonLibrary):
         return super().require(name)
 
     def _call_function(self, op: str, operands: Sequence[Fragment]) -> Fragment:
-        name = variable_name(op)
+        name = function_name(op, prefer_portable=False)
         assert name is not None, f"NumPy has no {op}"
         vectorized = f"{self.require(name).lstrip('_')}_of"
         self.texts[vectorized] = f"{vectorized} = np.vectorize({name}, otypes=[float])\n"
