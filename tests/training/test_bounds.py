@@ -206,7 +206,7 @@ def test_an_order_that_the_data_contradict_binds() -> None:
     fit = ad.fit("y ~ a*x + b", {"x": x, "y": y}, bounds={"b": ("a", None)})
     together = np.sum(y * (x + 1)) / np.sum((x + 1) ** 2)  # of y ~ a*(x + 1)
     assert fit.parameters == pytest.approx({"a": together, "b": together}, rel=1e-9)
-    assert [words[:18] for words in fit.warnings] == ["`a`, `b` end equal"]
+    assert "`a`, `b` end equal" in [words[:18] for words in fit.warnings]
     for bounds, words in (({"a": ("b", None), "b": ("a", None)}, "cycle"), ({"a": ("q", None)}, "no parameter `q`")):
         with pytest.raises(ValueError, match=words):
             ad.fit("y ~ a*x + b", {"x": x, "y": y}, bounds=bounds)

@@ -34,6 +34,7 @@ from autodiff_cli.training.fitting.optimization import (
     doubt_of,
     has_several_minima,
     is_poor_smooth_fit,
+    likelihood_gains,
     unset_parameters,
 )
 from autodiff_cli.training.fitting.progress import Progress
@@ -47,7 +48,7 @@ from autodiff_cli.training.objective.model import Model, tie_fixed_parameters
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.optimizers import Epoch
 from autodiff_cli.training.options import FitOptions
-from autodiff_cli.training.result.diagnosis import groups_with_systematic_residuals
+from autodiff_cli.training.result.diagnosis import residual_structure_of_groups
 from autodiff_cli.training.result.fitted_model import FittedModel
 from autodiff_cli.training.result.goodness import RESIDUALS
 from autodiff_cli.training.result.row_figures import figures_of_groups
@@ -319,13 +320,10 @@ class BatchedFit:
             variations = batch.mean_squares(batch.target_variations(fits), fits)
             left = self._losses[fits] / np.where(variations > 0, variations, 1.0)
             is_poor |= ~(left <= 1 - RESTARTS.poor_r_squared)
-            if not objective.is_linear:
-                is_systematic = groups_with_systematic_residuals(
-                    batch, self.theta[fits], fits, RESIDUALS.systematic_sigmas
-                )
-                is_poor |= is_systematic & ~(left < 1 - RESTARTS.nearly_perfect_r_squared)
+            structure = residual_structure_of_groups(batch, self.theta[fits], fits)
+            is_poor |= (structure > RESIDUALS.systematic_sigmas) & ~(left < 1 - RESTARTS.perfect_r_squared)
         elif objective.has_residuals and not objective.is_generalised_linear:
-            is_poor |= groups_with_systematic_residuals(batch, self.theta[fits], fits, RESIDUALS.suspect_sigmas)
+            is_poor |= residual_structure_of_groups(batch, self.theta[fits], fits) > RESIDUALS.suspect_sigmas
             if objective.kind is not LossKind.LIKELIHOOD:
                 for k in np.flatnonzero(~is_poor).tolist():
                     fit = int(fits[k])
@@ -357,10 +355,9 @@ class BatchedFit:
         batch = self._batch.take(fits)
         outcomes, histories = self._attempt(batch, np.tile(start, (len(fits), 1)))
         theta, converged = _ends(outcomes)
-        losses, before = comparison_losses(batch, theta), self._losses[fits]
-        with np.errstate(invalid="ignore"):
-            is_lower = before - losses > (1 - RESTARTS.clear_improvement) * np.abs(before)
-        is_better = converged & (~self.converged[fits] | is_lower)
+        losses, rows = comparison_losses(batch, theta), batch.total_weights(np.arange(len(fits)))
+        gains = likelihood_gains(batch.objective, rows, self._losses[fits], losses)
+        is_better = converged & (~self.converged[fits] | (gains > RESTARTS.likelihood_gain))
         better = fits[is_better]
         self.theta[better], self.converged[better] = theta[is_better], True
         self._losses[better] = losses[is_better]

@@ -59,7 +59,7 @@ from autodiff_cli.training.objective.model import unbounded_loss_hint
 from autodiff_cli.training.objective.objective import Objective, find_undefined
 from autodiff_cli.training.optimizers import DEFAULT_EPOCHS, OPTIMIZERS, Epoch, LearningRateSchedule
 from autodiff_cli.training.options import FitOptions, describe_bounds
-from autodiff_cli.training.result.diagnosis import explain_divergence, has_systematic_residuals
+from autodiff_cli.training.result.diagnosis import explain_divergence, residual_structure
 from autodiff_cli.training.result.goodness import (
     OUTLIER_SCALES,
     RESIDUALS,
@@ -76,11 +76,8 @@ class RestartSettings:
     """Thresholds that decide whether a fit starts again from better starting values."""
 
     poor_r_squared: float = 0.9  # R² below which a fit from default starts is not trusted
-    good_r_squared: float = 0.99  # R² below which structure in the residuals makes a nonlinear fit doubtful
     poor_robust_r_squared: float = 0.95  # for R² by medians, which judges bad fits more favourably
-    nearly_perfect_r_squared: float = 0.999999  # R² above which no other start can help, if all errors are known
-    perfect_r_squared: float = 1 - 1e-12  # R² above which no other start can help at all
-    clear_improvement: float = 0.99  # share of the loss that another start may leave at most to be preferred
+    perfect_r_squared: float = 1 - 1e-12  # R² above which residuals are rounding, so that no other start can help
     vanished_scale: float = 1e-9  # size of a positive parameter, relative to its start, below which it went to 0
     shrinkage: float = 1e3  # share of a parameter at which it should matter
     growth_factors: tuple[float, ...] = (3.0, 10.0)  # multiples of a parameter that may go to infinity
@@ -175,7 +172,7 @@ class StartSearch:
         if not is_poor:
             first = self._refit(start_from_scales, objective, objective.start, first)
         # The best frequency depends on the other parameters, such as a damping time, so it is checked at the end.
-        if explained is not None and not explained > RESTARTS.nearly_perfect_r_squared:
+        if explained is not None and not explained > RESTARTS.perfect_r_squared:
             for find in (start_from_exponents, start_from_frequencies):
                 first = self._refit(find, objective, first.theta, first)
         return first
@@ -229,7 +226,7 @@ class StartSearch:
         if self._method == "lbfgs":
             return self._fit(candidate.end, reason)
         outcome = self._fit(candidate.start, reason)
-        if self._progress.latest.loss <= objective.value(candidate.end) / RESTARTS.clear_improvement:
+        if not self._gain(objective.value(candidate.end), self._progress.latest.loss) > RESTARTS.likelihood_gain:
             return outcome
         # The candidate was found on a sample of the rows, and a fit of all rows from its start leads elsewhere.
         return minimize(self._method, objective, candidate.end, self._options, self._progress)
@@ -241,7 +238,10 @@ class StartSearch:
             theta = minimize("lbfgs", objective, theta, self._options, Progress(None)).theta
             objective.settings.update(saved_settings)
         before = math.inf if first.divergence is not None else _comparison_loss(objective, first.theta)
-        return _comparison_loss(objective, theta) < RESTARTS.clear_improvement * before
+        return self._gain(_comparison_loss(objective, theta), before) > RESTARTS.likelihood_gain
+
+    def _gain(self, loss: float, before: float) -> float:
+        return float(likelihood_gains(self._objective, self._objective.total_weight, before, loss))
 
     def _is_poor(self, first: Outcome) -> bool:
         """Whether a fit of residuals is so poor that other starting values should be tried."""
@@ -274,6 +274,21 @@ _BETTER = "the fit from the starting values was poor; better ones were estimated
 _BETTER_MINIMUM = "a better minimum was found from other starting values:"
 
 
+@ignore_float_errors()
+def likelihood_gains(
+    objective: Objective, weights: Array | float, before: Array | float, after: Array | float
+) -> Array:
+    """Return by how much the log-likelihoods of fits rise between two losses each; see `comparison_losses`.
+
+    Args:
+        weights: the total weight of the rows of each fit.
+        before, after: mean losses, or variances of the residuals.
+    """
+    if objective.kind is LossKind.LIKELIHOOD:
+        return np.asarray(weights * np.subtract(before, after))
+    return np.asarray(weights * objective.components / 2 * np.log(np.divide(before, after)))
+
+
 def scalar_parameters(objective: Objective) -> list[str]:
     """The free parameters that are numbers; only for these are other starting values searched."""
     return [name for name, shape in objective.layout.shapes.items() if not shape]
@@ -299,16 +314,12 @@ def _is_poor_least_squares(objective: Objective, outcome: Outcome) -> bool:
         return False
     if result.missing_error_reasons and outcome.converged and not objective.is_penalised:
         return True  # interchangeable parameters with equal starting values stay equal
-    if explained > RESTARTS.nearly_perfect_r_squared:
-        return False
     return not outcome.converged or (
         bool(unset_parameters(objective))
         and (
             explained < RESTARTS.poor_r_squared
             or _is_frequency_ambiguous(objective)
-            or (
-                not objective.is_linear and has_systematic_residuals(objective, outcome.theta, RESIDUALS.suspect_sigmas)
-            )
+            or (not objective.is_linear and residual_structure(objective, outcome.theta) > RESIDUALS.suspect_sigmas)
         )
     )
 
@@ -337,32 +348,37 @@ def doubt_of(objective: Objective, outcome: Outcome) -> str:
 
 
 def _doubt_of_poor_fit(objective: Objective, outcome: Outcome) -> str:
-    """Return a warning if a fit explains little, and another frequency or the residuals tell why; empty otherwise."""
-    if objective.kind not in _RESIDUAL_LOSSES:
+    """Return a warning if another frequency explains far more, the residuals are not random, or noise has frequencies
+    that explain as much; empty otherwise.
+    """
+    if objective.kind not in _RESIDUAL_LOSSES or outcome.failure:
         return ""
     explained = explained_variance(objective, outcome.theta)
-    enough = RESTARTS.poor_r_squared if objective.is_linear or objective.is_network else RESTARTS.good_r_squared
-    if outcome.failure or explained is None or not explained < enough:
+    enough = RESTARTS.poor_r_squared if objective.is_network else RESTARTS.perfect_r_squared
+    if explained is None or not explained < enough:
         return ""
     share = f"this fit is doubtful: it explains {100 * max(explained, 0):.2g} % of the target's variation"
     better = _better_given_frequencies(objective, outcome)
     if better is not None:
         starts = format_starts(objective, better, np.flatnonzero(Sinusoids(objective).frequency_mask).tolist())
         return f"{share}, and another frequency explains far more; start from {starts}"
-    doubt = "the residuals show structure"
-    if not has_systematic_residuals(objective, outcome.theta):
-        count = _scanned_frequencies(objective)
-        if explained >= RESTARTS.poor_r_squared or not count:
-            return ""
-        chance = min(1.0, count * (1 - max(explained, 0.0)) ** ((objective.rows - objective.layout.size) / 2))
-        if _is_frequency_ambiguous(objective):
-            doubt = "so few rows do not determine the frequency"
-        elif chance > RESTARTS.chance_of_noise:
-            return f"{share}; the best of {count} frequencies does so in pure noise with probability {chance:.1g}"
-        else:
-            return ""
-    other = "Another model" if objective.is_linear else "Other starting values, or another model,"
-    return f"{share}, and {doubt}. {other} may fit better"
+    structure = residual_structure(objective, outcome.theta)
+    if structure > RESIDUALS.systematic_sigmas:
+        other = "another model" if objective.is_linear else "other starting values, or another model,"
+        return _STRUCTURE.format(structure, other)
+    count = _scanned_frequencies(objective)
+    chance = min(1.0, count * (1 - max(explained, 0.0)) ** ((objective.rows - objective.layout.size) / 2))
+    if not chance > RESTARTS.chance_of_noise:
+        return ""
+    if _is_frequency_ambiguous(objective):
+        return f"{share}, and so few rows do not determine the frequency"
+    return f"{share}; the best of {count} frequencies does so in pure noise with probability {chance:.1g}"
+
+
+_STRUCTURE = (
+    "this fit is doubtful: neighbouring residuals are alike ({:.2g} standard errors from a random order); {} may fit "
+    "better, and the standard errors are probably too small"
+)
 
 
 def _scanned_frequencies(objective: Objective) -> int:
@@ -512,7 +528,7 @@ def is_poor_smooth_fit(objective: Objective, first: Outcome) -> bool:
     """Whether another starting point may lead to a better fit."""
     if first.converged and objective.kind is LossKind.LIKELIHOOD and objective.is_generalised_linear:
         return False  # this loss has a single minimum
-    if not first.converged or has_systematic_residuals(objective, first.theta, RESIDUALS.suspect_sigmas):
+    if not first.converged or residual_structure(objective, first.theta) > RESIDUALS.suspect_sigmas:
         return True
     if objective.kind not in _RESIDUAL_LOSSES or objective.is_penalised:
         return False

@@ -41,7 +41,7 @@ from autodiff_cli.training.methods.least_squares import fit_squares
 from autodiff_cli.training.objective.batch import BATCH, Batch, repeat_objective
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import Bounds, dimensional_scales, initial_arrays
-from autodiff_cli.training.result.diagnosis import has_systematic_residuals
+from autodiff_cli.training.result.diagnosis import residual_structure
 from autodiff_cli.training.result.goodness import RESIDUALS
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE
 from autodiff_cli.training.rows import Moments
@@ -220,7 +220,7 @@ class MultistartSettings:
     equal_end_tolerance: float = 1e-2  # relative difference of two ends, up to signs and order, that count as equal
     confirmations: int = 4  # the search ends when the best loss was found this many times
     min_scale_distance: float = 1.5  # powers of 10 between the scale of a parameter and 1, for 1 to be a bad start
-    good_fit_share: float = 0.001  # share of the target's variation below which a loss ends the search
+    good_fit_share: float = 0.001  # share of the target's variation below which a loss without structure is good
     few_rows: int = 100  # with fewer rows that share shrinks, because wrong curves may fit few rows well
 
 
@@ -537,17 +537,19 @@ class _Multistart:
                 # Where a parameter has no effect, as a rate that went to infinity, there are many ends of equal loss.
                 known, other = np.sort(np.abs([best.end, candidate.end]))
                 confirmations += bool(np.allclose(known, other, rtol=SETTINGS.equal_end_tolerance))
-            if best.loss < self._good or confirmations >= SETTINGS.confirmations:
+            if confirmations >= SETTINGS.confirmations or (best.loss < self._good and not self._has_structure(best)):
                 break
         for _ in range(SETTINGS.residual_rounds):
-            if best is None or best.loss < self._good:
-                break
-            if not has_systematic_residuals(self._sample, best.end, RESIDUALS.suspect_sigmas):
+            if best is None or not self._has_structure(best):
                 break
             near = [self._points_near(best.end)]
             near += [self._place_term(best.end[None], *term, self._linear) for term in self._terms]
             best = min(best, *self.descend(np.concatenate(near)), key=lambda end: end.loss)
         return best
+
+    def _has_structure(self, candidate: StartCandidate) -> bool:
+        """Whether the residuals at the end of a candidate suggest that there is a better one."""
+        return residual_structure(self._sample, candidate.end) > RESIDUALS.suspect_sigmas
 
     def refine(self, points: Array) -> list[StartCandidate]:
         """Descend from points, after their linear parameters are set to their best values."""

@@ -39,8 +39,8 @@ from autodiff_cli.graph.node import Node, constant, is_literal, variable
 from autodiff_cli.graph.op import ONE, ZERO, Shape
 from autodiff_cli.graph.tape import ShapeInference, Tape, leaf_names, substitute, topological_order
 from autodiff_cli.language.printer import to_text
-from autodiff_cli.ops.arithmetic import abs_, equal
-from autodiff_cli.ops.elementary import exp, hypot, sqrt, square
+from autodiff_cli.ops.arithmetic import abs_, div, equal, floor, mul, where
+from autodiff_cli.ops.elementary import exp, hypot, pow_, sqrt, square
 from autodiff_cli.ops.special import sigmoid
 from autodiff_cli.ops.structural import dot, index, mean, softmax, stack
 from autodiff_cli.options import OptionError
@@ -212,7 +212,8 @@ def build_graphs(
     x_errors = tuple(options.x_errors)
     roots = [program.output] if program.target is None else [program.output, program.target]
     column_vectors = [] if x_errors else _column_vectors(roots, model)
-    prediction, *targets = substitute(roots, {node: variable(to_text(node)) for node in column_vectors})
+    replaced = {node: variable(to_text(node)) for node in column_vectors}
+    prediction, *targets = substitute(roots, replaced | powers_with_limits(roots[0], model.parameters))
     names = {to_text(node): tuple(leaf.text for leaf in node.inputs) for node in column_vectors}
     leaves = {**model.shapes, **{name: (len(columns),) for name, columns in names.items()}}
     residuals: tuple[Node, ...] = ()
@@ -243,6 +244,26 @@ def build_graphs(
     return LossGraphs(
         row_loss, weighted_loss, residuals, target, prediction, names, leaves, weighted, x_errors, target_scales, prior
     )
+
+
+def powers_with_limits(prediction: Node, parameters: Collection[str]) -> dict[Node, Node]:
+    """Return replacements for powers of ratios such as `(x/k)^n`, which make their slopes 0 in rows where `x = 0`.
+
+    There, the power has one value for all positive `k` and `n`. The chain rule would multiply 0 by infinity if `n < 1`,
+    and always for `(k/x)^n`.
+    """
+    replacements: dict[Node, Node] = {}
+    for node in topological_order([prediction]):
+        if node.op not in (pow_, sqrt) or node.inputs[0].op not in (mul, div):
+            continue
+        of_data = [
+            not leaf.is_constant and {*parameters}.isdisjoint(leaf_names([leaf])) for leaf in node.inputs[0].inputs
+        ]
+        if of_data.count(True) == 1:
+            column, inputs = node.inputs[0].inputs[of_data.index(True)], substitute(node.inputs, replacements)
+            again = node.op(*inputs)
+            replacements[node] = where(equal(column, ZERO), floor(again), again)  # the slope of `floor` is 0
+    return replacements
 
 
 def x_sigma_column(name: str) -> str:

@@ -2,8 +2,8 @@
 
 `diagnose` examines the units and gradients of a network: dead and saturated units, vanishing and exploding gradients.
 `explain_failure` and `explain_divergence` say in words which parameters diverged, where the model is not defined, which
-parameters the data do not distinguish, and what to try next. `has_systematic_residuals` tests whether the residuals are
-random along the predictor.
+parameters the data do not distinguish, and what to try next. `residual_structure` measures how far the residuals are
+from a random order along the predictor.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.array_types import Array, Mask
+from autodiff_cli.array_types import Array
 from autodiff_cli.backends.protocol import RowGraphs
 from autodiff_cli.backends.selection import make_backend
 from autodiff_cli.graph.node import Node
@@ -57,19 +57,32 @@ def von_neumann_scores(ordered: Array, sizes: NDArray[np.intp]) -> Array:
     return np.where((sizes >= RESIDUALS.min_rows) & (totals > 0) & (totals < math.inf), scores, 0.0)
 
 
-def has_systematic_residuals(
-    objective: Objective, theta: Array, threshold: float = RESIDUALS.systematic_sigmas
-) -> bool:
-    """Return whether the residuals follow the only predictor more than chance explains.
+def structure_scores(ordered: Array, sizes: NDArray[np.intp]) -> Array:
+    """Return by how many standard errors neighbours are more alike than in a random order, whichever is larger: single
+    values, or means of many, in which the noise of long series does not hide what varies slowly.
+
+    See `von_neumann_scores` for the arguments.
+    """
+    scores = von_neumann_scores(ordered, sizes)
+    counts = np.minimum(sizes, RESIDUALS.structure_blocks)
+    if (counts == sizes).all():
+        return scores
+    positions = np.arange(ordered.shape[-1]) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    blocks = positions * np.repeat(counts, sizes) // np.repeat(sizes, sizes)
+    starts = np.flatnonzero((positions == 0) | (np.diff(blocks, prepend=0) != 0))
+    means = np.add.reduceat(ordered, starts, axis=-1) / np.diff(starts, append=ordered.shape[-1])
+    return np.maximum(scores, von_neumann_scores(means, counts))
+
+
+def residual_structure(objective: Objective, theta: Array) -> float:
+    """Return by how many standard errors the residuals differ from a random order along the only predictor; 0 if there
+    is not exactly one. See `structure_scores`.
 
     Very many rows are represented by a random sample, in which neighbours are still close together.
-
-    Args:
-        threshold: the number of standard errors from randomness.
     """
     predictor = _single_predictor(objective)
     if predictor is None:
-        return False
+        return 0.0
     objective = subsample(objective)
     order = np.argsort(objective.column(predictor), kind="stable")
     with ignore_float_errors():
@@ -77,16 +90,18 @@ def has_systematic_residuals(
         if objective.kind is LossKind.ROBUST:  # an outlier would hide the pattern of the other rows
             limit = RESIDUALS.clip_scales * robust_scale(objective, theta)
             residuals = np.clip(residuals, -limit, limit)
-        return bool((von_neumann_scores(residuals[:, order], np.array([len(order)])) > threshold).any())
+        return float(structure_scores(residuals[:, order], np.array([len(order)])).max())
 
 
-def groups_with_systematic_residuals(batch: GroupBatch, theta: Array, fits: Fits, threshold: float) -> Mask:
-    """Return in which groups the residuals follow the only predictor; see `has_systematic_residuals`."""
+def residual_structure_of_groups(batch: GroupBatch, theta: Array, fits: Fits) -> Array:
+    """Return by how many standard errors the residuals of each group differ from a random order; see
+    `residual_structure`.
+    """
     predictor, is_robust = _single_predictor(batch.objective), batch.objective.kind is LossKind.ROBUST
 
-    def is_systematic(points: Array, part: Fits) -> Mask:
+    def structure(points: Array, part: Fits) -> Array:
         if predictor is None:
-            return np.zeros(len(part), np.bool_)
+            return np.zeros(len(part))
         rows = batch.gathered(part)
         groups = rows.spread(np.arange(len(part)))
         residuals = batch.residuals(points, part) * np.sqrt(rows.weights)
@@ -94,10 +109,10 @@ def groups_with_systematic_residuals(batch: GroupBatch, theta: Array, fits: Fits
             limits = RESIDUALS.clip_scales * MAD_TO_STD * batch.median_magnitudes(points, part)[groups]
             residuals = np.clip(residuals, -limits, limits)
         order = np.lexsort((rows.column(predictor), groups))
-        return np.asarray((von_neumann_scores(residuals[:, order], rows.sizes) > threshold).any(axis=0))
+        return np.asarray(structure_scores(residuals[:, order], rows.sizes).max(axis=0))
 
     with ignore_float_errors():
-        return batch.by_parts(is_systematic, theta, fits)
+        return batch.by_parts(structure, theta, fits)
 
 
 def _single_predictor(objective: Objective) -> str | None:

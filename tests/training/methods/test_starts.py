@@ -207,4 +207,33 @@ def test_a_spline_is_fitted_by_its_values_at_the_knots() -> None:
     design = np.array([basis(t) if 0 <= t <= 10 else basis(e := 10.0 * (t > 10)) + (t - e) * basis(e, 1) for t in x])
     found = fit(f"y ~ spline(x, {knots}, h)", {"x": x, "y": y})
     np.testing.assert_allclose(found.parameters["h"], np.linalg.lstsq(design, y)[0], rtol=1e-9)
-    assert not found.warnings
+    assert found.converged
+
+
+def test_structure_makes_a_fit_doubtful_whatever_it_explains() -> None:
+    x = np.linspace(0, 10, 200)
+    y = 100 * np.exp(-x) + 2 * np.exp(-x / 8)
+    one, two = (
+        fit(model, {"x": x, "y": y + 0.05 * NOISE}) for model in ("y ~ a*exp(-x/t)", "y ~ a*exp(-x/t) + b*exp(-x/u)")
+    )
+    assert one.r_squared > 0.99  # type: ignore[operator]
+    assert any("neighbouring residuals are alike (" in warning for warning in one.warnings)
+    assert not two.warnings
+
+
+def test_many_rows_do_not_hide_what_a_fit_misses() -> None:
+    x = np.linspace(0, 20, 20_000)
+    y = peak(x, 5, 1) + 0.05 * peak(x, 15, 0.3) + 0.05 * np.random.default_rng(2).normal(size=len(x))
+    found = fit("y ~ a*exp(-((x - m)/s)^2)", {"x": x, "y": y})
+    assert any("neighbouring residuals are alike" in warning for warning in found.warnings)
+
+
+@pytest.mark.parametrize("n", [0.6, 0.9, 1.5])
+@each("model", ["y ~ b + E/(1 + (k/x)^n)", "y ~ b + E*(x/k)^n/(1 + (x/k)^n)"])
+def test_powers_of_ratios_are_fitted_to_rows_at_zero(model: str, n: float) -> None:
+    x = np.array([0, *np.geomspace(0.01, 100, 12)])
+    data = {"x": x, "y": 2 + 50 * x**n / (0.5**n + x**n) + 0.3 * NOISE[: len(x)]}
+    found, wanted = fit(model, data), fit("y ~ b + E*x^n/(k^n + x^n)", data)
+    assert found.converged
+    assert found.parameters == pytest.approx(wanted.parameters, rel=1e-6)
+    assert found.stderr == pytest.approx(wanted.stderr, rel=1e-6)
