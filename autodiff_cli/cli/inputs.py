@@ -405,10 +405,15 @@ def select_variables(expression: Formula, names: str | None) -> tuple[str, ...]:
     for name in wanted:
         if not name:
             raise BadInput("--wrt takes names separated by commas, such as --wrt x,y")
-        if name not in expression.leaves:
-            message = f"--wrt {names}: the expression has no variable `{name}`"
-            raise UnknownNameError(message, suggestion=suggest(name, expression.leaves))
+        check_variable(f"--wrt {names}", name, expression.leaves)
     return wanted
+
+
+def check_variable(option: str, name: str, names: Collection[str]) -> None:
+    """Raise UnknownNameError if an option names a variable that the expression does not contain."""
+    if name not in names:
+        message = f"{option}: the expression has no variable `{name}`"
+        raise UnknownNameError(message, suggestion=suggest(name, names))
 
 
 def _read_utf8(source_name: str, read: Callable[[], str]) -> str:
