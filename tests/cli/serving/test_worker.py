@@ -108,6 +108,7 @@ def test_a_fit_has_the_loss_the_optimizer_and_the_epochs_of_the_page(tmp_path: P
     assert asked("fit", DECAY, model=MODEL, values="", options={"epochs": "many"}).keys() == {"error"}
 
 
+@pytest.mark.slow
 def test_the_course_has_its_pages() -> None:
     assert 'href="slope.html"' in asked("course", file="index.html")["page"]
     assert "Fan-out" in asked("course", file="fan-out.html")["page"]
@@ -145,6 +146,7 @@ def test_a_fit_is_watched_learning() -> None:
     assert course["epochs"][-1]["theta"] == pytest.approx([*asked("fit", DECAY, model=MODEL)["parameters"].values()])
 
 
+@pytest.mark.slow
 def test_the_process_writes_no_file(tmp_path: Path) -> None:
     question = {"ask": "fit", "model": MODEL, "values": "", "seconds": 60}
     before = {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
