@@ -423,7 +423,8 @@ def test_the_line_to_an_explanation_begins_at_its_node(page: Page) -> None:
 
 # Points at which a moving number would not be on its line to half a pixel.
 OFF_LINE = """() => [...document.querySelectorAll(".edge path:not(.reach):not(.head)")].flatMap((path) => {
-  const line = svgElement("path", { d: path.getAttribute("d"), fill: "none", "stroke-width": 1, "stroke-linecap": "round" });
+  const d = path.getAttribute("d");
+  const line = svgElement("path", { d, fill: "none", "stroke-width": 1, "stroke-linecap": "round" });
   graph.svg.append(line);
   const points = path.track.every(5).filter(({ x, y }) => !line.isPointInStroke(new DOMPoint(x, y)));
   line.remove();
