@@ -241,6 +241,13 @@ def check_fields(record: Any) -> dict[str, Any]:
     return explicit
 
 
+class CheckedOptions:
+    """The base of records of options that check their values and nothing else."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
 class Restriction(NamedTuple):
     """A combination of options that is refused.
 

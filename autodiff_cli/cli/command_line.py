@@ -26,6 +26,7 @@ from autodiff_cli.cli.environment import BadInput, Environment, errors_as_bad_in
 from autodiff_cli.language.errors import join_words, suggest
 from autodiff_cli.language.lexer import canonical_name, is_level_name, is_name, is_signed_number
 from autodiff_cli.options import (
+    CheckedOptions,
     Option,
     OptionError,
     OptionField,
@@ -33,7 +34,6 @@ from autodiff_cli.options import (
     argument,
     at_least,
     between,
-    check_fields,
     check_restrictions,
     is_explicit,
     needs,
@@ -677,7 +677,7 @@ mode_option = partial(_derivative, "--mode", _MODE_HELP, default=PassMode.REVERS
 
 
 @dataclass(frozen=True)
-class DerivativeRequest:
+class DerivativeRequest(CheckedOptions):
     """The options of `grad` that ask for more than value and gradient."""
 
     symbolic: bool = _derivative("--symbolic", "Also print the derivatives as formulas.")
@@ -694,16 +694,13 @@ class DerivativeRequest:
     )
     precision: int | None = _derivative("--precision DIGITS", _PRECISION_HELP, between(2, MAX_DIGITS))
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
 
 uncertainty_option = partial(option, group="Uncertain values")
 _MONTE_CARLO_HELP = "Also draw N random inputs, and show the distribution of the value."
 
 
 @dataclass(frozen=True)
-class UncertaintyRequest:
+class UncertaintyRequest(CheckedOptions):
     """The options for values with standard errors, besides the values themselves."""
 
     sigma: list[str] | None = uncertainty_option(
@@ -714,9 +711,6 @@ class UncertaintyRequest:
     )
     monte_carlo: int | None = uncertainty_option("--monte-carlo N", _MONTE_CARLO_HELP, between(100, 100_000_000))
     seed: int = uncertainty_option("--seed N", "Seed for the random number generator.", at_least(0), default=0)
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 UNCERTAIN = "an uncertain value"  # stands for uncertain values in tables of restrictions

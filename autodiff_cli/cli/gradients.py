@@ -26,7 +26,7 @@ from autodiff_cli.explain.tracing import trace
 from autodiff_cli.formula import derivatives
 from autodiff_cli.formula.derivatives import HigherDerivatives
 from autodiff_cli.formula.formula import Formula
-from autodiff_cli.language.errors import ExpressionError, UnknownNameError, format_names, suggest
+from autodiff_cli.language.errors import ExpressionError, format_names
 from autodiff_cli.language.lexer import canonical_name, is_name
 
 if TYPE_CHECKING:
@@ -178,7 +178,8 @@ def propagated_uncertainty(
     from autodiff_cli.explain.warnings import check_higher_derivatives
     from autodiff_cli.formula.uncertainty import MAX_ELEMENTS, Correlations, UncertainPoint
 
-    _check_error_names(errors, formula)
+    for name in errors:
+        inputs.check_variable(f"--sigma {name}", name, formula.leaves)
     deviations = {name: inputs.constant_value(f"the error of `{name}`", text) for name, text in errors.items()}
     for name in inputs.unrepresentable_values(formula, errors):
         raise BadInput(f"the error of `{name}` is not representable as a float")
@@ -192,13 +193,6 @@ def propagated_uncertainty(
         right |= check_higher_derivatives(formula, formula.at(point), second).correct
     found = uncertain.uncertainty(record.value, record.gradient, hessian, right, request.monte_carlo or 0, request.seed)
     return found, record
-
-
-def _check_error_names(errors: Mapping[str, str], formula: Formula) -> None:
-    for name in errors:
-        if name not in formula.leaves:
-            message = f"--sigma {name}: the expression has no variable `{name}`"
-            raise UnknownNameError(message, suggestion=suggest(name, formula.leaves))
 
 
 def interval_report(call: Call, formula: Formula, value_texts: Mapping[str, str], names: Sequence[str]) -> Report:
@@ -310,7 +304,8 @@ def _row_errors(
         return None
     from autodiff_cli.formula.uncertainty import Correlations, RowErrors
 
-    _check_error_names(errors, formula)
+    for name in errors:
+        inputs.check_variable(f"--sigma {name}", name, formula.leaves)
     by_column = {name: canonical_name(text.strip()) for name, text in errors.items()}
     fixed = {}
     for name, text in errors.items():

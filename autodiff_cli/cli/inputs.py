@@ -29,6 +29,7 @@ from autodiff_cli.language.errors import (
 from autodiff_cli.language.lexer import canonical_name, quote_name
 from autodiff_cli.language.parser import MAX_TEXT_LENGTH
 from autodiff_cli.language.program import read
+from autodiff_cli.system import error_reason
 
 if TYPE_CHECKING:
     from autodiff_cli.explain.record import Trace
@@ -404,10 +405,15 @@ def select_variables(expression: Formula, names: str | None) -> tuple[str, ...]:
     for name in wanted:
         if not name:
             raise BadInput("--wrt takes names separated by commas, such as --wrt x,y")
-        if name not in expression.leaves:
-            message = f"--wrt {names}: the expression has no variable `{name}`"
-            raise UnknownNameError(message, suggestion=suggest(name, expression.leaves))
+        check_variable(f"--wrt {names}", name, expression.leaves)
     return wanted
+
+
+def check_variable(option: str, name: str, names: Collection[str]) -> None:
+    """Raise UnknownNameError if an option names a variable that the expression does not contain."""
+    if name not in names:
+        message = f"{option}: the expression has no variable `{name}`"
+        raise UnknownNameError(message, suggestion=suggest(name, names))
 
 
 def _read_utf8(source_name: str, read: Callable[[], str]) -> str:
@@ -421,8 +427,7 @@ def _read_utf8(source_name: str, read: Callable[[], str]) -> str:
     except UnicodeDecodeError as error:
         raise BadInput(f"{source_name} is not UTF-8 text: {error.reason} at byte {error.start}") from error
     except (OSError, ValueError) as error:  # a path with a NUL is a ValueError
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise BadInput(f"cannot read {source_name}: {reason}") from error
+        raise BadInput(f"cannot read {source_name}: {error_reason(error)}") from error
 
 
 def trace_of_elements(trace: Trace) -> Trace:

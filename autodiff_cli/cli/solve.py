@@ -11,7 +11,7 @@ from autodiff_cli.cli import inputs
 from autodiff_cli.cli.command_line import EXPR, IMPLICIT, Call, command, output_option
 from autodiff_cli.cli.environment import BadInput, Environment, ExitStatus, Output
 from autodiff_cli.language.errors import MissingValueError, format_names
-from autodiff_cli.options import at_least, between, check_fields, option
+from autodiff_cli.options import CheckedOptions, at_least, between, option
 from autodiff_cli.solving import MAX_BOXES
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _BOXES_HELP = "Stop after N boxes; what is then undecided is listed."
 
 
 @dataclass(frozen=True)
-class SearchOptions:
+class SearchOptions(CheckedOptions):
     """The options of a search."""
 
     max_boxes: int = _search("--max-boxes N", _BOXES_HELP, at_least(1), default=MAX_BOXES)
@@ -34,9 +34,6 @@ class SearchOptions:
     )
     plot: bool = output_option("--plot", "Draw the function, or its contour lines, with the points.")
     implicit: bool = IMPLICIT
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 @command(options=SearchOptions)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import PurePath
@@ -32,12 +32,12 @@ from autodiff_cli.cli.command_line import (
 )
 from autodiff_cli.cli.environment import BadInput, Environment, Output, errors_as_bad_input, open_data_files
 from autodiff_cli.data.dialect import FileOptions
-from autodiff_cli.language.errors import UnknownNameError, suggest
+from autodiff_cli.language.errors import suggest
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.options import (
+    CheckedOptions,
     Restriction,
     at_least,
-    check_fields,
     check_restrictions,
     exclusive,
     needs,
@@ -160,7 +160,7 @@ _RESTRICTIONS = (
 
 
 @dataclass(frozen=True)
-class ViewRequest:
+class ViewRequest(CheckedOptions):
     """The views of a trace that replace the steps of reverse mode."""
 
     mode: PassMode = mode_option()
@@ -169,9 +169,6 @@ class ViewRequest:
         "--limit N", "Maximum number of paths to list per variable, largest first.", at_least(0), default=_DEFAULT_LIMIT
     )
     tape: bool = option("--tape", "Show what each operation stores for the backward pass.")
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 _ROW_HELP = "Trace the loss of model EXPR (or MODEL.json) at row N of DATA, counted after --where."
@@ -272,7 +269,8 @@ def trace(
         report = combine_reports(_report(trace_record.with_warning("nonlinear", warning), views, wrt), *reports)
         return Output(report, path=output, json=format_name == "json")
     for flag, name in (("--highlight", highlight), ("--only", only)):
-        _check_variable(flag, name, trace_record.expression.leaves)
+        if name is not None:
+            inputs.check_variable(f"{flag} {name}", name, trace_record.expression.leaves)
     from autodiff_cli.render.drawing import View
     from autodiff_cli.render.layout import GraphTooLargeError
 
@@ -299,16 +297,9 @@ def _select_format(requested: FormatName | None, json: bool, output: str | None)
     return by_suffix.get(suffix, "text")
 
 
-def _check_variable(option: str, name: str | None, names: Collection[str]) -> None:
-    """Raise UnknownNameError if an option names a variable that the expression does not contain."""
-    if name is not None and name not in names:
-        raise UnknownNameError(
-            f"{option} {name}: the expression has no variable `{name}`", suggestion=suggest(name, names)
-        )
-
-
 def _report(trace: Trace, views: ViewRequest, wrt: str | None) -> Report:
     """Return the report: the requested views, else the steps; as JSON both."""
+    from autodiff_cli.cli.inputs import check_variable
     from autodiff_cli.render.report import combine_reports
     from autodiff_cli.render.trace import forward_mode_report, paths_report, tape_report, trace_report
 
@@ -329,7 +320,7 @@ def _report(trace: Trace, views: ViewRequest, wrt: str | None) -> Report:
         name = canonical_name(views.paths)
         elements = [leaf for leaf in trace.expression.leaves if leaf.startswith(f"{name}[")]
         if name and not elements:
-            _check_variable("--paths", name, trace.expression.leaves)
+            check_variable(f"--paths {name}", name, trace.expression.leaves)
         names = (elements or [name]) if name else trace.wrt
         if not set(names) <= {*trace.wrt}:
             raise BadInput(f"--paths {name}: `{name}` is not in --wrt")

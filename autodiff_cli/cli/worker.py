@@ -57,10 +57,10 @@ def parse_values(text: str) -> dict[str, str]:
     {'x': '2', 'W': '[[1, 2], [3, 4]]', 'y': 'max(1, 2)'}
     """
     from autodiff_cli.cli.environment import BadInput
-    from autodiff_cli.language.lexer import canonical_name
+    from autodiff_cli.language.lexer import canonical_name, split_outside_brackets
 
     texts: dict[str, str] = {}
-    for part in filter(str.strip, _split_outside_brackets(text)):
+    for part in filter(str.strip, split_outside_brackets(text, ",;\n")):
         name, sign, value = part.partition("=")
         if not sign or not name.strip() or not value.strip():
             raise BadInput(f"values have the form x=2, y=3, not `{part.strip()}`")
@@ -71,25 +71,16 @@ def parse_values(text: str) -> dict[str, str]:
     return texts
 
 
-def _split_outside_brackets(text: str) -> list[str]:
-    """Split a text at commas, semicolons and line ends that are not in brackets."""
-    parts, depth = [""], 0
-    for character in text:
-        depth += (character in "([") - (character in ")]")
-        if depth == 0 and character in ",;\n":
-            parts.append("")
-        else:
-            parts[-1] += character
-    return parts
-
-
 def _trace_page(question: Mapping[str, Any], _data: BinaryIO) -> dict[str, Any]:
     """Return the page of a formula at a point; a note lists the values of variables that had none."""
-    from autodiff_cli.cli.inputs import constant_values
+    from autodiff_cli.cli.environment import BadInput
+    from autodiff_cli.cli.inputs import constant_values, split_uncertainties
     from autodiff_cli.explain.tracing import trace
     from autodiff_cli.expression import parse
 
-    texts = parse_values(question["values"])
+    texts, errors = split_uncertainties(parse_values(question["values"]))
+    if errors:
+        raise BadInput(f"the page shows no uncertainty: leave out the error of `{next(iter(errors))}`")
     formula = parse(question["formula"], [*texts])
     formula.check_names(texts)
     values = constant_values(texts)

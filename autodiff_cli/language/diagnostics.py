@@ -12,7 +12,7 @@ from collections.abc import Iterable, Set
 
 from autodiff_cli import ops
 from autodiff_cli.language.errors import MAX_QUOTE, ExpressionError, is_quotable, join_words, line_and_column
-from autodiff_cli.language.lexer import BUILT_FUNCTIONS, Lexeme, Lexemes, is_signed_number
+from autodiff_cli.language.lexer import BUILT_FUNCTIONS, Lexeme, Lexemes, is_signed_number, split_outside_brackets
 
 # --- Operands, quoted in suggestions
 
@@ -125,7 +125,7 @@ def translate_call(name: str, arguments: str, count: int) -> Message | None:
         return "", f"{last}{arguments}" if inside else f"{last}({before})"
     if name in UNAVAILABLE_FUNCTIONS:
         words, template = UNAVAILABLE_FUNCTIONS[name]
-        first = _first_argument(inside)
+        first = split_outside_brackets(inside, ",")[0].strip()
         operand = first if template == "{}" or first.isidentifier() else f"({first})"
         return words, template.replace("{}", operand) if template is not None and first else None
     translation = FOREIGN_FUNCTIONS.get(name, "")
@@ -133,15 +133,6 @@ def translate_call(name: str, arguments: str, count: int) -> Message | None:
         return "", translation.format(inside or "x")
     accepts = any(op.accepts(count) for op in ops.overloads(translation))
     return ("", f"{translation}{arguments}") if accepts else None
-
-
-def _first_argument(arguments: str) -> str:
-    depth = 0
-    for k, character in enumerate(arguments):
-        depth += (character in "([") - (character in ")]")
-        if character == "," and depth == 0:
-            return arguments[:k].strip()
-    return arguments
 
 
 def foreign_notation(text: str, before: list[Lexeme], unexpected: Lexeme, after: list[Lexeme]) -> Message | None:

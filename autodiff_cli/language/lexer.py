@@ -330,3 +330,19 @@ def first_invalid_character(name: str) -> int | None:
 # stands here so that both the parser and its error messages can import it.
 LAYER_FUNCTIONS = ("dense", "mlp")
 BUILT_FUNCTIONS = (*LAYER_FUNCTIONS, "convolve")  # those that are not operations
+
+
+def split_outside_brackets(text: str, separators: str) -> list[str]:
+    """Split a text at separators that are not in brackets.
+
+    >>> split_outside_brackets("a, [b, c]; d", ",;")
+    ['a', ' [b, c]', ' d']
+    """
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character in "([") - (character in ")]")
+        if depth == 0 and character in separators:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts

@@ -130,15 +130,9 @@ def _pow(x: Array, y: Array) -> Array:
     return np.where(is_undefined, np.nan, z) if np.any(is_undefined) else z
 
 
-def extremum(pick: np.ufunc) -> Callable[..., Array]:
-    """Return the largest or the smallest of arrays, element by element, for a function of two."""
-
-    def extreme(first: Array, *rest: Array) -> Array:
-        for x in rest:
-            first = pick(x, first)  # of 0 and -0, NumPy returns the second argument and Python the first
-        return first
-
-    return extreme
+def _extremum(pick: np.ufunc) -> Callable[..., Array]:
+    # of 0 and -0, NumPy returns the second argument and Python the first
+    return lambda *xs: functools.reduce(lambda extreme, x: pick(x, extreme), xs)
 
 
 # NumPy's comparisons and logical operations, which return truth values.
@@ -151,7 +145,7 @@ ARITHMETIC: dict[str, Callable[..., Any]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative, "mod": np.mod,
     "abs": np.abs, "sign": lambda x: np.where(x == 0, x, np.sign(x)),
     "floor": np.floor, "ceil": np.ceil, "round": np.round,
-    "max": extremum(np.maximum), "min": extremum(np.minimum),
+    "max": _extremum(np.maximum), "min": _extremum(np.minimum),
     "clip": lambda x, low, high: np.minimum(high, np.maximum(low, x)),
     "relu": lambda x: np.maximum(x, 0.0), "heaviside": lambda x: np.heaviside(x, 0.5),
     "where_defined": lambda z, slope: np.where(np.isnan(z), np.nan, slope),

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import functools
 import itertools
-import math
 import re
 import struct
 import sys
@@ -25,6 +24,7 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from autodiff_cli.graph.codegen import Fragment, Notation
+from autodiff_cli.numbers.floats import CONSTANTS
 from autodiff_cli.numbers.sources import find_definition
 from autodiff_cli.numbers.translation import Block, Library, Statements, Target, TargetFunction, Test
 from autodiff_cli.system import entry_name, load, store
@@ -67,7 +67,6 @@ _NOTATIONS = {
     "not": _condition("xor i1 ", ", true", of_conditions=True),
     "where": Notation(("select i1 ", ", double ", ", double ", ""), (0, 0, 0), conditions=(0,)),
 }
-_CONSTANTS = {"pi": math.pi, "tau": math.tau, "e": math.e, "inf": math.inf, "nan": math.nan}
 
 
 def llvm_program(function: Callable[..., float]) -> str:
@@ -168,6 +167,16 @@ class FunctionBuilder:
         """Add a store of a value at an address."""
         self.emit(f"store {kind} {value}, ptr {pointer}")
 
+    def minimum(self, a: str, b: str | int) -> str:
+        """Return the smaller of two counts."""
+        return self.assign(f"select i1 {self.assign(f'icmp ult i64 {a}, {b}')}, i64 {a}, i64 {b}")
+
+    def splat(self, kind: str, value: str, width: int) -> str:
+        """Return a vector with a value in all lanes."""
+        vector = f"<{width} x {kind}>"
+        lane = self.assign(f"insertelement {vector} poison, {kind} {value}, i64 0")
+        return self.assign(f"shufflevector {vector} {lane}, {vector} poison, <{width} x i32> zeroinitializer")
+
     def new_label(self) -> str:
         """Return an unused name for a block."""
         self._name_count += 1
@@ -244,7 +253,7 @@ class LlvmLibrary(Library):
         target = _LlvmTarget(
             name="llvm",
             notations=_NOTATIONS,
-            numbers={name: float_literal(number) for name, number in _CONSTANTS.items()},
+            numbers={name: float_literal(number) for name, number in CONSTANTS.items()},
             literal=lambda text: float_literal(float(text)),
             as_number=unused,
             as_condition=unused,

@@ -87,32 +87,15 @@ def find_definition(name: str, prefer_portable: bool = True) -> Definition | Non
 
 
 @cache
-def function_name(op: str) -> str | None:
-    """Return the name of the function that computes an operation; None if there is none or it is anonymous.
+def function_name(op: str, prefer_portable: bool = True) -> str | None:
+    """Return the name, in its module, of the function that computes an operation; None if there is none.
 
-    >>> function_name("Ei")
-    'exponential_integral'
+    >>> function_name("Ei"), function_name("round"), function_name("sec")
+    ('exponential_integral', 'nearest', None)
     """
-    for module in _modules(prefer_portable=True):
-        function = _operation_table(module).get(op)
-        name: str = getattr(function, "__name__", "")
-        if isinstance(function, FunctionType) and vars(module).get(name) is function:
-            return name
-    return None
-
-
-@cache
-def variable_name(op: str) -> str | None:
-    """Return the name of the variable in its module that holds the function of an operation; None if there is none.
-
-    >>> variable_name("exp"), variable_name("round"), variable_name("sec")
-    ('exp', 'nearest', None)
-    """
-    function = next(
-        (_operation_table(module)[op] for module in _modules(prefer_portable=False) if op in _operation_table(module)),
-        None,
-    )
-    for module in _modules(prefer_portable=False):
+    modules = [*_modules(prefer_portable)]
+    function = next((table[op] for table in map(_operation_table, modules) if op in table), None)
+    for module in modules:
         name = next((name for name, value in vars(module).items() if value is function is not None), None)
         if name is not None and name in _parse_module(module):
             return name

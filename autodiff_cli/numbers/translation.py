@@ -172,6 +172,7 @@ class Target:
         snippets: handwritten code by name. It is included if a notation or a number mentions the name.
         statements: the statements of translated functions; None if the language has none.
         array_literal: the code before and after a list of numbers that is an array; None if the language has none.
+        binary_ops: operations on any number of operands whose notation takes two.
     """
 
     name: str
@@ -185,6 +186,7 @@ class Target:
     statements: Statements | None = None
     has_conditional_expression: bool = True
     array_literal: tuple[str, str] | None = None
+    binary_ops: tuple[str, ...] = ()
 
     def notation(self, op: str, arity: int) -> Notation | None:
         """Return the notation of an operation; None if it needs a function or a definition."""

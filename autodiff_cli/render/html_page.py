@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from binascii import b2a_base64
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -81,6 +82,7 @@ _SCRIPTS = (
     "quiz/node_levels.js", "page.details.js", "page.values.js", "page.tabs.js", "page.explanation.js",
 )  # fmt: skip
 _PANELS = ("kit", "wiggle", "charts", "slope", "descend", "tangents", "why", "scalars", "link")  # panels/NAME.js
+_COMMENT = re.compile(r"^ *(?://|/\*\* |\* |\*/).*\n", re.MULTILINE)  # lines of scripts
 _MAX_TITLE_LENGTH = 100  # characters
 _MAX_FORMULA_PARTS = 25  # longer formulas of local derivatives are not shown
 _RESERVED_CHARACTERS = 9  # characters of space for each number, since numbers on a page change
@@ -197,7 +199,9 @@ def plain_page(title: str, style: str, body: str, script: str = "", *directives:
 
 
 def _page_file(file: str) -> str:
-    return (_PAGE_FOLDER / file).read_text(encoding="utf-8")
+    """Return a file of the page; a script of our own without the lines that are comments."""
+    text = (_PAGE_FOLDER / file).read_text(encoding="utf-8")
+    return _COMMENT.sub("", text) if file.endswith(".js") and not file.endswith(".min.js") else text
 
 
 def _csp_hash(text: str) -> str:

@@ -17,14 +17,14 @@ from textwrap import fill
 from autodiff_cli.graph.codegen import PRODUCT, SIGN, SUM, Fragment, Notation, call_notation
 from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.numbers.forms import ARRAY_DEFINITIONS, careful_form
-from autodiff_cli.numbers.sources import Definition, find_definition, variable_name
+from autodiff_cli.numbers.sources import Definition, find_definition, function_name
 from autodiff_cli.numbers.translation import CODE_WIDTH, Library, Target
-from autodiff_cli.ops.arithmetic import abs_, and_, equal, greater, less, max_, min_, mod, not_equal, or_, sign, where
+from autodiff_cli.ops.arithmetic import abs_, and_, equal, greater, less, mod, not_equal, or_, sign, where
 from autodiff_cli.ops.elementary import acos, acosh, asin, asinh, atan, atanh, log
 from autodiff_cli.ops.elementary import pow_ as power
 from autodiff_cli.ops.special import sigmoid
 from autodiff_cli.ops.structural import logsumexp, softmax
-from autodiff_cli.targets.translation import arithmetic, expand_small_power, infix, pairwise, shortest_literal
+from autodiff_cli.targets.translation import arithmetic, expand_small_power, infix, shortest_literal
 
 CHOICE, OR, AND, NOT, ORDER = 1, 2, 3, 4, 5
 ARITHMETIC = arithmetic(ORDER)
@@ -57,7 +57,7 @@ class PythonLibrary(Library):
 
     def has_function(self, op: str) -> bool:
         """Return whether there is a function for an operation."""
-        return variable_name(op) is not None
+        return function_name(op, prefer_portable=False) is not None
 
     def require(self, name: str) -> str:
         """Include the function or constant with this name, and what it needs, and return its name."""
@@ -80,7 +80,7 @@ class PythonLibrary(Library):
         return super().operation(op, operands)
 
     def _call_function(self, op: str, operands: Sequence[Fragment]) -> Fragment:
-        name = variable_name(op)
+        name = function_name(op, prefer_portable=False)
         assert name is not None, f"Python has no {op}"
         return self.target.apply_notation(call_notation(self.require(name), len(operands)), operands)
 
@@ -174,13 +174,11 @@ _NUMPY_FORMS = (
     "pow_slope_exponent", "times_log", "sinc", "sigmoid", "sigmoid_slope", "logsigmoid", "logit", "softsign",
     "asec", "acsc", "acoth", "asech", "acsch",
 )  # fmt: skip
-NUMPY_DEFINITIONS: Mapping[str, Callable[..., Node | None]] = {
+NUMPY_DEFINITIONS: Mapping[str, Callable[..., Node]] = {
     **{name: partial(careful_form, name) for name in _NUMPY_FORMS},
     **{op.name: ARRAY_DEFINITIONS[op] for op in (logsumexp, softmax)},
     "pow_slope_base": _pow_slope_base,
     "binary_softmax": lambda x, y: sigmoid(x - y),
-    "max": pairwise(max_),
-    "min": pairwise(min_),
 }
 NUMPY_NOTATIONS = {
     **array_notations("np"),
@@ -238,6 +236,7 @@ NUMPY = Target(
     as_condition=_AS_CONDITION,
     definitions=NUMPY_DEFINITIONS,
     array_literal=("np.array(", ", dtype=float)"),
+    binary_ops=("max", "min"),
     snippets=NUMPY_SNIPPETS,
 )
 
@@ -253,7 +252,7 @@ class NumpyLibrary(PythonLibrary):
         return super().require(name)
 
     def _call_function(self, op: str, operands: Sequence[Fragment]) -> Fragment:
-        name = variable_name(op)
+        name = function_name(op, prefer_portable=False)
         assert name is not None, f"NumPy has no {op}"
         vectorized = f"{self.require(name).lstrip('_')}_of"
         self.texts[vectorized] = f"{vectorized} = np.vectorize({name}, otypes=[float])\n"
@@ -266,9 +265,7 @@ def _root(x: Node, n: Node) -> Node:
 
 
 # Only the value matters, because the frameworks differentiate by themselves.
-FRAMEWORK_DEFINITIONS: Mapping[str, Callable[..., Node | None]] = {
-    "max": pairwise(max_),
-    "min": pairwise(min_),
+FRAMEWORK_DEFINITIONS: Mapping[str, Callable[..., Node]] = {
     "root": _root,
     "log_base": lambda x, base: log(x) / log(base),
     "asec": lambda x: acos(1 / x),
@@ -318,6 +315,7 @@ JAX = Target(
     as_condition=_AS_CONDITION,
     definitions=FRAMEWORK_DEFINITIONS,
     array_literal=("jnp.array(", ", dtype=float)"),
+    binary_ops=("max", "min"),
 )
 
 _TORCH = {
@@ -361,6 +359,7 @@ TORCH = Target(
     as_condition=_AS_CONDITION,
     definitions=FRAMEWORK_DEFINITIONS,
     array_literal=("torch.tensor(", ", dtype=torch.float64)"),
+    binary_ops=("max", "min"),
 )
 
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
 
 from autodiff_cli.graph.codegen import PRODUCT, SIGN, SUM, Fragment, Notation
 from autodiff_cli.graph.node import Node, is_literal
 from autodiff_cli.graph.op import Op
-from autodiff_cli.graph.tape import topological_order
+from autodiff_cli.graph.tape import infer, topological_order
 from autodiff_cli.numbers.forms import DEFINITIONS
 from autodiff_cli.numbers.translation import Library
 from autodiff_cli.ops.arithmetic import equal, max_, min_, where
@@ -56,21 +56,6 @@ def expand_small_power(x: Node, exponent: Node) -> Node | None:
     if is_literal(exponent, 3):
         return x * x * x
     return None
-
-
-def pairwise(operation: Callable[..., Node]) -> Callable[..., Node | None]:
-    """Return a definition of a variadic operation by nested operations on two inputs; it returns None for two
-    inputs."""
-
-    def nested(first: Node, second: Node, *rest: Node) -> Node | None:
-        if not rest:
-            return None
-        total = operation(first, second)
-        for node in rest:
-            total = operation(total, node)
-        return total
-
-    return nested
 
 
 def _log_base(x: Node, base: Node) -> Node:
@@ -140,12 +125,8 @@ class GraphWriter:
         lowered: dict[Node, Node] = {}
         unsupported: dict[Op, None] = {}
         for node in topological_order(roots):
-            inputs = [lowered[child] for child in node.inputs]
-            if node.op is None:
-                lowered[node] = node
-                continue
             try:
-                lowered[node] = self._lower_op(node.op, inputs)
+                lowered[node] = self._lower_node(lowered, node)
             except UnsupportedOperationError as error:
                 unsupported |= dict.fromkeys(error.ops)
                 lowered[node] = node
@@ -155,14 +136,16 @@ class GraphWriter:
 
     def _lower_op(self, op: Op, inputs: Sequence[Node]) -> Node:
         """Return an operation on lowered inputs, expressed by operations that the language has."""
-        if op.max_inputs is None and len(inputs) > 2 and not op.is_composite and op.name not in self.target.notations:
+        takes_all = op.name in self.target.notations and op.name not in self.target.binary_ops
+        if op.max_inputs is None and len(inputs) > 2 and not op.is_composite and not takes_all:
             return reduce(op, inputs)  # nested operations on two inputs
         for definition in self._candidate_definitions(op):
             if definition is None:
                 return op(*inputs)
             graph = definition(*inputs)
             if graph is not None:
-                return self._lower_graph(graph, {node: node for node in inputs})
+                lowered = {node: node for node in inputs}
+                return infer(graph, lowered, partial(self._lower_node, lowered))
         raise UnsupportedOperationError([op])
 
     def _candidate_definitions(self, op: Op) -> Iterator[Callable[..., Node | None] | None]:
@@ -178,9 +161,6 @@ class GraphWriter:
             yield None
         yield from filter(None, [DEFINITIONS.get(name), op.expansion])
 
-    def _lower_graph(self, graph: Node, lowered: dict[Node, Node]) -> Node:
-        """Return a lowered definition. It recurses over the definition, which is small."""
-        if graph not in lowered:
-            inputs = [self._lower_graph(child, lowered) for child in graph.inputs]
-            lowered[graph] = graph if graph.op is None else self._lower_op(graph.op, inputs)
-        return lowered[graph]
+    def _lower_node(self, lowered: Mapping[Node, Node], node: Node) -> Node:
+        """Return the lowered form of a node whose inputs are lowered."""
+        return node if node.op is None else self._lower_op(node.op, [lowered[child] for child in node.inputs])

@@ -26,6 +26,7 @@ from autodiff_cli.options import (
     NOT_NEGATIVE,
     POSITIVE,
     Check,
+    CheckedOptions,
     Option,
     OptionError,
     Restriction,
@@ -564,7 +565,7 @@ _PANELS = ("data", "residuals", "loss", "data,residuals", "data,loss", "data,res
 
 
 @dataclass(frozen=True, kw_only=True)
-class FigureOptions:
+class FigureOptions(CheckedOptions):
     """The options of a plot in a file.
 
     Attributes:
@@ -582,9 +583,6 @@ class FigureOptions:
     panels: str = _output(
         "--panels LIST", "Panels of --plot FILE (default: data,residuals).", one_of(_PANELS), default="data,residuals"
     )
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 DEFAULT_FIGURE = FigureOptions()

@@ -92,6 +92,7 @@ def test_epochs_alone_that_cannot_be_compiled_are_numpys(monkeypatch: pytest.Mon
     assert "LLVM is not what it was" in note
 
 
+@pytest.mark.slow
 @pytest.mark.sampled
 @pytest.mark.usefixtures("broken")
 def test_the_command_line_has_the_same_note() -> None:

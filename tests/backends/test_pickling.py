@@ -55,6 +55,7 @@ def test_sums_and_rows_of_a_copy_have_the_same_bits(name: str) -> None:
     assert copied_rows.output_slices == rows.output_slices
 
 
+@pytest.mark.slow
 @pytest.mark.sampled
 @pytest.mark.parametrize("name", BACKENDS)
 def test_another_process_computes_the_same_bits(name: str) -> None:

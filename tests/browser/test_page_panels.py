@@ -129,6 +129,10 @@ def test_an_objective_that_cannot_be_descended_is_reported_and_unchanged(page: P
     assert page.get_by_label("Learning rate").get_attribute("aria-invalid") == "true"
     descend(page, rate="1e308", steps="2")
     assert "try a smaller learning rate" in says(page)
+    opened(page, ["log(w)", "--w", "1"])
+    descend(page, "w", rate="0.6", steps="9")
+    assert "Steps 1 to 2 of sgd: the output goes from 0 to nan. The gradient is not finite here" in says(page)
+    assert value_in(page, "w") == pytest.approx(-1.1)
 
 
 def test_one_parameter_has_a_curve_two_have_contours_with_the_trail(page: Page) -> None:
@@ -147,14 +151,23 @@ def test_one_parameter_has_a_curve_two_have_contours_with_the_trail(page: Page) 
 
 def test_contours_lie_where_the_output_has_their_height(page: Page) -> None:
     opened(page, ["a^2 + b^2", "--a", "1", "--b", "2"])
-    pieces = page.evaluate("""() => {
-      const axis = Array.from({ length: 21 }, (_, k) => k / 10 - 1);
-      return levelLines(axis.map((y) => axis.map((x) => x * x + y * y)), 0.5);
-    }""")
+    script = """(formula) => {
+      const at = (k) => k / 10 - 1.05;
+      const height = new Function("x", "y", `return ${formula} - 0.5`);
+      const axis = Array.from({ length: 22 }, (_, k) => at(k));
+      const heights = axis.map((y) => axis.map((x) => height(x, y) + 0.5));
+      const lines = levelLines(heights, 0.5, ([x, y]) => height(at(x), at(y)));
+      return lines.map(({ points, isClosed }) => ({ isClosed, points: points.map((point) => point.map(at)) }));
+    }"""
+    pieces = page.evaluate(script, "x * x + y * y")
     assert [piece["isClosed"] for piece in pieces] == [True]
     assert len(pieces[0]["points"]) > 20
     for x, y in pieces[0]["points"]:
-        assert math.hypot(x / 10 - 1, y / 10 - 1) == pytest.approx(math.sqrt(0.5), abs=0.005)
+        assert math.hypot(x, y) == pytest.approx(math.sqrt(0.5), abs=0.005)
+    points = [point for piece in page.evaluate(script, "x / y") for point in piece["points"]]
+    assert len(points) > 20  # on the line y = 2*x, and none at the pole
+    assert [abs(x - y / 2) < 0.001 for x, y in points] == [True] * len(points)
+    assert page.evaluate(script, "(x > 0 ? 1 : 0)") == []  # no contour where the height jumps
 
 
 def test_why_a_number_is_a_sum_in_symbols_in_numbers_and_what_it_gives(page: Page) -> None:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browser.support import in_document, numbers, opened, press, says
-from tests.browser.test_page_movements import FORMULAS
+from tests.browser.support import in_document, numbers, opened, press, resize, says, settle
+from tests.browser.test_page_movements import FORMULAS, NETWORK
 from tests.each import each
 
 if TYPE_CHECKING:
@@ -118,7 +118,8 @@ OTHERS = [
     ("inf", "inf", True), ("-inf", "-inf", True), ("nan", "nan", True), ("inf", "-inf", False), ("1.0", 0.9512, False),
     ("1.0", 0.996, True), ("0.24", 0.2447, True),
     ("[1, 0.5]", [1, 0.5], True), ("1 0.5", [1, 0.5], True), ("[1]", [1, 0.5], False), ("−0.42", -0.416, True),
-    ("3", 3.004, True), ("3.0", 3.004, True),
+    ("3", 3.004, True), ("3.0", 3.004, True), ("120", 123.4, True), ("120.", 123.4, False), ("3000", 3046, True),
+    ("3000", 3056, False), ("20", 20.9, False), ("100", 123, False), ("-500", -501, True),
 ]
 # fmt: on
 
@@ -179,6 +180,9 @@ def test_the_answer_is_revealed_after_two_hints(page: Page) -> None:
     press(page, "Quiz")
     answer(page, "1")
     verdicts = []
+    for text in ("", "cos(x)", "1 2", "about 5"):  # these cannot be read, so that they do not count
+        answer(page, text)
+        assert says(page).startswith("Not yet: type a number;")
     for _ in range(3):
         answer(page, "77")
         verdicts.append(says(page))
@@ -202,11 +206,30 @@ def test_the_quiz_shows_no_number_that_it_asks_for(page: Page, text: str, point:
             node, places, wanted = page.evaluate(PLACES)
             assert node is None or page.locator(f".node:not(.folded)[data-node='{node}']").count() == 1
             assert wanted in ("", "0", "1") or not [place for place in places if wanted in place.split()], title(page)
-            page.evaluate(
-                "draw(playback.quiz.question.reveal()); playback.quiz.check('') , playback.quiz.check(''), "
-                "ask(playback.quiz.check('').verdict)"
-            )
+            page.evaluate(GO_ON)
 
+
+def test_the_node_of_a_question_stays_in_sight_when_the_panel_changes(page: Page) -> None:
+    opened(page, [NETWORK, *(f"--{name}={value}" for name, value in FORMULAS[-1][1].items())])
+    page.emulate_media(reduced_motion="reduce")
+    begin(page, "adjoint")
+    for width in (390, 1000, 420):
+        resize(page, width, 844)
+        settle(page)
+        page.evaluate(GO_ON)
+        settle(page)
+        node = page.evaluate("playback.quiz.question.node")
+        assert page.locator(f".node.current:not(.folded)[data-node='{node}']").count() == 1
+
+
+# Answer a question wrongly until the answer is revealed.
+GO_ON = """() => {
+  const { quiz, quiz: { question } } = playback;
+  const wrong = [question.wanted].flat(Infinity).map(() => "77e77").join(" ");
+  const [verdict] = [1, 2, 3].map(() => quiz.check(wrong).verdict).reverse();
+  draw(question.reveal());
+  ask(verdict);
+}"""
 
 # The node that is asked for, the texts of all edges beside it and of the descriptions, and the number that is wanted.
 PLACES = """() => {

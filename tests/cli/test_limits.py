@@ -81,6 +81,7 @@ def test_numbers_of_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
     refused("grad sum(outer(v,v)) --v [1,2,3,4,5,6]", "numbers, but a trace stores at most 50 (2 GB)", "value_and_grad")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["grad --precision 20", "check"])
 def test_operations_of_arrays_written_out(command: str) -> None:
     long = str([1] * 1000).replace(" ", "")
@@ -89,6 +90,7 @@ def test_operations_of_arrays_written_out(command: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_what_goes_on_and_on_is_stopped_by_ctrl_c() -> None:
     words = ["-m", "autodiff_cli", "grad", "x", "--x", "0:1:1000000000000"]
     with subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

@@ -31,6 +31,7 @@ def test_many_names_are_named_in_brief(line: str, tmp_path: Path) -> None:
     assert len(output.stderr) < 800
 
 
+@pytest.mark.slow
 def test_a_model_may_be_longer_than_the_name_of_a_file(tmp_path: Path) -> None:
     """A word is a model or a file, and the longest name of a file has 255 characters, the longest path 4,096."""
     data = tmp_path / "line.csv"

@@ -118,6 +118,7 @@ for count in range(1, 17):
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_it_starts_ends_with_130() -> None:
     """As soon as the entry point itself is there."""
     done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=True)

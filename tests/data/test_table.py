@@ -82,6 +82,7 @@ def test_an_arrow_column_is_read_as_it_lies() -> None:
     assert np.array_equal(arrow_floats(column), expected, equal_nan=True)
 
 
+@pytest.mark.slow
 def test_reading_numbers_from_a_file_imports_no_pandas(tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_text("x,y\n1,2\n,3\n", encoding="utf-8")
     script = """

@@ -136,6 +136,7 @@ def test_bad_input_has_status_2_and_an_empty_output() -> None:
     assert "line 1, column 3" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_reader_that_stops_reading_is_no_error() -> None:
     text = "+".join(["x"] * 5000)
     process = subprocess.Popen([AUTODIFF, "grad", text, "--x", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -169,6 +170,7 @@ def test_ctrl_c_while_reading_ends_with_130() -> None:
     assert (process.returncode, output, errors) == (130, b"", b"interrupted\n")
 
 
+@pytest.mark.slow
 @pytest.mark.sampled
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_an_output_of_few_characters_is_no_reason_to_fail(encoding: str) -> None:
@@ -192,6 +194,7 @@ def test_a_process_started_without_streams_ends_as_it_should(command: str, statu
     assert (done.returncode, done.stderr) == (status, message)
 
 
+@pytest.mark.slow
 def test_points_come_from_a_pipe_that_is_named() -> None:
     done = subprocess.run(
         [AUTODIFF, "grad", "x^2", "--at", "/dev/stdin"], input="x\n1\n2\n", capture_output=True, encoding="utf-8"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 
+import pytest
+
 from tests.each import each
 from tests.support import run_cli
 from tests.tools import program
@@ -36,6 +38,7 @@ def drawn(words: list[str], view: list[str], form: str) -> bytes:
     return output.encode()
 
 
+@pytest.mark.slow
 @each("view", VIEWS, ids=" ".join)
 @each("words", FORMULAS, ids=lambda words: ascii(words[0][:20]))
 def test_libxml2_reads_the_svg(words: list[str], view: list[str]) -> None:
@@ -44,6 +47,7 @@ def test_libxml2_reads_the_svg(words: list[str], view: list[str]) -> None:
     assert (checked.returncode, checked.stderr) == (0, b"")
 
 
+@pytest.mark.slow
 @each("view", VIEWS, ids=" ".join)
 @each("words", FORMULAS, ids=lambda words: ascii(words[0][:20]))
 def test_graphviz_draws_the_dot(words: list[str], view: list[str]) -> None:

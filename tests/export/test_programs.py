@@ -100,6 +100,7 @@ def test_c_compiles_without_warnings_whatever_names_a_formula_has(tmp_path: Path
     run([gcc, *flags, *sorted(tmp_path.glob("*.c"))])
 
 
+@pytest.mark.slow
 def test_c_compiles_as_cpp_with_names_that_are_words_of_cpp(tmp_path: Path) -> None:
     compiler = [program("g++", "g++"), "-std=c++17", "-fsyntax-only", "-x", "c++"]
     macros = run([*compiler[:2], "-dM", "-E", "-include", "math.h", "-x", "c++", "-"])
@@ -498,6 +499,7 @@ def test_what_is_not_finite_anywhere_is_written_as_such(tmp_path: Path) -> None:
         assert slopes == [1.0]
 
 
+@pytest.mark.slow
 @pytest.mark.sampled
 @EVERY
 def test_constants_of_any_size(tmp_path: Path, target: str) -> None:

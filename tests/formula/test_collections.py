@@ -209,6 +209,7 @@ def orders(count: int, *places: int) -> tuple[int, ...]:
     return tuple(places.count(i) for i in range(count))
 
 
+@pytest.mark.slow
 @each(("text", "ends"), TABLE, ids=[text for text, _ in TABLE], sampled=True)
 def test_value_gradient_hessian_and_what_is_printed(text: str, ends: tuple[float, float]) -> None:
     f = ad.parse(text)

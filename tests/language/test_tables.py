@@ -88,6 +88,7 @@ def test_texts_can_be_read_in_several_threads() -> None:
     assert [list(program.leaves) for program in programs] == [[f"x{i}", "y"] for i in range(200)]
 
 
+@pytest.mark.slow
 def test_with_a_flipped_bit_the_tables_are_built_again(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = tables._build_tables(tables.grammar_path().read_text(encoding="utf-8"))
     buildings: list[str] = []

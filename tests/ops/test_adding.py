@@ -63,6 +63,7 @@ assert "function ramp" in to_html(traced)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("module", "page"), [(COMPOSITE, PAGE), (ELEMENTARY, "")], ids=["composite", "elementary"])
 def test_a_new_operation_is_one_record_and_its_tables(module: str, page: str, tmp_path: Path) -> None:
     script = tmp_path / "temporary.py"

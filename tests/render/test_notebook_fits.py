@@ -30,6 +30,7 @@ def test_a_notebook_shows_data_curve_residuals_and_parameters(monkeypatch: pytes
     assert float(cells[1] or "") == pytest.approx(2.5, abs=0.01)
 
 
+@pytest.mark.slow
 def test_outside_notebooks_fits_keep_no_rows() -> None:
     found = ad.fit("y ~ a*exp(-b*x)", DATA)
     assert found.plot is None

@@ -303,6 +303,7 @@ def test_points_along_kinks(text: str, box: dict[str, tuple[float, float]], coun
     assert low - 1e-14 <= least <= high + 1e-14
 
 
+@pytest.mark.slow
 @each("text", ["1/x", "x*log(x)", "sqrt(x)"])
 def test_the_global_minimum_is_not_claimed_beyond_poles_and_domains(text: str) -> None:
     found = ad.parse(text).minimize(x=(-1, 2))

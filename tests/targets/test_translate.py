@@ -40,6 +40,7 @@ def test_a_ratio_series_is_a_function_with_a_loop() -> None:
     assert "lambda" not in "".join(library.texts.values())
 
 
+@pytest.mark.slow
 @pytest.mark.sampled
 @pytest.mark.parametrize("target", [C, FORTRAN, JAVASCRIPT], ids=lambda target: target.name)
 def test_function_names_differ_not_only_in_case(target: Target) -> None:

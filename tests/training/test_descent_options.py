@@ -54,6 +54,7 @@ def test_a_penalty_by_squares_on_several_targets() -> None:
     assert [*found.parameters.values()] == pytest.approx(by_hand, rel=1e-9)
 
 
+@pytest.mark.slow
 @each("batch_size", [None, 60])
 def test_gradient_methods_have_the_penalty_in_every_step(batch_size: int | None) -> None:
     data = plane()

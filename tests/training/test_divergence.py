@@ -47,6 +47,7 @@ def test_the_edge_of_a_domain_is_named() -> None:
     assert words in said(found)
 
 
+@pytest.mark.slow
 def test_conditioning_and_runaways_are_named_with_what_to_try() -> None:
     found = ad.fit("y ~ a*sqrt(b - x) + c", DATA, start={"b": 4.1})
     assert not found.converged

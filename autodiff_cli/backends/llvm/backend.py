@@ -125,18 +125,15 @@ class _EpochWriter:
             self._job[name] = pointer if name == "count" else ir.load(kind, pointer)
         job = self._job
         with ir.loop(job["begin"], job["end"], job["window"]) as window:
-            count = self._write_minimum(ir.assign(f"sub i64 {job['end']}, {window.index}"), job["window"])
+            count = ir.minimum(ir.assign(f"sub i64 {job['end']}, {window.index}"), job["window"])
             is_ordered = ir.assign(f"icmp ne ptr {job['order']}, null")
             start = ir.assign(f"select i1 {is_ordered}, i64 0, i64 {window.index}")
             with ir.branch(is_ordered):
                 self._write_gather(window.index, count)
             with ir.loop("0", count, job["batch"]) as batch:
-                rows = self._write_minimum(ir.assign(f"sub i64 {count}, {batch.index}"), job["batch"])
+                rows = ir.minimum(ir.assign(f"sub i64 {count}, {batch.index}"), job["batch"])
                 self._write_batch(ir.assign(f"add i64 {start}, {batch.index}"), rows)
         return ir
-
-    def _write_minimum(self, a: str, b: str) -> str:
-        return self._ir.assign(f"select i1 {self._ir.assign(f'icmp ult i64 {a}, {b}')}, i64 {a}, i64 {b}")
 
     def _field_address(self, field: str, index: int | str, kind: str = "double") -> str:
         return self._ir.assign(f"getelementptr inbounds {kind}, ptr {self._job[field]}, i64 {index}")
@@ -187,7 +184,7 @@ class _EpochWriter:
         ir.emit(f"call void @step_prologue(ptr {job['step_memory']}, ptr {job['step_point']})")
         width, strip = self._plan.padded_count, self._plan.step.layout.strip_rows
         with ir.loop("0", str(width), strip) as part:
-            span = self._write_minimum(ir.assign(f"sub i64 {width}, {part.index}"), str(strip))
+            span = ir.minimum(ir.assign(f"sub i64 {width}, {part.index}"), strip)
             ir.emit(
                 f"call void @step_strip(ptr {job['step_memory']}, ptr {job['step_point']}, ptr {job['step_columns']}, "
                 f"i64 {part.index}, i64 {span}, i64 {self._width}, ptr {job['next']}, i64 {8 * width})"

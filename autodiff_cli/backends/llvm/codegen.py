@@ -484,11 +484,7 @@ class PlanWriter:
         width = self._module.target.width
         if stage is Stage.ROW:
             lanes = ", ".join(f"i64 {lane}" for lane in range(width))
-            live = ir.assign(f"insertelement <{width} x i64> poison, i64 %live, i64 0")
-            live_lanes = ir.assign(
-                f"shufflevector <{width} x i64> {live}, <{width} x i64> poison, <{width} x i32> zeroinitializer"
-            )
-            ir.emit(f"%mask = icmp ult <{width} x i64> <{lanes}>, {live_lanes}")
+            ir.emit(f"%mask = icmp ult <{width} x i64> <{lanes}>, {ir.splat('i64', '%live', width)}")
         for nest in self._nests:
             if nest.stage is stage:
                 self._write_nest(memory, nest)
@@ -515,9 +511,7 @@ class PlanWriter:
             last = ir.assign("sub i64 %rest, 1")
             with ir.loop("0", "%count") as element, ir.loop("0", str(width)) as lane:
                 begin = ir.element("i8", "%from", ir.assign(f"mul i64 {element.index}, %distance"))
-                is_live = ir.assign(f"icmp ult i64 {lane.index}, {last}")
-                row = ir.assign(f"select i1 {is_live}, i64 {lane.index}, i64 {last}")
-                value = ir.load(kind, ir.element(kind, begin, row))
+                value = ir.load(kind, ir.element(kind, begin, ir.minimum(lane.index, last)))
                 position = ir.assign(f"add i64 {ir.assign(f'mul i64 {element.index}, {width}')}, {lane.index}")
                 ir.store(kind, value, ir.element(kind, "%to", position))
             self._module.add(ir)
@@ -534,8 +528,7 @@ class PlanWriter:
         whole = ir.assign(f"and i64 %rows, {-width}")
         with ir.branch(ir.assign(f"icmp ne i64 {whole}, 0")), ir.loop("0", whole, layout.strip_rows) as strip:
             remaining = ir.assign(f"sub i64 {whole}, {strip.index}")
-            is_last = ir.assign(f"icmp ult i64 {remaining}, {layout.strip_rows}")
-            span = ir.assign(f"select i1 {is_last}, i64 {remaining}, i64 {layout.strip_rows}")
+            span = ir.minimum(remaining, layout.strip_rows)
             row = ir.assign(f"add i64 %first, {strip.index}")
             ir.emit(
                 f"call void @strip(ptr %memory, ptr %point, ptr %columns, i64 {row}, i64 {span}, i64 {width}, "
@@ -608,8 +601,7 @@ class PlanWriter:
         ir.emit(f"br i1 {is_below}, label %{body}, label %{after}")
         ir.begin_block(body)
         first = ir.assign(f"mul i64 {number}, {block}")
-        remaining = ir.assign(f"sub i64 {job['rows']}, {first}")
-        rows = ir.assign(f"select i1 {ir.assign(f'icmp ult i64 {remaining}, {block}')}, i64 {remaining}, i64 {block}")
+        rows = ir.minimum(ir.assign(f"sub i64 {job['rows']}, {first}"), block)
         out = job["out"]
         if self._plan.output_stage is Stage.TOTAL:
             out = ir.element("i8", out, ir.assign(f"mul i64 {number}, {8 * self._plan.value_count}"))

@@ -15,6 +15,8 @@ import contextlib
 import functools
 import math
 from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import NamedTuple
 
 from autodiff_cli.backends.llvm.vectors import (
     Vector,
@@ -36,22 +38,13 @@ from autodiff_cli.backends.llvm.vectors import (
 from autodiff_cli.backends.protocol import CompilationError
 from autodiff_cli.graph.node import Node, Operand, variable
 from autodiff_cli.graph.op import Op
-from autodiff_cli.graph.tape import topological_order
+from autodiff_cli.graph.tape import infer, topological_order
 from autodiff_cli.numbers.array_functions import compiled_symbol
 from autodiff_cli.numbers.arrays import ARRAYS
 from autodiff_cli.numbers.floats import parse_constant
 from autodiff_cli.numbers.forms import DEFINITIONS, FORM_FUNCTIONS, RARE_FUNCTIONS, careful_form, function_form
 
 VectorFunction = Callable[..., Vector]
-
-
-def _extremum(pick: VectorFunction) -> VectorFunction:
-    def extreme(first: Vector, *rest: Vector) -> Vector:
-        for x in rest:
-            first = pick(first, x)
-        return first
-
-    return extreme
 
 
 def _mod(a: Vector, b: Vector) -> Vector:
@@ -65,8 +58,8 @@ def _sign(x: Vector) -> Vector:
     return where(equal(x, 0.0) | is_nan(x), x, copysign(1.0, x))
 
 
-def _rounding(name: str) -> VectorFunction:
-    return lambda x: x.code.call(name, x)
+def _library_function(name: str) -> VectorFunction:
+    return lambda *inputs: inputs[0].code.call(name, *inputs)
 
 
 ARITHMETIC: dict[str, VectorFunction] = {
@@ -87,12 +80,12 @@ ARITHMETIC: dict[str, VectorFunction] = {
     "not": lambda a: as_number(~as_condition(a)),
     "abs": abs,
     "sign": _sign,
-    "floor": _rounding("floor"),
-    "ceil": _rounding("ceil"),
-    "round": _rounding("roundeven"),
+    "floor": _library_function("floor"),
+    "ceil": _library_function("ceil"),
+    "round": _library_function("roundeven"),
     "where": lambda condition, a, b: where(as_condition(condition), a, b),
-    "max": _extremum(maximum),
-    "min": _extremum(minimum),
+    "max": lambda *xs: reduce(maximum, xs),
+    "min": lambda *xs: reduce(minimum, xs),
     "clip": lambda x, low, high: minimum(maximum(x, low), high),
     "where_defined": lambda z, slope: where(is_nan(z), z, slope),
     "square": lambda x: x * x,
@@ -100,10 +93,6 @@ ARITHMETIC: dict[str, VectorFunction] = {
     "product_error": product_error,
     "sum_error": sum_error,
 }
-
-
-def _library_function(name: str) -> VectorFunction:
-    return lambda *inputs: inputs[0].code.call(name, *inputs)
 
 
 _platform_pow = _library_function("pow")
@@ -226,35 +215,41 @@ def _rare_value(name: str) -> VectorFunction:
 
     def value(*inputs: Vector) -> Vector:
         placeholders = [variable(f"x{k}") for k in range(len(inputs))]
-        definition = _Definition(placeholders, function_form(function, *placeholders))
+        definition = _define(placeholders, function_form(function, *placeholders))
         with inputs[0].code.separate_rounding():
             return definition.evaluate(inputs)
 
     return value
 
 
-class _Definition:
+class _Definition(NamedTuple):
     """The graph of an operation over placeholders.
 
     Attributes:
+        placeholders: the inputs.
+        graph: the value.
         has_errors: whether it contains rounding errors. Its operations must then be rounded separately.
     """
 
-    def __init__(self, placeholders: Sequence[Node], graph: Node) -> None:
-        self._placeholders = placeholders
-        self._order = topological_order([graph])
-        self.has_errors = any(node.op and node.op.name in ("product_error", "sum_error") for node in self._order)
+    placeholders: Sequence[Node]
+    graph: Node
+    has_errors: bool
 
     def evaluate(self, inputs: Sequence[Vector]) -> Vector:
         """Return its value."""
-        values: dict[Node, Vector] = dict(zip(self._placeholders, inputs, strict=True))
-        for node in self._order:
+        code, values = inputs[0].code, dict(zip(self.placeholders, inputs, strict=True))
+
+        def value(node: Node) -> Vector:
             if node.op is None:
-                if node.is_constant:
-                    values[node] = inputs[0].code.as_vector(parse_constant(node.text))
-                continue
-            values[node] = apply_to_vectors(node.op, *[values[child] for child in node.inputs])
-        return values[self._order[-1]]
+                return code.as_vector(parse_constant(node.text))
+            return apply_to_vectors(node.op, *[values[child] for child in node.inputs])
+
+        return infer(self.graph, values, value)
+
+
+def _define(placeholders: Sequence[Node], graph: Node) -> _Definition:
+    ops = (node.op.name for node in topological_order([graph]) if node.op)
+    return _Definition(placeholders, graph, any(name in ("product_error", "sum_error") for name in ops))
 
 
 @functools.lru_cache(4096)
@@ -269,8 +264,8 @@ def _definition(op: Op, constants: tuple[float | None, ...]) -> _Definition | No
     if op.name in DEFINITIONS or op.name in FORM_FUNCTIONS:
         operands: list[Operand] = [x if c is None else c for x, c in zip(placeholders, constants, strict=True)]
         try:
-            return _Definition(placeholders, careful_form(op.name, *operands))
+            return _define(placeholders, careful_form(op.name, *operands))
         except NotImplementedError:
             return None
     expansion = None if op.name in ARRAYS.table else op.expand(len(constants))
-    return None if expansion is None else _Definition(placeholders, expansion)
+    return None if expansion is None else _define(placeholders, expansion)

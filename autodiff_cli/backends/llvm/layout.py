@@ -334,8 +334,7 @@ class MemoryAccess:
             return assign(f"{conversion} <{width} x {kind}> {loaded} to {floats}") if conversion else loaded
         if self.is_by_row(cell):
             return self.ir.load(floats, self.ir.element("double", pointer, row))
-        lane = assign(f"insertelement {floats} poison, double {self.load_number(cell)}, i64 0")
-        return assign(f"shufflevector {floats} {lane}, {floats} poison, <{width} x i32> zeroinitializer")
+        return self.ir.splat("double", self.load_number(cell), width)
 
     def store(self, cell: ArrayCell, value: str, effect: Effect = Effect.STORE, row: str | None = None) -> None:
         """Store a value by row at its located address."""

@@ -308,9 +308,7 @@ class InstructionWriter:
             lanes = [assign(f"extractelement {floats} {each}, i64 {lane}") for each in arguments]
             value = assign(f"call double @{name}({', '.join(f'double {each}' for each in lanes)})")
             result = assign(f"insertelement {floats} {result}, double {value}, i64 {lane}")
-        if is_varying:
-            return result
-        return assign(f"shufflevector {floats} {result}, {floats} poison, <{width} x i32> zeroinitializer")
+        return result if is_varying else self._ir.splat("double", value, width)
 
     def _write_cold_path(self, path: ColdPath, needed: str, usual: str, *arguments: str) -> str:
         """Write a branch to careful code, which is executed only if a lane of the mask requires it."""

@@ -261,18 +261,19 @@ def as_number(condition: Vector) -> Vector:
 
 def maximum(a: Vector, b: Operand) -> Vector:
     """Return the larger of two numbers; nan if one of them is nan."""
-    other = a.code.as_vector(b)
-    if other.constant is not None and other.constant == other.constant:
-        return where(a < other, other, a)
-    return where((a > other) | is_nan(a), a, other)
+    return _extreme("ogt", a, a.code.as_vector(b))
 
 
 def minimum(a: Vector, b: Operand) -> Vector:
     """Return the smaller of two numbers; nan if one of them is nan."""
-    other = a.code.as_vector(b)
-    if other.constant is not None and other.constant == other.constant:
-        return where(a > other, other, a)
-    return where((a < other) | is_nan(a), a, other)
+    return _extreme("olt", a, a.code.as_vector(b))
+
+
+def _extreme(wins: str, a: Vector, b: Vector) -> Vector:
+    """Return the number that wins a comparison by LLVM's name."""
+    if b.constant is not None and b.constant == b.constant:
+        return where(a.code.compare(wins, b, a), b, a)
+    return where(a.code.compare(wins, a, b) | is_nan(a), a, b)
 
 
 def copysign(size: Operand, sign: Vector) -> Vector:

@@ -371,6 +371,11 @@ class Playback {
     return this.backwardSteps > 0;
   }
 
+  /** The node that stands out: of the question in a quiz, else of the step; null for none. */
+  get focus() {
+    return this.quiz ? this.quiz.question?.node ?? null : this.current;
+  }
+
   /** The node of a step. */
   nodeOf(step) {
     return record.forward[step] ?? record.backward[step - record.forward.length] ?? null;

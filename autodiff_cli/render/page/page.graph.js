@@ -41,7 +41,7 @@ class Graph {
       if (this.#isOnPaper || !isOther || clientWidth === 0) return;
       this.parts.state = this.#base;
       this.refold(this.parts.areChosen ? undefined : openFor(this.parts, this.stage));
-      this.follow(isUntouched ? null : this.playback.current);
+      this.follow(isUntouched ? null : this.playback.focus);
       redraw();
     }).observe(this.stage);
   }

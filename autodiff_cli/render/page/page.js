@@ -22,11 +22,11 @@ function draw(nodes) {
     graph.arrange();
     for (const i of record.nodes.keys()) graph.draw(i);
   }
-  graph.markCurrent(playback.current, playback.isBackward, playback.quiz ? undefined : movementText);
+  graph.markCurrent(playback.focus, playback.isBackward && !playback.quiz, playback.quiz ? undefined : movementText);
   for (const { slope, variable } of fields) slope.textContent = slopeOf(variable);
   const value = inFull(playback.computation.values[record.output]);
   byId("result").textContent = playback.isComputed(record.output) ? `value = ${value}` : "";
-  highlight(playback.current);
+  highlight(playback.focus);
   remark();
   byId("where").textContent = where();
   showPosition();
@@ -193,7 +193,7 @@ function refold() {
   graph.parts.areChosen = true;
   byId("fold").setAttribute("aria-pressed", String(graph.parts.areFolded));
   graph.refold();
-  graph.follow(isUntouched ? null : playback.current, false);
+  graph.follow(isUntouched ? null : playback.focus, false);
   drawAll();
   explanation.follow(playback.quiz ? null : playback.current);
 }

@@ -23,9 +23,14 @@ class Quiz {
   }
 
   /** Check an answer; gives the verdict and whether the quiz goes on to the next question. A wrong answer gets a diagnosis
-   * if it is a likely mistake, and a hint: the first without numbers, then one with numbers, then the answer. */
+   * if it is a likely mistake, and a hint: the first without numbers, then one with numbers, then the answer. One that cannot
+   * be read is no try. */
   check(answer) {
     const { question } = this;
+    if (question.isReadable?.(answer) === false) {
+      const { length } = [question.wanted].flat(Infinity);
+      return { isDone: false, verdict: `Not yet: type ${length > 1 ? `${length} numbers` : "a number"}; expressions of numbers, such as 2*cos(0.5), are read too.` };
+    }
     if (question.isRight(answer)) {
       this.#correct++;
       this.#firstTries += Number(this.#tries === 0);
@@ -61,6 +66,7 @@ function toggleQuiz() {
 
 /** Start a round of the selected level. */
 function beginQuiz() {
+  isUntouched = false;
   leaveQuiz();
   graph.follow(null);
   const level = levels[byId("level").value]();
@@ -86,14 +92,10 @@ function ask(message) {
   explanation.follow(null);
   byId("answer").value = "";
   byId("question-title").textContent = question === undefined || choices.length ? "" : question.title;
+  if (graph.follow(playback.focus)) drawAll();
   if (question === undefined) return;
   if (choices.length) byId("choices").prepend(htmlElement("legend", question.title));
-  if (question.node !== undefined) {
-    if (graph.follow(question.node)) drawAll();
-    graph.markCurrent(question.node, false);
-    highlight(question.node);
-    panel.show(question.node);
-  }
+  if (question.node !== undefined) panel.show(question.node);
   (choices.length ? byId("choices").querySelector("input") : byId("answer")).focus({ preventScroll: true });
 }
 

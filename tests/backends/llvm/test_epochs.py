@@ -93,6 +93,7 @@ def test_compiled_epochs_are_those_of_the_loop(method: str, batch: int) -> None:
     assert_same(run(LlvmBackend(1), objective, method, batch), run(NumpyBackend(), objective, method, batch))
 
 
+@pytest.mark.slow
 @each("model", [MODEL, NETWORK, VECTORS, "y ~ a*x + gamma(b + z)", "(a - 1)^2 + (y - b)^2 + 0*c"], sampled=True)
 @each("method", ["sgd", "adam"])
 @each("weighted", [False, True])

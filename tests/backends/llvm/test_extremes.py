@@ -7,6 +7,7 @@ from math import inf, nan
 from typing import Any
 
 import numpy as np
+import pytest
 
 from autodiff_cli.backends.llvm.backend import LlvmBackend
 from autodiff_cli.graph.gradient import gradient_nodes
@@ -38,6 +39,7 @@ def evaluated(kind: Kind[Any], order: list[Node], values: dict[Node, Any]) -> di
     return values
 
 
+@pytest.mark.slow
 @each("name", OPERATIONS, sampled=True)
 def test_all_kinds_of_number_agree(name: str) -> None:
     op = get_op(name)

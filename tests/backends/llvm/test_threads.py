@@ -111,6 +111,7 @@ def _endless(kernel: CompiledSumKernel, timer: threading.Timer) -> None:
         kernel.sums(POINT, COLUMNS, ROWS)
 
 
+@pytest.mark.slow
 @pytest.mark.sampled
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("threads", [1, 2])
@@ -215,6 +216,7 @@ def test_kernels_of_several_callers_share_helpers() -> None:
     assert found == [wanted] * 80
 
 
+@pytest.mark.slow
 @pytest.mark.sampled
 @pytest.mark.parametrize("ends", ["", "os._exit(0)", "raise SystemExit", "os.kill(os.getpid(), 15)"])
 def test_a_process_ends_while_helpers_look_for_work(ends: str) -> None:

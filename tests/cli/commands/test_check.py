@@ -306,6 +306,7 @@ def test_bad_input_has_status_2_a_message_and_no_output(line: str, message: str)
     assert message in output.stderr
 
 
+@pytest.mark.slow
 def test_flint_is_imported_only_when_needed() -> None:
     program = "import sys; from autodiff_cli.cli.main import main; main(); sys.exit('flint' in sys.modules)"
     for words, expected in (["grad", "x", "--x", "2"], 0), (["grad", "x", "--x", "2", "--precision", "30"], 1):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.each import each
 from tests.support import expect_refusal, run_cli
 
@@ -58,6 +60,7 @@ def test_what_is_unresolved_is_said() -> None:
     assert "Incomplete: 3 zeros proven; there may be others in the unresolved boxes." in output
 
 
+@pytest.mark.slow
 def test_an_incomplete_search_claims_no_global_optimum() -> None:
     output = run_cli('minimize "sqrt(x)*log(x)" --x 0..2')
     assert "global minimum is at most -0.735758882342884" in output
@@ -70,6 +73,7 @@ def test_a_formula_without_values_has_no_optimum() -> None:
     assert "does not exist: the formula is undefined" in run_cli('minimize "log(-x)" --x 1..2')
 
 
+@pytest.mark.slow
 def test_a_local_search() -> None:
     document = run_cli('minimize "(1 - x)^2 + 100*(y - x^2)^2" --x -1 --y 2 --json').json
     assert document["complete"] is False

@@ -91,6 +91,7 @@ def walking(terminal: Terminal, *options: str, **variables: str) -> None:
     terminal.until("q quit")
 
 
+@pytest.mark.slow
 def test_after_the_steps_the_uncertainty_is_shown(terminal: Terminal) -> None:
     walking(terminal, "--sigma", "x=0.1")
     terminal.type(b"q")

@@ -324,6 +324,7 @@ def test_failed_groups_are_reported_and_the_others_fitted(tmp_path: Path) -> Non
     assert [group["converged"] for group in output.json["groups"]] == [True, False]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_the_model_is_saved_even_if_the_report_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_text("x,y\n1,2\n2,4.1\n3,6\n")

@@ -14,6 +14,7 @@ AUTODIFF = str(Path(sys.executable).with_name("autodiff"))
 LINE = [AUTODIFF, "train", "y ~ a*x + b", "-", "--optimizer", "adam", "--epochs", "1000000000"]
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_with_the_best_parameters_and_status_130() -> None:
     for more in ([], ["--json"]):
         with subprocess.Popen(

@@ -63,6 +63,7 @@ def test_missing_values_are_chosen_with_the_right_shape_and_reported() -> None:
         ("x=2, z=3", "the expression has no variable `z`"),
         ("x", "values have the form x=2, y=3, not `x`"),
         ("x=2, x=3", "`x` has two values"),
+        ("x=2+-0.1", "the page shows no uncertainty: leave out the error of `x`"),
         ("x=y", "must be a number or a constant expression"),
         ("x=@/etc/passwd", "the value of `x`"),
     ],
@@ -107,6 +108,7 @@ def test_a_fit_has_the_loss_the_optimizer_and_the_epochs_of_the_page(tmp_path: P
     assert asked("fit", DECAY, model=MODEL, values="", options={"epochs": "many"}).keys() == {"error"}
 
 
+@pytest.mark.slow
 def test_the_course_has_its_pages() -> None:
     assert 'href="slope.html"' in asked("course", file="index.html")["page"]
     assert "Fan-out" in asked("course", file="fan-out.html")["page"]
@@ -144,6 +146,7 @@ def test_a_fit_is_watched_learning() -> None:
     assert course["epochs"][-1]["theta"] == pytest.approx([*asked("fit", DECAY, model=MODEL)["parameters"].values()])
 
 
+@pytest.mark.slow
 def test_the_process_writes_no_file(tmp_path: Path) -> None:
     question = {"ask": "fit", "model": MODEL, "values": "", "seconds": 60}
     before = {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}

@@ -51,6 +51,7 @@ def test_lines_go_up_down_and_sideways_only() -> None:
             assert min(abs(a.x - b.x), abs(a.y - b.y)) < 1
 
 
+@pytest.mark.slow
 def test_all_is_inside_the_drawing_and_lanes_are_above_all_nodes() -> None:
     found, edges = laid(80, 2)
     top = min(centre.y for centre in found.centres) - NODE.height / 2

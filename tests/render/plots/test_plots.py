@@ -180,6 +180,7 @@ def test_text_of_a_model_is_no_markup(tmp_path: Path) -> None:
     assert "</title>`" not in (tmp_path / "fit.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_files_are_complete_in_themselves(tmp_path: Path) -> None:
     found = drawn("y ~ a*exp(-b*x)", decay())
     for name in ("fit.svg", "fit.HTML"):
@@ -319,6 +320,7 @@ def test_doses_stand_by_their_ratios() -> None:
     assert not fit_panels(drawn("y ~ a*exp(-b*x)", decay()))[0].is_x_logarithmic
 
 
+@pytest.mark.slow
 @pytest.mark.sampled
 @pytest.mark.parametrize(
     ("step", "marks"),

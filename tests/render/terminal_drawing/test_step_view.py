@@ -83,6 +83,7 @@ def test_at_the_end_the_boxes_hold_the_numbers_of_the_trace(
     assert in_boxes(lines, "∂") == Counter(show(a) for a in found.adjoints if a is not None)
 
 
+@pytest.mark.slow
 @examples(30)  # each draws all steps
 @given(graphs(), POINTS)
 def test_values_appear_one_by_one_then_adjoints_as_contributions_arrive(
@@ -109,6 +110,7 @@ def test_values_appear_one_by_one_then_adjoints_as_contributions_arrive(
             assert in_boxes(lines, "∂") == Counter(map(show, adjoints.values()))
 
 
+@pytest.mark.slow
 def test_an_incomplete_adjoint_is_labelled() -> None:
     step_view = StepView(at("x*y + sin(x)", x=2, y=3), None, "utf-8")
     lines = [screen(step_view, ViewState(k)) for k in range(len(step_view.steps))]

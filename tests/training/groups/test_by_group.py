@@ -236,6 +236,7 @@ def test_a_large_group_is_fitted_where_it_lies(monkeypatch: pytest.MonkeyPatch) 
         assert one.fit.parameters == pytest.approx(other.fit.parameters, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.sampled
 @pytest.mark.parametrize(
     "options",

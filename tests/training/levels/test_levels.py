@@ -109,6 +109,7 @@ def test_an_objective_has_the_levels_too() -> None:
     assert loss < 0.01
 
 
+@pytest.mark.slow
 def test_classes_and_comparisons_go_with_levels() -> None:
     kind = np.where(X + 0.3 * np.sin(9 * X) > 1.5, "late", "early")
     fit = ad.fit("kind ~ softmax([a[site] + b*x, 0])", {**DATA, "kind": kind})

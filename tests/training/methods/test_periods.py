@@ -56,6 +56,7 @@ def test_a_wave_upon_a_trend_is_found_although_the_trend_explains_nearly_all() -
     assert abs(found.parameters["f"]) == pytest.approx(1.37, rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "rows", "period"), [(14, 80, 0.9453), (23, 20, 0.5387)])
 def test_periods_of_damped_waves_and_of_few_rows_are_found(seed: int, rows: int, period: float) -> None:
     generator = np.random.default_rng(seed)

@@ -37,6 +37,7 @@ def test_every_type_is_read_as_doubles(kind: str, backend: str) -> None:
     assert one.table.columns["x"].dtype == np.dtype(kind if kind in TYPES else np.float64)
 
 
+@pytest.mark.slow
 @every_backend
 @each("kind", ["f4", "u1"], sampled=True)
 def test_whole_fits_are_the_same(kind: str, backend: str) -> None:

@@ -265,6 +265,7 @@ def child(code: str, **more: Any) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, text=True, stderr=subprocess.PIPE, **more)
 
 
+@pytest.mark.slow
 def test_an_interrupt_leaves_no_file(tmp_path: Path, cache: Path) -> None:
     path = tmp_path / "d.csv"
     csv.write_csv(table(50_000), path)

@@ -103,6 +103,7 @@ def both(paths: list[str], model: str, given: Mapping[str, Any], reading: FileOp
     return facts(whole), facts(streamed)
 
 
+@pytest.mark.slow
 @pytest.mark.sampled
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("cache", CACHES)

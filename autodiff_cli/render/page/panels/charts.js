@@ -2,9 +2,12 @@
 
 const CHART = { least: 260, most: 520, shape: 0.625, left: 62, right: 14, top: 12, bottom: 40 }; // pixels
 const SAMPLES = 121; // of a curve
+const STEEP = 10; // a curve that changes by more than this part of its height between two samples may jump there
 const GRID = 81; // points of a side, for contours
 const LEVELS = 12;
+const HALVINGS = 4; // of a side of the grid, to find where a contour crosses it
 const MOST_TICKS = 5; // numbers along an axis
+const TICK_DIGITS = 5; // of these
 const MOST_WORK = 2e6; // operations that contours may take
 
 /** A scale from numbers to pixels. */
@@ -42,8 +45,10 @@ function ticks([low, high], most) {
   return Array.from({ length: Math.floor(high / step + 1e-9) - first + 1 }, (_, k) => (first + k) * step + 0); // + 0, since -0 is 0
 }
 
+const roundNumber = (x) => toDigits(x, TICK_DIGITS);
+
 /** An empty chart with its axes named and round numbers along them, as wide as what it will stand in. Lines on its `plot` end at the axes. */
-function chart(name, [xName, xRange], [yName, yRange, numberOf = inShort], host = byId("curve")) {
+function chart(name, [xName, xRange], [yName, yRange, numberOf = roundNumber], host = byId("curve")) {
   const { least, most, shape, left, right, top, bottom } = CHART;
   const width = Math.min(Math.max(host.clientWidth, least), most);
   const height = Math.round(shape * width);
@@ -53,7 +58,7 @@ function chart(name, [xName, xRange], [yName, yRange, numberOf = inShort], host 
     svgElement("path", { class: "axis", d: `M${left} ${top}V${height - bottom}H${width - right}` }),
     ...ticks(xRange, MOST_TICKS).flatMap((x) => [
       svgElement("path", { class: "axis", d: `M${toX(x)} ${height - bottom}v4` }),
-      svgElement("text", { x: toX(x), y: height - bottom + 16, "text-anchor": "middle" }, inShort(x)),
+      svgElement("text", { x: toX(x), y: height - bottom + 16, "text-anchor": "middle" }, roundNumber(x)),
     ]),
     ...ticks(yRange, MOST_TICKS).flatMap((y) => [
       svgElement("path", { class: "axis", d: `M${left} ${toY(y)}h-4` }),
@@ -101,13 +106,18 @@ function curveOf(element, trail) {
   const xs = Array.from({ length: SAMPLES }, (_, k) => range[0] + ((range[1] - range[0]) * k) / (SAMPLES - 1));
   const ys = xs.map((x) => outputAt([element], [x]));
   const height = around([...middle(ys), ...trail.map(({ value }) => value)], 0.05);
+  const jumps = (k) => {
+    const between = (ys[k - 1] + ys[k]) / 2;
+    const isSteep = Math.abs(ys[k] - ys[k - 1]) > (height[1] - height[0]) / STEEP;
+    return isSteep && crossingOf([xs[k - 1]], [xs[k]], ([x]) => outputAt([element], [x]) - between) === undefined;
+  };
   const { svg, plot, toX, toY } = chart(`The output as ${element.name} changes, with the trail`, [element.name, range], [OUTPUT, height]);
   const [here, value] = [visited.at(-1), trail.at(-1).value];
   const slope = elementAt(playback.computation.adjoints[element.variable.node], element.at);
   const reachOfTangent = (range[1] - range[0]) / 6;
   const tangent = [-1, 1].map((side) => [toX(here + side * reachOfTangent), toY(value + side * reachOfTangent * slope)]);
   plot.append(
-    svgElement("path", { class: "loss", d: line(xs.map((x, k) => [toX(x), toY(ys[k])])) }),
+    svgElement("path", { class: "loss", d: line(xs.flatMap((x, k) => [...(jumps(k) ? [[NaN, NaN]] : []), [toX(x), toY(ys[k])]])) }),
     svgElement("path", { class: "tangent", d: line(tangent) }),
   );
   return trailOf(svg, trail.map(({ xs: [x], value: y }) => [toX(x), toY(y)]));
@@ -137,7 +147,8 @@ function contoursOf(elements, trail) {
   const sorted = heights.flat().filter(Number.isFinite).sort((a, b) => a - b);
   const levels = Array.from({ length: LEVELS }, (_, k) => sorted[Math.floor(((k + 0.5) / LEVELS) ** 1.5 * sorted.length)]);
   for (const level of new Set(levels)) {
-    const lines = level === undefined ? [] : levelLines(heights, level).map(({ points, isClosed }) => {
+    const height = ([x, y]) => outputAt(elements, [at(sides[0], x), at(sides[1], y)]) - level;
+    const lines = level === undefined ? [] : levelLines(heights, level, height).map(({ points, isClosed }) => {
       return { points: points.map(([x, y]) => [at(sides[0], x), at(sides[1], y)]), isClosed };
     });
     if (lines.some(({ points, isClosed }) => isClosed && !surroundsStationaryPoint(elements, points))) continue;
@@ -147,12 +158,29 @@ function contoursOf(elements, trail) {
   return trailOf(svg, trail.map(({ xs: [x, y] }) => [toX(x), toY(y)]));
 }
 
-/** The lines on which a surface over a grid has a height, in coordinates of the grid (marching squares). */
-function levelLines(heights, level) {
+/** Where a line from one point to another, between which a height changes its sign, crosses height 0; undefined where the height
+ * jumps there, as at a pole. */
+function crossingOf(from, to, height) {
+  let [low, high] = [from, to].map((point) => ({ point, height: height(point) }));
+  const jump = Math.abs(high.height - low.height);
+  for (let k = 0; k < HALVINGS; k++) {
+    const point = low.point.map((x, side) => (x + high.point[side]) / 2);
+    const middle = { point, height: height(point) };
+    if (middle.height < 0 === low.height < 0) low = middle;
+    else high = middle;
+  }
+  const share = low.height / (low.height - high.height);
+  if (!(Math.abs(high.height - low.height) < jump / 2)) return undefined;
+  return low.point.map((x, side) => x + share * (high.point[side] - x));
+}
+
+/** The lines on which a surface over a grid has a height, in coordinates of the grid (marching squares). `height(point)` is how far
+ * the surface is above it. */
+function levelLines(heights, level, height) {
   const crossings = new Map(); // by edge of the grid: the point on it, and the edges to which its line goes on
-  const crossing = (key, point) => {
-    if (!crossings.has(key)) crossings.set(key, { point, next: [] });
-    return key;
+  const crossing = (key, from, to) => {
+    if (!crossings.has(key)) crossings.set(key, { point: crossingOf(from, to, height), next: [] });
+    return crossings.get(key).point ? [key] : [];
   };
   for (let j = 0; j + 1 < heights.length; j++) {
     for (let i = 0; i + 1 < heights[j].length; i++) {
@@ -162,9 +190,7 @@ function levelLines(heights, level) {
       const ends = corners.flatMap(([x, y], k) => {
         const [[nextX, nextY], from, to] = [corners[(k + 1) % 4], above[k], above[(k + 1) % 4]];
         if (from < 0 === to < 0) return [];
-        const share = from / (from - to);
-        const edge = `${Math.min(x, nextX)} ${Math.min(y, nextY)} ${x === nextX}`;
-        return [crossing(edge, [x + share * (nextX - x), y + share * (nextY - y)])];
+        return crossing(`${Math.min(x, nextX)} ${Math.min(y, nextY)} ${x === nextX}`, [x, y], [nextX, nextY]);
       });
       const isMiddleBelow = above.reduce((a, b) => a + b) < 0;
       if (ends.length === 4 && isMiddleBelow !== above[0] < 0) ends.push(ends.shift()); // lines do not cross the middle
@@ -186,7 +212,7 @@ function levelLines(heights, level) {
     return { points, isClosed: false };
   };
   const open = [...crossings].filter(([, { next }]) => next.length === 1).map(([key]) => key);
-  return [...open, ...crossings.keys()].flatMap((key) => (crossings.has(key) ? [follow(key)] : []));
+  return [...open, ...crossings.keys()].flatMap((key) => (crossings.get(key)?.point ? [follow(key)] : []));
 }
 
 /** Whether the gradient turns around once along a closed line. Otherwise no stationary point is inside, and no true contour

@@ -33,10 +33,7 @@ class Descent {
 
   /** The numbers to learn: a variable, or an element of one. */
   get #elements() {
-    return this.#ticks.filter(({ box }) => box.checked).flatMap(({ variable }) =>
-      places(playback.point[variable.key]).map((at) => {
-        return { variable, at, name: at.length ? `${variable.name}[${at.join(", ")}]` : variable.name };
-      }));
+    return this.#ticks.filter(({ box }) => box.checked).flatMap(({ variable }) => elementsOf(variable, playback.point[variable.key]));
   }
 
   #begin() {
@@ -74,11 +71,14 @@ class Descent {
     if (byId("repeats").ariaInvalid === "true") return refuse("Steps: needs a whole number from 1 to 1000.");
     pause();
     const before = this.#trail.at(-1).value;
-    let arithmetic = [];
-    for (let k = 0; k < repeats; k++) {
-      arithmetic = this.#step(elements, rate);
-      if (arithmetic === null) return refuse("The next step overflows; try a smaller learning rate.");
+    const first = this.#trail.length;
+    let [arithmetic, end] = [[], ""];
+    for (let k = 0; k < repeats && !end; k++) {
+      const lines = this.#step(elements, rate);
+      if (lines === null) end = this.#obstacle(elements);
+      else arithmetic = lines;
     }
+    if (arithmetic.length === 0) return refuse(end);
     this.#isOwn = true;
     setValues(playback.point);
     this.#isOwn = false;
@@ -86,11 +86,19 @@ class Descent {
     byId("update").replaceChildren(...arithmetic.map((text) => htmlElement("li", text)));
     const last = this.#trail.length - 1;
     const after = this.#trail.at(-1).value;
-    const way = after < before ? "falls" : "rises";
+    const way = after < before ? "falls" : after > before ? "rises" : "goes";
     const range = brief(before) === brief(after) ? `stays at ${brief(after)}` : `${way} from ${brief(before)} to ${brief(after)}`;
-    const steps = repeats === 1 ? `Step ${last}` : `Steps ${last - repeats + 1} to ${last}`;
-    showStatus(`${steps} of ${byId("method").value}: the output ${range}.${repeats > 1 ? ` The arithmetic of step ${last}:` : ""}`, arithmetic);
+    const steps = first === last ? `Step ${last}` : `Steps ${first} to ${last}`;
+    const sentences = [`${steps} of ${byId("method").value}: the output ${range}.`, end, first === last ? "" : `The arithmetic of step ${last}:`];
+    showStatus(sentences.filter(Boolean).join(" "), arithmetic);
     this.#draw();
+  }
+
+  /** Why there is no next step. */
+  #obstacle(elements) {
+    const slopes = elements.map(({ variable: { node }, at }) => elementAt(playback.computation.adjoints[node], at));
+    return areFinite(slopes) ? "The next step overflows; try a smaller learning rate."
+      : "The gradient is not finite here, so there is no next step; try other values or a smaller learning rate.";
   }
 
   /** One step; gives its arithmetic, or null where a number would not be finite. */

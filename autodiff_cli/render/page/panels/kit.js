@@ -67,6 +67,15 @@ function places(value, before = []) {
   return Array.isArray(value) ? value.flatMap((part, k) => places(part, [...before, k])) : [before];
 }
 
+/** The elements of a variable, each with its name; a number is its only element. */
+function elementsOf(variable, value) {
+  return places(value).map((at) => ({ variable, at, name: elementName(variable, at) }));
+}
+
+function elementName({ name }, at) {
+  return at?.length ? `${name}[${at.join(", ")}]` : name;
+}
+
 /** The element of an array at a position. */
 function elementAt(value, at) {
   return at.reduce((part, k) => part[k], value);

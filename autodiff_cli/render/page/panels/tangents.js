@@ -4,9 +4,7 @@ const LEGENDS = ["backward-legend", "edge-legend"].map((id) => [...byId(id).chil
 
 class ForwardMode {
   #button = byId("forward-mode");
-  #seeds = seeded.flatMap((variable) => places(variable.value).map((at) => {
-    return { variable, at, name: at.length ? `${variable.name}[${at.join(", ")}]` : variable.name };
-  }));
+  #seeds = seeded.flatMap((variable) => elementsOf(variable, variable.value));
   #rates = [];
   #carried = [];
 

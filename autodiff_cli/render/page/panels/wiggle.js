@@ -82,7 +82,7 @@ class Wiggle {
   /** What has changed since the slider began to move, beside the prediction of its tangent. */
   #show() {
     if (this.#from === null) return;
-    const { variable: { name, key }, at } = this.#moving;
+    const { variable, variable: { name, key }, at } = this.#moving;
     const start = this.#from.point[key];
     const now = playback.point[key];
     const epsilon = at === null ? difference(now, start).flat(Infinity)[0] : elementAt(now, at) - elementAt(start, at);
@@ -100,11 +100,10 @@ class Wiggle {
     const list = [...rows].slice(0, MOST_ROWS).map(([i, { change, rate, predicted, error }]) => [
       record.nodes[i].label, brief(change), `${brief(rate)} × ${factor(epsilon)} = ${brief(predicted)}`, brief(error),
     ]);
-    const title = `${name}${at?.length ? `[${at.join(", ")}]` : ""}: ε = ${brief(epsilon)}`;
     const more = rows.size > MOST_ROWS ? [htmlElement("p", `and ${rows.size - MOST_ROWS} more`)] : [];
     byId("changes").hidden = false;
     byId("changes").replaceChildren(
-      htmlElement("h3", title),
+      htmlElement("h3", `${elementName(variable, at)}: ε = ${brief(epsilon)}`),
       list.length ? tableOf("Changes", ["node", "actual change", "tangent × ε", "difference"], list)
         : htmlElement("p", `No node with an adjoint depends on ${name}.`),
       ...more,

@@ -57,27 +57,35 @@ function atom(tokens) {
   return Number(token);
 }
 
+/** The ways to read an answer as a number, or as the numbers of an array; a comma stands between numbers or is a decimal comma. */
+function readingsOf(text, wanted) {
+  const { length } = [wanted].flat(Infinity);
+  const plain = Array.isArray(wanted) ? text.replace(/[[\]]/g, " ") : text;
+  const decimal = plain.replace(/(\d),(\d)/g, "$1.$2");
+  const readings = Array.isArray(wanted) ? [plain.split(/[\s,;]+/), decimal.split(/[\s;]+/)] : [[plain], [decimal]];
+  return readings.map((parts) => parts.filter((part) => part.trim()))
+    .filter((parts) => parts.length === length && parts.every((part) => evaluate(part) !== undefined));
+}
+
 /** Whether an answer is the number, or each number of the array. */
 function isRight(text, wanted) {
   const numbers = [wanted].flat(Infinity);
-  const readings = Array.isArray(wanted)
-    ? [text.replace(/[[\]]/g, " ").split(/[\s,;]+/), text.replace(/[[\]]/g, " ").replace(/(\d),(\d)/g, "$1.$2").split(/[\s;]+/)]
-    : [[text], [text.replace(/(\d),(\d)/g, "$1.$2")]];
-  return readings.map((parts) => parts.filter((part) => part.trim()))
-    .some((parts) => parts.length === numbers.length && parts.every((part, k) => isRounded(part, numbers[k])));
+  return readingsOf(text, wanted).some((parts) => parts.every((part, k) => isRounded(part, numbers[k])));
 }
 
-/** Whether a text is the number to the digits typed, at least about two, or an expression with this value. */
+/** Whether a text is the number to the digits typed, at least about two, or an expression with this value. Zeros at the end of
+ * a whole number, `120`, count as digits up to the second. */
 function isRounded(text, x) {
   const value = evaluate(text);
-  if (value === undefined || !Number.isFinite(x) || !Number.isFinite(value)) return Object.is(value, x);
+  if (!Number.isFinite(x) || !Number.isFinite(value)) return Object.is(value, x);
   const off = Math.abs(value - x);
   const size = Math.abs(x);
   if (off <= 1e-9 * size) return true;
-  const number = /^\s*[-+−–]?(\d*)(?:\.(\d*))?(?:e([-+]?\d+))?\s*$/i.exec(text);
+  const number = /^\s*[-+−–]?(\d*?)(0*)(?:\.(\d*))?(?:e([-+]?\d+))?\s*$/i.exec(text);
   if (number === null) return off <= ROUNDED_TERMS * size;
-  const [, , decimals = "", power = 0] = number;
-  const halfUnit = 0.5000001 * 10 ** (Number(power) - decimals.length); // of the last digit typed
+  const [, digits, zeros, decimals, power = 0] = number;
+  const open = decimals === undefined ? Math.max(0, Math.min(zeros.length, digits.length + zeros.length - 2)) : 0; // zeros that are not digits
+  const halfUnit = 0.5000001 * 10 ** (Number(power) + open - (decimals ?? "").length); // of the last digit typed
   return off <= Math.min(halfUnit, TWO_DIGITS * size);
 }
 

@@ -21,7 +21,7 @@ function asked(nodes) {
 
 /** A question for a number, which is typed. */
 function numberQuestion(wanted, question) {
-  return { wanted, isRight: (text) => isRight(text, wanted), ...question };
+  return { wanted, isReadable: (text) => readingsOf(text, wanted).length > 0, isRight: (text) => isRight(text, wanted), ...question };
 }
 
 /** A number with the other sign. */
