@@ -113,10 +113,13 @@ def open_cache_folder() -> Path:
         raise CacheUnavailableError("AUTODIFF_CACHE is off")
     try:
         folder = _user_cache_folder()
+    except RuntimeError as error:  # a user without a home folder
+        raise CacheUnavailableError(str(error)) from None
+    try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = folder.lstat()
-    except (OSError, RuntimeError) as error:  # Path.home() raises RuntimeError for a user without a home folder
-        raise CacheUnavailableError(str(error)) from None
+    except OSError as error:
+        raise CacheUnavailableError(f"{folder}: {error_reason(error)}") from None
     if not stat.S_ISDIR(status.st_mode):
         raise CacheUnavailableError(f"{folder} is not a folder")
     if not _is_private(status):
@@ -261,6 +264,11 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     part = _temporary_path(Path(os.path.realpath(path)))
     part.open("x").close()
     part.unlink()
+
+
+def error_reason(error: Exception) -> str:
+    """Return what an error says, of the system's errors the words alone in lower case: not the number, nor the path."""
+    return error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
 
 
 def _existing_status(path: str | os.PathLike[str]) -> os.stat_result | None:

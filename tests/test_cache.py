@@ -172,7 +172,7 @@ def test_an_unusable_folder_has_a_reason(home: Path, monkeypatch: pytest.MonkeyP
         open_cache_folder()
     home.rmdir()
     home.write_text("a file where the folder should be")
-    with pytest.raises(CacheUnavailableError, match="File exists"):
+    with pytest.raises(CacheUnavailableError, match=f"{home}: file exists"):
         open_cache_folder()
     monkeypatch.setenv("AUTODIFF_CACHE", "off")
     with pytest.raises(CacheUnavailableError, match="AUTODIFF_CACHE is off"):

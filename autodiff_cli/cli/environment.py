@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, TextIO
 
+from autodiff_cli.system import error_reason
+
 if TYPE_CHECKING:
     from datetime import datetime
 
@@ -176,7 +178,7 @@ def errors_as_failure(path: str) -> Iterator[None]:
     except BrokenPipeError:
         raise  # the reader of standard output has gone; that is not a failure of this file
     except OSError as error:
-        raise Failure(f"cannot write {path}: {(error.strerror or str(error)).lower()}") from error
+        raise Failure(f"cannot write {path}: {error_reason(error)}") from error
 
 
 class Output(NamedTuple):
@@ -216,7 +218,7 @@ class Output(NamedTuple):
             environment.stdout.flush()
         self.after_write()
         if guard.error is not None:
-            raise Failure(f"cannot write the report: {(guard.error.strerror or str(guard.error)).lower()}")
+            raise Failure(f"cannot write the report: {error_reason(guard.error)}")
         return self.status
 
     def _write_report(self, environment: Environment) -> None:

@@ -29,6 +29,7 @@ from autodiff_cli.language.errors import (
 from autodiff_cli.language.lexer import canonical_name, quote_name
 from autodiff_cli.language.parser import MAX_TEXT_LENGTH
 from autodiff_cli.language.program import read
+from autodiff_cli.system import error_reason
 
 if TYPE_CHECKING:
     from autodiff_cli.explain.record import Trace
@@ -426,8 +427,7 @@ def _read_utf8(source_name: str, read: Callable[[], str]) -> str:
     except UnicodeDecodeError as error:
         raise BadInput(f"{source_name} is not UTF-8 text: {error.reason} at byte {error.start}") from error
     except (OSError, ValueError) as error:  # a path with a NUL is a ValueError
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise BadInput(f"cannot read {source_name}: {reason}") from error
+        raise BadInput(f"cannot read {source_name}: {error_reason(error)}") from error
 
 
 def trace_of_elements(trace: Trace) -> Trace:

@@ -13,6 +13,7 @@ from autodiff_cli.cli.command_line import Call, command
 from autodiff_cli.cli.environment import BadInput, Environment, Output, errors_as_failure
 from autodiff_cli.language.errors import suggest
 from autodiff_cli.options import between, option
+from autodiff_cli.system import error_reason
 
 if TYPE_CHECKING:
     from autodiff_cli.explain.lessons import Lesson
@@ -181,8 +182,7 @@ def _open_listener(port: int) -> socket.socket:
         listener.listen()
     except OSError as error:
         listener.close()
-        reason = (error.strerror or str(error)).lower()
-        raise BadInput(f"--port {port}: {reason}; use --port 0 for a free port") from error
+        raise BadInput(f"--port {port}: {error_reason(error)}; use --port 0 for a free port") from error
     return listener
 
 

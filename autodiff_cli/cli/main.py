@@ -69,12 +69,13 @@ def run(words: Sequence[str], environment: Environment) -> int:
         return _fail(environment, message, ExitStatus.BAD_INPUT)
     except OSError as error:
         from autodiff_cli.render.report import discard_output
+        from autodiff_cli.system import error_reason
 
         try:
             environment.stdout.flush()
         except OSError:
             discard_output(environment.stdout)
-        return _fail(environment, f"cannot write: {error.strerror}", ExitStatus.FAILED)
+        return _fail(environment, f"cannot write: {error_reason(error)}", ExitStatus.FAILED)
     except Exception as error:
         from autodiff_cli.data.source import is_memory_low
 

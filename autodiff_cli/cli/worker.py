@@ -73,11 +73,14 @@ def parse_values(text: str) -> dict[str, str]:
 
 def _trace_page(question: Mapping[str, Any], _data: BinaryIO) -> dict[str, Any]:
     """Return the page of a formula at a point; a note lists the values of variables that had none."""
-    from autodiff_cli.cli.inputs import constant_values
+    from autodiff_cli.cli.environment import BadInput
+    from autodiff_cli.cli.inputs import constant_values, split_uncertainties
     from autodiff_cli.explain.tracing import trace
     from autodiff_cli.expression import parse
 
-    texts = parse_values(question["values"])
+    texts, errors = split_uncertainties(parse_values(question["values"]))
+    if errors:
+        raise BadInput(f"the page shows no uncertainty: leave out the error of `{next(iter(errors))}`")
     formula = parse(question["formula"], [*texts])
     formula.check_names(texts)
     values = constant_values(texts)

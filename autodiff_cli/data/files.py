@@ -50,6 +50,7 @@ from autodiff_cli.data.table import Record, RowFilter, Table, TextBatch, check_h
 from autodiff_cli.language.errors import format_names, suggest
 from autodiff_cli.language.lexer import canonical_name, quote_name
 from autodiff_cli.language.names import JOINT_SEPARATOR, joined_columns
+from autodiff_cli.system import error_reason
 
 FILE_COLUMN = "file"  # the column that says from which of several files a row is
 _TEXT_BLOCK_ROWS = 10_000  # rows of a block of text
@@ -551,7 +552,7 @@ def _expand_path(pattern: str) -> list[str]:
     try:
         return _matching_files(pattern)
     except OSError as error:
-        raise DataError(f"{pattern}: {(error.strerror or str(error)).lower()}") from None
+        raise DataError(f"{pattern}: {error_reason(error)}") from None
 
 
 def _matching_files(pattern: str) -> list[str]:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from autodiff_cli.data.dialect import DataError
-from autodiff_cli.system import cache_folder, has_memory_limits, limit_reservations
+from autodiff_cli.system import cache_folder, error_reason, has_memory_limits, limit_reservations
 
 _PROC = Path("/proc")
 _CGROUPS = Path("/sys/fs/cgroup")
@@ -246,7 +246,7 @@ def _spool_to_disk(pieces: list[bytes], stream: BinaryIO, name: str) -> SpooledB
     except OSError as error:
         spool.close()
         raise DataError(
-            f"{name}: cannot write the temporary copy that streaming needs: {error.strerror or error}"
+            f"{name}: cannot write the temporary copy that streaming needs: {error_reason(error)}"
         ) from None
     return SpooledBytes(spool, spool.tell())
 
@@ -526,7 +526,7 @@ class ByteSource:
 
     def read_error(self, error: Exception, line: int | None = None) -> DataError:
         """Return the error for bytes that cannot be read or parsed."""
-        message = error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
+        message = error_reason(error)
         reason = next(
             (explanation for start, explanation in _CSV_MESSAGES.items() if message.startswith(start)),
             " ".join(message.split()),

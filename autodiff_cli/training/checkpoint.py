@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
 from autodiff_cli.data.table import DataError
+from autodiff_cli.system import error_reason
 from autodiff_cli.version import __version__
 
 try:
@@ -96,7 +97,7 @@ def read_checkpoint(path: str | os.PathLike[str], identity: Mapping[str, Any]) -
         with Path(path).open("rb") as stream:
             head, arrays = _read_archive(stream, path)
     except OSError as error:
-        raise CheckpointError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+        raise CheckpointError(f"{path}: {error_reason(error)}") from None
     if head.get("version") != CHECKPOINT_VERSION or head.get("autodiff") != __version__:
         raise CheckpointError(
             f"{path}: written by autodiff {head.get('autodiff')}; this is {__version__}, which may give other results. "
@@ -327,8 +328,7 @@ class CheckpointWriter:
         except (OSError, CheckpointError) as error:
             if not self._has_written:
                 raise
-            reason = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
-            self.failure = f"the checkpoint {self._file.path} could not be written: {reason}"
+            self.failure = f"the checkpoint {self._file.path} could not be written: {error_reason(error)}"
         else:
             self._pending_state, self.failure = None, ""
         self._has_written = True

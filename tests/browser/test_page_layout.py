@@ -401,6 +401,37 @@ TOUCHED = """() => {
 }"""
 
 
+# Steps whose explanation stands away from its node, on a line that does not begin at the box or at its numbers.
+FLOATING = """() => Array.from({ length: playback.length }, (_, k) => k + 1).filter((position) => {
+  go(position);
+  const line = document.querySelector(".leader");
+  if (!line) return false;
+  const { x, y } = line.getPointAtLength(0).matrixTransform(graph.svg.getScreenCTM());
+  const parts = graph.element(playback.current).querySelectorAll(".outline, text");
+  return ![...parts].map((part) => part.getBoundingClientRect()).some(({ left, right, top, bottom }) =>
+    x >= left - 12 && x <= right + 12 && y >= top - 12 && y <= bottom + 12);
+})"""
+
+
+def test_the_line_to_an_explanation_begins_at_its_node(page: Page) -> None:
+    words = ["u = w*x + b; h = relu(u); (h - t)^2", "--w=0.5", "--x=2", "--b=-3", "--t=1"]
+    page.emulate_media(reduced_motion="reduce")
+    opened(page, words)
+    assert measure(page, FLOATING) == []
+    assert page.evaluate("go(4) ?? document.querySelectorAll('.leader').length") == 1
+
+
+# Points at which a moving number would not be on its line to half a pixel.
+OFF_LINE = """() => [...document.querySelectorAll(".edge path:not(.reach):not(.head)")].flatMap((path) => {
+  const d = path.getAttribute("d");
+  const line = svgElement("path", { d, fill: "none", "stroke-width": 1, "stroke-linecap": "round" });
+  graph.svg.append(line);
+  const points = path.track.every(5).filter(({ x, y }) => !line.isPointInStroke(new DOMPoint(x, y)));
+  line.remove();
+  return points;
+})"""
+
+
 @pytest.mark.parametrize(("text", "point"), MOVING_FORMULAS, ids=range(len(MOVING_FORMULAS)))
 def test_nothing_is_covered_in_any_fold_at_any_step(page: Page, text: str, point: dict[str, Any]) -> None:
     page.emulate_media(reduced_motion="reduce")
@@ -411,4 +442,5 @@ def test_nothing_is_covered_in_any_fold_at_any_step(page: Page, text: str, point
         is_large = page.evaluate("record.nodes.length") > 40
         for is_folded in (True, False) if width == 1280 or (width < 1280 and not is_large) else (True,):
             page.evaluate("fold", is_folded)
-            assert [measure(page, script) for script in (HIDDEN, COVERED, TOUCHED)] == [[], [], []], (width, is_folded)
+            found = [measure(page, script) for script in (HIDDEN, COVERED, TOUCHED)] + [page.evaluate(OFF_LINE)]
+            assert found == [[], [], [], []], (width, is_folded)

@@ -51,7 +51,7 @@ def test_a_device_without_room_is_a_failure_in_words() -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run([*TRACE], stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 1
-    assert done.stderr == "error: cannot write: No space left on device\n"
+    assert done.stderr == "error: cannot write: no space left on device\n"
 
 
 @pytest.mark.slow
@@ -140,7 +140,7 @@ def test_a_fit_is_saved_also_where_nobody_reads_its_table_to_the_end(
     [
         ("<&-", 0, ""),
         ("2>&-", 0, ""),
-        (">&-", 1, "error: cannot write: Bad file descriptor\n"),  # there is an answer, and nowhere to give it
+        (">&-", 1, "error: cannot write: bad file descriptor\n"),  # there is an answer, and nowhere to give it
         ("<&- >&- 2>&-", 1, ""),
     ],
 )

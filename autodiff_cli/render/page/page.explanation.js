@@ -36,7 +36,9 @@ class Explanation {
     }
     this.#element.style.translate = `${place.left - app.left}px ${place.top - app.top}px`;
     const matrix = graph.svg.getScreenCTM().inverse();
-    const [from, to] = linkBetween(node, place).map(({ x, y }) => new DOMPoint(x, y).matrixTransform(matrix));
+    const texts = [...element.querySelectorAll("text")].map((text) => text.getBoundingClientRect());
+    const link = [outline, node].map((box) => linkBetween(box, place)).find((ends) => !texts.some((text) => isCrossed(text, ends)));
+    const [from, to] = (link ?? linkBetween(node, place)).map(({ x, y }) => new DOMPoint(x, y).matrixTransform(matrix));
     this.#leader.setAttribute("d", `M${from.x.toFixed(1)} ${from.y.toFixed(1)}L${to.x.toFixed(1)} ${to.y.toFixed(1)}`);
     graph.svg.append(this.#leader);
   }
@@ -111,6 +113,12 @@ function linkBetween(a, b) {
     return [middle, middle];
   });
   return [0, 1].map((k) => ({ x: ends[0][k], y: ends[1][k] }));
+}
+
+/** Whether a line between two points meets a rectangle, looked at every few pixels. */
+function isCrossed(box, [from, to]) {
+  const count = Math.ceil(Math.hypot(to.x - from.x, to.y - from.y) / 3);
+  return Array.from({ length: count }, (_, k) => (k + 1) / count).some((share) => isOf(box, from.x + share * (to.x - from.x), from.y + share * (to.y - from.y), 0));
 }
 
 /** Whether a cell meets a rectangle. */

@@ -31,6 +31,7 @@ from autodiff_cli.data.dialect import CellKind, DataError, FileOptions
 from autodiff_cli.data.files import DataFile, DataSource, FilterCounts
 from autodiff_cli.data.streaming import extend_checksum, label_key
 from autodiff_cli.data.table import Dataset, Table
+from autodiff_cli.system import error_reason
 from autodiff_cli.training.objective.loading import ColumnRecipe, FitData, LoadedData, Weighting
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.options import ClusterError, FitOptions
@@ -215,7 +216,7 @@ def read_share(share: FileShare, wanted: Collection[str], labels: Collection[str
     try:
         size = os.path.getsize(share.path)
     except OSError as error:
-        raise DataError(f"{share.path}: {(error.strerror or str(error)).lower()}") from None
+        raise DataError(f"{share.path}: {error_reason(error)}") from None
     if size != share.size:
         raise DataError(
             f"{share.path}: the file has {size} bytes on this worker, but {share.size} where the fit was started"

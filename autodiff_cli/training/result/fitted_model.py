@@ -35,7 +35,7 @@ from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.special import sigmoid
 from autodiff_cli.ops.structural import stack
 from autodiff_cli.options import OptionError
-from autodiff_cli.system import open_atomic_text
+from autodiff_cli.system import error_reason, open_atomic_text
 from autodiff_cli.training.losses import LOSSES
 from autodiff_cli.training.objective.kernels import is_generalised_linear
 from autodiff_cli.training.objective.loading import Classes, check_labels, indicator_columns, weighting_graph
@@ -681,7 +681,7 @@ def load(path: str | os.PathLike[str]) -> FittedModel:
     try:
         return _fit_from_document(_parse_document(Path(path).read_bytes()))
     except OSError as error:
-        raise ModelFileError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+        raise ModelFileError(f"{path}: {error_reason(error)}") from None
     except (_InvalidModelFile, ExpressionError) as error:
         raise ModelFileError(f"{path}: {error}") from None
 

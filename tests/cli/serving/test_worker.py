@@ -63,6 +63,7 @@ def test_missing_values_are_chosen_with_the_right_shape_and_reported() -> None:
         ("x=2, z=3", "the expression has no variable `z`"),
         ("x", "values have the form x=2, y=3, not `x`"),
         ("x=2, x=3", "`x` has two values"),
+        ("x=2+-0.1", "the page shows no uncertainty: leave out the error of `x`"),
         ("x=y", "must be a number or a constant expression"),
         ("x=@/etc/passwd", "the value of `x`"),
     ],
