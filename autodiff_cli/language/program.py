@@ -495,10 +495,14 @@ class _Builder:
         known, levels = self.names.columns.levels, self.names.column_leaves
         inputs = [leaf for leaf in topological_order([curve]) if leaf.is_input]
         columns = [leaf for leaf in inputs if leaf.text in known or leaf.text in levels]
-        if len(columns) != 1 or columns[0].text in levels or not response.is_input or response.text not in known:
+        place = self.names.lexemes.words.index("convolve")
+        if any(leaf.text in levels for leaf in columns):
+            words = "the response of `convolve` is one series, so its formula cannot have levels; select each level by "
+            raise self.names.lexemes.error(words + "itself, as with --where \"group == 'A'\"", place)
+        if len(columns) != 1 or not response.is_input or response.text not in known:
             words = "`convolve` takes a formula of one column of the data, and a column with a response to it"
             example = ", as in `y ~ convolve(a*exp(-t/tau), response)`"
-            raise self.names.lexemes.error(words + example, self.names.lexemes.words.index("convolve"))
+            raise self.names.lexemes.error(words + example, place)
         (column,) = columns
         pair = column.text, response.text
         names = [f"convolve.{'.'.join(pair)}.{part}" for part in ("place", "weight")]

@@ -548,6 +548,8 @@ class _Rows(NamedTuple):
                 hidden = int(np.count_nonzero(~self.scales.is_visible(plot.x, plot.y)))
                 points.set_label(f"{_rows_note(plot)}{f', {hidden} not above 0' if hidden else ''}")
                 handles += [points, *lines]
+        if len(self.curves) > 1:
+            handles += lines[1:]  # one band explains all
         if self.scales.is_y_log:
             axes.set_yscale("log", nonpositive="mask")
         axes.set_ylabel(self.scales.y_label)

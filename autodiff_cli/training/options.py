@@ -500,7 +500,10 @@ class FitOptions(ObjectiveOptions):
         must_be("at least 2 resamples", lambda count: count >= 2),
     )
     bootstrap_method: str = _statistics(
-        "--bootstrap-method NAME", "Kind of bootstrap.", one_of(("percentile", "bca", "residual")), default="percentile"
+        "--bootstrap-method NAME",
+        "Kind of bootstrap: percentile, bca or residual.",
+        one_of(("percentile", "bca", "residual")),
+        default="percentile",
     )
     diagnosis: bool = _statistics("--diagnose", "Check for inactive units and for vanishing or exploding gradients.")
     checkpoint: str | os.PathLike[str] | None = _output(

@@ -57,6 +57,7 @@ def column(file: DataSource, name: str) -> list[float]:
         ("x;y\n1;2.000,0\n3;4.500,0\n", {}, [2000, 4500]),
         ("x,y\n1,2.0D+00\n3,.4d1\n", {}, [2, 4]),
         ("x;y\n1;2,0D+00\n3;,4d1\n", {}, [2, 4]),
+        ("x,y\n1,2D+00\n3,4D+00\n", {}, [2, 4]),
         ("device 7\n\nx,y\n1,2\n3,4\n", {"skip": 2}, [2, 4]),
         ("x,y\n1,2\n3,4\n5,6\n", {"skip": 2, "no_header": True, "column": ["y=c2"]}, [4, 6]),
         ("# by hand\nx,y\ns,mV\n1,2\n3,4\n", {"units_row": True}, [2, 4]),

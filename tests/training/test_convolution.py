@@ -74,3 +74,11 @@ def test_it_needs_data_in_order_and_all_rows() -> None:
     rows = "t,r,y\n1,2,3\n2,1,3\n"
     refused = run_cli(["trace", MODEL, "-", "--row", "1", "--a", "1", "--c", "1", "--tau", "1"], rows)
     assert (refused.status, "`convolve` reads all rows" in refused.stderr) == (2, True)
+
+
+def test_groups_and_levels_are_selected_one_by_one() -> None:
+    data = decay() | {"g": ["A", "B"] * (len(T) // 2)}
+    with pytest.raises(ValueError, match="one series; select each group by itself"):
+        ad.fit_by(MODEL, data, "g")
+    with pytest.raises(ExpressionError, match="one series, so its formula cannot have levels"):
+        fit("y ~ c + convolve(a[g]*exp(-t/tau), r)", data)

@@ -147,3 +147,22 @@ def test_regular_likelihoods_have_no_warning() -> None:
     assert found.converged
     assert not found.warnings
     assert found.parameters["k"] == pytest.approx(2, abs=0.3)
+
+
+@pytest.mark.parametrize(("rows", "width"), [(3, 0.8), pytest.param(5, 0.3, marks=pytest.mark.slow)])
+def test_a_component_of_few_rows_is_found_if_it_is_as_wide_as_the_others(rows: int, width: float) -> None:
+    generator = np.random.default_rng([rows, 6])
+    few = generator.normal(9, width, rows)
+    found = fit(MIXTURE, {"x": [*generator.normal(0, 1, 60), *few]}, likelihood=True)
+    assert found.converged
+    assert max(found.parameters["m1"], found.parameters["m2"]) == pytest.approx(few.mean(), abs=0.05)
+
+
+def test_a_narrow_component_of_few_rows_is_kept_only_from_starting_values() -> None:
+    generator = np.random.default_rng([3, 4])
+    x = [*generator.normal(0, 1, 60), *generator.normal(9, 0.3, 3)]
+    start = {"w": 0.9, "m1": 0, "s1": 1, "m2": 9, "s2": 0.3}
+    searched, given = fit(MIXTURE, {"x": x}, likelihood=True), fit(MIXTURE, {"x": x}, likelihood=True, start=start)
+    assert searched.log_likelihood == pytest.approx(given.log_likelihood)
+    assert given.converged
+    assert "`s2` depends on 2 rows (starting values for all parameters keep it)" in searched.failure

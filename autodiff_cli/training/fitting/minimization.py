@@ -48,6 +48,7 @@ class MinimizationSettings:
     rows_of_component: float = 2.5  # a width that depends on fewer rows is that of a density with a peak at a row
     rows_of_narrow_component: float = 4.0  # the same for a width that is this small beside the largest
     narrow_component: float = 0.05
+    wide_component: float = 0.25  # beside the largest width, from which on a component of few rows is no artefact
     max_rounds: int = 200  # of fitting and estimating the scale in turn
     tolerance: float = 1e-9  # relative change of the scale that counts as none
     near: float = 0.1  # relative change of the scale from which on the secant method is used
@@ -315,8 +316,10 @@ def rows_of_component(objective: Objective, theta: Array, index: int) -> int:
     """
     kernel = objective.kernels.row_loss_and_gradient
     sums, squares = objective.fold_rows(kernel, theta, _sum_slopes, np.add)[:, 1 + index].tolist()
-    is_narrow = theta[index] < SETTINGS.narrow_component * theta[objective.bounds.low == 0].max()
-    few = SETTINGS.rows_of_narrow_component if is_narrow else SETTINGS.rows_of_component
+    width = theta[index] / theta[objective.bounds.low == 0].max()
+    if width >= SETTINGS.wide_component:
+        return 0
+    few = SETTINGS.rows_of_narrow_component if width < SETTINGS.narrow_component else SETTINGS.rows_of_component
     return round(sums * sums / squares) if 0 < sums * sums < few * squares else 0
 
 

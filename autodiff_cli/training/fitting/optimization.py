@@ -190,7 +190,7 @@ class StartSearch:
         if not is_no_minimum and not has_several_minima(objective):
             return first
         sample = with_broken_stick(subsample(objective, SETTINGS.max_likelihood_rows))
-        points = likelihood_starts(sample, self._options.seed)
+        points = likelihood_starts(sample, self._options.seed, first.theta)
         for epochs, most in SURVEY.likelihood_rounds:
             if not len(points):
                 return first
@@ -451,7 +451,8 @@ def _find_unbounded_parameter(objective: Objective, theta: Array) -> str:
         if low == 0 and 0 < value < RESTARTS.vanished_scale * max(abs(objective.start[index]), abs(theta).max()):
             return f"it falls without end as `{name}` goes to 0, where the model is infinite or undefined"
         if low == 0 and is_mixture and (count := rows_of_component(objective, theta, index)):
-            return f"it falls without end where a component shrinks to a row; `{name}` depends on {count} rows alone"
+            own = "starting values for all parameters keep it"
+            return f"it falls without end where a component shrinks to a row; `{name}` depends on {count} rows ({own})"
         rises = []
         for other in (
             value / RESTARTS.shrinkage,

@@ -476,15 +476,23 @@ def _balance(
         points[is_used, index] = chosen[is_used]
 
 
-def likelihood_starts(objective: Objective, seed: int) -> Array:
-    """Return the most likely of many random points for a model that is itself minus a log-likelihood."""
+def likelihood_starts(objective: Objective, seed: int, end: Array) -> Array:
+    """Return the most likely of many random points for a model that is itself minus a log-likelihood.
+
+    Half of them share some parameters with the end of another fit. The others then prefer rows that are improbable
+    there, such as those of a component with few rows.
+    """
     generator, size = np.random.default_rng(seed), objective.layout.size
     free = objective.layout.mask([name for name in objective.parameters if name not in objective.user_starts])
     points = np.tile(objective.start, (SETTINGS.likelihood_draws, 1))
     with ignore_float_errors():
         columns = _column_ranges(objective)
         points[:, free] = _sample_values(columns, generator, (len(points), int(np.count_nonzero(free))))
+        losses = objective.evaluate_rows(objective.kernels.row_loss, end)[0]
+        near, shared = points[::2].copy(), generator.random(points[::2].shape) < 0.5
         _balance(objective, points, free, generator)
+        _balance(objective, near, free, generator, losses - losses.min())
+        points = np.vstack((points, np.where(shared, end, near)))
         box = objective.bounds
         share = generator.uniform(0.1, 0.9, (len(points), size)) * (box.high - box.low) + box.low
         points = np.where(np.isfinite(box.low) & np.isfinite(box.high) & free, share, points)
