@@ -421,6 +421,18 @@ def test_the_line_to_an_explanation_begins_at_its_node(page: Page) -> None:
     assert page.evaluate("go(4) ?? document.querySelectorAll('.leader').length") == 1
 
 
+def test_on_a_phone_the_closing_remark_is_in_sight(page: Page) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    resize(page, 390, 844)
+    for text, point in (MOVING_FORMULAS[0], MOVING_FORMULAS[-2]):
+        opened(page, [text, *(f"--{name}={value}" for name, value in point.items())])
+        page.evaluate("go(playback.length)")
+        ends = measure(
+            page, "['#remark', '.controls'].map((name) => document.querySelector(name).getBoundingClientRect())"
+        )
+        assert 0 < ends[0]["bottom"] <= ends[1]["top"]
+
+
 # Points at which a moving number would not be on its line to half a pixel.
 OFF_LINE = """() => [...document.querySelectorAll(".edge path:not(.reach):not(.head)")].flatMap((path) => {
   const d = path.getAttribute("d");

@@ -25,8 +25,8 @@ class SlopePicture {
   show() {
     const i = playback.current;
     const dependence = i === null || playback.quiz ? null : this.#dependence(i);
-    this.#figure.hidden = dependence === null;
-    if (dependence) this.#draw(i, dependence);
+    this.#figure.hidden = dependence === null || (narrow.matches && byId("remark").hasChildNodes()); // a small window has no room for both
+    if (!this.#figure.hidden) this.#draw(i, dependence);
   }
 
   #draw(i, { from, slope }) {
