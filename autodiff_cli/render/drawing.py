@@ -427,11 +427,15 @@ def graph_shapes(drawing: Drawing, show: NumberFormat, min_number_width: int = 0
     Raises:
         GraphTooLargeError: for too many nodes.
     """
-    texts = [[_shorten(line) for line in box_lines(box, show, brief=True)] for box in drawing.boxes]
-    padded = [
-        [_shorten(line) for line in box_lines(box, lambda x: show(x).ljust(min_number_width), brief=True)]
-        for box in drawing.boxes
-    ]
+
+    def lines(least: int) -> list[list[str]]:
+        def write(x: Any) -> str:
+            return formatting.text_within(x, show, _MAX_LABEL_LENGTH - len("adjoint ")).ljust(least)
+
+        found = (box_lines(box, write, brief=True) for box in drawing.boxes)
+        return [[_shorten(label), *numbers] for label, *numbers in found]
+
+    texts, padded = lines(0), lines(min_number_width)
     sizes = [_box_size(box.role, lines) for box, lines in zip(drawing.boxes, padded, strict=True)]
     position = {box.id: k for k, box in enumerate(drawing.boxes)}
     placed, there = _best_layout(
@@ -604,7 +608,7 @@ def _text_shapes(texts: Sequence[str], place: Point, kind: str) -> Iterator[str]
 
 
 def _shorten(line: str) -> str:
-    """Return a line of a node with its middle left out if it is long."""
+    """Return the label of a node with its middle left out if it is long."""
     half = _MAX_LABEL_LENGTH // 2
     return line if len(line) <= _MAX_LABEL_LENGTH else f"{line[:half]}…{line[-half + 1 :]}"
 

@@ -13,12 +13,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from binascii import b2a_base64
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from html import escape
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from autodiff_cli.data.json_records import to_json
@@ -56,7 +53,7 @@ from autodiff_cli.render.formatting import (
     number_formats,
     shorten_middle,
 )
-from autodiff_cli.render.javascript import evaluator, evaluators, optimizer_equations, optimizer_functions
+from autodiff_cli.render.javascript import evaluator, evaluators, optimizer_equations, optimizer_functions, page_file
 from autodiff_cli.render.layout import MAX_NODES
 from autodiff_cli.targets.latex import LATEX, LatexLibrary
 from autodiff_cli.targets.translation import GraphWriter
@@ -72,7 +69,6 @@ if TYPE_CHECKING:
 
 # --- The page of a trace ---
 
-_PAGE_FOLDER = Path(__file__).parent / "page"
 _SCRIPTS = (
     "page.numbers.js", "page.computation.js", "drawing/dagre.min.js", "drawing/drawing.folds.js",
     "drawing/drawing.bundles.js", "drawing/drawing.layout.js", "drawing/drawing.column.js",
@@ -81,8 +77,10 @@ _SCRIPTS = (
     "page.typeset.js", "page.graph.js", "page.play.js", "page.quiz.js", "quiz/answers.js", "quiz/number_levels.js",
     "quiz/node_levels.js", "page.details.js", "page.values.js", "page.tabs.js", "page.explanation.js",
 )  # fmt: skip
-_PANELS = ("kit", "wiggle", "charts", "slope", "descend", "tangents", "why", "scalars", "link")  # panels/NAME.js
-_COMMENT = re.compile(r"^ *(?://|/\*\* |\* |\*/).*\n", re.MULTILINE)  # lines of scripts
+_PANELS = (
+    "page.js", "panels/kit.js", "panels/wiggle.js", "panels/charts.js", "panels/slope.js", "panels/descend.js",
+    "panels/tangents.js", "panels/why.js", "panels/scalars.js", "panels/link.js",
+)  # fmt: skip
 _MAX_TITLE_LENGTH = 100  # characters
 _MAX_FORMULA_PARTS = 25  # longer formulas of local derivatives are not shown
 _RESERVED_CHARACTERS = 9  # characters of space for each number, since numbers on a page change
@@ -132,11 +130,11 @@ def to_html(
     show, shown = number_formats(digits)[1], digits or TABLE_DIGITS
     drawing = build_drawing(trace, view._replace(fold=False))
     above = addition or PageAddition("", "", "", "", {})
-    style = SVG_STYLE + _page_file("page.css") + _page_file("panels/panels.css") + above.style
+    style = SVG_STYLE + page_file("page/page.css") + page_file("page/panels/panels.css") + above.style
     scalars = elementwise_trace(trace) if view == WHOLE_GRAPH and seed is None else None
     rules = _evaluators(trace, scalars)
-    panels = (_page_file(f"panels/{name}.js") for name in _PANELS)
-    parts = [*map(_page_file, _SCRIPTS), rules, optimizer_functions(), _page_file("page.js"), *panels]
+    first, last = ([page_file(f"page/{file}") for file in files] for files in (_SCRIPTS, _PANELS))
+    parts = [*first, rules, optimizer_functions(), *last]
     script = "\n".join([*parts, f"(() => {{\n{above.script}\n}})();"])
     opening = {"drawn": _drawing_document(drawing), "isFolded": view.fold, "digits": shown, "seed": seed}
     opening["addition"] = above.data
@@ -145,14 +143,14 @@ def to_html(
             name: opening[name] for name in ("digits", "seed", "isFolded")
         }
     title = above.title or shorten_middle(safe_label(trace.expression.text), _MAX_TITLE_LENGTH)
-    return _page_file("page.html").format(
+    return page_file("page/page.html").format(
         policy=content_security_policy(script, style),
         title=escape(title),
         addition="" if above.is_panel else above.markup,
         panel=above.markup if above.is_panel else "",
         style=style,
         graph=_static_svg(drawing, show),
-        panels=_page_file("panels/panels.html"),
+        panels=page_file("page/panels/panels.html"),
         data=_inline_json(_trace_document(trace) | panels_document(trace) | opening),
         script=script,
     )
@@ -195,13 +193,7 @@ def plain_page(title: str, style: str, body: str, script: str = "", *directives:
     """
     policy = content_security_policy(script, style, *directives)
     body += f"\n<script>{script}</script>" if script else ""
-    return _page_file("plain.html").format(policy=policy, title=escape(title), style=style, body=body, kind=kind)
-
-
-def _page_file(file: str) -> str:
-    """Return a file of the page; a script of our own without the lines that are comments."""
-    text = (_PAGE_FOLDER / file).read_text(encoding="utf-8")
-    return _COMMENT.sub("", text) if file.endswith(".js") and not file.endswith(".min.js") else text
+    return page_file("page/plain.html").format(policy=policy, title=escape(title), style=style, body=body, kind=kind)
 
 
 def _csp_hash(text: str) -> str:
@@ -458,8 +450,6 @@ def _local_formula(writer: GraphWriter, local: Node, places: dict[Node, Fragment
 
 # --- Pages of `autodiff serve` ---
 
-_SERVED_FOLDER = _PAGE_FOLDER / "served"
-
 
 def served_addition(formula: str, values: str, message: str) -> PageAddition:
     """Return the form for a formula and its values, to be put above the page of the formula.
@@ -469,15 +459,15 @@ def served_addition(formula: str, values: str, message: str) -> PageAddition:
         values: the values as they were typed.
         message: lines of text below the form, such as an error.
     """
-    return PageAddition(
-        "", _formula_form(formula, values, message), _served_file("served.css"), _served_file("box.js"), {}
-    )
+    style, script = page_file("page/served/served.css"), page_file("page/served/box.js")
+    return PageAddition("", _formula_form(formula, values, message), style, script, {})
 
 
 def home_page(formula: str, values: str, message: str) -> str:
     """Return the start page, with forms for a formula and for fitting a model to a file."""
-    body = _served_file("home.html").format(box=_formula_form(formula, values, message))
-    style, script = _page_file("page.css") + _served_file("served.css"), _served_file("box.js") + _served_file("fit.js")
+    body = page_file("page/served/home.html").format(box=_formula_form(formula, values, message))
+    style = page_file("page/page.css") + page_file("page/served/served.css")
+    script = page_file("page/served/box.js") + page_file("page/served/fit.js")
     return plain_page("autodiff", style, body, script, "connect-src 'self'", kind="home")
 
 
@@ -485,17 +475,11 @@ def _formula_form(formula: str, values: str, message: str) -> str:
     alert = (
         f'<pre class="message" role="alert" tabindex="0">{escape(escape_controls(message))}</pre>' if message else ""
     )
-    return _served_file("box.html").format(formula=escape(formula), values=escape(values), message=alert)
-
-
-@cache
-def _served_file(file: str) -> str:
-    return (_SERVED_FOLDER / file).read_text(encoding="utf-8")
+    return page_file("page/served/box.html").format(formula=escape(formula), values=escape(values), message=alert)
 
 
 # --- Pages of fits ---
 
-_LEARNING_FOLDER = Path(__file__).parent / "learning"
 MAX_PAGE_ROWS = 500  # more rows make the page large and slow
 _MAX_PAGE_DRAWS = 250  # of a chain
 _MAX_PAGE_DRAW_NUMBERS = 100_000
@@ -543,11 +527,11 @@ def fit_page(recording: FitRecording, digits: int | None = None) -> str:
     Raises:
         GraphTooLargeError: if the graph of the loss has too many nodes to draw.
     """
-    style = (_LEARNING_FOLDER / "learning.css").read_text(encoding="utf-8")
+    style = page_file("learning/learning.css")
     files = ("pictures.js", "network.js", "learning.js", "again.js")
     script = evaluators({key: trace for key, (trace, _) in recording.networks.items()}, "networks")
-    script += "\n".join((_LEARNING_FOLDER / file).read_text(encoding="utf-8") for file in files)
-    markup = (_LEARNING_FOLDER / "learning.html").read_text(encoding="utf-8")
+    script += "\n".join(page_file(f"learning/{file}") for file in files)
+    markup = page_file("learning/learning.html")
     title = f"learning {escape(shorten_middle(safe_label(recording.model.text), _MAX_MODEL_LENGTH))}"
     addition = PageAddition(title, markup, style, script, _recording_document(recording))
     return to_html(recording.trace, WHOLE_GRAPH, digits, addition=addition)

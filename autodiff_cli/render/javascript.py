@@ -63,8 +63,7 @@ _JAVASCRIPT = FunctionSyntax(
     selected="chosen({}, {})",
 )
 _MAX_LINE_WIDTH = 80  # characters of an expression; longer ones are split into several statements
-_PRIMITIVES_FOLDER = Path(__file__).parent / "page" / "primitives"
-_COMMENT = re.compile(r"^ *//.*\n", re.MULTILINE)
+_COMMENT = re.compile(r"^ *(?://|/\*\* |\* |\*/).*\n", re.MULTILINE)
 _DECLARATION = re.compile(r"^(?=(?:const|function) )", re.MULTILINE)
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _NAME = re.compile(r"Math\.\w+|[$\w]+")
@@ -91,12 +90,18 @@ def evaluators(traces: Mapping[str, Trace], name: str) -> str:
 
 
 @cache
+def page_file(path: str) -> str:
+    """Return a file of the pages, whose path begins at `render/`; a script of our own without its lines of comments."""
+    text = (Path(__file__).parent / path).read_text(encoding="utf-8")
+    return _COMMENT.sub("", text) if path.endswith(".js") and not path.endswith(".min.js") else text
+
+
+@cache
 def javascript_declarations(*files: str) -> dict[str, str]:
     """Return the declarations in files of `page/primitives` by name, without comments, in their order."""
     declarations: dict[str, str] = {}
     for file in files:
-        source = _COMMENT.sub("", (_PRIMITIVES_FOLDER / file).read_text(encoding="utf-8"))
-        for declaration in _DECLARATION.split(source)[1:]:
+        for declaration in _DECLARATION.split(page_file(f"page/primitives/{file}"))[1:]:
             name = _NAME.findall(declaration)[1]
             assert name not in declarations, f"{file} declares {name} again"
             declarations[name] = declaration.rstrip() + "\n"

@@ -11,7 +11,6 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
-from pathlib import Path
 from typing import Any
 
 from autodiff_cli.data.json_records import to_json
@@ -126,10 +125,6 @@ def question_document(question: Question) -> dict[str, Any]:
     return document | ({"choices": [*question.choices], "right": [*question.correct]} if question.choices else {})
 
 
-def _lesson_file(file: str) -> str:
-    return (Path(__file__).parent / "lessons" / file).read_text(encoding="utf-8")
-
-
 def lesson_page(lesson: Lesson, digits: int | None = None, links: str = "") -> str:
     """Return a lesson as a self-contained HTML page: its text and questions beside the steps of its formula.
 
@@ -137,11 +132,12 @@ def lesson_page(lesson: Lesson, digits: int | None = None, links: str = "") -> s
         links: the markup of links to other pages of a course.
     """
     from autodiff_cli.render.html_page import PageAddition, to_html
+    from autodiff_cli.render.javascript import page_file
 
     tags = (("pre", ' tabindex="0"') if is_session(text) else ("p", "") for text in lesson.text)
     pairs = zip(tags, map(escape, lesson.text), strict=True)
     paragraphs = "\n".join(f"<{tag}{attributes}>{text}</{tag}>" for (tag, attributes), text in pairs)
-    markup = _lesson_file("lesson.html").format(
+    markup = page_file("lessons/lesson.html").format(
         title=escape(lesson.title),
         paragraphs=paragraphs,
         questions=escape(questions_heading(lesson, number_formats(digits)[0]).capitalize()),
@@ -149,7 +145,7 @@ def lesson_page(lesson: Lesson, digits: int | None = None, links: str = "") -> s
     )
     questions = [question_document(question) for question in lesson.questions]
     data = {"lesson": lesson.name, "questions": questions, "isInCourse": bool(links)}
-    style, script = _lesson_file("lesson.css"), _lesson_file("lesson.js")
+    style, script = page_file("lessons/lesson.css"), page_file("lessons/lesson.js")
     addition = PageAddition(lesson.title, markup.rstrip(), style, script, data, is_panel=True)
     return to_html(lesson.trace, digits=digits, addition=addition)
 
@@ -185,9 +181,10 @@ def course_pages(lessons: Sequence[Lesson], digits: int | None = None) -> Iterat
 def _course_page(title: str, content: str) -> str:
     """Return a page of a course that has no graph."""
     from autodiff_cli.render.html_page import plain_page
+    from autodiff_cli.render.javascript import page_file
 
     body = f"<main>\n<h1>{title}</h1>\n{content}\n</main>"
-    return plain_page(title, _lesson_file("course.css"), body, _lesson_file("course.js"))
+    return plain_page(title, page_file("lessons/course.css"), body, page_file("lessons/course.js"))
 
 
 # --- Exercise sheets ---
@@ -211,10 +208,11 @@ def exercise_sheet(trace: Trace, view: View, digits: int | None = None) -> str:
         GraphTooLargeError: if the graph has too many nodes to draw.
     """
     from autodiff_cli.render.html_page import plain_page
+    from autodiff_cli.render.javascript import page_file
 
     text = safe_label(single_line(trace.expression.text))
     body = "\n".join(["<main>", *_Sheet(trace, view, digits).pages(escape(text)), "</main>"])
-    return plain_page(f"exercise: {text}", SVG_STYLE + _lesson_file("exercise.css"), body)
+    return plain_page(f"exercise: {text}", SVG_STYLE + page_file("lessons/exercise.css"), body)
 
 
 class _Sheet:

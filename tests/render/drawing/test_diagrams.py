@@ -313,6 +313,16 @@ def test_arrays_are_drawn_with_what_is_known() -> None:
     assert [edge.get("data-local") for edge in edges(svg)].count(None) == 3
 
 
+@pytest.mark.parametrize("text", ["sum(W @ W)", "K = W@W; sum(tanh(W @ transpose(K)/sqrt(3)))"])
+def test_no_number_of_an_array_is_cut(text: str) -> None:
+    svg = to_svg(
+        build_drawing(trace(parse(text), {"W": [[1.2345, -2.3456], [0.0012345, 34567.89]]})), number_formats(None)[1]
+    )
+    lines = re.findall(r"<text[^>]*>((?:value|adjoint) [^<]*)</text>", svg)
+    assert len(lines) > 5
+    assert not [line for line in lines if "…" in line]
+
+
 def test_labels_with_signs_of_markup_are_text_in_an_svg() -> None:
     svg = ElementTree.fromstring(to_svg(build_drawing(at("where(x < y, x, y)", x=2, y=3)), SHOW).encode())
     assert "x < y" in {title.text for title in svg.iter(f"{SVG}title")}
