@@ -360,8 +360,8 @@ class BatchedFit:
         batch = self._batch.take(fits)
         outcomes, histories = self._attempt(batch, np.tile(start, (len(fits), 1)))
         theta, converged = _ends(outcomes)
-        losses, rows = comparison_losses(batch, theta), batch.total_weights(np.arange(len(fits)))
-        gains = likelihood_gains(batch.objective, rows, self._losses[fits], losses)
+        losses = comparison_losses(batch, theta)
+        gains = likelihood_gains(batch.objective.kind, batch.weighted_counts, self._losses[fits], losses)
         is_better = converged & (~self.converged[fits] | (gains > RESTARTS.likelihood_gain))
         better = fits[is_better]
         self.theta[better], self.converged[better] = theta[is_better], True

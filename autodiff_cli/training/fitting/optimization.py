@@ -17,6 +17,7 @@ from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.numbers.arrays import ignore_float_errors
@@ -204,8 +205,7 @@ class StartSearch:
         points = shares_of_stick(objective, points)
         if is_no_minimum:
             return self._fit(points[0], _BETTER)
-        before = _end_loss(objective, first)
-        gain = (before - _end_loss(objective, Outcome(points[0], True))) * objective.total_weight
+        gain = self._gain(_end_loss(objective, Outcome(points[0], True)), _end_loss(objective, first))
         return self._fit(points[0], _BETTER_MINIMUM) if gain > RESTARTS.likelihood_gain else first
 
     def _fit(self, start: Array, reason: str) -> Outcome:
@@ -241,7 +241,8 @@ class StartSearch:
         return self._gain(_comparison_loss(objective, theta), before) > RESTARTS.likelihood_gain
 
     def _gain(self, loss: float, before: float) -> float:
-        return float(likelihood_gains(self._objective, self._objective.total_weight, before, loss))
+        counts = self._objective.rows * self._objective.components
+        return float(likelihood_gains(self._objective.kind, counts, before, loss))
 
     def _is_poor(self, first: Outcome) -> bool:
         """Whether a fit of residuals is so poor that other starting values should be tried."""
@@ -276,17 +277,17 @@ _BETTER_MINIMUM = "a better minimum was found from other starting values:"
 
 @ignore_float_errors()
 def likelihood_gains(
-    objective: Objective, weights: Array | float, before: Array | float, after: Array | float
+    kind: LossKind, counts: NDArray[np.intp] | int, before: Array | float, after: Array | float
 ) -> Array:
     """Return by how much the log-likelihoods of fits rise between two losses each; see `comparison_losses`.
 
     Args:
-        weights: the total weight of the rows of each fit.
+        counts: the number of target values of each fit.
         before, after: mean losses, or variances of the residuals.
     """
-    if objective.kind is LossKind.LIKELIHOOD:
-        return np.asarray(weights * np.subtract(before, after))
-    return np.asarray(weights * objective.components / 2 * np.log(np.divide(before, after)))
+    if kind is LossKind.LIKELIHOOD:
+        return np.asarray(counts * np.subtract(before, after))
+    return np.asarray(counts / 2 * np.log(np.divide(before, after)))
 
 
 def scalar_parameters(objective: Objective) -> list[str]:
