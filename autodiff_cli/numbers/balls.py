@@ -104,12 +104,12 @@ _MAX_TERMS = 20_000  # of a series; more take seconds
 
 
 def gammainc_derivative(order: int, a: Ball, x: Ball) -> Ball:
-    """Return the derivative of gammainc(a, x) of some order with respect to a > 0, for x > 0.
+    """Return the derivative of gammainc(a, x) of some order with respect to a >= 0, for x > 0.
 
     The power series Σ x^(a+k)·exp(-x)/gamma(a+k+1) is summed as a truncated power series in a. The rest is at most a
     geometric series, with the absolute values of the coefficients of the last term and of 1/(a+k+e) in powers of e.
     """
-    if not (a > 0 and a < 1e9 and x > 0):
+    if not (a >= 0 and a < 1e9 and x > 0):
         return arb(0) if a > 0 and x.is_zero() else ball.NAN
     if x > _MAX_TERMS / 2:
         raise Undecided

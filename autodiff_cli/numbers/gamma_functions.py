@@ -535,10 +535,11 @@ def gammainc_curvature(a: float, x: float) -> float:
 
 
 def _shape_derivative(a: float, x: float, order: float) -> float:
-    """The derivative of gammainc with respect to a: below a + 2 by the derivatives of the terms of `_lower_series`,
-    above by an integral from x to ∞.
+    """The derivative of gammainc with respect to a, from the right at a = 0.
+
+    For x below a + 2, by the derivatives of the terms of `_lower_series`, above by an integral from x to ∞.
     """
-    if not (0 < a <= 1e8 and x >= 0):  # the series has some multiple of √a terms
+    if not (0 <= a <= 1e8 and x >= 0) or (a == 0 and x == 0):  # the series has some multiple of √a terms
         return nan
     if x == 0 or x == inf or x > 2000 + 2 * a:
         return 0.0
@@ -564,17 +565,20 @@ def _shape_derivative(a: float, x: float, order: float) -> float:
 def _upper_shape_integral(a: float, x: float, order: float) -> float:
     """The integral of (log(t) - digamma(a))·gamma_density(a, t) from x to ∞, or of the square minus the trigamma
     function of a, by the double exponential rule: Takahasi & Mori 1974.
+
+    With digamma(a) = digamma(a + 1) - 1/a, gamma(a) = gamma(a + 1)/a and so on, nothing is divided by a.
     """
-    first = digamma(a)
-    second = polygamma(1.0, a)
+    first = digamma(a + 1)
+    second = polygamma(1.0, a + 1)
     width = 1 / ((x - a) / x + 1 / math.sqrt(a + 1))
     total = 0.0
     for k in range(-48, 64):
         s = k / 12
         shift = width * math.exp(s - math.exp(-s))
-        excess = math.log(x + shift) - first
-        weight = gamma_density(a, x + shift) * shift * (1 + math.exp(-s))
-        total += weight * (excess if order == 1 else excess * excess - second)
+        t = x + shift
+        excess = math.log(t) - first
+        weight = gamma_density(a + 1, t) / t * shift * (1 + math.exp(-s))
+        total += weight * (a * excess + 1 if order == 1 else a * (excess * excess - second) + 2 * excess)
     return total / 12
 
 

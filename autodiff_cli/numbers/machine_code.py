@@ -72,6 +72,7 @@ _NOTATIONS = {
 def llvm_program(function: Callable[..., float]) -> str:
     """Return LLVM assembly for `rows(result, count, arguments…)`, which applies a function of floats to each element.
 
+    >>> import math
     >>> print(llvm_program(math.erf).partition("define")[0])
     declare double @erf(double)
     <BLANKLINE>

@@ -461,13 +461,13 @@ beta: Op = elementary(
 # As a difference of two densities, the derivative with respect to x is correct at x = 0 too.
 gamma_density: Op = helper(
     "gamma_density",
-    lambda z, a, x: (_times_log_ratio(z, a, x), gamma_density(a - 1, x) - z),
+    lambda z, a, x: (_density_slope(z, a, x), gamma_density(a - 1, x) - z),
     lambda a, x: x ** (a - 1) * exp(-x) / gamma(a),
     vanishes=lambda a, x: _is_at_pole(a),
     has_cancelling_slopes=True,
 )
 _SHAPE_DERIVATIVE: OpFields = {
-    "domain": lambda a, x: and_(and_(a > 0, a <= 1e8), x >= 0),
+    "domain": lambda a, x: and_(and_(a >= 0, a <= 1e8), x >= 0),
     "singular": lambda a, x: and_(equal(x, 0), a <= 1),
     "ulp_bound": 4000,
     "has_cancelling_slopes": True,
@@ -477,6 +477,11 @@ _SHAPE_DERIVATIVE: OpFields = {
 def _times_log_ratio(factor: Node, a: Node, x: Node) -> Node:
     """Return factor·(log(x) - digamma(a)), and 0 where the factor is 0."""
     return vanishing_product(factor, log(x) - digamma(a))
+
+
+def _density_slope(density: Node, a: Node, x: Node) -> Node:
+    """Return the slope of `gamma_density` with respect to a, also at a = 0, where the density itself is 0."""
+    return where(equal(a, 0), exp(-x) / x, _times_log_ratio(density, a, x))
 
 
 gammainc_slope: Op
@@ -493,14 +498,18 @@ gammaincc = elementary(
 )  # fmt: skip
 gammainc_slope = elementary(
     "gammainc_slope",
-    lambda z, a, x: (gammainc_curvature(a, x), _times_log_ratio(gamma_density(a, x), a, x)),
+    lambda z, a, x: (gammainc_curvature(a, x), _density_slope(gamma_density(a, x), a, x)),
     summary="the derivative of gammainc(a, x) with respect to a", **_SHAPE_DERIVATIVE,
 )  # fmt: skip
 gammainc_curvature = elementary(
     "gammainc_curvature",
     lambda z, a, x: (
         _unknown_slope(z),
-        _times_log_ratio(_times_log_ratio(gamma_density(a, x), a, x), a, x) - gamma_density(a, x) * polygamma(1, a),
+        where(
+            equal(a, 0),
+            2 * (log(x) - digamma(constant("1"))) * exp(-x) / x,
+            _times_log_ratio(_times_log_ratio(gamma_density(a, x), a, x), a, x) - gamma_density(a, x) * polygamma(1, a),
+        ),
     ),
     unavailable_inputs=(0,), summary="the second derivative of gammainc(a, x) with respect to a", **_SHAPE_DERIVATIVE,
 )  # fmt: skip

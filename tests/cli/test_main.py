@@ -62,7 +62,7 @@ def test_output_that_cannot_be_written_is_a_failure() -> None:
     stderr = io.StringIO()
     world = Environment(io.StringIO(), Broken(OSError(28, "No space left on device")), stderr)
     assert run(["grad", "x", "--x", "1"], world) == ExitStatus.FAILED
-    assert stderr.getvalue() == "error: cannot write: No space left on device\n"
+    assert stderr.getvalue() == "error: cannot write: no space left on device\n"
 
 
 def test_ctrl_c_ends_with_130(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -155,7 +155,7 @@ def test_a_full_disk_is_a_failure() -> None:
             [AUTODIFF, "grad", "x", "--x", "1"], stdout=full, stderr=subprocess.PIPE, encoding="utf-8"
         )
     assert done.returncode == 1
-    assert done.stderr == "error: cannot write: No space left on device\n"
+    assert done.stderr == "error: cannot write: no space left on device\n"
 
 
 def test_ctrl_c_while_reading_ends_with_130() -> None:
@@ -183,7 +183,7 @@ def test_an_output_of_few_characters_is_no_reason_to_fail(encoding: str) -> None
 @pytest.mark.parametrize(
     ("command", "status", "message"),
     [
-        ("grad x --x 2 >&-", 1, "error: cannot write: Bad file descriptor\n"),
+        ("grad x --x 2 >&-", 1, "error: cannot write: bad file descriptor\n"),
         ("grad y --x 2 2>&-", 2, ""),
         ("grad - --x 2 <&-", 2, "error: line 1, column 1: the text is empty; expected an expression\n"),
         ("grad x --x 2 --json >&- 2>&- <&-", 1, ""),

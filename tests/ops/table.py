@@ -116,9 +116,12 @@ def shape_derivative(n: int, a: Number, x: Number) -> Number:
         return total
 
 
-def shape_factor(n: int, a: Number, x: Number) -> Number:
+def shape_slope(n: int, a: Number, x: Number) -> Number:
+    """The n-th derivative of `gamma_density` with respect to a."""
+    if a == 0:
+        return mp.exp(-x) / x * (1 if n == 1 else 2 * (mp.log(x) - psi(0, ONE)))
     excess = mp.log(x) - psi(0, a)
-    return excess if n == 1 else excess**2 - psi(1, a)
+    return gamma_density(a, x) * (excess if n == 1 else excess**2 - psi(1, a))
 
 
 def weibull(x: Number, k: Number, scale: Number) -> tuple[Number, Number, Number]:
@@ -689,10 +692,7 @@ ROWS: tuple[Row, ...] = (
         Row(
             name,
             lambda a, x, n=n: shape_derivative(n, a, x),
-            (
-                (lambda a, x: shape_derivative(2, a, x)) if n == 1 else None,
-                lambda a, x, n=n: gamma_density(a, x) * shape_factor(n, a, x),
-            ),
+            ((lambda a, x: shape_derivative(2, a, x)) if n == 1 else None, lambda a, x, n=n: shape_slope(n, a, x)),
             ((0.05, 60.0), (1e-2, 100.0)),
             points=((1.0, 1.0), (2.5, 100.0), (0.5, 1e-9), (100.0, 100.0), (110.0, 70.0)),
             terms=lambda a, x: gamma_density(a, x) * x / a,
