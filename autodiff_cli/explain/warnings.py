@@ -8,9 +8,8 @@ that are not finite or at which a predicate holds.
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
@@ -51,8 +50,8 @@ class ElementContext(NamedTuple):
     element_index: Index
 
 
-def element_contexts(trace: Trace, i: int) -> Iterator[ElementContext]:
-    """Yield the elements of an elementwise operation at which a warning may be due."""
+def element_contexts(trace: Trace, i: int, contributing: Any) -> Iterator[ElementContext]:
+    """Yield the elements of an elementwise operation at which a warning may be due, of those that contribute."""
     op, numbers = trace.tape.nodes[i].operation, _input_values(trace, i)
     slopes = {
         contribution.position: contribution.local
@@ -69,14 +68,14 @@ def element_contexts(trace: Trace, i: int) -> Iterator[ElementContext]:
     def at(number: Any, element_index: Index) -> float:
         return float(np.broadcast_to(number, shape)[element_index])
 
-    for element_index in _suspect_elements(trace, i, op, slopes.values()):
+    for element_index in _suspect_elements(trace, i, op, contributing, slopes.values()):
         adjoint = None if trace.adjoints_or_none[i] is None else at(trace.adjoints_or_none[i], element_index)
         local_slopes = {k: at(local, element_index) for k, local in slopes.items()}
         elements, value = [at(x, element_index) for x in numbers], at(trace.values[i], element_index)
         yield ElementContext(i, op, elements, value, adjoint, local_slopes, element_index)
 
 
-def _suspect_elements(trace: Trace, i: int, op: Op, slopes: Iterable[Any]) -> Iterator[Index]:
+def _suspect_elements(trace: Trace, i: int, op: Op, contributing: Any, slopes: Collection[Any]) -> Iterator[Index]:
     """Yield the indices of the elements that are not finite, or at which a predicate of the operation holds."""
     import numpy as np
 
@@ -85,14 +84,16 @@ def _suspect_elements(trace: Trace, i: int, op: Op, slopes: Iterable[Any]) -> It
     inputs = _input_values(trace, i)
     suspect = np.zeros(trace.values[i].shape, dtype=bool)
     with ignore_float_errors():
-        for number in (trace.values[i], trace.adjoints_or_none[i], *slopes):
+        adjoint = trace.adjoints_or_none[i]
+        products = () if adjoint is None else [slope * adjoint for slope in slopes]
+        for number in (trace.values[i], adjoint, *slopes, *products):
             suspect |= False if number is None else ~np.isfinite(number)
         for which in ("kink", "singular", "domain"):
             predicate = ARRAYS.predicate(op, which, len(inputs))
             if predicate is not None:
                 holds = np.asarray(predicate(*inputs)) != 0
                 suspect |= ~holds if which == "domain" else holds
-    suspect &= ~trace.absent.get(i, np.False_)
+    suspect &= contributing
     return (tuple(map(int, element_index)) for element_index in np.argwhere(suspect))
 
 
@@ -115,36 +116,52 @@ def predicate_holds(op: Op, which: str, inputs: Sequence[float]) -> bool:
     return predicate is not None and bool(predicate(*inputs))
 
 
-def contributing_nodes(trace: Trace) -> list[bool]:
-    """Return for every node whether it contributes to the output.
+def contributing_elements(trace: Trace) -> list[Any]:
+    """Return for every node whether it contributes to the output; of an array, a mask where not all elements do.
 
     A node contributes if it has an adjoint, if it is a constant input or the condition of such a node, or if a nan of
     the output comes from it even though no derivative passes (`0*log(x)`, `relu(log(x))`). A nan that a comparison
     hides contributes too (`where(log(x) > 1, 1, x)`), unless a condition before it decides (`x > 0 and log(x) > 1`).
     """
     tape = trace.tape
-    contributes = [adjoint is not None for adjoint in trace.adjoints_or_none]
+    contributes: list[Any] = [adjoint is not None for adjoint in trace.adjoints_or_none]
+    for i, is_absent in trace.absent.items():
+        contributes[i] = ~is_absent
     for i in range(len(tape) - 1, -1, -1):
         op, inputs = tape.nodes[i].op, tape.inputs[i]
-        if op is None or not contributes[i]:
+        if op is None or not any_true(contributes[i]):
             continue
-        used: Sequence[int] = inputs
+        elements = any_true(contributes[i]) if op.is_structural else contributes[i]
+        used: list[tuple[int, Any]] = [(j, elements) for j in inputs]
         if op.gate in (Gate.BLOCK, Gate.ROUTE) or not all(tape.is_active[j] for j in inputs):
-            used = [*itertools.compress(inputs, _selected_inputs(trace, i, op))]
-            conditions = _conditions(op, inputs)
-            for j in used:
-                contributes[j] = contributes[j] or j in conditions or not tape.is_active[j]
-        is_nan = _has_nan(trace.values[i])
-        if is_nan or op.gate is Gate.BLOCK:
-            undefined = [j for j in (inputs if is_nan else used) if _has_nan(trace.values[j])]
-            for j in undefined if not any(contributes[j] for j in undefined) else ():
-                contributes[j] = True
+            selected, conditions = _selected_inputs(trace, i, op), _conditions(op, inputs)
+            used = [(j, elements & is_selected) for j, is_selected in zip(inputs, selected, strict=True)]
+            for j, part in used:
+                if j in conditions or not tape.is_active[j]:
+                    contributes[j] = contributes[j] | _elements_of_input(part, trace.values[j])
+        is_nan, is_hidden = trace.values[i] != trace.values[i], op.gate is Gate.BLOCK
+        if any_true(is_nan) or is_hidden:
+            everywhere = elements & (any_true(is_nan) if op.is_structural else is_nan)
+            reached = [(j, _elements_of_input(everywhere | part & is_hidden, trace.values[j])) for j, part in used]
+            undefined = [(j, part & (trace.values[j] != trace.values[j])) for j, part in reached]
+            if not any(any_true(part & contributes[j]) for j, part in undefined):
+                for j, part in undefined:
+                    contributes[j] = contributes[j] | part
     return contributes
 
 
-def _has_nan(number: Any) -> bool:
-    is_other = number != number
-    return is_other is not False and any_true(is_other)
+def _elements_of_input(elements: Any, number: Any) -> Any:
+    """Return which elements of an input belong to elements of a result, by broadcasting."""
+    shape = array_shape(number)
+    if not array_shape(elements) or not shape:
+        return any_true(elements)
+    import numpy as np
+
+    result = np.zeros(shape, np.bool_)
+    shape_of_both = np.broadcast_shapes(shape, elements.shape)
+    positions = np.broadcast_to(np.arange(result.size).reshape(shape), shape_of_both)
+    result.flat[positions[np.broadcast_to(elements, shape_of_both)]] = True
+    return result
 
 
 def _conditions(op: Op, inputs: Sequence[int]) -> Sequence[int]:
@@ -155,11 +172,11 @@ def _conditions(op: Op, inputs: Sequence[int]) -> Sequence[int]:
     return [j for j, partial in zip(inputs, partials, strict=True) if is_literal(partial.local, 0)]
 
 
-def _selected_inputs(trace: Trace, i: int, op: Op) -> list[bool]:
-    """Return for each input whether the operation selects it, at one element at least."""
+def _selected_inputs(trace: Trace, i: int, op: Op) -> Sequence[Any]:
+    """Return for each input whether the operation selects it; of operations on arrays, at which elements."""
     if op.is_structural:
         return [True] * len(trace.tape.inputs[i])
-    if op.name in ("and", "or") and isinstance(trace.values[i], float):
+    if op.name in ("and", "or"):
         first = _input_values(trace, i)[0]
         return [True, (first == 0) == (op.name == "or")]
     rule = op.derivative_rule(len(trace.tape.inputs[i]))
@@ -174,7 +191,7 @@ def _selected_inputs(trace: Trace, i: int, op: Op) -> list[bool]:
     point = dict(zip([leaf.text for leaf in (rule.output, *rule.inputs)], values, strict=True))
     tape = Tape([*masks.values()])
     holds = _evaluate_tape(tape, point)
-    is_selected = {k: any_true(holds[position]) for k, position in zip(masks, tape.outputs, strict=True)}
+    is_selected = {k: holds[position] != 0 for k, position in zip(masks, tape.outputs, strict=True)}
     return [is_selected.get(k, True) for k in range(len(rule.inputs))]
 
 
@@ -208,17 +225,18 @@ def find_warnings(trace: Trace) -> list[NodeWarning]:
 
     An array gets one warning of each kind, for its first such element.
     """
-    contributes = contributing_nodes(trace)
+    contributes = contributing_elements(trace)
     worst = _worst_severities(trace)
     warnings: list[NodeWarning] = []
     for i, node in enumerate(trace.tape.nodes):
-        if not contributes[i]:
+        if not any_true(contributes[i]):
             continue
         messages: dict[str, str] = {}  # by kind; the first message of a kind is kept
         adjoint = trace.adjoints_or_none[i]
-        if adjoint is not None and _severity(adjoint) > worst[i]:
+        severity = 0 if adjoint is None else _severity(adjoint)
+        if any_true(severity > worst[i]):
             kind, reason = "overflow", "its adjoint is too large for a float, so infinite"
-            if _severity(adjoint) == _NAN:
+            if any_true((severity > worst[i]) & (severity == _NAN)):
                 words = "its adjoint is a sum of infinite contributions of both signs"
                 kind, reason = "singular", f"inf - inf: {words}, so nan"
             messages[kind] = f"{_location(trace, i)}: {reason}"
@@ -226,19 +244,20 @@ def find_warnings(trace: Trace) -> list[NodeWarning]:
             if adjoint is not None and is_kink_of_arrays(trace, i):
                 messages["kink"] = f"{_location(trace, i)}: {node.op.kink_note}"
         elif node.op is not None:
-            for element in element_contexts(trace, i):
+            for element in element_contexts(trace, i, contributes[i]):
                 for kind, reason in _element_reasons(trace, element):
                     messages.setdefault(kind, f"{_location(trace, i, element)}: {reason}")
         warnings.extend(NodeWarning(i, kind, message) for kind, message in messages.items())
     return [*warnings, *(_cancellation_warnings(trace) if trace.is_scalar else ())]
 
 
-def _worst_severities(trace: Trace) -> list[int]:
+def _worst_severities(trace: Trace) -> list[Any]:
     """Return for every node the severity of the worst contribution to its adjoint."""
-    worst = [0] * len(trace.tape)
+    worst: list[Any] = [0] * len(trace.tape)
     for contributions in trace.contributions:
         for contribution in contributions:
-            worst[contribution.to] = max(worst[contribution.to], _severity(contribution.amount))
+            excess = _severity(contribution.amount) - worst[contribution.to]
+            worst[contribution.to] = worst[contribution.to] + excess * (excess > 0)
     return worst
 
 
@@ -350,12 +369,12 @@ def _undefined_subexpression(op: Op, k: int, inputs: Sequence[float], value: flo
     return None
 
 
-def _severity(number: Any) -> int:
-    """Return 0 for a finite number, `_INFINITE` or `_NAN`; for an array, the severity of its worst element."""
+def _severity(number: Any) -> Any:
+    """Return 0 for a finite number, `_INFINITE` or `_NAN`; for an array with others, the severity of each element."""
     ends = (number,) if isinstance(number, float) else (number.min(), number.max())  # both are nan if one element is
     if all(map(math.isfinite, ends)):
         return 0
-    return _NAN if any_true(number != number) else _INFINITE if any_true(abs(number) == math.inf) else 0
+    return _NAN * (number != number) + _INFINITE * (abs(number) == math.inf)
 
 
 _INFINITE, _NAN = 1, 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from autodiff_cli.explain.tracing import trace
@@ -66,6 +68,22 @@ def test_warnings(text: str, point: dict[str, float], expected: list[tuple[str, 
         message = found.warnings[at.index((kind, label))].message
         assert label in message
         assert words in message
+
+
+GUARDED = ["where(x > 0 and log(x) > 1, x, 2*x)", "where(x <= 0 or sqrt(x) > 1, x, 2*x)", "where(log(x) > 0, x, 1)"]
+
+
+@each("text", [*GUARDED, *(text for text, point, _ in TABLE if [*point] == ["x"])])
+def test_an_element_of_an_array_has_the_warnings_of_a_number(text: str) -> None:
+    def warned(expression: str, x: object) -> list[tuple[str, str]]:
+        found = trace(parse(expression), {"x": x})
+        return [(warning.kind, found.labels[warning.node]) for warning in found.warnings if warning.kind != "precision"]
+
+    points = (-2.0, -1.0, 0.0, 0.5, 1.0, 3.0)
+    alone = {point: warned(text, point) for point in points}
+    for first, second in itertools.permutations(points, 2):
+        together = warned(f"x: 2; sum({text})", np.array([first, second]))
+        assert {*together} == {*alone[first], *alone[second]}, (first, second)
 
 
 def test_a_warning_shows_its_place_in_the_expression() -> None:
