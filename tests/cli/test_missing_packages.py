@@ -52,6 +52,7 @@ def results() -> dict[str, tuple[int, str, str]]:
     return {" ".join(words): tuple(result) for words, result in zip(commands, found, strict=True)}
 
 
+@pytest.mark.slow
 def test_scalar_commands_work(results: dict[str, tuple[int, str, str]]) -> None:
     for words in WORKING:
         status, stdout, _ = results[" ".join(words)]

@@ -63,6 +63,7 @@ def test_c_predicts_the_same(tmp_path: Path) -> None:
 SEVERAL = ["kind ~ softmax(mlp([x, z], [3], tanh))", "[y, z] ~ dense([x, x^2], 2)"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", SEVERAL)
 def test_predictions_of_several_numbers(model: str, tmp_path: Path) -> None:
     fit = fitted(model, epochs=5)

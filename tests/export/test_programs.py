@@ -244,6 +244,7 @@ def test_arrays_where_there_are_lists(tmp_path: Path, target: str, text: str, po
         np.testing.assert_allclose(gradient[name], slope, rtol=1e-13, atol=1e-15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["c", "fortran"])
 def test_arrays_where_all_numbers_stand_in_a_row(tmp_path: Path, target: str) -> None:
     cases = []

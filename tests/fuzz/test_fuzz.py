@@ -135,6 +135,7 @@ def test_former_findings_stay_fixed(text: str, point: dict[str, Any]) -> None:
         assert why is None, why
 
 
+@pytest.mark.slow
 def test_nearly_all_texts_mean_something() -> None:
     refused = 0
     for seed in range(500):

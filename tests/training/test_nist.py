@@ -15,7 +15,7 @@ FOLDER = SETS / "nist"
 PROBLEMS: dict[str, Any] = json.loads((FOLDER / "problems.json").read_text())
 
 
-@pytest.mark.parametrize("start", [0, 1])
+@pytest.mark.parametrize("start", [0, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_certified_values(name: str, start: int) -> None:
     problem = PROBLEMS[name]

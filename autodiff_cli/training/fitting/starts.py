@@ -485,22 +485,25 @@ def likelihood_starts(objective: Objective, seed: int, end: Array) -> Array:
     generator, size = np.random.default_rng(seed), objective.layout.size
     free = objective.layout.mask([name for name in objective.parameters if name not in objective.user_starts])
     points = np.tile(objective.start, (SETTINGS.likelihood_draws, 1))
+    chosen = []
     with ignore_float_errors():
         columns = _column_ranges(objective)
         points[:, free] = _sample_values(columns, generator, (len(points), int(np.count_nonzero(free))))
         losses = objective.evaluate_rows(objective.kernels.row_loss, end)[0]
-        near, shared = points[::2].copy(), generator.random(points[::2].shape) < 0.5
+        near = points[::2].copy()
         _balance(objective, points, free, generator)
         _balance(objective, near, free, generator, losses - losses.min())
-        points = np.vstack((points, np.where(shared, end, near)))
         box = objective.bounds
-        share = generator.uniform(0.1, 0.9, (len(points), size)) * (box.high - box.low) + box.low
-        points = np.where(np.isfinite(box.low) & np.isfinite(box.high) & free, share, points)
-        points = np.where((points < box.low) & (box.low == 0), -points, points)
-        points = box.clip(points)
-        losses = repeat_objective(objective, len(points)).losses(points, np.arange(len(points)))
-    order = np.argsort(np.where(np.isfinite(losses), losses, np.inf), kind="stable")
-    return points[order[: min(SETTINGS.likelihood_starts, int(np.count_nonzero(np.isfinite(losses))))]]
+        # Ranked apart: points with a parameter of an end without a limit would be the most likely ones.
+        for part in (points, np.where(generator.random(near.shape) < 0.5, end, near)):
+            share = generator.uniform(0.1, 0.9, (len(part), size)) * (box.high - box.low) + box.low
+            inside = np.where(np.isfinite(box.low) & np.isfinite(box.high) & free, share, part)
+            inside = box.clip(np.where((inside < box.low) & (box.low == 0), -inside, inside))
+            losses = repeat_objective(objective, len(part)).losses(inside, np.arange(len(part)))
+            order = np.argsort(np.where(np.isfinite(losses), losses, np.inf), kind="stable")
+            usable = order[: np.count_nonzero(np.isfinite(losses))]
+            chosen.append(inside[usable[: SETTINGS.likelihood_starts // 2]])
+    return np.concatenate(chosen)
 
 
 class _Multistart:
@@ -552,7 +555,7 @@ class _Multistart:
                 break
             near = [self._points_near(best.end)]
             near += [self._place_term(best.end[None], *term, self._linear) for term in self._terms]
-            best = min(best, *self.descend(np.concatenate(near)), key=lambda end: end.loss)
+            best = min([best, *self.descend(np.concatenate(near))], key=lambda end: end.loss)
         return best
 
     def _has_structure(self, candidate: StartCandidate) -> bool:

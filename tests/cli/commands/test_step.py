@@ -138,6 +138,7 @@ def test_ctrl_c_ends_with_130(terminal: Terminal) -> None:
     assert b"Traceback" not in terminal.written
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 def test_a_signal_to_end_is_obeyed_with_the_terminal_in_order(terminal: Terminal, number: signal.Signals) -> None:
     walking(terminal)
@@ -256,6 +257,7 @@ def test_a_terminal_that_cannot_be_drawn_on_gets_the_plain_trace(terminal: Termi
     assert terminal.process.wait() == 0
 
 
+@pytest.mark.slow
 def test_without_a_terminal_all_steps_are_printed(terminal: Terminal) -> None:
     plain = subprocess.run([AUTODIFF, *LINE], capture_output=True, encoding="utf-8", stdin=subprocess.DEVNULL)
     piped = subprocess.run([AUTODIFF, *LINE, "--step"], capture_output=True, encoding="utf-8", stdin=subprocess.DEVNULL)

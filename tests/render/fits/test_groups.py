@@ -7,10 +7,12 @@ import math
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tests.support import run_cli
 
 
+@pytest.mark.slow
 def test_groups_have_intervals_in_text_and_csv_as_in_json(tmp_path: Path) -> None:
     random = np.random.default_rng(4)
     lines = [

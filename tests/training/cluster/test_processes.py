@@ -5,11 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -69,20 +67,17 @@ def workers(process: subprocess.Popen[Any]) -> list[Any]:
 
 
 @pytest.fixture
-def running(path: Path) -> Iterator[subprocess.Popen[str]]:
+def running(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[str]]:
     """A fit that does not end by itself, in a group of processes of its own, after some epochs."""
-    before = {*Path(tempfile.gettempdir()).glob("autodiff-*")}
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # other programs write to that of the system
     with fit(str(path), "--cluster", "local:2", *ENDLESS) as process:
         assert process.stderr is not None
         for line in process.stderr:
             if line.split()[:1] == ["3"]:
                 break
         yield process
-    left = {*Path(tempfile.gettempdir()).glob("autodiff-*")} - before
-    if process.returncode >= 0:
-        assert not left
-    for folder in left:  # who is killed cannot tidy up
-        shutil.rmtree(folder)
+    if process.returncode >= 0:  # who is killed cannot tidy up
+        assert [*tmp_path.glob("autodiff-*")] == []
 
 
 def test_a_worker_that_is_killed_is_replaced_and_the_fit_has_the_same_bits(path: Path) -> None:

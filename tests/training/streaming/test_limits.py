@@ -144,6 +144,7 @@ def test_what_is_larger_than_half_of_the_memory_is_streamed_by_itself(
     assert output.status == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["d.parquet", "d.csv", "d.csv.gz", "d.jsonl", "d.arrow"])
 def test_rows_are_estimated_before_they_are_read(tmp_path: Path, name: str) -> None:
     from pyarrow import feather
