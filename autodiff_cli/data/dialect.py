@@ -31,9 +31,8 @@ _BOOLEANS = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
 _DATE_PATTERN = re.compile(r"\d{4}-\d\d-\d\d(?:[T ].*)?")
 _TIME_PATTERN = re.compile(r"\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?")
 _OTHER_DATE = re.compile(r"(\d{1,2})[/.](\d{1,2})[/.]\d{2,4}\b.*")
-_FORTRAN_NUMBER = re.compile(  # labels such as 12D4 have neither a point nor a sign
-    r"\s*[+-]?((\d+\.\d*|\.\d+)[dD][+-]?|\d+[dD][+-])\d+\s*"
-)
+# Labels such as 12D4 have neither a point nor a sign.
+_FORTRAN_NUMBER = re.compile(r"\s*[+-]?((\d+\.\d*|\.\d+)[dD][+-]?|\d+[dD][+-])\d+\s*")
 _DATE_WORDS = {"YYYY": "%Y", "YY": "%y", "MM": "%m", "DD": "%d", "hh": "%H", "HH": "%H", "mm": "%M", "ss": "%S"}
 _EPOCH_DATE = "1970-01-01 "  # added to times without a date: only their differences are used
 _THOUSANDS_PATTERNS = {

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.language.errors import pluralize
+from autodiff_cli.language.lexer import is_level_name
 from autodiff_cli.options import OptionError
 from autodiff_cli.render.fit import estimate_cells, has_short_formula
 from autodiff_cli.render.formatting import drop_double_negations, shorten_middle, single_line
@@ -301,9 +302,8 @@ _MAX_COLUMNS = 6  # axes in a row
 _MAX_SHARP_POINTS = 300  # with more points, each is smaller and paler, so that their density shows
 _MAX_LABEL_CHARS = 48
 _MAX_LEGEND_CHARS = 56  # of a line
-_INCHES = {"width": 5.2, "data": 3.2, "residuals": 1.2, "loss": 1.5, "cell": 1.5, "legend": 0.3}
-_MAX_DRAWN_NUMBERS = 8  # numbers of a posterior in a figure; more cannot be read
-_TRACE_HEIGHT = 0.35  # of the trace of a number, in heights of a row of pairs
+_INCHES = {"width": 5.2, "data": 3.2, "residuals": 1.2, "loss": 1.5, "cell": 1.5, "trace": 0.6, "legend": 0.3}
+_MAX_DRAWN_NUMBERS = 6  # numbers of a posterior in a figure; more cannot be read in print
 _MARKERS = "os^Dv<>P"  # tell curves apart without colours
 _STYLE: dict[Any, Any] = {
     # Okabe and Ito's palette without yellow, which is lost in print
@@ -463,17 +463,23 @@ def _draw_fit(figure: Any, fit: FittedModel, options: FigureOptions) -> None:
 
 
 def _draw_posterior(figure: Any, draws: Mapping[str, Array]) -> None:
-    """Draw the trace of every chain above a matrix of the marginal of each number and the draws of each pair."""
+    """Draw the trace of every chain above a matrix of the marginals of each number and the draws of each pair.
+
+    Of many numbers, those of levels come last and are left out first.
+    """
     names, numbers = draw_numbers(draws)
-    shown = dict(zip(names[:_MAX_DRAWN_NUMBERS], np.moveaxis(numbers, 2, 0), strict=False))
+    order = sorted(range(len(names)), key=lambda k: is_level_name(names[k]))
+    shown = {names[k]: numbers[:, :, k] for k in order[:_MAX_DRAWN_NUMBERS]}
     count = len(shown)
     side = max(_INCHES["width"], _INCHES["cell"] * count)
-    figure.set_size_inches(side, side * (1 + _TRACE_HEIGHT))
-    traces, matrix = figure.subfigures(2, height_ratios=[_TRACE_HEIGHT * count, count])
+    figure.set_size_inches(side, side + (height := _INCHES["trace"] * count))
+    traces, matrix = figure.subfigures(2, height_ratios=[height, side])
+    if count < len(names):
+        traces.suptitle(f"{count} of {len(names)} numbers", fontsize="small", x=0.99, ha="right")
     rows = traces.subplots(count, sharex=True, squeeze=False).ravel()
     for axes, (name, chains) in zip(rows, shown.items(), strict=True):
         axes.plot(chains.T, linewidth=0.4)
-        axes.set_ylabel(_figure_text(name))
+        axes.set_ylabel(_figure_text(name), rotation=0, ha="right", va="center")
     axes.set_xlabel("draw")
     grid = matrix.subplots(count, count, sharex="col", squeeze=False)
     alpha = min(1.0, _MAX_SHARP_POINTS / next(iter(shown.values())).size)
@@ -482,7 +488,7 @@ def _draw_posterior(figure: Any, draws: Mapping[str, Array]) -> None:
             axes = grid[i, j]
             axes.set_visible(j <= i)
             if i == j:
-                axes.hist(x.ravel(), bins="sqrt", density=True, color="0.7")
+                axes.hist([*x], bins="sqrt", density=True, histtype="step", linewidth=0.7)  # a line for each chain
                 axes.set_yticks([])
             elif j < i:
                 axes.plot(x.ravel(), y.ravel(), ".", markersize=2, alpha=max(alpha, 0.05), rasterized=True)

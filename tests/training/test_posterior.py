@@ -128,6 +128,19 @@ def test_eight_schools() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+def test_hierarchical_chains_start_where_the_rows_are() -> None:
+    """From 1 a chain comes to a rate at which all predictions are 0, and the density no longer changes."""
+    x = np.tile(np.arange(4.0), 2)
+    data = {"x": x, "site": ["u"] * 4 + ["v"] * 4, "y": [2, 1.5, 1.1, 0.8, 4, 3.1, 2.3, 1.65]}
+    priors = ["a[site] ~ normal(m, s)", "s ~ half_normal(1)", "m ~ normal(0, 5)"]
+    found = ad.fit("y ~ a[site]*exp(-b*x)", data, priors=priors, posterior=300)
+    plain = ad.fit("y ~ a[site]*exp(-b*x)", data)
+    assert found.posterior["b"].median == pytest.approx(plain.parameters["b"], rel=0.1)
+    assert found.r_squared > 0.99
+    assert not [words for words in found.warnings if "run away" in words]
+
+
 def test_hierarchical_prior_whose_scale_is_flat() -> None:
     """The posterior is proper, but in the sampler's numbers its density has no mode."""
     site = [*"ABCDEF"] * 4

@@ -14,10 +14,13 @@ from typing import NamedTuple
 import numpy as np
 
 from autodiff_cli.array_types import Array
+from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.data.table import Dataset
+from autodiff_cli.graph.node import Node
 from autodiff_cli.language.errors import format_names
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.ops.special import LOG_DENSITIES
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting.inference import (
     BetterFit,
@@ -179,6 +182,21 @@ def _fit_random_effects(objective: Objective, options: FitOptions, progress: Pro
     return dataclasses.replace(result, random_effects=fitted.effects)
 
 
+def _start_of_chains(objective: Objective, options: FitOptions) -> Array:
+    """Return the starting point of chains under hierarchical priors: a fit in which the levels are at their means."""
+    from autodiff_cli.training.fitting.laplace import fit_at_means
+
+    leaves, means = objective.model.program.leaves, dict[Node, Node]()
+    for name, prior in objective.priors.items():
+        if prior.distribution is LOG_DENSITIES["normal"] and prior.parameters:
+            means[leaves[name]] = prior.arguments_in(leaves)[0]
+    start = fit_at_means(objective, means, options)[1]
+    values = evaluate([*means.values()], objective.point(start))
+    for leaf, value in zip(means, values, strict=True):
+        start[objective.layout.slices[leaf.text]] = value
+    return start if np.isfinite(start).all() else objective.start
+
+
 def _with_posterior(run: FitRun, result: FittedModel | None, on_draw: Callable[[int, int], None] | None) -> FittedModel:
     """Return a fit with draws from its posterior. Raises Interrupted.
 
@@ -188,10 +206,12 @@ def _with_posterior(run: FitRun, result: FittedModel | None, on_draw: Callable[[
     from autodiff_cli.training.fitting.posterior import draw_posterior, parameter_draws
 
     objective, options = run.objective, run.options
-    is_hierarchical, start = result is None, objective.start
-    if result is not None:
-        if result.failure:
-            return result
+    is_hierarchical = result is None
+    if result is None:
+        start = _start_of_chains(objective, options)
+    elif result.failure:
+        return result
+    else:
         start = objective.layout.flatten([result.parameters[name] for name in objective.layout.names])
 
     def count_draw(count: int, total: int) -> None:

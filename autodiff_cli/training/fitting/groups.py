@@ -141,9 +141,7 @@ def fit_groups(model: str | Model, data: Data, by: str, options: FitOptions) -> 
         text, options = tie_fixed_parameters(model, dataset.names, options)
         model = Model.parse(text, dataset.names, options.parameters.names)
     if model.program.convolutions:
-        raise OptionError(
-            f"by: the response of `convolve` is one series; select each group by itself, as with {_WHERE}"
-        )
+        raise OptionError("by: the response of `convolve` is one series; select each group by itself, with --where")
     shared = SharedDataset(dataset, [model], options, name)
     # The labels are those of all rows that can be used, which are the rows of the objective.
     objective = Objective.of(model, shared, options)
@@ -168,7 +166,6 @@ def fit_groups(model: str | Model, data: Data, by: str, options: FitOptions) -> 
     return FittedGroups(objective.model.text, name, names, tuple(groups), objective.rows, objective.data.dropped)
 
 
-_WHERE = "--where \"group == 'A'\""
 # The options that only apply to a single fit.
 _GROUP_RESTRICTIONS = (
     *refused(

@@ -436,17 +436,14 @@ def fit_random_effects(objective: Objective, options: FitOptions, progress: Prog
     """
     check_laplace(objective)
     marginal = MarginalLikelihood(objective, options)
-    plain, places = _without_effects(objective, marginal)
-    fixed, point = objective.start.copy(), plain.start
-    if places:
-        settings = dataclasses.replace(options, laplace=None, priors=None, on_epoch=None, derive=None)
-        point = fixed[places] = optimize_multistart(choose_method(settings, plain), plain, settings, Progress()).theta
+    effects_of_rows = [objective.model.program.leaves[name] for name in marginal.terms]
+    plain, fixed = fit_at_means(objective, dict(zip(effects_of_rows, marginal.means, strict=True)), options)
     if objective.has_unknown_variance:
-        sigma = root_mean_square(plain, point)
+        sigma = root_mean_square(plain, plain.start)
         if not sigma > 0:
             raise OptionError("laplace: the model without random effects fits the rows exactly")
         fixed = np.append(fixed, math.log(sigma))
-    plain_statistics = compute_statistics(plain, point, options.absolute_sigma, with_goodness=True)
+    plain_statistics = compute_statistics(plain, plain.start, options.absolute_sigma, with_goodness=True)
     # The marginal likelihood of the program's graphs lacks terms that depend on no parameter.
     constant = -(plain_statistics.log_likelihood or 0.0) - marginal.loss_at_means(fixed)
 
@@ -505,10 +502,13 @@ def fit_random_effects(objective: Objective, options: FitOptions, progress: Prog
     return RandomEffectsFit(final, outcome, statistics, -log_likelihood / objective.rows, effects)
 
 
-def _without_effects(objective: Objective, marginal: MarginalLikelihood) -> tuple[Objective, list[int]]:
-    """Return the objective of the model with all effects at their means, and the positions of its parameters."""
+def fit_at_means(objective: Objective, means: Mapping[Node, Node], options: FitOptions) -> tuple[Objective, Array]:
+    """Fit the parameters that are left if some leaves of a model are replaced by their means, without priors.
+
+    Returns:
+        The objective without these leaves, which starts at its fit, and a starting point with these values.
+    """
     model, program = objective.model, objective.model.program
-    means = {program.leaves[name]: mean for name, mean in zip(marginal.terms, marginal.means, strict=True)}
     roots = [program.output] if program.target is None else [program.output, program.target]
     output, *target = substitute(roots, means)
     leaves = {name: program.leaves[name] for name in program.leaves if name in {*leaf_names([output, *target])}}
@@ -520,16 +520,24 @@ def _without_effects(objective: Objective, marginal: MarginalLikelihood) -> tupl
     names = [objective.layout.names[k] for k in places]
     kernels = dataclasses.replace(objective.kernels.substituted(means), parameters=[leaves[name] for name in names])
     parameters = tuple(name for name in model.parameters if name in leaves)
+    others = objective.layout.values(objective.start)  # read by priors alone
     plain = copy_with(
-        objective.with_rows(objective.data),
+        objective.with_rows(objective.data).without_penalty(),
         model=dataclasses.replace(model, program=changed, parameters=parameters),
         kernels=kernels,
         layout=ParameterLayout(names, {}),
         start=objective.start[places],
         bounds=Bounds(objective.bounds.low[places], objective.bounds.high[places]),
+        fixed={**objective.fixed, **{name: x for name, x in others.items() if name not in leaves}},
         effects={},
+        priors={},
     )
-    return plain, places
+    start = objective.start.copy()
+    if places:
+        settings = dataclasses.replace(options, laplace=None, posterior=None, priors=None, on_epoch=None, derive=None)
+        plain.start = optimize_multistart(choose_method(settings, plain), plain, settings, Progress()).theta
+        start[places] = plain.start
+    return plain, start
 
 
 def _statistics(

@@ -366,7 +366,10 @@ def _doubt_of_poor_fit(objective: Objective, outcome: Outcome) -> str:
     structure = residual_structure(objective, outcome.theta)
     if structure > RESIDUALS.systematic_sigmas:
         other = "another model" if objective.is_linear else "other starting values, or another model,"
-        return _STRUCTURE.format(structure, other)
+        return (
+            f"this fit is doubtful: neighbouring residuals are alike ({structure:.2g} standard errors from a random "
+            f"order); {other} may fit better, and the standard errors are probably too small"
+        )
     count = _scanned_frequencies(objective)
     chance = min(1.0, count * (1 - max(explained, 0.0)) ** ((objective.rows - objective.layout.size) / 2))
     if not chance > RESTARTS.chance_of_noise:
@@ -374,12 +377,6 @@ def _doubt_of_poor_fit(objective: Objective, outcome: Outcome) -> str:
     if _is_frequency_ambiguous(objective):
         return f"{share}, and so few rows do not determine the frequency"
     return f"{share}; the best of {count} frequencies does so in pure noise with probability {chance:.1g}"
-
-
-_STRUCTURE = (
-    "this fit is doubtful: neighbouring residuals are alike ({:.2g} standard errors from a random order); {} may fit "
-    "better, and the standard errors are probably too small"
-)
 
 
 def _scanned_frequencies(objective: Objective) -> int:

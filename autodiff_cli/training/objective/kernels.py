@@ -256,13 +256,11 @@ def powers_with_limits(prediction: Node, parameters: Collection[str]) -> dict[No
     for node in topological_order([prediction]):
         if node.op not in (pow_, sqrt) or node.inputs[0].op not in (mul, div):
             continue
-        of_data = [
-            not leaf.is_constant and {*parameters}.isdisjoint(leaf_names([leaf])) for leaf in node.inputs[0].inputs
-        ]
-        if of_data.count(True) == 1:
-            column, inputs = node.inputs[0].inputs[of_data.index(True)], substitute(node.inputs, replacements)
-            again = node.op(*inputs)
-            replacements[node] = where(equal(column, ZERO), floor(again), again)  # the slope of `floor` is 0
+        sides = [side for side in node.inputs[0].inputs if not side.is_constant]
+        of_data = [side for side in sides if {*parameters}.isdisjoint(leaf_names([side]))]
+        if len(of_data) == 1:
+            again = node.op(*substitute(node.inputs, replacements))
+            replacements[node] = where(equal(of_data[0], ZERO), floor(again), again)  # the slope of `floor` is 0
     return replacements
 
 

@@ -80,10 +80,14 @@ def residual_structure(objective: Objective, theta: Array) -> float:
 
     Very many rows are represented by a random sample, in which neighbours are still close together.
     """
+    return objective.cached_at("structure", theta, lambda: _structure(objective, theta))
+
+
+def _structure(objective: Objective, theta: Array) -> float:
     predictor = _single_predictor(objective)
     if predictor is None:
         return 0.0
-    objective = subsample(objective)
+    objective = subsample(objective, RESIDUALS.structure_rows)
     order = np.argsort(objective.column(predictor), kind="stable")
     with ignore_float_errors():
         residuals = weighted_residuals(objective, theta)

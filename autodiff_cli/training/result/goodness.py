@@ -143,6 +143,7 @@ class ResidualSettings:
     max_sampled_rows: int = 200_000  # rows of the random sample that stands for more rows
     median_margin: float = 0.01  # rank, as a share of the rows, by which a median of the sample may be off
     clip_scales: float = 1.345  # robust scales at which residuals are clipped before the test (Huber's constant)
+    structure_rows: int = 20_000  # rows of the random sample in which structure is searched, if there are more
     structure_blocks: int = 200  # means of neighbouring residuals in which structure is searched, if rows are more
     systematic_sigmas: float = 3.5  # standard errors from randomness: a chance of 1 in 4000
     suspect_sigmas: float = 2.5  # standard errors from which on it is worth looking for a better fit
