@@ -209,6 +209,21 @@ def limit_reservations() -> None:
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
 
 
+@contextlib.contextmanager
+def keep_memory_free(size: int) -> Iterator[None]:
+    """Under a memory limit, make what runs in this context leave at least `size` bytes: it fails where it would not.
+
+    Raises OSError if there is less already.
+    """
+    if not has_memory_limits():
+        yield
+        return
+    import mmap
+
+    with mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS):
+        yield
+
+
 # --- Atomic writing of files: a file is written completely or not changed at all ---
 
 # Bytes that are not UTF-8 were read as surrogates; they are written back unchanged.

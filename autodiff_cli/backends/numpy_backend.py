@@ -32,6 +32,7 @@ from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.ops.arithmetic import relu, where
 from autodiff_cli.ops.elementary import pow_
 from autodiff_cli.ops.structural import matmul
+from autodiff_cli.system import keep_memory_free
 
 
 class PlanStep(NamedTuple):
@@ -166,6 +167,7 @@ BLOCK_ROWS = 8192
 # Sizes of the NumPy backend's blocks, and of its memory for arrays per row.
 _FULL_BLOCK_ELEMENTS = 8  # per row: values with more elements get shorter blocks, which stay in the cache
 _MAX_SHORTENING = 16  # times shorter than `BLOCK_ROWS`: matrix products need some rows to be fast
+_RUNNING_BYTES = 96 << 20  # bytes of memory that a fit in machine code needs besides LLVM
 _REUSE_ELEMENTS = 16_384  # larger arrays (128 kB) are reused, since the system allocates them page by page
 
 # How a value varies: never, from one evaluation to the next, from row to row; or it is a total over rows.
@@ -469,7 +471,8 @@ class FallbackBackend:
         self._notify = notify
         self._compiled: protocol.Backend | None = None
         try:
-            self._compiled = compiled()
+            with keep_memory_free(_RUNNING_BYTES):
+                self._compiled = compiled()
         except (ImportError, OSError, RuntimeError) as error:  # llvmlite is missing or broken
             self.disable_compilation(error)
 

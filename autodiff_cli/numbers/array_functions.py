@@ -63,7 +63,7 @@ def _compile_rows(function: Callable[..., float], count: int) -> Callable[..., A
     """Return the compiled function of arrays; None if llvmlite is not installed or the platform lacks a function."""
     try:
         engine = _machine_code(function)
-    except ImportError:
+    except (ImportError, OSError):  # not installed, or too little memory to load it
         return None
     if engine is None:
         return None

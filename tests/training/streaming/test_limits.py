@@ -98,7 +98,7 @@ def test_many_rows_are_gathered_in_little_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("limit_mb", [1000, 500, 340, 220, 160])
+@pytest.mark.parametrize("limit_mb", [500, 340, 160])
 def test_a_fit_under_any_limit_ends_in_a_result_or_a_message(tmp_path: Path, limit_mb: int) -> None:
     resource = pytest.importorskip("resource")
     path = tmp_path / "d.csv"
@@ -116,6 +116,35 @@ def test_a_fit_under_any_limit_ends_in_a_result_or_a_message(tmp_path: Path, lim
     else:
         assert run.returncode in (1, 2)
         assert run.stderr.splitlines()[-1].startswith("error: not enough memory"), run.stderr
+
+
+@pytest.mark.slow
+def test_a_limit_between_two_that_suffice_suffices(tmp_path: Path) -> None:
+    """Whatever is loaded where there is room for it, LLVM above all, leaves enough for the rest of the fit."""
+    pytest.importorskip("resource")
+    path = tmp_path / "d.parquet"
+    x = np.linspace(0, 3, 2**21)
+    parquet.write_table(pa.table({"x": x, "y": 2 * np.exp(-1.3 * x)}), path, row_group_size=2**20)
+    code = f"""
+import os, resource, sys
+import numpy, pyarrow.parquet
+import autodiff_cli as ad
+
+def fits(limit):
+    process = os.fork()
+    if not process:
+        size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (size + limit * 2**20,) * 2)
+        found = ad.fit("{CURVE}", {str(path)!r}, stream=True, epochs=2)
+        os._exit(found.rows != 2**21)
+    return os.waitpid(process, 0)[1] == 0
+
+limits = [limit for limit in range(300, 390, 10) if not fits(limit)]
+print(limits, file=sys.stderr)
+"""
+    process = child(code)
+    _, err = process.communicate(timeout=600)
+    assert err.splitlines()[-1] == "[]", err
 
 
 def test_too_little_memory_for_one_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
