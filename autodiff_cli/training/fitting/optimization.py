@@ -135,12 +135,14 @@ class StartSearch:
             return dataclasses.replace(first, failure=_start_failure(first.divergence, objective))
         if objective.is_likelihood and not first.is_unbounded:
             reason = _unbounded_reason(objective, first.theta)
+            if not reason:
+                return first
             failure = f"the loss has no minimum: {reason}"
-            return dataclasses.replace(first, converged=False, failure=failure, is_unbounded=True) if reason else first
+            first = dataclasses.replace(first, converged=False, failure=failure, is_unbounded=True)
         self._progress.doubt = doubt_of(objective, first)
         if first.is_stuck and has_no_finite_minimum(objective, first.theta):
             return dataclasses.replace(first, failure="")
-        hint = unbounded_loss_hint(objective.model) if first.is_unbounded and not objective.is_likelihood else ""
+        hint = unbounded_loss_hint(objective.model, objective.is_likelihood) if first.is_unbounded else ""
         return dataclasses.replace(first, failure=f"{first.failure}. {hint}") if hint else first
 
     def restart_failed_likelihood(self, first: Outcome) -> Outcome:

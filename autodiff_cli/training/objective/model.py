@@ -340,9 +340,10 @@ def _parameters_hint(program: Program) -> str:
     return f". Write its parameters, as in `{to_text(program.target)} ~ {' + '.join(terms)}`"
 
 
-def unbounded_loss_hint(model: Model) -> str:
-    """Return what may be wrong with a model whose loss decreases without bound, as a sentence; empty if nothing is
-    known."""
+def unbounded_loss_hint(model: Model, is_likelihood: bool) -> str:
+    """Return what may be wrong with a model whose loss decreases without bound, as a sentence; empty if unknown."""
+    if is_likelihood:
+        return "The model of a likelihood is the negative log-likelihood of a row, such as `-log(normal_pdf(x, m, s))`"
     if model.program.target is not None:
         return ""
     column = next((name for name in model.unused_columns), None)

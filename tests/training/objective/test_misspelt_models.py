@@ -109,3 +109,12 @@ def test_a_formula_of_r_is_answered_with_the_model_that_it_means(model: str, wan
     with pytest.raises(ExpressionError, match="nothing to fit") as error:
         fit(model, columns)
     assert wanted in str(error.value)
+
+
+@pytest.mark.parametrize("model", ["normal_pdf(x, m, s)", "normal_logpdf(x, m, s)"])
+def test_a_likelihood_without_its_minus_is_told_how_it_is_written(model: str) -> None:
+    x = np.random.default_rng(0).normal(3, 1, 60)
+    failure = fit(model, {"x": x}, likelihood=True).failure
+    assert "the loss has no minimum" in failure
+    assert "the negative log-likelihood of a row, such as `-log(normal_pdf(x, m, s))`" in failure
+    assert not fit("-log(normal_pdf(x, m, s))", {"x": x}, likelihood=True).failure
