@@ -344,6 +344,8 @@ class ProblemList:
             rest = [f"… and {len(listed) - _MAX_PROBLEMS_SHOWN} more"] if len(listed) > _MAX_PROBLEMS_SHOWN else []
             lines = [f"{self._where}{len(listed)} problems:", *listed[:_MAX_PROBLEMS_SHOWN], *rest]
             message = self._where + listed[0] if len(listed) == 1 else "\n  ".join(lines)
+            if self.invalid and all(problem.startswith("line 2, column") for problem in listed):
+                message += "\nif line 2 has the units of the columns, add --units-row"
             raise DataError(message, missing=not self.invalid, text_columns=self.text_columns)
 
 

@@ -104,6 +104,16 @@ def test_a_date_in_another_order_suggests_its_format(cell: str, form: str) -> No
         column(opened(f"x,y\n1,{cell}\n"), "y")
 
 
+def test_a_second_line_of_units_suggests_its_option() -> None:
+    content, words = "t,y\ns,mV\n1,2\n", "if line 2 has the units of the columns, add --units-row"
+    with pytest.raises(DataError, match=words):
+        column(opened(content), "y")
+    assert column(opened(content, units_row=True), "y") == [2]
+    with pytest.raises(DataError) as caught:
+        column(opened("t,y\n1,2\n3,x\n"), "y")
+    assert words not in str(caught.value)
+
+
 def test_units_of_columns_are_kept() -> None:
     file = opened("t,y\ns,\n1,2\n", units_row=True)
     assert [summary.unit for summary in summarize_data(file).columns] == ["s", ""]
