@@ -7,6 +7,7 @@ import functools
 import json
 import shutil
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,15 @@ if TYPE_CHECKING:
 
 _NUMBERS = """() => [...document.querySelectorAll("[data-node]")].map((node) =>
   [node.dataset.node, node.dataset.value ?? null, node.dataset.adjoint ?? null])"""
+
+
+def wait_until(page: Page, expression: str) -> None:
+    """Wait until an expression of JavaScript is true. Playwright's own wait compiles it in the page, whose policy forbids
+    that."""
+    end = time.monotonic() + 30
+    while not page.evaluate(expression):
+        assert time.monotonic() < end, f"never true: {expression}"
+        page.wait_for_timeout(20)
 
 
 def opened(page: Page, words: Sequence[str]) -> Any:

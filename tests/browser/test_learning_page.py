@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
-from tests.browser.support import numbers
+from tests.browser.support import numbers, wait_until
 from tests.support import SETS, run_cli
 
 if TYPE_CHECKING:
@@ -265,7 +265,23 @@ def test_chains_move_over_the_data(page: Page, decay: Path, tmp_path: Path) -> N
     written = (tmp_path / "learning.html").read_text()
     assert all(repr(number) in written for number in fit.draws["a"].ravel().tolist())
     page.get_by_role("button", name="Play the chains").click()
-    page.wait_for_function("Number(document.querySelector('#draw').value) > 4")
+    wait_until(page, "Number(document.querySelector('#draw').value) > 4")
+
+
+def test_a_fit_by_draws_alone_shows_no_epochs(page: Page, tmp_path: Path) -> None:
+    pytest.importorskip("nutpie")
+    path = tmp_path / "sites.csv"
+    path.write_text(
+        "x,y,g\n" + "".join(f"{k % 5},{k // 5 + k % 5 / 2 + k % 3 / 10},{'uvw'[k // 5]}\n" for k in range(15))
+    )
+    learned(page, tmp_path, f'"y ~ a[g] + b*x" {path} --prior "a[g] ~ normal(m, 1)" --posterior 30 --chains 2')
+    assert page.locator("#epochs").is_hidden()
+    assert page.locator("#loss-picture").is_hidden()
+    assert page.locator("#chains-picture > svg").is_visible()
+    page.get_by_label("Epochs", exact=True).fill("5")
+    page.get_by_role("button", name="Learn again").click()
+    wait_until(page, "Number(document.querySelector('#epoch').value) === 5")
+    assert page.locator("#loss-picture > svg").is_visible()
 
 
 def test_a_fit_without_draws_shows_no_chains(page: Page, decay: Path, tmp_path: Path) -> None:

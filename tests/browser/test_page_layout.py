@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browser.support import in_document, measure, numbers, opened, press, resize, settle
+from tests.browser.support import in_document, measure, numbers, opened, press, resize, settle, wait_until
 from tests.browser.test_page_movements import FORMULAS as MOVING_FORMULAS
 
 if TYPE_CHECKING:
@@ -280,7 +280,8 @@ def test_print_has_the_drawing_on_sheets_in_a_size_to_read(page: Page) -> None:
     page.emulate_media(media="print", reduced_motion="reduce")
     page.locator("table").wait_for(state="visible")
     assert seen(page)["least"] >= 11  # 8 points on paper
-    page.wait_for_function(
+    wait_until(
+        page,
         """() => [...document.querySelectorAll("#stage svg")].map((svg) => svg.getBoundingClientRect())
             .every((box) => box.width <= 700 && box.height <= 940)"""
     )
@@ -335,7 +336,7 @@ def test_folded_parts_never_use_each_other_in_a_circle(page: Page, words: list[s
     assert measure(page, IS_IN_ORDER)
     if page.get_by_role("button", name="Scalars").is_visible():
         press(page, "Scalars")
-        page.wait_for_function("typeof isInScalars !== 'undefined' && isInScalars && graph.ids.length")
+        wait_until(page, "typeof isInScalars !== 'undefined' && isInScalars && graph.ids.length")
         assert measure(page, IS_IN_ORDER)
 
 

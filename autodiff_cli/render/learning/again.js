@@ -159,8 +159,7 @@ function showLast() {
     valueCells = valueRows();
     isNewNetwork = false;
   }
-  byId("epoch").max = recording.epochs.length - 1;
-  byId("epoch").value = recording.epochs.length - 1;
+  setEpoch(recording.epochs.length - 1);
   showEpoch();
 }
 

@@ -154,6 +154,13 @@ function player(prefix, range, show) {
   });
   return stop;
 }
+
+/** Show an epoch of a recording. One epoch alone, as of a fit by draws, has neither a slider nor a curve of losses. */
+function setEpoch(number) {
+  const last = recording.epochs.length - 1;
+  Object.assign(byId("epoch"), { max: last, value: number });
+  for (const id of ["epochs", "loss-picture"]) byId(id).hidden = last < 1;
+}
 const stopPlaying = player("learn", byId("epoch"), showEpoch);
 player("chains", byId("draw"), showDraw);
 const showAll = () => {
@@ -162,15 +169,14 @@ const showAll = () => {
 };
 byId("row").addEventListener("input", showAll);
 
-let drawnIn = byId("loss-picture").clientWidth;
+let drawnIn = pictures.clientWidth;
 new ResizeObserver(([{ target: { clientWidth } }]) => {
   if (Math.abs(clientWidth - drawnIn) < 2 || clientWidth === 0) return;
   drawnIn = clientWidth;
   showAll();
-}).observe(byId("loss-picture"));
+}).observe(pictures);
 
-byId("epoch").max = recording.epochs.length - 1;
-byId("epoch").value = 0;
+setEpoch(0);
 Object.assign(byId("row"), { max: recording.count, value: 1 });
 if (recording.chains && isShown && !recording.classes && !targets.some(Array.isArray)) {
   for (const id of ["chains", "chains-picture"]) byId(id).hidden = false;

@@ -31,8 +31,10 @@ function legendOfClasses() {
   return labels.flatMap((label, k) => [k ? ", " : "", markerInText(k), ` ${label}`]);
 }
 
+const pictures = document.querySelector(".pictures");
+
 /** A chart in the room of a picture. */
-const framed = (name, x, y) => chart(name, x, y, byId("loss-picture"));
+const framed = (name, x, y) => chart(name, x, y, pictures.querySelector("figure:not([hidden])") ?? pictures);
 
 /** The name of a column with its unit, for an axis. */
 const withUnit = (name) => (Object.hasOwn(recording.units, name) ? `${name} (${recording.units[name]})` : name);
@@ -136,7 +138,7 @@ function drawCurve(parameters, name, selected) {
   const { svg, plot, toX, toY, curve } = curveChart(name, "the fit", selected);
   plot.append(svgElement("path", { class: "fitted", d: curve(parameters) }));
   svg.append(svgElement("circle", { class: "selected", cx: toX(recording.columns[name][selected]), cy: toY(targets[selected]), r: 7 }));
-  picture("fit-picture", svg, `${recording.targetName}: the data, and the fit at this epoch`);
+  picture("fit-picture", svg, `${recording.targetName}: the data and the fit`);
 }
 
 /** A chart of the data over a predictor, and the curve of parameters on it, with other predictors as in the row. */
