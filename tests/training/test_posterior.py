@@ -317,6 +317,9 @@ def test_an_improper_posterior_is_said() -> None:
     data = {"x": [0.0, 1, 2, 3], "k": [0, 0, 1, 1]}
     with pytest.raises(ValueError, match="the posterior is improper: its density does not fall with `a`"):
         ad.fit("k ~ sigmoid(a*(x - 1.5))", data, loss="bce", posterior=100)
+    data = {"x": [0.1, 0.2, 0.4, 0.6, 0.9, 1.1], "y": [0.19, 0.38, 0.76, 1.05, 1.55, 1.79]}  # almost a line
+    with pytest.raises(ValueError, match="the posterior seems improper: the chains of `A`, `K` run away"):
+        ad.fit("y ~ A*x/(K + x)", data, posterior=300)
 
 
 def test_command_line(tmp_path: Path) -> None:

@@ -222,6 +222,7 @@ def draw_posterior(
         raise KeyboardInterrupt  # before anything was drawn
     used = [(z[: lengths[number]], diverging) for z, diverging in batches[: number + 1]]
     point = density.parameters(np.array([z for z, _ in used]))
+    density.check_runaways(point)
     for each in ordered:  # the larger one was drawn as its distance from the smaller one
         larger, smaller = (objective.layout.names[k] for k in (each.position, each.others[0]))
         point[larger] = point[larger] + point[smaller]
@@ -230,8 +231,8 @@ def draw_posterior(
     divergences = sum(diverging for _, diverging in used)
     summaries = summarize_draws(values)
     count = lengths[number]
-    sentences = density.runaway_warnings(point) or _diagnostic_warnings(summaries, divergences, len(used), count)
-    return PosteriorDraws(values, summaries, divergences, sentences, len(used) == chains and count == draws)
+    warnings = _diagnostic_warnings(summaries, divergences, len(used), count)
+    return PosteriorDraws(values, summaries, divergences, warnings, len(used) == chains and count == draws)
 
 
 def _start_sampler(density: Density, settings: Any, cores: int, report: Callable[[int], None]) -> Any:
@@ -581,18 +582,19 @@ class Density:
             )
         return {name: values[name] for name in self.names}
 
-    def runaway_warnings(self, point: dict[str, Array]) -> list[str]:
-        """Return a sentence if chains run away, as those of an improper posterior do."""
+    def check_runaways(self, point: dict[str, Array]) -> None:
+        """Raise OptionError if chains run away, as those of an improper posterior do: their means say nothing."""
         units = self._by_parameter(self._layout.values(self._centre))
         far = [
             name
             for name, value in point.items()
             if not np.isfinite(value).all() or np.abs(value).max() > _RUNAWAY * (1 + np.abs(units[name]).max())
         ]
-        if not far:
-            return []
-        listed = format_names(far, "`")
-        return [f"the posterior seems improper: the chains of {listed} run away; {_ADVICE.format(far[0])}"]
+        if far:
+            listed = format_names(far, "`")
+            raise OptionError(
+                f"the posterior seems improper: the chains of {listed} run away; {_ADVICE.format(far[0])}"
+            )
 
 
 def _constrained(leaf: Node, low: float, high: float) -> tuple[Node, Node]:
