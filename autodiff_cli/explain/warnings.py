@@ -364,9 +364,8 @@ def _undefined_subexpression(op: Op, k: int, inputs: Sequence[float], value: flo
     for node, positions in zip(tape.nodes, tape.inputs, strict=True):
         if node.op is not None and node.op.domain is not None:
             arguments = [values[j] for j in positions]
-            is_inside = predicate_holds(node.op, "domain", arguments)
-            is_known = is_inside and not predicate_holds(node.op, "uncomputed", arguments)
-            if not any(map(math.isnan, arguments)) and not is_known:
+            is_inside, is_unknown = (predicate_holds(node.op, name, arguments) for name in ("domain", "uncomputed"))
+            if not any(map(math.isnan, arguments)) and (is_unknown or not is_inside):
                 return _format_undefined(node.op, arguments, ", which ")
     return None
 
