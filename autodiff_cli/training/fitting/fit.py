@@ -239,7 +239,8 @@ def _with_posterior(run: FitRun, result: FittedModel | None, on_draw: Callable[[
             warnings=(),
         )
         result = build_fit(run, Outcome(theta, True), known)
-        result = dataclasses.replace(result, notes=[_POSTERIOR_MEANS, *result.notes[1:]])
+        notes = [_POSTERIOR_MEANS, *result.notes[1:]]
+        result = dataclasses.replace(result, notes=notes, converged=drawn.has_converged)
     reported = dataclasses.replace(
         result,
         posterior=drawn.summaries,

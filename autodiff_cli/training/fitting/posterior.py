@@ -81,6 +81,7 @@ class PosteriorDraws(NamedTuple):
         summaries: the summary of each number by its name.
         divergences: the number of transitions that diverged.
         warnings: sentences on what the diagnostics found.
+        has_converged: whether no transition diverged and no R-hat is large.
         is_complete: whether all draws were made.
     """
 
@@ -88,6 +89,7 @@ class PosteriorDraws(NamedTuple):
     summaries: dict[str, ParameterPosterior]
     divergences: int
     warnings: list[str]
+    has_converged: bool
     is_complete: bool
 
 
@@ -232,7 +234,9 @@ def draw_posterior(
     summaries = summarize_draws(values)
     count = lengths[number]
     warnings = _diagnostic_warnings(summaries, divergences, len(used), count)
-    return PosteriorDraws(values, summaries, divergences, warnings, len(used) == chains and count == draws)
+    has_converged = not divergences and not any(each.rhat > _MAX_RHAT for each in summaries.values())
+    is_complete = len(used) == chains and count == draws
+    return PosteriorDraws(values, summaries, divergences, warnings, has_converged, is_complete)
 
 
 def _start_sampler(density: Density, settings: Any, cores: int, report: Callable[[int], None]) -> Any:
