@@ -400,6 +400,7 @@ def test_leave_one_out() -> None:
         ({"l2": 1.0}, "l1 or l2"),
         ({"bounds": {"b": ("a", 5)}}, "ordered parameters with other bounds"),
         ({"cluster": "local:2"}, "posterior and cluster"),
+        ({"starts": 3, "priors": {"a": "normal(m, 1)"}}, "remove starts"),
     ],
 )
 def test_refusals(options: dict[str, Any], words: str) -> None:

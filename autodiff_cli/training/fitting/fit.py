@@ -114,7 +114,7 @@ def fit_objective(
     if options.posterior is not None:
         from autodiff_cli.training.fitting.posterior import check_posterior
 
-        check_posterior(objective)
+        check_posterior(objective, options)
     method = choose_method(options, objective)
     options.check_method(method)
     if objective.effects:

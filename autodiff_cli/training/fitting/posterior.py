@@ -93,7 +93,7 @@ class PosteriorDraws(NamedTuple):
     is_complete: bool
 
 
-def check_posterior(objective: Objective) -> None:
+def check_posterior(objective: Objective, options: FitOptions) -> None:
     """Raise OptionError if a posterior cannot be drawn from: an extra that is not installed, or no likelihood."""
     has_open_scale = objective.is_scale_estimated
     check_likelihood("posterior", objective.loss, objective.family, objective.is_likelihood, has_open_scale)
@@ -103,6 +103,8 @@ def check_posterior(objective: Objective) -> None:
         raise OptionError("posterior: shares of a mixture, and ordered parameters with other bounds, cannot be drawn")
     if hyperparameters(objective.priors) and not isinstance(objective.data, MemoryRows):
         raise OptionError("posterior: with hierarchical priors, rows must be in memory: remove stream")
+    if hyperparameters(objective.priors) and options.starts:
+        raise OptionError("posterior: with hierarchical priors, chains start at one fit: remove starts")
     if objective.is_penalised and not objective.has_priors:
         raise OptionError("posterior cannot be combined with l1 or l2: write the penalty as a prior")
     if objective.is_network or objective.classes is not None:
