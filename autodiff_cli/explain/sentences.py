@@ -313,8 +313,9 @@ def warning_phrases(op: Op, count: int) -> dict[str, Phrase]:
     """
     before, after = CANCELLATION
     call = _numbers_phrase(op, [Slot("value", k) for k in range(count)])
+    why = " is not defined, so nan" if op.uncomputed is None else " is not defined or cannot be computed, so nan"
     phrases: dict[str, Phrase] = {
-        "undefined": (Slot("node"), ": ", *call, " is not defined, so nan"),
+        "undefined": (Slot("node"), ": ", *call, why),
         "infinite": (Slot("node"), ": the value is ", Slot("output")),
         "cancellation": (Slot("node"), ": ", before, Slot("lost"), after),
     }

@@ -111,7 +111,7 @@ def is_kink_of_arrays(trace: Trace, i: int) -> bool:
 
 
 def predicate_holds(op: Op, which: str, inputs: Sequence[float]) -> bool:
-    """Whether a predicate of an operation (`kink`, `singular` or `domain`) holds for these inputs."""
+    """Whether a predicate of an operation (such as `kink` or `domain`) holds for these inputs."""
     predicate = FLOATS.predicate(op, which, len(inputs))
     return predicate is not None and bool(predicate(*inputs))
 
@@ -316,9 +316,9 @@ def _value_reasons(op: Op, inputs: Sequence[float], value: float, singular: bool
     if math.isnan(value) and op.domain is None and not singular and all(map(math.isfinite, inputs)):
         yield "domain", f"the digits of {op.name} cannot be computed for a number of this size, so nan"
     elif math.isnan(value):
-        yield "domain", f"{_format_call(op, inputs)} is not defined, so nan"
+        yield "domain", f"{_format_undefined(op, inputs)}, so nan"
     elif op.domain is not None and not predicate_holds(op, "domain", inputs):
-        yield "domain", f"{_format_call(op, inputs)} is not defined"
+        yield "domain", _format_undefined(op, inputs)
     elif math.isinf(value) and singular:
         yield "singular", f"the value is {_format_number(value)}"
     elif math.isinf(value) and all(map(math.isfinite, inputs)):
@@ -345,7 +345,7 @@ def _slope_reasons(element: ElementContext, k: int, local: float, singular: bool
         if missing is None:
             yield "singular", f"the slope with respect to {towards} is not defined, so nan"
         else:
-            yield "domain", f"the slope with respect to {towards} needs {missing}, which is not defined, so nan"
+            yield "domain", f"the slope with respect to {towards} needs {missing}, so nan"
     elif math.isfinite(element.value) and all(map(math.isfinite, element.inputs)):
         yield "overflow", f"the slope with respect to {towards} is too large for a float, so {_format_number(local)}"
 
@@ -364,8 +364,9 @@ def _undefined_subexpression(op: Op, k: int, inputs: Sequence[float], value: flo
     for node, positions in zip(tape.nodes, tape.inputs, strict=True):
         if node.op is not None and node.op.domain is not None:
             arguments = [values[j] for j in positions]
-            if not any(map(math.isnan, arguments)) and not predicate_holds(node.op, "domain", arguments):
-                return _format_call(node.op, arguments)
+            is_inside, is_unknown = (predicate_holds(node.op, name, arguments) for name in ("domain", "uncomputed"))
+            if not any(map(math.isnan, arguments)) and (is_unknown or not is_inside):
+                return _format_undefined(node.op, arguments, ", which ")
     return None
 
 
@@ -380,8 +381,9 @@ def _severity(number: Any) -> Any:
 _INFINITE, _NAN = 1, 2
 
 
-def _format_call(op: Op, inputs: Sequence[float]) -> str:
-    return format_operation_on_numbers(op, [*map(_format_number, inputs)])
+def _format_undefined(op: Op, inputs: Sequence[float], link: str = " ") -> str:
+    why = "cannot be computed" if predicate_holds(op, "uncomputed", inputs) else "is not defined"
+    return f"{format_operation_on_numbers(op, [*map(_format_number, inputs)])}{link}{why}"
 
 
 def _format_number(x: float) -> str:

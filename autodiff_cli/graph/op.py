@@ -134,6 +134,7 @@ class Op:
 
     `kink`, `domain` and `singular` are predicates of the inputs. They are true where the derivative is one-sided, where
     the value is defined, and where the value or a derivative is infinite or undefined at a point of the domain.
+    `uncomputed` is true where the function has a value that no float function computes, so that the result is nan.
     """
 
     name: str
@@ -162,15 +163,13 @@ class Op:
     factors: tuple[int | None, ...] = ()  # factors[i]: the position of the input that multiplies the i-th partial
     kink: Predicate | None = None
     kink_note: str = ""
-    textbook_slope: Predicate | None = (
-        None  # of output and input: the derivative as textbooks write it, which is inaccurate near saturation
-    )
+    # of output and input: the derivative as textbooks write it, which is inaccurate near saturation
+    textbook_slope: Predicate | None = None
     domain: Predicate | None = None
+    uncomputed: Predicate | None = None
     singular: Predicate | None = None
     unavailable_inputs: tuple[int, ...] = ()  # positions of inputs without a known derivative: the rule returns nan
-    ulp_bound: float = (
-        4.0  # largest measured error of value and derivatives, in ulps of the exact result or largest term
-    )
+    ulp_bound: float = 4.0  # largest measured error of value and slopes, in ulps of the exact result or largest term
     # the error near a zero of the value, where it exceeds `ulp_bound`: as a change of the last input, in ulps of it
     argument_ulps: float = 0.0
     has_cancelling_slopes: bool = False  # whether a slope is a difference, of which cancellation may leave no digits
@@ -243,7 +242,7 @@ class Op:
         return rule
 
     def predicate(self, which: str, count: int) -> Node | None:
-        """Return the predicate `kink`, `domain` or `singular` as a graph over the placeholders of `count` inputs."""
+        """Return one of the predicates, by its field, as a graph over the placeholders of `count` inputs."""
         function: Predicate | None = getattr(self, which)
         if function is None:
             return None

@@ -179,6 +179,9 @@ student_t_pdf = elementary(
 )  # fmt: skip
 
 
+MAX_ORDER = 1000  # of derivatives and of Bessel functions, up to which floats have values
+
+
 def _bessel(name: str, slope_sign: int, above_sign: int, is_entire: bool, kind: str) -> Op:
     """Declare a Bessel function of real order, whose slope is half the sum or the difference of those of the orders
     beside it (DLMF 10.6.1, 10.29.1).
@@ -194,16 +197,17 @@ def _bessel(name: str, slope_sign: int, above_sign: int, is_entire: bool, kind: 
         below, above = op(order - 1, x), op(order + 1, x)
         return _unknown_slope(z), slope_sign * (below + above if above_sign > 0 else below - above) / 2
 
-    def domain(order: Node, x: Node) -> Node:
-        sides = or_(x >= 0, equal(floor(order), order)) if is_entire else x >= 0
-        return and_(abs_(order) <= 1000, sides)
+    def is_real(order: Node, x: Node) -> Node:
+        return or_(x >= 0, equal(floor(order), order)) if is_entire else x >= 0
 
     def singular(order: Node, x: Node) -> Node:
         return and_(equal(x, 0), and_(order < 1, not_(equal(floor(order), order)))) if is_entire else equal(x, 0)
 
     op = elementary(
-        name, slopes, domain=domain, singular=singular, unavailable_inputs=(0,), ulp_bound=4000,
-        has_cancelling_slopes=True, is_positive=name == "besselk", summary=f"the {kind}, of real order up to 1000, at x",
+        name, slopes, singular=singular, unavailable_inputs=(0,), ulp_bound=4000, has_cancelling_slopes=True,
+        domain=lambda order, x: and_(abs_(order) <= MAX_ORDER, is_real(order, x)),
+        uncomputed=lambda order, x: and_(abs_(order) > MAX_ORDER, is_real(order, x)),
+        is_positive=name == "besselk", summary=f"the {kind}, of real order up to 1000, at x",
     )  # fmt: skip
     return op
 
@@ -215,7 +219,7 @@ besselk = _bessel("besselk", -1, 1, False, "modified Bessel function of the seco
 
 wofz_slope_real: Op
 wofz_slope_imag: Op
-_FADDEEVA: OpFields = {"domain": lambda x, y: y >= 0, "ulp_bound": 128}
+_FADDEEVA: OpFields = {"domain": lambda x, y: y >= 0, "uncomputed": lambda x, y: y < 0, "ulp_bound": 128}
 
 # The parts of the Faddeeva function w(z) = exp(-z²)·erfc(-iz) at z = x + iy: w' = 2i/√π - 2·z·w.
 wofz_real = elementary(
@@ -272,16 +276,20 @@ voigt = elementary(
 sinc_derivative: Op
 
 
-def is_order(n: Node) -> Node:
+def _is_order(n: Node, _: Node) -> Node:
     """Return the condition that n can be the order of a derivative: an integer from 0."""
     return and_(n >= 0, equal(floor(n), n))
+
+
+# Of derivatives of any order n, which is the first input.
+_OF_ORDER: OpFields = {"domain": _is_order, "unavailable_inputs": (0,)}
+_OF_ORDER["uncomputed"] = lambda n, x: and_(_is_order(n, x), n > MAX_ORDER)
 
 
 # The textbook derivative, (cos(x) - sinc(x))/x, cancels near 0, so the n-th derivative is a separate operation.
 sinc = elementary("sinc", lambda z, x: sinc_derivative(1, x), parity=1, summary="sin(x)/x, and 1 at 0")
 sinc_derivative = elementary(
-    "sinc_derivative", lambda z, n, x: (constant("nan"), sinc_derivative(n + 1, x)), unavailable_inputs=(0,), ulp_bound=8, argument_ulps=32,
-    domain=lambda n, x: is_order(n),
+    "sinc_derivative", lambda z, n, x: (constant("nan"), sinc_derivative(n + 1, x)), **_OF_ORDER, ulp_bound=8, argument_ulps=32,
     summary="the n-th derivative of sinc at x",
 )  # fmt: skip
 
@@ -428,9 +436,8 @@ digamma = elementary(
     ulp_bound=16, argument_ulps=32, summary="the slope of lgamma",
 )  # fmt: skip
 polygamma = elementary(
-    "polygamma", lambda z, n, x: (_unknown_slope(z), polygamma(n + 1, x)), unavailable_inputs=(0,),
-    domain=lambda n, x: and_(n >= 0, equal(floor(n), n)), singular=lambda n, x: _is_at_pole(x),
-    ulp_bound=32, argument_ulps=32, summary="the n-th derivative of digamma at x",
+    "polygamma", lambda z, n, x: (_unknown_slope(z), polygamma(n + 1, x)), **_OF_ORDER,
+    singular=lambda n, x: _is_at_pole(x), ulp_bound=32, argument_ulps=32, summary="the n-th derivative of digamma at x",
 )  # fmt: skip
 
 # Differences of two polygammas, computed accurately also where b is small compared to a.
@@ -624,8 +631,7 @@ sinhc = elementary(
     "sinhc", lambda z, x: sinhc_derivative(1, x), parity=1, summary="sinh(x)/x, and 1 at 0", is_positive=True
 )
 sinhc_derivative = elementary(
-    "sinhc_derivative", lambda z, n, x: (constant("nan"), sinhc_derivative(n + 1, x)), unavailable_inputs=(0,), ulp_bound=16,
-    domain=lambda n, x: is_order(n),
+    "sinhc_derivative", lambda z, n, x: (constant("nan"), sinhc_derivative(n + 1, x)), **_OF_ORDER, ulp_bound=16,
     summary="the n-th derivative of sinh(x)/x at x",
 )  # fmt: skip
 cosh_over_x = helper("cosh_over_x", lambda z, x: sinhc(x) - z / x, lambda x: cosh(x) / x)

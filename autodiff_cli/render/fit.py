@@ -70,6 +70,7 @@ def _write_outcome(paper: Paper, fit: FittedModel) -> None:
     outcome = f"{method_name(fit.optimizer)} {end} after {steps}{change}"
     if fit.posterior and not fit.epochs:  # under hierarchical priors no mode is searched
         outcome = "The parameters are the means of draws by the No-U-Turn sampler"
+        outcome += "" if fit.converged else ", whose chains have not converged"
     paper.line(outcome, Style.STRONG)
 
 

@@ -115,8 +115,8 @@ MEANING: dict[str, Callable[..., Number]] = {
     },
     "bessely": lambda n, x: mp.bessely(n, x) if x > 0 else mp.nan if x < 0 else -mp.inf,
     "besselk": lambda n, x: mp.besselk(n, x) if x > 0 else mp.nan if x < 0 else mp.inf,
-    "wofz_real": lambda x, y: mp.re(faddeeva(x, y)) if y >= 0 else mp.nan,
-    "wofz_imag": lambda x, y: mp.im(faddeeva(x, y)) if y >= 0 else mp.nan,
+    "wofz_real": lambda x, y: mp.re(faddeeva(x, y)),
+    "wofz_imag": lambda x, y: mp.im(faddeeva(x, y)),
     "voigt": lambda x, s, g: voigt(x, s, g) if s >= 0 and g >= 0 and s + g > 0 else mp.nan,
     "sinc_derivative": of_order(sinc_n),
     "sinhc_derivative": of_order(sinhc_n),
@@ -240,7 +240,10 @@ def check_predicates(row: Row) -> None:
             found = nature(MEANING.get(row.name, row.value), exactly(point))
             domain, singular, kink = (predicates(row.name, which, point) for which in ("domain", "singular", "kink"))
             in_domain, value = domain is not False, FLOATS.function(op, count)(*point)
-            if found.undefined:
+            if predicates(row.name, "uncomputed", point):
+                assert not found.undefined, point
+                assert math.isnan(value), point
+            elif found.undefined:
                 assert not in_domain, point
             elif found.infinite:
                 assert not in_domain or singular, point
@@ -267,7 +270,8 @@ def check_slopes(row: Row) -> None:
     with mp.workdps(70):
         for point in tried_points(row):
             here = real(value, exactly(point))
-            if here is None or mp.isinf(here) or is_degenerate(row.name, point) or predicates(row.name, "kink", point):
+            is_convention = is_degenerate(row.name, point) or predicates(row.name, "kink", point)
+            if here is None or mp.isinf(here) or is_convention or predicates(row.name, "uncomputed", point):
                 continue
             numbers = [FLOATS.function(op, count)(*point), *point]
             leaves = zip([leaf.text for leaf in (rule.output, *rule.inputs)], numbers, strict=True)

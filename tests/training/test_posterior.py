@@ -322,6 +322,18 @@ def test_an_improper_posterior_is_said() -> None:
         ad.fit("y ~ A*x/(K + x)", data, posterior=300)
 
 
+@pytest.mark.slow
+def test_chains_that_disagree_are_not_called_converged(tmp_path: Path) -> None:
+    """The mean of the levels and `c` are not determined one by one."""
+    path, saved = tmp_path / "levels.csv", tmp_path / "fit.json"
+    numbers = np.random.default_rng(1).normal(0, 1, 20)
+    path.write_text("g,y\n" + "".join(f"{'ab'[k % 2]},{y}\n" for k, y in enumerate(numbers)), encoding="utf-8")
+    priors = ["--prior", "a[g] ~ normal(m, s)", "--prior", "s ~ half_normal(1)"]
+    words = ["train", "y ~ a[g] + c", str(path), *priors, "--posterior", "100", "--chains", "3", "--save", str(saved)]
+    assert "draws by the No-U-Turn sampler, whose chains have not converged" in str(run_cli(words))
+    assert not ad.load(saved).converged
+
+
 def test_command_line(tmp_path: Path) -> None:
     path = tmp_path / "decay.csv"
     rows = zip(DECAY["x"], DECAY["y"], strict=True)
@@ -388,6 +400,7 @@ def test_leave_one_out() -> None:
         ({"l2": 1.0}, "l1 or l2"),
         ({"bounds": {"b": ("a", 5)}}, "ordered parameters with other bounds"),
         ({"cluster": "local:2"}, "posterior and cluster"),
+        ({"starts": 3, "priors": {"a": "normal(m, 1)"}}, "remove starts"),
     ],
 )
 def test_refusals(options: dict[str, Any], words: str) -> None:

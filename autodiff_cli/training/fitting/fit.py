@@ -114,7 +114,7 @@ def fit_objective(
     if options.posterior is not None:
         from autodiff_cli.training.fitting.posterior import check_posterior
 
-        check_posterior(objective)
+        check_posterior(objective, options)
     method = choose_method(options, objective)
     options.check_method(method)
     if objective.effects:
@@ -239,7 +239,8 @@ def _with_posterior(run: FitRun, result: FittedModel | None, on_draw: Callable[[
             warnings=(),
         )
         result = build_fit(run, Outcome(theta, True), known)
-        result = dataclasses.replace(result, notes=[_POSTERIOR_MEANS, *result.notes[1:]])
+        notes = [_POSTERIOR_MEANS, *result.notes[1:]]
+        result = dataclasses.replace(result, notes=notes, converged=drawn.has_converged)
     reported = dataclasses.replace(
         result,
         posterior=drawn.summaries,

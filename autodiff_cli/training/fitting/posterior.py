@@ -81,6 +81,7 @@ class PosteriorDraws(NamedTuple):
         summaries: the summary of each number by its name.
         divergences: the number of transitions that diverged.
         warnings: sentences on what the diagnostics found.
+        has_converged: whether no transition diverged and no R-hat is large.
         is_complete: whether all draws were made.
     """
 
@@ -88,10 +89,11 @@ class PosteriorDraws(NamedTuple):
     summaries: dict[str, ParameterPosterior]
     divergences: int
     warnings: list[str]
+    has_converged: bool
     is_complete: bool
 
 
-def check_posterior(objective: Objective) -> None:
+def check_posterior(objective: Objective, options: FitOptions) -> None:
     """Raise OptionError if a posterior cannot be drawn from: an extra that is not installed, or no likelihood."""
     has_open_scale = objective.is_scale_estimated
     check_likelihood("posterior", objective.loss, objective.family, objective.is_likelihood, has_open_scale)
@@ -101,6 +103,8 @@ def check_posterior(objective: Objective) -> None:
         raise OptionError("posterior: shares of a mixture, and ordered parameters with other bounds, cannot be drawn")
     if hyperparameters(objective.priors) and not isinstance(objective.data, MemoryRows):
         raise OptionError("posterior: with hierarchical priors, rows must be in memory: remove stream")
+    if hyperparameters(objective.priors) and options.starts:
+        raise OptionError("posterior: with hierarchical priors, chains start at one fit: remove starts")
     if objective.is_penalised and not objective.has_priors:
         raise OptionError("posterior cannot be combined with l1 or l2: write the penalty as a prior")
     if objective.is_network or objective.classes is not None:
@@ -232,7 +236,9 @@ def draw_posterior(
     summaries = summarize_draws(values)
     count = lengths[number]
     warnings = _diagnostic_warnings(summaries, divergences, len(used), count)
-    return PosteriorDraws(values, summaries, divergences, warnings, len(used) == chains and count == draws)
+    has_converged = not divergences and not any(each.rhat > _MAX_RHAT for each in summaries.values())
+    is_complete = len(used) == chains and count == draws
+    return PosteriorDraws(values, summaries, divergences, warnings, has_converged, is_complete)
 
 
 def _start_sampler(density: Density, settings: Any, cores: int, report: Callable[[int], None]) -> Any:
