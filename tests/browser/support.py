@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import json
 import shutil
@@ -22,12 +23,16 @@ _NUMBERS = """() => [...document.querySelectorAll("[data-node]")].map((node) =>
 
 
 def wait_until(page: Page, expression: str) -> None:
-    """Wait until an expression of JavaScript is true. Playwright's own wait compiles it in the page, whose policy forbids
-    that."""
+    """Wait until an expression is true. Playwright's own wait compiles it in the page, whose policy forbids that."""
+    from playwright.sync_api import Error
+
     end = time.monotonic() + 30
-    while not page.evaluate(expression):
-        assert time.monotonic() < end, f"never true: {expression}"
+    while time.monotonic() < end:
+        with contextlib.suppress(Error):  # while another page is being loaded
+            if page.evaluate(expression):
+                return
         page.wait_for_timeout(20)
+    raise AssertionError(f"never true: {expression}")
 
 
 def opened(page: Page, words: Sequence[str]) -> Any:

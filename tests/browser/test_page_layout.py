@@ -283,7 +283,7 @@ def test_print_has_the_drawing_on_sheets_in_a_size_to_read(page: Page) -> None:
     wait_until(
         page,
         """() => [...document.querySelectorAll("#stage svg")].map((svg) => svg.getBoundingClientRect())
-            .every((box) => box.width <= 700 && box.height <= 940)"""
+            .every((box) => box.width <= 700 && box.height <= 940)""",
     )
     page.emulate_media(media="screen", reduced_motion="reduce")
     page.locator("table").wait_for(state="hidden")

@@ -534,9 +534,7 @@ def fit_at_means(objective: Objective, means: Mapping[Node, Node], options: FitO
     )
     start = objective.start.copy()
     if places:
-        settings = dataclasses.replace(
-            options, laplace=None, posterior=None, chains=FitOptions.chains, priors=None, on_epoch=None, derive=None
-        )
+        settings = FitOptions(backend=options.backend, threads=options.threads, seed=options.seed)
         plain.start = optimize_multistart(choose_method(settings, plain), plain, settings, Progress()).theta
         start[places] = plain.start
     return plain, start
