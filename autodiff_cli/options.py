@@ -333,13 +333,18 @@ def takes_options(record: Callable[P, Record]) -> _TakesOptions[P, Record]:
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         own = [*inspect.signature(function).parameters.values()][:-1]
         names = [parameter.name for parameter in own]
+        signature = inspect.Signature([*own, *inspect.signature(record).parameters.values()])
 
         @functools.wraps(function)
         def call(*arguments: Any, **options: Any) -> Any:
-            rest = [options.pop(name) for name in names[len(arguments) :] if name in options]
+            try:
+                signature.bind(*arguments, **options)
+            except TypeError as error:
+                raise TypeError(f"{function.__name__}() {error}") from None
+            rest = [options.pop(name) for name in names[len(arguments) :]]
             return function(*arguments, *rest, make(**options))
 
-        call.__signature__ = inspect.Signature([*own, *inspect.signature(record).parameters.values()])  # type: ignore[attr-defined]
+        call.__signature__ = signature  # type: ignore[attr-defined]
         return call
 
     return decorate
