@@ -32,21 +32,24 @@ from autodiff_cli.numbers.arrays import ignore_float_errors
 
 ColumnArrays = Mapping[str, NDArray[Any]]
 T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
 RowIndex = slice | NDArray[np.intp] | NDArray[np.bool_] | NDArray[np.uint8]
 
 WEIGHT = ""  # the name of the column of weights: empty, so no column of a model can have it
 MAX_BLOCK_ROWS = 8192  # a power of two, as smaller blocks have too, so that sums form one fixed tree
 
 
-class Task(Protocol[T_co]):
+class Task(Protocol[T]):
     """A computation on a chunk of rows. It can be pickled, has no state, and modifies no column."""
+
+    @property
+    def combine(self) -> Callable[[T, T], T]:
+        """The function that combines the results of two chunks."""
 
     @property
     def names(self) -> Set[str]:
         """The columns that the task reads if they exist; the set may contain other names too."""
 
-    def __call__(self, columns: ColumnArrays, rows: int, /) -> T_co:
+    def __call__(self, columns: ColumnArrays, rows: int, /) -> T:
         """Return the result for some rows.
 
         Args:
@@ -80,7 +83,7 @@ class Rows(abc.ABC):
     dropped: int
 
     @abc.abstractmethod
-    def fold(self, task: Task[T], combine: Callable[[T, T], T]) -> T:
+    def fold(self, task: Task[T]) -> T:
         """Return the combined results of a task for all chunks. Raises ValueError if there is no row."""
 
     @abc.abstractmethod
@@ -97,14 +100,12 @@ class Rows(abc.ABC):
         """The sum of the weights; the number of rows if there are no weights."""
         if WEIGHT not in self.names:
             return float(self.rows)
-        total: float = self.fold(ColumnTask(frozenset({WEIGHT}), sum_weights, operator.add), operator.add)
+        total: float = self.fold(ColumnTask(frozenset({WEIGHT}), sum_weights, operator.add))
         return total
 
     def column(self, name: str) -> Array:
         """Return a column of all rows, in memory."""
-        return self.fold(
-            ColumnTask(frozenset({name}), functools.partial(copy_column, name), concatenate_rows), concatenate_rows
-        )
+        return self.fold(ColumnTask(frozenset({name}), functools.partial(copy_column, name), concatenate_rows))
 
     @functools.cached_property
     def _in_memory(self) -> MemoryRows:
@@ -127,7 +128,7 @@ class Rows(abc.ABC):
         """Run an epoch over the rows and return the mean loss of the batches."""
         if epoch.request.batch_rows >= self.rows > MAX_BLOCK_ROWS:
             return epoch.kernel.run_full_batch(
-                epoch.request, self.total_weight, lambda sums, at: self.fold(SumTask(sums, at), np.add)
+                epoch.request, self.total_weight, lambda sums, at: self.fold(SumTask(sums, at))
             )
         if self.rows <= MAX_FULL_SHUFFLE_ROWS:
             return self._in_memory.run_epoch(epoch)
@@ -194,6 +195,7 @@ class SumTask:
 
     kernel: SumKernel
     point: Point
+    combine: Callable[[Array, Array], Array] = np.add
 
     @property
     def names(self) -> Set[str]:
@@ -205,12 +207,18 @@ class SumTask:
         return self.kernel.sums(self.point, columns, rows)
 
 
+def concatenate_rows(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+    """Concatenate two arrays along their last axis, the rows."""
+    return np.concatenate((a, b), axis=-1)
+
+
 @dataclass(frozen=True, slots=True)
 class ValueTask:
     """The values of a kernel for every row at a point, of shape (values, rows); chunks are concatenated."""
 
     kernel: RowKernel
     point: Point
+    combine: Callable[[Array, Array], Array] = concatenate_rows
 
     @property
     def names(self) -> Set[str]:
@@ -231,19 +239,17 @@ class FoldTask(Generic[T]):
     Attributes:
         reduce: is called with these values, which it may modify but not keep, and with the columns of the block.
         combine: combines two results of `reduce`.
-        extra_columns: the names of columns that `reduce` reads and the kernel does not.
     """
 
     kernel: RowKernel
     point: Point
     reduce: Callable[[Array, ColumnArrays], T]
     combine: Callable[[T, T], T]
-    extra_columns: Set[str] = frozenset()
 
     @property
     def names(self) -> Set[str]:
-        """The columns that the kernel or the reduction reads."""
-        return self.kernel.names | self.extra_columns
+        """The columns that the kernel or the reduction reads: the weights may be among them."""
+        return self.kernel.names | {WEIGHT}
 
     def __call__(self, columns: ColumnArrays, rows: int) -> T:
         """Return the combined result for these rows."""
@@ -303,11 +309,6 @@ def sum_weights(columns: ColumnArrays) -> float:
 def copy_column(name: str, columns: ColumnArrays) -> Array:
     """Return a copy of one column of a block, because streamed rows reuse the memory of a chunk."""
     return np.array(columns[name], dtype=np.float64)
-
-
-def concatenate_rows(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
-    """Concatenate two arrays along their last axis, the rows."""
-    return np.concatenate((a, b), axis=-1)
 
 
 _MIN_THREADED_SIZE = 1024  # elements of a matrix; OpenBLAS uses one thread for far larger ones too
@@ -553,14 +554,14 @@ class ChunkedRows(Rows):
             names: the names of the columns, at least one.
         """
 
-    def fold(self, task: Task[T], combine: Callable[[T, T], T]) -> T:
+    def fold(self, task: Task[T]) -> T:
         """Return the combined results of a task for all chunks."""
         names = task.names & self.names
         if not names:  # a task that reads no column is still computed for all rows
             parts = block_slices(self.rows, self.chunk_rows)
-            return fold((task({}, part.stop - part.start) for part in parts), combine)
+            return fold((task({}, part.stop - part.start) for part in parts), task.combine)
         with contextlib.closing(self.iter_chunks(names)) as chunks:
-            return fold((task(columns, rows) for columns, rows in chunks), combine)
+            return fold((task(columns, rows) for columns, rows in chunks), task.combine)
 
     def select_rows(self, rows: RowIndex) -> Rows:
         """Return some of the rows. Those selected by a mask or counts are not copied."""
@@ -586,7 +587,7 @@ class MemoryRows(ChunkedRows):
         """The number of rows of a chunk on request; see `ChunkedRows.chunk_rows`."""
         return _GATHER_ROWS
 
-    def fold(self, task: Task[T], combine: Callable[[T, T], T]) -> T:  # noqa: ARG002
+    def fold(self, task: Task[T]) -> T:
         """Return the result of a task for all rows, which are a single chunk."""
         return task(self._columns, self.rows)
 

@@ -79,14 +79,14 @@ def run_task(partition: Partition, content: bytes) -> bytes:
     """Run a pickled task on a partition, and return the pickled result.
 
     Args:
-        content: the pickled task, with the function that combines its results. A kernel in it is compiled when the
-            first task with it arrives, for as many threads as the worker has.
+        content: the pickled task. A kernel in it is compiled when the first task with it arrives, for as many threads
+            as the worker has.
     """
     from distributed import get_worker
 
     threads = get_worker().state.nthreads
     protocol.set_thread_limit(threads)
-    task, combine = pickle.loads(content)
+    task = pickle.loads(content)
     if (
         threads == 1
         or partition.rows <= MAX_BLOCK_ROWS
@@ -94,7 +94,7 @@ def run_task(partition: Partition, content: bytes) -> bytes:
     ):
         result = task(partition.columns, partition.rows)
     else:
-        result = _run_threaded(partition, content, threads, combine)
+        result = _run_threaded(partition, content, threads, task.combine)
     return pickle.dumps(result, protocol=5)
 
 
@@ -102,7 +102,7 @@ def _run_threaded(partition: Partition, content: bytes, threads: int, combine: C
     """Run a task on several threads, each on pieces of the partition. The result has the same bits."""
 
     def of_piece(rows: slice) -> Any:
-        task, _ = pickle.loads(content)  # the plan of a NumPy kernel is not thread-safe
+        task = pickle.loads(content)  # the plan of a NumPy kernel is not thread-safe
         return task({name: column[..., rows] for name, column in partition.columns.items()}, rows.stop - rows.start)
 
     return fold(
@@ -398,13 +398,12 @@ class Cluster:
         """Return the results of a function for all partitions. Raises what creating the partitions raised."""
         return self._compute_with_retries(parts, lambda: self._submit(function, parts.futures, common=common))
 
-    def fold(self, parts: Partitions, task: Task[T], combine: Callable[[T, T], T]) -> T:
+    def fold(self, parts: Partitions, task: Task[T]) -> T:
         """Fold a task over all partitions, combined in the order of `fold`.
 
         Raises ClusterError, and what the task raises.
         """
-        content = pickle.dumps((task, combine), protocol=5)
-        combine_content = pickle.dumps(combine, protocol=5)
+        content, combine_content = pickle.dumps(task, protocol=5), pickle.dumps(task.combine, protocol=5)
 
         def submit() -> list[Future]:
             futures = self._submit(run_task, parts.futures, common=[content])
@@ -414,7 +413,7 @@ class Cluster:
             return futures
 
         results: list[T] = [pickle.loads(content) for content in self._compute_with_retries(parts, submit)]
-        return fold(results, combine)
+        return fold(results, task.combine)
 
     def gather_rows(
         self, parts: Partitions, which: Sequence[int], rows: Sequence[slice | NDArray[Any]]
@@ -542,17 +541,17 @@ class ClusterRows(Rows):
         parts = cluster.scatter_partitions(part, -(-table.rows // size))
         return cls(cluster, parts, table.rows, size, columns.keys(), dropped=table.dropped)
 
-    def fold(self, task: Task[T], combine: Callable[[T, T], T]) -> T:
+    def fold(self, task: Task[T]) -> T:
         """Return the combined results of a task for all partitions.
 
         Raises ClusterError if the cluster fails for good.
         """
         try:
-            return self._cluster.fold(self._partitions, task, combine)
+            return self._cluster.fold(self._partitions, task)
         except CompilationError:
             # What cannot be compiled there cannot be compiled here either: the task switches to another kernel.
             task(self.select_rows(slice(0, 1)).to_table().columns, 1)
-            return self._cluster.fold(self._partitions, task, combine)
+            return self._cluster.fold(self._partitions, task)
 
     def select_rows(self, rows: RowIndex) -> Rows:
         """Return some of the rows: in memory, or on the cluster again if there are very many."""

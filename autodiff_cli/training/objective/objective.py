@@ -58,7 +58,6 @@ from autodiff_cli.training.rows import (
     SumTask,
     ValueTask,
     cholesky_factor,
-    concatenate_rows,
     count_confusions,
     extremes,
     find_non_finite,
@@ -155,7 +154,7 @@ class ModelOverRows(PreparedObjective):
         point = self.point(theta)
         if more:
             point |= more
-        return self.data.fold(SumTask(kernel, point), np.add)
+        return self.data.fold(SumTask(kernel, point))
 
     def evaluate_rows(self, kernel: RowKernel, theta: ArrayLike) -> Array:
         """Return the values of a kernel for all rows, of shape (values, rows). All of it is in memory.
@@ -165,7 +164,7 @@ class ModelOverRows(PreparedObjective):
         >>> objective.evaluate_rows(objective.kernels.residuals, [2])
         array([[0., 1.]])
         """
-        return self.data.fold(ValueTask(kernel, self.point(theta)), concatenate_rows)
+        return self.data.fold(ValueTask(kernel, self.point(theta)))
 
     def fold_rows(
         self,
@@ -189,8 +188,7 @@ class ModelOverRows(PreparedObjective):
         np.float64(6.0)
         """
         self._count_pass()
-        more = frozenset({WEIGHT} if self.is_weighted else ())
-        return self.data.fold(FoldTask(kernel, self.point(theta), reduce, combine, more), combine)
+        return self.data.fold(FoldTask(kernel, self.point(theta), reduce, combine))
 
     def _count_pass(self) -> None:
         """Count a pass over the rows, and compile the kernels of the following ones if the passes so far add up.
@@ -204,7 +202,7 @@ class ModelOverRows(PreparedObjective):
 
     def fold_columns(self, names: Set[str], reduce: Callable[[ColumnArrays], T], combine: Callable[[T, T], T]) -> T:
         """Return the result of a reduction of columns, block by block. See `ColumnTask`."""
-        return self.data.fold(ColumnTask(frozenset(names), reduce, combine), combine)
+        return self.data.fold(ColumnTask(frozenset(names), reduce, combine))
 
     def spreads(self, names: tuple[str, ...]) -> ColumnSpreads:
         """Return the minimum, the maximum and the moments of columns."""

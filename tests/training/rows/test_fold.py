@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -25,8 +25,8 @@ ROWS = 3 * MAX_BLOCK_ROWS + 100
 class Chunked(MemoryRows):
     """Rows in memory that come in chunks."""
 
-    def fold(self, task: Task[Any], combine: Callable[[Any, Any], Any]) -> Any:
-        return fold(self._results(task), combine)
+    def fold(self, task: Task[Any]) -> Any:
+        return fold(self._results(task), task.combine)
 
     def _results(self, task: Task[Any]) -> Iterator[Any]:
         for part in block_slices(self.rows, MAX_BLOCK_ROWS):
@@ -102,10 +102,10 @@ def test_a_fit_has_the_same_bits_whatever_chunks_the_rows_come_in(model: str, gi
 class Sent(MemoryRows):
     """Rows in memory that only take tasks which have been pickled, but for their kernels."""
 
-    def fold(self, task: Any, combine: Callable[[Any, Any], Any]) -> Any:
-        for sent in (getattr(task, "reduce", None), combine):
+    def fold(self, task: Any) -> Any:
+        for sent in (getattr(task, "reduce", None), task.combine):
             pickle.loads(pickle.dumps(sent))
-        return super().fold(task, combine)
+        return super().fold(task)
 
 
 @pytest.mark.sampled
