@@ -11,6 +11,7 @@ from scipy.optimize import least_squares
 
 from autodiff_cli import fit
 
+TIMES = np.sort(np.random.default_rng(7).uniform(0, 20, 80))
 HOURS = np.array([0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4, 6, 8, 12, 24])
 
 
@@ -101,6 +102,27 @@ PROBLEMS = {
             + p[7] * x
         ),
         0.03,
+    ),
+    "beat": Problem(
+        "y ~ A*sin(v*x)*cos(w*x) + m",
+        np.linspace(0, 20, 60),
+        lambda g: [2, g.uniform(1, 5), g.uniform(0.1, 0.9), 1],
+        lambda p, x: p[0] * np.sin(p[1] * x) * np.cos(p[2] * x) + p[3],
+        0.06,
+    ),
+    "damped beat at uneven times": Problem(
+        "y ~ A*exp(-x/T)*sin(v*x)*cos(w*x) + m",
+        TIMES,
+        lambda g: [4, g.uniform(8, 20), g.uniform(2, 5), g.uniform(0.2, 0.9), 1],
+        lambda p, x: p[0] * np.exp(-x / p[1]) * np.sin(p[2] * x) * np.cos(p[3] * x) + p[4],
+        0.03,
+    ),
+    "frequency modulation": Problem(
+        "y ~ A*sin(v*x + b*sin(w*x)) + m",
+        TIMES,
+        lambda g: [2, g.uniform(2, 5), g.uniform(0.5, 2), g.uniform(0.3, 1), 1],
+        lambda p, x: p[0] * np.sin(p[1] * x + p[2] * np.sin(p[3] * x)) + p[4],
+        0.05,
     ),
 }
 

@@ -14,9 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from autodiff_cli.algebra.simplify import simplify
+from autodiff_cli.algebra.table import share
 from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.backends.reductions import block_slices
+from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, as_node
+from autodiff_cli.graph.tape import leaf_names
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.training.fitting.progress import Progress
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
@@ -265,6 +269,24 @@ def linear_mask(objective: Objective, free: Mask) -> Mask:
     )
     mask: Mask = layout.mask(linear)
     return mask
+
+
+def separate_terms(objective: Objective, linear: Mask, searched: Mask) -> list[tuple[list[int], list[int]]]:
+    """Return the linear and the other parameters of each term of a sum, such as those of each peak; empty if some
+    parameters are in no term.
+    """
+    model, layout = objective.model, objective.layout
+    names = {index: name for name, part in layout.slices.items() for index in [part.start]}
+    factors = np.flatnonzero(linear).tolist()
+    output, *leaves = share([model.program.output, *(model.program.leaves[names[k]] for k in factors)])
+    terms: dict[tuple[int, ...], list[int]] = {}
+    for factor, slope in zip(factors, simplify(gradient_nodes(output, leaves, model.shapes)), strict=True):
+        texts = {*leaf_names([slope])}
+        others = tuple(k for k in np.flatnonzero(searched).tolist() if names.get(k) in texts)
+        terms.setdefault(others, []).append(factor)
+    terms.pop((), None)
+    covered = {index for others in terms for index in others}
+    return [(k, [*others]) for others, k in terms.items()] if covered == {*np.flatnonzero(searched).tolist()} else []
 
 
 def project_linear(objective: Objective, points: Array, adjusted: Mask, box: Bounds) -> tuple[Array, Array]:

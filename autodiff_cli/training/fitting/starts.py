@@ -5,7 +5,8 @@ end. Three ideas reduce the search:
 
 - Parameters in which the prediction is linear need no starting value: their best values for given values of the
   others are known (variable projection, Golub & Pereyra 1973).
-- Frequencies are scanned one by one, as in a periodogram, with the model in place of the sinusoids (`Sinusoids`).
+- Frequencies are scanned one by one, as in a periodogram, with the model in place of the sinusoids (`Sinusoids`), and
+  two of them together where they meet, as in `sin(v*x)*cos(w*x)`.
 - The scale of all others follows from the scales of the columns by dimensional analysis (`dimensional_scales`). In
   `y ~ a*exp(-x/t) + c`, `a` and `c` have the scale of y, and `t` that of x.
 """
@@ -34,7 +35,7 @@ from autodiff_cli.graph.tape import leaf_names, topological_order
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.floats import parse_constant
 from autodiff_cli.ops.elementary import cos, sin
-from autodiff_cli.training.fitting.minimization import comparison_losses, linear_mask, project_linear
+from autodiff_cli.training.fitting.minimization import comparison_losses, linear_mask, project_linear, separate_terms
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
 from autodiff_cli.training.methods.least_squares import fit_squares
@@ -277,7 +278,8 @@ def start_from_frequencies(
         return None
     with ignore_float_errors():
         search = _Multistart(objective, start, free, seed, bounds, SETTINGS.max_check_work)
-        found = [end for points in search.frequency_points() for end in search.descend(points)]
+        proposals = itertools.chain(search.frequency_points(), search.frequency_pairs())
+        found = [end for points in proposals for end in search.descend(points)]
         candidates = [end for end in found if not abs(waves.turns(end.end) - waves.turns(start)) < distance]
         return search.on_all_rows(min(candidates, key=lambda candidate: candidate.loss, default=None))
 
@@ -340,8 +342,7 @@ def sample_starts(objective: Objective, seed: int, count: int) -> Iterator[Array
     """Yield random starting points.
 
     Numbers are drawn from the values and scales of the columns, or uniformly between two bounds. Arrays are initialised
-    as
-    at the start of a fit, with another seed.
+    as at the start of a fit, with another seed.
     """
     generator = np.random.default_rng(seed)
     columns, box, layout = _column_ranges(objective), objective.bounds, objective.layout
@@ -579,6 +580,22 @@ class _Multistart:
         if self._has_frequencies:
             yield np.concatenate((points, self.follow_frequencies(self._sample, points)))
 
+    def frequency_pairs(self) -> Iterator[Array]:
+        """Yield points with the best pairs of frequencies, that no scan of one finds where they multiply, as in
+        a beat, `sin(v*x)*cos(w*x)`, or one modulates the other.
+        """
+        grids = self._frequency_grids(self._start)
+        for scan, other in itertools.permutations(grids, 2):
+            if any((scan.parameter in term) != (other.parameter in term) for _, term in self._terms):
+                continue  # they do not meet, as in a sum
+            is_new = np.diff(np.floor(other.turns * 2), prepend=-1.0) > 0  # one value for each half turn
+            most = int(np.sqrt(self._max_scan_work / (self._sample.rows * is_new.mean())))
+            values = other.values[:most][is_new[:most]]
+            thetas = np.where(np.arange(len(self._start)) == other.parameter, values[:, None], self._start)
+            scan = FrequencyGrid(scan.parameter, scan.values[:most], scan.turns[:most])
+            points = self._scan_frequency(thetas, scan)
+            yield np.concatenate((points, self.follow_frequencies(self._sample, points)))
+
     def follow_frequencies(self, objective: Objective, points: Array) -> Array:
         """Return the points after some Gauss-Newton steps of frequencies and phases, each with the best values of the
         linear parameters (variable projection, Golub & Pereyra 1973).
@@ -671,44 +688,42 @@ class _Multistart:
         _balance(self._sample, points[: draws // 2], self._searched, self._generator, weight)
         return points
 
-    def _scan_frequencies(self, theta: Array) -> Array:
-        """Scan the frequencies one after the other; return the best points, or none if the model has no frequency."""
+    def _frequency_grids(self, theta: Array) -> list[FrequencyGrid]:
+        """Return the values to scan for each frequency that is searched."""
         per_turn = max(SETTINGS.frequencies_per_turn, 2 * SETTINGS.min_frequencies // self._sample.rows)
         most = min(SETTINGS.max_frequencies, self._max_scan_work // self._sample.rows)
-        scans = [
-            scan
-            for scan in self._sinusoids.frequency_grids(theta, per_turn, most, self._box)
-            if self._searched[scan.parameter]
-        ]
+        grids = self._sinusoids.frequency_grids(theta, per_turn, most, self._box)
+        return [grid for grid in grids if self._searched[grid.parameter]]
+
+    def _scan_frequencies(self, theta: Array) -> Array:
+        """Scan the frequencies one after the other; return the best points, or none if the model has no frequency."""
+        scans = self._frequency_grids(theta)
         points = np.empty((0, len(theta)))
-        for _ in range(SETTINGS.frequency_rounds if len(scans) > 1 else len(scans)):
-            for scan in scans:
-                scanned = self._scan_frequency(theta, scan)
-                points = scanned if len(scanned) else points if len(points) else theta[None]
-                theta = points[0]
+        for scan in scans * (SETTINGS.frequency_rounds if len(scans) > 1 else 1):
+            scanned = self._scan_frequency(theta[None], scan)
+            points = scanned if len(scanned) else points if len(points) else theta[None]
+            theta = points[0]
         return points
 
-    def _scan_frequency(self, theta: Array, scan: FrequencyGrid) -> Array:
-        """Return the points with the best values of one frequency and of the phases, the best first."""
-        phases = [index for index, _ in self._sinusoids.quarter_turns(theta) if self._searched[index]]
+    def _scan_frequency(self, thetas: Array, scan: FrequencyGrid) -> Array:
+        """Return the points with the best values of one frequency and of the phases, for any of the values of all other
+        parameters in the rows of `thetas`, the best first.
+        """
+        phases = [index for index, _ in self._sinusoids.quarter_turns(thetas[0]) if self._searched[index]]
         # A sinusoid of any phase is a sum of two of fixed phase; the derivative towards the phase is the second one.
         adjusted = self._linear.copy()
         adjusted[phases] = True
-        points = np.tile(theta, (len(scan.values), 1))
-        points[:, scan.parameter] = scan.values
-        sums = self._remaining_squares(points, np.flatnonzero(adjusted))
+        points = np.repeat(thetas, len(scan.values), axis=0)
+        points[:, scan.parameter] = np.tile(scan.values, len(thetas))
+        sums = self._remaining_squares(points, np.flatnonzero(adjusted)).reshape(len(thetas), -1)
         # Among many frequencies some fit by chance, so the likelihood is weighed by a prior density of 1/frequency.
         sums *= scan.turns ** (2 / self._sample.rows)
-        around = np.array([np.inf, *sums, np.inf])
-        peaks = np.flatnonzero((sums <= around[:-2]) & (sums <= around[2:]) & np.isfinite(sums))
-        best = peaks[np.argsort(sums[peaks], kind="stable")[: SETTINGS.max_peaks]]
-        candidates = []
-        for peak in points[best]:
-            variants, remaining = self._project(self._phase_variants(peak), self._linear)
-            if len(variants):
-                candidates.append((float(remaining.min()), variants[np.argmin(remaining)]))
-        candidates.sort(key=operator.itemgetter(0))
-        return np.array([point for _, point in candidates]).reshape(len(candidates), len(theta))
+        around = np.pad(sums, ((0, 0), (1, 1)), constant_values=np.inf)
+        peaks = np.flatnonzero((sums <= around[:, :-2]) & (sums <= around[:, 2:]) & np.isfinite(sums))
+        best = peaks[np.argsort(sums.ravel()[peaks], kind="stable")[: SETTINGS.max_peaks]]
+        found = [self._project(self._phase_variants(peak), self._linear) for peak in points[best]]
+        ends = [(left.min(), variants[np.argmin(left)]) for variants, left in found if len(variants)]
+        return np.array([end for _, end in sorted(ends, key=operator.itemgetter(0))]).reshape(-1, thetas.shape[1])
 
     def _phase_variants(self, theta: Array) -> Array:
         """Return the point with all phases shifted by multiples of an eighth of a turn."""
@@ -760,27 +775,10 @@ class _Multistart:
 START_STRATEGIES = (
     _Multistart.scaled_points,
     _Multistart.frequency_points,
+    _Multistart.frequency_pairs,
     _Multistart.pursued_points,
     _Multistart.random_points,
 )
-
-
-def separate_terms(objective: Objective, linear: Mask, searched: Mask) -> list[tuple[list[int], list[int]]]:
-    """Return the linear and the other parameters of each term of a sum, such as those of each peak; empty if some
-    parameters are in no term.
-    """
-    model, layout = objective.model, objective.layout
-    names = {index: name for name, part in layout.slices.items() for index in [part.start]}
-    factors = np.flatnonzero(linear).tolist()
-    output, *leaves = share([model.program.output, *(model.program.leaves[names[k]] for k in factors)])
-    terms: dict[tuple[int, ...], list[int]] = {}
-    for factor, slope in zip(factors, simplify(gradient_nodes(output, leaves, model.shapes)), strict=True):
-        texts = {*leaf_names([slope])}
-        others = tuple(k for k in np.flatnonzero(searched).tolist() if names.get(k) in texts)
-        terms.setdefault(others, []).append(factor)
-    terms.pop((), None)
-    covered = {index for others in terms for index in others}
-    return [(k, [*others]) for others, k in terms.items()] if covered == {*np.flatnonzero(searched).tolist()} else []
 
 
 def _typical_sizes(moments: Moments, rows: int) -> Array:

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.graph.tape import topological_order
 from autodiff_cli.numbers.arrays import ignore_float_errors
-from autodiff_cli.training.fitting.minimization import linear_mask
-from autodiff_cli.training.fitting.starts import Sinusoids, separate_terms, start_from_frequencies
+from autodiff_cli.training.fitting.minimization import linear_mask, separate_terms
+from autodiff_cli.training.fitting.starts import Sinusoids, start_from_frequencies
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.least_squares import fit_squares
 from autodiff_cli.training.objective.batch import repeat_objective
