@@ -13,6 +13,7 @@ memory; gradient checkpointing recomputes intermediate values instead of keeping
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
@@ -32,7 +33,7 @@ from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.ops.arithmetic import relu, where
 from autodiff_cli.ops.elementary import pow_
 from autodiff_cli.ops.structural import matmul
-from autodiff_cli.system import keep_memory_free
+from autodiff_cli.system import has_memory_limits, keep_memory_free
 
 
 class PlanStep(NamedTuple):
@@ -491,9 +492,10 @@ class FallbackBackend:
         if self._compiled is None and isinstance(error, protocol.CompilationError):
             return  # the user has been notified for another kernel
         self._compiled = None
-        lines = str(error).strip().splitlines() or [type(error).__name__]
+        reason = re.split(r"\n|\. ", str(error).strip())[0] or type(error).__name__
+        limits = " within the limit of memory" if has_memory_limits() else ""
         self._notify(
-            f"machine code could not be generated ({lines[0]}); "
+            f"machine code could not be generated{limits} ({reason}); "
             "NumPy is used instead, which is slower; see `autodiff doctor`"
         )
 

@@ -533,7 +533,12 @@ def merge_assignments(values: Mapping[str, str], more: Iterable[str], option: st
     for assignment in more:
         name, equals, text = split_assignment(assignment)
         if not equals or not (is_name(name) or is_level_name(name)):
-            raise BadInput(f"{option} takes NAME=VALUE, such as {option} x=2, not `{assignment}`")
+            other = (
+                f"; put any other name in backticks: {option} '`{name}`={text}'"
+                if equals and is_name(f"`{name}`")
+                else ""
+            )
+            raise BadInput(f"{option} takes NAME=VALUE, such as {option} x=2, not `{assignment}`{other}")
         name = canonical_name(name)
         if name in merged:
             raise BadInput(f"`{name}` is given two values: `{merged[name]}` and `{text}`")

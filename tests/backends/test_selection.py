@@ -61,6 +61,8 @@ def test_a_broken_compiler_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> 
     for name in ("auto", "llvm"):
         fit = ad.fit("y ~ a*x", {"x": x, "y": x}, optimizer="sgd", batch_size=1, epochs=2, backend=name)
         assert sum("machine code could not be generated" in note for note in fit.notes) == 1
+    many = np.linspace(0, 3, 200_000)  # compiled at once, not after some passes
+    assert len(ad.fit("y ~ a*exp(-b*x)", {"x": many, "y": many}).notes) == 1
 
 
 def test_what_would_take_long_to_compile_is_left_to_numpy() -> None:

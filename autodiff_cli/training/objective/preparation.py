@@ -231,7 +231,7 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
         kernels=compiled.kernels(options.recompute_every, chosen, notes, stepping),
         passes_before_compiling=(
             passes_before_compiling(loss_of_row, data.rows)
-            if options.backend == "auto" and chosen.name == "numpy"
+            if options.backend == "auto" and chosen.name == "numpy" and not notes
             else math.inf
         ),
         threads=options.threads,
