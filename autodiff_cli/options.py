@@ -272,25 +272,29 @@ def needs(option: str, other: str, message: str) -> Restriction:
     return Restriction(option, lambda explicit: other not in explicit, message)
 
 
-def excludes(option: str, others: Iterable[str], message: str) -> Restriction:
-    """Return the restriction that an option is refused together with any of several others."""
-    listed = tuple(others)
-    return Restriction(option, lambda explicit: any(other in explicit for other in listed), message)
+def excludes(option: str, reasons: Mapping[str, str], words: Callable[[str], str] = str) -> tuple[Restriction, ...]:
+    """Return the restrictions that an option cannot be combined with any of several others, each with the reason or
+    with what to do.
+
+    Args:
+        words: returns an option as the message names it.
+    """
+
+    def excluded(other: str) -> Restriction:
+        message = f"{words(option)} cannot be combined with {words(other)}: {reasons[other]}"
+        return Restriction(option, lambda explicit: other in explicit, message)
+
+    return tuple(map(excluded, reasons))
 
 
 def exclusive(option: str, others: Iterable[str]) -> tuple[Restriction, ...]:
-    """Return the restrictions that an option cannot be combined with any of several others.
+    """Return the restrictions that an option of a command cannot be combined with any of several others."""
+    return excludes(option, dict.fromkeys(others, "leave one of them out"), command_words)
 
-    Names with a blank stand for what is not an option; their values are words for the message.
-    """
 
-    def words(name: str) -> str:
-        return f"{{{name}}}" if " " in name else f"--{name.rstrip('_').replace('_', '-')}"
-
-    return tuple(
-        excludes(option, [other], f"{words(option)} cannot be combined with {words(other)}: leave one of them out")
-        for other in others
-    )
+def command_words(name: str) -> str:
+    """Return an option as users type it. A name with a blank stands for what is not an option: its value is words."""
+    return f"{{{name}}}" if " " in name else f"--{name.rstrip('_').replace('_', '-')}"
 
 
 def check_restrictions(restrictions: Iterable[Restriction], explicit: Mapping[str, Any]) -> None:

@@ -31,7 +31,7 @@ from autodiff_cli.cli.environment import (
     open_data_files,
 )
 from autodiff_cli.data.dialect import FileOptions
-from autodiff_cli.options import argument, at_least, excludes, needs, option
+from autodiff_cli.options import argument, at_least, command_words, excludes, needs, option
 from autodiff_cli.training.options import ComparisonOptions, FigureOptions, FitOption, FitOptions
 
 if TYPE_CHECKING:
@@ -46,19 +46,15 @@ if TYPE_CHECKING:
 
 _MODEL_HELP = "Model `target ~ prediction`, or the loss of a row; - reads it from standard input, @FILE from a file."
 
+_SINGLE_FIT = "it fits every group, and the other option needs a single fit"
+
 # The options that need a single fit on this machine, or a table of several fits.
 _TRAIN_RESTRICTIONS = (
-    *(
-        excludes(option, ["by"], f"--{option} needs a single fit, but --by fits every group: leave one of them out")
-        for option in ("save", "page", "every", "cluster", "draws")
+    *excludes("by", dict.fromkeys(("save", "page", "every", "cluster", "draws"), _SINGLE_FIT), command_words),
+    *excludes(
+        "page", {"laplace": "it shows single curves", "cluster": "it needs the rows on this machine"}, command_words
     ),
-    excludes("laplace", ["page"], "--page shows single curves and cannot be combined with --laplace: leave one out"),
     needs("draws", "posterior", "--draws needs --posterior N, the number of draws"),
-    excludes(
-        "cluster",
-        ["page"],
-        "--page needs the rows on this machine and cannot be combined with --cluster: leave one of them out",
-    ),
 )
 
 

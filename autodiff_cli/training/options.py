@@ -606,20 +606,17 @@ class ComparisonOptions(FitOptions):
     )
 
 
-_WORKERS_KEEP_ROWS = "but workers of a cluster keep their rows"
+_EFFECTS_ARE_NOT_SAVED = "a checkpoint holds a fit without random effects"
+_ENDS_AT_MAXIMUM = "the fit ends when second derivatives prove a maximum"
 
 # The options of a fit that cannot be combined.
 COMBINATIONS = (
     needs("x_sigma", "sigma", "x_sigma needs sigma: errors in x are added to errors in y"),
-    excludes("x_sigma", ["family"], "x_sigma requires least squares and cannot be combined with family"),
-    excludes("weights", ["sigma"], "weights and sigma cannot be combined (weights = 1/sigma²): give one of them"),
+    *excludes("x_sigma", {"family": "errors in x need least squares"}),
+    *excludes("weights", {"sigma": "weights = 1/sigma², give one of them"}),
     needs("absolute_sigma", "sigma", "absolute_sigma needs sigma"),
-    excludes("family", ["loss"], "family and loss cannot be combined: a family determines its loss"),
-    excludes(
-        "likelihood",
-        ["family", "loss"],
-        "likelihood cannot be combined with loss or family: the model itself is the negative log-likelihood",
-    ),
+    *excludes("family", {"loss": "a family determines its loss"}),
+    *excludes("likelihood", dict.fromkeys(("family", "loss"), "the model itself is the negative log-likelihood")),
     Restriction(
         "backend",
         lambda explicit: explicit["backend"] == "llvm" and not has_compiler(),
@@ -630,75 +627,61 @@ COMBINATIONS = (
         lambda explicit: explicit.get("optimizer") in ("lm", "lbfgs"),
         f"{{optimizer}} uses all rows at every step; for mini-batches choose {_GRADIENT_METHODS}",
     ),
-    *(
-        excludes("priors", [option], f"priors and {option} cannot be combined: {why}: leave one of them out")
-        for option, why in (
-            ("l1", "a penalty is a prior of its own"),
-            ("l2", "the penalty is a normal prior of its own"),
-            ("x_sigma", "the effective variance is no likelihood"),
-            ("profile", "a profile is of the likelihood alone"),
-            ("bootstrap", "resamples ignore priors"),
-            ("batch_size", "the posterior mode needs all rows at every step"),
-        )
+    *excludes(
+        "priors",
+        {
+            "l1": "a penalty is a prior of its own",
+            "l2": "the penalty is a normal prior of its own",
+            "x_sigma": "the effective variance is no likelihood",
+            "profile": "a profile is of the likelihood alone",
+            "bootstrap": "resamples ignore priors",
+            "batch_size": "the posterior mode needs all rows at every step",
+        },
     ),
     Restriction(
         "priors",
         lambda explicit: explicit.get("optimizer", "lbfgs") != "lbfgs",
         "the posterior mode is found by lbfgs; leave out the optimizer, {optimizer}",
     ),
-    needs(
+    needs("laplace", "priors", 'laplace needs the distribution of the effects as a prior: "u[tree] ~ normal(0, s)"'),
+    *excludes(
         "laplace",
-        "priors",
-        'laplace needs the distribution of the effects as a prior, such as "u[tree] ~ normal(0, s)"',
-    ),
-    *(
-        excludes("laplace", [option], f"laplace and {option} cannot be combined: {why}")
-        for option, why in (
-            ("posterior", "the posterior draws the effects, which laplace integrates out"),
-            ("stream", "the rows must be in memory"),
-            ("cluster", "the rows must be on this machine"),
-            ("validation", "the marginal likelihood is of all rows"),
-            ("checkpoint", "a checkpoint holds a fit without random effects"),
-            ("resume", "a checkpoint holds a fit without random effects"),
-            ("diagnosis", "it examines networks"),
-            ("tolerance", "the fit ends when second derivatives prove a maximum"),
-            ("epochs", "the fit ends when second derivatives prove a maximum"),
-        )
+        {
+            "posterior": "the posterior draws the effects, which laplace integrates out",
+            "stream": "the rows must be in memory",
+            "cluster": "the rows must be on this machine",
+            "validation": "the marginal likelihood is of all rows",
+            "checkpoint": _EFFECTS_ARE_NOT_SAVED,
+            "resume": _EFFECTS_ARE_NOT_SAVED,
+            "diagnosis": "it examines networks",
+            "tolerance": _ENDS_AT_MAXIMUM,
+            "epochs": _ENDS_AT_MAXIMUM,
+        },
     ),
     needs("chains", "posterior", "chains needs posterior, the number of draws of each chain"),
-    *(
-        excludes("posterior", [option], f"posterior and {option} cannot be combined: {why}")
-        for option, why in (
-            ("x_sigma", "the effective variance is no likelihood"),
-            ("validation", "a posterior is of all rows"),
-            ("batch_size", "a posterior is of all rows"),
-            ("cluster", "the sampler runs on this machine"),
-        )
+    *excludes(
+        "posterior",
+        {
+            "x_sigma": "the effective variance is no likelihood",
+            "validation": "a posterior is of all rows",
+            "batch_size": "a posterior is of all rows",
+            "cluster": "the sampler runs on this machine",
+        },
     ),
     needs(
-        "patience",
-        "validation",
-        "patience needs validation, such as --validation 0.2: it waits for the validation loss to fall",
+        "patience", "validation", "patience needs validation, such as --validation 0.2: it waits for that loss to fall"
     ),
     needs("min_delta", "patience", "min_delta needs patience: it is the decrease of the loss that patience waits for"),
     needs("bootstrap_method", "bootstrap", "bootstrap_method needs bootstrap, the number of resamples"),
     needs("checkpoint_every", "checkpoint", "checkpoint_every needs checkpoint, the file to write"),
-    excludes(
-        "starts",
-        ["checkpoint", "resume"],
-        "starts cannot be combined with checkpoint or resume: a checkpoint holds a single fit",
-    ),
-    excludes("cluster", ["stream"], "stream cannot be combined with cluster, whose workers hold the rows"),
-    excludes(
+    *excludes("starts", dict.fromkeys(("checkpoint", "resume"), "a checkpoint holds a single fit")),
+    *excludes(
         "cluster",
-        ["batch_size"],
-        f"cluster: mini-batches would need rows from all workers at every step, {_WORKERS_KEEP_ROWS}; "
-        "leave out the batch size to use all rows at every step",
-    ),
-    excludes(
-        "cluster",
-        ["bootstrap"],
-        f"cluster: a bootstrap would resample all rows for every fit, {_WORKERS_KEEP_ROWS}; use profile for intervals",
+        {
+            "stream": "the workers hold the rows",
+            "batch_size": "a mini-batch needs rows from all workers; without a batch size, every step uses all rows",
+            "bootstrap": "a resample needs rows from all workers; use profile for intervals",
+        },
     ),
 )
 

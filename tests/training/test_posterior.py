@@ -399,7 +399,7 @@ def test_leave_one_out() -> None:
         ({"family": "gamma"}, "dispersion of gamma"),
         ({"l2": 1.0}, "l1 or l2"),
         ({"bounds": {"b": ("a", 5)}}, "ordered parameters with other bounds"),
-        ({"cluster": "local:2"}, "posterior and cluster"),
+        ({"cluster": "local:2"}, "posterior cannot be combined with cluster"),
         ({"starts": 3, "priors": {"a": "normal(m, 1)"}}, "remove starts"),
     ],
 )

@@ -131,7 +131,7 @@ def test_levels_bounds_and_priors_of_priors() -> None:
         ({"priors": {"a": "beta(1, 2)"}, "start": {"a": 3}}, "starting value 3 of `a` is outside of the support"),
         ({"priors": {"a": "normal(0, 1)"}, "loss": "mae"}, "the loss mae is not a likelihood"),
         ({"priors": {"a": "normal(0, 1)"}, "family": "quasipoisson"}, "quasipoisson has none"),
-        ({"priors": {"a": "normal(0, 1)"}, "l2": 1.0}, "priors and l2"),
+        ({"priors": {"a": "normal(0, 1)"}, "l2": 1.0}, "priors cannot be combined with l2"),
         ({"priors": {"a": "normal(0, 1)"}, "optimizer": "adam"}, "by lbfgs; leave out the optimizer, adam"),
         ({"priors": {"a": "normal(0, 1)"}, "fixed": {"a": 1}}, "the parameter is fixed"),
         ({"priors": {"a": "normal(x, 1)"}}, r"normal\(x, 1\): `x` is not a parameter"),

@@ -186,11 +186,11 @@ def test_an_error_of_the_data_is_that_of_memory(client: Any) -> None:
 
 
 def test_mini_batches_and_draws_of_all_rows_are_refused_by_name(client: Any) -> None:
-    with pytest.raises(OptionError, match="mini-batches would need rows"):
+    with pytest.raises(OptionError, match="a mini-batch needs rows"):
         ad.fit(MODEL, DATA, cluster=client, batch_size=32, optimizer="adam")
-    with pytest.raises(OptionError, match="bootstrap would resample all rows"):
+    with pytest.raises(OptionError, match="a resample needs rows"):
         ad.fit(MODEL, DATA, cluster=client, bootstrap=50)
-    with pytest.raises(OptionError, match="stream cannot be combined with cluster"):
+    with pytest.raises(OptionError, match="cluster cannot be combined with stream"):
         ad.fit(MODEL, DATA, cluster=client, stream=True)
 
 
