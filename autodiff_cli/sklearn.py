@@ -208,9 +208,7 @@ class FormulaClassifier(ClassifierMixin, _FormulaEstimator):  # type: ignore[mis
         elif len(self.classes_) == 2:
             self._fit_formula(rows, codes.astype(np.float64), formula, self.loss or "bce", sample_weight)
         else:
-            raise ValueError(
-                f"the formula gives one number, but there are {len(self.classes_)} classes: use softmax(…)"
-            )
+            raise ValueError(f"the formula gives one number for {len(self.classes_)} classes: use softmax(…)")
         return self
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:

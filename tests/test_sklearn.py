@@ -79,7 +79,7 @@ def test_classes() -> None:
     np.testing.assert_allclose(binary.predict_proba(rows), reference.predict_proba(rows), atol=1e-6)
     of_all = FormulaClassifier().fit(rows, labels)
     assert of_all.score(rows, labels) == pytest.approx(reference.score(rows, labels), abs=0.02)
-    with pytest.raises(ValueError, match=r"one number, but there are 3 classes: use softmax"):
+    with pytest.raises(ValueError, match=r"one number for 3 classes: use softmax"):
         FormulaClassifier("sigmoid(a*x0)").fit(rows, np.arange(200) % 3)
 
 

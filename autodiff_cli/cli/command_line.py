@@ -690,12 +690,12 @@ class DerivativeRequest(CheckedOptions):
     order: int | None = _derivative("--order N", _ORDER_HELP, between(1, MAX_ORDER))
     hessian: bool = _derivative("--hessian", "Also compute all second derivatives.")
     direction: str | None = _derivative(
-        "--direction x=1,y=2", "Also compute the directional derivative, by forward mode."
+        "--direction x=1,y=2", "Compute the directional derivative too, by forward mode."
     )
     jacobian: bool = _derivative("--jacobian", "Differentiate several outputs: the elements of an array, or --outputs.")
     outputs: str | None = _derivative("--outputs a,b", "With --jacobian: names of the statements that are outputs.")
     at: str | None = _derivative(
-        "--at FILE", "Compute value and gradient at each row of a CSV file (- for standard input)."
+        "--at FILE", "Compute value and gradient at each row of a CSV file (-: standard input)."
     )
     precision: int | None = _derivative("--precision DIGITS", _PRECISION_HELP, between(2, MAX_DIGITS))
 

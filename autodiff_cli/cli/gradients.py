@@ -247,9 +247,7 @@ def points_output(
         ExpressionError: for an expression that cannot be read.
     """
     if path == argument == "-":
-        raise BadInput(
-            "the expression and the points cannot both be read from standard input: use a file for one of them"
-        )
+        raise BadInput("the expression and the points cannot both be read from standard input: use a file for one")
     from autodiff_cli.explain.array_accuracy import RowAccuracy
     from autodiff_cli.formula.array_derivatives import MAX_POINTS, BatchedGradient, grid
     from autodiff_cli.render.rows import GradientTable

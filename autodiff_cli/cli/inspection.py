@@ -36,9 +36,7 @@ def ops(name: str | None = option("[NAME]", "Name or symbol of an operation (def
 
     selected = tuple(operations.operations()) if name is None else operations.find_operations(name)
     if name in LAYER_FUNCTIONS:
-        raise BadInput(
-            f"`{name}` is a layer made of @, + and an activation; run `autodiff ops @` for the first of them"
-        )
+        raise BadInput(f"`{name}` is a layer made of @, + and an activation; see `autodiff ops @` for the first")
     if not selected:
         names = (each for op in operations.operations() for each in (op.spelling, op.name, *op.aliases) if each)
         close = suggest(name or "", names)

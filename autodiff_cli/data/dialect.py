@@ -270,9 +270,7 @@ class Dialect:
     no_header: bool = _option("--no-header", "Treat the first line as data; columns are named c1, c2, ...")
     skip: int = _option("--skip N", "Skip the first N lines.", at_least(0), default=0)
     units_row: bool = _option("--units-row", "Read the row below the header as units.")
-    date_format: str | None = _option(
-        "--date-format FORMAT", "Format of dates, such as DD/MM/YYYY (default: ISO 8601)."
-    )
+    date_format: str | None = _option("--date-format FORMAT", "Date format, such as DD/MM/YYYY (default: ISO 8601).")
     encoding: str | None = _option("--encoding NAME", "Encoding of text, such as latin-1 (default: detected).")
 
     def __post_init__(self) -> None:
@@ -285,9 +283,7 @@ class Dialect:
                 pattern = re.sub("|".join(_DATE_WORDS), lambda word: _DATE_WORDS[word.group()], pattern)
             object.__setattr__(self, "date_format", pattern)
             if parse_datetime(datetime(2003, 2, 1).strftime(pattern), pattern) is None or "%" not in pattern:
-                raise DataError(
-                    f"--date-format takes a format such as DD/MM/YYYY or %d/%m/%Y, not `{self.date_format}`"
-                )
+                raise DataError(f"--date-format is a format such as DD/MM/YYYY or %d/%m/%Y, not `{self.date_format}`")
         try:
             codecs.lookup(self.encoding or "utf-8")
         except (LookupError, ValueError):
@@ -536,9 +532,7 @@ class FileOptions(Dialect):
             if name in new_names.values():
                 raise DataError(f"--column: two columns are renamed to `{name}`")
             if original in new_names:
-                raise DataError(
-                    f"--column: column `{original}` has two new names, `{new_names[original]}` and `{name}`"
-                )
+                raise DataError(f"--column: `{original}` has two new names, `{new_names[original]}` and `{name}`")
             new_names[original] = name
         return new_names
 

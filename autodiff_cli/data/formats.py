@@ -297,9 +297,7 @@ class JsonLines(ArrowFormat):
             if line.count(b"{") + line.count(b"[") > _MAX_JSON_DEPTH:
                 steps = ((mark in b"{[") - (mark in b"}]") for mark in _JSON_STRING.sub(b"", line))
                 if max(itertools.accumulate(steps)) > _MAX_JSON_DEPTH:
-                    raise DataError(
-                        f"{self._source.name}: line {number}: nested more than {_MAX_JSON_DEPTH} levels deep"
-                    )
+                    raise DataError(f"{self._source.name}: line {number}: nested more than {_MAX_JSON_DEPTH} levels")
 
     def _parse_objects(self, content: bytes, before: int) -> Iterator[dict[str, Any]]:
         """Yield the objects one by one. Raises DataError that names the line of anything else."""

@@ -245,9 +245,7 @@ def _spool_to_disk(pieces: list[bytes], stream: BinaryIO, name: str) -> SpooledB
         spool.writelines(iter(lambda: stream.read(_SPOOL_READ_BYTES), b""))
     except OSError as error:
         spool.close()
-        raise DataError(
-            f"{name}: cannot write the temporary copy that streaming needs: {error_reason(error)}"
-        ) from None
+        raise DataError(f"{name}: cannot write the copy that streaming needs: {error_reason(error)}") from None
     return SpooledBytes(spool, spool.tell())
 
 

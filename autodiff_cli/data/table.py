@@ -365,9 +365,7 @@ class RowFilter:
             parser = parsers[column]
             seconds = parser.parse(date) if parser.kind is CellKind.DATETIME else None
             if seconds is None and parser.kind is not None:
-                raise DataError(
-                    f"--where: '{date}' cannot be compared with `{column}`, which holds {parser.kind.value}"
-                )
+                raise DataError(f"--where: cannot compare '{date}' with `{column}`, which holds {parser.kind.value}")
             point[name] = np.float64(np.nan if seconds is None else seconds)
         for name in self.numeric_columns:
             point[name] = numbers_of(batch, name)

@@ -318,9 +318,7 @@ def _shape_at(s: Shape, positions: Sequence[int]) -> Shape:
     _require(s != (), "a number has no elements; only arrays have indices")
     _require(len(positions) <= len(s), f"a vector of {format_shape(s)} takes one index, not {len(positions)}")
     for position, length in zip(positions, s, strict=False):
-        _require(
-            position < length, f"index {position} is out of range: there are {length} along this axis, counted from 0"
-        )
+        _require(position < length, f"index {position} is out of range: this axis has {length}, counted from 0")
     return s[len(positions) :]
 
 

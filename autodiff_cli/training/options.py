@@ -453,9 +453,7 @@ class FitOptions(ObjectiveOptions):
     tolerance: float | None = _method(
         "--tolerance SHARE", "Stop when the relative decrease of the loss is at most this.", FRACTION, identifies=True
     )
-    starts: int | None = _method(
-        "--starts N", "Fit from N random starting points and keep the best result.", at_least(1)
-    )
+    starts: int | None = _method("--starts N", "Fit from N random starting points and keep the best.", at_least(1))
     validation: float | None = _method(
         "--validation FRACTION", "Fraction of the rows to hold out for validation.", FRACTION, identifies=True
     )
@@ -512,9 +510,7 @@ class FitOptions(ObjectiveOptions):
     checkpoint_every: int | None = _output(
         "--checkpoint-every N", "Write the checkpoint after every N epochs instead.", at_least(1, "epoch")
     )
-    resume: str | os.PathLike[str] | None = _output(
-        "--resume FILE", "Continue from a checkpoint; --epochs is the total."
-    )
+    resume: str | os.PathLike[str] | None = _output("--resume FILE", "Go on from a checkpoint; --epochs is the total.")
     on_epoch: Callable[[Epoch], None] | None = _fit_option()
     plot: bool | None = _fit_option()
 

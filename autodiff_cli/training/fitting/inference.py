@@ -220,9 +220,7 @@ PROFILE = ProfileSettings()
 def check_profile(objective: Objective) -> None:
     """Raise OptionError for an objective without meaningful profiles."""
     if objective.is_network:
-        raise OptionError(
-            "profile: parameters of a network have no intervals, because hidden units are interchangeable"
-        )
+        raise OptionError("profile: a network's parameters have no intervals, because hidden units are interchangeable")
     if objective.kind not in (LossKind.SQUARES, LossKind.LIKELIHOOD) or objective.classes is not None:
         problem = "classes" if objective.classes is not None else f"the loss {objective.loss or 'of this model'}"
         raise OptionError(f"profile needs least squares or a likelihood, not {problem}; use bootstrap instead")
@@ -472,7 +470,7 @@ def check_bootstrap(objective: Objective, method: str) -> None:
     """Raise OptionError for an objective that cannot be resampled."""
     if objective.is_network:
         raise OptionError(
-            "bootstrap: parameters of a network have no intervals, because hidden units are interchangeable"
+            "bootstrap: a network's parameters have no intervals, because hidden units are interchangeable"
         )
     target = objective.model.program.target
     if method == "residual" and (

@@ -226,9 +226,7 @@ def _verified_cluster(client: Client, name: str) -> Cluster:
     expected = current_installation()
     for worker, installation in client.run(current_installation, on_error="return").items():
         if isinstance(installation, BaseException):
-            raise OptionError(
-                f"{name}: the worker {worker} cannot run autodiff-cli {expected.program} ({installation})"
-            )
+            raise OptionError(f"{name}: worker {worker} cannot run autodiff-cli {expected.program} ({installation})")
         for name_of_part, own_value, worker_value in (
             ("autodiff-cli", expected.program, installation.program),
             ("NumPy", expected.numpy, installation.numpy),

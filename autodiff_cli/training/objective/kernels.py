@@ -328,9 +328,7 @@ def choose_loss(model: Model, options: FitOptions) -> str:
             raise OptionError("family requires a model `target ~ prediction` that predicts a number")
         requested = FAMILIES[options.family].loss
     if options.likelihood and model.program.target is not None:
-        raise OptionError(
-            "likelihood requires a model without `~`, which is itself the negative log-likelihood of a row"
-        )
+        raise OptionError("likelihood needs a model without `~`, which is itself the negative log-likelihood of a row")
     if model.program.target is None:
         if requested is not None:
             raise OptionError(f"the loss {requested} requires a model `target ~ prediction`")

@@ -453,9 +453,7 @@ def _take_effects(model: Model, options: FitOptions, priors: dict[str, Prior]) -
             raise OptionError(f'laplace: `{name}` needs a distribution: add --prior "{name}[{column}] ~ normal(0, s)"')
         single = [key for key in own if key not in (name, level_parameter(name, column))]
         if single or len(own) > 1:
-            raise OptionError(
-                f"laplace: all levels of `{name}` have one prior, but `{(single or own)[-1]}` has its own"
-            )
+            raise OptionError(f"laplace: levels of `{name}` have one prior, but `{(single or own)[-1]}` has its own")
         effects[name] = prior = priors.pop(own[0])
         _check_arguments(name, prior, model)
         if prior.distribution is not LOG_DENSITIES["normal"]:

@@ -242,7 +242,7 @@ def test_a_likelihood_of_ones_own() -> None:
     [
         (MODEL, {"family": "poison"}, "there is no family poison; did you mean poisson?"),
         (MODEL, {"family": "poisson", "loss": "mse"}, "a family determines its loss"),
-        (MODEL, {"likelihood": True}, "likelihood requires a model without `~`"),
+        (MODEL, {"likelihood": True}, "likelihood needs a model without `~`"),
         ("y - a", {"likelihood": True, "loss": "mse"}, "likelihood cannot be combined with loss"),
         ("y - a", {"family": "gamma"}, "family requires a model `target ~ prediction`"),
         (MODEL, {"confidence": 0}, "between 0 and 1 .*, not 0"),
