@@ -365,7 +365,7 @@ class _FormulaText:
 # --- Panels beside the graph ---
 
 _MAX_LATEX_LENGTH = 120  # characters of a node in LaTeX; a longer one is abbreviated as `n_i`
-_MAX_FORMULA_LENGTH = 240  # characters in LaTeX of the formula above the drawing; a longer one is shown as it was typed
+_MAX_FORMULA_LENGTH = 2400  # characters in LaTeX of the formula above the drawing; a longer one is shown as typed
 _MAX_LATEX_NODES = 400  # larger formulas have no LaTeX on the page
 
 

@@ -378,13 +378,13 @@ COVERED = """() => {
   }
   return covered;
 }"""
-# Numbers that another text, or a line, runs through.
+# Numbers and titles of frames that another text, or a line, runs through, and names that are wider than their boxes.
 TOUCHED = """() => {
   go(playback.length);
   const scale = graph.svg.getScreenCTM().a;
   const texts = [...graph.svg.querySelectorAll("text")].filter(({ textContent }) => textContent.trim())
     .map((text) => ({ text, box: text.getBoundingClientRect() }));
-  const numbers = texts.filter(({ text }) => text.matches(".value, .adjoint, .local"));
+  const numbers = texts.filter(({ text }) => text.matches(".value, .adjoint, .local, .group text"));
   const meet = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 2 && b.top < a.bottom - 2;
   const points = [...graph.svg.querySelectorAll(".edge")].flatMap((edge) => {
     const path = edge.querySelector("path:not(.reach)");
@@ -398,7 +398,11 @@ TOUCHED = """() => {
     ...texts.filter((other) => other.text !== text && meet(box, other.box))
       .map((other) => `${text.textContent} on ${other.text.textContent}`),
     ...(inside(box) ? [`${text.textContent} on a line`] : []),
-  ]);
+  ]).concat([...graph.svg.querySelectorAll(".node .first")].filter((text) => {
+    const shapes = [text, text.parentNode.querySelector(".outline")];
+    const [own, outline] = shapes.map((shape) => shape.getBoundingClientRect());
+    return own.left < outline.left || own.right > outline.right;
+  }).map(({ textContent }) => `${textContent} wider than its box`));
 }"""
 
 
@@ -432,6 +436,61 @@ def test_on_a_phone_the_closing_remark_is_in_sight(page: Page) -> None:
             page, "['#remark', '.controls'].map((name) => document.querySelector(name).getBoundingClientRect())"
         )
         assert 0 < ends[0]["bottom"] <= ends[1]["top"]
+
+
+FRAMED = [
+    ["f(h, x) = tanh(w*x + u*h + b); h1 = f(0, x1); h2 = f(h1, x2); h3 = f(h2, x3); (v*h3 - t)^2"],
+    ["h1 = tanh(w*x1); h2 = tanh(w*x2 + u*h1); h3 = tanh(w*x3 + u*h2); (h3 - t)^2"],
+    ["momentum*WWWW + lambda_max*sigma_1^2/(Mmmm_2 + epsilon)"],
+]
+
+
+@pytest.mark.parametrize("formula", FRAMED)
+def test_titles_of_frames_and_names_are_free_of_lines_and_texts(page: Page, formula: list[str]) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    names = sorted({*re.findall(r"(?<![a-z0-9])(?!h\d|h\b|x\b|f\b|tanh)[A-Za-z]\w*", formula[0])})
+    for width, height in SIZES[:2]:
+        resize(page, width, height)
+        opened(page, [*formula, *(f"--{name}={0.2 * k + 0.1}" for k, name in enumerate(names))])
+        for is_folded in (True, False):
+            page.evaluate("fold", is_folded)
+            assert measure(page, TOUCHED.replace("go(playback.length)", "go(4)")) == [], (width, is_folded)
+            assert measure(page, TOUCHED) == [], (width, is_folded)
+
+
+# Formulas above the drawing that are not typeset, are cut off at the side, or whose lines run into each other.
+CROWDED = """() => {
+  const { hidden, scrollWidth, clientWidth } = byId("typeset");
+  const boxes = [...document.querySelectorAll("#typeset .pieces > math")].map((math) => {
+    const signs = [...math.querySelectorAll("mi, mn, mo")].map((sign) => sign.getBoundingClientRect());
+    const [top, left] = ["top", "left"].map((side) => Math.min(...signs.map((sign) => sign[side])));
+    const [bottom, right] = ["bottom", "right"].map((side) => Math.max(...signs.map((sign) => sign[side])));
+    return { top, left, bottom, right };
+  });
+  const meet = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1;
+  const meeting = boxes.filter((a, k) => boxes.slice(k + 1).some((b) => meet(a, b))).length;
+  return { hidden, sideways: scrollWidth > clientWidth, meeting };
+}"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [
+            "S*normal_cdf((log(S/K) + (r + sigma^2/2)*T)/(sigma*sqrt(T)))"
+            " - K*exp(-r*T)*normal_cdf((log(S/K) + (r - sigma^2/2)*T)/(sigma*sqrt(T)))",
+            *["--S=100", "--K=95", "--r=0.03", "--sigma=0.2", "--T=0.5"],
+        ],
+        ["+".join(f"exp(-{k}*x^2/2)*y/{k + 1}" for k in range(1, 9)), "--x=0.7", "--y=1.3"],
+        XOR,
+    ],
+    ids=["options", "sum", "xor"],
+)
+def test_long_formulas_are_typeset_and_fit_beside_the_buttons(page: Page, words: list[str]) -> None:
+    for width, height in SIZES[:2]:
+        resize(page, width, height)
+        opened(page, words)
+        assert measure(page, CROWDED) == {"hidden": False, "sideways": False, "meeting": 0}, width
 
 
 # Points at which a moving number would not be on its line to half a pixel.

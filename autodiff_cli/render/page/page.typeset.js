@@ -155,13 +155,15 @@ class Typesetter {
   }
 }
 
-/** A formula in LaTeX as MathML, in pieces between which lines can break: before each sign outside brackets. Screen readers get its
- * text instead. */
-function typesetInPieces(latex) {
+/** A formula in LaTeX as MathML, in pieces between which lines can break: before each sign outside brackets, or before every sign
+ * that is in no fraction or exponent. Screen readers get its text instead. */
+function typesetInPieces(latex, isWithinBrackets = false) {
   const pieces = [mathElement("math")];
-  for (const part of new Typesetter(latex).row()) {
-    if (part.localName === "mo" && "=+−".includes(part.textContent)) {
-      if (pieces.at(-1).children.length) pieces.push(mathElement("math"));
+  const parts = new Typesetter(latex).row();
+  for (const part of isWithinBrackets ? parts.flatMap(outOfBrackets) : parts) {
+    const last = pieces.at(-1).lastChild;
+    if (part.localName === "mo" && "=+−".includes(part.textContent) && last?.textContent !== "(") {
+      if (last) pieces.push(mathElement("math"));
       if (pieces.length > 1) part.setAttribute("form", "infix");
     }
     pieces.at(-1).append(part);
@@ -172,6 +174,16 @@ function typesetInPieces(latex) {
   return line;
 }
 
+/** The parts of a part in brackets that are as high as text, from bracket to bracket; another part alone. */
+function outOfBrackets(part) {
+  if (part.localName === "msup") {
+    const inside = outOfBrackets(part.firstChild);
+    return inside.length > 1 ? [...inside.slice(0, -1), mathElement("msup", [inside.at(-1), part.lastChild])] : [part];
+  }
+  const isBracketed = part.localName === "mrow" && part.children.length === 3 && part.firstChild.getAttribute("stretchy") === "false";
+  return isBracketed ? [part.firstChild, ...[...part.children[1].children].flatMap(outOfBrackets), part.lastChild] : [part];
+}
+
 /** The formula above the drawing. */
 function showTypeset() {
   const { formula } = record.latex ?? {};
@@ -179,19 +191,22 @@ function showTypeset() {
   if (!formula) return;
   const names = record.variables.map(({ node }) => (node === null ? null : record.latex.nodes[node])).filter(Boolean).join(", ");
   const left = `${OUTPUT}${names.length && names.length < 40 ? `\\left(${names}\\right)` : ""}`;
-  byId("typeset").replaceChildren(...`${left} = ${formula}`.split(", \\quad ").map(typesetInPieces));
-  fitTypeset();
+  for (const isWithinBrackets of [false, true]) {
+    byId("typeset").replaceChildren(...`${left} = ${formula}`.split(", \\quad ").map((line) => typesetInPieces(line, isWithinBrackets)));
+    if (fitTypeset()) break;
+  }
   scrolling.observe(byId("typeset"));
 }
 
-/** Set the formula above the drawing smaller if it does not fit otherwise. */
+/** Set the formula above the drawing smaller if it does not fit otherwise; whether it is as wide as its place, or less. */
 function fitTypeset() {
   const { style } = byId("typeset");
-  for (const share of [1, 0.88, 0.76, 0.66]) {
+  const fits = (one, other) => byId("typeset")[one] <= byId("typeset")[other];
+  [1, 0.88, 0.76, 0.66].find((share) => {
     style.setProperty("--share", share);
-    const { scrollWidth, clientWidth, scrollHeight, clientHeight } = byId("typeset");
-    if (scrollWidth <= clientWidth && scrollHeight <= clientHeight) return;
-  }
+    return fits("scrollWidth", "clientWidth") && fits("scrollHeight", "clientHeight");
+  });
+  return fits("scrollWidth", "clientWidth");
 }
 
-addEventListener("resize", fitTypeset);
+addEventListener("resize", showTypeset);

@@ -15,7 +15,11 @@ const FINER = Array.from({ length: 41 }, (_, k) => 0.5 + (k % 2 ? -1 : 1) * Math
 const DOT = 8; // pixels of a line
 const FLAT = 4; // pixels of a curve that are drawn as straight
 const NUMBERS_APART = 6; // pixels between a box and its numbers
+const TITLE = { middle: 9, height: 13, apart: 3 }; // pixels: the middle of a frame's title from its border, its height, how far a line keeps away
 const DOUBLE = 4; // between the double borders of the output and of folded parts
+
+const nameMeasure = document.createElement("canvas").getContext("2d");
+nameMeasure.font = getComputedStyle(document.documentElement).getPropertyValue("--name-font");
 
 /** A new SVG element with children, or with text. */
 function svgElement(tag, attributes = {}, children = []) {
@@ -57,7 +61,7 @@ function contentOf({ id, title, caption: long, short, role, inside }, detail, is
   const grid = isArray ? gridOf(value, letters) : null;
   const kinds = [...(op === "constant" && !inside ? [] : ["value"]), ...(takesGradient(id) ? ["adjoint"] : [])];
   const core = {
-    width: Math.max(SYMBOL.least, [...lettersOf(symbol).join("")].length * (kindOf({ role, title }, symbol) === "formula" ? COLUMN : SYMBOL.column) + 2 * PADDING, small.length * COLUMN + 2 * PADDING),
+    width: Math.max(SYMBOL.least, widthOfSymbol(symbol, kindOf({ role, title }, symbol)) + 2 * PADDING, small.length * COLUMN + 2 * PADDING),
     height: 2 * LINE + (role === "output" ? DOUBLE : 0),
   };
   if (role === "folded" || role === "output") core.width += 2 * DOUBLE;
@@ -79,6 +83,13 @@ function contentOf({ id, title, caption: long, short, role, inside }, detail, is
   return { symbol, caption, small, grid, kinds, core, isBeside, room, ...size };
 }
 
+/** How wide the text of a box is; that of a name as it is typeset, whose letters differ. */
+function widthOfSymbol(symbol, kind) {
+  const letters = lettersOf(symbol).join("");
+  if (kind !== "name") return [...letters].length * (kind === "formula" ? COLUMN : SYMBOL.column);
+  return nameMeasure.measureText(letters).width;
+}
+
 /** The size of what a node is drawn as, and where its box is in it. */
 function sizeOf(box, detail, isDown) {
   const { width, height, core } = contentOf(box, detail, isDown);
@@ -88,11 +99,12 @@ function sizeOf(box, detail, isDown) {
 /** The drawing of an arrangement. */
 function picture({ boxes, arrows, places, routes, rectangles, bundles, width, height, detail, isDown }) {
   const lines = arrows.map((_, k) => lineShape(routes[k], isDown));
-  const labelPlaces = new LabelPlaces(boxes.map(({ id }) => places.get(id)), bundles, lines, width);
+  const titles = titlePlaces(rectangles, [...boxes.map(({ id }) => places.get(id)), ...bundles], lines, routes, height);
+  const labelPlaces = new LabelPlaces(boxes.map(({ id }) => places.get(id)), [...bundles, ...titles], lines, width);
   const svg = svgElement("svg", {
     class: "autodiff", role: "group", "aria-label": "Graph of the formula", width, height, viewBox: `0 0 ${width} ${height}`,
   }, [
-    ...rectangles.map(frameShape),
+    ...rectangles.map((frame, k) => frameShape(frame, titles[k])),
     ...bundles.map((place) => rectangle("bundle", place, 8)),
     ...arrows.map((arrow, k) => edgeShape(arrow, lines[k], routes[k], isDown, labelPlaces)),
     ...boxes.map((box) => boxShape(box, places.get(box.id), detail, isDown)),
@@ -101,13 +113,57 @@ function picture({ boxes, arrows, places, routes, rectangles, bundles, width, he
   return svg;
 }
 
-function frameShape(frame) {
-  const { x, y, width, height, text, key } = frame;
-  const label = textShape(cut(text, Math.max(3, Math.floor((width - 10) / COLUMN))), x - width / 2 + 8, y - height / 2 + 9, "small");
+function frameShape(frame, { x, y, width }) {
+  const { text, key } = frame;
+  const label = nameShape(frameTitle(text, width), x - width / 2, y, "small");
   const title = svgElement("title", {}, [text]);
   return svgElement("g", {
     class: "group", "data-frame": key, role: "button", tabindex: 0, "aria-label": `Fold ${text}`,
   }, [title, rectangle("enclosure", frame, 8), label]);
+}
+
+/** The title of a frame in so many pixels. */
+function frameTitle(text, width) {
+  return callIn(pretty(text), Math.max(3, Math.floor(width / COLUMN)));
+}
+
+/** The places of the titles of frames: within each at its top, else above it or at its bottom, where no line, box or number is. */
+function titlePlaces(frames, boxes, lines, routes, height) {
+  const borders = frames.flatMap((frame) => [-1, 1].flatMap((side) => [
+    { ...frame, y: frame.y + (side * frame.height) / 2, height: 1 },
+    { ...frame, x: frame.x + (side * frame.width) / 2, width: 1 },
+  ]));
+  const numbers = routes.flat().filter(({ label }) => label).map(({ x, y, label }) => ({ ...label, x, y }));
+  const points = lines.flatMap(({ track }) => track.every(TITLE.apart).map((at) => ({ ...at, width: 2 * TITLE.apart, height: 2 })));
+  const taken = [...borders, ...boxes, ...numbers, ...points];
+  return frames.map(({ text, ...frame }) => {
+    const [left, top, bottom] = [frame.x - frame.width / 2 + 8, frame.y - frame.height / 2, frame.y + frame.height / 2];
+    const wanted = lettersOf(pretty(text)).join("").length * COLUMN;
+    let best = { x: left, y: top + TITLE.middle, width: 0, height: TITLE.height };
+    for (const y of [top + TITLE.middle, top - TITLE.middle, bottom - TITLE.middle, bottom + TITLE.middle]) {
+      const band = { x: frame.x, y, width: frame.width - 16, height: TITLE.height };
+      if (y < TITLE.middle || y > height - TITLE.middle || best.width >= wanted) continue;
+      for (const { from, to } of gapsIn(band, taken)) {
+        const width = Math.min(to - from, wanted);
+        if (width > best.width) best = { ...band, x: from + width / 2, width };
+      }
+    }
+    taken.push(best);
+    return best;
+  });
+}
+
+/** The free stretches of a band, from left to right. */
+function gapsIn({ x, y, width, height }, taken) {
+  const gaps = [];
+  let from = x - width / 2;
+  const inside = taken.filter((place) => overlap(place, { x, y, width, height }));
+  for (const place of [...inside.sort((a, b) => (a.x - a.width / 2) - (b.x - b.width / 2)), { x: x + width / 2 + 1, width: 2 }]) {
+    const [start, end] = [place.x - place.width / 2, place.x + place.width / 2];
+    if (start > from) gaps.push({ from, to: start });
+    from = Math.max(from, end);
+  }
+  return gaps;
 }
 
 function boxShape(box, place, detail, isDown) {

@@ -22,7 +22,7 @@ function symbolOf({ op, inputs }) {
 
 /** The letters of a name, Greek ones for their names, and its index; a text that is no name as it is. */
 function lettersOf(text) {
-  const [, stem, index] = /^(\p{L}+?)_?(\d*)$/u.exec(text) ?? [];
+  const [, stem, index = ""] = /^(\p{L}+?)(?:_(?=.))?((?<=_)[\p{L}\p{N}]+|\d*)$/u.exec(text) ?? [];
   return stem === undefined ? [text, ""] : [Object.hasOwn(GREEK, stem) ? GREEK[stem] : stem, index];
 }
 
