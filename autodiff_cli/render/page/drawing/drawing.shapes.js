@@ -115,16 +115,11 @@ function picture({ boxes, arrows, places, routes, rectangles, bundles, width, he
 
 function frameShape(frame, { x, y, width }) {
   const { text, key } = frame;
-  const label = nameShape(frameTitle(text, width), x - width / 2, y, "small");
+  const label = nameShape(callIn(pretty(text), Math.max(3, Math.floor(width / COLUMN))), x - width / 2, y, "small");
   const title = svgElement("title", {}, [text]);
   return svgElement("g", {
     class: "group", "data-frame": key, role: "button", tabindex: 0, "aria-label": `Fold ${text}`,
   }, [title, rectangle("enclosure", frame, 8), label]);
-}
-
-/** The title of a frame in so many pixels. */
-function frameTitle(text, width) {
-  return callIn(pretty(text), Math.max(3, Math.floor(width / COLUMN)));
 }
 
 /** The places of the titles of frames: within each at its top, else above it or at its bottom, where no line, box or number is. */
@@ -141,9 +136,9 @@ function titlePlaces(frames, boxes, lines, routes, height) {
     const wanted = lettersOf(pretty(text)).join("").length * COLUMN;
     let best = { x: left, y: top + TITLE.middle, width: 0, height: TITLE.height };
     for (const y of [top + TITLE.middle, top - TITLE.middle, bottom - TITLE.middle, bottom + TITLE.middle]) {
-      const band = { x: frame.x, y, width: frame.width - 16, height: TITLE.height };
+      const band = { ...frame, y, width: frame.width - 16, height: TITLE.height };
       if (y < TITLE.middle || y > height - TITLE.middle || best.width >= wanted) continue;
-      for (const { from, to } of gapsIn(band, taken)) {
+      for (const [from, to] of gapsIn(band, taken)) {
         const width = Math.min(to - from, wanted);
         if (width > best.width) best = { ...band, x: from + width / 2, width };
       }
@@ -157,10 +152,9 @@ function titlePlaces(frames, boxes, lines, routes, height) {
 function gapsIn({ x, y, width, height }, taken) {
   const gaps = [];
   let from = x - width / 2;
-  const inside = taken.filter((place) => overlap(place, { x, y, width, height }));
-  for (const place of [...inside.sort((a, b) => (a.x - a.width / 2) - (b.x - b.width / 2)), { x: x + width / 2 + 1, width: 2 }]) {
-    const [start, end] = [place.x - place.width / 2, place.x + place.width / 2];
-    if (start > from) gaps.push({ from, to: start });
+  const inside = taken.filter((place) => overlap(place, { x, y, width, height })).map((place) => [place.x - place.width / 2, place.x + place.width / 2]);
+  for (const [start, end] of [...inside.sort((a, b) => a[0] - b[0]), [x + width / 2, Infinity]]) {
+    if (start > from) gaps.push([from, start]);
     from = Math.max(from, end);
   }
   return gaps;
