@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, overload
 
-from autodiff_cli.language.errors import suggest
+from autodiff_cli.language.errors import spelling_hint
 
 
 class OptionError(ValueError):
@@ -72,8 +72,7 @@ def one_of(choices: Iterable[str]) -> Check:
 
 def unknown_choice(kind: str, name: str, known: Iterable[str]) -> str:
     """Return the message for a name that is not one of the known ones."""
-    close = suggest(name, known)
-    hint = f"did you mean {close}?" if close else f"there are {', '.join(known)}"
+    hint = spelling_hint(name, known, f"there are {', '.join(known)}", quote="")
     return f"there is no {kind.lstrip('-')} {name}; {hint}"
 
 

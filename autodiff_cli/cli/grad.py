@@ -17,7 +17,6 @@ from autodiff_cli.cli.command_line import (
     DerivativeRequest,
     UncertaintyRequest,
     command,
-    merge_assignments,
 )
 from autodiff_cli.cli.environment import Output, errors_as_bad_input
 from autodiff_cli.data.dialect import FileOptions
@@ -92,8 +91,7 @@ def grad(
     """
     from autodiff_cli.cli import inputs
 
-    value_texts, errors = inputs.split_uncertainties(call.values)
-    errors = merge_assignments(errors, uncertainty.sigma or (), "--sigma")
+    value_texts, errors = inputs.split_uncertainties(call.values, uncertainty.sigma or ())
     ranges = [f"--{name} {text}" for name, text in value_texts.items() if ":" in text]
     has_interval = any(map(inputs.split_interval, value_texts.values()))
     kinds = {_INTERVAL: has_interval and _INTERVAL, UNCERTAIN: errors and UNCERTAIN, _RANGE: ranges and ranges[0]}

@@ -288,8 +288,8 @@ def points_output(
         if table.misleading_count:
             words = "rows whose standard error misleads, because the formula bends within the errors"
             environment.note(f"nonlinear: {words}: {table.misleading_count}, first row {table.first_misleading}")
-        if table.unchecked_count:
-            environment.note(f"precision: further rows that may have inaccurate numbers: {table.unchecked_count}")
+        if accuracy.unchecked:
+            environment.note(f"precision: further rows that may have inaccurate numbers: {accuracy.unchecked}")
 
     return Output(table.report, after_write=print_notes)
 

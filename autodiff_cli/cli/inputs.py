@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autodiff_cli.cli.command_line import HELP, Call, suggest_option
+from autodiff_cli.cli.command_line import HELP, Call, merge_assignments, suggest_option
 from autodiff_cli.cli.environment import BadInput, Environment
 from autodiff_cli.expression import parse
 from autodiff_cli.formula.formula import Formula
@@ -249,13 +249,17 @@ def value_graphs(call: Call, expression: Formula, value_texts: Mapping[str, str]
     return {name: constant_expression(f"`{name}`", value_texts[name]).output for name in expression.variables}
 
 
-def split_uncertainties(texts: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+def split_uncertainties(texts: Mapping[str, str], more: Iterable[str] = ()) -> tuple[dict[str, str], dict[str, str]]:
     """Split values with standard errors into the values and the errors, by variable, all as constant expressions.
 
     The notations are `2+-0.1`, `2±0.1`, `2+-5%` and `2.0(1)`, whose error is in the last digits.
 
+    Args:
+        texts: the values, by variable.
+        more: further errors: the assignments of `--sigma NAME=ERROR`.
+
     Raises:
-        BadInput: for a text that is not a value and an error.
+        BadInput: for a text that is not a value and an error, and for a variable with two errors.
 
     >>> split_uncertainties({"x": "2.05(12)e3", "y": "-4±5%", "z": "3"})
     ({'x': '2.05e3', 'y': '-4', 'z': '3'}, {'x': '12e1', 'y': 'abs(-4)*(5)/100'})
@@ -276,7 +280,7 @@ def split_uncertainties(texts: Mapping[str, str]) -> tuple[dict[str, str], dict[
             value = f"{number}e{exponent}" if exponent else number
             errors[name] = f"{digits}e{int(exponent or 0) - len(decimals or more_decimals)}"
         values[name] = value
-    return values, errors
+    return values, merge_assignments(errors, more, "--sigma")
 
 
 def read_correlations(assignments: Iterable[str]) -> dict[tuple[str, str], float]:

@@ -11,7 +11,7 @@ from enum import StrEnum
 from autodiff_cli.cli.command_line import DATA_HELP, EXPR, IMPLICIT, WRT, Call, command
 from autodiff_cli.cli.environment import BadInput, ExitStatus, Output, errors_as_bad_input, open_data_files
 from autodiff_cli.data.dialect import FileOptions
-from autodiff_cli.language.errors import suggest
+from autodiff_cli.language.errors import spelling_hint
 from autodiff_cli.options import argument, option
 
 
@@ -39,8 +39,7 @@ def ops(name: str | None = option("[NAME]", "Name or symbol of an operation (def
         raise BadInput(f"`{name}` is a layer made of @, + and an activation; see `autodiff ops @` for the first")
     if not selected:
         names = (each for op in operations.operations() for each in (op.spelling, op.name, *op.aliases) if each)
-        close = suggest(name or "", names)
-        hint = f"did you mean `{close}`?" if close else "`autodiff ops` lists them all"
+        hint = spelling_hint(name or "", names, "`autodiff ops` lists them all")
         raise BadInput(f"there is no operation `{name}`; {hint}")
     described = [operations.describe(op) for op in selected]
     return Output(operations_report(described) if name is None else operation_details_report(described))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from autodiff_cli.cli.command_line import Call, command
 from autodiff_cli.cli.environment import BadInput, Environment, Output, errors_as_failure
-from autodiff_cli.language.errors import suggest
+from autodiff_cli.language.errors import spelling_hint
 from autodiff_cli.options import between, option
 from autodiff_cli.system import error_reason
 
@@ -64,8 +64,7 @@ def lesson(
             raise BadInput(f"-o {output} needs the name of a lesson: autodiff lesson NAME -o {output}")
         return Output(lesson_list_report(titles))
     if name not in titles:
-        close = suggest(name, titles)
-        hint = f"did you mean `{close}`?" if close else f"the lessons are {', '.join(titles)}"
+        hint = spelling_hint(name, titles, f"the lessons are {', '.join(titles)}")
         raise BadInput(f"there is no lesson `{name}`; {hint}")
     lesson_record = lessons.load_lesson(name, number_formats(digits)[1])
     json = environment.json or (output or "").lower().endswith(".json")

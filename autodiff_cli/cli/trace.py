@@ -27,7 +27,6 @@ from autodiff_cli.cli.command_line import (
     UncertaintyRequest,
     check_not_a_number,
     command,
-    merge_assignments,
     mode_option,
 )
 from autodiff_cli.cli.environment import BadInput, Environment, Output, errors_as_bad_input, open_data_files
@@ -239,8 +238,7 @@ def trace(
             f'unexpected argument `{data[0]}`; put an expression in quotes, such as autodiff trace "x*y"; '
             "to trace the loss at a row of a data file, add --row N"
         )
-    value_texts, errors = inputs.split_uncertainties(call.values)
-    errors = merge_assignments(errors, uncertainty.sigma or (), "--sigma")
+    value_texts, errors = inputs.split_uncertainties(call.values, uncertainty.sigma or ())
     call = call._replace(values=value_texts)
     uncertain = {UNCERTAIN: UNCERTAIN} if errors else {}
     with errors_as_bad_input():

@@ -75,12 +75,11 @@ class CellParser:
 
     Args:
         decimal: the decimal mark, `.` or `,`.
-        origin: the time from which dates and times are counted; by default the first cell's.
         date_format: the format of dates besides ISO 8601, as `strptime` takes it.
 
     Attributes:
         kind: the kind of the column; None until a cell has been parsed.
-        origin: the time from which dates and times are counted.
+        origin: the time from which dates and times are counted; by default the first cell's.
         has_thousands_separators: whether a number had thousands separators.
 
     >>> reader = CellParser()
@@ -88,10 +87,10 @@ class CellParser:
     (0.0, 129600.0, None)
     """
 
-    def __init__(self, decimal: str = ".", origin: datetime | None = None, date_format: str | None = None) -> None:
+    def __init__(self, decimal: str = ".", date_format: str | None = None) -> None:
         self._decimal, self._date_format = decimal, date_format
         self.kind: CellKind | None = None
-        self.origin = origin
+        self.origin: datetime | None = None
         self.has_thousands_separators = False
 
     def parse(self, cell: str) -> float | None:

@@ -47,7 +47,7 @@ from autodiff_cli.data.formats import detect_format
 from autodiff_cli.data.source import ByteSource
 from autodiff_cli.data.streaming import PassProgress, StreamedColumns
 from autodiff_cli.data.table import Record, RowFilter, Table, TextBatch, check_has_rows
-from autodiff_cli.language.errors import format_names, suggest
+from autodiff_cli.language.errors import format_names, spelling_hint
 from autodiff_cli.language.lexer import canonical_name, quote_name
 from autodiff_cli.language.names import JOINT_SEPARATOR, joined_columns
 from autodiff_cli.system import error_reason
@@ -288,8 +288,7 @@ class DataFile:
             if self.is_part and name in names and original not in names:
                 continue  # another file has the original
             if original not in names:
-                closest = suggest(original, names)
-                hint = f"did you mean `{closest}`?" if closest else f"the columns are {format_names(self.header)}"
+                hint = spelling_hint(original, names, f"the columns are {format_names(self.header)}")
                 raise DataError(f"{self.name}: --column {name}: there is no column `{original}`; {hint}")
             if name in names and name not in renamed:
                 raise DataError(f"{self.name}: --column {name}: the file already has a column `{name}`")

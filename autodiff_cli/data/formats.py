@@ -94,10 +94,8 @@ class ArrowFormat(abc.ABC):
     def _estimate_rows(self, stream: BinaryIO) -> int:
         """Return the estimated number of rows of an open file."""
 
-    @contextlib.contextmanager
-    def _open_stream(self) -> Iterator[BinaryIO]:
-        with self._source.open_raw() as stream:
-            yield stream
+    def _open_stream(self) -> contextlib.AbstractContextManager[BinaryIO]:
+        return self._source.open_raw()
 
     def text_positions(self) -> set[int]:
         """Return the positions of text columns."""
@@ -255,10 +253,8 @@ class JsonLines(ArrowFormat):
     title = "lines of JSON"
     is_slow_to_parse = True
 
-    @contextlib.contextmanager
-    def _open_stream(self) -> Iterator[BinaryIO]:
-        with self._source.open_text() as stream:
-            yield stream
+    def _open_stream(self) -> contextlib.AbstractContextManager[BinaryIO]:
+        return self._source.open_text()
 
     def _read_schema(self, stream: BinaryIO) -> Any:
         return self._parse_lines(stream.read(_JSON_BLOCK_BYTES) + stream.readline(), 0).schema

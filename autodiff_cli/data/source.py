@@ -18,7 +18,7 @@ import stat
 import threading
 import weakref
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -417,14 +417,8 @@ class ByteSource:
         """The encoding of text that is not UTF-8; None for UTF-8. It is detected by the first megabyte."""
         if self._named_encoding is not None:
             return None if codecs.lookup(self._named_encoding).name == "utf-8" else self._named_encoding
-        if self._stream is not None:
-            sample = self._stream.peek()
-        else:
-            try:
-                with self._open_decompressed() as stream:
-                    sample = stream.read(_SAMPLE_BYTES)
-            except (OSError, EOFError, zlib.error):  # which reading the rows reports
-                return None
+        stream = self._stream
+        sample = self._start(self._open_decompressed, _SAMPLE_BYTES) if stream is None else stream.peek()
         if sample.startswith(_UTF16_MARKS):
             return "utf-16"
         for encoding, high_bytes in (("utf-16-le", sample[1::2]), ("utf-16-be", sample[::2])):
@@ -444,11 +438,14 @@ class ByteSource:
     @property
     def first_text_bytes(self) -> bytes:
         """The first bytes, decompressed."""
-        if not self.is_gzipped:
-            return self.first_bytes
+        return self._start(self.open_text, _MAGIC_BYTES) if self.is_gzipped else self.first_bytes
+
+    @staticmethod
+    def _start(opened: Callable[[], contextlib.AbstractContextManager[BinaryIO]], size: int) -> bytes:
+        """Return the first bytes of a stream; none if there is an error, which reading the rows reports."""
         try:
-            with self.open_text() as stream:
-                return stream.read(_MAGIC_BYTES)
+            with opened() as stream:
+                return stream.read(size)
         except (OSError, EOFError, zlib.error):
             return b""
 
@@ -485,9 +482,7 @@ class ByteSource:
     @property
     def is_large(self) -> bool:
         """Whether there is so much to read, repeatedly, that loading pyarrow pays off."""
-        if self.is_single_pass:
-            return False
-        return self._size() >= _LARGE_FILE_BYTES
+        return not self.is_single_pass and self._size() >= _LARGE_FILE_BYTES
 
     @property
     def is_small(self) -> bool:
@@ -496,15 +491,9 @@ class ByteSource:
 
     def estimate_lines(self) -> int:
         """Return the estimated number of lines, from their mean length at the start; 0 if the source cannot be read."""
-        try:
-            with self.open_text() as stream:
-                sample = stream.read(_SAMPLE_BYTES)
-        except (OSError, EOFError, zlib.error):
-            return 0
-        size = self._size()
-        if len(sample) < _SAMPLE_BYTES:
-            size = len(sample)
-        elif self.is_gzipped:
+        sample = self._start(self.open_text, _SAMPLE_BYTES)
+        size = len(sample) if len(sample) < _SAMPLE_BYTES else self._size()
+        if self.is_gzipped and len(sample) == _SAMPLE_BYTES:
             start = sample[:_COMPRESSION_SAMPLE_BYTES]
             size = size * len(start) // max(1, len(zlib.compress(start, 6)))  # 6 is the usual compression level
         return size * sample.count(b"\n") // max(1, len(sample))

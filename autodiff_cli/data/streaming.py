@@ -119,12 +119,10 @@ class DecodedColumns:
 
     def add(self, columns: Mapping[str, Array], rows: int) -> None:
         """Append a chunk; only the last one may be incomplete. Raises OSError."""
-        base = self.rows // self._chunk * len(self._places) * self._chunk
-        for name, position in self._places.items():
+        for name in self._places:
             content = np.ascontiguousarray(columns[name][:rows]).data.cast("B")
-            offset = (base + position * self._chunk) * _FLOAT_BYTES
             with self._lock:
-                self._stream.seek(offset)
+                self._stream.seek(self._offset(name, self.rows))
                 while content:
                     content = content[self._stream.write(content) :]
         self.rows += rows

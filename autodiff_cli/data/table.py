@@ -29,7 +29,7 @@ from autodiff_cli.data.batches import (
 )
 from autodiff_cli.data.dialect import CellKind, CellParser
 from autodiff_cli.data.dialect import DataError as DataError
-from autodiff_cli.language.errors import ExpressionError, format_names, suggest
+from autodiff_cli.language.errors import ExpressionError, format_names, spelling_hint
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.names import ColumnNames, TextMatch, joined_columns
 from autodiff_cli.language.parser import parse
@@ -325,8 +325,7 @@ class RowFilter:
             raise DataError("--where: the condition uses no column")
         for name in self.numeric_columns:
             if name not in names:
-                closest = suggest(name, names)
-                hint = f"did you mean `{closest}`?" if closest else f"the columns are {format_names(names)}"
+                hint = spelling_hint(name, names, f"the columns are {format_names(names)}")
                 raise DataError(f"--where: there is no column `{name}`; {hint}")
 
     def _name_dates(self, text: str, numeric: Collection[str]) -> str:
@@ -386,7 +385,6 @@ class RowFilter:
         for match in self._matches.values():
             texts = [*observed.get(match.column, ())]
             if match.text not in texts:
-                close = suggest(match.text, texts)
-                hint = f"did you mean '{close}'?" if close else f"there are {format_names(texts)}"
+                hint = spelling_hint(match.text, texts, f"there are {format_names(texts)}", quote="'")
                 notes.append(f"--where: no row has '{match.text}' in column `{match.column}`; {hint}")
         return notes

@@ -28,9 +28,10 @@ from autodiff_cli.numbers.translation import Target
 from autodiff_cli.ops.arithmetic import abs_, equal, floor, sign, where
 from autodiff_cli.ops.elementary import exp, log, sin, sqrt, tanh
 from autodiff_cli.ops.special import softplus
-from autodiff_cli.ops.structural import concat, stack, sum_
+from autodiff_cli.ops.structural import concat, sum_
 from autodiff_cli.targets.python import Primitives
 from autodiff_cli.targets.translation import SHORT_DEFINITIONS, GraphWriter, UnsupportedOperationError
+from autodiff_cli.training.objective.model import constant_graph
 from autodiff_cli.training.result.fitted_model import FittedModel, PredictionGraph
 from autodiff_cli.version import __version__
 
@@ -377,7 +378,7 @@ def prediction_source(fit: FittedModel, target: str, options: ExportOptions) -> 
             "use --to onnx"
         )
     leaves = {leaf.text: leaf for leaf in topological_order([graph.output]) if leaf.is_input}
-    numbers = {leaf: _literal_graph(graph.values[name]) for name, leaf in leaves.items() if name not in graph.columns}
+    numbers = {leaf: constant_graph(graph.values[name]) for name, leaf in leaves.items() if name not in graph.columns}
     (output,) = substitute([graph.output], numbers)
     formula = Formula(output, {name: leaves[name] for name in graph.columns})
     if shape and fit.classes is not None:
@@ -405,10 +406,3 @@ def _numeric_prediction(fit: FittedModel) -> PredictionGraph:
     if graph.matches:
         raise ExportError(f"the model reads labels ({', '.join(graph.matches)}); exported functions read numbers only")
     return graph
-
-
-def _literal_graph(value: Any) -> Node:
-    """Return a number or an array as a graph of constants."""
-    if np.ndim(value):
-        return stack(*map(_literal_graph, value))
-    return constant(float(value))

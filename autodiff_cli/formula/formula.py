@@ -180,18 +180,26 @@ class Formula:
             MissingValueError: for a variable without a value.
             TypeError, ValueError: for a value that is neither a real number nor an array of real numbers.
         """
-        by_name = {canonical_name(name): value for name, value in {**as_mapping(point), **values}.items()}
-        self.check_names(by_name)
-        missing = [name for name in self.leaves if name not in by_name]
-        if missing:
-            raise MissingValueError(f"no value for {errors.format_names(missing, '`')}")
         numbers = {}
-        for name, value in by_name.items():
+        for name, value in self.by_names({**as_mapping(point), **values}).items():
             try:
                 numbers[name] = as_number(value)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"the value of `{name}`: {error}") from None
         return numbers
+
+    def by_names(self, values: Mapping[str, Any], noun: str = "value") -> dict[str, Any]:
+        """Return values by canonical names.
+
+        Raises:
+            UnknownNameError: for a name that is not a variable.
+            MissingValueError: for a variable without a value, which the message calls `noun`.
+        """
+        by_name = {canonical_name(name): value for name, value in values.items()}
+        self.check_names(by_name)
+        if missing := [name for name in self.leaves if name not in by_name]:
+            raise MissingValueError(f"no {noun} for {errors.format_names(missing, '`')}")
+        return by_name
 
     def check_names(self, names: Iterable[str]) -> None:
         """Raise UnknownNameError for a name that is not a variable."""

@@ -102,7 +102,25 @@ class Operators:
         return self._apply("neg", self)
 
 
-class Node(Operators):
+class OrderedOperators(Operators):
+    """Operators and comparisons, which are operations as well: their results are no truth values of Python."""
+
+    __slots__ = ()
+
+    def __lt__(self, other: Self | float) -> Self:
+        return self._apply("lt", self, other)
+
+    def __le__(self, other: Self | float) -> Self:
+        return self._apply("le", self, other)
+
+    def __gt__(self, other: Self | float) -> Self:
+        return self._apply("gt", self, other)
+
+    def __ge__(self, other: Self | float) -> Self:
+        return self._apply("ge", self, other)
+
+
+class Node(OrderedOperators):
     """An operation applied to input nodes, or a leaf.
 
     Attributes:
@@ -145,18 +163,6 @@ class Node(Operators):
 
     def __rmod__(self, other: Operand) -> Node:
         return self._apply("mod", other, self)
-
-    def __lt__(self, other: Operand) -> Node:
-        return self._apply("lt", self, other)
-
-    def __le__(self, other: Operand) -> Node:
-        return self._apply("le", self, other)
-
-    def __gt__(self, other: Operand) -> Node:
-        return self._apply("gt", self, other)
-
-    def __ge__(self, other: Operand) -> Node:
-        return self._apply("ge", self, other)
 
     def __bool__(self) -> NoReturn:
         # Python evaluates `a < b < c` as `a < b and b < c`: without this error it would silently drop `a < b`.

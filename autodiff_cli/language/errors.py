@@ -147,6 +147,12 @@ def suggest(name: str, candidates: Iterable[str], *, allow_prefix: bool = True) 
     return best
 
 
+def spelling_hint(name: str, candidates: Iterable[str], otherwise: str, quote: str = "`") -> str:
+    """Return the question whether the candidate most similar to a misspelt name is meant; `otherwise` if none is."""
+    close = suggest(name, candidates)
+    return otherwise if close is None else f"did you mean {quote}{close}{quote}?"
+
+
 # Names of lengths m < n differ by n - m letters at least, so their similarity is at most 2*m/(m + n).
 _MIN_LENGTH_RATIO = MIN_SIMILARITY / (2 - MIN_SIMILARITY)
 

@@ -61,11 +61,7 @@ class Kind(Generic[N]):
     def with_constants(self, parse_constant: Callable[[str], N], parse_derivative: Callable[[str], N]) -> Kind[N]:
         """Return a copy that parses constants and derivatives differently and shares the compiled rules."""
         kind = copy.copy(self)
-        kind.parse_constant, kind.parse_derivative, kind._parse_rule_constant = (
-            parse_constant,
-            parse_derivative,
-            self._parse_rule_constant,
-        )
+        kind.parse_constant, kind.parse_derivative = parse_constant, parse_derivative
         return kind
 
     def function(self, op: Op, count: int) -> Callable[..., N]:

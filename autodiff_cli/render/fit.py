@@ -94,21 +94,30 @@ def _write_derived(paper: Paper, fit: FittedModel) -> None:
         paper.table(estimates_table(fit, fit.derived, paper.digits))
 
 
-def _write_posterior(paper: Paper, fit: FittedModel) -> None:
-    """Write the summary of the draws from the posterior, rounded by the standard deviations."""
-    if not fit.posterior:
+def write_posteriors(paper: Paper, fits: Sequence[tuple[tuple[str, ...], FittedModel]], *labels: Column) -> None:
+    """Write the summaries of the draws from posteriors, rounded by the standard deviations.
+
+    Args:
+        fits: the fits, each with the cells that tell it from the others, in the columns `labels`.
+    """
+    rows, chains, draws = [], 0, 0
+    for cells, fit in fits:
+        for name, each in fit.posterior.items():
+            chains, draws = fit.draw_counts
+            rounding = Rounding.from_error(each.mean, each.sd, paper.digits)
+            mean, *quantiles = map(rounding.format_value, (each.mean, each.q05, each.median, each.q95))
+            numbers = mean, rounding.format_error(each.sd), *quantiles
+            rows.append((*cells, name, *numbers, f"{each.ess_bulk:.0f}", f"{each.ess_tail:.0f}", f"{each.rhat:.3f}"))
+    if not rows:
         return
-    chains, draws = fit.draw_counts
-    rows = []
-    for name, each in fit.posterior.items():
-        rounding = Rounding.from_error(each.mean, each.sd, paper.digits)
-        mean, *quantiles = map(rounding.format_value, (each.mean, each.q05, each.median, each.q95))
-        numbers = mean, rounding.format_error(each.sd), *quantiles
-        rows.append((name, *numbers, f"{each.ess_bulk:.0f}", f"{each.ess_tail:.0f}", f"{each.rhat:.3f}"))
-    sizes = f"{pluralize(chains, 'chain')} of {pluralize(draws, 'draw')}, {fit.divergences} divergent"
-    paper.heading(f"posterior ({sizes})")
+    divergent = sum(fit.divergences for _, fit in fits)
+    paper.heading(f"posterior ({pluralize(chains, 'chain')} of {pluralize(draws, 'draw')}, {divergent} divergent)")
     titles = ("mean", "sd", "5 %", "median", "95 %", "ESS bulk", "ESS tail", "R-hat")
-    paper.table(TextTable((Column("name"), *number_columns(*titles)), rows))
+    paper.table(TextTable((*labels, Column("name"), *number_columns(*titles)), rows))
+
+
+def _write_posterior(paper: Paper, fit: FittedModel) -> None:
+    write_posteriors(paper, [((), fit)])
 
 
 def _write_random_effects(paper: Paper, fit: FittedModel) -> None:

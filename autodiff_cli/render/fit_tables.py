@@ -25,6 +25,7 @@ from autodiff_cli.render.fit import (
     interval_ends,
     interval_title,
     test_text,
+    write_posteriors,
 )
 from autodiff_cli.render.formatting import NumberFormat, shortest_text
 from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, number_columns
@@ -78,9 +79,7 @@ def estimates_text(fit: FittedModel, path: str, digits: int | None) -> str:
     """
     names = [*fit.parameters, *fit.fixed, *fit.derived]
     if path.endswith(".csv"):
-        rows = [
-            _estimate_row(fit, element, name) for name in names for element in _elements(name, _value_of(fit, name))
-        ]
+        rows = [_estimate_row(fit, each, name) for name in names for each in _elements(name, _value_of(fit, name))]
         stream = io.StringIO()
         writer = csv.DictWriter(stream, [*rows[0]], lineterminator="\n")
         writer.writeheader()
@@ -176,6 +175,8 @@ def _write_groups(paper: Paper, groups: FittedGroups) -> None:
     fits = [group.fit for group in groups if group.fit is not None]
     if fits and fits[0].definition:
         paper.line(f"  standard errors: {fits[0].definition}", Style.FAINT)
+    drawn = [((_group_label(group),), group.fit) for group in shown if group.fit is not None]
+    write_posteriors(paper, drawn, Column(groups.column))
     paper.line()
     paper.line(f"  converged: {sum(fit.converged for fit in fits)} of {len(groups)}")
     warnings = [(group, text) for group in groups for text in _group_warnings(group)]
@@ -262,9 +263,7 @@ def _write_comparison(paper: Paper, comparison: Comparison) -> None:
             paper.line(f"  {places[test.smaller]} within {places[test.larger]}: {sentence}")
         if len(tested) < len(comparison.tests):
             paper.line(f"  no test for {'other' if tested else 'these'} pairs: {NESTING_UNKNOWN}", Style.FAINT)
-    warnings = [
-        (places[compared.fit.model], text) for compared in comparison.models for text in _model_warnings(compared)
-    ]
+    warnings = [(places[one.fit.model], text) for one in comparison.models for text in _model_warnings(one)]
     if warnings:
         paper.heading("warnings")
         for place, text in warnings:

@@ -142,11 +142,6 @@ class GradientTable:
         return ("value", *slopes, *([STDERR] if STDERR in self.gradients.graphs else []))
 
     @property
-    def unchecked_count(self) -> int:
-        """The number of doubtful rows that were not checked, because checking all of them takes too long."""
-        return self.accuracy.unchecked
-
-    @property
     def report(self) -> Report:
         """The report, which evaluates the points as it is written."""
         return Report(self._write, self._documents, is_data=True)

@@ -24,8 +24,7 @@ from autodiff_cli.formula.formula import Formula, as_mapping
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import ZERO
 from autodiff_cli.graph.tape import substitute
-from autodiff_cli.language.errors import ExpressionError, MissingValueError, format_names, pluralize
-from autodiff_cli.language.lexer import canonical_name
+from autodiff_cli.language.errors import ExpressionError, format_names, pluralize
 from autodiff_cli.numbers import ball_arithmetic as ball
 from autodiff_cli.numbers.ball_arithmetic import Number
 from autodiff_cli.numbers.intervals import float_bounds
@@ -281,13 +280,8 @@ def read_problem(
         MissingValueError: for a variable without a value.
         ExpressionError: for a range that is empty or infinite.
     """
-    given = {canonical_name(name): value for name, value in {**as_mapping(box), **values}.items()}
-    formula.check_names(given)
-    missing = [name for name in formula.leaves if name not in given]
-    if missing:
-        raise MissingValueError(f"no range or value for {format_names(missing, '`')}")
     ranges, fixed = {}, {}
-    for name, value in given.items():
+    for name, value in formula.by_names({**as_mapping(box), **values}, "range or value").items():
         if hasattr(value, "__len__") and not isinstance(value, str):
             low, high = (_exact_number(name, end) for end in value) if len(value) == 2 else (ball.ZERO,) * 2
             if not low < high:

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from textwrap import fill
+from types import MappingProxyType
 
 from autodiff_cli.graph.codegen import PRODUCT, SIGN, SUM, Fragment, Notation, call_notation
 from autodiff_cli.graph.node import Node, constant
@@ -163,6 +164,29 @@ def array_notations(module: str) -> dict[str, Notation]:
     }
 
 
+def _array_target(
+    name: str,
+    module: str,
+    notations: Mapping[str, Notation],
+    definitions: Mapping[str, Callable[..., Node]],
+    array_literal: tuple[str, str],
+    snippets: Mapping[str, str] = MappingProxyType({}),
+) -> Target:
+    """Return the target of an array library, with what these libraries share."""
+    return Target(
+        name=name,
+        notations={**array_notations(module), **library_calls(module, _SHARED_NAMES), **notations},
+        numbers={"tau": f"(2*{module}.pi)", **{each: f"{module}.{each}" for each in ("pi", "e", "inf", "nan")}},
+        literal=shortest_literal,
+        as_number=Notation((f"{module}.where(", ", 1.0, 0.0)"), (0,)),
+        as_condition=_AS_CONDITION,
+        definitions=definitions,
+        array_literal=array_literal,
+        binary_ops=("max", "min"),
+        snippets=snippets,
+    )
+
+
 def _pow_slope_base(x: Node, y: Node) -> Node:
     z = power(x, y)
     is_usual = or_(not_equal(z, z), and_(greater(abs_(z), 1e-290), less(abs_(z), constant("inf"))))
@@ -181,8 +205,6 @@ NUMPY_DEFINITIONS: Mapping[str, Callable[..., Node]] = {
     "binary_softmax": lambda x, y: sigmoid(x - y),
 }
 NUMPY_NOTATIONS = {
-    **array_notations("np"),
-    **library_calls("np", _SHARED_NAMES),
     **library_calls("np", _NUMPY_UNARY_NAMES),
     **library_calls("np", _NUMPY_BINARY_NAMES, 2),
     "relu": Notation(("np.maximum(", ", 0)"), (0,)),
@@ -227,18 +249,8 @@ def pad(x, start, stop, like):
     return padded
 ''',
 }
-NUMPY = Target(
-    name="numpy",
-    notations=NUMPY_NOTATIONS,
-    numbers={"pi": "np.pi", "tau": "(2*np.pi)", "e": "np.e", "inf": "np.inf", "nan": "np.nan"},
-    literal=shortest_literal,
-    as_number=Notation(("np.where(", ", 1.0, 0.0)"), (0,)),
-    as_condition=_AS_CONDITION,
-    definitions=NUMPY_DEFINITIONS,
-    array_literal=("np.array(", ", dtype=float)"),
-    binary_ops=("max", "min"),
-    snippets=NUMPY_SNIPPETS,
-)
+_NUMPY_ARRAY = ("np.array(", ", dtype=float)")
+NUMPY = _array_target("numpy", "np", NUMPY_NOTATIONS, NUMPY_DEFINITIONS, _NUMPY_ARRAY, NUMPY_SNIPPETS)
 
 
 class NumpyLibrary(PythonLibrary):
@@ -278,11 +290,6 @@ FRAMEWORK_DEFINITIONS: Mapping[str, Callable[..., Node]] = {
 }
 
 
-def _constants(module: str) -> dict[str, str]:
-    names = {name: f"{module}.{name}" for name in ("pi", "e", "inf", "nan")}
-    return names | {"tau": f"(2*{module}.pi)"}
-
-
 _JAX_NN = {
     "relu": "relu", "sigmoid": "sigmoid", "softplus": "softplus", "logsigmoid": "log_sigmoid", "silu": "silu",
     "mish": "mish", "softsign": "soft_sign", "elu": "elu", "celu": "celu", "selu": "selu", "leaky_relu": "leaky_relu",
@@ -292,11 +299,10 @@ _JAX_SPECIAL = {
     "erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "gamma": "gamma", "lgamma": "gammaln", "digamma": "digamma",
     "Ei": "expi", "logit": "logit", "logsumexp": "logsumexp",
 }  # fmt: skip
-JAX = Target(
-    name="jax",
-    notations={
-        **array_notations("jnp"),
-        **library_calls("jnp", _SHARED_NAMES),
+JAX = _array_target(
+    "jax",
+    "jnp",
+    {
         **library_calls("jnp", _NUMPY_UNARY_NAMES),
         **library_calls("jnp", _NUMPY_BINARY_NAMES, 2),
         **library_calls("jax.nn", _JAX_NN),
@@ -309,13 +315,8 @@ JAX = Target(
         "concat": Notation(("jnp.concatenate([", ", ", "])"), (0, 0)),
         "stack": Notation(("jnp.array([", ", ", "])"), (0, 0)),
     },
-    numbers=_constants("jnp"),
-    literal=shortest_literal,
-    as_number=Notation(("jnp.where(", ", 1.0, 0.0)"), (0,)),
-    as_condition=_AS_CONDITION,
-    definitions=FRAMEWORK_DEFINITIONS,
-    array_literal=("jnp.array(", ", dtype=float)"),
-    binary_ops=("max", "min"),
+    FRAMEWORK_DEFINITIONS,
+    ("jnp.array(", ", dtype=float)"),
 )
 
 _TORCH = {
@@ -333,11 +334,10 @@ _TORCH_OF_TWO = {
     "logaddexp": "logaddexp", "outer": "outer", "gammainc": "special.gammainc", "gammaincc": "special.gammaincc",
 }  # fmt: skip
 _FUNCTIONAL = "torch.nn.functional"
-TORCH = Target(
-    name="torch",
-    notations={
-        **array_notations("torch"),
-        **library_calls("torch", _SHARED_NAMES),
+TORCH = _array_target(
+    "torch",
+    "torch",
+    {
         **library_calls("torch", _TORCH),
         **library_calls(_FUNCTIONAL, _TORCH_NN),
         **library_calls("torch", _TORCH_OF_TWO, 2),
@@ -353,13 +353,8 @@ TORCH = Target(
         "transpose": Notation(("", ".T"), (99,)),
         "concat": Notation(("torch.cat([", ", ", "])"), (0, 0)),
     },
-    numbers=_constants("torch"),
-    literal=shortest_literal,
-    as_number=Notation(("torch.where(", ", 1.0, 0.0)"), (0,)),
-    as_condition=_AS_CONDITION,
-    definitions=FRAMEWORK_DEFINITIONS,
-    array_literal=("torch.tensor(", ", dtype=torch.float64)"),
-    binary_ops=("max", "min"),
+    FRAMEWORK_DEFINITIONS,
+    ("torch.tensor(", ", dtype=torch.float64)"),
 )
 
 

@@ -48,6 +48,11 @@ class Prior(NamedTuple):
         pairs = zip(self.distribution.arguments, self.arguments, strict=True)
         return tuple(node.text for name, node in pairs if name in self.distribution.positive and node.is_input)
 
+    def argument(self, name: str) -> str:
+        """Return the text of the argument with this name; empty if its distribution has none."""
+        texts = (node.text for node in self.arguments)
+        return dict(zip(self.distribution.arguments, texts, strict=True)).get(name, "")
+
     def arguments_in(self, leaves: Mapping[str, Node]) -> list[Node]:
         """Return its arguments as nodes of a model, given the model's leaves by name."""
         inputs = [node for node in topological_order(self.arguments) if node.is_input]

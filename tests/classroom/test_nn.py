@@ -68,3 +68,10 @@ def test_training_separates_four_points() -> None:
         for p in network.parameters():
             p.data -= 0.01 * p.grad
     assert loss.data < 0.05
+
+
+def test_weights_start_between_minus_1_and_1() -> None:
+    weights = [weight.data for weight in MLP(20, [30, 5]).parameters() if weight.data]
+    assert len(weights) == 20 * 30 + 30 * 5
+    assert -1 <= min(weights) < -0.9
+    assert 0.9 < max(weights) <= 1

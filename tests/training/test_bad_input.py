@@ -122,7 +122,7 @@ def test_a_start_where_the_loss_is_no_number_has_status_1(tmp_path: Path) -> Non
         ({"start": {"b": math.inf}}, "the value of `b` is inf; it must be finite"),
         ({"fixed": {"b": math.nan}}, "the value of `b` is nan; it must be finite"),
         ({"start": {"b": "one"}}, "the value of `b` is neither a number"),
-        ({"start": {"b": 5}, "bounds": {"b": (0, 1)}}, "the starting value 5 of `b` is outside of its bounds, 0 to 1"),
+        ({"start": {"b": 5}, "bounds": {"b": (0, 1)}}, "the starting value 5 of `b` is outside its bounds, 0 to 1"),
     ],
 )
 def test_what_makes_no_sense_is_refused(options: dict[str, Any], words: str) -> None:
@@ -144,7 +144,7 @@ def test_a_model_that_does_not_use_the_data_is_refused() -> None:
         ("x,y,w\n0,1,1\n1,2,-1\n", ["--weights", "w"], "row 2 has -1.0; a weight cannot be negative"),
         ("x,y,w\n0,1,0\n1,2,1\n", ["--sigma", "w"], "row 1 has 0.0; a standard deviation must be positive"),
         ("x,y\n0,1\n1,2\n", ["--b", "nan"], "the value of `b` is nan"),
-        ("x,y\n0,1\n1,2\n", ["--b", "5", "--bounds", "b=0:1"], "the starting value 5 of `b` is outside of its bounds"),
+        ("x,y\n0,1\n1,2\n", ["--b", "5", "--bounds", "b=0:1"], "the starting value 5 of `b` is outside its bounds"),
         ("x,y\n", [], "no rows"),
     ],
 )

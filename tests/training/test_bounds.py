@@ -118,7 +118,7 @@ def test_a_default_start_lies_between_the_bounds() -> None:
 @each(
     ("options", "words"),
     [
-        ({"bounds": {"b": (0, 1)}, "start": {"b": 5}}, "the starting value 5 of `b` is outside of its bounds, 0 to 1"),
+        ({"bounds": {"b": (0, 1)}, "start": {"b": 5}}, "the starting value 5 of `b` is outside its bounds, 0 to 1"),
         ({"bounds": {"b": (2, 1)}}, "lower bound of `b` is above the upper one: 2 to 1"),
         ({"bounds": {"b": (1, 1)}}, "fix it"),
         ({"bounds": {"b": (0, math.nan)}}, "a bound of `b` is nan"),

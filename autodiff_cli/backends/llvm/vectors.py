@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeAlias
 
-from autodiff_cli.graph.node import Operators
+from autodiff_cli.graph.node import OrderedOperators
 from autodiff_cli.graph.tape import topological_order
 from autodiff_cli.numbers.machine_code import float_literal
 
@@ -44,7 +44,7 @@ ROUNDED = "rounded"  # the detail of an arithmetic instruction whose result must
 _ROUNDED_OPERATIONS = frozenset(("fadd", "fsub", "fmul", "fdiv"))
 
 
-class Vector(Operators):
+class Vector(OrderedOperators):
     """An instruction and its result.
 
     Attributes:
@@ -78,22 +78,12 @@ class Vector(Operators):
         return _parse_literal(self.detail) if self.op == "constant" else None
 
     def _apply(self, name: str, *operands: Operand) -> Vector:
+        if name in ("lt", "le", "gt", "ge"):
+            return self.code.compare(f"o{name}", *operands)
         return self.code.make(f"f{name}", *map(self.code.as_vector, operands))
 
     def __abs__(self) -> Vector:
         return self.code.make("fabs", self.inputs[0] if self.op in ("fneg", "fabs") else self)
-
-    def __lt__(self, other: Operand) -> Vector:
-        return self.code.compare("olt", self, other)
-
-    def __le__(self, other: Operand) -> Vector:
-        return self.code.compare("ole", self, other)
-
-    def __gt__(self, other: Operand) -> Vector:
-        return self.code.compare("ogt", self, other)
-
-    def __ge__(self, other: Operand) -> Vector:
-        return self.code.compare("oge", self, other)
 
     def __and__(self, other: Vector) -> Vector:
         return self.code.make("and", self, other)

@@ -109,7 +109,27 @@ def check_posterior(objective: Objective, options: FitOptions) -> None:
         raise OptionError("posterior cannot be combined with l1 or l2: write the penalty as a prior")
     if objective.is_network or objective.classes is not None:
         raise OptionError("posterior: the weights of networks and classifiers are not identifiable one by one")
+    _check_deviations(objective)
     _libraries()
+
+
+def _check_deviations(objective: Objective) -> None:
+    """Raise OptionError if a deviation without a prior is that of too few levels.
+
+    Far out the posterior falls with a deviation s as s^-k, where k is the number of its levels less that of their
+    means without a prior, and it is proper from k = 2 on: Gelman 2006, Bayesian Analysis 1, 515.
+    """
+    priors, layout = objective.priors, objective.layout
+    flat, in_model = {*layout.names} - priors.keys(), {*leaf_names([objective.model.program.output])}
+    for deviation in sorted(flat):
+        levels = [name for name, each in priors.items() if each.argument("sigma") == deviation]
+        means = {mean for name in levels for mean in priors[name].parameters} & flat - in_model - {deviation}
+        count = sum(math.prod(layout.shapes[name]) for name in levels)
+        if levels and count - len(means) < 2 and np.isinf(objective.bounds.high[layout.slices[deviation]]).all():
+            raise OptionError(
+                f"the posterior is improper: {pluralize(count, 'level')} cannot determine the deviation `{deviation}`; "
+                f'give it a prior, such as --prior "{deviation} ~ half_normal(1)"'
+            )
 
 
 class _Libraries(NamedTuple):
@@ -255,10 +275,8 @@ def _start_sampler(density: Density, settings: Any, cores: int, report: Callable
         return np.random.default_rng(seed).normal(0, 1, size)
 
     if density.compiled is None or density.log is not None:
-        functions = lambda: density.value_and_gradient, lambda *_: lambda z: {"z": z}
-        model = library.PyModel(
-            *functions, variables, size, dim_sizes=lengths, coords={}, init_point_func=initial_point
-        )
+        makers = lambda: density.value_and_gradient, lambda *_: lambda z: {"z": z}
+        model = library.PyModel(*makers, variables, size, dim_sizes=lengths, coords={}, init_point_func=initial_point)
         return library.PySampler.from_pyfunc(settings, cores, model, progress, store)
     address, copy, data = density.compiled.addresses
     functions = library.LogpFunc(address, data, density), library.ExpandFunc(size, size, copy, data, density)
@@ -437,9 +455,7 @@ class Density:
             shapes[name], bounds[name] = (len(vector.names),), bounds[first]
             values[name] = np.array([values[each] for each in vector.names])
             if first in priors:
-                priors = {each: prior for each, prior in priors.items() if each not in vector.names} | {
-                    name: priors[first]
-                }
+                priors = {k: prior for k, prior in priors.items() if k not in vector.names} | {name: priors[first]}
             leaves = {each: leaf for each, leaf in leaves.items() if each not in vector.names} | {name: vector.leaf}
         extra = prior_graph(priors, leaves, shapes) if self._vectors else graphs.prior
         if objective.kind is LossKind.SQUARES:
@@ -598,9 +614,7 @@ class Density:
         ]
         if far:
             listed = format_names(far, "`")
-            raise OptionError(
-                f"the posterior seems improper: the chains of {listed} run away; {_ADVICE.format(far[0])}"
-            )
+            raise OptionError(f"the posterior seems improper: chains of {listed} run away; {_ADVICE.format(far[0])}")
 
 
 def _constrained(leaf: Node, low: float, high: float) -> tuple[Node, Node]:

@@ -608,7 +608,7 @@ class Model:
         """
         if sum(np.size(value) for value in values.values()) > _MAX_FORMULA_NUMBERS:
             return ""
-        numbers = {self.program.leaves[name]: _value_node(value) for name, value in values.items()}
+        numbers = {self.program.leaves[name]: constant_graph(value) for name, value in values.items()}
         return to_text(with_subtraction(substitute([self.program.output], numbers)[0]))
 
     def predictors(self) -> tuple[str, ...]:
@@ -780,10 +780,10 @@ def _describe_shape(shape: Shape) -> str:
     return ("a number", f"a vector of {format_shape(shape)}", f"a matrix of {format_shape(shape)}")[len(shape)]
 
 
-def _value_node(value: Any) -> Node:
-    """Return a number or an array as nodes."""
+def constant_graph(value: Any) -> Node:
+    """Return a number or an array as a graph of constants."""
     if np.ndim(value):
-        return stack(*map(_value_node, value))
+        return stack(*map(constant_graph, value))
     return constant(float(value))
 
 

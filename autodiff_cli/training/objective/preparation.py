@@ -463,9 +463,7 @@ def _take_effects(model: Model, options: FitOptions, priors: dict[str, Prior]) -
             )
         for other in options.parameters.names:
             if other.partition("[")[0] == name:
-                raise OptionError(
-                    f"laplace: `{name}` is integrated out, so `{other}` has no start, bounds or fixed value"
-                )
+                raise OptionError(f"laplace: `{name}` is integrated out; `{other}` has no start, bounds or fixed value")
     if effects and priors:
         raise OptionError(f"laplace: only the effects can have priors, but `{next(iter(priors))}` has one")
     for name, prior in effects.items():
@@ -495,9 +493,7 @@ def _check_start(name: str, value: Any, limits: BoundPair, range_name: str) -> N
     is_outside = np.ravel((value < low) | (value > high))
     if is_outside.any():
         first = np.ravel(value)[is_outside][0]
-        raise OptionError(
-            f"the starting value {first:g} of `{name}` is outside of {range_name} {describe_bounds(limits)}"
-        )
+        raise OptionError(f"the starting value {first:g} of `{name}` is outside {range_name} {describe_bounds(limits)}")
 
 
 def _initial_theta(layout: ParameterLayout, theta: Array, start_values: Mapping[str, Any], box: Bounds) -> Array:

@@ -44,7 +44,7 @@ def test_conditions_on_several_parameters_are_no_repetition() -> None:
         (["--bounds", "b"], "write bounds as NAME=LOW:HIGH"),
         (["--bounds", "bb=0:1"], "the model has no parameter `bb`"),
         (["--bounds", "x=0:1"], "`x` is a column of the data"),
-        (["--bounds", "b=0:1", "--b", "5"], "the starting value 5 of `b` is outside of its bounds, 0 to 1"),
+        (["--bounds", "b=0:1", "--b", "5"], "the starting value 5 of `b` is outside its bounds, 0 to 1"),
         (["--bounds", "b=0:1", "--fix", "b"], "`b` is fixed"),
     ],
 )
