@@ -317,3 +317,14 @@ def test_the_title_of_the_scalars_is_their_graph(page: Page) -> None:
     press(page, "Scalars")
     page.locator("#scalars[aria-pressed=true]").wait_for()
     assert "exp(" in page.locator("#formula").inner_text()  # the graph has the exponentials of the softmax
+
+
+@pytest.mark.parametrize(
+    ("formula", "parts"), [("1/x", 2), ("tan(x)", 2), ("floor(x) + 0*x", 5), ("x^3", 1), ("abs(x)", 1)]
+)
+def test_the_slope_picture_does_not_connect_both_sides_of_a_pole_or_a_jump(
+    page: Page, formula: str, parts: int
+) -> None:
+    opened(page, [formula, "--x=1.1"])
+    page.evaluate("go(1)")
+    assert page.locator("#slope .curve").get_attribute("d").count("M") == parts

@@ -155,8 +155,8 @@ class Typesetter {
   }
 }
 
-/** A formula in LaTeX as MathML, in pieces between which lines can break: before each sign outside brackets, or before every sign
- * that is in no fraction or exponent. Screen readers get its text instead. */
+/** A formula in LaTeX as MathML, in pieces between which lines can break: before signs outside brackets, or outside fractions
+ * and exponents. Screen readers get its text instead. */
 function typesetInPieces(latex, isWithinBrackets = false) {
   const pieces = [mathElement("math")];
   const parts = new Typesetter(latex).row();
@@ -174,14 +174,13 @@ function typesetInPieces(latex, isWithinBrackets = false) {
   return line;
 }
 
-/** The parts of a part in brackets that are as high as text, from bracket to bracket; another part alone. */
+/** The parts of a part in brackets of the height of text; another part alone. */
 function outOfBrackets(part) {
   if (part.localName === "msup") {
     const inside = outOfBrackets(part.firstChild);
     return inside.length > 1 ? [...inside.slice(0, -1), mathElement("msup", [inside.at(-1), part.lastChild])] : [part];
   }
-  const isBracketed = part.localName === "mrow" && part.children.length === 3 && part.firstChild.getAttribute("stretchy") === "false";
-  return isBracketed ? [part.firstChild, ...[...part.children[1].children].flatMap(outOfBrackets), part.lastChild] : [part];
+  return part.firstChild?.attributes?.stretchy?.value === "false" ? [part.firstChild, ...[...part.children[1].children].flatMap(outOfBrackets), part.lastChild] : [part];
 }
 
 /** The formula above the drawing. */
@@ -198,7 +197,7 @@ function showTypeset() {
   scrolling.observe(byId("typeset"));
 }
 
-/** Set the formula above the drawing smaller if it does not fit otherwise; whether it is as wide as its place, or less. */
+/** Set the formula smaller if it does not fit otherwise; whether it is narrow enough. */
 function fitTypeset() {
   const { style } = byId("typeset");
   const fits = (one, other) => byId("typeset")[one] <= byId("typeset")[other];

@@ -15,7 +15,7 @@ const FINER = Array.from({ length: 41 }, (_, k) => 0.5 + (k % 2 ? -1 : 1) * Math
 const DOT = 8; // pixels of a line
 const FLAT = 4; // pixels of a curve that are drawn as straight
 const NUMBERS_APART = 6; // pixels between a box and its numbers
-const TITLE = { middle: 9, height: 13, apart: 3 }; // pixels: the middle of a frame's title from its border, its height, how far a line keeps away
+const TITLE = { middle: 9, height: 13, apart: 3 }; // pixels: a frame's title from its border, its height, how far lines keep away
 const DOUBLE = 4; // between the double borders of the output and of folded parts
 
 const nameMeasure = document.createElement("canvas").getContext("2d");
@@ -122,7 +122,7 @@ function frameShape(frame, { x, y, width }) {
   }, [title, rectangle("enclosure", frame, 8), label]);
 }
 
-/** The places of the titles of frames: within each at its top, else above it or at its bottom, where no line, box or number is. */
+/** The places of the titles of frames, free of lines, boxes and numbers: at the top, else above or at the bottom. */
 function titlePlaces(frames, boxes, lines, routes, height) {
   const borders = frames.flatMap((frame) => [-1, 1].flatMap((side) => [
     { ...frame, y: frame.y + (side * frame.height) / 2, height: 1 },
@@ -134,10 +134,11 @@ function titlePlaces(frames, boxes, lines, routes, height) {
   return frames.map(({ text, ...frame }) => {
     const [left, top, bottom] = [frame.x - frame.width / 2 + 8, frame.y - frame.height / 2, frame.y + frame.height / 2];
     const wanted = lettersOf(pretty(text)).join("").length * COLUMN;
-    let best = { x: left, y: top + TITLE.middle, width: 0, height: TITLE.height };
-    for (const y of [top + TITLE.middle, top - TITLE.middle, bottom - TITLE.middle, bottom + TITLE.middle]) {
+    const { middle } = TITLE;
+    let best = { x: left, y: top + middle, width: 0, height: TITLE.height };
+    for (const y of [top + middle, top - middle, bottom - middle, bottom + middle]) {
       const band = { ...frame, y, width: frame.width - 16, height: TITLE.height };
-      if (y < TITLE.middle || y > height - TITLE.middle || best.width >= wanted) continue;
+      if (y < middle || y > height - middle || best.width >= wanted) continue;
       for (const [from, to] of gapsIn(band, taken)) {
         const width = Math.min(to - from, wanted);
         if (width > best.width) best = { ...band, x: from + width / 2, width };

@@ -87,6 +87,16 @@ function line(points) {
   }).join("");
 }
 
+/** The curve of a function through points, with a gap where it jumps or has a pole. */
+function curveThrough(xs, ys, height, at, toX, toY) {
+  const jumps = (k) => {
+    const between = (ys[k - 1] + ys[k]) / 2;
+    const isSteep = Math.abs(ys[k] - ys[k - 1]) > (height[1] - height[0]) / STEEP;
+    return isSteep && crossingOf([xs[k - 1]], [xs[k]], ([x]) => at(x) - between) === undefined;
+  };
+  return line(xs.flatMap((x, k) => [...(jumps(k) ? [[NaN, NaN]] : []), [toX(x), toY(ys[k])]]));
+}
+
 /** The trail of a descent as points, the last of them where one is now. */
 function trailOf(svg, points) {
   svg.append(svgElement("path", { class: "trail", d: line(points) }));
@@ -104,30 +114,26 @@ function curveOf(element, trail) {
   const reach = Math.max(1, Math.abs(visited.at(-1)));
   const range = around([...visited, visited.at(-1) - reach, visited.at(-1) + reach], 0.08);
   const xs = Array.from({ length: SAMPLES }, (_, k) => range[0] + ((range[1] - range[0]) * k) / (SAMPLES - 1));
-  const ys = xs.map((x) => outputAt([element], [x]));
+  const at = (x) => outputAt([element], [x]);
+  const ys = xs.map(at);
   const height = around([...middle(ys), ...trail.map(({ value }) => value)], 0.05);
-  const jumps = (k) => {
-    const between = (ys[k - 1] + ys[k]) / 2;
-    const isSteep = Math.abs(ys[k] - ys[k - 1]) > (height[1] - height[0]) / STEEP;
-    return isSteep && crossingOf([xs[k - 1]], [xs[k]], ([x]) => outputAt([element], [x]) - between) === undefined;
-  };
   const { svg, plot, toX, toY } = chart(`The output as ${element.name} changes, with the trail`, [element.name, range], [OUTPUT, height]);
   const [here, value] = [visited.at(-1), trail.at(-1).value];
   const slope = elementAt(playback.computation.adjoints[element.variable.node], element.at);
   const reachOfTangent = (range[1] - range[0]) / 6;
   const tangent = [-1, 1].map((side) => [toX(here + side * reachOfTangent), toY(value + side * reachOfTangent * slope)]);
   plot.append(
-    svgElement("path", { class: "loss", d: line(xs.flatMap((x, k) => [...(jumps(k) ? [[NaN, NaN]] : []), [toX(x), toY(ys[k])]])) }),
+    svgElement("path", { class: "loss", d: curveThrough(xs, ys, height, at, toX, toY) }),
     svgElement("path", { class: "tangent", d: line(tangent) }),
   );
   return trailOf(svg, trail.map(({ xs: [x], value: y }) => [toX(x), toY(y)]));
 }
 
 /** Numbers without the most extreme ones, so that a pole does not flatten a curve. */
-function middle(numbers) {
+function middle(numbers, isTwoSided) {
   const sorted = numbers.filter(Number.isFinite).sort((a, b) => a - b);
   const cut = Math.floor(sorted.length / 20);
-  return sorted.slice(0, sorted.length - cut);
+  return sorted.slice(isTwoSided ? cut : 0, sorted.length - cut);
 }
 
 /** Contours of the output over two elements, and the trail. A level is left out if the grid is too coarse for its lines. */
