@@ -174,7 +174,7 @@ function typesetInPieces(latex, isWithinBrackets = false) {
   return line;
 }
 
-/** The parts of a part in brackets of the height of text; another part alone. */
+/** The parts of a part in brackets that are as high as text. */
 function outOfBrackets(part) {
   if (part.localName === "msup") {
     const inside = outOfBrackets(part.firstChild);

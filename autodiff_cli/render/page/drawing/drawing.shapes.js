@@ -18,8 +18,8 @@ const NUMBERS_APART = 6; // pixels between a box and its numbers
 const TITLE = { middle: 9, height: 13, apart: 3 }; // pixels: a frame's title from its border, its height, how far lines keep away
 const DOUBLE = 4; // between the double borders of the output and of folded parts
 
-const nameMeasure = document.createElement("canvas").getContext("2d");
-nameMeasure.font = getComputedStyle(document.documentElement).getPropertyValue("--name-font");
+const ruler = document.createElement("canvas").getContext("2d");
+ruler.font = getComputedStyle(document.documentElement).getPropertyValue("--name-font");
 
 /** A new SVG element with children, or with text. */
 function svgElement(tag, attributes = {}, children = []) {
@@ -83,11 +83,11 @@ function contentOf({ id, title, caption: long, short, role, inside }, detail, is
   return { symbol, caption, small, grid, kinds, core, isBeside, room, ...size };
 }
 
-/** How wide the text of a box is; that of a name as it is typeset, whose letters differ. */
+/** How wide the text of a box is; a name's as it is typeset. */
 function widthOfSymbol(symbol, kind) {
   const letters = lettersOf(symbol).join("");
   if (kind !== "name") return [...letters].length * (kind === "formula" ? COLUMN : SYMBOL.column);
-  return nameMeasure.measureText(letters).width;
+  return ruler.measureText(letters).width;
 }
 
 /** The size of what a node is drawn as, and where its box is in it. */
@@ -149,11 +149,11 @@ function titlePlaces(frames, boxes, lines, routes, height) {
   });
 }
 
-/** The free stretches of a band, from left to right. */
+/** The free stretches of a band, in order. */
 function gapsIn({ x, y, width, height }, taken) {
   const gaps = [];
   let from = x - width / 2;
-  const inside = taken.filter((place) => overlap(place, { x, y, width, height })).map((place) => [place.x - place.width / 2, place.x + place.width / 2]);
+  const inside = taken.filter((place) => overlap(place, { x, y, width, height })).map((at) => [at.x - at.width / 2, at.x + at.width / 2]);
   for (const [start, end] of [...inside.sort((a, b) => a[0] - b[0]), [x + width / 2, Infinity]]) {
     if (start > from) gaps.push([from, start]);
     from = Math.max(from, end);

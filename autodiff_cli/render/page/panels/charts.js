@@ -87,7 +87,7 @@ function line(points) {
   }).join("");
 }
 
-/** The curve of a function through points, with a gap where it jumps or has a pole. */
+/** The curve of a function, with a gap where it jumps or has a pole. */
 function curveThrough(xs, ys, height, at, toX, toY) {
   const jumps = (k) => {
     const between = (ys[k - 1] + ys[k]) / 2;
