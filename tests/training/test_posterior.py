@@ -22,6 +22,7 @@ from autodiff_cli import Objective
 from autodiff_cli.backends.llvm.backend import CompiledSumKernel
 from autodiff_cli.training.checkpoint import CheckpointError, DensityLog
 from autodiff_cli.training.fitting import posterior
+from autodiff_cli.training.fitting.fit import Interrupted
 from autodiff_cli.training.fitting.posterior import Density
 from autodiff_cli.training.fitting.progress import Progress
 from autodiff_cli.training.objective.loading import as_dataset
@@ -375,6 +376,28 @@ def test_command_line(tmp_path: Path) -> None:
     assert picture.read_text(encoding="utf-8").count(">sigma<") == 3  # its trace, and its row and column of pairs
     assert run_cli([*words[:3], "--plot", str(picture), "--panels", "posterior"]).status == 2
     assert "posterior (2 chains of 60 draws, 0 divergent)" in text
+
+
+def test_an_interrupted_posterior_says_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    start, has_draws = posterior._start_sampler, threading.Event()
+
+    class Interrupting:
+        def __init__(self, *arguments: Any) -> None:
+            *others, report = arguments
+            self._sampler = start(*others, lambda count: (report(count), count > 5000 and has_draws.set()))
+            self.abort, self.take_results = self._sampler.abort, self._sampler.take_results
+
+        def wait(self, _: object) -> None:
+            assert has_draws.wait(60)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(posterior, "_start_sampler", Interrupting)
+    with pytest.raises(Interrupted) as caught:
+        ad.fit("y ~ a*exp(-b*x)", DECAY, posterior=1_000_000, chains=1)
+    fit = caught.value.fit
+    count = fit.draws["a"].shape[1]
+    assert 1 < count < 1_000_000
+    assert f"interrupted: 1 of 1 chains are used, with {count} of 1000000 draws each" in fit.warnings
 
 
 def test_groups_show_their_posteriors(tmp_path: Path) -> None:

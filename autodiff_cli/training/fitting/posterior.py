@@ -145,7 +145,7 @@ def _libraries() -> _Libraries:
     """
     package, loaded = types.ModuleType("nutpie"), {*sys.modules}
     try:
-        package.__path__ = [*getattr(importlib.util.find_spec("nutpie"), "submodule_search_locations", ())]
+        package.__path__ = getattr(importlib.util.find_spec("nutpie"), "submodule_search_locations", None) or []
         sampler = _import_beside("nutpie._lib", {"nutpie": package})
         statistics = _import_beside("arviz_stats.base", {"xarray": None, **_stand_ins()})
     except ImportError:
@@ -258,6 +258,8 @@ def draw_posterior(
     warnings = _diagnostic_warnings(summaries, divergences, len(used), count)
     has_converged = not divergences and not any(each.rhat > _MAX_RHAT for each in summaries.values())
     is_complete = len(used) == chains and count == draws
+    if not is_complete:
+        warnings.append(f"interrupted: {len(used)} of {chains} chains are used, with {count} of {draws} draws each")
     return PosteriorDraws(values, summaries, divergences, warnings, has_converged, is_complete)
 
 
