@@ -163,6 +163,23 @@ def test_the_part_of_the_formula_that_a_step_computes_is_marked(page: Page) -> N
         assert page.locator("#formula").text_content() == "x*y + sin(x)"
 
 
+THREE_LINES = ["d = log(S/K)/T\ne = d - T\nS*normal_cdf(d) - K*normal_cdf(e)", "--S", "100", "--K", "95", "--T", "0.5"]
+_HIDDEN_MARK = """() => {
+  const [mark, formula] = ["#formula mark", "#formula"].map((each) =>
+    document.querySelector(each)?.getBoundingClientRect());
+  const hidden = mark && Math.max(formula.top - mark.top, mark.bottom - formula.bottom);
+  return Boolean(mark) && hidden > Math.max(2, mark.height - formula.height + 2);
+}"""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_marked_line_of_a_formula_is_in_sight(page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 844})
+    for step in opened(page, THREE_LINES)["forward"]:
+        page.evaluate("step(1)")
+        assert not page.evaluate(_HIDDEN_MARK), step["node"]
+
+
 def test_local_times_adjoint_travels_back_along_the_edges(page: Page) -> None:
     opened(page, XY)
     page.evaluate("document.getElementById('speed').value = -2")

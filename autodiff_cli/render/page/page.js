@@ -57,7 +57,7 @@ function highlight(i) {
   const [from, to] = (i !== null && record.nodes[i].span) || [0, 0];
   const marked = htmlElement("mark", record.text.slice(from, to), playback.isBackward ? "backward" : "forward");
   byId("formula").replaceChildren(record.text.slice(0, from), ...(to ? [marked] : []), record.text.slice(to));
-  if (to && isLong) byId("formula").scrollTop = marked.offsetTop - marked.offsetHeight;
+  if (to) byId("formula").scrollTop = marked.offsetTop;
 }
 
 /** Show a text in the status, with an optional list below it. */
