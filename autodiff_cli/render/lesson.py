@@ -7,6 +7,7 @@ own. It has no script.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -193,6 +194,7 @@ _DRAWING_MARGIN = 8  # pixels
 _RESERVED_CHARACTERS = 9  # characters of space for each number, so that blanks have room
 _NODE = re.compile(r'data-(?:node|copy)="(\d+)"')
 _NUMBER = re.compile(r' data-(?:value|adjoint|local)="[^"]*"')
+_BLANK = "____"
 _NUMBER_LINES = {kind: re.compile(rf">{kind} [^<]*</text>") for kind in ("value", "adjoint")}
 _LOCAL = re.compile(r'(<text class="local"[^>]*>)[^<]*</text>')
 
@@ -222,6 +224,8 @@ class _Sheet:
         self._trace = trace
         self._format_full, self._format_brief = number_formats(digits)
         self._sentences = StepSentences(trace, self._format_brief)
+        given = [None if node.op else value for node, value in zip(trace.tape.nodes, trace.values, strict=True)]
+        self._questions = StepSentences(dataclasses.replace(trace, values=given), self._given_or_blank)
         self._size, self._shapes, _ = graph_shapes(build_drawing(trace, view), self._format_brief, _RESERVED_CHARACTERS)
 
     def pages(self, text: str) -> Iterator[str]:
@@ -248,8 +252,11 @@ class _Sheet:
         yield self._key_page()
 
     def _forward_item(self, step: ForwardStep) -> str:
-        question = self._sentences.forward(step).rpartition(" = ")[0]
-        return f"<li>{escape(safe_label(question))} = {_blank_field(f'Value of {self._trace.labels[step.node]}')}</li>"
+        question = self._questions.forward(step._replace(value=None)).rpartition(_BLANK)[0]
+        return f"<li>{escape(safe_label(question))}{_blank_field(f'Value of {self._trace.labels[step.node]}')}</li>"
+
+    def _given_or_blank(self, value: Any) -> str:
+        return _BLANK if value is None else self._format_brief(value)
 
     def _backward_item(self, step: BackwardStep) -> str:
         label = self._trace.labels[step.node]
@@ -306,7 +313,7 @@ class _Sheet:
         shape = _LOCAL.sub(r"\1</text>", shape)
         if (node := _NODE.search(shape)) is not None:
             for kind in ("adjoint",) if int(node[1]) in leaves else ("value", "adjoint"):
-                shape = _NUMBER_LINES[kind].sub(f">{kind} ____</text>", shape)
+                shape = _NUMBER_LINES[kind].sub(f">{kind} {_BLANK}</text>", shape)
         return _NUMBER.sub("", shape)
 
     def _key_page(self) -> str:

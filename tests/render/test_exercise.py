@@ -53,6 +53,18 @@ def test_answers_stand_only_in_the_key(sheet: str) -> None:
         assert sentence not in words(worksheet)
 
 
+def test_no_step_tells_the_result_of_an_earlier_one() -> None:
+    text = "a = x*y; where(a > 1, tanh(a), -a) + max(x, exp(y))^2"
+    words_of = ["trace", text, "--x", "0.5", "--y", "1.5", "--format", "html", "--exercise"]
+    worksheet = words(pages(str(run_cli(words_of)))[0])
+    document = run_cli(["trace", text, "--x", "0.5", "--y", "1.5", "--json"]).json
+    results = [step["value"] for step in document["forward"] if step["value"] not in (0, 1)]
+    assert len(results) > 5
+    assert not [value for value in results if f"{value:.6g}" in worksheet]
+    assert "tanh(a) = tanh(____) =" in worksheet
+    assert "a > 1: ____ > 1 gives" in worksheet
+
+
 def test_derivatives_are_not_revealed(sheet: str) -> None:
     assert "A power scales by its slope" in words(pages(sheet)[0])
     assert "2*2" not in words(pages(sheet)[0])
