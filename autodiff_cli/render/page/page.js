@@ -2,7 +2,6 @@
 
 const LONG = 120; // characters that may need scrolling on a phone, and so have to be focusable
 byId("formula").textContent = record.text; // the drawing asks how much room is left
-const isLong = record.text.length > LONG || record.text.split("\n").length > 3;
 const playback = new Playback();
 const graph = new Graph(byId("stage"), playback, byId("map"));
 const panel = new Panel(byId("details"), playback);
@@ -268,7 +267,7 @@ addEventListener("beforeprint", spread);
 addEventListener("afterprint", restore);
 matchMedia("print").addEventListener("change", (event) => (event.matches ? spread() : restore()));
 
-if (isLong) Object.assign(byId("formula"), { tabIndex: 0, role: "region", ariaLabel: "Formula" });
+Object.assign(byId("formula"), { tabIndex: 0, role: "region", ariaLabel: "Formula" });
 byId("fold").hidden = !graph.parts.canFold;
 byId("fold").setAttribute("aria-pressed", String(graph.parts.areFolded));
 graph.watch(() => {
