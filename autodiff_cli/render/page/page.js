@@ -1,6 +1,6 @@
 // The page: what it shows at each step, and its controls.
 
-const LONG = 120; // characters that may need scrolling on a phone, and so have to be focusable
+const LONG = 120; // characters that may need scrolling on a phone
 byId("formula").textContent = record.text; // the drawing asks how much room is left
 const playback = new Playback();
 const graph = new Graph(byId("stage"), playback, byId("map"));
@@ -267,7 +267,9 @@ addEventListener("beforeprint", spread);
 addEventListener("afterprint", restore);
 matchMedia("print").addEventListener("change", (event) => (event.matches ? spread() : restore()));
 
-Object.assign(byId("formula"), { tabIndex: 0, role: "region", ariaLabel: "Formula" });
+new ResizeObserver(([{ target }]) => {
+  target.tabIndex = target.scrollHeight > target.clientHeight ? 0 : -1;
+}).observe(byId("formula"));
 byId("fold").hidden = !graph.parts.canFold;
 byId("fold").setAttribute("aria-pressed", String(graph.parts.areFolded));
 graph.watch(() => {
