@@ -335,17 +335,15 @@ def takes_options(record: Callable[P, Record]) -> _TakesOptions[P, Record]:
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         own = [*inspect.signature(function).parameters.values()][:-1]
-        names = [parameter.name for parameter in own]
         signature = inspect.Signature([*own, *inspect.signature(record).parameters.values()])
 
         @functools.wraps(function)
         def call(*arguments: Any, **options: Any) -> Any:
             try:
-                signature.bind(*arguments, **options)
+                bound = signature.bind(*arguments, **options).arguments
             except TypeError as error:
                 raise TypeError(f"{function.__name__}() {error}") from None
-            rest = [options.pop(name) for name in names[len(arguments) :]]
-            return function(*arguments, *rest, make(**options))
+            return function(*(bound.pop(parameter.name) for parameter in own), make(**bound))
 
         call.__signature__ = signature  # type: ignore[attr-defined]
         return call

@@ -35,6 +35,7 @@ from autodiff_cli.options import (
     at_least,
     between,
     check_restrictions,
+    command_words,
     is_explicit,
     needs,
     option,
@@ -533,12 +534,10 @@ def merge_assignments(values: Mapping[str, str], more: Iterable[str], option: st
     for assignment in more:
         name, equals, text = split_assignment(assignment)
         if not equals or not (is_name(name) or is_level_name(name)):
-            other = (
-                f"; put any other name in backticks: {option} '`{name}`={text}'"
-                if equals and is_name(f"`{name}`")
-                else ""
-            )
-            raise BadInput(f"{option} takes NAME=VALUE, such as {option} x=2, not `{assignment}`{other}")
+            quoted = f"`{name}`"
+            hint = f"; put any other name in backticks: {option} '{quoted}={text}'"
+            form = f"{option} takes NAME=VALUE, such as {option} x=2, not `{assignment}`"
+            raise BadInput(form + hint if equals and is_name(quoted) else form)
         name = canonical_name(name)
         if name in merged:
             raise BadInput(f"`{name}` is given two values: `{merged[name]}` and `{text}`")
@@ -721,7 +720,7 @@ class UncertaintyRequest(CheckedOptions):
 UNCERTAIN = "an uncertain value"  # stands for uncertain values in tables of restrictions
 UNCERTAINTY_RESTRICTIONS = (
     *(
-        needs(option, UNCERTAIN, f"--{option.replace('_', '-')} needs uncertain values, such as --x 2+-0.1")
+        needs(option, UNCERTAIN, f"{command_words(option)} needs uncertain values, such as --x 2+-0.1")
         for option in ("correlation", "monte_carlo")
     ),
     needs("seed", "monte_carlo", "--seed needs --monte-carlo N; for a variable of this name, use --set seed={seed}"),

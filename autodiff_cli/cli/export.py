@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from autodiff_cli.cli.command_line import EXPR, OUTPUT_FILE, WRT, Call, command
 from autodiff_cli.cli.environment import BadInput, Output, errors_as_bad_input, errors_as_failure
-from autodiff_cli.options import Restriction, check_restrictions, exclusive, option
+from autodiff_cli.options import Restriction, check_restrictions, command_words, exclusive, option
 
 if TYPE_CHECKING:
     from autodiff_cli.export.program import ExportOptions
@@ -36,7 +36,7 @@ _RESTRICTIONS = (
         Restriction(
             option,
             lambda explicit: explicit["language"] == "onnx",
-            f"--to onnx writes only the prediction and cannot be combined with --{option.replace('_', '-')}",
+            f"--to onnx writes only the prediction and cannot be combined with {command_words(option)}",
         )
         for option in ("wrt", "hessian", "value_only")
     ),

@@ -20,7 +20,7 @@ from autodiff_cli.cli.command_line import (
 )
 from autodiff_cli.cli.environment import Output, errors_as_bad_input
 from autodiff_cli.data.dialect import FileOptions
-from autodiff_cli.options import check_restrictions, exclusive, needs, option_fields
+from autodiff_cli.options import check_restrictions, command_words, exclusive, needs, option_fields
 
 _INTERVAL, _RANGE = "an interval", "a range"
 _REQUESTS = tuple(option_fields(DerivativeRequest))
@@ -34,7 +34,7 @@ _RESTRICTIONS = (
     *exclusive("precision", (*_ONE_POINT, "at", _RANGE)),
     *exclusive(_RANGE, (*_ONE_POINT, "at")),
     *exclusive("at", _ONE_POINT),
-    *(needs(option, "at", f"--{option.replace('_', '-')} needs --at FILE") for option in option_fields(FileOptions)),
+    *(needs(option, "at", f"{command_words(option)} needs --at FILE") for option in option_fields(FileOptions)),
     needs("outputs", "jacobian", "--outputs needs --jacobian: add --jacobian"),
     *exclusive("jacobian", (name for name in _ONE_POINT if name not in ("jacobian", "outputs"))),
 )

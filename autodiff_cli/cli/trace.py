@@ -38,6 +38,7 @@ from autodiff_cli.options import (
     Restriction,
     at_least,
     check_restrictions,
+    command_words,
     exclusive,
     needs,
     option,
@@ -128,7 +129,7 @@ _RESTRICTIONS = (
     ),
     *UNCERTAINTY_RESTRICTIONS,
     *(
-        needs(option, "row", f"--{option.replace('_', '-')} needs a row of data: add DATA and --row N")
+        needs(option, "row", f"{command_words(option)} needs a row of data: add DATA and --row N")
         for option in ("loss", *option_fields(FileOptions))
     ),
     needs("row", "data", "--row {row} needs a data file after the model: autodiff trace MODEL DATA --row {row}"),
@@ -145,7 +146,7 @@ _RESTRICTIONS = (
         Restriction(
             option,
             lambda explicit: explicit["format name"] not in _DRAWINGS,
-            f"--{option.replace('_', '-')} needs a drawing; add --format, one of {', '.join(_DRAWINGS)}",
+            f"{command_words(option)} needs a drawing; add --format, one of {', '.join(_DRAWINGS)}",
         )
         for option in ("highlight", "only", "hide_constants", "fold", "find")
     ),

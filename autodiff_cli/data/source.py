@@ -492,11 +492,13 @@ class ByteSource:
     def estimate_lines(self) -> int:
         """Return the estimated number of lines, from their mean length at the start; 0 if the source cannot be read."""
         sample = self._start(self.open_text, _SAMPLE_BYTES)
-        size = len(sample) if len(sample) < _SAMPLE_BYTES else self._size()
-        if self.is_gzipped and len(sample) == _SAMPLE_BYTES:
+        if len(sample) < _SAMPLE_BYTES:
+            return sample.count(b"\n")
+        size = self._size()
+        if self.is_gzipped:
             start = sample[:_COMPRESSION_SAMPLE_BYTES]
             size = size * len(start) // max(1, len(zlib.compress(start, 6)))  # 6 is the usual compression level
-        return size * sample.count(b"\n") // max(1, len(sample))
+        return size * sample.count(b"\n") // len(sample)
 
     def signature(self) -> tuple[int, ...]:
         """Return a value that changes when the file is modified: its size, time and inode. Empty for pipes."""

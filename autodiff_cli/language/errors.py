@@ -148,7 +148,7 @@ def suggest(name: str, candidates: Iterable[str], *, allow_prefix: bool = True) 
 
 
 def spelling_hint(name: str, candidates: Iterable[str], otherwise: str, quote: str = "`") -> str:
-    """Return the question whether the candidate most similar to a misspelt name is meant; `otherwise` if none is."""
+    """Return the question "did you mean …?" for the candidate most similar to a misspelt name, or `otherwise`."""
     close = suggest(name, candidates)
     return otherwise if close is None else f"did you mean {quote}{close}{quote}?"
 

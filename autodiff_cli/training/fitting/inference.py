@@ -54,6 +54,7 @@ from autodiff_cli.training.result.statistics import ComputedStatistics, combinat
 from autodiff_cli.training.rows import WEIGHT, MemoryRows, row_numbers
 
 DerivedValues = dict[str, DerivedQuantity]
+_NO_INTERVALS = "a network's parameters have no intervals, because hidden units are interchangeable"
 
 
 class DerivedQuantities:
@@ -220,7 +221,7 @@ PROFILE = ProfileSettings()
 def check_profile(objective: Objective) -> None:
     """Raise OptionError for an objective without meaningful profiles."""
     if objective.is_network:
-        raise OptionError("profile: a network's parameters have no intervals, because hidden units are interchangeable")
+        raise OptionError(f"profile: {_NO_INTERVALS}")
     if objective.kind not in (LossKind.SQUARES, LossKind.LIKELIHOOD) or objective.classes is not None:
         problem = "classes" if objective.classes is not None else f"the loss {objective.loss or 'of this model'}"
         raise OptionError(f"profile needs least squares or a likelihood, not {problem}; use bootstrap instead")
@@ -469,9 +470,7 @@ BOOTSTRAP = BootstrapSettings()
 def check_bootstrap(objective: Objective, method: str) -> None:
     """Raise OptionError for an objective that cannot be resampled."""
     if objective.is_network:
-        raise OptionError(
-            "bootstrap: a network's parameters have no intervals, because hidden units are interchangeable"
-        )
+        raise OptionError(f"bootstrap: {_NO_INTERVALS}")
     target = objective.model.program.target
     if method == "residual" and (
         target is None
