@@ -321,20 +321,20 @@ class Command:
             BadInput: for words that cannot be used.
             Failure: for a file that cannot be written.
         """
-        found = split_arguments(self, words)
+        arguments = split_arguments(self, words)
         defaults = {each.name: each.default for each in self.parameters}
         values = dict(defaults)
-        for flag, text in found.options:
+        for flag, text in arguments.options:
             option = self.options[flag]
             value = True if option.is_flag else option.convert(text, flag)
             values[option.name] = [*(values[option.name] or ()), value] if option.repeats else value
-        rest = found.positionals
+        rest = arguments.positionals
         for each in self.arguments:
             if rest:
-                taken, rest = (rest, []) if each.repeats else (rest[:1], rest[1:])
-                converted = [each.convert(text, f"autodiff {self.name}") for text in taken]
+                own, rest = (rest, []) if each.repeats else (rest[:1], rest[1:])
+                converted = [each.convert(text, f"autodiff {self.name}") for text in own]
                 values[each.name] = converted if each.repeats else converted[0]
-        texts = merge_assignments(found.values, values.pop(_SET.name, None) or ())
+        texts = merge_assignments(arguments.values, values.pop(_SET.name, None) or ())
         explicit = {name: value for name, value in values.items() if is_explicit(value, defaults[name])}
         with errors_as_bad_input():
             self._check(explicit)
@@ -421,8 +421,8 @@ def find_command(name: str) -> Command:
         BadInput: if there is no such command; the message suggests one.
     """
     if name in COMMANDS:
-        found: Command = getattr(importlib.import_module(f"autodiff_cli.cli.{COMMANDS[name]}"), name)
-        return found
+        command: Command = getattr(importlib.import_module(f"autodiff_cli.cli.{COMMANDS[name]}"), name)
+        return command
     close = _OTHER_COMMANDS.get(name) or suggest(name, [*COMMANDS, "--version", "--help"])
     if close is None and not name.isidentifier() and not name.startswith("-"):
         raise BadInput(f'`{name}` is not a command; to differentiate an expression: autodiff grad "{name}"')

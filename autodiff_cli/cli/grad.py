@@ -119,9 +119,9 @@ def grad(
         point = inputs.read_point(call, formula, value_texts)
         sizes = formula.value_shapes(formula.at(point))
         outputs = select_outputs(formula, request, sizes) if request.jacobian else {"": formula}
-        found = {name: propagated_uncertainty(one, point, errors, uncertainty)[0] for name, one in outputs.items()}
-        reports = [uncertainty_report(found)]
-        nonlinear = "; ".join(f"{name}: {u.warning}" if name else u.warning for name, u in found.items() if u.warning)
+        results = {name: propagated_uncertainty(one, point, errors, uncertainty)[0] for name, one in outputs.items()}
+        reports = [uncertainty_report(results)]
+        nonlinear = "; ".join(f"{name}: {u.warning}" if name else u.warning for name, u in results.items() if u.warning)
     if replace(request, precision=None) != DerivativeRequest():
         from autodiff_cli.cli.gradients import higher_derivatives_report
 

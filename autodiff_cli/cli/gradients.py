@@ -191,8 +191,8 @@ def propagated_uncertainty(
         hessian = derivatives.hessian_by_name(formula, point, errors)
         second = HigherDerivatives(hessian=hessian)
         right |= check_higher_derivatives(formula, formula.at(point), second).correct
-    found = uncertain.uncertainty(record.value, record.gradient, hessian, right, request.monte_carlo or 0, request.seed)
-    return found, record
+    total = uncertain.uncertainty(record.value, record.gradient, hessian, right, request.monte_carlo or 0, request.seed)
+    return total, record
 
 
 def interval_report(call: Call, formula: Formula, value_texts: Mapping[str, str], names: Sequence[str]) -> Report:

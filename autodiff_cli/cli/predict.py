@@ -182,12 +182,12 @@ def _inverse_report(call: Call, fit: FittedModel, column: str, interval: float |
     error = _number(target, errors[target]) if target in errors else None
     level = fit.confidence_level if interval is None else check_confidence_level(interval)
     value = float(values.pop(target))
-    found = fit.inverse(column, value, error, limits=ends, others=values, level=level)
-    if not any(each.value is not None for each in found):
-        close = "; where the difference is not significant, the interval says" if found else ""
+    predictions = fit.inverse(column, value, error, limits=ends, others=values, level=level)
+    if not any(each.value is not None for each in predictions):
+        close = "; where the difference is not significant, the interval says" if predictions else ""
         call.environment.note(f"no {column} from {ends[0]:g} to {ends[1]:g} gives the prediction {value:g}{close}")
     reading = {"inverse": column, "target": target, "reading": value, "error": error, "level": level}
-    return inverse_report(reading, found)
+    return inverse_report(reading, predictions)
 
 
 def _needed_columns(fit: FittedModel, file: DataSource, request: PredictionRequest) -> tuple[set[str], list[str]]:

@@ -340,13 +340,13 @@ def _uncertainty_reports(
     from autodiff_cli.render.gradient import uncertainty_report
     from autodiff_cli.render.trace import variance_report
 
-    found, record = propagated_uncertainty(trace.expression, trace.point, errors, request)
-    reports = [uncertainty_report({"": found})]
+    result, record = propagated_uncertainty(trace.expression, trace.point, errors, request)
+    reports = [uncertainty_report({"": result})]
     elements = record if record.is_scalar else elementwise_trace(record)
     if elements is not None:
-        sources = variance_sources(elements, found, limit)
-        reports.append(variance_report(elements, sources, found, elements is record))
-    return found.warning, reports
+        sources = variance_sources(elements, result, limit)
+        reports.append(variance_report(elements, sources, result, elements is record))
+    return result.warning, reports
 
 
 def _seed_variable(trace: Trace) -> str:

@@ -202,8 +202,8 @@ class DataFile:
                 mask = None if row_filter is None else row_filter.mask(batch, self.parsers)
                 count = len(next(iter(batch.values())))
                 selected = count if mask is None else int(np.count_nonzero(mask))
-                found = {name: dict.fromkeys(labels_of(batch, name).values) for name in texts}
-                counts.add(FilterCounts(count, selected, found))
+                levels = {name: dict.fromkeys(labels_of(batch, name).values) for name in texts}
+                counts.add(FilterCounts(count, selected, levels))
                 if FILE_COLUMN not in names:
                     batch[FILE_COLUMN] = LabelColumn(np.zeros(count, np.int32), [self.label])
                 batch |= {

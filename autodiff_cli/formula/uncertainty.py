@@ -360,8 +360,8 @@ class UncertainPoint:
             for name, x in self._points_at(steps).items()
         }
         tape, runs = Tape([self.formula.output]), ((UNPERTURBED,), PERTURBED_RUNS[:1])
-        first, moved = (forward(tape, start_perturbed_array_run(*run), leaf_values)[-1] for run in runs)
-        return np.asarray(np.broadcast_to(np.abs(moved - first), len(steps)))
+        first, perturbed = (forward(tape, start_perturbed_array_run(*run), leaf_values)[-1] for run in runs)
+        return np.asarray(np.broadcast_to(np.abs(perturbed - first), len(steps)))
 
     def _departure(self, value: float, amounts: Array, bends: Array, spread: float) -> str:
         """Return in words where the formula departs from its quadratic approximation, if it does so far enough.

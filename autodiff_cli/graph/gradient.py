@@ -245,17 +245,17 @@ def tangents(
     """
     tape = Tape(outputs, seeds)
     shapes = TapeShapes(tape, leaves)
-    found: list[Partial | None] = []
+    partials: list[Partial | None] = []
     for i, node in enumerate(tape.nodes):
         if node in seeds:
-            found.append(Partial(seeds[node]))
+            partials.append(Partial(seeds[node]))
             continue
         inputs = tape.inputs[i]
-        rates = {k: rate for k in tape.active_inputs[i] if (rate := found[inputs[k]]) is not None}
+        rates = {k: rate for k in tape.active_inputs[i] if (rate := partials[inputs[k]]) is not None}
         amounts = [amount for _, amount in _contributions(tape, i, rates, shapes, is_forward=True)] if rates else []
-        found.append(sum_partials(amounts[::-1]) if amounts else None)
+        partials.append(sum_partials(amounts[::-1]) if amounts else None)
     return [
-        _zeros_like(output, shapes[at]) if (result := found[at]) is None else result.masked_graph
+        _zeros_like(output, shapes[at]) if (result := partials[at]) is None else result.masked_graph
         for output, at in zip(outputs, tape.outputs, strict=True)
     ]
 

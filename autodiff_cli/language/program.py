@@ -510,8 +510,8 @@ class _Builder:
         self.graph.values |= {places.text: places, weights.text: weights}
         self.graph.convolutions[names[0], names[1]] = pair
         lag = column - places
-        (moved,) = substitute([curve], {column: lag})
-        value = Node(_SUM, (Node(_WHERE, (lag < 0, constant("0"), Node(_HEAVISIDE, (lag,)) * moved)) * weights,))
+        (shifted,) = substitute([curve], {column: lag})
+        value = Node(_SUM, (Node(_WHERE, (lag < 0, constant("0"), Node(_HEAVISIDE, (lag,)) * shifted)) * weights,))
         return [node for node in topological_order([value]) if node not in self.origin and not node.is_input]
 
     def check_index(self, operands: list[Node]) -> None:

@@ -213,8 +213,8 @@ def bessel(name: str, is_entire: bool) -> Callable[[Ball, Ball], Ball]:
         if abs(order) > MAX_BESSEL_ORDER or (x < 0 and not (is_entire and ball.is_integer(order))):
             return ball.NAN
         if x != 0:
-            found: Ball = getattr(x, name)(order)
-            return found
+            result: Ball = getattr(x, name)(order)
+            return result
         if not is_entire:
             return (
                 ball.NEGATIVE_INF if name == "bessel_y" and order >= 0 else ball.INF if name == "bessel_k" else ball.NAN

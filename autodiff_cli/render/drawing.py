@@ -432,8 +432,8 @@ def graph_shapes(drawing: Drawing, show: NumberFormat, min_number_width: int = 0
         def write(x: Any) -> str:
             return formatting.text_within(x, show, _MAX_LABEL_LENGTH - len("adjoint ")).ljust(least)
 
-        found = (box_lines(box, write, brief=True) for box in drawing.boxes)
-        return [[_shorten(label), *numbers] for label, *numbers in found]
+        texts = (box_lines(box, write, brief=True) for box in drawing.boxes)
+        return [[_shorten(label), *numbers] for label, *numbers in texts]
 
     texts, padded = lines(0), lines(min_number_width)
     sizes = [_box_size(box.role, lines) for box, lines in zip(drawing.boxes, padded, strict=True)]

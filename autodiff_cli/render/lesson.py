@@ -224,8 +224,8 @@ class _Sheet:
         self._trace = trace
         self._format_full, self._format_brief = number_formats(digits)
         self._sentences = StepSentences(trace, self._format_brief)
-        given = [None if node.op else value for node, value in zip(trace.tape.nodes, trace.values, strict=True)]
-        self._questions = StepSentences(dataclasses.replace(trace, values=given), self._given_or_blank)
+        point = [None if node.op else value for node, value in zip(trace.tape.nodes, trace.values, strict=True)]
+        self._questions = StepSentences(dataclasses.replace(trace, values=point), self._given_or_blank)
         self._size, self._shapes, _ = graph_shapes(build_drawing(trace, view), self._format_brief, _RESERVED_CHARACTERS)
 
     def pages(self, text: str) -> Iterator[str]:

@@ -192,11 +192,11 @@ def write_plot(paper: Paper, problem: BoxProblem, points: Sequence[Mapping[str, 
     if len(problem.outputs()) > 1 or len(names) not in (1, 2):
         paper.line("--plot draws one formula of one or two unknowns.", Style.WARNING)
         return
-    found = {name: np.array([float(point[name]) for point in points]) for name in names}
+    coordinates = {name: np.array([float(point[name]) for point in points]) for name in names}
     if len(names) == 1:
         (name,) = names
         x = np.linspace(ends[name][0], ends[name][1], _CURVE_POINTS)
-        at = found[name]
+        at = coordinates[name]
         marked = (at, problem.evaluate({name: at})[0]) if len(at) else None
         curve = FittedCurve(title, x, problem.evaluate({name: x})[0])
         write_panel(paper, Panel("plot", name, title, [curve], marked, rows=_PLOT_ROWS, note="points found"))
@@ -212,7 +212,7 @@ def write_plot(paper: Paper, problem: BoxProblem, points: Sequence[Mapping[str, 
     is_border = (levels[1:, 1:] != levels[:-1, 1:]) | (levels[1:, 1:] != levels[1:, :-1])
     rows, places = np.nonzero(is_border)
     paper.heading("contours")
-    for line in contour_plot(ends, (x[places + 1], y[rows + 1]), [*found.values()], (columns, _CONTOUR_ROWS)):
+    for line in contour_plot(ends, (x[places + 1], y[rows + 1]), [*coordinates.values()], (columns, _CONTOUR_ROWS)):
         paper.verbatim(line)
     shares = f"{_CONTOURS} lines, with as much of the box between each two"
     paper.line(f"  {names[1]} over {names[0]}, o: points found, dots: {shares}", Style.FAINT)

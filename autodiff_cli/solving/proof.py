@@ -316,10 +316,10 @@ def prove_singular_zeros(system: System, low: Array, high: Array, bits: int) -> 
         zeros = Prover(part, Domain([], []), bits).prove(Boxes(lows, highs, np.zeros_like(lows)))
         return [zero for zero in zeros if zero is not None and is_inside(zero)]
 
-    found = zeros_of([*curve, chain[-2]], lower, upper)
-    if not found:
+    candidates = zeros_of([*curve, chain[-2]], lower, upper)
+    if not candidates:
         return None
-    (point,) = found
+    (point,) = candidates
     if len(chain) == 2:
         return SingularZeros(low, high, [point])
     for exact in exact_points(point, leaves, [*curve, *chain[:-1]], bits):
@@ -391,10 +391,10 @@ def prove_isolated_zero(system: System, cluster: tuple[Array, Array], low: Array
             # A form of this order is 0 for all u if it is 0 for those with natural numbers of this sum.
             lattice = (u for u in itertools.product(range(order + 1), repeat=size) if sum(u) == order)
             at = ({leaf: fmpq_poly([x]) for leaf, x in zip(direction, u, strict=True)} for u in lattice)
-            found = [_Field().evaluate([form], {**dict(zip(leaves, place, strict=True)), **u})[0] for u in at]
-            if any(x is None for x in found):
+            residuals = [_Field().evaluate([form], {**dict(zip(leaves, place, strict=True)), **u})[0] for u in at]
+            if any(x is None for x in residuals):
                 return None
-            if any(found):
+            if any(residuals):
                 leading.append(form)
                 break
     if len(leading) < size:

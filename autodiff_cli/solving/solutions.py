@@ -427,13 +427,11 @@ def _proven_zeros(
     domain, zeros, regions = problem.domain, result.zeros, result.regions
     proven = Prover(system, domain, problem.bits, _SPARE_BITS).prove(zeros)
     undecided = result.undecided.join(zeros.select([k for k, zero in enumerate(proven) if zero is None]))
-    kept = [k for k, zero in enumerate(proven) if zero is not None and not domain.excludes(zero)]
-    ends = (
-        np.array([[float_bounds(x) for x in proven[k] or ()] for k in kept]).reshape(len(kept), len(domain.lower), 2).T
-    )
-    region, sides = regions.select(kept), zeros.side[:, kept]
+    at = [k for k, zero in enumerate(proven) if zero is not None and not domain.excludes(zero)]
+    ends = np.array([[float_bounds(x) for x in proven[k] or ()] for k in at]).reshape(len(at), len(domain.lower), 2).T
+    region, sides = regions.select(at), zeros.side[:, at]
     distinct: list[int] = []
-    for n in range(len(kept)):
+    for n in range(len(at)):
         # A zero may be found from several boxes: it is the same one if it lies where another is proven to be alone.
         is_same = (region.lower[:, :n] <= ends[0, :, n : n + 1]) & (region.upper[:, :n] >= ends[1, :, n : n + 1])
         if not (is_same & (sides[:, :n] == sides[:, n : n + 1])).all(axis=0)[distinct].any():
@@ -449,7 +447,7 @@ def _proven_zeros(
         # no smaller values on edges.
         has_side = (side == undecided.side.T) | ((side == 0) & (kind == "minimum"))
         is_covered |= (has_side & (lower <= undecided.lower.T) & (upper >= undecided.upper.T)).all(axis=1)
-    return [proven[kept[n]] or [] for n in distinct], [*sides.T], kinds, undecided.select(~is_covered)
+    return [proven[at[n]] or [] for n in distinct], [*sides.T], kinds, undecided.select(~is_covered)
 
 
 def merge_touching(boxes: Boxes) -> list[tuple[Array, Array]]:
@@ -574,16 +572,16 @@ def _decide_clusters(problem: BoxProblem, system: System, undecided: Boxes) -> t
             continue  # it may hold a minimum that is no stationary point
         if (high - low > _MAX_CLUSTER_PART * (end - start)).any():
             continue  # the search was cut short there
-        found = prover.prove(low, high)
-        is_kink = found is not None
-        if found is None:
+        proven = prover.prove(low, high)
+        is_kink = proven is not None
+        if proven is None:
             region = _singular_region(problem, system, low, high)
             if region is None or region.error:
                 continue
-            found, low, high = region.points, region.lower, region.upper
+            proven, low, high = region.points, region.lower, region.upper
         is_inside = ((low <= undecided.lower.T) & (high >= undecided.upper.T)).all(axis=1)
         is_decided |= is_free & is_inside
-        for point in found:
+        for point in proven:
             is_known = any(overlap(point, known.enclosure) for known in points)
             if not is_known and not problem.domain.excludes(point):
                 points.append(_Cluster(point, low, high, is_kink))

@@ -395,8 +395,8 @@ class DensityLog:
     def evaluate(self, point: Array, compute: Callable[[], Array]) -> Array:
         """Return the density and its gradient at a point, from the record or computed. The caller may not modify it."""
         key = point.tobytes()
-        if (found := self._results.get(key)) is not None:
-            return found
+        if (stored := self._results.get(key)) is not None:
+            return stored
         result = compute()
         if len(self._results) * (len(point) + len(result)) < _MAX_LOGGED_NUMBERS:
             self._results[key] = result

@@ -324,12 +324,12 @@ def _optimize_in_order(run: FitRun) -> tuple[FitRun, Outcome]:
     del progress.notes[notes:]  # they describe auxiliary bounds
     for tied in objective.constraints.active(outcome.theta):
         listed = format_names([objective.layout.names[k] for k in tied.positions], "`")
-        found = (
+        difference = (
             "end equal: the data contradict their order"
             if not tied.limit
             else "sum to 1, which leaves no share to the last component"
         )
-        progress.warnings.append(f"{listed} {found}; the standard errors assume that this holds")
+        progress.warnings.append(f"{listed} {difference}; the standard errors assume that this holds")
     return run._replace(objective=candidate), outcome
 
 

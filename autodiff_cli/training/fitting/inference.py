@@ -411,8 +411,8 @@ class _Profile:
         self._is_searched = True
         free = np.arange(len(self._theta)) != self._element
         start = bounds.clip(self._theta)
-        found = multistart(self._objective, start, free, 0, bounds) if self._objective.has_residuals else None
-        return math.inf if found is None else self._rise_of(value, found.end[None])
+        candidate = multistart(self._objective, start, free, 0, bounds) if self._objective.has_residuals else None
+        return math.inf if candidate is None else self._rise_of(value, candidate.end[None])
 
     def _rise_of(self, value: float, starts: Array) -> float:
         """Return the profile at a value, from some starts. Raises BetterFit for a fit better than the estimate."""

@@ -391,8 +391,8 @@ def _scanned_frequencies(objective: Objective) -> int:
 def _better_given_frequencies(objective: Objective, outcome: Outcome) -> Array | None:
     """Return a fit that is far better than one whose frequencies began at given values; None if there is none."""
     sinusoids = Sinusoids(objective)
-    given = objective.layout.mask([name for name in scalar_parameters(objective) if name in objective.user_starts])
-    if not (sinusoids.frequency_mask & given).any():
+    with_start = objective.layout.mask([name for name in scalar_parameters(objective) if name in objective.user_starts])
+    if not (sinusoids.frequency_mask & with_start).any():
         return None
     every = objective.layout.mask(scalar_parameters(objective))
     candidate = start_from_frequencies(objective, outcome.theta, every, 0, objective.bounds)
@@ -749,8 +749,8 @@ def _survey(
             progress.record(best)
             raise
         theta[fits] = [end.theta for end in outcomes]
-        found = comparison_losses(part, theta[fits])
-        losses[fits] = np.where([end.divergence is not None for end in outcomes], math.inf, found)
+        compared = comparison_losses(part, theta[fits])
+        losses[fits] = np.where([end.divergence is not None for end in outcomes], math.inf, compared)
         is_open = np.array([not end.converged for end in outcomes]) & np.isfinite(losses[fits])
         fits = fits[is_open]
         fits = fits[np.argsort(losses[fits], kind="stable")[: math.ceil(share * len(starts))]]

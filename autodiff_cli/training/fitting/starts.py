@@ -279,8 +279,8 @@ def start_from_frequencies(
     with ignore_float_errors():
         search = _Multistart(objective, start, free, seed, bounds, SETTINGS.max_check_work)
         proposals = itertools.chain(search.frequency_points(), search.frequency_pairs())
-        found = [end for points in proposals for end in search.descend(points)]
-        candidates = [end for end in found if not abs(waves.turns(end.end) - waves.turns(start)) < distance]
+        ends = [end for points in proposals for end in search.descend(points)]
+        candidates = [end for end in ends if not abs(waves.turns(end.end) - waves.turns(start)) < distance]
         return search.on_all_rows(min(candidates, key=lambda candidate: candidate.loss, default=None))
 
 
@@ -445,7 +445,7 @@ def _balance(
     rows = generator.integers(objective.rows, size=(2, count))
     if weight is not None and 0 < weight.sum() < np.inf:
         rows[0, ::2] = generator.choice(objective.rows, len(rows[0, ::2]), p=weight / weight.sum())
-    seen: dict[int, int] = {}
+    counts: dict[int, int] = {}
     for index, operation, node, power in objective.kernels.cached("partners", lambda: _find_partners(objective)):
         if not searched[index]:
             continue
@@ -472,8 +472,8 @@ def _balance(
         else:  # the mean or the standard deviation of a distribution
             chosen = np.where(generator.random(count) < 0.5, values[0], distance * factor)
         chosen = np.sign(chosen) * np.abs(chosen) ** (1 / power) if power else chosen
-        seen[index] = seen.get(index, 0) + 1  # each of several partners with the same probability
-        is_used = np.isfinite(chosen) & (chosen != 0) & (generator.random(count) < 1 / seen[index])
+        counts[index] = counts.get(index, 0) + 1  # each of several partners with the same probability
+        is_used = np.isfinite(chosen) & (chosen != 0) & (generator.random(count) < 1 / counts[index])
         points[is_used, index] = chosen[is_used]
 
 
@@ -603,8 +603,8 @@ class _Multistart:
         Far from the rows' origin, as in `a*sin(w*t) + b*cos(w*t)` with `t` in Julian days, a small change of `w` turns
         the phase many times, which other methods follow in tiny steps of `a` and `b`.
         """
-        moved = self._linear | (self._searched & self._sinusoids.mask)
-        for adjusted in (moved, self._linear) * SETTINGS.frequency_steps:
+        joint = self._linear | (self._searched & self._sinusoids.mask)
+        for adjusted in (joint, self._linear) * SETTINGS.frequency_steps:
             points = project_linear(objective, points, adjusted, self._box)[0]
         return points
 
@@ -644,9 +644,9 @@ class _Multistart:
             residuals = self._sample.evaluate_rows(self._sample.kernels.residuals, theta)[0]
             drawn = np.where(is_placed, self._random_points(np.square(residuals)), theta)
             for part in np.array_split(drawn, SETTINGS.max_descents):
-                found, left = self._project(part, adjusted)
+                variants, left = self._project(part, adjusted)
                 best = np.argsort(left, kind="stable")[:1]
-                proposed.append(found[best])
+                proposed.append(variants[best])
                 remaining.append(left[best])
         order = np.argsort(np.concatenate(remaining), kind="stable")
         return np.concatenate(proposed)[order[: SETTINGS.max_descents]]
@@ -721,8 +721,8 @@ class _Multistart:
         around = np.pad(sums, ((0, 0), (1, 1)), constant_values=np.inf)
         peaks = np.flatnonzero((sums <= around[:, :-2]) & (sums <= around[:, 2:]) & np.isfinite(sums))
         best = peaks[np.argsort(sums.ravel()[peaks], kind="stable")[: SETTINGS.max_peaks]]
-        found = [self._project(self._phase_variants(peak), self._linear) for peak in points[best]]
-        ends = [(left.min(), variants[np.argmin(left)]) for variants, left in found if len(variants)]
+        projections = [self._project(self._phase_variants(peak), self._linear) for peak in points[best]]
+        ends = [(left.min(), variants[np.argmin(left)]) for variants, left in projections if len(variants)]
         return np.array([end for _, end in sorted(ends, key=operator.itemgetter(0))]).reshape(-1, thetas.shape[1])
 
     def _phase_variants(self, theta: Array) -> Array:
@@ -766,8 +766,8 @@ class _Multistart:
             losses = comparison_losses(batch, ends)
         else:
             losses = batch.mean_squares(np.sum(np.square(batch.triangles(ends, every)[:, :, -1]), axis=1), every)
-        found = zip(outcomes, points, ends, losses.tolist(), strict=True)
-        return [StartCandidate(start, end, loss) for outcome, start, end, loss in found if outcome.divergence is None]
+        results = zip(outcomes, points, ends, losses.tolist(), strict=True)
+        return [StartCandidate(start, end, loss) for outcome, start, end, loss in results if outcome.divergence is None]
 
 
 # Ways to propose points, each array the most promising first, in the order in which they are tried. All of them use

@@ -71,11 +71,11 @@ def order_terms(objective: Objective, theta: Array, *, aligns_levels: bool = Fal
     layout = objective.layout
     if layout.size > MAX_SYMMETRIC_PARAMETERS or len(layout.element_names) != len(layout.names):
         return theta
-    found = _interchangeable_terms(objective, theta[0])
-    if not found:
+    groups = _interchangeable_terms(objective, theta[0])
+    if not groups:
         return theta
     ordered = theta.copy()
-    for terms in (part for each, symmetries in found for part in each.by_level(objective, symmetries, aligns_levels)):
+    for terms in (part for each, symmetries in groups for part in each.by_level(objective, symmetries, aligns_levels)):
         columns, key = terms.columns, terms.columns[:, terms.key]
         is_given = np.isin(columns, [k for k, name in enumerate(layout.names) if name in objective.user_starts])
         if is_given.any():
@@ -171,8 +171,8 @@ def _mixture_shares(objective: Objective) -> list[_Shares]:
 
     def find() -> list[_Shares]:
         nodes = topological_order([program.output])
-        found = dict.fromkeys(tuple(complemented_shares(node, program)) for node in nodes)
-        return [shares for shares in found if shares and len({len(levels) for levels in shares}) == 1]
+        distinct = dict.fromkeys(tuple(complemented_shares(node, program)) for node in nodes)
+        return [shares for shares in distinct if shares and len({len(levels) for levels in shares}) == 1]
 
     mixtures = objective.kernels.cached("shares of mixtures", find)
     return [shares for shares in mixtures if all(name in slices for levels in shares for name in levels)]
@@ -324,16 +324,16 @@ class _Symmetries:
                 is_ordered = np.sign(np.subtract(*theta[pair])) == preferred
                 return self._count_preferred(theta), int(np.count_nonzero(is_ordered))
 
-            found = [self._theta]
+            candidates = [self._theta]
             if by_level and all(self.is_equivalent(point, _EXCHANGE_TOLERANCE) for point in by_level):
                 wrong = np.sign(np.subtract(*self._theta[pair])) != preferred
                 changes = np.array(by_level) - self._theta
                 exchanged = self._theta + changes.sum(axis=0)
-                found.append(self._theta + changes[wrong].sum(axis=0))
+                candidates.append(self._theta + changes[wrong].sum(axis=0))
             if not self.is_equivalent(exchanged, _EXCHANGE_TOLERANCE):
                 continue
-            found.append(exchanged)
-            best = max(found, key=score)
+            candidates.append(exchanged)
+            best = max(candidates, key=score)
             other, self._theta = exchanged if best is self._theta else self._theta, best
             one, two = (self._names[k].partition("[")[0] for k in pair[:, 0])
             words = f"another solution predicts the same, with `{one}` and `{two}` exchanged"
@@ -361,8 +361,8 @@ class _Symmetries:
         sizes = [*dimensional_scales(program, target, columns, self._names).values()]
         pairs = [np.array([[*one.values()], [two[level] for level in one]]) for one, two in alike]
         pairs = [pair for pair in pairs if math.isclose(*(sizes[k] for k in pair[:, 0]))]
-        found = _interchangeable_terms(objective, self._theta) if pairs else []
-        ordered = [{*column} for terms, _ in found for column in terms.columns.T.tolist()]
+        interchangeable = _interchangeable_terms(objective, self._theta) if pairs else []
+        ordered = [{*column} for terms, _ in interchangeable for column in terms.columns.T.tolist()]
         yield from (pair for pair in pairs if not any({*pair[:, 0]} <= column for column in ordered))
 
     def _exchanged(self, pairs: Sequence[Positions]) -> Array:
@@ -413,11 +413,11 @@ def rival_frequency(objective: Objective, theta: Array) -> str:
     indices = np.flatnonzero(Sinusoids(objective).frequency_mask)
     free = objective.layout.mask([name for name in objective.parameters if name not in objective.user_starts])
     is_single, bounds = len(indices) == 1, objective.bounds
-    found = start_from_frequencies(objective, theta, free, 0, bounds, distance=1.0) if is_single else None
-    if found is None:
+    rival = start_from_frequencies(objective, theta, free, 0, bounds, distance=1.0) if is_single else None
+    if rival is None:
         return ""
-    squares = [max(objective.rss(point), math.ulp(0)) for point in (theta, found.end)]
+    squares = [max(objective.rss(point), math.ulp(0)) for point in (theta, rival.end)]
     advantage = objective.rows / 2 * math.log(squares[1] / squares[0])
     if advantage >= _RIVAL_LOG_RATIO or abs(advantage) < _ALIAS_LOG_RATIO:
         return ""
-    return f"{objective.layout.names[indices[0]]} = {found.end[indices[0]]:.4g}"
+    return f"{objective.layout.names[indices[0]]} = {rival.end[indices[0]]:.4g}"

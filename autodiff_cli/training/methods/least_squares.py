@@ -384,12 +384,12 @@ class _LevenbergMarquardt:
         """
         kinks, is_optimal = np.zeros(self._start.shape[1], np.bool_), False
         for _ in range(SETTINGS.max_kink_rounds):
-            found = self._kink_mask(fit)
-            if is_optimal and (found == kinks).all():
+            crossed = self._kink_mask(fit)
+            if is_optimal and (crossed == kinks).all():
                 return kinks
-            if not (found | kinks).any():
+            if not (crossed | kinks).any():
                 return None
-            kinks, theta, bounds = found, self.fits.theta[fit], self._batch.bounds.select(fit)
+            kinks, theta, bounds = crossed, self.fits.theta[fit], self._batch.bounds.select(fit)
             for index in kinks.nonzero()[0].tolist():
                 bounds = bounds.with_fixed(index, float(theta[index]))
             one = np.array([fit])

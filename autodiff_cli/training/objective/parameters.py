@@ -182,8 +182,8 @@ def dimensional_scales(
 
     >>> from autodiff_cli.language.program import read as parsed
     >>> program = parsed("a*exp(-x/t) + c")
-    >>> found = dimensional_scales(program.output, None, {"x": 1e-6}, ["t"])
-    >>> round(found["t"] * 1e6, 6)
+    >>> scales = dimensional_scales(program.output, None, {"x": 1e-6}, ["t"])
+    >>> round(scales["t"] * 1e6, 6)
     1.0
     """
     names = tuple(columns)
@@ -529,13 +529,13 @@ def mixture_shares(program: Program, layout: ParameterLayout) -> tuple[tuple[int
     """Return the positions of the free shares of each mixture of three or more components, whose last share is 1 minus
     their sum; those of each level by themselves.
     """
-    found = dict[tuple[int, ...], None]()
+    parts = dict[tuple[int, ...], None]()
     for node in topological_order([program.output]):
         for names in zip(*complemented_shares(node, program), strict=False):
             if len(names) > 1 and all(name in layout.slices for name in names):
-                found[tuple(layout.slices[name].start for name in names)] = None
+                parts[tuple(layout.slices[name].start for name in names)] = None
     # `1 - a - b` contains `1 - a`
-    return tuple(part for part in found if not any({*part} < {*other} for other in found))
+    return tuple(part for part in parts if not any({*part} < {*other} for other in parts))
 
 
 def _parameters_of(node: Node, program: Program) -> tuple[str, ...]:

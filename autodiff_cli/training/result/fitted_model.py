@@ -212,10 +212,10 @@ class FittedModel(FitStatistics):
         ranges: the minimum and maximum of each predictor in the fitted rows.
 
     >>> import autodiff_cli as ad
-    >>> found = ad.fit("y ~ a*x + b", {"x": [0, 1, 2, 3], "y": [1, 3, 5, 7.5]})
-    >>> {name: round(value, 6) for name, value in found.parameters.items()}
+    >>> fit = ad.fit("y ~ a*x + b", {"x": [0, 1, 2, 3], "y": [1, 3, 5, 7.5]})
+    >>> {name: round(value, 6) for name, value in fit.parameters.items()}
     {'a': 2.15, 'b': 0.9}
-    >>> found.converged, found.dof, round(found.rss, 6)
+    >>> fit.converged, fit.dof, round(fit.rss, 6)
     (True, 2, 0.075)
     """
 
@@ -480,10 +480,10 @@ class FittedModel(FitStatistics):
             OptionError: if there is no interval, as for classifiers and fits without standard errors.
 
         >>> import autodiff_cli as ad
-        >>> found = ad.fit("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4.1, 6]})
-        >>> found.predict({"x": [10, 20]}).round(3)
+        >>> fit = ad.fit("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4.1, 6]})
+        >>> fit.predict({"x": [10, 20]}).round(3)
         array([20.143, 40.286])
-        >>> found.predict({"x": [10]}, interval=0.95).confidence_low.round(3)
+        >>> fit.predict({"x": [10]}, interval=0.95).confidence_low.round(3)
         array([19.456])
         """
         if interval is not None:
@@ -529,8 +529,8 @@ class FittedModel(FitStatistics):
             MissingValueError: if another predictor has no value.
 
         >>> import autodiff_cli as ad
-        >>> found = ad.fit("y ~ a + b*x", {"x": [1, 2, 3, 4, 5], "y": [2.1, 3.9, 6.2, 7.8, 10.1]})
-        >>> [round(float(each), 3) for each in found.inverse("x", 7, 0.1, limits=(0, 10))[0]]
+        >>> fit = ad.fit("y ~ a + b*x", {"x": [1, 2, 3, 4, 5], "y": [2.1, 3.9, 6.2, 7.8, 10.1]})
+        >>> [round(float(each), 3) for each in fit.inverse("x", 7, 0.1, limits=(0, 10))[0]]
         [3.492, 0.067, 3.281, 3.713]
         """
         chosen = {canonical_name(name): value for name, value in (others or {}).items()}
@@ -547,8 +547,8 @@ class FittedModel(FitStatistics):
             MissingValueError: if a column is missing.
 
         >>> import autodiff_cli as ad
-        >>> found = ad.fit("kind ~ softmax(dense(x, 2))", {"x": [0, 1, 2, 3], "kind": ["a", "b", "a", "b"]})
-        >>> found.probabilities({"x": [0, 1, 2]}).shape
+        >>> fit = ad.fit("kind ~ softmax(dense(x, 2))", {"x": [0, 1, 2, 3], "kind": ["a", "b", "a", "b"]})
+        >>> fit.probabilities({"x": [0, 1, 2]}).shape
         (3, 2)
         """
         values = self.leaf_values(data)
@@ -671,10 +671,10 @@ def load(path: str | os.PathLike[str]) -> FittedModel:
         ModelFileError: if the file does not exist or is not a valid model file.
 
     >>> import autodiff_cli as ad, os, tempfile
-    >>> found = ad.fit("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4, 6]})
+    >>> fit = ad.fit("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4, 6]})
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "model.json")
-    ...     found.save(path)
+    ...     fit.save(path)
     ...     load(path).predict({"x": [4, 5]})
     array([ 8., 10.])
     """

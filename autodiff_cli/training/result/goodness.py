@@ -392,13 +392,13 @@ def _diverging_parameters(objective: Objective, theta: Array) -> set[int]:
     curvatures, directions = np.linalg.eigh(objective.hessian(theta) * sizes[:, None] * sizes)
     flat = directions[:, curvatures < SEPARATION.diverging_error_ratio**-2]
     projection = flat @ flat.T
-    found = set()
+    diverging = set()
     for k in np.flatnonzero(np.diag(projection) > SEPARATION.min_share).tolist():
         step = sizes * projection[k] * (np.sign(theta[k]) / projection[k, k])
         rise = (objective.value(theta - step) - objective.value(theta)) * objective.total_weight
         if rise > SEPARATION.min_likelihood_cost:
-            found.add(k)
-    return found
+            diverging.add(k)
+    return diverging
 
 
 def _is_convex(objective: Objective) -> bool:

@@ -397,7 +397,7 @@ def inverse_predictions(
         is_near = [
             not np.any((places >= first - 1) & (places < last)) for first, last in zip(starts, stops, strict=True)
         ]
-        found = list[InversePrediction]()
+        predictions = list[InversePrediction]()
         solutions = [*zip(places.tolist(), roots.tolist(), errors.tolist(), strict=True)]
         for place, root, error in (*solutions, *((first, None, None) for first in starts[is_near].tolist())):
             below = np.flatnonzero(is_outside[: place + 1])[-1:]
@@ -408,8 +408,8 @@ def inverse_predictions(
                 float(solve(excess, points[outer], start)[0]) if len(outer) else None
                 for outer, start in zip((below, above), inner, strict=True)
             ]
-            found.append(InversePrediction(root, error, *ends))
-    return sorted(found, key=lambda each: low if each.low is None else each.low)
+            predictions.append(InversePrediction(root, error, *ends))
+    return sorted(predictions, key=lambda each: low if each.low is None else each.low)
 
 
 # --- Predictions as columns

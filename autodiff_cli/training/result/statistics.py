@@ -401,9 +401,9 @@ def batch_statistics(
         for some, columns in distinct_masks(~on_bound):
             part = matrices if len(some) == len(theta) else matrices.take(some)
             if len(columns):
-                found = _estimate_covariances(part, absolute_sigma, lengths[some], dofs[some], columns)
+                part_estimate = _estimate_covariances(part, absolute_sigma, lengths[some], dofs[some], columns)
                 is_whole = len(some) == len(theta) and len(columns) == size
-                estimate = found if is_whole else found.placed_in(estimate, some, columns)
+                estimate = part_estimate if is_whole else part_estimate.placed_in(estimate, some, columns)
         distances = _minimum_distances(matrices, estimate, variations)
         for fit in np.flatnonzero(distances > COVARIANCE.max_minimum_distance).tolist():
             sentence = f"the fit stopped {distances[fit]:.2g} standard errors away from the minimum"
