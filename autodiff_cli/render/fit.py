@@ -63,14 +63,16 @@ def has_short_formula(fit: FittedModel) -> bool:
 
 def _write_outcome(paper: Paper, fit: FittedModel) -> None:
     show = paper.brief
-    end = "converged" if fit.converged else "stopped"
+    has_mixed = all(each.has_converged for each in fit.posterior.values())
+    end = "converged" if fit.converged else "stopped" if has_mixed else "ended"
     change = f": loss {show(fit.history[0]['loss'])} before, {show(fit.loss)} after" if fit.history else ""
     steps = pluralize(fit.epochs, step_noun(fit.optimizer))
     paper.line()
     outcome = f"{method_name(fit.optimizer)} {end} after {steps}{change}"
     if fit.posterior and not fit.epochs:  # under hierarchical priors no mode is searched
         outcome = "The parameters are the means of draws by the No-U-Turn sampler"
-        outcome += "" if fit.converged else ", whose chains have not converged"
+    if not has_mixed:
+        outcome += "; the chains have not converged"
     paper.line(outcome, Style.STRONG)
 
 

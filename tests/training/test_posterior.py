@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gc
 import importlib
 import itertools
@@ -341,6 +342,39 @@ def test_an_improper_posterior_is_said() -> None:
         ad.fit("y ~ A*x/(K + x)", data, posterior=300)
 
 
+def test_a_fit_has_converged_if_its_mode_was_found_and_its_chains_agree(tmp_path: Path) -> None:
+    """JSON, the warnings, the verdict of the text, `--by` and its CSV say the same of each fit."""
+    path, verdicts = tmp_path / "decay.csv", set()
+    rows = zip(itertools.cycle("uv"), X, DECAY["y"], strict=False)
+    path.write_text("g,x,y\n" + "".join(f"{g},{x},{y}\n" for g, x, y in rows), encoding="utf-8")
+    for draws, chains, epochs in itertools.product((2, 12, 1000), (1, 3), ([], ["--epochs", "1"])):
+        options = ["--posterior", str(draws), "--chains", str(chains), "--derive", "two = 2", *epochs]
+        words = ["train", "y ~ a*exp(-b*x)", str(path), *options]
+        single = json.loads(str(run_cli([*words, "--json"])))
+        for document in (single, *([] if epochs else _groups(words))):
+            agree = all(each["rhat"] is not None and each["rhat"] <= 1.01 for each in document["posterior"].values())
+            assert document["converged"] == (agree and not epochs)
+            assert any("chains agree" in text or "disagree" in text for text in document["warnings"]) != agree
+            verdicts.add((bool(epochs), agree))
+        assert draws == 2 or single["posterior"]["two"]["rhat"] == 1
+        text = str(run_cli(words))
+        assert ("; the chains have not converged" in text) == (draws < 1000)
+        assert (" converged after " in text) == single["converged"]
+    assert verdicts == {*itertools.product((False, True), (False, True))}
+
+
+def _groups(words: list[str]) -> list[dict[str, Any]]:
+    """Return the documents of the fits to groups, whose verdicts the text and the CSV file repeat."""
+    groups = json.loads(str(run_cli([*words, "--by", "g", "--json"])))["groups"]
+    converged = [group["converged"] for group in groups]
+    assert f"converged: {sum(converged)} of 2" in str(run_cli([*words, "--by", "g"]))
+    path = Path(words[2]).with_name("groups.csv")
+    run_cli([*words, "--by", "g", "-o", str(path)])
+    lines = csv.DictReader(path.read_text(encoding="utf-8").splitlines())
+    assert [line["converged"] for line in lines] == [str(each).lower() for each in converged]
+    return groups
+
+
 @pytest.mark.slow
 def test_chains_that_disagree_are_not_called_converged(tmp_path: Path) -> None:
     """The mean of the levels and `c` are not determined one by one."""
@@ -348,9 +382,12 @@ def test_chains_that_disagree_are_not_called_converged(tmp_path: Path) -> None:
     numbers = np.random.default_rng(1).normal(0, 1, 20)
     path.write_text("g,y\n" + "".join(f"{'ab'[k % 2]},{y}\n" for k, y in enumerate(numbers)), encoding="utf-8")
     priors = ["--prior", "a[g] ~ normal(m, s)", "--prior", "s ~ half_normal(1)"]
-    words = ["train", "y ~ a[g] + c", str(path), *priors, "--posterior", "100", "--chains", "3", "--save", str(saved)]
-    assert "draws by the No-U-Turn sampler, whose chains have not converged" in str(run_cli(words))
-    assert not ad.load(saved).converged
+    words = ["train", "y ~ a[g] + c", str(path), *priors, "--posterior", "100", "--save", str(saved), "--chains"]
+    for chains, who in (("1", "the quarters of the chain disagree"), ("3", "the chains disagree")):
+        text = str(run_cli([*words, chains]))
+        assert "draws by the No-U-Turn sampler; the chains have not converged" in text
+        assert who in text
+        assert not ad.load(saved).converged
 
 
 def test_command_line(tmp_path: Path) -> None:

@@ -206,7 +206,6 @@ def _with_posterior(run: FitRun, result: FittedModel | None, on_draw: Callable[[
     from autodiff_cli.training.fitting.posterior import draw_posterior, parameter_draws
 
     objective, options = run.objective, run.options
-    is_hierarchical = result is None
     if result is None:
         start = _start_of_chains(objective, options)
     elif result.failure:
@@ -225,7 +224,7 @@ def _with_posterior(run: FitRun, result: FittedModel | None, on_draw: Callable[[
     except KeyboardInterrupt:
         if result is None:
             raise
-        raise Interrupted(result) from None
+        raise Interrupted(dataclasses.replace(result, converged=False)) from None
     run.progress.finish()
     if result is None:
         numbers = parameter_draws(objective, drawn.draws).reshape(-1, objective.layout.size)
@@ -238,17 +237,17 @@ def _with_posterior(run: FitRun, result: FittedModel | None, on_draw: Callable[[
             definition=_POSTERIOR_DEVIATIONS,
             warnings=(),
         )
-        result = build_fit(run, Outcome(theta, True), known)
-        notes = [_POSTERIOR_MEANS, *result.notes[1:]]
-        result = dataclasses.replace(result, notes=notes, converged=drawn.has_converged)
+        result, warnings = build_fit(run, Outcome(theta, True), known), len(run.progress.warnings)
+        result.notes[0] = _POSTERIOR_MEANS  # in place of the mode's
     reported = dataclasses.replace(
         result,
+        converged=result.converged and all(each.has_converged for each in drawn.summaries.values()),
         posterior=drawn.summaries,
         divergences=drawn.divergences,
         draws=drawn.draws,
         warnings=[
             *(each for each in result.warnings if each != _HIERARCHICAL),
-            *([] if is_hierarchical else run.progress.warnings[warnings:]),
+            *run.progress.warnings[warnings:],
             *drawn.warnings,
         ],
     )

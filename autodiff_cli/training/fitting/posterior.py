@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from autodiff_cli.array_types import Array
+from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.backends.protocol import DensityFunction, available_cores
 from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.graph.node import Node, as_node, variable
@@ -49,13 +49,12 @@ from autodiff_cli.training.objective.parameters import Bounds, ParameterLayout, 
 from autodiff_cli.training.objective.preparation import check_likelihood, hyperparameters
 from autodiff_cli.training.options import BoundPair, FitOptions
 from autodiff_cli.training.priors import Prior, parse_priors, prior_graph
-from autodiff_cli.training.result.fitted_model import ParameterPosterior
+from autodiff_cli.training.result.goodness import MAX_RHAT, ParameterPosterior
 from autodiff_cli.training.result.prediction import RESIDUAL_SIGMAS, residual_sigma_name
 from autodiff_cli.training.rows import WEIGHT, MemoryRows
 
 _NOT_INSTALLED = "posterior needs nutpie and arviz-stats, which are not installed: pip install '.[bayes]' in a checkout"
-_MAX_RHAT = 1.01  # Vehtari et al. 2021, Bayesian Analysis 16, 667, as the next one
-_MIN_ESS_PER_CHAIN = 100
+_MIN_ESS_PER_CHAIN = 100  # Vehtari et al. 2021, Bayesian Analysis 16, 667
 _TUNING_DRAWS = 400
 _HIERARCHICAL_TUNING_DRAWS = 1000  # the sampler itself finds the scales of the parameters
 _HIERARCHICAL_ACCEPTANCE = 0.95  # steps short enough for the narrow part of hierarchical posteriors
@@ -81,7 +80,6 @@ class PosteriorDraws(NamedTuple):
         summaries: the summary of each number by its name.
         divergences: the number of transitions that diverged.
         warnings: sentences on what the diagnostics found.
-        has_converged: whether no transition diverged and no R-hat is large.
         is_complete: whether all draws were made.
     """
 
@@ -89,7 +87,6 @@ class PosteriorDraws(NamedTuple):
     summaries: dict[str, ParameterPosterior]
     divergences: int
     warnings: list[str]
-    has_converged: bool
     is_complete: bool
 
 
@@ -242,25 +239,23 @@ def draw_posterior(
     batches.sort(key=lambda chain: -len(chain[0]))
     lengths = [len(z) for z, _ in batches] or [0]
     number = max(range(len(lengths)), key=lambda k: (k + 1) * lengths[k])
-    if lengths[number] < 2:
+    if (count := lengths[number]) < 2:
         raise KeyboardInterrupt  # before anything was drawn
-    used = [(z[: lengths[number]], diverging) for z, diverging in batches[: number + 1]]
-    point = density.parameters(np.array([z for z, _ in used]))
+    z, is_diverging = (np.array([part[:count] for part in parts[: number + 1]]) for parts in zip(*batches, strict=True))
+    point, used = density.parameters(z), len(z)
     density.check_runaways(point)
     for each in ordered:  # the larger one was drawn as its distance from the smaller one
         larger, smaller = (objective.layout.names[k] for k in (each.position, each.others[0]))
         point[larger] = point[larger] + point[smaller]
     values = {name: point[name] for name in density.names}
-    values |= quantities.batch_values({**point, **objective.fixed})
-    divergences = sum(diverging for _, diverging in used)
-    summaries = summarize_draws(values)
-    count = lengths[number]
-    warnings = _diagnostic_warnings(summaries, divergences, len(used), count)
-    has_converged = not divergences and not any(each.rhat > _MAX_RHAT for each in summaries.values())
-    is_complete = len(used) == chains and count == draws
+    derived = quantities.batch_values({**point, **objective.fixed})
+    values |= {name: np.broadcast_to(each, (used, count)) for name, each in derived.items()}  # some are constant
+    divergences, summaries = int(np.count_nonzero(is_diverging)), summarize_draws(values)
+    warnings = _diagnostic_warnings(summaries, divergences, used, count)
+    is_complete = used == chains and count == draws
     if not is_complete:
-        warnings.append(f"interrupted: {len(used)} of {chains} chains are used, with {count} of {draws} draws each")
-    return PosteriorDraws(values, summaries, divergences, warnings, has_converged, is_complete)
+        warnings.append(f"interrupted: {used} of {chains} chains are used, with {count} of {draws} draws each")
+    return PosteriorDraws(values, summaries, divergences, warnings, is_complete)
 
 
 def _start_sampler(density: Density, settings: Any, cores: int, report: Callable[[int], None]) -> Any:
@@ -286,16 +281,15 @@ def _start_sampler(density: Density, settings: Any, cores: int, report: Callable
     return library.PySampler.from_pymc(settings, cores, model, progress, store)
 
 
-def _chain_draws(size: int, draws: Any, statistics: Any) -> tuple[Array, int]:
-    """Return the draws of a chain after tuning, of shape (draws, P), and the number of divergences."""
+def _chain_draws(size: int, draws: Any, statistics: Any) -> tuple[Array, Mask]:
+    """Return the draws of a chain after tuning, of shape (draws, P), and which of them diverged."""
     import pyarrow as pa
 
     batch: Any = pa.record_batch(draws)
-    figures = pa.record_batch(statistics)
-    is_drawn = ~np.asarray(figures.column("tuning").to_numpy(zero_copy_only=False), np.bool_)
+    figures = (pa.record_batch(statistics).column(name) for name in ("tuning", "diverging"))
+    is_tuning, is_diverging = (np.asarray(each.to_numpy(zero_copy_only=False), np.bool_) for each in figures)
     z = batch.column("z").flatten().to_numpy(zero_copy_only=False).reshape(batch.num_rows, size)
-    diverging = np.asarray(figures.column("diverging").to_numpy(zero_copy_only=False), np.bool_)
-    return z[is_drawn], int(np.count_nonzero(diverging[is_drawn]))
+    return z[~is_tuning], is_diverging[~is_tuning]
 
 
 class LeaveOneOut(NamedTuple):
@@ -653,13 +647,18 @@ def parameter_draws(objective: Objective, draws: Mapping[str, Array]) -> Array:
 
 
 def summarize_draws(draws: Mapping[str, Array]) -> dict[str, ParameterPosterior]:
-    """Return the summary of each number of draws of shape (chains, draws, …), by its name."""
+    """Return the summary of each number of draws of shape (chains, draws, …), by its name.
+
+    R-hat is that of the quarters of a single chain, and 1 for a number that alone is constant.
+    """
     array_stats = _libraries().array_stats
     names, numbers = draw_numbers(draws)
-    chains = np.moveaxis(numbers, 2, 0)
+    chains, flat = np.moveaxis(numbers, 2, 0), numbers.reshape(-1, len(names)).T
+    even, is_constant = chains.shape[2] // 2 * 2, np.ptp(flat, axis=1) == 0
+    parts = chains if chains.shape[1] > 1 else chains[..., :even].reshape(len(chains), 2, -1)
     with ignore_float_errors():
         bulk, tail = array_stats.ess(chains, method="bulk"), array_stats.ess(chains, method="tail", prob=0.9)
-        flat, rhat = chains.reshape(len(chains), -1), array_stats.rhat(chains)
+        rhat = np.where(is_constant & ~is_constant.all(), 1, array_stats.rhat(parts))
         columns = [flat.mean(axis=1), flat.std(axis=1, ddof=1), *np.quantile(flat, (0.05, 0.5, 0.95), axis=1)]
     table = np.array([*columns, bulk, tail, rhat]).T.tolist()
     return {name: ParameterPosterior(*row) for name, row in zip(names, table, strict=True)}
@@ -675,13 +674,14 @@ def _diagnostic_warnings(
             f"{pluralize(divergences, 'transition')} of {chains * draws} diverged, so the draws may miss a part of the "
             "posterior: write the model in parameters that are less dependent, or give narrower priors"
         )
-    apart = [name for name, each in summaries.items() if not each.rhat <= _MAX_RHAT and chains > 1]
-    if apart:
-        worst = max((summaries[name].rhat for name in apart), key=lambda rhat: math.inf if math.isnan(rhat) else rhat)
-        listed = format_names(apart, "`")
+    apart = [name for name, each in summaries.items() if not each.has_converged]
+    if any(math.isnan(summaries[name].rhat) for name in apart):
+        sentences.append(f"{pluralize(draws, 'draw')} per chain are too few to tell if the chains agree: draw more")
+    elif apart:
+        worst, listed = max(summaries[name].rhat for name in apart), format_names(apart, "`")
         sentences.append(
-            f"the chains disagree: R-hat of {listed} is up to {worst:.4g}, above {_MAX_RHAT}; draw more, "
-            "or give priors to parameters that the data do not determine"
+            f"the {'chains' if chains > 1 else 'quarters of the chain'} disagree: R-hat of {listed} is up to "
+            f"{worst:.4g}, above {MAX_RHAT}; draw more, or give priors to parameters that the data do not determine"
         )
     least = _MIN_ESS_PER_CHAIN * chains
     few = [name for name, each in summaries.items() if not min(each.ess_bulk, each.ess_tail) >= least]

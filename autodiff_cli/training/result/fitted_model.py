@@ -44,7 +44,7 @@ from autodiff_cli.training.objective.parameters import ParameterLayout
 from autodiff_cli.training.optimizers import EpochRecord
 from autodiff_cli.training.options import check_confidence_level
 from autodiff_cli.training.result.diagnosis import Diagnosis
-from autodiff_cli.training.result.goodness import normal_quantile, student_quantile, student_tail
+from autodiff_cli.training.result.goodness import ParameterPosterior, normal_quantile, student_quantile, student_tail
 from autodiff_cli.training.result.prediction import (
     Bands,
     FitPlot,
@@ -73,22 +73,6 @@ class PredictionGraph(NamedTuple):
     values: dict[str, Any]
     columns: tuple[str, ...]
     matches: tuple[str, ...]
-
-
-class ParameterPosterior(NamedTuple):
-    """The summary of the draws of a number: mean, standard deviation, quantiles, effective sample sizes and R-hat.
-
-    The diagnostics are those of Vehtari et al. 2021, Bayesian Analysis 16, 667.
-    """
-
-    mean: float
-    sd: float
-    q05: float
-    median: float
-    q95: float
-    ess_bulk: float
-    ess_tail: float
-    rhat: float
 
 
 class RandomEffect(NamedTuple):
@@ -170,7 +154,7 @@ class FittedModel(FitStatistics):
         loss: the loss over all rows, a (weighted) mean.
         optimizer: the method that was used.
         epochs: the number of epochs or iterations.
-        converged: whether the method stopped at a solution.
+        converged: whether the method stopped at a solution and, if draws were requested, the chains agree.
         intervals: the intervals under `profile` and `bootstrap`, by parameter, if they were requested: pairs, of arrays
             for arrays. None if unknown; infinite where the data set no limit.
         priors: the prior of each parameter that has one, such as `normal(0, 10)`; the parameters are then the

@@ -101,6 +101,30 @@ def fisher_tail(ratio: float, above: float, below: float) -> float:
     return betainc(below / 2, above / 2, below / total, above * ratio / total) if ratio > 0 else 1.0
 
 
+MAX_RHAT = 1.01  # of chains that agree: Vehtari et al. 2021, Bayesian Analysis 16, 667
+
+
+class ParameterPosterior(NamedTuple):
+    """The summary of the draws of a number: mean, standard deviation, quantiles, effective sample sizes and R-hat.
+
+    The diagnostics are those of Vehtari et al. 2021, Bayesian Analysis 16, 667.
+    """
+
+    mean: float
+    sd: float
+    q05: float
+    median: float
+    q95: float
+    ess_bulk: float
+    ess_tail: float
+    rhat: float
+
+    @property
+    def has_converged(self) -> bool:
+        """Whether the chains agree, as far as R-hat tells."""
+        return self.rhat <= MAX_RHAT
+
+
 class SignificanceTest(NamedTuple):
     """A test whether parameters are needed.
 
