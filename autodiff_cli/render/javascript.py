@@ -63,7 +63,7 @@ _JAVASCRIPT = FunctionSyntax(
     selected="chosen({}, {})",
 )
 _MAX_LINE_WIDTH = 80  # characters of an expression; longer ones are split into several statements
-_COMMENT = re.compile(r"^ *(?://|/\*\* |\* |\*/).*\n", re.MULTILINE)
+_COMMENT = re.compile(r"^ *(?://|/\*\* |\* |\*/).*\n| +// .*$", re.MULTILINE)
 _DECLARATION = re.compile(r"^(?=(?:const|function) )", re.MULTILINE)
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _NAME = re.compile(r"Math\.\w+|[$\w]+")

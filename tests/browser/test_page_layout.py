@@ -290,6 +290,19 @@ def test_print_has_the_drawing_on_sheets_in_a_size_to_read(page: Page) -> None:
     assert seen(page)["count"] == before
 
 
+def test_print_has_every_node_that_a_sheet_has_room_for_and_marks_no_step(page: Page) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    for width, height in ((390, 844), (800, 600)):
+        resize(page, width, height)
+        document = opened(page, PAGES["softmax"])
+        page.emulate_media(media="print", reduced_motion="reduce")
+        page.locator("table").wait_for(state="visible")
+        assert numbers(page) == in_document(document)
+        assert page.locator(".current, mark").count() == 0
+        page.emulate_media(media="screen", reduced_motion="reduce")
+        page.locator("table").wait_for(state="hidden")
+
+
 def test_a_folded_part_shows_its_rate_only_where_it_is_one_number(page: Page) -> None:
     page.emulate_media(reduced_motion="reduce")
     opened(page, ["f(t) = sum(W @ [t, 2*t])^2; f(x) + f(y)*b", "--W", "[[1, 2]]", "--x", "1", "--y", "2", "--b", "3"])
@@ -487,8 +500,11 @@ CROWDED = """() => {
     ids=["options", "sum", "xor"],
 )
 def test_long_formulas_are_typeset_and_fit_beside_the_buttons(page: Page, words: list[str]) -> None:
+    resize(page, *SIZES[0])
+    opened(page, words)
     for width, height in SIZES[:2]:
         resize(page, width, height)
+        assert measure(page, CROWDED) == {"hidden": False, "sideways": False, "meeting": 0}, width
         opened(page, words)
         assert measure(page, CROWDED) == {"hidden": False, "sideways": False, "meeting": 0}, width
 

@@ -72,7 +72,7 @@ class Explanation {
         const [from, to] = linkBetween(node, place);
         const isClear = Array.from({ length: Math.ceil(away / cell) - 1 }, (_, k) => (k + 1) * cell / away).every((share) => {
           const [x, y] = [from.x + share * (to.x - from.x) - left, from.y + share * (to.y - from.y) - top].map((at) => Math.floor(at / cell));
-          return isOf(node, left + x * cell, top + y * cell, cell) || count(y, x, y + 1, x + 1) === 0;
+          return isOf(node, left + x * cell, top + y * cell, cell) || count(y, x, y + 1, x + 1) < 2;
         });
         if (isClear) [best, least] = [{ ...place, merit: farthest - away }, away];
       }
@@ -80,7 +80,8 @@ class Explanation {
     return best;
   }
 
-  /** The raster of a drawing, with how many cells of a rectangle are taken by boxes, numbers and lines; made once for a drawing. */
+  /** The raster of a drawing, with a count of what takes the cells of a rectangle: 2 for boxes, numbers and lines, 1 for borders of
+   * frames, which the line to the node may cross; made once for a drawing. */
   #rasterOf(svg) {
     if (this.#raster?.svg === svg && this.#raster.scale === svg.getScreenCTM().a) return this.#raster;
     const { left, top, width } = graph.stage.getBoundingClientRect();
@@ -88,10 +89,14 @@ class Explanation {
     const { cell } = CALLOUT;
     const [columns, rows] = [width, height].map((length) => Math.floor(length / cell));
     const cells = Array.from({ length: rows + 1 }, () => new Float64Array(columns + 1));
-    const take = (box) => {
+    const take = (box, count = 2) => {
       const [x, right, y, bottom] = [box.left - left, box.right - left, box.top - top, box.bottom - top].map((at) => Math.floor(at / cell));
-      for (let row = Math.max(y, 0); row <= Math.min(bottom, rows - 1); row++) cells[row + 1].fill(1, Math.max(x, 0) + 1, Math.max(right, 0) + 2);
+      for (let row = Math.max(y, 0); row <= Math.min(bottom, rows - 1); row++) cells[row + 1].fill(count, Math.max(x, 0) + 1, Math.max(right, 0) + 2);
     };
+    for (const frame of svg.querySelectorAll(".enclosure")) {
+      const box = frame.getBoundingClientRect();
+      for (const [one, other] of [["left", "right"], ["right", "left"], ["top", "bottom"], ["bottom", "top"]]) take({ left: box.left, right: box.right, top: box.top, bottom: box.bottom, [one]: box[other] }, 1);
+    }
     for (const shape of svg.querySelectorAll(".node .reach, .bundle, .group text")) take(shape.getBoundingClientRect());
     for (const edge of svg.querySelectorAll(".edge")) {
       for (const { x, y } of graph.pointsOf(edge, cell / 2 / svg.getScreenCTM().a)) take({ left: x, right: x, top: y, bottom: y });

@@ -127,6 +127,7 @@ class Graph {
     const { parts } = this;
     const isReadable = ({ scale }) => scale >= READABLE; // on paper that is 8 points
     parts.state = this.#base;
+    if (!parts.areChosen) openFor(parts, { clientWidth: SHEET.width, clientHeight: SHEET.height });
     let ways = waysOf(parts);
     for (const most of parts.boxes.length > BOXES ? FEWER : []) {
       if (isReadable(ways.best(SHEET.width, SHEET.height))) break;

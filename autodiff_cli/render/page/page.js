@@ -249,7 +249,11 @@ function spread() {
   pause();
   before = { position: playback.position, isOpen: byId("table").open };
   go(playback.length);
-  graph.print(drawAll);
+  graph.print(() => {
+    drawAll();
+    highlight(null);
+    graph.markCurrent(null);
+  });
   byId("table").open = true;
   table.refresh();
 }
@@ -267,9 +271,7 @@ addEventListener("beforeprint", spread);
 addEventListener("afterprint", restore);
 matchMedia("print").addEventListener("change", (event) => (event.matches ? spread() : restore()));
 
-new ResizeObserver(([{ target }]) => {
-  target.tabIndex = target.scrollHeight > target.clientHeight ? 0 : -1;
-}).observe(byId("formula"));
+scrolling.observe(byId("formula"));
 byId("fold").hidden = !graph.parts.canFold;
 byId("fold").setAttribute("aria-pressed", String(graph.parts.areFolded));
 graph.watch(() => {

@@ -208,4 +208,4 @@ function fitTypeset() {
   return fits("scrollWidth", "clientWidth");
 }
 
-addEventListener("resize", showTypeset);
+addEventListener("resize", () => fitTypeset() || showTypeset());

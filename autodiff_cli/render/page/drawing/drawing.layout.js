@@ -318,7 +318,7 @@ function piecesOf(points, along, across, bandOf, starts) {
 
 /** The drawing with rectangles for frames, shifted to begin at 0. */
 function settled(drawing) {
-  const { places, frames, bands = new Map() } = drawing;
+  const { places, frames, layers, isDown, bands = new Map() } = drawing;
   const corners = [...places.values()].map(({ x, y, width, height }) => [x - width / 2, y - height / 2, x + width / 2, y + height / 2]);
   for (const points of drawing.routes) {
     for (const { x, y, label } of points) {
@@ -351,6 +351,7 @@ function settled(drawing) {
     places: new Map([...places].map(([i, place]) => [i, move(place)])),
     routes: drawing.routes.map((points) => points.map(move)),
     rectangles: rectangles.reverse().map(move),
+    layers: layers.map(({ from, to }) => ({ from: from - (isDown ? top : left), to: to - (isDown ? top : left) })),
     width: right - left,
     height: bottom - top,
   };

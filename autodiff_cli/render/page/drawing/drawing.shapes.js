@@ -16,6 +16,7 @@ const DOT = 8; // pixels of a line
 const FLAT = 4; // pixels of a curve that are drawn as straight
 const NUMBERS_APART = 6; // pixels between a box and its numbers
 const TITLE = { middle: 9, height: 13, apart: 3 }; // pixels: a frame's title from its border, its height, how far lines keep away
+const LEAST_TITLE = 3; // characters of a shortened title; a frame without room for it has its title on hover only
 const DOUBLE = 4; // between the double borders of the output and of folded parts
 
 const ruler = document.createElement("canvas").getContext("2d");
@@ -41,7 +42,7 @@ function rectangle(kind, { x, y, width, height }, radius = 0) {
 function cut(text, most) {
   const letters = [...text];
   const half = Math.floor(most / 2);
-  return letters.length <= most ? text : `${letters.slice(0, half).join("")}…${letters.slice(-half + 1).join("")}`;
+  return letters.length <= most ? text : `${letters.slice(0, half).join("")}…${letters.slice(letters.length - half + 1).join("")}`;
 }
 
 /** What a node is drawn as: the symbol of its operation in a box, with its value and adjoint behind the box above and below the
@@ -99,8 +100,10 @@ function sizeOf(box, detail, isDown) {
 /** The drawing of an arrangement. */
 function picture({ boxes, arrows, places, routes, rectangles, bundles, width, height, detail, isDown }) {
   const lines = arrows.map((_, k) => lineShape(routes[k], isDown));
-  const titles = titlePlaces(rectangles, [...boxes.map(({ id }) => places.get(id)), ...bundles], lines, routes, height);
-  const labelPlaces = new LabelPlaces(boxes.map(({ id }) => places.get(id)), [...bundles, ...titles], lines, width);
+  const borders = bordersOf(rectangles);
+  const all = [...boxes.map(({ id }) => places.get(id)), ...bundles];
+  const titles = titlePlaces(rectangles, [...borders, ...all], lines, routes, height);
+  const labelPlaces = new LabelPlaces([...borders, ...all, ...titles], lines, width, height);
   const svg = svgElement("svg", {
     class: "autodiff", role: "group", "aria-label": "Graph of the formula", width, height, viewBox: `0 0 ${width} ${height}`,
   }, [
@@ -113,27 +116,32 @@ function picture({ boxes, arrows, places, routes, rectangles, bundles, width, he
   return svg;
 }
 
-function frameShape(frame, { x, y, width }) {
+function frameShape(frame, { x, y, width, label: name }) {
   const { text, key } = frame;
-  const label = nameShape(callIn(pretty(text), Math.max(3, Math.floor(width / COLUMN))), x - width / 2, y, "small");
+  const label = nameShape(name, x - width / 2, y, "small");
   const title = svgElement("title", {}, [text]);
   return svgElement("g", {
     class: "group", "data-frame": key, role: "button", tabindex: 0, "aria-label": `Fold ${text}`,
   }, [title, rectangle("enclosure", frame, 8), label]);
 }
 
-/** The places of the titles of frames, free of lines, boxes and numbers: at the top, else above or at the bottom. */
-function titlePlaces(frames, boxes, lines, routes, height) {
-  const borders = frames.flatMap((frame) => [-1, 1].flatMap((side) => [
-    { ...frame, y: frame.y + (side * frame.height) / 2, height: 1 },
-    { ...frame, x: frame.x + (side * frame.width) / 2, width: 1 },
+/** The four sides of each frame. */
+function bordersOf(frames) {
+  return frames.flatMap(({ x, y, width, height }) => [-1, 1].flatMap((side) => [
+    { x, y: y + (side * height) / 2, width, height: 1 },
+    { x: x + (side * width) / 2, y, width: 1, height },
   ]));
+}
+
+/** The places of the titles of frames, free of lines, `others` and numbers: at the top, else above or at the bottom. */
+function titlePlaces(frames, others, lines, routes, height) {
   const numbers = routes.flat().filter(({ label }) => label).map(({ x, y, label }) => ({ ...label, x, y }));
   const points = lines.flatMap(({ track }) => track.every(TITLE.apart).map((at) => ({ ...at, width: 2 * TITLE.apart, height: 2 })));
-  const taken = [...borders, ...boxes, ...numbers, ...points];
+  const taken = [...others, ...numbers, ...points];
   return frames.map(({ text, ...frame }) => {
     const [left, top, bottom] = [frame.x - frame.width / 2 + 8, frame.y - frame.height / 2, frame.y + frame.height / 2];
-    const wanted = lettersOf(pretty(text)).join("").length * COLUMN;
+    const name = pretty(text);
+    const wanted = lettersOf(name).join("").length * COLUMN;
     const { middle } = TITLE;
     let best = { x: left, y: top + middle, width: 0, height: TITLE.height };
     for (const y of [top + middle, top - middle, bottom - middle, bottom + middle]) {
@@ -145,7 +153,8 @@ function titlePlaces(frames, boxes, lines, routes, height) {
       }
     }
     taken.push(best);
-    return best;
+    const letters = Math.floor(best.width / COLUMN);
+    return { ...best, label: best.width >= wanted ? name : letters < LEAST_TITLE ? "" : callIn(name, letters) };
   });
 }
 
@@ -279,11 +288,11 @@ function arrowHead({ x, y }, isDown) {
 /** Places numbers beside their lines, away from boxes, lines and other numbers. */
 class LabelPlaces {
   #taken = new Map(); // by stretch of the drawing's height
-  #width;
+  #isInside;
 
-  constructor(boxes, bundles, lines, width) {
-    this.#width = width;
-    for (const place of [...boxes, ...bundles]) this.#take(place);
+  constructor(others, lines, width, height) {
+    this.#isInside = (place) => [["x", "width", width], ["y", "height", height]].every(([at, size, end]) => place[at] >= place[size] / 2 && place[at] + place[size] / 2 <= end);
+    for (const place of others) this.#take(place);
     for (const line of lines) {
       for (const { x, y } of line.track.every(DOT)) this.#take({ x, y, width: DOT, height: DOT, line, own: { width: 1, height: 1 } });
     }
@@ -322,7 +331,7 @@ class LabelPlaces {
   /** Whether nothing stands at a place: for its own line, which runs through its middle, nothing but that. */
   #isFree(labelPlace, line) {
     const { x, y, width, height, isDown } = labelPlace;
-    if (x < width / 2 || x + width / 2 > this.#width) return false;
+    if (!this.#isInside(labelPlace)) return false;
     const sides = [-1, 1].map((way) => (isDown
       ? { x: x + way * (width / 4 + BESIDE_LINE / 2), y, width: width / 2 - BESIDE_LINE, height }
       : { x, y: y + way * (height / 4 + 1), width, height: height / 2 - 4 }));
