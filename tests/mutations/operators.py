@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -22,6 +22,7 @@ COMPARISONS = {
     ast.NotIn: ("not in", "in"),
 }  # fmt: skip
 SIGNS = {ast.Add: ("+", "-"), ast.Sub: ("-", "+"), ast.Mult: ("*", "/"), ast.Div: ("/", "*")}
+BUDGETS = ("Settings", "Limits")  # how the names of classes end whose fields are budgets
 OPERATORS = ("comparison", "sign", "constant", "off by one", "condition", "dropped term", "dropped statement")
 
 # Keywords whose value decides how something is done, and not what comes out.
@@ -100,8 +101,8 @@ def equivalence(mutation: Mutation) -> str | None:
     return None
 
 
-def is_budget(node: ast.stmt) -> bool:
-    """Whether a statement at the top of a module names a single number.
+def is_budget(node: ast.stmt, functions: Sequence[str]) -> bool:
+    """Whether a statement names a single number at the top of a module, or in a record of settings or limits.
 
     These are sizes of blocks and caches, limits of time and effort, and tolerances. Their exact value decides the cost
     of a result, not the result.
@@ -111,8 +112,8 @@ def is_budget(node: ast.stmt) -> bool:
     )
     value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
     numeric = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
-    is_constant = isinstance(target, ast.Name) and target.id.isupper() and value is not None
-    return is_constant and all(isinstance(part, numeric) for part in ast.walk(value))  # type: ignore[arg-type]
+    is_name = isinstance(target, ast.Name) and (functions[0].endswith(BUDGETS) if functions else target.id.isupper())
+    return is_name and value is not None and all(isinstance(part, numeric) for part in ast.walk(value))
 
 
 class Finder(ast.NodeVisitor):
@@ -171,11 +172,11 @@ class Finder(ast.NodeVisitor):
         self.functions.pop()
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
-        if node.value is not None and not (is_budget(node) and not self.functions):
+        if node.value is not None and not is_budget(node, self.functions):
             self.visit(node.value)
 
     def visit_Assign(self, node: ast.Assign) -> None:
-        if not (is_budget(node) and not self.functions):
+        if not is_budget(node, self.functions):
             self.generic_visit(node)
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
