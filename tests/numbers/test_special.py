@@ -22,6 +22,7 @@ from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.numbers.portable_functions import OPERATIONS
 from autodiff_cli.ops import all_ops
 from tests.each import each, examples
+from tests.ops.table import faddeeva_slope
 
 OPS = {op.name: op for op in all_ops()}
 NAMES = (*SPECIAL, "erfinv", "exp_square", "sinc_derivative")
@@ -283,6 +284,21 @@ def test_methods_agree_where_they_meet(name: str) -> None:
         with mp.workdps(40):
             exact = mp.re(function(mpf(x)))
         assert abs(mpf(call(name, x)) - exact) <= ulps * mpf(math.ulp(float(exact))), x
+
+
+@each("point", [(1e9, 2.0), (-3.0, 1e9), (3e11, 1e10), (2e8, 1e-3), (50.0, 1e-12), (1e-3, 3e7)])
+def test_slopes_of_the_faddeeva_function_are_accurate_far_out(point: tuple[float, float]) -> None:
+    """They fall with the square of the distance: a tolerance that suits points near 0 sees none of their digits."""
+    x, y = point
+    with mp.workdps(60):
+        slope = faddeeva_slope(mpf(x), mpf(y))
+        for name, towards_x, towards_y in (
+            ("wofz_real", mp.re(slope), -mp.im(slope)),
+            ("wofz_imag", mp.im(slope), mp.re(slope)),
+        ):
+            gradient = ad.parse(f"{name}(x, y)").grad(x=x, y=y)
+            assert abs(gradient["x"] - towards_x) <= 1e-14 * abs(slope), name
+            assert abs(gradient["y"] - towards_y) <= 1e-14 * abs(slope), name
 
 
 @each("name", ["erf", "erfc", "gamma"])
