@@ -318,15 +318,17 @@ class BatchedFit:
     def _poor_mask(self, fits: Fits) -> Mask:
         """Return which of some fits should be improved."""
         objective, batch, is_poor = self._objective, self._batch, ~self.converged[fits]
+        is_likelihood = objective.kind is LossKind.LIKELIHOOD
         if self._method == "lm":  # these are often very many
             variations = batch.mean_squares(batch.target_variations(fits), fits)
             left = self._losses[fits] / np.where(variations > 0, variations, 1.0)
             is_poor |= ~(left <= 1 - RESTARTS.poor_r_squared)
             structure = residual_structure_of_groups(batch, self.theta[fits], fits)
             is_poor |= (structure > RESIDUALS.systematic_sigmas) & ~(left < 1 - RESTARTS.perfect_r_squared)
-        elif objective.has_residuals and not objective.is_generalised_linear:
-            is_poor |= residual_structure_of_groups(batch, self.theta[fits], fits) > RESIDUALS.suspect_sigmas
-            if objective.kind is not LossKind.LIKELIHOOD:
+        elif objective.has_residuals and not (is_likelihood and objective.is_generalised_linear):
+            limit = RESIDUALS.systematic_sigmas if objective.is_linear else RESIDUALS.suspect_sigmas
+            is_poor |= residual_structure_of_groups(batch, self.theta[fits], fits) > limit
+            if not (is_likelihood or objective.is_linear):
                 for k in np.flatnonzero(~is_poor).tolist():
                     fit = int(fits[k])
                     is_poor[k] = is_poor_smooth_fit(batch.objective_of(fit), self.outcomes[fit])

@@ -150,7 +150,9 @@ def high_correlation_warnings(names: Sequence[str], values: Array, covariance: A
         is_reported = (np.abs(matrix) > COVARIANCE.high_correlation) & (is_imprecise | is_imprecise[:, None]) | (
             np.abs(matrix) > COVARIANCE.extreme_correlation
         )
-    pairs = sorted(zip(*np.nonzero(np.triu(is_reported, 1)), strict=True), key=lambda pair: -abs(matrix[pair]))
+    pairs = sorted(
+        zip(*np.nonzero(np.triu(is_reported, 1)), strict=True), key=lambda pair: -round(abs(matrix[pair]), 12)
+    )
     warnings = [
         f"`{names[i]}` and `{names[j]}` are hardly distinguishable with these data: "
         f"their correlation is {format_correlation(matrix[i, j], 5)}"
@@ -161,16 +163,13 @@ def high_correlation_warnings(names: Sequence[str], values: Array, covariance: A
 
 
 def format_correlation(correlation: float, min_decimals: int) -> str:
-    """Return a correlation with as many decimals as it takes to distinguish it from ±1.
+    """Return a correlation with as many decimals as it takes to distinguish it from ±1, if rounding errors let it.
 
-    >>> format_correlation(0.99991, 3)
-    '0.9999'
+    >>> format_correlation(0.99991, 3), format_correlation(1 - 1e-15, 3)
+    ('0.9999', '1.000')
     """
-    for decimals in range(min_decimals, 16):
-        text = f"{correlation:.{decimals}f}"
-        if abs(correlation) >= 1 or abs(float(text)) < 1:
-            break
-    return text
+    texts = (f"{correlation:.{decimals}f}" for decimals in range(min_decimals, 13))
+    return next((text for text in texts if abs(float(text)) < 1), f"{correlation:.{min_decimals}f}")
 
 
 def correlations(covariance: Array) -> Array:

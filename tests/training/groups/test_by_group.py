@@ -18,6 +18,7 @@ from autodiff_cli.training.fitting import groups
 from autodiff_cli.training.fitting.groups import FittedGroups
 from autodiff_cli.training.objective import batch
 from autodiff_cli.training.result.fitted_model import FittedModel
+from tests.each import each
 from tests.support import run_cli
 
 
@@ -291,6 +292,18 @@ def test_options_mean_in_groups_what_they_mean_alone(options: dict[str, Any]) ->
         for kind, intervals in wanted.intervals.items():
             for name, interval in intervals.items():
                 np.testing.assert_allclose(group.fit.intervals[kind][name], interval, rtol=1e-4)
+        assert group.fit.warnings == wanted.warnings
+
+
+@each("options", [{"loss": "huber"}, {"loss": "mae"}, {"l1": 0.05}, {"l2": 0.1}, {"optimizer": "lbfgs"}])
+def test_a_line_through_a_curve_is_doubted_in_groups_as_alone(options: dict[str, Any]) -> None:
+    """Also with methods for any loss, which find the only minimum of a straight line at once."""
+    data = decays([30, 27, 33, 40, 32], noise=0.002)
+    for group in ad.fit_by("y ~ a + b*x", data, "group", **options):
+        assert group.fit is not None
+        wanted = alone("y ~ a + b*x", data, int(group.by), **options)
+        assert group.fit.warnings == wanted.warnings
+        assert any("doubtful" in warning for warning in wanted.warnings) or "mae" in options.values()
 
 
 def test_a_fit_does_not_depend_on_the_other_groups_of_its_batch() -> None:
