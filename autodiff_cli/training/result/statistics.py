@@ -150,9 +150,8 @@ def high_correlation_warnings(names: Sequence[str], values: Array, covariance: A
         is_reported = (np.abs(matrix) > COVARIANCE.high_correlation) & (is_imprecise | is_imprecise[:, None]) | (
             np.abs(matrix) > COVARIANCE.extreme_correlation
         )
-    pairs = sorted(
-        zip(*np.nonzero(np.triu(is_reported, 1)), strict=True), key=lambda pair: -round(abs(matrix[pair]), 12)
-    )
+    sizes = np.abs(matrix).round(12)  # rounding errors decide no order
+    pairs = sorted(zip(*np.nonzero(np.triu(is_reported, 1)), strict=True), key=lambda pair: -sizes[pair])
     warnings = [
         f"`{names[i]}` and `{names[j]}` are hardly distinguishable with these data: "
         f"their correlation is {format_correlation(matrix[i, j], 5)}"
