@@ -109,15 +109,16 @@ def test_what_cannot_be_used_is_named(content: bytes, message: str) -> None:
 
 
 def test_missing_cells_can_be_left_out_but_not_text() -> None:
-    content = b"x,y\n1,\n2,NA\n ,3\n4,nan\n5,6\n7,inf\n"
+    cells = ("", " ", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL", "inf")
+    content = b"x,y\n ,3\n5,6\n" + "".join(f"1,{cell}\n" for cell in cells).encode()
     table = load(content, drop_missing=True)
-    assert (rows_of(table), table.dropped) == ([[5, 6]], 5)
+    assert (rows_of(table), table.dropped) == ([[5, 6]], 1 + len(cells))
     with pytest.raises(DataError) as missing:
         load(content)
     assert missing.value.missing
     with pytest.raises(DataError) as text:
         load(content + b"?,1\n", drop_missing=True)
-    assert str(text.value) == 'standard input: line 8, column `x`: "?" is not a number'
+    assert str(text.value) == 'standard input: line 15, column `x`: "?" is not a number'
     assert not text.value.missing
 
 

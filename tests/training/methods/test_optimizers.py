@@ -51,6 +51,14 @@ def test_the_first_two_steps(name: str, first: float, second: float) -> None:
     assert one - two == pytest.approx(second, rel=1e-7)
 
 
+@pytest.mark.parametrize(("name", "share"), [("rmsprop", 0.1), ("adam", 1.0)])
+def test_the_smallest_gradients_make_smaller_steps(name: str, share: float) -> None:
+    """The 1e-8 that keeps from a division by 0 stands beside the root."""
+    gradient = 1e-8
+    one = Walk(name, RATE, [0.0]).step([gradient])[0]
+    assert -one == pytest.approx(RATE * gradient / (math.sqrt(share) * gradient + 1e-8), rel=1e-9)
+
+
 def test_adamw_shrinks_the_parameters_apart_from_the_step() -> None:
     theta, gradient = [5.0, -3.0], [0.0, 2.0]
     moved, plain = Walk("adamw", RATE, theta).step(gradient), Walk("adam", RATE, theta).step(gradient)
