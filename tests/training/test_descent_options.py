@@ -106,6 +106,17 @@ def test_errors_under_a_penalty_by_squares_are_those_of_ridge_regression() -> No
         assert found.aic is None
 
 
+def test_errors_of_penalised_counts_are_those_of_the_sandwich_formula() -> None:
+    """inv(H)·I·inv(H), with the information I of the counts and the penalised Hessian H."""
+    x = np.linspace(0, 2, 15)
+    data = {"x": x, "n": np.random.default_rng(1).poisson(np.exp(1 + x / 2))}
+    found = fit("n ~ exp(a + b*x)", data, family="poisson", l2=0.5)
+    matrix = np.column_stack((np.ones_like(x), x))
+    information = matrix.T @ (matrix * np.exp(matrix @ [*found.parameters.values()])[:, None])
+    inverse = np.linalg.inv(information + len(x) * 2 * 0.5 * np.eye(2))
+    np.testing.assert_allclose(found.covariance, inverse @ information @ inverse, rtol=1e-9)
+
+
 @each(
     ("model", "options"),
     [

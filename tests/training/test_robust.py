@@ -79,6 +79,20 @@ def test_the_estimate_is_that_of_iterated_weights(loss: str) -> None:
     assert found.parameters == pytest.approx({"a": 2, "b": 1}, abs=0.15)
 
 
+@each("loss", ROBUST)
+def test_errors_are_those_of_the_sandwich_formula(loss: str) -> None:
+    """With n/(n - p) for few rows: inv(H)*G'G*inv(H), from the definitions of the losses."""
+    x = np.linspace(0, 3, 12)
+    y = 1 + 2 * x + np.random.default_rng(3).standard_t(2, len(x))
+    found = fit("y ~ a + b*x", {"x": x, "y": y}, loss=loss, scale=1.0)
+    columns = np.stack((np.ones_like(x), x), axis=1)
+    residuals = y - columns @ [*found.parameters.values()]
+    slopes, bends = (np.vectorize(lambda r, n=n: float(mpmath.diff(LOSSES[loss], r, n)))(residuals) for n in (1, 2))
+    gradients, inverse = columns * slopes[:, None], np.linalg.inv(columns.T @ (columns * bends[:, None]))
+    covariance = inverse @ gradients.T @ gradients @ inverse * len(x) / (len(x) - 2)
+    np.testing.assert_allclose(found.covariance, covariance, rtol=1e-5)
+
+
 @pytest.mark.slow
 @each("loss", ROBUST)
 def test_errors_are_those_of_many_samples(loss: str) -> None:
