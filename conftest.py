@@ -2,6 +2,7 @@
 
 python -m pytest                          all tests except slow ones, on all cores
 python -m pytest --slow                   all tests, and properties on more examples
+python -m pytest --exhaustive             as --slow, with every point, seed and example; by hand, in about an hour
 python -m pytest --slow --skip-passed     what `--slow` adds to the last whole run without it
 python -m pytest tests/graph              one folder, in this process
 
@@ -33,7 +34,8 @@ collect_ignore = [file for module, file in EXTRAS.items() if importlib.util.find
 
 # No deadline, because a busy machine is no error; the same examples every time, because tests/fuzz looks for new ones.
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)
-settings.register_profile("slow", deadline=None, derandomize=True, max_examples=40)
+settings.register_profile("slow", deadline=None, derandomize=True, max_examples=25)
+settings.register_profile("exhaustive", deadline=None, derandomize=True, max_examples=100)
 # Hypothesis also draws constants from the source code of all modules that are imported by then: other ones in each run
 # with several workers. Reading them all takes each worker seconds.
 vars(providers)["_get_local_constants"] = lambda: providers._local_constants
@@ -47,6 +49,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the options of this project."""
     parser.addoption("--slow", action="store_true", help="run slow tests too, and try properties on more examples")
     parser.addoption(
+        "--exhaustive", action="store_true", help="as --slow, with every point, seed and example (about an hour)"
+    )
+    parser.addoption(
         "--skip-passed",
         action="store_true",
         help="with --slow: leave out tests that passed in the last whole run and that --slow does not change",
@@ -55,7 +60,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Choose how many examples each property is tried on, and keep the caches of the tests apart from the user's."""
-    settings.load_profile("slow" if config.getoption("--slow") else "quick")
+    if config.getoption("--exhaustive"):
+        config.option.slow = True
+    settings.load_profile(
+        "exhaustive" if config.getoption("--exhaustive") else "slow" if config.getoption("--slow") else "quick"
+    )
     os.environ["XDG_CACHE_HOME"] = str(CACHE)
     # Hundreds of processes load the package; without bytecode each would compile it.
     sys.dont_write_bytecode = False
@@ -134,6 +143,7 @@ class PassedTests:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip a slow test, with a line that says how to run it."""
-    if item.get_closest_marker("slow") and not item.config.getoption("--slow"):
-        pytest.skip("slow: `.venv/bin/python -m pytest --slow` runs these too")
+    """Skip a test that needs an option, with a line that says how to run it."""
+    for marker in ("slow", "exhaustive"):
+        if item.get_closest_marker(marker) and not item.config.getoption(f"--{marker}"):
+            pytest.skip(f"{marker}: `.venv/bin/python -m pytest --{marker}` runs these too")

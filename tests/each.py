@@ -30,9 +30,20 @@ def part(count: int) -> int:
     return count if is_slow() else min(count, max(2, count // 8))
 
 
+def amount(quick: int, slow: int, exhaustive: int) -> int:
+    """Return the number of points, or whatever a test repeats, for this run: without options, with `--slow`, or with
+    `--exhaustive`."""
+    return exhaustive if is_exhaustive() else slow if is_slow() else quick
+
+
 def is_slow() -> bool:
-    """Whether tests run with `--slow`."""
-    return settings.get_current_profile_name() == "slow"
+    """Whether tests run with `--slow` or `--exhaustive`."""
+    return settings.get_current_profile_name() in ("slow", "exhaustive")
+
+
+def is_exhaustive() -> bool:
+    """Whether tests run with `--exhaustive`."""
+    return settings.get_current_profile_name() == "exhaustive"
 
 
 def evenly_spread_part(cases: Sequence[T]) -> list[T]:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.browser.support import in_document, measure, numbers, opened, press, resize, settle, wait_until
 from tests.browser.test_page_movements import FORMULAS as MOVING_FORMULAS
+from tests.each import is_exhaustive
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -104,10 +105,16 @@ def seen(page: Page) -> Any:
     return measure(page, SEEN)
 
 
+def sizes(is_shown_everywhere: bool, number: int) -> list[tuple[int, int]]:
+    """Return the windows in which a drawing is looked at: all, or a desktop's for every second one and a phone's for
+    the others."""
+    return SIZES if is_shown_everywhere else SIZES[:2] if is_exhaustive() else [SIZES[number % 2]]
+
+
 @pytest.mark.parametrize("words", PAGES.values(), ids=PAGES)
 def test_a_drawing_opens_as_a_whole_and_can_be_read(page: Page, words: list[str]) -> None:
     page.emulate_media(reduced_motion="reduce")
-    for width, height in SIZES if words in LARGE else SIZES[:2]:
+    for width, height in sizes(words in LARGE, [*PAGES.values()].index(words)):
         resize(page, width, height)
         document = opened(page, words)
         found = seen(page)
@@ -524,7 +531,7 @@ OFF_LINE = """() => [...document.querySelectorAll(".edge path:not(.reach):not(.h
 def test_nothing_is_covered_in_any_fold_at_any_step(page: Page, text: str, point: dict[str, Any]) -> None:
     page.emulate_media(reduced_motion="reduce")
     k = MOVING_FORMULAS.index((text, point))
-    for width, height in SIZES if k % 4 == 0 else [SIZES[k % 2]]:
+    for width, height in sizes(k == 0, k):
         resize(page, width, height)
         opened(page, [text, *(f"--{name}={value}" for name, value in point.items())])
         is_large = page.evaluate("record.nodes.length") > 40

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.browser.support import opened
+from tests.each import amount
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -80,7 +81,7 @@ def test_each_step_moves_its_own_numbers_only(page: Page, text: str, point: dict
     nodes = document["nodes"]
     forward = [(step["node"], set(step["inputs"]), None) for step in document["forward"]]
     every_step = [*forward, *((step["node"], _receivers(step), step) for step in document["backward"])]
-    every = 1 + len(every_step) // 9  # of many steps some
+    every = 1 + len(every_step) // amount(5, 5, 9)  # of many steps some
     for is_open in (False, True):
         steps = page.evaluate(STEPS, [is_open, every])
         for (i, inputs, back), step in zip(every_step[::every], steps, strict=True):

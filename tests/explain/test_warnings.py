@@ -8,7 +8,7 @@ import numpy as np
 
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.expression import parse
-from tests.each import each
+from tests.each import each, is_exhaustive
 
 # expression, point, the warnings as (kind, label of the node, words of the message)
 # fmt: off
@@ -87,7 +87,8 @@ def test_an_element_of_an_array_has_the_warnings_of_a_number(text: str) -> None:
 
     points = (-2.0, -1.0, 0.0, 0.5, 1.0, 3.0)
     alone = {point: warned(text, point) for point in points}
-    for first, second in itertools.permutations(points, 2):
+    neighbours = [*itertools.pairwise((*points, points[0]))]  # each is first of a pair and second of another one
+    for first, second in itertools.permutations(points, 2) if is_exhaustive() else neighbours:
         together = warned(f"x: 2; sum({text})", np.array([first, second]))
         assert {*together} == {*alone[first], *alone[second]}, (first, second)
 

@@ -13,7 +13,7 @@ from autodiff_cli.language.printer import to_text
 from autodiff_cli.language.program import read
 from tests.language.compare import identical
 
-DEPTHS = [1_100, pytest.param(5_000, marks=pytest.mark.slow)]
+DEPTHS = [1_100, pytest.param(3_000, marks=pytest.mark.slow)]
 
 # Texts of n operations, and how many nodes they are.
 DEEP: dict[str, Callable[[int], tuple[str, int]]] = {

@@ -90,7 +90,7 @@ def test_arrays_agree_with_floats_at_random_points(op: Op) -> None:
     count = max(op.min_inputs, 1) if op.max_inputs is not None else max(op.min_inputs, 2)
 
     @examples(10)
-    @given(st.lists(st.tuples(*[st.floats() | st.floats(-50, 50)] * count), min_size=20, max_size=60))
+    @given(st.lists(st.tuples(*[st.floats() | st.floats(-50, 50)] * count), min_size=15, max_size=30))
     def agree(points: list[tuple[float, ...]]) -> None:
         for point, a, b in zip(points, by_arrays(op, points), by_floats(op, points), strict=True):
             assert same(op, a, b), (point, a, b)

@@ -26,7 +26,7 @@ from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops import all_ops, get_op
 from autodiff_cli.ops.special import LOG_DENSITIES
-from tests.each import each, is_slow, part
+from tests.each import amount, each, is_exhaustive
 from tests.ops.table import LOG_DENSITIES as REFERENCES
 from tests.ops.table import (
     ONE,
@@ -194,15 +194,15 @@ def real(value: Callable[..., Number], point: tuple[Number, ...]) -> Number | No
 def points(count: int) -> Iterator[tuple[float, ...]]:
     if count not in EDGES:  # too many to try all
         chance = random.Random(count)
-        return (tuple(chance.sample([k / 2 for k in range(-4, 9)], count)) for _ in range(part(300)))
+        return (tuple(chance.sample([k / 2 for k in range(-4, 9)], count)) for _ in range(amount(37, 60, 300)))
     edges, beside = EDGES[count]
     return itertools.product([x + d for x in edges for d in (-beside, 0, beside)], repeat=count)
 
 
 def tried_points(row: Row) -> list[tuple[float, ...]]:
-    """The points at which an operation is tried. Of two and more inputs, a fifth of the combinations without `--slow`,
-    or where the reference takes long."""
-    apart = 1 if len(row.domain) == 1 or (is_slow() and is_cheap(row)) else 5
+    """The points at which an operation is tried. Of two and more inputs, every fifth combination, in which every edge
+    meets every other one, unless all are asked for and the reference does not take long."""
+    apart = 1 if len(row.domain) == 1 or (is_exhaustive() and is_cheap(row)) else 5
     return [*points(len(row.domain))][::apart]
 
 

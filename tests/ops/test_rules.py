@@ -23,7 +23,7 @@ from autodiff_cli.language.program import read
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops import all_ops, get_op
-from tests.each import each, is_slow
+from tests.each import amount, each
 from tests.ops.table import COSTLY, LOG_DENSITIES, ROWS, Row
 
 BY_NAME = {row.name: row for row in ROWS}
@@ -41,9 +41,9 @@ def is_cheap(row: Row) -> bool:
 
 
 def random_points(row: Row, count: int) -> int:
-    """The number of random points at which an operation is tried: `count` with `--slow`, else few; fewer of those of
-    which 80 digits take long."""
-    return (count if is_slow() else 8) // (1 if is_cheap(row) else 3)
+    """The number of random points at which an operation is tried: `count` with `--exhaustive`, else few; fewer of those
+    of which 80 digits take long."""
+    return amount(8, count // 3, count) // (1 if is_cheap(row) else 3)
 
 
 def every_point(row: Row) -> Iterator[tuple[float, ...]]:

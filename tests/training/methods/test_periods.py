@@ -34,7 +34,7 @@ MODELS = {
 
 @pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["random", "gaps", "nights", "logarithmic", "jittered"])
-@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(k, marks=pytest.mark.slow) for k in range(3, 8))])
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(k, marks=pytest.mark.exhaustive) for k in range(3, 8))])
 def test_the_period_of_an_uneven_series_is_found(kind: str, seed: int) -> None:
     generator = np.random.default_rng(seed)
     rows = int(generator.integers(40, 120))

@@ -23,6 +23,7 @@ from autodiff_cli.data import source, streaming
 from autodiff_cli.data.files import open_data
 from autodiff_cli.data.streaming import DecodedColumns
 from autodiff_cli.training.objective import loading
+from tests.each import amount
 from tests.support import ROOT, expect_refusal, run_cli
 
 CURVE = "y ~ a*exp(-b*x)"
@@ -139,7 +140,7 @@ def fits(limit):
         os._exit(found.rows != 2**21)
     return os.waitpid(process, 0)[1] == 0
 
-limits = [limit for limit in range(300, 390, 10) if not fits(limit)]
+limits = [limit for limit in range(300, 390, {amount(20, 20, 10)}) if not fits(limit)]
 print(limits, file=sys.stderr)
 """
     process = child(code)
@@ -316,8 +317,8 @@ def test_an_interrupt_leaves_no_file(tmp_path: Path, cache: Path) -> None:
     assert not [file for file in cache.rglob("*") if file.is_file() and file.stat().st_size > 200_000]
 
 
-LARGE_ROWS = 2**25
-LIMIT = 400 * 2**20  # bytes beyond those of the imports
+LARGE_ROWS = 13 * 2**21
+LIMIT = 340 * 2**20  # bytes beyond those of the imports
 
 
 @pytest.fixture(scope="module")
