@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.browser.support import press, resize, settle
 from tests.support import run_cli
 
 if TYPE_CHECKING:
@@ -55,9 +56,39 @@ def test_a_course_leads_from_lesson_to_lesson_and_keeps_the_progress(page: Page,
     first.get_by_role("textbox").fill(str(answers[0]["answer"]))
     first.get_by_role("textbox").press("Enter")
     assert first.locator(".verdict").inner_text() == "Correct."
+    assert [verdict.inner_text() for verdict in page.locator(".verdict").all() if verdict.inner_text()] == ["Correct."]
+    page.reload()
+    verdicts = [verdict.inner_text() for verdict in page.locator(".verdict").all()]
+    assert verdicts == ["You answered this correctly before.", *[""] * (len(answers) - 1)]
     page.get_by_role("link", name="All lessons").click()
+    page.reload()
     shown = page.locator(f"[data-lesson='{names[1]}']").inner_text()
     assert shown == f"1 of {len(answers)} questions answered"
+
+
+def test_on_a_phone_a_lesson_opens_with_its_text_and_a_panel_stays_until_a_step_is_made(
+    page: Page, tmp_path: Path
+) -> None:
+    file = tmp_path / "lesson.html"
+    assert run_cli(f"lesson chain -o {file}").status == 0
+    resize(page, 390, 844)
+    page.emulate_media(reduced_motion="reduce")
+    page.goto(file.as_uri())
+    selected = page.locator("[role=tab][aria-selected=true]")
+    settle(page)
+    assert selected.inner_text() == "Lesson"
+    page.get_by_role("tab", name="Values").click()
+    slide = "document.querySelector(\"[aria-label='slide x']\").dispatchEvent(new Event('input'))"
+    for change in ("setValues({ x: 0.25 })", "graph.zoomIn()", slide):
+        page.evaluate(change)
+        settle(page)
+        assert selected.inner_text() == "Values", change
+    resize(page, 400, 800)
+    settle(page)
+    assert selected.inner_text() == "Values"
+    press(page, "Step")
+    settle(page)
+    assert selected.inner_text() == "Step"
 
 
 def test_a_course_needs_a_folder() -> None:

@@ -1,5 +1,8 @@
 // The questions of a lesson: answers are checked, and there are two hints, the first without numbers.
 
+const storageKey = `autodiff lesson ${record.addition.lesson}`;
+const answeredBefore = record.addition.isInCourse ? remembered() : new Set();
+
 record.addition.questions.forEach((question, k) => {
   const form = htmlElement("form");
   const verdict = htmlElement("span", "", "verdict");
@@ -23,16 +26,24 @@ record.addition.questions.forEach((question, k) => {
     verdict.textContent = question.hints[Math.min(hints++, question.hints.length - 1)];
     if (hints >= question.hints.length) hint.disabled = true;
   });
+  if (answeredBefore.has(k)) Object.assign(verdict, { className: "verdict right", textContent: "You answered this correctly before." });
   byId("lesson-questions").append(htmlElement("li", [htmlElement("div", question.question), form]));
 });
+
+/** The questions of this lesson that this browser remembers as answered. */
+function remembered() {
+  try {
+    return new Set(JSON.parse(localStorage.getItem(storageKey) ?? "[]"));
+  } catch {
+    return new Set(); // a browser that remembers nothing
+  }
+}
 
 /** Remember that a question of a course is answered; the index shows how many are. */
 function remember(k) {
   if (!record.addition.isInCourse) return;
-  const key = `autodiff lesson ${record.addition.lesson}`;
   try {
-    const answered = new Set(JSON.parse(localStorage.getItem(key) ?? "[]"));
-    localStorage.setItem(key, JSON.stringify([...answered.add(k)]));
+    localStorage.setItem(storageKey, JSON.stringify([...remembered().add(k)]));
   } catch {
     // a browser that remembers nothing
   }

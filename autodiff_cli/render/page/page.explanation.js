@@ -14,14 +14,18 @@ class Explanation {
     document.addEventListener("zoomed", () => this.follow(this.#node));
   }
 
+  /** Bring the explanation to the top of the panels, if it is one of them. */
+  show() {
+    if (narrow.matches) tabs.show(this.#element);
+  }
+
   /** Put the explanation to a node, null for none. */
   follow(i) {
     this.#node = i;
     this.#element.classList.remove("callout", "under");
     Object.assign(this.#element.style, { translate: "", maxWidth: "" });
     this.#leader.remove();
-    if (narrow.matches) tabs.show(this.#element);
-    else if (i !== null && graph.isInSight(i)) this.#place(graph.element(i));
+    if (!narrow.matches && i !== null && graph.isInSight(i)) this.#place(graph.element(i));
   }
 
   #place(element) {
@@ -89,9 +93,9 @@ class Explanation {
     const { cell } = CALLOUT;
     const [columns, rows] = [width, height].map((length) => Math.floor(length / cell));
     const cells = Array.from({ length: rows + 1 }, () => new Float64Array(columns + 1));
-    const take = (box, count = 2) => {
+    const take = (box, weight = 2) => {
       const [x, right, y, bottom] = [box.left - left, box.right - left, box.top - top, box.bottom - top].map((at) => Math.floor(at / cell));
-      for (let row = Math.max(y, 0); row <= Math.min(bottom, rows - 1); row++) cells[row + 1].fill(count, Math.max(x, 0) + 1, Math.max(right, 0) + 2);
+      for (let row = Math.max(y, 0); row <= Math.min(bottom, rows - 1); row++) cells[row + 1].fill(weight, Math.max(x, 0) + 1, Math.max(right, 0) + 2);
     };
     for (const frame of svg.querySelectorAll(".enclosure")) {
       const box = frame.getBoundingClientRect();

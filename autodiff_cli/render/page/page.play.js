@@ -28,6 +28,7 @@ function go(position, travels = () => 0) {
   const changed = playback.moveTo(position);
   draw(isFolded ? record.nodes.keys() : changed);
   explain();
+  explanation.show();
   if (playback.current !== null) {
     panel.show(playback.current);
     byId("app").scrollIntoView({ block: "nearest" });
@@ -97,6 +98,7 @@ function seed() {
   panel.show(record.output);
   showStatus("The backward pass begins at the output.");
   explanation.follow(record.output);
+  explanation.show();
 }
 
 function forwardPass() {

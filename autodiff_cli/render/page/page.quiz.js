@@ -90,6 +90,7 @@ function ask(message) {
   byId("question").querySelector("button").hidden = question === undefined;
   showStatus(message);
   explanation.follow(null);
+  explanation.show();
   byId("answer").value = "";
   byId("question-title").textContent = question === undefined || choices.length ? "" : question.title;
   if (graph.follow(playback.focus)) drawAll();

@@ -15,7 +15,8 @@ const FINER = Array.from({ length: 41 }, (_, k) => 0.5 + (k % 2 ? -1 : 1) * Math
 const DOT = 8; // pixels of a line
 const FLAT = 4; // pixels of a curve that are drawn as straight
 const NUMBERS_APART = 6; // pixels between a box and its numbers
-const TITLE = { middle: 9, height: 13, apart: 3 }; // pixels: a frame's title from its border, its height, how far lines keep away
+const TITLE = { middle: 9, height: 13, apart: 7, every: 3 }; // pixels: a frame's title from its border, its height, how far lines keep away, and
+// how far apart their points are
 const LEAST_TITLE = 3; // characters of a shortened title; a frame without room for it has its title on hover only
 const DOUBLE = 4; // between the double borders of the output and of folded parts
 
@@ -136,7 +137,7 @@ function bordersOf(frames) {
 /** The places of the titles of frames, free of lines, `others` and numbers: at the top, else above or at the bottom. */
 function titlePlaces(frames, others, lines, routes, height) {
   const numbers = routes.flat().filter(({ label }) => label).map(({ x, y, label }) => ({ ...label, x, y }));
-  const points = lines.flatMap(({ track }) => track.every(TITLE.apart).map((at) => ({ ...at, width: 2 * TITLE.apart, height: 2 })));
+  const points = lines.flatMap(({ track }) => track.every(TITLE.every).map((at) => ({ ...at, width: 2 * TITLE.apart, height: 2 })));
   const taken = [...others, ...numbers, ...points];
   return frames.map(({ text, ...frame }) => {
     const [left, top, bottom] = [frame.x - frame.width / 2 + 8, frame.y - frame.height / 2, frame.y + frame.height / 2];
