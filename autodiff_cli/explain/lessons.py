@@ -208,11 +208,11 @@ class _QuestionMaker:
         assert next(i for i in candidates if wrong[i] != trace.adjoints[i]) == first
         users = self._users[first]
         hints = (
-            "`=` overwrites earlier contributions: look for a node that is used more than once.",
+            "= overwrites earlier contributions: look for a node that is used more than once.",
             f"{of} is used by {' and '.join(trace.labels[i] for i in users)}; "
             f"{'; '.join(self._product_in_words(user, first) for user in users)}.",
         )
-        text = "A program computes these adjoints with `adjoint = local × …` instead of `+=`. Which is wrong first?"
+        text = "A program computes these adjoints with adjoint = local × … instead of +=. Which is wrong first?"
         position = candidates.index(first)
         return Question("bug", text, choices, (position + 1,), choices[position], hints)
 

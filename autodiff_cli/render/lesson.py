@@ -136,7 +136,8 @@ def lesson_page(lesson: Lesson, digits: int | None = None, links: str = "") -> s
     from autodiff_cli.render.javascript import page_file
 
     tags = (("pre", ' tabindex="0"') if is_session(text) else ("p", "") for text in lesson.text)
-    pairs = zip(tags, map(escape, lesson.text), strict=True)
+    texts = (re.sub("`([^`]+)`", r"<code>\1</code>", escape(text)) for text in lesson.text)
+    pairs = zip(tags, texts, strict=True)
     paragraphs = "\n".join(f"<{tag}{attributes}>{text}</{tag}>" for (tag, attributes), text in pairs)
     markup = page_file("lessons/lesson.html").format(
         title=escape(lesson.title),
@@ -271,15 +272,9 @@ class _Sheet:
     def _hint(self, step: BackwardStep) -> str:
         """Return how the operation passes its adjoint on, without numbers."""
         sentence = self._sentences.backward(step)
-        if step.op.gate is Gate.ROUTE:
-            return (
-                sentence
-                if step.op.is_structural
-                else "This operation selects: which input receives the adjoint, and which receives 0?"
-            )
-        if step.op.gate is Gate.SCALE:
-            return re.split(r"[,:]", sentence)[0]
-        return sentence
+        if step.op.gate is Gate.ROUTE and not step.op.is_structural:
+            return "This operation selects: which input receives the adjoint, and which receives 0?"
+        return re.split(r"[,:]", sentence)[0] if step.op.gate is Gate.SCALE else sentence
 
     def _contribution_item(self, step: BackwardStep, contribution: Contribution) -> str:
         label = self._trace.labels[contribution.to]

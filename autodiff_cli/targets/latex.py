@@ -105,6 +105,9 @@ LATEX = Target(
 )
 
 
+_VECTOR = re.compile(r"\\begin\{pmatrix\} ((?:(?!\\begin)[^&])*) \\end\{pmatrix\}")
+
+
 class LatexLibrary(Library):
     """Typesets every operation: those without a notation as named functions."""
 
@@ -123,6 +126,9 @@ class LatexLibrary(Library):
             return self.target.apply_notation(dotted, operands)
         if op in ("broadcast_like", "place"):  # the second operand only determines a shape
             return self._indicator_array(operands[0], operands[2:])
+        rows = [_VECTOR.fullmatch(operand.text) for operand in operands]
+        if op == "stack" and all(rows):  # the rows of a matrix
+            operands = [Fragment(row[1].replace(r" \\ ", " & ")) for row in rows if row]
         if op in self.target.notations:
             return self.apply_notation(op, operands)
         return self.target.apply_notation(_function(operator_name(op), len(operands)), operands)

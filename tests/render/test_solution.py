@@ -122,6 +122,12 @@ def test_products_names_and_slopes_are_set_as_what_they_are(text: str, point: di
     assert "direction" not in source
 
 
+def test_a_matrix_of_rows_has_rows() -> None:
+    values = {name: k for k, name in enumerate("abcd")}
+    text = worked_solution(trace(ad.parse("sum([[a, b, 1], [c, d, 2]] @ [a, b, where(c > 0, a, d)])"), values))
+    assert r"\begin{pmatrix} a & b & 1 \\ c & d & 2 \end{pmatrix}" in text
+
+
 def test_a_derivative_without_a_value_has_no_formula() -> None:
     source = worked_solution(trace(ad.parse("log(x)*y"), {"x": -1, "y": 2}))
     assert r"\frac{\partial f}{\partial x} &= \text{undefined}" in source
