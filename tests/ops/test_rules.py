@@ -174,10 +174,22 @@ def test_values_and_slopes(row: Row) -> None:
         check(row, point, tuple(WAYS))
     for point in anywhere_in[::2]:
         check(row, point, ("reverse", "forward", "graph"))
+    check_arrays(row, special + anywhere_in)
+
+
+@each("row", ROWS, ids=lambda row: row.name)
+def test_every_operation_at_two_points(row: Row) -> None:
+    """All operations, also without `--slow`."""
+    points = [*every_point(row)][-4::3]
+    for point in points:
+        check(row, point, ("reverse", "text"))
+    check_arrays(row, points)
+
+
+def check_arrays(row: Row, points: list[tuple[float, ...]]) -> None:
     leaves = [variable(name) for name in NAMES[: len(row.domain)]]
     output = get_op(row.name)(*leaves)
     kernel = BlockEvaluator(RowGraphs([output, *gradient_nodes(output, leaves)], {leaf.text for leaf in leaves}))
-    points = special + anywhere_in
     columns = dict(zip(NAMES, np.array(points).T, strict=False))
     with ignore_float_errors():
         found = [np.broadcast_to(out, len(points)) for out in kernel.evaluate_block(kernel.prepare({}), columns)]
