@@ -372,7 +372,7 @@ HIDDEN = """() => {
     const { from, to } = edge.dataset;
     const others = boxes.filter(({ id }) => id !== from && id !== to);
     const length = path.getTotalLength();
-    const points = Array.from({ length: Math.ceil(length / 2) }, (_, k) => path.getPointAtLength(2 * k));
+    const points = Array.from({ length: Math.ceil(length / 5) }, (_, k) => path.getPointAtLength(5 * k));
     return points.flatMap(({ x, y }) => others
       .filter((box) => x > box.x + 1 && x < box.x + box.width - 1 && y > box.y + 1 && y < box.y + box.height - 1)
       .map(({ id }) => `${from} to ${to} behind ${id}`));
@@ -409,8 +409,8 @@ TOUCHED = """() => {
   const points = [...graph.svg.querySelectorAll(".edge")].flatMap((edge) => {
     const path = edge.querySelector("path:not(.reach)");
     const matrix = path.getScreenCTM();
-    const count = Math.ceil(path.getTotalLength() / 3);
-    return Array.from({ length: count }, (_, k) => path.getPointAtLength(3 * k).matrixTransform(matrix));
+    const count = Math.ceil(path.getTotalLength() / 5);
+    return Array.from({ length: count }, (_, k) => path.getPointAtLength(5 * k).matrixTransform(matrix));
   });
   const inside = ({ left, right, top, bottom }) => points.some(({ x, y }) =>
     x > left + 1 && x < right - 1 && y > top + 2 * scale && y < bottom - 2 * scale);
