@@ -301,7 +301,7 @@ def classification_accuracy(objective: Objective, theta: Array) -> float | None:
     """Return the share of rows whose class is predicted correctly; for probabilities, those on the correct side of 1/2.
     Returns None if the model does not predict classes.
 
-    >>> objective = Objective("t ~ sigmoid(a*x)", {"x": [-1, 1, 2], "t": [0, 1, 0]}, loss="bce")
+    >>> objective = Objective("t ~ sigmoid(a*x)", {"x": [-0.2, 1, 2], "t": [0, 1, 0]}, loss="bce")
     >>> round(classification_accuracy(objective, np.array([1.0])), 4)
     0.6667
     """
