@@ -268,8 +268,8 @@ def points_output(
         fixed = {name: value for name, value in value_texts.items() if name not in ranges}
         inputs.check_all_have_values(call, formula, {*columns, *fixed})
         row_errors = _row_errors(formula, errors, correlations, names)
-        wanted = inputs.select_variables(formula, wrt)
-        gradients = BatchedGradient(formula, columns, inputs.constant_values(fixed), wanted, row_errors)
+        chosen = inputs.select_variables(formula, wrt)
+        gradients = BatchedGradient(formula, columns, inputs.constant_values(fixed), chosen, row_errors)
         accuracy = RowAccuracy(gradients, inputs.unrepresentable_values(formula, fixed))
         blocks = _file_blocks(file, gradients) if file else ((block, None) for block in grid(ranges))
         table = GradientTable(gradients, file.header if file else columns, blocks, accuracy)

@@ -405,12 +405,12 @@ def select_variables(expression: Formula, names: str | None) -> tuple[str, ...]:
     """
     if names is None:
         return expression.variables
-    wanted = split_names(names)
-    for name in wanted:
+    chosen = split_names(names)
+    for name in chosen:
         if not name:
             raise BadInput("--wrt takes names separated by commas, such as --wrt x,y")
         check_variable(f"--wrt {names}", name, expression.leaves)
-    return wanted
+    return chosen
 
 
 def check_variable(option: str, name: str, names: Collection[str]) -> None:

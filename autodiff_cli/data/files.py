@@ -195,7 +195,7 @@ class DataFile:
             cell_by_cell=query.cell_by_cell,
         )
         can_find_lines = self.format.is_slow_to_parse and not (request.accepts_missing or query.cell_by_cell)
-        wanted = {*query.numbers, *query.labels}
+        requested = {*query.numbers, *query.labels}
         counts, problems = FilterCounts(), ProblemList(f"{self.name}: ")
         with contextlib.closing(self.format.iter_batches(request)) as batches:
             for batch in batches:
@@ -211,7 +211,7 @@ class DataFile:
                     for name, parts in joined.items()
                     if len(parts) > 1 and {*parts} <= batch.keys()
                 }
-                columns = select_rows({name: batch[name] for name in wanted & batch.keys()}, mask)
+                columns = select_rows({name: batch[name] for name in requested & batch.keys()}, mask)
                 incomplete = {} if query.missing is MissingCells.KEEP else find_missing(columns, query.numbers)
                 dropped = 0
                 if incomplete and query.missing is MissingCells.DROP:
@@ -243,13 +243,13 @@ class DataFile:
             raise DataError("\n".join([f"{self.name}: --where keeps none of {counts.rows} rows", *notes]))
         self._notes |= dict.fromkeys([*notes, f"--where keeps {counts.selected} of {counts.rows} rows"])
 
-    def iter_blocks(self, wanted: Collection[str], size: int, *, is_filtered: bool = False) -> Iterator[RowBlock]:
+    def iter_blocks(self, names: Collection[str], size: int, *, is_filtered: bool = False) -> Iterator[RowBlock]:
         """Yield rows in order, at most `size` at a time: the requested columns as numbers, and the text of all cells.
 
         Cells may be nan or infinite if the file has them written out.
 
         Args:
-            wanted: the columns.
+            names: the columns.
             size: the maximum number of rows in a block, before filtering.
             is_filtered: whether to yield only the rows that the filter selects.
 
@@ -260,7 +260,7 @@ class DataFile:
         row_filter = self._row_filter if is_filtered else None
         filtered, texts = (set(), set()) if row_filter is None else (row_filter.columns, row_filter.text_columns)
         request = ColumnRequest(
-            self.column_positions({*wanted, *filtered}), texts, self.parsers, size, True, True, refuses_blanks=True
+            self.column_positions({*names, *filtered}), texts, self.parsers, size, True, True, refuses_blanks=True
         )
         done = 0
         if row_filter is None:
@@ -279,7 +279,7 @@ class DataFile:
                 if row_filter is not None:
                     mask = row_filter.mask(batch, self.parsers)
                     batch, cells = select_rows(batch, mask), [*itertools.compress(cells, mask.tolist())]
-                yield RowBlock({name: numbers_of(batch, name) for name in {*wanted} & batch.keys()}, cells)
+                yield RowBlock({name: numbers_of(batch, name) for name in {*names} & batch.keys()}, cells)
 
     def _column_names(self, renamed: Mapping[str, str]) -> list[str]:
         """Return the normalized names of all columns after renaming. Raises DataError for names that do not fit."""
@@ -294,14 +294,14 @@ class DataFile:
                 raise DataError(f"{self.name}: --column {name}: the file already has a column `{name}`")
         return [renamed.get(name, name) for name in names]
 
-    def column_positions(self, wanted: Collection[str]) -> dict[str, int]:
+    def column_positions(self, requested: Collection[str]) -> dict[str, int]:
         """Return the positions of the named columns that exist. Raises DataError for a name that occurs twice, and for
         a column that only other files have.
         """
-        if lacking := sorted(self.absent.keys() & {*wanted}):
+        if lacking := sorted(self.absent.keys() & {*requested}):
             others = f"its columns differ from those of {self.absent[lacking[0]]}"
             raise DataError(f"{self.name}: {others}: it lacks {format_names(lacking, '`')}")
-        names = sorted({*wanted} & self._positions.keys(), key=self._positions.__getitem__)
+        names = sorted({*requested} & self._positions.keys(), key=self._positions.__getitem__)
         for name in names:
             if len(self._positions[name]) > 1:
                 raise DataError(f"{self.name}: the header names the column `{name}` more than once")
@@ -454,11 +454,11 @@ class DataSource:
         if not rows and self.is_filtered and len(self.files) > 1:
             raise DataError("\n".join([f"{self.name}: --where keeps no row of any file", *self.notes[1:]]))
 
-    def load(self, wanted: Collection[str], *, drop_missing: bool = False, labels: Collection[str] = ()) -> Table:
+    def load(self, names: Collection[str], *, drop_missing: bool = False, labels: Collection[str] = ()) -> Table:
         """Return some columns as a table; see `Dataset.load`. Only these columns are read. Labels become numbers if all
         of them are numbers.
         """
-        table = self.read(ColumnQuery(wanted, labels, MissingCells.DROP if drop_missing else MissingCells.REFUSE))
+        table = self.read(ColumnQuery(names, labels, MissingCells.DROP if drop_missing else MissingCells.REFUSE))
         check_has_rows(table, f"{self.name}: ")
         return table
 
@@ -513,15 +513,15 @@ class DataSource:
         """Yield the rows that a table has as text."""
         return self.iter_rows() if table.row_mask is None else _filter_rows(self.iter_rows(), table.row_mask)
 
-    def row(self, number: int, wanted: Collection[str]) -> Record:
-        """Return the requested cells of a row as text, in the order of `wanted`. Rows are counted from 1, of those that
+    def row(self, number: int, names: Collection[str]) -> Record:
+        """Return the requested cells of a row as text, in the order of `names`. Rows are counted from 1, of those that
         the filter selects.
 
         Raises:
             DataError: if there is no such row or column, and if the row has too few or too many cells.
         """
-        parts = {name: joined_columns(name, self.names) for name in wanted}
-        missing = [part for name in wanted for part in parts[name] if part not in self.names]
+        parts = {name: joined_columns(name, self.names) for name in names}
+        missing = [part for name in names for part in parts[name] if part not in self.names]
         if missing:
             columns = f"the columns are {format_names(self.names)}"
             raise DataError(f"{self.name}: there is no column {format_names(missing, '`')}; {columns}")
@@ -538,7 +538,7 @@ class DataSource:
                 positions = file.column_positions({*itertools.chain(*parts.values())})
                 texts = {part: cells[position].strip() for part, position in positions.items()}
                 texts.setdefault(FILE_COLUMN, file.label)
-                return Record(where, [JOINT_SEPARATOR.join(texts[part] for part in parts[name]) for name in wanted])
+                return Record(where, [JOINT_SEPARATOR.join(texts[part] for part in parts[name]) for name in names])
         if not count:
             raise DataError(f"{self.name}: there are no rows")
         raise DataError(f"{self.name}: there is no row {number}; the last one is {count}")

@@ -269,10 +269,10 @@ class JsonLines(ArrowFormat):
         while content := stream.read(_JSON_BLOCK_BYTES) + stream.readline():
             table = self._parse_lines(content, lines)
             lines += content.count(b"\n")
-            wanted = self.header if names is None else names
-            for name in {*wanted}.difference(table.column_names):  # no line of this block has it
+            columns = self.header if names is None else names
+            for name in {*columns}.difference(table.column_names):  # no line of this block has it
                 table = table.append_column(name, pa.nulls(table.num_rows, pa.float64()))
-            yield table.select(list(wanted))
+            yield table.select(list(columns))
 
     def _parse_lines(self, content: bytes, before: int) -> Any:
         """Return lines as a table. `before` is the number of lines before them."""

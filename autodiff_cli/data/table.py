@@ -111,13 +111,13 @@ class Dataset(Protocol):
     def names(self) -> Sequence[str]:
         """The names of all columns, normalized as names in expressions are."""
 
-    def load(self, wanted: Collection[str], *, drop_missing: bool = False, labels: Collection[str] = ()) -> Table:
+    def load(self, names: Collection[str], *, drop_missing: bool = False, labels: Collection[str] = ()) -> Table:
         """Return some columns as a table.
 
         Args:
-            wanted: the names of columns of numbers.
+            names: the names of columns of numbers.
             drop_missing: drop rows with a cell that is empty, nan or infinite; without it, such cells are errors.
-            labels: the names of columns of labels, which hold integers or texts. They may be among `wanted` too.
+            labels: the names of columns of labels, which hold integers or texts. They may be among `names` too.
 
         Raises:
             DataError: for missing cells, cells that are not numbers, columns of different lengths, and data without
@@ -132,14 +132,14 @@ class MemoryDataset:
         self._data = {canonical_name(name): values for name, values in named_columns(data).items()}
         self.names = tuple(self._data)
 
-    def load(self, wanted: Collection[str], *, drop_missing: bool = False, labels: Collection[str] = ()) -> Table:
+    def load(self, names: Collection[str], *, drop_missing: bool = False, labels: Collection[str] = ()) -> Table:
         """Return some columns as a table; see `Dataset.load`. Contiguous arrays of floats and integers are not copied;
         objects and other types become float64.
         """
         columns: dict[str, NDArray[Any]] = {}
         label_columns: dict[str, LabelColumn] = {}
         for name, values in self._data.items():
-            if name in wanted:
+            if name in names:
                 try:
                     columns[name] = numeric_vector(values, f"column `{name}`")
                 except DataError as error:

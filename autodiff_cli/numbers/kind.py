@@ -81,17 +81,17 @@ class Kind(Generic[N]):
             self._expansions[key] = self._compile(op.placeholders(count), [expansion], "{}")
         return self._expansions[key]
 
-    def partials(self, op: Op, count: int, wanted: tuple[int, ...]) -> Callable[..., tuple[N | None, ...]]:
-        """Return the function that computes the partial derivatives of `op` for the input positions `wanted`.
+    def partials(self, op: Op, count: int, positions: tuple[int, ...]) -> Callable[..., tuple[N | None, ...]]:
+        """Return the function that computes the partial derivatives of `op` for the inputs at `positions`.
 
         The function takes the output, then the inputs. None is a structural zero: the derivative is 0 everywhere, or
         its mask is false.
         """
-        key = (op.name, count, wanted)
+        key = (op.name, count, positions)
         function = self._partials.get(key)
         if function is None:
             rule = op.derivative_rule(count)
-            roots, result = _PYTHON.rule_result([rule.partials[k] for k in wanted])
+            roots, result = _PYTHON.rule_result([rule.partials[k] for k in positions])
             function = self._partials[key] = self._compile((rule.output, *rule.inputs), roots, result)
         return function
 

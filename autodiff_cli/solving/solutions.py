@@ -675,14 +675,14 @@ def search_minimum(problem: BoxProblem, is_maximum: bool = False) -> Optima:
     free = BoxProblem(formula, dict.fromkeys(formula.leaves, (ball.ZERO,) * 2), {}, problem.digits)
     _, system = _objective_system(free, is_maximum)
     end = _descend(system, np.array([start[name] for name in system.names]))
-    wanted, boxes = "maximum" if is_maximum else "minimum", 0
+    kind, boxes = "maximum" if is_maximum else "minimum", 0
     points: list[StationaryPoint] = []
     place = {} if end is None else dict(zip(system.names, end.tolist(), strict=True))
     for part in _LOCAL_PARTS if place else ():
         ranges = {name: _around(x, part) for name, x in place.items()}
         local = minimize(BoxProblem(formula, ranges, {}, problem.digits, _LOCAL_BOXES), is_maximum)
         boxes += local.boxes
-        points = [point for point in local.points if point.kind == wanted and not point.on_edge]
+        points = [point for point in local.points if point.kind == kind and not point.on_edge]
         if points:
             points = [min(points, key=lambda p: sum((float(p.point[name]) - x) ** 2 for name, x in place.items()))]
             break

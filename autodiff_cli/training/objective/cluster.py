@@ -200,11 +200,11 @@ def divide_files(files: DataSource, count: int) -> list[list[FileShare]] | None:
     return shares
 
 
-def read_share(share: FileShare, wanted: Collection[str], labels: Collection[str], *, drop_missing: bool) -> ShareData:
+def read_share(share: FileShare, names: Collection[str], labels: Collection[str], *, drop_missing: bool) -> ShareData:
     """Read the columns of a share.
 
     Args:
-        wanted: the columns to read as numbers.
+        names: the columns to read as numbers.
         labels: the columns to read as labels.
         drop_missing: drop rows with a missing cell.
 
@@ -228,7 +228,7 @@ def read_share(share: FileShare, wanted: Collection[str], labels: Collection[str
         if share.extent is not None:
             file.format.restrict(*share.extent)
         missing = MissingCells.DROP if drop_missing else MissingCells.REFUSE
-        table = files.read_once(ColumnQuery(wanted, labels, missing))
+        table = files.read_once(ColumnQuery(names, labels, missing))
     except DataError:
         raise FallbackRequired from None  # the error has a location in the share, not in the file
     if any(parser.kind not in (None, CellKind.NUMBER) for parser in file.parsers.values()):
@@ -260,12 +260,12 @@ class ShareSummary:
     has_weight: bool
 
 
-def read_on_worker(share: FileShare, wanted: Collection[str], labels: Collection[str], drop_missing: bool) -> ShareData:
+def read_on_worker(share: FileShare, names: Collection[str], labels: Collection[str], drop_missing: bool) -> ShareData:
     """Read a share. Raises as `read_share` does; a message about a file that cannot be read names the worker."""
     from distributed import get_worker
 
     try:
-        return read_share(share, wanted, labels, drop_missing=drop_missing)
+        return read_share(share, names, labels, drop_missing=drop_missing)
     except DataError as error:
         raise DataError(
             f"the worker {get_worker().address} cannot read {error}; "
@@ -567,11 +567,11 @@ class ClusterRows(Rows):
         of_part = numbers // self._partition_rows
         order = np.argsort(of_part, kind="stable")
         partition_numbers, begins = np.unique(of_part[order], return_index=True)
-        wanted = [
+        row_lists = [
             _as_slice(part - k * self._partition_rows)
             for k, part in zip(partition_numbers, np.split(numbers[order], begins[1:]), strict=True)
         ]
-        gathered = self._cluster.gather_rows(self._partitions, [int(k) for k in partition_numbers], wanted)
+        gathered = self._cluster.gather_rows(self._partitions, [int(k) for k in partition_numbers], row_lists)
         inverse_order = None if (np.diff(order) == 1).all() else np.argsort(order)
         columns: dict[str, NDArray[Any]] = {}
         for name in gathered[0] if gathered else ():

@@ -260,21 +260,21 @@ class ColumnRecipe:
         """The columns that the recipe builds."""
         return {*self.sources, *self.weightings, *self.encoded, *self.vectors}
 
-    def _with_components(self, wanted: Set[str]) -> set[str]:
+    def _with_components(self, names: Set[str]) -> set[str]:
         """Return names of columns and those of the components of vectors among them."""
-        return {*wanted, *itertools.chain(*(self.vectors[name] for name in wanted & self.vectors.keys()))}
+        return {*names, *itertools.chain(*(self.vectors[name] for name in names & self.vectors.keys()))}
 
-    def required_columns(self, wanted: Set[str]) -> set[str]:
-        """Return the columns of the data that are needed for the wanted ones."""
-        wanted = self._with_components(wanted)
-        required = wanted & self.sources
-        for name in wanted & self.weightings.keys():
+    def required_columns(self, names: Set[str]) -> set[str]:
+        """Return the columns of the data that are needed for those with these names."""
+        names = self._with_components(names)
+        required = names & self.sources
+        for name in names & self.weightings.keys():
             required |= {*self.weightings[name].columns}
-        return required | {label_key(self.encoded[name][0]) for name in wanted & self.encoded.keys()}
+        return required | {label_key(self.encoded[name][0]) for name in names & self.encoded.keys()}
 
-    def build(self, columns: ColumnArrays, wanted: Set[str], rows: int) -> dict[str, NDArray[Any]]:
-        """Return the wanted columns of some rows, and the components of vectors as views of these."""
-        single = self._with_components(wanted)
+    def build(self, columns: ColumnArrays, names: Set[str], rows: int) -> dict[str, NDArray[Any]]:
+        """Return some columns of some rows, and the components of vectors as views of these."""
+        single = self._with_components(names)
         built: dict[str, NDArray[Any]] = {}
         for name in single & self.sources:
             built[name] = columns[name]
@@ -284,7 +284,7 @@ class ColumnRecipe:
         for name in single & self.weightings.keys():
             values = self.weightings[name].evaluate(columns, rows)
             built[name] = 1 / np.square(values) if self.weightings[name].is_sigma else values
-        for name in wanted & self.vectors.keys():
+        for name in names & self.vectors.keys():
             vectors = built[name] = np.stack([built[part] for part in self.vectors[name]])
             built.update(zip(self.vectors[name], vectors, strict=True))
         return built
@@ -440,11 +440,11 @@ class SharedDataset:
         codes: NDArray[np.int32] = positions.astype(np.int32)[column.codes]
         return distinct, codes
 
-    def load(self, wanted: Collection[str], *, drop_missing: bool = False, labels: Collection[str] = ()) -> Table:  # noqa: ARG002
+    def load(self, names: Collection[str], *, drop_missing: bool = False, labels: Collection[str] = ()) -> Table:  # noqa: ARG002
         """Return some of the columns that were read. See `Dataset.load`; missing cells were handled before."""
         return dataclasses.replace(
             self.table,
-            columns={name: values for name, values in self.table.columns.items() if name in wanted},
+            columns={name: values for name, values in self.table.columns.items() if name in names},
             labels={name: self.table.labels[name] for name in labels},
         )
 

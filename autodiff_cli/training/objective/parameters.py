@@ -166,7 +166,7 @@ _ELASTICITY_TOLERANCE = 1e-9  # smaller differences of elasticities, which are a
 
 
 def dimensional_scales(
-    output: Node, target: Node | None, columns: Mapping[str, float], wanted: Sequence[str]
+    output: Node, target: Node | None, columns: Mapping[str, float], parameters: Sequence[str]
 ) -> dict[str, float]:
     """Return the scale of each parameter by dimensional analysis; 1 where nothing is known.
 
@@ -178,7 +178,7 @@ def dimensional_scales(
         output: the prediction.
         target: what it predicts, or None. If either contains arrays, nothing is known.
         columns: the scale of each column.
-        wanted: the names of the parameters.
+        parameters: the names of the parameters.
 
     >>> from autodiff_cli.language.program import read as parsed
     >>> program = parsed("a*exp(-x/t) + c")
@@ -191,7 +191,7 @@ def dimensional_scales(
     logarithms = np.log([columns[name] for name in names])
     return {
         name: math.exp(min(max(float(powers[name] @ logarithms), -600.0), 600.0)) if name in powers else 1.0
-        for name in wanted
+        for name in parameters
     }
 
 
@@ -504,14 +504,14 @@ def natural_bounds(program: Program, names: Iterable[str]) -> dict[str, BoundPai
     >>> natural_bounds(read("log(w*normal_pdf(x, m, s) + (1 - w)*k/log(2 - r))"), ["w", "m", "s", "k", "r"])
     {'s': (0.0, inf), 'r': (-inf, 2.0), 'w': (0.0, 1.0)}
     """
-    wanted, bounds = {*names}, dict[str, BoundPair]()
+    allowed, bounds = {*names}, dict[str, BoundPair]()
     for node in topological_order([program.output]):
         if node.op is None or node.op.is_structural:
             continue
         for position, child in enumerate(node.inputs):
             shift = parse_constant(child.inputs[0].text) if child.op is sub and child.inputs[0].is_constant else None
             leaves = _parameters_of(child if shift is None else child.inputs[1], program)
-            if not leaves or not wanted.issuperset(leaves):
+            if not leaves or not allowed.issuperset(leaves):
                 continue
             if [_is_defined_at(node, position, probe) for probe in _PROBES] == [False, False, True, True, True]:
                 for name in leaves:
@@ -521,7 +521,7 @@ def natural_bounds(program: Program, names: Iterable[str]) -> dict[str, BoundPai
             factors = [part for term in list_parts(node.inputs[0], (add,)) for part in list_parts(term, (mul, div))]
             others = {name for part in factors for shares in complemented_shares(part, program) for name in shares}
             shares = others & {name for part in factors for name in _parameters_of(part, program)}
-            bounds |= dict.fromkeys(sorted(shares & wanted), (0.0, 1.0))
+            bounds |= dict.fromkeys(sorted(shares & allowed), (0.0, 1.0))
     return bounds
 
 

@@ -51,7 +51,7 @@ def written(folder: Path, name: str) -> str:
 def all_of(paths: list[str], count: int, options: FileOptions = DEFAULT_FILE_OPTIONS, **more: Any) -> list[ShareData]:
     found = divide_files(open_data(paths, options=options), count)
     assert found is not None
-    given = {"wanted": ["x", "y"], "labels": ["g"], "drop_missing": False, **more}
+    given = {"names": ["x", "y"], "labels": ["g"], "drop_missing": False, **more}
     return [read_share(pickle.loads(pickle.dumps(share)), **given) for share in itertools.chain(*found)]
 
 
