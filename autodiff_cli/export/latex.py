@@ -74,13 +74,13 @@ def _second_partial(name: str, first: str, second: str) -> str:
 def latex_symbol(name: str) -> str:
     r"""Return a name as a mathematical symbol: a letter, Latin or Greek, with the rest as its index.
 
-    >>> [latex_symbol(name) for name in ("x", "λ", "theta_0", "x₁", "x̂", "rate", "v[0, 1]")]
-    ['x', '\\lambda', '\\theta_{0}', 'x_{1}', '\\hat{x}', '\\mathrm{rate}', 'v_{0, 1}']
+    >>> [latex_symbol(name) for name in ("x", "λ", "theta_0", "x₁", "x̂", "rate", "v[0, 1]", "h.2")]
+    ['x', '\\lambda', '\\theta_{0}', 'x_{1}', '\\hat{x}', '\\mathrm{rate}', 'v_{0, 1}', 'h_{2}']
     """
     letters = unicodedata.normalize("NFD", name)
     plain = "".join(character for character in letters if character not in _ACCENTS)
     digits = "".join(str(unicodedata.digit(character, character)) for character in plain)
-    match = re.fullmatch(r"([^\W\d_]+)_?([^\[]*)(?:\[([\d, ]*)\])?", digits)
+    match = re.fullmatch(r"([^\W\d_]+)[_.]?([^\[]*)(?:\[([\d, ]*)\])?", digits)
     stem, index, place = match.groups() if match else (digits, "", None)
     text = _stem(stem)
     for character in letters:

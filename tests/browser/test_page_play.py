@@ -103,3 +103,12 @@ def test_edges_keep_their_contributions(page: Page, width: int) -> None:
     shown = [text for text in page.locator(".edge .amount").all_text_contents() if text]
     assert shown
     assert set(shown) <= wanted
+
+
+def test_a_formula_of_constants_has_no_backward_pass(page: Page) -> None:
+    opened(page, ["max(1, 2)"])
+    page.reload()
+    assert page.get_by_role("button", name="Backward pass").is_disabled()
+    remark = page.locator("#remark").inner_text()
+    assert "f = 2" in remark
+    assert "variable" not in remark

@@ -76,6 +76,7 @@ function showPosition() {
 }
 
 let isUntouched = true; // until the first step
+const hasBackward = record.backward.length > 0; // a formula of constants has no variable to differentiate by
 const MOST_LISTED = 3; // more values are only in the drawing
 
 /** What the page is about, before anything is pressed: the values are computed, and the way back is next. */
@@ -83,7 +84,8 @@ function opening() {
   const { values } = playback.computation;
   const point = record.variables.length > MOST_LISTED ? "" : record.variables.map(({ name, key }) => `${name} = ${brief(playback.point[key], NODE_DIGITS)}`).join(", ");
   const result = `${OUTPUT} = ${brief(values[record.output], NODE_DIGITS)}`;
-  return `${point ? `At ${point}: ` : ""}${result}. Backward shows how this number changes with each variable; Forward, how it is computed.`;
+  const ways = hasBackward ? "Backward shows how this number changes with each variable; Forward, how it is computed." : "Forward shows how it is computed.";
+  return `${point ? `At ${point}: ` : ""}${result}. ${ways}`;
 }
 
 /** Explain the current step in the status. */
@@ -278,6 +280,7 @@ graph.watch(() => {
   drawAll();
   explanation.follow(playback.quiz ? null : playback.current);
 });
+byId("backward-pass").disabled = !hasBackward;
 byId("quiz").disabled = !record.nodes.some((_, i) => takesGradient(i));
 playback.moveTo(record.forward.length);
 showWarnings();

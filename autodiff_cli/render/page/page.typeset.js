@@ -162,7 +162,8 @@ function typesetInPieces(latex, isWithinBrackets = false) {
   const parts = new Typesetter(latex).row();
   for (const part of isWithinBrackets ? parts.flatMap(outOfBrackets) : parts) {
     const last = pieces.at(-1).lastChild;
-    if (part.localName === "mo" && "=+−".includes(part.textContent) && last?.textContent !== "(") {
+    const isAfterName = part.textContent === "=" && pieces[0].textContent.length === 1; // `f =` stays together
+    if (part.localName === "mo" && "=+−".includes(part.textContent) && last?.textContent !== "(" && !isAfterName) {
       if (last) pieces.push(mathElement("math"));
       if (pieces.length > 1) part.setAttribute("form", "infix");
     }

@@ -40,7 +40,7 @@ class ForwardMode {
     byId("edge-legend").replaceChildren(...(isOn ? ["beside an edge: the local derivative"] : LEGENDS[1]));
     if (isOn) this.#carry();
     this.note = isOn ? (i) => this.#noted(i) : null;
-    byId("backward-pass").disabled = isOn;
+    byId("backward-pass").disabled = isOn || !hasBackward;
     byId("quiz").disabled = isOn || !hasQuestions;
     playback.moveTo(isOn ? position : Math.min(playback.position, record.forward.length));
     graph.note(this.note);
