@@ -16,7 +16,7 @@ from autodiff_cli.graph.tape import Tape, substitute, topological_order
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops.elementary import sin
 
-DEPTH = 100_000
+DEPTH = 30_000
 
 
 @pytest.fixture(scope="module")

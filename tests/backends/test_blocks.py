@@ -84,8 +84,8 @@ def test_memory_does_not_grow_as_rows_times_nodes() -> None:
 
 
 @pytest.mark.slow
-def test_a_chain_of_100000_nodes() -> None:
-    assert evaluate([_chain(variable("x"), 100_000)], {"x": np.zeros(2)})[0].tolist() == [0.0, 0.0]
+def test_a_chain_of_30000_nodes() -> None:
+    assert evaluate([_chain(variable("x"), 30_000)], {"x": np.zeros(2)})[0].tolist() == [0.0, 0.0]
 
 
 def test_what_no_column_reaches_is_computed_once_and_equal_parts_too(monkeypatch: pytest.MonkeyPatch) -> None:

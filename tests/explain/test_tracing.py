@@ -147,7 +147,7 @@ def test_a_variable_that_the_output_does_not_need_has_the_derivative_0() -> None
 
 
 @pytest.mark.slow
-def test_a_chain_of_100000_operations() -> None:
-    found = trace(parse("sin(" * 100_000 + "x" + ")" * 100_000), {"x": 1.0})
-    assert sum(1 for _ in found.backward) == 100_000
+def test_a_chain_of_30000_operations() -> None:
+    found = trace(parse("sin(" * 30_000 + "x" + ")" * 30_000), {"x": 1.0})
+    assert sum(1 for _ in found.backward) == 30_000
     assert found.warnings == []

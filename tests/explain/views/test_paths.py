@@ -118,9 +118,9 @@ def test_ties_do_not_exceed_the_limit_of_paths() -> None:
 
 
 @pytest.mark.slow
-def test_a_chain_of_100000_operations() -> None:
-    found = paths("-(" * 100_000 + "x" + ")" * 100_000, x=1)
-    assert (found.total, found.listed[0].product, len(found.listed[0].nodes)) == (1, 1.0, 100_001)
+def test_a_chain_of_30000_operations() -> None:
+    found = paths("-(" * 30_000 + "x" + ")" * 30_000, x=1)
+    assert (found.total, found.listed[0].product, len(found.listed[0].nodes)) == (1, 1.0, 30_001)
 
 
 @pytest.mark.parametrize("text", ["where(x > 0, x, log(x - 5))", "x + 0*log(x - 5)", "max(x, log(x - 2))"])
