@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from autodiff_cli.cli.command_line import (
@@ -140,6 +141,8 @@ def train(
             raise BadInput("--by draws every group, so --plot needs a file, such as --plot groups.pdf")
     if draws is not None and not draws.endswith((".csv", ".parquet", ".nc")):
         raise BadInput(f"--draws takes a FILE that ends in .csv, .parquet or .nc, not `{draws}`")
+    if draws is not None and draws.endswith(".nc") and not all(map(find_spec, ("arviz", "h5netcdf", "h5py"))):
+        raise BadInput("--draws FILE.nc needs ArviZ: pip install arviz h5netcdf h5py; FILE.csv and FILE.parquet do not")
     status = ExitStatus.DONE
     for path in filter(None, (save, page, plot, draws)):
         from autodiff_cli.system import check_writable

@@ -22,7 +22,7 @@ import autodiff_cli as ad
 from autodiff_cli import Objective
 from autodiff_cli.backends.llvm.backend import CompiledSumKernel
 from autodiff_cli.training.checkpoint import CheckpointError, DensityLog
-from autodiff_cli.training.fitting import posterior
+from autodiff_cli.training.fitting import fit, posterior
 from autodiff_cli.training.fitting.fit import Interrupted
 from autodiff_cli.training.fitting.posterior import Density
 from autodiff_cli.training.fitting.progress import Progress
@@ -140,6 +140,27 @@ def test_hierarchical_chains_start_where_the_rows_are() -> None:
     assert found.posterior["b"].median == pytest.approx(plain.parameters["b"], rel=0.1)
     assert found.r_squared > 0.99
     assert not [words for words in found.warnings if "run away" in words]
+
+
+@each(
+    ("rows", "deviation", "sigma", "is_centred"),
+    [(3, 1.0, 0.05, True), (3, 0.3, 1.0, False), (20, 1.0, 1.0, True), (60, 0.03, 1.0, False)],
+)
+def test_the_form_of_hierarchical_priors_follows_what_rows_say_of_levels(
+    rows: int, deviation: float, sigma: float, is_centred: bool
+) -> None:
+    """With the other form, these chains have 6, 25, 73 and 66 effective draws of some number."""
+    generator = np.random.default_rng(0)
+    levels, means = np.repeat(np.arange(30), rows), 1e3 * generator.normal(1, deviation, 30)
+    data = {"g": levels, "y": means[levels] + 1e3 * generator.normal(0, sigma, len(levels))}
+    priors = ["a[g] ~ normal(m, s)", "s ~ half_normal(2000)", "m ~ normal(0, 10000)"]
+    options = FitOptions(priors=priors)
+    objective = Objective.of("y ~ a[g]", as_dataset(data), options)
+    density = Density(objective, fit._start_of_chains(objective, options), options)
+    assert density.find_alike_levels() == ([] if is_centred else ["a[g]"])
+    found = ad.fit("y ~ a[g]", data, priors=priors, posterior=400, chains=2, seed=1)
+    assert min(each.ess_bulk for each in found.posterior.values()) > 100  # of 800
+    assert found.divergences == 0
 
 
 def test_hierarchical_prior_whose_scale_is_flat() -> None:
@@ -413,6 +434,39 @@ def test_command_line(tmp_path: Path) -> None:
     assert picture.read_text(encoding="utf-8").count(">sigma<") == 3  # its trace, and its row and column of pairs
     assert run_cli([*words[:3], "--plot", str(picture), "--panels", "posterior"]).status == 2
     assert "posterior (2 chains of 60 draws, 0 divergent)" in text
+
+
+def test_impossible_draws_are_refused_before_the_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "points.csv"
+    path.write_text("x,y\n1,2\n2,3\n3,5\n4,6\n", encoding="utf-8")
+    words = ["train", "y ~ a*x", str(path), "--posterior"]
+    endless = run_cli([*words, "99999999999999"])
+    assert (endless.status, "do not fit into memory" in endless.stderr) == (2, True)
+    monkeypatch.setattr("autodiff_cli.cli.train.find_spec", lambda _: None)
+    plain = run_cli([*words, "10", "--draws", str(tmp_path / "draws.nc")])
+    assert (plain.status, "needs ArviZ" in plain.stderr, str(plain)) == (2, True, "")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("arviz") is None, reason="ArviZ is not installed")
+@pytest.mark.filterwarnings("ignore")
+def test_all_files_of_draws_have_the_same_numbers(tmp_path: Path) -> None:
+    from pyarrow import parquet
+
+    path = tmp_path / "levels.csv"
+    path.write_text("g,y\n" + "".join(f"{'ab'[k % 2]},{k}\n" for k in range(9)), encoding="utf-8")
+    for ending in ("csv", "parquet", "nc"):
+        words = ["train", "y ~ a[g]", str(path), "--posterior", "20", "--draws", str(tmp_path / f"draws.{ending}")]
+        assert run_cli(words).status == 0
+    with (tmp_path / "draws.csv").open(encoding="utf-8") as stream:
+        names, *rows = csv.reader(stream)
+    columns = dict(zip(names, np.array(rows, float).T, strict=True))
+    table = parquet.read_table(tmp_path / "draws.parquet")
+    assert names == table.column_names == ["chain", "draw", "a[a]", "a[b]", "sigma"]
+    group = importlib.import_module("arviz").from_netcdf(tmp_path / "draws.nc").posterior
+    for name, values in columns.items():
+        assert np.array_equal(table[name].to_numpy(), values)
+        assert name in ("chain", "draw") or np.array_equal(group[name].values.ravel(), values)
 
 
 def test_an_interrupted_posterior_says_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:

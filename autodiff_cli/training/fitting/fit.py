@@ -239,17 +239,14 @@ def _with_posterior(run: FitRun, result: FittedModel | None, on_draw: Callable[[
         )
         result, warnings = build_fit(run, Outcome(theta, True), known), len(run.progress.warnings)
         result.notes[0] = _POSTERIOR_MEANS  # in place of the mode's
+    earlier = [each for each in result.warnings if each != _HIERARCHICAL]
     reported = dataclasses.replace(
         result,
         converged=result.converged and all(each.has_converged for each in drawn.summaries.values()),
         posterior=drawn.summaries,
         divergences=drawn.divergences,
         draws=drawn.draws,
-        warnings=[
-            *(each for each in result.warnings if each != _HIERARCHICAL),
-            *run.progress.warnings[warnings:],
-            *drawn.warnings,
-        ],
+        warnings=[*earlier, *run.progress.warnings[warnings:], *drawn.warnings],
     )
     if not drawn.is_complete:
         raise Interrupted(reported)

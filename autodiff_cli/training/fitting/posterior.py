@@ -11,12 +11,11 @@ import csv
 import dataclasses
 import functools
 import importlib.util
-import io
 import math
 import sys
 import types
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -26,7 +25,7 @@ from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.backends.protocol import DensityFunction, available_cores
 from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.graph.node import Node, as_node, variable
-from autodiff_cli.graph.op import ZERO, Shape
+from autodiff_cli.graph.op import ZERO
 from autodiff_cli.graph.tape import leaf_names, substitute, topological_order
 from autodiff_cli.language.errors import format_names, pluralize
 from autodiff_cli.language.names import TextMatch
@@ -36,7 +35,7 @@ from autodiff_cli.ops.elementary import exp, log
 from autodiff_cli.ops.special import LOG_DENSITIES, sigmoid, softplus
 from autodiff_cli.ops.structural import index, sum_
 from autodiff_cli.options import OptionError
-from autodiff_cli.system import open_atomic_bytes
+from autodiff_cli.system import open_atomic_bytes, open_atomic_text
 from autodiff_cli.training.checkpoint import DensityLog
 from autodiff_cli.training.fitting.inference import DerivedQuantities
 from autodiff_cli.training.fitting.minimization import minimize_batch, root_mean_square
@@ -47,8 +46,8 @@ from autodiff_cli.training.objective.model import level_parameter
 from autodiff_cli.training.objective.objective import Objective, copy_with
 from autodiff_cli.training.objective.parameters import Bounds, ParameterLayout, list_parts
 from autodiff_cli.training.objective.preparation import check_likelihood, hyperparameters
-from autodiff_cli.training.options import BoundPair, FitOptions
-from autodiff_cli.training.priors import Prior, parse_priors, prior_graph
+from autodiff_cli.training.options import FitOptions
+from autodiff_cli.training.priors import parse_priors, prior_graph
 from autodiff_cli.training.result.goodness import MAX_RHAT, ParameterPosterior
 from autodiff_cli.training.result.prediction import RESIDUAL_SIGMAS, residual_sigma_name
 from autodiff_cli.training.rows import WEIGHT, MemoryRows
@@ -58,12 +57,14 @@ _MIN_ESS_PER_CHAIN = 100  # Vehtari et al. 2021, Bayesian Analysis 16, 667
 _TUNING_DRAWS = 400
 _HIERARCHICAL_TUNING_DRAWS = 1000  # the sampler itself finds the scales of the parameters
 _HIERARCHICAL_ACCEPTANCE = 0.95  # steps short enough for the narrow part of hierarchical posteriors
-_FEW_ROWS = 20  # per level, up to which levels are written as mean + deviation·z
+_LEAST_SPREAD = 3.0  # squared distance of levels, in units of their errors, from which they are sampled as they are
+_DIFFERENCE = 1e-4  # step of differences of gradients, relative to the parameters
 _MAX_EPOCHS = 200  # of the search for the mode in numbers without bounds
 _FAR = 10.0  # standard deviations of Laplace's approximation, at which a normal log-density has fallen by 50
 _LEAST_FALL = 0.5  # of the log-density there; that of Student's t with one degree of freedom falls by 4
 _ADVICE = 'give it a prior, such as --prior "{} ~ normal(0, 10)"'
 _PROGRESS_MILLISECONDS = 50  # between two calls of a callback
+_MAX_NUMBERS = 10**9  # of all draws: 8 GB
 _MAX_LOO_DRAWS = 1000  # of each chain
 _EXACT = 1e-9  # residuals, relative to the spread of the target, that are rounding errors
 _UNBOUNDED = (-math.inf, math.inf)
@@ -204,11 +205,15 @@ def draw_posterior(
     """
     ordered = objective.constraints.solved(start)
     slack = objective.with_slacks(start) if ordered else objective
-    density = Density(slack, slack.start if ordered else start, options)
+    begin = slack.start if ordered else start
+    alike = Density(slack, begin, options).find_alike_levels() if hyperparameters(objective.priors) else []
+    density = Density(slack, begin, options, alike)
     density.log = log
     draws, chains = options.posterior or 0, options.chains
     tuning = _HIERARCHICAL_TUNING_DRAWS if density.is_hierarchical else _TUNING_DRAWS
     total, failures = chains * (draws + tuning), list[Exception]()
+    if total * density.size > _MAX_NUMBERS:
+        raise OptionError(f"posterior: {total * density.size} numbers do not fit into memory: draw fewer")
 
     def report(count: int) -> None:
         if on_draw is not None and not failures:
@@ -217,12 +222,13 @@ def draw_posterior(
             except Exception as error:  # raised below: a callback that raises brings the whole sampler down
                 failures.append(error)
 
-    density.check_is_proper()
     cores = min(chains, options.threads or available_cores())
     settings = _libraries().nutpie.PyNutsSettings.Diag(options.seed % 2**64)
     settings.num_draws, settings.num_tune, settings.num_chains = draws, tuning, chains
     if density.is_hierarchical:
         settings.target_accept = _HIERARCHICAL_ACCEPTANCE
+    else:
+        density.check_is_proper()
     sampler = _start_sampler(density, settings, cores, report)
     try:
         sampler.wait(None)
@@ -251,7 +257,7 @@ def draw_posterior(
     derived = quantities.batch_values({**point, **objective.fixed})
     values |= {name: np.broadcast_to(each, (used, count)) for name, each in derived.items()}  # some are constant
     divergences, summaries = int(np.count_nonzero(is_diverging)), summarize_draws(values)
-    warnings = _diagnostic_warnings(summaries, divergences, used, count)
+    warnings = _diagnose(summaries, divergences, used, count)
     is_complete = used == chains and count == draws
     if not is_complete:
         warnings.append(f"interrupted: {used} of {chains} chains are used, with {count} of {draws} draws each")
@@ -266,7 +272,8 @@ def _start_sampler(density: Density, settings: Any, cores: int, report: Callable
     progress = library.ProgressType.template_callback(
         _PROGRESS_MILLISECONDS, "{{ total_finished_draws }}", cores, lambda text: report(int(text))
     )
-    store = library.PyStorage.arrow()
+    has_extra_callback = "extra_callback" in library.PySampler.from_pymc.__text_signature__  # from nutpie 0.16.9 on
+    last = *((None, _PROGRESS_MILLISECONDS) if has_extra_callback else ()), library.PyStorage.arrow()
 
     def initial_point(seed: int) -> Array:
         return np.random.default_rng(seed).normal(0, 1, size)
@@ -274,11 +281,11 @@ def _start_sampler(density: Density, settings: Any, cores: int, report: Callable
     if density.compiled is None or density.log is not None:
         makers = lambda: density.value_and_gradient, lambda *_: lambda z: {"z": z}
         model = library.PyModel(*makers, variables, size, dim_sizes=lengths, coords={}, init_point_func=initial_point)
-        return library.PySampler.from_pyfunc(settings, cores, model, progress, store)
+        return library.PySampler.from_pyfunc(settings, cores, model, progress, *last)
     address, copy, data = density.compiled.addresses
     functions = library.LogpFunc(address, data, density), library.ExpandFunc(size, size, copy, data, density)
     model = library.PyMcModel(*functions, variables, size, lengths, {}, initial_point, None)
-    return library.PySampler.from_pymc(settings, cores, model, progress, store)
+    return library.PySampler.from_pymc(settings, cores, model, progress, *last)
 
 
 def _chain_draws(size: int, draws: Any, statistics: Any) -> tuple[Array, Mask]:
@@ -346,23 +353,24 @@ def save_draws(draws: Mapping[str, Array], path: str) -> None:
     if path.endswith(".nc"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # ArviZ announces its next version
-            importlib.import_module("arviz").from_dict(draws).to_netcdf(path)
+            arviz: Any = importlib.import_module("arviz")
+            has_groups = hasattr(arviz, "convert_to_datatree")  # since ArviZ 1
+            arviz.from_dict({"posterior": draws} if has_groups else draws).to_netcdf(path)
         return
-    import pyarrow as pa
-
     names, numbers = draw_numbers(draws)
     chains, count, size = numbers.shape
     columns = {"chain": np.repeat(np.arange(chains), count), "draw": np.tile(np.arange(count), chains)}
-    table = pa.table(columns | dict(zip(names, numbers.reshape(-1, size).T, strict=True)))
-    with open_atomic_bytes(path) as stream:
-        if path.endswith(".parquet"):
-            importlib.import_module("pyarrow.parquet").write_table(table, stream)
-            return
-        header = io.StringIO()
-        csv.writer(header, lineterminator="\n").writerow(table.column_names)
-        stream.write(header.getvalue().encode())
-        arrow = importlib.import_module("pyarrow.csv")
-        arrow.write_csv(table, stream, arrow.WriteOptions(include_header=False))
+    columns |= dict(zip(names, numbers.reshape(-1, size).T, strict=True))
+    if path.endswith(".parquet"):
+        from pyarrow import parquet, table
+
+        with open_atomic_bytes(path) as file:
+            parquet.write_table(table(columns), file)
+        return
+    with open_atomic_text(path) as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(zip(*(each.tolist() for each in columns.values()), strict=True))
 
 
 class LevelVector(NamedTuple):
@@ -406,12 +414,8 @@ def gather_levels(objective: Objective, loss: Node) -> tuple[Node, dict[str, Lev
         name, positions = level_parameter(base, column), f"levels of {column}"
         leaf, terms = variable(name), [*zip(names, matches, strict=True)]
         element = index(leaf, variable(positions))
-        sums = [
-            node
-            for node in topological_order([loss])
-            if node.op is add
-            and terms == [tuple(x.text for x in part.inputs) for part in reversed(list_parts(node, (add,)))]
-        ]
+        sums = [node for node in topological_order([loss]) if node.op is add]
+        sums = [k for k in sums if terms == [tuple(x.text for x in p.inputs) for p in reversed(list_parts(k, (add,)))]]
         (gathered,) = substitute([loss], dict.fromkeys(sums, element))
         elsewhere = leaf_names([gathered, *(node for prior in objective.priors.values() for node in prior.arguments)])
         if sums and {*names}.isdisjoint(elsewhere):
@@ -435,7 +439,7 @@ class Density:
     log: DensityLog | None = None
     compiled: DensityFunction | None = None
 
-    def __init__(self, objective: Objective, start: Array, options: FitOptions) -> None:
+    def __init__(self, objective: Objective, start: Array, options: FitOptions, alike: Collection[str] = ()) -> None:
         graphs, program = objective.kernels.graphs, objective.model.program
         layout, shapes, priors = objective.layout, dict(objective.model.shapes), dict(objective.priors)
         self.is_hierarchical = bool(hyperparameters(priors))
@@ -454,11 +458,11 @@ class Density:
                 priors = {k: prior for k, prior in priors.items() if k not in vector.names} | {name: priors[first]}
             leaves = {each: leaf for each, leaf in leaves.items() if each not in vector.names} | {name: vector.leaf}
         extra = prior_graph(priors, leaves, shapes) if self._vectors else graphs.prior
-        if objective.kind is LossKind.SQUARES:
-            row = row / 2
+        row = row / 2 if objective.kind is LossKind.SQUARES else row
+        self._targets = 0  # whose residuals have an unknown standard deviation
         if objective.has_unknown_variance:
             sigma_name = residual_sigma_name(objective.model)
-            count = objective.weighted_rows * objective.components
+            count = self._targets = objective.weighted_rows * objective.components
             spread = math.sqrt(objective.target_variation() / max(count - 1, 1)) or 1.0
             leaf = leaves[sigma_name] = variable(sigma_name)
             own_prior = objective.sigma_prior or parse_priors({"sigma": f"half_normal({spread!r})"})["sigma"]
@@ -470,22 +474,25 @@ class Density:
                 raise OptionError("posterior: the model fits the rows exactly, so the residuals have no scatter")
             values[sigma_name] = np.asarray(min(scatter, spread))
             bounds[sigma_name] = own_prior.support
-        levels = self._noncentred(priors, shapes, objective.rows, bounds, leaves)
+        near = {k: p for k, p in priors.items() if p.parameters and p.distribution is LOG_DENSITIES["normal"]}
+        free = [name for name in near if bounds[name] == _UNBOUNDED and {*near}.isdisjoint(near[name].parameters)]
+        arguments = {name: near[name].arguments_in(leaves) for name in free}
         jacobian, replaced = as_node(0), dict[Node, Node]()
-        for name, leaf in sorted(leaves.items(), key=lambda pair: pair[0] in levels):  # hyperparameters first
+        for name, leaf in sorted(leaves.items(), key=lambda pair: pair[0] in alike):  # hyperparameters first
             term: Node = ZERO
             for each in (self._vectors[name].element, leaf) if name in self._vectors else (leaf,):
-                if name in levels:
-                    mean, deviation = substitute(levels[name], replaced)
+                if name in alike:
+                    mean, deviation = substitute(arguments[name], replaced)
                     replaced[each], term = mean + deviation * each, log(deviation)
                 elif bounds[name] != _UNBOUNDED:
                     replaced[each], term = _constrained(each, *bounds[name])
             size = math.prod(shapes.get(name, ()))
             jacobian = jacobian + (sum_(term) if leaf in topological_order([term]) and name in shapes else size * term)
+        groups = {prior: [name for name in arguments if priors[name] == prior] for prior in map(priors.get, arguments)}
+        self._groups = [(names, substitute(arguments[names[0]], replaced)[1]) for names in groups.values()]
         self._transforms = [replaced.get(leaf, leaf) for leaf in leaves.values()]
         weighted = variable(WEIGHT) * row if graphs.has_weight else row
-        (loss,) = substitute([weighted + extra / objective.rows], replaced)
-        loss = loss - jacobian / objective.rows
+        loss = substitute([weighted + extra / objective.rows], replaced)[0] - jacobian / objective.rows
         self._layout = ParameterLayout([*leaves], shapes)
         self.size = self._layout.size
         codes = {vector.column: vector.positions for vector in self._vectors.values()}
@@ -496,8 +503,7 @@ class Density:
         self._kernel = kernels.compiled(options.threads).loss_and_gradient
         rows = objective.data
         if isinstance(rows, MemoryRows):
-            table = rows.to_table()
-            rows = MemoryRows(dataclasses.replace(table, columns={**table.columns, **codes}))
+            rows = MemoryRows(dataclasses.replace(rows.to_table(), columns={**rows.to_table().columns, **codes}))
         self._objective = copy_with(
             objective.with_rows(rows),
             kernels=kernels,
@@ -510,7 +516,7 @@ class Density:
             settings={**objective.settings, PRIOR_FACTOR: 0.0},
         )
         self._centre = self._layout.flatten(
-            [np.zeros(()) if name in levels else _unconstrained(values[name], *bounds[name]) for name in leaves]
+            [np.zeros(()) if name in alike else _unconstrained(values[name], *bounds[name]) for name in leaves]
         )
         self._factor = np.eye(self.size)
         if not self.is_hierarchical:
@@ -519,26 +525,29 @@ class Density:
             point, columns_read = self._objective.point(self._centre), rows.to_table().columns
             self.compiled = self._kernel.density(point, columns_read, rows.rows, self._layout.slices, self._factor)
 
-    @staticmethod
-    def _noncentred(
-        priors: Mapping[str, Prior],
-        shapes: Mapping[str, Shape],
-        rows: int,
-        bounds: Mapping[str, BoundPair],
-        leaves: Mapping[str, Node],
-    ) -> dict[str, list[Node]]:
-        """Return the mean and the deviation of parameters that are written as mean + deviation·z: with few rows for
-        each level, the posterior of a level is that of its prior, and narrow where the deviation is small.
+    @ignore_float_errors()
+    def find_alike_levels(self) -> list[str]:
+        """Return the parameters to write as mean + deviation·z, whose levels differ little for their errors: their
+        posterior is that of their prior, and narrow where the deviation is small.
+
+        The levels start at their means. There g²/h, of the slope g and the curvature h of minus the log-likelihood
+        towards a level, is 1 on average if levels do not differ: a score test. The scatter around the means counts as
+        that around the levels in it, which the factor of an F test corrects.
         """
-        normal = LOG_DENSITIES["normal"]
-        levels = [name for name, each in priors.items() if each.parameters and each.distribution is normal]
-        if rows > _FEW_ROWS * sum(math.prod(shapes.get(name, ())) for name in levels):
-            return {}
-        return {
-            name: priors[name].arguments_in(leaves)
-            for name in levels
-            if bounds[name] == _UNBOUNDED and {*levels}.isdisjoint(priors[name].parameters)
-        }
+        alike, point = [], self._objective.point(self._centre)
+        for names, deviation in self._groups:
+            places = np.concatenate([np.arange(self.size)[self._layout.slices[name]] for name in names])
+            step = np.zeros(self.size)
+            step[places] = _DIFFERENCE * max(1e-3, np.abs(self._centre[places]).max())
+            slopes, ahead = (-self.value_and_gradient(z)[1][places] for z in (0 * step, step))
+            (prior_deviation,) = evaluate([deviation], point, self._shapes)
+            curvatures = (ahead - slopes) / step[places] - 1 / prior_deviation**2
+            spread, count = float(np.mean(np.where(curvatures > 0, slopes**2 / curvatures, 0))), len(places)
+            if self._targets:
+                spread *= max(self._targets - count, 0) / max(self._targets - count * spread, _EXACT)
+            if not spread > _LEAST_SPREAD:
+                alike += names
+        return alike
 
     def _by_parameter(self, values: Mapping[str, Array]) -> dict[str, Array]:
         """Return values with those of each level in place of arrays over levels."""
@@ -557,15 +566,12 @@ class Density:
         if outcome.divergence is None and np.isfinite(hessian).all() and (scale > 0).all():
             curvatures, directions = np.linalg.eigh(hessian / np.outer(scale, scale))
             self._centre = outcome.theta
-            safe = np.maximum(curvatures, 1e-10 * curvatures.max())
-            self._factor = directions / np.sqrt(safe) / scale[:, None]
+            self._factor = directions / np.sqrt(np.maximum(curvatures, 1e-10 * curvatures.max())) / scale[:, None]
 
     def check_is_proper(self) -> None:
         """Raise OptionError if the density hardly falls on a long way from the mode, in units of Laplace's
         approximation: the posterior is then improper.
         """
-        if self.is_hierarchical:
-            return
         with ignore_float_errors():
             highest = self.value_and_gradient(np.zeros(self.size))[0]
             for direction in (*np.eye(self.size), *-np.eye(self.size)):
@@ -588,26 +594,21 @@ class Density:
         sums = self._objective.sum_rows(self._kernel, self._centre + self._factor @ z)
         return -np.append(sums[:1], sums[1:] @ self._factor)
 
+    @ignore_float_errors()
     def parameters(self, z: Array) -> dict[str, Array]:
         """Return the parameters by name for numbers of the sampler, of shape (chains, draws, P)."""
         u = self._centre + z @ self._factor.T
         point: dict[str, Any] = {**self._objective.fixed}
         for name, shape in self._layout.shapes.items():
             point[name] = u[..., self._layout.slices[name]].reshape(*u.shape[:2], *shape)
-        with ignore_float_errors():
-            values = self._by_parameter(
-                dict(zip(self._layout.names, evaluate(self._transforms, point, self._shapes), strict=True))
-            )
+        transformed = evaluate(self._transforms, point, self._shapes)
+        values = self._by_parameter(dict(zip(self._layout.names, transformed, strict=True)))
         return {name: values[name] for name in self.names}
 
     def check_runaways(self, point: dict[str, Array]) -> None:
         """Raise OptionError if chains run away, as those of an improper posterior do: their means say nothing."""
         units = self._by_parameter(self._layout.values(self._centre))
-        far = [
-            name
-            for name, value in point.items()
-            if not np.isfinite(value).all() or np.abs(value).max() > _RUNAWAY * (1 + np.abs(units[name]).max())
-        ]
+        far = [k for k, value in point.items() if not np.abs(value).max() <= _RUNAWAY * (1 + np.abs(units[k]).max())]
         if far:
             listed = format_names(far, "`")
             raise OptionError(f"the posterior seems improper: chains of {listed} run away; {_ADVICE.format(far[0])}")
@@ -664,9 +665,7 @@ def summarize_draws(draws: Mapping[str, Array]) -> dict[str, ParameterPosterior]
     return {name: ParameterPosterior(*row) for name, row in zip(names, table, strict=True)}
 
 
-def _diagnostic_warnings(
-    summaries: dict[str, ParameterPosterior], divergences: int, chains: int, draws: int
-) -> list[str]:
+def _diagnose(summaries: dict[str, ParameterPosterior], divergences: int, chains: int, draws: int) -> list[str]:
     """Return a sentence for each diagnostic that says that draws may not represent the posterior."""
     sentences = []
     if divergences:

@@ -444,8 +444,9 @@ def _take_effects(model: Model, options: FitOptions, priors: dict[str, Prior]) -
     leveled, effects = check_levels(model.program, model.columns), dict[str, Prior]()
     for name in options.random_effects:
         if name not in leveled:
-            words = f"laplace: the model has no parameter `{name}` with a value for each level, such as {name}[tree]"
-            close = suggest(name, leveled)
+            base = name.partition("[")[0]
+            words = f"laplace: the model has no parameter `{name}` with a value for each level, such as {base}[tree]"
+            close = base if base in leveled else suggest(name, leveled)
             raise OptionError(f"{words}; did you mean {close}?" if close else words)
         column = leveled[name].column
         own = [key for key in priors if key.partition("[")[0] == name]
