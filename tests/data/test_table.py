@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from autodiff_cli.data import batches
 from autodiff_cli.data.batches import arrow_floats
 from autodiff_cli.data.table import DataError, MemoryDataset
 from tests.support import run_cli
@@ -34,6 +36,13 @@ def test_numbers_stay_what_they_are_if_kernels_can_read_them_and_become_float64_
         "e": (np.float64, [1, 2]),
         "f": (np.float64, [1, 2]),
     }
+
+
+@pytest.mark.parametrize("cells", [["b", "a", None, "b", "c", "a", "d"], [3.0, 1.0, math.nan, 3.0, 2.0, 1.0, 7.0]])
+def test_labels_of_many_cells_are_those_of_a_few(cells: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "_BLOCK_VALUES", 2)
+    labels = batches.LabelColumn.of(np.array(cells))
+    assert [None if code < 0 else labels.values[code] for code in labels.codes] == [*cells[:2], None, *cells[3:]]
 
 
 def test_only_requested_columns_are_checked() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import autodiff_cli as ad
 from autodiff_cli.options import OptionError
+from autodiff_cli.training.fitting import progress
 from autodiff_cli.training.fitting.progress import selection_loss, split_validation
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.optimizers import Epoch
@@ -17,8 +18,12 @@ X = np.linspace(-1, 1, 40)
 DATA = {"x": X, "y": 3 * X + np.sin(50 * X)}
 
 
+@pytest.mark.parametrize("is_large", [False, True])
 @pytest.mark.parametrize("fraction", [0.1, 0.25, 0.5, 0.9])
-def test_a_split_shares_the_rows_out(fraction: float) -> None:
+def test_a_split_shares_the_rows_out(fraction: float, is_large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if is_large:  # rows of large data are drawn block by block
+        monkeypatch.setattr(progress, "_MAX_SHUFFLED_ROWS", 39)
+        monkeypatch.setattr(progress, "_SAMPLING_BLOCK_ROWS", 7)
     objective = Objective("y ~ a*x", DATA)
     fitted, held_out = split_validation(objective, fraction, seed=3)
     assert held_out.rows == round(fraction * 40)

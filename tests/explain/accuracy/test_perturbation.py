@@ -110,6 +110,19 @@ def test_comparisons_of_rounded_numbers_take_the_correct_branch(one: str, other:
         assert is_reported_or_correct(f"sum(where({condition}, [x, 0], 3*[x, 0]))", {"x": x}, correct), condition
 
 
+@each(("one", "other"), EQUAL)
+def test_jumps_at_rounded_numbers_take_the_correct_side(one: str, other: str) -> None:
+    for jump, correct in (
+        (f"floor({one} - ({other}) + 1)", 1),
+        (f"ceil({one} - ({other}))", 0),
+        (f"round({one} - ({other}) + 0.5)", 0),
+        (f"({one}) % ({other})", 0),
+        (f"sign({one} - ({other}))", 0),
+        (f"heaviside({one} - ({other}))", 0.5),
+    ):
+        assert is_reported_or_correct(f"{jump} + 0*x", {"x": 17.0}, mpmath.mpf(correct)), jump
+
+
 INVERSES = ["tan(atan(x))", "tan(asin(x/hypot(1, x)))", "atanh(tanh(x))", "1/(pi/2 - atan(x))", "log(exp(x))"]
 
 
