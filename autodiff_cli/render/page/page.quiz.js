@@ -29,7 +29,7 @@ class Quiz {
     const { question } = this;
     if (question.isReadable?.(answer) === false) {
       const { length } = [question.wanted].flat(Infinity);
-      return { isDone: false, verdict: `Not yet: type ${length > 1 ? `${length} numbers` : "a number"}; expressions of numbers, such as 2*cos(0.5), are read too.` };
+      return { isDone: false, verdict: `Not yet: type ${length > 1 ? `${length} numbers` : "a number"}; an expression such as 2*cos(0.5) is fine too.` };
     }
     if (question.isRight(answer)) {
       this.#correct++;

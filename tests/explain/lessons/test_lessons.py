@@ -90,6 +90,15 @@ def test_no_answer_stands_in_the_text(name: str) -> None:
 
 
 @each("name", NAMES)
+def test_no_sentence_has_more_than_25_words(name: str) -> None:
+    lesson = lessons.load_lesson(name, SHOW)
+    texts = [text for text in lesson.text if not lessons.is_session(text)]
+    texts += [text for question in lesson.questions for text in (question.text, *question.hints)]
+    for sentence in (sentence for text in texts for sentence in re.split(r"(?<=[.?!;])\s+", text)):
+        assert len(re.findall(r"[^\W\d_]{2,}", sentence)) <= 25, sentence
+
+
+@each("name", NAMES)
 def test_python_sessions_give_what_they_show(name: str) -> None:
     sessions = "\n".join(text for text in lessons.load_lesson(name, SHOW).text if lessons.is_session(text))
     example = doctest.DocTestParser().get_doctest(sessions + "\n", {}, name, None, None)
