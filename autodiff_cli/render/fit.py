@@ -23,7 +23,7 @@ from autodiff_cli.render.progress import method_name, step_noun
 from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, number_columns
 from autodiff_cli.training.result.diagnosis import Diagnosis, LayerUnits, Problem, layer_name
 from autodiff_cli.training.result.fitted_model import FittedModel
-from autodiff_cli.training.result.goodness import SignificanceTest
+from autodiff_cli.training.result.goodness import DRAWN, SignificanceTest
 from autodiff_cli.training.result.prediction import FitPlot
 from autodiff_cli.training.result.statistics import format_correlation
 
@@ -69,7 +69,7 @@ def _write_outcome(paper: Paper, fit: FittedModel) -> None:
     steps = pluralize(fit.epochs, step_noun(fit.optimizer))
     paper.line()
     outcome = f"{method_name(fit.optimizer)} {end} after {steps}{change}"
-    if fit.posterior and not fit.epochs:  # under hierarchical priors no mode is searched
+    if fit.definition == DRAWN:  # under hierarchical priors no mode is searched
         outcome = "The parameters are the means of draws by the No-U-Turn sampler"
     if not has_mixed:
         outcome += "; the chains have not converged"

@@ -112,6 +112,14 @@ def test_no_mode_is_reported_under_hierarchical_priors(tmp_path: Path) -> None:
     text = str(run_cli(["train", "y ~ a[g]", str(path), "--prior", "a[g] ~ normal(m, s)", "--posterior", "20"]))
     assert "means of draws by the No-U-Turn sampler" in text
     assert "iterations" not in text
+    fit = ad.fit(
+        "y ~ a[g]", {"g": [*"ABC"] * 7, "y": [k % 7 for k in range(21)]}, priors=["a[g] ~ normal(m, s)"], posterior=20
+    )
+    assert fit.confidence(0.9) == {
+        name: pytest.approx((fit.posterior[name].q05, fit.posterior[name].q95)) for name in fit.parameters
+    }
+    assert fit.confidence()["s"][0] > 0
+    assert fit.p_values == {}
 
 
 @pytest.mark.slow
@@ -127,6 +135,7 @@ def test_eight_schools() -> None:
     assert fit.warnings == []
     assert fit.parameters["mu"] == fit.posterior["mu"].mean
     assert any("means of the draws" in note for note in fit.notes)
+    assert fit.confidence(0.9)["tau"] == pytest.approx((fit.posterior["tau"].q05, fit.posterior["tau"].q95))
 
 
 @pytest.mark.slow

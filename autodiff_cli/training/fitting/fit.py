@@ -51,7 +51,7 @@ from autodiff_cli.training.optimizers import OPTIMIZERS
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.diagnosis import diagnose, explain_failure
 from autodiff_cli.training.result.fitted_model import FitSettings, FittedModel
-from autodiff_cli.training.result.goodness import classification_accuracy, overdispersion_warnings, roc_curve
+from autodiff_cli.training.result.goodness import DRAWN, classification_accuracy, overdispersion_warnings, roc_curve
 from autodiff_cli.training.result.prediction import collect_plot_data
 from autodiff_cli.training.result.statistics import (
     COVARIANCE,
@@ -234,7 +234,7 @@ def _with_posterior(run: FitRun, result: FittedModel | None, on_draw: Callable[[
             missing_error_reasons=(),
             stderr=objective.layout.values(numbers.std(axis=0, ddof=1)),
             covariance=np.atleast_2d(np.cov(numbers.T)),
-            definition=_POSTERIOR_DEVIATIONS,
+            definition=DRAWN,
             warnings=(),
         )
         result, warnings = build_fit(run, Outcome(theta, True), known), len(run.progress.warnings)
@@ -467,7 +467,6 @@ _RANDOM_EFFECTS = (
     "the random effects are integrated out by Laplace's approximation; residuals and predictions are at their modes"
 )
 _POSTERIOR_MEANS = "the priors are hierarchical: the parameters are the means of the draws from the posterior"
-_POSTERIOR_DEVIATIONS = "standard deviations of the draws from the posterior"
 _HIERARCHICAL = (
     "the priors are hierarchical, and the mode of their joint density says little: it pulls the parameters together; "
     "draw from the posterior with --posterior 1000"

@@ -95,9 +95,8 @@ def check_posterior(objective: Objective, options: FitOptions) -> None:
     """Raise OptionError if a posterior cannot be drawn from: an extra that is not installed, or no likelihood."""
     has_open_scale = objective.is_scale_estimated
     check_likelihood("posterior", objective.loss, objective.family, objective.is_likelihood, has_open_scale)
-    upper = [each.position for each in objective.constraints.solved(objective.start)]
-    ends = np.concatenate((objective.bounds.low[upper], objective.bounds.high[upper]))
-    if objective.shares or np.isfinite(ends).any():
+    upper, bounds = [each.position for each in objective.constraints.solved(objective.start)], objective.bounds
+    if objective.shares or np.isfinite((bounds.low[upper], bounds.high[upper])).any():
         raise OptionError("posterior: shares of a mixture, and ordered parameters with other bounds, cannot be drawn")
     if hyperparameters(objective.priors) and not isinstance(objective.data, MemoryRows):
         raise OptionError("posterior: with hierarchical priors, rows must be in memory: remove stream")
@@ -205,9 +204,8 @@ def draw_posterior(
     """
     ordered = objective.constraints.solved(start)
     slack = objective.with_slacks(start) if ordered else objective
-    begin = slack.start if ordered else start
-    alike = Density(slack, begin, options).find_alike_levels() if hyperparameters(objective.priors) else []
-    density = Density(slack, begin, options, alike)
+    problem = slack, slack.start if ordered else start, options
+    density = Density(*problem, Density(*problem).find_alike_levels() if hyperparameters(objective.priors) else ())
     density.log = log
     draws, chains = options.posterior or 0, options.chains
     tuning = _HIERARCHICAL_TUNING_DRAWS if density.is_hierarchical else _TUNING_DRAWS
@@ -342,8 +340,7 @@ def leave_one_out(objective: Objective, draws: Mapping[str, Array]) -> LeaveOneO
             densities = densities - weight * np.vectorize(math.lgamma)(targets + 1).sum(axis=0)
         chosen = np.moveaxis(densities[..., is_used], 2, 0)
         elpd, k, p = (np.asarray(each) for each in array_stats.loo(chosen))
-    error = math.sqrt(len(elpd) * float(np.var(elpd)))
-    return LeaveOneOut(float(elpd.sum()), error, float(p.sum()), float(k.max()))
+    return LeaveOneOut(float(elpd.sum()), math.sqrt(len(elpd) * np.var(elpd)), float(p.sum()), float(k.max()))
 
 
 def save_draws(draws: Mapping[str, Array], path: str) -> None:
@@ -354,8 +351,8 @@ def save_draws(draws: Mapping[str, Array], path: str) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # ArviZ announces its next version
             arviz: Any = importlib.import_module("arviz")
-            has_groups = hasattr(arviz, "convert_to_datatree")  # since ArviZ 1
-            arviz.from_dict({"posterior": draws} if has_groups else draws).to_netcdf(path)
+            # ArviZ 1 has groups.
+            arviz.from_dict({"posterior": draws} if hasattr(arviz, "convert_to_datatree") else draws).to_netcdf(path)
         return
     names, numbers = draw_numbers(draws)
     chains, count, size = numbers.shape

@@ -444,9 +444,8 @@ def _take_effects(model: Model, options: FitOptions, priors: dict[str, Prior]) -
     leveled, effects = check_levels(model.program, model.columns), dict[str, Prior]()
     for name in options.random_effects:
         if name not in leveled:
-            base = name.partition("[")[0]
-            words = f"laplace: the model has no parameter `{name}` with a value for each level, such as {base}[tree]"
-            close = base if base in leveled else suggest(name, leveled)
+            words = f"laplace: the model has no parameter `{name}` with a value for each level, such as `u` of u[tree]"
+            close = suggest(name.partition("[")[0], leveled)
             raise OptionError(f"{words}; did you mean {close}?" if close else words)
         column = leveled[name].column
         own = [key for key in priors if key.partition("[")[0] == name]

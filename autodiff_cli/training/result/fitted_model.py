@@ -44,7 +44,13 @@ from autodiff_cli.training.objective.parameters import ParameterLayout
 from autodiff_cli.training.optimizers import EpochRecord
 from autodiff_cli.training.options import check_confidence_level
 from autodiff_cli.training.result.diagnosis import Diagnosis
-from autodiff_cli.training.result.goodness import ParameterPosterior, normal_quantile, student_quantile, student_tail
+from autodiff_cli.training.result.goodness import (
+    DRAWN,
+    ParameterPosterior,
+    normal_quantile,
+    student_quantile,
+    student_tail,
+)
 from autodiff_cli.training.result.prediction import (
     Bands,
     FitPlot,
@@ -266,7 +272,7 @@ class FittedModel(FitStatistics):
 
     def confidence(self, level: float | None = None) -> dict[str, Any]:
         """Return the confidence interval of each parameter as a pair, of arrays for arrays; None if its error is
-        unknown.
+        unknown. Under hierarchical priors, its ends are quantiles of the draws.
 
         Args:
             level: the probability, such as 0.95 or 95 (per cent); by default that of the fit.
@@ -283,6 +289,9 @@ class FittedModel(FitStatistics):
 
     def confidence_of(self, names: Iterable[str], level: float | None = None) -> dict[str, tuple[Any, Any] | None]:
         """Return the confidence intervals of parameters and derived quantities; see `confidence`."""
+        if self.definition == DRAWN:
+            outside = 1 - (self.confidence_level if level is None else check_confidence_level(level))
+            return {k: tuple(np.quantile(self.draws[k], [outside / 2, 1 - outside / 2], axis=(0, 1))) for k in names}
         half_width = self.quantile(level)
         estimates = {name: self.estimate(name) for name in names}
         return {
@@ -298,9 +307,10 @@ class FittedModel(FitStatistics):
     @property
     def t_values(self) -> dict[str, Any | None]:
         """The value of each parameter divided by its standard error; None, or nan in an array, if that is unknown or
-        0.
+        0. None has one whose error is that of draws: these are no tests.
         """
-        errors = {name: math.nan if error is None else error for name, error in self.stderr.items()}
+        known = {} if self.definition == DRAWN else self.stderr
+        errors = {name: math.nan if error is None else error for name, error in known.items()}
         return {name: _known(self.parameters[name] / np.where(errors[name], errors[name], math.nan)) for name in errors}
 
     @property

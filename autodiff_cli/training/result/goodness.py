@@ -101,6 +101,7 @@ def fisher_tail(ratio: float, above: float, below: float) -> float:
     return betainc(below / 2, above / 2, below / total, above * ratio / total) if ratio > 0 else 1.0
 
 
+DRAWN = "standard deviations of the draws from the posterior"  # the definition of standard errors of means of draws
 MAX_RHAT = 1.01  # of chains that agree: Vehtari et al. 2021, Bayesian Analysis 16, 667
 
 
