@@ -109,14 +109,7 @@ def fit_objective(
         on_progress: is called from time to time during a long epoch.
         on_draw: is called for every draw from the posterior with the number of draws so far, and of all.
     """
-    if not objective.parameters:
-        raise OptionError("there is nothing to fit: every parameter is fixed")
-    if options.posterior is not None:
-        from autodiff_cli.training.fitting.posterior import check_posterior
-
-        check_posterior(objective, options)
-    method = choose_method(options, objective)
-    options.check_method(method)
+    method = checked_method(objective, options)
     if objective.effects:
         return _fit_random_effects(objective, options, Progress(options.on_epoch, None, on_progress))
     if objective.orders and (options.checkpoint is not None or options.resume is not None):
@@ -127,7 +120,6 @@ def fit_objective(
         objective, held_out = split_validation(objective, options.validation, options.seed)
         validation = Validation(held_out, options.patience, options.min_delta)
     quantities = DerivedQuantities(options.quantities, objective.model, objective.layout)
-    check_intervals(objective, options)
     progress = Progress(options.on_epoch, validation, on_progress, writer, checkpoint)
     progress.notes += objective.notes
     if options.x_sigma:
@@ -146,6 +138,20 @@ def fit_objective(
         return conclude(run, outcome)
     finally:
         progress.finish()
+
+
+def checked_method(objective: Objective, options: FitOptions) -> str:
+    """Return the method of a fit. Raises OptionError for options that do not suit the objective."""
+    if not objective.parameters:
+        raise OptionError("there is nothing to fit: every parameter is fixed")
+    if options.posterior is not None:
+        from autodiff_cli.training.fitting.posterior import check_posterior
+
+        check_posterior(objective, options)
+    method = choose_method(options, objective)
+    options.check_method(method)
+    check_intervals(objective, options)
+    return method
 
 
 class FitRun(NamedTuple):

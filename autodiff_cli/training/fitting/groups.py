@@ -23,13 +23,12 @@ from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.names import JOINT_SEPARATOR, joined_columns
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError, check_restrictions, explicit_options, refused
-from autodiff_cli.training.fitting.fit import FitRun, conclude, fit_objective
+from autodiff_cli.training.fitting.fit import FitRun, checked_method, conclude, fit_objective
 from autodiff_cli.training.fitting.inference import DerivedQuantities
 from autodiff_cli.training.fitting.minimization import checked_end, comparison_losses, minimize_batch
 from autodiff_cli.training.fitting.optimization import (
     RESTARTS,
     StartSearch,
-    choose_method,
     default_starts,
     doubt_of,
     has_several_minima,
@@ -145,10 +144,7 @@ def fit_groups(model: str | Model, data: Data, by: str, options: FitOptions) -> 
     shared = SharedDataset(dataset, [model], options, name)
     # The labels are those of all rows that can be used, which are the rows of the objective.
     objective = Objective.of(model, shared, options)
-    if not objective.parameters:
-        raise OptionError("there is nothing to fit: every parameter is fixed")
-    method = choose_method(options, objective)
-    options.check_method(method)
+    method = checked_method(objective, options)
     labels, codes = shared.groups(name)
     rows = GroupBatch(objective, rows_by_group(codes, len(labels)))
     del codes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import time
 import tracemalloc
 from pathlib import Path
@@ -304,6 +305,26 @@ def test_a_line_through_a_curve_is_doubted_in_groups_as_alone(options: dict[str,
         wanted = alone("y ~ a + b*x", data, int(group.by), **options)
         assert group.fit.warnings == wanted.warnings
         assert any("doubtful" in warning for warning in wanted.warnings) or "mae" in options.values()
+
+
+@each(
+    "options",
+    [
+        {"profile": True, "loss": "huber"},
+        {"profile": True, "loss": "mae"},
+        {"profile": True, "l2": 0.1},
+        {"bootstrap": 20, "bootstrap_method": "residual", "loss": "mae"},
+        {"posterior": 10, "loss": "mae"},
+        {"fixed": {"a": 1.0, "b": 1.0}},
+        {"optimizer": "lm", "loss": "mae"},
+    ],
+)
+def test_what_is_refused_alone_is_refused_for_groups(options: dict[str, Any]) -> None:
+    data = decays([20, 17, 33, 20, 12])
+    with pytest.raises(OptionError) as expected:
+        alone("y ~ a*exp(-b*x)", data, 0, **options)
+    with pytest.raises(OptionError, match=re.escape(str(expected.value))):
+        ad.fit_by("y ~ a*exp(-b*x)", data, "group", **options)
 
 
 def test_a_fit_does_not_depend_on_the_other_groups_of_its_batch() -> None:
