@@ -111,6 +111,25 @@ def test_a_curve_beyond_the_data_ends_at_the_axes(page: Page, decay: Path, tmp_p
     assert shown == 0
 
 
+def test_numbers_beside_an_axis_keep_off_its_name(page: Page, tmp_path: Path) -> None:
+    path = tmp_path / "small.csv"
+    path.write_text("x,y\n" + "".join(f"{k},{2.5 * 0.3**k + 0.06 * (-1) ** k}\n" for k in range(9)), encoding="utf-8")
+    learned(page, tmp_path, f'"{DECAY}" {path}')
+    overlaps, numbers = page.evaluate(
+        """() => {
+          const texts = [...document.querySelectorAll("#loss-picture text")];
+          const [names, numbers] = [true, false].map((is) => texts.filter((x) => x.hasAttribute("transform") === is));
+          const frame = names[0].getBoundingClientRect();
+          const ends = numbers.filter((x) => x.getAttribute("text-anchor") === "end");
+          const isOver = (box) => box.left < frame.right && box.top < frame.bottom && box.bottom > frame.top;
+          const over = ends.filter((x) => isOver(x.getBoundingClientRect()));
+          return [over.map((x) => x.textContent), ends.map((x) => x.textContent)];
+        }"""
+    )
+    assert max(map(len, numbers)) > 5  # such as 0.0316
+    assert overlaps == []
+
+
 def test_regions_and_the_network_of_two_classes(page: Page, tmp_path: Path) -> None:
     model = "moon ~ sigmoid(mlp([x1, x2], [4], tanh))"
     fitted = (

@@ -1,6 +1,6 @@
 // The output as a curve of one variable, or as contours of two, with the trail of a descent.
 
-const CHART = { least: 260, most: 520, shape: 0.625, left: 62, right: 14, top: 12, bottom: 40 }; // pixels
+const CHART = { least: 260, most: 520, shape: 0.625, left: 62, right: 14, top: 12, bottom: 40, character: 7.3 }; // pixels
 const SAMPLES = 121; // of a curve
 const STEEP = 10; // a curve that changes by more than this part of its height between two samples may jump there
 const GRID = 81; // points of a side, for contours
@@ -49,7 +49,8 @@ const roundNumber = (x) => toDigits(x, TICK_DIGITS);
 
 /** An empty chart with its axes named and round numbers along them, as wide as what it will stand in. Lines on its `plot` end at the axes. */
 function chart(name, [xName, xRange], [yName, yRange, numberOf = roundNumber], host = byId("curve")) {
-  const { least, most, shape, left, right, top, bottom } = CHART;
+  const { least, most, shape, right, top, bottom, character } = CHART;
+  const left = Math.max(CHART.left, 28 + character * Math.max(...ticks(yRange, MOST_TICKS).map((y) => String(numberOf(y)).length)));
   const width = Math.min(Math.max(host.clientWidth, least), most);
   const height = Math.round(shape * width);
   const svg = svgElement("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": name });
