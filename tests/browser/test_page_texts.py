@@ -147,3 +147,18 @@ def test_numbers_beside_a_line_at_the_margin_are_not_cut(page: Page) -> None:
       return new LabelPlaces([], [line], 300, 300).along(line, spaceOf(60, false)) !== undefined;
     }"""
     assert [page.evaluate(script, y) for y in (5, 150, 295)] == [False, True, False]
+
+
+def test_in_a_column_lines_from_two_boxes_do_not_turn_at_the_same_height(page: Page) -> None:
+    opened(page, PAGES["xy"])
+    script = """() => {
+      const { isColumn, routes, arrows } = waysOf(graph.parts).best(390, 480, ["brief"]);
+      const turns = routes.map((points, k) => {
+        const ends = [points[0].x, points.at(-1).x];
+        return { ...arrows[k], height: points[1].y, x: ends.sort((a, b) => a - b) };
+      });
+      const meet = ([a, b], [c, d]) => Math.max(a, c) < Math.min(b, d);
+      const isOn = (one, other) => one.from !== other.from && one.height === other.height && meet(one.x, other.x);
+      return [isColumn, turns.some((one, k) => turns.slice(k + 1).some((other) => isOn(one, other)))];
+    }"""
+    assert page.evaluate(script) == [True, False]

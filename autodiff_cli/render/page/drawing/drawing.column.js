@@ -45,6 +45,11 @@ function inColumn({ boxes, arrows, frames }, sizes, width, isFlat) {
   }
   const half = Math.max(...rows.map((one) => one.width)) / 2 + SIDE.first;
   const entries = entriesOf(arrows, places, "x", "width");
+  const direct = rows.map(() => []); // the boxes whose lines turn above each row, coming from the row before
+  for (const { from, to } of arrows) {
+    const sources = direct[row.get(to)];
+    if (row.get(to) === row.get(from) + 1 && !sources.includes(from)) sources.push(from);
+  }
   const routes = arrows.map(({ from, to }, k) => {
     const [start, end] = [places.get(from), places.get(to)];
     const [from_, into_] = [coreOf(start), coreOf(end)];
@@ -56,7 +61,7 @@ function inColumn({ boxes, arrows, frames }, sizes, width, isFlat) {
     const [{ bottom }, { top }] = [rows[row.get(from)], rows[row.get(to)]];
     const [out, into] = [bottom + 5 + ROWS.each * (lane % 5), top - 10 - ROWS.each * (lane % 5)];
     if (row.get(to) === row.get(from) + 1) {
-      const low = top - ROWS.low;
+      const low = top - ROWS.low - ROWS.each * (direct[row.get(to)].indexOf(from) % 4);
       return [first, turn(first.x, low), turn(last.x, low), { ...last, isTurn: true }];
     }
     const side = (lane % 2 ? 1 : -1) * (half + SIDE.each * Math.floor(lane / 2));
