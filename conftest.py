@@ -2,7 +2,7 @@
 
 python -m pytest                          all tests except slow ones, on all cores
 python -m pytest --slow                   all tests, and properties on more examples
-python -m pytest --exhaustive             as --slow, with every point, seed and example; by hand, in about an hour
+python -m pytest --exhaustive             as --slow, with every point, seed and example; by hand
 python -m pytest --slow --skip-passed     what `--slow` adds to the last whole run without it
 python -m pytest tests/graph              one folder, in this process
 
@@ -48,9 +48,7 @@ PASSED = "autodiff/passed"  # the key in pytest's cache under which a whole run 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the options of this project."""
     parser.addoption("--slow", action="store_true", help="run slow tests too, and try properties on more examples")
-    parser.addoption(
-        "--exhaustive", action="store_true", help="as --slow, with every point, seed and example (about an hour)"
-    )
+    parser.addoption("--exhaustive", action="store_true", help="as --slow, with every point, seed and example, by hand")
     parser.addoption(
         "--skip-passed",
         action="store_true",
