@@ -106,6 +106,18 @@ def test_unknown_variance() -> None:
     assert np.mean(fit.draws["sigma"] ** 2) == pytest.approx(variance.mean(), rel=0.1)
 
 
+def test_the_prior_of_sigma_is_one_of_numbers_above_0() -> None:
+    """Chains that have to stay above 0 by themselves diverge, here 40 times."""
+    whole, half = (
+        ad.fit("y ~ a", {"y": [1.2, 0.1, -0.7]}, priors={"a": "normal(0, 1)", "sigma": prior}, posterior=1000, seed=1)
+        for prior in ("normal(0, 1)", "half_normal(1)")
+    )
+    assert whole.divergences < 20
+    assert whole.posterior["sigma"].mean == pytest.approx(half.posterior["sigma"].mean, rel=0.1)
+    with pytest.raises(ValueError, match=r"the prior of `sigma`, uniform\(-3, 0\): no number above 0"):
+        ad.fit("y ~ a", {"y": [1.2, 0.1, -0.7]}, priors={"sigma": "uniform(-3, 0)"}, posterior=10)
+
+
 def test_no_mode_is_reported_under_hierarchical_priors(tmp_path: Path) -> None:
     path = tmp_path / "levels.csv"
     path.write_text("g,y\n" + "".join(f"{'ABC'[k % 3]},{k % 7}\n" for k in range(21)), encoding="utf-8")

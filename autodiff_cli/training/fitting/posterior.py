@@ -463,14 +463,15 @@ class Density:
             spread = math.sqrt(objective.target_variation() / max(count - 1, 1)) or 1.0
             leaf = leaves[sigma_name] = variable(sigma_name)
             own_prior = objective.sigma_prior or parse_priors({"sigma": f"half_normal({spread!r})"})["sigma"]
+            if not own_prior.support[1] > 0:
+                raise OptionError(f"the prior of `sigma`, {own_prior.text}: no number above 0 has a density above 0")
             row = row / (leaf * leaf)
             extra = extra + count * log(leaf) + prior_graph({sigma_name: own_prior}, leaves, {})
             self.names.append(sigma_name)
-            scatter = root_mean_square(objective, start)
-            if scatter < _EXACT * spread:
+            if (scatter := root_mean_square(objective, start)) < _EXACT * spread:
                 raise OptionError("posterior: the model fits the rows exactly, so the residuals have no scatter")
             values[sigma_name] = np.asarray(min(scatter, spread))
-            bounds[sigma_name] = own_prior.support
+            bounds[sigma_name] = max(own_prior.support[0], 0.0), own_prior.support[1]
         near = {k: p for k, p in priors.items() if p.parameters and p.distribution is LOG_DENSITIES["normal"]}
         free = [name for name in near if bounds[name] == _UNBOUNDED and {*near}.isdisjoint(near[name].parameters)]
         arguments = {name: near[name].arguments_in(leaves) for name in free}
@@ -635,8 +636,7 @@ def _unconstrained(value: Array, low: float, high: float) -> Array:
 def draw_numbers(draws: Mapping[str, Array]) -> tuple[tuple[str, ...], Array]:
     """Return the names of the single numbers of draws, and the draws of each, of shape (chains, draws, numbers)."""
     layout = ParameterLayout([*draws], {name: values.shape[2:] for name, values in draws.items()})
-    numbers = [values.reshape(*values.shape[:2], -1) for values in draws.values()]
-    return layout.element_names, np.concatenate(numbers, axis=2)
+    return layout.element_names, np.concatenate([each.reshape(*each.shape[:2], -1) for each in draws.values()], axis=2)
 
 
 def parameter_draws(objective: Objective, draws: Mapping[str, Array]) -> Array:
