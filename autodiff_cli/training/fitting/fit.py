@@ -73,6 +73,7 @@ _NOT_CONVERGED = "not converged: the loss was still falling at the last epoch"
 _STOPPED_BESIDE = (
     "not converged: with this learning rate the steps end beside the minimum; try a smaller --lr, or an --lr-schedule"
 )
+_ENDLESS = "not converged: the loss falls ever more slowly, as if it had no minimum; try a simpler model, or --bounds"
 
 
 class Interrupted(KeyboardInterrupt):
@@ -390,8 +391,9 @@ def build_fit(
     confusion = None if objective.classes is None else objective.confusion(outcome.theta)
     if not outcome.converged and known.minimum_distance < _NEGLIGIBLE_DISTANCE and not outcome.failure:
         outcome = dataclasses.replace(outcome, converged=True)
-    elif outcome.converged and method in OPTIMIZERS and _is_beside_minimum(known, options):
-        outcome = dataclasses.replace(outcome, converged=False, note=_STOPPED_BESIDE)
+    elif outcome.converged and not outcome.kinks and _is_beside_minimum(known, options):
+        note = _STOPPED_BESIDE if method in OPTIMIZERS else _ENDLESS
+        outcome = dataclasses.replace(outcome, converged=False, note=note)
     if outcome.converged and (note := _no_minimum_note(objective, outcome.theta, known)):
         outcome = dataclasses.replace(outcome, converged=False, note=note)
     if not outcome.converged:  # tests compare minima
@@ -402,9 +404,7 @@ def build_fit(
     auc, roc = roc_curve(objective, outcome.theta) or (None, None)
     quantity_values, quantity_warnings = estimate_quantities(quantities, objective.point(outcome.theta), known)
     dropped = [f"rows left out because a cell is missing: {dropped_rows}"] if dropped_rows else []
-    closing = (
-        known.separation_warning or outcome.failure or outcome.note or ("" if outcome.converged else _NOT_CONVERGED)
-    )
+    closing = known.separation_warning or outcome.failure or outcome.note or _NOT_CONVERGED * (not outcome.converged)
     result = FittedModel(
         model=model.text,
         rows=objective.rows,
