@@ -185,6 +185,8 @@ def spline_slope(k: int, *at: Number) -> Number:
 
 
 def faddeeva(x: Number, y: Number) -> Number:
+    if y < 0:
+        return mp.nan  # by convention
     z = mp.mpc(x, y)
     with mp.extradps(20 + max(0, -mp.mag(x) // 3) if x else 20):  # its imaginary part is as small as x
         return mp.exp(-z * z) * mp.erfc(-1j * z)
@@ -200,6 +202,8 @@ def reduced(x: Number, s: Number, g: Number) -> tuple[Number, Number]:
 
 
 def voigt(x: Number, s: Number, g: Number) -> Number:
+    if s < 0 or g < 0:
+        return mp.nan
     if s == 0:
         return g / (x * x + g * g) / mp.pi
     return mp.re(faddeeva(*reduced(x, s, g))) / (s * mp.sqrt(2 * mp.pi))
