@@ -32,7 +32,7 @@ from autodiff_cli.cli.environment import (
     open_data_files,
 )
 from autodiff_cli.data.dialect import FileOptions
-from autodiff_cli.options import argument, at_least, command_words, excludes, needs, option
+from autodiff_cli.options import Restriction, argument, at_least, command_words, excludes, needs, option, option_fields
 from autodiff_cli.training.options import ComparisonOptions, FigureOptions, FitOption, FitOptions
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ _TRAIN_RESTRICTIONS = (
         "page", {"laplace": "it shows single curves", "cluster": "it needs the rows on this machine"}, command_words
     ),
     needs("draws", "posterior", "--draws needs --posterior N, the number of draws"),
+    *(Restriction(k, lambda x: not x.get("plot"), f"--{k} needs --plot FILE") for k in option_fields(FigureOptions)),
 )
 
 

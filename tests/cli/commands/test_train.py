@@ -311,6 +311,8 @@ def test_the_table_of_parameters_is_a_file_for_spreadsheets_and_papers(tmp_path:
     assert r"a\_0 & 1.03" in tables["tex"]
     assert "| b | 1.98" in tables["md"]
     expect_refusal(run_cli([*line, "-o", "fit.json"]), "-o takes a FILE that ends in .csv, .tex or .md")
+    expect_refusal(run_cli([*line, "--panels", "loss"]), "--panels needs --plot FILE")
+    expect_refusal(run_cli([*line, "--plot", "--log", "x"]), "--log needs --plot FILE")
 
 
 def test_failed_groups_are_reported_and_the_others_fitted(tmp_path: Path) -> None:
