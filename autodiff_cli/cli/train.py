@@ -52,9 +52,7 @@ _SINGLE_FIT = "it fits every group, and the other option needs a single fit"
 # The options that need a single fit on this machine, or a table of several fits.
 _TRAIN_RESTRICTIONS = (
     *excludes("by", dict.fromkeys(("save", "page", "every", "cluster", "draws"), _SINGLE_FIT), command_words),
-    *excludes(
-        "page", {"laplace": "it shows single curves", "cluster": "it needs the rows on this machine"}, command_words
-    ),
+    *excludes("page", {"laplace": "it shows single curves", "cluster": "it needs rows on this machine"}, command_words),
     needs("draws", "posterior", "--draws needs --posterior N, the number of draws"),
     *(Restriction(k, lambda x: not x.get("plot"), f"--{k} needs --plot FILE") for k in option_fields(FigureOptions)),
 )

@@ -302,10 +302,10 @@ def _element_reasons(trace: Trace, element: ElementContext) -> Iterator[Reason]:
         return
     singular = predicate_holds(element.op, "singular", element.inputs)
     yield from _value_reasons(element.op, element.inputs, element.value, singular)
+    if trace.tape.is_active[element.node] and predicate_holds(element.op, "kink", element.inputs):
+        yield "kink", element.op.kink_note  # of a condition too, which has no adjoint
     if element.adjoint is None:
         return
-    if predicate_holds(element.op, "kink", element.inputs):
-        yield "kink", element.op.kink_note
     for k, local in element.slopes.items():
         yield from _amount_reasons(local, element.adjoint)
         if not math.isfinite(local) and not math.isnan(element.value):

@@ -37,12 +37,13 @@ mul = operator("mul", "*", PRODUCT, lambda z, x, y: (y, x),           gate=Gate.
 div = operator("div", "/", PRODUCT, lambda z, x, y: (1 / y, -quotient_slope(x, y)), factors=(None, 0), singular=lambda x, y: equal(y, 0), title="a quotient")
 neg = operator("neg", "-", SIGN,    lambda z, x: (-1,),               parity=-1, is_exact=True, title="a minus sign")
 
-equal         = operator("eq", "==", COMPARISON, lambda z, x, y: (0, 0), **PIECEWISE_CONSTANT)
-not_equal     = operator("ne", "!=", COMPARISON, lambda z, x, y: (0, 0), **PIECEWISE_CONSTANT)
-less          = operator("lt", "<",  COMPARISON, lambda z, x, y: (0, 0), **PIECEWISE_CONSTANT)
-less_equal    = operator("le", "<=", COMPARISON, lambda z, x, y: (0, 0), **PIECEWISE_CONSTANT)
-greater       = operator("gt", ">",  COMPARISON, lambda z, x, y: (0, 0), **PIECEWISE_CONSTANT)
-greater_equal = operator("ge", ">=", COMPARISON, lambda z, x, y: (0, 0), **PIECEWISE_CONSTANT)
+COMPARED: OpFields = {**PIECEWISE_CONSTANT, "kink": lambda x, y: equal(x, y), "kink_note": "it changes there, so the slope is one-sided"}
+equal         = operator("eq", "==", COMPARISON, lambda z, x, y: (0, 0), **COMPARED)
+not_equal     = operator("ne", "!=", COMPARISON, lambda z, x, y: (0, 0), **COMPARED)
+less          = operator("lt", "<",  COMPARISON, lambda z, x, y: (0, 0), **COMPARED)
+less_equal    = operator("le", "<=", COMPARISON, lambda z, x, y: (0, 0), **COMPARED)
+greater       = operator("gt", ">",  COMPARISON, lambda z, x, y: (0, 0), **COMPARED)
+greater_equal = operator("ge", ">=", COMPARISON, lambda z, x, y: (0, 0), **COMPARED)
 
 and_ = operator("and", "and", Precedence.AND, lambda z, x, y: (0, 0), **PIECEWISE_CONSTANT)
 or_  = operator("or",  "or",  Precedence.OR,  lambda z, x, y: (0, 0), **PIECEWISE_CONSTANT)

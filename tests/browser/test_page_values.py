@@ -192,6 +192,21 @@ def test_warnings_follow_the_values(page: Page) -> None:
     assert type_value("y", "1") == opening
 
 
+def test_edges_of_conditions_have_the_warnings_of_the_command(page: Page) -> None:
+    document = opened(page, ["where(x > 1 and y < 5 and 2 >= 2, x^2, 2*y)", "--x", "1", "--y", "2"])
+    warnings = page.locator("#warnings li")
+    opening = warnings.all_inner_texts()
+    assert opening == [warning["message"] for warning in document["warnings"]]
+    assert len(opening) == 1
+    page.get_by_label("x", exact=True).fill("2")
+    assert warnings.count() == 0
+    page.get_by_label("y", exact=True).fill("5")
+    assert warnings.all_inner_texts() == ["y < 5: it changes there, so the slope is one-sided"]
+    page.get_by_label("y", exact=True).fill("2")
+    page.get_by_label("x", exact=True).fill("1")
+    assert warnings.all_inner_texts() == opening
+
+
 @each(
     ("text", "start", "changed"),
     [("(1 + x) - 1", 0.5, 1e-10), ("sqrt(x^2 + 1) - x", 0.3, 1e6), ("1 - cos(x)", 1.25, 1e-5), ("x^3 - y*x", 2.5, 3)],

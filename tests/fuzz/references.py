@@ -15,7 +15,7 @@ from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.numbers.kind import Kind
-from tests.ops.table import ROWS
+from tests.ops.table import ROWS, faddeeva
 
 DIGITS = (60, 180, 720)
 SURE = (1100, 2200)  # digits with which a difference is confirmed
@@ -48,7 +48,7 @@ def _remainder(a: mpf, b: mpf) -> mpf:
     return mpf(0) if _difference(a / b, whole + 1) == 0 else +rest
 
 
-TIES: dict[str, Any] = {
+OTHERS: dict[str, Any] = {
     "add": lambda x, y: _difference(x, -y),
     "sub": _difference,
     "eq": lambda x, y: _difference(x, y) == 0,
@@ -63,6 +63,12 @@ TIES: dict[str, Any] = {
     "mod": _remainder,
 }
 
+# Not computed below the real axis, which is nan by convention.
+OTHERS |= {
+    name: lambda x, y, part=part: mp.nan if y < 0 else part(faddeeva(x, y))
+    for name, part in (("wofz_real", mp.re), ("wofz_imag", mp.im))
+}
+
 
 def _table() -> dict[str, Any]:
     rows: dict[str, Any] = {}
@@ -72,7 +78,7 @@ def _table() -> dict[str, Any]:
     for name, several in rows.items():
         by_count = {len(row.domain): row.value for row in several}
         table[name] = lambda *xs, by_count=by_count, any_=several[0].value: _real(by_count.get(len(xs), any_)(*xs))
-    return table | {name: lambda *xs, function=function: mpf(function(*xs)) for name, function in TIES.items()}
+    return table | {name: lambda *xs, function=function: mpf(function(*xs)) for name, function in OTHERS.items()}
 
 
 def _real(x: Any) -> mpf:

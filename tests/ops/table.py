@@ -185,8 +185,6 @@ def spline_slope(k: int, *at: Number) -> Number:
 
 
 def faddeeva(x: Number, y: Number) -> Number:
-    if y < 0:
-        return mp.nan  # by convention
     z = mp.mpc(x, y)
     with mp.extradps(20 + max(0, -mp.mag(x) // 3) if x else 20):  # its imaginary part is as small as x
         return mp.exp(-z * z) * mp.erfc(-1j * z)

@@ -1,6 +1,7 @@
 // The results of both passes at one point, and sentences about each step.
 
 const WHOLE = 1e-9; // distance from 1 up to which a sum counts as a sum of probabilities
+const COMPARISONS = ["lt", "le", "gt", "ge", "eq", "ne"];
 const NEAR = 1e-6; // relative distance up to which two ways to compute a number count as equal
 
 /** Everything both passes computed: values, adjoints, contributions with running totals. */
@@ -148,15 +149,37 @@ class Computation {
     return [...this.#warningsOfNodes(), ...lost];
   }
 
+  /** The conditions that decide which branch an operation takes, and those of which they consist. */
+  #conditions() {
+    const conditions = new Set();
+    const add = (i) => {
+      conditions.add(i);
+      if (["and", "or", "not"].includes(record.nodes[i].op)) record.nodes[i].inputs.forEach(add);
+    };
+    record.nodes.forEach(({ op, inputs }, i) => op === "where" && this.arrived.has(i) && add(inputs[0]));
+    return conditions;
+  }
+
+  /** Whether the two sides of a comparison that depends on a variable are equal, in any element. */
+  #isAtEdge(i) {
+    const isVariable = (node) => record.nodes[node].op === "input" || record.nodes[node].inputs.some(isVariable);
+    const sides = record.nodes[i].inputs.map((j) => [this.values[j]].flat(Infinity));
+    if (!COMPARISONS.includes(record.nodes[i].op) || !isVariable(i)) return false;
+    const [shorter, longer] = sides.sort((one, other) => one.length - other.length);
+    return longer.some((x, k) => x === shorter[k % shorter.length]);
+  }
+
   #warningsOfNodes() {
-    const contributing = record.nodes.map((_, i) => i).filter((i) => this.arrived.has(i) && record.nodes[i].inputs.length);
-    return contributing.flatMap((i) => {
+    const conditions = this.#conditions();
+    const contributes = (i) => (this.arrived.has(i) || conditions.has(i)) && record.nodes[i].inputs.length;
+    return record.nodes.map((_, i) => i).filter(contributes).flatMap((i) => {
       const { op, inputs } = record.nodes[i];
       const phrases = record.warningPhrases[`${op} ${inputs.length}`];
       const given = inputs.map((j) => this.values[j]).flat(Infinity);
       const value = [this.values[i]].flat(Infinity);
       if (given.some(Number.isNaN)) return []; // the operation that gave the nan has a warning
-      const isAtKink = this.contributions[i].some(({ kink }) => [kink].flat(Infinity).some((x) => x === 1 || x === true));
+      const hasKink = this.contributions[i].some(({ kink }) => [kink].flat(Infinity).some((x) => x === 1 || x === true));
+      const isAtKink = hasKink || (conditions.has(i) && this.#isAtEdge(i));
       const isInfinite = value.some((x) => !Number.isFinite(x)) && areFinite(given);
       const first = value.some(Number.isNaN) ? ["undefined"] : isInfinite ? ["infinite"] : [];
       const slopes = this.contributions[i].filter(({ local, nothing }) => local !== null && !nothing && !areFinite([local]))
