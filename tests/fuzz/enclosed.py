@@ -35,5 +35,5 @@ def enclosures(case: Case) -> None:
         exact = evaluate_to_digits(graphs, 17, leaves={**place, name: from_float(x)})
         for label, number, is_proven in zip([VALUE, *f.variables], exact.numbers, exact.is_proven, strict=True):
             least, most = (from_float(end) for end in found[label])
-            if is_proven and not (least == NEGATIVE_INF if is_nan(number) else least <= number <= most):
+            if is_proven and (least != NEGATIVE_INF if is_nan(number) else number < least or number > most):
                 raise AssertionError(f"{label} is {number} at {name} = {x!r}, not within {found[label]}")

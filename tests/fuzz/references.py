@@ -23,6 +23,15 @@ AGREEMENT = 30  # digits
 LONGEST_QUOTIENT = 700  # digits before the point of a quotient of floats
 MAX_BITS = 1_000_000  # of a number before or after its point; balls give up on some of the larger ones
 TIE = 20  # digits less than all, to which equal numbers agree
+UNABLE = (
+    ArithmeticError,
+    ValueError,
+    NotImplementedError,
+    TypeError,
+    MemoryError,
+    RecursionError,
+    mp.NoConvergence,
+)  # what mpmath raises where it has no value
 
 
 def _parse(text: str) -> mpf:
@@ -61,6 +70,7 @@ OTHERS: dict[str, Any] = {
     "ceil": lambda x: mp.ceil(_whole(x)),
     "round": lambda x: mp.nint(_whole(2 * x) / 2),
     "mod": _remainder,
+    "log_base": lambda x, base: _real(mp.log(x)) / _real(mp.log(base)),  # a quotient of complex ones may be real
 }
 
 # Not computed below the real axis, which is nan by convention.
@@ -104,7 +114,7 @@ def references(
                 values = forward(
                     tape, kind, {name: _parse(x) if isinstance(x, str) else mpf(x) for name, x in point.items()}
                 )
-            except (ArithmeticError, ValueError, NotImplementedError, TypeError, MemoryError, RecursionError):
+            except UNABLE:
                 return [None] * len(graphs)
             now = [values[i] for i in tape.outputs]
             if before is not None:
