@@ -57,6 +57,18 @@ def test_estimators_work_with_pipelines_grid_search_and_pickle() -> None:
     np.testing.assert_allclose(scaled.predict(X), Y, atol=1e-8)
 
 
+def test_the_random_state_chooses_the_initial_weights() -> None:
+    from autodiff_cli.sklearn import FormulaRegressor
+
+    def weights(seed: int) -> dict[str, Any]:
+        network = FormulaRegressor("mlp(x0, [2, 1])", epochs=1, optimizer="sgd", random_state=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # one epoch is too few
+            return {name: np.ravel(value).tolist() for name, value in network.fit(X, Y).parameters_.items()}
+
+    assert weights(1) == weights(1) != weights(2)
+
+
 def test_columns_of_a_frame_have_its_names() -> None:
     pandas = pytest.importorskip("pandas")
     from autodiff_cli.sklearn import FormulaRegressor

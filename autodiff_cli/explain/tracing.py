@@ -274,7 +274,8 @@ def elementwise_trace(trace_record: Trace) -> Trace | None:
         (output,) = unroll([formula.output], {formula.leaves[name]: elements[name] for name in elements}, MAX_SCALARS)
     except TooManyOperationsError:
         return None
-    leaves = dict(leaf for name in elements if formula.leaves[name] in index for leaf in _leaves(elements[name]))
+    used = [elements[name] for name in elements if formula.leaves[name] in index]
+    leaves = {leaf.text: leaf for array in used for leaf in _flatten(array)}
     point = {
         leaf.text: float(value)
         for name in elements
@@ -285,10 +286,6 @@ def elementwise_trace(trace_record: Trace) -> Trace | None:
     text = to_text(output.item())  # the graph as it is, not simplified
     scalar_trace = trace(type(formula)(output.item(), leaves, text=text), point, wrt)
     return scalar_trace if len(scalar_trace.tape) <= MAX_SCALARS else None
-
-
-def _leaves(array: Any) -> Iterator[tuple[str, Node]]:
-    return ((leaf.text, leaf) for leaf in _flatten(array))
 
 
 def _flatten(array: Any) -> list[Any]:

@@ -86,7 +86,7 @@ def latex_symbol(name: str) -> str:
     for character in letters:
         if character in _ACCENTS:
             text = rf"\{_ACCENTS[character]}{{{text}}}"
-    below = ", ".join(filter(None, [_index(index), place]))
+    below = ", ".join(filter(None, [index if index.isdigit() or not index else _stem(index), place]))
     return f"{text}_{{{below}}}" if below else text
 
 
@@ -102,10 +102,6 @@ def _stem(letters: str) -> str:
             return _COMMANDS[command]
     # TeX's fonts have no letters of other scripts.
     return rf"\mathrm{{{_escape(letters if letters.isascii() else transliterate(letters))}}}"
-
-
-def _index(text: str) -> str:
-    return text if text.isdigit() or not text else _stem(text)
 
 
 _ESCAPES = {"\\": r"\backslash ", "~": r"\sim ", "^": r"\wedge "} | {mark: rf"\{mark}" for mark in "_%&#${}"}

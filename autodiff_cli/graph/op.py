@@ -170,8 +170,9 @@ class Op:
     singular: Predicate | None = None
     unavailable_inputs: tuple[int, ...] = ()  # positions of inputs without a known derivative: the rule returns nan
     ulp_bound: float = 4.0  # largest measured error of value and slopes, in ulps of the exact result or largest term
-    # the error near a zero of the value, where it exceeds `ulp_bound`: as a change of the last input, in ulps of it
+    # the error near a zero of the value, where it exceeds `ulp_bound`: as a change of an input, in ulps of it
     argument_ulps: float = 0.0
+    perturbed_input: int = -1  # the position of that input, from the end
     has_cancelling_slopes: bool = False  # whether a slope is a difference, of which cancellation may leave no digits
 
     # values

@@ -169,19 +169,15 @@ class Tape:
                 active = tuple([k for k in active if is_active[inputs[k]]])
             is_active.append(bool(active))
             if zeros and op.factors and active:
-                active = tuple([k for k in active if not _is_multiplied_by_zero(op.factors[k], inputs, zeros)])
+                # A partial derivative is 0 if the input that multiplies it is literally 0.
+                factors = op.factors
+                active = tuple([k for k in active if (j := factors[k]) is None or inputs[j] not in zeros])
             elif zeros and is_literal(node, 0):
                 zeros.add(i)
             active_inputs.append(active)
 
     def __len__(self) -> int:
         return len(self.nodes)
-
-
-def _is_multiplied_by_zero(factor: int | None, inputs: tuple[int, ...], zeros: set[int]) -> bool:
-    """Return whether a partial derivative is 0 because the input at position `factor` multiplies it and is literally
-    0."""
-    return factor is not None and inputs[factor] in zeros
 
 
 NodeRewrite = Callable[[Node, tuple[Node, ...]], Node]  # returns the new node for a node and its new inputs

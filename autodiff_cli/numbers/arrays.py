@@ -322,11 +322,6 @@ def _perturb_if_rounded(function: Operation, is_exact: Operation | None) -> Oper
     return value
 
 
-def _is_product(x: Any, y: Any) -> Any:
-    """Return where the product of short numbers is not rounded."""
-    return product_error(x, y) == 0
-
-
 def _is_short(x: Any) -> Any:
     scaled = np.asarray(x) * 1024
     return (np.floor(scaled) == scaled) & (np.abs(x) < floats.SHORT_LIMIT)
@@ -406,7 +401,7 @@ def _perturbed_operations() -> dict[str, Callable[..., Any]]:
         _ARRAY_FACTORS.compared,
         _lift_underflow,
         _perturb_if_rounded,
-        _is_product,
+        lambda x, y: product_error(x, y) == 0,
     )
     return {**functions, **_perturbed_structural(functions)}
 

@@ -181,6 +181,16 @@ def faddeeva_slope(x: Ball, y: Ball) -> acb:
     return acb(0, 2 / arb.pi().sqrt()) - 2 * acb(x, y) * faddeeva(x, y)
 
 
+def _is_upper(y: Ball) -> bool:
+    """Return whether the Faddeeva function is defined at x + iy. Raises Undecided if only a part of y is from 0."""
+    if y < 0 or y.lower() >= -y.rad() * _ROUNDED_RADIUS:
+        return not y < 0
+    raise Undecided
+
+
+_ROUNDED_RADIUS = 2**-28  # the radius of a ball from 0 has 30 bits and is rounded up, so that it reaches below 0
+
+
 def softplus(x: Ball) -> Ball:
     """Return log(1 + exp(x))."""
     size = abs(x)
@@ -247,10 +257,10 @@ FUNCTIONS: dict[str, Callable[..., Ball]] = {
     "gammainc_curvature": lambda a, x: gammainc_derivative(2, a, x),
     "besselj": bessel("bessel_j", True), "bessely": bessel("bessel_y", False),
     "besseli": bessel("bessel_i", True), "besselk": bessel("bessel_k", False),
-    "wofz_real": lambda x, y: ball.NAN if y < 0 else faddeeva(x, y).real,
-    "wofz_imag": lambda x, y: ball.NAN if y < 0 else faddeeva(x, y).imag,
-    "wofz_slope_real": lambda x, y: ball.NAN if y < 0 else faddeeva_slope(x, y).real,
-    "wofz_slope_imag": lambda x, y: ball.NAN if y < 0 else faddeeva_slope(x, y).imag,
+    "wofz_real": lambda x, y: faddeeva(x, y).real if _is_upper(y) else ball.NAN,
+    "wofz_imag": lambda x, y: faddeeva(x, y).imag if _is_upper(y) else ball.NAN,
+    "wofz_slope_real": lambda x, y: faddeeva_slope(x, y).real if _is_upper(y) else ball.NAN,
+    "wofz_slope_imag": lambda x, y: faddeeva_slope(x, y).imag if _is_upper(y) else ball.NAN,
     "sinc": arb.sinc, "sinc_derivative": sinc_derivative,
     "exp_over_x": lambda x: x.exp() / x, "cosh_over_x": lambda x: x.cosh() / x,
     "sinhc": lambda x: sinhc_derivative(arb(0), x), "sinhc_derivative": sinhc_derivative,
@@ -325,8 +335,12 @@ def _proven_function(name: str, function: Callable[..., arb]) -> Function:
         z = function(*map(ball.as_ball, xs))
         if z is ball.NAN or z.is_finite():
             return z
-        if _predicate_holds(name, "singular", xs) or (get_op(name).is_helper and all(map(ball.is_exact, xs))):
+        if any(_predicate_holds(name, which, xs) for which in ("singular", "vanishes")):
             return ball.conventional_value(name, *xs)
+        # Poles of helpers have no predicate. A finite value says only that the precision is too low.
+        is_point = get_op(name).is_helper and all(map(ball.is_exact, xs))
+        if is_point and not ball.is_finite(value := ball.conventional_value(name, *xs)):
+            return value
         if not _predicate_holds(name, "domain", xs, everywhere=True):
             return ball.NAN
         raise Undecided

@@ -286,16 +286,15 @@ def perturbed_table(
         "mod": lambda a, b: ((quotient := divide(a, b), rounded_whole(quotient)),),
     }
 
-    def perturb_argument(function: Operation, ulps: float) -> Operation:
-        """Perturb the result as a change of the last argument by some ulps does, which may be less than one of it."""
+    def perturb_argument(function: Operation, ulps: float, k: int) -> Operation:
+        """Perturb the result as a change of the k-th argument by some ulps does, which may be less than one of it."""
         scale = ulps / MAX_PERTURBATION_ULPS / _SECANT_STEP
 
         def value(*xs: Any) -> Any:
-            *others, x = xs
-            z = function(*xs)
+            x, z = xs[k], function(*xs)
             # Beyond 1, ulps of 1: the functions are as accurate there, and a larger change would be one of their phase.
             change = (factors_like(x) - 1) * scale / table["max"](table["abs"](x), 1.0)
-            return z + (function(*others, x + x * _SECANT_STEP) - z) * change
+            return z + (function(*xs[:k], x + x * _SECANT_STEP, *xs[len(xs) + k + 1 :]) - z) * change
 
         return value
 
@@ -320,7 +319,7 @@ def perturbed_table(
         if name in _FRESNEL_OPS:
             function = limit_phase(function)
         if op.argument_ulps:
-            function = perturb_argument(function, op.argument_ulps)
+            function = perturb_argument(function, op.argument_ulps, op.perturbed_input)
         if op.gate in (Gate.SCALE, Gate.SWAP):  # other operations underflow only if their exact result is 0
             function = lift_underflow(function, op.is_positive or name == "logaddexp")  # 0 where exponentials sum to 1
         if op.is_exact:

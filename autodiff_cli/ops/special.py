@@ -232,11 +232,11 @@ wofz_imag = elementary(
 )  # fmt: skip
 wofz_slope_real = helper(
     "wofz_slope_real", None, lambda x, y: 2 * (y * wofz_imag(x, y) - x * wofz_real(x, y)),
-    has_cancelling_slopes=True, **_FADDEEVA,
+    has_cancelling_slopes=True, argument_ulps=128, perturbed_input=-2, **_FADDEEVA,
 )  # fmt: skip
 wofz_slope_imag = helper(
     "wofz_slope_imag", None, lambda x, y: 2 / sqrt(pi) - 2 * (x * wofz_imag(x, y) + y * wofz_real(x, y)),
-    has_cancelling_slopes=True, **_FADDEEVA,
+    has_cancelling_slopes=True, argument_ulps=128, perturbed_input=-2, **_FADDEEVA,
 )  # fmt: skip
 
 

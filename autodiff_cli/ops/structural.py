@@ -299,10 +299,6 @@ stack = structural(
 )  # fmt: skip
 
 
-def _index_shape(node: Node, s: Shape, *_: Shape) -> Shape:
-    return _shape_at(s, _positions(node, 1))
-
-
 def _positions(node: Node, start: int) -> tuple[int, ...]:
     """Return the positions of an index, where that of a row, a column, counts as 0."""
     return (0,) if is_gathered(node) else _literal_indices(node, start)
@@ -329,7 +325,7 @@ def _place_shape(node: Node, x: Shape, like: Shape, *_: Shape) -> Shape:
 
 
 index = structural(
-    "index", _index_shape, min_inputs=2, max_inputs=3, spelling="", gate=Gate.ROUTE, array_inputs=(0,), title="an index",
+    "index", lambda node, s, *_: _shape_at(s, _positions(node, 1)), min_inputs=2, max_inputs=3, spelling="", gate=Gate.ROUTE, array_inputs=(0,), title="an index",
     vjp=lambda s, g, z, x, *at: (_embed(place, s[0][len(at) :], g, x, *at), *(None for _ in at)),
     jvp=lambda s, d, z, x, *at: (index(d[0], *at), *(None for _ in at)),
     summary="an element, or a row, written `v[0]`, `M[i, j]`; counted from 0",

@@ -82,6 +82,12 @@ FOUND = [
     ("fresnels(x) - exp2(x)", {"x": -27.676705006117075}),
     ("beta(-x, -1.5)", {"x": -0.9175380614837766}),
     ("1/(beta(x, 2))", {"x": -0.5000000000000001}),
+    ("wofz_imag(x, 3)", {"x": 3.239209713959282}),
+    ("wofz_imag(x, 0)", {"x": 0.9241388730045916}),
+    # a ball that is infinite only for want of bits
+    ("wofz_real(1/x, 3)", {"x": 7.439341071725635e-109}),
+    # a function that is defined in one half of an interval
+    ("selu((x*y) - ceil(wofz_real(x, x)))", {"x": -3e-8, "y": 1.3}),
     # steps of numbers that are whole but for rounding
     ("floor((sqrt(x)^2 - y))*x", {"x": 1251.0, "y": 1251.0}),
     # a jump within the rounding errors of functions, which NumPy and compiled kernels round differently

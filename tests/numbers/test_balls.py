@@ -16,8 +16,8 @@ from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.op import Op
 from autodiff_cli.graph.tape import Tape, substitute
 from autodiff_cli.language.program import read
-from autodiff_cli.numbers.ball_arithmetic import Undecided, as_ball, format_digits, from_float, nearest_float
-from autodiff_cli.numbers.balls import precision
+from autodiff_cli.numbers.ball_arithmetic import Undecided, as_ball, format_digits, from_float, is_finite, nearest_float
+from autodiff_cli.numbers.balls import FUNCTIONS, precision
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops import all_ops, get_op
 from tests.autodiff import test_structural_zeros as zeros
@@ -187,6 +187,24 @@ def test_functions_agree_with_floats_at_huge_and_tiny_arguments(op: Op) -> None:
             found,
             float_value,
         )
+
+
+SIZES = (1.0, 3.0, 1e9, 1e-9, 1e108, -0.5, -1e30)
+
+
+@each("op", [op for op in ELEMENTWISE if op.name in FUNCTIONS], ids=lambda op: op.name)
+def test_more_bits_never_contradict_what_fewer_have_proven(op: Op) -> None:
+    """A ball too wide to be finite proves nothing: neither 0 nor a value that floats have at exact arguments."""
+    for point in itertools.product(SIZES, repeat=op.min_inputs):
+        found = []
+        for bits in (80, 1500):
+            try:
+                with precision(bits) as kind:
+                    found.append(kind.function(op, op.min_inputs)(*map(from_float, point)))
+            except Undecided:
+                break
+        if len(found) == 2 and all(map(is_finite, found)):
+            assert as_ball(found[0]).overlaps(as_ball(found[1])), (point, found)
 
 
 @each(

@@ -52,6 +52,13 @@ def test_normal_mean_with_known_variance() -> None:
     assert fit.aic is None
 
 
+def test_a_prior_counts_as_much_beside_several_targets() -> None:
+    data = {"y": [1.0, 2.0, 4.0], "z": [3.0, 5.0, 2.5]}
+    fit = ad.fit("[y, z] ~ [a, a]", data, sigma=1.0, absolute_sigma=True, priors={"a": "normal(0, 1)"})
+    assert fit.parameters["a"] == pytest.approx(sum(data["y"] + data["z"]) / 7, rel=1e-10)
+    assert fit.stderr["a"] == pytest.approx(7**-0.5, rel=1e-8)
+
+
 def test_poisson_and_binomial_conjugates() -> None:
     poisson = ad.fit("k ~ m", {"k": COUNTS}, family="poisson", priors=["m ~ gamma(2, 1.5)"])
     shape, rate = 2 + COUNTS.sum(), 1.5 + len(COUNTS)
