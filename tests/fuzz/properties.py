@@ -302,7 +302,7 @@ def references(case: Case) -> None:
         for label, number in numbers.items():
             name = labels.get(label, label)
             is_said = warned.get(name) in (UNKNOWN, "nan", "inf", "-inf") or (is_edge and not math.isfinite(number))
-            text = warned.get(name, repr(float(number)))
+            text = warned.get(name, float(number))
             if exact[name] is None or is_said or is_near(text, exact[name]):
                 continue
             sure = confirmed(graphs, case.point)

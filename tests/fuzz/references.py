@@ -6,8 +6,10 @@ nearly all digits are equal, so that ties are ties.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import contextlib
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NoReturn
 
 from mpmath import mp, mpf
 
@@ -21,6 +23,7 @@ DIGITS = (60, 180, 720)
 SURE = (1100, 2200)  # digits with which a difference is confirmed
 AGREEMENT = 30  # digits
 LONGEST_QUOTIENT = 700  # digits before the point of a quotient of floats
+MAX_SECONDS = 10  # of a reference, which does not exist if it takes longer
 MAX_BITS = 1_000_000  # of a number before or after its point; balls give up on some of the larger ones
 TIE = 20  # digits less than all, to which equal numbers agree
 UNABLE = (
@@ -31,6 +34,7 @@ UNABLE = (
     MemoryError,
     RecursionError,
     mp.NoConvergence,
+    TimeoutError,
 )  # what mpmath raises where it has no value
 
 
@@ -110,10 +114,10 @@ def references(
     for digits in precisions:
         with mp.workdps(digits):
             kind: Kind[Any] = Kind("mpmath", _table(), _parse)
+            at = {name: _parse(x) if isinstance(x, str) else mpf(x) for name, x in point.items()}
             try:
-                values = forward(
-                    tape, kind, {name: _parse(x) if isinstance(x, str) else mpf(x) for name, x in point.items()}
-                )
+                with _limited():
+                    values = forward(tape, kind, at)
             except UNABLE:
                 return [None] * len(graphs)
             now = [values[i] for i in tape.outputs]
@@ -124,6 +128,22 @@ def references(
                     return known
             before = now
     return [None] * len(graphs)
+
+
+@contextlib.contextmanager
+def _limited() -> Iterator[None]:
+    """Raise TimeoutError after `MAX_SECONDS` of the processor: some functions of mpmath take hours."""
+
+    def stop(*_: object) -> NoReturn:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, MAX_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 def _agreed(a: mpf, b: mpf) -> mpf | None:
@@ -137,7 +157,7 @@ def confirmed(graphs: Sequence[Node], point: Mapping[str, float]) -> list[list[m
     return [references(graphs, at, SURE) for at in (point, {name: repr(x) for name, x in point.items()})]
 
 
-def is_near(text: str, exact: mpf) -> bool:
+def is_near(text: str | float, exact: mpf) -> bool:
     """Whether a number has 12 digits of another one."""
     with mp.workdps(AGREEMENT):
         return bool(mp.isfinite(mpf(text)) and abs(mpf(text) - exact) <= mpf(10) ** -12 * abs(exact))
