@@ -149,16 +149,105 @@ def test_numbers_beside_a_line_at_the_margin_are_not_cut(page: Page) -> None:
     assert [page.evaluate(script, y) for y in (5, 150, 295)] == [False, True, False]
 
 
-def test_in_a_column_lines_from_two_boxes_do_not_turn_at_the_same_height(page: Page) -> None:
-    opened(page, PAGES["xy"])
+COLUMNS = {
+    "mlp": PAGES["mlp"],
+    **{name: FORMULAS[name] for name in ("options", "xor", "mazur", "recurrent", "kinks", "softmax", "long")},
+    "norm": ["norm(W @ x + b)", "--W=[[1,2],[3,4]]", "--x=[1,-1]", "--b=[0.5,2]"],
+    "gelu": ["gelu(a*x + b)*gelu(b*x - a)", "--a=0.3", "--b=0.7", "--x=1.1"],
+    "logsumexp": ["logsumexp([a*x, b*x, c - x]) - a*x", "--a=0.3", "--b=0.7", "--c=2", "--x=1.1"],
+    "nested": ["f(u) = u*sin(u); g(u, v) = f(u*v) + f(u + v); g(f(x), y)*g(y, x)", "--x=0.4", "--y=1.3"],
+    "crossing": ["sin(y)*x + cos(x)*y", "--x=0.4", "--y=1.3"],
+}
+# In columns of several widths and details: lines of two sources in one stretch, and lines through boxes of others.
+SHARED = """() => {
+  const flaws = new Set();
+  const stretchesOf = (points) => points.slice(1).map((b, k) => [points[k], b]);
+  const range = (a, b, at) => [Math.min(a[at], b[at]), Math.max(a[at], b[at])];
+  const common = ([a, b], [c, d]) => Math.min(b, d) - Math.max(a, c);
+  const isStretch = ([a, b], at, other) => Math.abs(a[at] - b[at]) < 0.01 && Math.abs(a[other] - b[other]) > 1;
+  for (const width of [280, 360, 480]) for (const detail of ["brief", "bare"]) for (const parts of [true, false]) {
+    if (graph.parts.canFold) fold(parts);
+    const { shown } = graph.parts;
+    const { hasNumbers } = DETAILS[detail];
+    const joined = new Bundles(shown, (arrow, members) => labelOf(arrow, members, true), hasNumbers);
+    const sizes = joined.sizes(new Map(shown.boxes.map((box) => [box.id, sizeOf(box, detail, true)])), width);
+    for (const { routes, arrows, places, boxes } of [inColumn(joined, sizes, width, !hasNumbers)]) {
+      const lines = routes.map((points, k) => ({ ...arrows[k], stretches: stretchesOf(points) }));
+      for (const [k, line] of lines.entries()) {
+        for (const [a, b] of line.stretches) {
+          for (const { id } of boxes) {
+            const { x, y, width: w, height: h } = coreOf(places.get(id));
+            const [across, down] = [["x", w], ["y", h]].map(([at, size]) => {
+              const middle = at === "x" ? x : y;
+              return common(range(a, b, at), [middle - size / 2, middle + size / 2]);
+            });
+            const isThrough = down > 0 && across >= 0 && (across > 0 || down > 1);
+            if (id !== line.from && id !== line.to && isThrough) flaws.add(`${line.from} to ${line.to} behind ${id}`);
+          }
+        }
+        for (const other of lines.slice(k + 1)) {
+          if (other.from === line.from) continue;
+          const pairs = line.stretches.flatMap((one) => other.stretches.map((two) => [one, two]));
+          for (const [one, two] of pairs) for (const [at, along] of [["x", "y"], ["y", "x"]]) {
+            if (!isStretch(one, at, along) || !isStretch(two, at, along)) continue;
+            const isNear = Math.abs(one[0][at] - two[0][at]) < 3;
+            const isShared = isNear && common(range(...one, along), range(...two, along)) > 1;
+            if (isShared) flaws.add(`${line.from} to ${line.to} on ${other.from} to ${other.to}`);
+          }
+        }
+      }
+    }
+  }
+  return [...flaws];
+}"""
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_in_a_column_lines_from_two_boxes_share_no_stretch(page: Page, name: str) -> None:
+    resize(page, 390, 844)
+    opened(page, COLUMNS[name])
+    assert page.evaluate(SHARED) == []
+
+
+@pytest.mark.parametrize("name", [name for name in COLUMNS if name != "crossing"])
+def test_on_a_phone_the_end_is_seen_without_scrolling(page: Page, name: str) -> None:
+    """The closing remark and the node of the last step are in sight, and nothing scrolls sideways."""
+    page.emulate_media(reduced_motion="reduce")
+    resize(page, 390, 844)
+    opened(page, COLUMNS[name])
+    page.evaluate("go(playback.length)")
     script = """() => {
-      const { isColumn, routes, arrows } = waysOf(graph.parts).best(390, 480, ["brief"]);
-      const turns = routes.map((points, k) => {
-        const ends = [points[0].x, points.at(-1).x];
-        return { ...arrows[k], height: points[1].y, x: ends.sort((a, b) => a - b) };
-      });
-      const meet = ([a, b], [c, d]) => Math.max(a, c) < Math.min(b, d);
-      const isOn = (one, other) => one.from !== other.from && one.height === other.height && meet(one.x, other.x);
-      return [isColumn, turns.some((one, k) => turns.slice(k + 1).some((other) => isOn(one, other)))];
+      const placeOf = (element) => element.getBoundingClientRect();
+      const isBetween = (a, b, from, to) => a[from] >= b[from] - 1 && a[to] <= b[to] + 1;
+      const isWithin = (a, b) => isBetween(a, b, "top", "bottom") && isBetween(a, b, "left", "right");
+      const node = graph.element(playback.focus)?.querySelector(".outline");
+      const { scrollWidth, clientWidth } = byId("typeset");
+      return [
+        byId("remark").textContent.length > 0,
+        isWithin(placeOf(byId("remark")), placeOf(document.querySelector(".scroller"))),
+        !node || isWithin(placeOf(node), placeOf(graph.stage)),
+        scrollWidth <= clientWidth,
+        document.documentElement.scrollWidth,
+      ];
     }"""
-    assert page.evaluate(script) == [True, False]
+    assert measure(page, script) == [True, True, True, True, 390]
+
+
+@pytest.mark.parametrize("name", ["options", "kinks"])
+def test_the_map_covers_no_node(page: Page, name: str) -> None:
+    opened(page, FORMULAS[name])
+    page.evaluate("fold", False)
+    script = """([across, down]) => {
+      const { stage } = graph;
+      graph.zoom(1.8);
+      const { scrollWidth, clientWidth, scrollHeight, clientHeight } = stage;
+      stage.scrollTo(across * (scrollWidth - clientWidth), down * (scrollHeight - clientHeight));
+      return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => {
+        const own = byId("map").getBoundingClientRect();
+        const nodes = Array.from(stage.querySelectorAll(".outline"), (node) => node.getBoundingClientRect());
+        const meet = (a, b, from, to) => a[from] < b[to] && b[from] < a[to];
+        done(nodes.some((node) => meet(node, own, "left", "right") && meet(node, own, "top", "bottom")));
+      })));
+    }"""
+    places = [(across / 4, down / 4) for across in range(5) for down in range(5)]
+    assert [place for place in places if page.evaluate(script, place)] == []

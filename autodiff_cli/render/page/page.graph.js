@@ -280,7 +280,7 @@ class Graph {
       return from >= at && to <= at + room ? at : (from + to - room) / 2;
     });
     this.stage.scrollTo(left, top);
-    this.overview.refresh(near.map(({ element }) => element.getBoundingClientRect()));
+    this.overview.refresh();
   }
 
   #isNear = false; // whether the scale is smaller than that at which the drawing opens, to show all nodes of a step

@@ -55,6 +55,7 @@ function remark() {
   const first = isFirst ? [record.beginning] : [];
   const last = playback.position === playback.length && record.backward.length ? record.closing : [];
   const sentences = isUntouched ? [opening()] : [...first, ...last].map((phrase) => computation.sentence(phrase));
+  byId("remark").classList.toggle("closing", last.length > 0); // on a phone it gets more room
   byId("remark").replaceChildren(...(playback.quiz || playback.tangents ? [] : sentences).map((text) => htmlElement("p", text)));
 }
 

@@ -1,8 +1,9 @@
 // The layout for a narrow panel: a column of boxes in the order in which they are computed. Lines that pass other boxes
 // run at the sides.
 
-const ROWS = { gap: 46, flat: 31, each: 3.5, low: 12, numbers: 2 }; // between rows, more for each line that turns there, where lines from
-// the row above turn, and how many numbers below each other have room besides the first
+const ROWS = { gap: 46, flat: 31, each: 3.5, high: 5, low: 10, apart: 4, numbers: 2 }; // between rows, more for each track of lines
+// that turn there, from a row to its first track and from its last track to the next row, between lines on one track, and how many
+// numbers below each other have room besides the first
 const SIDE = { first: 10, each: 7 }; // of the lines at the sides
 
 /** Boxes in rows of a maximum width; a box stands beside others if it does not depend on them. */
@@ -21,7 +22,7 @@ function inColumn({ boxes, arrows, frames }, sizes, width, isFlat) {
       last.boxes.push(box);
       last.width += gap + own;
       last.height = Math.max(last.height, height);
-    } else rows.push({ boxes: [box], width: own, height, turns: new Set() });
+    } else rows.push({ boxes: [box], width: own, height });
     row.set(box.id, rows.length - 1);
   }
   const lanes = lanesOf(arrows, row, rows);
@@ -30,42 +31,51 @@ function inColumn({ boxes, arrows, frames }, sizes, width, isFlat) {
     const most = Math.max(...inside.map(({ id }) => from.get(id)?.length ?? 0));
     return Math.min(Math.max(most - 1, 0), ROWS.numbers) * between * 0.7;
   };
-  let y = 0;
   const places = new Map();
-  for (const line of rows) {
-    const { boxes: inside, width: taken, height, turns } = line;
-    Object.assign(line, { top: y, bottom: y + height });
+  for (const { boxes: inside, width: taken } of rows) {
     let x = -taken / 2;
     for (const { id } of inside) {
       const size = sizes.get(id);
-      places.set(id, { x: x + size.width / 2, y: y + height / 2, ...size });
+      places.set(id, { x: x + size.width / 2, y: 0, ...size });
       x += size.width + gap;
     }
-    y += height + between + ROWS.each * turns.size + below(inside);
   }
   const half = Math.max(...rows.map((one) => one.width)) / 2 + SIDE.first;
-  const entries = entriesOf(arrows, places, "x", "width");
-  const direct = rows.map(() => []); // the boxes whose lines turn above each row, coming from the row before
-  for (const { from, to } of arrows) {
-    const sources = direct[row.get(to)];
-    if (row.get(to) === row.get(from) + 1 && !sources.includes(from)) sources.push(from);
-  }
+  const sideOf = (lane) => (lane % 2 ? 1 : -1) * (half + SIDE.each * Math.floor(lane / 2));
+  const ends = endsOf(arrows, places, row);
+  // Between two rows, lines turn on tracks: those that go to a side first, then those that come down into the next row.
+  const nets = { out: rows.map(() => new Map()), into: rows.map(() => new Map()) };
+  const reach = (kind, line, key, ...xs) => {
+    const net = nets[kind][line].get(key) ?? { xs: [] };
+    nets[kind][line].set(key, net);
+    net.xs.push(...xs);
+    return net;
+  };
+  const turns = arrows.map(({ from, to }, k) => {
+    const [before, after] = [row.get(from), row.get(to) - 1];
+    if (before === after) return { into: reach("into", after, from, ends[k].from, ends[k].to) };
+    const side = sideOf(lanes.get(from));
+    return { side, out: reach("out", before, from, ends[k].from, side), into: reach("into", after, `${from} aside`, side, ends[k].to) };
+  });
+  let y = 0;
+  rows.forEach((line, k) => {
+    const [outs, intos] = [tracksOf([...nets.out[k].values()]), tracksOf([...nets.into[k].values()])];
+    Object.assign(line, { top: y, bottom: y + line.height, intos });
+    for (const { id } of line.boxes) places.get(id).y = y + line.height / 2;
+    y += line.height + between + ROWS.each * (outs + intos) + below(line.boxes);
+  });
   const routes = arrows.map(({ from, to }, k) => {
-    const [start, end] = [places.get(from), places.get(to)];
-    const [from_, into_] = [coreOf(start), coreOf(end)];
-    const first = { x: from_.x, y: from_.y + from_.height / 2 };
-    const last = { x: entries[k], y: into_.y - into_.height / 2 };
-    const lane = lanes.get(from);
+    const [from_, into_] = [coreOf(places.get(from)), coreOf(places.get(to))];
+    const first = { x: ends[k].from, y: from_.y + from_.height / 2 };
+    const last = { x: ends[k].to, y: into_.y - into_.height / 2, isTurn: true };
     const turn = (x, at) => ({ x, y: at, isTurn: true });
     // Lines turn between rows, so that no box hides them.
-    const [{ bottom }, { top }] = [rows[row.get(from)], rows[row.get(to)]];
-    const [out, into] = [bottom + 5 + ROWS.each * (lane % 5), top - 10 - ROWS.each * (lane % 5)];
-    if (row.get(to) === row.get(from) + 1) {
-      const low = top - ROWS.low - ROWS.each * (direct[row.get(to)].indexOf(from) % 4);
-      return [first, turn(first.x, low), turn(last.x, low), { ...last, isTurn: true }];
-    }
-    const side = (lane % 2 ? 1 : -1) * (half + SIDE.each * Math.floor(lane / 2));
-    return [first, turn(first.x, out), turn(side, out), turn(side, into), turn(last.x, into), { ...last, isTurn: true }];
+    const above = rows[row.get(to) - 1];
+    const { side, out, into } = turns[k];
+    const low = rows[row.get(to)].top - ROWS.low - ROWS.each * (above.intos - 1 - into.track);
+    if (!out) return [first, turn(first.x, low), turn(last.x, low), last];
+    const high = rows[row.get(from)].bottom + ROWS.high + ROWS.each * out.track;
+    return [first, turn(first.x, high), turn(side, high), turn(side, low), turn(last.x, low), last];
   });
   const layers = rows.map(({ boxes: [{ id }] }) => ({ from: places.get(id).y, to: places.get(id).y }));
   return settled({ places, routes, frames: frames.map((frame) => ({ ...frame, members: [] })), layers, isDown: true, boxes, arrows });
@@ -102,8 +112,32 @@ function lanesOf(arrows, row, rows) {
     if (lane < 0) lane = ends.length;
     ends[lane] = Math.max(...edges.map(({ to }) => row.get(to)));
     lanes.set(from, lane);
-    rows[start].turns.add(lane);
-    for (const { to } of edges) rows[row.get(to) - 1].turns.add(lane);
   }
   return lanes;
+}
+
+/** Where each line leaves its box and enters the next: where a line leaves above the entry of another, it moves aside. */
+function endsOf(arrows, places, row) {
+  const entries = entriesOf(arrows, places, "x", "width");
+  const exits = new Map(arrows.map(({ from }) => [from, coreOf(places.get(from)).x]));
+  for (const [from, x] of exits) {
+    const foreign = arrows.flatMap((arrow, k) => (arrow.from !== from && row.get(arrow.to) === row.get(from) + 1 ? [entries[k]] : []));
+    const room = coreOf(places.get(from)).width / 2 - ROWS.apart;
+    const shifts = Array.from({ length: 2 * Math.floor(room) + 1 }, (_, k) => (k % 2 ? -1 : 1) * Math.ceil(k / 2));
+    const clear = (shift) => Math.min(ROWS.apart, ...foreign.map((other) => Math.abs(other - x - shift)));
+    exits.set(from, x + shifts.reduce((best, shift) => (clear(shift) > clear(best) ? shift : best)));
+  }
+  return arrows.map(({ from }, k) => ({ from: exits.get(from), to: entries[k] }));
+}
+
+/** Give each net a track of its own where it lies beside another (left-edge algorithm); gives the number of tracks. */
+function tracksOf(nets) {
+  const tracks = [];
+  const spans = nets.map((net) => ({ net, from: Math.min(...net.xs), to: Math.max(...net.xs) }));
+  for (const { net, from, to } of spans.sort((a, b) => a.from - b.from)) {
+    const free = tracks.findIndex((end) => end + ROWS.apart < from);
+    net.track = free < 0 ? tracks.length : free;
+    tracks[net.track] = to;
+  }
+  return tracks.length;
 }

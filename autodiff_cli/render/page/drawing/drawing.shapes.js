@@ -7,6 +7,7 @@ const MARGIN = 10; // around the drawing
 const PADDING = 8; // within a box
 const APART = 8; // between texts on one line
 const SYMBOL = { least: 32, column: 9.2 }; // pixels: the least width of a box, and the width of a letter of a symbol
+const ENTRY = { apart: 4, margin: 12, most: 24 }; // pixels between lines that come down into a box, and beside them; the number of lines with room
 const LONGEST = { caption: 24, short: 14 }; // characters of the name of a folded part, by the room that there is
 const MOST_NUMBERS = 5; // with more edges into a box, their numbers appear only on demand
 const STRETCH = 100; // pixels
@@ -67,6 +68,7 @@ function contentOf({ id, title, caption: long, short, role, inside }, detail, is
     height: 2 * LINE + (role === "output" ? DOUBLE : 0),
   };
   if (role === "folded" || role === "output") core.width += 2 * DOUBLE;
+  if (isDown) core.width = Math.max(core.width, ENTRY.margin + ENTRY.apart * Math.min(record.nodes[id].inputs.length, ENTRY.most));
   const room = ((Array.isArray(value) && DETAILS[detail].room) || ROOM) * COLUMN;
   let beside = kinds.length && !grid ? room + NUMBERS_APART : 0;
   if (isArray) {
