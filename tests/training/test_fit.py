@@ -51,6 +51,13 @@ def test_gradient_methods_go_down_and_are_the_same_again(optimizer: str, batch_s
     assert runs[0].epochs == 20
 
 
+def test_the_loss_of_several_targets_is_the_mean_of_all_squares() -> None:
+    x, y, z = np.array([1.0, 2, 3]), np.array([1.0, 2, 4]), np.array([2.0, 5, 6])
+    found = fit("[y, z] ~ [a*x, b*x]", {"x": x, "y": y, "z": z})
+    slopes = np.array([[found.parameters["a"]], [found.parameters["b"]]])
+    assert found.loss == pytest.approx(np.mean((np.array([y, z]) - slopes * x) ** 2), rel=1e-12)
+
+
 def test_another_seed_is_another_order() -> None:
     runs = [fit(MODEL, decay(), batch_size=32, epochs=3, seed=seed).parameters for seed in (0, 1)]
     assert runs[0] != runs[1]
