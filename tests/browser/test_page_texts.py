@@ -251,3 +251,19 @@ def test_the_map_covers_no_node(page: Page, name: str) -> None:
     }"""
     places = [(across / 4, down / 4) for across in range(5) for down in range(5)]
     assert [place for place in places if page.evaluate(script, place)] == []
+
+
+@pytest.mark.parametrize("name", ["WWWWWWWWWW", "iiiiiiiiii", "損失関数重み損失", "ΩΩΨΨΦΦΣΣ", "été_ÅÅÅÅ"])
+def test_labels_of_wide_letters_stay_in_their_places(page: Page, name: str) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    words = [
+        f"{name}1 = {name}*x + sin({name}); f{name}(u) = u*cos(u); f{name}({name}1)*{name}",
+        f"--{name}=0.5",
+        "--x=2",
+    ]
+    for width, height in [(1280, 800), (390, 844)]:
+        resize(page, width, height)
+        opened(page, words)
+        for is_folded in (True, False):
+            page.evaluate("fold", is_folded)
+            assert measure(page, FLAWS, 2) == [], (width, is_folded)

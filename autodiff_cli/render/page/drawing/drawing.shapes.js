@@ -24,6 +24,10 @@ const DOUBLE = 4; // between the double borders of the output and of folded part
 const ruler = document.createElement("canvas").getContext("2d");
 ruler.font = getComputedStyle(document.documentElement).getPropertyValue("--name-font");
 
+const monospace = document.createElement("canvas").getContext("2d");
+monospace.font = '12px ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace'; // as in svg.css
+const isPlain = /^[ -~]*$/;
+
 /** A new SVG element with children, or with text. */
 function svgElement(tag, attributes = {}, children = []) {
   const element = document.createElementNS(SVG, tag);
@@ -64,7 +68,7 @@ function contentOf({ id, title, caption: long, short, role, inside }, detail, is
   const grid = isArray ? gridOf(value, letters) : null;
   const kinds = [...(op === "constant" && !inside ? [] : ["value"]), ...(takesGradient(id) ? ["adjoint"] : [])];
   const core = {
-    width: Math.max(SYMBOL.least, widthOfSymbol(symbol, kindOf({ role, title }, symbol)) + 2 * PADDING, small.length * COLUMN + 2 * PADDING),
+    width: Math.max(SYMBOL.least, widthOfSymbol(symbol, kindOf({ role, title }, symbol)) + 2 * PADDING, widthOfText(small) + 2 * PADDING),
     height: 2 * LINE + (role === "output" ? DOUBLE : 0),
   };
   if (role === "folded" || role === "output") core.width += 2 * DOUBLE;
@@ -79,7 +83,7 @@ function contentOf({ id, title, caption: long, short, role, inside }, detail, is
     core.height = LINE * (small ? 2 : 1) + (isRow ? height : kinds.length * height) + PADDING;
     core.field = { width, height, isRow };
   }
-  const [above, length] = [caption ? LINE : 0, [...caption].length * COLUMN];
+  const [above, length] = [caption ? LINE : 0, widthOfText(lettersOf(caption).join(""))];
   const isBeside = isDown && !core.field; // whether the label stands where lines do not come in
   if (isBeside && caption) beside = Math.max(beside, length + NUMBERS_APART);
   const size = { width: Math.max(core.width + beside, isBeside ? 0 : length), height: core.height + above };
@@ -90,8 +94,14 @@ function contentOf({ id, title, caption: long, short, role, inside }, detail, is
 /** How wide the text of a box is; a name's as it is typeset. */
 function widthOfSymbol(symbol, kind) {
   const letters = lettersOf(symbol).join("");
-  if (kind !== "name") return [...letters].length * (kind === "formula" ? COLUMN : SYMBOL.column);
-  return ruler.measureText(letters).width;
+  if (kind === "formula") return widthOfText(letters);
+  return kind === "name" ? ruler.measureText(letters).width : [...letters].length * SYMBOL.column;
+}
+
+/** How wide a text of the drawing is: letters that the font does not have, such as Chinese ones, are wider than a column. */
+function widthOfText(text) {
+  const columns = [...text].length * COLUMN;
+  return isPlain.test(text) ? columns : Math.max(columns, monospace.measureText(text).width);
 }
 
 /** The size of what a node is drawn as, and where its box is in it. */
@@ -144,7 +154,7 @@ function titlePlaces(frames, others, lines, routes, height) {
   return frames.map(({ text, ...frame }) => {
     const [left, top, bottom] = [frame.x - frame.width / 2 + 8, frame.y - frame.height / 2, frame.y + frame.height / 2];
     const name = pretty(text);
-    const wanted = lettersOf(name).join("").length * COLUMN;
+    const wanted = widthOfText(lettersOf(name).join(""));
     const { middle } = TITLE;
     let best = { x: left, y: top + middle, width: 0, height: TITLE.height };
     for (const y of [top + middle, top - middle, bottom - middle, bottom + middle]) {
@@ -156,7 +166,8 @@ function titlePlaces(frames, others, lines, routes, height) {
       }
     }
     taken.push(best);
-    const letters = Math.floor(best.width / COLUMN);
+    let letters = Math.floor(best.width / COLUMN);
+    while (letters >= LEAST_TITLE && widthOfText(callIn(name, letters)) > best.width) letters--;
     return { ...best, label: best.width >= wanted ? name : letters < LEAST_TITLE ? "" : callIn(name, letters) };
   });
 }
