@@ -31,7 +31,7 @@ from autodiff_cli.training.fitting.inference import (
     estimate_quantities,
 )
 from autodiff_cli.training.fitting.minimization import comparison_losses, minimize, minimize_batch
-from autodiff_cli.training.fitting.optimization import choose_method, doubt_of, optimize, optimize_multistart
+from autodiff_cli.training.fitting.optimization import choose_method, doubt_of, judge_end, optimize, optimize_multistart
 from autodiff_cli.training.fitting.progress import Progress, Validation, open_checkpoint, split_validation
 from autodiff_cli.training.fitting.symmetries import (
     MAX_REPEATED_ROWS,
@@ -288,9 +288,7 @@ def _adopt(run: FitRun, theta: Array, note: str) -> Outcome:
     objective, progress = run.objective, run.progress
     progress.notes.append(note)
     options = dataclasses.replace(run.options, epochs=None)
-    outcome = minimize(converging_method(objective), objective, theta, options, progress)
-    progress.doubt = doubt_of(objective, outcome)
-    return outcome
+    return judge_end(objective, minimize(converging_method(objective), objective, theta, options, progress))
 
 
 def _find_minimum(run: FitRun) -> tuple[FitRun, Outcome]:
@@ -387,50 +385,29 @@ def build_fit(
         )
     model, dropped_rows = objective.model, objective.data.dropped
     layout, first = objective.layout, progress.first
-    values = layout.values(outcome.theta)
-    confusion = None if objective.classes is None else objective.confusion(outcome.theta)
-    if not outcome.converged and known.minimum_distance < _NEGLIGIBLE_DISTANCE and not outcome.failure:
-        outcome = dataclasses.replace(outcome, converged=True)
-    elif outcome.converged and not outcome.kinks and _is_beside_minimum(known, options):
-        note = _STOPPED_BESIDE if method in OPTIMIZERS else _ENDLESS
-        outcome = dataclasses.replace(outcome, converged=False, note=note)
-    if outcome.converged and (note := _no_minimum_note(objective, outcome.theta, known)):
-        outcome = dataclasses.replace(outcome, converged=False, note=note)
-    if not outcome.converged:  # tests compare minima
-        known = dataclasses.replace(known, null_test=None)
-    if outcome.kinks and known.minimum_distance > COVARIANCE.max_minimum_distance:
-        warnings = tuple(_KINK if words.startswith("no standard errors") else words for words in known.warnings)
-        known = dataclasses.replace(known, warnings=warnings)
+    verdict = judge(run, outcome, known)
+    known = verdict.statistics
     auc, roc = roc_curve(objective, outcome.theta) or (None, None)
     quantity_values, quantity_warnings = estimate_quantities(quantities, objective.point(outcome.theta), known)
     dropped = [f"rows left out because a cell is missing: {dropped_rows}"] if dropped_rows else []
-    closing = known.separation_warning or outcome.failure or outcome.note or _NOT_CONVERGED * (not outcome.converged)
     result = FittedModel(
         model=model.text,
         rows=objective.rows,
-        parameters=values,
+        parameters=layout.values(outcome.theta),
         fixed=dict(objective.fixed),
         loss=_loss_value(objective, method, outcome, known) if loss is None else loss,
         optimizer=method,
         epochs=progress.last.number if progress.last else 0,
-        converged=outcome.converged and not known.separation_warning,
+        converged=verdict.converged,
         failure=outcome.failure,
         history=progress.history,
         warnings=[
             *model.warnings,
             *objective.warnings,
             *progress.warnings,
-            *([progress.doubt] if progress.doubt else []),
-            *known.warnings,
-            *([_HIERARCHICAL] if hyperparameters(objective.priors) else []),
-            *overdispersion_warnings(known, objective.loss),
+            *verdict.warnings,
             *quantity_warnings,
-            *(
-                []
-                if known.separation_warning
-                else explain_failure(objective, outcome, [record["loss"] for record in progress.history])
-            ),
-            *([closing] if closing else []),
+            *verdict.reasons,
         ],
         notes=[*_prior_notes(objective), *model.notes, *objective.kernels.notes, *dropped, *progress.notes, *choices],
         priors={name: prior.text for name, prior in objective.priors.items()},
@@ -444,7 +421,7 @@ def build_fit(
         accuracy=classification_accuracy(objective, outcome.theta),
         auc=auc,
         roc=roc,
-        confusion=confusion,
+        confusion=None if objective.classes is None else objective.confusion(outcome.theta),
         loss_name=objective.loss,
         huber_delta=options.huber_delta,
         confidence_level=options.confidence,
@@ -458,6 +435,51 @@ def build_fit(
     if options.plot:
         return dataclasses.replace(result, plot=collect_plot_data(result, objective, outcome.theta, options))
     return result
+
+
+class FitVerdict(NamedTuple):
+    """The verdict on a fit, from where it ended and its statistics.
+
+    Attributes:
+        converged: whether the fit ended at a minimum. Otherwise no profile or bootstrap intervals are computed.
+        statistics: the statistics that hold there.
+        warnings: what limits how they may be used, as sentences.
+        reasons: why the fit failed or did not converge, and what to try, as sentences.
+    """
+
+    converged: bool
+    statistics: ComputedStatistics
+    warnings: list[str]
+    reasons: list[str]
+
+
+def judge(run: FitRun, outcome: Outcome, known: ComputedStatistics) -> FitVerdict:
+    """Return the verdict on a fit. The fits of groups, of chunks of files and of several starts come here too."""
+    objective, method, progress, options, _ = run
+    is_at_minimum, note, distance = outcome.converged, outcome.note, known.minimum_distance
+    is_beside = options.tolerance is options.patience is None and distance > COVARIANCE.max_minimum_distance
+    if not is_at_minimum and distance < _NEGLIGIBLE_DISTANCE and not outcome.failure:
+        is_at_minimum = True
+    elif is_at_minimum and is_beside and not outcome.kinks:
+        is_at_minimum, note = False, _STOPPED_BESIDE if method in OPTIMIZERS else _ENDLESS
+    if is_at_minimum and (words := _no_minimum_note(objective, outcome.theta, known)):
+        is_at_minimum, note = False, words
+    outcome = dataclasses.replace(outcome, converged=is_at_minimum)
+    has_several_ends = method not in OPTIMIZERS and not objective.effects and not hyperparameters(objective.priors)
+    doubt = doubt_of(objective, outcome, known) if has_several_ends else ""
+    if not is_at_minimum:  # tests compare minima
+        known = dataclasses.replace(known, null_test=None)
+    if outcome.kinks and distance > COVARIANCE.max_minimum_distance:
+        words_at_kink = tuple(_KINK if words.startswith("no standard errors") else words for words in known.warnings)
+        known = dataclasses.replace(known, warnings=words_at_kink)
+    hierarchical = _HIERARCHICAL if hyperparameters(objective.priors) else ""
+    warnings = (doubt, *known.warnings, hierarchical, *overdispersion_warnings(known, objective.loss))
+    reasons = [known.separation_warning]
+    if not known.separation_warning:
+        closing = outcome.failure or note or _NOT_CONVERGED * (not is_at_minimum)
+        reasons = [*explain_failure(objective, outcome, [record["loss"] for record in progress.history]), closing]
+    is_at_minimum &= not known.separation_warning
+    return FitVerdict(is_at_minimum, known, [*filter(None, warnings)], [*filter(None, reasons)])
 
 
 def _prior_notes(objective: Objective) -> list[str]:
@@ -513,12 +535,6 @@ _CANCELLATION = 1e6  # terms relative to the variation of the target
 _FLAT = "not converged: no parameter has an effect where the fit ended; choose other starting values or smaller steps"
 _RUNAWAY = "the terms of {} grow without bound and cancel each other"
 _KINK = "no standard errors: the slope of the loss jumps where the fit ends"
-
-
-def _is_beside_minimum(statistics: ComputedStatistics, options: FitOptions) -> bool:
-    """Whether a fit ended away from the minimum, without a criterion of the user that says that this is enough."""
-    has_criterion = options.tolerance is not None or options.patience is not None
-    return not has_criterion and statistics.minimum_distance > COVARIANCE.max_minimum_distance
 
 
 def fit_settings(objective: Objective, rows: FitOptions) -> FitSettings:

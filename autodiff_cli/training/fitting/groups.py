@@ -25,14 +25,14 @@ from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError, check_restrictions, explicit_options, refused
 from autodiff_cli.training.fitting.fit import FitRun, checked_method, conclude, fit_objective
 from autodiff_cli.training.fitting.inference import DerivedQuantities
-from autodiff_cli.training.fitting.minimization import checked_end, comparison_losses, minimize_batch
+from autodiff_cli.training.fitting.minimization import comparison_losses, minimize_each
 from autodiff_cli.training.fitting.optimization import (
     RESTARTS,
     StartSearch,
     default_starts,
-    doubt_of,
     has_several_minima,
     is_poor_smooth_fit,
+    judge_end,
     likelihood_gains,
     unset_parameters,
 )
@@ -245,6 +245,7 @@ class BatchedFit:
         self.outcomes, self.histories = self._attempt(batch, starts)
         self.theta, self.converged = _ends(self.outcomes)
         self._losses = comparison_losses(batch, self.theta)
+        self._structure = np.full(batch.count, np.nan)  # see `residual_structure`; nan where it is not needed
         self.is_poor = self._poor_mask(every)
         # Other starting values can lead to other fits.
         if unset_parameters(objective) and objective.has_residuals and not objective.is_linear:
@@ -280,11 +281,12 @@ class BatchedFit:
             self.is_poor[group] and (Sinusoids(part).frequency_mask.any() or has_several_minima(part))
         )
         if not self._is_regular[group] or (self.is_poor[group] and is_searched):
-            search = StartSearch(self._method, part, self._options, progress)
-            outcome = search.improve(checked_end(part, outcome))
-        elif self.is_poor[group]:
-            progress.doubt = doubt_of(part, outcome)
+            outcome = StartSearch(self._method, part, self._options, progress).improve(outcome)
+        else:
+            outcome = judge_end(part, outcome)
         is_known = outcome is self.outcomes[group]
+        if is_known and not np.isnan(self._structure[group]):
+            part.cached_at("structure", theta, lambda: float(self._structure[group]))
         known = self._known.get(group) if is_known else None
         end_loss = float(self._end_losses[group]) if is_known and self._end_losses is not None else None
         run = FitRun(part, self._method, progress, self._options, self._quantities)
@@ -308,7 +310,7 @@ class BatchedFit:
         """Return the ends and the losses of fits from a start."""
         log = StepLog()
         stop = StoppingRule(tolerance=self._options.tolerance)
-        outcomes = minimize_batch(self._method, batch, start, log.record, stop)
+        outcomes = minimize_each(self._method, batch, start, log.record, stop)
         return outcomes, log.histories(len(start))
 
     def _poor_mask(self, fits: Fits) -> Mask:
@@ -319,11 +321,12 @@ class BatchedFit:
             variations = batch.mean_squares(batch.target_variations(fits), fits)
             left = self._losses[fits] / np.where(variations > 0, variations, 1.0)
             is_poor |= ~(left <= 1 - RESTARTS.poor_r_squared)
-            structure = residual_structure_of_groups(batch, self.theta[fits], fits)
+            self._structure[fits] = structure = residual_structure_of_groups(batch, self.theta[fits], fits)
             is_poor |= (structure > RESIDUALS.systematic_sigmas) & ~(left < 1 - RESTARTS.perfect_r_squared)
         elif objective.has_residuals and not (is_likelihood and objective.is_generalised_linear):
             limit = RESIDUALS.systematic_sigmas if objective.is_linear else RESIDUALS.suspect_sigmas
-            is_poor |= residual_structure_of_groups(batch, self.theta[fits], fits) > limit
+            self._structure[fits] = residual_structure_of_groups(batch, self.theta[fits], fits)
+            is_poor |= self._structure[fits] > limit
             if not (is_likelihood or objective.is_linear):
                 for k in np.flatnonzero(~is_poor).tolist():
                     fit = int(fits[k])

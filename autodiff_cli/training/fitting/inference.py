@@ -33,7 +33,7 @@ from autodiff_cli.language.program import Program
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.float_functions import erfinv
 from autodiff_cli.options import OptionError
-from autodiff_cli.training.fitting.minimization import linear_mask, minimize_batch, project_linear
+from autodiff_cli.training.fitting.minimization import linear_mask, minimize_batch, minimize_each, project_linear
 from autodiff_cli.training.fitting.starts import multistart
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
@@ -555,7 +555,7 @@ def bootstrap_fits(objective: Objective, theta: Array, count: int, options: FitO
     elif failed:
         fits.warnings.append(f"{failed} of {count} bootstrap resamples could not be fitted and were ignored")
     if len(fits.thetas) and len(fits.thetas) * (1 - level) / 2 < BOOTSTRAP.min_tail_resamples:
-        enough = round(2 * BOOTSTRAP.min_tail_resamples / (1 - level))
+        enough = math.ceil(round(2 * BOOTSTRAP.min_tail_resamples / (1 - level)) * count / len(fits.thetas))
         fits.warnings.append(
             f"{count} resamples are too few for reliable {100 * level:g} % intervals; use --bootstrap {enough} or more"
         )
@@ -584,7 +584,7 @@ def _fit_resamples(
             if together > 1
             else ObjectiveBatch([base.select_rows(some) for some in chosen], objective.bounds)
         )
-        outcomes = minimize_batch(converging_method(objective), batch, np.tile(theta, (number, 1)))
+        outcomes = minimize_each(converging_method(objective), batch, np.tile(theta, (number, 1)))
         ends += [end.theta for end in outcomes if end.converged]
     return np.array(ends).reshape(len(ends), len(theta))
 

@@ -81,18 +81,25 @@ def minimize(method: str, objective: Objective, start: Array, options: FitOption
     batch = ObjectiveBatch([objective], objective.bounds)
     report = report_single_fit(progress.record)
     stop = StoppingRule(options.epochs, options.tolerance)
-    (outcome,) = minimize_batch(method, batch, start[None], report, stop)
-    return checked_end(objective, outcome)
+    (outcome,) = minimize_each(method, batch, start[None], report, stop)
+    return outcome
 
 
-def checked_end(objective: Objective, outcome: Outcome) -> Outcome:
+def minimize_each(
+    method: str, batch: Batch, start: Array, on_step: BatchCallback = ignore_steps, stop: StoppingRule = CONVERGENCE
+) -> list[Outcome]:
+    """Fit a batch as `minimize_batch` does; ends at kinks of the loss are checked, since they may be minima too."""
+    ends = enumerate(minimize_batch(method, batch, start, on_step, stop))
+    return [_checked_end(batch.objective_of(k), end) if end.is_stuck or end.kinks else end for k, end in ends]
+
+
+def _checked_end(objective: Objective, outcome: Outcome) -> Outcome:
     """Return the end of a fit, which counts as a minimum at a kink of the loss too, with a note on kinks."""
     radius, theta = SETTINGS.kink_radius * np.abs(outcome.theta), outcome.theta
     radii = (np.maximum(radius, SETTINGS.kink_radius), radius)
-    if outcome.is_stuck and any(_is_minimum_at_kink(objective, theta, each) for each in radii):
-        return Outcome(theta, True)
-    if not outcome.kinks:
-        return outcome
+    if outcome.is_stuck:
+        is_minimum = any(_is_minimum_at_kink(objective, theta, each) for each in radii)
+        return Outcome(theta, True) if is_minimum else outcome
     listed = " and ".join(f"`{objective.layout.element_names[k]}`" for k in outcome.kinks)
     verb = "ends at a kink" if len(outcome.kinks) == 1 else "end at kinks"
     words = f"{listed} {verb} of the loss (from abs, max, relu or where); standard errors hold on one side of it only"

@@ -14,7 +14,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,7 +68,7 @@ from autodiff_cli.training.result.goodness import (
     robust_scale,
     subsample,
 )
-from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE, compute_statistics
+from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE, ComputedStatistics, compute_statistics
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,25 +124,13 @@ class StartSearch:
         self.is_allowed = options.epochs is None and options.starts is None
 
     def improve(self, first: Outcome) -> Outcome:
-        """Return the end of the best fit, given that of the first one; add warnings if it is doubtful."""
+        """Return the end of the best fit, given that of the first one; see `judge_end`."""
         objective = self._objective
         if objective.is_likelihood:
             self._note_natural_bounds()
         for strategy in RESTART_STRATEGIES if self.is_allowed else ():
             first = strategy(self, first)
-        if first.divergence is not None:
-            return dataclasses.replace(first, failure=_start_failure(first.divergence, objective))
-        if objective.is_likelihood and not first.is_unbounded:
-            reason = _unbounded_reason(objective, first.theta)
-            if not reason:
-                return first
-            failure = f"the loss has no minimum: {reason}"
-            first = dataclasses.replace(first, converged=False, failure=failure, is_unbounded=True)
-        self._progress.doubt = doubt_of(objective, first)
-        if first.is_stuck and has_no_finite_minimum(objective, first.theta):
-            return dataclasses.replace(first, failure="")
-        hint = unbounded_loss_hint(objective.model, objective.is_likelihood) if first.is_unbounded else ""
-        return dataclasses.replace(first, failure=f"{first.failure}. {hint}") if hint else first
+        return judge_end(objective, first)
 
     def restart_failed_likelihood(self, first: Outcome) -> Outcome:
         """Repeat a likelihood fit that failed, from zeros and ones."""
@@ -267,6 +254,20 @@ class StartSearch:
             self._progress.notes.append(f"parameters are kept where the model has a meaning: {', '.join(ranges)}")
 
 
+def judge_end(objective: Objective, end: Outcome) -> Outcome:
+    """Return where a method that converges ended, with the reason in words if the fit failed there."""
+    if end.divergence is not None:
+        return dataclasses.replace(end, failure=_start_failure(end.divergence, objective))
+    reason = "" if end.is_unbounded or not objective.is_likelihood else _unbounded_reason(objective, end.theta)
+    if reason:
+        failure = f"the loss has no minimum: {reason}"
+        end = dataclasses.replace(end, converged=False, failure=failure, is_unbounded=True)
+    if end.is_stuck and has_no_finite_minimum(objective, end.theta):
+        return dataclasses.replace(end, failure="")
+    hint = unbounded_loss_hint(objective.model, objective.is_likelihood) if end.is_unbounded else ""
+    return dataclasses.replace(end, failure=f"{end.failure}. {hint}") if hint else end
+
+
 # Ways to repeat a fit that ended badly, in the order in which they are tried.
 RESTART_STRATEGIES = (
     StartSearch.restart_failed_likelihood,
@@ -333,35 +334,37 @@ def _is_frequency_ambiguous(objective: Objective) -> bool:
     return few and any(True for _ in Sinusoids(objective).frequency_grids(objective.start, 1, 1))
 
 
-def explained_variance(objective: Objective, theta: Array) -> float | None:
-    """R² of a fit; for robust losses the one by medians."""
+def explained_variance(objective: Objective, theta: Array, known: ComputedStatistics | None = None) -> float | None:
+    """R² of a fit, from its statistics if they are known; for robust losses the one by medians."""
     if objective.kind is LossKind.ROBUST:
         with ignore_float_errors():
             return robust_r_squared(objective, theta)
-    return compute_statistics(objective, theta).r_squared
+    r_squared = None if known is None else known.r_squared
+    return compute_statistics(objective, theta).r_squared if r_squared is None else r_squared
 
 
-def doubt_of(objective: Objective, outcome: Outcome) -> str:
+def doubt_of(objective: Objective, outcome: Outcome, known: ComputedStatistics) -> str:
     """Return a warning if a fit may not be the best one; empty for other fits."""
-    doubt = _doubt_of_poor_fit(objective, outcome)
+    doubt = _doubt_of_poor_fit(objective, outcome, known)
     if doubt or outcome.failure or objective.kind is not LossKind.SQUARES:
         return doubt
     rival = rival_frequency(objective, outcome.theta)
     return rival and f"this fit is doubtful: another frequency explains nearly as much; compare the fit from {rival}"
 
 
-def _doubt_of_poor_fit(objective: Objective, outcome: Outcome) -> str:
+def _doubt_of_poor_fit(objective: Objective, outcome: Outcome, known: ComputedStatistics) -> str:
     """Return a warning if another frequency explains far more, the residuals are not random, or noise has frequencies
     that explain as much; empty otherwise.
     """
     if objective.kind not in _RESIDUAL_LOSSES or outcome.failure:
         return ""
-    explained = explained_variance(objective, outcome.theta)
+    explained = explained_variance(objective, outcome.theta, known)
     enough = RESTARTS.poor_r_squared if objective.is_network else RESTARTS.perfect_r_squared
     if explained is None or not explained < enough:
         return ""
-    share = f"this fit is doubtful: it explains {100 * max(explained, 0):.2g} % of the target's variation"
-    better = _better_given_frequencies(objective, outcome)
+    share = f"this fit is doubtful: it explains {float(f'{100 * max(explained, 0):.2g}'):g} % of the target's variation"
+    has_frequencies = Sinusoids(objective).frequency_mask.any()
+    better = _better_given_frequencies(objective, outcome) if has_frequencies else None
     if better is not None:
         starts = format_starts(objective, better, np.flatnonzero(Sinusoids(objective).frequency_mask).tolist())
         return f"{share}, and another frequency explains far more; start from {starts}"
@@ -372,7 +375,7 @@ def _doubt_of_poor_fit(objective: Objective, outcome: Outcome) -> str:
             f"this fit is doubtful: neighbouring residuals are alike ({structure:.2g} standard errors from a random "
             f"order); {other} may fit better, and the standard errors are probably too small"
         )
-    count = _scanned_frequencies(objective)
+    count = _scanned_frequencies(objective) if has_frequencies else 0
     chance = min(1.0, count * (1 - max(explained, 0.0)) ** ((objective.rows - objective.layout.size) / 2))
     if not chance > RESTARTS.chance_of_noise:
         return ""
@@ -657,14 +660,15 @@ SURVEY = SurveySettings()
 _EQUAL_MINIMUM_TOLERANCE = 1e-6  # relative difference of two losses that count as the same minimum
 
 
-class _StartResult(NamedTuple):
-    """The result of a fit from one starting point."""
+@dataclass(slots=True)
+class _StartRun:
+    """A fit from one starting point; its loss is infinite until it ends, and if it fails."""
 
     objective: Objective
-    outcome: Outcome
     progress: Progress
     epochs: list[Epoch]
-    loss: float
+    outcome: Outcome
+    loss: float = math.inf
 
 
 def optimize_multistart(method: str, objective: Objective, options: FitOptions, progress: Progress) -> Outcome:
@@ -682,39 +686,22 @@ def optimize_multistart(method: str, objective: Objective, options: FitOptions, 
         starts, losses = _survey(method, objective, starts, options, progress)
         ranked = np.where(_is_equal_loss(losses[0], min(losses)), [-math.inf, *losses[1:]], losses)
         order = np.argsort(ranked)[: SURVEY.max_runs].tolist()
-    best: _StartResult | None = None
+    runs: list[_StartRun] = []
     try:
         for number in order:
-            run = _run_start(method, objective, starts[number], options, progress)
-            losses[number] = run.loss
-            best = run if best is None or run.loss < best.loss else best
+            started, epochs = objective.with_rows(objective.data), list[Epoch]()
+            started.start = starts[number]
+            own = Progress(epochs.append, progress.validation)
+            runs.append(run := _StartRun(started, own, epochs, Outcome(starts[number], False)))
+            run.outcome = optimize(method, started, options, own)
+            losses[number] = run.loss = _final_loss(started, run.outcome, own)
             if is_surveyed and not run.outcome.failure:
                 break
-    except KeyboardInterrupt:
-        if best is not None:
-            _adopt(progress, objective, best)
-        raise
-    assert best is not None
-    _adopt(progress, objective, best)
+    finally:  # also after Ctrl-C
+        best = min(runs, key=lambda run: run.loss)
+        _adopt(progress, objective, best)
     (progress.warnings if math.isinf(best.loss) else progress.notes).append(_multistart_summary(losses, best.loss))
     return best.outcome
-
-
-def _run_start(
-    method: str, objective: Objective, start: Array, options: FitOptions, progress: Progress
-) -> _StartResult:
-    """Run a method from one start."""
-    started = objective.with_rows(objective.data)
-    started.start = start
-    epochs: list[Epoch] = []
-    run_progress = Progress(epochs.append, progress.validation)
-    try:
-        outcome = optimize(method, started, options, run_progress)
-    except KeyboardInterrupt:
-        unfinished = _StartResult(started, Outcome(start, False), run_progress, epochs, math.inf)
-        _adopt(progress, objective, unfinished)
-        raise
-    return _StartResult(started, outcome, run_progress, epochs, _final_loss(started, outcome, run_progress))
 
 
 def _survey(
@@ -768,9 +755,9 @@ def _final_loss(objective: Objective, outcome: Outcome, progress: Progress) -> f
     return _comparison_loss(objective, outcome.theta)
 
 
-def _adopt(progress: Progress, objective: Objective, run: _StartResult) -> None:
+def _adopt(progress: Progress, objective: Objective, run: _StartRun) -> None:
     """Make a run the one whose history the fit reports."""
-    for name in ("history", "selection_losses", "first", "last", "best", "doubt"):
+    for name in ("history", "selection_losses", "first", "last", "best"):
         setattr(progress, name, copy.copy(getattr(run.progress, name)))
     progress.warnings += run.progress.warnings
     progress.notes += run.progress.notes

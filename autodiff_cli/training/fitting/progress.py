@@ -180,7 +180,6 @@ class Progress:
         evaluations: the evaluations that a method without a state stores in a checkpoint.
         densities: the evaluations that chains store in a checkpoint.
         warnings: what limits how the results may be used, as sentences.
-        doubt: why the end of the fit may not be the best one, as a sentence.
         notes: what else happened during the fit, as sentences.
 
     >>> import numpy as np
@@ -205,7 +204,6 @@ class Progress:
     evaluations: EvaluationLog | None = field(default=None, init=False)
     densities: DensityLog = field(default_factory=DensityLog, init=False)
     warnings: list[str] = field(default_factory=list, init=False)
-    doubt: str = field(default="", init=False)
     notes: list[str] = field(default_factory=list, init=False)
     _reported_epochs: int = field(default=0, init=False)
     _writing: threading.Lock = field(default_factory=threading.Lock, init=False)

@@ -411,9 +411,10 @@ def rival_frequency(objective: Objective, theta: Array) -> str:
     the fit at `theta`, such as `w = 5.18`; empty if there is none, or if the user chose the frequency.
     """
     indices = np.flatnonzero(Sinusoids(objective).frequency_mask)
+    if len(indices) != 1:
+        return ""
     free = objective.layout.mask([name for name in objective.parameters if name not in objective.user_starts])
-    is_single, bounds = len(indices) == 1, objective.bounds
-    rival = start_from_frequencies(objective, theta, free, 0, bounds, distance=1.0) if is_single else None
+    rival = start_from_frequencies(objective, theta, free, 0, objective.bounds, distance=1.0)
     if rival is None:
         return ""
     squares = [max(objective.rss(point), math.ulp(0)) for point in (theta, rival.end)]

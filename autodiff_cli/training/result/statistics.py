@@ -180,6 +180,7 @@ def correlations(covariance: Array) -> Array:
     deviations = np.sqrt(np.diag(covariance))
     with np.errstate(all="ignore"):
         matrix: Array = np.where(deviations > 0, covariance / deviations, math.nan) / deviations[:, None]
+    matrix = np.clip(matrix, -1.0, 1.0)  # rounding errors of a nearly singular covariance lead beyond
     matrix[np.diag_indices_from(matrix)] = np.where(deviations > 0, 1.0, math.nan)
     return matrix
 

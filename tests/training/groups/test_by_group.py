@@ -307,6 +307,68 @@ def test_a_line_through_a_curve_is_doubted_in_groups_as_alone(options: dict[str,
         assert any("doubtful" in warning for warning in wanted.warnings) or "mae" in options.values()
 
 
+_METHODS = (
+    {},
+    {"optimizer": "lbfgs"},
+    {"loss": "huber"},
+    {"loss": "cauchy"},
+    {"loss": "mae"},
+    {"l1": 0.02},
+    {"l2": 0.02},
+)
+
+
+@pytest.mark.slow
+@pytest.mark.sampled
+@pytest.mark.parametrize(
+    ("model", "kind", "options"),
+    [
+        *(("y ~ a*exp(-b*x)", "decay", options) for options in _METHODS),
+        *(("y ~ a + b*x", "decay", options) for options in _METHODS),
+        *(("y ~ a*exp(-b*x)", "counts", {"family": name}) for name in ("poisson", "gamma", "quasipoisson")),
+        ("y ~ a*x^b", "flat", {}),
+        ("y ~ a*b*x", "decay", {}),
+        ("y ~ a*sin(w*x)+c", "few", {}),  # so few rows do not determine the frequency
+        ("y ~ a*sin(w*x)+c", "few", {"loss": "huber"}),
+        ("y ~ sigmoid(a + b*x)", "step", {"family": "binomial"}),  # classes that the model separates
+        ("y*b - log(b)", "zero", {"likelihood": True}),  # no limit to b where all y are 0
+        ("exp(a) - y*a", "zero", {"likelihood": True}),
+        ("(y - a - b*x)^2/(2*s^2) + log(s)", "decay", {"likelihood": True}),
+        ("max(0.7*(y - a - b*x), -0.3*(y - a - b*x))", "decay", {}),  # ends at a kink
+        ("a*x", "decay", {}),  # no minimum
+    ],
+)
+def test_a_verdict_is_the_same_alone_in_groups_and_streamed(
+    tmp_path: Path, model: str, kind: str, options: dict[str, Any]
+) -> None:
+    """Whether a fit converged, why not, and every warning: for all losses and methods, also where fits end badly."""
+    generator, groups = np.random.default_rng(3), 4
+    x = np.tile(np.linspace(0.1, 3, 5 if kind == "few" else 24), groups)
+    group = np.repeat(np.arange(groups), len(x) // groups)
+    noise = generator.normal(size=len(x))
+    y = {
+        "decay": (2 + group) * np.exp(-x) + 0.02 * noise,
+        "counts": generator.poisson(20 * np.exp(-x / 2)) + 1.0,
+        "flat": np.full(len(x), 1.5),
+        "few": np.sin((3 + group) * x) + 0.1 * noise,
+        "step": (x > 1.5 + 0.2 * group) * 1.0,
+        "zero": (group == 1) * generator.poisson(2.0, len(x)) * 1.0,
+    }[kind]
+    found = ad.fit_by(model, {"x": x, "y": y, "group": group}, "group", **options)
+    for number in range(groups):
+        chosen = group == number
+        path = tmp_path / f"{number}.csv"
+        rows = np.column_stack((x[chosen], y[chosen]))
+        np.savetxt(path, rows, delimiter=",", header="x,y", comments="", fmt="%.17g")
+        single = ad.fit(model, {"x": x[chosen], "y": y[chosen]}, **options)
+        for other in (found[number], ad.fit(model, str(path), stream=True, **options)):
+            assert (other.converged, other.failure, other.warnings) == (
+                single.converged,
+                single.failure,
+                single.warnings,
+            )
+
+
 @each(
     "options",
     [

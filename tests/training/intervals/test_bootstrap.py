@@ -101,3 +101,14 @@ def test_resampled_residuals_have_the_errors_of_theory(options: dict[str, Any]) 
 def test_residuals_that_cannot_be_drawn(model: str, options: dict[str, Any], words: str) -> None:
     with pytest.raises(OptionError, match=words):
         ad.fit(model, {"x": X, "y": np.abs(DATA["y"])}, bootstrap_method="residual", **options)
+
+
+def test_resamples_of_a_loss_with_kinks_end_at_minima_as_the_fit_does() -> None:
+    """A quantile has its minimum at a kink, where no step goes down and the slope is not 0."""
+    generator = np.random.default_rng(0)
+    x = np.linspace(0, 3, 40)
+    data = {"x": x, "y": 2 + x + generator.normal(size=40)}
+    found = ad.fit("max(0.7*(y - a - b*x), -0.3*(y - a - b*x))", data, bootstrap=40)
+    assert found.converged
+    low, high = found.intervals["bootstrap"]["b"]
+    assert low < found.parameters["b"] < high
