@@ -86,13 +86,11 @@ def _zero_bases(forms: FormTable, condition: Node, product: Factors) -> set[Node
     parts = (condition, *condition.inputs)
     zeros = {part.inputs[0] for part in parts if part.op is equal}
     positive = [part.inputs[0] for part in parts if part.op is greater]
-    powers = [base for base in product if base.op is pow_ and base.inputs[0] in zeros]
-    return zeros | {base for base in powers if _is_positive_multiple(forms.product_of(base.inputs[1]), positive)}
-
-
-def _is_positive_multiple(exponent: Product, positive: Sequence[Node]) -> bool:
-    """Whether an exponent is a positive multiple of a positive base."""
-    return exponent.number.value > 0 and any(exponent.factors == {base: exact.UNIT} for base in positive)
+    powers = {base: forms.product_of(base.inputs[1]) for base in product if base.op is pow_ and base.inputs[0] in zeros}
+    multiples = [{base: exact.UNIT} for base in positive]
+    return zeros | {
+        base for base, exponent in powers.items() if exponent.number.value > 0 and exponent.factors in multiples
+    }
 
 
 def _divides_by_zero(product: Factors, zeros: set[Node]) -> bool:

@@ -485,7 +485,7 @@ def framework_gradient(
     for name, slope in zip(formula.variables, slopes, strict=True):
         if name in wrt:
             places = np.ndindex(slope.shape)
-            gradient |= {_element_name(name, place): float(slope[place]) for place in places}
+            gradient |= {f"{name}{[*place] if place else ''}": float(slope[place]) for place in places}
     return FrameworkGradient(framework, version, value, gradient)
 
 
@@ -513,7 +513,3 @@ def _jax_gradient(f: Callable[..., Any], point: Sequence[Any]) -> tuple[str, flo
 
 
 FRAMEWORKS: Mapping[str, Callable[..., tuple[str, float, list[Any]]]] = {"torch": _torch_gradient, "jax": _jax_gradient}
-
-
-def _element_name(name: str, place: tuple[int, ...]) -> str:
-    return f"{name}[{', '.join(map(str, place))}]" if place else name

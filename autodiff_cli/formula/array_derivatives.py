@@ -93,7 +93,8 @@ def hessian(expression: Formula, values: Mapping[str, Any], wrt: Iterable[str] |
         product = hessian_vector_product(expression, basis, values, names, is_sparse=True)
         rows = _concatenate(product, expression, values)
     matrix = np.moveaxis(rows, 0, -2)
-    return np.asarray((matrix + matrix.swapaxes(-1, -2)) / 2)
+    other = matrix.swapaxes(-1, -2)
+    return np.where(matrix == other, matrix, matrix / 2 + other / 2)  # the sum may leave the range of floats
 
 
 def jacobian(expression: Formula, values: Mapping[str, Any]) -> dict[str, Array]:

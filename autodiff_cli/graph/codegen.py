@@ -159,7 +159,7 @@ def straight_line_code(
             uses[node] == 1
             or fragment.is_condition
             or len(fragment.text) <= max_repeated_width
-            or _is_signed_number(node)
+            or (node.op is not None and node.op.name == "neg" and node.inputs[0].is_constant)
         )
         is_nested = is_small and len(fragment.text) <= max_width and node not in line_name
         if node.op is not None and not is_nested:
@@ -168,10 +168,6 @@ def straight_line_code(
             fragment = Fragment(name, is_condition=fragment.is_condition)
         fragments[node] = fragment
     return StraightLineCode(lines, [fragments[representative[root]] for root in roots])
-
-
-def _is_signed_number(node: Node) -> bool:
-    return node.op is not None and node.op.name == "neg" and node.inputs[0].is_constant
 
 
 def _deduplicate(roots: Sequence[Node], names: Mapping[Node, Fragment]) -> tuple[list[Node], dict[Node, Node]]:

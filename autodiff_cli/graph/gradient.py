@@ -67,7 +67,8 @@ class TapeShapes:
                 all of them.
         """
         if amount.mask is not None and self.shape_of(amount.mask):
-            element_mask = self._broadcast_mask(amount.mask, like)
+            is_whole = self.shape_of(amount.mask) == self.shape_of(like)
+            element_mask = amount.mask if is_whole else get_op("broadcast_like")(amount.mask, like)
             mask = linear_map(element_mask) if propagates_masks else self._any_element(amount.mask)
             return Partial(linear_map(amount.masked_graph), mask, is_masked=propagates_masks)
         own_mask = None if own is None else own.mask
@@ -75,10 +76,6 @@ class TapeShapes:
             self._nonempty_masks.add(own_mask)
         is_masked = propagates_masks and all(p is None or p.mask is None or p.is_masked for p in (amount, own))
         return Partial(linear_map(amount.local), intersect_masks(amount.mask, own_mask), is_masked)
-
-    def _broadcast_mask(self, mask: Node, like: Node) -> Node:
-        """Return a mask broadcast to the shape of `like`."""
-        return mask if self.shape_of(mask) == self.shape_of(like) else get_op("broadcast_like")(mask, like)
 
     def _any_element(self, mask: Node) -> Node | None:
         """Return one number that is 1 if the mask is true for any element; None if that is certain."""
@@ -286,7 +283,9 @@ def _contributions(
         is_sign = is_literal(partial.local, 1) or is_literal(partial.local, -1)
         is_masked = argument.is_masked and partial.mask is None and is_sign
         broadcasts = shapes.shape_of(partial.local) == shapes[i]
-        factor = _without_broadcast(argument.local) if broadcasts else argument.local
+        # The product of an argument with an array broadcasts it anyway.
+        is_repeated = broadcasts and argument.local.op is get_op("broadcast_like")
+        factor = argument.local.inputs[0] if is_repeated else argument.local
         mask = intersect_masks(argument.mask, partial.mask)
         amount = Partial(simplified_product(partial.local, factor), mask, is_masked)
         if shapes[inputs[k]] != shapes[i]:
@@ -296,11 +295,6 @@ def _contributions(
                 sum_to_input = functools.partial(_sum_like, node.inputs[k])
                 amount = shapes.apply_linear(amount, sum_to_input, node, propagates_masks=True)
         yield k, amount
-
-
-def _without_broadcast(argument: Node) -> Node:
-    """Return an argument before it was broadcast: its product with an array of that shape broadcasts it anyway."""
-    return argument.inputs[0] if argument.op is get_op("broadcast_like") else argument
 
 
 def _sum_like(like: Node, array: Node) -> Node:

@@ -113,8 +113,15 @@ def is_integer(x: Number) -> bool:
 
 
 def unique_integer(x: arb) -> fmpz | None:
-    """Return the only integer in a ball; None if there is not exactly one, or it has more than `MAX_INTEGER_BITS`."""
-    return x.unique_fmpz() if x.abs_upper() < _MAX_INTEGER else None
+    """Return the only integer in a ball; None if there is not exactly one, or it has more than `MAX_INTEGER_BITS`.
+
+    FLINT's function ends the process where the exponents of midpoint and radius differ by too much.
+    """
+    if not x.abs_upper() < _MAX_INTEGER:
+        return None
+    if x.is_exact() or abs(x.mid()) > 0.25:
+        return x.unique_fmpz()
+    return fmpz(0) if x.contains(0) and x.rad() < 0.75 else None
 
 
 def compare(a: Number, b: Number) -> int:

@@ -79,14 +79,19 @@ def gamma_density(a: Ball, x: Ball) -> Ball:
 _WIDE_BELOW_BITS = 30  # bits: a ball with fewer accurate bits is treated as an interval
 
 
+def _is_wide(a: Ball, x: Ball) -> bool:
+    return a > 0 and x > 0 and min(a.rel_accuracy_bits(), x.rel_accuracy_bits()) < _WIDE_BELOW_BITS
+
+
 def gammainc(a: Ball, x: Ball) -> Ball:
     """Return the regularised lower incomplete gamma function.
 
     Where x is not much smaller than a, FLINT's function is slow and inaccurate, so 1 - gammaincc(a, x) is used. It is
-    slow for wide balls too. There the function is evaluated at both ends, because it increases with x.
+    slow for wide balls too. There the function is evaluated at two corners, because it decreases with a, and increases
+    with x.
     """
-    if x > 0 and x.rel_accuracy_bits() < _WIDE_BELOW_BITS:
-        return gammainc(a, x.lower()).union(gammainc(a, x.upper()))
+    if _is_wide(a, x):
+        return gammainc(a.upper(), x.lower()).union(gammainc(a.lower(), x.upper()))
     rest = 1 - gammaincc(a, x)
     if not rest.is_finite() or rest.rel_accuracy_bits() > ctx.prec // 2:
         return rest
@@ -95,6 +100,8 @@ def gammainc(a: Ball, x: Ball) -> Ball:
 
 def gammaincc(a: Ball, x: Ball) -> Ball:
     """Return the regularised upper incomplete gamma function, for a and x from 0, not both 0."""
+    if _is_wide(a, x):
+        return gammaincc(a.lower(), x.upper()).union(gammaincc(a.upper(), x.lower()))
     if a < 0 or x < 0 or (a.is_zero() and x.is_zero()):
         return ball.NAN
     return arb(0) if a.is_zero() else arb(1) if x.is_zero() else x.gamma_upper(a, regularized=1)
@@ -115,11 +122,11 @@ def gammainc_derivative(order: int, a: Ball, x: Ball) -> Ball:
         raise Undecided
     shifted = arb_series([a, 1], prec=order + 1)
     term = total = (shifted * x.log() - x).exp() * (shifted + 1).rgamma()
+    small = arb(2) ** -ctx.prec
     for k in range(1, _MAX_TERMS):
         term = term * x / (shifted + k)
         total = total + term
-        small = arb(2) ** -ctx.prec
-        if k > 2 * x and all(abs(term[i]) < abs(total[i]) * small for i in range(order + 1)):
+        if k > 2 * x and all(term[i].abs_upper() <= total[i].abs_upper() * small for i in range(order + 1)):
             place = a + k + 1
             sizes = arb_series([abs(term[i]) for i in range(order + 1)], prec=order + 1)
             rest = sizes * (x / place) / arb_series([1 - x / place, -1 / place], prec=order + 1)

@@ -225,7 +225,7 @@ class BoxProblem:
             raise ExpressionError(
                 "a condition has no zeros or optima: write an equation with one ==, several as `[x == 1, y == 2]`"
             )
-        differences = [a - b for a, b in (_sides(element) for element in elements)]
+        differences = [x.inputs[0] - x.inputs[1] if x.op is equal else x - ZERO for x in elements]
         return substitute(differences, {leaves[name]: node for name, node in self.fixed.items()})
 
     def evaluate(self, point: Mapping[str, Array]) -> list[Array]:
@@ -299,11 +299,6 @@ def _exact_number(name: str, value: Any) -> fmpq:
     except (TypeError, ValueError, OverflowError):
         raise ExpressionError(f"`{name}` takes a finite number or a pair (low, high) of them, not {value!r}") from None
     return fmpq(exact.numerator, exact.denominator)
-
-
-def _sides(node: Node) -> tuple[Node, Node]:
-    """Return the two sides of an equation; of another formula the formula and 0."""
-    return (node.inputs[0], node.inputs[1]) if node.op is equal else (node, ZERO)
 
 
 # --- Zeros ---

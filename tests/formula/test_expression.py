@@ -195,6 +195,11 @@ def test_the_hessian_and_its_products() -> None:
     np.testing.assert_allclose([product["x"], product["y"]], expected @ [2.0, -1.0], rtol=1e-14)
 
 
+@each(("expression", "second"), [("expm1(x)", math.exp(709.78)), ("x^2*8e307", 1.6e308), ("x^2*2.5e-323", 5e-323)])
+def test_the_hessian_at_the_ends_of_the_range_of_floats(expression: str, second: float) -> None:
+    assert ad.parse(expression).hessian(x=709.78) == pytest.approx(second, rel=1e-13)
+
+
 def test_the_hessian_counts_the_elements_of_arrays() -> None:
     f = ad.parse("sum(v)^2*s")
     hessian = f.hessian(v=[1.0, 2.0], s=3.0)

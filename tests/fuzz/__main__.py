@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import faulthandler
 import itertools
 import signal
 import sys
@@ -60,6 +61,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=SystemRandom().randrange(10**9))
     parser.add_argument("--only", choices=PROPERTIES, action="append", help="a property; all by default")
     asked = parser.parse_args()
+    faulthandler.enable()  # a library that ends the process is a finding too
     warnings.simplefilter("error")  # what Python warns of, users see
     names = asked.only or [*PROPERTIES]
     end = time.monotonic() + asked.seconds

@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
+from fractions import Fraction
 
 import pytest
-from flint import ctx
+from flint import arb, ctx
 from mpmath import mp, mpf
 
 from autodiff_cli.autodiff.arbitrary_precision import evaluate_to_digits
@@ -16,7 +17,15 @@ from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.op import Op
 from autodiff_cli.graph.tape import Tape, substitute
 from autodiff_cli.language.program import read
-from autodiff_cli.numbers.ball_arithmetic import Undecided, as_ball, format_digits, from_float, is_finite, nearest_float
+from autodiff_cli.numbers.ball_arithmetic import (
+    Undecided,
+    as_ball,
+    format_digits,
+    from_float,
+    is_finite,
+    nearest_float,
+    unique_integer,
+)
 from autodiff_cli.numbers.balls import FUNCTIONS, precision
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops import all_ops, get_op
@@ -256,3 +265,19 @@ def test_undecidable_questions_raise_undecided() -> None:
 def test_integers_beyond_the_limit_are_undecided(expression: str) -> None:
     """FLINT ends the process where it is asked for one."""
     assert evaluate_to_digits([read(expression).output], 20).is_proven == [False]
+
+
+@each("middle", [(0, 0), (3, -(10**50)), (-3, -(10**50)), (1, -1), (-1, -1), (5, 0), (3, 100), (3, 10**30)])
+@each("radius", [(1, -(10**38)), (1, -(10**60)), (1, -100), (5, -3), (1, 0)])
+def test_the_integer_in_a_ball_of_any_exponents(middle: tuple[int, int], radius: tuple[int, int]) -> None:
+    """FLINT's own function ends the process at some of these."""
+    ball, (number, power) = arb(arb(middle), arb(radius)), middle
+    if power < -100:  # next to 0, on one side
+        is_around = Fraction(2) ** max(radius[1], -99) * radius[0] < 1 and (radius[1] > power)
+        assert unique_integer(ball) == (0 if is_around else None)
+    elif power < 10**6:
+        width, centre = Fraction(2) ** max(radius[1], -99) * radius[0], number * Fraction(2) ** power
+        inside = range(math.ceil(centre - width), math.floor(centre + width) + 1)
+        assert unique_integer(ball) == (inside[0] if len(inside) == 1 else None)
+    else:
+        assert unique_integer(ball) is None

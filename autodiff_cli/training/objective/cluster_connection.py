@@ -76,7 +76,8 @@ def connect_cluster(address_or_client: str | Client | Cluster | None) -> Iterato
         yield address_or_client
         return
     if not isinstance(address_or_client, str):
-        yield _verified_cluster(_check_client(address_or_client), f"cluster {_scheduler_address(address_or_client)}")
+        client = _check_client(address_or_client)
+        yield _verified_cluster(client, f"cluster {client.scheduler.address if client.scheduler else ''}")
         return
     count = local_workers(address_or_client)
     with _local_client(count) if count is not None else _remote_client(address_or_client) as client:
@@ -96,10 +97,6 @@ def _check_client(client: Any) -> Client:
     if client.status != "running":
         raise OptionError(f"cluster: the client is not connected ({client.status})")
     return client
-
-
-def _scheduler_address(client: Client) -> str:
-    return str(client.scheduler.address) if client.scheduler is not None else ""
 
 
 @contextlib.contextmanager

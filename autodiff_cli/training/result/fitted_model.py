@@ -725,7 +725,7 @@ def _fit_from_document(document: dict[str, Any]) -> FittedModel:
     attributes = {
         name: _read_value(document, name, types[name])
         for name, field in _SAVED_FIELDS.items()
-        if name in document or _is_required(field)
+        if name in document or field.default is field.default_factory  # both are missing where it is required
         if name != "covariance" or is_known
     }
     values = {**attributes["parameters"], **attributes["fixed"]}
@@ -764,11 +764,6 @@ def _model_from_document(attributes: Mapping[str, Any], columns: Sequence[str], 
             "it has classes, but its model is not a classifier" if classes else "it lacks `classes`"
         )
     return model.resolve(values, None if classes is None else len(classes))
-
-
-def _is_required(field: dataclasses.Field[Any]) -> bool:
-    """Return whether a field has no default."""
-    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
 def _read_value(document: Mapping[str, Any], name: str, kind: Any) -> Any:

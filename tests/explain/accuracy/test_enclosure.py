@@ -93,6 +93,20 @@ def test_bounds_hold_at_ties_and_jumps(text: str) -> None:
             assert low - 1e-13 <= number <= high + 1e-13, (name, point)
 
 
+@each(
+    ("text", "ends", "value"),
+    [
+        ("gammainc(a, x)", {"a": (0.5, 5.0), "x": (3.0, 3.5)}, (0.18473675547622792, 0.9918490284064973)),
+        ("gammaincc(a, x)", {"a": (1.0, 2.0), "x": (3.0, 4.0)}, (math.exp(-4), 4 * math.exp(-3))),
+        ("gammaincc(2, x)", {"x": (3.0, 4000.0)}, (0.0, 4 * math.exp(-3))),
+    ],
+)
+def test_bounds_of_monotonic_functions_of_two_numbers_are_their_ends(
+    text: str, ends: dict[str, Ends], value: Ends
+) -> None:
+    assert bounds(parse(text), ends)[VALUE] == pytest.approx(value, rel=1e-8)
+
+
 def test_bounds_of_a_tie_are_those_of_its_sides() -> None:
     assert bounds(parse("max(x, 2)"), {"x": (1.9, 2.1)})["x"] == pytest.approx((0.0, 1.0), abs=1e-6)
     assert bounds(parse("max(x, x^2)"), {"x": (0.5, 2.0)})["x"] == pytest.approx((1.0, 4.0), abs=1e-2)
