@@ -59,7 +59,7 @@ def sin_pi(x: float) -> float:
 
 
 def cos_pi(x: float) -> float:
-    return _parity_sign(x) * math.cos(pi * _offset_from_integer(x))
+    return _parity_sign(x) * math.sin(pi * (0.5 - abs(_offset_from_integer(x))))  # 0 at halves
 
 
 def rising_factorial(x: float, count: float) -> float:

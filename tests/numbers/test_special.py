@@ -253,6 +253,16 @@ def test_gamma_recurrence(x: float) -> None:
         assert call("digamma", x + 1) - call("digamma", x) == pytest.approx(1 / x, rel=1e-11)
 
 
+@examples(100)
+@given(st.integers(0, 20), st.floats(-9, 2))
+def test_bessel_functions_of_orders_between_integers_are_of_the_other_kind(n: int, log10_x: float) -> None:
+    """DLMF 10.47.3, 10.47.4: for orders below 0, one is the other's value, with the sign (-1)^n."""
+    order, x = n + 0.5, 10**log10_x
+    first, second = FLOATS.table["besselj"], FLOATS.table["bessely"]
+    assert second(-order, x) == pytest.approx((-1) ** n * first(order, x), rel=1e-14)
+    assert first(-order, x) == pytest.approx((-1) ** (n + 1) * second(order, x), rel=1e-14)
+
+
 def test_special_functions_are_imported_on_demand() -> None:
     code = (
         "import sys, autodiff_cli as ad; ad.parse('sin(x) + erf(x)').grad(x=1);"
