@@ -294,7 +294,7 @@ class UncertainPoint:
         )
         finite = values[np.isfinite(values)]
         known = values[~np.isnan(values)]
-        numbers = np.quantile(known, _PROBABILITIES).tolist() if known.size else [math.nan] * len(_PROBABILITIES)
+        numbers = np.quantile(known if known.size else [math.nan], _PROBABILITIES, method="nearest").tolist()
         mean, stderr = (float(finite.mean()), float(finite.std())) if finite.size else (math.nan, math.nan)
         # The sampling error of a variance is the standard deviation of the squared deviations, by the square root of n.
         spread = float(np.square((finite - mean) / stderr).std()) if stderr > 0 else 0.0

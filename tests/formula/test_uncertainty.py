@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from autodiff_cli import ExpressionError, parse
 from autodiff_cli.formula.array_derivatives import BatchedGradient
@@ -167,8 +168,23 @@ def test_random_draws_have_the_moments_and_quantiles_of_a_lognormal_number() -> 
     variance = 0.09 + 0.16 + 2 * 0.5 * 0.12
     assert found.mean == pytest.approx(math.exp(variance / 2), rel=0.01)
     assert found.stderr == pytest.approx(math.sqrt(math.expm1(variance) * math.exp(variance)), rel=0.03)
-    assert found.quantiles["0.975"] == pytest.approx(math.exp(1.959964 * math.sqrt(variance)), rel=0.02)
+    for share, value in found.quantiles.items():
+        assert value == pytest.approx(stats.lognorm.ppf(float(share), math.sqrt(variance)), rel=0.02)
     assert found.undefined == 0
+
+
+def test_infinite_draws_count_among_the_quantiles_and_undefined_ones_do_not() -> None:
+    """The quantile of an increasing function is the function of the quantile."""
+    found = propagate("log(max(x, 0))", {"x": 0.5}, {"x": 1.0}, draws=20_000).monte_carlo
+    half = propagate("log(x)", {"x": 0.5}, {"x": 1.0}, draws=20_000).monte_carlo
+    assert found is not None
+    assert half is not None
+    negative = stats.norm.cdf(-0.5)
+    for moved, undefined in ((found, 0.0), (half, negative)):
+        assert moved.undefined == pytest.approx(20_000 * negative, rel=0.05)
+        for share, value in moved.quantiles.items():
+            x = 0.5 + stats.norm.ppf(undefined + (1 - undefined) * float(share))
+            assert math.exp(value) == pytest.approx(max(x, 0.0), abs=0.02), share
 
 
 @given(st.lists(st.floats(-1, 1), min_size=6, max_size=6))

@@ -7,6 +7,8 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autodiff_cli.language.printer import to_text
+from autodiff_cli.language.program import read
 from autodiff_cli.render.formatting import LOOKALIKE_ERRORS, display_width, escape_controls, shorten_middle, single_line
 from tests.texts import CHARACTERS
 
@@ -28,6 +30,12 @@ def test_ordinary_text_is_shown_as_it_is(text: str) -> None:
 def test_what_an_encoding_lacks_is_shown_by_what_looks_like_it() -> None:
     assert "2 × 3 → λ ⠀⠙".encode("ascii", LOOKALIKE_ERRORS) == b"2 * 3 -> \\u03bb  *"
     assert "2 × 3 → λ".encode("latin-1", LOOKALIKE_ERRORS) == b"2 \xd7 3 -> \\u03bb"
+
+
+def test_a_formula_without_the_characters_that_an_encoding_lacks_is_the_same_formula() -> None:
+    for formula in ("x×y", "x·y", "x÷y", "x−y", "x²", "x≤y", "x≥y", "x≠y"):
+        plain = formula.encode("ascii", LOOKALIKE_ERRORS).decode()
+        assert to_text(read(plain).output) == to_text(read(formula).output), plain
 
 
 @given(st.text(CHARACTERS))

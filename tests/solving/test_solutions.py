@@ -351,6 +351,24 @@ def test_a_face_where_the_slope_is_zero_everywhere_takes_few_boxes() -> None:
     assert len(found.global_.points) == 2
 
 
+@each(
+    "text, start, end",
+    [
+        ("cos(x)", {"x": 0.0}, {"x": math.pi}),
+        ("x^4 - 18*x^2 + y^2", {"x": 0.0, "y": 0.0}, {"x": 3.0, "y": 0.0}),
+        ("-exp(-x^2/100)*cos(y)", {"x": 0.0, "y": math.pi}, {"x": 0.0, "y": 0.0}),
+    ],
+)
+def test_a_local_search_leaves_maxima_and_saddles_for_the_minimum_below(
+    text: str, start: dict[str, float], end: dict[str, float]
+) -> None:
+    (lowest,) = ad.parse(text).minimize(**start).points
+    (highest,) = ad.parse(f"-({text})").maximize(**start).points
+    assert (lowest.kind, highest.kind) == ("minimum", "maximum")
+    for found in (lowest, highest):
+        assert {name: abs(x) % math.tau for name, x in found.point.items()} == pytest.approx(end)  # type: ignore[arg-type]
+
+
 @pytest.mark.slow
 def test_a_local_search_ends_in_a_proven_minimum() -> None:
     found = ad.parse("(1 - x)^2 + 100*(y - x^2)^2").minimize(x=-1.2, y=1)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autodiff_cli.render.fit import p_value_text
 from autodiff_cli.render.formatting import Rounding
 
 # fmt: off
@@ -55,3 +56,9 @@ def test_arrays_are_shown_as_everywhere() -> None:
         Rounding.from_error(np.array([1.0, 2.0]), np.array([0.1, 0.2]), None).format_value(np.array([1.0, 2.0]))
         == "[1, 2]"
     )
+
+
+def test_a_p_value_has_two_digits_down_to_the_rounding_errors_of_tails() -> None:
+    for p in (2.01e-16, 1.6e-13, 3.4e-9, 0.0123, 0.999, 1.0):
+        assert float(p_value_text(p)) == pytest.approx(p, rel=0.0501)
+    assert {p_value_text(p) for p in (0.0, 1e-300, 1.99e-16)} == {"<2e-16"}

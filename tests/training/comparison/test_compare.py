@@ -106,6 +106,20 @@ def test_cross_validation_agrees_with_fits_of_the_folds() -> None:
         errors += ((np.array(Y) - np.polyval(line, X))[~rest] ** 2).tolist()
     assert found.models[0].cv_error == pytest.approx(np.mean(errors), rel=1e-9)
     assert ad.compare([LINE, CUBIC], {"x": X, "y": Y}, folds=0).models[0].cv_error is None
+    most = ad.compare([LINE, CUBIC], {"x": X, "y": Y}, folds=1000)
+    assert most.folds == len(X)  # leaving out one row at a time
+
+
+def test_cross_validation_weights_rows_as_the_loss_does() -> None:
+    weights = np.linspace(0.1, 5, len(X))
+    found = ad.compare([LINE, CUBIC], {"x": X, "y": Y, "w": weights}, folds=3, weights="w")
+    part_of, squares = assign_folds(len(X), 3, 0), np.zeros(len(X))
+    for fold in range(3):
+        rest = part_of != fold
+        line = np.polyfit(X[rest], np.array(Y)[rest], 1, w=np.sqrt(weights[rest]))
+        squares[~rest] = (np.array(Y) - np.polyval(line, X))[~rest] ** 2
+    (line_model,) = (one for one in found.models if len(one.fit.parameters) == 2)
+    assert line_model.cv_error == pytest.approx(np.average(squares, weights=weights), rel=1e-9)
 
 
 def test_all_models_have_the_same_rows() -> None:

@@ -370,6 +370,14 @@ def test_a_parameter_about_0_beside_rows_beyond_doubt_does_not_run_to_infinity(s
     assert found.warnings == []
 
 
+def test_a_probability_of_exactly_one_half_is_that_of_class_0() -> None:
+    x, t = np.array([-2.0, -1, 0, 0, 0, 1, 2]), np.array([0.0, 1, 0, 0, 1, 0, 1])
+    found = fit("t ~ sigmoid(a*x)", {"x": x, "t": t}, loss="bce")
+    assert (found.predict({"x": x})[2:5] == 0.5).all()
+    assert found.parameters["a"] > 0
+    assert found.accuracy == pytest.approx(4 / 7)
+
+
 def test_classes_that_overlap_are_not_called_separated() -> None:
     x = np.array([-3.0, -2, -1, 0, 1, 2, 3, 40])
     found = fit("k ~ sigmoid(a + b*x)", {"x": x, "k": [0, 0, 1, 0, 1, 0, 1, 1]}, loss="bce")
