@@ -47,7 +47,7 @@ NOTATIONS = {
     "neg": _notation(["-", ""], [PRODUCT], SIGN),
     "pow": _notation(["", "^{", "}"], [POWER + 1, 0], POWER),
     "square": _notation(["", "^{2}"], [POWER + 1], POWER),
-    "mod": _notation(["", r" \bmod ", ""], [PRODUCT, PRODUCT + 1], PRODUCT),
+    "mod": _notation(["", r" \bmod ", ""], [PRODUCT, PRODUCT + 1], ORDER),  # in brackets in sums and products
     "matmul": _notation(["", r" \, ", ""], [PRODUCT, PRODUCT + 1], PRODUCT),
     "dot": _notation(["", r"^{\mathsf{T}} \, ", ""], [POWER + 1, PRODUCT + 1], PRODUCT),
     "outer": _notation(["", r" \, ", r"^{\mathsf{T}}"], [PRODUCT, POWER + 1], PRODUCT),

@@ -352,6 +352,21 @@ def test_a_face_where_the_slope_is_zero_everywhere_takes_few_boxes() -> None:
 
 
 @each(
+    "text, zeros",
+    [
+        ("(x - 1)*log(x - 2)", [3.0]),
+        ("sin(x)*sqrt(x - 4)/(x - 9)", [4.0, 2 * math.pi]),
+        ("(x + 2)*(x - 8)*log(6 - x)", [-2.0, 5.0]),
+    ],
+)
+def test_the_zero_of_one_factor_is_none_where_another_is_undefined(text: str, zeros: list[float]) -> None:
+    found = ad.parse(text).solve(x=(-5.5, 8.9))
+    assert [root.point["x"] for root in found.roots if root.unique] == pytest.approx(zeros)
+    undefined = {1.0, 8.0, math.pi} - {*zeros}
+    assert not any(low <= x <= high for x in undefined for low, high in (root.enclosure["x"] for root in found.roots))
+
+
+@each(
     "text, start, end",
     [
         ("cos(x)", {"x": 0.0}, {"x": math.pi}),
@@ -369,7 +384,6 @@ def test_a_local_search_leaves_maxima_and_saddles_for_the_minimum_below(
         assert {name: abs(x) % math.tau for name, x in found.point.items()} == pytest.approx(end)  # type: ignore[arg-type]
 
 
-@pytest.mark.slow
 def test_a_local_search_ends_in_a_proven_minimum() -> None:
     found = ad.parse("(1 - x)^2 + 100*(y - x^2)^2").minimize(x=-1.2, y=1)
     assert [p.point for p in found.points] == [{"x": 1.0, "y": 1.0}]

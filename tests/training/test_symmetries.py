@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autodiff_cli import fit, fit_by
+from autodiff_cli import Objective, fit, fit_by
+from autodiff_cli.training.fitting.symmetries import canonical_parameters
 
 X = np.linspace(0, 10, 80)
 NOISE = np.random.default_rng(0).normal(0, 0.05, len(X))
@@ -162,3 +163,16 @@ def test_a_sign_that_matters_stays() -> None:
     found = fit("y ~ a*exp(-b*x)", {"x": X, "y": -2 * np.exp(0.1 * X) + NOISE})
     assert found.parameters == pytest.approx({"a": -2, "b": -0.1}, rel=0.05)
     assert not found.warnings
+
+
+def test_a_sign_that_changes_predictions_a_little_is_determined() -> None:
+    for share, end in ((0.0, 2.0), (1e-7, -2.0), (1e-4, -2.0)):
+        objective = Objective(f"y ~ a^2*x + {share!r}*a*x^2", {"x": X, "y": 4 * X})
+        found, notes = canonical_parameters(objective, np.array([-2.0]), objective.bounds)
+        assert (found.tolist(), bool(notes)) == ([end], end > 0), share
+
+
+def test_a_sign_stays_within_its_bounds() -> None:
+    data = {"x": X, "y": 4 * X + NOISE}
+    assert fit("y ~ a^2*x", data, bounds={"a": (-9, 0)}).parameters["a"] == pytest.approx(-2, abs=0.01)
+    assert fit("y ~ a^2*x", data, bounds={"a": (-9, 1)}).parameters["a"] == pytest.approx(-2, abs=0.01)

@@ -11,6 +11,8 @@ from scipy import stats
 
 import autodiff_cli as ad
 from autodiff_cli.options import OptionError
+from autodiff_cli.training.fitting.inference import bootstrap_fits
+from autodiff_cli.training.options import FitOptions
 from tests.each import each
 
 GENERATOR = np.random.default_rng(3)
@@ -88,6 +90,23 @@ def test_resampled_residuals_have_the_errors_of_theory(options: dict[str, Any]) 
         half_width = 1.96 * found.stderr[name]
         assert high - low == pytest.approx(2 * half_width, rel=0.25)
         assert low < found.parameters[name] < high
+
+
+@each("deviations, tolerance", [((1.0, 1.0), 0.1), ((0.05, 3.0), 0.2)])
+def test_resampled_residuals_of_few_rows_have_the_errors_of_theory(
+    deviations: tuple[float, float], tolerance: float
+) -> None:
+    """Residuals are smaller than errors, and those of rows of little weight are larger than others."""
+    generator = np.random.default_rng(8)
+    x = np.linspace(-1, 1, 9)
+    data = {"x": x, "s": np.where(np.arange(9) % 2, *deviations)}
+    data["y"] = 1 + 2 * x - x**2 + data["s"] * generator.standard_normal(9)
+    model, options = "y ~ a + b*x + c*x^2", FitOptions(bootstrap=1500, bootstrap_method="residual")
+    found = ad.fit(model, data, sigma="s")
+    theta = np.array([*found.parameters.values()])
+    drawn = bootstrap_fits(ad.Objective(model, data, sigma="s"), theta, 1500, options).thetas
+    assert drawn.std(axis=0) / [*found.stderr.values()] == pytest.approx([1, 1, 1], rel=tolerance)
+    assert drawn.mean(axis=0) == pytest.approx(theta, abs=0.1 * max(found.stderr.values()))
 
 
 @each(

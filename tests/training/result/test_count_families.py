@@ -118,6 +118,16 @@ def test_counts_of_their_family_give_no_warning(mean: float) -> None:
     assert warned <= 1
 
 
+@pytest.mark.parametrize(("theta", "rows", "is_warned"), [(20.0, 2000, True), (100.0, 20_000, False)])
+def test_counts_are_called_overdispersed_where_it_matters(theta: float, rows: int, is_warned: bool) -> None:
+    """At a mean of 10, the dispersion is 1.5, or 1.1, which is certain but changes errors by 5 %."""
+    y = np.random.default_rng(2).negative_binomial(theta, theta / (theta + 10), rows).astype(float)
+    found = ad.fit("y ~ exp(a)", {"y": y}, family="poisson", no_columns=True)
+    assert found.overdispersion_p is not None
+    assert found.overdispersion_p < 1e-6
+    assert any("scatter more" in text for text in found.warnings) is is_warned
+
+
 def test_single_trials_say_nothing_about_dispersion() -> None:
     generator = np.random.default_rng(3)
     x = generator.normal(size=200)
