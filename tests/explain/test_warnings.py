@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import numpy as np
 
@@ -38,6 +39,8 @@ TABLE = [
     ("sqrt(x)",                    {"x": 0},          [("singular", "sqrt(x)", "the slope with respect to x is inf")]),
     ("sqrt(x)^2",                  {"x": 0},          [("singular", "sqrt(x)", "0 × inf")]),
     ("1/x",                        {"x": 0},          [("singular", "1/x", "the value is inf")]),
+    ("x/y",                        {"x": 0, "y": 0},  [("domain", "x/y", "0 / 0 is not defined")]),
+    ("besselj(999, x)",            {"x": 1000},       []),
     ("atan2(y, x)",                {"x": 0, "y": 0},  [("singular", "atan2(y, x)", "slope with respect to y is nan")]),
     ("gammainc_curvature(a, x)",   {"a": 2, "x": 1},  [("unavailable", "gammainc_curvature(a, x)", "with respect to a is not available")]),
     ("gammainc(2, x)",             {"x": 1},          []),
@@ -126,3 +129,13 @@ def test_of_arrays_only_the_elements_that_take_part_count(text: str, expected: l
         (kind, label) for kind, label, _ in expected
     ]
     assert all(words in warning.message for warning, (*_, words) in zip(found.warnings, expected, strict=True))
+
+
+def test_cancellation_is_said_where_it_destroys_six_digits() -> None:
+    """Rounding x + c changes the value by c ulps, which is c/x times as much as rounding the value itself."""
+    for size in (1e-3, 0.3, 40.1):
+        for exponent in (4.5, 5.5, 6.5, 8.5):
+            found = trace(parse("(x + c) - c"), {"x": size, "c": size * 10.0**exponent + 1 / 3}).warnings
+            said = [re.search(r"can destroy (\d+) of the 16 digits", warning.message) for warning in found]
+            assert any(said) is (exponent > 6), (size, exponent, found)
+            assert all(abs(int(match[1]) - exponent) <= 1 for match in said if match)

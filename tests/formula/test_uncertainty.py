@@ -225,6 +225,18 @@ def test_a_row_without_error_has_none_although_its_slope_is_infinite() -> None:
     assert gradients.evaluate({"x": np.zeros(2), "s": np.array([0.0, 1.0])})[-2].tolist() == [0, math.inf]
 
 
+def test_rows_mislead_by_a_shift_of_the_mean_as_their_points_do() -> None:
+    """Of six squares the shifts add up, while the standard error hardly grows."""
+    names = "abcdgh"
+    text = " + ".join(f"{name}^2" for name in names)
+    for place, misleads in ((4.0, False), (2.0, True)):
+        point = dict.fromkeys(names, place)
+        assert bool(propagate(text, point, dict.fromkeys(names, 1.0)).warning) is misleads
+        errors = RowErrors({"a": "s"}, dict.fromkeys("bcdgh", 1.0), UNCORRELATED)
+        gradients = BatchedGradient(parse(text), ["a"], dict.fromkeys("bcdgh", place), ["a"], errors)
+        assert [*map(bool, gradients.evaluate({"a": np.array([place]), "s": np.ones(1)})[-1])] == [misleads]
+
+
 @examples(20)
 @given(st.lists(st.tuples(st.floats(-1, 1), st.floats(0.01, 1)), min_size=1, max_size=5), CORRELATION)
 def test_rows_are_said_to_mislead_like_their_points(rows: list[tuple[float, float]], rho: float) -> None:

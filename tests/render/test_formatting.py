@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,3 +35,10 @@ def test_numbers_beyond_floats_and_decimals_are_rounded_too() -> None:
     assert brief("-9.99999999991e-1234567") == "-1.00000e-1234566"
     assert brief("-1" + "0" * 400 + ".000") == "-1.00000e+400"
     assert [brief(text) for text in ("0.0", "nan", "-inf", "1.50000")] == ["0", "nan", "-inf", "1.5"]
+
+
+def test_arrays_are_shown_in_full_up_to_a_hundred_numbers_and_in_tables_up_to_six() -> None:
+    for show, most in zip(number_formats(None), (100, 6), strict=True):
+        assert show(np.arange(float(most))).count(",") == most - 1
+        assert show(np.arange(most + 1.0)) == f"{most + 1} from 0 to {most}"
+        assert show(np.full((most, 2), 0.5)) == f"{most}x2, all 0.5"

@@ -109,3 +109,14 @@ def test_a_model_file_keeps_them(tmp_path: Path) -> None:
     loaded = ad.load(tmp_path / "model.json")
     assert loaded.derived == fit.derived
     assert "half" in loaded.summary()
+
+
+def test_a_combination_is_known_beside_a_parameter_on_its_bound() -> None:
+    """The parameter on the bound is fixed there, as errors assume."""
+    x = np.linspace(0, 1, 20)
+    y = 2 * x - 0.3 + 0.05 * np.cos(9 * x)
+    found = ad.fit("y ~ a*b*x + c", {"x": x, "y": y}, bounds={"c": (0, 5)}, derive={"slope": "a*b"})
+    plain = ad.fit("y ~ k*x", {"x": x, "y": y})
+    assert found.parameters["c"] == 0
+    freedom = math.sqrt((len(x) - 1) / (len(x) - 3))  # a, b and c are counted
+    assert found.derived["slope"]["stderr"] == pytest.approx(plain.stderr["k"] * freedom, rel=1e-6)

@@ -120,6 +120,13 @@ def test_without_a_likelihood_there_are_no_criteria() -> None:
     assert (found.log_likelihood, found.aic, found.aicc, found.bic) == (None, None, None, None)
 
 
+def test_residuals_are_listed_without_their_weights() -> None:
+    weights = np.linspace(0, 3, N)
+    found = decay(weights=weights)
+    residuals = (Y - found.predict({"x": X}))[1:]  # the first has no weight
+    assert found.residual_quantiles == pytest.approx(np.quantile(residuals, [0, 0.25, 0.5, 0.75, 1]))
+
+
 def test_rows_of_no_weight_do_not_count() -> None:
     weights = np.ones(N)
     weights[::3] = 0
@@ -179,6 +186,25 @@ def test_counts() -> None:
     assert found.deviance == pytest.approx(2 * np.sum(ratio - (y - mean)), rel=1e-9)
     assert found.r_squared is None
     assert found.loss == pytest.approx(np.mean(mean - y * np.log(mean)), rel=1e-12)
+
+
+def test_the_test_of_overdispersion_has_the_moments_of_the_family() -> None:
+    """Pearson's chi-squared of Poisson counts has the variance 2 + 1/mean per row; of binomial ones, with n trials,
+    2 + (1/(p(1 - p)) - 6)/n."""
+    generator = np.random.default_rng(5)
+    y = generator.poisson(0.7, 50).astype(float)
+    found = fit("y ~ exp(a)", {"y": y}, family="poisson", no_columns=True)
+    squares = np.sum((y - y.mean()) ** 2) / y.mean()
+    assert found.pearson_chi_squared == pytest.approx(squares, rel=1e-9)
+    score = (squares - 49) / math.sqrt(50 * (2 + 1 / y.mean()))
+    assert found.overdispersion_p == pytest.approx(stats.norm.sf(score), rel=1e-7)
+    trials = np.repeat([4.0, 9.0], 25)
+    y = generator.binomial(trials.astype(int), 0.3) / trials
+    found = fit("y ~ sigmoid(a)", {"y": y, "n": trials}, family="binomial", weights="n", no_columns=True)
+    p = np.average(y, weights=trials)
+    squares = np.sum(trials * (y - p) ** 2) / (p * (1 - p))
+    score = (squares - 49) / math.sqrt(np.sum(2 + (1 / (p * (1 - p)) - 6) / trials))
+    assert found.overdispersion_p == pytest.approx(stats.norm.sf(score), rel=1e-7)
 
 
 def test_two_outcomes_and_shares_of_trials() -> None:
