@@ -53,7 +53,6 @@ FORMULAS = (
 numbers = st.floats(-3, 3)
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize("text", FORMULAS)
 @given(st.lists(st.tuples(numbers, numbers), min_size=1, max_size=5), st.integers(0, 9))
 def test_a_total_is_the_sum_of_the_rows(text: str, rows: list[tuple[float, float]], seed: int) -> None:

@@ -90,7 +90,6 @@ def damaged(content: bytes, chance: Random) -> bytes:
     return bytes(found)
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize("seeds", [range(60), pytest.param(range(1000, 1600), marks=pytest.mark.slow)], ids=str)
 @pytest.mark.parametrize("kind", WHOLE)
 def test_a_damaged_file_is_read_or_refused_by_name(kind: str, seeds: range, tmp_path: Path) -> None:

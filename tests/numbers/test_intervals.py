@@ -76,7 +76,7 @@ FORMULAS = (
 )
 
 
-@each("text", FORMULAS, sampled=True)
+@each("text", FORMULAS)
 def test_exact_values_at_points_of_boxes_are_enclosed(text: str) -> None:
     formula = parse(text)
     random = np.random.default_rng(len(text))
@@ -126,7 +126,7 @@ def test_constants_are_exact_decimals() -> None:
     assert enclosed.lower < 0 < enclosed.upper
 
 
-@each("text", FORMULAS, sampled=True)
+@each("text", FORMULAS)
 def test_propagation_keeps_points_where_a_formula_has_a_value(text: str) -> None:
     formula = parse(text)
     random = np.random.default_rng(len(text))

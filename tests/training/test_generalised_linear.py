@@ -31,7 +31,6 @@ def reweighted(design: Array, y: Array) -> Array:
 
 
 # From a = b = c = 1 the mean is in range, or so large that all that follows is little beside it, or infinite.
-@pytest.mark.sampled
 @pytest.mark.parametrize("spread", [1e-4, 1.0, 20.0, 1e3, 1e5])
 @pytest.mark.parametrize(
     ("model", "options"),

@@ -22,7 +22,6 @@ def mixture(seed: int) -> tuple[Any, list[float]]:
     return x, truth
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize("seed", [*range(3), *(pytest.param(k, marks=pytest.mark.slow) for k in range(3, 10))])
 def test_the_components_of_a_mixture_are_found(seed: int) -> None:
     x, (share, *means, first, second) = mixture(seed)
@@ -120,7 +119,6 @@ def test_a_parameter_of_either_sign_is_not_bounded() -> None:
     assert found.parameters["p"] == pytest.approx(-0.6, abs=0.1)
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize(
     "model",
     ["max(q*(y - a - b*x), (q - 1)*(y - a - b*x))", "where(y > a + b*x, q*(y - a - b*x), (1 - q)*(a + b*x - y))"],

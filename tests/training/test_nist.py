@@ -45,7 +45,6 @@ def test_a_local_minimum_that_explains_nearly_all_is_left() -> None:
     assert found.rss == pytest.approx(problem["certified"]["rss"], rel=1e-9)
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["Misra1a", "DanWood", "Kirby2", "Hahn1", "MGH17", "BoxBOD", "Rat42", "Chwirut2"])
 def test_without_starting_values(name: str) -> None:
     problem = PROBLEMS[name]

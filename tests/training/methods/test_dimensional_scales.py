@@ -43,7 +43,6 @@ TRUTH = {
 }
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize(
     "loss", ["mse", pytest.param("huber", marks=pytest.mark.slow), pytest.param("cauchy", marks=pytest.mark.slow)]
 )

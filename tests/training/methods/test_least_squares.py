@@ -130,7 +130,6 @@ def test_an_end_at_a_kink_is_reported() -> None:
     assert any(words.startswith("`k` ends at a kink of the loss") for words in found.warnings)
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(4))
 def test_no_small_step_lowers_the_loss_of_a_line_with_two_bends(seed: int) -> None:
     generator = np.random.default_rng(seed)

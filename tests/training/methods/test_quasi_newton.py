@@ -27,7 +27,6 @@ def decay(noise: float = 0.02) -> dict[str, Any]:
     return {"t": T, "y": 2.5 * np.exp(-1.3 * T) + 0.1 + np.random.default_rng(0).normal(0, noise, len(T))}
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize("unit", [1e-9, 1.0, 1e6])
 @pytest.mark.parametrize(
     "start", [{}, {"a": 2.5, "b": 1.3, "c": 0.1, "s": 0.02}, {"s": 10}, {"a": 9, "b": 0.1, "s": 0.3}]
