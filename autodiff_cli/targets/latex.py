@@ -98,7 +98,7 @@ def _literal(text: str) -> str:
 LATEX = Target(
     name="latex",
     notations=NOTATIONS,
-    numbers={"pi": r"\pi", "tau": r"2\pi", "e": "e", "inf": r"\infty", "nan": r"\text{undefined}"},
+    numbers={"pi": r"\pi", "tau": r"\tau", "e": "e", "inf": r"\infty", "nan": r"\text{undefined}"},
     literal=_literal,
     as_number=_notation(["[", "]"], [0])._replace(conditions=(0,)),  # Iverson brackets
     as_condition=_comparison(r"\ne")._replace(texts=("", r" \ne 0"), operand_precedences=(SUM,)),

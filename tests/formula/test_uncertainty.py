@@ -173,6 +173,26 @@ def test_random_draws_have_the_moments_and_quantiles_of_a_lognormal_number() -> 
     assert found.undefined == 0
 
 
+def test_the_sampling_errors_of_random_draws_are_those_of_other_seeds() -> None:
+    uncertain = UncertainPoint(parse("2*x + y"), {"x": 1.0, "y": 1.0}, {"x": 0.3, "y": 0.8})
+    found = [uncertain.simulate(400, seed) for seed in range(150)]
+    assert np.mean([each.stderr for each in found]) == pytest.approx(1.0, rel=0.01)
+    spread = np.std([each.stderr for each in found])
+    assert np.mean([each.stderr_error for each in found]) == pytest.approx(spread, rel=0.2)
+    assert spread == pytest.approx(1 / math.sqrt(2 * 400), rel=0.2)
+
+
+def test_few_draws_agree_with_a_first_order_that_is_exact() -> None:
+    formula = parse("2*x + y")
+    point, errors = {"x": 1.0, "y": 1.0}, {"x": 0.3, "y": 0.8}
+    hessian = hessian_by_name(formula, point, errors)
+    found = [
+        UncertainPoint(formula, point, errors).uncertainty(3.0, {"x": 2.0, "y": 1.0}, hessian, draws=150, seed=seed)  # type: ignore[arg-type]
+        for seed in range(60)
+    ]
+    assert sum(each.recommended == "first order" for each in found) >= 58
+
+
 def test_infinite_draws_count_among_the_quantiles_and_undefined_ones_do_not() -> None:
     """The quantile of an increasing function is the function of the quantile."""
     found = propagate("log(max(x, 0))", {"x": 0.5}, {"x": 1.0}, draws=20_000).monte_carlo

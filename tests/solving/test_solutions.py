@@ -421,3 +421,16 @@ def test_most_zeros_are_proven_in_floats_and_take_few_evaluations_in_balls(monke
     found = ad.parse("20 + x^2 - 10*cos(2*pi*x) + y^2 - 10*cos(2*pi*y)").minimize(x=(-1, 1.25), y=(-1, 1.25))
     assert found.complete
     assert len(points) <= 2 * len(found.points)
+
+
+@each("max_boxes", [20, 200, 20_000])
+def test_a_maximum_is_the_minimum_of_the_negative_however_far_the_search_goes(max_boxes: int) -> None:
+    text, box = "sin(5*x)*cos(3*y) + x/3 - abs(y - 1)/5", {"x": (-2, 2.1), "y": (-2, 2.2)}
+    most = ad.parse(text).maximize(box, max_boxes=max_boxes)
+    least = ad.parse(f"-({text})").minimize(box, max_boxes=max_boxes)
+    assert most.global_ is not None
+    assert least.global_ is not None
+    assert most.global_.value_enclosure == tuple(-end for end in reversed(least.global_.value_enclosure))
+    assert most.complete is least.complete is (not most.unresolved) is (max_boxes > 1000)
+    best = max(math.sin(5 * x) * math.cos(3 * y) + x / 3 - abs(y - 1) / 5 for x in (1.57, 1.58, 1.6) for y in (1.0,))
+    assert most.global_.value_enclosure[1] >= best

@@ -27,6 +27,7 @@ PYTHON = {
     r"\le": "<=", r"\ge": ">=", r"\ne": "!=", r"\bmod": "%", r"\cdot": "*", r"\,": "*", r"\frac": "fraction",
     r"\ln": "ln", r"\sqrt[3]": "cube_root", r"\sqrt[": "any_root[", r"\sqrt": "math.sqrt", "^{": "**(", "[": "number(",
     "]": ")", "{": "(", "}": ")", "=": "==", r"\log_(": "logarithm(", r"\sin": "math.sin",
+    r"\tau": "math.tau", r"\pi": "math.pi",
 }  # fmt: skip
 NAMES = {
     "math": math, "floor": math.floor, "ceil": math.ceil, "fraction": lambda a: lambda b: a / b, "number": float,

@@ -15,7 +15,7 @@ import pytest
 
 from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.graph.codegen import Fragment, StraightLineCode, straight_line_code
-from autodiff_cli.graph.node import Node, variable
+from autodiff_cli.graph.node import Node, constant, variable
 from autodiff_cli.graph.op import Op
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.numbers.floats import FLOATS
@@ -56,8 +56,10 @@ class Nested(NamedTuple):
         return self.outer.build(*inputs[: self.k], self.inner.build(*inputs[self.k : end]), *inputs[end:])
 
 
+TAU = constant("tau")  # which some languages write as a product
 OPERATORS = [Operator(op.name, op.min_inputs, op) for op in ELEMENTWISE if op.symbol]
 OPERATORS += [Operator("square", 1, lambda x: x**2), Operator("fifth", 1, lambda x: x**5)]
+OPERATORS += [Operator("over tau", 1, lambda x: x / TAU), Operator("power of tau", 1, lambda x: TAU**x)]
 NESTED = [Nested(outer, inner, k) for outer in OPERATORS for inner in OPERATORS for k in range(outer.count)]
 NESTED_POINTS = [(0.75, 1.5, 2.5), (3.0, 0.5, 2.0), (-2.0, 3.0, 2.0), (2.0, 2.0, 0.0)]
 Calls = list[tuple[Op | Nested, int]]

@@ -422,3 +422,15 @@ def test_a_model_with_a_constant_is_tested_in_groups_as_alone(
             continue
         assert group.fit.null_test[:1] == wanted.null_test[:1]
         np.testing.assert_allclose(np.hstack(group.fit.null_test[1:]), np.hstack(wanted.null_test[1:]), rtol=1e-6)
+
+
+def test_several_weighted_targets_have_the_figures_of_single_fits() -> None:
+    generator = np.random.default_rng(1)
+    data: dict[str, Any] = {"g": ["u"] * 12 + ["v"] * 12, "x": np.tile(np.linspace(0, 1, 12), 2)}
+    data |= {name: generator.normal(size=24) for name in "yz"} | {"w": generator.uniform(0.5, 3, 24)}
+    model = "[y, z] ~ [a*x + b, c*x]"
+    for group, rows in zip(ad.fit_by(model, data, "g", weights="w"), (slice(12), slice(12, 24)), strict=True):
+        single = ad.fit(model, {name: values[rows] for name, values in data.items() if name != "g"}, weights="w")
+        assert group.fit is not None
+        for name in ("log_likelihood", "aic", "rmse", "r_squared", "residual_quantiles"):
+            assert getattr(group.fit, name) == pytest.approx(getattr(single, name), rel=1e-9), name

@@ -11,7 +11,7 @@ from scipy import stats
 
 import autodiff_cli as ad
 from autodiff_cli.options import OptionError
-from autodiff_cli.training.fitting.inference import bootstrap_fits
+from autodiff_cli.training.fitting.inference import BootstrapFits, bootstrap_fits
 from autodiff_cli.training.options import FitOptions
 from tests.each import each
 
@@ -130,3 +130,17 @@ def test_resamples_of_a_loss_with_kinks_end_at_minima_as_the_fit_does() -> None:
     assert found.converged
     low, high = found.intervals["bootstrap"]["b"]
     assert low < found.parameters["b"] < high
+
+
+def test_corrected_shares_are_those_of_efron_and_tibshirani() -> None:
+    """Equations 14.10, 14.14 and 14.15 of their book, for a skewed statistic."""
+    generator = np.random.default_rng(4)
+    values, jackknife = generator.gamma(2, size=(500, 1)), generator.gamma(3, size=(30, 1))
+    estimate = np.array([1.9])
+    bias = stats.norm.ppf(np.mean(values < estimate))
+    centred = jackknife.mean() - jackknife
+    acceleration = np.sum(centred**3) / (6 * np.sum(centred**2) ** 1.5)
+    shifted = bias + stats.norm.ppf([0.05, 0.95])
+    theirs = stats.norm.cdf(bias + shifted / (1 - acceleration * shifted))
+    found = BootstrapFits(values, jackknife).intervals(lambda theta: theta, estimate, 0.9)
+    assert np.ravel(found) == pytest.approx(np.quantile(values, theirs), rel=1e-9)
