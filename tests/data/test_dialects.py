@@ -34,6 +34,9 @@ def rows(file: DataSource, wanted: str) -> list[list[str]]:
     return [row for cells in blocks for row in (cells if isinstance(cells, list) else cells.rows())]
 
 
+DELIMITERS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": "   ", "|": "|"}
+
+
 def column(file: DataSource, name: str) -> list[float]:
     return [float(x) for x in file.load({name}).columns[name]]
 
@@ -62,6 +65,8 @@ def column(file: DataSource, name: str) -> list[float]:
         ("x,y\n1,2\n3,4\n5,6\n", {"skip": 2, "no_header": True, "column": ["y=c2"]}, [4, 6]),
         ("# by hand\nx,y\ns,mV\n1,2\n3,4\n", {"units_row": True}, [2, 4]),
         ("x,y\n1,13/02/2024\n3,14/02/2024 06:00\n", {"date_format": "DD/MM/YYYY"}, None),
+        ("x,y\n1,13/02/24 10:59:58\n3,13/02/24 11:01:01\n", {"date_format": "DD/MM/YY hh:mm:ss"}, [0, 63]),
+        *[(f"x{c}y\n1{c}2\n3{c}4\n", {"delimiter": word}, [2, 4]) for word, c in DELIMITERS.items()],
         ("x,y\n1,13/02/2024\n3,2024-02-14\n", {"date_format": "DD/MM/YYYY"}, [0, 86400]),
         ("x,y\n1,Feb 13 2024 10h\n3,Feb 13 2024 12h\n", {"date_format": "%b %d %Y %Hh"}, [0, 7200]),
     ],

@@ -88,3 +88,7 @@ def test_a_backtick_ends_a_name() -> None:
     assert [is_name(text) for text in ("`a`", "`a b`", "``", "`a`b`", "`a` `b`", "`", "a`")] == [True, True] + [
         False
     ] * 5
+
+
+def test_zeros_before_an_exponent_do_not_count_among_its_digits() -> None:
+    assert read("1e-" + "0" * 40 + "2*x").text

@@ -20,6 +20,7 @@ from autodiff_cli.graph.op import Op
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.numbers.translation import Library, Target
+from autodiff_cli.ops.elementary import exp2
 from autodiff_cli.targets.c_family import JAVASCRIPT, C, forward_declaration
 from autodiff_cli.targets.fortran import FORTRAN, FortranLibrary, split_declarations
 from autodiff_cli.targets.translation import SHORT_DEFINITIONS, GraphWriter
@@ -60,6 +61,7 @@ TAU = constant("tau")  # which some languages write as a product
 OPERATORS = [Operator(op.name, op.min_inputs, op) for op in ELEMENTWISE if op.symbol]
 OPERATORS += [Operator("square", 1, lambda x: x**2), Operator("fifth", 1, lambda x: x**5)]
 OPERATORS += [Operator("over tau", 1, lambda x: x / TAU), Operator("power of tau", 1, lambda x: TAU**x)]
+OPERATORS += [Operator("exp2", 1, exp2)]
 NESTED = [Nested(outer, inner, k) for outer in OPERATORS for inner in OPERATORS for k in range(outer.count)]
 NESTED_POINTS = [(0.75, 1.5, 2.5), (3.0, 0.5, 2.0), (-2.0, 3.0, 2.0), (2.0, 2.0, 0.0)]
 Calls = list[tuple[Op | Nested, int]]

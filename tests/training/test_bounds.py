@@ -12,6 +12,7 @@ import autodiff_cli as ad
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.objective.parameters import parse_bounds
 from autodiff_cli.training.optimizers import OPTIMIZERS
+from autodiff_cli.training.options import check_bounds
 from tests.each import each
 
 X = np.linspace(0, 4, 40)
@@ -238,3 +239,9 @@ def test_errors_on_an_order_or_a_sum_of_shares_are_those_of_the_model_with_fewer
     assert [three.stderr[name] for name in start] == pytest.approx([*two.stderr.values()], rel=1e-5)
     assert three.stderr["w2"] == pytest.approx(two.stderr["w1"], rel=1e-5)
     assert three.stderr["m3"] is None
+
+
+@each("low, high", [(math.inf, None), (None, -math.inf), (math.inf, math.inf), (2, 1), (1, 1), (math.nan, 1)])
+def test_bounds_between_which_there_is_no_number(low: float | None, high: float | None) -> None:
+    with pytest.raises(OptionError, match="bound"):
+        check_bounds("a", (low, high))

@@ -10,7 +10,9 @@ import pytest
 from autodiff_cli.backends.gradient_descent import Stepper
 from autodiff_cli.backends.protocol import OptimizerState
 from autodiff_cli.backends.selection import make_backend
-from autodiff_cli.training.optimizers import OPTIMIZERS
+from autodiff_cli.options import OptionError
+from autodiff_cli.training.optimizers import OPTIMIZERS, LearningRateSchedule, parse_schedule
+from tests.each import each
 
 RATE = 0.1
 
@@ -81,3 +83,20 @@ def test_the_gradient_is_not_changed(name: str) -> None:
         moved = walk.step(gradient)
     assert gradient.tolist() == [1.0, 1.0]
     assert moved.tolist() != [1.0, 1.0]
+
+
+@each("fall, is_reduced", [(1.0005, False), (1.000005, True)])
+def test_a_plateau_is_a_fall_of_less_than_a_ten_thousandth(fall: float, is_reduced: bool) -> None:
+    losses = [fall**-epoch for epoch in range(30)]
+    for text, epochs in (("plateau", 10), ("plateau:4", 4)):
+        schedule = LearningRateSchedule(text, 1.0, 100)
+        assert schedule.rate(epochs + 1, losses[:epochs]) == 1
+        assert schedule.rate(epochs + 3, losses[: epochs + 2]) == pytest.approx(0.1 if is_reduced else 1.0)
+
+
+@each(
+    "text", ["step:3:1", "step:3:0", "exponential:1", "plateau:2:1.5", "step:0", "step:2.5", "constant:1", "cosine:3"]
+)
+def test_schedules_whose_numbers_mean_nothing(text: str) -> None:
+    with pytest.raises(OptionError, match="schedule"):
+        parse_schedule(text)

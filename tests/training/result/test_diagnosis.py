@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 
 import autodiff_cli as ad
-from autodiff_cli.training.result.diagnosis import Diagnosis
+from autodiff_cli.training.result.diagnosis import Diagnosis, von_neumann_scores
 
 X = np.linspace(-1, 1, 40)
 DATA = {"x": X, "y": np.sin(2 * X)}
@@ -97,3 +98,14 @@ def test_rows_come_in_blocks_without_a_difference(monkeypatch: pytest.MonkeyPatc
     whole = diagnosed(model, start)
     monkeypatch.setattr("autodiff_cli.backends.numpy_backend.BLOCK_ROWS", 13)
     assert diagnosed(model, start).units == whole.units
+
+
+def test_scores_of_neighbours_are_those_of_von_neumann() -> None:
+    """Twice the normal approximation's mean is 2 and its variance 4*(n - 2)/(n^2 - 1), for each group by itself."""
+    sizes = np.array([30, 12, 75])
+    ordered = np.random.default_rng(2).normal(size=sizes.sum()) + np.repeat([0.0, 50.0, -9.0], sizes)
+    wanted = []
+    for n, values in zip(sizes, np.split(ordered, np.cumsum(sizes)[:-1]), strict=True):
+        ratio = np.sum(np.diff(values) ** 2) / np.sum((values - values.mean()) ** 2)
+        wanted.append((2 - ratio) / math.sqrt(4 * (n - 2) / (n**2 - 1)))
+    assert von_neumann_scores(ordered, sizes) == pytest.approx(wanted, rel=1e-9)

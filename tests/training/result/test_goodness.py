@@ -120,6 +120,37 @@ def test_without_a_likelihood_there_are_no_criteria() -> None:
     assert (found.log_likelihood, found.aic, found.aicc, found.bic) == (None, None, None, None)
 
 
+def test_criteria_count_a_dispersion_that_is_estimated() -> None:
+    """A gamma distribution has a shape of its own, as in R; counts have none, and one that is given is not counted."""
+    x = np.linspace(0, 1, 25)
+    y = np.exp(0.3 + x) * np.random.default_rng(3).gamma(4, 1 / 4, 25)
+    for family, k in (("gamma", 3), ("poisson", 2), ("gaussian", 3), ("negative_binomial", 3)):
+        target = y if family in ("gamma", "gaussian") else np.round(9 * y)
+        found = fit("y ~ exp(a + b*x)", {"x": x, "y": target}, family=family)
+        assert found.log_likelihood is not None
+        assert found.aic == pytest.approx(2 * k - 2 * found.log_likelihood, rel=1e-12), family
+        assert found.bic == pytest.approx(k * math.log(25) - 2 * found.log_likelihood, rel=1e-12), family
+
+
+@each("rows", [4, 5, 9])
+def test_penalised_errors_have_the_variance_about_the_fit_without_the_penalty(rows: int) -> None:
+    """inv(H) X'X inv(H) s^2 with H = X'X + n l2 I, for any number of rows beyond that of the parameters."""
+    x = np.linspace(-1, 1, rows)
+    design = np.stack([np.ones(rows), x, x**2]).T
+    y = 1 + x + 0.3 * np.cos(7 * x)
+    found = fit("y ~ a + b*x + c*x^2", {"x": x, "y": y}, l2=0.05)
+    variance = np.sum((y - design @ np.linalg.lstsq(design, y)[0]) ** 2) / (rows - 3)
+    inverse = np.linalg.inv(design.T @ design + rows * 0.05 * np.eye(3))
+    wanted = np.sqrt(np.diag(inverse @ design.T @ design @ inverse) * variance)
+    assert [*found.stderr.values()] == pytest.approx(wanted, rel=1e-6)
+
+
+@each("noise, is_perfect", [(0.0, True), (1e-15, True), (1e-12, False), (1e-6, False)])
+def test_residuals_are_called_rounding_errors_only_where_they_are(noise: float, is_perfect: bool) -> None:
+    found = fit("y ~ a + b*x", {"x": X, "y": 1 + 2 * X + noise * np.cos(50 * X)})
+    assert any("the residuals are rounding errors" in text for text in found.warnings) is is_perfect
+
+
 def test_residuals_are_listed_without_their_weights() -> None:
     weights = np.linspace(0, 3, N)
     found = decay(weights=weights)
