@@ -18,7 +18,15 @@ import pytest
 from autodiff_cli import fit_by
 from autodiff_cli.data.table import Dataset
 from autodiff_cli.options import OptionError
-from autodiff_cli.render.plots import check_plot_path, draw_figure, fit_panels, plot_html, save_plot, write_plot
+from autodiff_cli.render.plots import (
+    check_plot_path,
+    draw_figure,
+    fit_panels,
+    plot_html,
+    save_plot,
+    time_label,
+    write_plot,
+)
 from autodiff_cli.render.report import Paper
 from autodiff_cli.training.fitting.fit import fit_dataset
 from autodiff_cli.training.objective.loading import as_dataset
@@ -339,3 +347,33 @@ def test_dates_stand_beside_their_axis(step: int, marks: set[str], tmp_path: Pat
     assert run_cli([*words, str(path)]).status == 0
     assert marks <= {text.text for text in ET.parse(path).getroot().iter(f"{SVG}text")}
     assert "y over when, from 2024-01-01 on" in run_cli(words)
+
+
+def test_the_legend_of_losses_has_their_ends() -> None:
+    found = drawn("y ~ a*exp(-b*x)", decay(), optimizer="adam", epochs=30, validation=0.3, learning_rate=0.1)
+    text = "\n".join(in_characters(found))
+    for name in ("loss", "validation_loss"):
+        assert f"{name.replace('_', ' ')}: ends at {found.history[-1][name]:.4g}" in text  # type: ignore[literal-required]
+
+
+@pytest.mark.parametrize(
+    ("days", "label"),
+    [(1200, "2024-03"), (999, "03-05"), (2, "03-05"), (1.9, "07:08"), (0.01, "07:08"), (0.005, "07:08:09")],
+)
+def test_times_are_labelled_by_the_span_of_their_axis(days: float, label: str) -> None:
+    origin, moment = datetime(2024, 1, 1), datetime(2024, 3, 5, 7, 8, 9)
+    assert time_label((moment - origin).total_seconds(), days * 86_400, origin) == label
+
+
+def test_figures_for_print_have_outlines_of_letters_and_no_bitmaps(tmp_path: Path) -> None:
+    save_plot({"": drawn("y ~ a*exp(-b*x)", decay())}, tmp_path / "fit.pdf")
+    content = (tmp_path / "fit.pdf").read_bytes()
+    assert b"/Type3" not in content
+    assert b"/TrueType" in content or b"/CIDFontType2" in content
+
+
+def test_a_name_that_begins_with_an_underline_is_in_the_legend() -> None:
+    data = {**decay(), "kind": np.array(["_a", "b"] * 20)}
+    found = drawn("y ~ s[kind]*exp(-b*x)", data)
+    labels = [label for axes in axes_of(found) for label in axes.get_legend_handles_labels()[1]]
+    assert sum("_a" in label for label in labels) == 1
