@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from autodiff_cli import parse
 from autodiff_cli.autodiff.sweeps import forward, reverse
 from autodiff_cli.graph.node import variable
 from autodiff_cli.graph.tape import Tape
@@ -103,3 +104,12 @@ def test_root(point: tuple[float, float], value: float) -> None:
 )  # fmt: skip
 def test_ieee_values_instead_of_exceptions(name: str, point: tuple[float, ...], value: float) -> None:
     assert FLOATS.function(get_op(name), len(point))(*point) == pytest.approx(value, rel=1e-15, nan_ok=True)
+
+
+def test_a_clip_between_equal_ends_has_no_slope() -> None:
+    """Below and at them there is a kink towards either end, above them only towards the upper one."""
+    f = parse("clip(x, low, high)")
+    for x in (1.0, 2.0):
+        assert [*f.grad(x=x, low=2.0, high=2.0).values()] == [0, 0, 0]
+    assert [*f.grad(x=3.0, low=2.0, high=2.0).values()] == [0, 0, 1]
+    assert [*f.grad(x=3.0, low=2.0, high=1.0).values()] == [0, 0, 1]

@@ -12,9 +12,17 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from autodiff_cli import ExpressionError, parse
+from autodiff_cli.cli.inputs import split_uncertainties
 from autodiff_cli.formula.array_derivatives import BatchedGradient
 from autodiff_cli.formula.derivatives import hessian_by_name
-from autodiff_cli.formula.uncertainty import UNCORRELATED, Correlations, RowErrors, UncertainPoint, Uncertainty
+from autodiff_cli.formula.uncertainty import (
+    UNCORRELATED,
+    Correlations,
+    RowErrors,
+    UncertainPoint,
+    Uncertainty,
+    check_error_columns,
+)
 from tests.each import each, examples
 
 NUMBERS = st.floats(-1e6, 1e6, allow_subnormal=False)
@@ -270,3 +278,28 @@ def test_rows_are_said_to_mislead_like_their_points(rows: list[tuple[float, floa
         assert second is not None
         margins = second.stderr - 1.1 * first, abs(second.mean - formula(x=x, y=0.5)) - 0.5 * first
         assert max(margins) == pytest.approx(0, abs=1e-9) or bool(misleads) == (max(margins) > 0)
+
+
+@each(
+    "text, value, error",
+    [
+        ("2.05(12)", 2.05, 0.12),
+        (".25(3)", 0.25, 0.03),
+        ("7(2)", 7, 2),
+        ("-1.5(21)e-3", -1.5e-3, 2.1e-3),
+        ("12.(3)e2", 1200, 300),
+        ("4+-5%", 4, 0.2),
+        ("-4±5 %", -4, 0.2),
+        ("1e3+-2", 1000, 2),
+    ],
+)
+def test_values_with_errors_as_people_write_them(text: str, value: float, error: float) -> None:
+    values, errors = split_uncertainties({"x": text})
+    assert (parse(values["x"]).value(), parse(errors["x"]).value()) == pytest.approx((value, error), rel=1e-12)
+
+
+@each("error", [-0.1, math.inf, math.nan])
+def test_errors_in_columns_are_finite_and_not_negative(error: float) -> None:
+    check_error_columns({"s": np.array([0.0, 2.0, 1e300])}, ["s"], 5)
+    with pytest.raises(ExpressionError, match="row 7: the error in column `s`"):
+        check_error_columns({"s": np.array([0.0, 2.0, error, -1.0])}, ["s"], 5)

@@ -205,6 +205,7 @@ def test_bad_data_is_status_2_and_nothing_on_standard_output(
         output = run_cli(["train", "y ~ a*x + b", write(tmp_path, content), *more])
         assert (output.status, output) == (2, "")
         assert message in output.stderr
+        assert ("use --drop-missing" in output.stderr) is ("use --drop-missing" in message)  # where it helps
         assert "Traceback" not in output.stderr
 
 

@@ -146,3 +146,15 @@ def test_what_cannot_be_compared_is_refused() -> None:
         ad.compare([LINE, LINE], data)
     with pytest.raises(OptionError, match="no model has the parameter `q`"):
         ad.compare([LINE, "y ~ a"], data, start={"q": 1})
+
+
+def test_cross_validation_of_penalised_fits_measures_the_loss_without_the_priors() -> None:
+    data = {"x": X, "y": Y}
+    found = ad.compare([LINE, CUBIC], data, folds=3, priors=["b ~ normal(0, 0.05)"])
+    (line,) = (one for one in found.models if len(one.fit.parameters) == 2)
+    part_of, squares = assign_folds(len(X), 3, 0), np.zeros(len(X))
+    for fold in range(3):
+        rest = part_of != fold
+        part = ad.fit(LINE, {"x": X[rest], "y": np.array(Y)[rest]}, priors=["b ~ normal(0, 0.05)"])
+        squares[~rest] = (np.array(Y) - part.predict({"x": X}))[~rest] ** 2
+    assert line.cv_error == pytest.approx(squares.mean(), rel=1e-6)
