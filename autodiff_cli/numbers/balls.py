@@ -33,6 +33,7 @@ from autodiff_cli.numbers.special_functions import MAX_BESSEL_ORDER
 # --- Special functions ---
 
 Ball = arb
+Series = arb_series
 _MAX_ORDER = 10_000  # of derivatives: higher ones take too long
 
 
@@ -107,6 +108,7 @@ def gammaincc(a: Ball, x: Ball) -> Ball:
     return arb(0) if a.is_zero() else arb(1) if x.is_zero() else x.gamma_upper(a, regularized=1)
 
 
+_GUARD_BITS = 10  # bits beyond those of the arguments
 _MAX_TERMS = 20_000  # of a series; more take seconds
 
 
@@ -115,23 +117,52 @@ def gammainc_derivative(order: int, a: Ball, x: Ball) -> Ball:
 
     The power series Σ x^(a+k)·exp(-x)/gamma(a+k+1) is summed as a truncated power series in a. The rest is at most a
     geometric series, with the absolute values of the coefficients of the last term and of 1/(a+k+e) in powers of e.
+    Where x is large, the asymptotic series of gammaincc(a, x) needs far fewer terms.
     """
     if not (a >= 0 and a < 1e9 and x > 0):
         return arb(0) if a > 0 and x.is_zero() else ball.NAN
+    shifted = arb_series([a, 1], prec=order + 1)
+    # One exponential of a difference: the factors of a wide ball are far less certain than their product.
+    density = (shifted * x.log() - x - (shifted + 1).lgamma()).exp()
+    if x > 2 * a and (upper := _upper_gamma_series(order, shifted, x)) is not None:
+        return -(density * upper)[order] * arb.fac_ui(order)
     if x > _MAX_TERMS / 2:
         raise Undecided
-    shifted = arb_series([a, 1], prec=order + 1)
-    term = total = (shifted * x.log() - x).exp() * (shifted + 1).rgamma()
+    term = total = density
     small = arb(2) ** -ctx.prec
     for k in range(1, _MAX_TERMS):
         term = term * x / (shifted + k)
         total = total + term
         if k > 2 * x and all(term[i].abs_upper() <= total[i].abs_upper() * small for i in range(order + 1)):
             place = a + k + 1
-            sizes = arb_series([abs(term[i]) for i in range(order + 1)], prec=order + 1)
-            rest = sizes * (x / place) / arb_series([1 - x / place, -1 / place], prec=order + 1)
+            rest = _sizes(term, order) * (x / place) / arb_series([1 - x / place, -1 / place], prec=order + 1)
             return (total[order] + arb(0, rest[order].abs_upper())) * arb.fac_ui(order)
     raise Undecided
+
+
+def _upper_gamma_series(order: int, a: Series, x: Ball) -> Series | None:
+    """Return gammaincc(a, x)·gamma(a+1)·exp(x)/x^a as a truncated power series in a; None if x is too small for that.
+
+    It is a/x times the asymptotic series Σ (a-1)…(a-k)/x^k (DLMF 8.11.2). After n > a terms the
+    rest is the next term times ∫ (1 + s/x)^(a-n-1)·exp(-s) ds over s from 0, where the coefficient of each power of e
+    in (1 + s/x)^e is at most (s/x)^i/i!, whose integral is x^-i.
+    """
+    term = total = arb_series([1], prec=order + 1)
+    # A rest that is small beside the radius of a wide ball does not count.
+    bits = max(min(ctx.prec, _GUARD_BITS + a[0].rel_accuracy_bits(), _GUARD_BITS + x.rel_accuracy_bits()), _GUARD_BITS)
+    small = arb(2) ** -bits
+    for k in range(1, 2 * ctx.prec):
+        term = term * (a - k) / x
+        if a[0] < k and all(term[i].abs_upper() <= small for i in range(order + 1)):
+            rest = _sizes(term, order) / arb_series([1, -1 / x], prec=order + 1)
+            total = total + arb_series([arb(0, rest[i].abs_upper()) for i in range(order + 1)], prec=order + 1)
+            return a / x * total
+        total = total + term
+    return None
+
+
+def _sizes(series: Series, order: int) -> Series:
+    return arb_series([abs(series[i]) for i in range(order + 1)], prec=order + 1)
 
 
 def sinc_derivative(n: Ball, x: Ball) -> Ball:

@@ -48,6 +48,11 @@ def _difference(x: mpf, y: mpf) -> mpf:
     return mpf(0) if abs(z) < max(abs(x), abs(y)) * mpf(10) ** (TIE - mp.dps) else z
 
 
+def _comparison(x: mpf, y: mpf) -> mpf:
+    """A number whose sign is that of x - y, also where both are infinite."""
+    return mpf(0) if x == y else _difference(x, y)
+
+
 def _whole(x: mpf) -> mpf:
     """The number, or the whole number that it agrees with to nearly all digits."""
     nearest = mp.nint(x) if mp.isfinite(x) else x
@@ -64,12 +69,12 @@ def _remainder(a: mpf, b: mpf) -> mpf:
 OTHERS: dict[str, Any] = {
     "add": lambda x, y: _difference(x, -y),
     "sub": _difference,
-    "eq": lambda x, y: _difference(x, y) == 0,
-    "ne": lambda x, y: _difference(x, y) != 0,
-    "lt": lambda x, y: _difference(x, y) < 0,
-    "le": lambda x, y: _difference(x, y) <= 0,
-    "gt": lambda x, y: _difference(x, y) > 0,
-    "ge": lambda x, y: _difference(x, y) >= 0,
+    "eq": lambda x, y: _comparison(x, y) == 0,
+    "ne": lambda x, y: _comparison(x, y) != 0,
+    "lt": lambda x, y: _comparison(x, y) < 0,
+    "le": lambda x, y: _comparison(x, y) <= 0,
+    "gt": lambda x, y: _comparison(x, y) > 0,
+    "ge": lambda x, y: _comparison(x, y) >= 0,
     "floor": lambda x: mp.floor(_whole(x)),
     "ceil": lambda x: mp.ceil(_whole(x)),
     "round": lambda x: mp.nint(_whole(2 * x) / 2),

@@ -281,3 +281,18 @@ def test_the_integer_in_a_ball_of_any_exponents(middle: tuple[int, int], radius:
         assert unique_integer(ball) == (inside[0] if len(inside) == 1 else None)
     else:
         assert unique_integer(ball) is None
+
+
+@each(("a", "x"), [(0.5, 20.0), (3.0, 90.0), (3.0, 30_000.0), (40.0, 90.0), (40.0, 700.0)])
+def test_slopes_of_incomplete_gamma_functions_in_their_tails(a: float, x: float) -> None:
+    """Far out, the derivatives towards the first argument are bounded at points, and over balls, whose sign is sure."""
+    for order, name in ((1, "gammainc_slope"), (2, "gammainc_curvature")):
+        with mp.workdps(60):
+            exact_text = mp.nstr(mp.diff(lambda s: -mp.gammainc(s, x, mp.inf, regularized=True), a, order), 30)
+        with precision(100):
+            exact = arb(exact_text)
+            at_point = FUNCTIONS[name](arb(a), arb(x))
+            around = FUNCTIONS[name](arb(a, 1e-3), arb(x, 1e-3))
+        assert abs(at_point - exact) <= 1e-12 * abs(exact)
+        assert around.contains(exact)
+        assert not around.contains(0)
