@@ -12,6 +12,7 @@ from autodiff_cli.numbers import ball_arithmetic as ball
 from autodiff_cli.numbers.intervals import INTERVALS, Intervals
 from autodiff_cli.solving.search import Propagation
 from tests.each import each
+from tests.fuzz.references import references
 
 FORMULAS = (
     "x^3 - 2*x - 5",
@@ -164,3 +165,18 @@ def test_values_that_underflow_are_enclosed(text: str) -> None:
             {"square": lambda x: x * x, "hypot": mp.hypot, **{n: mpf(v) for n, v in point.items()}},
         )
         assert mpf(value.lower[0]) <= exact <= mpf(value.upper[0])
+
+
+@each(
+    "text",
+    ["exp(x)", "exp2(1.44*x)", "tanh(exp(x))", "sin(exp(x))", "erfc(sqrt(-x))", "sigmoid(x)", "normal_pdf(sqrt(-2*x))"],
+)
+def test_functions_whose_values_are_subnormal_are_enclosed(text: str) -> None:
+    """Near the smallest floats a relative margin is none, and the error of a function is many of them."""
+    formula = parse(text)
+    for x in (-744.0 + 0.37 * k for k in range(30)):
+        with np.errstate(all="ignore"):
+            value = forward(formula.tape, INTERVALS, {"x": Intervals.between(np.array([x]), x)})[-1]
+        (exact,) = references([formula.output], {"x": x})
+        assert exact is not None
+        assert mpf(value.lower[0]) <= exact <= mpf(value.upper[0]), x

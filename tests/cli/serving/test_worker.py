@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import json
 import os
@@ -160,3 +161,13 @@ def test_the_process_writes_no_file(tmp_path: Path) -> None:
     )
     assert json.loads(done.stdout)["parameters"]["b"] == pytest.approx(0.5, abs=0.01)
     assert [*tmp_path.rglob("*")] == []
+
+
+def test_the_process_has_limits_of_time_memory_and_files() -> None:
+    script = "import resource as r; from autodiff_cli.cli.worker import _limit_process; _limit_process(2); "
+    script += "print([r.getrlimit(which) for which in (r.RLIMIT_CPU, r.RLIMIT_FSIZE, r.RLIMIT_AS)])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60, check=True)
+    (cpu, *_), (file_size, *_), (memory, *_) = ast.literal_eval(done.stdout.decode())
+    assert 2 <= cpu <= 100
+    assert file_size == 0
+    assert 2**28 < memory < 2**36
