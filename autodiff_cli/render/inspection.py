@@ -142,7 +142,7 @@ def _write_plot(paper: Paper, expression: Formula) -> None:
     figure.set_x_limits(-_PLOT_LIMIT, _PLOT_LIMIT)
     figure.set_y_limits(min(heights) - margin, max(heights) + margin)
     figure.x_label, figure.y_label = "x", "y"
-    figure.x_ticks_fkt = figure.y_ticks_fkt = lambda low, _: f"{round(low, 9) + 0.0:.3g}"
+    figure.x_ticks_fkt = figure.y_ticks_fkt = lambda low, _: f"{round(low, 3) + 0.0:.3g}"
     figure.scatter([x for x, _ in visible], heights)
     paper.heading(f"y = {expression}")
     for line in figure.show().splitlines():
