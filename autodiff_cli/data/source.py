@@ -139,30 +139,47 @@ _MEMORY_CHECK_BYTES = 64 << 20  # bytes between two checks of the available memo
 _MEMORY_DIVISOR = 4  # bytes in memory may take 1/4 of the available memory
 
 
-class SpooledBytes:
-    """Bytes in an unnamed temporary file, which is deleted when the process ends."""
+class TemporaryBytes:
+    """Bytes in an unnamed temporary file, which is deleted when the process ends. Threads can read it at once.
 
-    def __init__(self, stream: Any, size: int) -> None:
-        self._stream = stream
-        self._size = size
-        weakref.finalize(self, stream.close)
+    Args:
+        folder: the folder of the file.
+
+    Raises:
+        OSError: if the file cannot be created.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        import tempfile
+
+        self._stream: Any = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - it lives as long as this
+        self.close = weakref.finalize(self, self._stream.close)
         self._lock = threading.Lock()
+        self._size = 0
 
     def __len__(self) -> int:
         return self._size
 
-    def read(self, at: int, count: int) -> bytes:
-        """Return up to `count` bytes from an offset."""
+    def write(self, content: bytes | memoryview, at: int) -> None:
+        """Write bytes from an offset on. Raises OSError."""
+        left = memoryview(content)
         with self._lock:
             self._stream.seek(at)
-            content: bytes = self._stream.read(count)
-            return content
+            while left:
+                left = left[self._stream.write(left) :]
+        self._size = max(self._size, at + len(content))
+
+    def read_into(self, buffer: Any, at: int) -> int:
+        """Fill a buffer with the bytes from an offset on; return how many there are, at most its length."""
+        with self._lock:
+            self._stream.seek(at)
+            return int(self._stream.readinto(buffer))
 
 
-class _SpooledStream(io.RawIOBase):
-    """A stream over spooled bytes with a position of its own, so that several readers can share the file."""
+class _TemporaryStream(io.RawIOBase):
+    """A stream over temporary bytes with a position of its own, so that several readers can share the file."""
 
-    def __init__(self, content: SpooledBytes) -> None:
+    def __init__(self, content: TemporaryBytes) -> None:
         self._content = content
         self._at = 0
 
@@ -170,10 +187,9 @@ class _SpooledStream(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        content = self._content.read(self._at, len(buffer))
-        buffer[: len(content)] = content
-        self._at += len(content)
-        return len(content)
+        count = self._content.read_into(buffer, self._at)
+        self._at += count
+        return count
 
     def seekable(self) -> bool:
         return True
@@ -184,12 +200,12 @@ class _SpooledStream(io.RawIOBase):
         return self._at
 
 
-def reopen(content: bytes | SpooledBytes) -> BinaryIO:
+def reopen(content: bytes | TemporaryBytes) -> BinaryIO:
     """Return a stream that starts at the first byte."""
-    return io.BufferedReader(_SpooledStream(content)) if isinstance(content, SpooledBytes) else io.BytesIO(content)
+    return io.BufferedReader(_TemporaryStream(content)) if isinstance(content, TemporaryBytes) else io.BytesIO(content)
 
 
-def read_all(stream: BinaryIO, name: str, *, spool_to_disk: bool = False) -> bytes | SpooledBytes:
+def read_all(stream: BinaryIO, name: str, *, spool_to_disk: bool = False) -> bytes | TemporaryBytes:
     """Return all bytes of a stream. It is read in steps, so that an endless one can be interrupted.
 
     Args:
@@ -225,28 +241,25 @@ def _is_device(stream: BinaryIO) -> bool:
         return False
 
 
-def _spool_to_disk(pieces: list[bytes], stream: BinaryIO, name: str) -> SpooledBytes:
+def _spool_to_disk(pieces: list[bytes], stream: BinaryIO, name: str) -> TemporaryBytes:
     """Write the bytes read so far, and the rest of a stream, to a temporary file. Raises DataError if there is no room
     for it.
     """
-    import tempfile
-
     folder = cache_folder()
     if folder is None:
         raise DataError(
             f"{name}: streaming needs a temporary copy on disk, but the cache is off (AUTODIFF_CACHE=off) or has no "
             "folder; save the data to a file and pass its name"
         )
-
-    spool: Any = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - it lives as long as the result
     try:
-        spool.writelines(pieces)
-        pieces.clear()
-        spool.writelines(iter(lambda: stream.read(_SPOOL_READ_BYTES), b""))
+        spool = TemporaryBytes(folder)
+        while pieces:
+            spool.write(pieces.pop(0), len(spool))
+        for piece in iter(lambda: stream.read(_SPOOL_READ_BYTES), b""):
+            spool.write(piece, len(spool))
     except OSError as error:
-        spool.close()
         raise DataError(f"{name}: cannot write the copy that streaming needs: {error_reason(error)}") from None
-    return SpooledBytes(spool, spool.tell())
+    return spool
 
 
 # --- Lines of bounded length
@@ -378,7 +391,7 @@ class ByteSource:
         self._named_encoding = encoding
         self._path = Path(path)
         self.is_single_pass = single_pass
-        self._bytes: bytes | SpooledBytes | None = None
+        self._bytes: bytes | TemporaryBytes | None = None
         self._stream: io.BufferedReader | None = None
         try:
             if path == "-" and stdin is not None:

@@ -10,10 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
-import threading
 import time
-import weakref
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,7 +30,7 @@ from autodiff_cli.data.batches import (
     with_fallback,
 )
 from autodiff_cli.data.dialect import DataError
-from autodiff_cli.data.source import available_memory, save_memory
+from autodiff_cli.data.source import TemporaryBytes, available_memory, save_memory
 from autodiff_cli.data.table import Table, check_has_rows
 from autodiff_cli.system import cache_folder, has_memory_limits
 
@@ -86,9 +83,6 @@ _MAX_GAP_ROWS = 512  # rows that are read with their neighbours: one page of mem
 # --- Decoded columns on disk
 
 
-_HAS_PREADV = hasattr(os, "preadv")  # not on Windows
-
-
 class DecodedColumns:
     """Columns of numbers in an unnamed temporary file, which later passes read at the speed of the disk.
 
@@ -108,11 +102,8 @@ class DecodedColumns:
     """
 
     def __init__(self, folder: Path, names: Sequence[str], chunk: int) -> None:
-        import tempfile
-
-        self._stream: Any = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - it lives as long as this object
-        self._close = weakref.finalize(self, self._stream.close)
-        self._lock = threading.Lock()  # the thread that prefetches uses the file too
+        self._bytes = TemporaryBytes(folder)
+        self.close = self._bytes.close
         self._places = {name: position for position, name in enumerate(names)}
         self._chunk = chunk
         self.rows = 0
@@ -121,10 +112,7 @@ class DecodedColumns:
         """Append a chunk; only the last one may be incomplete. Raises OSError."""
         for name in self._places:
             content = np.ascontiguousarray(columns[name][:rows]).data.cast("B")
-            with self._lock:
-                self._stream.seek(self._offset(name, self.rows))
-                while content:
-                    content = content[self._stream.write(content) :]
+            self._bytes.write(content, self._offset(name, self.rows))
         self.rows += rows
 
     def read(self, number: int, buffers: Mapping[str, Array]) -> int:
@@ -152,10 +140,6 @@ class DecodedColumns:
                 column[places] = values[run - first]
         return columns
 
-    def close(self) -> None:
-        """Delete the file."""
-        self._close()
-
     def _offset(self, name: str, row: int) -> int:
         """Return the position of a value in the file, in bytes."""
         chunk, row_in_chunk = divmod(row, self._chunk)
@@ -165,18 +149,10 @@ class DecodedColumns:
         """Fill an array with the values at a position of the file."""
         view = array.data.cast("B")
         while view:
-            count = self._read_bytes_at(view, offset)
+            count = self._bytes.read_into(view, offset)
             if not count:
                 raise OSError("the file of decoded columns ends early")
             view, offset = view[count:], offset + count
-
-    def _read_bytes_at(self, view: memoryview, offset: int) -> int:
-        """Read some bytes at a position, and return their number."""
-        if _HAS_PREADV:
-            return os.preadv(self._stream.fileno(), [view], offset)
-        with self._lock:
-            self._stream.seek(offset)
-            return int(self._stream.readinto(view))
 
 
 T = TypeVar("T")
