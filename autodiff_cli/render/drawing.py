@@ -22,7 +22,7 @@ from autodiff_cli.explain.views import Frame, fold_frames, forward_mode, frame_d
 from autodiff_cli.language.errors import pluralize
 from autodiff_cli.render import formatting, layout
 from autodiff_cli.render.formatting import NumberFormat
-from autodiff_cli.render.layout import FrameSpec, PartedLayout, Point, Rectangle, Route, Size
+from autodiff_cli.render.layout import FrameSpec, LayoutWithCopies, Point, Rectangle, Route, Size
 
 # --- Nodes, edges and frames ---
 
@@ -463,9 +463,9 @@ def graph_shapes(drawing: Drawing, show: NumberFormat, min_number_width: int = 0
 
 def _best_layout(
     nodes: Sequence[Size], edges: Sequence[tuple[int, int]], labels: Sequence[Size | None], frames: Sequence[FrameSpec]
-) -> PartedLayout:
+) -> LayoutWithCopies:
     """Choose the layout that exceeds a page least. Raises GraphTooLargeError."""
-    single = PartedLayout(layout.layout_with_lanes(nodes, edges, labels, frames), [*range(len(nodes))])
+    single = layout.layout_with_copies(nodes, edges, labels, frames)
     if layout.page_overflow(single.layout.size) <= _MAX_OVERFLOW:
         return single
     parted = layout.layout_in_parts(nodes, edges, labels, frames)

@@ -146,11 +146,10 @@ def write_warnings(paper: Paper, warnings: Sequence[NodeWarning]) -> None:
     """Write a section with warnings, if there are any."""
     if not warnings:
         return
-    first, last = paper.head_and_tail(len(warnings))
     paper.heading("warnings")
-    for warning in [*warnings[:first], *warnings[len(warnings) - last :]]:
-        paper.line(f"  {warning.kind}: {warning.message}", Style.WARNING)
-    paper.write_omitted(len(warnings) - first - last, "warning")
+    paper.write_items(
+        warnings, lambda warning: paper.line(f"  {warning.kind}: {warning.message}", Style.WARNING), "warning"
+    )
 
 
 # --- Higher derivatives, directions, Jacobians ---
@@ -413,14 +412,13 @@ def _write_check(paper: Paper, check: GradientCheck, referee: FrameworkGradient 
 def _write_check_notes(paper: Paper, findings: Sequence[Finding]) -> None:
     from autodiff_cli.explain.gradient_check import Verdict
 
-    if not findings:
-        return
-    paper.heading("notes")
-    first, last = paper.head_and_tail(len(findings))
-    for finding in [*findings[:first], *findings[len(findings) - last :]]:
+    def write(finding: Finding) -> None:
         style = Style.WARNING if finding.verdict is Verdict.DIFFERS else Style.PLAIN
         paper.line(f"  {finding.variable}: {finding.note}", style)
-    paper.write_omitted(len(findings) - first - last, "note")
+
+    if findings:
+        paper.heading("notes")
+        paper.write_items(findings, write, "note")
 
 
 def _check_document(check: GradientCheck, referee: FrameworkGradient | None, agrees: bool) -> dict[str, Any]:

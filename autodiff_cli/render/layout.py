@@ -1,8 +1,8 @@
 """Layouts of graphs: where nodes, edges, labels and frames go in a drawing.
 
 `layered_layout` places nodes in layers with few crossings; it is the only function that knows the layout library.
-`layout_with_lanes` handles graphs with many long edges: an edge that passes a layer costs a waypoint there, so where
-there would be too many, the longest edges run above the drawing, in one lane per source, like a bus in a circuit.
+`layout_with_copies` handles graphs with many long edges: an edge that passes a layer costs a waypoint there, so where
+there would be too many, the sources of the longest edges are drawn again beside their targets.
 `layout_in_parts` handles large graphs with frames: each outermost frame is laid out by itself, and the parts are placed
 in rows like words. Nodes that a part uses from other parts are drawn in it again, since long edges between parts are
 hard to follow.
@@ -28,10 +28,7 @@ _MAX_BALANCED_NODES = 100  # larger graphs are laid out by a faster method, with
 _MAX_COMPARED_NODES = 400  # larger graphs are laid out from left to right only
 _GRID_SQUARE = 100  # side of the squares that index free space: about the size of a node
 _LABEL_SHARES = (0.5, 0.3, 0.7, 0.15, 0.85)  # positions along a stretch tried for a label
-_MAX_WAYPOINTS = 3000  # points at which edges pass layers; with more, the longest edges run in lanes
-_LANE_GAP = 9.0  # between lanes
-_LANE_LABEL_GAP = 16.0  # between the labels below the lanes
-_LANE_STUB = 14.0  # from a node to the vertical part of an edge in a lane
+_MAX_WAYPOINTS = 3000  # points at which edges pass layers; with more, nodes are drawn again
 _PART_GAP = 2.0 * TITLE_HEIGHT  # between the parts of a graph that is laid out in parts
 
 
@@ -108,8 +105,6 @@ def layered_layout(
     edges: Sequence[tuple[int, int]],
     labels: Sequence[Size | None],
     frames: Sequence[FrameSpec] = (),
-    *,
-    may_turn: bool = True,
 ) -> Layout:
     """Lay out an acyclic directed graph in layers; the result is deterministic.
 
@@ -121,13 +116,7 @@ def layered_layout(
         edges: pairs of indices of nodes, source and target; a pair may occur several times.
         labels: the size of the label of each edge; None for an edge without a label.
         frames: frames, each after the one that encloses it. No path may leave a frame and return to it.
-        may_turn: whether layers may run in another direction than from left to right.
-
-    Raises:
-        GraphTooLargeError: for more than `MAX_NODES` nodes.
     """
-    if len(nodes) > MAX_NODES:
-        raise GraphTooLargeError(f"a drawing can have at most {MAX_NODES} nodes, and this graph has {len(nodes)}")
     import graphlay
 
     graph = graphlay.Graph()
@@ -142,7 +131,7 @@ def layered_layout(
         ends = source + len(frames), target + len(frames)
         graph.edge(*ends, label_size=None if label is None else label._asdict())
     options = {**_OPTIONS, "effort": "balanced" if len(nodes) <= _MAX_BALANCED_NODES else "fast"}
-    ways = _DIRECTIONS if may_turn and len(nodes) <= _MAX_COMPARED_NODES else _DIRECTIONS[:1]
+    ways = _DIRECTIONS if len(nodes) <= _MAX_COMPARED_NODES else _DIRECTIONS[:1]
     result = min(
         (graphlay.layout(graph, options={**options, **way}) for way in ways),
         key=lambda result: page_overflow(_result_size(result)),
@@ -243,54 +232,51 @@ _OPTIONS = {
 }
 
 
-# --- Lanes for long edges ---
+# --- Nodes that are drawn again ---
 
 
-def layout_with_lanes(
-    nodes: Sequence[Size],
-    edges: Sequence[tuple[int, int]],
-    labels: Sequence[Size | None],
-    frames: Sequence[FrameSpec] = (),
-) -> Layout:
+class LayoutWithCopies(NamedTuple):
+    """A layout and the node at each of its positions: all nodes in order, then duplicates of some."""
+
+    layout: Layout
+    nodes: list[int]
+
+
+def layout_with_copies(
+    nodes: Sequence[Size], edges: Sequence[tuple[int, int]], labels: Sequence[Size | None], frames: Sequence[FrameSpec]
+) -> LayoutWithCopies:
     """Lay out a graph like `layered_layout`, in reasonable time also for graphs with many long edges.
 
     Raises:
         GraphTooLargeError: for more than `MAX_NODES` nodes.
     """
-    lane_edges = _lane_edges(len(nodes), edges)
-    if not lane_edges:
-        return layered_layout(nodes, edges, labels, frames)
-    direct = [k for k in range(len(edges)) if k not in lane_edges]
-    base = layered_layout(nodes, [edges[k] for k in direct], [labels[k] for k in direct], frames, may_turn=False)
-    lanes = {source: lane for lane, source in enumerate(dict.fromkeys(edges[k][0] for k in sorted(lane_edges)))}
-    height_of_lanes = (_LANE_GAP + _LANE_LABEL_GAP) * len(lanes) + _LANE_STUB
-    shifted = base.moved(0, height_of_lanes)
-    routes: dict[int, Route] = dict(zip(direct, shifted.routes, strict=True))
-    lefts = _left_sides(nodes, shifted.centres)
-    for k in sorted(lane_edges):
+    if len(nodes) > MAX_NODES:
+        raise GraphTooLargeError(f"a drawing can have at most {MAX_NODES} nodes, and this graph has {len(nodes)}")
+    there, ends = [*range(len(nodes))], list(edges)
+    members = [[*frame.nodes] for frame in frames]
+    around = {i: inside for inside in members for i in inside}
+    copies: dict[tuple[int, int], int] = {}
+    for k in _longest_edges(len(nodes), edges):
         source, target = edges[k]
-        lane = lanes[source]
-        start, end = shifted.centres[source], shifted.centres[target]
-        rise = start.x + nodes[source].width / 2 + _LANE_STUB
-        drop, height = lefts[target] - _LANE_STUB - 2 * (lane % 4), lane * _LANE_GAP
-        bends = [Point(rise, start.y), Point(rise, height), Point(drop, height), Point(drop, end.y)]
-        ends = Point(start.x + nodes[source].width / 2, start.y), Point(end.x - nodes[target].width / 2, end.y)
-        label = Point(drop, len(lanes) * _LANE_GAP + (lane + 0.5) * _LANE_LABEL_GAP)
-        routes[k] = Route((ends[0], *bends, ends[1]), None if labels[k] is None else label)
-    size = Size(base.size.width, base.size.height + height_of_lanes)
-    return shifted._replace(size=size, routes=[routes[k] for k in range(len(edges))])
+        if (source, target) not in copies:
+            copies[source, target] = len(there)
+            around.get(target, []).append(len(there))
+            there.append(source)
+        ends[k] = copies[source, target], target
+    frames = [frame._replace(nodes=inside) for frame, inside in zip(frames, members, strict=True)]
+    return LayoutWithCopies(layered_layout([nodes[i] for i in there], ends, labels, frames), there)
 
 
-def _lane_edges(count: int, edges: Sequence[tuple[int, int]]) -> set[int]:
-    """Return the indices of the longest edges, without which there are at most `max_waypoints` waypoints."""
+def _longest_edges(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
+    """Return the indices of the longest edges, without which there are at most `_MAX_WAYPOINTS` waypoints."""
     layers = _node_layers(count, edges)
     lengths = sorted((layers[target] - layers[source] - 1, k) for k, (source, target) in enumerate(edges))
     waypoints = 0
     for length, k in lengths:
         waypoints += length
         if waypoints > _MAX_WAYPOINTS:
-            return {other for longer, other in lengths if (longer, other) >= (length, k)}
-    return set()
+            return sorted(other for longer, other in lengths if (longer, other) >= (length, k))
+    return []
 
 
 def _node_layers(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
@@ -308,30 +294,7 @@ def _node_layers(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
     return layers
 
 
-def _left_sides(nodes: Sequence[Size], centres: Sequence[Point]) -> list[float]:
-    """Return for every node the left side of its column of nodes, beside which an edge can come down."""
-    order = sorted(range(len(nodes)), key=lambda k: centres[k].x)
-    lefts = [centre.x - size.width / 2 for centre, size in zip(centres, nodes, strict=True)]
-    sides = [0.0] * len(nodes)
-    column: list[int] = []
-    for k in [*order, -1]:
-        if k >= 0 and (not column or lefts[k] < max(centres[j].x + nodes[j].width / 2 for j in column)):
-            column.append(k)
-            continue
-        for j in column:
-            sides[j] = min(lefts[i] for i in column)
-        column = [k]
-    return sides
-
-
 # --- Layouts in parts ---
-
-
-class PartedLayout(NamedTuple):
-    """A layout and the node at each of its positions: all nodes in order, then duplicates of some."""
-
-    layout: Layout
-    nodes: list[int]
 
 
 class _Part(NamedTuple):
@@ -346,7 +309,7 @@ class _Part(NamedTuple):
 
 def layout_in_parts(
     nodes: Sequence[Size], edges: Sequence[tuple[int, int]], labels: Sequence[Size | None], frames: Sequence[FrameSpec]
-) -> PartedLayout | None:
+) -> LayoutWithCopies | None:
     """Lay out a graph part by part; return None if it has no frames. See `layered_layout` for the arguments."""
     if not frames:
         return None
@@ -392,7 +355,7 @@ def layout_in_parts(
 
     units: list[int | None] = [k for k, frame in enumerate(frames) if frame.outer is None]
     parts = [lay_out(unit) for unit in [*units, None] if unit in of]
-    return PartedLayout(_join_parts(parts, len(there), len(edges), len(frames)), there)
+    return LayoutWithCopies(_join_parts(parts, len(there), len(edges), len(frames)), there)
 
 
 def _join_parts(parts: Sequence[_Part], nodes: int, edges: int, frames: int) -> Layout:

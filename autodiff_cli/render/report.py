@@ -12,13 +12,14 @@ import enum
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple, TextIO, TypeVar
 
 from autodiff_cli.language.errors import pluralize
 from autodiff_cli.render.formatting import display_width, escape_controls, number_formats, single_line, wrap_line
 
 MIN_TEXT_WIDTH = 12  # a narrower column of wrapped text is unreadable
 COLUMN_GAP = 2  # spaces between the columns of a table
+T = TypeVar("T")
 NO_VALUE = "-"  # a table cell for a number that does not exist or is not known
 
 
@@ -117,6 +118,15 @@ class Paper:
         if self.max_rows is None or count <= self.max_rows:
             return count, 0
         return self.max_rows // 2, self.max_rows // 2
+
+    def write_items(self, items: Sequence[T], write: Callable[[T], None], noun: str) -> None:
+        """Write all items, or on a short paper the first and the last ones and how many are omitted between them."""
+        first, last = self.head_and_tail(len(items))
+        for item in items[:first]:
+            write(item)
+        self.write_omitted(len(items) - first - last, noun)
+        for item in items[len(items) - last :]:
+            write(item)
 
     def write_omitted(self, count: int, noun: str) -> None:
         """Write how many items are not shown and how to see them; nothing if `count` is 0."""

@@ -30,7 +30,7 @@ def solution_report(solution: Solution, problem: BoxProblem | None) -> Report:
         if solution.roots:
             paper.heading("zeros")
             rows = [_point_texts(paper, names, root.point, root.enclosure) for root in solution.roots]
-            _write_rows(paper, number_columns(*names), rows, "zero")
+            paper.table(TextTable(number_columns(*names), rows))
         _write_unresolved(paper, solution)
         paper.line()
         _write_verdict(paper, solution, len(solution.roots), "zero")
@@ -65,7 +65,7 @@ def optima_report(optima: Optima, problem: BoxProblem | None) -> Report:
                 )
                 for i, point in enumerate(optima.points)
             ]
-            _write_rows(paper, (*number_columns(*names, "value"), Column("kind")), rows, "point")
+            paper.table(TextTable((*number_columns(*names, "value"), Column("kind")), rows))
         _write_unresolved(paper, optima)
         paper.line()
         if optima.global_ is not None:
@@ -110,12 +110,6 @@ def _write_title(paper: Paper, result: Solution | Optima) -> None:
     parts = [f"{name} between {show(low)} and {show(high)}" for name, (low, high) in result.box.items()]
     parts += [f"{name} = {show(value)}" for name, value in (start or result.fixed).items()]
     paper.line(("from " if start else "with ") + ", ".join(parts))
-
-
-def _write_rows(paper: Paper, columns: tuple[Column, ...], rows: Sequence[tuple[str, ...]], noun: str) -> None:
-    first, last = paper.head_and_tail(len(rows))
-    paper.table(TextTable(columns, [*rows[:first], *rows[len(rows) - last :]]))
-    paper.write_omitted(len(rows) - first - last, noun)
 
 
 def _write_unresolved(paper: Paper, result: Solution | Optima) -> None:

@@ -10,7 +10,7 @@ import io
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO
 
 from autodiff_cli.data.json_records import pick, to_json
 from autodiff_cli.explain.labels import format_operation_on_numbers
@@ -23,7 +23,7 @@ from autodiff_cli.render import formatting
 from autodiff_cli.render.formatting import NumberFormat
 from autodiff_cli.render.gradient import gradient_document, write_result, write_title, write_warnings
 from autodiff_cli.render.layout import GraphTooLargeError
-from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, dumps, number_columns
+from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, T, TextTable, dumps, number_columns
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
@@ -112,8 +112,6 @@ def jacobian_of_step(trace: Trace, step: BackwardStep) -> Iterator[tuple[str, An
 
 # --- Both passes, step by step ---
 
-StepT = TypeVar("StepT")
-
 
 def trace_report(trace: Trace) -> Report:
     """Report the forward steps with their numbers, the backward steps with their contributions, and the result."""
@@ -167,17 +165,12 @@ def trace_document(trace: Trace) -> dict[str, Any]:
     return {**gradient_document(trace), "forward": forward, "backward": backward}
 
 
-def write_steps(paper: Paper, steps: Iterable[StepT], write: Callable[[StepT], None]) -> None:
+def write_steps(paper: Paper, steps: Iterable[T], write: Callable[[T], None]) -> None:
     """Write all steps, or on a short paper the first and the last ones."""
     all_steps = [*steps]
     if not all_steps:
         paper.line("  There is nothing to do.", Style.FAINT)
-    first, last = paper.head_and_tail(len(all_steps))
-    for step in all_steps[:first]:
-        write(step)
-    paper.write_omitted(len(all_steps) - first - last, "step")
-    for step in all_steps[len(all_steps) - last :]:
-        write(step)
+    paper.write_items(all_steps, write, "step")
 
 
 # --- Forward mode ---
@@ -506,13 +499,19 @@ class TraceDisplay:
         """Return the report that `autodiff trace` prints."""
         return self._report_text(Paper)
 
-    def _report_text(self, kind: type[Paper]) -> str:
+    def _report_text(self, paper: Callable[[TextIO], Paper]) -> str:
         buffer = io.StringIO()
-        trace_report(self.trace).write(kind(buffer))
+        trace_report(self.trace).write(paper(buffer))
         return buffer.getvalue().rstrip("\n")
 
-    def __rich__(self) -> RichTraceReport:
-        return RichTraceReport(self.trace)
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterable[Text]:
+        """Return the report as wide as the terminal, for Rich."""
+        from rich.text import Text
+
+        from autodiff_cli.render.report import TerminalPaper
+
+        has_colour = console.color_system is not None
+        yield Text.from_ansi(self._report_text(lambda stream: TerminalPaper(stream, options.max_width, has_colour)))
 
     def _repr_html_(self) -> str | None:
         """Return the page of the trace in a sandboxed frame; None if the graph is too large to draw."""
@@ -576,19 +575,3 @@ class NotebookPaper(Paper):
         """Write how many items are not shown and how to see them; nothing if `count` is 0."""
         if count:
             self.line(f"  … {pluralize(count, noun)} omitted; `print` shows all")
-
-
-class RichTraceReport(NamedTuple):
-    """A trace that Rich prints as the report of `autodiff trace`, as wide as the terminal."""
-
-    trace: Trace
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterable[Text]:
-        from rich.text import Text
-
-        from autodiff_cli.render.report import TerminalPaper
-
-        buffer = io.StringIO()
-        paper = TerminalPaper(buffer, options.max_width, colour=console.color_system is not None)
-        trace_report(self.trace).write(paper)
-        yield Text.from_ansi(buffer.getvalue().rstrip("\n"))

@@ -17,6 +17,7 @@ from autodiff_cli.render.layout import (
     Rectangle,
     Size,
     layered_layout,
+    layout_with_copies,
 )
 
 EDGES = st.integers(1, 25).flatmap(
@@ -63,7 +64,7 @@ def test_the_same_graph_always_looks_the_same(graph: tuple[int, list[tuple[int, 
 
 def test_a_graph_that_no_one_could_read_is_refused() -> None:
     with pytest.raises(GraphTooLargeError, match=str(MAX_NODES)):
-        layered_layout([SIZE] * (MAX_NODES + 1), [], [])
+        layout_with_copies([SIZE] * (MAX_NODES + 1), [], [], [])
 
 
 @st.composite

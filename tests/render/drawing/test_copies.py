@@ -1,0 +1,102 @@
+"""Layouts of graphs with long edges: complete, orthogonal, and there in time."""
+
+from __future__ import annotations
+
+import pytest
+
+from autodiff_cli.render import layout
+from autodiff_cli.render.layout import (
+    FrameSpec,
+    GraphTooLargeError,
+    LayoutWithCopies,
+    Point,
+    Size,
+    layered_layout,
+    layout_with_copies,
+)
+
+NODE, LABEL = Size(100, 40), Size(50, 12)
+
+
+def chain(count: int, sources: int) -> tuple[list[Size], list[tuple[int, int]]]:
+    """A chain of nodes, each of which uses a few variables too."""
+    edges = [(sources + k, sources + k + 1) for k in range(count - 1)]
+    edges += [(source, sources + k) for k in range(count) for source in range(sources)]
+    return [NODE] * (count + sources), edges
+
+
+def laid(count: int, sources: int) -> tuple[LayoutWithCopies, list[tuple[int, int]]]:
+    nodes, edges = chain(count, sources)
+    return layout_with_copies(nodes, edges, [LABEL] * len(edges), []), edges
+
+
+def is_on_border(point: Point, centre: Point) -> bool:
+    across, down = abs(point.x - centre.x) / (NODE.width / 2), abs(point.y - centre.y) / (NODE.height / 2)
+    return max(across, down) == pytest.approx(1, abs=0.01)
+
+
+def test_a_graph_without_long_edges_is_laid_out_as_it_is() -> None:
+    nodes, edges = chain(10, 2)
+    found = layout_with_copies(nodes, edges, [LABEL] * len(edges), [])
+    assert found == (layered_layout(nodes, edges, [LABEL] * len(edges)), [*range(12)])
+
+
+@pytest.mark.parametrize(
+    ("count", "sources"), [(80, 1), *(pytest.param(*each, marks=pytest.mark.slow) for each in [(60, 4), (400, 2)])]
+)
+def test_every_edge_leads_from_its_source_or_a_duplicate_to_its_target(count: int, sources: int) -> None:
+    (found, nodes), edges = laid(count, sources)
+    assert nodes[: count + sources] == [*range(count + sources)]
+    assert len(nodes) > len({*nodes})
+    assert len(found.routes) == len(edges)
+    for (source, target), route in zip(edges, found.routes, strict=True):
+        assert any(
+            is_on_border(route.points[0], centre)
+            for node, centre in zip(nodes, found.centres, strict=True)
+            if node == source
+        )
+        assert is_on_border(route.points[-1], found.centres[target])
+        assert route.label is not None
+
+
+def test_the_longest_edges_are_short_beside_duplicates(monkeypatch: pytest.MonkeyPatch) -> None:
+    def longest(found: LayoutWithCopies) -> float:
+        return max(abs(route.points[-1].x - route.points[0].x) for route in found.layout.routes)
+
+    monkeypatch.setattr(layout, "_DIRECTIONS", layout._DIRECTIONS[:1])  # from left to right
+    drawn_once = laid(60, 1)[0]
+    monkeypatch.setattr(layout, "_MAX_WAYPOINTS", 20)
+    drawn_again = laid(60, 1)[0]
+    assert len(drawn_once.nodes) == 61 < len(drawn_again.nodes)
+    assert longest(drawn_again) < longest(drawn_once) / 4
+
+
+@pytest.mark.slow
+def test_lines_stay_inside_the_drawing_and_go_up_down_and_sideways_only() -> None:
+    (found, _), _ = laid(80, 2)
+    for route in found.routes:
+        for point in route.points:
+            assert -1 <= point.x <= found.size.width + 1
+            assert -1 <= point.y <= found.size.height + 1
+        for a, b in zip(route.points, route.points[1:], strict=False):
+            assert min(abs(a.x - b.x), abs(a.y - b.y)) < 1
+
+
+def test_duplicates_are_in_the_frame_of_their_user() -> None:
+    nodes, edges = chain(80, 2)
+    members = [*range(2, 20)]
+    (found, drawn), _ = layout_with_copies(nodes, edges, [None] * len(edges), [FrameSpec(members, None, 30)]), edges
+    (frame,) = found.frames
+    for (_, target), route in zip(edges, found.routes, strict=True):
+        starts = [k for k in range(len(nodes), len(drawn)) if is_on_border(route.points[0], found.centres[k])]
+        for i in (target, *starts) if target in members else ():
+            assert abs(found.centres[i].x - frame.centre.x) <= (frame.size.width - NODE.width) / 2 + 1
+            assert abs(found.centres[i].y - frame.centre.y) <= (frame.size.height - NODE.height) / 2 + 1
+
+
+def test_too_many_nodes_are_refused_but_duplicates_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layout, "_MAX_WAYPOINTS", 20)
+    monkeypatch.setattr(layout, "MAX_NODES", 61)
+    assert len(laid(60, 1)[0].nodes) > 61
+    with pytest.raises(GraphTooLargeError, match="at most 61 nodes, and this graph has 62"):
+        laid(61, 1)
