@@ -548,27 +548,20 @@ def _expand_path(pattern: str) -> list[str]:
     """Return the files that a path stands for, sorted by name. Raises DataError if there are none or if they cannot be
     listed.
     """
+    path = Path(pattern)
     try:
-        return _matching_files(pattern)
+        if pattern != "-" and path.is_dir():
+            files = sorted(str(child) for child in path.iterdir() if child.is_file() and not child.name.startswith("."))
+            problem = "the folder has no files"
+        elif pattern == "-" or _WILDCARDS.isdisjoint(pattern) or path.exists():
+            return [pattern]
+        else:
+            files = sorted(name for name in glob.glob(pattern, recursive=True) if Path(name).is_file())
+            problem = "no file matches this pattern"
     except OSError as error:
         raise DataError(f"{pattern}: {error_reason(error)}") from None
-
-
-def _matching_files(pattern: str) -> list[str]:
-    """Return the files that a path stands for. Raises OSError if they cannot be listed."""
-    path = Path(pattern)
-    if pattern == "-" or path.is_file():
-        return [pattern]
-    if path.is_dir():
-        files = sorted(str(child) for child in path.iterdir() if child.is_file() and not child.name.startswith("."))
-        if not files:
-            raise DataError(f"{pattern}: the folder has no files")
-        return files
-    if _WILDCARDS.isdisjoint(pattern) or path.exists():
-        return [pattern]
-    files = sorted(name for name in glob.glob(pattern, recursive=True) if Path(name).is_file())
     if not files:
-        raise DataError(f"{pattern}: no file matches this pattern")
+        raise DataError(f"{pattern}: {problem}")
     return files
 
 
