@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+P = TypeVar("P")
 
 MAX_NODES = 3000  # more nodes take too long to lay out, and nobody can read them
 TITLE_HEIGHT = 18  # pixels; the height of a frame's title, and the padding on all sides of a frame
@@ -252,19 +254,38 @@ def layout_with_copies(
     """
     if len(nodes) > MAX_NODES:
         raise GraphTooLargeError(f"a drawing can have at most {MAX_NODES} nodes, and this graph has {len(nodes)}")
-    there, ends = [*range(len(nodes))], list(edges)
+    there, ends, copies = _draw_again(len(nodes), edges, {k: edges[k][1] for k in _longest_edges(len(nodes), edges)})
     members = [[*frame.nodes] for frame in frames]
     around = {i: inside for inside in members for i in inside}
-    copies: dict[tuple[int, int], int] = {}
-    for k in _longest_edges(len(nodes), edges):
-        source, target = edges[k]
-        if (source, target) not in copies:
-            copies[source, target] = len(there)
-            around.get(target, []).append(len(there))
-            there.append(source)
-        ends[k] = copies[source, target], target
+    for (_, target), copy in copies.items():
+        around.get(target, []).append(copy)
     frames = [frame._replace(nodes=inside) for frame, inside in zip(frames, members, strict=True)]
     return LayoutWithCopies(layered_layout([nodes[i] for i in there], ends, labels, frames), there)
+
+
+def _draw_again(
+    count: int, edges: Sequence[tuple[int, int]], places: Mapping[int, P]
+) -> tuple[list[int], list[tuple[int, int]], dict[tuple[int, P], int]]:
+    """Draw the sources of some edges again, once for each source and place.
+
+    Args:
+        count: the number of nodes.
+        edges: the edges.
+        places: the place of the duplicate, by the index of the edge that leaves from it.
+
+    Returns:
+        The node at each position, the positions of the ends of all edges, and the position of each duplicate by its
+        node and place, in order.
+    """
+    there, ends = [*range(count)], list(edges)
+    copies: dict[tuple[int, P], int] = {}
+    for k, place in places.items():
+        source, target = edges[k]
+        copy = copies.setdefault((source, place), len(there))
+        if copy == len(there):
+            there.append(source)
+        ends[k] = copy, target
+    return there, ends, copies
 
 
 def _longest_edges(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
@@ -324,15 +345,9 @@ def layout_in_parts(
     for source, target in reversed(edges):
         if source not in settled:
             of[source] = of[target]  # variables and constants belong to the first part that uses them
-    there, ends = [*range(len(nodes))], list(edges)
-    copies: dict[tuple[int, int | None], int] = {}
-    for at, (source, target) in enumerate(edges):
-        if of[source] != of[target]:
-            copy = copies.setdefault((source, of[target]), len(there))
-            if copy == len(there):
-                there.append(source)
-                of.append(of[target])
-            ends[at] = copy, target
+    between = {k: of[target] for k, (source, target) in enumerate(edges) if of[source] != of[target]}
+    there, ends, copies = _draw_again(len(nodes), edges, between)
+    of += [part for _, part in copies]
 
     def lay_out(unit: int | None) -> _Part:
         """Lay out an outermost frame, or the nodes outside all frames."""
