@@ -246,41 +246,22 @@ def format_digits(x: Number, digits: int) -> str:
 
 def _decimal(x: Number, digits: int) -> tuple[int, int]:
     """Return a number rounded to so many digits, as an integer and the power of ten to multiply it by."""
-    if isinstance(x, fmpq):
-        numerator, denominator = int(x.p), int(x.q)
-        if denominator == 1 and numerator.bit_length() <= 3 * digits:
-            return numerator, 0
-        shift = digits + 2 - (numerator.bit_length() - denominator.bit_length()) * 30103 // 100000
-        scaled = abs(numerator) * 10 ** max(shift, 0) // (denominator * 10 ** max(-shift, 0))
-        middle, exponent = (scaled if numerator > 0 else -scaled), -shift
-        is_truncated = middle * denominator * 10 ** max(-shift, 0) != numerator * 10 ** max(shift, 0)
-    else:
+    exponent = fmpz(0)
+    if isinstance(x, arb):
         with ctx.extraprec(digits * 4):
-            midpoint_digits, _, power = x.mid().mid_rad_10exp(digits + 12)
-        middle, exponent, is_truncated = int(midpoint_digits), int(power), False
-    return _round_decimal(middle, exponent, digits, is_truncated)
+            middle, _, exponent = x.mid().mid_rad_10exp(digits + 12)
+        x = fmpq(middle)
+    if not x:
+        return 0, 0
+    shift = digits - 1 - math.floor(log10_size(x) - 1e-6)  # or one less
+    while abs(significand := round_fraction(x * fmpq(10) ** shift)) >= 10**digits:
+        shift -= 1
+    return int(significand), int(exponent) - shift
 
 
 def _integer_digits(number: int) -> str:
     """Return the digits of an integer, without its sign. FLINT has no limit of length; Python's `str` does."""
     return str(abs(fmpz(number)))
-
-
-def _round_decimal(middle: int, exponent: int, digits: int, is_truncated: bool) -> tuple[int, int]:
-    """Round the decimal number middle·10^exponent to so many digits, halves to even.
-
-    `is_truncated` says that digits after `middle` were already cut off, so that an apparent half is more than a half.
-    """
-    excess = len(_integer_digits(middle)) - digits
-    if excess <= 0:
-        return middle, exponent
-    quotient, remainder = divmod(abs(middle), 10**excess)
-    half = 5 * 10 ** (excess - 1)
-    if remainder > half or (remainder == half and (is_truncated or quotient % 2)):
-        quotient += 1
-    if len(_integer_digits(quotient)) > digits:
-        quotient, excess = quotient // 10, excess + 1
-    return (quotient if middle > 0 else -quotient), exponent + excess
 
 
 # --- Values by convention ---

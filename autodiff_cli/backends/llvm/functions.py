@@ -19,7 +19,9 @@ from functools import reduce
 from typing import NamedTuple
 
 from autodiff_cli.backends.llvm.vectors import (
+    ColdPath,
     Vector,
+    VectorCode,
     as_condition,
     as_number,
     copysign,
@@ -198,7 +200,8 @@ def apply_to_vectors(op: Op, *inputs: Vector) -> Vector:
     code = inputs[0].code
     if op.name in RARE_FUNCTIONS:
         needed, usual, *arguments = inputs
-        return code.with_cold_path(op.name, as_condition(needed), usual, _rare_value(op.name), *arguments)
+        path = _cold_path(op.name, len(arguments))
+        return code.make("cold_path", as_condition(needed), usual, *arguments, detail=path)
     definition = _definition(op, tuple(vector.constant for vector in inputs))
     if definition is None:
         symbol = compiled_symbol(op.name)
@@ -209,17 +212,14 @@ def apply_to_vectors(op: Op, *inputs: Vector) -> Vector:
         return definition.evaluate(inputs)
 
 
-def _rare_value(name: str) -> VectorFunction:
-    """Return a function that evaluates a rarely needed form on vectors."""
-    function = RARE_FUNCTIONS[name]
-
-    def value(*inputs: Vector) -> Vector:
-        placeholders = [variable(f"x{k}") for k in range(len(inputs))]
-        definition = _define(placeholders, function_form(function, *placeholders))
-        with inputs[0].code.separate_rounding():
-            return definition.evaluate(inputs)
-
-    return value
+@functools.cache
+def _cold_path(name: str, count: int) -> ColdPath:
+    """Return the code of a rarely needed form of `count` inputs; one object for each."""
+    code, placeholders = VectorCode(), [variable(f"x{k}") for k in range(count)]
+    arguments = [code.make("argument", detail=k, is_varying=True) for k in range(count)]
+    definition = _define(placeholders, function_form(RARE_FUNCTIONS[name], *placeholders))
+    with code.separate_rounding():
+        return ColdPath(count, definition.evaluate(arguments))
 
 
 class _Definition(NamedTuple):

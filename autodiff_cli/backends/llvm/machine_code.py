@@ -173,8 +173,7 @@ class ModuleBuilder:
         """Return the name of the function with rarely executed code, adding it if necessary."""
         if path not in self._cold_paths:
             name = self._cold_paths[path] = f"@cold{len(self._cold_paths)}"
-            count = path.key[-1]
-            parameters = ", ".join(f"{self.float_vector} %a{k}" for k in range(count))
+            parameters = ", ".join(f"{self.float_vector} %a{k}" for k in range(path.arity))
             ir = FunctionBuilder(
                 f"define internal {self.float_vector} {name}({parameters}) noinline {VECTOR_ATTRIBUTES} {{"
             )

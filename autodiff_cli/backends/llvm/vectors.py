@@ -157,37 +157,17 @@ class VectorCode:
         """Return a call of a function: one instruction, or a call of the mathematical library."""
         return self.make("call", *map(self.as_vector, inputs), detail=name)
 
-    def with_cold_path(
-        self, name: str, needed: Vector, usual: Vector, careful: Callable[..., Vector], *inputs: Vector
-    ) -> Vector:
-        """Return the usual value, or the value of a careful function where `needed` holds.
 
-        The careful function of the inputs, which has a unique name, is compiled separately, and skipped unless a lane
-        needs it.
-        """
-        body = VectorCode()
-        arguments = [body.make("argument", detail=k, is_varying=True) for k in range(len(inputs))]
-        path = ColdPath((name, len(inputs)), careful(*arguments))
-        return self.make("cold_path", needed, usual, *inputs, detail=path)
-
-
-class ColdPath:
-    """Code that is rarely executed, compiled as a function of its own. Equal for equal Python functions.
+class ColdPath(NamedTuple):
+    """Code that is rarely executed, compiled as a function of its own, and skipped unless a lane needs it.
 
     Attributes:
-        key: identifies the Python function and its number of inputs.
+        arity: its number of arguments.
         result: its result, over `argument` instructions.
     """
 
-    def __init__(self, key: tuple[Any, ...], result: Vector) -> None:
-        self.key = key
-        self.result = result
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ColdPath) and self.key == other.key
-
-    def __hash__(self) -> int:
-        return hash(self.key)
+    arity: int
+    result: Vector
 
 
 def rewrite(roots: Sequence[Vector], replacement: Callable[[Vector, Sequence[Vector]], Vector | None]) -> list[Vector]:
