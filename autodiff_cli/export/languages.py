@@ -40,7 +40,7 @@ from autodiff_cli.numbers.translation import Library, identifiers
 from autodiff_cli.targets.c_family import JAVASCRIPT, C, forward_declaration
 from autodiff_cli.targets.fortran import FORTRAN, FORTRAN_STATEMENTS, RESULT, FortranLibrary, split_declarations
 from autodiff_cli.targets.latex import LATEX, LatexLibrary
-from autodiff_cli.targets.python import JAX, NUMPY, PYTHON, TORCH, NumpyLibrary, Primitives, PythonLibrary, TorchLibrary
+from autodiff_cli.targets.python import JAX, NUMPY, PYTHON, TORCH, NumpyLibrary, PythonLibrary, TorchLibrary
 from autodiff_cli.targets.translation import SHORT_DEFINITIONS, GraphWriter, UnsupportedOperationError
 
 if TYPE_CHECKING:
@@ -362,7 +362,7 @@ EXPORTERS: Mapping[str, Exporter] = {
         has_arrays=True,
     ),
     "jax": Exporter(
-        "JAX", python.jax_source, lambda: Primitives(JAX), python.JAX_NAMES,
+        "JAX", python.jax_source, lambda: Library(JAX), python.JAX_NAMES,
         has_arrays=True, has_autodiff=True, graph_pass=simplify_for_autodiff,
     ),
     "torch": Exporter(

@@ -24,12 +24,11 @@ from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.tape import ShapeInference, substitute, topological_order
 from autodiff_cli.language.errors import join_words
 from autodiff_cli.numbers.floats import FLOATS
-from autodiff_cli.numbers.translation import Target
+from autodiff_cli.numbers.translation import Library, Target
 from autodiff_cli.ops.arithmetic import abs_, equal, floor, sign, where
 from autodiff_cli.ops.elementary import exp, log, sin, sqrt, tanh
 from autodiff_cli.ops.special import softplus
 from autodiff_cli.ops.structural import concat, sum_
-from autodiff_cli.targets.python import Primitives
 from autodiff_cli.targets.translation import SHORT_DEFINITIONS, GraphWriter, UnsupportedOperationError
 from autodiff_cli.training.objective.model import constant_graph
 from autodiff_cli.training.result.fitted_model import FittedModel, PredictionGraph
@@ -174,7 +173,7 @@ class _OnnxGraph:
             ExportError: for operations that ONNX lacks.
         """
         try:
-            (root,) = GraphWriter(Primitives(_ONNX), SHORT_DEFINITIONS).lower([output])
+            (root,) = GraphWriter(Library(_ONNX), SHORT_DEFINITIONS).lower([output])
         except UnsupportedOperationError as error:
             raise ExportError(
                 f"ONNX has no {' and no '.join(f'`{op.spelling or op.name}`' for op in error.ops)}; "

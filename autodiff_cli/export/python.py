@@ -23,7 +23,8 @@ from autodiff_cli.export.program import (
     layout_source,
     wrap_statement,
 )
-from autodiff_cli.targets.python import JAX, NUMPY, PYTHON, TORCH, NumpyLibrary, Primitives, PythonLibrary, TorchLibrary
+from autodiff_cli.numbers.translation import Library
+from autodiff_cli.targets.python import JAX, NUMPY, PYTHON, TORCH, NumpyLibrary, PythonLibrary, TorchLibrary
 from autodiff_cli.version import __version__
 
 # --- Dictionaries of results, in Python and in JavaScript
@@ -198,7 +199,7 @@ TORCH_NAMES = NamingRules(PYTHON_NAMES.keywords | {"torch"}, PYTHON_NAMES.is_leg
 
 def jax_source(program: ExportProgram) -> str:
     """Return a module with a function for `jax.grad`, `jax.hessian` and `jax.jit`."""
-    layout = layout_source(program, Primitives(JAX), JAX_NAMES, numpy_element, frozenset())
+    layout = layout_source(program, Library(JAX), JAX_NAMES, numpy_element, frozenset())
     body = [*statements(layout), *results(layout, layout.value)]
     uses = "jax." in "\n".join(body)
     use = 'Unless `jax.config.update("jax_enable_x64", True)` is called first, JAX computes in single precision.'

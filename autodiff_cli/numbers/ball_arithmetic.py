@@ -364,7 +364,7 @@ def _nearest_integer(x: arb) -> Number:
 
 
 def round_fraction(x: fmpq) -> fmpz:
-    """Round a fraction to the nearest integer, halves to even."""
+    """Round a fraction to the nearest integer, halves to even. FLINT itself takes seconds for long ones."""
     low = (x - fmpq(1, 2)).ceil()
     return low + 1 if x - low == fmpq(1, 2) and low % 2 else low
 

@@ -25,8 +25,8 @@ from autodiff_cli.numbers import float_functions, special_functions
 from autodiff_cli.numbers.float_functions import RARELY_NEEDED, divide, product_error, sum_error
 from autodiff_cli.numbers.floats import OPERATIONS
 from autodiff_cli.numbers.sources import parse_function
-from autodiff_cli.ops.arithmetic import abs_, and_, equal, less, less_equal, not_, not_equal, or_, sign, where
-from autodiff_cli.ops.elementary import atan, cos, exp, log, sin, sqrt, square, tan
+from autodiff_cli.ops.arithmetic import abs_, and_, equal, less, less_equal, not_, not_equal, or_, where
+from autodiff_cli.ops.elementary import exp, log, sqrt, square
 from autodiff_cli.ops.structural import dot, finite_largest, largest, logsumexp, norm, softmax, sum_
 
 _INFINITY = as_node(math.inf)
@@ -58,18 +58,21 @@ ARRAY_DEFINITIONS: Mapping[Op, Callable[..., Node]] = {
     dot: lambda a, b: sum_(a * b),
 }
 
+
+def textbook_definition(name: str) -> Callable[..., Node]:
+    """Return the definition of an operation by others that its record has, as a function of nodes."""
+    expansion = get_op(name).expansion
+    assert expansion is not None, name
+    return expansion
+
+
 # Forms of operations that floats compute by anonymous functions.
 DEFINITIONS: Mapping[str, Callable[..., Node]] = {
     "quotient_slope": lambda x, y: x / y / y,
     "relu": lambda x: where(less_equal(x, 0), 0, x),
-    "heaviside": lambda x: 0.5 * (sign(x) + 1),
     "square": lambda x: x * x,
     "edge_distance": abs_,
-    "sec": lambda x: 1 / cos(x),
-    "csc": lambda x: 1 / sin(x),
-    "cot": lambda x: 1 / tan(x),
-    "acot": lambda x: atan(1 / x),
-    "asin_slope": lambda x: 1 / sqrt((1 - x) * (1 + x)),
+    **{name: textbook_definition(name) for name in ("heaviside", "sec", "csc", "cot", "acot", "asin_slope")},
 }
 
 

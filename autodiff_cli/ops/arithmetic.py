@@ -138,7 +138,7 @@ relu = chooser(
     summary="x where it is positive, else 0",
 )  # fmt: skip
 heaviside = elementary(
-    "heaviside", lambda z, x: 0, gate=Gate.BLOCK,
+    "heaviside", lambda z, x: 0, gate=Gate.BLOCK, expansion=lambda x: 0.5 * (sign(x) + 1),
     kink=lambda x: equal(x, 0), kink_note="it jumps there; slope 0 is taken",
     summary="0 below 0, 1 above, 1/2 at 0",
 )  # fmt: skip

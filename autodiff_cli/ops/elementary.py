@@ -69,33 +69,33 @@ log1p  = elementary("log1p",  lambda z, x: where_defined(z, 1 / (1 + x)),       
 sin    = elementary("sin",    lambda z, x: cos(x), parity=-1)
 cos    = elementary("cos",    lambda z, x: -sin(x), parity=1)
 tan    = elementary("tan",    lambda z, x: 1 / square(cos(x)), parity=-1)
-sec    = elementary("sec",    lambda z, x: z * tan(x), parity=1)
-csc    = elementary("csc",    lambda z, x: -(z * cot(x)),         **POLE_AT_0, parity=-1)
-cot    = elementary("cot",    lambda z, x: -(1 / square(sin(x))), **POLE_AT_0, parity=-1)
+sec    = elementary("sec",    lambda z, x: z * tan(x), parity=1, expansion=lambda x: 1 / cos(x))
+csc    = elementary("csc",    lambda z, x: -(z * cot(x)),         **POLE_AT_0, parity=-1, expansion=lambda x: 1 / sin(x))
+cot    = elementary("cot",    lambda z, x: -(1 / square(sin(x))), **POLE_AT_0, parity=-1, expansion=lambda x: 1 / tan(x))
 
 asin   = elementary("asin",   lambda z, x: asin_slope(x),                    **INSIDE_1, aliases=("arcsin",), parity=-1)
 acos   = elementary("acos",   lambda z, x: -asin_slope(x),                   **INSIDE_1, aliases=("arccos",))
 atan   = elementary("atan",   lambda z, x: atan_slope(x),                        aliases=("arctan",), parity=-1)
-asec   = elementary("asec",   lambda z, x: 1 / abs_(x) / sqrt(abs_(x) - 1) / sqrt(abs_(x) + 1),    **OUTSIDE_1)
-acsc   = elementary("acsc",   lambda z, x: -(1 / abs_(x) / sqrt(abs_(x) - 1) / sqrt(abs_(x) + 1)), **OUTSIDE_1, parity=-1)
+asec   = elementary("asec",   lambda z, x: 1 / abs_(x) / sqrt(abs_(x) - 1) / sqrt(abs_(x) + 1),    **OUTSIDE_1, expansion=lambda x: acos(1 / x))
+acsc   = elementary("acsc",   lambda z, x: -(1 / abs_(x) / sqrt(abs_(x) - 1) / sqrt(abs_(x) + 1)), **OUTSIDE_1, parity=-1, expansion=lambda x: asin(1 / x))
 
 sinh   = elementary("sinh",   lambda z, x: cosh(x), parity=-1)
 cosh   = elementary("cosh",   lambda z, x: sinh(x), parity=1, is_positive=True)
 tanh   = elementary("tanh",   lambda z, x: sech_square(x), parity=-1, saturation_values=(-1, 1), textbook_slope=lambda z, x: 1 - z**2)
-sech   = elementary("sech",   lambda z, x: -(z * tanh(x)), parity=1, is_positive=True)
-csch   = elementary("csch",   lambda z, x: -(z * coth(x)),   **POLE_AT_0, parity=-1)
-coth   = elementary("coth",   lambda z, x: -csch_square(x), **POLE_AT_0, parity=-1)
+sech   = elementary("sech",   lambda z, x: -(z * tanh(x)), parity=1, is_positive=True, expansion=lambda x: 1 / cosh(x))
+csch   = elementary("csch",   lambda z, x: -(z * coth(x)),   **POLE_AT_0, parity=-1, expansion=lambda x: 1 / sinh(x))
+coth   = elementary("coth",   lambda z, x: -csch_square(x), **POLE_AT_0, parity=-1, expansion=lambda x: 1 / tanh(x))
 
 asinh  = elementary("asinh",  lambda z, x: 1 / hypot(1, x),                      aliases=("arcsinh",), parity=-1)
 acosh  = elementary("acosh",  lambda z, x: 1 / (sqrt(x - 1) * sqrt(x + 1)),      **FROM_1, aliases=("arccosh",))
 atanh  = elementary("atanh",  lambda z, x: where_defined(z, atanh_slope(x)),              **INSIDE_1, aliases=("arctanh",), parity=-1)
-asech  = elementary("asech",  lambda z, x: where_defined(z, -(1 / (edge_distance(x) * sqrt((1 - x) * (1 + x))))), **ZERO_TO_1)
-acsch  = elementary("acsch",  lambda z, x: -(1 / abs_(x) / hypot(1, x)),        **POLE_AT_0, parity=-1)
-acoth  = elementary("acoth",  lambda z, x: where_defined(z, atanh_slope(x)),              **OUTSIDE_1, parity=-1)
+asech  = elementary("asech",  lambda z, x: where_defined(z, -(1 / (edge_distance(x) * sqrt((1 - x) * (1 + x))))), **ZERO_TO_1, expansion=lambda x: acosh(1 / x))
+acsch  = elementary("acsch",  lambda z, x: -(1 / abs_(x) / hypot(1, x)),        **POLE_AT_0, parity=-1, expansion=lambda x: asinh(1 / x))
+acoth  = elementary("acoth",  lambda z, x: where_defined(z, atanh_slope(x)),              **OUTSIDE_1, parity=-1, expansion=lambda x: atanh(1 / x))
 # fmt: on
 
 acot = elementary(
-    "acot", lambda z, x: -atan_slope(x), parity=-1,
+    "acot", lambda z, x: -atan_slope(x), expansion=lambda x: atan(1 / x), parity=-1,
     kink=lambda x: equal(x, 0), kink_note="it jumps from -pi/2 to pi/2; the slope on either side is taken",
     summary="atan(1/x)",
 )  # fmt: skip

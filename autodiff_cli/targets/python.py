@@ -20,8 +20,7 @@ from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.numbers.forms import ARRAY_DEFINITIONS, careful_form
 from autodiff_cli.numbers.sources import Definition, find_definition, function_name
 from autodiff_cli.numbers.translation import CODE_WIDTH, Library, Target
-from autodiff_cli.ops.arithmetic import abs_, and_, equal, greater, less, mod, not_equal, or_, sign, where
-from autodiff_cli.ops.elementary import acos, acosh, asin, asinh, atan, atanh, log
+from autodiff_cli.ops.arithmetic import abs_, and_, equal, greater, less, mod, not_equal, or_, where
 from autodiff_cli.ops.elementary import pow_ as power
 from autodiff_cli.ops.special import sigmoid
 from autodiff_cli.ops.structural import logsumexp, softmax
@@ -277,17 +276,7 @@ def _root(x: Node, n: Node) -> Node:
 
 
 # Only the value matters, because the frameworks differentiate by themselves.
-FRAMEWORK_DEFINITIONS: Mapping[str, Callable[..., Node]] = {
-    "root": _root,
-    "log_base": lambda x, base: log(x) / log(base),
-    "asec": lambda x: acos(1 / x),
-    "acsc": lambda x: asin(1 / x),
-    "acot": lambda x: atan(1 / x),
-    "asech": lambda x: acosh(1 / x),
-    "acsch": lambda x: asinh(1 / x),
-    "acoth": lambda x: atanh(1 / x),
-    "heaviside": lambda x: 0.5 * (sign(x) + 1),
-}
+FRAMEWORK_DEFINITIONS: Mapping[str, Callable[..., Node]] = {"root": _root}
 
 
 _JAX_NN = {
@@ -358,15 +347,7 @@ TORCH = _array_target(
 )
 
 
-class Primitives(Library):
-    """A library without functions: a framework gets only operations that it can differentiate."""
-
-    def has_function(self, op: str) -> bool:  # noqa: ARG002 - independent of the operation
-        """Return whether there is a function for an operation."""
-        return False
-
-
-class TorchLibrary(Primitives):
+class TorchLibrary(Library):
     """Converts numbers to tensors, because some functions of PyTorch accept only tensors."""
 
     def operation(self, op: str, operands: Sequence[Fragment]) -> Fragment:

@@ -13,11 +13,10 @@ from autodiff_cli.graph.codegen import PRODUCT, SIGN, SUM, Fragment, Notation
 from autodiff_cli.graph.node import Node, is_literal
 from autodiff_cli.graph.op import Op
 from autodiff_cli.graph.tape import infer, topological_order
-from autodiff_cli.numbers.forms import DEFINITIONS
+from autodiff_cli.numbers.forms import DEFINITIONS, textbook_definition
 from autodiff_cli.numbers.translation import Library
 from autodiff_cli.ops.arithmetic import equal, max_, min_, where
-from autodiff_cli.ops.elementary import cosh, log, log2, log10, sinh, square, tanh
-from autodiff_cli.ops.special import exp_minus_half_square, exp_minus_square, exp_square, mish, silu, silu_slope
+from autodiff_cli.ops.elementary import log, log2, log10
 
 
 def infix(symbol: str, binding: int) -> Notation:
@@ -67,22 +66,14 @@ def _log_base(x: Node, base: Node) -> Node:
 # Short definitions of operations that floats compute in longer forms for the last digits or for subnormal results. They
 # are what a person would write, and are accurate to 1e-13 wherever the result is a normal number.
 SHORT_DEFINITIONS: Mapping[str, Callable[..., Node]] = {
-    "sech": lambda x: 1 / cosh(x),
-    "csch": lambda x: 1 / sinh(x),
-    "coth": lambda x: 1 / tanh(x),
-    "sech_square": lambda x: 1 / square(cosh(x)),
-    "csch_square": lambda x: 1 / square(sinh(x)),
-    "atanh_slope": lambda x: 1 / (1 - x) / (1 + x),
-    "atan_slope": lambda x: 1 / (1 + square(x)),
     "direction": lambda x, length: where(equal(length, 0), 0, x / length),
     "clip": lambda x, low, high: min_(max_(x, low), high),
     "log_base": _log_base,
-    **{
-        op.name: op.expansion
-        for op in (silu, silu_slope, mish, exp_minus_square, exp_minus_half_square, exp_square)
-        if op.expansion is not None
-    },
-}
+    **{name: textbook_definition(name) for name in (
+        "sech", "csch", "coth", "sech_square", "csch_square", "atanh_slope", "atan_slope",
+        "silu", "silu_slope", "mish", "exp_minus_square", "exp_minus_half_square", "exp_square",
+    )},
+}  # fmt: skip
 
 
 class UnsupportedOperationError(ValueError):

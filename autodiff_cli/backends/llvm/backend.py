@@ -195,11 +195,9 @@ class _EpochWriter:
 
     def _write_copy(self, field: str, begin: int, count: int) -> None:
         """Copy the results of a step to the state."""
-        ir, floats = self._ir, f"<{self._width} x double>"
-        with ir.loop("0", str(count), self._width) as part:
-            pointer = self._field_address("next", ir.assign(f"add nuw nsw i64 {part.index}, {begin}"))
-            value = ir.assign(f"load {floats}, ptr {pointer}, align 64")
-            ir.emit(f"store {floats} {value}, ptr {self._field_address(field, part.index)}, align 64")
+        self._module.declare("void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)", is_pure=False)
+        pointers = f"ptr align 64 {self._job[field]}, ptr align 64 {self._field_address('next', begin)}"
+        self._ir.emit(f"call void @llvm.memcpy.p0.p0.i64({pointers}, i64 {8 * count}, i1 false)")
 
 
 # The division of epochs into calls of compiled code.

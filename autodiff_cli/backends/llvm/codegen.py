@@ -522,7 +522,7 @@ class PlanWriter:
         layout, width = self._layout, self._module.target.width
         start, end = layout.sum_range
         sums = ir.element("i8", "%memory", start)
-        self._module.declare_memset()
+        self._module.declare("void @llvm.memset.p0.i64(ptr, i8, i64, i1)", is_pure=False)
         ir.emit(f"call void @llvm.memset.p0.i64(ptr align 64 {sums}, i8 0, i64 {end - start}, i1 false)")
         ir.store("double", ir.assign("uitofp i64 %rows to double"), sums)
         whole = ir.assign(f"and i64 %rows, {-width}")

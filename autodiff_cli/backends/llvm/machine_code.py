@@ -155,13 +155,9 @@ class ModuleBuilder:
         """Add a function, which is finished here."""
         self._functions.append(ir.finish())
 
-    def declare(self, signature: str) -> None:
-        """Declare a pure external function, such as `double @exp(double)`."""
-        self._declarations[f"declare {signature} #1"] = None
-
-    def declare_memset(self) -> None:
-        """Declare LLVM's function that fills memory."""
-        self._declarations["declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"] = None
+    def declare(self, signature: str, is_pure: bool = True) -> None:
+        """Declare an external function, such as `double @exp(double)`; a pure one reads and writes no memory."""
+        self._declarations[f"declare {signature}{' #1' if is_pure else ''}"] = None
 
     def sum_lanes(self, ir: FunctionBuilder, vector: str) -> str:
         """Add an instruction that sums the lanes of a vector."""

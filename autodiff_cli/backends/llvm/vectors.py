@@ -262,12 +262,17 @@ def product_error(a: Vector, b: Vector) -> Vector:
     return where(is_finite(product), fma(a, b, -product), 0.0)
 
 
-def sum_error(a: Vector, b: Vector) -> Vector:
-    """Return the rounding error of the sum a + b (Knuth), which is 0 if it is not finite."""
+def finite_sum_error(a: Vector, b: Operand) -> Vector:
+    """Return the rounding error of a finite sum a + b (Knuth)."""
     with a.code.separate_rounding():
         total = a + b
         b_part = total - a
-        error = (a - (total - b_part)) + (b - b_part)
+        return (a - (total - b_part)) + (b - b_part)
+
+
+def sum_error(a: Vector, b: Vector) -> Vector:
+    """Return the rounding error of the sum a + b, which is 0 if it is not finite."""
+    error = finite_sum_error(a, b)
     return where(is_finite(error), error, 0.0)
 
 
@@ -517,12 +522,8 @@ def _inline_log1p(x: Vector) -> tuple[Vector, Vector]:
     """Return log(1 + x) with the rounding error of the sum corrected, and 1 + x, which must be watched."""
     code = x.code
     total = code.unfused("fadd", x, 1.0)
-    rest = code.unfused("fsub", total, x)  # the error of the sum, by Knuth
-    sum_error = code.unfused(
-        "fadd", code.unfused("fsub", x, code.unfused("fsub", total, rest)), code.unfused("fsub", 1.0, rest)
-    )
     k, m = _split_exponent(total)
-    f = fma(sum_error, _power_of_two(-k), m - 1.0)
+    f = fma(finite_sum_error(x, 1.0), _power_of_two(-k), m - 1.0)
     return copysign(_log_of_parts(k, f), x), total
 
 
