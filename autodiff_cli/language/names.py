@@ -22,6 +22,7 @@ from autodiff_cli.language import parser
 from autodiff_cli.language.errors import ExpressionError, is_quotable, suggest
 from autodiff_cli.language.lexer import BACKTICK, BUILT_FUNCTIONS, TRANSPOSE_SUFFIX, Lexemes, is_level_name, quote_name
 from autodiff_cli.language.parser import Code, Instruction, LayerCall, ParsedText, Statement
+from autodiff_cli.numbers.floats import DIGITS
 
 # --- Columns that do not hold numbers
 
@@ -162,13 +163,7 @@ def _column_leaf(
 # --- Names
 
 # The constants, and how to write each where its name means something else.
-CONSTANTS = {
-    "pi": "3.14159265358979323846264338327950288419716939937511",
-    "tau": "6.28318530717958647692528676655900576839433879875021",
-    "e": "2.71828182845904523536028747135266249775724709369996",
-    "inf": "(1/0)",
-    "nan": "(0/0)",
-}
+CONSTANTS = {**DIGITS, "inf": "(1/0)", "nan": "(0/0)"}
 
 _BRACKET_OPS = {"ARRAY": get_op("stack"), "INDEX": get_op("index")}
 LAYER_ARITY = (2, 3)  # the least and the largest number of arguments of a layer

@@ -167,11 +167,6 @@ _PRECISION_GENERIC_OPS = (
     *("hypot", "direction", "sigmoid", "sigmoid_slope", "silu", "silu_slope", "softplus", "logsigmoid", "softsign"),
     *STRUCTURAL,
 )
-_LONGDOUBLE_CONSTANTS = {
-    "pi": "3.14159265358979323846264338327950288419717",
-    "tau": "6.28318530717958647692528676655900576839434",
-    "e": "2.71828182845904523536028747135266249775725",
-}
 
 
 class _LongDouble(Kind[Any]):
@@ -190,7 +185,7 @@ class _LongDouble(Kind[Any]):
 LONGDOUBLE: Kind[Any] = _LongDouble(
     "arrays of long doubles",
     {name: ARRAYS.table[name] for name in _PRECISION_GENERIC_OPS},
-    lambda text: np.longdouble(_LONGDOUBLE_CONSTANTS.get(text, text)),
+    lambda text: np.longdouble(floats.DIGITS.get(text, text)),
 )
 
 

@@ -70,6 +70,12 @@ def _comparison(compare: Callable[[float, float], bool]) -> Callable[[float, flo
     return lambda x, y: 1.0 if compare(x, y) else 0.0
 
 
+# The constants that are no rational numbers, to more digits than any float has.
+DIGITS = {
+    "pi": "3.14159265358979323846264338327950288419716939937511",
+    "tau": "6.28318530717958647692528676655900576839433879875021",
+    "e": "2.71828182845904523536028747135266249775724709369996",
+}
 CONSTANTS = {"pi": math.pi, "tau": math.tau, "e": math.e, "inf": inf, "nan": nan}
 
 

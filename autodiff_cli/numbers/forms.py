@@ -24,6 +24,7 @@ from autodiff_cli.graph.op import Op
 from autodiff_cli.numbers import float_functions, special_functions
 from autodiff_cli.numbers.float_functions import RARELY_NEEDED, divide, product_error, sum_error
 from autodiff_cli.numbers.floats import OPERATIONS
+from autodiff_cli.numbers.sources import OPERATIONS as OPERATORS
 from autodiff_cli.numbers.sources import parse_function
 from autodiff_cli.ops.arithmetic import abs_, and_, equal, less, less_equal, not_, not_equal, or_, where
 from autodiff_cli.ops.elementary import exp, log, sqrt, square
@@ -125,10 +126,6 @@ _PREDICATES: dict[Any, Callable[[Node], Node]] = {
 # --- Conversion of functions of floats ---
 
 _Value: TypeAlias = "Operand | _RareCall"
-_OPERATORS: dict[type[ast.AST], str] = {
-    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.Mod: "mod", ast.USub: "neg",
-    ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge",
-}  # fmt: skip
 
 
 class _RareCall:
@@ -197,7 +194,7 @@ class _Converter:
                 case ast.Assign(targets=[ast.Name(id=name)], value=value):
                     local[name] = self._operand(value, local)
                 case ast.AugAssign(target=ast.Name(id=name), op=operator, value=value):
-                    local[name] = _apply(get_op(_OPERATORS[type(operator)]), local[name], self._operand(value, local))
+                    local[name] = _apply(get_op(OPERATORS[type(operator)]), local[name], self._operand(value, local))
                 case ast.For(target=ast.Name(id=name), iter=ast.Name(id=table), body=repeated):
                     for number in self._function.__globals__[table]:
                         local[name] = number
@@ -231,7 +228,7 @@ class _Converter:
                 return float(ast.literal_eval(left) ** ast.literal_eval(right))
             case ast.BinOp(left=left, op=operator, right=right):
                 return _apply(
-                    get_op(_OPERATORS[type(operator)]), self._operand(left, local), self._operand(right, local)
+                    get_op(OPERATORS[type(operator)]), self._operand(left, local), self._operand(right, local)
                 )
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 condition = self._operand(operand, local)
@@ -243,7 +240,7 @@ class _Converter:
             case ast.Compare(left=left, ops=operators, comparators=rights):
                 sides = [self._operand(side, local) for side in (left, *rights)]
                 links = [
-                    _apply(get_op(_OPERATORS[type(operator)]), a, b)
+                    _apply(get_op(OPERATORS[type(operator)]), a, b)
                     for a, operator, b in zip(sides, operators, sides[1:], strict=False)
                 ]
                 return _join(links, is_and=True)

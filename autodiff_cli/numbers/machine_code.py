@@ -31,7 +31,7 @@ from autodiff_cli.system import entry_name, load, store
 from autodiff_cli.version import __version__
 
 # Functions of the platform's library, with their numbers of arguments, by the names of operations.
-_PLATFORM_FUNCTIONS = {
+PLATFORM_FUNCTIONS = {
     **dict.fromkeys((
         "sin", "cos", "tan", "asin", "acos", "atan", "cosh", "tanh", "asinh", "acosh", "atanh",
         "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "cbrt", "erf", "erfc",
@@ -57,7 +57,7 @@ def _condition(*texts: str, of_conditions: bool = False) -> Notation:
 _NOTATIONS = {
     **{op: Notation((f"{name} double ", ", ", ""), (0, 0)) for op, name in _ARITHMETIC.items()},
     **{op: _condition(f"fcmp {name} double ", ", ", "") for op, name in _COMPARISONS.items()},
-    **{op: _call(op, count) for op, count in _PLATFORM_FUNCTIONS.items()},
+    **{op: _call(op, count) for op, count in PLATFORM_FUNCTIONS.items()},
     **{op: _call(f"llvm.{name}.f64", 1) for op, name in _INTRINSICS.items()},
     "copysign": _call("llvm.copysign.f64", 2),
     "_far_sinh": _call("sinh", 1),  # it only catches exceptions of the platform's function
@@ -83,7 +83,7 @@ def llvm_program(function: Callable[..., float]) -> str:
     if isinstance(function, FunctionType):
         symbol, count = f"our_{library.require(name)}", function.__code__.co_argcount
     else:
-        count = _PLATFORM_FUNCTIONS[name]
+        count = PLATFORM_FUNCTIONS[name]
         symbol = library.declare(name, count)
     parameters = ", ".join(f"double %x{k}" for k in range(count))
     one = FunctionBuilder(f"define double @one({parameters}) {{")

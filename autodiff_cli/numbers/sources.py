@@ -22,6 +22,13 @@ _PACKAGE = "autodiff_cli.numbers"
 _MODULES = ("float_functions", "special_functions", "gamma_functions", "floats")
 _PORTABLE = "portable_functions"
 
+# The operation of each operator of Python.
+OPERATIONS: dict[type[ast.AST], str] = {
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.Mod: "mod",
+    ast.USub: "neg", ast.Not: "not", ast.And: "and", ast.Or: "or",
+    ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge",
+}  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Definition:

@@ -220,11 +220,7 @@ class Target:
         return (self.as_condition if is_condition else self.as_number).format([fragment])
 
 
-_OPERATIONS: dict[type[ast.AST], str] = {
-    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.Mod: "fmod",
-    ast.USub: "neg", ast.Not: "not", ast.And: "and", ast.Or: "or",
-    ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge",
-}  # fmt: skip
+_OPERATIONS = {**sources.OPERATIONS, ast.Mod: "fmod"}
 _OPERATION_CALLS = {"power": "pow", "divide": "div"}  # functions that other languages write as an operation
 _WIDTH = 90  # characters of a line with a conditional expression; a longer one becomes a branch
 

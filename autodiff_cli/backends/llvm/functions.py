@@ -45,6 +45,7 @@ from autodiff_cli.numbers.array_functions import compiled_symbol
 from autodiff_cli.numbers.arrays import ARRAYS
 from autodiff_cli.numbers.floats import parse_constant
 from autodiff_cli.numbers.forms import DEFINITIONS, FORM_FUNCTIONS, RARE_FUNCTIONS, careful_form, function_form
+from autodiff_cli.numbers.machine_code import PLATFORM_FUNCTIONS
 
 VectorFunction = Callable[..., Vector]
 
@@ -165,15 +166,9 @@ def _sech_square(x: Vector) -> Vector:
     return 4.0 * far / ((1.0 + far) * (1.0 + far))
 
 
-# Operations that are functions of the mathematical library, with the same names.
-_LIBRARY_NAMES = (
-    "sqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos",
-    "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "hypot", "atan2", "erf", "erfc",
-)  # fmt: skip
-
 _VECTOR_FUNCTIONS: dict[str, Callable[..., Vector | None]] = {
     **ARITHMETIC,
-    **{name: _library_function(name) for name in _LIBRARY_NAMES},
+    **{name: _library_function(name) for name in (*PLATFORM_FUNCTIONS, "sqrt", "sinh", "hypot")},
     "pow": power, "pow_slope_base": _pow_slope_base,
     "tanh": _tanh, "coth": lambda x: 1.0 / _tanh(x), "sech_square": _sech_square,
 }  # fmt: skip
