@@ -11,7 +11,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from functools import cache, reduce
+from functools import reduce
 from typing import Any
 
 from autodiff_cli.algebra.exact import Product, literal_value
@@ -19,7 +19,7 @@ from autodiff_cli.algebra.forms import FormTable
 from autodiff_cli.algebra.simplify import Sign, sign_of
 from autodiff_cli.graph.node import Node, is_literal
 from autodiff_cli.graph.op import ONE, ZERO, Op
-from autodiff_cli.graph.tape import Template, expand_helpers, rebuild, topological_order, with_inputs
+from autodiff_cli.graph.tape import expand_helpers, rebuild, substitute, topological_order, with_inputs
 from autodiff_cli.numbers.floats import CONSTANTS, FLOATS
 from autodiff_cli.ops.arithmetic import (
     abs_,
@@ -197,10 +197,10 @@ def add_guards(roots: Sequence[Node]) -> tuple[dict[Node, Node], set[Node]]:
     def finish(op: Op, inputs: tuple[Node, ...], definition: Node) -> Node:
         if op is gamma_density and inputs[0].op is not sub:
             return _gamma_density_form(inputs, definition)  # the slope of gammainc, which has a value from a = 0 on
-        predicate = _vanishing_predicate(op, len(inputs))
+        predicate = op.predicate("vanishes", len(inputs))
         condition = _edge_condition(*inputs) if op is vanishing_product else None
         if predicate is not None:
-            (condition,) = predicate.build(inputs)
+            (condition,) = substitute([predicate], dict(zip(op.placeholders(len(inputs)), inputs, strict=True)))
         condition = None if condition is None else _possible_condition(condition, signs)
         if condition is None:
             return definition
@@ -246,12 +246,6 @@ def _evaluate(root: Node, known: Mapping[Node, float]) -> float | None:
         elif node not in values:
             return None
     return values[root]
-
-
-@cache
-def _vanishing_predicate(op: Op, count: int) -> Template | None:
-    graph = op.predicate("vanishes", count)
-    return None if graph is None else Template(op.placeholders(count), [graph])
 
 
 def _possible_condition(condition: Node, signs: dict[Node, Sign]) -> Node | None:

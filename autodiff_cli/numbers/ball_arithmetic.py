@@ -224,14 +224,20 @@ def accurate_bits(x: Number) -> int:
     return 1 << 62 if isinstance(x, fmpq) else int(x.rel_accuracy_bits())
 
 
-def format_digits(x: Number, digits: int) -> str:
+def round_fraction(x: fmpq) -> fmpz:
+    """Round a fraction to the nearest integer, halves to even. FLINT itself takes seconds for long ones."""
+    low = (x - fmpq(1, 2)).ceil()
+    return low + 1 if x - low == fmpq(1, 2) and low % 2 else low
+
+
+def format_digits(x: Number, digits: int, rounding: Callable[[fmpq], fmpz] = round_fraction) -> str:
     """Return a number rounded to so many significant digits, with trailing zeros; `nan`, `inf`, `-inf` or `0.0`.
 
-    For a ball, the midpoint is rounded.
+    For a ball, the midpoint is rounded. `rounding` rounds a fraction to an integer.
     """
     if not is_finite(x):
         return "nan" if is_nan(x) else "inf" if x > 0 else "-inf"
-    significand, exponent = _decimal(x, digits)
+    significand, exponent = _decimal(x, digits, rounding)
     if not significand:
         return "0.0"
     minus, digits_text = "-" if significand < 0 else "", _integer_digits(significand)
@@ -244,7 +250,7 @@ def format_digits(x: Number, digits: int) -> str:
     return f"{minus}{digits_text[0]}.{digits_text[1:] or '0'}e{'-' if point < 1 else '+'}{_integer_digits(point - 1)}"
 
 
-def _decimal(x: Number, digits: int) -> tuple[int, int]:
+def _decimal(x: Number, digits: int, rounding: Callable[[fmpq], fmpz]) -> tuple[int, int]:
     """Return a number rounded to so many digits, as an integer and the power of ten to multiply it by."""
     exponent = fmpz(0)
     if isinstance(x, arb):
@@ -254,7 +260,7 @@ def _decimal(x: Number, digits: int) -> tuple[int, int]:
     if not x:
         return 0, 0
     shift = digits - 1 - math.floor(log10_size(x) - 1e-6)  # or one less
-    while abs(significand := round_fraction(x * fmpq(10) ** shift)) >= 10**digits:
+    while abs(significand := rounding(x * fmpq(10) ** shift)) >= 10**digits:
         shift -= 1
     return int(significand), int(exponent) - shift
 
@@ -361,12 +367,6 @@ def _nearest_integer(x: arb) -> Number:
         if integer is not None:
             return fmpq(integer)
     raise Undecided
-
-
-def round_fraction(x: fmpq) -> fmpz:
-    """Round a fraction to the nearest integer, halves to even. FLINT itself takes seconds for long ones."""
-    low = (x - fmpq(1, 2)).ceil()
-    return low + 1 if x - low == fmpq(1, 2) and low % 2 else low
 
 
 def round_ball(x: arb) -> arb:

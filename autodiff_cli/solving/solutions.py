@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
@@ -260,14 +260,8 @@ class BoxProblem:
             low, high = float_bounds(x)
             return low + 0.0, high + 0.0
         below, above = (x.lower(), x.upper()) if isinstance(x, arb) else (x, x)
-        return _rounded(below, self.digits, ROUND_FLOOR), _rounded(above, self.digits, ROUND_CEILING)
-
-
-def _rounded(exact: Number, digits: int, rounding: str) -> str:
-    """Return an exact number as a decimal number, rounded down or up."""
-    exact = as_fraction(exact)
-    decimal = Context(prec=digits, rounding=rounding).divide(Decimal(int(exact.p)), Decimal(int(exact.q)))
-    return ball.format_digits(fmpq(*decimal.as_integer_ratio()), digits)
+        below, above = as_fraction(below), as_fraction(above)
+        return ball.format_digits(below, self.digits, fmpq.floor), ball.format_digits(above, self.digits, fmpq.ceil)
 
 
 def read_problem(
