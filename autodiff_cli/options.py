@@ -335,17 +335,22 @@ def takes_options(record: Callable[P, Record]) -> _TakesOptions[P, Record]:
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         own = [*inspect.signature(function).parameters.values()][:-1]
-        signature = inspect.Signature([*own, *inspect.signature(record).parameters.values()])
+        keywords = inspect.signature(record).parameters
+        # Only these are bound at a call, since to bind many keywords takes as long as to check their values.
+        short = inspect.Signature([*own, inspect.Parameter("options", inspect.Parameter.VAR_KEYWORD)])
 
         @functools.wraps(function)
         def call(*arguments: Any, **options: Any) -> Any:
             try:
-                bound = signature.bind(*arguments, **options).arguments
+                bound = short.bind(*arguments, **options)
+                for name in bound.kwargs.keys() - keywords.keys():
+                    raise TypeError(f"got an unexpected keyword argument {name!r}")
             except TypeError as error:
                 raise TypeError(f"{function.__name__}() {error}") from None
-            return function(*(bound.pop(parameter.name) for parameter in own), make(**bound))
+            return function(*bound.args, make(**bound.kwargs))
 
-        call.__signature__ = signature  # type: ignore[attr-defined]
+        shown = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in keywords.values()]
+        call.__signature__ = inspect.Signature([*own, *shown])  # type: ignore[attr-defined]
         return call
 
     return decorate

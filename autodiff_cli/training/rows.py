@@ -377,23 +377,27 @@ def join_moments(a: Moments, b: Moments) -> Moments:
     return count, a[1] + gap * b[0] / count, a[2] + b[2] + gap * gap * a[0] * b[0] / count
 
 
-class ColumnSpreads(NamedTuple):
-    """The minimum, the maximum and the moments of each of several columns."""
+class Spreads(NamedTuple):
+    """The minimum, the maximum and the moments of each of several values per row."""
 
     low: Array
     high: Array
     moments: Moments
 
 
-def spreads(names: tuple[str, ...], columns: ColumnArrays) -> ColumnSpreads:
-    """Return the spreads of some columns of a block."""
-    values = np.array([columns[name] for name in names], dtype=np.float64)
-    return ColumnSpreads(values.min(axis=1), values.max(axis=1), moments(values, {}))
+def spreads(values: Array, columns: ColumnArrays) -> Spreads:
+    """Return the spreads of the values of a block, with weighted moments."""
+    return Spreads(values.min(axis=1), values.max(axis=1), moments(values, columns))
 
 
-def join_spreads(a: ColumnSpreads, b: ColumnSpreads) -> ColumnSpreads:
+def column_spreads(names: tuple[str, ...], columns: ColumnArrays) -> Spreads:
+    """Return the spreads of some columns of a block, without weights."""
+    return spreads(np.array([columns[name] for name in names], dtype=np.float64), {})
+
+
+def join_spreads(a: Spreads, b: Spreads) -> Spreads:
     """Return the spreads of two groups of rows together."""
-    return ColumnSpreads(np.minimum(a.low, b.low), np.maximum(a.high, b.high), join_moments(a.moments, b.moments))
+    return Spreads(np.minimum(a.low, b.low), np.maximum(a.high, b.high), join_moments(a.moments, b.moments))
 
 
 def count_confusions(count: int, values: Array, _: ColumnArrays) -> NDArray[np.int64]:
@@ -405,14 +409,6 @@ def count_confusions(count: int, values: Array, _: ColumnArrays) -> NDArray[np.i
     """
     cells = values[0].astype(np.intp) * count + np.argmax(values[1:], axis=0)
     return np.bincount(cells, minlength=count * count).reshape(count, count)
-
-
-def extremes(values: Array, _: ColumnArrays) -> Array:
-    """Return the minimum and the negated maximum of all values.
-
-    Two results combine by `numpy.minimum`, which keeps nan.
-    """
-    return np.array([np.min(values), -np.max(values)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -402,17 +402,21 @@ class GroupBatch:
             more_rows: further rows of each matrix, of shape (fits, n, columns).
         """
         count, width, _ = columns.shape
-        triangles = np.empty((len(fits), width, width))
-        for similar, positions, exists in self.gathered(fits).padded:
-            if len(similar) == len(fits) and exists.all():  # all groups are equally long, so nothing is gathered
-                by_group = columns.reshape(count, width, len(fits), -1)
-            else:
-                by_group = columns[:, :, positions]
-                by_group[:, :, ~exists] = 0
-            matrices = by_group.transpose(2, 3, 0, 1).reshape(len(similar), -1, width)
+        rows, triangles = self.gathered(fits), np.empty((len(fits), width, width))
+
+        def store(similar: Fits | slice, by_group: Array) -> None:
+            matrices = by_group.transpose(2, 3, 0, 1).reshape(by_group.shape[2], -1, width)
             if more_rows is not None:
                 matrices = np.concatenate((matrices, more_rows[similar]), axis=1)
             triangles[similar] = _triangular_factors(matrices)
+
+        if len(fits) and (rows.sizes == rows.sizes[0]).all():  # so nothing is gathered
+            store(slice(None), columns.reshape(count, width, len(fits), -1))
+            return triangles
+        for similar, positions, exists in rows.padded:
+            by_group = columns[:, :, positions]
+            by_group[:, :, ~exists] = 0
+            store(similar, by_group)
         return triangles
 
     def residuals(self, theta: Array, fits: Fits) -> Array:

@@ -48,24 +48,22 @@ from autodiff_cli.training.options import FitOptions, ObjectiveOptions
 from autodiff_cli.training.rows import (
     WEIGHT,
     ColumnArrays,
-    ColumnSpreads,
     ColumnTask,
     EpochRun,
     FoldTask,
     NonFiniteRows,
     RowIndex,
     Rows,
+    Spreads,
     SumTask,
     ValueTask,
     cholesky_factor,
+    column_spreads,
     count_confusions,
-    extremes,
     find_non_finite,
-    join_moments,
     join_non_finite,
     join_spreads,
     join_triangles,
-    moments,
     residual_triangle,
     score_triangle,
     spreads,
@@ -204,9 +202,9 @@ class ModelOverRows(PreparedObjective):
         """Return the result of a reduction of columns, block by block. See `ColumnTask`."""
         return self.data.fold(ColumnTask(frozenset(names), reduce, combine))
 
-    def spreads(self, names: tuple[str, ...]) -> ColumnSpreads:
+    def spreads(self, names: tuple[str, ...]) -> Spreads:
         """Return the minimum, the maximum and the moments of columns."""
-        return self.fold_columns({*names}, partial(spreads, names), join_spreads)
+        return self.fold_columns({*names}, partial(column_spreads, names), join_spreads)
 
     def cached_at(self, key: Hashable, theta: Array, compute: Callable[[], T]) -> T:
         """Return the result of `compute` for a point; results are cached for the last point only."""
@@ -293,16 +291,16 @@ def find_undefined(objective: Objective, theta: ArrayLike) -> UndefinedValue | N
 
 def check_target(objective: Objective) -> None:
     """Raise DataError if the target is not finite, too small, or outside of the range of the loss."""
-    zeros = np.zeros(objective.layout.size)
-    extreme_values = objective.fold_rows(objective.kernels.target, zeros, extremes, np.minimum)
-    least, most = extreme_values[0], -extreme_values[1]
-    if not np.isfinite(extreme_values).all():
+    spread = objective.target_spreads
+    least, most = float(spread.low.min()), float(spread.high.max())
+    if not (math.isfinite(least) and math.isfinite(most)):
+        zeros = np.zeros(objective.layout.size)
         row = _describe_row(
             objective, objective.fold_rows(objective.kernels.target, zeros, find_non_finite, join_non_finite).first
         )
         raise DataError(f"the left side of `~` is not finite in {row}")
     loss = LOSSES[objective.loss]
-    size = float(max(-least, most))
+    size = max(-least, most)
     if loss.kind is LossKind.SQUARES and size > 0 and size * size == 0:
         raise DataError(f"the left side of `~` is at most {size:g} in size, and squares of this vanish: multiply it")
     if least < loss.min_target or most > loss.max_target or (loss.is_min_excluded and least <= loss.min_target):
@@ -747,12 +745,15 @@ class Objective(ModelOverRows):
 
     def target_variation(self) -> float:
         """Return the (weighted) sum of squares of the target about its mean, the reference of R²."""
+        return float(np.sum(self.target_spreads.moments[2]))
 
-        def compute() -> float:
-            zeros = np.zeros(self.layout.size)
-            return float(np.sum(self.fold_rows(self.kernels.target, zeros, moments, join_moments)[2]))
-
-        return self._cached("variation of the target", compute)
+    @property
+    def target_spreads(self) -> Spreads:
+        """The minimum, the maximum and the weighted moments of each component of the target."""
+        zeros = np.zeros(self.layout.size)
+        return self._cached(
+            "spreads of the target", lambda: self.fold_rows(self.kernels.target, zeros, spreads, join_spreads)
+        )
 
     def hessian(self, theta: ArrayLike) -> Array:
         """Return the Hessian of the (weighted) sum of the rows' losses, of shape (P, P)."""
