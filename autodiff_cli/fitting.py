@@ -31,11 +31,11 @@ from autodiff_cli.training.fitting.groups import FittedGroups, fit_groups
 from autodiff_cli.training.objective.loading import Data, as_dataset
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.options import ComparisonOptions, FigureOptions, FitOptions
-from autodiff_cli.training.result import fitted_model
+from autodiff_cli.training.result import fitted_model, prediction
 
 
 class Fit(fitted_model.FittedModel):
-    """A fitted model that can be displayed. Its attributes are those of `FittedModel`.
+    """A fitted model that predicts new rows and can be displayed. Its attributes are those of `FittedModel`.
 
     >>> result = fit("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4, 6.6]})
     >>> result.dof, result.columns
@@ -43,6 +43,10 @@ class Fit(fitted_model.FittedModel):
     """
 
     __slots__ = ()
+
+    predict = prediction.predict
+    predict_posterior = prediction.predict_posterior
+    inverse = prediction.inverse
 
     def summary(self, digits: int | None = None) -> str:
         """Return the report of the fit, as `autodiff train` prints it.
@@ -216,7 +220,9 @@ def compare(models: Sequence[str], data: Data, options: ComparisonOptions) -> Co
     >>> [one.fit.model for one in found.models], found.tests[0].name, found.tests[0].p < 1e-6
     (['y ~ a + b*x', 'y ~ a'], 'F', True)
     """
-    return compare_models(models, as_dataset(data), options)
+    found = compare_models(models, as_dataset(data), options)
+    public = (dataclasses.replace(one, fit=_public_fit(one.fit)) for one in found.models)
+    return dataclasses.replace(found, models=tuple(public))
 
 
 def load(path: str | os.PathLike[str]) -> Fit:

@@ -163,6 +163,7 @@ def _inverse_report(call: Call, fit: FittedModel, column: str, interval: float |
     """Return the report of the values of a column at which the prediction is equal to a reading."""
     from autodiff_cli.render.rows import inverse_report
     from autodiff_cli.training.options import check_confidence_level
+    from autodiff_cli.training.result import prediction
 
     texts, errors = split_uncertainties(call.values)
     targets = [name for name in fit.columns if name not in fit.predictors]
@@ -182,7 +183,7 @@ def _inverse_report(call: Call, fit: FittedModel, column: str, interval: float |
     error = _number(target, errors[target]) if target in errors else None
     level = fit.confidence_level if interval is None else check_confidence_level(interval)
     value = float(values.pop(target))
-    predictions = fit.inverse(column, value, error, limits=ends, others=values, level=level)
+    predictions = prediction.inverse(fit, column, value, error, limits=ends, others=values, level=level)
     if not any(each.value is not None for each in predictions):
         close = "; where the difference is not significant, the interval says" if predictions else ""
         call.environment.note(f"no {column} from {ends[0]:g} to {ends[1]:g} gives the prediction {value:g}{close}")

@@ -22,9 +22,8 @@ from autodiff_cli.render.formatting import NumberFormat, Rounding, drop_double_n
 from autodiff_cli.render.progress import method_name, step_noun
 from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, number_columns
 from autodiff_cli.training.result.diagnosis import Diagnosis, LayerUnits, Problem, layer_name
-from autodiff_cli.training.result.fitted_model import FittedModel
+from autodiff_cli.training.result.fitted_model import FitPlot, FittedModel
 from autodiff_cli.training.result.goodness import DRAWN, SignificanceTest
-from autodiff_cli.training.result.prediction import FitPlot
 from autodiff_cli.training.result.statistics import format_correlation
 
 if TYPE_CHECKING:

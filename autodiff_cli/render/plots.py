@@ -32,8 +32,7 @@ from autodiff_cli.render.report import Paper, Report, Style
 from autodiff_cli.system import open_atomic_bytes
 from autodiff_cli.training.fitting.posterior import draw_numbers
 from autodiff_cli.training.options import DEFAULT_FIGURE, FigureOptions
-from autodiff_cli.training.result.fitted_model import FittedModel
-from autodiff_cli.training.result.prediction import FitPlot, FittedCurve
+from autodiff_cli.training.result.fitted_model import FitPlot, FittedCurve, FittedModel
 
 _MIN_LOG_RANGE = 30.0  # largest loss / smallest loss from which a logarithmic scale is used
 _MAX_BAND_RATIO = 4.0  # a band that makes the axis so many times longer is cut off

@@ -178,7 +178,7 @@ def write_plot(paper: Paper, problem: BoxProblem, points: Sequence[Mapping[str, 
     import numpy as np
 
     from autodiff_cli.render.plots import Panel, contour_plot, write_panel
-    from autodiff_cli.training.result.prediction import FittedCurve
+    from autodiff_cli.training.result.fitted_model import FittedCurve
 
     names = [*problem.unknowns]
     ends = problem.record["box"]

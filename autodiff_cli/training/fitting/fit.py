@@ -411,7 +411,7 @@ def build_fit(
         ],
         notes=[*_prior_notes(objective), *model.notes, *objective.kernels.notes, *dropped, *progress.notes, *choices],
         priors={name: prior.text for name, prior in objective.priors.items()},
-        _parsed_model=model,
+        parsed_model=model,
         levels=dict(model.levels),
         ranges=_predictor_ranges(objective),
         derived=quantity_values,

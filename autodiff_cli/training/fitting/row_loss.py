@@ -137,7 +137,7 @@ def trace_fit_row(fit: FittedModel, file: DataSource, number: int, values: Mappi
 
     Raises the exceptions of `trace_model_row`.
     """
-    model = fit._parsed_model
+    model = fit.parsed_model
     check_parameter_names(values, model)
     if fit.loss_name is None and fit.scale is not None:
         raise DataError("the model file does not say which loss it was fitted by: `train --save` it anew")

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict, get_type_hints, overload
+from typing import Any, NamedTuple, TypedDict, get_type_hints
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,13 +27,11 @@ from autodiff_cli.data.json_records import IF_KNOWN, NAN_IS_NULL, NONFINITE_IS_N
 from autodiff_cli.data.table import DataError, float_array, label_vector, named_columns
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Shape
-from autodiff_cli.graph.tape import leaf_names
 from autodiff_cli.language.errors import ExpressionError, MissingValueError, format_names
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.names import JOINT_SEPARATOR, joined_columns
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.special import sigmoid
-from autodiff_cli.ops.structural import stack
 from autodiff_cli.options import OptionError
 from autodiff_cli.system import error_reason, open_atomic_text
 from autodiff_cli.training.losses import LOSSES
@@ -50,14 +48,6 @@ from autodiff_cli.training.result.goodness import (
     normal_quantile,
     student_quantile,
     student_tail,
-)
-from autodiff_cli.training.result.prediction import (
-    Bands,
-    FitPlot,
-    InversePrediction,
-    inverse_predictions,
-    posterior_bands,
-    prediction_bands,
 )
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE, FitStatistics, correlations
 from autodiff_cli.version import __version__
@@ -143,6 +133,62 @@ class FitSettings:
         with contextlib.suppress(DataError):
             return None if self.weighting is None else weighting_graph(self.weighting, "sigma", names)
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class FittedCurve:
+    """The predicted curve of all rows, or of those with the same labels.
+
+    Attributes:
+        name: the labels; empty for all rows.
+        x, y: the points of the curve.
+        low, high: the limits of the confidence band; None if it is unknown, like the next two.
+        prediction_low, prediction_high: the limits of the prediction band.
+    """
+
+    name: str
+    x: Array
+    y: Array
+    low: Array | None = None
+    high: Array | None = None
+    prediction_low: Array | None = None
+    prediction_high: Array | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FitPlot:
+    """Rows of the data with their predictions and the fitted curves, for a plot.
+
+    Attributes:
+        predictor: the name of the predictor on the x axis; empty if there are several, so that the x axis has the
+            prediction.
+        target: the name of the target.
+        x, y, residuals: the values of the plotted rows, each of shape (plotted,).
+        groups: the position in `curves` of each row's curve.
+        sigma, x_sigma: the standard deviations of y and of x, of shape (plotted,); None if they were not given.
+        rows: the number of all rows.
+        curves: the predicted curves; with several predictors, the diagonal on which perfect predictions lie.
+        group_column: the columns whose labels name the curves, for a legend; empty for one curve.
+        level: the probability of the bands.
+        is_log_scale: whether the predictor has a logarithmic axis, as doses do: on a linear one most rows would be at
+            one end.
+        note: what the points are, if they are not rows.
+    """
+
+    predictor: str
+    target: str
+    x: Array
+    y: Array
+    residuals: Array
+    groups: NDArray[np.intp]
+    sigma: Array | None
+    x_sigma: Array | None
+    rows: int
+    curves: tuple[FittedCurve, ...]
+    group_column: str
+    level: float
+    is_log_scale: bool = False
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,12 +298,12 @@ class FittedModel(FitStatistics):
     origins: dict[str, datetime] = field(default_factory=dict, metadata=NOT_IN_DOCUMENT)
     units: dict[str, str] = field(default_factory=dict, metadata=NOT_IN_DOCUMENT)
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict, metadata=NOT_IN_DOCUMENT)
-    _parsed_model: Model = field(repr=False, metadata=NOT_IN_DOCUMENT | NOT_SAVED)
+    parsed_model: Model = field(repr=False, metadata=NOT_IN_DOCUMENT | NOT_SAVED)
 
     @property
     def formula(self) -> str:
         """The prediction with numbers for the parameters, in the expression language; empty if there are very many."""
-        return self._parsed_model.formula({**self.parameters, **self.fixed})
+        return self.parsed_model.formula({**self.parameters, **self.fixed})
 
     @property
     def correlation(self) -> Array:
@@ -337,8 +383,8 @@ class FittedModel(FitStatistics):
         """The odds ratio of each parameter of a logistic regression, exp of the parameter, as `value`, with its
         confidence interval from `low` to `high`; empty for other models.
         """
-        output, shapes = self._parsed_model.program.output, self._parsed_model.shapes
-        leaves = [self._parsed_model.program.leaves[name] for name in self.parameters]
+        output, shapes = self.parsed_model.program.output, self.parsed_model.shapes
+        leaves = [self.parsed_model.program.leaves[name] for name in self.parameters]
         if self.loss_name != "bce" or output.op is not sigmoid or not is_generalised_linear(output, leaves, shapes):
             return {}
         ends = {name: (math.nan, math.nan) if pair is None else pair for name, pair in self.confidence().items()}
@@ -396,37 +442,37 @@ class FittedModel(FitStatistics):
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of the columns that the model reads."""
-        return self._parsed_model.columns
+        return self.parsed_model.columns
 
     @property
     def responses(self) -> frozenset[str]:
         """The fixed values that are no parameters, but measured responses of `convolve`."""
-        return frozenset(itertools.chain(*self._parsed_model.program.convolutions))
+        return frozenset(itertools.chain(*self.parsed_model.program.convolutions))
 
     @property
     def model_remarks(self) -> tuple[str, ...]:
         """The notes and warnings that are about the text of the model."""
-        return self._parsed_model.notes + self._parsed_model.warnings
+        return self.parsed_model.notes + self.parsed_model.warnings
 
     @property
     def predictors(self) -> tuple[str, ...]:
         """The columns that the prediction reads."""
-        return self._parsed_model.predictors()
+        return self.parsed_model.predictors()
 
     @property
     def label_columns(self) -> tuple[str, ...]:
         """The columns that the model reads as labels."""
-        return self._parsed_model.label_columns
+        return self.parsed_model.label_columns
 
     @property
     def targets(self) -> tuple[str, ...]:
         """The text left of `~`, one for each component of the target."""
-        return self._parsed_model.targets()
+        return self.parsed_model.targets()
 
     @property
     def prediction(self) -> PredictionGraph:
         """The prediction of a row as a graph."""
-        model, values = self._parsed_model, {**self.parameters, **self.fixed}
+        model, values = self.parsed_model, {**self.parameters, **self.fixed}
         shapes = {name: shape for name, shape in model.shapes.items() if name in model.program.leaves}
         return PredictionGraph(
             model.program.output, shapes, values, model.predictors(), (*model.matches, *model.effects)
@@ -452,88 +498,6 @@ class FittedModel(FitStatistics):
             json.dump({**header, **to_json(saved)}, stream, ensure_ascii=False, allow_nan=False)
             stream.write("\n")
 
-    @overload
-    def predict(self, data: Mapping[str, ArrayLike], interval: None = None) -> NDArray[Any]: ...
-
-    @overload
-    def predict(self, data: Mapping[str, ArrayLike], interval: float) -> Bands: ...
-
-    def predict(self, data: Mapping[str, ArrayLike], interval: float | None = None) -> NDArray[Any] | Bands:
-        """Return the predictions for new rows, of shape (rows,), or (rows, n) for a target of n components.
-
-        A classifier returns the label of the most probable class; `probabilities` returns the numbers.
-
-        Args:
-            data: an array for each column that the prediction reads; other columns are ignored. A prediction that reads
-                none is repeated for each row of the first column.
-            interval: the probability of confidence and prediction bands, such as 0.95; the result is then a `Bands`. If
-                the fit weighted the rows, prediction bands need the column of weights or sigmas, too.
-
-        Raises:
-            MissingValueError: if a column is missing.
-            OptionError: if there is no interval, as for classifiers and fits without standard errors.
-
-        >>> import autodiff_cli as ad
-        >>> fit = ad.fit("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4.1, 6]})
-        >>> fit.predict({"x": [10, 20]}).round(3)
-        array([20.143, 40.286])
-        >>> fit.predict({"x": [10]}, interval=0.95).confidence_low.round(3)
-        array([19.456])
-        """
-        if interval is not None:
-            return prediction_bands(
-                self, self._parsed_model, self.leaf_values(data, shared=True), self._relative_sigma(data), interval
-            )
-        predicted = self.probabilities(data)
-        return predicted if self.classes is None else np.array(self.classes)[np.argmax(predicted, axis=-1)]
-
-    def predict_posterior(self, data: Mapping[str, ArrayLike], interval: float = 0.95) -> Bands:
-        """Return the posterior predictive bands of new rows, from the draws of the posterior; see `predict`.
-
-        Raises:
-            MissingValueError: if a column is missing.
-            OptionError: for a fit without draws.
-        """
-        spreads = [*self._relative_sigma(data)]
-        return posterior_bands(self, self._parsed_model, self.leaf_values(data, shared=True), spreads, interval)
-
-    def inverse(
-        self,
-        column: str,
-        reading: float,
-        error: float | None = None,
-        *,
-        limits: tuple[float, float] | None = None,
-        others: Mapping[str, float | str] | None = None,
-        level: float | None = None,
-    ) -> list[InversePrediction]:
-        """Return all values of a predictor in a range at which the prediction is equal to a new reading of the target:
-        the calibration problem.
-
-        Args:
-            column: the predictor.
-            reading: the new value of the target's column.
-            error: its standard error; by default the standard deviation of the residuals.
-            limits: the range of the predictor; by default that of the fitted rows.
-            others: the values of the other predictors.
-            level: the probability of the intervals; by default that of the fit.
-
-        Raises:
-            OptionError: for a model without such an inverse, an invalid range, and an unknown error.
-            MissingValueError: if another predictor has no value.
-
-        >>> import autodiff_cli as ad
-        >>> fit = ad.fit("y ~ a + b*x", {"x": [1, 2, 3, 4, 5], "y": [2.1, 3.9, 6.2, 7.8, 10.1]})
-        >>> [round(float(each), 3) for each in fit.inverse("x", 7, 0.1, limits=(0, 10))[0]]
-        [3.492, 0.067, 3.281, 3.713]
-        """
-        chosen = {canonical_name(name): value for name, value in (others or {}).items()}
-        if limits is None:
-            if column not in self.ranges:
-                raise OptionError(f"the range of `{column}` is not known: give it as limits")
-            limits = self.ranges[column]
-        return inverse_predictions(self, self._parsed_model, column, reading, error, chosen, limits, level)
-
     def probabilities(self, data: Mapping[str, ArrayLike]) -> Array:
         """Return the predictions as numbers: for a classifier the probability of each class, of shape (rows, classes).
 
@@ -546,10 +510,10 @@ class FittedModel(FitStatistics):
         (3, 2)
         """
         values = self.leaf_values(data)
-        prediction = evaluate([self._parsed_model.program.output], values, self._parsed_model.shapes)[0]
+        prediction = evaluate([self.parsed_model.program.output], values, self.parsed_model.shapes)[0]
         if self.predictors:
             return prediction
-        return np.full((*_first_column_shape(data), *prediction.shape), prediction)
+        return np.full((*first_column_shape(data), *prediction.shape), prediction)
 
     def residuals(self, data: Mapping[str, ArrayLike]) -> Array:
         """Return target minus prediction, of the shape of the prediction. The data need the columns of the target, too.
@@ -562,11 +526,11 @@ class FittedModel(FitStatistics):
         >>> ad.fit("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4, 6]}).residuals({"x": [10], "y": [21]}).round(9)
         array([1.])
         """
-        target = self._parsed_model.program.target
+        target = self.parsed_model.program.target
         if target is None or self.classes is not None:
             raise OptionError("there are no residuals: the model needs a numeric target left of `~`")
-        names = self._parsed_model.columns
-        targets = evaluate([target], self._read_columns(data, names), self._parsed_model.shapes)[0]
+        names = self.parsed_model.columns
+        targets = evaluate([target], self._read_columns(data, names), self.parsed_model.shapes)[0]
         residuals: Array = targets - self.probabilities(data)
         return residuals
 
@@ -578,7 +542,7 @@ class FittedModel(FitStatistics):
         """
         columns = self._read_columns(data, self.predictors)
         if shared:
-            shape = np.broadcast_shapes(*map(np.shape, columns.values())) if columns else _first_column_shape(data)
+            shape = np.broadcast_shapes(*map(np.shape, columns.values())) if columns else first_column_shape(data)
             rows = shape or (1,)
             columns = {name: np.broadcast_to(values, rows) for name, values in columns.items()} or {"": np.zeros(rows)}
         return {**self.parameters, **self.fixed, **columns}
@@ -587,7 +551,7 @@ class FittedModel(FitStatistics):
         """Return columns of data as floats, and the indicators of their labels. Raises MissingValueError for missing
         columns.
         """
-        arrays = _canonical_columns(data)
+        arrays = canonical_columns(data)
         for name in {*self.label_columns} & {*names} - arrays.keys():
             parts = [part for part in joined_columns(name, arrays) if part in arrays]
             if JOINT_SEPARATOR.join(parts) == name:
@@ -596,33 +560,18 @@ class FittedModel(FitStatistics):
         missing = [name for name in names if name not in arrays]
         if missing:
             raise MissingValueError(f"no value for {format_names(missing, '`')}")
-        columns = {name: float_array(arrays[name], name) for name in names if name in self._parsed_model.numeric}
-        matches = {name: match for name, match in self._parsed_model.matches.items() if match.column in names}
+        columns = {name: float_array(arrays[name], name) for name in names if name in self.parsed_model.numeric}
+        matches = {name: match for name, match in self.parsed_model.matches.items() if match.column in names}
         if matches:
             read = {match.column for match in matches.values()}
             labels = {name: check_labels(arrays[name], name, self.levels.get(name)) for name in read}
             columns |= indicator_columns(matches, labels)
-        for leaf, effect in self._parsed_model.effects.items():
+        for leaf, effect in self.parsed_model.effects.items():
             if effect.column in names:
                 codes, new = check_labels(arrays[effect.column], effect.column, self.levels[effect.column])
                 modes = self.random_effects[effect.parameter].modes
                 columns[leaf] = np.array([modes[str(level)] for level in new.tolist()])[codes]
         return columns
-
-    def _relative_sigma(self, data: Mapping[str, ArrayLike]) -> Iterable[Array | float | None]:
-        """Return the relative standard deviations of rows; see `prediction_bands`."""
-        settings = self.settings
-        if not settings.weighted:
-            return [1.0]
-        arrays = _canonical_columns(data)
-        graph = settings.weighting_graph(arrays)
-        if graph is None:
-            return [None]
-        point = {name: float_array(arrays[name], name) for name in leaf_names([graph])}
-        values = evaluate([graph], point)[0]
-        with np.errstate(all="ignore"):
-            spread = values if settings.sigma is not None else 1 / np.sqrt(values)
-        return np.moveaxis(spread, -1, 0) if graph.op is stack else [spread]
 
 
 def _known(values: Array) -> Any | None:
@@ -630,12 +579,12 @@ def _known(values: Array) -> Any | None:
     return values if values.ndim else None if np.isnan(values) else float(values)
 
 
-def _canonical_columns(data: Mapping[str, ArrayLike]) -> dict[str, ArrayLike]:
+def canonical_columns(data: Mapping[str, ArrayLike]) -> dict[str, ArrayLike]:
     """Return the columns of data by their canonical names."""
     return {canonical_name(name): values for name, values in named_columns(data).items()}
 
 
-def _first_column_shape(data: Mapping[str, ArrayLike]) -> tuple[int, ...]:
+def first_column_shape(data: Mapping[str, ArrayLike]) -> tuple[int, ...]:
     """Return the shape of the first column."""
     return next((np.shape(values) for values in named_columns(data).values()), ())
 
@@ -669,7 +618,7 @@ def load(path: str | os.PathLike[str]) -> FittedModel:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "model.json")
     ...     fit.save(path)
-    ...     load(path).predict({"x": [4, 5]})
+    ...     load(path).probabilities({"x": [4, 5]})
     array([ 8., 10.])
     """
     try:
@@ -736,7 +685,7 @@ def _fit_from_document(document: dict[str, Any]) -> FittedModel:
     if {*attributes["stderr"]} != {*attributes["parameters"]} or np.shape(attributes["covariance"]) != shape:
         raise _InvalidModelFile("its standard errors do not match its parameters")
     element_names = layout.element_names if layout.size <= MAX_COVARIANCE_SIZE else ()
-    return FittedModel(**attributes, element_names=element_names, _parsed_model=model)
+    return FittedModel(**attributes, element_names=element_names, parsed_model=model)
 
 
 def _model_from_document(attributes: Mapping[str, Any], columns: Sequence[str], values: Mapping[str, Any]) -> Model:

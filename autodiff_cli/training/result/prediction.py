@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,25 +21,24 @@ from autodiff_cli.algebra.table import share
 from autodiff_cli.array_types import Array
 from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.data.streaming import StreamedColumns, label_key
+from autodiff_cli.data.table import float_array
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.tape import leaf_names
+from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.numbers.array_functions import Elementwise
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.gamma_functions import betainc, gammaincc, gammaincinv
-from autodiff_cli.ops.structural import index
+from autodiff_cli.ops.structural import index, stack
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.losses import LOSSES, LossKind
 from autodiff_cli.training.objective.kernels import x_sigma_column
+from autodiff_cli.training.objective.model import Model
+from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.options import FitOptions, check_confidence_level
+from autodiff_cli.training.result.fitted_model import FitPlot, FittedCurve, FittedModel, canonical_columns
 from autodiff_cli.training.rows import WEIGHT
-
-if TYPE_CHECKING:
-    from autodiff_cli.training.objective.model import Model
-    from autodiff_cli.training.objective.objective import Objective
-    from autodiff_cli.training.result.fitted_model import FittedModel
-
 
 _INVERTIBLE_LOSSES = tuple(name for name, loss in LOSSES.items() if loss.kind in (LossKind.SQUARES, LossKind.ROBUST))
 _NEGLIGIBLE_ERROR = 1e-9  # relative error of a mean that counts as exact
@@ -116,21 +115,48 @@ class Bands(NamedTuple):
     prediction_high: Array
 
 
-def prediction_bands(
-    fit: FittedModel, model: Model, point: Mapping[str, Any], spreads: Iterable[Array | float | None], level: float
-) -> Bands:
-    """Return the bands of a fit for new rows.
+@overload
+def predict(fit: FittedModel, data: Mapping[str, ArrayLike], interval: None = None) -> NDArray[Any]: ...
+
+
+@overload
+def predict(fit: FittedModel, data: Mapping[str, ArrayLike], interval: float) -> Bands: ...
+
+
+def predict(fit: FittedModel, data: Mapping[str, ArrayLike], interval: float | None = None) -> NDArray[Any] | Bands:
+    """Return the predictions for new rows, of shape (rows,), or (rows, n) for a target of n components.
+
+    A classifier returns the label of the most probable class; `probabilities` returns the numbers.
 
     Args:
-        model: the resolved model.
-        point: the value of every leaf: parameters, and columns of shape (rows,).
-        spreads: the standard deviation of a row relative to the others, from the weights or sigmas of the fit, one for
-            all targets or one for each. None if rows were weighted and the weights of the new ones are unknown.
-        level: the probability, such as 0.95 or 95 (per cent).
+        data: an array for each column that the prediction reads; other columns are ignored. A prediction that reads
+            none is repeated for each row of the first column.
+        interval: the probability of confidence and prediction bands, such as 0.95; the result is then a `Bands`. If
+            the fit weighted the rows, prediction bands need the column of weights or sigmas, too.
 
     Raises:
-        OptionError: for a fit without standard errors, a classifier, and an invalid level.
+        MissingValueError: if a column is missing.
+        OptionError: if there is no interval, as for classifiers and fits without standard errors.
+
+    >>> import autodiff_cli as ad
+    >>> fit = ad.fit("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4.1, 6]})
+    >>> fit.predict({"x": [10, 20]}).round(3)
+    array([20.143, 40.286])
+    >>> fit.predict({"x": [10]}, interval=0.95).confidence_low.round(3)
+    array([19.456])
     """
+    if interval is not None:
+        return _prediction_bands(fit, data, interval)
+    predicted = fit.probabilities(data)
+    return predicted if fit.classes is None else np.array(fit.classes)[np.argmax(predicted, axis=-1)]
+
+
+def _prediction_bands(fit: FittedModel, data: Mapping[str, ArrayLike], level: float) -> Bands:
+    """Return the bands of a fit for new rows.
+
+    Raises OptionError for a fit without standard errors, a classifier, and an invalid level.
+    """
+    model, point, spreads = fit.parsed_model, fit.leaf_values(data, shared=True), _relative_sigma(fit, data)
     if fit.classes is not None:
         raise OptionError("a classifier has no intervals; use --probabilities")
     if fit.random_effects:
@@ -153,18 +179,24 @@ def prediction_bands(
     return Bands(*(np.stack(columns, axis=-1) for columns in zip(*bands, strict=True)))
 
 
-def posterior_bands(
-    fit: FittedModel, model: Model, point: Mapping[str, Any], spreads: Sequence[Array | float | None], level: float
-) -> Bands:
+def predict_posterior(fit: FittedModel, data: Mapping[str, ArrayLike], interval: float = 0.95) -> Bands:
     """Return the bands of new rows from the draws of the posterior: quantiles of the mean, and of simulated
-    observations. The prediction is the mean over the draws. The arguments are those of `prediction_bands`.
+    observations. The prediction is the mean over the draws. See `predict` for the arguments.
 
     Raises:
+        MissingValueError: if a column is missing.
         OptionError: for a fit without draws, and for an invalid level.
+
+    >>> import autodiff_cli as ad
+    >>> ad.fit("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4.1, 6]}).predict_posterior({"x": [10]})
+    Traceback (most recent call last):
+        ...
+    autodiff_cli.options.OptionError: the fit has no draws from its posterior: add --posterior 1000 ...
     """
+    model, point, spreads = fit.parsed_model, fit.leaf_values(data, shared=True), _relative_sigma(fit, data)
     if not fit.draws:
         raise OptionError("the fit has no draws from its posterior: add --posterior 1000 to train, or posterior=1000")
-    level, generator = check_confidence_level(level), np.random.default_rng(0)
+    level, generator = check_confidence_level(interval), np.random.default_rng(0)
     shares, rank = ((1 - level) / 2, (1 + level) / 2), 1 + len(model.target_shape)
     draws = {name: values.reshape(-1, *values.shape[2:]) for name, values in fit.draws.items()}
     free = {name: np.expand_dims(draws[name], 1) for name in fit.parameters}
@@ -192,6 +224,25 @@ def posterior_bands(
             observed = unknown if noise is None else np.quantile(noise, shares, axis=0)
             bands.append(np.array([means.mean(axis=0), *np.quantile(means, shares, axis=0), *observed]))
     return Bands(*np.concatenate(bands, axis=1))
+
+
+def _relative_sigma(fit: FittedModel, data: Mapping[str, ArrayLike]) -> list[Array | float | None]:
+    """Return the standard deviation of each row relative to the others, from the weights or sigmas of the fit.
+
+    One for all targets or one for each; None if rows were weighted and the weights of the new ones are unknown.
+    """
+    settings = fit.settings
+    if not settings.weighted:
+        return [1.0]
+    arrays = canonical_columns(data)
+    graph = settings.weighting_graph(arrays)
+    if graph is None:
+        return [None]
+    point = {name: float_array(arrays[name], name) for name in leaf_names([graph])}
+    values = evaluate([graph], point)[0]
+    with np.errstate(all="ignore"):
+        spread = values if settings.sigma is not None else 1 / np.sqrt(values)
+    return [*np.moveaxis(spread, -1, 0)] if graph.op is stack else [spread]
 
 
 def _component_bands(
@@ -325,17 +376,41 @@ class InversePrediction(NamedTuple):
     high: float | None
 
 
-def inverse_predictions(
+def inverse(
     fit: FittedModel,
-    model: Model,
     column: str,
     reading: float,
-    error: float | None,
-    others: Mapping[str, float | str],
-    limits: tuple[float, float],
-    level: float | None,
+    error: float | None = None,
+    *,
+    limits: tuple[float, float] | None = None,
+    others: Mapping[str, float | str] | None = None,
+    level: float | None = None,
 ) -> list[InversePrediction]:
-    """Return all solutions in a range; see `FittedModel.inverse`."""
+    """Return all values of a predictor in a range at which the prediction is equal to a new reading of the target: the
+    calibration problem.
+
+    Args:
+        column: the predictor.
+        reading: the new value of the target's column.
+        error: its standard error; by default the standard deviation of the residuals.
+        limits: the range of the predictor; by default that of the fitted rows.
+        others: the values of the other predictors.
+        level: the probability of the intervals; by default that of the fit.
+
+    Raises:
+        OptionError: for a model without such an inverse, an invalid range, and an unknown error.
+        MissingValueError: if another predictor has no value.
+
+    >>> import autodiff_cli as ad
+    >>> fit = ad.fit("y ~ a + b*x", {"x": [1, 2, 3, 4, 5], "y": [2.1, 3.9, 6.2, 7.8, 10.1]})
+    >>> [round(float(each), 3) for each in fit.inverse("x", 7, 0.1, limits=(0, 10))[0]]
+    [3.492, 0.067, 3.281, 3.713]
+    """
+    model, chosen = fit.parsed_model, {canonical_name(name): value for name, value in (others or {}).items()}
+    if limits is None:
+        if column not in fit.ranges:
+            raise OptionError(f"the range of `{column}` is not known: give it as limits")
+        limits = fit.ranges[column]
     program, target = model.program, model.program.target
     if fit.random_effects:
         raise OptionError("a fit with random effects has no inverse predictions")
@@ -356,8 +431,8 @@ def inverse_predictions(
 
     def difference(x: Array) -> tuple[Array, Array]:
         """Return prediction minus reading, and its standard deviation."""
-        data = {column: x} | {name: np.full(len(x), each) for name, each in others.items()}
-        bands = fit.predict(data, interval=fit.confidence_level)
+        data = {column: x} | {name: np.full(len(x), each) for name, each in chosen.items()}
+        bands = predict(fit, data, interval=fit.confidence_level)
         spread = (bands.confidence_high - bands.confidence_low) / 2 / fit.quantile()
         return bands.prediction - value, np.hypot(spread, deviation)
 
@@ -387,7 +462,7 @@ def inverse_predictions(
         is_root = np.abs(left) < np.abs(distances[places]) + np.abs(distances[places + 1])  # not a pole
         places, roots, spreads = places[is_root], roots[is_root], spreads[is_root]
         tangent = gradient_nodes(program.output, [program.leaves[column]], model.shapes)
-        point = fit.leaf_values({column: roots} | {name: np.full(len(roots), each) for name, each in others.items()})
+        point = fit.leaf_values({column: roots} | {name: np.full(len(roots), each) for name, each in chosen.items()})
         slopes = np.broadcast_to(np.abs(evaluate(tangent, point, model.shapes)[0]), roots.shape)
         errors = spreads / slopes
         # Ranges without a solution, each by its first point.
@@ -453,9 +528,9 @@ def prediction_columns(
     ['prediction', 'confidence_low', 'confidence_high', 'prediction_low', 'prediction_high']
     """
     if request.level is None:
-        columns, note = _target_columns(fit, "prediction", fit.predict(data)), ""
+        columns, note = _target_columns(fit, "prediction", predict(fit, data)), ""
     else:
-        bands = (fit.predict_posterior if request.posterior else fit.predict)(data, interval=request.level)
+        bands = (predict_posterior if request.posterior else predict)(fit, data, interval=request.level)
         columns = {}
         for name, values in bands._asdict().items():
             columns |= _target_columns(fit, name, values)
@@ -549,62 +624,6 @@ class PlotSettings:
 
 
 PLOT = PlotSettings()
-
-
-@dataclass(frozen=True, slots=True)
-class FittedCurve:
-    """The predicted curve of all rows, or of those with the same labels.
-
-    Attributes:
-        name: the labels; empty for all rows.
-        x, y: the points of the curve.
-        low, high: the limits of the confidence band; None if it is unknown, like the next two.
-        prediction_low, prediction_high: the limits of the prediction band.
-    """
-
-    name: str
-    x: Array
-    y: Array
-    low: Array | None = None
-    high: Array | None = None
-    prediction_low: Array | None = None
-    prediction_high: Array | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class FitPlot:
-    """Rows of the data with their predictions and the fitted curves, for a plot.
-
-    Attributes:
-        predictor: the name of the predictor on the x axis; empty if there are several, so that the x axis has the
-            prediction.
-        target: the name of the target.
-        x, y, residuals: the values of the plotted rows, each of shape (plotted,).
-        groups: the position in `curves` of each row's curve.
-        sigma, x_sigma: the standard deviations of y and of x, of shape (plotted,); None if they were not given.
-        rows: the number of all rows.
-        curves: the predicted curves; with several predictors, the diagonal on which perfect predictions lie.
-        group_column: the columns whose labels name the curves, for a legend; empty for one curve.
-        level: the probability of the bands.
-        is_log_scale: whether the predictor has a logarithmic axis, as doses do: on a linear one most rows would be at
-            one end.
-        note: what the points are, if they are not rows.
-    """
-
-    predictor: str
-    target: str
-    x: Array
-    y: Array
-    residuals: Array
-    groups: NDArray[np.intp]
-    sigma: Array | None
-    x_sigma: Array | None
-    rows: int
-    curves: tuple[FittedCurve, ...]
-    group_column: str
-    level: float
-    is_log_scale: bool = False
-    note: str = ""
 
 
 def collect_plot_data(fit: FittedModel, objective: Objective, theta: Array, options: FitOptions) -> FitPlot | None:
@@ -748,9 +767,9 @@ def _fitted_curve(fit: FittedModel, name: str, x: Array, labels: Mapping[str, An
     title = ", ".join(str(label) or "other" for label in labels.values())
     with ignore_float_errors():
         try:
-            bands = fit.predict(point, interval=fit.confidence_level)
+            bands = predict(fit, point, interval=fit.confidence_level)
         except OptionError:
-            return FittedCurve(title, x, np.broadcast_to(fit.predict(point), x.shape))
+            return FittedCurve(title, x, np.broadcast_to(predict(fit, point), x.shape))
     has_limits = np.isfinite(bands.prediction_low).any()
     limits = (bands.prediction_low, bands.prediction_high) if has_limits else (None, None)
     has_band = np.isfinite(bands.confidence_low).any()

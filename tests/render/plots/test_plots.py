@@ -32,7 +32,7 @@ from autodiff_cli.training.fitting.fit import fit_dataset
 from autodiff_cli.training.objective.loading import as_dataset
 from autodiff_cli.training.options import FigureOptions, FitOptions
 from autodiff_cli.training.result.fitted_model import FittedModel
-from autodiff_cli.training.result.prediction import PLOT
+from autodiff_cli.training.result.prediction import PLOT, predict
 from tests.support import run_cli
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -74,7 +74,7 @@ def test_the_curve_and_its_band_are_those_of_predict() -> None:
     rows = found.plot
     assert rows is not None
     (curve,) = rows.curves
-    bands = found.predict({"x": curve.x}, interval=0.95)
+    bands = predict(found, {"x": curve.x}, interval=0.95)
     assert np.array_equal(curve.y, bands.prediction)
     assert curve.low is not None
     assert curve.prediction_high is not None
@@ -236,7 +236,7 @@ def test_labels_have_a_curve_each_in_a_colour_and_a_marker_of_their_own() -> Non
     assert found.plot is not None
     data = kinetics(7)
     for curve in found.plot.curves:
-        assert np.array_equal(curve.y, found.predict({"conc": curve.x, "state": np.full(len(curve.x), curve.name)}))
+        assert np.array_equal(curve.y, predict(found, {"conc": curve.x, "state": np.full(len(curve.x), curve.name)}))
     assert [found.plot.curves[group].name for group in found.plot.groups] == data["state"]
     (axes, residuals), style = axes_of(found), lambda line: (line.get_marker(), line.get_color())
     points = [line for line in axes.lines if line.get_linestyle() == "None"]
