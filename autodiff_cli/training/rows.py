@@ -357,37 +357,28 @@ def score_triangle(block: Array, columns: ColumnArrays) -> Array:
     return triangular_factor(slopes.T)
 
 
-Moments = tuple[float, Array, Array]  # total weight, means, sums of squares about the means
-
-
-def moments(values: Array, columns: ColumnArrays) -> Moments:
-    """Return the weighted moments of the values of a block."""
-    weight = columns[WEIGHT] if WEIGHT in columns else np.ones(values.shape[-1])
-    count = float(np.sum(weight))
-    mean = np.sum(values * weight, axis=1) / count if count else np.zeros(len(values))
-    return count, mean, np.sum(weight * np.square(values - mean[:, None]), axis=1)
-
-
-def join_moments(a: Moments, b: Moments) -> Moments:
-    """Return the moments of two groups together (Chan, Golub & LeVeque 1983)."""
-    count = a[0] + b[0]
-    if not count:
-        return a
-    gap = b[1] - a[1]
-    return count, a[1] + gap * b[0] / count, a[2] + b[2] + gap * gap * a[0] * b[0] / count
-
-
 class Spreads(NamedTuple):
-    """The minimum, the maximum and the moments of each of several values per row."""
+    """The minimum, the maximum and the weighted moments of each of several values per row.
+
+    Attributes:
+        weight: the total weight of the rows.
+        squares: the sums of squares about the means.
+    """
 
     low: Array
     high: Array
-    moments: Moments
+    weight: float
+    means: Array
+    squares: Array
 
 
 def spreads(values: Array, columns: ColumnArrays) -> Spreads:
-    """Return the spreads of the values of a block, with weighted moments."""
-    return Spreads(values.min(axis=1), values.max(axis=1), moments(values, columns))
+    """Return the spreads of the values of a block."""
+    weight = columns[WEIGHT] if WEIGHT in columns else np.ones(values.shape[-1])
+    total = float(np.sum(weight))
+    means = np.sum(values * weight, axis=1) / total if total else np.zeros(len(values))
+    squares = np.sum(weight * np.square(values - means[:, None]), axis=1)
+    return Spreads(values.min(axis=1), values.max(axis=1), total, means, squares)
 
 
 def column_spreads(names: tuple[str, ...], columns: ColumnArrays) -> Spreads:
@@ -396,8 +387,11 @@ def column_spreads(names: tuple[str, ...], columns: ColumnArrays) -> Spreads:
 
 
 def join_spreads(a: Spreads, b: Spreads) -> Spreads:
-    """Return the spreads of two groups of rows together."""
-    return Spreads(np.minimum(a.low, b.low), np.maximum(a.high, b.high), join_moments(a.moments, b.moments))
+    """Return the spreads of two groups of rows together (Chan, Golub & LeVeque 1983)."""
+    weight, gap = a.weight + b.weight, b.means - a.means
+    share = b.weight / weight if weight else 0.0
+    squares = a.squares + b.squares + gap * gap * a.weight * share
+    return Spreads(np.minimum(a.low, b.low), np.maximum(a.high, b.high), weight, a.means + gap * share, squares)
 
 
 def count_confusions(count: int, values: Array, _: ColumnArrays) -> NDArray[np.int64]:

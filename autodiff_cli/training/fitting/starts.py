@@ -45,7 +45,7 @@ from autodiff_cli.training.objective.parameters import Bounds, dimensional_scale
 from autodiff_cli.training.result.diagnosis import residual_structure
 from autodiff_cli.training.result.goodness import RESIDUALS
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE
-from autodiff_cli.training.rows import Moments
+from autodiff_cli.training.rows import Spreads
 
 _SPAN_TOLERANCE = 1e-6  # relative difference of two slope ranges that count as equal
 _RIDGE = 1e-12  # added to the diagonal of normal equations with unit diagonal, which may be singular
@@ -331,7 +331,7 @@ def _parameter_scales(objective: Objective) -> Array:
         rows = np.linspace(0, objective.rows - 1, SETTINGS.max_sample_rows)
         objective = objective.select_rows(rows.astype(np.intp))
     spread = objective.spreads(names)
-    spreads = np.sqrt(spread.moments[2] / objective.rows)
+    spreads = np.sqrt(spread.squares / objective.rows)
     sizes = np.where(spreads > 0, spreads, np.maximum(np.abs(spread.high), np.abs(spread.low)))
     columns = {name: float(size) if 0 < size < np.inf else 1.0 for name, size in zip(names, sizes, strict=True)}
     scales = dimensional_scales(model.program.output, model.program.target, columns, layout.names)
@@ -368,7 +368,7 @@ def _column_ranges(objective: Objective) -> _ColumnRanges:
     if not names:
         return np.zeros(1), np.ones(1), np.ones(1)
     of_values = objective.spreads(names)
-    return of_values.low, of_values.high, _typical_sizes(of_values.moments, objective.rows)
+    return of_values.low, of_values.high, _typical_sizes(of_values)
 
 
 def _sample_values(columns: _ColumnRanges, generator: np.random.Generator, shape: int | tuple[int, ...]) -> Array:
@@ -380,8 +380,9 @@ def _sample_values(columns: _ColumnRanges, generator: np.random.Generator, shape
     low, high, sizes = columns
     columns_drawn = generator.integers(len(low), size=shape)
     location = generator.uniform(low[columns_drawn], high[columns_drawn])
-    magnitude = generator.choice(sizes, shape) * 10 ** generator.triangular(-2, 0, 2, shape)
-    sign = generator.choice((1.0, 1.0, -1.0), shape)
+    # `Generator.choice` draws the same indices, in several times as long.
+    magnitude = sizes[generator.integers(len(sizes), size=shape)] * 10 ** generator.triangular(-2, 0, 2, shape)
+    sign = np.where(generator.integers(3, size=shape) < 2, 1.0, -1.0)
     values: Array = np.where(generator.random(shape) < 0.5, location, magnitude * sign)
     return values
 
@@ -781,10 +782,10 @@ START_STRATEGIES = (
 )
 
 
-def _typical_sizes(moments: Moments, rows: int) -> Array:
+def _typical_sizes(spreads: Spreads) -> Array:
     """Return 1, the root mean square and the standard deviation of each column, and the reciprocals of these."""
-    _, means, squares = moments
-    typical = np.concatenate((np.sqrt(np.square(means) + squares / rows), np.sqrt(squares / rows)))
+    variances = spreads.squares / spreads.weight
+    typical = np.sqrt(np.concatenate((np.square(spreads.means) + variances, variances)))
     sizes = np.concatenate(([1.0], typical, 1 / typical))
     usable: Array = sizes[np.isfinite(sizes) & (sizes > 0)]
     return usable

@@ -366,18 +366,13 @@ class Cluster:
     Args:
         client: a connected client that is not asynchronous.
         name: the name in messages.
-        worker_timeout: the number of seconds for which no worker may be available.
 
     Attributes:
         workers, threads: the numbers of workers and of their threads when the cluster was connected.
     """
 
-    def __init__(
-        self, client: Client, name: str, workers: int, threads: int, worker_timeout: float = _WORKER_TIMEOUT_SECONDS
-    ) -> None:
-        self._client = client
-        self._name = name
-        self._worker_timeout = worker_timeout
+    def __init__(self, client: Client, name: str, workers: int, threads: int) -> None:
+        self._client, self._name, self._worker_timeout = client, name, _WORKER_TIMEOUT_SECONDS
         self.workers, self.threads = workers, threads
 
     def scatter_partitions(self, make_partition: Callable[[int], Partition], count: int) -> Partitions:

@@ -421,7 +421,7 @@ class Objective(ModelOverRows):
         if not self.is_network or not layer_parameters.isdisjoint({*self.user_starts, *self.fixed}):
             return self.model.text
         names = tuple(name for name in self.model.columns if name in self.data.names)
-        _, means, squares = self.spreads(names).moments
+        *_, means, squares = self.spreads(names)
         deviations, sizes = np.sqrt(squares / self.rows), np.sqrt(np.square(means) + squares / self.rows)
         target = self.model.program.target
         is_off = [target is not None and name == target.text for name in names] & (sizes > _TYPICAL_OFFSET * deviations)
@@ -745,7 +745,7 @@ class Objective(ModelOverRows):
 
     def target_variation(self) -> float:
         """Return the (weighted) sum of squares of the target about its mean, the reference of R²."""
-        return float(np.sum(self.target_spreads.moments[2]))
+        return float(np.sum(self.target_spreads.squares))
 
     @property
     def target_spreads(self) -> Spreads:

@@ -77,18 +77,14 @@ class ParameterLayout:
         """Return the parameters by name: floats, and copies of arrays."""
         return {name: value.copy() if np.ndim(value) else float(value) for name, value in self.views(theta).items()}
 
-    def flatten(self, values: Sequence[Any], start: int = 0) -> Array:
+    def flatten(self, values: Sequence[Any]) -> Array:
         """Return a vector of values, one per parameter: each of the parameter's shape, or a number for all of its
         elements.
-
-        Args:
-            start: the number of places to leave free in front.
         """
-        flat = np.empty(start + self.size)
-        vector = flat[start:]
+        vector = np.empty(self.size)
         for positions, value in zip(self.slices.values(), values, strict=True):
             vector[positions] = np.ravel(value)
-        return flat
+        return vector
 
     def mask(self, names: Sequence[str]) -> NDArray[np.bool_]:
         """Return, for every number in `theta`, whether it belongs to one of the named parameters."""
@@ -360,6 +356,8 @@ class Bounds:
         >>> Bounds(np.array([0.0, 2.0, 5.0]), np.array([3.0, 4.0, np.inf])).move_inside(np.ones(3))
         array([ 1.,  3., 10.])
         """
+        if not self.has_bounds:
+            return theta
         low, high = self.low, self.high
         with np.errstate(invalid="ignore"):
             off = np.where(np.isfinite(low), low + np.maximum(1, np.abs(low)), high - np.maximum(1, np.abs(high)))

@@ -498,6 +498,4 @@ def _check_start(name: str, value: Any, limits: BoundPair, range_name: str) -> N
 
 def _initial_theta(layout: ParameterLayout, theta: Array, start_values: Mapping[str, Any], box: Bounds) -> Array:
     """Return the starting point, with default values moved inside their bounds."""
-    if not box.has_bounds:
-        return theta
     return np.where(layout.mask([name for name in layout.names if name in start_values]), theta, box.move_inside(theta))

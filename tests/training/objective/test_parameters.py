@@ -46,7 +46,7 @@ def test_views_move_with_the_vector_and_values_do_not() -> None:
 
 
 def test_one_number_stands_for_a_whole_array() -> None:
-    assert LAYOUT.flatten([1, 2, np.zeros(())], 1)[1:].tolist() == [1] + [2] * 6 + [0] * 2
+    assert LAYOUT.flatten([1, 2, np.zeros(())]).tolist() == [1] + [2] * 6 + [0] * 2
 
 
 @pytest.mark.parametrize(
