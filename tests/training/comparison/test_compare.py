@@ -39,6 +39,14 @@ def test_lines_within_cubics_as_statsmodels_has_it() -> None:
     assert test.p == pytest.approx(0.77775994547, rel=1e-9)
 
 
+def test_the_fits_of_a_comparison_predict_and_show_themselves() -> None:
+    line, _ = ad.compare([LINE, CUBIC], {"x": X, "y": Y}).models
+    assert isinstance(line.fit, ad.Fit)
+    assert line.fit.summary() == ad.fit(LINE, {"x": X, "y": Y}).summary()
+    bands = line.fit.predict({"x": [1.0]}, interval=0.95)
+    assert bands.prediction_low < line.fit.predict({"x": [1.0]}) < bands.prediction_high
+
+
 def test_a_likelihood_ratio_as_statsmodels_has_it() -> None:
     found = ad.compare(["c ~ exp(a)", "c ~ exp(a + b*x)"], {"x": X, "c": COUNTS}, family="poisson")
     test = only_test(found)
