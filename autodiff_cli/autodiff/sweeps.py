@@ -57,7 +57,7 @@ class ForwardPass(Generic[N]):
 
 
 def forward(tape: Tape, kind: Kind[N], point: Mapping[str, N]) -> list[N]:
-    """Return the value of every node at one point; see `ForwardSweep`."""
+    """Return the value of every node at one point; see `ForwardPass`."""
     return ForwardPass(tape, kind)(point)
 
 
@@ -139,5 +139,5 @@ class ReversePass(Generic[N]):
 
 
 def reverse(tape: Tape, kind: Kind[N], values: list[N], seed: N) -> list[N | None]:
-    """Return the adjoint of every node at one point; see `ReverseSweep`."""
+    """Return the adjoint of every node at one point; see `ReversePass`."""
     return ReversePass(tape, kind)(values, seed)

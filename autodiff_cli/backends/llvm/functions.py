@@ -135,14 +135,6 @@ _WHOLE_POWERS: dict[float | None, VectorFunction] = {
 _INEXACT_POWERS = (-2.0, 3.0, 4.0)  # their products have two roundings
 
 
-def _pow_slope_base(x: Vector, y: Vector) -> Vector | None:
-    """Return the derivative of x^y for exponents y whose y - 1 is exact; None for others."""
-    exponent = y.constant
-    if exponent == 1.0:
-        return where(is_nan(x), x, 1.0)
-    return y * power(x, y.code.as_vector(exponent - 1.0)) if exponent and (exponent - 1.0) + 1.0 == exponent else None
-
-
 # --- Hyperbolic functions, from exponentials that do not overflow
 
 # (tanh(x)/x - 1)/x² as a polynomial in x² for |x| < 1/2, highest power first: a Chebyshev fit, accurate to 2^-56.
@@ -169,7 +161,7 @@ def _sech_square(x: Vector) -> Vector:
 _VECTOR_FUNCTIONS: dict[str, Callable[..., Vector | None]] = {
     **ARITHMETIC,
     **{name: _library_function(name) for name in (*PLATFORM_FUNCTIONS, "sqrt", "sinh", "hypot")},
-    "pow": power, "pow_slope_base": _pow_slope_base,
+    "pow": power,
     "tanh": _tanh, "coth": lambda x: 1.0 / _tanh(x), "sech_square": _sech_square,
 }  # fmt: skip
 
