@@ -259,6 +259,61 @@ PLACES = """() => {
 }"""
 
 
+# Of every question of a level: its title, two hints, and which right answers are refused.
+HINTS = r"""(level) => {
+  byId("level").value = level;
+  beginQuiz();
+  const seen = [];
+  for (const { quiz } = playback; quiz.question;) {
+    const { question, question: { wanted, choices, isRight, title } } = quiz;
+    const numbers = [wanted].flat(Infinity);
+    const write = (text) => numbers.map(text).join(" ");
+    const ways = [(x) => x.toPrecision(2), (x) => x.toPrecision(2).replace(".", ","), (x) => `2*(${x / 2})`];
+    const refused = choices ? [] : ways.map(write).filter((text) => numbers.every(Number.isFinite) && !isRight(text));
+    const wrong = choices ? choices.find((choice) => !isRight(choice)) : write(() => "77e77");
+    const [first, second, last] = [1, 2, 3].map(() => quiz.check(wrong));
+    seen.push({ title, refused, hints: [first.verdict, second.verdict], isDone: last.isDone });
+    draw(question.reveal());
+    ask(last.verdict);
+  }
+  return seen;
+}"""
+
+
+@pytest.mark.parametrize("level", ["value", "local derivative", "adjoint", "next", "bug"])
+@pytest.mark.parametrize("number", [1, 3, 4, 6, 9])
+def test_every_question_has_two_hints_and_takes_answers_as_people_write_them(
+    page: Page, number: int, level: str
+) -> None:
+    text, point = FORMULAS[number]
+    opened(page, [text, *(f"--{name}={value}" for name, value in point.items())])
+    for question in page.evaluate(HINTS, level):
+        first, second = question["hints"]
+        assert first != second, question
+        assert len(second) > len("Not yet: x."), question
+        assert " 1 is 1" not in second, question
+        assert "The rule is 1." not in first, question
+        assert question["refused"] == [] and question["isDone"], question
+
+
+def test_a_comparison_is_hinted_at_with_its_numbers(page: Page) -> None:
+    opened(page, ["where(x > 0, -x, x)", "--x", "2"])
+    hints = {question["title"]: question["hints"][1] for question in page.evaluate(HINTS, "value")}
+    assert hints["Value of x > 0"] == "Not yet: x > 0: 2 > 0."
+    assert hints["Value of -x"] == "Not yet: x is 2."
+
+
+def test_what_rounding_leaves_of_a_sum_may_be_called_0(page: Page) -> None:
+    document = opened(page, ["sin(x*0.1*y - 0.3*x + 0.2*x*y)", "--x", "1", "--y", "1"])
+    page.evaluate("beginQuiz()")
+    script = """() => playback.quiz.level.questions.map(({ title, wanted, isRight }) =>
+      [title, wanted, isRight("0"), isRight("1e-9")])"""
+    seen = {title: (wanted, *right) for title, wanted, *right in page.evaluate(script)}
+    rounding = [number for number in by_label(document).values() if number and abs(number) < 1e-12]
+    assert rounding
+    assert all(is_zero == (abs(wanted) < 1e-12) and not is_near for wanted, is_zero, is_near in seen.values())
+
+
 def test_enter_checks_and_the_answer_stays_where_one_types(page: Page) -> None:
     opened(page, XY)
     press(page, "Quiz")

@@ -1,6 +1,8 @@
 // Answers: an expression of numbers, such as `2*0.75`, `cos(0,6)` or `-1/3`, is evaluated and compared with a number.
 
 const TWO_DIGITS = 0.05; // relative; rounding to two digits changes a number by no more
+const EXACT = 1e-9; // relative; an answer in full may have been computed in another order
+const ROUNDING = 1e-14; // relative to terms that cancel each other; what is left is rounding
 const ROUNDED_TERMS = 0.01; // relative; an expression may contain rounded numbers
 const CONSTANTS = { pi: Math.PI, π: Math.PI, e: Math.E, inf: Infinity, nan: NaN };
 const FUNCTIONS = {
@@ -67,20 +69,20 @@ function readingsOf(text, wanted) {
     .filter((parts) => parts.length === length && parts.every((part) => evaluate(part) !== undefined));
 }
 
-/** Whether an answer is the number, or each number of the array. */
-function isRight(text, wanted) {
+/** Whether an answer is the number, or each number of the array. Of a sum, whose terms have a `size`, rounding may be all that is left. */
+function isRight(text, wanted, size = 0) {
   const numbers = [wanted].flat(Infinity);
-  return readingsOf(text, wanted).some((parts) => parts.every((part, k) => isRounded(part, numbers[k])));
+  return readingsOf(text, wanted).some((parts) => parts.every((part, k) => isRounded(part, numbers[k], size)));
 }
 
 /** Whether a text is the number to the digits typed, at least about two, or an expression with this value. Zeros at the end of
  * a whole number, `120`, count as digits up to the second. */
-function isRounded(text, x) {
+function isRounded(text, x, terms) {
   const value = evaluate(text);
   if (!Number.isFinite(x) || !Number.isFinite(value)) return Object.is(value, x);
   const off = Math.abs(value - x);
   const size = Math.abs(x);
-  if (off <= 1e-9 * size) return true;
+  if (off <= EXACT * size || off <= ROUNDING * terms) return true;
   const number = /^\s*[-+−–]?(\d*?)(0*)(?:\.(\d*))?(?:e([-+]?\d+))?\s*$/i.exec(text);
   if (number === null) return off <= ROUNDED_TERMS * size;
   const [, digits, zeros, decimals, power = 0] = number;

@@ -19,9 +19,9 @@ function asked(nodes) {
   return operations.length >= FEWEST ? inSight : nodes.filter((i) => graph.isDrawn(i)).slice(0, MOST_ASKED);
 }
 
-/** A question for a number, which is typed. */
-function numberQuestion(wanted, question) {
-  return { wanted, isReadable: (text) => readingsOf(text, wanted).length > 0, isRight: (text) => isRight(text, wanted), ...question };
+/** A question for a number, which is typed; `size` is that of the terms whose sum it is. */
+function numberQuestion(wanted, question, size = 0) {
+  return { wanted, isReadable: (text) => readingsOf(text, wanted).length > 0, isRight: (text) => isRight(text, wanted, size), ...question };
 }
 
 /** A number with the other sign. */
@@ -41,6 +41,7 @@ function valueInstead(i) {
 function adjointLevel() {
   const { computation } = playback;
   const start = record.forward.length;
+  const sizes = sizesOfTerms();
   const nodes = asked(record.nodes.map((_, i) => i).filter(takesGradient).reverse());
   const unanswered = new Set(nodes);
   const question = (i) => {
@@ -49,8 +50,8 @@ function adjointLevel() {
       node: i,
       title: `Adjoint of ${label}`,
       mistakes: () => adjointMistakes(i),
-      hint: () => sumHint(i, symbolicHint),
-      hintWithNumbers: () => sumHint(i, numericHint),
+      hint: () => sumHint(i, HINT),
+      hintWithNumbers: () => sumHint(i, HINT_WITH_NUMBERS),
       confirmation: () => `the adjoint of ${label} is ${brief(computation.adjoints[i])}`,
       reveal: () => {
         unanswered.delete(i);
@@ -58,7 +59,7 @@ function adjointLevel() {
         for (const { node } of users[i]) changed.add(node); // the edges from the node to its users show their numbers now
         return changed;
       },
-    });
+    }, sizes[i]);
   };
   return {
     start,
@@ -75,6 +76,18 @@ function adjointLevel() {
 function termsOfAdjoint(i) {
   return users[i].map(({ node, position }) => ({ node, position, contribution: playback.computation.contribution(node, position) }))
     .filter(({ contribution }) => contribution && !contribution.nothing);
+}
+
+/** How large adjoints would be if no contribution cancelled another. */
+function sizesOfTerms() {
+  const sizes = record.nodes.map((_, i) => Number(i === record.output));
+  for (const i of record.backward) {
+    for (const { to, local, amount } of playback.computation.contributions[i]) {
+      const term = typeof local === "number" ? Math.abs(local) * sizes[i] : Math.max(...[amount].flat(Infinity).map(Math.abs));
+      if (Number.isFinite(term)) sizes[to] += term;
+    }
+  }
+  return sizes;
 }
 
 /** Likely wrong answers for an adjoint. */
@@ -99,12 +112,12 @@ function adjointMistakes(i) {
   ];
 }
 
-/** A hint that lists the terms of an adjoint; `termOf` describes each. */
-function sumHint(i, termOf) {
+/** A hint that lists the terms of an adjoint; `termOf` describes each, and other words stand where there are none. */
+function sumHint(i, { ofOutput, termOf, ofNone }) {
   const { label } = record.nodes[i];
-  if (i === record.output) return "the output's adjoint is how fast the output changes with itself.";
+  if (i === record.output) return ofOutput;
   const terms = termsOfAdjoint(i).map(({ node, position }) => `from ${record.nodes[node].label}: ${termOf(node, position)}`);
-  if (terms.length === 0) return `${label} receives no contribution: its users do not pass their adjoints on.`;
+  if (terms.length === 0) return `${label} receives no contribution: ${ofNone}.`;
   const whom = terms.length === 1 ? "its user" : "each user; add them up";
   return `${label} receives local derivative × adjoint from ${whom}: ${terms.join("; ")}.`;
 }
@@ -125,6 +138,17 @@ function numericHint(node, position) {
   return `${computation.product(node, contribution)}${reason}`;
 }
 
+const HINT = {
+  ofOutput: "the output's adjoint is how fast the output changes with itself.",
+  termOf: symbolicHint,
+  ofNone: "its users do not pass their adjoints on",
+};
+const HINT_WITH_NUMBERS = {
+  ofOutput: "if the output grows by 0.01, the output grows by 0.01: divide the one by the other.",
+  termOf: numericHint,
+  ofNone: "there is nothing to add up, and a sum without terms is 0",
+};
+
 /** Values, from the inputs up. */
 function valueLevel() {
   const { computation } = playback;
@@ -142,7 +166,10 @@ function valueLevel() {
         ...(computation.adjoints[i] === null ? [] : [{ number: computation.adjoints[i], words: `that is the derivative of the output with respect to ${label}, and the question is for its value` }]),
       ],
       hint: () => `${name}${summary ? `, ${summary}` : ""}: insert the value of ${used}.`,
-      hintWithNumbers: () => `${computation.forwardSentence(i).split(" = ").slice(0, -1).join(" = ")}.`,
+      hintWithNumbers: () => {
+        const inserted = computation.forwardSentence(i).replace(/^(.*)(?: = | is ).*$/su, "$1");
+        return `${inserted === name ? listed(inputs.map((j) => `${record.nodes[j].label} is ${brief(computation.values[j])}`)) : inserted}.`;
+      },
       confirmation: () => computation.forwardSentence(i),
       reveal: () => {
         unanswered.delete(i);
@@ -177,6 +204,7 @@ function slopeLevel() {
   const question = ({ i, contribution: { position, to, local, amount } }) => {
     const [label, towards] = [record.nodes[i].label, record.nodes[to].label];
     const formula = computation.formula(i, position);
+    const inNumbers = computation.formulaInNumbers(i, position);
     return numberQuestion(local, {
       node: i,
       title: `Local derivative of ${label} towards ${towards}`,
@@ -185,9 +213,9 @@ function slopeLevel() {
         valueInstead(i),
         { number: amount, words: `that is the contribution to ${towards}, already multiplied by the adjoint of ${label}` },
       ],
-      hint: () => `how fast does ${label} change with ${towards} alone?${formula ? ` The rule is ${formula}.` : ""}`,
-      hintWithNumbers: () => `${formula === undefined ? "it is 1 if the operation selected this input, else 0"
-        : `${formula} is ${computation.formulaInNumbers(i, position)}`}.`,
+      hint: () => `how fast does ${label} change with ${towards} alone?${formula === inNumbers ? "" : ` The rule is ${formula}.`}`,
+      hintWithNumbers: () => `${formula === undefined ? "it is 1 if the operation selected only this input, a share of 1 if inputs are tied, else 0"
+        : formula === inNumbers ? `the rule is ${formula}, whatever the values are` : `${formula} is ${inNumbers}`}.`,
       confirmation: () => `the local derivative of ${label} with respect to ${towards} is ${brief(local)}`,
       reveal: () => [i],
     });
