@@ -293,7 +293,8 @@ def test_every_question_has_two_hints_and_takes_answers_as_people_write_them(
         assert len(second) > len("Not yet: x."), question
         assert " 1 is 1" not in second, question
         assert "The rule is 1." not in first, question
-        assert question["refused"] == [] and question["isDone"], question
+        assert question["refused"] == [], question
+        assert question["isDone"], question
 
 
 def test_a_comparison_is_hinted_at_with_its_numbers(page: Page) -> None:
