@@ -493,6 +493,12 @@ CROWDED = """() => {
 }"""
 
 
+# The size of the smallest sign of the typeset formula.
+LEAST_SIGN = """() => Math.min(...[...byId("typeset").querySelectorAll("mi, mn")].filter((sign) => sign.checkVisibility())
+  .map((sign) => parseFloat(getComputedStyle(sign).fontSize)))"""
+TOWER = ["1/(1 + 1/(1 + 1/(1 + x/(1 + y^2/(x + sqrt(y))))))", "--x=1.5", "--y=2"]
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -503,8 +509,14 @@ CROWDED = """() => {
         ],
         ["+".join(f"exp(-{k}*x^2/2)*y/{k + 1}" for k in range(1, 9)), "--x=0.7", "--y=1.3"],
         XOR,
+        [
+            "(moon - sigmoid((weights_two @ tanh(weights_one @ [x1, x2] + shift_one) + shift_two)[0]))^2",
+            *["--weights_two=[[1, 2]]", "--weights_one=[[1, 2], [3, 4]]", "--shift_one=[1, 2]", "--shift_two=[1]"],
+            *["--x1=1", "--x2=2", "--moon=1"],
+        ],
+        TOWER,
     ],
-    ids=["options", "sum", "xor"],
+    ids=["options", "sum", "xor", "network", "tower"],
 )
 def test_long_formulas_are_typeset_and_fit_beside_the_buttons(page: Page, words: list[str]) -> None:
     resize(page, *SIZES[0])
@@ -514,6 +526,23 @@ def test_long_formulas_are_typeset_and_fit_beside_the_buttons(page: Page, words:
         assert measure(page, CROWDED) == {"hidden": False, "sideways": False, "meeting": 0}, width
         opened(page, words)
         assert measure(page, CROWDED) == {"hidden": False, "sideways": False, "meeting": 0}, width
+        assert page.evaluate(LEAST_SIGN) > 6, width
+
+
+@pytest.mark.parametrize("name", ["xor", "mlp"])
+def test_buttons_that_change_move_nothing_beside_them(page: Page, name: str) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    for width, height in SIZES:
+        resize(page, width, height)
+        opened(page, PAGES[name])
+        page.evaluate("fold(true)")
+        places = []
+        for position in page.evaluate("Array.from({length: 9}, (_, k) => Math.round(k * playback.length / 8))"):
+            page.evaluate("(position) => go(position)", position)
+            script = "[...document.querySelectorAll('.toolbar button, .head')].map((one) => "
+            script += "Object.values(one.getBoundingClientRect().toJSON()).join())"
+            places.append(tuple(measure(page, script)))
+        assert len(set(places)) == 1, width
 
 
 # Points at which a moving number would not be on its line to half a pixel.

@@ -124,8 +124,8 @@ class Typesetter {
     const inside = mathElement("mrow", this.row("\\right"));
     const brackets = [opening, bracket()];
     // Brackets around a fraction are as high as it is, which is not in the middle of the line; others are those of text.
-    const [name, value] = inside.querySelector("mfrac, mtable, munder") ? ["symmetric", "false"] : ["stretchy", "false"];
-    for (const sign of brackets) sign.setAttribute(name, value);
+    const name = inside.querySelector("mfrac, mtable, munder") ? "symmetric" : "stretchy";
+    brackets.forEach((sign, k) => { sign.setAttribute(name, "false"); sign.setAttribute("form", ["prefix", "postfix"][k]); });
     return mathElement("mrow", [opening, inside, brackets[1]]);
   }
 
@@ -155,17 +155,20 @@ class Typesetter {
   }
 }
 
-/** A formula in LaTeX as MathML, in pieces between which lines can break: before signs outside brackets, or outside fractions
- * and exponents. Screen readers get its text instead. */
-function typesetInPieces(latex, isWithinBrackets = false) {
+const BREAKS = ["outside", "flat", "all"]; // the brackets in which lines can break: none, those as high as text, all
+
+/** A formula in LaTeX as MathML, in pieces between which lines can break: before signs outside fractions and exponents, and in
+ * some brackets; within all brackets also between factors. Screen readers get its text instead. */
+function typesetInPieces(latex, breaks = "outside") {
   const pieces = [mathElement("math")];
   const parts = new Typesetter(latex).row();
-  for (const part of isWithinBrackets ? parts.flatMap(outOfBrackets) : parts) {
+  for (const part of breaks === "outside" ? parts : parts.flatMap((one) => outOfBrackets(one, breaks === "all"))) {
     const last = pieces.at(-1).lastChild;
     const isAfterName = part.textContent === "=" && pieces[0].textContent.length === 1; // `f =` stays together
-    if (part.localName === "mo" && "=+−".includes(part.textContent) && last?.textContent !== "(" && !isAfterName) {
+    const isSign = part.localName === "mo" && "=+−".includes(part.textContent);
+    if ((isSign && last?.textContent !== "(" && !isAfterName) || (breaks === "all" && part.localName === "mspace")) {
       if (last) pieces.push(mathElement("math"));
-      if (pieces.length > 1) part.setAttribute("form", "infix");
+      if (isSign && pieces.length > 1) part.setAttribute("form", "infix");
     }
     pieces.at(-1).append(part);
   }
@@ -175,13 +178,16 @@ function typesetInPieces(latex, isWithinBrackets = false) {
   return line;
 }
 
-/** The parts of a part in brackets that are as high as text. */
-function outOfBrackets(part) {
-  if (part.localName === "msup") {
-    const inside = outOfBrackets(part.firstChild);
-    return inside.length > 1 ? [...inside.slice(0, -1), mathElement("msup", [inside.at(-1), part.lastChild])] : [part];
+/** The parts of a part in brackets that are as high as text, or in all brackets, which are then as high as text. */
+function outOfBrackets(part, isAll) {
+  if (["msup", "msub"].includes(part.localName)) {
+    const inside = outOfBrackets(part.firstChild, isAll);
+    return inside.length > 1 ? [...inside.slice(0, -1), mathElement(part.localName, [inside.at(-1), part.lastChild])] : [part];
   }
-  return part.firstChild?.attributes?.stretchy?.value === "false" ? [part.firstChild, ...[...part.children[1].children].flatMap(outOfBrackets), part.lastChild] : [part];
+  const [opening, inside, closing] = part.children;
+  if (!opening?.hasAttribute(isAll ? "form" : "stretchy")) return [part];
+  for (const sign of [opening, closing]) sign.setAttribute("stretchy", "false");
+  return [opening, ...[...inside.children].flatMap((one) => outOfBrackets(one, isAll)), closing];
 }
 
 /** The formula above the drawing. */
@@ -191,8 +197,8 @@ function showTypeset() {
   if (!formula) return;
   const names = record.variables.map(({ node }) => (node === null ? null : record.latex.nodes[node])).filter(Boolean).join(", ");
   const left = `${OUTPUT}${names.length && names.length < 40 ? `\\left(${names}\\right)` : ""}`;
-  for (const isWithinBrackets of [false, true]) {
-    byId("typeset").replaceChildren(...`${left} = ${formula}`.split(", \\quad ").map((line) => typesetInPieces(line, isWithinBrackets)));
+  for (const breaks of BREAKS) {
+    byId("typeset").replaceChildren(...`${left} = ${formula}`.split(", \\quad ").map((line) => typesetInPieces(line, breaks)));
     if (fitTypeset()) break;
   }
   scrolling.observe(byId("typeset"));

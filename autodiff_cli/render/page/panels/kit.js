@@ -98,5 +98,3 @@ function tangentsOf(point, seeds) {
 function slopeName(label) {
   return `∂${OUTPUT}/∂${/^[\p{L}\p{M}\p{N}_]+$/u.test(label) ? label : `(${label})`}`;
 }
-
-showTypeset();

@@ -25,6 +25,7 @@ function spreadOut(values, name, value, at = []) {
 }
 
 byId("scalars").hidden = !records.scalars;
+showTypeset(); // beside all buttons
 byId("scalars").setAttribute("aria-pressed", String(isInScalars));
 byId("scalars").addEventListener("click", () => {
   const text = JSON.stringify(valuesElsewhere(), (_, x) => (typeof x === "number" && !Number.isFinite(x) ? inFull(x) : x));
