@@ -539,7 +539,7 @@ def test_buttons_that_change_move_nothing_beside_them(page: Page, name: str) -> 
         places = []
         for position in page.evaluate("Array.from({length: 9}, (_, k) => Math.round(k * playback.length / 8))"):
             page.evaluate("(position) => go(position)", position)
-            script = "[...document.querySelectorAll('.toolbar button, .head')].map((one) => "
+            script = "[...document.querySelectorAll('.toolbar button, header.head')].map((one) => "
             script += "Object.values(one.getBoundingClientRect().toJSON()).join())"
             places.append(tuple(measure(page, script)))
         assert len(set(places)) == 1, width
