@@ -494,8 +494,8 @@ CROWDED = """() => {
 
 
 # The size of the smallest sign of the typeset formula.
-LEAST_SIGN = """() => Math.min(...[...byId("typeset").querySelectorAll("mi, mn")].filter((sign) => sign.checkVisibility())
-  .map((sign) => parseFloat(getComputedStyle(sign).fontSize)))"""
+LEAST_SIGN = """() => Math.min(...[...byId("typeset").querySelectorAll("mi, mn")]
+  .filter((sign) => sign.checkVisibility()).map((sign) => parseFloat(getComputedStyle(sign).fontSize)))"""
 TOWER = ["1/(1 + 1/(1 + 1/(1 + x/(1 + y^2/(x + sqrt(y))))))", "--x=1.5", "--y=2"]
 
 
