@@ -51,9 +51,11 @@ function kindOf(box, text) {
   return box.role === "folded" ? "formula" : "symbol";
 }
 
-/** The name of a folded part in so many characters: a call that is longer loses its arguments, whole, so that no number is cut. */
+/** The name of a folded part in so many characters: a call that is longer loses its arguments, whole, so that no number is cut, and then
+ * is called by what it defines. */
 function callIn(name, most) {
-  return name.length <= most ? name : cut(name.replace(/\(.*\)$/su, "(…)"), most);
+  const call = name.replace(/\(.*\)$/su, "(…)");
+  return [name, call].find((text) => text.length <= most) ?? cut(call.replace(/ = .*$/su, ""), most);
 }
 
 const SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
