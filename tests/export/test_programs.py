@@ -26,6 +26,7 @@ from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops.arithmetic import where
 from tests.each import each, part
 from tests.export.support import STRICT, Case, Found, in_c, in_fortran, in_javascript, in_jax, in_python, in_torch, run
+from tests.support import run_cli
 from tests.tools import program
 
 Runner = Callable[[Sequence[Case], Path], list[list[Found]]]
@@ -506,6 +507,12 @@ def test_what_is_not_finite_anywhere_is_written_as_such(tmp_path: Path) -> None:
 def test_constants_of_any_size(tmp_path: Path, target: str) -> None:
     texts = [f"{digits}e{exponent}*x" for digits in (1, 25, 10**25) for exponent in (-400, -324, -1, 0, 290, 308, 400)]
     agree(target, tmp_path, [*texts, "x + 1e400", "x/1e400", "2e308 - x"], {"x": 1.5})
+
+
+def test_a_formula_without_variables_says_that_its_gradient_is_empty() -> None:
+    for text, is_empty in (("pi", True), ("x^2", False)):
+        source = run_cli(["export", text, "--to", "fortran"])
+        assert ("there is nothing in it" in source) == ("x is not used" in source) == is_empty
 
 
 def test_latex_has_the_value_of_constants_that_are_not_floats() -> None:

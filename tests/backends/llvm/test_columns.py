@@ -121,6 +121,15 @@ def test_columns_of_vectors_that_lie_unusually() -> None:
         np.testing.assert_array_equal(found[0], np.array([1, 10, 100]) @ column)
 
 
+def test_columns_of_matrices_that_lie_unusually() -> None:
+    w = np.arange(120.0).reshape(2, 3, 20)
+    ways = [w, w[:, :, ::2], w[:, ::-1], w[::-1], w.transpose(2, 1, 0).copy().T, w.swapaxes(0, 1).copy().swapaxes(0, 1)]
+    output = read("W: 2x3; W[0, 0] + 10*W[0, 2] + 100*W[1, 1]").output
+    for column in ways:
+        found = by_row(LlvmBackend(1), [output], {"W": column}, {}, {"W": (2, 3)})
+        np.testing.assert_array_equal(found[0], column[0, 0] + 10 * column[0, 2] + 100 * column[1, 1])
+
+
 @each(
     ("columns", "rows", "words"),
     [

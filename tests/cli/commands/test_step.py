@@ -123,6 +123,18 @@ def test_keys_lead_through_both_passes(terminal: Terminal) -> None:
     assert terminal.end() == 0
 
 
+def test_a_small_window_is_scrolled_down_and_up_again(terminal: Terminal) -> None:
+    terminal.resize(80, 8)
+    terminal.start(AUTODIFF, *LINE, "--step")
+    opening = terminal.until("q quit").partition(b"the beginning")[2]
+    for key in (b"j", b"k"):
+        terminal.type(key)
+        shown = terminal.until("q quit").partition(b"the beginning")[2]
+        assert (shown == opening) == (key == b"k")
+    terminal.type(b"q")
+    assert terminal.end() == 0
+
+
 @pytest.mark.parametrize("key", [b"q", b"\x1b", b"\x04"])
 def test_what_quits(terminal: Terminal, key: bytes) -> None:
     walking(terminal)
