@@ -545,6 +545,14 @@ def test_buttons_that_change_move_nothing_beside_them(page: Page, name: str) -> 
         assert len(set(places)) == 1, width
 
 
+def test_the_buttons_of_a_small_formula_stand_in_one_line(page: Page) -> None:
+    for width, height in SIZES:
+        resize(page, width, height)
+        opened(page, PAGES["xy"])
+        buttons = "[...document.querySelectorAll('.toolbar button:not([hidden])')]"
+        assert len({*measure(page, f"{buttons}.map((one) => one.getBoundingClientRect().top)")}) == 1, width
+
+
 # Points at which a moving number would not be on its line to half a pixel.
 OFF_LINE = """() => [...document.querySelectorAll(".edge path:not(.reach):not(.head)")].flatMap((path) => {
   const d = path.getAttribute("d");
