@@ -143,13 +143,13 @@ def gammainc_derivative(order: int, a: Ball, x: Ball) -> Ball:
 def _upper_gamma_series(order: int, a: Series, x: Ball) -> Series | None:
     """Return gammaincc(a, x)·gamma(a+1)·exp(x)/x^a as a truncated power series in a; None if x is too small for that.
 
-    It is a/x times the asymptotic series Σ (a-1)…(a-k)/x^k (DLMF 8.11.2). After n > a terms the
-    rest is the next term times ∫ (1 + s/x)^(a-n-1)·exp(-s) ds over s from 0, where the coefficient of each power of e
-    in (1 + s/x)^e is at most (s/x)^i/i!, whose integral is x^-i.
+    It is a/x times the asymptotic series Σ (a-1)…(a-k)/x^k (DLMF 8.11.2). After n > a terms the rest is the next term
+    times ∫ (1 + s/x)^(a-n-1)·exp(-s) ds over s from 0, where the coefficient of each power e^i in (1 + s/x)^e is at
+    most (s/x)^i/i!, whose integral with exp(-s) is x^-i.
     """
     term = total = arb_series([1], prec=order + 1)
     # A rest that is small beside the radius of a wide ball does not count.
-    bits = max(min(ctx.prec, _GUARD_BITS + a[0].rel_accuracy_bits(), _GUARD_BITS + x.rel_accuracy_bits()), _GUARD_BITS)
+    bits = max(_GUARD_BITS, min(ctx.prec, _GUARD_BITS + min(a[0].rel_accuracy_bits(), x.rel_accuracy_bits())))
     small = arb(2) ** -bits
     for k in range(1, 2 * ctx.prec):
         term = term * (a - k) / x
@@ -162,6 +162,7 @@ def _upper_gamma_series(order: int, a: Series, x: Ball) -> Series | None:
 
 
 def _sizes(series: Series, order: int) -> Series:
+    """Return the absolute values of the coefficients up to an order."""
     return arb_series([abs(series[i]) for i in range(order + 1)], prec=order + 1)
 
 

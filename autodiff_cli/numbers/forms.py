@@ -61,7 +61,7 @@ ARRAY_DEFINITIONS: Mapping[Op, Callable[..., Node]] = {
 
 
 def textbook_definition(name: str) -> Callable[..., Node]:
-    """Return the definition of an operation by others that its record has, as a function of nodes."""
+    """Return the function of nodes by which the record of an operation defines it."""
     expansion = get_op(name).expansion
     assert expansion is not None, name
     return expansion
