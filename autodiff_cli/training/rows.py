@@ -374,8 +374,8 @@ class Spreads(NamedTuple):
 
 def spreads(values: Array, columns: ColumnArrays) -> Spreads:
     """Return the spreads of the values of a block."""
-    weight = columns[WEIGHT] if WEIGHT in columns else np.ones(values.shape[-1])
-    total = float(np.sum(weight))
+    weight = columns.get(WEIGHT, 1.0)
+    total = float(np.sum(weight)) if WEIGHT in columns else float(values.shape[-1])
     means = np.sum(values * weight, axis=1) / total if total else np.zeros(len(values))
     squares = np.sum(weight * np.square(values - means[:, None]), axis=1)
     return Spreads(values.min(axis=1), values.max(axis=1), total, means, squares)

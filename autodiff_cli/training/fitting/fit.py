@@ -413,7 +413,7 @@ def build_fit(
         priors={name: prior.text for name, prior in objective.priors.items()},
         parsed_model=model,
         levels=dict(model.levels),
-        ranges=_predictor_ranges(objective),
+        ranges=objective.cached(RANGES, lambda: _predictor_ranges(objective)),
         derived=quantity_values,
         bounds=objective.bounds_by_name,
         element_names=layout.element_names if layout.size <= MAX_COVARIANCE_SIZE else (),
@@ -464,7 +464,8 @@ def judge(run: FitRun, outcome: Outcome, known: ComputedStatistics) -> FitVerdic
         is_at_minimum, note = False, _STOPPED_BESIDE if method in OPTIMIZERS else _ENDLESS
     if is_at_minimum and (words := _no_minimum_note(objective, outcome.theta, known)):
         is_at_minimum, note = False, words
-    outcome = dataclasses.replace(outcome, converged=is_at_minimum)
+    if outcome.converged != is_at_minimum:
+        outcome = dataclasses.replace(outcome, converged=is_at_minimum)
     has_several_ends = method not in OPTIMIZERS and not objective.effects and not hyperparameters(objective.priors)
     doubt = doubt_of(objective, outcome, known) if has_several_ends else ""
     if not is_at_minimum:  # tests compare minima
@@ -501,12 +502,13 @@ _HIERARCHICAL = (
 )
 
 
+RANGES = "ranges of predictors"  # of an objective, in the results that depend on its rows alone
+
+
 def _predictor_ranges(objective: Objective) -> dict[str, tuple[float, float]]:
     """Return the minimum and maximum of each predictor that is a number."""
     model = objective.model
-    names = objective.kernels.cached(
-        "numeric predictors", lambda: tuple(name for name in model.predictors() if name in model.numeric)
-    )
+    names = tuple(name for name in model.predictors() if name in model.numeric)
     if not names:
         return {}
     spreads = objective.spreads(names)

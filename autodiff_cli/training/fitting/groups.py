@@ -23,7 +23,7 @@ from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.names import JOINT_SEPARATOR, joined_columns
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError, check_restrictions, explicit_options, refused
-from autodiff_cli.training.fitting.fit import FitRun, checked_method, conclude, fit_objective
+from autodiff_cli.training.fitting.fit import RANGES, FitRun, checked_method, conclude, fit_objective
 from autodiff_cli.training.fitting.inference import DerivedQuantities
 from autodiff_cli.training.fitting.minimization import comparison_losses, minimize_each
 from autodiff_cli.training.fitting.optimization import (
@@ -257,6 +257,8 @@ class BatchedFit:
             self.theta[group] = ordered[group]
             self.outcomes[group] = dataclasses.replace(self.outcomes[group], theta=ordered[group])
         self._end_losses = None if is_lm else batch.losses(self.theta, every)
+        model = objective.model
+        self._ranges = {name: batch.ranges(name) for name in model.predictors() if name in model.numeric}
         self._known: dict[int, ComputedStatistics] = {}
         self._is_regular = self.converged & self._has_enough_rows
         regular = np.flatnonzero(self._is_regular)
@@ -270,15 +272,16 @@ class BatchedFit:
     def fit(self, group: int) -> FittedModel:
         """Return the fit of a group."""
         part, theta = self._batch.objective_of(group), self.theta[group].copy()
+        part.cached(RANGES, lambda: {name: ends[group] for name, ends in self._ranges.items()})
         progress = Progress()
         progress.notes += [TERMS_NOTE] if self._is_reordered[group] else []
-        for number, loss in enumerate(self.histories[group]):
-            progress.history.append({"epoch": number, "loss": loss})
-            progress.last = Epoch(number, loss, theta)
+        losses = self.histories[group]
+        progress.history += [{"epoch": number, "loss": loss} for number, loss in enumerate(losses)]
+        progress.last = Epoch(len(losses) - 1, losses[-1], theta) if losses else None
         outcome = self.outcomes[group]
         # A poor fit of the others may be as good as it gets, but the frequency of a group may be its own.
         is_searched = np.count_nonzero(self.is_poor) <= BATCHING.max_searched or (
-            self.is_poor[group] and (Sinusoids(part).frequency_mask.any() or has_several_minima(part))
+            self.is_poor[group] and (Sinusoids(part).frequencies or has_several_minima(part))
         )
         if not self._is_regular[group] or (self.is_poor[group] and is_searched):
             outcome = StartSearch(self._method, part, self._options, progress).improve(outcome)

@@ -363,10 +363,9 @@ def _doubt_of_poor_fit(objective: Objective, outcome: Outcome, known: ComputedSt
     if explained is None or not explained < enough:
         return ""
     share = f"this fit is doubtful: it explains {float(f'{100 * max(explained, 0):.2g}'):g} % of the target's variation"
-    has_frequencies = Sinusoids(objective).frequency_mask.any()
-    better = _better_given_frequencies(objective, outcome) if has_frequencies else None
+    better = _better_given_frequencies(objective, outcome)
     if better is not None:
-        starts = format_starts(objective, better, np.flatnonzero(Sinusoids(objective).frequency_mask).tolist())
+        starts = format_starts(objective, better, Sinusoids(objective).frequencies)
         return f"{share}, and another frequency explains far more; start from {starts}"
     structure = residual_structure(objective, outcome.theta)
     if structure > RESIDUALS.systematic_sigmas:
@@ -375,7 +374,7 @@ def _doubt_of_poor_fit(objective: Objective, outcome: Outcome, known: ComputedSt
             f"this fit is doubtful: neighbouring residuals are alike ({structure:.2g} standard errors from a random "
             f"order); {other} may fit better, and the standard errors are probably too small"
         )
-    count = _scanned_frequencies(objective) if has_frequencies else 0
+    count = _scanned_frequencies(objective)
     chance = min(1.0, count * (1 - max(explained, 0.0)) ** ((objective.rows - objective.layout.size) / 2))
     if not chance > RESTARTS.chance_of_noise:
         return ""
@@ -395,7 +394,7 @@ def _better_given_frequencies(objective: Objective, outcome: Outcome) -> Array |
     """Return a fit that is far better than one whose frequencies began at given values; None if there is none."""
     sinusoids = Sinusoids(objective)
     with_start = objective.layout.mask([name for name in scalar_parameters(objective) if name in objective.user_starts])
-    if not (sinusoids.frequency_mask & with_start).any():
+    if not with_start[sinusoids.frequencies].any():
         return None
     every = objective.layout.mask(scalar_parameters(objective))
     candidate = start_from_frequencies(objective, outcome.theta, every, 0, objective.bounds)
@@ -423,7 +422,7 @@ def has_several_minima(objective: Objective) -> bool:
     if not objective.is_likelihood or model.shapes or model.levels or not unset_parameters(objective):
         return False  # with levels, components of some levels might change places
     box = objective.bounds
-    return bool((np.isfinite(box.low) & np.isfinite(box.high)).any()) or bool(Sinusoids(objective).frequency_mask.any())
+    return bool((np.isfinite(box.low) & np.isfinite(box.high)).any()) or bool(Sinusoids(objective).frequencies)
 
 
 def _is_no_minimum(objective: Objective, first: Outcome) -> bool:

@@ -73,8 +73,8 @@ class Sinusoids:
 
     Attributes:
         count: the number of frequencies and phases.
-        frequency_mask: which parameters have an effect on an argument that depends on columns.
-        mask: which parameters are frequencies or phases.
+        frequencies: the indices of the parameters that have an effect on an argument that depends on columns.
+        phases: the indices of the others.
 
     >>> from autodiff_cli.training.objective.objective import Objective
     >>> objective = Objective("y ~ a*sin(2*pi*x/P + p)", {"x": [0.0, 1, 2, 3, 4], "y": [0, 1, 0, -1, 0]})
@@ -87,13 +87,9 @@ class Sinusoids:
 
     def __init__(self, objective: Objective) -> None:
         self._objective = objective
-        arguments = objective.kernels.cached("waves", lambda: _find_arguments(objective))
-        self._slopes, self._frequencies, self._phases = arguments
+        cached = objective.kernels.cached
+        self._slopes, self.frequencies, self.phases = cached("waves", lambda: _find_arguments(objective))
         self.count = len(self._slopes)
-        self.frequency_mask = np.zeros(objective.layout.size, np.bool_)
-        self.frequency_mask[self._frequencies] = True
-        self.mask = self.frequency_mask.copy()
-        self.mask[self._phases] = True
 
     def frequency_grids(
         self, theta: Array, per_turn: int, most: int, box: Bounds | None = None
@@ -108,7 +104,7 @@ class Sinusoids:
             most: the maximum number of values.
             box: bounds within which the values lie.
         """
-        for index in self._frequencies:
+        for index in self.frequencies:
             at_one = theta.copy()
             at_one[index] = at_one[index] or 1.0
             at_two = at_one.copy()
@@ -141,12 +137,12 @@ class Sinusoids:
 
     def turns(self, theta: Array) -> float:
         """Return the number of turns of the first frequency over the data."""
-        index = self._frequencies[0]
+        index = self.frequencies[0]
         return float(abs(theta[index]) * np.ptp(self._row_slopes(index, theta)) / (2 * np.pi))
 
     def quarter_turns(self, theta: Array) -> list[tuple[int, float]]:
         """Return the index of each phase, and the change of it that is a quarter of a turn."""
-        slopes = ((index, self._slope(index, theta)) for index in self._phases)
+        slopes = ((index, self._slope(index, theta)) for index in self.phases)
         return [(index, np.pi / 2 / slope) for index, slope in slopes if slope and np.isfinite(slope)]
 
     def _slope(self, index: int, theta: Array) -> float:
@@ -161,35 +157,24 @@ class Sinusoids:
         return slopes
 
 
-class _SinusoidArguments(NamedTuple):
-    """The parameters in the arguments of sinusoids.
-
-    Attributes:
-        slopes: a kernel for the derivative of the argument, by the index of the parameter.
-        frequencies, phases: the indices of the parameters whose derivative depends on columns, or does not.
+def _find_arguments(objective: Objective) -> tuple[dict[int, RowKernel], list[int], list[int]]:
+    """Return kernels for the derivatives of the arguments of sinusoids, by the index of the parameter, and the indices
+    of the parameters whose derivative depends on columns, and of those whose derivative does not.
     """
-
-    slopes: dict[int, RowKernel]
-    frequencies: list[int]
-    phases: list[int]
-
-
-def _find_arguments(objective: Objective) -> _SinusoidArguments:
-    arguments = _SinusoidArguments({}, [], [])
+    kernels: dict[int, RowKernel] = {}
     model, layout = objective.model, objective.layout
     shared, *leaf_nodes = share([model.program.output, *(model.program.leaves[name] for name in layout.names)])
+    by_columns: dict[bool, list[int]] = {True: [], False: []}
     for node in topological_order([shared]):
         if node.op not in (sin, cos):
             continue
         slopes = simplify(gradient_nodes(node.inputs[0], leaf_nodes, model.shapes))
         for leaf, slope in zip(leaf_nodes, slopes, strict=True):
             index = layout.slices[leaf.text].start
-            if leaf.text in model.shapes or index in arguments.slopes or is_literal(slope, 0):
-                continue
-            arguments.slopes[index] = make_backend().row_kernel(RowGraphs([slope], {*model.row_leaves}, model.shapes))
-            names = {*leaf_names([slope])}
-            (arguments.phases if names.isdisjoint(model.row_leaves) else arguments.frequencies).append(index)
-    return arguments
+            if leaf.text not in model.shapes and index not in kernels and not is_literal(slope, 0):
+                kernels[index] = make_backend().row_kernel(RowGraphs([slope], {*model.row_leaves}, model.shapes))
+                by_columns[not {*model.row_leaves}.isdisjoint(leaf_names([slope]))].append(index)
+    return kernels, by_columns[True], by_columns[False]
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +259,7 @@ def start_from_frequencies(
     the data; see `multistart` for the other arguments.
     """
     waves = Sinusoids(objective)
-    if not (waves.frequency_mask & free).any():
+    if not free[waves.frequencies].any():
         return None
     with ignore_float_errors():
         search = _Multistart(objective, start, free, seed, bounds, SETTINGS.max_check_work)
@@ -604,7 +589,8 @@ class _Multistart:
         Far from the rows' origin, as in `a*sin(w*t) + b*cos(w*t)` with `t` in Julian days, a small change of `w` turns
         the phase many times, which other methods follow in tiny steps of `a` and `b`.
         """
-        joint = self._linear | (self._searched & self._sinusoids.mask)
+        waves, joint = [*self._sinusoids.frequencies, *self._sinusoids.phases], self._linear.copy()
+        joint[waves] |= self._searched[waves]
         for adjusted in (joint, self._linear) * SETTINGS.frequency_steps:
             points = project_linear(objective, points, adjusted, self._box)[0]
         return points

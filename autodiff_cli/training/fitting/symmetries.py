@@ -410,7 +410,7 @@ def rival_frequency(objective: Objective, theta: Array) -> str:
     """Return another value of the only frequency, a turn or more away over the data, that explains nearly as much as
     the fit at `theta`, such as `w = 5.18`; empty if there is none, or if the user chose the frequency.
     """
-    indices = np.flatnonzero(Sinusoids(objective).frequency_mask)
+    indices = Sinusoids(objective).frequencies
     if len(indices) != 1:
         return ""
     free = objective.layout.mask([name for name in objective.parameters if name not in objective.user_starts])

@@ -307,6 +307,12 @@ class GroupBatch:
             counts = np.concatenate([part.totals((part.weights != 0).astype(np.intp)) for part in parts])
         return counts * self.objective.components
 
+    def ranges(self, name: str) -> list[tuple[float, float]]:
+        """Return the minimum and the maximum of a column in each group."""
+        parts = [(rows.column(name), rows.starts) for rows in map(self.gathered, self.parts())]
+        low, high = (np.concatenate([end.reduceat(*part) for part in parts]) for end in (np.minimum, np.maximum))
+        return list(zip(low.tolist(), high.tolist(), strict=True))
+
     def total_weights(self, fits: Fits) -> Array:
         """Return the sum of the weights of each group."""
         if not self.objective.is_weighted:

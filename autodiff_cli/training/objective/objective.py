@@ -87,7 +87,7 @@ class ModelOverRows(PreparedObjective):
     evaluation_log: EvaluationLog | None
     _triangle_cache: dict[bytes, Array]
     _row_cache: dict[str, Any]  # results that depend on the rows alone
-    _point_cache: tuple[bytes, dict[Hashable, Any]]  # the last point, and results at it
+    _point_cache: tuple[Hashable, dict[Hashable, Any]]  # the last point, and results at it
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -114,7 +114,7 @@ class ModelOverRows(PreparedObjective):
         """The number of rows with a weight other than 0."""
         if not self.is_weighted:
             return self.rows
-        count: int = self._cached("counted rows", lambda: self.fold_columns({WEIGHT}, _count_weighted, operator.add))
+        count: int = self.cached("counted rows", lambda: self.fold_columns({WEIGHT}, _count_weighted, operator.add))
         return count
 
     @cached_property
@@ -129,7 +129,7 @@ class ModelOverRows(PreparedObjective):
     def with_rows(self, rows: Rows) -> Self:
         """Return the objective over other rows."""
         # A scale that is estimated on some rows holds for these only.
-        caches: dict[str, Any] = {"_triangle_cache": {}, "_row_cache": {}, "_point_cache": (b"", {})}
+        caches: dict[str, Any] = {"_triangle_cache": {}, "_row_cache": {}, "_point_cache": ((), {})}
         other = copy_with(self, data=rows, settings=dict(self.settings), evaluation_log=None, **caches)
         if self.settings[PRIOR_FACTOR]:
             other.settings[PRIOR_FACTOR] *= self.total_weight / other.total_weight
@@ -208,7 +208,7 @@ class ModelOverRows(PreparedObjective):
 
     def cached_at(self, key: Hashable, theta: Array, compute: Callable[[], T]) -> T:
         """Return the result of `compute` for a point; results are cached for the last point only."""
-        point = np.array([*self.settings.values(), *theta]).tobytes()
+        point = (*self.settings.values(), theta.tobytes())
         if self._point_cache[0] != point:
             self._point_cache = (point, {})
         cache = self._point_cache[1]
@@ -221,7 +221,7 @@ class ModelOverRows(PreparedObjective):
         """Return a column of all rows in memory; for few rows."""
         return self.data.column(name)
 
-    def _cached(self, key: str, compute: Callable[[], T]) -> T:
+    def cached(self, key: str, compute: Callable[[], T]) -> T:
         """Return the result of `compute`, which depends on the rows alone, and cache it."""
         if key not in self._row_cache:
             self._row_cache[key] = compute()
@@ -443,7 +443,7 @@ class Objective(ModelOverRows):
             self.settings[PRIOR_FACTOR] = unit / (self.total_weight * self.components)
             self.is_scale_estimated = self.has_unknown_variance
         self._triangle_cache: dict[bytes, Array] = {}  # the last triangular factor, by its theta
-        self._row_cache, self._point_cache = {}, (b"", {})
+        self._row_cache, self._point_cache = {}, ((), {})
         self.notes: list[str] = []
         self.evaluation_log: EvaluationLog | None = None  # set during a fit with a checkpoint
         if self.has_residuals:
@@ -523,7 +523,7 @@ class Objective(ModelOverRows):
         0.5
         """
         kernels = self.kernels.substituted(replaced)
-        return copy_with(self, kernels=kernels, _triangle_cache={}, _point_cache=(b"", {}), **changes)
+        return copy_with(self, kernels=kernels, _triangle_cache={}, _point_cache=((), {}), **changes)
 
     def with_slacks(self, theta: Array) -> Self:
         """Return the objective in which a parameter of each constraint stands for its slack, which is not negative:
@@ -751,7 +751,7 @@ class Objective(ModelOverRows):
     def target_spreads(self) -> Spreads:
         """The minimum, the maximum and the weighted moments of each component of the target."""
         zeros = np.zeros(self.layout.size)
-        return self._cached(
+        return self.cached(
             "spreads of the target", lambda: self.fold_rows(self.kernels.target, zeros, spreads, join_spreads)
         )
 

@@ -75,7 +75,10 @@ class ParameterLayout:
 
     def values(self, theta: Array) -> dict[str, Any]:
         """Return the parameters by name: floats, and copies of arrays."""
-        return {name: value.copy() if np.ndim(value) else float(value) for name, value in self.views(theta).items()}
+        views = self.views(theta)
+        if not self._has_arrays:
+            return views
+        return {name: value.copy() if np.ndim(value) else float(value) for name, value in views.items()}
 
     def flatten(self, values: Sequence[Any]) -> Array:
         """Return a vector of values, one per parameter: each of the parameter's shape, or a number for all of its
