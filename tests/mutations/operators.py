@@ -8,10 +8,12 @@ each with its reason.
 from __future__ import annotations
 
 import ast
+import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
-from random import Random
 from typing import NamedTuple
 
 PACKAGE = "autodiff_cli"
@@ -70,19 +72,22 @@ class Mutation(NamedTuple):
 
 
 def draw(root: Path, count: int, seed: int, prefix: str = PACKAGE) -> list[Mutation]:
-    """Draw mutations of the files below a path, from each operator in turn, without those that change no result."""
-    chance = Random(seed)
-    by_operator: dict[str, list[Mutation]] = {operator: [] for operator in OPERATORS}
+    """Draw mutations of the files below a path, from each operator in turn, without those that change no result.
+
+    They are sorted by hashes of what they change, so that the same ones are drawn after other code has changed.
+    """
+    by_operator: dict[str, list[tuple[bytes, Mutation]]] = {operator: [] for operator in OPERATORS}
     for path in sorted((root / PACKAGE).rglob("*.py")):
-        file = path.relative_to(root).as_posix()
-        if file.startswith(prefix):
-            for mutation in mutations_of(path.read_bytes(), file):
-                by_operator[mutation.operator].append(mutation)
-    for several in by_operator.values():
-        chance.shuffle(several)
-    drawn: list[Mutation] = []
-    while len(drawn) < count and any(by_operator.values()):
-        drawn += [several.pop() for several in by_operator.values() if several]
+        file, seen = path.relative_to(root).as_posix(), Counter[tuple[str, ...]]()
+        if not file.startswith(prefix):
+            continue
+        for mutation in mutations_of(path.read_bytes(), file):
+            change = (file, mutation.function, mutation.operator, mutation.old, mutation.new)
+            seen[change] += 1
+            rank = hashlib.sha256(repr((seed, seen[change], change)).encode()).digest()
+            by_operator[mutation.operator].append((rank, mutation))
+    ranked = (sorted(several) for several in by_operator.values())
+    drawn = [ranked_mutation[1] for turn in zip_longest(*ranked) for ranked_mutation in turn if ranked_mutation]
     return drawn[:count]
 
 
