@@ -165,15 +165,13 @@ class Finder(ast.NodeVisitor):
         self._enter(node.name, node.body)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        for default in [*node.args.defaults, *node.args.kw_defaults]:
-            if default is not None:
-                self.visit(default)
-        self._enter(node.name, node.body)
+        defaults = [default for default in [*node.args.defaults, *node.args.kw_defaults] if default is not None]
+        self._enter(node.name, [*defaults, *node.body])
 
-    def _enter(self, name: str, body: list[ast.stmt]) -> None:
+    def _enter(self, name: str, parts: Sequence[ast.AST]) -> None:
         self.functions.append(name)
-        for statement in body:
-            self.visit(statement)
+        for part in parts:
+            self.visit(part)
         self.functions.pop()
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
