@@ -456,3 +456,12 @@ def test_marks_that_are_no_text_are_refused(option: str, tmp_path: Path) -> None
     path = tmp_path / "data.csv"
     path.write_text("x,y\n1,2\n")
     expect_refusal(run_cli(["data", str(path), option, "\udcff"]), f"{option} takes UTF-8 text")
+
+
+def test_the_report_shows_the_first_rows_as_they_are_written(tmp_path: Path) -> None:
+    path = tmp_path / "site.csv"
+    path.write_text("where;x\nnorth;1,50\nsouth;2,25\n", encoding="utf-8")
+    report = run_cli(["data", str(path)])
+    assert [line.split() for line in report.partition("first rows\n")[2].splitlines()[:3]] == [
+        ["where", "x"], ["north", "1,50"], ["south", "2,25"]
+    ]  # fmt: skip

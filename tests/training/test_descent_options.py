@@ -278,3 +278,15 @@ def test_a_step_to_where_no_parameter_has_an_effect_is_not_convergence() -> None
     found = fit("y ~ exp(a*x)*b", data, optimizer="sgd", learning_rate=1000, epochs=30)
     assert not found.converged
     assert "no parameter has an effect where the fit ended" in found.warnings[-1]
+
+
+@each("loss", ["huber", "mae", "cauchy"])
+def test_no_more_steps_are_taken_than_asked_for(loss: str) -> None:
+    """Also where the scale of the residuals is estimated, or corners are rounded, again and again."""
+    x = np.linspace(0, 3, 30)
+    data = {"x": x, "y": 2.5 * np.exp(-1.3 * x) + 0.05 * np.cos(9 * np.arange(30)) + (np.arange(30) % 7 == 0)}
+    whole = fit("y ~ a*exp(-b*x)", data, loss=loss)
+    for epochs in range(1, whole.epochs + 1):
+        part = fit("y ~ a*exp(-b*x)", data, loss=loss, optimizer="lbfgs", epochs=epochs)
+        assert [record["epoch"] for record in part.history] == [*range(part.epochs + 1)]
+        assert part.epochs <= epochs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -44,6 +45,16 @@ def test_a_fit_that_begins_anew_is_recorded_anew() -> None:
     for number in (0, 1, 2, 0, 1):
         recorder.add(Epoch(number, 1.0, np.zeros(1)))
     assert [epoch.number for epoch in recorder.epochs] == [0, 1]
+
+
+@pytest.mark.parametrize("most", [2, 5, 8])
+def test_as_many_epochs_are_recorded_as_there_is_room_for(most: int) -> None:
+    recorder = Recorder(most)
+    for number in range(50):
+        recorder.add(Epoch(number, 1.0, np.zeros(1)))
+        recorded = [epoch.number for epoch in recorder.epochs]
+        assert len(recorded) == number + 1 <= most or most // 2 < len(recorded) <= most
+        assert len({later - earlier for earlier, later in pairwise(recorded)}) <= 1
 
 
 def test_large_models_keep_fewer_epochs_and_very_large_ones_none() -> None:

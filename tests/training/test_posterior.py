@@ -57,6 +57,7 @@ def assert_drawn_from(fit: ad.Fit, name: str, exact: scipy.stats.rv_continuous) 
     [
         ("normal(1, 2)", (0, None), scipy.stats.truncnorm(-0.5, math.inf, 1, 2)),
         ("normal(1, 2)", (None, 1.5), scipy.stats.truncnorm(-math.inf, 0.25, 1, 2)),
+        ("normal(1, 2)", (0.3, 1.8), scipy.stats.truncnorm(-0.35, 0.4, 1, 2)),
         ("gamma(2.5, 3)", (None, None), scipy.stats.gamma(2.5, scale=1 / 3)),
         ("beta(2, 3.5)", (None, None), scipy.stats.beta(2, 3.5)),
     ],

@@ -10,7 +10,7 @@ from scipy import optimize
 
 import autodiff_cli as ad
 from autodiff_cli.data.table import DataError
-from autodiff_cli.language.errors import ExpressionError, UnknownNameError
+from autodiff_cli.language.errors import ExpressionError, MissingValueError, UnknownNameError
 from autodiff_cli.options import OptionError
 from tests.support import run_cli
 
@@ -176,3 +176,14 @@ def test_files_are_levels(tmp_path: Path) -> None:
     fit = run_cli(f"train 'y ~ a[file]*x' '{tmp_path}/*.csv' --save {model} --json").json
     assert fit["parameters"] == pytest.approx({"a[run1.csv]": 2, "a[run2.csv]": 6})
     assert float(run_cli(f"predict {model} {tmp_path}/run2.csv").split(",")[-1]) == pytest.approx(6)
+
+
+def test_a_prediction_needs_each_part_of_joint_labels() -> None:
+    data = {"x": np.arange(1.0, 21.0), "y": 3 * np.arange(1.0, 21.0) + 1}
+    parts = {"g": ["u"] * 10 + ["v"] * 10, "h": ["p", "q"] * 10}
+    fit = ad.fit("y ~ a[g, h]*x", {**data, **parts})
+    at = {"x": [2.0], "g": ["v"], "h": ["q"]}
+    assert fit.predict(at) == pytest.approx([2 * fit.parameters["a[v, q]"]])
+    for missing in "gh":
+        with pytest.raises(MissingValueError, match="no value for `g, h`"):
+            fit.predict({name: column for name, column in at.items() if name != missing})

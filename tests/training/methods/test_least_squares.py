@@ -154,6 +154,13 @@ def test_terms_that_grow_and_cancel_are_no_solution() -> None:
     assert found.converged or "grow without bound" in found.warnings[-1]
 
 
+def test_large_numbers_that_are_not_determined_may_belong_to_small_terms() -> None:
+    x = 1e-12 * np.linspace(0, 1, 20)
+    found = fit("y ~ (a + c)*x", {"x": x, "y": 1e12 * x + 0.1 * np.cos(9 * np.arange(20))})
+    assert found.converged
+    assert found.parameters["a"] + found.parameters["c"] == pytest.approx(1e12, rel=0.1)
+
+
 @pytest.mark.parametrize(
     ("model", "y"),
     [
