@@ -1,8 +1,8 @@
 """Mutations of the program, generated from its syntax trees and drawn by a seed.
 
 Each mutation changes one place: a comparison, a sign, a constant, a condition, a term or a statement. Mutations that
-cannot change a result are left out: `SKIPPED_KEYWORDS` and `is_budget` are rules, and `EQUIVALENT` lists single places,
-each with its reason.
+cannot change a result are left out: `SKIPPED_KEYWORDS` and `is_budget` are rules, and `equivalent.toml` lists single
+places, each with its reason.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
@@ -39,6 +40,12 @@ SKIPPED_KEYWORDS = {
     "copy": "whether an array is copied that nobody changes",
     "kw_only": "how records are created",
 }
+
+
+# Mutations after which every result is the same: the changed lines of each file, with the reason.
+EQUIVALENT: dict[str, dict[str, str]] = tomllib.loads(
+    Path(__file__).with_name("equivalent.toml").read_text(encoding="utf-8")
+)
 
 
 class Mutation(NamedTuple):
@@ -95,15 +102,14 @@ def mutations_of(source: bytes, file: str) -> list[Mutation]:
     """Return all mutations of a file, without those of `EQUIVALENT`."""
     found = Finder(source, file)
     found.visit(ast.parse(source))
-    return [mutation for mutation in found.mutations if equivalence(mutation) is None]
+    return [mutation for mutation in found.mutations if changed_line(source, mutation) not in EQUIVALENT.get(file, {})]
 
 
-def equivalence(mutation: Mutation) -> str | None:
-    """Return the reason why a mutation changes no result, or None."""
-    for file, function, change, reason in EQUIVALENT:
-        if (file, function) == (mutation.file, mutation.function) and change == f"{mutation.old} -> {mutation.new}":
-            return reason
-    return None
+def changed_line(source: bytes, mutation: Mutation) -> str:
+    """Return the line or lines of a mutation after the change, as words with a blank between them."""
+    start, stop = source.rfind(b"\n", 0, mutation.start) + 1, source.find(b"\n", mutation.stop)
+    text = source[start : mutation.start] + mutation.new.encode() + source[mutation.stop : stop]
+    return " ".join(text.decode().split())
 
 
 def is_budget(node: ast.stmt, functions: Sequence[str]) -> bool:
@@ -280,12 +286,8 @@ class Finder(ast.NodeVisitor):
 
 def stale_entries(root: Path) -> Iterator[str]:
     """Yield the entries of `EQUIVALENT` that are no mutation of the program any more."""
-    for file, function, change, _ in EQUIVALENT:
+    for file, lines in EQUIVALENT.items():
         found = Finder((root / file).read_bytes(), file)
         found.visit(ast.parse(found.source))
-        if not any((m.function, f"{m.old} -> {m.new}") == (function, change) for m in found.mutations):
-            yield f"{file} {function}: {change}"
-
-
-# Mutations after which every result is the same: file, function, change, reason.
-EQUIVALENT: list[tuple[str, str, str, str]] = []
+        changed = {changed_line(found.source, mutation) for mutation in found.mutations}
+        yield from (f"{file}: {line}" for line in lines if line not in changed)
