@@ -243,6 +243,12 @@ def test_fractions_are_exact(expression: str, value: float) -> None:
     assert (found.numbers, found.is_proven) == ([value], [True])
 
 
+@each("expression", ["(-2)^sqrt(2)", "(-pi)^(1/3)", "polygamma(sqrt(2), 3)", "besselj(sqrt(2), -1)", "log(-pi)"])
+def test_outside_of_a_domain_it_is_proven_that_there_is_no_value(expression: str) -> None:
+    found = evaluate_to_digits([read(expression).output], 30)
+    assert (math.isnan(nearest_float(found.numbers[0])), found.is_proven) == (True, [True])
+
+
 def test_a_ball_encloses_the_true_value() -> None:
     texts = [text for pair in IDENTITIES for text in pair]
     with precision(80) as few:

@@ -283,6 +283,12 @@ def test_kinks_and_multiple_zeros_of_the_gradient(
     assert only.kind == kind
 
 
+def test_a_flat_minimum_is_told_from_its_surroundings_alone() -> None:
+    """Farther away the function is lower."""
+    found = ad.parse("(x - 1)^4*(1.3 - x) + (y - 1)^4*(1.3 - y)").minimize({"x": (0.2, 1.2), "y": (0.1, 1.1)})
+    assert [(point.point, point.kind) for point in found.points] == [({"x": 1.0, "y": 1.0}, "minimum")]
+
+
 @pytest.mark.slow
 @each(
     "text, box, count, least",

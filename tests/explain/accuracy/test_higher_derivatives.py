@@ -13,6 +13,7 @@ from autodiff_cli.explain import accuracy
 from autodiff_cli.explain.array_accuracy import RowAccuracy
 from autodiff_cli.expression import parse
 from autodiff_cli.formula.array_derivatives import BatchedGradient
+from autodiff_cli.render.rows import GradientTable
 from tests.support import run_cli
 
 
@@ -105,6 +106,14 @@ def test_inaccurate_rows_are_named() -> None:
     lines = [json.loads(line) for line in run_cli('grad "(1 - cos(x))/x^2" --x 1e-8:1:3 --json').splitlines()]
     assert [("warnings" in line) for line in lines] == [True, False, False]
     assert lines[0]["warnings"][0]["right"]["value"] == "0.5"
+
+
+def test_only_the_first_of_many_inaccurate_rows_are_named() -> None:
+    gradients = BatchedGradient(parse("(1 + x) - 1"), ["x"], {}, ["x"])
+    blocks = [({"x": np.full(3, 1e-20)}, None)] * 4
+    table = GradientTable(gradients, ["x"], blocks, RowAccuracy(gradients))
+    assert len([*table.report.documents()]) == 12
+    assert [message.split(":")[0] for message in table.first_inaccurate] == [f"row {k}" for k in range(1, 6)]
 
 
 def test_rows_beyond_the_most_that_are_computed_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
