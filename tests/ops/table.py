@@ -101,8 +101,14 @@ def gamma_density(a: Number, x: Number) -> Number:
     return x ** (a - 1) * mp.exp(-x) / mp.gamma(a)
 
 
+def incomplete_gamma(a: Number, low: Number, high: Number) -> Number:
+    return mp.nan if a < 0 or low < 0 or high < 0 else mp.gammainc(a, low, high, regularized=True)
+
+
 def shape_derivative(n: int, a: Number, x: Number) -> Number:
     """The n-th derivative of gammainc(a, x) with respect to a, by the terms of its power series, for x up to 1e4."""
+    if a < 0 or x < 0:
+        return mp.nan
     if x > 1e4:
         raise ValueError("as many digits as x cancel")
     with mp.extradps(30 + int(x / 2)):  # what cancels is up to exp(x) times the sum
@@ -678,14 +684,14 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "gammainc",
-        lambda a, x: mp.gammainc(a, 0, x, regularized=True),
+        lambda a, x: incomplete_gamma(a, ZERO, x),
         (lambda a, x: shape_derivative(1, a, x), gamma_density),
         ((0.01, 100.0), (1e-3, 200.0)),
         points=((1.0, 1.0), (2.5, 800.0), (0.5, 1e-9), (100.0, 100.0), (110.0, 70.0)),
     ),
     Row(
         "gammaincc",
-        lambda a, x: mp.gammainc(a, x, mp.inf, regularized=True),
+        lambda a, x: incomplete_gamma(a, x, mp.inf),
         (lambda a, x: -shape_derivative(1, a, x), lambda a, x: -gamma_density(a, x)),
         ((0.01, 100.0), (1e-3, 200.0)),
         points=((1.0, 1.0), (2.5, 700.0), (0.5, 1e-9), (100.0, 100.0), (100.0, 140.0)),
