@@ -4,6 +4,7 @@
     python -m tests.mutations --count 40 --seed 7         others, and fewer
     python -m tests.mutations --prefix autodiff_cli/ops   of some files only
     python -m tests.mutations --near                      with the tests next to a module only
+    python -m tests.mutations --again mutations.log       those that the output of an earlier run calls unnoticed
 
 The tests whose imports lead to the broken module on the shortest path run first, then other tests that call the broken
 function, the quick ones first, up to the first failure. To know which tests call it, every test file runs once by
@@ -18,6 +19,7 @@ import ast
 import json
 import os
 import queue
+import re
 import shutil
 import subprocess
 import sys
@@ -27,7 +29,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,7 @@ from tests.mutations.operators import PACKAGE, Mutation, draw
 from tests.support import ROOT
 
 GOAL = 0.95
+UNNOTICED = "NOT NOTICED"
 CPU_SECONDS = 600  # of all tests of a file, when they are recorded
 SLOWER = 5  # times as long as with nothing broken tests may take, and a start: a loop without end is noticed
 START_SECONDS = 20
@@ -54,9 +57,16 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=400, help="of the tests of one mutation")
     parser.add_argument("--near", action="store_true", help="run only the tests next to a module, and record nothing")
     parser.add_argument("--without", nargs="*", default=[], help="folders of tests to leave out, such as tests/browser")
+    parser.add_argument(
+        "--again", type=Path, metavar="LOG", help="try what the output of an earlier run calls unnoticed"
+    )
     parser.add_argument("--list", action="store_true", help="print the mutations, and run nothing")
     chosen = parser.parse_args()
     mutations = draw(ROOT, chosen.count, chosen.seed, chosen.prefix)[chosen.skip :]
+    if chosen.again:
+        lines = chosen.again.read_text(encoding="utf-8").splitlines()
+        unnoticed_changes = {change_of(line) for line, below in pairwise(lines) if below.strip() == UNNOTICED}
+        mutations = [mutation for mutation in mutations if change_of(str(mutation)) in unnoticed_changes]
     if chosen.list:
         print(*mutations, sep="\n")
         return 0
@@ -78,11 +88,16 @@ def main() -> int:
         for number, (mutation, (why, seconds)) in enumerate(
             zip(mutations, pool.map(attempt, mutations), strict=True), chosen.skip + 1
         ):
-            print(f"{number:3} {seconds:6.1f} s  {mutation}\n      {why or 'NOT NOTICED'}", flush=True)
+            print(f"{number:3} {seconds:6.1f} s  {mutation}\n      {why or UNNOTICED}", flush=True)
             unnoticed += [] if why else [mutation]
     share = 1 - len(unnoticed) / max(len(mutations), 1)
     print(f"{len(mutations)} mutations, {len(unnoticed)} not noticed: {share:.1%} noticed", *unnoticed, sep="\n")
     return 0 if share >= GOAL else 1
+
+
+def change_of(line: str) -> tuple[str, ...]:
+    """Return what a line says of a mutation, without the number of the line, which may have changed since."""
+    return re.findall(r"(autodiff_cli/\S+\.py):\d+ (.*)", line)[0]
 
 
 def with_copy(copies: queue.Queue[Copy], method: Any, *arguments: Any) -> Any:

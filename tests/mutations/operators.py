@@ -39,6 +39,7 @@ SKIPPED_KEYWORDS = {
     "stacklevel": "the line that a Python warning names",
     "copy": "whether an array is copied that nobody changes",
     "kw_only": "how records are created",
+    "ulp_bound": "a measured bound, rounded up",
 }
 
 
