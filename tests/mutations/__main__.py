@@ -57,9 +57,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=400, help="of the tests of one mutation")
     parser.add_argument("--near", action="store_true", help="run only the tests next to a module, and record nothing")
     parser.add_argument("--without", nargs="*", default=[], help="folders of tests to leave out, such as tests/browser")
-    parser.add_argument(
-        "--again", type=Path, metavar="LOG", help="try what the output of an earlier run calls unnoticed"
-    )
+    parser.add_argument("--again", type=Path, metavar="LOG", help="an earlier run: try what it calls unnoticed")
     parser.add_argument("--list", action="store_true", help="print the mutations, and run nothing")
     chosen = parser.parse_args()
     mutations = draw(ROOT, chosen.count, chosen.seed, chosen.prefix)[chosen.skip :]
@@ -95,9 +93,10 @@ def main() -> int:
     return 0 if share >= GOAL else 1
 
 
-def change_of(line: str) -> tuple[str, ...]:
+def change_of(line: str) -> tuple[str, str]:
     """Return what a line says of a mutation, without the number of the line, which may have changed since."""
-    return re.findall(r"(autodiff_cli/\S+\.py):\d+ (.*)", line)[0]
+    file, change = re.findall(r"(autodiff_cli/\S+\.py):\d+ (.*)", line)[0]
+    return file, change
 
 
 def with_copy(copies: queue.Queue[Copy], method: Any, *arguments: Any) -> Any:
