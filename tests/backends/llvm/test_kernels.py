@@ -89,6 +89,18 @@ def test_a_network(rows: int, width: int) -> None:
     both_ways(outputs, {"x": generator.normal(size=rows)}, point, SIZES, width=width)
 
 
+@each("text", ["W @ V*x", "outer([x, a], [a, 1, x]) @ outer([1, x, 2], [x, a])", "W @ outer([x, a, 1], [a, x])"])
+def test_products_of_matrices(text: str) -> None:
+    program = read(f"W: 2x3; V: 3x2; {text}")
+    generator = np.random.default_rng(2)
+    point = {"W": generator.normal(size=(2, 3)), "V": generator.normal(size=(3, 2)), "a": 0.7}
+    point = {name: value for name, value in point.items() if name in program.leaves}
+    total = get_op("sum")(program.output)
+    sizes = {name: np.shape(value) for name, value in point.items()}
+    outputs = [program.output, *gradient_nodes(total, [program.leaves[name] for name in point], sizes)]
+    both_ways(outputs, {"x": generator.normal(size=40)}, point, sizes)
+
+
 @pytest.mark.slow
 def test_wide_layers() -> None:
     """Their gradients are added up after every strip."""

@@ -56,6 +56,12 @@ def test_a_likelihood_ratio_as_statsmodels_has_it() -> None:
     assert [one.k for one in found.models] == [2, 1]
 
 
+def test_a_parameter_that_changes_nothing_is_tested_too() -> None:
+    comparison = ad.compare(["y ~ a", "y ~ a + b*x"], {"x": [-1, 0, 1, -1, 0, 1], "y": [1, 2, 1, 2, 1, 2]})
+    (test,) = comparison.tests
+    assert (test.statistic, test.p, test.reason) == (0.0, 1.0, "")
+
+
 def test_sigma_that_is_absolute_gives_the_difference_of_chi_squared() -> None:
     data = {"x": X, "y": Y, "error": np.full(12, 0.3)}
     test = only_test(ad.compare([LINE, CUBIC], data, sigma="error", absolute_sigma=True))

@@ -19,7 +19,7 @@ from autodiff_cli.training.methods.least_squares import fit_squares
 from autodiff_cli.training.objective.batch import ObjectiveBatch, repeat_objective
 from autodiff_cli.training.objective.parameters import Bounds
 from autodiff_cli.training.optimizers import Epoch
-from tests.each import examples
+from tests.each import each, examples
 from tests.support import SETS
 
 MODELS = {
@@ -121,10 +121,12 @@ def test_ends_in_corners_are_minima(seed: int) -> None:
     assert rss <= min(near) * (1 + 1e-9)
 
 
-def test_an_end_at_a_kink_is_reported() -> None:
+@each("unit", [1e-6, 1.0, 1e6])
+def test_an_end_at_a_kink_is_reported(unit: float) -> None:
     x = np.linspace(0, 1, 16)
     y = np.where(x < 0.6, 0, 2 * (x - 0.6)) + 0.15 * np.random.default_rng(2).standard_normal(16)
-    found = fit("y ~ where(x < k, a, a + b*(x - k))", {"x": x, "y": y}, start={"k": 0.5, "a": 0, "b": 1})
+    start = {"k": 0.5, "a": 0, "b": unit}
+    found = fit("y ~ where(x < k, a, a + b*(x - k))", {"x": x, "y": unit * y}, start=start)
     assert found.converged
     assert found.parameters["k"] == pytest.approx(0.6, rel=1e-9)
     assert any(words.startswith("`k` ends at a kink of the loss") for words in found.warnings)

@@ -13,6 +13,7 @@ import pytest
 from scipy import stats
 
 import autodiff_cli as ad
+from autodiff_cli.training.result.goodness import fisher_tail
 from tests.support import run_cli
 
 CARS = """
@@ -37,6 +38,13 @@ def test_t_values_and_the_overall_test_as_summary_lm_of_r() -> None:
     assert (found.null_test.name, found.null_test.dof) == ("F", (2, 29))
     assert found.null_test.statistic == pytest.approx(69.21, abs=5e-3)
     assert found.null_test.p == pytest.approx(9.109e-12, rel=1e-3)
+
+
+def test_the_tail_of_an_f_distribution() -> None:
+    for ratio in (0.0, 1e-9, 0.3, 1.0, 7.5, 1e5):
+        for above, below in ((1, 4), (3, 20), (2, 1)):
+            assert fisher_tail(ratio, above, below) == pytest.approx(stats.f.sf(ratio, above, below), rel=1e-12)
+    assert fisher_tail(-1e-12, 1, 4) == 1  # of a gain that rounding made negative
 
 
 def test_parameters_of_levels_contain_a_constant() -> None:
