@@ -306,7 +306,8 @@ def test_prediction_file_and_derived_quantity(tmp_path: Path) -> None:
         found = one.predict({"age": [500, 1000], "tree": ["b", "d"]})
         asymptotes = p["A"] + np.array([effect.modes["b"], effect.modes["d"]])
         assert found == pytest.approx(asymptotes / (1 + np.exp(-(np.array([500, 1000]) - p["m"]) / p["c"])))
-        assert np.sum(one.residuals(data) ** 2) == pytest.approx(one.rss)
+        assert np.sum(one.residuals(data) ** 2) == pytest.approx(one.rss) == pytest.approx(35 * one.rmse**2)
+        assert one.residual_std == p["sigma"]
         with pytest.raises(DataError, match="not fitted with the level `f`"):
             one.predict({"age": [500], "tree": ["f"]})
         with pytest.raises(OptionError, match="random effects"):

@@ -73,6 +73,14 @@ def test_accurate_results_have_no_warning(text: str, point: dict[str, Any]) -> N
     assert right(at(text, point)) == {}
 
 
+def test_longdouble_proves_nothing_where_it_loses_as_many_digits() -> None:
+    """1e9 is lost beside 1e30 by both, so that they agree."""
+    count = accuracy.SETTINGS.small_point
+    v = 2.0**47 * np.arange(1, count + 1) + 1e9
+    correct = 2**46 * count * (count + 1) + 10**9 * count
+    assert right(at("sum((v + 1e30) - 1e30)", {"v": [*v]}))["value"] == f"{correct:.14e}"
+
+
 def test_warnings_of_large_arrays_count_inaccurate_elements(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accuracy, "SETTINGS", replace(accuracy.SETTINGS, max_operations=10))
     found = at("sum((1 - cos(v))/v^2)", {"v": [1e-8, 1.0, 2.0, 3.0]})
