@@ -95,8 +95,7 @@ def _fold(op: Op, inputs: tuple[Node, ...]) -> Fraction | None:
 def _power(base: Fraction, exponent: Fraction) -> Fraction | None:
     if exponent.denominator != 1 or not 0 <= exponent <= 64 or (base.numerator == 0 and exponent == 0):
         return None
-    power: Fraction = base ** int(exponent)
-    return power
+    return base ** int(exponent)
 
 
 _ARITHMETIC: dict[Op, Callable[..., Fraction | None]] = {

@@ -338,8 +338,7 @@ class RowAccuracy:
             return [*range(numbers.shape[1])]
         distances = perturbation_distances(self._tape, [*numbers], {**self._fixed, **columns})
         masks = [_is_doubtful(row, distance) for row, distance in zip(numbers, distances, strict=True)]
-        doubtful: list[int] = np.flatnonzero(np.any(masks, axis=0)).tolist()
-        return doubtful
+        return np.flatnonzero(np.any(masks, axis=0)).tolist()
 
 
 def output_warnings(

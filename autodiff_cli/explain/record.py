@@ -224,8 +224,7 @@ def zero_like(value: Any) -> Any:
 
 def array_shape(number: Any) -> tuple[int, ...]:
     """Return the shape of a number or an array. Does not import NumPy."""
-    shape: tuple[int, ...] = getattr(number, "shape", ())
-    return shape
+    return getattr(number, "shape", ())
 
 
 def any_true(truth: Any) -> bool:

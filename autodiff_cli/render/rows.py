@@ -86,8 +86,7 @@ def _arrow_csv(cells: Sequence[Any], columns: Sequence[NDArray[Any]]) -> str | N
         pa_csv.write_csv(table, sink, pa_csv.WriteOptions(include_header=False, quoting_style="none"))
     except pa.ArrowInvalid:
         return None
-    text: str = sink.getvalue().to_pybytes().decode("utf-8")
-    return text
+    return sink.getvalue().to_pybytes().decode("utf-8")
 
 
 def _arrow_texts(column: NDArray[Any]) -> Any:

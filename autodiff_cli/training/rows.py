@@ -371,6 +371,14 @@ class Spreads(NamedTuple):
     means: Array
     squares: Array
 
+    @property
+    def typical_sizes(self) -> Array:
+        """1, the root mean square and the standard deviation of each value, and the reciprocals of these."""
+        variances = self.squares / self.weight
+        typical = np.sqrt(np.concatenate((np.square(self.means) + variances, variances)))
+        sizes = np.concatenate(([1.0], typical, 1 / typical))
+        return sizes[np.isfinite(sizes) & (sizes > 0)]
+
 
 def spreads(values: Array, columns: ColumnArrays) -> Spreads:
     """Return the spreads of the values of a block."""

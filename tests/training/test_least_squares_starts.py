@@ -65,3 +65,21 @@ def test_squares_that_vanish_or_grow_change_no_digit(unit: float) -> None:
 def test_a_target_whose_squares_vanish_is_refused() -> None:
     with pytest.raises(DataError, match="at most 3e-170 in size, and squares of this vanish: multiply it"):
         ad.fit("y ~ a*t", {"t": [1, 2, 3], "y": [1e-170, -3e-170, 2e-170]})
+
+
+@pytest.mark.parametrize("seed", [1, 9, 15, 62, 85, 108])
+def test_of_the_minima_between_rows_the_least_is_found(seed: int) -> None:
+    """A bend between any two rows may be a minimum: the best one is that of a scan over all places."""
+    generator = np.random.default_rng(seed)
+    x, slopes = np.sort(generator.uniform(0, 10, 12)), generator.uniform(-4, 4, 2)
+    y = 0.5 + slopes[0] * x + slopes[1] * np.maximum(x - generator.uniform(2, 8), 0)
+    y += 0.06 * np.std(y) * generator.normal(size=12)
+    found = ad.fit("y ~ a + b*x + c*relu(x - k)", {"x": x, "y": y})
+    assert found.converged
+
+    def least(k: float) -> float:
+        columns = np.column_stack([np.ones_like(x), x, np.maximum(x - k, 0)])
+        return float(np.sum((y - columns @ np.linalg.lstsq(columns, y)[0]) ** 2))
+
+    assert found.rss is not None
+    assert found.rss <= 1.02 * min(map(least, np.linspace(x[0], x[-1], 1000)))

@@ -154,8 +154,7 @@ def _design_matrix(objective: Objective) -> Array:
     """
     width = objective.layout.size + 1
     values = objective.evaluate_rows(objective.kernels.residuals_and_jacobian, np.zeros(objective.layout.size))
-    stacked: Array = values.reshape(objective.components, width, -1).swapaxes(1, 2).reshape(-1, width)
-    return stacked
+    return values.reshape(objective.components, width, -1).swapaxes(1, 2).reshape(-1, width)
 
 
 def _substitution_failure(small: Objective, large: Objective) -> str | None:

@@ -434,8 +434,7 @@ class _Profile:
         point = self._solutions[nearest_value]
         variance = self._covariance[self._element]
         covariance = np.where(np.isfinite(self._covariance), self._covariance, 0.0)
-        predicted: Array = point + (value - nearest_value) * covariance / variance if variance > 0 else point
-        return predicted
+        return point + (value - nearest_value) * covariance / variance if variance > 0 else point
 
 
 def _fit_constrained(objective: Objective, starts: Array, bounds: Bounds) -> list[Array]:

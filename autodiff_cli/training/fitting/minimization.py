@@ -274,8 +274,7 @@ def linear_mask(objective: Objective, free: Mask) -> Mask:
     linear = objective.kernels.cached(
         f"linear among {names}", lambda: linear_parameters(model.program.output, leaves, model.shapes)
     )
-    mask: Mask = layout.mask(linear)
-    return mask
+    return layout.mask(linear)
 
 
 def separate_terms(objective: Objective, linear: Mask, searched: Mask) -> list[tuple[list[int], list[int]]]:

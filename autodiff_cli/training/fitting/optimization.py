@@ -41,6 +41,7 @@ from autodiff_cli.training.fitting.starts import (
     start_at_scales,
     start_from_exponents,
     start_from_frequencies,
+    start_from_kinks,
     start_from_scales,
     warm_starts,
 )
@@ -163,7 +164,7 @@ class StartSearch:
             first = self._refit(start_from_scales, objective, objective.start, first)
         # The best frequency depends on the other parameters, such as a damping time, so it is checked at the end.
         if explained is not None and not explained > RESTARTS.perfect_r_squared:
-            for find in (start_from_exponents, start_from_frequencies):
+            for find in (start_from_exponents, start_from_kinks, start_from_frequencies):
                 first = self._refit(find, objective, first.theta, first)
         return first
 

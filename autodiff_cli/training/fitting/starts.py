@@ -45,7 +45,6 @@ from autodiff_cli.training.objective.parameters import Bounds, dimensional_scale
 from autodiff_cli.training.result.diagnosis import residual_structure
 from autodiff_cli.training.result.goodness import RESIDUALS
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE
-from autodiff_cli.training.rows import Spreads
 
 _SPAN_TOLERANCE = 1e-6  # relative difference of two slope ranges that count as equal
 _RIDGE = 1e-12  # added to the diagonal of normal equations with unit diagonal, which may be singular
@@ -288,6 +287,26 @@ def start_from_exponents(
     return min(ends, key=lambda candidate: candidate.loss, default=None)
 
 
+def has_kinks(objective: Objective) -> bool:
+    """Whether the prediction has kinks or jumps, as `abs`, `max`, `relu` and `where` have."""
+    nodes = topological_order([objective.model.program.output])
+    return any(node.op is not None and node.op.kink is not None for node in nodes)
+
+
+def start_from_kinks(
+    objective: Objective, start: Array, free: Mask, seed: int, bounds: Bounds | None = None
+) -> StartCandidate | None:
+    """Return the best end of fits that begin with kinks between other rows; None if the model has no kink.
+
+    There may be a minimum between any two rows. `start` is the end of another fit; see `multistart`.
+    """
+    if not has_kinks(objective):
+        return None
+    with ignore_float_errors():
+        search = _Multistart(objective, start, free, seed, bounds)
+        return min(search.descend(search.points_near(start)), key=lambda candidate: candidate.loss, default=None)
+
+
 def warm_starts(batch: Batch, objective: Objective, starts: Array) -> Array:
     """Improve starting points of fits by a few steps of least squares, whatever the loss. Points where they fail stay
     unchanged.
@@ -348,12 +367,12 @@ _ColumnRanges = tuple[Array, Array, Array]
 
 
 def _column_ranges(objective: Objective) -> _ColumnRanges:
-    """Return the minimum, the maximum and the typical sizes of the columns; see `_typical_sizes`."""
+    """Return the minimum, the maximum and the typical sizes of the columns; see `Spreads.typical_sizes`."""
     names = tuple(name for name in objective.model.columns if name in objective.data.names)
     if not names:
         return np.zeros(1), np.ones(1), np.ones(1)
     of_values = objective.spreads(names)
-    return of_values.low, of_values.high, _typical_sizes(of_values)
+    return of_values.low, of_values.high, of_values.typical_sizes
 
 
 def _sample_values(columns: _ColumnRanges, generator: np.random.Generator, shape: int | tuple[int, ...]) -> Array:
@@ -368,8 +387,7 @@ def _sample_values(columns: _ColumnRanges, generator: np.random.Generator, shape
     # `Generator.choice` draws the same indices, in several times as long.
     magnitude = sizes[generator.integers(len(sizes), size=shape)] * 10 ** generator.triangular(-2, 0, 2, shape)
     sign = np.where(generator.integers(3, size=shape) < 2, 1.0, -1.0)
-    values: Array = np.where(generator.random(shape) < 0.5, location, magnitude * sign)
-    return values
+    return np.where(generator.random(shape) < 0.5, location, magnitude * sign)
 
 
 class _Partner(NamedTuple):
@@ -540,7 +558,7 @@ class _Multistart:
         for _ in range(SETTINGS.residual_rounds):
             if best is None or not self._has_structure(best):
                 break
-            near = [self._points_near(best.end)]
+            near = [self.points_near(best.end)]
             near += [self._place_term(best.end[None], *term, self._linear) for term in self._terms]
             best = min([best, *self.descend(np.concatenate(near))], key=lambda end: end.loss)
         return best
@@ -651,7 +669,7 @@ class _Multistart:
             best = self._scan_frequencies(theta)[:1]
             yield best if len(best) else theta[None]
 
-    def _points_near(self, theta: Array) -> Array:
+    def points_near(self, theta: Array) -> Array:
         """Return the best of random points that share half of the parameters with another point and may explain what it
         leaves, such as a second peak.
         """
@@ -766,15 +784,6 @@ START_STRATEGIES = (
     _Multistart.pursued_points,
     _Multistart.random_points,
 )
-
-
-def _typical_sizes(spreads: Spreads) -> Array:
-    """Return 1, the root mean square and the standard deviation of each column, and the reciprocals of these."""
-    variances = spreads.squares / spreads.weight
-    typical = np.sqrt(np.concatenate((np.square(spreads.means) + variances, variances)))
-    sizes = np.concatenate(([1.0], typical, 1 / typical))
-    usable: Array = sizes[np.isfinite(sizes) & (sizes > 0)]
-    return usable
 
 
 def _sample_rows(generator: np.random.Generator, rows: int) -> NDArray[np.intp]:

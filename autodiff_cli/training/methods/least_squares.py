@@ -461,8 +461,7 @@ def _accelerated(last: Array, last_steps: Array, theta: Array, steps: Array, sca
     changes = (steps - last_steps) * scale
     shares = dots(changes, steps * scale) / dots(changes, changes)
     shares = np.where(np.abs(shares) < 10, shares, 0.0)[:, None]  # False for nan
-    points: Array = theta + steps - shares * (theta - last + steps - last_steps)
-    return points
+    return theta + steps - shares * (theta - last + steps - last_steps)
 
 
 def _decompose(jacobian: Array, residuals: Array, scale: Array, free: Mask | None) -> tuple[Array, Array, Array]:

@@ -155,8 +155,7 @@ class _Iterates:
             fits = fits[is_pending & self._is_running(fits)]
 
     def _is_running(self, fits: Fits) -> Mask:
-        running: Mask = ~(self.is_limited[fits] | self.is_unbounded[fits])
-        return running
+        return ~(self.is_limited[fits] | self.is_unbounded[fits])
 
     def _bounds(self, fits: Fits) -> Bounds:
         return self._batch.bounds.select(fits)
@@ -493,8 +492,7 @@ def _backtracking_factors(loss: Array, slope: Array, beyond: Array) -> Array:
 
 
 def _is_finite(loss: Array, gradient: Array) -> Mask:
-    finite: Mask = np.isfinite(loss) & np.isfinite(gradient).all(axis=1)
-    return finite
+    return np.isfinite(loss) & np.isfinite(gradient).all(axis=1)
 
 
 @ignore_float_errors()

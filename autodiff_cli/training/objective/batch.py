@@ -197,8 +197,7 @@ class GatheredRows:
 
     def totals(self, values: Array) -> Array:
         """Return the sums of values per row over each group, along the last axis."""
-        totals: Array = np.add.reduceat(values, self.starts, axis=-1)
-        return totals
+        return np.add.reduceat(values, self.starts, axis=-1)
 
     @cached_property
     def padded(self) -> Sequence[tuple[Fits, NDArray[np.intp], Mask]]:

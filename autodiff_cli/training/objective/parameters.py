@@ -386,8 +386,7 @@ class Bounds:
 
     def active(self, theta: Array) -> NDArray[np.bool_]:
         """Return the mask of the numbers that are on a bound."""
-        is_active: NDArray[np.bool_] = ((theta <= self.low) | (theta >= self.high)) & np.isfinite(theta)
-        return is_active
+        return ((theta <= self.low) | (theta >= self.high)) & np.isfinite(theta)
 
     def step_bounds(self, theta: Array) -> Bounds:
         """Return the bounds of a step from a point."""

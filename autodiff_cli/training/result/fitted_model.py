@@ -531,8 +531,7 @@ class FittedModel(FitStatistics):
             raise OptionError("there are no residuals: the model needs a numeric target left of `~`")
         names = self.parsed_model.columns
         targets = evaluate([target], self._read_columns(data, names), self.parsed_model.shapes)[0]
-        residuals: Array = targets - self.probabilities(data)
-        return residuals
+        return targets - self.probabilities(data)
 
     def leaf_values(self, data: Mapping[str, ArrayLike], *, shared: bool = False) -> dict[str, Any]:
         """Return the value of every leaf of the prediction.

@@ -116,8 +116,7 @@ def _log_binomial_coefficients(y: Array, w: Array) -> tuple[float, int]:
 
 def _log_gamma(x: Array) -> Array:
     """Return the logarithm of the gamma function."""
-    values: Array = np.asarray(ARRAYS.function(lgamma, 1)(x))
-    return values
+    return np.asarray(ARRAYS.function(lgamma, 1)(x))
 
 
 class Distribution(NamedTuple):
@@ -236,8 +235,7 @@ def theta_slopes(components: int, theta: float, values: Array, columns: ColumnAr
 
 def _polygamma(order: int, x: Array | float) -> Array:
     """Return the digamma (order 0) or trigamma (order 1) function."""
-    values: Array = np.asarray(ARRAYS.function(polygamma, 2)(np.full_like(x, order, np.float64), x))
-    return values
+    return np.asarray(ARRAYS.function(polygamma, 2)(np.full_like(x, order, np.float64), x))
 
 
 def estimate_theta(objective: Objective, theta: Array) -> float:

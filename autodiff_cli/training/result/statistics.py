@@ -481,8 +481,7 @@ class _Matrices:
     def hessians(self, batch: Batch) -> Array:
         """Return the Hessians of the summed losses of the same fits, with or without their penalty."""
         weights = batch.total_weights(self.every) * batch.objective.components
-        hessians: Array = batch.hessians(self.theta, self.every) * weights[:, None, None]
-        return hessians
+        return batch.hessians(self.theta, self.every) * weights[:, None, None]
 
     def of_each(self, compute: Callable[[Objective, Array], Array]) -> Array:
         """Return a matrix for each fit, computed one fit after the other."""
@@ -516,15 +515,13 @@ class _Covariances:
     @property
     def standard_errors(self) -> Array:
         """The standard errors, of shape (fits, P)."""
-        errors: Array = np.sqrt(np.diagonal(self.inverses, axis1=1, axis2=2)) * self._factors
-        return errors
+        return np.sqrt(np.diagonal(self.inverses, axis1=1, axis2=2)) * self._factors
 
     @property
     def covariances(self) -> Array:
         """The covariances, of shape (fits, P, P)."""
         factors = self._factors
-        covariances: Array = self.inverses * factors[:, None, :] * factors[:, :, None]
-        return covariances
+        return self.inverses * factors[:, None, :] * factors[:, :, None]
 
     def placed_in(self, other: _Covariances, fits: Fits, columns: Fits) -> _Covariances:
         """Return these covariances of some parameters of some fits as part of those of all fits and parameters."""
@@ -724,8 +721,7 @@ def _minimum_distances(matrices: _Matrices, estimate: _Covariances, variations: 
         slopes = batch.values_and_gradients(matrices.theta, matrices.every)[1] * weights / scales
     steps = np.abs((np.where(np.isnan(inverses), 0.0, inverses) @ slopes[:, :, None])[:, :, 0])
     ratios = steps / np.sqrt(np.diagonal(inverses, axis1=1, axis2=2))
-    distances: Array = np.where(is_known, np.fmax.reduce(ratios, axis=1), math.nan)
-    return distances
+    return np.where(is_known, np.fmax.reduce(ratios, axis=1), math.nan)
 
 
 def _correlation_warnings(objective: Objective, theta: Array, estimate: _Covariances) -> list[list[str]]:

@@ -122,6 +122,15 @@ def test_groups_that_explain_much_at_a_wrong_minimum_are_fitted_again() -> None:
         assert found.fit.rss < 40 * 0.1**2 * 1.3
 
 
+def test_a_bend_of_each_of_many_groups_is_found_as_alone() -> None:
+    x, place = np.tile(np.linspace(0, 10, 12), 24), np.repeat(np.linspace(2, 8, 24), 12)
+    y = 1 - x * np.cos(3 * place) + 3 * np.maximum(x - place, 0) + 0.5 * np.cos(7 * np.arange(len(x)))
+    data = {"x": x, "y": y, "group": np.repeat(np.arange(24), 12)}
+    for group in ad.fit_by("y ~ a + b*x + c*relu(x - k)", data, "group"):
+        assert group.fit is not None
+        assert group.fit.rss == pytest.approx(alone("y ~ a + b*x + c*relu(x - k)", data, int(group.by)).rss, rel=1e-6)
+
+
 def test_a_group_that_fails_does_not_stop_the_others() -> None:
     data = decays([20, 1, 2, 20, 20, 20])
     bad = data["group"] == 3
