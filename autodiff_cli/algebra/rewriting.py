@@ -23,11 +23,11 @@ from typing import NamedTuple, TypeAlias
 
 from autodiff_cli.algebra.exact import exact_number
 from autodiff_cli.algebra.readable import readable
-from autodiff_cli.algebra.simplify import Sign, is_scalar, sign_of, simplification_rules
-from autodiff_cli.algebra.table import NodeTable, Rewrite, Row, rewrite_by
+from autodiff_cli.algebra.simplify import SIMPLIFICATION_RULES, Sign, sign_of
+from autodiff_cli.algebra.table import NodeTable, Row, rewrite_by
 from autodiff_cli.graph.node import Node, constant, is_literal, variable
 from autodiff_cli.graph.op import ONE, Op
-from autodiff_cli.graph.tape import substitute, topological_order
+from autodiff_cli.graph.tape import has_array_operations, substitute, topological_order
 from autodiff_cli.ops.arithmetic import abs_, add, div, mul, neg, sub, where
 from autodiff_cli.ops.elementary import (
     acos,
@@ -406,9 +406,8 @@ def product_of(table: NodeTable, factors: Sequence[Operand]) -> Node:
     """Return the product of factors as one quotient, in their order.
 
     >>> from autodiff_cli.graph.node import variable
-    >>> from autodiff_cli.algebra.simplify import simplification_rules
     >>> x, y = variable("x"), variable("y")
-    >>> product_of(NodeTable(simplification_rules(scalar=True)), [Operand(x, False), Operand(y, True)])
+    >>> product_of(NodeTable(SIMPLIFICATION_RULES), [Operand(x, False), Operand(y, True)])
     <div of 2>
     """
     above, below, is_negative = table.leaf(ONE), table.leaf(ONE), False
@@ -460,9 +459,10 @@ def stable_form(graph: Node, for_derivative: bool = False) -> Node | None:
     -2*atanh(x)
     None
     """
-    if len(topological_order([graph])) > _MAX_NODES:
+    nodes = topological_order([graph])
+    if len(nodes) > _MAX_NODES:
         return None
-    search = _Rewriter(is_scalar([graph]), for_derivative)
+    search = _Rewriter(not has_array_operations(nodes), for_derivative)
     (root,) = search.table.rebuild([graph])
     is_changed = False
     for _ in range(_MAX_ROUNDS):
@@ -486,7 +486,7 @@ class _Rewriter:
     """
 
     def __init__(self, scalar: bool, for_derivative: bool) -> None:
-        self.table = _normalizing_table(scalar)
+        self.table = NodeTable(_NORMALIZING_RULES)
         self._scalar = scalar
         self._for_derivative = for_derivative
         self._final_nodes: set[Node] = set()  # matched and created nodes, which are not rewritten again
@@ -529,7 +529,7 @@ class _Rewriter:
 def _rules_for(op: Op | None) -> list[tuple[RewriteRule, Node]]:
     """Return the rules for sums (`add`), products (`mul`) or another operation, each with its simplified pattern."""
     rules = [rule for rule in REWRITE_RULES if _base_op(rule.pattern.op) is op]
-    return [(rule, _normalizing_table(scalar=True).rebuild([rule.pattern])[0]) for rule in rules]
+    return [(rule, NodeTable(_NORMALIZING_RULES).rebuild([rule.pattern])[0]) for rule in rules]
 
 
 def _base_op(op: Op | None) -> Op | None:
@@ -544,13 +544,5 @@ _NORMAL_FORMS = (
     Row(where(a > 0, b, c), b, lambda a: sign_of(a) is Sign.POSITIVE, (a,)),
     Row(where(a < 0, b, c), c, lambda a: sign_of(a) >= Sign.NONNEGATIVE, (a,)),
 )  # fmt: skip
-
-
-@cache
-def _normalizing_rules(scalar: bool) -> Rewrite:
-    return rewrite_by(_NORMAL_FORMS, then=simplification_rules(scalar))
-
-
-def _normalizing_table(scalar: bool) -> NodeTable:
-    """Return a table that simplifies graphs and writes them in normal forms."""
-    return NodeTable(_normalizing_rules(scalar))
+# Simplification, with normal forms.
+_NORMALIZING_RULES = rewrite_by(_NORMAL_FORMS, then=SIMPLIFICATION_RULES)

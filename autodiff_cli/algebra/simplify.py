@@ -1,7 +1,7 @@
 """Simplification of graphs for evaluation, and signs that are known in advance.
 
 `simplify` removes what differentiation leaves behind (terms of 0, factors of 1), and keeps the order of operations.
-Where the original is finite, values change in their last digits at most. Each rule looks at one operation and its
+Values change in their last digits at most, and zeros in their sign. Each rule looks at one operation and its
 inputs, which are simplified already. `readable` goes further, for people.
 """
 
@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from autodiff_cli.algebra.exact import exact_number, literal_value
-from autodiff_cli.algebra.table import NodeTable, Rewrite, Row, a, b, c, rewrite_by
+from autodiff_cli.algebra.table import NodeTable, Row, a, b, c, rewrite_by
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, constant, variable
 from autodiff_cli.graph.op import ONE, ZERO, Op
-from autodiff_cli.graph.tape import has_array_operations, infer, topological_order
+from autodiff_cli.graph.tape import infer
 from autodiff_cli.numbers.floats import CONSTANTS
 from autodiff_cli.ops.arithmetic import abs_, add, div, max_, mul, neg, sub
 from autodiff_cli.ops.elementary import cbrt, hypot, log, pow_, pow_slope_base, sqrt, square
@@ -25,46 +25,18 @@ from autodiff_cli.ops.special import gamma_density
 _MAX_EXACT_INTEGER = 2**53  # floats represent every integer up to here
 
 
-def simplify(roots: Sequence[Node], scalar: bool = True) -> list[Node]:
+def simplify(roots: Sequence[Node]) -> list[Node]:
     """Simplify graphs for evaluation.
 
     Literals are folded, terms of 0 and factors of 1 removed, signs combined, and equal sub-expressions shared. The
     order of operations stays.
-
-    Args:
-        roots: the graphs.
-        scalar: whether every variable is a number. If not, a product of an array and 0 is kept for its shape.
 
     >>> from autodiff_cli.language.program import read
     >>> from autodiff_cli.language.printer import to_text
     >>> to_text(simplify([read("1*x + (2 + 3)*y - 0").output])[0])
     'x + 5*y'
     """
-    return NodeTable(simplification_rules(scalar and is_scalar(roots))).rebuild(roots)
-
-
-def simplification_rules(scalar: bool) -> Rewrite:
-    """Return the rules of simplification, for a `NodeTable`.
-
-    Args:
-        scalar: whether all nodes are numbers.
-
-    >>> from autodiff_cli.graph.node import constant, variable
-    >>> table = NodeTable(simplification_rules(scalar=True))
-    >>> table.apply(mul, table.leaf(constant("1")), table.leaf(variable("x")))
-    <input x>
-    """
-    return _SCALAR_RULES if scalar else _ARRAY_RULES
-
-
-def is_scalar(roots: Sequence[Node]) -> bool:
-    """Whether graphs have no operations on whole arrays.
-
-    >>> from autodiff_cli.language.program import read
-    >>> is_scalar([read("x*y").output]), is_scalar([read("sum(v)").output])
-    (True, False)
-    """
-    return not has_array_operations(topological_order(roots))
+    return NodeTable(SIMPLIFICATION_RULES).rebuild(roots)
 
 
 def _literal(table: NodeTable, value: Fraction) -> Node:
@@ -119,22 +91,16 @@ _ROWS = (
     Row(neg(-a), a), Row(-(a - b), b - a),
     Row(1 * a, a), Row(a * 1, a), Row(-a * b, -(a * b)), Row(a * -b, -(a * b)),
     Row(a * b, b * a, lambda a, b: b.is_constant and not a.is_constant, (a, b)),
-    Row(a * (b * c), b * (a * c), lambda a, b: b.is_constant and not a.is_constant, (a, b)),
     Row(a * (b * c), (a * b) * c, lambda a, b: _fold(mul, (a, b)) is not None, (a, b)),
     Row((1 / a) * b, b / a), Row(a * (1 / b), a / b), Row(a * a, a**2),
     Row(a / 1, a), Row(-a / b, -(a / b)), Row(a / -b, -(a / b)),
     Row(a**1, a), Row(square(a), a**2),
     Row(pow_slope_base(a, b), b * a ** (b - 1), lambda b: _fold(sub, (b, ONE)) is not None, (b,)),
-)  # fmt: skip
-
-# If all nodes are numbers, no shape has to be kept. An incomplete gamma function has the slope 0 where gamma(a), its
-# divisor, has a pole.
-_SCALAR_ROWS = (
-    Row(0 * a, ZERO), Row(a * 0, ZERO), Row(0 / a, ZERO), Row(a**0, ONE),
+    # An incomplete gamma function has the slope 0 where gamma(a), its divisor, has a pole.
     Row(gamma_density(a, b), ZERO, lambda a: (n := literal_value(a)) is not None and n <= 0 and n % 1 == 0, (a,)),
 )  # fmt: skip
-_ARRAY_RULES = rewrite_by(_ROWS, then=_fold_arithmetic)
-_SCALAR_RULES = rewrite_by((*_SCALAR_ROWS, *_ROWS), then=_fold_arithmetic)
+
+SIMPLIFICATION_RULES = rewrite_by(_ROWS, then=_fold_arithmetic)  # for a `NodeTable`
 
 
 # --- Signs

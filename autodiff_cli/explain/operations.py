@@ -338,7 +338,7 @@ def adjoint_formula(trace: Trace, i: int, position: int) -> str | None:
         if node.op is not None and node.op.name == "size" and node.inputs[0] in nodes
     }
     substitution = {placeholder: leaves[j] for placeholder, j in nodes.items()} | sizes
-    (passed,) = simplify(substitute([graph], substitution), scalar=False)
+    (passed,) = simplify(substitute([graph], substitution))
     every = passed.op is not None and passed.op.name == "broadcast_like"
     if every:
         passed = passed.inputs[0]

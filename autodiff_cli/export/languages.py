@@ -40,7 +40,7 @@ from autodiff_cli.numbers.translation import Library, identifiers
 from autodiff_cli.targets.c_family import JAVASCRIPT, C, forward_declaration
 from autodiff_cli.targets.fortran import FORTRAN, FORTRAN_STATEMENTS, RESULT, FortranLibrary, split_declarations
 from autodiff_cli.targets.latex import LATEX, LatexLibrary
-from autodiff_cli.targets.python import JAX, NUMPY, PYTHON, TORCH, NumpyLibrary, PythonLibrary, TorchLibrary
+from autodiff_cli.targets.python import LIBRARIES
 from autodiff_cli.targets.translation import SHORT_DEFINITIONS, GraphWriter, UnsupportedOperationError
 
 if TYPE_CHECKING:
@@ -356,17 +356,17 @@ _DEFAULT_OPTIONS = ExportOptions()
 EXPORTERS: Mapping[str, Exporter] = {
     "c": Exporter("C", c_source, lambda: Library(C), C_NAMES),
     "fortran": Exporter("Fortran", fortran_source, lambda: FortranLibrary(FORTRAN), FORTRAN_NAMES),
-    "python": Exporter("Python", python.python_source, lambda: PythonLibrary(PYTHON), python.PYTHON_NAMES),
+    "python": Exporter("Python", python.python_source, LIBRARIES["python"], python.PYTHON_NAMES),
     "numpy": Exporter(
-        "NumPy", python.numpy_source, lambda: NumpyLibrary(NUMPY), python.NUMPY_NAMES,
+        "NumPy", python.numpy_source, LIBRARIES["numpy"], python.NUMPY_NAMES,
         has_arrays=True,
     ),
     "jax": Exporter(
-        "JAX", python.jax_source, lambda: Library(JAX), python.JAX_NAMES,
+        "JAX", python.jax_source, LIBRARIES["jax"], python.JAX_NAMES,
         has_arrays=True, has_autodiff=True, graph_pass=simplify_for_autodiff,
     ),
     "torch": Exporter(
-        "PyTorch", python.torch_source, lambda: TorchLibrary(TORCH), python.TORCH_NAMES,
+        "PyTorch", python.torch_source, LIBRARIES["torch"], python.TORCH_NAMES,
         has_arrays=True, has_autodiff=True, graph_pass=simplify_for_tensors,
     ),
     "js": Exporter("JavaScript", javascript_source, lambda: Library(JAVASCRIPT), JAVASCRIPT_NAMES),

@@ -282,9 +282,9 @@ class ExportProgram:
 GraphPass = Callable[[Sequence[Node], Mapping[str, Shape]], list[Node]]
 
 
-def simplify_for_code(roots: Sequence[Node], shapes: Mapping[str, Shape]) -> list[Node]:
+def simplify_for_code(roots: Sequence[Node], _: Mapping[str, Shape]) -> list[Node]:
     """Simplify graphs. Constant parts that are infinite or undefined become constants, since compilers reject `1/0`."""
-    return fold_constants(simplify(roots, scalar=not shapes), lambda number: not math.isfinite(number))
+    return fold_constants(simplify(roots), lambda number: not math.isfinite(number))
 
 
 def simplify_for_autodiff(roots: Sequence[Node], shapes: Mapping[str, Shape]) -> list[Node]:
@@ -294,7 +294,7 @@ def simplify_for_autodiff(roots: Sequence[Node], shapes: Mapping[str, Shape]) ->
 
 def simplify_for_tensors(roots: Sequence[Node], shapes: Mapping[str, Shape]) -> list[Node]:
     """Simplify graphs likewise, and fold all constant parts, since PyTorch's functions accept tensors, not numbers."""
-    return guard_branches(fold_constants(simplify(roots, scalar=not shapes), lambda _: True), shapes)
+    return guard_branches(fold_constants(simplify(roots), lambda _: True), shapes)
 
 
 # Operations with finite derivatives at all finite numbers.

@@ -23,8 +23,7 @@ from autodiff_cli.export.program import (
     layout_source,
     wrap_statement,
 )
-from autodiff_cli.numbers.translation import Library
-from autodiff_cli.targets.python import JAX, NUMPY, PYTHON, TORCH, NumpyLibrary, PythonLibrary, TorchLibrary
+from autodiff_cli.targets.python import LIBRARIES, NumpyLibrary, PythonLibrary
 from autodiff_cli.version import __version__
 
 # --- Dictionaries of results, in Python and in JavaScript
@@ -103,7 +102,7 @@ _PYTHON_RESERVED = frozenset({"gradient", "hessian"})
 
 def python_source(program: ExportProgram) -> str:
     """Return a Python module with the function, and with all functions that it calls beyond `math`."""
-    layout = layout_source(program, PythonLibrary(PYTHON), PYTHON_NAMES, indexed_element, _PYTHON_RESERVED)
+    layout = layout_source(program, LIBRARIES["python"](), PYTHON_NAMES, indexed_element, _PYTHON_RESERVED)
     assert isinstance(layout.library, PythonLibrary)
     body = [*docstring(layout, program.origin), *statements(layout), *results(layout, layout.value)]
     functions = [text for text in layout.library.texts.values() if text]
@@ -160,7 +159,7 @@ _NUMPY_RESERVED = frozenset({"gradient", "hessian", "zeros"})
 
 def numpy_source(program: ExportProgram) -> str:
     """Return a module with a function of NumPy arrays, and with all functions that it calls beyond NumPy."""
-    layout = layout_source(program, NumpyLibrary(NUMPY), NUMPY_NAMES, numpy_element, _NUMPY_RESERVED)
+    layout = layout_source(program, LIBRARIES["numpy"](), NUMPY_NAMES, numpy_element, _NUMPY_RESERVED)
     assert isinstance(layout.library, NumpyLibrary)
     body = [
         *docstring(layout, program.origin),
@@ -199,7 +198,7 @@ TORCH_NAMES = NamingRules(PYTHON_NAMES.keywords | {"torch"}, PYTHON_NAMES.is_leg
 
 def jax_source(program: ExportProgram) -> str:
     """Return a module with a function for `jax.grad`, `jax.hessian` and `jax.jit`."""
-    layout = layout_source(program, Library(JAX), JAX_NAMES, numpy_element, frozenset())
+    layout = layout_source(program, LIBRARIES["jax"](), JAX_NAMES, numpy_element, frozenset())
     body = [*statements(layout), *results(layout, layout.value)]
     uses = "jax." in "\n".join(body)
     use = 'Unless `jax.config.update("jax_enable_x64", True)` is called first, JAX computes in single precision.'
@@ -209,7 +208,7 @@ def jax_source(program: ExportProgram) -> str:
 
 def torch_source(program: ExportProgram) -> str:
     """Return a module with a function of PyTorch tensors that require gradients."""
-    layout = layout_source(program, TorchLibrary(TORCH), TORCH_NAMES, numpy_element, frozenset())
+    layout = layout_source(program, LIBRARIES["torch"](), TORCH_NAMES, numpy_element, frozenset())
     inputs = [
         f"{layout.names[v.name]} = torch.as_tensor({layout.names[v.name]}, dtype=torch.float64)"
         for v in layout.used_variables

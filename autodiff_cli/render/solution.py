@@ -476,7 +476,7 @@ class _Solution:
             return rf"{self._adjoint_of(user)} \cdot 0"
         places = dict(zip(rule_graphs.inputs, inputs, strict=True))
         constants = {leaf: self._nodes[j] for leaf, j in places.items() if self._nodes[j].is_constant}
-        (graph,) = simplify(substitute([expand_helpers([graph])[graph]], constants), scalar=False)
+        (graph,) = simplify(substitute([expand_helpers([graph])[graph]], constants))
         known = {leaf: _leaf_fragment(self, j) for leaf, j in places.items()}
         known[rule_graphs.adjoint] = Fragment(self._adjoint_of(user))
         known[rule_graphs.output] = Fragment(self._node_symbols[user])

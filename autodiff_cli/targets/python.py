@@ -77,6 +77,8 @@ class PythonLibrary(Library):
         """Return the code of an operation on operands, or a call of the function that computes it."""
         if op == "div" and is_nonzero(operands[1].text):
             return self.target.apply_notation(ARITHMETIC["div"], operands)
+        if op == "neg" and operands[0].text == "0":
+            return Fragment("-0.0", SIGN)  # the integer -0 is 0
         return super().operation(op, operands)
 
     def _call_function(self, op: str, operands: Sequence[Fragment]) -> Fragment:
@@ -109,6 +111,10 @@ class PythonLibrary(Library):
 _IMPORTED = ("copysign", "inf", "nan", "pi")
 _TYPES = ("Function", "Callable")  # names in annotations, which are removed
 _INDENT = "    "
+
+
+_INDEXING = ("index", "part", "place", "pad")  # operations some of whose operands are positions
+_NUMBERS = re.compile(r"([-+*/() .\d]|(?<=\d)e-?(?=\d)|(np|jnp|torch)\.(pi|e|inf|nan)\b)+")  # and operators alone
 
 
 def is_nonzero(text: str) -> bool:
@@ -154,7 +160,7 @@ def array_notations(module: str) -> dict[str, Notation]:
         "matmul": infix(" @ ", PRODUCT),
         "and": Notation(("", " & ", ""), (BIT_AND + 1, BIT_AND + 1), BIT_AND, True, (0, 1)),
         "or": Notation(("", " | ", ""), (BIT_OR + 2, BIT_OR + 2), BIT_OR, True, (0, 1)),
-        "not": Notation(("~", ""), (SUBSCRIPT,), SIGN, True, (0,)),
+        "not": Notation((f"{module}.logical_not(", ")"), (0,), is_condition=True, conditions=(0,)),
         "where": Notation((f"{module}.where(", ", ", ", ", ")"), (0, 0, 0), conditions=(0,)),
         "stack": Notation((f"{module}.stack([", ", ", "])"), (0, 0)),
         "index": Notation(("", "[", "]"), (SUBSCRIPT, 0)),
@@ -252,7 +258,28 @@ _NUMPY_ARRAY = ("np.array(", ", dtype=float)")
 NUMPY = _array_target("numpy", "np", NUMPY_NOTATIONS, NUMPY_DEFINITIONS, _NUMPY_ARRAY, NUMPY_SNIPPETS)
 
 
-class NumpyLibrary(PythonLibrary):
+class ArrayLibrary(Library):
+    """Makes arrays of floats, not of integers, of numbers alone: `np.where(x > 0, 2, 3)` has integers that overflow."""
+
+    def operation(self, op: str, operands: Sequence[Fragment]) -> Fragment:
+        """Return the code of an operation on operands."""
+        notation = self.target.notation(op, len(operands))
+        conditions = () if notation is None else notation.conditions
+        numbers = [k for k, part in enumerate(operands) if k not in conditions and _NUMBERS.fullmatch(part.text)]
+        if self._needs_floats(op, operands, len(numbers) + len(conditions) == len(operands)):
+            operands = [self._float(part) if k in numbers else part for k, part in enumerate(operands)]
+        return super().operation(op, operands)
+
+    def _needs_floats(self, op: str, operands: Sequence[Fragment], are_all_numbers: bool) -> bool:
+        is_array = op == "stack" and self.target.literal_array(operands) is not None
+        is_exact = op == "neg" and operands[0].text != "0"
+        return are_all_numbers and not (is_array or is_exact or op in _INDEXING)
+
+    def _float(self, number: Fragment) -> Fragment:
+        return number._replace(text=f"{number.text}.0") if number.text.lstrip("-").isdigit() else number
+
+
+class NumpyLibrary(ArrayLibrary, PythonLibrary):
     """Functions of Python, applied to each element of arrays."""
 
     def require(self, name: str) -> str:
@@ -347,16 +374,20 @@ TORCH = _array_target(
 )
 
 
-class TorchLibrary(Library):
+class TorchLibrary(ArrayLibrary):
     """Converts numbers to tensors, because some functions of PyTorch accept only tensors."""
 
-    def operation(self, op: str, operands: Sequence[Fragment]) -> Fragment:
-        """Return the code of an operation on operands."""
-        takes_numbers = op in ARITHMETIC or op in ("pow", "where", "index", "part", "clip")
-        if not takes_numbers and not (op == "stack" and self.target.literal_array(operands)):
-            operands = [self._tensor(part) for part in operands]
-        return super().operation(op, operands)
+    def _needs_floats(self, op: str, operands: Sequence[Fragment], are_all_numbers: bool) -> bool:
+        takes_numbers = op in ARITHMETIC or op in ("pow", "where", "clip", "stack", *_INDEXING)
+        return not takes_numbers or super()._needs_floats(op, operands, are_all_numbers)
 
-    def _tensor(self, operand: Fragment) -> Fragment:
-        is_number = re.fullmatch(r"([-+*/() ]|\d[\d.]*(e-?\d+)?|torch\.(pi|e|inf|nan))+", operand.text)
-        return Fragment(f"torch.tensor({operand.text}, dtype=torch.float64)") if is_number else operand
+    def _float(self, number: Fragment) -> Fragment:
+        return Fragment(f"torch.tensor({number.text}, dtype=torch.float64)")
+
+
+LIBRARIES: Mapping[str, Callable[[], Library]] = {
+    "python": partial(PythonLibrary, PYTHON),
+    "numpy": partial(NumpyLibrary, NUMPY),
+    "jax": partial(ArrayLibrary, JAX),
+    "torch": partial(TorchLibrary, TORCH),
+}

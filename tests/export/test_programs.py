@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,19 @@ from autodiff_cli.language.lexer import quote_name
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops.arithmetic import where
 from tests.each import each, part
-from tests.export.support import STRICT, Case, Found, in_c, in_fortran, in_javascript, in_jax, in_python, in_torch, run
+from tests.export.support import (
+    STRICT,
+    Case,
+    Found,
+    close,
+    in_c,
+    in_fortran,
+    in_javascript,
+    in_jax,
+    in_python,
+    in_torch,
+    run,
+)  # fmt: skip
 from tests.support import run_cli
 from tests.tools import program
 
@@ -507,6 +520,67 @@ def test_what_is_not_finite_anywhere_is_written_as_such(tmp_path: Path) -> None:
 def test_constants_of_any_size(tmp_path: Path, target: str) -> None:
     texts = [f"{digits}e{exponent}*x" for digits in (1, 25, 10**25) for exponent in (-400, -324, -1, 0, 290, 308, 400)]
     agree(target, tmp_path, [*texts, "x + 1e400", "x/1e400", "2e308 - x"], {"x": 1.5})
+
+
+EXTREMES = [
+    "x*(1e-10*y)", "y*(1e-5*(x*1e-5))", "0*x", "x*0 + y", "0/x", "0/y + x", "0*log(x)", "0/0 + x", "-0.0/x",
+    "1/(x*-0.0)", "atan2(y, -0.0)", "where(-0.0/-0.0 <= x, x, y)", "where(not (1 < 2) or x < y, x^2, y)",
+]  # fmt: skip
+
+
+@pytest.mark.sampled
+@EVERY
+def test_zeros_and_numbers_of_all_sizes_have_what_grad_has(tmp_path: Path, target: str) -> None:
+    """Nothing overflows, underflows or vanishes that does not in `grad`, and 0/0 is not 0."""
+    numbers = [0.0, -0.0, 1.5, -math.inf, math.nan, 1e200, -1e105, 1e-300]
+    for x in numbers:
+        (folder := tmp_path / str(x)).mkdir()
+        points = [{"x": x, "y": y} for y in numbers]
+        formulas = [parse(text) for text in EXTREMES]
+        cases = [
+            Case(
+                export(f, target, ExportOptions(f"f{k}")),
+                f"f{k}",
+                f.variables,
+                [tuple(p[n] for n in f.variables) for p in points],
+            )
+            for k, f in enumerate(formulas)
+        ]
+        for f, case, results in zip(formulas, cases, RUNNERS[target](cases, folder), strict=True):
+            for point, (value, slopes) in zip(case.points, results, strict=True):
+                wanted, gradient = f.value_and_grad(dict(zip(f.variables, point, strict=True)))
+                pairs = zip([value, *slopes], [wanted, *gradient.values()], strict=True)
+                assert all(close(*pair) for pair in pairs), (str(f), point, value, slopes, wanted, gradient)
+
+
+def _of_whole_numbers(chance: Random, depth: int) -> str:
+    """A formula of x and whole numbers, small and large."""
+    if not depth or chance.random() < 0.1:
+        return chance.choice(["x", "0", "1", "2", "3", "4000000000", "2^40"])
+    a, b, c = (_of_whole_numbers(chance, depth - 1) for _ in range(3))
+    forms = ["{a} + {b}", "{a}*{b}", "({a})^-1", "({a})^9", "-{a}", "max({a}, {b})", "abs({a})", "sign({a})/{b}"]
+    forms += [
+        "where({a} > {b}, {b}, {c})",
+        "where(not ({a} > {b}) and {c} < 2, {b}, {c})",
+        "floor({a}) - min({b}, {c})",
+    ]
+    return f"({chance.choice(forms).format(a=a, b=b, c=c)})"
+
+
+@pytest.mark.parametrize("target", ["python", "numpy"])
+def test_whole_numbers_are_floats(tmp_path: Path, target: str) -> None:
+    """NumPy makes arrays of integers of numbers alone, which overflow and have no power of -1; ~True is -2."""
+    chance = Random(1)
+    texts = [f"x + {_of_whole_numbers(chance, 3)}" for _ in range(150)]
+    formulas = [parse(text) for text in texts]
+    points = [(x,) for x in (-3.0, 0.0, 2.0)]
+    cases = [Case(export(f, target, ExportOptions(f"f{k}")), f"f{k}", ("x",), points) for k, f in enumerate(formulas)]
+    for f, case, results in zip(formulas, cases, RUNNERS[target](cases, tmp_path), strict=True):
+        for (x,), (value, (slope,)) in zip(points, results, strict=True):
+            wanted, gradient = f.value_and_grad(x=x)
+            pairs = [(value, wanted), (slope, gradient["x"])]
+            pairs = [(abs(a), abs(b)) if math.isinf(b) else (a, b) for a, b in pairs]  # a zero may have the other sign
+            assert all(close(*pair) for pair in pairs), (str(f), x, pairs, case.source)
 
 
 def test_a_formula_without_variables_says_that_its_gradient_is_empty() -> None:
