@@ -381,12 +381,15 @@ class Spreads(NamedTuple):
 
 
 def spreads(values: Array, columns: ColumnArrays) -> Spreads:
-    """Return the spreads of the values of a block."""
-    weight = columns.get(WEIGHT, 1.0)
+    """Return the spreads of the values of a block.
+
+    Values are counted from the first one, so that those of a constant have a spread of exactly 0.
+    """
+    weight, shifted = columns.get(WEIGHT, 1.0), values - values[:, :1]
     total = float(np.sum(weight)) if WEIGHT in columns else float(values.shape[-1])
-    means = np.sum(values * weight, axis=1) / total if total else np.zeros(len(values))
-    squares = np.sum(weight * np.square(values - means[:, None]), axis=1)
-    return Spreads(values.min(axis=1), values.max(axis=1), total, means, squares)
+    offsets = np.sum(shifted * weight, axis=1) / total if total else np.zeros(len(values))
+    squares = np.sum(weight * np.square(shifted - offsets[:, None]), axis=1)
+    return Spreads(values.min(axis=1), values.max(axis=1), total, values[:, 0] + offsets, squares)
 
 
 def column_spreads(names: tuple[str, ...], columns: ColumnArrays) -> Spreads:

@@ -42,7 +42,7 @@ from autodiff_cli.training.fitting.symmetries import TERMS_NOTE, canonical_param
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import Outcome, StoppingRule
 from autodiff_cli.training.objective.batch import Fits, GroupBatch, rows_by_group
-from autodiff_cli.training.objective.loading import Data, SharedDataset, as_dataset
+from autodiff_cli.training.objective.loading import Data, SharedDataset, as_dataset, check_any_weight
 from autodiff_cli.training.objective.model import Model, tie_fixed_parameters
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.optimizers import Epoch
@@ -149,11 +149,13 @@ def fit_groups(model: str | Model, data: Data, by: str, options: FitOptions) -> 
     rows = GroupBatch(objective, rows_by_group(codes, len(labels)))
     del codes
     batch = BatchedFit(rows, method, options) if _can_batch(objective, method, options, rows.sizes) else None
+    has_weight = (rows.total_weights(np.arange(rows.count)) > 0).tolist()
     groups: list[FittedGroup] = []
     # With many groups nearly all new objects stay alive, so garbage collection only costs time.
     with contextlib.nullcontext() if batch is None else gc_paused():
         for number, label in enumerate(labels.tolist()):
             try:
+                check_any_weight(has_weight[number])
                 fit = fit_objective(rows.objective_of(number), options) if batch is None else batch.fit(number)
                 groups.append(FittedGroup(label, fit))
             except (DataError, ExpressionError, OptionError, ArithmeticError, np.linalg.LinAlgError) as error:
@@ -240,7 +242,7 @@ class BatchedFit:
         self._has_kinks = has_kinks(objective)  # so that each may have several minima
         self._quantities = DerivedQuantities(options.quantities, objective.model, objective.layout)
         every = np.arange(batch.count)
-        self._has_enough_rows = batch.sizes * objective.components > objective.layout.size
+        self._has_enough_rows = batch.weighted_counts > objective.layout.size
         is_lm = method == "lm"
         starts = np.tile(objective.start, (batch.count, 1)) if is_lm else default_starts(objective, batch)[0]
         self.outcomes, self.histories = self._attempt(batch, starts)

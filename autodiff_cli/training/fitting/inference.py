@@ -597,9 +597,10 @@ def _draw_residuals(generator: np.random.Generator, objective: Objective, theta:
     rows, target = objective.rows, objective.model.targets()[0]
     residuals = objective.evaluate_rows(objective.kernels.residuals, theta)[0]
     roots = np.sqrt(objective.column(WEIGHT)) if objective.is_weighted else np.ones(rows)
-    standardized = residuals * roots
-    standardized = (standardized - standardized.mean()) * math.sqrt(rows / max(rows - len(theta), 1))
-    drawn = standardized[generator.integers(rows, size=(count, rows))] / roots
+    is_used = roots > 0
+    standardized, used = (residuals * roots)[is_used], int(np.count_nonzero(is_used))
+    standardized = (standardized - standardized.mean()) * math.sqrt(used / max(used - len(theta), 1))
+    drawn = standardized[generator.integers(used, size=(count, rows))] / np.where(is_used, roots, 1.0)
     columns = {name: np.tile(values, count) for name, values in objective.table.columns.items()}
     columns[target] = (objective.column(target) - residuals + drawn).ravel()
     return objective.with_rows(MemoryRows(Table(columns, rows * count)))
@@ -647,12 +648,17 @@ def add_intervals(
     if options.bootstrap is not None:
         resampled, level = bootstrap_fits(objective, theta, options.bootstrap, options), fit.confidence_level
         low, high = resampled.intervals(lambda end: end, theta, level)
+        is_unknown = np.isnan(np.diagonal(fit.covariance_on_bounds))
+        is_unknown &= not is_unknown.all()  # else the loss has no standard errors
+        low[is_unknown] = high[is_unknown] = math.nan  # the ends of resamples depend on the start alone
         intervals["bootstrap"] = _intervals_by_name(objective, low, high)
         warnings += resampled.warnings
         if quantities.names:
             low, high = resampled.intervals(lambda end: quantities.values(objective.point(end)), theta, level)
             pairs = zip(quantities.names, low.tolist(), high.tolist(), strict=True)
-            intervals["bootstrap"] |= {name: None if np.isnan(a + b) else (a, b) for name, a, b in pairs}
+            for name, *ends in pairs:
+                has_none = is_unknown.any() and fit.derived[name]["stderr"] is None
+                intervals["bootstrap"][name] = None if has_none or np.isnan(ends).any() else tuple(ends)
     return dataclasses.replace(fit, intervals=intervals, warnings=[*fit.warnings, *warnings])
 
 

@@ -25,7 +25,7 @@ from autodiff_cli.training.methods.gradient_descent import (
     StoppingRule,
     ignore_steps,
 )
-from autodiff_cli.training.objective.batch import Batch, Fits
+from autodiff_cli.training.objective.batch import Batch, Fits, rounding_squares
 from autodiff_cli.training.objective.parameters import ZERO_LOSS_TOLERANCE, Bounds, snap_to_zero
 
 # Columns of J, each scaled to length 1, count as dependent if a singular value is this small beside the largest: what
@@ -41,7 +41,6 @@ class LevenbergMarquardtSettings:
     rounding_reduction: float = 1e-12  # relative change of a sum of squares that rounding may cause
     max_evaluations: int = 1000  # without a limit on epochs, plus 20 per parameter
     min_accepted_ratio: float = 1e-4  # of actual to predicted reduction, for a step to be accepted (Moré 1978)
-    rounding_variation: float = 1e-20  # share of the target's sum of squares that rounding leaves of a perfect fit
     orthogonality_tolerance: float = 1e-3  # cosine of the angle between residuals and a column of J that counts as 90°
     near_reduction: float = 1e-4  # predicted relative reduction from which on undamped steps go on without a region
     max_polish_steps: int = 30  # Gauss-Newton steps at the end
@@ -328,8 +327,9 @@ class _LevenbergMarquardt:
         is_stuck: Mask = np.asarray(is_sloped.any(axis=1))
         candidates = is_stuck.nonzero()[0]
         if len(candidates):  # where only rounding errors are left, they may have any direction
-            variations = self._batch.target_variations(fits.numbers[candidates])
-            is_stuck[candidates] = np.square(fits.norms[candidates, -1]) > SETTINGS.rounding_variation * variations
+            ends = fits.select(candidates)
+            rounding = rounding_squares(self._batch, ends.numbers, ends.theta, ends.norms)
+            is_stuck[candidates] = np.square(ends.norms[:, -1]) > rounding
         return is_stuck
 
     def end_of_stuck_fit(self, fit: int, max_evaluations: int, *, may_search: bool) -> Outcome:

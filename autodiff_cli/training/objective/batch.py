@@ -438,7 +438,8 @@ class GroupBatch:
         variations = []
         for part in self.parts(fits):
             rows, target = self.gathered(part), self.target(part)
-            deviations = target - rows.spread(rows.totals(target * rows.weights) / rows.totals(rows.weights))
+            shifted = target - rows.spread(target[..., rows.starts])  # exactly 0 if all rows are equal
+            deviations = shifted - rows.spread(rows.totals(shifted * rows.weights) / rows.totals(rows.weights))
             variations.append(rows.totals(np.sum(rows.weights * np.square(deviations), axis=0)))
         return np.concatenate(variations)
 
@@ -487,6 +488,18 @@ class GroupBatch:
 
 
 Batch = ObjectiveBatch | GroupBatch
+
+
+def rounding_squares(batch: Batch, fits: Fits, theta: Array, sizes: Array, share: float = 1e-20) -> Array:
+    """Return the sums of squares that rounding errors may leave of residuals: those of the largest term of each model,
+    and a share of the variation of the target, which may be 0.
+
+    Args:
+        sizes: the norms of the columns of the triangular factors of [J | r] at theta.
+    """
+    terms = np.max(sizes[:, :-1] * np.abs(theta), axis=1, initial=0.0)
+    squares: Array = share * batch.target_variations(fits) + np.square(2 * np.finfo(np.float64).eps * terms)
+    return squares
 
 
 def can_evaluate_together(objective: Objective) -> bool:

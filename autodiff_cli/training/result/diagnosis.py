@@ -31,7 +31,7 @@ from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.objective import Objective, find_undefined
 from autodiff_cli.training.result.goodness import MAD_TO_STD, RESIDUALS, robust_scale, subsample, weighted_residuals
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE
-from autodiff_cli.training.rows import ColumnArrays
+from autodiff_cli.training.rows import WEIGHT, ColumnArrays
 
 
 def von_neumann_scores(ordered: Array, sizes: NDArray[np.intp]) -> Array:
@@ -89,6 +89,8 @@ def _structure(objective: Objective, theta: Array) -> float:
         return 0.0
     objective = subsample(objective, RESIDUALS.structure_rows)
     order = np.argsort(objective.column(predictor), kind="stable")
+    if objective.is_weighted:  # residuals of weight 0 are 0, as if in a random order
+        order = order[objective.column(WEIGHT)[order] > 0]
     with ignore_float_errors():
         residuals = weighted_residuals(objective, theta)
         if objective.kind is LossKind.ROBUST:  # an outlier would hide the pattern of the other rows
@@ -113,7 +115,9 @@ def residual_structure_of_groups(batch: GroupBatch, theta: Array, fits: Fits) ->
             limits = RESIDUALS.clip_scales * MAD_TO_STD * batch.median_magnitudes(points, part)[groups]
             residuals = np.clip(residuals, -limits, limits)
         order = np.lexsort((rows.column(predictor), groups))
-        return np.asarray(structure_scores(residuals[:, order], rows.sizes).max(axis=0))
+        order = order[rows.weights[order] > 0]
+        sizes = np.bincount(groups[order], minlength=len(part))
+        return np.asarray(structure_scores(residuals[:, order], sizes).max(axis=0))
 
     with ignore_float_errors():
         return batch.by_parts(structure, theta, fits)

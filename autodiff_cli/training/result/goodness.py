@@ -201,11 +201,12 @@ def _unweighted_residuals(objective: Objective, theta: Array) -> Array:
 
 
 def is_sorted_by_predictor(objective: Objective) -> bool:
-    """Return whether the rows are sorted by the only predictor, in either direction."""
+    """Return whether the rows (without those of weight 0) are sorted by the only predictor, in either direction."""
     predictors = objective.model.predictors()
     if len(predictors) != 1 or predictors[0] not in objective.data.names:
         return False
-    steps = np.diff(np.asarray(objective.column(predictors[0]), np.float64))
+    values = np.asarray(objective.column(predictors[0]), np.float64)
+    steps = np.diff(values[objective.column(WEIGHT) > 0] if objective.is_weighted else values)
     return bool((steps >= 0).all() != (steps <= 0).all())
 
 
@@ -724,7 +725,8 @@ def _residual_summary(objective: Objective, theta: Array) -> dict[str, Any]:
     residuals = unweighted = _unweighted_residuals(objective, theta)
     if objective.is_weighted:
         weight = objective.column(WEIGHT)
-        residuals, unweighted = unweighted * np.sqrt(weight), unweighted[:, weight > 0]
+        unweighted = unweighted[:, weight > 0]
+        residuals = unweighted * np.sqrt(weight[weight > 0])
     total = float(np.sum(np.square(residuals)))
     ratio = None
     if objective.components == 1 and total > 0 and is_sorted_by_predictor(objective):

@@ -23,7 +23,7 @@ from autodiff_cli.language.errors import format_names
 from autodiff_cli.numbers.arrays import dots, ignore_float_errors
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
 from autodiff_cli.training.methods.least_squares import DEPENDENCE_TOLERANCE, distinct_masks, fit_squares, norms
-from autodiff_cli.training.objective.batch import Batch, Fits, ObjectiveBatch
+from autodiff_cli.training.objective.batch import Batch, Fits, ObjectiveBatch, rounding_squares
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import Bounds
 from autodiff_cli.training.result.goodness import GoodnessOfFit, goodness_of_fit, separation_warning
@@ -41,8 +41,7 @@ class CovarianceSettings:
     extreme_correlation: float = 0.999999  # correlation from which on any two parameters are reported
     large_relative_error: float = 0.1  # standard error relative to the value that makes a parameter imprecise
     flat_curvature: float = 1e-9  # curvature, relative to the largest with scaled parameters, that counts as 0
-    rounding_variation: float = 1e-20  # share of the target's variation below which residuals are only rounding errors
-    perfect_variation: float = 1e-28  # the same share, below which nothing but the rounding of the data is left
+    perfect_variation: float = 1e-28  # share of the target's variation below which only the rounding of data is left
     max_minimum_distance: float = 0.5  # standard errors to the minimum, beyond which they are not reported
     max_pairs_shown: int = 3  # correlated pairs in warnings
     max_bounds_shown: int = 10  # parameters on a bound in warnings
@@ -387,9 +386,10 @@ def batch_statistics(
     dofs = batch.weighted_counts - size
     has_triangles = size <= MAX_COVARIANCE_SIZE and not objective.is_network
     matrices = _Matrices(batch, theta, objective.has_residuals and has_triangles)
-    lengths, variations, r_squared = np.zeros(len(theta)), np.zeros(len(theta)), np.full(len(theta), math.nan)
+    lengths, rounding, r_squared = np.zeros(len(theta)), np.zeros(len(theta)), np.full(len(theta), math.nan)
     if objective.has_residuals:
         lengths, variations = matrices.residual_norms(), batch.target_variations(every)
+        rounding = matrices.rounding_squares(COVARIANCE.perfect_variation)
         r_squared = np.where(variations > 0, 1 - lengths * lengths / variations, math.nan)
     on_bound = batch.bounds.active(theta)
     has_bound: Mask = np.asarray(on_bound.any(axis=1))
@@ -403,7 +403,7 @@ def batch_statistics(
                 part_estimate = _estimate_covariances(part, absolute_sigma, lengths[some], dofs[some], columns)
                 is_whole = len(some) == len(theta) and len(columns) == size
                 estimate = part_estimate if is_whole else part_estimate.placed_in(estimate, some, columns)
-        distances = _minimum_distances(matrices, estimate, variations)
+        distances = _minimum_distances(matrices, estimate)
         for fit in np.flatnonzero(distances > COVARIANCE.max_minimum_distance).tolist():
             sentence = f"the fit stopped {distances[fit]:.2g} standard errors away from the minimum"
             estimate.reasons[fit] = [f"no standard errors: {sentence}"]
@@ -421,7 +421,7 @@ def batch_statistics(
         has_errors = any(error is not None for error in stderr.values())
         separation = separation_warning(batch.objective_of(fit), theta[fit]) if can_separate else ""
         reasons = () if separation else tuple(estimate.reasons[fit])
-        is_perfect = 0 < variations[fit] < math.inf and norm * norm <= COVARIANCE.perfect_variation * variations[fit]
+        is_perfect = has_residuals and norm * norm <= rounding[fit] < math.inf
         others: tuple[str, ...] = (PERFECT_FIT_WARNING,) if is_perfect and not absolute_sigma else ()
         if has_bound[fit]:
             others += _bound_warnings(objective, batch.bounds.select(fit), theta[fit], has_errors=has_errors)
@@ -477,6 +477,11 @@ class _Matrices:
         is_plain = not self.batch.objective.is_penalised
         triangles = self.triangles if is_plain else batch.triangles(theta, self.every)
         return norms(triangles[:, :, -1])
+
+    def rounding_squares(self, *share: float) -> Array:
+        """Return the sums of squares that rounding errors may leave of residuals."""
+        columns = np.zeros((1, 2, 1)) if self.triangles is None else self.triangles.swapaxes(1, 2)
+        return rounding_squares(self.batch, self.every, self.theta, norms(columns), *share)
 
     def hessians(self, batch: Batch) -> Array:
         """Return the Hessians of the summed losses of the same fits, with or without their penalty."""
@@ -698,12 +703,9 @@ def _scaled_by_residuals(
     return _Covariances(inverses, scales, definition, all_reasons, units)
 
 
-def _minimum_distances(matrices: _Matrices, estimate: _Covariances, variations: Array) -> Array:
+def _minimum_distances(matrices: _Matrices, estimate: _Covariances) -> Array:
     """Return the estimated distances to the minima, in standard errors of the parameter that is farthest from it; nan
     where they are unknown. A distance is one Newton step with the curvature at the end of the fit.
-
-    Args:
-        variations: the sums of squares of the targets about their means.
     """
     batch, objective, inverses = matrices.batch, matrices.batch.objective, estimate.inverses
     unknown, scales = np.full(len(inverses), math.nan), estimate.scales[:, None]
@@ -713,7 +715,7 @@ def _minimum_distances(matrices: _Matrices, estimate: _Covariances, variations: 
     if objective.kind is LossKind.SQUARES:
         assert matrices.triangles is not None
         residuals = matrices.triangles[:, :, -1]
-        is_known &= dots(residuals, residuals) > COVARIANCE.rounding_variation * variations
+        is_known &= dots(residuals, residuals) > matrices.rounding_squares()
         jacobians = matrices.triangles[:, :, :-1].swapaxes(1, 2)
         slopes = (jacobians @ (residuals / scales)[:, :, None])[:, :, 0] / estimate.units
     else:

@@ -152,6 +152,16 @@ def test_a_group_that_fails_does_not_stop_the_others() -> None:
 
 
 @pytest.mark.slow
+@each("options", [{}, {"loss": "huber"}, {"epochs": 5}])
+@each("groups", [2, 6])  # of which more are fitted in a batch
+def test_a_group_without_weight_fails_as_it_does_alone(options: dict[str, Any], groups: int) -> None:
+    x = np.tile(np.arange(8.0), groups)
+    data = {"x": x, "y": 1 + x + np.sin(9 * np.arange(len(x))), "g": np.repeat(np.arange(groups), 8)}
+    weights = np.where(data["g"] == 1, 0.0, 1.0)
+    found = ad.fit_by("y ~ a + b*x", data, "g", weights=weights, **options)
+    assert [group.failure for group in found] == ["", "weights: all weights are 0", *[""] * (groups - 2)]
+
+
 def test_other_losses_and_options_are_for_each_group() -> None:
     data = decays([20, 15, 30, 20, 20])
     different: tuple[dict[str, Any], ...] = (

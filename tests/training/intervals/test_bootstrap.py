@@ -70,6 +70,21 @@ def test_few_and_failed_resamples_are_reported() -> None:
         ad.fit("y ~ mlp(x, [2], tanh)", DATA, bootstrap=10)
 
 
+@each("method", ["percentile", "bca"])
+def test_what_the_data_do_not_determine_has_no_interval(method: str) -> None:
+    """The ends of resamples are where they started, which looks like certainty."""
+    data = {"x": X[::10], "y": DATA["y"][::10]}
+    found = ad.fit(
+        "y ~ (p + q)*exp(-b*x) + r*0", data, bootstrap=30, bootstrap_method=method, derive=["s = p + q", "d = p - q"]
+    )
+    ends = found.intervals["bootstrap"]
+    assert [name for name in ends if ends[name] is None] == ["p", "q", "r", "d"]
+    assert [name for name in found.stderr if found.stderr[name] is None] == ["p", "q", "r"]
+    bounded = ad.fit("y ~ a*exp(-b*x)", data, bootstrap=30, bootstrap_method=method, bounds={"b": (None, 0.5)})
+    assert bounded.stderr["b"] is None
+    assert bounded.intervals["bootstrap"]["a"] is not None
+
+
 def test_corrected_intervals_are_those_of_scipy() -> None:
     y = np.random.default_rng(0).exponential(2, 40)
     options: dict[str, Any] = {"bootstrap": 3000, "no_columns": True, "derive": {"b": "a^2"}}
