@@ -151,7 +151,6 @@ def test_a_group_that_fails_does_not_stop_the_others() -> None:
     assert any("combination" in warning for warning in undetermined.warnings)
 
 
-@pytest.mark.slow
 @each("options", [{}, {"loss": "huber"}, {"epochs": 5}])
 @each("groups", [2, 6])  # of which more are fitted in a batch
 def test_a_group_without_weight_fails_as_it_does_alone(options: dict[str, Any], groups: int) -> None:
@@ -162,6 +161,7 @@ def test_a_group_without_weight_fails_as_it_does_alone(options: dict[str, Any], 
     assert [group.failure for group in found] == ["", "weights: all weights are 0", *[""] * (groups - 2)]
 
 
+@pytest.mark.slow
 def test_other_losses_and_options_are_for_each_group() -> None:
     data = decays([20, 15, 30, 20, 20])
     different: tuple[dict[str, Any], ...] = (
