@@ -79,6 +79,7 @@ def predict(
     """
     from autodiff_cli.data.streaming import StreamedColumns
     from autodiff_cli.data.table import Table
+    from autodiff_cli.graph.tape import leaf_names
     from autodiff_cli.render.rows import count_undefined, predictions_report
     from autodiff_cli.training.objective.loading import memory_shortage
     from autodiff_cli.training.options import check_confidence_level
@@ -95,7 +96,8 @@ def predict(
         level = None if interval is None else check_confidence_level(interval)
         level = 0.95 if level is None and posterior else level
         fit = load(model)
-        for name in call.values:
+        spread = fit.settings.weighting_graph(call.values)
+        for name in call.values.keys() - {*leaf_names([] if spread is None else [spread])}:
             if name not in fit.columns:
                 raise unknown_name_error(name, fit.columns, (), "model has no column", call)
             if data:
@@ -136,11 +138,14 @@ def predict(
 def _row_of_values(call: Call, fit: FittedModel) -> DataSource:
     """Return a table of one row: the values of columns that were given as options."""
     import csv
+    import shlex
 
     from autodiff_cli.data.files import open_data
 
     if missing := [name for name in fit.predictors if name not in call.values]:
-        example = " ".join(value_option(call, name, "A" if name in fit.label_columns else "2") for name in missing)
+        examples = dict.fromkeys(fit.label_columns, "A")
+        examples |= {name: shlex.quote(str(levels[0])) for name, levels in fit.levels.items()}
+        example = " ".join(value_option(call, name, examples.get(name, "2")) for name in missing)
         raise BadInput(f"no value for {format_names(missing, '`')}; add {example}, or DATA")
     cells = []
     for name, text in call.values.items():

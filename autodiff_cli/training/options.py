@@ -77,9 +77,9 @@ def check_bounds(name: str, explicit: Any) -> BoundPair:
         raise OptionError(f"the bounds of `{name}` must be a pair of numbers, (low, high), not {explicit!r}") from None
     if math.isnan(low) or math.isnan(high):
         raise OptionError(f"a bound of `{name}` is nan")
-    if low == high:
+    if low == high and math.isfinite(low):
         raise OptionError(f"the bounds of `{name}` are equal; to keep it at {low:g}, fix it (--fix {name}={low:g})")
-    if low > high or low == math.inf or high == -math.inf:
+    if low >= high:
         raise OptionError(f"the lower bound of `{name}` is above the upper one: {low:g} to {high:g}")
     return low, high
 

@@ -35,6 +35,7 @@ from autodiff_cli.language.errors import ExpressionError, UnknownNameError, form
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.names import LevelEffect, TextMatch
 from autodiff_cli.language.program import read
+from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.elementary import exp, log
 from autodiff_cli.ops.structural import stack
 from autodiff_cli.options import OptionError
@@ -283,7 +284,8 @@ class ColumnRecipe:
             built[name] = values[columns[label_key(label_column)].astype(np.intp, copy=False)]
         for name in single & self.weightings.keys():
             values = self.weightings[name].evaluate(columns, rows)
-            built[name] = 1 / np.square(values) if self.weightings[name].is_sigma else values
+            with ignore_float_errors():
+                built[name] = 1 / np.square(values) if self.weightings[name].is_sigma else values
         for name in names & self.vectors.keys():
             vectors = built[name] = np.stack([built[part] for part in self.vectors[name]])
             built.update(zip(self.vectors[name], vectors, strict=True))

@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -291,3 +292,21 @@ def test_values_that_are_no_row_are_refused_by_name(model: str, arguments: list[
     output = run_cli(["predict", model, *arguments])
     assert (output.status, output) == (2, "")
     assert message in output.stderr
+
+
+def test_a_row_of_values_may_have_all_that_messages_ask_for(tmp_path: Path) -> None:
+    """The suggestion for a missing label works as it is typed, and a column of errors gives the prediction band."""
+    data, model = tmp_path / "d.csv", tmp_path / "m.json"
+    rows = [("New York" if k % 2 else "Rome", k, 2 * k + 0.1 * (k % 3), 0.1 + 0.1 * (k % 2)) for k in range(12)]
+    data.write_text("site,x,y,s\n" + "".join(f"{','.join(map(str, row))}\n" for row in rows), encoding="utf-8")
+    assert run_cli(["train", "y ~ a[site] + b*x", str(data), "--sigma", "2*s", "--save", str(model)]).status == 0
+    refused = run_cli(f"predict {model} --x 1")
+    (example,) = re.findall(r"add (--site .*), or DATA", refused.stderr)
+    without = run_cli(f"predict {model} --x 1 {example} --interval 0.9")
+    assert without.splitlines()[1].endswith(",nan,nan")
+    assert "weighted the rows by `2*s`" in without.stderr
+    found = run_cli(f"predict {model} --x 1 {example} --s 0.1 --interval 0.9")
+    assert (found.status, found.stderr) == (0, "")
+    names, numbers = (line.split(",") for line in found.splitlines())
+    row = dict(zip(names, numbers, strict=True))
+    assert float(row["prediction_low"]) < float(row["confidence_low"]) < float(row["confidence_high"])
