@@ -134,18 +134,6 @@ def test_nothing_covers_anything_at_any_step(page: Page, name: str) -> None:
             assert measure(page, FLAWS, amount(6, 6, 12)) == [], (width, is_folded)
 
 
-def test_a_shortened_label_is_not_longer_than_it_may_be(page: Page) -> None:
-    opened(page, PAGES["xy"])
-    lengths = "Array.from({ length: 12 }, (_, k) => [...cut('abcdefghijk', k + 1)].length)"
-    assert all(length <= most for most, length in enumerate(page.evaluate(lengths), 1))
-
-
-def test_a_definition_without_room_for_its_call_keeps_its_name(page: Page) -> None:
-    opened(page, PAGES["xy"])
-    names = page.evaluate("[14, 9, 8, 2].map((most) => callIn('h3 = f(h2, x3)', most))")
-    assert names == ["h3 = f(h2, x3)", "h3 = f(…)", "h3", "h3"]
-
-
 def test_numbers_beside_a_line_at_the_margin_are_not_cut(page: Page) -> None:
     opened(page, PAGES["xy"])
     script = """(y) => {

@@ -23,7 +23,7 @@ class Graph {
   #frame = 0;
   #panel = { width: 0, height: 0 };
   #isOnPaper = false;
-  isCramped = false; // whether numbers on edges no longer fit
+  isCramped = false; // whether numbers no longer fit
 
   constructor(stage, playback, map) {
     this.stage = stage;
@@ -210,7 +210,7 @@ class Graph {
   #annotate(i, edge) {
     const numbers = numbersOf(this.#contribution(i, edge));
     if (edge.texts.length || !numbers.join("")) return;
-    const place = this.svg.labelPlaces.beside(edge.path, widthOf(numbers), this.#annotations.map((annotation) => annotation.place));
+    const place = this.svg.labelPlaces.beside(edge.path, widthOfNumbers(numbers), this.#annotations.map((annotation) => annotation.place));
     if (!place) return;
     const texts = edgeTexts(place);
     texts.forEach((text, k) => { text.textContent = numbers[k]; });
@@ -328,9 +328,10 @@ class Graph {
     if (!this.#pending.has(i)) {
       const word = noted ? noted.text.split(" ")[0] : isKnown || soFar?.isAll ? "adjoint" : "so far";
       const isArray = Array.isArray(computation.values[i]);
-      const line = (element, text, kind) => (isArray && (node.grids.length || text.length * COLUMN > element.room) ? caption(text, kind, i, node.grids.length > 0) : text);
-      if (node.value) write(node.value, line(node.value, value, "value"), node.value.room, COLUMN);
-      if (node.adjoint) write(node.adjoint, line(node.adjoint, adjoint, word), noted ? NOTED * node.adjoint.room : node.adjoint.room, COLUMN);
+      const line = (element, text, kind) => (isArray && (node.grids.length || widthOf(text) > element.room) ? caption(text, kind, i, node.grids.length > 0) : text);
+      if (node.value) write(node.value, line(node.value, value, "value"), node.value.room);
+      if (node.adjoint) write(node.adjoint, line(node.adjoint, adjoint, word), noted ? NOTED * node.adjoint.room : node.adjoint.room);
+      if (!isArray && node.value?.room < roomFor(i)) this.#widen(i);
       const array = isKnown ? computation.adjoints[i] : soFar?.total ?? null;
       for (const grid of node.grids) {
         if (grid.classList.contains("value")) fillGrid(grid, isComputed ? computation.values[i] : null);
@@ -343,6 +344,12 @@ class Graph {
     node.element.classList.toggle("computed", isComputed);
     node.element.classList.toggle("known", isKnown);
     node.element.setAttribute("aria-label", this.#nameOf(i, isComputed, isKnown, soFar, noted));
+  }
+
+  /** Note that the numbers of a node need more room than the drawing has for them. */
+  #widen(i) {
+    widest.set(String(i), roomFor(i));
+    this.isCramped = true;
   }
 
   /** What a node is called by whoever reads aloud: its label, its numbers with more digits than are drawn, its operation. */
@@ -394,7 +401,7 @@ class Graph {
   #traveller(text, isBackward) {
     const group = document.createElementNS(SVG, "g");
     const [room, words] = [document.createElementNS(SVG, "rect"), document.createElementNS(SVG, "text")];
-    const width = text.length * COLUMN + 12;
+    const width = widthOf(text) + 12;
     const place = { x: -width / 2, y: -10, width, height: 20, rx: 10 };
     for (const [name, value] of Object.entries(place)) room.setAttribute(name, value);
     words.setAttribute("dy", ".35em");
@@ -439,10 +446,11 @@ function reachable(element) {
 }
 
 /** Set a text, squeezed where it needs more room than there is. */
-function write(element, text, room, column) {
+function write(element, text, room) {
+  const fits = widthOf(text, element.getAttribute("class")) <= room;
   element.textContent = text;
-  setOrRemove(element, "textLength", text.length * column > room ? room : null);
-  setOrRemove(element, "lengthAdjust", text.length * column > room ? "spacingAndGlyphs" : null);
+  setOrRemove(element, "textLength", fits ? null : room);
+  setOrRemove(element, "lengthAdjust", fits ? null : "spacingAndGlyphs");
 }
 
 /** Set an attribute, or take it away for null. */

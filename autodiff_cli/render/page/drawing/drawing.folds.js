@@ -145,7 +145,7 @@ class Parts {
     const remaining = boxes.filter(({ id }) => of(id) === id).map((box) => {
       if (!counts.has(box.id)) return box;
       const name = label.get(box.id);
-      const names = name === undefined ? {} : { title: name, caption: callIn(name, LONGEST.caption), short: callIn(name, LONGEST.short) };
+      const names = name === undefined ? {} : { title: name, ...shortened(name) };
       return { ...box, ...names, role: "folded", inside: counts.get(box.id) };
     });
     const seen = new Set();
@@ -250,6 +250,12 @@ class Parts {
     joined.frames = drawing.frames.map((frame) => ({ ...frame, members: frame.members.filter((i) => shown.has(i)) }));
     return joined;
   }
+}
+
+/** The name of a folded part in the room that there is. */
+function shortened(name) {
+  const kind = kindOf({ role: "folded", title: name }, name);
+  return Object.fromEntries(Object.entries(LONGEST).map(([room, width]) => [room, callIn(name, width, kind)]));
 }
 
 /** Boxes in which no two folded parts have the same text: the longer one where the short ones are equal, and else a number too. */

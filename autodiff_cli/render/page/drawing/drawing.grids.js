@@ -17,7 +17,7 @@ function gridOf(x, letters) {
   if (height * width === 0) return null;
   const isWritten = width <= NUMBERS.columns && height <= NUMBERS.rows;
   const [down, across] = isWritten ? [height, width] : [Math.min(height, SHADES), Math.min(width, SHADES)];
-  const cell = isWritten ? { width: letters * COLUMN + 4, height: CELL.height } : { width: CELL.small, height: CELL.small };
+  const cell = isWritten ? { width: letters * widthOf(DIGIT) + 4, height: CELL.height } : { width: CELL.small, height: CELL.small };
   // The rows and columns of the array that the grid shows.
   const picked = (count, of) => Array.from({ length: count }, (_, k) => Math.floor((k * of) / count));
   return {
@@ -49,7 +49,7 @@ function fillGrid(element, x) {
     const [room, text] = cell.children;
     room.style.fillOpacity = number === undefined ? 0 : Number.isFinite(number) ? 0.06 + 0.84 * Math.abs(number / largest) * (text ? 0.3 : 1) : 1;
     room.classList.toggle("negative", number < 0);
-    if (text) write(text, number === undefined ? "" : inCell(number, element.grid.letters), element.grid.cell.width - 2, COLUMN);
+    if (text) write(text, number === undefined ? "" : inCell(number, element.grid.letters), element.grid.cell.width - 2);
   }
 }
 

@@ -13,6 +13,7 @@ const SIDEWAYS = 0.08; // penalty for bands beside each other, relative to bands
 const NODE_DIGITS = 4; // of a number in the drawing; tooltips have more
 const ROOM = NODE_DIGITS + 3; // characters reserved for a number that may change
 const ARRAY_ROOM = 14; // characters for the numbers of an array that has no grid
+const WORD = 8; // characters for what stands above a grid, such as `adjoint`
 const DETAILS = {
   // How much is said, the most first: how much worse less is, in how many letters numbers of an array are, how far what is drawn
   // keeps apart, whether every operation has its label, whether room is kept for the numbers of edges, and whether arrays have

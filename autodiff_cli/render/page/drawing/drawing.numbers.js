@@ -3,7 +3,7 @@
 const LEAST_LABEL = 40; // pixels
 const BESIDE_LINE = 5; // pixels between a line and its numbers
 const EDGE_DIGITS = 4; // of a number in the drawing; tooltips have more
-const widest = new Map(); // widths of edges whose numbers became wider than at first, in pixels
+const widest = new Map(); // widths of edges and nodes whose numbers became wider than at first, in pixels
 
 /** How much room the numbers of an edge take, as far as can be known: those that the page came with. They stand on both sides
  * of the line, which goes down or across. */
@@ -11,7 +11,7 @@ function labelOf(arrow, members, isDown) {
   const { computation } = playback;
   const contribution = members ? { local: computation.rate(members, arrow.from) } : computation.contribution(arrow.to, arrow.position);
   if (contribution?.local === null || hasArrays(contribution)) return null;
-  const width = Math.max(widthOf(numbersOf(contribution)), widest.get(edgeName(arrow)) ?? LEAST_LABEL);
+  const width = Math.max(widthOfNumbers(numbersOf(contribution)), widest.get(edgeName(arrow)) ?? LEAST_LABEL);
   return spaceOf(width, isDown);
 }
 
@@ -35,8 +35,8 @@ function numbersOf(contribution) {
   return [compact(contribution.local, EDGE_DIGITS), contribution.amount === undefined ? "" : compact(contribution.amount, EDGE_DIGITS)];
 }
 
-function widthOf(texts) {
-  return Math.max(...texts.map((text) => text.length)) * COLUMN + 2;
+function widthOfNumbers(texts) {
+  return Math.max(...texts.map((text) => widthOf(text, "local amount"))) + 2;
 }
 
 /** A description of an edge in words, with its numbers in full. */
@@ -69,8 +69,8 @@ function writeNumbers(edge, contribution) {
   edge.title.textContent = edgeTitle(edge, contribution);
   if (edge.texts.length === 0) return true;
   const numbers = numbersOf(contribution);
-  edge.texts.forEach((text, k) => write(text, numbers[k], edge.width, COLUMN));
-  const width = widthOf(numbers);
+  edge.texts.forEach((text, k) => write(text, numbers[k], edge.width));
+  const width = widthOfNumbers(numbers);
   if (width > edge.width) widest.set(edgeName(edge), width);
   return width <= edge.width;
 }

@@ -1,14 +1,13 @@
 // The drawing as SVG shapes: boxes with their texts, edges with their numbers, frames.
 
 const SVG = "http://www.w3.org/2000/svg";
-const COLUMN = 7.3; // the width of a character, see STYLE
 const LINE = 17; // the height of a line
 const MARGIN = 10; // around the drawing
 const PADDING = 8; // within a box
 const APART = 8; // between texts on one line
-const SYMBOL = { least: 32, column: 9.2 }; // pixels: the least width of a box, and the width of a letter of a symbol
+const LEAST_BOX = 32; // pixels, the least width of a box
 const ENTRY = { apart: 4, margin: 12, most: 24 }; // pixels between lines that come down into a box, and beside them; the number of lines with room
-const LONGEST = { caption: 24, short: 14 }; // characters of the name of a folded part, by the room that there is
+const LONGEST = { caption: 230, short: 125 }; // pixels of the name of a variable or of a folded part, by the room that there is
 const MOST_NUMBERS = 5; // with more edges into a box, their numbers appear only on demand
 const STRETCH = 100; // pixels
 const SHARES = [0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.12, 0.88, 0.45, 0.55, 0.35, 0.65, 0.25, 0.75]; // positions along a line that are tried for its numbers
@@ -18,15 +17,7 @@ const FLAT = 4; // pixels of a curve that are drawn as straight
 const NUMBERS_APART = 6; // pixels between a box and its numbers
 const TITLE = { middle: 9, height: 13, apart: 7, every: 3 }; // pixels: a frame's title from its border, its height, how far lines keep away, and
 // how far apart their points are
-const LEAST_TITLE = 3; // characters of a shortened title; a frame without room for it has its title on hover only
 const DOUBLE = 4; // between the double borders of the output and of folded parts
-
-const ruler = document.createElement("canvas").getContext("2d");
-ruler.font = getComputedStyle(document.documentElement).getPropertyValue("--name-font");
-
-const monospace = document.createElement("canvas").getContext("2d");
-monospace.font = '12px ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace'; // as in svg.css
-const isPlain = /^[ -~]*$/;
 
 /** A new SVG element with children, or with text. */
 function svgElement(tag, attributes = {}, children = []) {
@@ -44,23 +35,18 @@ function rectangle(kind, { x, y, width, height }, radius = 0) {
   return svgElement("rect", { class: kind, x: x - width / 2, y: y - height / 2, width, height, rx: radius });
 }
 
-/** A title of limited length; a long one loses its middle. */
-function cut(text, most) {
-  const letters = [...text];
-  const half = Math.floor(most / 2);
-  return letters.length <= most ? text : `${letters.slice(0, half).join("")}…${letters.slice(letters.length - half + 1).join("")}`;
-}
-
 /** What a node is drawn as: the symbol of its operation in a box, with its value and adjoint behind the box above and below the
  * line that leaves it; its label stands above the box, or above the numbers
  * where lines go down. Arrays have grids inside the box. A folded part has its name in the box. */
-function contentOf({ id, title, caption: long, short, role, inside }, detail, isDown) {
+function contentOf(box, detail, isDown) {
+  const { id, title, role, inside } = box;
   const { isLabelled, isFlat, letters, hasGrids } = DETAILS[detail];
   const { op, label, name, value } = record.nodes[id];
   const isNamed = name !== undefined && name !== label;
   const isOperation = role !== "input" && role !== "constant" && !inside;
-  const text = isLabelled ? long : short;
-  const symbol = isOperation ? symbolOf(record.nodes[id]) : nameOf({ id, role, inside, title }, text);
+  const room = isLabelled ? "caption" : "short";
+  const text = role === "input" ? callIn(title, LONGEST[room], NAME) : box[room];
+  const symbol = isOperation ? symbolOf(record.nodes[id]) : nameOf(box, text);
   const ownLabel = isOperation && (isLabelled || isNamed) && text !== symbol ? pretty(text) : "";
   const isArray = hasGrids && Array.isArray(value);
   const caption = isArray ? "" : ownLabel; // edges come in above the box of an array, so that its label stands inside
@@ -68,40 +54,35 @@ function contentOf({ id, title, caption: long, short, role, inside }, detail, is
   const grid = isArray ? gridOf(value, letters) : null;
   const kinds = [...(op === "constant" && !inside ? [] : ["value"]), ...(takesGradient(id) ? ["adjoint"] : [])];
   const core = {
-    width: Math.max(SYMBOL.least, widthOfSymbol(symbol, kindOf({ role, title }, symbol)) + 2 * PADDING, widthOfText(small) + 2 * PADDING),
+    width: Math.max(LEAST_BOX, widthOf(symbol, kindOf(box, symbol)) + 2 * PADDING, widthOf(small) + 2 * PADDING),
     height: 2 * LINE + (role === "output" ? DOUBLE : 0),
   };
   if (role === "folded" || role === "output") core.width += 2 * DOUBLE;
   if (isDown) core.width = Math.max(core.width, ENTRY.margin + ENTRY.apart * Math.min(record.nodes[id].inputs.length, ENTRY.most));
-  const room = ((Array.isArray(value) && DETAILS[detail].room) || ROOM) * COLUMN;
-  let beside = kinds.length && !grid ? room + NUMBERS_APART : 0;
+  const wide = roomFor(id, detail);
+  let beside = kinds.length && !grid ? wide + NUMBERS_APART : 0;
   if (isArray) {
     beside = 0;
-    const [width, height] = [Math.max(8 * COLUMN, grid?.width ?? 0), LINE + (grid ? grid.height + 2 : 0)];
+    const [width, height] = [Math.max(WORD * widthOf(DIGIT), grid?.width ?? 0), LINE + (grid ? grid.height + 2 : 0)];
     const isRow = isFlat && kinds.length > 1;
     core.width = Math.max(core.width, (isRow ? 2 * width + APART : width) + 2 * PADDING);
     core.height = LINE * (small ? 2 : 1) + (isRow ? height : kinds.length * height) + PADDING;
     core.field = { width, height, isRow };
   }
-  const [above, length] = [caption ? LINE : 0, widthOfText(lettersOf(caption).join(""))];
+  const [above, length] = [caption ? LINE : 0, widthOf(caption)];
   const isBeside = isDown && !core.field; // whether the label stands where lines do not come in
   if (isBeside && caption) beside = Math.max(beside, length + NUMBERS_APART);
   const size = { width: Math.max(core.width + beside, isBeside ? 0 : length), height: core.height + above };
   Object.assign(core, { x: (core.width - size.width) / 2, y: isBeside ? 0 : above / 2 });
-  return { symbol, caption, small, grid, kinds, core, isBeside, room, ...size };
+  return { symbol, caption, small, grid, kinds, core, isBeside, room: wide, ...size };
 }
 
-/** How wide the text of a box is; a name's as it is typeset. */
-function widthOfSymbol(symbol, kind) {
-  const letters = lettersOf(symbol).join("");
-  if (kind === "formula") return widthOfText(letters);
-  return kind === "name" ? ruler.measureText(letters).width : [...letters].length * SYMBOL.column;
-}
-
-/** How wide a text of the drawing is: letters that the font does not have, such as Chinese ones, are wider than a column. */
-function widthOfText(text) {
-  const columns = [...text].length * COLUMN;
-  return isPlain.test(text) ? columns : Math.max(columns, monospace.measureText(text).width);
+/** How much room the numbers of a node have beside its box, or in it for an array: for its own, and for others of usual length. */
+function roomFor(id, detail) {
+  const { values, adjoints } = playback.computation;
+  const usual = (Array.isArray(values[id]) && DETAILS[detail].room) || ROOM;
+  const own = Array.isArray(values[id]) ? [caption("array", "", id, false)] : [values[id], adjoints[id] ?? 0].map((x) => brief(x, NODE_DIGITS));
+  return Math.max(usual * widthOf(DIGIT), ...own.map((text) => widthOf(text)), widest.get(String(id)) ?? 0);
 }
 
 /** The size of what a node is drawn as, and where its box is in it. */
@@ -131,7 +112,7 @@ function picture({ boxes, arrows, places, routes, rectangles, bundles, width, he
 
 function frameShape(frame, { x, y, width, label: name }) {
   const { text, key } = frame;
-  const label = nameShape(name, x - width / 2, y, "small");
+  const label = nameShape(name, x - width / 2, y, "caption");
   const title = svgElement("title", {}, [text]);
   return svgElement("g", {
     class: "group", "data-frame": key, role: "button", tabindex: 0, "aria-label": `Fold ${text}`,
@@ -154,7 +135,7 @@ function titlePlaces(frames, others, lines, routes, height) {
   return frames.map(({ text, ...frame }) => {
     const [left, top, bottom] = [frame.x - frame.width / 2 + 8, frame.y - frame.height / 2, frame.y + frame.height / 2];
     const name = pretty(text);
-    const wanted = widthOfText(lettersOf(name).join(""));
+    const wanted = widthOf(name);
     const { middle } = TITLE;
     let best = { x: left, y: top + middle, width: 0, height: TITLE.height };
     for (const y of [top + middle, top - middle, bottom - middle, bottom + middle]) {
@@ -166,9 +147,7 @@ function titlePlaces(frames, others, lines, routes, height) {
       }
     }
     taken.push(best);
-    let letters = Math.floor(best.width / COLUMN);
-    while (letters >= LEAST_TITLE && widthOfText(callIn(name, letters)) > best.width) letters--;
-    return { ...best, label: best.width >= wanted ? name : letters < LEAST_TITLE ? "" : callIn(name, letters) };
+    return { ...best, label: callIn(name, best.width) };
   });
 }
 
@@ -197,7 +176,7 @@ function boxShape(box, place, detail, isDown) {
   if (role === "folded" || role === "output") shapes.push(rectangle("frame", { ...at, width: at.width - 2 * DOUBLE, height: at.height - (role === "output" ? 2 * DOUBLE : 0) }));
   const top = at.y - at.height / 2;
   const first = grid || core.field ? top + LINE / 2 + 2 : at.y - (small ? LINE / 2 : 0);
-  shapes.push(nameShape(symbol, at.x, first, `middle first ${kindOf(box, symbol)}`));
+  shapes.push(nameShape(symbol, at.x, first, kindOf(box, symbol)));
   if (small) shapes.push(textShape(small, at.x, first + LINE - 1, "middle small"));
   if (caption) shapes.push(nameShape(caption, isBeside ? at.x + at.width / 2 + NUMBERS_APART : own.x - width / 2, own.y - height / 2 + LINE / 2 - (isBeside ? 0 : 1), "caption"));
   kinds.forEach((kind, k) => {

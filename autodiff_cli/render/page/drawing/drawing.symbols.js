@@ -30,7 +30,7 @@ function lettersOf(text) {
 function nameShape(text, x, y, kind) {
   const [letter, index] = lettersOf(text);
   if (letter === text) return textShape(text, x, y, kind);
-  const below = index ? [svgElement("tspan", { class: "index", dy: ".3em" }, [index])] : [];
+  const below = index ? [svgElement("tspan", { "font-size": `${INDEX}em`, dy: ".3em" }, [index])] : [];
   return svgElement("text", { class: kind, x, y, dy: ".35em" }, [letter, ...below]);
 }
 
@@ -45,17 +45,53 @@ function nameOf(box, text) {
   return box.id === record.output && text.includes("…") ? OUTPUT : pretty(text);
 }
 
-/** Whether the text of a box is a name, the formula of a folded part, or the symbol of an operation. */
+/** The classes of the text of a box: of a name, of the formula of a folded part, or of the symbol of an operation. */
 function kindOf(box, text) {
-  if (isName(box) || text === OUTPUT) return "name";
-  return box.role === "folded" ? "formula" : "symbol";
+  if (isName(box) || text === OUTPUT) return NAME;
+  return `middle first ${box.role === "folded" ? "formula" : "symbol"}`;
 }
 
-/** The name of a folded part in so many characters: a call that is longer loses its arguments, whole, so that no number is cut, and then
+/** The name of a folded part in so many pixels: a call that is longer loses its arguments, whole, so that no number is cut, and then
  * is called by what it defines. */
-function callIn(name, most) {
+function callIn(name, room, kind) {
   const call = name.replace(/\(.*\)$/su, "(…)");
-  return [name, call].find((text) => text.length <= most) ?? cut(call.replace(/ = .*$/su, ""), most);
+  return [name, call].find((text) => widthOf(text, kind) <= room) ?? cut(call.replace(/ = .*$/su, ""), room, kind);
+}
+
+/** A text in so many pixels: a long one loses its middle; empty if not even its ends fit. */
+function cut(text, room, kind) {
+  if (widthOf(text, kind) <= room) return text;
+  const letters = [...text];
+  for (let kept = letters.length - 1; kept > 1; kept--) {
+    const first = Math.ceil(kept / 2);
+    const shorter = `${letters.slice(0, first).join("")}…${letters.slice(letters.length - kept + first).join("")}`;
+    if (widthOf(shorter, kind) <= room) return shorter;
+  }
+  return "";
+}
+
+const INDEX = 0.72; // the size of an index relative to its name
+const DIGIT = "0"; // as wide as any character of a number
+const NAME = "middle first name"; // the classes of a name in a box
+const ruler = document.createElement("canvas").getContext("2d");
+const fonts = new Map(); // of texts by their classes, as the style sheet has them
+
+/** How wide a text of the drawing with some classes is, in pixels. */
+function widthOf(text, kind = "caption") {
+  if (!fonts.has(kind)) fonts.set(kind, fontOf(kind));
+  ruler.font = fonts.get(kind);
+  const [letters, index] = lettersOf(text);
+  return ruler.measureText(letters).width + INDEX * ruler.measureText(index).width;
+}
+
+/** The font of a text of the drawing with some classes. */
+function fontOf(kind) {
+  const text = textShape("", 0, 0, kind);
+  const drawing = svgElement("svg", { class: "autodiff" }, [text]);
+  document.body.append(drawing);
+  const { fontStyle, fontWeight, fontSize, fontFamily } = getComputedStyle(text);
+  drawing.remove();
+  return `${fontStyle} ${fontWeight} ${fontSize} ${fontFamily}`;
 }
 
 const SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹";

@@ -66,7 +66,7 @@ function chart(name, [xName, xRange], [yName, yRange, numberOf = roundNumber], h
       svgElement("text", { x: left - 6, y: toY(y) + 4, "text-anchor": "end" }, numberOf(y)),
     ]),
     svgElement("text", { x: (left + width - right) / 2, y: height - 8, "text-anchor": "middle" }, xName),
-    svgElement("text", { transform: `translate(14 ${(top + height - bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, cut(yName, (height - bottom) / 8)),
+    svgElement("text", { transform: `translate(14 ${(top + height - bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, cut(yName, height - bottom)),
   );
   const extent = { x: left, y: top, width: width - left - right, height: height - top - bottom };
   const plot = svgElement("svg", { ...extent, viewBox: Object.values(extent).join(" ") });
