@@ -71,8 +71,11 @@ def _second_partial(name: str, first: str, second: str) -> str:
     return rf"\frac{{\partial^{{2}} {name}}}{{{below}}}"
 
 
-def latex_symbol(name: str) -> str:
+def latex_symbol(name: str, *, has_all_letters: bool = False) -> str:
     r"""Return a name as a mathematical symbol: a letter, Latin or Greek, with the rest as its index.
+
+    Args:
+        has_all_letters: whether letters of other scripts can be typeset, as browsers do; TeX's fonts lack them.
 
     >>> [latex_symbol(name) for name in ("x", "λ", "theta_0", "x₁", "x̂", "rate", "v[0, 1]", "h.2")]
     ['x', '\\lambda', '\\theta_{0}', 'x_{1}', '\\hat{x}', '\\mathrm{rate}', 'v_{0, 1}', 'h_{2}']
@@ -82,15 +85,15 @@ def latex_symbol(name: str) -> str:
     digits = "".join(str(unicodedata.digit(character, character)) for character in plain)
     match = re.fullmatch(r"([^\W\d_]+)[_.]?([^\[]*)(?:\[([\d, ]*)\])?", digits)
     stem, index, place = match.groups() if match else (digits, "", None)
-    text = _stem(stem)
+    text = _stem(stem, has_all_letters)
     for character in letters:
         if character in _ACCENTS:
             text = rf"\{_ACCENTS[character]}{{{text}}}"
-    below = ", ".join(filter(None, [index if index.isdigit() or not index else _stem(index), place]))
+    below = ", ".join(filter(None, [index if index.isdigit() or not index else _stem(index, has_all_letters), place]))
     return f"{text}_{{{below}}}" if below else text
 
 
-def _stem(letters: str) -> str:
+def _stem(letters: str, has_all_letters: bool) -> str:
     if letters in _COMMANDS:
         return _COMMANDS[letters]
     if len(letters) == 1 and letters.isascii() and letters.isalnum():
@@ -100,8 +103,7 @@ def _stem(letters: str) -> str:
         command = letter.capitalize() if letters.isupper() else letter.lower()
         if command in _COMMANDS:
             return _COMMANDS[command]
-    # TeX's fonts have no letters of other scripts.
-    return rf"\mathrm{{{_escape(letters if letters.isascii() else transliterate(letters))}}}"
+    return rf"\mathrm{{{_escape(letters if has_all_letters or letters.isascii() else transliterate(letters))}}}"
 
 
 _ESCAPES = {"\\": r"\backslash ", "~": r"\sim ", "^": r"\wedge "} | {mark: rf"\{mark}" for mark in "_%&#${}"}

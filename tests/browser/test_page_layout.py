@@ -188,12 +188,12 @@ _NETWORK = (
     "h1 = sigmoid(w1*i1 + w2*i2 + b1); h2 = sigmoid(w3*i1 + w4*i2 + b1); o1 = sigmoid(w5*h1 + w6*h2 + b2);"
     "o2 = sigmoid(w7*h1 + w8*h2 + b2); (t1 - o1)^2/2 + (t2 - o2)^2/2"
 )
+NETWORK = [_NETWORK, *(f"--{name}=0.{k + 1}" for k, name in enumerate(sorted({*re.findall(r"[wibt]\d", _NETWORK)})))]
 
 
 def test_a_network_of_many_variables_is_seen_whole_on_a_phone_with_its_units(page: Page) -> None:
     resize(page, 390, 844)
-    names = sorted({*re.findall(r"[wibt]\d", _NETWORK)})
-    opened(page, [_NETWORK, *(f"--{name}=0.{k + 1}" for k, name in enumerate(names))])
+    opened(page, NETWORK)
     found = seen(page)
     assert found["outside"] == found["overlapping"] == 0
     assert found["least"] >= 11
@@ -496,17 +496,18 @@ CROWDED = """() => {
 # The size of the smallest sign of the typeset formula.
 LEAST_SIGN = """() => Math.min(...[...byId("typeset").querySelectorAll("mi, mn")]
   .filter((sign) => sign.checkVisibility()).map((sign) => parseFloat(getComputedStyle(sign).fontSize)))"""
+BLACK_SCHOLES = [
+    "S*normal_cdf((log(S/K) + (r + sigma^2/2)*T)/(sigma*sqrt(T)))"
+    " - K*exp(-r*T)*normal_cdf((log(S/K) + (r - sigma^2/2)*T)/(sigma*sqrt(T)))",
+    *["--S=100", "--K=95", "--r=0.03", "--sigma=0.2", "--T=0.5"],
+]
 TOWER = ["1/(1 + 1/(1 + 1/(1 + x/(1 + y^2/(x + sqrt(y))))))", "--x=1.5", "--y=2"]
 
 
 @pytest.mark.parametrize(
     "words",
     [
-        [
-            "S*normal_cdf((log(S/K) + (r + sigma^2/2)*T)/(sigma*sqrt(T)))"
-            " - K*exp(-r*T)*normal_cdf((log(S/K) + (r - sigma^2/2)*T)/(sigma*sqrt(T)))",
-            *["--S=100", "--K=95", "--r=0.03", "--sigma=0.2", "--T=0.5"],
-        ],
+        BLACK_SCHOLES,
         ["+".join(f"exp(-{k}*x^2/2)*y/{k + 1}" for k in range(1, 9)), "--x=0.7", "--y=1.3"],
         XOR,
         [
@@ -527,6 +528,53 @@ def test_long_formulas_are_typeset_and_fit_beside_the_buttons(page: Page, words:
         opened(page, words)
         assert measure(page, CROWDED) == {"hidden": False, "sideways": False, "meeting": 0}, width
         assert page.evaluate(LEAST_SIGN) > 6, width
+
+
+@pytest.mark.parametrize("words", [TOWER, PAGES["mlp"], PAGES["polynomial"]], ids=["tower", "mlp", "polynomial"])
+def test_on_a_phone_the_typeset_formula_has_the_whole_width_and_does_not_scroll(page: Page, words: list[str]) -> None:
+    resize(page, 390, 844)
+    opened(page, words)
+    names = ("scrollHeight", "clientHeight", "offsetWidth")
+    needed, height, width = (measure(page, f"byId('typeset').{name}") for name in names)
+    assert needed <= height + 1
+    assert width > 350
+
+
+@pytest.mark.parametrize("name", ["损失_权重", "Жора", "rate"])
+def test_names_of_any_script_are_typeset_as_they_are_written(page: Page, name: str) -> None:
+    opened(page, [f"a{name} = {name}*x; sin(a{name})", f"--{name}=2", "--x=3"])
+    letters = page.locator("#typeset").evaluate("(element) => element.textContent")
+    assert name.replace("_", "") in letters
+    assert f"a{name}".replace("_", "") in letters
+
+
+NEAR = """(isFolded) => {
+  fold(isFolded);
+  const place = (element) => element.getBoundingClientRect();
+  const isBetween = (a, b, from, to) => a[from] >= b[from] - 1 && a[to] <= b[to] + 1;
+  const isWithin = (a, b) => isBetween(a, b, "left", "right") && isBetween(a, b, "top", "bottom");
+  const flaws = [];
+  for (let position = 1; position <= playback.length; position++) {
+    go(position);
+    const texts = [...document.querySelectorAll("#stage text")].filter(({ textContent }) => textContent);
+    const least = Math.min(...texts.map((text) => parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a));
+    if (least < 9) flaws.push(`text of ${least} pixels at step ${position}`);
+    const nodes = [playback.focus, ...record.nodes[playback.focus].inputs];
+    const boxes = nodes.map((i) => graph.element(i)?.querySelector(".outline"));
+    const isInSight = (box) => box && isWithin(place(box), place(graph.stage));
+    if (!boxes.every(isInSight)) flaws.push(`a node is out of sight at step ${position}`);
+  }
+  return flaws;
+}"""
+
+
+@pytest.mark.parametrize("words", [BLACK_SCHOLES, NETWORK], ids=["options", "network"])
+@pytest.mark.parametrize("is_folded", [True, False])
+def test_on_a_phone_each_step_is_in_sight_in_a_size_to_read(page: Page, words: list[str], is_folded: bool) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    resize(page, 390, 844)
+    opened(page, words)
+    assert measure(page, NEAR, is_folded) == []
 
 
 @pytest.mark.parametrize("name", ["xor", "mlp"])

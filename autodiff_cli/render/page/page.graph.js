@@ -3,6 +3,7 @@
 const MOST_TRAVELLERS = 24; // more moving numbers cannot be followed
 const ZOOM = { step: 1.25, least: 0.05, most: 4 };
 const LARGEST = 2; // scale at which a drawing opens
+const LEAST_NEAR = 0.8; // the smallest scale at which the nodes of a step are shown together; text of 12 pixels has 9.6 there
 const AIR = 6; // pixels around the nodes of a step
 const SHEET = { width: 690, height: 930 }; // pixels of a printed page
 const NOTED = 2.5; // how much more room a text has that replaces an adjoint
@@ -72,8 +73,10 @@ class Graph {
   }
 
   /** Open the folded part in which the step of a node works, and close the one before. If the drawing can then not be read as a
-   * whole, draw a close-up of the nodes of the step. Gives whether anything has changed. */
-  follow(i, mayCloseUp = true) {
+   * whole, or lacks the grids of arrays, draw a close-up of the nodes of the step: at the `end` of a pass only in the first case.
+   * Gives whether anything has changed. */
+  follow(i, way = "") {
+    const mayCloseUp = way !== "whole" && !(way === "end" && this.#isReadable());
     const { parts } = this;
     const isDrawn = this.isDrawn(i);
     const { state, closeUp } = parts;
@@ -93,6 +96,15 @@ class Graph {
     this.arrange(isWhole ? ways : closeUpOf(i, parts, this.stage));
     byId("fit").textContent = parts.closeUp ? "Show all" : "Fit";
     return true;
+  }
+
+  /** Whether the drawing can be read as a whole while no step works inside a folded part. */
+  #isReadable() {
+    const { state, closeUp } = this.parts;
+    this.parts.state = this.#base;
+    const { scale } = waysOf(this.parts).best(this.stage.clientWidth, this.stage.clientHeight);
+    Object.assign(this.parts, { state, closeUp });
+    return scale >= READABLE;
   }
 
   /** The nodes that give a node its value or take it, as far as there are boxes for them. */
@@ -260,7 +272,7 @@ class Graph {
   }
 
   /** Bring a node into view with its inputs, between which and the node a step moves numbers: at the scale at which the
-   * drawing opens, or a smaller one if they need it. */
+   * drawing opens, or a smaller one if they need it and it can still be read; else what is nearest to the node. */
   show(i) {
     const near = [...new Set([i, ...record.nodes[i].inputs].map((j) => this.#nodes.get(this.boxOf(j))).filter(Boolean))];
     if (near.length === 0) return;
@@ -271,13 +283,18 @@ class Graph {
     const rooms = [this.stage.clientWidth, this.stage.clientHeight];
     const most = Math.min(...sides.map(({ start, end }, k) => rooms[k] / (end - start + 2 * AIR))); // the largest scale that shows them all
     if (this.#isNear || most < this.#scale) {
-      this.zoom(Math.min(most, this.#isNear ? this.#fitting : this.#scale));
+      this.zoom(Math.max(Math.min(most, this.#isNear ? this.#fitting : this.#scale), Math.min(LEAST_NEAR, this.#scale)));
       this.#isNear = this.#scale < this.#fitting;
     }
+    const [own] = near;
     const [left, top] = sides.map(({ start, end }, k) => {
       const [at, room] = [["scrollLeft", "clientWidth"], ["scrollTop", "clientHeight"]][k].map((name) => this.stage[name]);
-      const [from, to] = [(start - AIR) * this.#scale, (end + AIR) * this.#scale];
-      return from >= at && to <= at + room ? at : (from + to - room) / 2;
+      const scaled = (place, air) => (place + air) * this.#scale;
+      const [from, to] = [scaled(start, -AIR), scaled(end, AIR)];
+      if (from >= at && to <= at + room) return at;
+      const [side, size] = [["x", "width"], ["y", "height"]][k];
+      const [first, last] = [scaled(own[side] - this.size[side], -AIR), scaled(own[side] + own[size] - this.size[side], AIR)];
+      return Math.min(Math.max((from + to - room) / 2, last - room), first);
     });
     this.stage.scrollTo(left, top);
     this.overview.refresh();

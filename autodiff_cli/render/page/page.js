@@ -194,7 +194,7 @@ function refold() {
   graph.parts.areChosen = true;
   byId("fold").setAttribute("aria-pressed", String(graph.parts.areFolded));
   graph.refold();
-  graph.follow(isUntouched ? null : playback.focus, false);
+  graph.follow(isUntouched ? null : playback.focus, "whole");
   drawAll();
   explanation.follow(playback.quiz ? null : playback.current);
 }

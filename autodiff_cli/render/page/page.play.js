@@ -23,7 +23,7 @@ function go(position, travels = () => 0) {
   graph.finishTravel();
   const [i, isBackward] = playback.at(position);
   const duration = stillness.matches ? 0 : 1;
-  const isFolded = graph.follow(i, position !== playback.length && position !== record.forward.length); // a pass ends with the whole drawing
+  const isFolded = graph.follow(i, position === playback.length || position === record.forward.length ? "end" : ""); // a pass ends with the whole drawing
   if (i !== null && duration && position > playback.position) graph.defer(i, isBackward ? record.nodes[i].inputs : [i]);
   const changed = playback.moveTo(position);
   draw(isFolded ? record.nodes.keys() : changed);
