@@ -407,20 +407,16 @@ def _typeset_nodes(writer: GraphWriter, trace: Trace, limit: int) -> tuple[dict[
     parts: dict[Node, Fragment] = {}
     equations: list[str] = []
     for i, node in enumerate(trace.tape.nodes):
-        latex = Fragment(_symbol(node.text)) if node.is_input else _node_latex(writer, node, parts)
+        symbol = latex_symbol(node.text if node.is_input else names.get(node, ""), has_all_letters=True)
+        latex = Fragment(symbol) if node.is_input else _node_latex(writer, node, parts)
         parts[node] = latex if len(latex.text) <= limit else Fragment(rf"n_{{{i}}}")
         text = LATEX.coerce(parts[node]).text
         if node is output:
             equations.insert(0, text)
         if node in names and not node.is_input:
-            symbol = _symbol(names[node])
             equations += [f"{symbol} = {text}"] if node is not output else []
             parts[node] = Fragment(symbol)
     return parts, equations
-
-
-def _symbol(name: str) -> str:
-    return latex_symbol(name, has_all_letters=True)
 
 
 def _node_latex(writer: GraphWriter, node: Node, parts: dict[Node, Fragment]) -> Fragment:
