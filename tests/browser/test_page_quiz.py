@@ -304,15 +304,50 @@ def test_a_comparison_is_hinted_at_with_its_numbers(page: Page) -> None:
     assert hints["Value of -x"] == "Not yet: x is 2."
 
 
-def test_what_rounding_leaves_of_a_sum_may_be_called_0(page: Page) -> None:
-    document = opened(page, ["sin(x*0.1*y - 0.3*x + 0.2*x*y)", "--x", "1", "--y", "1"])
-    page.evaluate("beginQuiz()")
-    script = """() => playback.quiz.level.questions.map(({ title, wanted, isRight }) =>
-      [title, wanted, isRight("0"), isRight("1e-9")])"""
-    seen = {title: (wanted, *right) for title, wanted, *right in page.evaluate(script)}
-    rounding = [number for number in by_label(document).values() if number and abs(number) < 1e-12]
-    assert rounding
-    assert all(is_zero == (abs(wanted) < 1e-12) and not is_near for wanted, is_zero, is_near in seen.values())
+ROUNDED = {
+    "a sum": ["sin(x*0.1*y - 0.3*x + 0.2*x*y)", "--x=1", "--y=1"],
+    "a square of a sum": ["(3*x - 0.3)^2 + y", "--x=0.1", "--y=2"],
+    "a function at its zero": ["sin(pi*x)*y + cos(pi/2*x)*y", "--x=1", "--y=2"],
+    "an array": ["sum((W @ x - b)^2) + y", "--W=[[0.1, 0.2], [1, 1]]", "--x=[1, 1]", "--b=[0.3, 2]", "--y=0"],
+}
+EXACT = {
+    "kinks": ["relu(x - 2) + abs(x - 2) + max(x, y) + where(x > 2, x, y)*y", "--x=2", "--y=2"],
+    "small numbers": ["exp(-x^2)*1e-30 + y*1e-20", "--x=3", "--y=1"],
+}
+# Each question: its numbers, whether 0 is right for what rounding left, and by how much answers may be off.
+CANCELLED = """(level) => {
+  byId("level").value = level;
+  beginQuiz();
+  const change = (x, of) => (Array.isArray(x) ? x.map((one) => change(one, of)) : of(x));
+  return playback.quiz.level.questions.map(({ title, wanted, isRight }) => {
+    const numbers = [wanted].flat(Infinity);
+    const answers = [0.3, 1e-8].map((off) => [off, (x) => x + off * Math.max(1, Math.abs(x))]);
+    if (numbers.every((x) => x !== 0)) answers.push([0, () => 0]);
+    const wrong = answers.filter(([, of]) => isRight(inFull(change(wanted, of)))).map(([off]) => off);
+    return { title, numbers, wrong, isRight: isRight(inFull(change(wanted, (x) => (Math.abs(x) < 1e-12 ? 0 : x)))) };
+  });
+}"""
+
+
+@pytest.mark.parametrize("level", ["value", "local derivative", "adjoint"])
+@pytest.mark.parametrize("name", ROUNDED)
+def test_what_rounding_leaves_may_be_called_0(page: Page, name: str, level: str) -> None:
+    opened(page, ROUNDED[name])
+    questions = page.evaluate(CANCELLED, level)
+    is_noise = [any(0 < abs(x) < 1e-12 for x in question["numbers"]) for question in questions]
+    assert any(is_noise) or (level == "local derivative" and name in ("a sum", "an array"))
+    assert all(question["isRight"] for question in questions)
+    for question, noise in zip(questions, is_noise, strict=True):
+        assert set(question["wrong"]) <= ({0} if noise else set()), question["title"]
+
+
+@pytest.mark.parametrize("level", ["value", "local derivative", "adjoint"])
+@pytest.mark.parametrize("name", EXACT)
+def test_what_is_small_or_jumps_is_not_rounding(page: Page, name: str, level: str) -> None:
+    opened(page, EXACT[name])
+    wrong = {question["title"]: question["wrong"] for question in page.evaluate(CANCELLED, level)}
+    assert wrong
+    assert not any(wrong.values())
 
 
 def test_enter_checks_and_the_answer_stays_where_one_types(page: Page) -> None:

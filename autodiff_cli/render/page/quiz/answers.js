@@ -2,7 +2,9 @@
 
 const TWO_DIGITS = 0.05; // relative; rounding to two digits changes a number by no more
 const EXACT = 1e-9; // relative; an answer in full may have been computed in another order
-const ROUNDING = 1e-14; // relative to terms that cancel each other; what is left is rounding
+const ROUNDING = 1e-14; // relative to the terms of a sum; more than a chain of operations loses
+const SMALLER = 16; // how much smaller the second of two perturbations is
+const LINEAR = 4; // how much smaller the effect of the second is at least, unless something jumps in between
 const ROUNDED_TERMS = 0.01; // relative; an expression may contain rounded numbers
 const CONSTANTS = { pi: Math.PI, π: Math.PI, e: Math.E, inf: Infinity, nan: NaN };
 const FUNCTIONS = {
@@ -69,20 +71,20 @@ function readingsOf(text, wanted) {
     .filter((parts) => parts.length === length && parts.every((part) => evaluate(part) !== undefined));
 }
 
-/** Whether an answer is the number, or each number of the array. Of a sum, whose terms have a `size`, rounding may be all that is left. */
-function isRight(text, wanted, size = 0) {
+/** Whether an answer is the number, or each number of the array; an error of rounding may be all that is left of a sum. */
+function isRight(text, wanted, error = 0) {
   const numbers = [wanted].flat(Infinity);
-  return readingsOf(text, wanted).some((parts) => parts.every((part, k) => isRounded(part, numbers[k], size)));
+  return readingsOf(text, wanted).some((parts) => parts.every((part, k) => isRounded(part, numbers[k], error)));
 }
 
 /** Whether a text is the number to the digits typed, at least about two, or an expression with this value. Zeros at the end of
  * a whole number, `120`, count as digits up to the second. */
-function isRounded(text, x, terms) {
+function isRounded(text, x, error) {
   const value = evaluate(text);
   if (!Number.isFinite(x) || !Number.isFinite(value)) return Object.is(value, x);
   const off = Math.abs(value - x);
   const size = Math.abs(x);
-  if (off <= EXACT * size || off <= ROUNDING * terms) return true;
+  if (off <= EXACT * size || off <= error) return true;
   const number = /^\s*[-+−–]?(\d*?)(0*)(?:\.(\d*))?(?:e([-+]?\d+))?\s*$/i.exec(text);
   if (number === null) return off <= ROUNDED_TERMS * size;
   const [, digits, zeros, decimals, power = 0] = number;
@@ -94,4 +96,54 @@ function isRounded(text, x, terms) {
 /** The first of some likely mistakes, each a number with `words`, that an answer contains; undefined if there is none. */
 function mistakeIn(text, mistakes, wanted) {
   return mistakes.find(({ number }) => number !== null && !isRight(inFull(number), wanted) && isRight(text, number))?.words;
+}
+
+// Where terms cancel, rounding may be all that is left, and then 0 is as right an answer as what the page has.
+
+/** How far values, adjoints and local derivatives (by node and position) may be from exact ones, in any element of an array. */
+class RoundingErrors {
+  constructor({ values, contributions }) {
+    const terms = sizesOfTerms(values, contributions);
+    this.values = terms.values.map((size) => ROUNDING * size);
+    const { ofAdjoints, ofLocals } = this.#changes();
+    this.adjoints = ofAdjoints.map((change, i) => change + ROUNDING * terms.adjoints[i]);
+    this.locals = ofLocals;
+  }
+
+  /** How much the backward pass changes if each value changes by its error. What jumps is at a kink: that is no rounding. */
+  #changes() {
+    const { values, adjoints, contributions } = evaluator.run(playback.point);
+    const elements = (x) => x?.data ?? [x ?? NaN];
+    const numbersOf = (pass) => [...pass.adjoints, ...pass.contributions.flat().map(({ local }) => local)].map(elements);
+    const from = numbersOf({ adjoints, contributions });
+    const moved = (value, by) => (typeof value === "number" ? value + by : { ...value, data: value.data.map((x, k) => x + (k % 2 ? by : -by)) });
+    const changesBy = (share) => {
+      const perturbed = values.map((value, i) => (takesGradient(i) ? moved(value, share * (i % 2 ? 1 : -1) * this.values[i]) : value));
+      return numbersOf(evaluator.reverse(perturbed)).map((numbers, k) => Math.max(...Array.from(numbers, (x, at) => Math.abs(x - from[k][at]))));
+    };
+    const changes = from.map(() => 0);
+    for (const sign of [1, -1]) {
+      const [whole, small] = [changesBy(sign), changesBy(sign / SMALLER)];
+      whole.forEach((change, k) => { if (LINEAR * small[k] <= change) changes[k] = Math.max(changes[k], change); });
+    }
+    const [ofAdjoints, rest] = [changes.slice(0, adjoints.length), changes.slice(adjoints.length)];
+    return { ofAdjoints, ofLocals: contributions.map((ofNode) => new Map(ofNode.map(({ position }) => [position, rest.shift()]))) };
+  }
+}
+
+/** How large values and adjoints would be if no term cancelled another. */
+function sizesOfTerms(values, contributions) {
+  const largest = (x) => Math.max(0, ...[x].flat(Infinity).map(Math.abs).filter(Number.isFinite));
+  const sizes = values.map(largest);
+  values.forEach((value, i) => {
+    for (const { to, local } of contributions[i]) sizes[i] += (local === null ? [values[to]].flat(Infinity).length : largest(local)) * sizes[to];
+  });
+  const ofAdjoints = values.map((_, i) => Number(i === record.output));
+  for (const i of record.backward) {
+    for (const { to, local, amount } of contributions[i]) {
+      const term = typeof local === "number" ? Math.abs(local) * ofAdjoints[i] : largest(amount);
+      if (Number.isFinite(term)) ofAdjoints[to] += term;
+    }
+  }
+  return { values: sizes, adjoints: ofAdjoints };
 }

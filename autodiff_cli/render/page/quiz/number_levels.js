@@ -19,9 +19,9 @@ function asked(nodes) {
   return operations.length >= FEWEST ? inSight : nodes.filter((i) => graph.isDrawn(i)).slice(0, MOST_ASKED);
 }
 
-/** A question for a number, which is typed; `size` is that of the terms whose sum it is. */
-function numberQuestion(wanted, question, size = 0) {
-  return { wanted, isReadable: (text) => readingsOf(text, wanted).length > 0, isRight: (text) => isRight(text, wanted, size), ...question };
+/** A question for a number, which is typed, and which may be off by an error of rounding. */
+function numberQuestion(wanted, error, question) {
+  return { wanted, isReadable: (text) => readingsOf(text, wanted).length > 0, isRight: (text) => isRight(text, wanted, error), ...question };
 }
 
 /** A number with the other sign. */
@@ -41,12 +41,12 @@ function valueInstead(i) {
 function adjointLevel() {
   const { computation } = playback;
   const start = record.forward.length;
-  const sizes = sizesOfTerms();
+  const errors = new RoundingErrors(computation);
   const nodes = asked(record.nodes.map((_, i) => i).filter(takesGradient).reverse());
   const unanswered = new Set(nodes);
   const question = (i) => {
     const { label } = record.nodes[i];
-    return numberQuestion(computation.adjoints[i], {
+    return numberQuestion(computation.adjoints[i], errors.adjoints[i], {
       node: i,
       title: `Adjoint of ${label}`,
       mistakes: () => adjointMistakes(i),
@@ -59,7 +59,7 @@ function adjointLevel() {
         for (const { node } of users[i]) changed.add(node); // the edges from the node to its users show their numbers now
         return changed;
       },
-    }, sizes[i]);
+    });
   };
   return {
     start,
@@ -76,18 +76,6 @@ function adjointLevel() {
 function termsOfAdjoint(i) {
   return users[i].map(({ node, position }) => ({ node, position, contribution: playback.computation.contribution(node, position) }))
     .filter(({ contribution }) => contribution && !contribution.nothing);
-}
-
-/** How large adjoints would be if no contribution cancelled another. */
-function sizesOfTerms() {
-  const sizes = record.nodes.map((_, i) => Number(i === record.output));
-  for (const i of record.backward) {
-    for (const { to, local, amount } of playback.computation.contributions[i]) {
-      const term = typeof local === "number" ? Math.abs(local) * sizes[i] : Math.max(...[amount].flat(Infinity).map(Math.abs));
-      if (Number.isFinite(term)) sizes[to] += term;
-    }
-  }
-  return sizes;
 }
 
 /** Likely wrong answers for an adjoint. */
@@ -152,13 +140,14 @@ const HINT_WITH_NUMBERS = {
 /** Values, from the inputs up. */
 function valueLevel() {
   const { computation } = playback;
+  const errors = new RoundingErrors(computation);
   const nodes = asked(record.forward);
   const unanswered = new Set(nodes);
   const question = (i) => {
     const { label, name, inputs, summary } = record.nodes[i];
     const used = [...new Set(inputs.map((j) => record.nodes[j].label))].join(" and ");
     const value = computation.values[i];
-    return numberQuestion(value, {
+    return numberQuestion(value, errors.values[i], {
       node: i,
       title: `Value of ${label}`,
       mistakes: () => [
@@ -191,6 +180,7 @@ function valueLevel() {
 /** Local derivatives: every operation is asked for once before any is repeated. */
 function slopeLevel() {
   const { computation } = playback;
+  const errors = new RoundingErrors(computation);
   const candidates = asked(record.backward)
     .flatMap((i) => computation.contributions[i].map((contribution) => ({ i, contribution })))
     .filter(({ contribution }) => typeof contribution.local === "number");
@@ -205,7 +195,7 @@ function slopeLevel() {
     const [label, towards] = [record.nodes[i].label, record.nodes[to].label];
     const formula = computation.formula(i, position);
     const inNumbers = computation.formulaInNumbers(i, position);
-    return numberQuestion(local, {
+    return numberQuestion(local, errors.locals[i].get(position), {
       node: i,
       title: `Local derivative of ${label} towards ${towards}`,
       mistakes: () => [
