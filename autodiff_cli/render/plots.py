@@ -363,10 +363,9 @@ class _Scales:
     def x(self, values: Array) -> NDArray[Any]:
         """Return the places of values on the x axis."""
         if self.origin is not None:
-            times: NDArray[Any] = np.datetime64(self.origin.replace(tzinfo=None), "us") + np.rint(values * 1e6).astype(
+            return np.datetime64(self.origin.replace(tzinfo=None), "us") + np.rint(values * 1e6).astype(
                 "timedelta64[us]"
             )
-            return times
         return values if self.zero is None else np.where(values == 0, self.zero, values)
 
     def is_visible(self, x: Array, y: Array) -> Mask:

@@ -374,10 +374,7 @@ class _Iterates:
         """Whether nothing more is to be gained at points, whatever the units of the parameters and the loss."""
         is_near = (np.abs(newton.step) <= SETTINGS.negligible_step * np.abs(self.theta[fits])).all(axis=1)
         is_near &= ~newton.has_flat_slope
-        is_minimum: Mask = newton.is_convex & (
-            (newton.gain <= SETTINGS.negligible_gain * self.loss_scale(fits)) | is_near
-        )
-        return is_minimum
+        return newton.is_convex & ((newton.gain <= SETTINGS.negligible_gain * self.loss_scale(fits)) | is_near)
 
     def _refine(self, fits: Fits) -> None:
         """Take Newton steps as long as they get closer to the minimum, and store what is known of the last points.
