@@ -357,10 +357,7 @@ EXPORTERS: Mapping[str, Exporter] = {
     "c": Exporter("C", c_source, lambda: Library(C), C_NAMES),
     "fortran": Exporter("Fortran", fortran_source, lambda: FortranLibrary(FORTRAN), FORTRAN_NAMES),
     "python": Exporter("Python", python.python_source, LIBRARIES["python"], python.PYTHON_NAMES),
-    "numpy": Exporter(
-        "NumPy", python.numpy_source, LIBRARIES["numpy"], python.NUMPY_NAMES,
-        has_arrays=True,
-    ),
+    "numpy": Exporter("NumPy", python.numpy_source, LIBRARIES["numpy"], python.NUMPY_NAMES, has_arrays=True),
     "jax": Exporter(
         "JAX", python.jax_source, LIBRARIES["jax"], python.JAX_NAMES,
         has_arrays=True, has_autodiff=True, graph_pass=simplify_for_autodiff,
