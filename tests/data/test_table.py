@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import autodiff_cli as ad
 from autodiff_cli.data import batches
 from autodiff_cli.data.batches import arrow_floats
 from autodiff_cli.data.table import DataError, MemoryDataset
@@ -113,3 +114,17 @@ def test_text_that_a_condition_reads_is_no_number(tmp_path: Path) -> None:
     path.write_text("x,y\nnone,1\n2,4\n3,6\n")
     kept = run_cli(["train", "y ~ a*x", str(path), "--where", "x != 'none'", "--json"])
     assert kept.json["parameters"] == pytest.approx({"a": 2})
+
+
+def test_an_array_has_no_names() -> None:
+    with pytest.raises(TypeError, match="an array has no column names"):
+        ad.fit("y ~ a*x", np.zeros((3, 2)))  # type: ignore[arg-type]
+
+
+def test_a_summary_counts_the_missing_cells_of_each_column(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("x,w,site\n1,,north\n2,3.5,\n3,,south\n4,1,north\n", encoding="utf-8")
+    columns = run_cli(["data", str(path), "--json"]).json["columns"]
+    assert [(column["name"], column["missing"], column["min"], column["max"]) for column in columns] == [
+        ("x", 0, 1, 4), ("w", 2, 1, 3.5), ("site", 1, None, None)
+    ]  # fmt: skip

@@ -308,6 +308,7 @@ def test_prediction_file_and_derived_quantity(tmp_path: Path) -> None:
         assert found == pytest.approx(asymptotes / (1 + np.exp(-(np.array([500, 1000]) - p["m"]) / p["c"])))
         assert np.sum(one.residuals(data) ** 2) == pytest.approx(one.rss) == pytest.approx(35 * one.rmse**2)
         assert one.residual_std == p["sigma"]
+        assert one.r_squared == pytest.approx(1 - one.rss / (35 * np.var(data["size"])))
         with pytest.raises(DataError, match="not fitted with the level `f`"):
             one.predict({"age": [500], "tree": ["f"]})
         with pytest.raises(OptionError, match="random effects"):

@@ -57,3 +57,16 @@ def test_bad_input_is_status_2() -> None:
         run_cli(["compare", DECAY, MODELS[0], MODELS[1], "--folds", "1"]), "--folds must be at least 2, or 0 for none"
     )
     expect_refusal(run_cli(["compare", DECAY, MODELS[0], MODELS[1], "--jsn"]), "--json")
+
+
+def test_warnings_and_pairs_without_a_test_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("x,y\n1,2.5\n2,3.9\n3,6.2\n4,8\n5,9.9\n6,12.3\n", encoding="utf-8")
+    alike = run_cli(["compare", str(path), "y ~ a + b*x", "y ~ c"])
+    assert "warnings" not in alike
+    assert "no test for" not in alike
+    assert "2 within 1: F(1, 4)" in alike
+    other = run_cli(["compare", str(path), "y ~ a + b*x", "y ~ c*x^d", "y ~ p + q*x + r*x"])
+    warnings = other.partition("\nwarnings\n")[2]
+    assert "the data determine only a combination of `q`, `r`" in warnings
+    assert "no test for other pairs: it is not known whether one is a special case of the other" in other

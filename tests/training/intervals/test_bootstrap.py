@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 
 import autodiff_cli as ad
+from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting.inference import BootstrapFits, bootstrap_fits
 from autodiff_cli.training.options import FitOptions
@@ -159,3 +160,12 @@ def test_corrected_shares_are_those_of_efron_and_tibshirani() -> None:
     theirs = stats.norm.cdf(bias + shifted / (1 - acceleration * shifted))
     found = BootstrapFits(values, jackknife).intervals(lambda theta: theta, estimate, 0.9)
     assert np.ravel(found) == pytest.approx(np.quantile(values, theirs), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("q = [a, 1] + [1, 2, 3]", "shapes 2 and 3 do not fit together"), ("q = [a, 1]", "must be a number")],
+)
+def test_a_derived_quantity_is_a_number(text: str, words: str) -> None:
+    with pytest.raises(ExpressionError, match=words):
+        ad.fit("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4, 6.1]}, derive=text)
