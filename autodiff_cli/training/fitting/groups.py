@@ -37,7 +37,7 @@ from autodiff_cli.training.fitting.optimization import (
     unset_parameters,
 )
 from autodiff_cli.training.fitting.progress import Progress
-from autodiff_cli.training.fitting.starts import Sinusoids, has_kinks
+from autodiff_cli.training.fitting.starts import Sinusoids, has_rivals
 from autodiff_cli.training.fitting.symmetries import TERMS_NOTE, canonical_parameters, order_terms
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import Outcome, StoppingRule
@@ -239,7 +239,7 @@ class BatchedFit:
     def __init__(self, batch: GroupBatch, method: str, options: FitOptions) -> None:
         self._batch, self._method, self._options = batch, method, options
         self._objective = objective = batch.objective
-        self._has_kinks = has_kinks(objective)  # so that each may have several minima
+        self._may_have_rivals = np.zeros(batch.count, np.bool_)
         self._quantities = DerivedQuantities(options.quantities, objective.model, objective.layout)
         every = np.arange(batch.count)
         self._has_enough_rows = batch.weighted_counts > objective.layout.size
@@ -282,11 +282,11 @@ class BatchedFit:
         progress.history += [{"epoch": number, "loss": loss} for number, loss in enumerate(losses)]
         progress.last = Epoch(len(losses) - 1, losses[-1], theta) if losses else None
         outcome = self.outcomes[group]
-        # A poor fit of the others may be as good as it gets, but a frequency or a kink may be a group's own.
+        # A poor fit of the others may be as good as it gets, but the frequency of a group may be its own.
         is_searched = np.count_nonzero(self.is_poor) <= BATCHING.max_searched or (
-            self.is_poor[group] and (self._has_kinks or Sinusoids(part).frequencies or has_several_minima(part))
+            self.is_poor[group] and (Sinusoids(part).frequencies or has_several_minima(part))
         )
-        if not self._is_regular[group] or (self.is_poor[group] and is_searched):
+        if not self._is_regular[group] or (self.is_poor[group] and is_searched) or self._may_have_rivals[group]:
             outcome = StartSearch(self._method, part, self._options, progress).improve(outcome)
         else:
             outcome = judge_end(part, outcome)
@@ -326,7 +326,8 @@ class BatchedFit:
         if self._method == "lm":  # these are often very many
             variations = batch.mean_squares(batch.target_variations(fits), fits)
             left = self._losses[fits] / np.where(variations > 0, variations, 1.0)
-            is_poor |= ~(left <= 1 - RESTARTS.poor_r_squared) | self._has_kinks
+            is_poor |= ~(left <= 1 - RESTARTS.poor_r_squared)
+            self._may_have_rivals[fits] = has_rivals(objective) and ~(left < 1 - RESTARTS.perfect_r_squared)
             self._structure[fits] = structure = residual_structure_of_groups(batch, self.theta[fits], fits)
             is_poor |= (structure > RESIDUALS.systematic_sigmas) & ~(left < 1 - RESTARTS.perfect_r_squared)
         elif objective.has_residuals and not (is_likelihood and objective.is_generalised_linear):

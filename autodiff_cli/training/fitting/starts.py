@@ -293,6 +293,13 @@ def has_kinks(objective: Objective) -> bool:
     return any(node.op is not None and node.op.kink is not None for node in nodes)
 
 
+def has_rivals(objective: Objective) -> bool:
+    """Whether the model has frequencies, exponents or kinks, so that a good fit may have better rivals elsewhere."""
+    partners = objective.kernels.cached("partners", lambda: _find_partners(objective))
+    has_exponents = any(partner.node is None for partner in partners)
+    return bool(Sinusoids(objective).frequencies) or has_exponents or has_kinks(objective)
+
+
 def start_from_kinks(
     objective: Objective, start: Array, free: Mask, seed: int, bounds: Bounds | None = None
 ) -> StartCandidate | None:

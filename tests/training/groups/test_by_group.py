@@ -131,6 +131,20 @@ def test_a_bend_of_each_of_many_groups_is_found_as_alone() -> None:
         assert group.fit.rss == pytest.approx(alone("y ~ a + b*x + c*relu(x - k)", data, int(group.by)).rss, rel=1e-6)
 
 
+@pytest.mark.parametrize("seed", [4, 6])
+def test_an_exponent_of_the_other_sign_is_found_as_alone(seed: int) -> None:
+    """One group of these had ended at another minimum, which explained nearly as much."""
+    generator, x, parts = np.random.default_rng(seed), np.linspace(0.05, 10, 40), []
+    for _ in range(24):
+        a, b, c, k = (generator.uniform(low, high) for low, high in ((1, 5), (1, 5), (-0.3, 0.8), (0.5, 3.5)))
+        y = a - b * np.exp(-((x / 10**c) ** k))
+        parts.append(y + 0.02 * np.std(y) * generator.normal(size=40))
+    data = {"x": np.tile(x, 24), "y": np.concatenate(parts), "group": np.repeat(np.arange(24), 40)}
+    for group in ad.fit_by("y ~ a - b*exp(-(x/c)^k)", data, "group"):
+        assert group.fit is not None
+        assert group.fit.rss == pytest.approx(alone("y ~ a - b*exp(-(x/c)^k)", data, int(group.by)).rss, rel=1e-6)
+
+
 def test_a_group_that_fails_does_not_stop_the_others() -> None:
     data = decays([20, 1, 2, 20, 20, 20])
     bad = data["group"] == 3
