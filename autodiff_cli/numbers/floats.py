@@ -141,7 +141,7 @@ MAX_PERTURBATION_ULPS = 8  # ulps: more than rounding errors of most operations,
 _FACTOR_PERIOD = 509  # factors until they repeat: a prime, so that similar parts of a formula get different ones
 SMALLEST_NORMAL = sys.float_info.min  # smaller floats have fewer digits
 UNDERFLOW_SUBSTITUTE = 1024 * SMALLEST_NORMAL  # replaces a result that underflowed; normal also when perturbed
-_FRESNEL_OPS = ("fresnels", "fresnelc", "chirp_sine", "chirp_cosine")
+_PHASE_OPS = ("fresnels", "fresnelc", "chirp_sine", "chirp_cosine", "mod")
 _MAX_FRESNEL_ARGUMENT = 2.0**26  # above, a float has no digits left for the phase pi*x^2/2
 _RANGE_MARGIN = 16  # times the range of a few runs, in which all errors are: runs may move to one side by chance
 _SECANT_STEP = 2.0**-40  # of an argument, for the slope of a function: far above its rounding, and nearly straight
@@ -305,8 +305,15 @@ def perturbed_table(
         return value
 
     def limit_phase(function: Operation) -> Operation:
-        """Return nan for arguments without digits for the phase pi*x^2/2: they are even, also if they are perturbed."""
-        return lambda x: table["where"](table["gt"](table["abs"](x), _MAX_FRESNEL_ARGUMENT), math.nan, function(x))
+        """Return nan for arguments without digits for the phase pi*x^2/2, or beyond multiples of a divisor: they are
+        even, also if they are perturbed, and few remainders of such numbers differ.
+        """
+
+        def value(x: Any, *divisor: Any) -> Any:
+            limit = table["abs"](*divisor) / EPSILON if divisor else _MAX_FRESNEL_ARGUMENT
+            return table["where"](table["gt"](table["abs"](x), limit), math.nan, function(x, *divisor))
+
+        return value
 
     def watch(function: Operation, sides: Operation) -> Operation:
         def value(*xs: Any) -> Any:
@@ -322,7 +329,7 @@ def perturbed_table(
             function = watch(function, compared_sides[name])
         if op.gate in (Gate.ROUTE, Gate.BLOCK) or name in _SIGN_ONLY:
             return function
-        if name in _FRESNEL_OPS:
+        if name in _PHASE_OPS:
             function = limit_phase(function)
         if op.argument_ulps:
             function = perturb_argument(function, op.argument_ulps, op.perturbed_input)

@@ -100,6 +100,15 @@ def test_warnings_give_the_correct_digits_of_inaccurate_results(
     assert {name: found.get(name) for name in expected} == expected
 
 
+@each("text", ["6.02E23", "1e30", "x^2"])
+def test_remainders_of_numbers_without_digits_for_them(text: str) -> None:
+    """There are so few of them that wrong ones may agree by chance."""
+    number = {"6.02E23": 602 * 10**21, "1e30": 10**30, "x^2": (3**30) ** 2}[text]
+    for divisor in range(2, 40):
+        found = trace(parse(f"{text} % z"), {"z": float(divisor)} | ({"x": 3.0**30} if text == "x^2" else {}))
+        assert float(right(found).get(VALUE, found.values[-1])) == number % divisor
+
+
 @each(("text", "point"), RIGHT)
 def test_accurate_results_have_no_warning(text: str, point: dict[str, float]) -> None:
     found = trace(parse(text), point)
