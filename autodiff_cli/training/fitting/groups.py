@@ -239,7 +239,7 @@ class BatchedFit:
     def __init__(self, batch: GroupBatch, method: str, options: FitOptions) -> None:
         self._batch, self._method, self._options = batch, method, options
         self._objective = objective = batch.objective
-        self._may_have_rivals = np.zeros(batch.count, np.bool_)
+        self._may_have_rivals = np.zeros(batch.count, np.bool_)  # of least squares only, as of fits alone
         self._quantities = DerivedQuantities(options.quantities, objective.model, objective.layout)
         every = np.arange(batch.count)
         self._has_enough_rows = batch.weighted_counts > objective.layout.size

@@ -71,9 +71,8 @@ class Sinusoids:
     """The frequencies and phases of a prediction: the parameters in the arguments of its sines and cosines.
 
     Attributes:
-        count: the number of frequencies and phases.
-        frequencies: the indices of the parameters that have an effect on an argument that depends on columns.
-        phases: the indices of the others.
+        frequencies: the indices of the parameters whose effect on an argument depends on columns.
+        phases: the indices of those with the same effect in every row.
 
     >>> from autodiff_cli.training.objective.objective import Objective
     >>> objective = Objective("y ~ a*sin(2*pi*x/P + p)", {"x": [0.0, 1, 2, 3, 4], "y": [0, 1, 0, -1, 0]})
@@ -88,7 +87,6 @@ class Sinusoids:
         self._objective = objective
         cached = objective.kernels.cached
         self._slopes, self.frequencies, self.phases = cached("waves", lambda: _find_arguments(objective))
-        self.count = len(self._slopes)
 
     def frequency_grids(
         self, theta: Array, per_turn: int, most: int, box: Bounds | None = None
@@ -275,8 +273,7 @@ def start_from_exponents(
 
     Both signs of `k` in `a - b*exp(-(x/c)^k)` may have a minimum. `start` is the end of another fit; see `multistart`.
     """
-    partners = objective.kernels.cached("partners", lambda: _find_partners(objective))
-    exponents = [*{partner.parameter for partner in partners if partner.node is None and free[partner.parameter]}]
+    exponents = [index for index in _exponents(objective) if free[index]]
     if not exponents:
         return None
     points = np.tile(start, (len(exponents) + 1, 1))
@@ -295,17 +292,20 @@ def has_kinks(objective: Objective) -> bool:
 
 def has_rivals(objective: Objective) -> bool:
     """Whether the model has frequencies, exponents or kinks, so that a good fit may have better rivals elsewhere."""
+    return bool(Sinusoids(objective).frequencies or _exponents(objective)) or has_kinks(objective)
+
+
+def _exponents(objective: Objective) -> list[int]:
+    """Return the indices of the parameters that are exponents."""
     partners = objective.kernels.cached("partners", lambda: _find_partners(objective))
-    has_exponents = any(partner.node is None for partner in partners)
-    return bool(Sinusoids(objective).frequencies) or has_exponents or has_kinks(objective)
+    return sorted({partner.parameter for partner in partners if partner.node is None})
 
 
 def start_from_kinks(
     objective: Objective, start: Array, free: Mask, seed: int, bounds: Bounds | None = None
 ) -> StartCandidate | None:
-    """Return the best end of fits that begin with kinks between other rows; None if the model has no kink.
-
-    There may be a minimum between any two rows. `start` is the end of another fit; see `multistart`.
+    """Return the best end of fits that begin with kinks between other rows, where further minima may be; None if the
+    model has no kink. `start` is the end of another fit; see `multistart`.
     """
     if not has_kinks(objective):
         return None
@@ -614,7 +614,7 @@ class _Multistart:
         Far from the rows' origin, as in `a*sin(w*t) + b*cos(w*t)` with `t` in Julian days, a small change of `w` turns
         the phase many times, which other methods follow in tiny steps of `a` and `b`.
         """
-        waves, joint = [*self._sinusoids.frequencies, *self._sinusoids.phases], self._linear.copy()
+        waves, joint = self._sinusoids.frequencies + self._sinusoids.phases, self._linear.copy()
         joint[waves] |= self._searched[waves]
         for adjusted in (joint, self._linear) * SETTINGS.frequency_steps:
             points = project_linear(objective, points, adjusted, self._box)[0]
@@ -670,7 +670,7 @@ class _Multistart:
         if not self._has_frequencies:
             yield points
             return
-        if np.count_nonzero(self._searched) <= self._sinusoids.count:
+        if np.count_nonzero(self._searched) <= len(self._sinusoids.frequencies + self._sinusoids.phases):
             return  # all that matters was scanned
         for theta in points[: SETTINGS.max_descents // 3]:
             best = self._scan_frequencies(theta)[:1]
