@@ -51,7 +51,7 @@ _SINGLE_FIT = "it fits every group, and the other option needs a single fit"
 
 # The options that need a single fit on this machine, or a table of several fits.
 _TRAIN_RESTRICTIONS = (
-    *excludes("by", dict.fromkeys(("save", "page", "every", "cluster", "draws"), _SINGLE_FIT), command_words),
+    *excludes("by", dict.fromkeys(("save", "page", "every", "draws"), _SINGLE_FIT), command_words),
     *excludes("page", {"laplace": "it shows single curves", "cluster": "it needs rows on this machine"}, command_words),
     needs("draws", "posterior", "--draws needs --posterior N, the number of draws"),
     *(Restriction(k, lambda x: not x.get("plot"), f"--{k} needs --plot FILE") for k in option_fields(FigureOptions)),
@@ -108,7 +108,7 @@ def train(
     from autodiff_cli.training.fitting.fit import Interrupted, fit_objective
     from autodiff_cli.training.fitting.optimization import choose_method
     from autodiff_cli.training.fitting.progress import Recorder
-    from autodiff_cli.training.objective.cluster_connection import connect_cluster
+    from autodiff_cli.training.objective.cluster_connection import connected
     from autodiff_cli.training.objective.model import Model, tie_fixed_parameters
     from autodiff_cli.training.objective.objective import Objective
     from autodiff_cli.training.objective.parameters import parse_bounds
@@ -170,8 +170,8 @@ def train(
         table = EpochTable(_progress_paper(environment, guard), title, every, bar)
         source.on_progress = table.update_reading
         try:
-            cluster = cluster_stack.enter_context(connect_cluster(options.cluster))
-            objective = Objective.of(parsed_model, source, dataclasses.replace(options, cluster=cluster))
+            options = cluster_stack.enter_context(connected(options))
+            objective = Objective.of(parsed_model, source, options)
             recorder = None if page is None else Recorder.for_objective(objective)
             observers = (table,) if recorder is None else (table, recorder)
 
@@ -179,7 +179,7 @@ def train(
                 for observer in observers:
                     observer.add(epoch)
 
-            options = dataclasses.replace(options, cluster=cluster, on_epoch=observe)
+            options = dataclasses.replace(options, on_epoch=observe)
             with errors_as_failure(str(options.checkpoint)) if options.checkpoint else contextlib.nullcontext():
                 table.step_noun = step_noun(choose_method(options, objective))
                 fit = fit_objective(objective, options, table.update, table.update_draws)

@@ -90,11 +90,12 @@ class LabelColumn:
         values: Array = np.array([*numbers, math.nan], np.float64)[self.codes]
         return values
 
-    def levels(self, name: str) -> NDArray[Any]:
-        """Return the label of each code: integers if all of them are numbers, otherwise texts.
+    def levels(self, name: str, *, are_whole: bool = True) -> NDArray[Any]:
+        """Return the label of each code: integers if all of them are whole numbers, otherwise texts.
 
         Args:
             name: the name of the column.
+            are_whole: whether other numbers are errors; without it, all are floats if there are any.
 
         Raises:
             DataError: for numbers that are not whole, and for text that is not valid Unicode.
@@ -102,6 +103,8 @@ class LabelColumn:
         if is_numeric(self.values):
             for code, value in enumerate(self.values):
                 if abs(value) >= _LABEL_LIMIT or value != round(value):
+                    if not are_whole:
+                        return np.array(self.values, np.float64)
                     reason = f"a label must be a whole number below 2^63 or text, not {value:g}"
                     raise DataError(f"{self._location(code, name)}: {reason}")
             return np.array([int(value) for value in self.values], np.int64)

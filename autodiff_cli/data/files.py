@@ -34,6 +34,7 @@ from autodiff_cli.data.batches import (
     LabelColumn,
     MissingCells,
     ProblemList,
+    RawBatch,
     find_missing,
     join_labels,
     labels_of,
@@ -47,7 +48,7 @@ from autodiff_cli.data.formats import detect_format
 from autodiff_cli.data.source import ByteSource
 from autodiff_cli.data.streaming import PassProgress, StreamedColumns
 from autodiff_cli.data.table import Record, RowFilter, Table, TextBatch, check_has_rows
-from autodiff_cli.language.errors import format_names, spelling_hint
+from autodiff_cli.language.errors import format_names, pluralize, spelling_hint
 from autodiff_cli.language.lexer import canonical_name, quote_name
 from autodiff_cli.language.names import JOINT_SEPARATOR, joined_columns
 from autodiff_cli.system import error_reason
@@ -76,17 +77,20 @@ class FilterCounts:
     Attributes:
         rows: the number of rows before filtering.
         selected: the number of rows that the filter selects.
+        doubtful: the number of rows for which the filter depends on digits that floats do not have.
         texts: the different texts of each text column that the filter reads, in order of occurrence.
     """
 
     rows: int = 0
     selected: int = 0
+    doubtful: int = 0
     texts: dict[str, dict[str, None]] = field(default_factory=dict)
 
     def add(self, other: FilterCounts) -> None:
         """Add the counts of further rows."""
         self.rows += other.rows
         self.selected += other.selected
+        self.doubtful += other.doubtful
         for name, texts in other.texts.items():
             self.texts.setdefault(name, {}).update(texts)
 
@@ -194,16 +198,14 @@ class DataFile:
             accepts_missing=query.missing is not MissingCells.REFUSE or row_filter is not None,
             cell_by_cell=query.cell_by_cell,
         )
-        can_find_lines = self.format.is_slow_to_parse and not (request.accepts_missing or query.cell_by_cell)
+        can_find_lines = self.format.is_slow_to_parse and not query.cell_by_cell
         requested = {*query.numbers, *query.labels}
-        counts, problems = FilterCounts(), ProblemList(f"{self.name}: ")
+        rows, counts, problems = 0, FilterCounts(), ProblemList(f"{self.name}: ")
         with contextlib.closing(self.format.iter_batches(request)) as batches:
             for batch in batches:
-                mask = None if row_filter is None else row_filter.mask(batch, self.parsers)
                 count = len(next(iter(batch.values())))
+                mask = None if row_filter is None else self._apply_filter(row_filter, batch, counts)
                 selected = count if mask is None else int(np.count_nonzero(mask))
-                levels = {name: dict.fromkeys(labels_of(batch, name).values) for name in texts}
-                counts.add(FilterCounts(count, selected, levels))
                 if FILE_COLUMN not in names:
                     batch[FILE_COLUMN] = LabelColumn(np.zeros(count, np.int32), [self.label])
                 batch |= {
@@ -223,14 +225,22 @@ class DataFile:
                     raise FallbackRequired
                 elif incomplete:
                     row_numbers = np.arange(count) if mask is None else np.flatnonzero(mask)
-                    problems.add_missing(incomplete, columns, row_numbers + counts.rows - count + 1)
+                    problems.add_missing(incomplete, columns, row_numbers + rows + 1)
+                rows += count
                 if not problems:
                     yield ColumnBatch(columns, selected - dropped, mask, dropped)
         problems.raise_if_any()
         self.note_filter_counts(counts)
 
+    def _apply_filter(self, row_filter: RowFilter, batch: RawBatch, counts: FilterCounts) -> NDArray[np.bool_]:
+        """Return which rows of a batch the filter selects, and count them."""
+        mask, doubtful = row_filter.mask(batch, self.parsers)
+        levels = {name: dict.fromkeys(labels_of(batch, name).values) for name in row_filter.text_columns}
+        counts.add(FilterCounts(len(mask), int(np.count_nonzero(mask)), doubtful, levels))
+        return mask
+
     def note_filter_counts(self, counts: FilterCounts) -> None:
-        """Add notes on how many rows the filter selects and on quoted texts that no row has.
+        """Add notes on how many rows the filter selects, on rows in doubt, and on quoted texts that no row has.
 
         Raises:
             DataError: if the filter selects no row.
@@ -239,6 +249,9 @@ class DataFile:
         if self._row_filter is None:
             return
         notes = self._row_filter.notes(counts.texts)
+        if counts.doubtful:
+            uncertain = f"--where: the condition is uncertain in {pluralize(counts.doubtful, 'row')}"
+            notes.append(f"{uncertain}: floats cannot tell whole numbers beyond 2^53 apart")
         if not (counts.selected or self.is_part):
             raise DataError("\n".join([f"{self.name}: --where keeps none of {counts.rows} rows", *notes]))
         self._notes |= dict.fromkeys([*notes, f"--where keeps {counts.selected} of {counts.rows} rows"])
@@ -262,7 +275,7 @@ class DataFile:
         request = ColumnRequest(
             self.column_positions({*names, *filtered}), texts, self.parsers, size, True, True, refuses_blanks=True
         )
-        done = 0
+        done, counts = 0, FilterCounts()
         if row_filter is None:
             with contextlib.suppress(FallbackRequired), contextlib.closing(self.format.iter_text_batches()) as batches:
                 for part in (part for batch in batches for part in batch.split(size)):
@@ -277,9 +290,11 @@ class DataFile:
                 batch, cells = parse_records(block, len(self.header), request, problems), [each.cells for each in block]
                 problems.raise_if_any()
                 if row_filter is not None:
-                    mask = row_filter.mask(batch, self.parsers)
+                    mask = self._apply_filter(row_filter, batch, counts)
                     batch, cells = select_rows(batch, mask), [*itertools.compress(cells, mask.tolist())]
                 yield RowBlock({name: numbers_of(batch, name) for name in {*names} & batch.keys()}, cells)
+        if row_filter is not None:
+            self.note_filter_counts(counts)
 
     def _column_names(self, renamed: Mapping[str, str]) -> list[str]:
         """Return the normalized names of all columns after renaming. Raises DataError for names that do not fit."""

@@ -100,7 +100,7 @@ def read_json(kind: Any, value: Any) -> Any:
         return origin(read_json(item_kind, item) for item_kind, item in zip(kinds, value, strict=True))
     if dataclasses.is_dataclass(kind) or is_typeddict(kind) or hasattr(kind, "_fields"):
         hints = get_type_hints(kind)
-        if is_typeddict(kind) and not kind.__required_keys__ <= value.keys():
+        if not (kind.__required_keys__ if is_typeddict(kind) else hints.keys()) <= value.keys():
             raise KeyError
         return kind(**{name: read_json(hints[name], item) for name, item in value.items()})
     return _read_scalar(kind, value)

@@ -291,6 +291,8 @@ def format_numbers(column: NDArray[Any], format_number: Callable[[float], str]) 
 
 # --- Selection of rows
 
+_EXACT_LIMIT = 2**53  # beyond, not every whole number is a float
+
 
 class RowFilter:
     """A filter of rows by an expression of columns. A row is kept if the expression is neither 0 nor nan.
@@ -350,8 +352,9 @@ class RowFilter:
         """The columns that the expression reads."""
         return {*self.numeric_columns, *self.text_columns}
 
-    def mask(self, batch: RawBatch, parsers: Mapping[str, CellParser]) -> NDArray[np.bool_]:
-        """Return which rows of a batch the filter keeps.
+    def mask(self, batch: RawBatch, parsers: Mapping[str, CellParser]) -> tuple[NDArray[np.bool_], int]:
+        """Return which rows of a batch the filter keeps, and in how many it is in doubt, since it would change with
+        the last digit of a number beyond 2^53.
 
         Args:
             parsers: the parsers of the columns, which have read the batch.
@@ -371,6 +374,18 @@ class RowFilter:
         for name, match in self._matches.items():
             labels = labels_of(batch, match.column)
             point[name] = np.array([*(text == match.text for text in labels.values), False], np.float64)[labels.codes]
+        holds = self._evaluate(point)
+        in_doubt = np.zeros_like(holds)
+        for name in self.numeric_columns:
+            values = point[name]
+            beyond = (np.abs(values) >= _EXACT_LIMIT) & np.isfinite(values)
+            for end in (-np.inf, np.inf) * bool(beyond.any()):
+                neighbours = np.where(beyond, np.nextafter(values, end), values)
+                in_doubt |= holds != self._evaluate(point | {name: neighbours})
+        return holds, int(np.count_nonzero(in_doubt))
+
+    def _evaluate(self, point: Mapping[str, Any]) -> NDArray[np.bool_]:
+        """Return for which rows the expression is neither 0 nor nan."""
         (values,) = evaluate([self._output], point)
         holds: NDArray[np.bool_] = np.isfinite(values) & (values != 0)
         return holds

@@ -48,6 +48,7 @@ class Loss:
         min_target, max_target: the range of targets for which the loss is defined.
         is_min_excluded: whether a target equal to `min_target` is outside of that range.
         has_scale: whether the loss has a number of its own, in the leaf `RESIDUAL_SCALE`, which fits estimate along.
+        is_convex: whether the loss is convex in the residual, so that linear models have one minimum.
     """
 
     graph: Callable[[Node, Node, float], Node]
@@ -56,6 +57,7 @@ class Loss:
     max_target: float = math.inf
     is_min_excluded: bool = False
     has_scale: bool = False
+    is_convex: bool = True
 
 
 def _huber(r: Node, delta: float) -> Node:
@@ -70,14 +72,14 @@ def _logcosh(r: Node, _: float) -> Node:
     return where(size <= 1, log1p(2 * square(sinh(r / 2))), size + log1p(exp(-2 * size)) - math.log(2))
 
 
-def _robust_loss(of: Callable[[Node, float], Node]) -> Loss:
+def _robust_loss(of: Callable[[Node, float], Node], is_convex: bool = True) -> Loss:
     """Return a loss of residuals measured in units of the scale, times the square of the scale."""
 
     def loss(target: Node, prediction: Node, delta: float) -> Node:
         scale = variable(RESIDUAL_SCALE)
         return square(scale) * of((target - prediction) / scale, delta)
 
-    return Loss(loss, LossKind.ROBUST, has_scale=True)
+    return Loss(loss, LossKind.ROBUST, has_scale=True, is_convex=is_convex)
 
 
 def _bce(target: Node, prediction: Node, _: float) -> Node:
@@ -171,7 +173,7 @@ LOSSES: dict[str, Loss] = {
     "logcosh": _robust_loss(_logcosh),
     # 2·(sqrt(1 + r²) - 1), without cancellation
     "soft_l1": _robust_loss(lambda r, _: 2 * square(r) / (1 + sqrt(1 + square(r)))),
-    "cauchy": _robust_loss(lambda r, _: log1p(square(r))),
+    "cauchy": _robust_loss(lambda r, _: log1p(square(r)), is_convex=False),
     "bce": Loss(_bce, LossKind.LIKELIHOOD, min_target=0, max_target=1),
     "poisson": Loss(_poisson, LossKind.LIKELIHOOD, min_target=0),
     "gamma": Loss(_gamma, LossKind.LIKELIHOOD, min_target=0, is_min_excluded=True),

@@ -70,11 +70,6 @@ class Epoch:
 EpochCallback = Callable[[Epoch], None]
 
 
-def _sgd() -> Update:
-    """Gradient descent (Cauchy 1847); on batches, stochastic gradient descent (Robbins & Monro 1951)."""
-    return Update(_THETA - _RATE * _GRADIENT)
-
-
 def _momentum() -> Update:
     """Heavy-ball momentum (Polyak 1964)."""
     velocity = FIRST_MOMENT_DECAY * variable("velocity") + _GRADIENT
@@ -108,11 +103,6 @@ def _adam(theta: Node = _THETA) -> Update:
     return Update(theta - rate * (mean / root), {"mean": mean, "square": squares})
 
 
-def _adamw() -> Update:
-    """Adam with decoupled weight decay (Loshchilov & Hutter 2019, arXiv 1711.05101)."""
-    return _adam(_THETA * (1 - _RATE * WEIGHT_DECAY))
-
-
 def _moving_average(name: str, new: Node, decay: float) -> Node:
     """The exponential moving average of `new`, remembered under `name`."""
     return decay * variable(name) + (1 - decay) * new
@@ -127,13 +117,15 @@ def _bias_correction(decay: float) -> Node:
 
 
 OPTIMIZERS: dict[str, Update] = {
-    "sgd": _sgd(),
+    # Gradient descent (Cauchy 1847); on batches, stochastic gradient descent (Robbins & Monro 1951)
+    "sgd": Update(_THETA - _RATE * _GRADIENT),
     "momentum": _momentum(),
     "nesterov": _nesterov(),
     "adagrad": _adagrad(),
     "rmsprop": _rmsprop(),
     "adam": _adam(),
-    "adamw": _adamw(),
+    # Adam with decoupled weight decay (Loshchilov & Hutter 2019, arXiv 1711.05101)
+    "adamw": _adam(_THETA * (1 - _RATE * WEIGHT_DECAY)),
 }
 
 

@@ -35,6 +35,7 @@ T = TypeVar("T")
 RowIndex = slice | NDArray[np.intp] | NDArray[np.bool_] | NDArray[np.uint8]
 
 WEIGHT = ""  # the name of the column of weights: empty, so no column of a model can have it
+GROUP = "\1"  # the name of the column of the numbers of groups; no name in a model can contain this character
 MAX_BLOCK_ROWS = 8192  # a power of two, as smaller blocks have too, so that sums form one fixed tree
 
 
@@ -538,6 +539,9 @@ class RowSelection:
         return numbers
 
 
+MAX_COPIED_ROWS = 1 << 20  # more rows than these are not copied: it would take too much memory
+
+
 class ChunkedRows(Rows):
     """Rows that this process reads chunk by chunk."""
 
@@ -571,7 +575,6 @@ class ChunkedRows(Rows):
         return super().select_rows(rows)
 
 
-_MAX_COPIED_ROWS = 1 << 20  # a selection among more rows in memory is not copied: it would take too much
 _GATHER_ROWS = 1 << 17  # rows that are gathered at a time: 1 MB per column, and a power of two of blocks
 
 
@@ -606,7 +609,7 @@ class MemoryRows(ChunkedRows):
         """Return some of the rows. Those of a slice share memory with these, and those of a short table are copied."""
         if isinstance(rows, slice):
             return MemoryRows(self._table.select_rows(rows))
-        return Rows.select_rows(self, rows) if self.rows <= _MAX_COPIED_ROWS else super().select_rows(rows)
+        return Rows.select_rows(self, rows) if self.rows <= MAX_COPIED_ROWS else super().select_rows(rows)
 
     def run_epoch(self, epoch: EpochRun) -> float:
         """Run an epoch over the rows and return the mean loss of the batches."""

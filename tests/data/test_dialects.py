@@ -282,6 +282,29 @@ def test_a_condition_that_cannot_be_used(where: str, message: str) -> None:
         opened(GROUPS, where=where).load({"y"})
 
 
+@each(
+    ("where", "doubtful"),
+    [
+        ("id == 9007199254740993", 2),
+        ("id != n", 2),
+        ("id % 2 == 1", 2),
+        ("id > 5", 0),
+        ("abs(id - 9007199254740990) < 1000", 0),
+    ],
+)
+def test_conditions_that_need_more_digits_than_floats_have_are_noted(where: str, doubtful: int) -> None:
+    file = opened(
+        b"id,n,y\n9007199254740992,9007199254740993,1\n9007199254740993,9007199254740993,2\n5,7,3\n", where=where
+    )
+    for read in (lambda: file.load({"y"}), lambda: list(file.files[0].iter_blocks({"y"}, 10, is_filtered=True))):
+        read()
+        noted = [note for note in file.notes if "beyond 2^53" in note]
+        assert noted == [f"--where: the condition is uncertain in {doubtful} rows: {APART}"] * bool(doubtful)
+
+
+APART = "floats cannot tell whole numbers beyond 2^53 apart"
+
+
 def test_a_missing_cell_counts_only_where_the_row_does() -> None:
     with pytest.raises(DataError, match="row 4, column `y`: nan"):
         opened(GROUPS, where="t > 0").load({"y"})
@@ -449,6 +472,22 @@ def test_a_summary() -> None:
     assert json.dumps(found.first_rows[0]) == '["2024-01-01", "A", "1.5", "1"]'
     assert math.isfinite(found.columns[2].minimum or math.nan)
     assert np.shape(found.first_rows) == (3, 4)
+
+
+@each(
+    "cells, facts",
+    [
+        (["5"], ("whole number", 0, 5, 5)),
+        (["0.5"], ("number", 0, 0.5, 0.5)),
+        (["", "-3", "nan"], ("whole number", 2, -3, -3)),
+        (["2.5", ""], ("number", 1, 2.5, 2.5)),
+        (["1", "2", "2.5"], ("number", 0, 1, 2.5)),
+        (["4", "-inf", "1e3"], ("whole number", 1, 4, 1000)),
+    ],
+)
+def test_a_column_of_any_length_is_summarized(cells: list[str], facts: tuple[Any, ...]) -> None:
+    found = summarize_data(opened("".join(["x,y\n", *(f"{cell},1\n" for cell in cells)]))).columns[0]
+    assert (found.type, found.missing, found.minimum, found.maximum) == facts
 
 
 @pytest.mark.parametrize("option", ["--delimiter", "--comment"])

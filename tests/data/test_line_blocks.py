@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import io
 
 import numpy as np
 import pytest
 
-from autodiff_cli.data import delimited
+from autodiff_cli.data import delimited, source
 from autodiff_cli.data.batches import GrowingArray
 from autodiff_cli.data.delimited import LineReader
 from tests.each import each
@@ -63,3 +64,25 @@ def test_columns_grow_whatever_was_expected(about: int) -> None:
     for part in parts:
         column.add(part)
     assert column.finish().tolist() == np.concatenate(parts).tolist()
+
+
+LINES = b"\n".join(b"1" * length for length in (3, 20, 20, 0, 1, 19, 20))
+
+
+@each("block", range(1, 45))
+@each("tail", [1, 4, 20])
+def test_lines_up_to_the_limit_are_read_in_blocks_of_any_size_and_longer_ones_are_refused(
+    block: int, tail: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(source, "MAX_LINE_BYTES", 20)
+        patch.setattr(source, "_TAIL_BYTES", tail)
+
+        def read(text: bytes) -> bytes:
+            stream = source.BoundedLineStream(io.BytesIO(text))
+            return b"".join(iter(functools.partial(stream.read, block), b""))
+
+        assert read(LINES) == LINES
+        for longer in (b"\n" + b"1" * (20 + 2 * block), b"1" * (2 * block) + LINES):
+            with pytest.raises(OSError, match="a line is longer than"):
+                read(LINES + longer)

@@ -118,6 +118,10 @@ def test_a_start_where_the_loss_is_no_number_has_status_1(tmp_path: Path) -> Non
         ({"weights": np.full(30, np.inf)}, "weights: row 1 has inf"),
         ({"sigma": np.zeros(30)}, "sigma: row 1 has 0.0; a standard deviation must be positive"),
         ({"sigma": -np.ones(30)}, "sigma: row 1 has -1.0; a standard deviation must be positive"),
+        (
+            {"sigma": [*[1.0] * 29, 1e-320]},
+            "sigma: row 30 has 1e-320; a standard deviation must be positive, above 1e-154",
+        ),
         ({"start": {"b": math.nan}}, "the value of `b` is nan; it must be finite"),
         ({"start": {"b": math.inf}}, "the value of `b` is inf; it must be finite"),
         ({"fixed": {"b": math.nan}}, "the value of `b` is nan; it must be finite"),

@@ -245,3 +245,45 @@ def test_errors_on_an_order_or_a_sum_of_shares_are_those_of_the_model_with_fewer
 def test_bounds_between_which_there_is_no_number(low: float | None, high: float | None) -> None:
     with pytest.raises(OptionError, match="bound"):
         check_bounds("a", (low, high))
+
+
+@each("optimizer", ["lm", "lbfgs"])
+@each("limit", [1.7, 1.9, 1.95])
+def test_the_value_of_one_level_is_no_way_around_the_bound_of_another(optimizer: str, limit: float) -> None:
+    """Levels that are alike are also fitted from a common value, which the bound of one of them may not allow."""
+    x = np.tile(np.linspace(0, 3, 12), 3)
+    site = np.repeat(["A", "B", "C"], 12)
+    y = 2 * np.exp(-0.7 * x) + 0.05 * np.cos(9 * np.arange(36))
+    fit = ad.fit(
+        "y ~ a[site]*exp(-b*x)", {"x": x, "y": y, "site": site}, bounds={"a[A]": (0, limit)}, optimizer=optimizer
+    )
+    assert fit.converged
+    assert fit.parameters["a[A]"] == limit
+    assert fit.stderr["b"] is not None
+
+
+@each("optimizer", ["lm", "lbfgs"])
+@each("seed", range(6))
+def test_terms_that_change_places_end_at_a_minimum_within_the_bounds_of_their_new_places(
+    optimizer: str, seed: int
+) -> None:
+    """Two exponentials with different bounds: what is a minimum on the bound of one rate is none as the other rate."""
+    generator = np.random.default_rng(seed)
+    x = generator.uniform(0, 4, 22)
+    y = 2 * np.exp(-0.7 * x) + np.exp(-3 * x) + generator.normal(0, 0.02, 22)
+    bounds = {"b": (0.7037, None), "d": (None, 2.835)}
+
+    def residuals(theta: np.ndarray) -> np.ndarray:
+        a, b, c, d = theta
+        return a * np.exp(-b * x) + c * np.exp(-d * x) - y
+
+    box = ([-np.inf, 0.7037, -np.inf, -np.inf], [np.inf, np.inf, np.inf, 2.835])
+    reference = min(
+        least_squares(residuals, start, bounds=box, xtol=1e-15, ftol=1e-15, gtol=1e-15).cost
+        for start in ([2, 0.8, 1, 2.5], [1, 3, 2, 0.7])
+    )
+    fit = ad.fit("y ~ a*exp(-b*x) + c*exp(-d*x)", {"x": x, "y": y}, bounds=bounds, optimizer=optimizer)
+    assert fit.converged
+    assert fit.rss == pytest.approx(2 * reference, rel=1e-6)
+    assert fit.parameters["b"] >= 0.7037
+    assert fit.parameters["d"] <= 2.835

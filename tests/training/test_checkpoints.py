@@ -244,20 +244,24 @@ def test_a_full_disk_leaves_the_old_checkpoint_and_the_fit_goes_on(
 ) -> None:
     file = tmp_path / "kept"
     options: dict[str, Any] = {"optimizer": "adam", "epochs": 12, "checkpoint": file, "checkpoint_every": 1}
-    synced = itertools.count()
+    synced = [itertools.count()]
     sync = os.fsync
 
     def full(descriptor: int) -> None:
-        if next(synced) > 4:
+        if next(synced[-1]) > 4:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         sync(descriptor)
 
     monkeypatch.setattr(os, "fsync", full)
     found = fit(MODEL, decay(), **options)
+    synced.append(itertools.count())
+    with pytest.raises(Interrupted) as caught:
+        fit(MODEL, decay(), on_epoch=stop_at(9), **{**options, "checkpoint": tmp_path / "other"})
     monkeypatch.undo()
     assert found.epochs == 12
-    assert any("no space left on device" in warning for warning in found.warnings)
-    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+    for each_fit in (found, caught.value.fit):
+        assert any("no space left on device" in warning for warning in each_fit.warnings)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "other"]
     told: list[int] = []
     again = fit(MODEL, decay(), optimizer="adam", epochs=12, resume=file, on_epoch=lambda e: told.append(e.number))
     assert told[0] == 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import gc
 import importlib
 import itertools
@@ -21,10 +22,11 @@ import scipy.stats
 import autodiff_cli as ad
 from autodiff_cli import Objective
 from autodiff_cli.backends.llvm.backend import CompiledSumKernel
+from autodiff_cli.data.files import open_data
 from autodiff_cli.training.checkpoint import CheckpointError, DensityLog
 from autodiff_cli.training.fitting import fit, posterior
 from autodiff_cli.training.fitting.fit import Interrupted
-from autodiff_cli.training.fitting.posterior import Density
+from autodiff_cli.training.fitting.posterior import Density, save_draws
 from autodiff_cli.training.fitting.progress import Progress
 from autodiff_cli.training.objective.loading import as_dataset
 from autodiff_cli.training.options import FitOptions
@@ -539,6 +541,27 @@ def test_predictive_bands() -> None:
             tolerance = 1 if options and "pred" in low else 0.09 * width  # predicted counts are whole numbers
             for end in (low, high):
                 assert (np.abs(getattr(drawn, end) - getattr(usual, end)) <= tolerance).all()
+
+
+def test_bands_of_array_parameters_are_quantiles_of_their_curves() -> None:
+    fit = ad.fit("y ~ dot(v, [x, 1])", {"x": X, "y": 1 + X}, start={"v": [1.0, 1.0]})
+    draws = {"v": GENERATOR.normal(1, 0.1, (2, 50, 2)), "sigma": np.full((2, 50), 0.1)}
+    new = np.array([0.0, 2.0])
+    curves = draws["v"].reshape(-1, 2) @ np.stack([new, np.ones(2)])
+    found = dataclasses.replace(fit, draws=draws).predict_posterior({"x": new}, 0.8)
+    assert found.confidence_low == pytest.approx(np.quantile(curves, 0.1, axis=0), rel=1e-9)
+    assert found.confidence_high == pytest.approx(np.quantile(curves, 0.9, axis=0), rel=1e-9)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_saved_draws_are_read_back(ending: str, tmp_path: Path) -> None:
+    draws = {"a": GENERATOR.normal(size=(2, 3)), "v": GENERATOR.normal(size=(2, 3, 2))}
+    path = str(tmp_path / f"draws.{ending}")
+    save_draws(draws, path)
+    table = open_data([path]).load(["chain", "draw", "a", "v[0]", "v[1]"])
+    columns = [[0, 0, 0, 1, 1, 1], [0, 1, 2] * 2, draws["a"].ravel(), *draws["v"].reshape(6, 2).T]
+    for found, wanted in zip(table.columns.values(), columns, strict=True):
+        assert np.array_equal(found, wanted)
 
 
 def test_leave_one_out() -> None:

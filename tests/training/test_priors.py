@@ -19,6 +19,13 @@ NORMAL = {"y": GENERATOR.normal(2, 1, 20)}
 COUNTS = GENERATOR.poisson(3.0, 25)
 
 
+def test_priors_of_a_model_that_is_its_own_likelihood() -> None:
+    """The mode is where the gradients of the negative log-likelihood and of the prior cancel."""
+    found = ad.fit("(y - m)^2/2", NORMAL, likelihood=True, priors={"m": "normal(0, 0.5)"})
+    total = NORMAL["y"].sum()
+    assert found.parameters["m"] == pytest.approx(total / (len(NORMAL["y"]) + 4), rel=1e-6)
+
+
 @each(
     ("prior", "reference"),
     [

@@ -9,6 +9,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
+from scipy.optimize import least_squares
 
 from autodiff_cli import Objective, fit, fit_by
 from autodiff_cli.options import OptionError
@@ -113,6 +114,14 @@ def test_scale_and_huber_delta_are_used_as_set() -> None:
     assert given.loss == pytest.approx(squares.loss / 2, rel=1e-9)
 
 
+def test_the_scale_of_many_rows_with_few_different_residuals_is_exact() -> None:
+    """The median of a random sample says between which residuals that of all rows lies."""
+    for share in (0.495, 0.4995, 0.5005, 0.505):
+        y = np.where(np.arange(300_000) < share * 300_000, 1.0, 2.0)
+        found = robust_scale(Objective("y ~ a", {"y": y * (-1) ** np.arange(len(y))}), np.array([0.0]))
+        assert found == pytest.approx(MAD_TO_STD * np.median(y), rel=1e-14)
+
+
 def test_rows_that_are_fitted_exactly_have_no_scale() -> None:
     y = 2 * X + 1
     y[:9] += 7
@@ -208,3 +217,43 @@ def test_a_robust_fit_of_another_shape_is_doubtful() -> None:
     assert found.converged
     assert any(text.startswith("this fit is doubtful") for text in found.warnings)
     assert not any("doubtful" in text for text in fit("y ~ a + b*x", {"x": X, "y": Y}, loss="huber").warnings)
+
+
+def with_outliers(f: Callable[..., Any], generator: np.random.Generator, theta: Any) -> dict[str, Any]:
+    """Return 20 rows of a curve, of which six lie on another line."""
+    x = np.sort(generator.uniform(0.05, 4, 20))
+    y = f(theta, x) + 0.05 * generator.normal(size=20)
+    outliers = generator.choice(20, size=6, replace=False)
+    y[outliers] += generator.normal(0, 4) + generator.normal(0, 1) * x[outliers]
+    return {"x": x, "y": y}
+
+
+CURVES: dict[str, Callable[..., Any]] = {
+    "y ~ a + b*x": lambda p, x: p[0] + p[1] * x,
+    "y ~ a + b*x + c*x^2": lambda p, x: p[0] + p[1] * x + p[2] * x * x,
+    "y ~ a*exp(-b*x)": lambda p, x: p[0] * np.exp(-p[1] * x),
+}
+
+
+@each("model", CURVES)
+def test_outliers_do_not_decide_where_a_fit_ends(model: str) -> None:
+    """Losses that are not convex have minima at which outliers are fitted; no fit ends there that is not the best."""
+    generator, tables = np.random.default_rng(1), []
+    for group in range(8):
+        theta = np.abs(generator.normal(0, 2, 3))
+        data = with_outliers(CURVES[model], generator, theta)
+        tables.append({**data, "group": np.full(20, group)})
+        found = fit(model, data, loss="cauchy", scale=0.1)
+        count = len(found.parameters)
+        starts = [theta[:count], *generator.normal(0, 3, (4, count))]
+        ends = [
+            least_squares(lambda p: CURVES[model](p, data["x"]) - data["y"], start, loss="cauchy", f_scale=0.1)  # noqa: B023
+            for start in starts
+        ]
+        best = min(2 * end.cost / 20 for end in ends)
+        assert found.loss <= best * (1 + 1e-6)
+        tables[-1]["loss"] = np.full(20, found.loss)
+    columns = {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
+    for each_group in fit_by(model, columns, "group", loss="cauchy", scale=0.1):
+        assert each_group.fit is not None
+        assert each_group.fit.loss <= tables[int(each_group.by)]["loss"][0] * (1 + 1e-6)

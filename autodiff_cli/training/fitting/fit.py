@@ -43,7 +43,7 @@ from autodiff_cli.training.fitting.symmetries import (
 from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES, PRIOR_FACTOR, X_ERROR_FACTOR, LossKind
 from autodiff_cli.training.methods.gradient_descent import EpochProgressCallback, Outcome
 from autodiff_cli.training.objective.batch import repeat_objective
-from autodiff_cli.training.objective.cluster_connection import connect_cluster
+from autodiff_cli.training.objective.cluster_connection import connected
 from autodiff_cli.training.objective.model import Model, tie_fixed_parameters
 from autodiff_cli.training.objective.objective import Objective, copy_with
 from autodiff_cli.training.objective.preparation import hyperparameters
@@ -92,9 +92,7 @@ def fit_dataset(model: str | Model, dataset: Dataset, options: FitOptions) -> Fi
     """Fit a model to a dataset. See `autodiff_cli.fit`, also for the exceptions."""
     if isinstance(model, str):
         model, options = tie_fixed_parameters(model, dataset.names, options)
-    with connect_cluster(options.cluster) as cluster:
-        if cluster is not options.cluster:
-            options = dataclasses.replace(options, cluster=cluster)
+    with connected(options) as options:
         return fit_objective(Objective.of(model, dataset, options), options)
 
 
@@ -125,7 +123,9 @@ def fit_objective(
     progress.notes += objective.notes
     if options.x_sigma:
         objective = _start_without_x_errors(objective, method, options)
-        progress.notes.append(_x_errors_note(objective))
+        names = ", ".join(f"`{name}`" for name in objective.kernels.graphs.x_errors)
+        effect = "are included by the effective variance sigma² + (∂f/∂x·sigma_x)², to first order"
+        progress.notes.append(f"errors in {names} {effect}")
     run = FitRun(objective, method, progress, options, quantities)
     try:
         if options.posterior is not None and hyperparameters(objective.priors):  # whose joint mode says nothing
@@ -225,9 +225,10 @@ def _with_posterior(run: FitRun, result: FittedModel | None, on_draw: Callable[[
         if on_draw is not None:
             on_draw(count, total)
 
-    warnings = len(run.progress.warnings)
+    warnings, progress = len(run.progress.warnings), run.progress
+    densities = progress.densities if progress.checkpoint_writer or progress.resumed_from else None
     try:
-        drawn = draw_posterior(objective, start, options, run.quantities, run.progress.density_log(), count_draw)
+        drawn = draw_posterior(objective, start, options, run.quantities, densities, count_draw)
     except KeyboardInterrupt:
         if result is None:
             raise
@@ -389,6 +390,7 @@ def build_fit(
     known = verdict.statistics
     auc, roc = roc_curve(objective, outcome.theta) or (None, None)
     quantity_values, quantity_warnings = estimate_quantities(quantities, objective.point(outcome.theta), known)
+    judgement = (*verdict.warnings, *quantity_warnings, *verdict.reasons)
     dropped = [f"rows left out because a cell is missing: {dropped_rows}"] if dropped_rows else []
     result = FittedModel(
         model=model.text,
@@ -401,14 +403,7 @@ def build_fit(
         converged=verdict.converged,
         failure=outcome.failure,
         history=progress.history,
-        warnings=[
-            *model.warnings,
-            *objective.warnings,
-            *progress.warnings,
-            *verdict.warnings,
-            *quantity_warnings,
-            *verdict.reasons,
-        ],
+        warnings=[*model.warnings, *objective.warnings, *progress.warnings, *judgement],
         notes=[*_prior_notes(objective), *model.notes, *objective.kernels.notes, *dropped, *progress.notes, *choices],
         priors={name: prior.text for name, prior in objective.priors.items()},
         parsed_model=model,
@@ -556,6 +551,14 @@ def _canonical_outcome(objective: Objective, method: str, outcome: Outcome) -> t
     theta, notes = canonical_parameters(objective, outcome.theta, objective.bounds)
     if notes and not objective.constraints.are_met(theta):
         theta, notes = outcome.theta, []
+    bounds = objective.bounds
+    if (bounds.active(theta) != bounds.active(outcome.theta)).any():  # off its bound, it may be no minimum
+        batch = repeat_objective(objective, 2)
+        _, end = minimize_batch(method, batch, np.array([outcome.theta, theta]))
+        before, after = comparison_losses(batch, np.array([outcome.theta, end.theta]))
+        if not after < before - _BETTER_LOSS_TOLERANCE * abs(before):
+            return outcome, []
+        return _canonical_outcome(objective, method, judge_end(objective, end))
     with ignore_float_errors():
         ordered = order_terms(objective, theta[None])[0]
     notes += [TERMS_NOTE] if (ordered != theta).any() else []
@@ -596,9 +599,3 @@ def _start_without_x_errors(objective: Objective, method: str, options: FitOptio
     started = objective.with_rows(objective.data)
     started.start = outcome.theta
     return started
-
-
-def _x_errors_note(objective: Objective) -> str:
-    """Return the sentence that states how errors in x are taken into account."""
-    names = ", ".join(f"`{name}`" for name in objective.kernels.graphs.x_errors)
-    return f"errors in {names} are included by the effective variance sigma² + (∂f/∂x·sigma_x)², to first order"

@@ -25,7 +25,7 @@ from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError, check_restrictions, explicit_options, refused
 from autodiff_cli.training.fitting.fit import RANGES, FitRun, checked_method, conclude, fit_objective
 from autodiff_cli.training.fitting.inference import DerivedQuantities
-from autodiff_cli.training.fitting.minimization import comparison_losses, minimize_each
+from autodiff_cli.training.fitting.minimization import comparison_losses, minimize_each, outlier_minima_mask
 from autodiff_cli.training.fitting.optimization import (
     RESTARTS,
     StartSearch,
@@ -34,6 +34,7 @@ from autodiff_cli.training.fitting.optimization import (
     is_poor_smooth_fit,
     judge_end,
     likelihood_gains,
+    outlier_starts,
     unset_parameters,
 )
 from autodiff_cli.training.fitting.progress import Progress
@@ -42,7 +43,8 @@ from autodiff_cli.training.fitting.symmetries import TERMS_NOTE, canonical_param
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import Outcome, StoppingRule
 from autodiff_cli.training.objective.batch import Fits, GroupBatch, rows_by_group
-from autodiff_cli.training.objective.loading import Data, SharedDataset, as_dataset, check_any_weight
+from autodiff_cli.training.objective.cluster_connection import connected
+from autodiff_cli.training.objective.loading import Data, as_dataset, check_any_weight
 from autodiff_cli.training.objective.model import Model, tie_fixed_parameters
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.optimizers import Epoch
@@ -52,6 +54,7 @@ from autodiff_cli.training.result.fitted_model import FittedModel
 from autodiff_cli.training.result.goodness import RESIDUALS
 from autodiff_cli.training.result.row_figures import figures_of_groups
 from autodiff_cli.training.result.statistics import ComputedStatistics, batch_statistics
+from autodiff_cli.training.rows import GROUP, MAX_COPIED_ROWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,6 @@ class GroupBatching:
 
     min_groups: int = 4  # groups: fewer are not worth a batch
     max_mean_rows: int = 2**15  # mean rows of a group: larger groups are efficient by themselves
-    max_rows: int = 2**20  # rows of the largest group
     max_parameters: int = 30  # parameters of a group
     max_searched: int = 20  # poor groups: if there are more, the model does not suit the data
     max_checked: int = 5  # groups that are tested for equivalent parameters, as a sample of all
@@ -131,37 +133,44 @@ def fit_groups(model: str | Model, data: Data, by: str, options: FitOptions) -> 
     name = canonical_name(by)
     if name not in dataset.names:
         name = JOINT_SEPARATOR.join(part.strip() for part in name.split(","))
-    for part in joined_columns(name, dataset.names):
-        if part not in dataset.names:
-            closest = suggest(part, dataset.names)
+    for column in joined_columns(name, dataset.names):
+        if column not in dataset.names:
+            closest = suggest(column, dataset.names)
             hint = f"; did you mean `{closest}`?" if closest else f" ({format_names(dataset.names)})"
-            raise DataError(f"by: the data have no column `{part}`{hint}")
+            raise DataError(f"by: the data have no column `{column}`{hint}")
     if isinstance(model, str):
         text, options = tie_fixed_parameters(model, dataset.names, options)
         model = Model.parse(text, dataset.names, options.parameters.names)
     if model.program.convolutions:
         raise OptionError("by: the response of `convolve` is one series; select each group by itself, with --where")
-    shared = SharedDataset(dataset, [model], options, name)
-    # The labels are those of all rows that can be used, which are the rows of the objective.
-    objective = Objective.of(model, shared, options)
-    method = checked_method(objective, options)
-    labels, codes = shared.groups(name)
-    rows = GroupBatch(objective, rows_by_group(codes, len(labels)))
-    del codes
-    batch = BatchedFit(rows, method, options) if _can_batch(objective, method, options, rows.sizes) else None
-    has_weight = (rows.total_weights(np.arange(rows.count)) > 0).tolist()
-    groups: list[FittedGroup] = []
-    # With many groups nearly all new objects stay alive, so garbage collection only costs time.
-    with contextlib.nullcontext() if batch is None else gc_paused():
-        for number, label in enumerate(labels.tolist()):
-            try:
-                check_any_weight(has_weight[number])
-                fit = fit_objective(rows.objective_of(number), options) if batch is None else batch.fit(number)
-                groups.append(FittedGroup(label, fit))
-            except (DataError, ExpressionError, OptionError, ArithmeticError, np.linalg.LinAlgError) as error:
-                groups.append(FittedGroup(label, None, str(error)))
+    with connected(options) as options:
+        objective = Objective.of(dataclasses.replace(model, group_column=name), dataset, options)
+        method = checked_method(objective, options)
+        assert objective.groups is not None
+        labels = objective.groups.tolist()
+        rows = GroupBatch(objective, rows_by_group(objective.column(GROUP).astype(np.int32, copy=False), len(labels)))
+        is_batched = _can_batch(objective, method, options, rows.sizes)
+        groups: list[FittedGroup] = []
+        # With many groups nearly all new objects stay alive, so garbage collection only costs time.
+        with gc_paused() if is_batched else contextlib.nullcontext():
+            # The parts are the same wherever the rows are, so that results have the same bits.
+            for some in rows.parts(most=MAX_COPIED_ROWS):
+                part = rows.loaded(some)
+                batch = BatchedFit(part, method, options) if is_batched else None
+                for number, group in enumerate(some.tolist()):
+                    try:
+                        fit = _fit_alone(part.objective_of(number), options) if batch is None else batch.fit(number)
+                        groups.append(FittedGroup(labels[group], fit))
+                    except (DataError, ExpressionError, OptionError, ArithmeticError, np.linalg.LinAlgError) as error:
+                        groups.append(FittedGroup(labels[group], None, str(error)))
     names = (*objective.parameters, *objective.fixed)
     return FittedGroups(objective.model.text, name, names, tuple(groups), objective.rows, objective.data.dropped)
+
+
+def _fit_alone(objective: Objective, options: FitOptions) -> FittedModel:
+    """Fit one group by itself. Raises DataError if all of its weights are 0, and as `fit_objective` does."""
+    check_any_weight(objective.total_weight > 0)
+    return fit_objective(objective, options)
 
 
 # The options that only apply to a single fit.
@@ -169,7 +178,6 @@ _GROUP_RESTRICTIONS = (
     *refused(
         ("checkpoint", "resume"), "checkpoints are for a single fit, not for groups; remove checkpoint and resume"
     ),
-    *refused(("stream", "cluster"), "by: grouped rows must be in memory; remove {option}"),
     *refused(("laplace",), "laplace needs a single fit, of all rows; remove by"),
     *refused(("on_epoch",), "on_epoch needs a single fit"),
 )
@@ -185,7 +193,7 @@ def _can_batch(objective: Objective, method: str, options: FitOptions, sizes: ND
         method in ("lm", "lbfgs")
         and len(sizes) >= BATCHING.min_groups
         and objective.rows <= BATCHING.max_mean_rows * len(sizes)
-        and max(sizes) <= BATCHING.max_rows
+        and max(sizes) <= MAX_COPIED_ROWS
         and objective.layout.size <= BATCHING.max_parameters
         and (method == "lm" or (objective.components == 1 and objective.classes is None))
         and not objective.model.array_parameters
@@ -242,6 +250,7 @@ class BatchedFit:
         self._may_have_rivals = np.zeros(batch.count, np.bool_)  # of least squares only, as of fits alone
         self._quantities = DerivedQuantities(options.quantities, objective.model, objective.layout)
         every = np.arange(batch.count)
+        self._has_weight = (batch.total_weights(every) > 0).tolist()
         self._has_enough_rows = batch.weighted_counts > objective.layout.size
         is_lm = method == "lm"
         starts = np.tile(objective.start, (batch.count, 1)) if is_lm else default_starts(objective, batch)[0]
@@ -251,8 +260,10 @@ class BatchedFit:
         self._structure = np.full(batch.count, np.nan)  # see `residual_structure`; nan where it is not needed
         self.is_poor = self._poor_mask(every)
         # Other starting values can lead to other fits.
-        if unset_parameters(objective) and objective.has_residuals and not objective.is_linear:
+        if (is_free := bool(unset_parameters(objective))) and objective.has_residuals and not objective.is_linear:
             self._improve()
+        if is_free and len(doubtful := np.flatnonzero(outlier_minima_mask(batch, self.is_poor))):
+            self._retry(outlier_starts(batch.take(doubtful), self.theta[doubtful], options.seed), doubtful)
         with ignore_float_errors():
             ordered = self.theta if objective.is_penalised else order_terms(objective, self.theta)
         self._is_reordered = self.converged & (ordered != self.theta).any(axis=1)
@@ -273,7 +284,8 @@ class BatchedFit:
             self._known = dict(zip(regular.tolist(), statistics, strict=True))
 
     def fit(self, group: int) -> FittedModel:
-        """Return the fit of a group."""
+        """Return the fit of a group. Raises DataError if all of its weights are 0."""
+        check_any_weight(self._has_weight[group])
         part, theta = self._batch.objective_of(group), self.theta[group].copy()
         part.cached(RANGES, lambda: {name: ends[group] for name, ends in self._ranges.items()})
         progress = Progress()
@@ -346,7 +358,7 @@ class BatchedFit:
         """Repeat poor fits from their neighbours in the batch, and from single fits as long as these help others."""
         is_good = ~self.is_poor & self._has_enough_rows
         if is_good.any():
-            self._retry(np.median(self.theta[is_good], axis=0))
+            self._retry(np.median(self.theta[is_good], axis=0), np.flatnonzero(self.is_poor & self._has_enough_rows))
         for _ in range(BATCHING.max_retries):
             poor = np.flatnonzero(self.is_poor & self._has_enough_rows)
             if not len(poor):
@@ -354,16 +366,17 @@ class BatchedFit:
             fit = int(poor[len(poor) // 2])
             search = StartSearch(self._method, self._batch.objective_of(fit), self._options, Progress())
             outcome = search.improve(self.outcomes[fit])
-            if outcome.failure or not self._retry(outcome.theta):
+            if outcome.failure or not self._retry(outcome.theta, poor):
                 return
 
-    def _retry(self, start: Array) -> bool:
-        """Repeat poor fits from a start, and keep the fits that are clearly better. Returns whether there are any."""
-        fits = np.flatnonzero(self.is_poor & self._has_enough_rows)
+    def _retry(self, start: Array, fits: Fits) -> bool:
+        """Repeat some fits from one start, or from one each, and keep the fits that are clearly better. Returns whether
+        there are any.
+        """
         if not len(fits):
             return False
         batch = self._batch.take(fits)
-        outcomes, histories = self._attempt(batch, np.tile(start, (len(fits), 1)))
+        outcomes, histories = self._attempt(batch, np.broadcast_to(start, (len(fits), self.theta.shape[1])))
         theta, converged = _ends(outcomes)
         losses = comparison_losses(batch, theta)
         gains = likelihood_gains(batch.objective.kind, batch.weighted_counts, self._losses[fits], losses)

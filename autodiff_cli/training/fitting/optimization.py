@@ -23,9 +23,12 @@ from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.checkpoint import EvaluationLog
 from autodiff_cli.training.fitting.minimization import (
+    MINIMIZATION,
     comparison_losses,
+    fit_from_subsets,
     minimize,
     minimize_batch,
+    outlier_minima_mask,
     rows_of_component,
     shares_of_stick,
     with_broken_stick,
@@ -55,20 +58,20 @@ from autodiff_cli.training.methods.gradient_descent import (
     has_converged,
     has_plateaued,
 )
-from autodiff_cli.training.objective.batch import Batch, Fits, ObjectiveBatch, repeat_objective
+from autodiff_cli.training.objective.batch import (
+    Batch,
+    Fits,
+    GroupBatch,
+    ObjectiveBatch,
+    can_evaluate_together,
+    repeat_objective,
+)
 from autodiff_cli.training.objective.model import unbounded_loss_hint
 from autodiff_cli.training.objective.objective import Objective, find_undefined
 from autodiff_cli.training.optimizers import DEFAULT_EPOCHS, OPTIMIZERS, Epoch, LearningRateSchedule
 from autodiff_cli.training.options import FitOptions, describe_bounds
 from autodiff_cli.training.result.diagnosis import explain_divergence, residual_structure
-from autodiff_cli.training.result.goodness import (
-    OUTLIER_SCALES,
-    RESIDUALS,
-    has_no_finite_minimum,
-    robust_r_squared,
-    robust_scale,
-    subsample,
-)
+from autodiff_cli.training.result.goodness import RESIDUALS, has_no_finite_minimum, robust_r_squared, subsample
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE, ComputedStatistics, compute_statistics
 
 
@@ -87,7 +90,6 @@ class RestartSettings:
     few_rows_per_parameter: int = 4  # with so few rows, several frequencies may fit the data
     frequency_gain: float = 20.0  # gain in log-likelihood that no chance among 10⁶ frequencies explains
     chance_of_noise: float = 0.01  # probability of the best frequency of noise from which on a fit is doubtful
-    max_trimmed_rows: int = 200_000  # rows up to which a robust fit is repeated without outliers
     max_unit_starts: int = 20  # parameters that are set to 1 alone, with all others at 0, as simplest starts
 
 
@@ -146,27 +148,35 @@ class StartSearch:
     def restart_poor_fit(self, first: Outcome) -> Outcome:
         """Repeat a poor fit of residuals from starting values that are estimated from the data.
 
-        Robust fits search a second time without the rows that the fit treats as outliers. Other fits of least squares
-        are repeated from dimensional scales, because even a high R² may be due to a single row, and from frequencies.
+        Fits of least squares are repeated from dimensional scales as well, because even a high R² may be due to one
+        row, and from frequencies.
         """
         objective = self._objective
         if not scalar_parameters(objective) or not objective.has_residuals:
             return first
         if is_poor := self._is_poor(first):
-            first = self._refit(multistart, objective, objective.start, first)
-            trimmed = _without_outliers(objective, first)
-            if trimmed is not None and self._is_poor(first):
-                first = self._refit(multistart, trimmed, objective.start, first)
+            first = self._refit(multistart, objective.start, first)
         if self._method != "lm" or not self._unset or first.divergence is not None:
             return first
         explained = explained_variance(objective, first.theta)
         if not is_poor:
-            first = self._refit(start_from_scales, objective, objective.start, first)
+            first = self._refit(start_from_scales, objective.start, first)
         # The best frequency depends on the other parameters, such as a damping time, so it is checked at the end.
         if explained is not None and not explained > RESTARTS.perfect_r_squared:
             for find in (start_from_exponents, start_from_kinks, start_from_frequencies):
-                first = self._refit(find, objective, first.theta, first)
+                first = self._refit(find, first.theta, first)
         return first
+
+    def restart_robust_fit(self, first: Outcome) -> Outcome:
+        """Repeat a fit with outliers from fits of few rows, if one of these leads to a better minimum."""
+        sample = subsample(self._objective, SETTINGS.max_sample_rows)
+        if not (first.divergence is None and self._unset and can_evaluate_together(sample)):
+            return first
+        batch = GroupBatch(sample, [np.arange(sample.rows)])
+        if not outlier_minima_mask(batch, np.array([self._is_poor(first)])).any():
+            return first
+        (theta,) = outlier_starts(batch, first.theta[None], self._options.seed)
+        return self._fit(theta, _BETTER_MINIMUM) if self._is_better(theta, first) else first
 
     def restart_likelihood_at_random(self, first: Outcome) -> Outcome:
         """Repeat a fit of a model that is itself minus a log-likelihood from random starts, if one of them ends at a
@@ -203,13 +213,11 @@ class StartSearch:
         self._progress.notes.append(f"{reason} {format_starts(self._objective, start)}")
         return minimize(self._method, self._objective, start, self._options, self._progress)
 
-    def _refit(
-        self, find: Callable[..., StartCandidate | None], searched: Objective, start: Array, first: Outcome
-    ) -> Outcome:
+    def _refit(self, find: Callable[..., StartCandidate | None], start: Array, first: Outcome) -> Outcome:
         """Fit again from a point that `find` estimates, if its end is clearly better; else return `first`."""
         objective = self._objective
         free = objective.layout.mask(self._unset or scalar_parameters(objective))
-        candidate = find(searched, start, free, self._options.seed, objective.bounds)
+        candidate = find(objective, start, free, self._options.seed, objective.bounds)
         if candidate is None or not self._is_better(candidate.end, first):
             return first
         reason = _BETTER if find is multistart else _BETTER_MINIMUM
@@ -255,6 +263,11 @@ class StartSearch:
             self._progress.notes.append(f"parameters are kept where the model has a meaning: {', '.join(ranges)}")
 
 
+def outlier_starts(batch: GroupBatch, theta: Array, seed: int) -> Array:
+    """Return the best ends of robust fits from other starts; see `fit_from_subsets`."""
+    return fit_from_subsets(batch, theta, np.array([*sample_starts(batch.objective, seed, MINIMIZATION.subsets // 2)]))
+
+
 def judge_end(objective: Objective, end: Outcome) -> Outcome:
     """Return where a method that converges ended, with the reason in words if the fit failed there."""
     if end.divergence is not None:
@@ -273,6 +286,7 @@ def judge_end(objective: Objective, end: Outcome) -> Outcome:
 RESTART_STRATEGIES = (
     StartSearch.restart_failed_likelihood,
     StartSearch.restart_poor_fit,
+    StartSearch.restart_robust_fit,
     StartSearch.restart_likelihood_at_random,
 )
 _BETTER = "the fit from the starting values was poor; better ones were estimated from the data:"
@@ -543,19 +557,6 @@ def is_poor_smooth_fit(objective: Objective, first: Outcome) -> bool:
     )
 
 
-def _without_outliers(objective: Objective, first: Outcome) -> Objective | None:
-    """The objective without the rows that a robust fit treats as outliers; None if there are none or too many rows."""
-    if (
-        objective.kind is not LossKind.ROBUST
-        or objective.rows > RESTARTS.max_trimmed_rows
-        or first.divergence is not None
-    ):
-        return None
-    sizes = np.abs(objective.evaluate_rows(objective.kernels.residuals, first.theta)).max(axis=0)
-    is_near = sizes <= OUTLIER_SCALES * robust_scale(objective, first.theta)
-    return objective.select_rows(np.flatnonzero(is_near)) if is_near.any() and not is_near.all() else None
-
-
 def _comparison_loss(objective: Objective, theta: Array) -> float:
     """The loss by which points are compared; see `comparison_losses`."""
     return float(comparison_losses(ObjectiveBatch([objective], objective.bounds), theta[None])[0])
@@ -581,11 +582,8 @@ def choose_method(options: FitOptions, objective: Objective) -> str:
         return "lbfgs"
     if options.batch_size is not None or objective.is_network:
         return "adam"
-    return (
-        "lm"
-        if squares and not objective.settings[L1_FACTOR] and objective.layout.size <= MAX_COVARIANCE_SIZE
-        else "lbfgs"
-    )
+    is_small = objective.layout.size <= MAX_COVARIANCE_SIZE
+    return "lm" if squares and is_small and not objective.settings[L1_FACTOR] else "lbfgs"
 
 
 def optimize(method: str, objective: Objective, options: FitOptions, progress: Progress) -> Outcome:
@@ -610,9 +608,8 @@ def optimize(method: str, objective: Objective, options: FitOptions, progress: P
 
 def _run_method(method: str, objective: Objective, options: FitOptions, progress: Progress) -> Outcome:
     if method not in OPTIMIZERS and (progress.checkpoint_writer is not None or progress.resumed_from is not None):
-        objective.evaluation_log = progress.evaluations = EvaluationLog(
-            [] if progress.resumed_from is None else progress.resumed_from.evaluations
-        )
+        known = [] if progress.resumed_from is None else progress.resumed_from.evaluations
+        objective.evaluation_log = progress.evaluations = EvaluationLog(known)
     if method not in OPTIMIZERS:
         return converge(method, objective, options, progress)
     drawn = options.batch_size is not None

@@ -246,10 +246,6 @@ class Progress:
         if self.validation is not None:
             self.validation.check(epoch)
 
-    def density_log(self) -> DensityLog | None:
-        """Return the record of evaluations of chains; None if there is no checkpoint to write or to resume from."""
-        return None if self.checkpoint_writer is None and self.resumed_from is None else self.densities
-
     def record_draw(self, count: int) -> None:
         """Write a checkpoint after a draw from the posterior if one is due. Chains call this beside each other."""
         if self.checkpoint_writer is not None and self._writing.acquire(blocking=False):

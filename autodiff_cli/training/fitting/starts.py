@@ -221,34 +221,30 @@ class StartCandidate:
     loss: float
 
 
-def multistart(
-    objective: Objective, start: Array, free: Mask, seed: int, bounds: Bounds | None = None
-) -> StartCandidate | None:
+def multistart(objective: Objective, start: Array, free: Mask, seed: int, box: Bounds) -> StartCandidate | None:
     """Return the best of many starting points; None if none is usable.
 
     Args:
         start: the given starting point, of shape (P,).
         free: the mask of the parameters that may be varied.
-        seed, bounds: of the random numbers, and the box in which the points lie.
+        seed, box: of the random numbers, and the bounds of the points.
     """
     with ignore_float_errors():
-        search = _Multistart(objective, start, free, seed, bounds)
+        search = _Multistart(objective, start, free, seed, box)
         return search.on_all_rows(search.best())
 
 
-def start_from_scales(
-    objective: Objective, start: Array, free: Mask, seed: int, bounds: Bounds | None = None
-) -> StartCandidate | None:
+def start_from_scales(objective: Objective, start: Array, free: Mask, seed: int, box: Bounds) -> StartCandidate | None:
     """Return the end of a fit from dimensional scales; None if these are all about 1. See `multistart`."""
     scaled = start_at_scales(objective, start, free)
     if scaled is None:
         return None
     with ignore_float_errors():
-        return next(iter(_Multistart(objective, start, free, seed, bounds).refine(scaled[None])), None)
+        return next(iter(_Multistart(objective, start, free, seed, box).refine(scaled[None])), None)
 
 
 def start_from_frequencies(
-    objective: Objective, start: Array, free: Mask, seed: int, bounds: Bounds | None = None, distance: float = 0.0
+    objective: Objective, start: Array, free: Mask, seed: int, box: Bounds, distance: float = 0.0
 ) -> StartCandidate | None:
     """Return the end of a fit from the best frequencies of a quick scan; None if there is none.
 
@@ -259,7 +255,8 @@ def start_from_frequencies(
     if not free[waves.frequencies].any():
         return None
     with ignore_float_errors():
-        search = _Multistart(objective, start, free, seed, bounds, SETTINGS.max_check_work)
+        search = _Multistart(objective, start, free, seed, box)
+        search._max_scan_work = SETTINGS.max_check_work
         proposals = itertools.chain(search.frequency_points(), search.frequency_pairs())
         ends = [end for points in proposals for end in search.descend(points)]
         candidates = [end for end in ends if not abs(waves.turns(end.end) - waves.turns(start)) < distance]
@@ -267,7 +264,7 @@ def start_from_frequencies(
 
 
 def start_from_exponents(
-    objective: Objective, start: Array, free: Mask, seed: int, bounds: Bounds | None = None
+    objective: Objective, start: Array, free: Mask, seed: int, box: Bounds
 ) -> StartCandidate | None:
     """Return the best end of fits that begin with exponents of the other sign; None if the model has no free exponent.
 
@@ -280,7 +277,7 @@ def start_from_exponents(
     points[-1, exponents] *= -1  # all of them, after each alone
     points[range(len(exponents)), exponents] *= -1
     with ignore_float_errors():
-        ends = _Multistart(objective, start, free, seed, bounds).refine(points)
+        ends = _Multistart(objective, start, free, seed, box).refine(points)
     return min(ends, key=lambda candidate: candidate.loss, default=None)
 
 
@@ -301,16 +298,14 @@ def _exponents(objective: Objective) -> list[int]:
     return sorted({partner.parameter for partner in partners if partner.node is None})
 
 
-def start_from_kinks(
-    objective: Objective, start: Array, free: Mask, seed: int, bounds: Bounds | None = None
-) -> StartCandidate | None:
+def start_from_kinks(objective: Objective, start: Array, free: Mask, seed: int, box: Bounds) -> StartCandidate | None:
     """Return the best end of fits that begin with kinks between other rows, where further minima may be; None if the
     model has no kink. `start` is the end of another fit; see `multistart`.
     """
     if not has_kinks(objective):
         return None
     with ignore_float_errors():
-        search = _Multistart(objective, start, free, seed, bounds)
+        search = _Multistart(objective, start, free, seed, box)
         return min(search.descend(search.points_near(start)), key=lambda candidate: candidate.loss, default=None)
 
 
@@ -521,32 +516,19 @@ def likelihood_starts(objective: Objective, seed: int, end: Array) -> Array:
 class _Multistart:
     """A search for starting values on a random sample of the rows."""
 
-    def __init__(
-        self,
-        objective: Objective,
-        start: Array,
-        free: Mask,
-        seed: int,
-        bounds: Bounds | None,
-        max_scan_work: int = SETTINGS.max_scan_work,
-    ) -> None:
-        self._objective, self._generator = objective, np.random.default_rng(seed)
-        self._box = bounds or Bounds.unbounded(len(start))
+    def __init__(self, objective: Objective, start: Array, free: Mask, seed: int, box: Bounds) -> None:
+        self._objective, self._start, self._box, self._generator = objective, start, box, np.random.default_rng(seed)
         rows = _sample_rows(self._generator, objective.rows)
         self._sample = objective.select_rows(np.sort(rows))
         self._sinusoids = Sinusoids(objective)
-        self._start = start
         self._linear = linear_mask(objective, free)
         self._searched = free & ~self._linear
         terms = separate_terms(objective, self._linear, self._searched)
         self._terms = terms if 1 < len(terms) <= SETTINGS.max_terms else []
         self._has_frequencies = False
-        self._max_scan_work = max_scan_work
-        self._good = (
-            SETTINGS.good_fit_share
-            * min(1.0, len(rows) / SETTINGS.few_rows)
-            * self._sample.mean_square(self._sample.target_variation())
-        )
+        self._max_scan_work = SETTINGS.max_scan_work
+        good_share = SETTINGS.good_fit_share * min(1.0, len(rows) / SETTINGS.few_rows)
+        self._good = good_share * self._sample.mean_square(self._sample.target_variation())
 
     def best(self) -> StartCandidate | None:
         """Return the best candidate; None if none is usable."""

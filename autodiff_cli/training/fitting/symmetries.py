@@ -89,6 +89,8 @@ def order_terms(objective: Objective, theta: Array, *, aligns_levels: bool = Fal
             exchanged[:, term] = values[np.arange(len(theta))[:, None], columns[ranks[:, rank]]]
         ordered = exchanged[:, : layout.size]
     is_allowed = [objective.constraints.are_met(point) and objective.bounds.contains(point) for point in ordered]
+    if not aligns_levels:  # a minimum on a bound is none on the other side of it
+        is_allowed &= (objective.bounds.active(ordered) == objective.bounds.active(theta)).all(axis=1)
     return np.where(np.array(is_allowed)[:, None], ordered, theta)
 
 

@@ -234,7 +234,7 @@ class _LevenbergMarquardt:
         jacobian, residuals = fits.triangles[:, :-1, :-1], fits.triangles[:, :-1, -1]
         if self._is_bounded:
             bounds = self._batch.bounds.select(fits.numbers)
-            box = bounds.step_bounds(theta)
+            box = Bounds(bounds.low - theta, bounds.high - theta)
             steps, damping = _steps_within(jacobian, residuals, scale, fits.radius, fits.damping, box, fits.slopes)
             trial = bounds.clip(theta + steps)
         else:

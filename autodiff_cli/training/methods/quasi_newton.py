@@ -265,7 +265,8 @@ class _Iterates:
             directions = self._directions(active, diagonal[active])
             promised = -dots(self.gradient[active], directions) / 2
             is_slow[active] = self.step_count[active] >= last_step[active]
-            is_negligible = promised <= self._negligible_decrease(active)
+            is_negligible = promised <= self._tolerance * np.abs(self.loss[active])
+            is_negligible |= promised <= SETTINGS.negligible_decrease * self.loss_scale(active)
             self.is_at_minimum[active] = is_negligible
             is_open = ~is_negligible & ~is_slow[active]
             active, directions = active[is_open], directions[is_open]
@@ -290,11 +291,6 @@ class _Iterates:
         for memory, newest in ((self._moves, moves), (self._changes, changes), (self._is_stored, True)):
             memory[:-1, fits] = memory[1:, fits]
             memory[-1, fits] = newest
-
-    def _negligible_decrease(self, fits: Fits) -> Array:
-        """The decreases of the loss that count as none."""
-        smallest = SETTINGS.negligible_decrease * self.loss_scale(fits)
-        return np.maximum(self._tolerance * np.abs(self.loss[fits]), smallest)
 
     def _initial_diagonals(self, fits: Fits) -> Array:
         """The absolute curvature along each parameter; the norm of the gradient for all of them if none is known."""

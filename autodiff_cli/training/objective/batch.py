@@ -24,7 +24,7 @@ from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, PRIOR_FACTOR, RESIDUAL_SCALE
 from autodiff_cli.training.objective.objective import Objective, copy_with
 from autodiff_cli.training.objective.parameters import Bounds
-from autodiff_cli.training.rows import WEIGHT, MemoryRows
+from autodiff_cli.training.rows import MAX_COPIED_ROWS, WEIGHT, MemoryRows
 
 Fits = NDArray[np.intp]  # the numbers of some fits of a batch
 T = TypeVar("T", bound=np.generic)
@@ -32,13 +32,13 @@ T = TypeVar("T", bound=np.generic)
 
 @dataclass(frozen=True, slots=True)
 class BatchSettings:
-    """Numbers of rows that are processed together."""
+    """Numbers of rows that are processed together, and a tolerance."""
 
     rows: int = 2**17  # rows of fits that are evaluated together, which bounds the memory of their matrices
     max_shared_rows: int = 2**13  # rows that fits share: more are evaluated one fit after the other
     max_parameters: int = 30  # parameters of a fit: with more, matrices dominate, which are not faster together
-    max_copied_rows: int = 2**20  # rows of a group that are copied; larger groups select rows by a mask
     max_gathered_rows: int = 2**19  # gathered rows of groups that are stored for the next evaluation
+    zero_errors: float = 1e-6  # standard errors from 0 within which a parameter may have converged to 0
 
 
 BATCH = BatchSettings()
@@ -213,7 +213,7 @@ class GatheredRows:
 
 
 class GroupBatch:
-    """Fits of groups of rows in memory, evaluated together. Rows are gathered for some groups at a time.
+    """Fits of groups of rows, evaluated together if these are in memory. They are gathered for some groups at a time.
 
     Args:
         objective: an objective over all rows whose free parameters are all numbers.
@@ -250,6 +250,13 @@ class GroupBatch:
             _settings={name: values[fits] for name, values in self._settings.items()},
         )
 
+    def take_rows(self, fits: Fits, count: int, generator: np.random.Generator) -> Self:
+        """Return a batch of some fits, which may repeat, each of some random rows of it."""
+        batch = self.take(fits)
+        batch._rows = [generator.permutation(rows)[:count] for rows in batch._rows]
+        batch.sizes = np.array([len(rows) for rows in batch._rows], np.intp)
+        return batch
+
     @property
     def scales(self) -> Array:
         """The residual scale of each fit, for robust losses."""
@@ -278,20 +285,25 @@ class GroupBatch:
     def objective_of(self, fit: int) -> Objective:
         """Return the objective over the rows of one group. Large groups are not copied."""
         rows = self._rows[fit]
-        if len(rows) <= BATCH.max_copied_rows:
-            part = self.objective.select_rows(rows)
-        else:
-            chosen = np.zeros(self.objective.rows, np.bool_)
-            chosen[rows] = True
-            part = self.objective.select_rows(chosen)
+        if len(rows) > MAX_COPIED_ROWS:
+            rows = np.isin(np.arange(self.objective.rows), rows)
+        part = self.objective.select_rows(rows)
         part.settings.update({name: float(values[fit]) for name, values in self._settings.items()})
         return part
 
-    def parts(self, fits: Fits | None = None) -> list[Fits]:
-        """Return all fits, or some, in parts with few rows each."""
+    def parts(self, fits: Fits | None = None, most: int = BATCH.rows) -> list[Fits]:
+        """Return all fits, or some, in parts with about `most` rows each; a group with more is a part by itself."""
         chosen = np.arange(len(self.sizes)) if fits is None else fits
-        number = np.cumsum(self.sizes[chosen]) // BATCH.rows
-        return np.split(chosen, np.flatnonzero(np.diff(number)) + 1)
+        number, is_large = np.cumsum(self.sizes[chosen]) // most, self.sizes[chosen] > most
+        return np.split(chosen, np.flatnonzero((np.diff(number) > 0) | is_large[1:] | is_large[:-1]) + 1)
+
+    def loaded(self, fits: Fits) -> GroupBatch:
+        """Return a batch of some fits, with their rows in memory, except for those of a large group."""
+        if isinstance(self.objective.data, MemoryRows) or self.sizes[fits].max() > MAX_COPIED_ROWS:
+            return self.take(fits)
+        rows = [self._rows[fit] for fit in fits.tolist()]
+        numbers = np.sort(np.concatenate(rows))
+        return GroupBatch(self.objective.select_rows(numbers), [np.searchsorted(numbers, some) for some in rows])
 
     def target(self, fits: Fits) -> Array:
         """Return the target in the rows of some groups, of shape (components, rows)."""
@@ -488,6 +500,19 @@ class GroupBatch:
 
 
 Batch = ObjectiveBatch | GroupBatch
+
+
+def parameters_at_jumps(batch: Batch, theta: Array, errors: Array) -> Mask:
+    """Return which parameters are 0 to a millionth of their standard errors, where the loss jumps or is undefined on
+    the other side, as that of `a*x^b` with a row at x = 0; of shape (fits, P).
+    """
+    is_zero: Mask = (theta != 0) & (np.abs(theta) < BATCH.zero_errors * errors)
+    fits = np.flatnonzero(is_zero.any(axis=1))
+    if len(fits):
+        mirrored = batch.bounds.select(fits).clip(np.where(is_zero, -theta, theta)[fits])
+        ratios = batch.losses(mirrored, fits) / batch.losses(theta[fits], fits)
+        is_zero[fits] &= ~(np.abs(ratios - 1) < BATCH.zero_errors)[:, None]
+    return is_zero
 
 
 def rounding_squares(batch: Batch, fits: Fits, theta: Array, sizes: Array, share: float = 1e-20) -> Array:

@@ -35,7 +35,7 @@ from autodiff_cli.system import error_reason
 from autodiff_cli.training.objective.loading import ColumnRecipe, FitData, LoadedData, Weighting
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.options import ClusterError, FitOptions
-from autodiff_cli.training.rows import MAX_BLOCK_ROWS, WEIGHT, ColumnArrays, RowIndex, Rows, SumTask, Task
+from autodiff_cli.training.rows import MAX_BLOCK_ROWS, ColumnArrays, RowIndex, Rows, SumTask, Task
 from autodiff_cli.version import __version__
 
 if TYPE_CHECKING:
@@ -248,7 +248,6 @@ class ShareSummary:
         labels: the different labels of each column of labels.
         filter_counts, checksum: see `ShareData`.
         has_valid_weights: whether all weights and errors are valid.
-        has_weight: whether a row has a weight other than 0.
     """
 
     rows: int
@@ -257,7 +256,6 @@ class ShareSummary:
     filter_counts: FilterCounts
     checksum: int
     has_valid_weights: bool
-    has_weight: bool
 
 
 def read_on_worker(share: FileShare, names: Collection[str], labels: Collection[str], drop_missing: bool) -> ShareData:
@@ -275,18 +273,14 @@ def read_on_worker(share: FileShare, names: Collection[str], labels: Collection[
 
 def summarize_share(share: ShareData, weightings: Sequence[Weighting]) -> ShareSummary:
     """Return the summary of a share."""
-    table, has_valid_weights, has_weight = share.table, True, False
+    table, has_valid_weights = share.table, True
     for weighting in weightings:
-        values = weighting.evaluate(table.columns, table.rows)
-        has_weight |= weighting.column == WEIGHT and bool(values.any())
         try:
-            weighting.check(values)
+            weighting.check(weighting.evaluate(table.columns, table.rows))
         except DataError:
             has_valid_weights = False
     labels = {name: column.values for name, column in table.labels.items()}
-    return ShareSummary(
-        table.rows, table.dropped, labels, share.filter_counts, share.checksum, has_valid_weights, has_weight
-    )
+    return ShareSummary(table.rows, table.dropped, labels, share.filter_counts, share.checksum, has_valid_weights)
 
 
 def assemble_partition(
@@ -615,17 +609,14 @@ class ClusterData(FitData):
             file.note_filter_counts(counts)
         self.rows = sum(summary.rows for summary in self._summaries)
         self._dropped = sum(summary.dropped for summary in self._summaries)
-        has_weight = not self.is_weighted or any(summary.has_weight for summary in self._summaries)
-        if not (self.rows and has_weight and all(summary.has_valid_weights for summary in self._summaries)):
+        if not (self.rows and all(summary.has_valid_weights for summary in self._summaries)):
             raise FallbackRequired  # reading the data here gives the error message
         self._codes = {name: CodeTable() for name in self.label_names}
         for summary in self._summaries:
             for name, labels in summary.labels.items():
                 self._codes[name].codes(labels)
-        self.labels = {
-            name: LabelColumn(np.empty(0, np.int32), [*table]).parsed().levels(name)
-            for name, table in self._codes.items()
-        }
+        columns = {name: LabelColumn(np.empty(0, np.int32), [*table]).parsed() for name, table in self._codes.items()}
+        self.labels = self._labels_by_code(columns)
 
     def rows_by(self, recipe: ColumnRecipe) -> Rows:
         """Return the rows, with columns that are built by a recipe."""

@@ -10,6 +10,7 @@ import contextlib
 import importlib.util
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from autodiff_cli.options import OptionError
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from autodiff_cli.training.objective.cluster import Cluster
+    from autodiff_cli.training.options import FitOptions
 
 
 _CONNECT_SECONDS = 5.0  # until a scheduler answers
@@ -82,6 +84,13 @@ def connect_cluster(address_or_client: str | Client | Cluster | None) -> Iterato
     count = local_workers(address_or_client)
     with _local_client(count) if count is not None else _remote_client(address_or_client) as client:
         yield _verified_cluster(client, f"cluster {address_or_client}")
+
+
+@contextlib.contextmanager
+def connected(options: FitOptions) -> Iterator[FitOptions]:
+    """Yield options with their cluster connected, if they name one; see `connect_cluster`."""
+    with connect_cluster(options.cluster) as cluster:
+        yield options if cluster is options.cluster else replace(options, cluster=cluster)
 
 
 def _check_client(client: Any) -> Client:

@@ -294,8 +294,7 @@ def effective_residual(model: Model, loss: str, residuals: Sequence[Node], x_err
         if name not in model.columns:
             words = "a parameter" if name in model.parameters else "not in the model"
             raise OptionError(f"x_sigma: `{name}` is {words}; it must be a column that the model reads")
-    leaves = [model.program.leaves[name] for name in x_errors]
-    shared, *leaf_nodes = share([residuals[0], *leaves])
+    shared, *leaf_nodes = share([residuals[0], *(model.program.leaves[name] for name in x_errors)])
     slopes = gradient_nodes(shared, leaf_nodes, model.shapes)
     weight = variable(WEIGHT)
     variances = [square(slope * variable(x_sigma_column(name))) for name, slope in zip(x_errors, slopes, strict=True)]
@@ -506,13 +505,8 @@ class Kernels:
         return self._jacobian_kernel([prediction] if count == 1 else [index(prediction, k) for k in range(count)])
 
     def _jacobian_kernel(self, components: Sequence[Node]) -> RowKernel:
-        return self.backend.row_kernel(
-            self._row_graphs(self._with_jacobian(components), [*self._shapes, ()] * len(components))
-        )
-
-    def _with_jacobian(self, components: Sequence[Node]) -> list[Node]:
-        """Return the gradient of each component, followed by itself."""
-        return [output for node in components for output in _gradient_first(self._with_gradient(node))]
+        outputs = [output for node in components for output in _gradient_first(self._with_gradient(node))]
+        return self.backend.row_kernel(self._row_graphs(outputs, [*self._shapes, ()] * len(components)))
 
     @cached_property
     def jacobian_products(self) -> SumKernel | None:

@@ -2,7 +2,7 @@
 
 `FitData` has the columns that a model uses, and encodes classes and levels as numbers. `LoadedData` reads them as a
 whole; `StreamedData` reads files in chunks at every pass, for data larger than memory. A `ColumnRecipe` builds the
-columns that kernels read, of all rows or of a chunk. `SharedDataset` is read once for several models or groups.
+columns that kernels read, of all rows or of a chunk. `SharedDataset` is read once for several models.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from autodiff_cli.array_types import Array, as_label_array
 from autodiff_cli.backends.selection import evaluate
-from autodiff_cli.data.batches import LabelColumn, is_numeric
+from autodiff_cli.data.batches import LabelColumn
 from autodiff_cli.data.dialect import DataError
 from autodiff_cli.data.files import DataSource, open_data
 from autodiff_cli.data.source import RESERVED_BYTES, available_memory
@@ -43,7 +43,7 @@ from autodiff_cli.system import has_memory_limits
 from autodiff_cli.training.objective.kernels import LossGraphs, target_scale_column, x_sigma_column
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.options import FitOptions
-from autodiff_cli.training.rows import WEIGHT, ChunkedRows, ColumnArrays, MemoryRows, Rows
+from autodiff_cli.training.rows import GROUP, WEIGHT, ChunkedRows, ColumnArrays, MemoryRows, Rows
 
 
 def distinct_levels(labels: NDArray[Any]) -> tuple[Any, ...]:
@@ -142,6 +142,9 @@ def check_parameter_names(user_names: Collection[str], model: Model) -> None:
             raise UnknownNameError(f"the model has no parameter `{name}`", suggestion=suggest(name, model.parameters))
 
 
+_LEAST_SIGMA = 1e-154  # the weight 1/sigma² of a smaller one is infinite
+
+
 @dataclass(frozen=True, slots=True)
 class Weighting:
     """Weights or standard deviations that the options name.
@@ -178,11 +181,11 @@ class Weighting:
         Args:
             before: the number of rows before these.
         """
-        is_invalid = (~(values > 0) if self.is_sigma else ~(values >= 0)) | np.isinf(values)
+        is_invalid = (~(values > _LEAST_SIGMA) if self.is_sigma else ~(values >= 0)) | np.isinf(values)
         if is_invalid.any():
             row = int(np.argmax(is_invalid))
             kind = "a weight" if self.words == "weights" else "a standard deviation"
-            needed = f"{kind} must be positive" if self.is_sigma else f"{kind} cannot be negative"
+            needed = f"{kind} must be positive, above {_LEAST_SIGMA}" if self.is_sigma else f"{kind} cannot be negative"
             raise DataError(f"{self.words}: row {before + row + 1} has {values[row]}; {needed}")
 
 
@@ -253,7 +256,7 @@ class ColumnRecipe:
 
     sources: Set[str]
     weightings: Mapping[str, Weighting]
-    encoded: Mapping[str, tuple[str, Array]]
+    encoded: Mapping[str, tuple[str, NDArray[Any]]]
     vectors: Mapping[str, tuple[str, ...]]
 
     @property
@@ -310,21 +313,32 @@ class FitData(abc.ABC):
         self.is_weighted = any(weighting.column == WEIGHT for weighting in self.weightings)
         scales = {target_scale_column(k) for k in range(len(self.weightings))}
         self.target_scales = tuple(each.column for each in self.weightings if each.column in scales)
-        classes = model.class_column
-        self.numeric = sorted({*model.numeric, *weighting_columns(dataset.names, options)} - {classes})
-        self.label_names = [*dict.fromkeys([*([] if classes is None else [classes]), *model.label_columns])]
-        self._encoded: dict[str, tuple[str, Array]] = {}
+        self.numeric = sorted({*model.numeric, *weighting_columns(dataset.names, options)} - {model.class_column})
+        self._levels = [*filter(None, (model.class_column, *model.label_columns))]
+        self.label_names = [*dict.fromkeys([*self._levels, *filter(None, [model.group_column])])]
+        self._encoded: dict[str, tuple[str, NDArray[Any]]] = {}
 
     @abc.abstractmethod
     def rows_by(self, recipe: ColumnRecipe) -> Rows:
         """Return the rows, with columns that are built by a recipe."""
 
+    def _labels_by_code(self, columns: Mapping[str, LabelColumn]) -> dict[str, NDArray[Any]]:
+        """Return the label of each code of columns. Groups may also have numbers that are not whole as labels."""
+        return {name: column.levels(name, are_whole=name in self._levels) for name, column in columns.items()}
+
+    def _encode(self, leaf: str, column: str, kind: DTypeLike = np.float64) -> NDArray[Any]:
+        """Add a column with the position of each row's label among the different labels, which are returned sorted."""
+        distinct, positions = np.unique(self.labels[column], return_inverse=True)
+        self._encoded[leaf] = column, positions.astype(kind)
+        return distinct
+
     def encode_classes(self, name: str) -> Classes:
         """Use the positions of labels among the classes for a column, and return the classes. Raises DataError."""
-        distinct, positions = np.unique(self.labels[name], return_inverse=True)
-        classes = check_classes(distinct, self.rows, name)
-        self._encoded[name] = name, positions.astype(np.float64)
-        return classes
+        return check_classes(self._encode(name, name), self.rows, name)
+
+    def encode_groups(self, name: str) -> NDArray[Any]:
+        """Add the column `GROUP` with the number of each row's group, and return the labels of the groups."""
+        return self._encode(GROUP, name, np.int32)
 
     def levels(self, name: str) -> tuple[Any, ...]:
         """Return the different labels of a column, sorted."""
@@ -339,8 +353,7 @@ class FitData(abc.ABC):
     def add_effects(self, effects: Mapping[str, LevelEffect]) -> None:
         """Add columns with the position of each row's level among the sorted levels, by the names of their leaves."""
         for name, effect in effects.items():
-            positions = np.unique(self.labels[effect.column], return_inverse=True)[1]
-            self._encoded[name] = effect.column, positions.astype(np.float64)
+            self._encode(name, effect.column)
 
     def build_rows(self, graphs: LossGraphs) -> Rows:
         """Return the rows, with the columns that the graphs read."""
@@ -384,7 +397,7 @@ class LoadedData(FitData):
         with _explain_text_columns([model]):
             table = dataset.load(self.numeric, drop_missing=options.drop_missing, labels=self.label_names)
         self._columns: dict[str, NDArray[Any]] = dict(table.columns)
-        self.labels = {name: column.levels(name) for name, column in table.labels.items()}
+        self.labels = self._labels_by_code(table.labels)
         self._columns |= {label_key(name): column.codes for name, column in table.labels.items()}
         self.rows, self._dropped = table.rows, table.dropped
         for weighting in self.weightings:
@@ -392,10 +405,7 @@ class LoadedData(FitData):
                 values = self._columns[weighting.graph.text] = float_vector(weighting.values, weighting.words)
                 if len(values) != self.rows:
                     raise DataError(f"{weighting.words}: {len(values)} values for {self.rows} rows")
-            values = weighting.evaluate(self._columns, self.rows)
-            weighting.check(values)
-            if weighting.column == WEIGHT:
-                check_any_weight(bool(values.any()))
+            weighting.check(weighting.evaluate(self._columns, self.rows))
 
     def rows_by(self, recipe: ColumnRecipe) -> Rows:
         """Return the rows, with columns that are built by a recipe."""
@@ -403,51 +413,33 @@ class LoadedData(FitData):
 
 
 class SharedDataset:
-    """A dataset of the rows that several models or fits have in common, read once.
+    """A dataset of the rows that several models have in common, read once.
 
     Args:
         models: the models whose columns are needed.
-        more: a further column of labels.
 
     Attributes:
         names: the names of all columns.
-        table: the columns that are needed.
 
     Raises:
         DataError: see `Dataset.load`.
     """
 
-    def __init__(self, dataset: Dataset, models: Sequence[Model], options: FitOptions, more: str | None = None) -> None:
+    def __init__(self, dataset: Dataset, models: Sequence[Model], options: FitOptions) -> None:
         self.names = dataset.names
-        classes = {model.class_column for model in models} - {None}
-        labels = [*classes, *(name for model in models for name in model.label_columns), more]
+        classes = {model.class_column for model in models}
+        labels = dict.fromkeys(filter(None, [*classes, *(name for model in models for name in model.label_columns)]))
         numbers = {name for model in models for name in model.numeric}
         numbers |= weighting_columns(dataset.names, options)
-        distinct = [name for name in dict.fromkeys(labels) if name is not None]
         with _explain_text_columns(models):
-            self.table = dataset.load(numbers - classes, drop_missing=options.drop_missing, labels=distinct)
-
-    def groups(self, name: str) -> tuple[NDArray[Any], NDArray[np.int32]]:
-        """Return the different labels of a column, sorted, and the position of each row's label among them. The labels
-        may also be numbers that are not whole.
-        """
-        column = self.table.labels[name]
-        try:
-            labels = column.levels(name)
-        except DataError:
-            if not is_numeric(column.values):
-                raise
-            labels = np.array(column.values, np.float64)
-        distinct, positions = np.unique(labels, return_inverse=True)
-        codes: NDArray[np.int32] = positions.astype(np.int32)[column.codes]
-        return distinct, codes
+            self._table = dataset.load(numbers - classes, drop_missing=options.drop_missing, labels=[*labels])
 
     def load(self, names: Collection[str], *, drop_missing: bool = False, labels: Collection[str] = ()) -> Table:  # noqa: ARG002
         """Return some of the columns that were read. See `Dataset.load`; missing cells were handled before."""
         return dataclasses.replace(
-            self.table,
-            columns={name: values for name, values in self.table.columns.items() if name in names},
-            labels={name: self.table.labels[name] for name in labels},
+            self._table,
+            columns={name: values for name, values in self._table.columns.items() if name in names},
+            labels={name: self._table.labels[name] for name in labels},
         )
 
 
@@ -507,7 +499,6 @@ class StreamedData(FitData):
         for weighting in self.weightings:
             if weighting.values is not None and weighting.graph.is_input:
                 raise OptionError(f"{weighting.words}: streamed rows need a column or an expression, not an array")
-        self._has_weight = not self.is_weighted
         with _explain_text_columns([model]):
             self._columns = files.streamed = StreamedColumns(
                 files,
@@ -519,9 +510,8 @@ class StreamedData(FitData):
                 inspect=self._check_weights,
                 on_progress=files.on_progress,
             )
-        check_any_weight(self._has_weight)
         self.rows = self._columns.rows
-        self.labels = {name: column.levels(name) for name, column in self._columns.labels.items()}
+        self.labels = self._labels_by_code(self._columns.labels)
 
     def rows_by(self, recipe: ColumnRecipe) -> Rows:
         """Return the rows, with columns that are built by a recipe."""
@@ -530,15 +520,15 @@ class StreamedData(FitData):
     def _check_weights(self, columns: Mapping[str, Array], before: int) -> None:
         """Check the weights and errors of a chunk, given the number of rows before it."""
         for weighting in self.weightings:
-            values = weighting.evaluate(columns, len(next(iter(columns.values()))))
-            weighting.check(values, before)
-            self._has_weight |= weighting.column == WEIGHT and bool(values.any())
+            weighting.check(weighting.evaluate(columns, len(next(iter(columns.values())))), before)
 
 
 def streaming_reason(dataset: DataSource, model: Model, options: FitOptions) -> str | None:
     """Return why the rows of a fit do not fit into memory, in words; None if they do."""
     numbers = len({*model.numeric, *weighting_columns(dataset.names, options)})
-    return memory_shortage(dataset, numbers, len({*model.label_columns, model.class_column} - {None}))
+    return memory_shortage(
+        dataset, numbers, len({*model.label_columns, model.class_column, model.group_column} - {None})
+    )
 
 
 def memory_shortage(dataset: DataSource, numbers: int, labels: int) -> str | None:

@@ -10,12 +10,11 @@ standard errors work as in any other model.
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -136,7 +135,7 @@ def expand_levels(program: Program, levels: Levels, effects: Collection[str] = (
         if isinstance(leaf, TextMatch) or leaf.parameter in effects
     }
     output, *target = substitute([program.output, *([] if program.target is None else [program.target])], replaced)
-    return dataclasses.replace(
+    return replace(
         program,
         output=output,
         target=target[0] if target else None,
@@ -370,6 +369,7 @@ class Model:
         unused_columns: the columns of the data that are not in the text.
         label_columns: the columns that are read by their labels, for `a[group]` or `group == 'A'`.
         levels: the levels of each column that has parameters for them, once they are known.
+        group_column: the column whose labels divide the rows into groups.
     """
 
     text: str
@@ -382,6 +382,7 @@ class Model:
     unused_columns: tuple[str, ...] = ()
     label_columns: tuple[str, ...] = ()
     levels: Levels = field(default_factory=dict)
+    group_column: str | None = None
 
     @classmethod
     def parse(cls, text: str, names: Sequence[str], user_names: Collection[str] = (), is_saved: bool = False) -> Model:
@@ -439,17 +440,15 @@ class Model:
             effects: the parameters that are random effects.
         """
         program = expand_levels(self.program, levels, effects)
-        return dataclasses.replace(
-            self, program=program, parameters=parameter_names(program, self.columns), levels=dict(levels)
-        )
+        return replace(self, program=program, parameters=parameter_names(program, self.columns), levels=dict(levels))
 
     def with_parameters(self, names: Iterable[str]) -> Model:
         """Return the model with further parameters that its text does not have, as hierarchical priors do."""
         new = {name: variable(name) for name in names if not self.accepts(name)}
         if not new:
             return self
-        program = dataclasses.replace(self.program, leaves={**self.program.leaves, **new})
-        return dataclasses.replace(self, program=program, parameters=parameter_names(program, self.columns))
+        program = replace(self.program, leaves={**self.program.leaves, **new})
+        return replace(self, program=program, parameters=parameter_names(program, self.columns))
 
     def accepts(self, name: str) -> bool:
         """Whether a value can be given for a name: a parameter, one with levels, or the name of a level."""
@@ -530,7 +529,7 @@ class Model:
         program = self.program
         if classes is not None:
             program = expand_levels(self._reparse(classes), self.levels)
-        model = dataclasses.replace(self, program=program, shapes=program.shapes)
+        model = replace(self, program=program, shapes=program.shapes)
         shapes = {name: np.shape(value) for name, value in (values or {}).items()}
         for name, shape in shapes.items():
             if len(shape) > 2:
@@ -539,12 +538,12 @@ class Model:
                 needed = _describe_shape(program.shapes[name])
                 raise model._error(f"the value of `{name}` is {_describe_shape(shape)}; {needed} is needed", name)
         known = {**program.shapes, **{name: shape for name, shape in shapes.items() if name in self.parameters}}
-        model = dataclasses.replace(model, shapes=model._infer_shapes(known))
+        model = replace(model, shapes=model._infer_shapes(known))
         try:
             model._check(classes)
         except ShapeError as error:
             raise shape_error(error, program.source) from None
-        return dataclasses.replace(model, shapes={name: shape for name, shape in model.shapes.items() if shape})
+        return replace(model, shapes={name: shape for name, shape in model.shapes.items() if shape})
 
     def _infer_shapes(self, shapes: Mapping[str, Shape]) -> dict[str, Shape]:
         """Return the given shapes, and those of arrays that are multiplied by something of known shape."""
@@ -556,8 +555,7 @@ class Model:
             inferred = next(_inferable_shapes(order, ShapeInference(known, unknown), unknown), None)
             if inferred is None:
                 name = next(name for name in self.parameters if name in unknown)
-                message = f"the shape of the array `{name}` cannot be determined: declare it"
-                raise self._error(message, name, f"{name}: 3")
+                raise self._error(f"the shape of the array `{name}` is unknown: declare it", name, f"{name}: 3")
             name, known[name] = inferred
             unknown.remove(name)
         return known
@@ -647,7 +645,7 @@ def tie_fixed_parameters(text: str, names: Collection[str], options: FitOptions)
         else:
             fixed[name] = evaluate([program.output], {}, {})[0]
     quantities = {**{name: name for name in ties}, **options.quantities}
-    return tie_parameters(text, ties, names), dataclasses.replace(options, fixed=fixed, derive=quantities)
+    return tie_parameters(text, ties, names), replace(options, fixed=fixed, derive=quantities)
 
 
 def tie_parameters(text: str, ties: Mapping[str, str], names: Collection[str]) -> str:
@@ -782,9 +780,7 @@ def _describe_shape(shape: Shape) -> str:
 
 def constant_graph(value: Any) -> Node:
     """Return a number or an array as a graph of constants."""
-    if np.ndim(value):
-        return stack(*map(constant_graph, value))
-    return constant(float(value))
+    return stack(*map(constant_graph, value)) if np.ndim(value) else constant(float(value))
 
 
 def _inferable_shapes(order: Sequence[Node], shapes: ShapeInference, unknown: Collection[str]) -> Any:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Self, TypeVar
 
@@ -376,13 +376,13 @@ class Objective(ModelOverRows):
         bounds: the box to which fits keep `theta`; values and gradients are defined outside of it too.
         bounds_by_name: the bounds that the user gave.
         kernels: what is evaluated over rows.
-        passes_before_compiling: the number of passes over the rows until compiled kernels pay; infinite if they never
-            do.
+        passes_before_compiling: the passes over the rows until compiled kernels pay; infinite if they never do.
         family: the distribution of the target, if one was named.
         is_likelihood: whether the model itself is a negative log-likelihood.
         is_scale_estimated: whether a fit estimates the scale of a robust loss, or theta of negative binomial counts.
         loss: the name of the loss; empty if the model itself is the loss.
         classes: the labels of a classification, sorted; else None.
+        groups: the labels of groups of rows, sorted; else None.
         data: the rows. A class column holds positions in `classes`.
 
     Raises:
@@ -408,7 +408,8 @@ class Objective(ModelOverRows):
         text = objective._standardized_text(options)
         if text == objective.model.text:
             return objective
-        standardized = cls.of(Model.parse(text, tuple(dataset.names), options.parameters.names), dataset, options)
+        changed = Model.parse(text, tuple(dataset.names), options.parameters.names)
+        standardized = cls.of(replace(changed, group_column=objective.model.group_column), dataset, options)
         standardized.notes = [f"columns are standardised for the network, by mean and standard deviation: {text}"]
         return standardized
 
@@ -728,9 +729,7 @@ class Objective(ModelOverRows):
             weight = math.sqrt(self.settings[L2_FACTOR] * self.total_weight * self.components)
             rows = weight * np.column_stack((np.eye(width - 1), np.asarray(theta, dtype=np.float64)))
             factor = triangular_factor(np.vstack((factor, rows)))
-        if len(factor) == width:
-            return factor
-        return np.vstack((factor, np.zeros((width - len(factor), width))))
+        return factor if len(factor) == width else np.vstack((factor, np.zeros((width - len(factor), width))))
 
     def _logged(self, name: str, theta: ArrayLike, compute: Callable[[], Array]) -> Array:
         """Return the result of a computation over all rows, from the evaluation log if there is one."""

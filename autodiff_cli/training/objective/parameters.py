@@ -388,10 +388,6 @@ class Bounds:
         """Return the mask of the numbers that are on a bound."""
         return ((theta <= self.low) | (theta >= self.high)) & np.isfinite(theta)
 
-    def step_bounds(self, theta: Array) -> Bounds:
-        """Return the bounds of a step from a point."""
-        return Bounds(self.low - theta, self.high - theta)
-
     def free_mask(self, theta: Array, slopes: Array) -> NDArray[np.bool_]:
         """Return the mask of the numbers that can move downhill: not those on a bound beyond which the loss decreases.
 

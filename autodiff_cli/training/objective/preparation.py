@@ -18,6 +18,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
 from autodiff_cli.backends.protocol import Backend, RowGraphs
@@ -37,6 +38,7 @@ from autodiff_cli.training.objective.loading import (
     FitData,
     LoadedData,
     StreamedData,
+    check_any_weight,
     check_parameter_names,
     streaming_reason,
     weighting_columns,
@@ -129,6 +131,7 @@ class PreparedObjective:
     model: Model
     loss: str
     classes: Classes | None
+    groups: NDArray[Any] | None
     is_weighted: bool
     data: Rows
     layout: ParameterLayout
@@ -169,6 +172,7 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
     classes: Classes | None = None
     if parsed.class_column is not None:
         classes = data.encode_classes(parsed.class_column)
+    groups = None if parsed.group_column is None else data.encode_groups(parsed.group_column)
     empty_indicators: list[str] = []
     if parsed.label_columns:
         parsed = _add_levels(parsed, data, effects)
@@ -206,7 +210,11 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
         if not low < high:
             raise OptionError(f"`{name}`: no number is within its bounds and has a density above 0")
     bounds = bounds_box(layout.slices, layout.size, limits)
-    _check_starts(start_values, limits)
+    for name, value in start_values.items():
+        _check_start(name, value, limits.get(name, (-np.inf, np.inf)), "its bounds,")
+    theta, given = layout.flatten([values[name] for name in free_names]), [k for k in free_names if k in start_values]
+    rows = data.build_rows(graphs)
+    check_any_weight(rows.total_weight > 0)
     notes: list[str] = []
     chosen = choose_backend(options.backend, options.threads, loss_of_row, data.rows, notify=notes.append)
     stepping = _epoch_backend(options, loss_of_row, data.rows, chosen, notes)
@@ -214,11 +222,12 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
         model=resolved,
         loss=loss,
         classes=classes,
+        groups=groups,
         is_weighted=data.is_weighted,
-        data=data.build_rows(graphs),
+        data=rows,
         layout=layout,
         fixed={name: values[name] for name in resolved.parameters if name in fixed_values},
-        start=_initial_theta(layout, layout.flatten([values[name] for name in free_names]), start_values, bounds),
+        start=np.where(layout.mask(given), theta, bounds.move_inside(theta)),
         user_starts=frozenset(start_values),
         bounds=bounds,
         bounds_by_name=dict(parameters.bounds),
@@ -481,12 +490,6 @@ def _check_orders(orders: tuple[tuple[str, str], ...], layout: ParameterLayout) 
     return orders
 
 
-def _check_starts(start_values: Mapping[str, Any], bounds: Mapping[str, BoundPair]) -> None:
-    """Raise OptionError for a starting value outside of its bounds."""
-    for name, value in start_values.items():
-        _check_start(name, value, bounds.get(name, (-np.inf, np.inf)), "its bounds,")
-
-
 def _check_start(name: str, value: Any, limits: BoundPair, range_name: str) -> None:
     """Raise OptionError for a starting value outside of a range, which is named in the message."""
     low, high = limits
@@ -494,8 +497,3 @@ def _check_start(name: str, value: Any, limits: BoundPair, range_name: str) -> N
     if is_outside.any():
         first = np.ravel(value)[is_outside][0]
         raise OptionError(f"the starting value {first:g} of `{name}` is outside {range_name} {describe_bounds(limits)}")
-
-
-def _initial_theta(layout: ParameterLayout, theta: Array, start_values: Mapping[str, Any], box: Bounds) -> Array:
-    """Return the starting point, with default values moved inside their bounds."""
-    return np.where(layout.mask([name for name in layout.names if name in start_values]), theta, box.move_inside(theta))

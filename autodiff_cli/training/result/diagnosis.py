@@ -367,9 +367,8 @@ def explain_divergence(error: Diverged, objective: Objective) -> str:
     theta = error.theta
     if theta is None:
         return ""
-    infinite = [
-        name for name, value in zip(_element_names(objective), theta.tolist(), strict=True) if not math.isfinite(value)
-    ]
+    names = objective.layout.element_names
+    infinite = [name for name, value in zip(names, theta.tolist(), strict=True) if not math.isfinite(value)]
     if infinite:
         return f": {_join_names(infinite)} diverged to infinity"
     with ignore_float_errors():
@@ -407,16 +406,6 @@ def explain_failure(objective: Objective, outcome: Outcome, losses: list[float])
     if losses and not objective.is_network and not outcome.is_unbounded:
         sentences.append(_advice([*diverging], dependent))
     return sentences
-
-
-def _element_names(objective: Objective) -> tuple[str, ...]:
-    """Return a name for each element of the free parameters."""
-    layout = objective.layout
-    return (
-        layout.element_names
-        if layout.size <= MAX_COVARIANCE_SIZE
-        else tuple(f"parameter {k + 1}" for k in range(layout.size))
-    )
 
 
 def _describe_runaways(objective: Objective, theta: Array) -> dict[str, str]:

@@ -591,9 +591,9 @@ def first_column_shape(data: Mapping[str, ArrayLike]) -> tuple[int, ...]:
 # --- Model files
 
 _FORMAT = "autodiff model"
-_FORMAT_VERSION = 2  # a release that changes the meaning of a key raises it; 1 had the figures of a fit in one object
+_FORMAT_VERSION = 2  # a release that changes the meaning of a key raises it, as one that adds a key
 _MAX_SAVED_DRAWS = 1000  # of each number, from all chains
-_SAVED_FIELDS = {field.name: field for field in dataclasses.fields(FittedModel) if field.metadata.get("is_saved", True)}
+_SAVED_FIELDS = [field.name for field in dataclasses.fields(FittedModel) if field.metadata.get("is_saved", True)]
 
 
 class ModelFileError(DataError):
@@ -607,7 +607,7 @@ class ModelFileError(DataError):
 
 
 def load(path: str | os.PathLike[str]) -> FittedModel:
-    """Return the fitted model in a file that `save` wrote, in this release or an earlier one.
+    """Return the fitted model in a file that `save` wrote.
 
     Raises:
         ModelFileError: if the file does not exist or is not a valid model file.
@@ -646,14 +646,11 @@ def _parse_document(content: bytes) -> dict[str, Any]:
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
         raise _InvalidModelFile(f'not a model file: it lacks `"format": "{_FORMAT}"`; write one with `train --save`')
     version = document.get("version")
-    if type(version) is not int or version < 1:
-        raise _InvalidModelFile(f"the version of the format must be a whole number, not {_abbreviated_json(version)}")
-    if version > _FORMAT_VERSION:
-        writer = document.get("autodiff")
-        written_by = f" (written by autodiff {writer})" if isinstance(writer, str) else ""
+    if version != _FORMAT_VERSION:
+        written_by = f" (written by autodiff {by})" if isinstance(by := document.get("autodiff"), str) else ""
         raise _InvalidModelFile(
-            f"the file has version {version} of the format{written_by}, but this release reads versions up to "
-            f"{_FORMAT_VERSION}: update autodiff"
+            f"the file has version {_abbreviated_json(version)} of the format{written_by}, but this release reads "
+            f"version {_FORMAT_VERSION}: update autodiff, or fit the model again"
         )
     return document
 
@@ -665,16 +662,11 @@ def _reject_constant(name: str) -> None:
 
 def _fit_from_document(document: dict[str, Any]) -> FittedModel:
     """Return the fitted model of a document."""
-    if document["version"] == 1:
-        figures = _read_value({"figures": {}, **document}, "figures", dict[str, list[float] | float | None])
-        document = {**document, **figures, "settings": document.get("terms", {})}
-    is_known = document.get("covariance") is not None
     types = get_type_hints(FittedModel)
     attributes = {
         name: _read_value(document, name, types[name])
-        for name, field in _SAVED_FIELDS.items()
-        if name in document or field.default is field.default_factory  # both are missing where it is required
-        if name != "covariance" or is_known
+        for name in _SAVED_FIELDS
+        if name != "covariance" or document.get(name, ...) is not None
     }
     values = {**attributes["parameters"], **attributes["fixed"]}
     model = _model_from_document(attributes, _read_value(document, "columns", list[str]), values)

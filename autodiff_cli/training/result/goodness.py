@@ -98,7 +98,7 @@ def fisher_tail(ratio: float, above: float, below: float) -> float:
     0.05
     """
     total = below + above * ratio
-    return betainc(below / 2, above / 2, below / total, above * ratio / total) if ratio > 0 else 1.0
+    return betainc(below / 2, above / 2, below / total, above * ratio / total)
 
 
 DRAWN = "standard deviations of the draws from the posterior"  # the definition of standard errors of means of draws
@@ -180,9 +180,6 @@ class ResidualSettings:
 
 
 RESIDUALS = ResidualSettings()
-
-
-OUTLIER_SCALES = 3.0  # robust scales beyond which a row counts as an outlier
 
 
 def weighted_residuals(objective: Objective, theta: Array) -> Array:

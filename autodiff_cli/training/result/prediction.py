@@ -255,8 +255,7 @@ def _component_bands(
     level: float,
 ) -> Bands:
     """Return the bands of one component of the target."""
-    likelihood = _loss_kind(fit) is LossKind.LIKELIHOOD
-    link = output.op if likelihood and is_increasing(output) else None
+    link = output.op if _loss_kind(fit) is LossKind.LIKELIHOOD and is_increasing(output) else None
     linear_predictor = output if link is None else output.inputs[0]
     width = fit.quantile(level)
     with ignore_float_errors():

@@ -23,7 +23,7 @@ from autodiff_cli.language.errors import format_names
 from autodiff_cli.numbers.arrays import dots, ignore_float_errors
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
 from autodiff_cli.training.methods.least_squares import DEPENDENCE_TOLERANCE, distinct_masks, fit_squares, norms
-from autodiff_cli.training.objective.batch import Batch, Fits, ObjectiveBatch, rounding_squares
+from autodiff_cli.training.objective.batch import Batch, Fits, ObjectiveBatch, parameters_at_jumps, rounding_squares
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import Bounds
 from autodiff_cli.training.result.goodness import GoodnessOfFit, goodness_of_fit, separation_warning
@@ -407,6 +407,10 @@ def batch_statistics(
         for fit in np.flatnonzero(distances > COVARIANCE.max_minimum_distance).tolist():
             sentence = f"the fit stopped {distances[fit]:.2g} standard errors away from the minimum"
             estimate.reasons[fit] = [f"no standard errors: {sentence}"]
+            estimate.inverses[fit] = math.nan
+        for fit, k in np.argwhere(parameters_at_jumps(batch, theta, estimate.standard_errors)).tolist():
+            name = objective.layout.element_names[k]
+            estimate.reasons[fit] = [f"no standard errors: `{name}` converges to 0, where the loss jumps"]
             estimate.inverses[fit] = math.nan
     errors = estimate.standard_errors
     covariances = estimate.inverses if reason else estimate.covariances

@@ -46,6 +46,20 @@ def test_results_stand_beside_the_rows(points: str) -> None:
     assert (output.status, output.stderr) == (0, "")
 
 
+def test_it_says_how_the_file_was_read(tmp_path: Path) -> None:
+    """What was detected changes what the numbers mean, in `grad` as in a fit."""
+    file = tmp_path / "points.csv"
+    file.write_text("# a comment\nday;x;y\n2024-01-02;1,5;yes\n2024-01-03;2,5;no\n")
+    output = run_cli(["grad", "x*y + day", "--at", str(file), "--where", "x > 2"])
+    assert rows_of(output)[0]["value"] == "86400"
+    fitted = run_cli(["train", "x ~ a*y + b*day", str(file), "--where", "x > 1"]).stderr
+    assert set(output.stderr.splitlines()) - set(fitted.splitlines()) == {"--where keeps 1 of 2 rows"}
+    assert "dates and times are seconds since 2024-01-02" in output.stderr
+    none = run_cli(["grad", "x*y + day", "--at", str(file), "--where", "x > 3"])
+    assert (none.status, none) == (2, "")
+    assert "--where keeps none of 2 rows" in none.stderr
+
+
 def test_variables_without_a_column_have_values(points: str) -> None:
     rows = rows_of(run_cli(["grad", "a*x", "--at", points, "--a", "pi", "--wrt", "a", "--digits", "3"]))
     assert [(row["value"], row["d_a"]) for row in rows] == [("6.28", "2"), ("3.14", "1")]

@@ -74,6 +74,12 @@ def test_a_saved_fit_is_traced_by_the_loss_it_was_fitted_by(tmp_path: Path) -> N
     expect_refusal(refused, "already has the loss of its fit")
 
 
+def test_the_loss_of_a_class_is_minus_the_logarithm_of_its_probability(kinds: str) -> None:
+    document = run_cli(f'trace "kind ~ softmax([0, a*x1, b*x2])" {kinds} --row 3 --a 0.5 --b 2 --json').json
+    assert document["value"] == pytest.approx(math.log(2 + math.exp(2)) - 2, rel=1e-13)  # of c, where x1 = 0, x2 = 1
+    assert document["gradient"]["b"] == pytest.approx(math.exp(2) / (2 + math.exp(2)) - 1, rel=1e-13)
+
+
 def test_classes_and_networks(kinds: str, tmp_path: Path) -> None:
     model = tmp_path / "kinds.json"
     trained = run_cli(

@@ -87,6 +87,12 @@ def test_the_fit_has_the_same_bits(name: str, client: Any) -> None:
         np.testing.assert_array_equal(there.covariance, here.covariance)
 
 
+@each("options", [{}, {"weights": "w", "loss": "huber"}], ids=str)
+def test_groups_have_the_same_bits(options: dict[str, Any], client: Any) -> None:
+    here = ad.fit_by("y ~ a*exp(-b*x)", DATA, "g", **options)
+    assert repr(ad.fit_by("y ~ a*exp(-b*x)", DATA, "g", cluster=client, **options)) == repr(here)
+
+
 @each("rows", [1, 7, 8192, 8193, 3 * 8192 + 1, ROWS])
 def test_any_number_of_rows_has_the_bits_of_memory(rows: int, client: Any) -> None:
     some = {name: DATA[name][:rows] for name in ("x", "y", "w")}

@@ -123,6 +123,16 @@ def test_cross_validation_agrees_with_fits_of_the_folds() -> None:
     assert most.folds == len(X)  # leaving out one row at a time
 
 
+def test_folds_of_which_the_rest_has_as_many_rows_as_parameters_have_an_error() -> None:
+    x, y = np.array([0.0, 1, 3]), np.array([1.0, 2, 5])
+    lines = [np.polyfit(np.delete(x, row), np.delete(y, row), 1) for row in range(3)]
+    errors = [(y[row] - np.polyval(line, x[row])) ** 2 for row, line in enumerate(lines)]
+    found = ad.compare(["y ~ a + b*x", "y ~ a + b*x + c*x^2"], {"x": x, "y": y}, folds=3)
+    by_model = {one.fit.model: one.cv_error for one in found.models}
+    assert by_model["y ~ a + b*x"] == pytest.approx(np.mean(errors), rel=1e-9)
+    assert by_model["y ~ a + b*x + c*x^2"] is None or math.isnan(by_model["y ~ a + b*x + c*x^2"])
+
+
 def test_cross_validation_weights_rows_as_the_loss_does() -> None:
     weights = np.linspace(0.1, 5, len(X))
     found = ad.compare([LINE, CUBIC], {"x": X, "y": Y, "w": weights}, folds=3, weights="w")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import time
 import tracemalloc
@@ -17,7 +16,6 @@ from autodiff_cli.data.table import DataError
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting import groups
 from autodiff_cli.training.fitting.groups import FittedGroups
-from autodiff_cli.training.objective import batch
 from autodiff_cli.training.result.fitted_model import FittedModel
 from tests.each import each
 from tests.support import run_cli
@@ -258,12 +256,50 @@ def test_rows_of_groups_stay_where_they_are(as_text: bool) -> None:
     assert peak < 64_000_000  # the columns have 48 million bytes; copies of every group would take ten times that
 
 
+def copy_at_most(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make groups with more rows than this large ones."""
+    for module in ("rows", "objective.batch", "fitting.groups"):
+        monkeypatch.setattr(f"autodiff_cli.training.{module}.MAX_COPIED_ROWS", rows)
+
+
+STREAMED: dict[str, dict[str, Any]] = {
+    "least squares": {},
+    "weights": {"weights": "w"},
+    "robust": {"loss": "huber"},
+    "profile": {"profile": True},
+    "bootstrap": {"bootstrap": 20},
+    "starts": {"starts": 3},
+    "mini-batches": {"optimizer": "adam", "epochs": 3, "batch_size": 8},
+    "rows held out": {"validation": 0.2},
+}
+
+
+@pytest.mark.parametrize("options", STREAMED.values(), ids=STREAMED)
+@pytest.mark.parametrize("copied", [30, 100, None])  # small groups in parts, and a large one; all in one part
+def test_groups_of_streamed_rows_have_the_same_bits(
+    options: dict[str, Any], copied: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = decays([25, 22, 60, 28, 23, 26])
+    path = str(tmp_path / "d.csv")
+    labels = (data["group"] / 4).tolist()  # not whole
+    Path(path).write_text(
+        "x,y,w,group\n"
+        + "".join(
+            f"{x!r},{y!r},{w!r},{label}\n"
+            for x, y, w, label in zip(*(data[n].tolist() for n in "xyw"), labels, strict=True)
+        )
+    )
+    if copied is not None:
+        copy_at_most(copied, monkeypatch)
+    here = ad.fit_by("y ~ a*exp(-b*x)", path, "group", **options)
+    assert [group.by for group in here] == [0, 0.25, 0.5, 0.75, 1, 1.25]
+    assert repr(ad.fit_by("y ~ a*exp(-b*x)", path, "group", stream=True, **options)) == repr(here)
+
+
 def test_a_large_group_is_fitted_where_it_lies(monkeypatch: pytest.MonkeyPatch) -> None:
     data = decays([40, 30, 500])
     wanted = ad.fit_by("y ~ a*exp(-b*x)", data, "group")
-    monkeypatch.setattr(batch, "BATCH", dataclasses.replace(batch.BATCH, max_copied_rows=100))
-    monkeypatch.setattr(groups, "BATCHING", dataclasses.replace(groups.BATCHING, min_groups=10, max_rows=100))
-    monkeypatch.setattr("autodiff_cli.training.rows._MAX_COPIED_ROWS", 100)
+    copy_at_most(100, monkeypatch)
     found = ad.fit_by("y ~ a*exp(-b*x)", data, "group")
     for one, other in zip(found, wanted, strict=True):
         assert one.fit is not None

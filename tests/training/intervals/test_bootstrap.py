@@ -12,6 +12,8 @@ from scipy import stats
 import autodiff_cli as ad
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.options import OptionError
+from autodiff_cli.training.fitting import inference
+from autodiff_cli.training.fitting.fit import Interrupted
 from autodiff_cli.training.fitting.inference import BootstrapFits, bootstrap_fits
 from autodiff_cli.training.options import FitOptions
 from tests.each import each
@@ -128,6 +130,7 @@ def test_resampled_residuals_of_few_rows_have_the_errors_of_theory(
     "model, options, words",
     [
         ("log(y + 1) ~ a*x + b", {"bootstrap": 9}, "one target column"),
+        ("(y - a*x)^2", {"bootstrap": 9}, "one target column"),
         ("y ~ exp(a*x)", {"bootstrap": 9, "loss": "poisson"}, "least squares or a robust loss"),
         (MODEL, {}, "bootstrap_method needs bootstrap"),
     ],
@@ -169,3 +172,21 @@ def test_corrected_shares_are_those_of_efron_and_tibshirani() -> None:
 def test_a_derived_quantity_is_a_number(text: str, words: str) -> None:
     with pytest.raises(ExpressionError, match=words):
         ad.fit("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4, 6.1]}, derive=text)
+
+
+def test_a_derived_quantity_of_arrays_of_other_shapes_is_refused() -> None:
+    with pytest.raises(ExpressionError, match="dot"):
+        ad.fit("y ~ dot(v, [x, 1])", {"x": [1, 2, 3], "y": [2, 4, 6.1]}, derive="q = dot(v, [1, 2, 3])")
+
+
+@pytest.mark.parametrize("options", [{"bootstrap": 20}, {"profile": True}], ids=str)
+def test_an_interruption_of_intervals_keeps_the_fit(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    data = {"x": X, "y": DATA["y"]}
+    monkeypatch.setattr(inference, "bootstrap_fits", interrupt)
+    monkeypatch.setattr(inference, "profile_intervals", interrupt)
+    with pytest.raises(Interrupted) as caught:
+        ad.fit(MODEL, data, **options)
+    assert caught.value.fit.parameters == ad.fit(MODEL, data).parameters

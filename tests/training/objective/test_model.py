@@ -53,7 +53,7 @@ def test_models_that_tell_no_classes_apart(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "values", "classes", "column", "message"),
     [
-        ("y ~ sum(W @ v)", {}, None, 9, "the shape of the array `W` cannot be determined: declare it"),
+        ("y ~ sum(W @ v)", {}, None, 9, "the shape of the array `W` is unknown: declare it"),
         ("W: 3x2; y ~ sum(W @ [x, 1])", {"W": [1, 2]}, None, 17, "`W` is a vector of 2; a matrix of 3x2 is needed"),
         ("y ~ w @ [x, 1]", {"w": [1, 2, 3]}, None, 7, "3 @ 2: the left side"),
         ("y ~ sum(w)", {"w": [[[1]]]}, None, 9, "has 3 dimensions"),

@@ -41,7 +41,7 @@ def test_a_fit_with_validation_rows_has_the_same_bits(
     columns = data()
     expected = ad.fit(model, columns, validation=0.3, **options)
     made: list[None] = []
-    monkeypatch.setattr(memory, "_MAX_COPIED_ROWS", 1000)
+    monkeypatch.setattr(memory, "MAX_COPIED_ROWS", 1000)
     monkeypatch.setattr(memory, "_GATHER_ROWS", 8192)
     begin = SelectedRows.__init__
     monkeypatch.setattr(SelectedRows, "__init__", lambda *given: (made.append(None), begin(*given))[1])
@@ -58,7 +58,7 @@ def test_a_fit_with_validation_rows_has_the_same_bits(
 def test_a_bootstrap_of_many_rows_has_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     columns = data()
     expected = ad.fit("y ~ a*exp(-b*x)", columns, bootstrap=5).intervals["bootstrap"]
-    monkeypatch.setattr(memory, "_MAX_COPIED_ROWS", 1000)
+    monkeypatch.setattr(memory, "MAX_COPIED_ROWS", 1000)
     monkeypatch.setattr(memory, "_GATHER_ROWS", 8192)
     assert ad.fit("y ~ a*exp(-b*x)", columns, bootstrap=5).intervals["bootstrap"] == expected
 

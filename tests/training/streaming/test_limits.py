@@ -205,12 +205,6 @@ def test_standard_input_is_spooled_to_disk_or_refused(monkeypatch: pytest.Monkey
     expect_refusal(run_cli(["train", "y ~ a*x", "-", "--stream"], stdin=text), "AUTODIFF_CACHE=off")
 
 
-def test_groups_are_not_streamed(tmp_path: Path) -> None:
-    path = tmp_path / "d.csv"
-    csv.write_csv(table(), path)
-    expect_refusal(run_cli(["train", CURVE, str(path), "--by", "x", "--stream"]), "remove stream")
-
-
 def test_no_room_on_disk_costs_time_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "d.csv"
     csv.write_csv(table(30_000), path)
