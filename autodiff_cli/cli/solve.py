@@ -57,8 +57,7 @@ def solve(call: Call, expression: str = EXPR, *, options: SearchOptions) -> Outp
     from autodiff_cli.solving import solutions
 
     problem = _read_problem(call, expression, options)
-    drawn = problem if options.plot else None
-    return Output(solution_report(solutions.solve(problem), drawn))
+    return Output(solution_report(solutions.solve(problem), problem if options.plot else None))
 
 
 @command(options=SearchOptions)
@@ -160,13 +159,13 @@ def _progress(environment: Environment) -> Callable[[int, int], None]:
     """Return a function that shows on a terminal how many boxes a long search has examined."""
     if not environment.terminal or not environment.stderr.isatty():
         return lambda done, left: None
-    shown = environment.clock() + _PROGRESS_DELAY
+    due, is_shown = environment.clock() + _PROGRESS_DELAY, False
 
     def show(done: int, left: int) -> None:
-        nonlocal shown
+        nonlocal due, is_shown
         now = environment.clock()
-        if now > shown:
-            shown = now + _PROGRESS_INTERVAL
+        if now > due if left else is_shown:
+            due, is_shown = now + _PROGRESS_INTERVAL, left > 0
             environment.stderr.write(f"\r\x1b[K{done:,} boxes examined, {left:,} left" if left else "\r\x1b[K")
             environment.stderr.flush()
 

@@ -455,8 +455,22 @@ INTERVALS: Kind[Intervals] = Kind(
 
 def _quotient(z: Intervals, factor: Intervals) -> Intervals:
     """Return bounds of the other factor of a product z; none where both may be 0."""
-    other, is_free = _divide(z, factor), z.contains(0) & factor.contains(0)
-    return other._replace(lower=np.where(is_free, -np.inf, other.lower), upper=np.where(is_free, np.inf, other.upper))
+    return _replace_where(_divide(z, factor), z.contains(0) & factor.contains(0), -np.inf, np.inf)
+
+
+def _dividend(z: Intervals, b: Intervals) -> Intervals:
+    """Return bounds of the dividend of a quotient z; none where z may be 0 because the divisor is infinite."""
+    return _replace_where(z * b, z.contains(0) & ~b.is_bounded, -np.inf, np.inf)
+
+
+def _divisor(z: Intervals, a: Intervals, b: Intervals) -> Intervals:
+    """Return bounds of the divisor of a quotient z: only an infinite one makes it 0, unless the dividend is 0."""
+    is_impossible = (z.lower == 0) & (z.upper == 0) & ~a.contains(0) & b.is_bounded
+    return _replace_where(_quotient(a, z), is_impossible, np.inf, -np.inf)
+
+
+def _replace_where(x: Intervals, which: Mask, low: float, high: float) -> Intervals:
+    return x._replace(lower=np.where(which, low, x.lower), upper=np.where(which, high, x.upper))
 
 
 def _of_size(size: Intervals, x: Intervals) -> Intervals:
@@ -496,7 +510,7 @@ INVERSES: dict[str, tuple[Function, ...]] = {
     "sub": (lambda z, a, b: z + b, lambda z, a, b: a - z),
     "neg": _invertible(Intervals.__neg__),
     "mul": (lambda z, a, b: _quotient(z, b), lambda z, a, b: _quotient(z, a)),
-    "div": (lambda z, a, b: z * b, lambda z, a, b: _quotient(a, z)),
+    "div": (lambda z, a, b: _dividend(z, b), _divisor),
     "square": (lambda z, x: _of_size(_SQRT(z), x),),
     "abs": (lambda z, x: _of_size(_clamped(z, 0), x),),
     "pow": (_base,),

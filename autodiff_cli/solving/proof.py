@@ -479,8 +479,9 @@ def _box_with_curve(
 def factor_systems(equations: Sequence[Node], leaves: Sequence[Node]) -> dict[tuple[Node, ...], list[Node]]:
     """Return systems without evident multiple zeros, whose zeros together are those of the equations.
 
-    A product is 0 where a factor is, and a power where its base is. With one unknown, a polynomial with rational
-    coefficients is divided by its common divisor with its derivative, so that it has simple zeros only.
+    A product is 0 where a factor is, a power where its base is, a quotient also where its divisor is infinite. With one
+    unknown, a polynomial with rational coefficients is divided by its common divisor with its derivative, so that it
+    has simple zeros only.
 
     Returns:
         for each system the functions that must be defined at its zeros.
@@ -510,12 +511,21 @@ def _factors(node: Node) -> list[tuple[Node, list[Node]]]:
         elif factor.op is mul:
             stack += [(inputs[1], [*others, inputs[0]]), (inputs[0], [*others, inputs[1]])]
         elif factor.op is div:
-            stack.append((inputs[0], [*others, ONE / inputs[1]]))
+            reciprocal = ONE / inputs[1]
+            stack.append((inputs[0], [*others, reciprocal]))
+            if any(map(_may_be_infinite, topological_order(inputs[1:]))):
+                factors.append((reciprocal, [*others, inputs[0]]))
         else:
             factors.append((factor, others))
         if len(factors) + len(stack) > _MAX_SYSTEMS:
             return [(node, [])]
     return factors
+
+
+def _may_be_infinite(node: Node) -> bool:
+    """Whether an operation may be infinite, so that a quotient by it is 0."""
+    is_positive_power = node.op is pow_ and (literal_value(node.inputs[1]) or 0) > 0
+    return node.op is tan or not (node.op is None or node.op.is_finite or is_positive_power)
 
 
 def _squarefree(equation: Node, leaf: Node) -> Node:

@@ -450,7 +450,7 @@ class Search:
         lower, upper: the ends of the domain, of shape (unknowns, 1), rounded outward.
         inner_lower, inner_upper: the ends rounded inward.
         max_boxes: the number of boxes after which the search ends.
-        on_progress: receives the number of boxes examined, and of those left.
+        on_progress: receives the number of boxes examined, and of those left to examine: 0 at the end.
     """
 
     system: System
@@ -478,7 +478,7 @@ class Search:
             batch, queue = queue.select(slice(-batch_size, None)), queue.select(slice(None, -batch_size))
             result.count += len(batch)
             queue = queue.join(*self._examine(batch, result))
-            self.on_progress(result.count, len(queue))
+            self.on_progress(result.count, len(queue) if result.count < self.max_boxes else 0)
         undecided = self._drop_dominated_faces(result.undecided.join(queue), result.best)
         result.undecided = replace(undecided, side=np.where(undecided.side == _CLOSED, 0, undecided.side))
         return result
@@ -517,7 +517,7 @@ class Search:
         is_left = ~(is_empty | narrowed.is_empty | is_inside)
         is_left &= ~self._inflate(result, boxes, step, is_left & step.is_regular & is_proven)
         width, middle = boxes.upper - boxes.lower, np.abs(boxes.lower / 2 + boxes.upper / 2)
-        noise = np.maximum(middle, 2.0**-10 * (self.upper - self.lower)) * _NOISE_WIDTH
+        noise = np.maximum(middle, self.upper - self.lower) * _NOISE_WIDTH
         is_terminal = self._is_narrow(boxes).all(axis=0)
         is_terminal |= step.is_hidden & ((width <= noise) | ~is_free).all(axis=0)
         is_terminal |= ((value.lower == 0) & (value.upper == 0) | ~is_free).all(axis=0)

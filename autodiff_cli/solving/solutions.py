@@ -250,9 +250,7 @@ class BoxProblem:
     def number(self, x: Number) -> Coordinate:
         """Return a number as a float, or as text with `digits`; 0 if it may be 0."""
         x = ball.ZERO if isinstance(x, arb) and x.contains(0) else x
-        if self.digits is None:
-            return ball.nearest_float(x) + 0.0
-        return ball.format_digits(x, self.digits)
+        return ball.nearest_float(x) + 0.0 if self.digits is None else ball.format_digits(x, self.digits)
 
     def bounds(self, x: Number) -> Bounds:
         """Return bounds of an enclosure, rounded outward."""
@@ -318,8 +316,7 @@ def solve(problem: BoxProblem) -> Solution:
 
 
 def _solve(problem: BoxProblem, equations: Sequence[Node]) -> Solution:
-    leaves = [*problem.unknowns.values()]
-    systems = factor_systems(equations, leaves)
+    systems = factor_systems(equations, [*problem.unknowns.values()])
     part = replace(problem, max_boxes=max(1, problem.max_boxes // len(systems)))
     roots: list[tuple[Sequence[Number], bool]] = []
     unresolved, nearly, boxes = [], [], 0

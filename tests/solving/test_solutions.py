@@ -175,6 +175,23 @@ def test_systems_with_singular_zeros(text: str, names: str, points: list[tuple[f
     ]
 
 
+@each(
+    "text, x, y, z",
+    [
+        ("[9*sin(x) - y, y - 9]", 2.5, 9, None),
+        ("[40*sin(40*x) - y, y - 40]", 20.5 / 40, 40, None),
+        ("[sin(40*x) - z, z - y, y == 1]", 20.5 / 40, 1, 1),
+    ],
+)
+def test_steep_curves_that_touch_a_line_far_from_0(text: str, x: float, y: float, z: float | None) -> None:
+    """Slopes elsewhere say nothing about the point of contact."""
+    point = {"x": x * math.pi, "y": float(y), **({} if z is None else {"z": float(z)})}
+    found = ad.parse(text).solve({n: (at - 0.06 * at, at + 0.05 * at) for n, at in point.items()})
+    assert found.complete
+    (root,) = found.roots
+    assert root.point == pytest.approx(point, rel=1e-15)
+
+
 def test_a_zero_that_may_be_double_is_said_to_be_so() -> None:
     found = ad.parse("exp(x) - 2*x - 2 + 2*log(2)").solve(x=(-3, 3))
     (box,), (near,) = found.unresolved, found.nearly
@@ -193,6 +210,18 @@ def test_a_zero_near_a_point_that_may_be_a_triple_one_is_in_a_box(shift: str) ->
         assert any(encloses(box, mp.log(2) + offset) for box in boxes)
 
 
+@each("unit", [1.0, 1e9, 1e-9])
+@each("second", ["sinh(x - log(2)) - y/unit + log(2)", "sinh(y/unit - log(2)) - x + log(2)"])
+def test_the_box_around_a_zero_that_may_be_a_triple_one_has_the_size_of_its_units(unit: float, second: str) -> None:
+    found = ad.parse(f"[y - {unit!r}*x, {second.replace('unit', repr(unit))}]").solve(
+        x=(-3, 3.1), y=(unit / 10, 6 * unit)
+    )
+    (box,) = found.unresolved
+    for name, size in (("x", 1.0), ("y", unit)):
+        low, high = box[name]
+        assert low <= math.log(2) * size <= high <= low + 1e-11 * size
+
+
 def test_zeros_of_factors_that_cannot_be_told_apart_are_not_called_unique() -> None:
     (root,) = ad.parse("(x - 0.1)*(x - 0.10000000000000000001)").solve(x=(0, 1)).roots
     assert not root.unique
@@ -201,6 +230,40 @@ def test_zeros_of_factors_that_cannot_be_told_apart_are_not_called_unique() -> N
     found = ad.parse("[(x - y)^2, x*(x^2 - 2)]").solve(x=(-1, 2), y=(-1, 2))
     assert found.complete
     assert [r.point for r in found.roots] == [{"x": 0.0, "y": 0.0}, {"x": 2**0.5, "y": 2**0.5}]
+
+
+@each(
+    ("text", "pole"),
+    [
+        ("1/(1/(x - 1))", 1),
+        ("1/(1 + 1/x^2)", 0),
+        ("(2*x - pi*x)/(x*x/log(x))", 1),
+        ("sin(x + 1)/(5 - gamma(x + 1))", -1),
+        ("1/tan(x)", math.pi / 2),
+        ("(x + 5)/lgamma(x)", -1),
+        ("exp(x)*(x + 4)/(2 + 1/(x - 2))", 2),
+    ],
+)
+def test_a_quotient_is_not_proven_to_differ_from_zero_where_its_divisor_is_infinite(text: str, pole: float) -> None:
+    """`grad` evaluates it to 0 there, or to a number of another sign on the other side."""
+    found = ad.parse(text).solve(x=(-2.5, 2.5))
+    assert not found.complete
+    assert any(low - 1e-9 <= pole <= high + 1e-9 for box in found.unresolved for low, high in box.values())
+
+
+@each(
+    "text", ["x/(x - 1)", "x/(log(x + 3) - 1)", "(x - 1)/(x/(x + 3) - 5)", "x/(sqrt(x + 3) + 1)", "sin(x)/(cos(x) - 2)"]
+)
+def test_other_divisors_leave_no_doubt(text: str) -> None:
+    assert ad.parse(text).solve(x=(-2.5, 2.5)).complete
+
+
+def test_where_rounding_hides_a_flat_function_around_0_the_search_soon_ends() -> None:
+    """The sign is lost within 0.01 of 0. Beside 0, no box is narrow compared to its distance from 0."""
+    found = ad.parse("log(1 + x^8) - x^8/3").solve(x=(-20, 20.5), max_boxes=2000)
+    assert found.complete
+    assert found.boxes < 1000
+    assert len(found.roots) == 3
 
 
 def test_a_search_that_is_cut_short_loses_no_zero() -> None:
@@ -281,6 +344,20 @@ def test_kinks_and_multiple_zeros_of_the_gradient(
     (only,) = [p for p in found.points if not p.on_edge]
     assert [*only.point.values()] == pytest.approx(point, abs=1e-14)
     assert only.kind == kind
+
+
+@each(
+    "text, kind",
+    [
+        ("x^2 + y^4 + x*y^2", "minimum"),
+        ("-x^2*(1 + y^2) - y^4 + x*y^3", "maximum"),
+        ("x^2 - y^4 + x*y^2", "degenerate"),
+    ],
+)
+def test_points_with_a_singular_hessian_are_told_from_values_all_around(text: str, kind: str) -> None:
+    """Which are compared in parts of the border, each as narrow as terms that cancel demand."""
+    found = ad.parse(text).minimize(dict.fromkeys("xy", (-1, 2)))
+    assert [(p.point, p.kind) for p in found.points if not p.on_edge] == [({"x": 0.0, "y": 0.0}, kind)]
 
 
 def test_a_flat_minimum_is_told_from_its_surroundings_alone() -> None:

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import itertools
+import re
+
 import pytest
 
+from autodiff_cli.cli.environment import Environment
+from autodiff_cli.cli.main import run
+from autodiff_cli.cli.solve import _progress
 from tests.each import each
 from tests.support import expect_refusal, run_cli
 
@@ -87,6 +94,38 @@ def test_a_local_search() -> None:
 def test_plots() -> None:
     assert "line: x^2 - 2" in run_cli('solve "x^2 - 2" --x 0..2 --plot')
     assert "y over x, o: points found" in run_cli('maximize "x*y*(1 - x - y)" --x 0..1 --y 0..1 --plot')
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@each("last", [9.1, 11.0])
+def test_a_long_search_shows_its_progress_in_a_terminal_and_takes_it_away(last: float) -> None:
+    def searched(terminal: bool, stderr: io.StringIO) -> str:
+        times = [0.0, 0.5, 1.9, 2.1, 2.2, 2.35, 9.0, last]
+        clock = iter(times)
+        show = _progress(Environment(io.StringIO(), io.StringIO(), stderr, terminal, clock=lambda: next(clock)))
+        for time in times[1:]:
+            show(round(1000 * time), round(1000 * (last - time)))
+        return stderr.getvalue()
+
+    *lines, end = searched(True, Terminal()).split("\r\x1b[K")
+    assert end == ""
+    assert re.findall(r"([\d,]+) boxes examined, [\d,]+ left;", ";".join([*lines, ""])) == ["2,100", "2,350", "9,000"]
+    assert searched(True, io.StringIO()) == searched(False, Terminal()) == ""
+
+
+@each("limit", [1, 30, 5000, 100_000])
+def test_no_progress_is_left_when_a_report_begins(limit: int) -> None:
+    stderr = Terminal()
+    environment = Environment(io.StringIO(), stderr, stderr, True, clock=itertools.count(step=10).__next__)
+    assert run(["minimize", "sin(9*x)*y", "--x", "-9..9", "--y", "-5..5", "--max-boxes", str(limit)], environment) == 0
+    progress, begun, report = stderr.getvalue().rpartition("\r\x1b[K")
+    assert "boxes examined, " not in report.partition("Complete")[0].partition("Incomplete")[0]
+    assert bool(progress) is bool(begun)
+    assert report.startswith("sin(9*x)*y\n")
 
 
 @each(
