@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from binascii import b2a_base64
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
@@ -132,10 +133,9 @@ def to_html(
     above = addition or PageAddition("", "", "", "", {})
     style = SVG_STYLE + page_file("page/page.css") + page_file("page/panels/panels.css") + above.style
     scalars = elementwise_trace(trace) if view == WHOLE_GRAPH and seed is None else None
-    rules = _evaluators(trace, scalars)
     first, last = ([page_file(f"page/{file}") for file in files] for files in (_SCRIPTS, _PANELS))
-    parts = [*first, rules, optimizer_functions(), *last]
-    script = "\n".join([*parts, f"(() => {{\n{above.script}\n}})();"])
+    parts = [*first, _evaluators(trace, scalars), optimizer_functions(), *last, f"(() => {{\n{above.script}\n}})();"]
+    script = re.sub(r"^( +)\1", r"\1", "\n".join(parts), flags=re.MULTILINE)  # half the indentation
     opening = {"drawn": _drawing_document(drawing), "isFolded": view.fold, "digits": shown, "seed": seed}
     opening["addition"] = above.data
     if scalars is not None:
@@ -309,7 +309,7 @@ def _node_document(trace: Trace, i: int, step: BackwardStep | None, phrases: dic
     if saturation_values(node.op):
         document["ends"] = saturation_values(node.op)
     if node.op.summary:
-        document["summary"] = node.op.summary
+        document["summary"] = node.op.summary.replace("`", "")
     return document if step is None else document | {"backward": index_of(backward_phrase(trace, i))}
 
 

@@ -264,8 +264,7 @@ class _Sheet:
         task = escape(safe_label(label_with_definition(self._trace, step.node)))
         is_output = step.node in self._trace.tape.outputs
         adjoint = "1, as always for the output" if is_output else _blank_field(f"Adjoint of {label}")
-        hint = self._hint(step)
-        hint = escape(safe_label(f"{hint[:1].upper()}{hint[1:]}."))
+        hint = escape(safe_label(self._hint(step)))
         items = "".join(self._contribution_item(step, contribution) for contribution in step.contributions)
         return f'<li>{task}: adjoint {adjoint}<p class="hint">{hint}</p><ul>{items}</ul></li>'
 
@@ -274,7 +273,8 @@ class _Sheet:
         sentence = self._sentences.backward(step)
         if step.op.gate is Gate.ROUTE and not step.op.is_structural:
             return "This operation selects: which input receives the adjoint, and which receives 0?"
-        return re.split(r"[,:]", sentence)[0] if step.op.gate is Gate.SCALE else sentence
+        hint = re.split(r"[,:]", sentence)[0] if step.op.gate is Gate.SCALE else sentence
+        return re.sub("^(a|its) ", lambda word: word[0].capitalize(), f"{hint}.")
 
     def _contribution_item(self, step: BackwardStep, contribution: Contribution) -> str:
         label = self._trace.labels[contribution.to]

@@ -97,6 +97,20 @@ def test_print_stands_out_on_paper(page: Page, scheme: Any) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_sheets_and_courses_are_printed_light(page: Page, tmp_path: Path, scheme: Any) -> None:
+    sheet, course = tmp_path / "sheet.html", tmp_path / "course"
+    assert run_cli(["trace", *NAMED, "--exercise", "-o", str(sheet)]).status == 0
+    assert run_cli(f"lesson --course -o {course}").status == 0
+    page.emulate_media(color_scheme=scheme, media="print", reduced_motion="reduce")
+    for file in (sheet, *(course / f"{name}.html" for name in ("index", "answers", "chain"))):
+        page.goto(file.as_uri())
+        texts = measure(page, TEXTS)
+        assert len(texts) > 15, file
+        assert [text for text in texts if contrast(text[1], "rgb(255, 255, 255)") < 4.5] == [], file
+        assert [text for text in texts if luminance(text[2]) < 0.5] == [], file
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_is_light_or_dark_as_the_reader_has_it(page: Page, scheme: Any) -> None:
     page.emulate_media(color_scheme=scheme)
     opened(page, XY)

@@ -548,6 +548,84 @@ def test_names_of_any_script_are_typeset_as_they_are_written(page: Page, name: s
     assert f"a{name}".replace("_", "") in letters
 
 
+@pytest.mark.parametrize("name", ["xy", "xor"])
+def test_on_a_small_phone_tabs_and_controls_do_not_wrap(page: Page, name: str) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    resize(page, 360, 640)
+    opened(page, PAGES[name])
+    for position in ("0", "1", "playback.length - 1", "playback.length"):
+        page.evaluate(f"go({position})")
+        tops = (
+            "(name) => new Set([...document.querySelectorAll(name)].map((one) => one.getBoundingClientRect().top)).size"
+        )
+        assert measure(page, tops, ".tabs button:not([hidden])") == 1
+        assert measure(page, tops, ".controls button") == 1
+        assert measure(page, "byId('where').getBoundingClientRect().height < 30")
+
+
+# How long the lines are, relative to straight ones between their ends: all together, and the longest.
+DETOURS = """() => {
+  const lines = [...graph.svg.querySelectorAll(".edge path:not(.reach):not(.head)")].map(({ track }) => {
+    const [a, b] = [track.at(0), track.at(track.length)];
+    return { own: track.length, straight: Math.hypot(a.x - b.x, a.y - b.y) };
+  });
+  const sum = (key) => lines.reduce((total, line) => total + line[key], 0);
+  return [sum("own") / sum("straight"), Math.max(...lines.map(({ own, straight }) => own / straight))];
+}"""
+MAZUR = [
+    "h1 = sigmoid(w1*i1 + w2*i2 + b1); h2 = sigmoid(w3*i1 + w4*i2 + b1); o1 = sigmoid(w5*h1 + w6*h2 + b2);"
+    "o2 = sigmoid(w7*h1 + w8*h2 + b2); (t1 - o1)^2/2 + (t2 - o2)^2/2",
+    *["--i1=0.05", "--i2=0.1", "--b1=0.35", "--b2=0.6", "--t1=0.01", "--t2=0.99"],
+    *(f"--w{k}={0.1 + 0.05 * k}" for k in range(1, 9)),
+]
+DIRECT = [
+    PAGES["xy"],
+    ["sigmoid(w1*x1 + w2*x2 + b)", "--w1=2", "--x1=-1", "--w2=-3", "--x2=-2", "--b=-3"],
+    BLACK_SCHOLES,
+    XOR,
+    ["(a+b)*(b+1)", "--a=2", "--b=1"],
+    ["log(1 + exp(x))", "--x=0.5"],
+    ["p = sigmoid(w*x + b); -(y*log(p) + (1 - y)*log(1 - p))", "--w=0.5", "--x=2", "--b=-0.3", "--y=1"],
+    MAZUR,
+    ["sqrt(x^2 + y^2)/(x + y)", "--x=3", "--y=4"],
+    ["x*exp(-x^2) + cos(x*y)", "--x=0.7", "--y=1.3"],
+]
+
+
+@pytest.mark.parametrize("words", DIRECT, ids=range(len(DIRECT)))
+def test_lines_take_no_long_ways_round(page: Page, words: list[str]) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    for width, height in SIZES:
+        resize(page, width, height)
+        opened(page, words)
+        together, longest = measure(page, DETOURS)
+        assert together < 1.5, width
+        assert longest < 3.5, width
+
+
+# Whether the map in the corner of the drawing covers a number, or a line along which the step moves numbers.
+IS_MAPPED = """() => {
+  const map = byId("map");
+  const own = map.getBoundingClientRect();
+  const isUnder = ({ left, right, top, bottom }) =>
+    left < own.right && own.left < right && top < own.bottom && own.top < bottom;
+  const lines = ".edge:is(.flowing, .returning) path:not(.reach)";
+  const shapes = graph.stage.querySelectorAll(`.node text, .edge text, ${lines}`);
+  return !map.hasAttribute("hidden") && [...shapes].some((shape) => isUnder(shape.getBoundingClientRect()));
+}"""
+
+
+@pytest.mark.parametrize("words", [XOR, BLACK_SCHOLES, MAZUR], ids=["xor", "options", "mazur"])
+def test_the_map_of_a_large_drawing_covers_nothing_of_a_step(page: Page, words: list[str]) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    for size in SIZES:
+        resize(page, *size)
+        opened(page, words)
+        for position in range(3, page.evaluate("playback.length") + 1, 7):
+            page.evaluate("(position) => { go(position); graph.zoomIn(); graph.zoomIn(); }", position)
+            assert not measure(page, IS_MAPPED), (size, position)
+
+
 NEAR = """(isFolded) => {
   fold(isFolded);
   const place = (element) => element.getBoundingClientRect();

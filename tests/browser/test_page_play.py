@@ -88,7 +88,7 @@ def test_the_backward_pass_begins_with_its_reason_and_ends_with_the_gradient(pag
     for _ in document["backward"]:
         page.clock.run_for(4100)
     wait_for(page, "[data-adjoint]", 5)
-    assert "d/dx = 2.58385: if x changes by a small h, the output changes by about 2.58385 × h;" in remark.inner_text()
+    assert "d/dx = 2.58385: if x changes by a small h, the output changes by about 2.58385 × h." in remark.inner_text()
     press(page, "Reset")
     assert remark.inner_text() == ""
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browser.support import in_document, numbers, opened, press, resize, says, settle
+from tests.browser.support import in_document, measure, numbers, opened, press, resize, says, settle
 from tests.browser.test_page_movements import FORMULAS, NETWORK
 from tests.each import amount, each, is_exhaustive
 
@@ -514,3 +514,30 @@ def test_a_quiz_without_questions_says_so(page: Page, level: str, words: list[st
     begin(page, level)
     assert page.get_by_role("button", name="Check", exact=True).count() == 0
     assert says(page).startswith(("For this bug", "Here the order"))
+
+
+# What stands beside the field of a question, and in how many lines the buttons of the controls are.
+LINES = """() => {
+  const place = (element) => element.getBoundingClientRect();
+  const [field, title, score, level] = ["answer", "question-title", "score", "level"].map((id) => place(byId(id)));
+  const button = place(byId("question").querySelector("button"));
+  return {
+    isBeside: Math.abs(field.top + field.bottom - button.top - button.bottom) < 4,
+    isFull: button.right > byId("question").clientWidth - 4 && field.left === title.left,
+    isOneLine: score.top < level.bottom && level.top < score.bottom,
+    lines: new Set([...document.querySelectorAll(".controls button")].map((one) => place(one).top)).size,
+  };
+}"""
+
+
+@pytest.mark.parametrize(("width", "height"), [(360, 640), (390, 844)])
+def test_on_a_phone_the_field_of_the_quiz_has_a_line_with_its_button_after_any_answer(
+    page: Page, width: int, height: int
+) -> None:
+    resize(page, width, height)
+    opened(page, XY)
+    press(page, "Quiz")
+    for text in ("17", "-3", "1", "17"):
+        found = measure(page, LINES)
+        assert found == {"isBeside": True, "isFull": True, "isOneLine": True, "lines": 1}, text
+        answer(page, text)

@@ -92,3 +92,11 @@ def test_a_large_drawing_tells_nothing_by_its_copies() -> None:
     assert len(copies) > 16
     assert all("adjoint ____" in copy for copy in copies if "adjoint" in copy)
     assert all("value ____" in copy for copy in copies if ">f(" in copy)
+
+
+def test_hints_are_sentences_and_names_of_functions_stay_as_they_are() -> None:
+    sheet = run_cli("trace max(x,y)*sin(x) --x 2 --y 3 --format html --exercise")
+    hints = re.findall('class="hint">(.*?)</p>', sheet)
+    assert len(hints) == 3
+    assert all(re.search(r"\w[.?]$", hint) for hint in hints)
+    assert "sin scales by its slope." in hints

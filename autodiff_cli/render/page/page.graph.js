@@ -53,7 +53,7 @@ class Graph {
     const [width, height] = [this.stage.clientWidth, this.stage.clientHeight];
     const whole = ways.best(width, height);
     this.#panel = { width, height };
-    this.use(whole.scale >= READABLE ? whole : { ...ways.best(width, Infinity), scale: READABLE, isTooLarge: true });
+    this.use(whole.scale >= READABLE ? whole : { ...ways.readable(width, height), scale: READABLE, isTooLarge: true });
     const scale = Math.min(this.#arrangement.scale, LARGEST);
     this.#fitting = Math.floor(this.size.width * scale * 16) / 16 / this.size.width; // so that browsers need not round it
     this.zoom(this.#fitting);
@@ -137,17 +137,15 @@ class Graph {
   print(redraw) {
     this.#isOnPaper = true;
     const { parts } = this;
-    const isReadable = ({ scale }) => scale >= READABLE; // on paper that is 8 points
     parts.state = this.#base;
     if (!parts.areChosen) openFor(parts, { clientWidth: SHEET.width, clientHeight: SHEET.height });
     let ways = waysOf(parts);
     for (const most of parts.boxes.length > BOXES ? FEWER : []) {
-      if (isReadable(ways.best(SHEET.width, SHEET.height))) break;
+      if (ways.best(SHEET.width, SHEET.height).scale >= READABLE) break; // on paper that is 8 points
       parts.fold(most);
       ways = waysOf(parts);
     }
-    const arrangement = [1, 2, 3, 4, Infinity].map((sheets) => ways.best(SHEET.width, sheets * SHEET.height)).find(isReadable);
-    this.use(arrangement ?? { ...ways.best(SHEET.width, Infinity), scale: READABLE });
+    this.use(ways.readable(SHEET.width, SHEET.height));
     redraw();
     this.stage.replaceChildren(...sheets(this.svg, this.#arrangement, SHEET));
     parts.state = this.#base;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,18 @@ def test_what_is_no_lesson() -> None:
     expect_refusal(run_cli("lesson chian"), "there is no lesson `chian`; did you mean `chain`?")
     expect_refusal(run_cli("lesson chain --x 2"), "there is no option --x")
     expect_refusal(run_cli("lesson -o page.html"), "needs the name of a lesson")
+
+
+def test_a_course_is_a_folder_whose_links_lead_to_its_pages(tmp_path: Path) -> None:
+    output = run_cli(["lesson", "--course", "-o", str(tmp_path / "course")])
+    assert (output.status, output.stderr) == (0, "")
+    pages = {page.name: page.read_text(encoding="utf-8") for page in (tmp_path / "course").iterdir()}
+    assert {"index.html", *(f"{name}.html" for name in lesson_titles())} < {*pages}
+    for text in pages.values():
+        assert {*re.findall(r'<a href="([^"#]*)"', text)} <= {*pages}
+    for line in ("lesson --course", f"lesson chain --course -o {tmp_path / 'other'}"):
+        expect_refusal(run_cli(line), "--course writes all lessons to a folder")
+    assert not (tmp_path / "other").exists()
 
 
 def test_a_file_for_json_has_the_document(tmp_path: Path) -> None:

@@ -1,14 +1,15 @@
-// The layout for a narrow panel: a column of boxes in the order in which they are computed. Lines that pass other boxes
-// run at the sides.
+// The layout for a narrow panel: a column of boxes in the order in which they are computed. Lines pass other boxes beside them.
 
 const ROWS = { gap: 46, flat: 31, each: 3.5, high: 5, low: 10, apart: 4, numbers: 2 }; // between rows, more for each track of lines
 // that turn there, from a row to its first track and from its last track to the next row, between lines on one track, and how many
 // numbers below each other have room besides the first
-const SIDE = { first: 10, each: 7 }; // of the lines at the sides
+const SIDE = { box: 8, each: 7 }; // pixels from a line that passes boxes to these, and to other lines
 
-/** Boxes in rows of a maximum width; a box stands beside others if it does not depend on them. */
-function inColumn({ boxes, arrows, frames }, sizes, width, isFlat) {
+/** Boxes in rows of a maximum width; a box stands beside others if it does not depend on them. They are in the order of their
+ * `depth`, or else each is close to what it depends on. */
+function inColumn({ boxes, arrows, frames }, sizes, width, isFlat, depth) {
   const order = inOrder(boxes, arrows);
+  if (depth) order.sort((a, b) => depth.get(a.id) - depth.get(b.id));
   const row = new Map();
   const rows = [];
   const sourcesOf = Map.groupBy(arrows, ({ to }) => to);
@@ -25,7 +26,6 @@ function inColumn({ boxes, arrows, frames }, sizes, width, isFlat) {
     } else rows.push({ boxes: [box], width: own, height });
     row.set(box.id, rows.length - 1);
   }
-  const lanes = lanesOf(arrows, row, rows);
   const from = Map.groupBy(arrows.filter((arrow) => arrow.label && row.get(arrow.to) === row.get(arrow.from) + 1), (arrow) => arrow.from);
   const below = (inside) => { // room for numbers below each other, on lines that leave a box together
     const most = Math.max(...inside.map(({ id }) => from.get(id)?.length ?? 0));
@@ -40,9 +40,8 @@ function inColumn({ boxes, arrows, frames }, sizes, width, isFlat) {
       x += size.width + gap;
     }
   }
-  const half = Math.max(...rows.map((one) => one.width)) / 2 + SIDE.first;
-  const sideOf = (lane) => (lane % 2 ? 1 : -1) * (half + SIDE.each * Math.floor(lane / 2));
   const ends = endsOf(arrows, places, row);
+  const lanes = lanesOf(arrows, row, places, ends);
   // Between two rows, lines turn on tracks: those that go to a side first, then those that come down into the next row.
   const nets = { out: rows.map(() => new Map()), into: rows.map(() => new Map()) };
   const reach = (kind, line, key, ...xs) => {
@@ -54,7 +53,7 @@ function inColumn({ boxes, arrows, frames }, sizes, width, isFlat) {
   const turns = arrows.map(({ from, to }, k) => {
     const [before, after] = [row.get(from), row.get(to) - 1];
     if (before === after) return { into: reach("into", after, from, ends[k].from, ends[k].to) };
-    const side = sideOf(lanes.get(from));
+    const side = lanes.get(from);
     return { side, out: reach("out", before, from, ends[k].from, side), into: reach("into", after, `${from} aside`, side, ends[k].to) };
   });
   let y = 0;
@@ -101,19 +100,48 @@ function inOrder(boxes, arrows) {
   return [...ordered].map((i) => byId.get(i));
 }
 
-/** Assigns a lane at the side to each box whose lines pass other boxes. */
-function lanesOf(arrows, row, rows) {
-  const ends = [];
+/** How many boxes there are at most between each box and its variables; variables are just before their first user. */
+function depthsOf({ boxes, arrows }) {
+  const depths = new Map();
+  const sources = Map.groupBy(arrows, ({ to }) => to);
+  const users = Map.groupBy(arrows, ({ from }) => from);
+  const ordered = inOrder(boxes, arrows);
+  for (const { id } of ordered) depths.set(id, Math.max(...(sources.get(id) ?? []).map(({ from }) => depths.get(from) + 1), 0));
+  for (const { id } of ordered) if (!sources.has(id)) depths.set(id, Math.min(...(users.get(id) ?? []).map(({ to }) => depths.get(to))) - 1);
+  return depths;
+}
+
+/** Where the lines of each box that pass others go down: where they are shortest, between boxes or beside them, away from other lines.
+ * Those that pass few rows are placed first. */
+function lanesOf(arrows, row, places, ends) {
   const lanes = new Map();
-  const passing = Map.groupBy(arrows.filter(({ from, to }) => row.get(to) > row.get(from) + 1), ({ from }) => from);
-  for (const [from, edges] of [...passing].sort(([a], [b]) => row.get(a) - row.get(b))) {
-    const start = row.get(from);
-    let lane = ends.findIndex((end) => end < start);
-    if (lane < 0) lane = ends.length;
-    ends[lane] = Math.max(...edges.map(({ to }) => row.get(to)));
-    lanes.set(from, lane);
+  const isBefore = (a, b) => a.left - b.left;
+  const line = (from, x, start, end = start + 1) => ({ from, left: x - SIDE.each, right: x + SIDE.each, start, end });
+  const inside = [...row].map(([id, at]) => ({ ...places.get(id), at })).map(({ x, width, at }) => ({ left: x - width / 2 - SIDE.box, right: x + width / 2 + SIDE.box, start: at, end: at }));
+  const short = arrows.flatMap(({ from, to }, k) => [line(from, ends[k].from, row.get(from)), line(from, ends[k].to, row.get(to) - 1)]);
+  const taken = [...inside, ...short].sort(isBefore); // with the rows between which they are
+  const passing = arrows.map((arrow, k) => ({ ...arrow, k, start: row.get(arrow.from), end: row.get(arrow.to) })).filter(({ start, end }) => end > start + 1);
+  const nets = [...Map.groupBy(passing, ({ from }) => from)].map(([from, lines]) => ({ from, xs: lines.flatMap(({ k }) => [ends[k].from, ends[k].to]), start: lines[0].start, end: Math.max(...lines.map(({ end }) => end)) }));
+  for (const { from, xs, start, end } of nets.sort((a, b) => a.end - a.start - (b.end - b.start))) {
+    const blocks = joinedBlocks(taken.filter((other) => other.from !== from && other.end > start && other.start < end));
+    const free = [...xs, ...blocks.flatMap(({ left, right }) => [left, right])].filter((x) => blocks.every(({ left, right }) => x <= left || x >= right));
+    const lengths = new Map(free.map((x) => [x, xs.reduce((sum, other) => sum + Math.abs(x - other), 0)]));
+    lanes.set(from, free.reduce((best, x) => (lengths.get(x) < lengths.get(best) ? x : best)));
+    taken.push(line(from, lanes.get(from), start, end));
+    taken.sort(isBefore);
   }
   return lanes;
+}
+
+/** Stretches, in order, with those joined that overlap. */
+function joinedBlocks(stretches) {
+  const blocks = [];
+  for (const { left, right } of stretches) {
+    const last = blocks.at(-1);
+    if (last && left < last.right) last.right = Math.max(last.right, right);
+    else blocks.push({ left, right });
+  }
+  return blocks;
 }
 
 /** Where each line leaves its box and enters the next: where a line leaves above the entry of another, it moves aside. */

@@ -7,8 +7,8 @@ const LARGER = 0.15; // how much it counts that a drawing is larger than need be
 const READABLE = LEAST_TEXT / TEXT;
 const COMFORTABLE = record.nodes.length > 12 ? READABLE : 13 / TEXT; // the smallest scale at which text is easy to read
 const UNCOMFORTABLE = drawsArrays() ? 0.12 : 0.3; // penalty for a smaller scale; arrays gain more by their grids
-const NARROW = 0.2; // penalty for bands in a narrow panel
 const UNRESERVED = 0.2; // penalty for columns, in which numbers of edges have no room of their own
+const DETOUR = 0.2; // penalty for lines that are twice as long as if they were straight
 const SIDEWAYS = 0.08; // penalty for bands beside each other, relative to bands below each other
 const NODE_DIGITS = 4; // of a number in the drawing; tooltips have more
 const ROOM = NODE_DIGITS + 3; // characters reserved for a number that may change
@@ -31,7 +31,7 @@ const GAPS = {
   across: { layers: 40, unlabelled: 80, boxes: 16, edges: 12 }, // between layers that stand side by side, without numbers on edges
   down: { layers: 22, unlabelled: 44, boxes: 18, edges: 14 },
 };
-const BUNDLE = { across: 230, down: 640 }; // pixels, the largest width of a bundle
+const BUNDLE = { across: [230], down: [640, 320, 200] }; // pixels, the largest widths of a bundle
 const FRAME = { title: 18, room: 9 };
 const LANE = { first: 12, each: 7 }; // pixels, for edges that continue in the next band
 
@@ -50,7 +50,7 @@ class Arrangements {
     const compare = (arrangement) => {
       const scale = Math.min(width / arrangement.width, height / arrangement.height);
       const merit = (scale < READABLE ? scale - 1 : Math.min(scale, 1) + LARGER * Math.max(0, Math.min(scale, ENOUGH) - 1))
-        - demerit(arrangement) - (arrangement.bands > 1 && width < height ? NARROW : 0) - (scale < COMFORTABLE ? UNCOMFORTABLE : 0);
+        - demerit(arrangement) - DETOUR * arrangement.detour - (scale < COMFORTABLE ? UNCOMFORTABLE : 0);
       if (best === null || merit > best.merit) best = { ...arrangement, scale, merit };
     };
     const isLarge = this.shown.boxes.length > MOST_LAYERED;
@@ -58,8 +58,14 @@ class Arrangements {
       if (best !== null && best.merit >= 1 - DETAILS[detail].less) break;
       this.#all(detail, () => this.#made(detail)).forEach(compare);
     }
-    if (best === null || best.scale < COMFORTABLE || (best.bands > 1 && width < height)) this.#all(width, () => this.#columns(width)).filter(({ detail }) => details.includes(detail)).forEach(compare);
+    if (best === null || best.scale < COMFORTABLE || best.bands > 1) this.#all(width, () => this.#columns(width)).filter(({ detail }) => details.includes(detail)).forEach(compare);
     return best;
+  }
+
+  /** The best arrangement that can be read in a panel of this width that is as many times as high as it has to be. */
+  readable(width, height) {
+    const ways = [1, 1.5, 2, 3, 4, Infinity].map((times) => this.best(width, times * height));
+    return ways.find(({ scale }) => scale >= READABLE) ?? { ...ways.at(-1), scale: READABLE };
   }
 
   /** Columns in a panel of this width, with less and less room for variables that stand together. */
@@ -67,10 +73,13 @@ class Arrangements {
     for (const detail of ["brief", "tight", "bare", "plain", "terse"]) {
       const joined = this.#joined(detail, true);
       const sizes = this.#sizes(detail, true);
-      for (const share of [0.95, 0.88, 0.8, 0.7]) {
+      const depths = depthsOf(joined);
+      for (const share of [1, 0.85, 0.7]) {
         const room = (share * width) / READABLE;
-        const placed = inColumn(joined, joined.sizes(sizes, room), share * width, !DETAILS[detail].hasNumbers);
-        yield { ...joined.spread(placed, sizes, room), detail, isColumn: true, bands: 1 };
+        for (const depth of [undefined, depths]) {
+          const placed = inColumn(joined, joined.sizes(sizes, room), share * width, !DETAILS[detail].hasNumbers, depth);
+          yield { ...joined.spread(placed, sizes, room), detail, isColumn: true, bands: 1 };
+        }
       }
     }
   }
@@ -92,10 +101,11 @@ class Arrangements {
     for (const isDown of [false, true]) {
       const sizes = this.#sizes(detail, isDown);
       const joined = this.#joined(detail, isDown);
-      const room = isDown ? BUNDLE.down : BUNDLE.across;
-      const placed = layered(joined, joined.sizes(sizes, room), isDown, DETAILS[detail].apart);
-      for (let bands = 1; bands <= Math.min(MOST_BANDS, placed.layers.length); bands++) {
-        yield { ...joined.spread(bands === 1 ? placed : wrapped(placed, bands), sizes, room), detail, bands };
+      for (const room of BUNDLE[isDown ? "down" : "across"].slice(0, joined.bundles.length ? undefined : 1)) {
+        const placed = layered(joined, joined.sizes(sizes, room), isDown, DETAILS[detail].apart);
+        for (let bands = 1; bands <= Math.min(MOST_BANDS, placed.layers.length); bands++) {
+          yield { ...joined.spread(bands === 1 ? placed : wrapped(placed, bands), sizes, room), detail, bands };
+        }
       }
     }
   }
@@ -353,7 +363,15 @@ function settled(drawing) {
     routes: drawing.routes.map((points) => points.map(move)),
     rectangles: rectangles.reverse().map(move),
     layers: layers.map(({ from, to }) => ({ from: from - (isDown ? top : left), to: to - (isDown ? top : left) })),
+    detour: detourOf(drawing.routes),
     width: right - left,
     height: bottom - top,
   };
+}
+
+/** How much longer lines are than straight ones, relative to these. */
+function detourOf(routes) {
+  const length = (points) => points.slice(1).reduce((sum, { x, y }, k) => sum + Math.hypot(x - points[k].x, y - points[k].y), 0);
+  const [own, straight] = [routes, routes.map((points) => [points[0], points.at(-1)])].map((lines) => lines.reduce((sum, points) => sum + length(points), 0));
+  return own / straight - 1;
 }

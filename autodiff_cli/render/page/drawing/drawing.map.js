@@ -25,7 +25,7 @@ class Overview {
     this.element.replaceChildren(...small, this.seen);
   }
 
-  /** Mark the visible part of the drawing, in a corner that no node reaches; hide the map if everything is visible or no corner
+  /** Mark the visible part of the drawing, in a corner that no node, no number and no line of the step reaches; hide the map if everything is visible or no corner
    * is free. */
   refresh() {
     const { stage, element } = this;
@@ -39,7 +39,7 @@ class Overview {
       width: stage.clientWidth * scale, height: stage.clientHeight * down,
     };
     for (const [name, value] of Object.entries(place)) this.seen.setAttribute(name, value);
-    const avoided = Array.from(stage.querySelectorAll("[data-node] > .reach"), (node) => node.getBoundingClientRect());
+    const avoided = Array.from(stage.querySelectorAll("[data-node] > .reach, .edge text, .edge:is(.flowing, .returning)"), (node) => node.getBoundingClientRect());
     const corner = CORNERS.find((sides) => {
       Object.assign(element.style, { left: "", right: "", top: "", bottom: "" }, ...sides.map((side) => ({ [side]: "10px" })));
       const own = element.getBoundingClientRect();
