@@ -136,25 +136,20 @@ def layered_layout(
     ways = _DIRECTIONS if len(nodes) <= _MAX_COMPARED_NODES else _DIRECTIONS[:1]
     result = min(
         (graphlay.layout(graph, options={**options, **way}) for way in ways),
-        key=lambda result: page_overflow(_result_size(result)),
+        key=lambda result: page_overflow(Size(*(result.bounds["max"][k] - result.bounds["min"][k] for k in "xy"))),
     )
-    left, top = (result.bounds["min"][axis] for axis in "xy")
-
-    def point(place: dict[str, float]) -> Point:
-        return Point(place["x"] - left, place["y"] - top)
-
-    places = [Rectangle(point(node["center"]), Size(**node["size"])) for node in result.nodes]
-    centres = [place.centre for place in places[len(frames) :]]
+    places = [Rectangle(Point(**node["center"]), Size(**node["size"])) for node in result.nodes]
     free, routes = _LabelPlacer(places[len(frames) :]), []
     for edge, label in zip(result.edges, labels, strict=True):
-        points = tuple(map(point, edge["points"]))
-        centre = None if label is None else free.place(label, point(edge["label_anchor"]), points)
+        points = tuple(Point(**place) for place in edge["points"])
+        centre = None if label is None else free.place(label, Point(**edge["label_anchor"]), points)
         routes.append(Route(points, centre))
-    return Layout(_result_size(result), centres, routes, places[: len(frames)])
-
-
-def _result_size(result: Any) -> Size:
-    return Size(*(result.bounds["max"][axis] - result.bounds["min"][axis] for axis in "xy"))
+    bends = (Rectangle(point, Size(0, 0)) for route in routes for point in route.points)
+    shapes = [*places, *itertools.chain(*free.occupied.values()), *bends]
+    left, top = (min(place.centre[k] - place.size[k] / 2 for place in shapes) for k in (0, 1))
+    right, bottom = (max(place.centre[k] + place.size[k] / 2 for place in shapes) for k in (0, 1))
+    centres = [place.centre for place in places[len(frames) :]]
+    return Layout(Size(right - left, bottom - top), centres, routes, places[: len(frames)]).moved(-left, -top)
 
 
 def page_overflow(size: Size) -> float:
@@ -164,10 +159,14 @@ def page_overflow(size: Size) -> float:
 
 
 class _LabelPlacer:
-    """Places labels on their edges, away from nodes and from each other as long as there is space."""
+    """Places labels on their edges, away from nodes and from each other as long as there is space.
+
+    Attributes:
+        occupied: the nodes and the labels placed so far, by the squares of a grid that they touch.
+    """
 
     def __init__(self, nodes: Iterable[Rectangle]) -> None:
-        self._occupied: dict[tuple[int, int], list[Rectangle]] = {}  # rectangles by grid square
+        self.occupied: dict[tuple[int, int], list[Rectangle]] = {}
         for node in nodes:
             self._occupy(node)
 
@@ -191,10 +190,10 @@ class _LabelPlacer:
 
     def _occupy(self, place: Rectangle) -> None:
         for square in _grid_squares(place):
-            self._occupied.setdefault(square, []).append(place)
+            self.occupied.setdefault(square, []).append(place)
 
     def _is_free(self, place: Rectangle) -> bool:
-        others = (other for square in _grid_squares(place) for other in self._occupied.get(square, ()))
+        others = (other for square in _grid_squares(place) for other in self.occupied.get(square, ()))
         return not any(
             all(abs(place.centre[k] - other.centre[k]) < (place.size[k] + other.size[k]) / 2 for k in (0, 1))
             for other in others
@@ -310,7 +309,7 @@ def _node_layers(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
     for source, target in edges:
         users[source].append(target)
     layers = [0] * count
-    for i in range(count - 1, -1, -1):
+    for i in reversed(range(count)):
         layers[i] = min((layers[j] for j in users[i]), default=1) - 1
     return layers
 

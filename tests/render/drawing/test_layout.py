@@ -14,6 +14,7 @@ from autodiff_cli.render.layout import (
     FrameSpec,
     GraphTooLargeError,
     Layout,
+    Point,
     Rectangle,
     Size,
     layered_layout,
@@ -26,11 +27,11 @@ EDGES = st.integers(1, 25).flatmap(
         st.lists(st.tuples(st.integers(0, count - 1), st.integers(0, count - 1)).filter(lambda e: e[0] < e[1])),
     )
 )
-SIZE = Size(80, 40)
+SIZE, LABEL = Size(80, 40), Size(60, 12)
 
 
-def laid_out(count: int, edges: list[tuple[int, int]]) -> Layout:
-    return layered_layout([SIZE] * count, edges, [Size(30, 12)] * len(edges))
+def laid_out(count: int, edges: list[tuple[int, int]], label: Size = LABEL) -> Layout:
+    return layered_layout([SIZE] * count, edges, [label] * len(edges))
 
 
 @settings(deadline=None)
@@ -49,10 +50,11 @@ def test_nodes_keep_apart_and_edges_go_right(graph: tuple[int, list[tuple[int, i
 def test_everything_is_inside_the_drawing(graph: tuple[int, list[tuple[int, int]]]) -> None:
     count, edges = graph
     found = laid_out(count, edges)
-    points = [point for route in found.routes for point in (*route.points, route.label) if point is not None]
-    for point in (*found.centres, *points):
-        assert -0.01 <= point.x <= found.size.width + 0.01
-        assert -0.01 <= point.y <= found.size.height + 0.01
+    places = [Rectangle(centre, SIZE) for centre in found.centres]
+    places += [Rectangle(route.label, LABEL) for route in found.routes if route.label is not None]
+    places += [Rectangle(point, Size(0, 0)) for route in found.routes for point in route.points]
+    whole = Rectangle(Point(found.size.width / 2, found.size.height / 2), found.size)
+    assert all(holds(whole, place) for place in places)
     assert all(len(route.points) >= 2 for route in found.routes)
 
 
@@ -160,8 +162,9 @@ def test_labels_stand_on_their_lines(graph: tuple[int, list[tuple[int, int]]]) -
 
 def test_labels_keep_off_nodes_and_each_other() -> None:
     edges = [*itertools.product(range(4), range(4, 8))]
-    found = laid_out(8, edges)
+    label = Size(30, 12)
+    found = laid_out(8, edges, label)
     places = [Rectangle(centre, SIZE) for centre in found.centres]
-    places += [Rectangle(route.label, Size(30, 12)) for route in found.routes if route.label is not None]
+    places += [Rectangle(route.label, label) for route in found.routes if route.label is not None]
     assert len(places) == 8 + len(edges)
     assert not any(meet(place, other) for place, other in itertools.combinations(places, 2))

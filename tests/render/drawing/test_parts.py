@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import autodiff_cli as ad
 from autodiff_cli.render.drawing import build_drawing, to_svg
 from autodiff_cli.render.formatting import number_formats
-from autodiff_cli.render.layout import FrameSpec, Point, Rectangle, Size, layout_in_parts
+from autodiff_cli.render.layout import PAGE, TITLE_HEIGHT, FrameSpec, Point, Rectangle, Size, layout_in_parts
 from tests.each import examples
 
 XOR = (
@@ -36,8 +36,10 @@ def test_a_large_drawing_with_calls_stands_in_parts() -> None:
     assert "once more" not in svg("f(t) = t^2; f(x) + f(y)", {"x": 1, "y": 2})
 
 
-def _inside(inner: Rectangle, outer: Rectangle) -> bool:
-    return all(abs(inner.centre[k] - outer.centre[k]) <= (outer.size[k] - inner.size[k]) / 2 + 0.01 for k in (0, 1))
+def _inside(inner: Rectangle, outer: Rectangle, margin: float = 0) -> bool:
+    return all(
+        abs(inner.centre[k] - outer.centre[k]) <= (outer.size[k] - inner.size[k]) / 2 - margin + 0.01 for k in (0, 1)
+    )
 
 
 def _apart(one: Rectangle, other: Rectangle) -> bool:
@@ -71,11 +73,30 @@ def test_parts_have_everything(data: st.DataObject) -> None:
     whole = Rectangle(Point(layout.size.width / 2, layout.size.height / 2), layout.size)
     assert all(_inside(place, whole) for place in (*places, *layout.frames))
     for k, frame in enumerate(frames):
-        assert all(_inside(places[i], layout.frames[k]) for i in frame.nodes)
+        assert all(_inside(places[i], layout.frames[k], TITLE_HEIGHT) for i in frame.nodes)
     assert _apart(layout.frames[0], layout.frames[1])
     for (source, target), route in zip(edges, layout.routes, strict=True):
         assert _touches(places[target], route.points[-1])
         assert any(_touches(places[k], route.points[0]) for k, i in enumerate(there) if i == source)
+
+
+@examples(60)
+@given(st.integers(1, 12), st.integers(1, 8), st.integers(40, 500))
+def test_parts_of_one_size_stand_in_the_rows_that_fit_a_page_best(count: int, length: int, width: int) -> None:
+    nodes = [Size(width, 40)] * (count * length)
+    frames = [FrameSpec(range(k * length, (k + 1) * length), None, 30) for k in range(count)]
+    edges = [(i, i + 1) for frame in frames for i in frame.nodes[:-1]]
+    found = layout_in_parts(nodes, edges, [None] * len(edges), frames)
+    assert found is not None
+    part, gap = found.layout.frames[0].size, 2 * TITLE_HEIGHT
+
+    def share_of_page(size: Size) -> float:
+        return max(size.width / PAGE.width, size.height / PAGE.height)
+
+    for columns in range(1, count + 1):
+        rows = -(-count // columns)
+        size = Size(columns * (part.width + gap) - gap, rows * (part.height + gap) - gap)
+        assert share_of_page(found.layout.size) <= share_of_page(size) + 0.01
 
 
 def test_a_call_within_a_call_keeps_its_frame() -> None:
