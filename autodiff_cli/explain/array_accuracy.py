@@ -167,7 +167,8 @@ def _evaluate(kind: Kind[Any], graphs: Sequence[Node], leaf_values: Mapping[str,
     tape = Tape(graphs)
     with ignore_float_errors():
         values = forward(tape, kind, leaf_values)
-    return [_drop_row_axis(values[i]) for i in tape.outputs]
+    # the last axis of all but constants is that of the rows
+    return [np.asarray(values[i])[(..., 0) if np.ndim(values[i]) else ...] for i in tape.outputs]
 
 
 def _is_within_range(sizes: Sequence[Any]) -> bool:
@@ -210,11 +211,6 @@ def perturbation_distances(
 def _is_doubtful(numbers: Array, distances: Array) -> Mask:
     """Return where numbers may have fewer than 12 correct digits."""
     return np.asarray(~(distances <= accuracy.SETTINGS.tolerance * np.abs(numbers)) | np.isinf(distances))
-
-
-def _drop_row_axis(values: Any) -> Any:
-    """Return values without their last axis, the axis of rows, which has length 1; a constant has no such axis."""
-    return np.asarray(values)[..., 0] if np.ndim(values) else np.asarray(values)
 
 
 def _count_numbers(point: Mapping[str, Any]) -> int:

@@ -205,7 +205,7 @@ def backward_phrase(trace: Trace, i: int) -> Phrase:
     else:
         handing_on = _elementwise_phrase(op, len(inputs), reached, are_scalars)
         if any(_is_broadcast(trace, i, k) for k in reached):
-            handing_on = (*handing_on, "; a broadcast input gets the sum over its copies")
+            handing_on = (*handing_on, " (summed over the copies of a broadcast input)")
     return (Cases("arrived", ((nothing,), handing_on)),)
 
 
@@ -251,7 +251,7 @@ def _choice_phrase(op: Op, is_scalar: bool) -> Phrase:
     if is_scalar and op.kink is not None:
         nothing = (Cases("kink", (nothing, (f"{title} has a kink here: {op.kink_note}",))),)
     elements = (f"{title} routes its adjoint, element by element, to the input that it selected",)
-    routes = (f"{title} routes its adjoint to the input that it selected, ", Slot("chosen"), "; the others get 0")
+    routes = (f"{title} routes all of its adjoint to the input that it selected, ", Slot("chosen"))
     shares = (f"{title} is tied and splits its adjoint equally: ", Slot("share"), " of it to ", Slot("chosen"))
     return (Cases("chosen", (nothing, routes if is_scalar else elements, shares)),)
 
@@ -350,7 +350,7 @@ def _cross_entropy_phrase(trace: Trace, i: int, position: int) -> Phrase:
         p = f"softmax({trace.labels[trace.tape.inputs[i][0]]})"
         difference = f"({p} - {_bracketed_label(trace, weights)}) × "
         sentence: Phrase = (difference, Slot("adjoint at", total_of_both, is_loose=True))
-        return (Cases("finite", ((), ("; with the cross-entropy above it, the total is ", *sentence)), position),)
+        return (Cases("finite", ((), (", and with the cross-entropy above it the total is ", *sentence)), position),)
     entropy = cross_entropy_above(trace, i)
     if entropy is None:
         return ()
@@ -371,7 +371,7 @@ def _cross_entropy_phrase(trace: Trace, i: int, position: int) -> Phrase:
             (f"({w} - {p}*sum({trace.labels[entropy.weights]})) × ", adjoint),
             (Cases("minus one", ((f"({w} - {p}) × ", adjoint), (f"{p} - {w}", *numbers)), entropy.total),),
         ), entropy.weights)  # fmt: skip
-    return (Cases("finite", ((), ("; with the cross-entropy above it, this is ", cases)), position),)
+    return (Cases("finite", ((), (", which with the cross-entropy above it is ", cases)), position),)
 
 
 def _bracketed_label(trace: Trace, i: int) -> str:
@@ -440,11 +440,6 @@ def is_finite(*numbers: Any) -> bool:
     return not any(number is None or any_true((number != number) | (abs(number) == math.inf)) for number in numbers)
 
 
-def sum_of_elements(x: Any) -> float:
-    """Return the sum of all elements of a number or an array."""
-    return float(x.sum()) if array_shape(x) else x
-
-
 def is_nonzero(local: Any) -> bool:
     """Whether a local derivative is not 0, at one element at least."""
     return bool(local != 0) if isinstance(local, float) else bool((local != 0).any())
@@ -480,15 +475,15 @@ def closing_phrases(trace: Trace) -> list[Phrase]:
     for name in trace.wrt:
         leaf = trace.expression.leaves[name]
         if leaf in index:
-            others = "; likewise for the other variables" if count > 1 else ""
+            others = " The same holds for the other variables." if count > 1 else ""
             if array_shape(trace.point[name]):
                 each = f"Each element of d/d{name} is the rate at which the output changes with that element of {name}"
-                return [*phrases, (f"{each}{others}.",)]
+                return [*phrases, (f"{each}.{others}",)]
             slope = Slot("adjoint at", index[leaf])
             small = slope._replace(is_loose=True)
             moves = f": if {name} changes by a small h, the output changes by about "
             rough = ". At a kink, or where it is not finite, a derivative does not predict the change of the output."
-            prediction = Cases("smooth", ((rough,), (moves, small, f" × h{others}.")), index[leaf])
+            prediction = Cases("smooth", ((rough,), (moves, small, f" × h.{others}")), index[leaf])
             return [*phrases, (f"d/d{name} = ", slope, prediction)]
     return phrases
 
@@ -619,7 +614,9 @@ _CASES: Mapping[str, Callable[[_StepFacts, int], int]] = {
         and not is_finite(facts.contribution(of).local, facts.trace.adjoints[facts.node])
     ),
     "finite": lambda facts, of: is_finite(facts.contribution(of).amount),
-    "whole": lambda facts, of: abs(sum_of_elements(facts.trace.values[of]) - 1) < _SUM_TOLERANCE,
+    "whole": lambda facts, of: (
+        abs((x if isinstance(x := facts.trace.values[of], float) else x.sum()) - 1) < _SUM_TOLERANCE
+    ),
     "smooth": lambda facts, of: (
         is_finite(facts.trace.adjoints[of]) and not any(map(facts.is_at_kink, facts.trace.backward))
     ),

@@ -136,8 +136,8 @@ class PathNetwork:
         that are not listed, so their sums give the rest.
         """
         paths: list[list[Edge]] = []
-        classes = [_PathClass(-self._log_weights[start], 0, [], 0, None, 1.0, 0.0)]
-        counter = itertools.count(1)
+        counter = itertools.count()
+        classes = [_PathClass(-self._log_weights[start], next(counter), [], 0, None, 1.0, 0.0)]
         while classes and len(paths) < limit:
             largest = heappop(classes)
             paths.append(largest.beginning)

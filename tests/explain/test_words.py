@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autodiff_cli.explain.sentences import StepSentences
+from autodiff_cli.explain.sentences import StepSentences, closing_phrases
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.expression import parse
 from autodiff_cli.formula.formula import Formula
-from autodiff_cli.graph.node import all_ops, as_node, variable
+from autodiff_cli.graph.node import Node, all_ops, as_node, variable
 from autodiff_cli.graph.op import Gate, Op
 from autodiff_cli.render.formatting import number_formats, shortest_text
 from tests.each import each, examples
-from tests.graphs import ELEMENTWISE
+from tests.graphs import ELEMENTWISE, graphs
 
 
 def forward(text: str, **point: float) -> list[str]:
@@ -70,10 +70,10 @@ BACKWARD = [
     ("x + y",              {"x": 2, "y": 3}, SUM),
     ("x - y",              {"x": 2, "y": 3}, DIFFERENCE),
     ("x*y",                {"x": 2, "y": 3}, PRODUCT),
-    ("max(x, y)",          {"x": 2, "y": 3}, "max routes its adjoint to the input that it selected, y; the others get 0"),
+    ("max(x, y)",          {"x": 2, "y": 3}, "max routes all of its adjoint to the input that it selected, y"),
     ("max(x, y)",          {"x": 2, "y": 2}, "max is tied and splits its adjoint equally: 0.5 of it to x and y"),
     ("max(x, 3)",          {"x": 2},         CONSTANT),
-    ("where(x > 0, x, y)", {"x": 2, "y": 3}, "where routes its adjoint to the input that it selected, x; the others get 0"),
+    ("where(x > 0, x, y)", {"x": 2, "y": 3}, "where routes all of its adjoint to the input that it selected, x"),
     ("relu(x)",            {"x": 2},         "relu passes its adjoint on"),
     ("relu(x)",            {"x": -2},        INACTIVE),
     ("relu(x)",            {"x": 0},         KINK),
@@ -175,15 +175,15 @@ def test_an_unused_branch_contributes_nothing_among_arrays() -> None:
 
 
 CROSS_ENTROPIES = {
-    "p = softmax(z); -sum(y*log(p))": "this is p - y = [0.231224, 0.628532, 0.140244] - [0, 1, 0]",
-    "-sum(y*logsoftmax(z))": "this is softmax(z) - y",
-    "-dot(y, log(softmax(z)))": "this is softmax(z) - y = [0.231224, 0.628532, 0.140244] - [0, 1, 0]",
-    "s = sum(y); -log(softmax(z)[1])*2*s": "this is (1 at [1], 0 elsewhere, minus softmax(z)) × (-2)",
-    "-logsoftmax(z)[1] + sum(y)": "this is softmax(z), minus 1 at [1]",
-    "-3*sum(y*log(softmax(z)))": "this is (y - softmax(z)) × (-3)",
+    "p = softmax(z); -sum(y*log(p))": "it is p - y = [0.231224, 0.628532, 0.140244] - [0, 1, 0]",
+    "-sum(y*logsoftmax(z))": "it is softmax(z) - y",
+    "-dot(y, log(softmax(z)))": "it is softmax(z) - y = [0.231224, 0.628532, 0.140244] - [0, 1, 0]",
+    "s = sum(y); -log(softmax(z)[1])*2*s": "it is (1 at [1], 0 elsewhere, minus softmax(z)) × (-2)",
+    "-logsoftmax(z)[1] + sum(y)": "it is softmax(z), minus 1 at [1]",
+    "-3*sum(y*log(softmax(z)))": "it is (y - softmax(z)) × (-3)",
     "logsumexp(z) - dot(y, z)": "the total is (softmax(z) - y) × 1",
     "-2*(logsumexp(z) - dot(z, y*2))": "the total is (softmax(z) - (y*2)) × (-2)",
-    "-sum(y*2*log(softmax(z)))": "this is ((y*2) - softmax(z)*sum(y*2)) × (-1)",
+    "-sum(y*2*log(softmax(z)))": "it is ((y*2) - softmax(z)*sum(y*2)) × (-1)",
 }
 
 
@@ -304,7 +304,7 @@ def test_how_an_adjoint_passes_is_a_formula_that_can_be_read(text: str) -> None:
 
 def test_what_broadcasting_stretched_is_not_called_unchanged() -> None:
     said = backward("sum(v + x)", v=[1, 2], x=1)
-    assert f"{SUM}; a broadcast input gets the sum over its copies" in said
+    assert f"{SUM} (summed over the copies of a broadcast input)" in said
     assert "x: sum of 1 × [1, 1] = 2" in said
 
 
@@ -341,3 +341,60 @@ def test_uses_are_counted_to_the_last() -> None:
         "x: 4 × 1 = 4, use 1 of 2: total so far 4",
         "x: 4 × 2 = 8, the last of 2 uses: accumulates to 12",
     ]
+
+
+# A number of a sentence; those of labels, such as the 2 of `x2` or `n(0, 1)`, are parts of words and calls.
+_NUMBER = r"\(?(-?\d[\d.]*(?:e[+-]?\d+)?|-?inf|nan)\)?"
+_MAX_WORDS = 25
+
+
+def check_sentence(sentence: str) -> None:
+    """Fail unless a sentence says one thing, in few words, and is punctuated as an item of a list."""
+    prose = re.sub(r"\S*[\d()\[\]*^=×/]\S*", "", sentence)  # without formulas
+    assert len(re.findall(r"[A-Za-z][a-z'-]*", prose)) <= _MAX_WORDS, sentence
+    assert not re.search(r"[;.]\s|[;.,:]$|^\s|\s$|  |None|\bTrue\b|\bFalse\b|Slot", sentence), sentence
+
+
+@examples(150, deadline=None)
+@given(graph=graphs(ELEMENTWISE, most=5), xyz=st.tuples(*[st.sampled_from([-2.0, -1.0, 0.0, 0.5, 1.0, 3.0])] * 3))
+def test_each_sentence_says_one_thing_and_its_numbers_are_those_of_the_trace(
+    graph: tuple[Node, list[Node]], xyz: tuple[float, float, float]
+) -> None:
+    root, leaves = graph
+    found = trace(Formula(root, {leaf.text: leaf for leaf in leaves}), dict(zip("xyz", xyz, strict=True)))
+    words = StepSentences(found, repr)
+    for step in found.backward:
+        check_sentence(words.backward(step).replace(step.op.kink_note or "()", "that is a corner"))
+        for contribution in step.contributions:
+            line = words.contribution(step, contribution)
+            if "structural zero" in line:
+                assert contribution.amount == 0
+                continue
+            (factors,) = re.finditer(rf": {_NUMBER} × {_NUMBER} = {_NUMBER}", line)
+            local, adjoint, amount = (float(number) for number in factors.groups())
+            assert (local, adjoint, amount) == pytest.approx(
+                (contribution.local, step.adjoint, contribution.amount), nan_ok=True
+            )
+            uses = re.search(
+                rf"use (\d+) of (\d+): total so far {_NUMBER}$|last of (\d+) uses: accumulates to {_NUMBER}$", line
+            )
+            assert (uses is None) == (contribution.uses <= 1 or contribution.is_structural_zero)
+            if uses:
+                assert float(uses[3] or uses[5]) == pytest.approx(contribution.total, nan_ok=True)
+    for phrase in closing_phrases(found):
+        closing = words.fill(phrase)
+        assert closing.endswith(".")
+        assert not closing.endswith("..")
+        for sentence in re.split(r"(?<=\.)\s+(?=[A-Z])", closing):
+            assert re.match(r"[A-Z]|d/d", sentence), sentence
+            check_sentence(sentence.removesuffix("."))
+
+
+ARRAY_FORMULAS = [*CROSS_ENTROPIES, *PASSAGES, *ON_ARRAYS, "sum(x*v + v/x)", "softmax(v)[0]", "prod(v)*max(v, x)[1]"]
+ARRAY_POINT = {"v": [1, 2], "W": [[1, 2], [3, 4]], "u": [6, 12], "y": [0, 1, 0], "z": [1, 2, 0.5], "x": 1.5}
+
+
+@each("text", ARRAY_FORMULAS)
+def test_each_sentence_about_arrays_says_one_thing(text: str) -> None:
+    for sentence in backward(text, **{name: ARRAY_POINT[name] for name in parse(text).variables}):
+        check_sentence(sentence)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import string
 import unicodedata
 
 from hypothesis import given
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.language.program import read
 from autodiff_cli.render.formatting import LOOKALIKE_ERRORS, display_width, escape_controls, shorten_middle, single_line
-from tests.texts import CHARACTERS
+from tests.texts import CHARACTERS, grouped_texts
 
 
 @given(st.text(CHARACTERS))
@@ -61,6 +63,32 @@ def test_continued_statements_stay_together() -> None:
 def test_a_comment_does_not_swallow_the_lines_below_it() -> None:
     assert single_line("# first\na = x  # then\na*a") == "a = x; a*a"
     assert single_line("x # the only line") == "x # the only line"
+    assert single_line("a = x  # then\na*a") == "a = x; a*a"
+
+
+@given(grouped_texts(), st.integers(0, 20))
+def test_a_formula_on_one_line_is_the_same_formula(text: str, place: int) -> None:
+    statements = text.split("; ")
+    where = place % (len(statements) + 1)
+    commented = "\n".join([*statements[:where], "  # so, to say", *statements[where:]])
+    for lines in ("\n".join(statements), text.replace("; ", " # first\n"), commented):
+        assert to_text(read(single_line(lines)).output) == to_text(read(text).output)
+
+
+@given(st.lists(st.text(string.ascii_letters + "._123", min_size=1, max_size=12), min_size=20), st.integers(60, 200))
+def test_a_long_text_is_shortened_between_words(words: list[str], limit: int) -> None:
+    text = "*".join(words)
+    shown = shorten_middle(text, limit)
+    head, note, tail = re.fullmatch(r"(.*?)( … \(\d+ characters\) … |$)(.*)", shown).groups()  # type: ignore[union-attr]
+    if not note:
+        assert len(text) < limit + len(" … (999 characters) … ")
+        return
+    assert text.startswith(head)
+    assert text.endswith(tail)
+    assert max(len(head), len(tail)) <= limit // 2
+    assert min(len(head), len(tail)) >= limit // 2 - 13
+    assert note == f" … ({len(text) - len(head) - len(tail)} characters) … "
+    assert {*re.split(r"\*", head.rstrip("*")), *re.split(r"\*", tail.lstrip("*"))} <= {*words, ""}
 
 
 def test_what_is_left_out_of_a_long_text_is_counted() -> None:

@@ -124,3 +124,16 @@ def test_rows_beyond_the_most_that_are_computed_are_counted(monkeypatch: pytest.
     columns = {"x": np.full(10, 1e-20)}
     assert len(rows.check(columns, gradients.evaluate(columns))) == 3
     assert rows.unchecked == 7
+
+
+@pytest.mark.parametrize(("most", "checked"), [(1, 1), (30, 3)])
+def test_one_row_at_least_is_computed_however_large_its_formula_is(
+    monkeypatch: pytest.MonkeyPatch, most: int, checked: int
+) -> None:
+    """Beyond that, rows are computed as far as their operations together stay below the limit."""
+    monkeypatch.setattr(accuracy, "SETTINGS", replace(accuracy.SETTINGS, max_row_operations=most))
+    gradients = BatchedGradient(parse("(1 + x + x + x + x + x + x) - 1"), ["x"], {}, ["x"])
+    rows, columns = RowAccuracy(gradients), {"x": np.full(10, 1e-20)}
+    right = rows.check(columns, gradients.evaluate(columns))
+    assert (len(right), rows.unchecked) == (checked, 10 - checked)
+    assert {numbers["value"] for numbers in right.values()} == {"6e-20"}
