@@ -309,11 +309,11 @@ def _javascript_body(program: ExportProgram, layout: SourceLayout) -> Iterator[s
     yield f"return {{ {', '.join(results)} }};"
 
 
-def _object_entry(name: str, text: str) -> str:
-    return name if text == name and _is_javascript_name(name) else f"{_object_key(name)}: {text}"
-
-
-_OBJECT = python.DictSyntax(_object_entry, ("{ ", " }"), _JAVASCRIPT_INDENT)
+_OBJECT = python.DictSyntax(
+    lambda name, text: name if text == name and _is_javascript_name(name) else f"{_object_key(name)}: {text}",
+    ("{ ", " }"),
+    _JAVASCRIPT_INDENT,
+)
 
 
 # --- All languages

@@ -427,7 +427,7 @@ def _is_regular(
     from autodiff_cli.numbers.arrays import ARRAYS
 
     with np.errstate(all="ignore"):
-        arrays = forward(tape, ARRAYS, {name: np.full(shapes.get(name, ()), x) for name, x in point.items()})
+        arrays = forward(tape, ARRAYS, {name: np.full((*shapes.get(name, ()), 1), x) for name, x in point.items()})
     return all(np.isfinite(arrays[i]).all() for i in tape.outputs)
 
 

@@ -29,11 +29,6 @@ def _comparison(symbol: str) -> Notation:
     return _notation(["", f" {symbol} ", ""], [SUM, SUM], ORDER, is_condition=True)
 
 
-def operator_name(name: str) -> str:
-    """Return the name of a function for which LaTeX has no command."""
-    return rf"\operatorname{{{name.replace('_', chr(92) + '_')}}}"
-
-
 _COMMANDS = {
     **{name: rf"\{name}" for name in ("sin", "cos", "tan", "sec", "csc", "cot", "sinh", "cosh", "tanh", "coth")},
     "asin": r"\arcsin", "acos": r"\arccos", "atan": r"\arctan", "log": r"\ln", "log2": r"\log_2", "log10": r"\log_{10}",
@@ -131,7 +126,8 @@ class LatexLibrary(Library):
             operands = [Fragment(row[1].replace(r" \\ ", " & ")) for row in rows if row]
         if op in self.target.notations:
             return self.apply_notation(op, operands)
-        return self.target.apply_notation(_function(operator_name(op), len(operands)), operands)
+        name = rf"\operatorname{{{op.replace('_', chr(92) + '_')}}}"  # LaTeX has no command for it
+        return self.target.apply_notation(_function(name, len(operands)), operands)
 
     def _indicator_array(self, factor: Fragment, index: Sequence[Fragment]) -> Fragment:
         """Return an array that is `factor` at one index and 0 elsewhere; without an index, `factor` everywhere."""

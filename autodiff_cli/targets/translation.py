@@ -52,9 +52,7 @@ def expand_small_power(x: Node, exponent: Node) -> Node | None:
     """Return x² or x³ as a product, and None for other powers; for languages in which a power is a function call."""
     if is_literal(exponent, 2):
         return x * x
-    if is_literal(exponent, 3):
-        return x * x * x
-    return None
+    return x * x * x if is_literal(exponent, 3) else None
 
 
 def _log_base(x: Node, base: Node) -> Node:

@@ -137,6 +137,21 @@ def test_onnx_predicts_the_same(model: str) -> None:
     np.testing.assert_allclose(found, fit.probabilities(DATA), rtol=1e-13, atol=1e-14)
 
 
+@pytest.mark.parametrize("function", ["log1p", "expm1", "cbrt", "sinc", "logsigmoid", "hypot", "log10", "log2", "exp2"])
+def test_onnx_has_the_digits_of_functions_that_it_defines_by_others(function: str) -> None:
+    """Next to 0, where their definitions would cancel or divide by 0, and far out."""
+    onnx, reference = pytest.importorskip("onnx"), pytest.importorskip("onnx.reference")
+    positive = [1e-300, 1e-17, 2.0**-53, 1e-16, 3e-10, 1e-3, 0.3, 1.0, 2.5, 40.0]
+    x = np.array([*positive, *([] if function in ("log10", "log2") else [0.0, *(-0.9 * np.array(positive[:7]))])])
+    data = {"x": x, "z": x[::-1].copy(), "y": x}
+    fit = ad.fit(f"y ~ a*{function}(x{', z' if function == 'hypot' else ''})", data)
+    content = onnx.load_from_string(prediction_onnx(fit, "model"))
+    with np.errstate(all="ignore"):
+        given = {name: data[name] for name in fit.predictors}
+        found = reference.ReferenceEvaluator(content).run(None, given)[0]
+    np.testing.assert_allclose(np.ravel(found), fit.predict(data), rtol=1e-13)
+
+
 def test_a_runtime_of_others_predicts_the_same() -> None:
     runtime = pytest.importorskip("onnxruntime")
     fit = fitted("kind ~ softmax(mlp([x, z], [4, 3], tanh))", epochs=3)

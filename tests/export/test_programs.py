@@ -23,6 +23,7 @@ from autodiff_cli.expression import Expression, parse
 from autodiff_cli.graph.node import is_literal
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.language.lexer import quote_name
+from autodiff_cli.numbers import arrays
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops.arithmetic import where
 from tests.each import each, part
@@ -167,6 +168,30 @@ def test_a_framework_that_multiplies_by_0_has_our_gradient(text: str, points: li
         value, gradient = f.value_and_grad(x=x)
         assert values[tape.outputs[0]] == pytest.approx(value, rel=1e-13), x
         assert adjoints[tape.index[f.leaves["x"]]] == pytest.approx(gradient["x"], rel=1e-12, nan_ok=True), x
+
+
+@pytest.mark.parametrize(
+    "branch",
+    [
+        "sum(log(x*v))",
+        "log(x*v[1])",
+        "log(x*v)[1] + dot(1/(x*v), v)",
+        "log(norm(x*v))",
+        "1/sum(x*(M @ v))",
+        "sum(M @ log(x*v)) + log(transpose(M*x)[0, 1])",
+        "prod(v/x) + mean(concat(v, v/x)) + outer(v, 1/x*v)[1, 0]",
+    ],
+)
+def test_in_branches_of_arrays_that_are_not_taken_nothing_is_infinite(branch: str) -> None:
+    """A framework would multiply it by 0. Where they are taken, they have the value that they had."""
+    f = parse(f"v: 2; M: 2x2; where(x > 0, {branch}, 2) + 0*M[0, 0]*v[0]")
+    v, matrix = np.array([2.0, 3.0]), np.array([[1.0, 2.0], [3.0, 4.0]])
+    tape = Tape(simplify_for_autodiff([f.output], {"v": (2,), "M": (2, 2)}))
+    for x in (0.0, 1.5):
+        columns = {"x": np.array([x]), "v": v[:, None], "M": matrix[..., None]}
+        values = forward(tape, arrays.ARRAYS, columns)
+        assert all(np.isfinite(value).all() for value in values)
+        assert values[tape.outputs[0]] == pytest.approx(f(x=x, v=v, M=matrix), rel=1e-14)
 
 
 @EVERY
@@ -562,6 +587,8 @@ def _of_whole_numbers(chance: Random, depth: int) -> str:
     forms += [
         "where({a} > {b}, {b}, {c})",
         "where(not ({a} > {b}) and {c} < 2, {b}, {c})",
+        "where({a} > {b} or {c} < 2, {b}, {c})",
+        "where(({a} > {b} or not {c} < 2) and ({b} < 2 or {a} < 1 and {c} > {b}), {b}, {c})",
         "floor({a}) - min({b}, {c})",
     ]
     return f"({chance.choice(forms).format(a=a, b=b, c=c)})"
@@ -581,6 +608,13 @@ def test_whole_numbers_are_floats(tmp_path: Path, target: str) -> None:
             pairs = [(value, wanted), (slope, gradient["x"])]
             pairs = [(abs(a), abs(b)) if math.isinf(b) else (a, b) for a, b in pairs]  # a zero may have the other sign
             assert all(close(*pair) for pair in pairs), (str(f), x, pairs, case.source)
+
+
+@pytest.mark.parametrize("target", EXPORTERS)
+def test_no_language_gets_brackets_that_it_does_not_need(target: str) -> None:
+    source = export(parse("a + b*c - c*a"), target, ExportOptions(gradient=False))
+    (formula,) = re.findall(r"(?:return|value:|value =|&=) (a \+ .*)", source)
+    assert "(" not in formula
 
 
 def test_a_formula_without_variables_says_that_its_gradient_is_empty() -> None:
