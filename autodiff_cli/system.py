@@ -40,8 +40,7 @@ def entry_name(kind: str, *parts: str) -> str:
     >>> entry_name("tables", "a", "b") == entry_name("tables", "ab")
     False
     """
-    digest = _HASH(repr(parts).encode()).hexdigest()
-    return f"{kind}-{digest[:32]}"
+    return f"{kind}-{_HASH(repr(parts).encode()).hexdigest()[:32]}"
 
 
 def load(name: str) -> bytes | None:

@@ -30,8 +30,6 @@ INSTALLATION = {
 _QUOTES = "\"'"
 _NAME_AT_END = re.compile(r"[^\W\d]\w*$")  # the incomplete name at the end of an expression
 _VARIABLE_METAVAR = re.compile(r"\[?VAR]?|x(=1)?,y(=2)?|NAME\[?=(VALUE]?|LOW:HIGH)")  # the value is a variable
-# How many arguments of each command are expressions.
-_EXPRESSION_COUNTS = {"grad": 1, "trace": 1, "check": 1, "export": 1, "train": 1, "compare": 99}
 _DATA_SUFFIXES = (".csv", ".tsv", ".txt", ".dat", ".gz", ".parquet", ".arrow", ".feather", ".jsonl", ".ndjson")
 
 
@@ -63,8 +61,9 @@ def completions(words: Sequence[str], after: Sequence[str] = ()) -> list[str]:
     if typed.startswith("-"):
         variable_options = (f"--{variable}" for variable in _variable_names(line)) if command.takes_values else ()
         return sorted({text for text in (*options, *variable_options) if text.startswith(typed) and text not in line})
-    arguments = [word for word in rest if not word.startswith("-")]
-    if len(arguments) < _EXPRESSION_COUNTS.get(name, 0) or (typed[:1] in _QUOTES and typed):
+    position = min(sum(not word.startswith("-") for word in rest), len(command.arguments) - 1)
+    metavars = {argument.metavar for argument in command.arguments[position:]}
+    if metavars & {"EXPR", "MODEL", "MODEL..."} or (typed[:1] in _QUOTES and typed):
         return _complete_expression(typed, line)
     return []
 

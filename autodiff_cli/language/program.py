@@ -120,9 +120,7 @@ class Source:
     def span(self, node: Node) -> Span | None:
         """Return the start and end of the sub-expression that a node was read from; None for a node of another text."""
         number = self.origin.get(node)
-        if number is None:
-            return None
-        return self._spans[self._key(node, number)]
+        return None if number is None else self._spans[self._key(node, number)]
 
     def subexpression_key(self, node: Node) -> int | None:
         """Return the key in `subexpressions` of what a node was read from; None for a node of another text."""

@@ -372,9 +372,7 @@ def _nearest_integer(x: arb) -> Number:
 def round_ball(x: arb) -> arb:
     """Round a ball to the nearest integer. Halves, which only an exact ball can have, go to even."""
     low = (x - arb(0.5)).ceil()
-    if x.is_exact() and (x - low) == arb(0.5) and not (low / 2).is_integer():
-        return low + 1
-    return low
+    return low + 1 if x.is_exact() and (x - low) == arb(0.5) and not (low / 2).is_integer() else low
 
 
 def modulo(a: Number, b: Number) -> Number:
@@ -390,9 +388,7 @@ def comparison(holds: Callable[[int], bool], of_nan: bool = False) -> Function:
     """Return a comparison that is true if `holds` is true for the sign of the difference."""
 
     def of_two(a: Number, b: Number) -> Number:
-        if is_nan(a) or is_nan(b):
-            return fmpq(of_nan)
-        return fmpq(holds(compare(a, b)))
+        return fmpq(of_nan) if is_nan(a) or is_nan(b) else fmpq(holds(compare(a, b)))
 
     return of_two
 
@@ -458,9 +454,7 @@ def power(x: Number, y: Number) -> Number:
     """Return x^y as a real number; nan for a negative base with an exponent that is not an integer."""
     y = limit_argument(y)
     if not (is_finite(x) and is_finite(y)):
-        if is_finite(y) and sign(y) == 0:
-            return ONE
-        return conventional_value("pow", x, y)
+        return ONE if is_finite(y) and sign(y) == 0 else conventional_value("pow", x, y)
     if isinstance(y, fmpq) and y.q == 1:
         return _integer_power(x, int(y.p))
     base = sign(x)
@@ -518,9 +512,7 @@ def pow_slope_exponent(x: Number, y: Number) -> Number:
     side = sign(x)
     if side < 0 or (side == 0 and sign(y) == 0):
         return NAN
-    if side == 0:
-        return conventional_value("pow_slope_exponent", x, y)
-    return power(x, y) * as_ball(x).log()
+    return conventional_value("pow_slope_exponent", x, y) if side == 0 else power(x, y) * as_ball(x).log()
 
 
 def root(x: Number, n: Number) -> Number:

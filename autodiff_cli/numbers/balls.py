@@ -72,9 +72,7 @@ def beta_slope(a: Ball, b: Ball) -> Ball:
 
 def gamma_density(a: Ball, x: Ball) -> Ball:
     """Return x^(a-1)·exp(-x)/gamma(a), for x from 0."""
-    if x < 0:
-        return ball.NAN
-    return x ** (a - 1) * (-x).exp() * a.rgamma()
+    return ball.NAN if x < 0 else x ** (a - 1) * (-x).exp() * a.rgamma()
 
 
 _WIDE_BELOW_BITS = 30  # bits: a ball with fewer accurate bits is treated as an interval

@@ -284,9 +284,7 @@ def _apply(op: Op, *operands: Operand) -> Operand:
     """Return an operation, as a number if all operands are numbers."""
     if not any(isinstance(operand, Node) for operand in operands):
         return OPERATIONS[op.name](*cast(Sequence[float], operands))
-    if (op.name, operands[-1]) in _NEUTRAL_OPERANDS:
-        return operands[0]
-    return op(*operands)
+    return operands[0] if (op.name, operands[-1]) in _NEUTRAL_OPERANDS else op(*operands)
 
 
 _NEUTRAL_OPERANDS = (("sub", 0.0), ("div", 1.0), ("mul", 1.0))

@@ -685,7 +685,7 @@ def _beta_temme(a: float, b: float, x: float, y: float) -> float:
     scale = math.sqrt(a / total * (b / total))
     deviance = _beta_deviance(a, b, x, y)
     eta = copysign(math.sqrt(2 * deviance / total), deviation)
-    correction = 1 / eta - scale / deviation if abs(eta) > 1e-4 else (b - a) / (3 * total * scale)
+    correction = 1 / eta - scale / deviation if abs(eta) > 1e-4 * scale else (b - a) / (3 * total * scale)
     return math.erfc(-eta * math.sqrt(total / 2)) / 2 + math.exp(-deviance) / math.sqrt(2 * pi * total) * correction
 
 

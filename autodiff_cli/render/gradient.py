@@ -388,7 +388,7 @@ def _write_check(paper: Paper, check: GradientCheck, referee: FrameworkGradient 
             in_full(finding.gradient),
             _short_reference(finding.reference),
             NO_VALUE if finding.relative_error is None else f"{finding.relative_error:.1e}",
-            _order_text(finding.order),
+            NO_VALUE if (order := finding.order) is None else "exact" if math.isinf(order) else f"{order:.3f}",
             finding.verdict.value,
         )
         for finding in check.findings
@@ -440,10 +440,6 @@ def _check_document(check: GradientCheck, referee: FrameworkGradient | None, agr
             for finding in check.findings
         },
     }
-
-
-def _order_text(order: float | None) -> str:
-    return NO_VALUE if order is None else "exact" if math.isinf(order) else f"{order:.3f}"
 
 
 def _short_reference(reference: str) -> str:

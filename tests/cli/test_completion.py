@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autodiff_cli.cli.command_line import COMMANDS
+from autodiff_cli.cli.command_line import COMMANDS, find_command
 from autodiff_cli.cli.completion import completions
 from autodiff_cli.ops import function_names
 from tests.support import expect_refusal, run_cli
@@ -56,6 +56,17 @@ def test_functions_and_columns_in_expressions(data: str) -> None:
     assert completions(["train", "signal ~ a*ti"], [data]) == ["signal ~ a*time"]
     assert completions(["compare", data, "signal ~ ti"]) == ["signal ~ time"]
     assert completions(["predict", "mod"]) == []  # the shell completes names of files
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_expressions_are_completed_where_a_command_takes_one(name: str, data: str) -> None:
+    takes_expression = {argument.metavar.strip(".") for argument in find_command(name).arguments} & {"EXPR", "MODEL"}
+    before = [data] * (name == "compare")
+    assert completions([name, *before, "x + logadd"]) == ["x + logaddexp("] * bool(takes_expression)
+    if name in ("trace", "train"):
+        assert completions([name, "x*y", "logadd"]) == []  # the shell completes names of files
+    if name == "compare":
+        assert completions([name, data, "signal ~ a*time", "signal ~ b*ti"]) == ["signal ~ b*time"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -18,6 +18,7 @@ from autodiff_cli.graph.op import Op
 from autodiff_cli.graph.tape import Tape, substitute
 from autodiff_cli.language.program import read
 from autodiff_cli.numbers.ball_arithmetic import (
+    MAX_ARGUMENT,
     Undecided,
     as_ball,
     format_digits,
@@ -287,6 +288,22 @@ def test_the_integer_in_a_ball_of_any_exponents(middle: tuple[int, int], radius:
         assert unique_integer(ball) == (inside[0] if len(inside) == 1 else None)
     else:
         assert unique_integer(ball) is None
+
+
+@each("name", ["exp", "sin", "gamma", "erf", "tanh"])
+def test_a_ball_that_may_or_may_not_fill_the_memory_is_undecided(name: str) -> None:
+    with precision(100) as kind:
+        for sign in (1, -1):
+            with pytest.raises(Undecided):
+                kind.function(get_op(name), 1)(arb(sign * MAX_ARGUMENT, MAX_ARGUMENT / 2))
+
+
+@each("a", [300.0, 1000.0])
+@each("share", [0.8, 0.9, 1.0, 1.1, 2.0])
+def test_the_lower_incomplete_gamma_function_of_large_numbers_is_proven_at_once(a: float, share: float) -> None:
+    """FLINT's own function loses all digits there, and a larger precision takes longer than most users wait."""
+    with precision(200):
+        assert FUNCTIONS["gammainc"](arb(a), arb(a * share)).rel_accuracy_bits() > 100
 
 
 @each(("a", "x"), [(0.5, 20.0), (3.0, 90.0), (3.0, 30_000.0), (40.0, 90.0), (40.0, 700.0)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import sys
 from math import inf, nan
@@ -79,6 +80,20 @@ def test_betainc_agrees_with_scipy() -> None:
     is_small = np.minimum(a, b) <= 3000
     np.testing.assert_allclose(found[is_small], wanted[is_small], atol=1e-8)
     np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+LARGE_SHAPES = [
+    (one, other) if is_first else (other, one)
+    for one, other, is_first in itertools.product((0.5, 2.5, 2500.0, 2999.0, 3001.0), (2e7, 1e9), (True, False))
+]
+
+
+@pytest.mark.parametrize(("a", "b"), [*LARGE_SHAPES, (0.5, 2.5), (3.0, 40.0), (1e4, 1e5)])
+def test_betainc_at_its_ends_and_around_the_middle_of_its_distribution(a: float, b: float) -> None:
+    assert (betainc(a, b, 0.0, 1.0), betainc(a, b, 1.0, 0.0)) == (0.0, 1.0)
+    middle, width = a / (a + b), math.sqrt(a * b / (a + b + 1)) / (a + b)
+    for x in np.clip(middle + width * np.array([-3, -1, 0, 1, 3]), 0, 1):
+        assert betainc(a, b, x, 1 - x) == pytest.approx(special.betainc(a, b, x), abs=1e-6), x
 
 
 @pytest.mark.parametrize("mean", [0.3, 4.0, 165.9, 5000.0])

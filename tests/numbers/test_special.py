@@ -297,6 +297,15 @@ def test_methods_agree_where_they_meet(name: str) -> None:
         assert abs(mpf(call(name, x)) - exact) <= ulps * mpf(math.ulp(float(exact))), x
 
 
+@each("n", range(9))
+def test_differences_of_derivatives_of_digamma_are_accurate_at_every_order(n: int) -> None:
+    """The higher the order, the later their expansions converge."""
+    for a, b in itertools.product((0.3, 3.0, 8.2, 11.9, 12.1, 20.5), (1e-9, 0.1, 2.5, -0.1)):
+        with mp.workdps(50):
+            exact = mp.polygamma(n, mpf(a)) - mp.polygamma(n, mpf(a) + mpf(b))
+        assert relative(call("polygamma_diff", n, a, b), exact) < 1e-14, (a, b)
+
+
 @each("point", [(1e9, 2.0), (-3.0, 1e9), (3e11, 1e10), (2e8, 1e-3), (50.0, 1e-12), (1e-3, 3e7)])
 def test_slopes_of_the_faddeeva_function_are_accurate_far_out(point: tuple[float, float]) -> None:
     """They fall with the square of the distance: a tolerance that suits points near 0 sees none of their digits."""

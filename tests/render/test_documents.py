@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
 
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.expression import parse
 from autodiff_cli.formula.derivatives import HigherDerivatives
 from autodiff_cli.render.gradient import formulas_report, gradient_document
 from autodiff_cli.render.report import dumps
-from autodiff_cli.render.trace import trace_document
+from autodiff_cli.render.trace import _json_count, trace_document
+from tests.support import run_cli
 
 POINT = {"x": 2.0, "y": 3.0}
 X, Y = 3 + math.cos(2), 2.0
@@ -82,3 +87,42 @@ def test_derivatives_as_formulas_read_back() -> None:
     (document,) = formulas_report(expression, derivatives, lambda name, value: f"--{name} {value}").documents()
     assert document["variables"] == ["x", "y"]
     assert parse(document["derivatives"]["x"])(**POINT) == X
+
+
+@pytest.mark.parametrize(
+    ("line", "sections"),
+    [
+        ("x^2*y --x 1+-0.1 --y 2+-0.3 --monte-carlo 1234", 3),
+        ("exp(x) --x 1+-0.5", 2),
+        ("abs(x) --x 0+-0.5", 2),
+        ("[x^2*y,y/x] --x 1+-0.1 --y 2+-0.3 --jacobian --monte-carlo 1000", 6),
+        ("a=x*y;b=a/y;a+b --x 1+-0.1 --y 2+-0.3 --jacobian --outputs a,b", 4),
+    ],
+)
+def test_the_text_of_an_uncertainty_has_what_its_document_has(line: str, sections: int) -> None:
+    document = run_cli(["grad", *line.split(), "--json"]).json["uncertainty"]
+    text = run_cli(["grad", *line.split()])
+    kinds = {"stderr": "to first order", "second_order": "to second order"}
+    shown = 0
+    for name, found in (document if "stderr" not in document else {"": document}).items():
+        for key, title in {**kinds, "monte_carlo": f"by {found.get('monte_carlo', {}).get('draws', 0):,}"}.items():
+            assert (f"\nuncertainty{' of ' * bool(name)}{name}, {title}" in text) is (key in found)
+            shown += key in found
+        assert f"standard error of the value = {found['stderr']:.6g}\n" in text
+        for part in (found[key] for key in ("second_order", "monte_carlo") if key in found):
+            assert f"\n  mean = {part['mean']:.6g}, standard error = {part['stderr']:.6g}\n" in text
+        for variable, share in found["shares"].items():
+            assert f"from {variable}: {100 * share:.1f} % of its variance" in text
+        if "monte_carlo" in found:
+            low, _, median, _, high = found["monte_carlo"]["quantiles"].values()
+            assert f"  median = {median:.6g}; 95 % of the draws are from {low:.6g} to {high:.6g}\n" in text
+    assert shown == sections
+
+
+def test_numbers_of_paths_are_exact_in_json_as_long_as_a_reader_can_take_them() -> None:
+    for bits in (0, 10, 63, 64, 1000, 13_000, 13_998):
+        assert json.loads(dumps(_json_count(1 << bits))) == 1 << bits
+    for bits in (14_300, 20_000):
+        count = json.loads(dumps(_json_count(1 << bits)))
+        assert isinstance(count, str)
+        assert Fraction(Decimal(count)) == 1 << bits

@@ -201,8 +201,7 @@ def _emit_stores(memory: MemoryAccess, stage: Stage, stores: Sequence[CellStore]
 
 
 def _emit_scalar_stores(memory: MemoryAccess, stores: Sequence[CellStore]) -> None:
-    order = InstructionOrder([store.value for store in stores])
-    writer = _prepared_writer(memory, stores, order)
+    writer = _prepared_writer(memory, stores, InstructionOrder([store.value for store in stores]))
     for store in stores:
         value = writer.operand(store.value)
         if store.effect in _COMBINERS:

@@ -116,9 +116,7 @@ def _pow(x: Vector, y: Vector) -> Vector:
 def power(x: Vector, y: Vector) -> Vector:
     """Return x^y. Small constant integer exponents become products."""
     exponent = y.constant
-    if exponent in _WHOLE_POWERS:
-        return _WHOLE_POWERS[exponent](x)
-    return _pow(x, y)
+    return _WHOLE_POWERS[exponent](x) if exponent in _WHOLE_POWERS else _pow(x, y)
 
 
 _WHOLE_POWERS: dict[float | None, VectorFunction] = {

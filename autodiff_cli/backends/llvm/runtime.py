@@ -207,9 +207,7 @@ def _readable_array(leaf: KernelInput, array: NDArray[Any], rows: int) -> NDArra
         expected = "x".join(map(str, (*leaf.shape, rows)))
         actual = "x".join(map(str, array.shape)) or "none"
         raise ValueError(f"column `{leaf.name}` has {actual} numbers; {expected} are needed")
-    if _is_readable_in_place(array):
-        return array
-    return np.ascontiguousarray(array, dtype=np.float64)
+    return array if _is_readable_in_place(array) else np.ascontiguousarray(array, dtype=np.float64)
 
 
 def _is_readable_in_place(array: NDArray[Any]) -> bool:

@@ -117,9 +117,7 @@ class VectorCode:
 
     def as_vector(self, operand: Operand) -> Vector:
         """Return the operand itself, or a number in all lanes."""
-        if isinstance(operand, Vector):
-            return operand
-        return self.make("constant", detail=float_literal(operand))
+        return operand if isinstance(operand, Vector) else self.make("constant", detail=float_literal(operand))
 
     def compare(self, predicate: str, a: Operand, b: Operand) -> Vector:
         """Return a comparison by LLVM's name: with nan, `olt` is false and `ult` is true."""

@@ -187,3 +187,16 @@ def test_any_formula_and_its_gradient(text: str) -> None:
     generator = np.random.default_rng(5)
     columns = {"x": generator.normal(size=37), "y": generator.normal(size=37)}
     both_ways(outputs, columns, {"a": 0.4, "b": -1.1})
+
+
+@each("parameters", ["sum(sin(W))", "norm(W @ v)", "(W @ v)[3]", "sum(outer(v, v)*W)"])
+def test_blocks_of_rows_do_not_get_shorter_for_arrays_that_rows_share(parameters: str) -> None:
+    """They are computed once for all rows; shorter blocks would only cost time."""
+    shapes = {"W": (100, 100), "v": (100,)}
+    plain, shared = (
+        LlvmBackend(1).sum_kernel(RowGraphs([read(text).output], {"x"}, shapes)).block_rows
+        for text in ("x*a", f"W: 100x100; v: 100; x*({parameters})")
+    )
+    assert shared == plain
+    by_row = RowGraphs([read("W: 100x100; v: 100; sum(W @ (x*v))").output], {"x"}, shapes)
+    assert LlvmBackend(1).sum_kernel(by_row).block_rows < plain

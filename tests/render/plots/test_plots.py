@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import re
 import subprocess
@@ -14,11 +15,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from autodiff_cli import fit_by
+from autodiff_cli.array_types import Array
 from autodiff_cli.data.table import Dataset
 from autodiff_cli.options import OptionError
 from autodiff_cli.render.plots import (
+    _draw_posterior,
     check_plot_path,
     draw_figure,
     fit_panels,
@@ -33,6 +37,7 @@ from autodiff_cli.training.objective.loading import as_dataset
 from autodiff_cli.training.options import FigureOptions, FitOptions
 from autodiff_cli.training.result.fitted_model import FittedModel
 from autodiff_cli.training.result.prediction import PLOT, predict
+from tests.each import each
 from tests.support import run_cli
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -278,6 +283,41 @@ def test_zeros_on_a_logarithmic_axis_stand_left_of_a_break() -> None:
     assert axes_of(found, log="none")[0].get_xscale() == "linear"
     hidden = drawn("y ~ a + b*x", {"x": [-1.0, 1.0, 2.0, 3.0], "y": [-2.0, 1.0, 2.0, 3.5]})
     assert axes_of(hidden, log="x")[0].get_legend_handles_labels()[1][0] == "4 rows, 1 not above 0"
+
+
+@each("least", [1e-9, 2e-9, 5e-9, 0.3, 70])
+def test_zero_stands_half_a_decade_left_of_every_mark_and_point(least: float) -> None:
+    dose = np.concatenate([[0, 0], np.geomspace(least, 5e3 * least, 12)])
+    found = drawn("y ~ a + b*dose", {"dose": dose, "y": 2 + np.arange(14.0)})
+    axes = axes_of(found, log="x")[0]
+    zero, *powers = axes.get_xticks()
+    assert axes.get_xlim()[0] < zero
+    points = axes.lines[0].get_xdata()
+    assert np.sort(points)[:2] == pytest.approx([zero, zero])
+    for place in (*powers, np.sort(points)[2]):
+        assert zero * 3.15 <= place
+    assert np.log10(powers) == pytest.approx(np.round(np.log10(powers)))
+    assert zero > least / 100
+
+
+def test_the_figure_of_a_posterior_grows_with_its_numbers() -> None:
+    generator = np.random.default_rng(0)
+    for count in (2, 7):
+        figure = Figure(layout="constrained")
+        _draw_posterior(figure, {f"b{k}": generator.normal(size=(2, 50)) for k in range(count)})
+        shown, (width, height) = min(count, 6), figure.get_size_inches()
+        places = [axes.get_window_extent().extents / figure.dpi for axes in figure.axes if axes.get_visible()]
+        assert len(places) == shown + shown * (shown + 1) // 2
+        for left, bottom, right, top in places:
+            assert -0.01 <= left < right <= width + 0.01
+            assert -0.01 <= bottom < top <= height + 0.01
+            assert top - bottom > 0.2
+        assert not any(meet(*pair) for pair in itertools.combinations(places, 2))
+
+
+def meet(one: Array, other: Array) -> bool:
+    """Whether two rectangles, given by two corners, have a part in common."""
+    return all(max(one[k], other[k]) < min(one[k + 2], other[k + 2]) - 1e-6 for k in (0, 1))
 
 
 @pytest.mark.slow
