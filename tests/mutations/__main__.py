@@ -3,19 +3,18 @@
     python -m tests.mutations                             300 mutations of the whole package
     python -m tests.mutations --count 40 --seed 7         others, and fewer
     python -m tests.mutations --prefix autodiff_cli/ops   of some files only
-    python -m tests.mutations --near                      with the tests next to a module only
     python -m tests.mutations --again mutations.log       those that the output of an earlier run calls unnoticed
 
-The tests whose imports lead to the broken module on the shortest path run first, then other tests that call the broken
-function, the quick ones first, up to the first failure. To know which tests call it, every test file runs once by
-itself; this takes minutes, and is kept in `.pytest_cache/calls`. A test that fails is run again with nothing broken,
-where it has to pass. Ends with status 1 if fewer than 95 % of the mutations are noticed.
+The tests that call the broken function run, the quick ones first, up to the first failure. To know which tests call
+it, every test file runs once by itself, traced; this takes minutes, and is kept in `.pytest_cache/calls` as long as the
+file stays as it is. A test that fails is run again with nothing broken, where it has to pass. Ends with status 1 if
+fewer than 95 % of the mutations are noticed.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
+import hashlib
 import json
 import os
 import queue
@@ -25,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -41,8 +40,7 @@ UNNOTICED = "NOT NOTICED"
 CPU_SECONDS = 600  # of all tests of a file, when they are recorded
 SLOWER = 5  # times as long as with nothing broken tests may take, and a start: a loop without end is noticed
 START_SECONDS = 20
-UNKNOWN_SECONDS = 4.0  # of the tests of a file that are not recorded
-NEAREST = 6  # test files next to a module, if no test imports it
+FIRST = 20  # tests that run before all others, most of which notice what these do not
 RECORDED = ROOT / ".pytest_cache" / "calls"
 
 
@@ -55,7 +53,6 @@ def main() -> int:
     parser.add_argument("--prefix", default=PACKAGE, help="a folder or a file of the package")
     parser.add_argument("--parallel", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=400, help="of the tests of one mutation")
-    parser.add_argument("--near", action="store_true", help="run only the tests next to a module, and record nothing")
     parser.add_argument("--without", nargs="*", default=[], help="folders of tests to leave out, such as tests/browser")
     parser.add_argument("--again", type=Path, metavar="LOG", help="an earlier run: try what it calls unnoticed")
     parser.add_argument("--list", action="store_true", help="print the mutations, and run nothing")
@@ -74,12 +71,17 @@ def main() -> int:
         for k in range(chosen.parallel):
             copies.put(Copy(Path(folder) / f"copy{k}"))
         files = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "tests").rglob("test_*.py"))]
-        files = [file for file in files if not (chosen.near or file.startswith(tuple(chosen.without)))]
-        calls = dict(zip(files, pool.map(lambda file: with_copy(copies, Copy.calls_of, file), files), strict=True))
+        files = [file for file in files if not file.startswith(tuple(chosen.without))]
+        files += [file for file in sorted({mutation.file for mutation in mutations}) if ">>>" in text_of(file)]
+        calls = {
+            name: test
+            for known in pool.map(lambda file: with_copy(copies, Copy.calls_of, file), files)
+            for name, test in known.items()
+        }
 
         def attempt(mutation: Mutation) -> tuple[str | None, float]:
             begun = time.monotonic()
-            tests = [*stages(mutation, calls, chosen.seconds, tuple(chosen.without))]
+            tests = callers(mutation, calls, chosen.seconds)
             found: str | None = with_copy(copies, Copy.noticing_test, mutation, tests, calls)
             return found, time.monotonic() - begun
 
@@ -110,10 +112,10 @@ def with_copy(copies: queue.Queue[Copy], method: Any, *arguments: Any) -> Any:
 
 @dataclass(frozen=True)
 class Calls:
-    """What the tests of one file call, and how long they take.
+    """What a test calls, and how long it takes.
 
     Attributes:
-        seconds: their processor time.
+        seconds: its processor time.
         called: functions of the package, as `file:function`; the function of a module is `<module>`.
     """
 
@@ -138,7 +140,7 @@ class Copy:
         )
 
     def run(self, tests: list[str], seconds: float, is_traced: bool = False) -> dict[str, Any]:
-        """Run tests, and return the first that fails, the seconds, and the functions that they call if it is traced."""
+        """Run tests, and return the first that fails, and what each of them calls if it is traced."""
         assert self.server.stdin is not None
         assert self.server.stdout is not None
         request = {"tests": tests, "seconds": int(seconds), "is_traced": is_traced}
@@ -146,30 +148,33 @@ class Copy:
         found: dict[str, Any] = json.loads(self.server.stdout.readline())
         return found
 
-    def calls_of(self, file: str) -> Calls:
-        """Run a test file by itself, and return what it calls. What is recorded already is read from a file."""
-        record = RECORDED / f"{file.replace('/', '.')}.json"
+    def calls_of(self, file: str) -> dict[str, Calls]:
+        """Run a test file by itself, and return what each of its tests calls. What is recorded is read from a file."""
+        digest = hashlib.sha256((ROOT / file).read_bytes()).hexdigest()[:16]
+        record = RECORDED / f"{file.replace('/', '.')}.{digest}.json"
         if not record.exists():
             RECORDED.mkdir(parents=True, exist_ok=True)
             record.write_text(json.dumps(self.run([file], CPU_SECONDS, is_traced=True)), encoding="utf-8")
         known = json.loads(record.read_text(encoding="utf-8"))
-        return Calls(known["seconds"], frozenset(known["called"]))
+        return {
+            name: Calls(seconds, frozenset(known["functions"][k] for k in called))
+            for name, (seconds, called) in known["tests"].items()
+        }
 
-    def noticing_test(self, mutation: Mutation, stages: Iterable[list[str]], calls: Mapping[str, Calls]) -> str | None:
+    def noticing_test(self, mutation: Mutation, tests: list[str], calls: Mapping[str, Calls]) -> str | None:
         """Return the first test that fails because of a mutation, or None."""
         path = self.path / mutation.file
         source = path.read_bytes()
-        for tests in stages:
-            seconds = sum(calls[test].seconds if test in calls else UNKNOWN_SECONDS for test in tests)
-            limit = START_SECONDS + SLOWER * seconds
-            while tests:
+        for part in filter(None, (tests[:FIRST], tests[FIRST:])):
+            limit = START_SECONDS + SLOWER * sum(calls[test].seconds for test in part)
+            while True:
                 self._write(path, mutation.apply(source))
-                failed = self.run([*(f"--deselect={test}" for test in self.sick), *tests], limit)["failure"]
+                failed = self.run([*(f"--deselect={test}" for test in self.sick), *part], limit)["failure"]
                 self._write(path, source)
                 if failed is None:
                     break
                 if "::" not in failed:  # the process was ended, by the mutation or because its tests take that long
-                    if self.run(tests, limit)["failure"] is None:
+                    if self.run(part, limit)["failure"] is None:
                         return str(failed)
                     break
                 if not self._is_sick(failed):
@@ -191,82 +196,28 @@ class Copy:
         return failed is not None
 
 
-# --- which tests concern a function
+def callers(mutation: Mutation, calls: Mapping[str, Calls], most_seconds: float) -> list[str]:
+    """Return the tests that call a broken function, the quick ones first, as many as take a number of seconds.
 
-
-def stages(
-    mutation: Mutation, calls: Mapping[str, Calls], most_seconds: float, left_out: tuple[str, ...]
-) -> Iterator[list[str]]:
-    """Yield the tests to run in turn: those next to the module that call the function, then all others that do.
-
-    What no test calls in its own process is looked for in the tests that start some.
+    What no test calls in its own process is looked for in the tests of files that start some.
     """
-    callers = [file for file, known in calls.items() if _is_called(mutation, known.called)] or [
-        file for file in calls if "subprocess" in (ROOT / file).read_text(encoding="utf-8")
-    ]
-    near = [file for file in near_tests(mutation.file) if not file.startswith(left_out)]
-    near = [file for file in near if file in callers or file not in calls]
-    yield near
-    callers = sorted({*callers} - {*near}, key=lambda file: (calls[file].seconds, file))
-    seconds = accumulate(calls[file].seconds for file in callers)
-    yield [file for file, total in zip(callers, seconds, strict=True) if total <= most_seconds]
-
-
-def near_tests(file: str) -> list[str]:
-    """Return the examples of a module, tests with its name, tests whose imports lead to it in the fewest steps, and
-    those in the folder of tests that has the name of its folder.
-    """
-    module = Path(file)
-    steps = steps_to(file)
-    tests = sorted(
-        (test for test in steps if Path(test).name.startswith("test_")), key=lambda test: (steps[test], test)
-    )
-    direct = [test for test in tests if steps[test] <= 1]
-    named = [test for test in tests if module.stem in Path(test).stem or module.stem == Path(test).parent.name]
-    folder = Path("tests", *module.parent.parts[1:])
-    while not (ROOT / folder / "__init__.py").exists():
-        folder = folder.parent
-    beside = sorted((ROOT / folder).rglob("test_*.py")) if len(folder.parts) > 1 else []
-    examples = [file] if ">>>" in (ROOT / file).read_text(encoding="utf-8") else []
-    return [
-        *examples,
-        *dict.fromkeys([*named, *direct, *tests[:NEAREST], *(test.relative_to(ROOT).as_posix() for test in beside)]),
-    ]
+    function = f"{mutation.file}:{mutation.function}"
+    # A class and the top of a module run when they are imported: the tests that matter call their functions.
+    inside = f"{function}." if mutation.function else function
+    found = [
+        test
+        for test, known in calls.items()
+        if any(name == function or name.startswith(inside) for name in known.called - {f"{mutation.file}:<module>"})
+    ] or [test for test in calls if "subprocess" in text_of(test.partition("::")[0])]
+    found.sort(key=lambda test: (calls[test].seconds, test))
+    totals = accumulate(calls[test].seconds for test in found)
+    return [test for test, total in zip(found, totals, strict=True) if total <= most_seconds]
 
 
 @cache
-def imports() -> dict[str, set[str]]:
-    """Return which files of the package each file imports, for tests and the package."""
-    files = [path for folder in (PACKAGE, "tests") for path in (ROOT / folder).rglob("*.py")]
-    known = {path.relative_to(ROOT).as_posix() for path in files}
-    return {name: {*_imported(ROOT / name)} & known for name in known}
-
-
-def _imported(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_bytes())):
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        if isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-        for name in names:
-            yield f"{name.replace('.', '/')}.py"
-
-
-def steps_to(file: str) -> dict[str, int]:
-    """Return the number of imports from each file to a module, on the shortest path."""
-    steps, level = {file: 0}, 0
-    while True:
-        level += 1
-        above = {name for name, found in imports().items() if name not in steps and found & steps.keys()}
-        if not above:
-            return steps
-        steps |= dict.fromkeys(above, level)
-
-
-def _is_called(mutation: Mutation, called: Set[str]) -> bool:
-    function = f"{mutation.file}:{mutation.function}"
-    # A class and the top of a module run when they are imported: the tests that matter call their functions.
-    inside = {name for name in called if name.startswith(function)} - {f"{mutation.file}:<module>"}
-    return bool(inside)
+def text_of(file: str) -> str:
+    """Return the text of a file of the tree."""
+    return (ROOT / file).read_text(encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -30,31 +30,60 @@ LIBRARIES = """
 
 
 class Watcher:
-    """A plugin for pytest that keeps the first failure, and which functions of the package are called."""
+    """A plugin for pytest that keeps the first failure, and what each test calls.
+
+    Attributes:
+        failure: the test that failed first.
+        tests: by the name of a test, its processor time in seconds and the numbers of the functions that it calls. All
+            tests of a file call what its fixtures call, and the cases of a test are one.
+        functions: the functions of the package that the tests call, as `file:function`.
+    """
 
     def __init__(self, package: Path) -> None:
         self.failure: str | None = None
+        self.tests: dict[str, tuple[float, set[int]]] = {}
+        self.functions: dict[str, int] = {}
         self._package = f"{package}{os.sep}"
         self._codes: set[CodeType] = set()
+        self._shared: set[int] = set()
+        self._begun = 0.0
 
     def trace(self, frame: FrameType, _event: str, _argument: object) -> None:
         """Note the function of a new frame; its lines are not traced."""
         self._codes.add(frame.f_code)
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """Keep a test that fails."""
+        """Keep a test that fails, and what was called in this part of a test."""
+        self.pytest_collectreport(report)
+        called = {self.functions.setdefault(name, len(self.functions)) for name in self._called()}
+        self._codes.clear()
+        if report.when == "setup":
+            self._shared |= called
+        name, now = report.nodeid.partition("[")[0], time.process_time()
+        seconds, known = self.tests.get(name, (0.0, set()))
+        self.tests[name], self._begun = (seconds + now - self._begun, known | called), now
+
+    def pytest_collectreport(self, report: Any) -> None:
+        """Keep what cannot be imported."""
         self.failure = self.failure or (report.nodeid if report.failed else None)
 
-    pytest_collectreport = pytest_runtest_logreport  # for a file that cannot be imported
+    def pytest_collection_finish(self) -> None:
+        """Forget what importing the tests calls."""
+        self._codes.clear()
+        self._begun = time.process_time()
 
-    @property
-    def called(self) -> list[str]:
-        """The functions, as `file:function`, with the file's path from the root of the tree."""
+    def record(self) -> dict[str, Any]:
+        """Return the functions, and for each test its seconds and the numbers of the functions that it calls."""
+        tests = {name: (seconds, sorted(called | self._shared)) for name, (seconds, called) in self.tests.items()}
+        return {"functions": [*self.functions], "tests": tests}
+
+    def _called(self) -> list[str]:
+        """The functions that were called, with the file's path from the root of the tree."""
         files = {code: code.co_filename for code in self._codes if code.co_filename.startswith(self._package)}
-        return sorted(
+        return [
             f"{PACKAGE}/{file[len(self._package) :]}:{code.co_qualname.replace('.<locals>', '')}"
             for code, file in files.items()
-        )
+        ]
 
 
 def run(tests: list[str], seconds: int, is_traced: bool) -> dict[str, Any]:
@@ -66,11 +95,10 @@ def run(tests: list[str], seconds: int, is_traced: bool) -> dict[str, Any]:
     if is_traced:
         threading.settrace(watcher.trace)
         sys.settrace(watcher.trace)
-    begun = time.process_time()
     status = pytest.main([*OPTIONS, *([] if is_traced else ["-x"]), *tests], [watcher])
     sys.settrace(None)
     ended = watcher.failure or (None if status in (0, 5) else f"status {status}")  # 5: no tests are left
-    return {"failure": ended, "seconds": time.process_time() - begun, "called": watcher.called}
+    return {"failure": ended, **(watcher.record() if is_traced else {})}
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -93,8 +121,8 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         with contextlib.suppress(ProcessLookupError):  # what the child has started and left
             os.killpg(child, signal.SIGKILL)
         text = results.read()
-    found: dict[str, Any] = {"failure": f"ends with status {status}", "seconds": request["seconds"], "called": []}
-    return json.loads(text) if text else found
+    ended: dict[str, Any] = {"failure": f"ends with status {status}", "functions": [], "tests": {}}
+    return json.loads(text) if text else ended
 
 
 def main() -> None:

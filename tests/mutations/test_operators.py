@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from tests.mutations.__main__ import near_tests
+from tests.mutations.__main__ import Calls, callers
 from tests.mutations.operators import OPERATORS, draw, mutations_of, stale_entries
 from tests.support import ROOT
 
@@ -49,6 +49,13 @@ def test_equivalent_mutations_are_still_there() -> None:
     assert [*stale_entries(ROOT)] == []
 
 
-@pytest.mark.slow
-def test_the_tests_of_a_module_come_first() -> None:
-    assert "tests/graph/test_nodes.py" in near_tests("autodiff_cli/graph/node.py")
+def test_the_quickest_tests_of_a_function_come_first() -> None:
+    source = b"def f(x):\n    return x + 1\n"
+    (mutation, *_) = mutations_of(source, "f.py")
+    calls = {
+        "a.py::slow": Calls(3.0, frozenset({"f.py:f"})),
+        "a.py::quick": Calls(1.0, frozenset({"f.py:f", "g.py:g"})),
+        "a.py::longest": Calls(9.0, frozenset({"f.py:f"})),
+        "a.py::other": Calls(0.1, frozenset({"f.py:<module>", "g.py:f"})),
+    }
+    assert callers(mutation, calls, most_seconds=5) == ["a.py::quick", "a.py::slow"]
