@@ -55,8 +55,8 @@ class Watcher:
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Keep a test that fails, and what was called in this part of a test."""
         self.pytest_collectreport(report)
-        called = {self.functions.setdefault(name, len(self.functions)) for name in self._called()}
-        self._codes.clear()
+        codes, self._codes = self._codes, set()  # what follows is traced too
+        called = {self.functions.setdefault(name, len(self.functions)) for name in self._names(codes)}
         if report.when == "setup":
             self._shared |= called
         name, now = report.nodeid.partition("[")[0], time.process_time()
@@ -77,12 +77,12 @@ class Watcher:
         tests = {name: (seconds, sorted(called | self._shared)) for name, (seconds, called) in self.tests.items()}
         return {"functions": [*self.functions], "tests": tests}
 
-    def _called(self) -> list[str]:
-        """The functions that were called, with the file's path from the root of the tree."""
-        files = {code: code.co_filename for code in self._codes if code.co_filename.startswith(self._package)}
+    def _names(self, codes: set[CodeType]) -> list[str]:
+        """Return the names of functions of the package, with the file's path from the root of the tree."""
         return [
-            f"{PACKAGE}/{file[len(self._package) :]}:{code.co_qualname.replace('.<locals>', '')}"
-            for code, file in files.items()
+            f"{PACKAGE}/{code.co_filename[len(self._package) :]}:{code.co_qualname.replace('.<locals>', '')}"
+            for code in codes
+            if code.co_filename.startswith(self._package)
         ]
 
 
