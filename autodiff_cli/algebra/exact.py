@@ -119,9 +119,7 @@ def exact_number(text: str) -> ExactNumber | None:
     if size > _MAX_NUMERATOR or size < 1 / _MAX_NUMERATOR or math.isnan(size):
         return None
     exact = Fraction(text)
-    if Fraction(repr(size)) != exact:
-        return None
-    return ExactNumber(exact, exact.denominator > 1)
+    return None if Fraction(repr(size)) != exact else ExactNumber(exact, exact.denominator > 1)
 
 
 def literal_value(node: Node) -> Fraction | None:

@@ -146,8 +146,8 @@ def _derivative_values(
 
 def _direction_texts(direction: str) -> dict[str, str]:
     """Return the texts of the components of `--direction`, by variable."""
-    parts = re.split(r",(?=[^,()\[\]=]*=)", direction)  # commas may also appear inside a value
-    return merge_assignments({}, parts, "--direction")
+    # commas may also appear inside a value
+    return merge_assignments({}, re.split(r",(?=[^,()\[\]=]*=)", direction), "--direction")
 
 
 def select_outputs(

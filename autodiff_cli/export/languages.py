@@ -128,8 +128,7 @@ def _c_signature(program: ExportProgram) -> str:
         parameters.append(f"double hessian[{outputs}][{outputs}]")
     if program.shape:
         parameters.append(f"double {_c_array('value', len(program.values))}")
-    kind = "void" if program.shape else "double"
-    return f"{kind} {program.name}({', '.join(parameters)})"
+    return f"{'void' if program.shape else 'double'} {program.name}({', '.join(parameters)})"
 
 
 def _c_array(name: str, count: int) -> str:

@@ -586,8 +586,7 @@ class Formula:
         """The first derivatives by variable. They share most of their parts, so they are simplified together."""
         from autodiff_cli.algebra.simplify import simplify
 
-        slopes = simplify(self._gradient(self.shapes))
-        return dict(zip(self.leaves, slopes, strict=True))
+        return dict(zip(self.leaves, simplify(self._gradient(self.shapes)), strict=True))
 
     @cached_property
     def _readable_slopes(self) -> dict[Node, Node]:

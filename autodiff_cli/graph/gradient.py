@@ -132,9 +132,7 @@ def _add_partials(a: Partial, b: Partial) -> Partial:
 
 def _split_mask(mask: Node) -> tuple[Node | None, Node]:
     """Return the operands of a mask that is a conjunction; None and the mask itself otherwise."""
-    if mask.op is get_op("and"):
-        return mask.inputs[0], mask.inputs[1]
-    return None, mask
+    return (mask.inputs[0], mask.inputs[1]) if mask.op is get_op("and") else (None, mask)
 
 
 def _is_negation(a: Node, b: Node) -> bool:

@@ -458,11 +458,6 @@ def _quotient(z: Intervals, factor: Intervals) -> Intervals:
     return _replace_where(_divide(z, factor), z.contains(0) & factor.contains(0), -np.inf, np.inf)
 
 
-def _dividend(z: Intervals, b: Intervals) -> Intervals:
-    """Return bounds of the dividend of a quotient z; none where z may be 0 because the divisor is infinite."""
-    return _replace_where(z * b, z.contains(0) & ~b.is_bounded, -np.inf, np.inf)
-
-
 def _divisor(z: Intervals, a: Intervals, b: Intervals) -> Intervals:
     """Return bounds of the divisor of a quotient z: only an infinite one makes it 0, unless the dividend is 0."""
     is_impossible = (z.lower == 0) & (z.upper == 0) & ~a.contains(0) & b.is_bounded
@@ -510,7 +505,8 @@ INVERSES: dict[str, tuple[Function, ...]] = {
     "sub": (lambda z, a, b: z + b, lambda z, a, b: a - z),
     "neg": _invertible(Intervals.__neg__),
     "mul": (lambda z, a, b: _quotient(z, b), lambda z, a, b: _quotient(z, a)),
-    "div": (lambda z, a, b: _dividend(z, b), _divisor),
+    # the quotient may be 0 because the divisor is infinite
+    "div": (lambda z, a, b: _replace_where(z * b, z.contains(0) & ~b.is_bounded, -np.inf, np.inf), _divisor),
     "square": (lambda z, x: _of_size(_SQRT(z), x),),
     "abs": (lambda z, x: _of_size(_clamped(z, 0), x),),
     "pow": (_base,),

@@ -569,8 +569,7 @@ def _declare_log_density(
     places = [parameters.index(argument) for argument in positive.split()]
 
     def complete(inputs: tuple[Node, ...]) -> tuple[Node, ...]:
-        missing = len(parameters) - len(inputs)
-        return (*inputs, *map(as_node, defaults[len(defaults) - missing :]))
+        return (*inputs, *map(as_node, defaults[len(defaults) + len(inputs) - len(parameters) :]))
 
     def domain(*inputs: Node) -> Node:
         inputs = complete(inputs)

@@ -198,8 +198,7 @@ def plain_page(title: str, style: str, body: str, script: str = "", *directives:
 
 def _csp_hash(text: str) -> str:
     """Return the hash that identifies a script or a style in a Content-Security-Policy."""
-    digest = hashlib.sha256(text.encode()).digest()
-    return f"sha256-{b2a_base64(digest, newline=False).decode()}"
+    return f"sha256-{b2a_base64(hashlib.sha256(text.encode()).digest(), newline=False).decode()}"
 
 
 def _static_svg(drawn: Drawing, show: NumberFormat) -> str:

@@ -44,8 +44,7 @@ _COLUMN_GAP = "  "
 
 def is_large_array(x: Any) -> bool:
     """Whether x is an array that does not fit into a sentence."""
-    shape = array_shape(x)
-    return bool(shape) and x.size > formatting.MAX_TABLE_ELEMENTS
+    return bool(array_shape(x)) and x.size > formatting.MAX_TABLE_ELEMENTS
 
 
 def array_lines(x: Any, show: NumberFormat, label: str = "") -> Iterator[str]:

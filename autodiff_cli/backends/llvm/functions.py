@@ -109,8 +109,7 @@ def _pow(x: Vector, y: Vector) -> Vector:
     z = _platform_pow(x, y)
     if y.constant is not None and (math.isinf(y.constant) or y.constant % 1 == 0):
         return z
-    is_fraction = not_equal(y.code.call("floor", y), y)
-    return where(equal(x, -math.inf) & is_fraction, math.nan, z)
+    return where(equal(x, -math.inf) & not_equal(y.code.call("floor", y), y), math.nan, z)
 
 
 def power(x: Vector, y: Vector) -> Vector:

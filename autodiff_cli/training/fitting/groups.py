@@ -1,8 +1,8 @@
-"""Fits of groups: one fit for each label of a column. The model is parsed and compiled once, and the
-fits run in one batch.
+"""Fits of groups: one fit for each label of a column. The model is parsed and compiled once, and the fits run in one
+batch.
 
-A fit of a batch that is poor is repeated from the solutions of other groups, and from starting values that are
-estimated from the data of a few poor groups. A repetition counts if it is clearly better.
+A fit of a batch that is poor is repeated from many points that all poor fits share. A repetition counts if it is
+clearly better.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from autodiff_cli.training.fitting.optimization import (
     unset_parameters,
 )
 from autodiff_cli.training.fitting.progress import Progress
-from autodiff_cli.training.fitting.starts import Sinusoids, has_rivals
+from autodiff_cli.training.fitting.starts import Sinusoids, has_rivals, shared_multistart
 from autodiff_cli.training.fitting.symmetries import TERMS_NOTE, canonical_parameters, order_terms
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import Outcome, StoppingRule
@@ -66,7 +66,7 @@ class GroupBatching:
     max_parameters: int = 30  # parameters of a group
     max_searched: int = 20  # poor groups: if there are more, the model does not suit the data
     max_checked: int = 5  # groups that are tested for equivalent parameters, as a sample of all
-    max_retries: int = 3  # groups that are fitted by themselves to find starting values for the other poor fits
+    searched_rows: int = 2**14  # rows of poor groups that are fitted from many points together
 
 
 BATCHING = GroupBatching()
@@ -355,26 +355,16 @@ class BatchedFit:
         return is_poor
 
     def _improve(self) -> None:
-        """Repeat poor fits from their neighbours in the batch, and from single fits as long as these help others."""
-        is_good = ~self.is_poor & self._has_enough_rows
-        if is_good.any():
-            self._retry(np.median(self.theta[is_good], axis=0), np.flatnonzero(self.is_poor & self._has_enough_rows))
-        for _ in range(BATCHING.max_retries):
-            poor = np.flatnonzero(self.is_poor & self._has_enough_rows)
-            if not len(poor):
-                return
-            fit = int(poor[len(poor) // 2])
-            search = StartSearch(self._method, self._batch.objective_of(fit), self._options, Progress())
-            outcome = search.improve(self.outcomes[fit])
-            if outcome.failure or not self._retry(outcome.theta, poor):
-                return
+        """Repeat poor fits from many points that they share. Frequencies are searched in each group, by scans."""
+        free = self._objective.layout.mask(unset_parameters(self._objective))
+        poor = np.flatnonzero(self.is_poor & self._has_enough_rows & (not Sinusoids(self._objective).frequencies))
+        for some in self._batch.parts(poor, BATCHING.searched_rows) if len(poor) else ():
+            self._retry(shared_multistart(self._method, self._batch.take(some), free, self._options.seed), some)
 
-    def _retry(self, start: Array, fits: Fits) -> bool:
-        """Repeat some fits from one start, or from one each, and keep the fits that are clearly better. Returns whether
-        there are any.
-        """
+    def _retry(self, start: Array, fits: Fits) -> None:
+        """Repeat some fits from one start, or from one each, and keep the fits that are clearly better."""
         if not len(fits):
-            return False
+            return
         batch = self._batch.take(fits)
         outcomes, histories = self._attempt(batch, np.broadcast_to(start, (len(fits), self.theta.shape[1])))
         theta, converged = _ends(outcomes)
@@ -388,7 +378,6 @@ class BatchedFit:
         for fit, history in zip(fits[is_better].tolist(), np.flatnonzero(is_better).tolist(), strict=True):
             self.outcomes[fit], self.histories[fit] = outcomes[history], histories[history]
         self.is_poor[better] = self._poor_mask(better)
-        return bool(is_better.any())
 
 
 def _ends(outcomes: Sequence[Outcome]) -> tuple[Array, Mask]:

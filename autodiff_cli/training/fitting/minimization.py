@@ -17,7 +17,6 @@ import numpy as np
 from autodiff_cli.algebra.simplify import simplify
 from autodiff_cli.algebra.table import share
 from autodiff_cli.array_types import Array, Mask
-from autodiff_cli.backends.reductions import block_slices
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, as_node
 from autodiff_cli.graph.tape import leaf_names
@@ -35,7 +34,7 @@ from autodiff_cli.training.methods.gradient_descent import (
 )
 from autodiff_cli.training.methods.least_squares import fit_squares
 from autodiff_cli.training.methods.quasi_newton import fit_smooth
-from autodiff_cli.training.objective.batch import BATCH, Batch, Fits, GroupBatch, ObjectiveBatch, repeat_objective
+from autodiff_cli.training.objective.batch import Batch, Fits, GroupBatch, ObjectiveBatch, repeat_objective
 from autodiff_cli.training.objective.kernels import linear_parameters
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import Bounds, Constraints
@@ -305,12 +304,25 @@ def fit_from_subsets(batch: GroupBatch, theta: Array, drawn: Array) -> Array:
     subsets = batch.take_rows(fits, size, np.random.default_rng(0))
     stop = StoppingRule(evaluations=MINIMIZATION.subset_evaluations)
     ends = np.array([end.theta for end in fit_squares(subsets, starts.reshape(-1, size), stop=stop)])
-    order = np.argsort(comparison_losses(batch.take(fits), ends).reshape(count, -1), axis=1, kind="stable")
-    best = order[:, : MINIMIZATION.refined_subsets] + 2 * half * np.arange(count)[:, None]
-    refined = batch.take(fits[best.ravel()])
-    ends = np.array([end.theta for end in minimize_batch("lbfgs", refined, ends[best.ravel()])])
-    least = np.argmin(comparison_losses(refined, ends).reshape(best.shape), axis=1)
-    chosen: Array = ends.reshape(*best.shape, size)[np.arange(count), least]
+    losses = comparison_losses(batch.take(fits), ends)
+    return refine_best("lbfgs", batch, ends.reshape(starts.shape), losses, MINIMIZATION.refined_subsets)
+
+
+def refine_best(method: str, batch: Batch, points: Array, losses: Array, most: int) -> Array:
+    """Return the best ends of fits of a batch from several points each, of shape (fits, P).
+
+    Args:
+        points: the points of each fit, of shape (fits, n, P).
+        losses: what decides which of them are the best, as many numbers.
+        most: the number of points from which each fit starts.
+    """
+    losses, every = losses.reshape(len(points), -1), np.arange(len(points))
+    order = np.argsort(losses, axis=1, kind="stable")[:, :most]
+    refined = batch.take(np.repeat(every, order.shape[1]))
+    starts = np.take_along_axis(points, order[:, :, None], axis=1)
+    ends = np.array([end.theta for end in minimize_batch(method, refined, starts.reshape(-1, points.shape[2]))])
+    least = np.argmin(comparison_losses(refined, ends).reshape(order.shape), axis=1)
+    chosen: Array = ends.reshape(starts.shape)[every, least]
     return chosen
 
 
@@ -344,16 +356,20 @@ def separate_terms(objective: Objective, linear: Mask, searched: Mask) -> list[t
 
 
 def project_linear(objective: Objective, points: Array, adjusted: Mask, box: Bounds) -> tuple[Array, Array]:
-    """Return the usable points with fitted values of the adjusted parameters, in which the model is linearised, and
-    their remaining sums of squares.
+    """Return the usable points of `project_linear_each` for one objective, and their remaining sums of squares."""
+    theta, remaining = project_linear_each(repeat_objective(objective, len(points), box), points, adjusted)
+    is_usable = np.isfinite(remaining)
+    return theta[is_usable], remaining[is_usable]
+
+
+def project_linear_each(batch: Batch, points: Array, adjusted: Mask) -> tuple[Array, Array]:
+    """Return points with fitted values of the adjusted parameters, in which the model is linearised, and their
+    remaining sums of squares, which are infinite where a point is not usable.
     """
-    theta, columns = box.clip(points), np.flatnonzero(adjusted)
-    triangles = np.empty((len(theta), theta.shape[1] + 1, theta.shape[1] + 1))
-    for part in block_slices(len(theta), max(1, BATCH.rows // objective.rows)):
-        batch = repeat_objective(objective, part.stop - part.start, box)
-        triangles[part] = batch.triangles(theta[part], np.arange(part.stop - part.start))
+    theta, columns = batch.bounds.clip(points), np.flatnonzero(adjusted)
+    triangles = batch.triangles(theta, np.arange(len(theta)))
     is_usable = np.isfinite(triangles).all(axis=(1, 2))
-    theta, triangles = theta[is_usable], triangles[is_usable]
+    triangles[~is_usable] = 0.0
     jacobian, residuals = triangles[:, :, columns], triangles[:, :, -1:]
     scale = np.max(np.abs(jacobian), axis=1, initial=0.0)  # squares would underflow
     scale[scale == 0] = 1.0
@@ -362,8 +378,8 @@ def project_linear(objective: Objective, points: Array, adjusted: Mask, box: Bou
         steps = (np.linalg.pinv(jacobian / scale[:, None, :], rcond=1e-10) @ residuals)[:, :, 0] / scale
     remaining = np.sum(np.square(residuals - jacobian @ steps[:, :, None]), axis=(1, 2))
     theta[:, columns] -= steps
-    is_finite = np.isfinite(theta).all(axis=1) & np.isfinite(remaining)
-    return box.clip(theta[is_finite]), remaining[is_finite]
+    is_usable &= np.isfinite(theta).all(axis=1) & np.isfinite(remaining)
+    return batch.bounds.clip(theta), np.where(is_usable, remaining, np.inf)
 
 
 def with_broken_stick(objective: Objective) -> Objective:

@@ -3,8 +3,7 @@
 `multistart` samples points, improves the best ones by Levenberg-Marquardt on a sample of the rows, and returns the best
 end. Three ideas reduce the search:
 
-- Parameters in which the prediction is linear need no starting value: their best values for given values of the
-  others are known (variable projection, Golub & Pereyra 1973).
+- Parameters in which the prediction is linear need no starting value (variable projection, Golub & Pereyra 1973).
 - Frequencies are scanned one by one, as in a periodogram, with the model in place of the sinusoids (`Sinusoids`), and
   two of them together where they meet, as in `sin(v*x)*cos(w*x)`.
 - The scale of all others follows from the scales of the columns by dimensional analysis (`dimensional_scales`). In
@@ -35,11 +34,18 @@ from autodiff_cli.graph.tape import leaf_names, topological_order
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.floats import parse_constant
 from autodiff_cli.ops.elementary import cos, sin
-from autodiff_cli.training.fitting.minimization import comparison_losses, linear_mask, project_linear, separate_terms
+from autodiff_cli.training.fitting.minimization import (
+    comparison_losses,
+    linear_mask,
+    project_linear,
+    project_linear_each,
+    refine_best,
+    separate_terms,
+)
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
 from autodiff_cli.training.methods.least_squares import fit_squares
-from autodiff_cli.training.objective.batch import BATCH, Batch, repeat_objective
+from autodiff_cli.training.objective.batch import BATCH, Batch, GroupBatch, repeat_objective
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import Bounds, dimensional_scales, initial_arrays
 from autodiff_cli.training.result.diagnosis import residual_structure
@@ -195,6 +201,8 @@ class MultistartSettings:
     likelihood_draws: int = 500  # random points for a model that is itself minus a log-likelihood
     likelihood_starts: int = 36  # of these, the best that are improved
     max_likelihood_rows: int = 2000  # rows of the sample on which these points are improved
+    draws_per_shared: int = 15  # of the random points, one in so many is shared by poor fits of groups
+    shared_descents: int = 4  # of these, the best for each group, from which it is fitted
     max_terms: int = 12  # terms of a sum that are placed one after the other
     max_pursued: int = 4  # placements of the terms so far, to each of which the next one is added
     max_descents: int = 12  # Levenberg-Marquardt runs, from the best points
@@ -232,6 +240,16 @@ def multistart(objective: Objective, start: Array, free: Mask, seed: int, box: B
     with ignore_float_errors():
         search = _Multistart(objective, start, free, seed, box)
         return search.on_all_rows(search.best())
+
+
+def shared_multistart(method: str, batch: GroupBatch, free: Mask, seed: int) -> Array:
+    """Return the best ends of fits of groups from many points that all of them share, of shape (fits, P)."""
+    with ignore_float_errors():
+        search = _Multistart(batch.objective, batch.objective.start, free, seed, batch.objective.bounds)
+        drawn = search.random_draws()[:: SETTINGS.draws_per_shared]
+        every = batch.take(np.repeat(np.arange(batch.count), len(drawn)))
+        points, remaining = project_linear_each(every, np.tile(drawn, (batch.count, 1)), search.linear)
+        return refine_best(method, batch, points.reshape(-1, *drawn.shape), remaining, SETTINGS.shared_descents)
 
 
 def start_from_scales(objective: Objective, start: Array, free: Mask, seed: int, box: Bounds) -> StartCandidate | None:
@@ -521,9 +539,9 @@ class _Multistart:
         rows = _sample_rows(self._generator, objective.rows)
         self._sample = objective.select_rows(np.sort(rows))
         self._sinusoids = Sinusoids(objective)
-        self._linear = linear_mask(objective, free)
-        self._searched = free & ~self._linear
-        terms = separate_terms(objective, self._linear, self._searched)
+        self.linear = linear_mask(objective, free)
+        self._searched = free & ~self.linear
+        terms = separate_terms(objective, self.linear, self._searched)
         self._terms = terms if 1 < len(terms) <= SETTINGS.max_terms else []
         self._has_frequencies = False
         self._max_scan_work = SETTINGS.max_scan_work
@@ -548,7 +566,7 @@ class _Multistart:
             if best is None or not self._has_structure(best):
                 break
             near = [self.points_near(best.end)]
-            near += [self._place_term(best.end[None], *term, self._linear) for term in self._terms]
+            near += [self._place_term(best.end[None], *term, self.linear) for term in self._terms]
             best = min([best, *self.descend(np.concatenate(near))], key=lambda end: end.loss)
         return best
 
@@ -558,13 +576,13 @@ class _Multistart:
 
     def refine(self, points: Array) -> list[StartCandidate]:
         """Descend from points, after their linear parameters are set to their best values."""
-        return self.descend(self._project(points, self._linear)[0])
+        return self.descend(self._project(points, self.linear)[0])
 
     def scaled_points(self) -> Iterator[Array]:
         """Yield the start at dimensional scales, with the best values of the linear parameters."""
-        scaled = start_at_scales(self._sample, self._start, self._searched | self._linear)
+        scaled = start_at_scales(self._sample, self._start, self._searched | self.linear)
         if scaled is not None:
-            yield self._project(scaled[None], self._linear)[0]
+            yield self._project(scaled[None], self.linear)[0]
 
     def frequency_points(self) -> Iterator[Array]:
         """Yield the start with the best frequencies and phases, and the best values of the linear parameters."""
@@ -596,9 +614,9 @@ class _Multistart:
         Far from the rows' origin, as in `a*sin(w*t) + b*cos(w*t)` with `t` in Julian days, a small change of `w` turns
         the phase many times, which other methods follow in tiny steps of `a` and `b`.
         """
-        waves, joint = self._sinusoids.frequencies + self._sinusoids.phases, self._linear.copy()
+        waves, joint = self._sinusoids.frequencies + self._sinusoids.phases, self.linear.copy()
         joint[waves] |= self._searched[waves]
-        for adjusted in (joint, self._linear) * SETTINGS.frequency_steps:
+        for adjusted in (joint, self.linear) * SETTINGS.frequency_steps:
             points = project_linear(objective, points, adjusted, self._box)[0]
         return points
 
@@ -615,15 +633,15 @@ class _Multistart:
         Each term of a sum, such as a peak, is placed where it best explains what the terms before it leave. The last
         one is not yet refined.
         """
-        varied = self._linear & ~np.isin(np.arange(len(self._start)), [k for linear, _ in self._terms for k in linear])
-        points = np.where(self._linear, 0.0, self._start)[None]
+        varied = self.linear & ~np.isin(np.arange(len(self._start)), [k for linear, _ in self._terms for k in linear])
+        points = np.where(self.linear, 0.0, self._start)[None]
         for number, (linear, searched) in enumerate(self._terms):
             if number:
                 box = Bounds(np.where(varied, self._box.low, points), np.where(varied, self._box.high, points))
                 ends = sorted(self.descend(points, box), key=lambda end: end.loss)
                 points = np.array([end.end for end in ends[: SETTINGS.max_pursued]]).reshape(-1, len(self._start))
             varied[linear] = varied[searched] = True
-            points = self._place_term(points, linear, searched, varied & self._linear)
+            points = self._place_term(points, linear, searched, varied & self.linear)
         if self._terms:
             yield points
 
@@ -636,7 +654,7 @@ class _Multistart:
         proposed, remaining = [np.empty((0, count))], [np.empty(0)]
         for theta in self._project(np.where(without, points, 0.0), adjusted & without)[0]:
             residuals = self._sample.evaluate_rows(self._sample.kernels.residuals, theta)[0]
-            drawn = np.where(is_placed, self._random_points(np.square(residuals)), theta)
+            drawn = np.where(is_placed, self.random_draws(np.square(residuals)), theta)
             for part in np.array_split(drawn, SETTINGS.max_descents):
                 variants, left = self._project(part, adjusted)
                 best = np.argsort(left, kind="stable")[:1]
@@ -647,7 +665,7 @@ class _Multistart:
 
     def random_points(self) -> Iterator[Array]:
         """Yield the best random points, with the best values of the linear parameters and the best frequencies."""
-        points, remaining = self._project(self._random_points(), self._linear)
+        points, remaining = self._project(self.random_draws(), self.linear)
         points = points[np.argsort(remaining, kind="stable")[: SETTINGS.max_descents]]
         if not self._has_frequencies:
             yield points
@@ -663,14 +681,14 @@ class _Multistart:
         leaves, such as a second peak.
         """
         residuals = self._sample.evaluate_rows(self._sample.kernels.residuals, theta)[0]
-        drawn = np.where(self._searched, self._random_points(np.square(residuals)), theta)
+        drawn = np.where(self._searched, self.random_draws(np.square(residuals)), theta)
         drawn = np.where(self._generator.random(drawn.shape) < 0.5, drawn, theta)
         searched = np.flatnonzero(self._searched)  # every fourth point exchanges values, such as two positions
         drawn[::4, searched] = self._generator.permuted(np.tile(theta[searched], (len(drawn[::4]), 1)), axis=1)
-        points, remaining = self._project(drawn, self._linear)
+        points, remaining = self._project(drawn, self.linear)
         return points[np.argsort(remaining, kind="stable")[: SETTINGS.max_descents]]
 
-    def _random_points(self, weight: Array | None = None) -> Array:
+    def random_draws(self, weight: Array | None = None) -> Array:
         """Return points with random values of the parameters that are not linear; see `_sample_values`, `_balance`."""
         count = int(np.count_nonzero(self._searched))
         if not count or not self._sample.model.numeric:
@@ -705,7 +723,7 @@ class _Multistart:
         """
         phases = [index for index, _ in self._sinusoids.quarter_turns(thetas[0]) if self._searched[index]]
         # A sinusoid of any phase is a sum of two of fixed phase; the derivative towards the phase is the second one.
-        adjusted = self._linear.copy()
+        adjusted = self.linear.copy()
         adjusted[phases] = True
         points = np.repeat(thetas, len(scan.values), axis=0)
         points[:, scan.parameter] = np.tile(scan.values, len(thetas))
@@ -715,7 +733,7 @@ class _Multistart:
         around = np.pad(sums, ((0, 0), (1, 1)), constant_values=np.inf)
         peaks = np.flatnonzero((sums <= around[:, :-2]) & (sums <= around[:, 2:]) & np.isfinite(sums))
         best = peaks[np.argsort(sums.ravel()[peaks], kind="stable")[: SETTINGS.max_peaks]]
-        projections = [self._project(self._phase_variants(peak), self._linear) for peak in points[best]]
+        projections = [self._project(self._phase_variants(peak), self.linear) for peak in points[best]]
         ends = [(left.min(), variants[np.argmin(left)]) for variants, left in projections if len(variants)]
         return np.array([end for _, end in sorted(ends, key=operator.itemgetter(0))]).reshape(-1, thetas.shape[1])
 

@@ -474,8 +474,7 @@ class _Iterates:
         point, is_small = snapped
         loss, gradient = self._batch.values_and_gradients(point[None], one)
         largest = self.loss[fit] + ZERO_LOSS_TOLERANCE * self.loss_scale(one)[0]
-        is_as_low = bool(loss[0] <= largest) and not gradient[0, is_small].any()
-        return point if is_as_low else theta
+        return point if loss[0] <= largest and not gradient[0, is_small].any() else theta
 
 
 def _backtracking_factors(loss: Array, slope: Array, beyond: Array) -> Array:

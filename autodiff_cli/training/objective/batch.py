@@ -508,10 +508,11 @@ def parameters_at_jumps(batch: Batch, theta: Array, errors: Array) -> Mask:
     """
     is_zero: Mask = (theta != 0) & (np.abs(theta) < BATCH.zero_errors * errors)
     fits = np.flatnonzero(is_zero.any(axis=1))
-    if len(fits):
-        mirrored = batch.bounds.select(fits).clip(np.where(is_zero, -theta, theta)[fits])
-        ratios = batch.losses(mirrored, fits) / batch.losses(theta[fits], fits)
-        is_zero[fits] &= ~(np.abs(ratios - 1) < BATCH.zero_errors)[:, None]
+    for factor in (0.5, -1.0) if len(fits) else ():  # half as far from 0, nothing may change; on the other side it must
+        moved = batch.bounds.select(fits).clip(np.where(is_zero, factor * theta, theta)[fits])
+        ratios = batch.losses(moved, fits) / batch.losses(theta[fits], fits)
+        is_same = np.abs(ratios - 1) < BATCH.zero_errors
+        is_zero[fits] &= (is_same if factor > 0 else ~is_same)[:, None]
     return is_zero
 
 

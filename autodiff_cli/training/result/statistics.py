@@ -479,8 +479,7 @@ class _Matrices:
         if self.triangles is None:
             return np.sqrt([batch.objective_of(fit).rss(point) for fit, point in enumerate(theta)])
         is_plain = not self.batch.objective.is_penalised
-        triangles = self.triangles if is_plain else batch.triangles(theta, self.every)
-        return norms(triangles[:, :, -1])
+        return norms((self.triangles if is_plain else batch.triangles(theta, self.every))[:, :, -1])
 
     def rounding_squares(self, *share: float) -> Array:
         """Return the sums of squares that rounding errors may leave of residuals."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.optimize import least_squares
 
 import autodiff_cli as ad
 from autodiff_cli.data.table import DataError
@@ -95,7 +96,7 @@ def test_signs_phases_and_several_targets_are_reported_as_alone() -> None:
 
 
 def test_groups_with_bad_starts_find_good_ones() -> None:
-    """The default start is far from this sine: starting values found in the data of one group help the others."""
+    """The default start is far from this sine: its frequency is found in the data of each group."""
     generator = np.random.default_rng(3)
     x = np.tile(np.linspace(0, 10, 40), 12)
     group = np.repeat(np.arange(12), 40)
@@ -503,3 +504,21 @@ def test_several_weighted_targets_have_the_figures_of_single_fits() -> None:
         assert group.fit is not None
         for name in ("log_likelihood", "aic", "rmse", "r_squared", "residual_quantiles"):
             assert getattr(group.fit, name) == pytest.approx(getattr(single, name), rel=1e-9), name
+
+
+def test_groups_with_much_noise_end_at_good_minima() -> None:
+    """With noise as large as a peak, most fits explain little, and many minima are of noise."""
+    generator, count, rows = np.random.default_rng(11), 40, 25
+    x = np.sort(generator.uniform(0, 5, (count, rows)))
+    truth = np.column_stack((generator.uniform(1, 3, count), generator.uniform(1, 4, count), np.full(count, 0.5)))
+    curves = truth[:, :1] * np.exp(-(((x - truth[:, 1:2]) / truth[:, 2:]) ** 2))
+    y = curves + curves.std(axis=1, keepdims=True) * generator.normal(size=x.shape)
+
+    def residuals(p: Any, k: int) -> Any:
+        return p[0] * np.exp(-(((x[k] - p[1]) / p[2]) ** 2)) + p[3] - y[k]
+
+    columns = {"x": x.ravel(), "y": y.ravel(), "group": np.repeat(np.arange(count), rows)}
+    found = ad.fit_by("y ~ a*exp(-((x - m)/s)^2) + c", columns, "group")
+    peers = [2 * least_squares(residuals, [*truth[k], 0], args=(k,)).cost / rows for k in range(count)]
+    worse = [k for k in range(count) if found[k].loss > peers[k] * (1 + 1e-6)]
+    assert len(worse) <= 2
