@@ -363,7 +363,9 @@ def _nested_test(a: ComparedModel, b: ComparedModel, small: Objective, large: Ob
     if small_fit.on_bounds or large_fit.on_bounds:
         return NestedTest(*texts, reason="a parameter is on a bound")
     extra_parameters = large.layout.size - small.layout.size
-    gain, unit = _deviance(small_fit) - _deviance(large_fit), None
+    figure = "rss" if small.kind is LossKind.SQUARES else "deviance" if small.has_dispersion else "log_likelihood"
+    before, after = (getattr(fit, figure) or 0.0 for fit in (small_fit, large_fit))
+    gain, unit = 2 * (after - before) if figure == "log_likelihood" else before - after, None
     if small.kind is LossKind.SQUARES and not large_fit.settings.absolute_sigma:
         unit = (large_fit.rss or 0.0) / max(large_fit.dof, 1)
     elif small.has_dispersion:
@@ -374,8 +376,3 @@ def _nested_test(a: ComparedModel, b: ComparedModel, small: Objective, large: Ob
         return NestedTest(*texts, reason="the model with more parameters fits worse, so its best fit was not found")
     test = significance_test(gain, extra_parameters, unit, large_fit.dof)
     return NestedTest(*texts, **test._asdict())
-
-
-def _deviance(fit: FittedModel) -> float:
-    """Return the sum of squares of least squares, else the deviance."""
-    return (fit.rss if fit.deviance is None else fit.deviance) or 0.0

@@ -470,18 +470,14 @@ def _find_unbounded_parameter(objective: Objective, theta: Array) -> str:
         if low == 0 and is_mixture and (count := rows_of_component(objective, theta, index)):
             own = "starting values for all parameters keep it"
             return f"it falls without end where a component shrinks to a row; `{name}` depends on {count} rows ({own})"
-        rises = []
-        for other in (
-            value / RESTARTS.shrinkage,
-            math.copysign(objective.start[index], value),
-            *(value * factor for factor in RESTARTS.growth_factors),
-        ):
-            point = theta.copy()
-            point[index] = other
+        others = value / RESTARTS.shrinkage, math.copysign(objective.start[index], value)
+        is_flat: dict[bool, list[bool]] = {True: [], False: []}  # by whether the point is farther out
+        for other in (*others, *(value * factor for factor in RESTARTS.growth_factors)):
+            point = np.where(np.arange(len(theta)) == index, other, theta)
             loss_there = objective.value(point) if objective.bounds.contains(point) else math.inf
-            rises.append((loss_there - loss) * objective.total_weight)
-        is_flat = [rise < RESTARTS.likelihood_tolerance for rise in rises]
-        if all(is_flat[2:]) and not all(is_flat):
+            rise = (loss_there - loss) * objective.total_weight
+            is_flat[abs(other) > abs(value)].append(rise < RESTARTS.likelihood_tolerance)
+        if all(is_flat[True]) and not all(is_flat[False]):
             end = "minus infinity" if value < 0 else "infinity"
             return f"it does not rise again as `{name}` goes to {end}, so the data set no limit to it"
     return ""

@@ -126,9 +126,9 @@ class ObjectiveBatch:
         """Return the mean losses that correspond to weighted sums of squares."""
         return sums / (self._total_weights[fits] * self.objective.components)
 
-    def target_variations(self, fits: Fits) -> Array:
-        """Return the sums of squares of the targets about their means."""
-        return np.asarray(self._each("target_variation", fits))
+    def target_variations(self, fits: Fits, *, about_mean: bool = True) -> Array:
+        """Return the sums of squares of the targets about their means, or about 0."""
+        return np.asarray(self._each("target_variation", fits, np.full(len(fits), about_mean)))
 
     @property
     def scales(self) -> Array:
@@ -445,14 +445,15 @@ class GroupBatch:
         return sums / (self.total_weights(fits) * self.objective.components)
 
     @ignore_float_errors()
-    def target_variations(self, fits: Fits) -> Array:
-        """Return the sums of squares of the targets about their means."""
+    def target_variations(self, fits: Fits, *, about_mean: bool = True) -> Array:
+        """Return the sums of squares of the targets about their means, or about 0."""
         variations = []
         for part in self.parts(fits):
             rows, target = self.gathered(part), self.target(part)
             shifted = target - rows.spread(target[..., rows.starts])  # exactly 0 if all rows are equal
             deviations = shifted - rows.spread(rows.totals(shifted * rows.weights) / rows.totals(rows.weights))
-            variations.append(rows.totals(np.sum(rows.weights * np.square(deviations), axis=0)))
+            squares = np.square(deviations if about_mean else target)
+            variations.append(rows.totals(np.sum(rows.weights * squares, axis=0)))
         return np.concatenate(variations)
 
     def without_kinks(self) -> Self | None:
@@ -517,14 +518,15 @@ def parameters_at_jumps(batch: Batch, theta: Array, errors: Array) -> Mask:
 
 
 def rounding_squares(batch: Batch, fits: Fits, theta: Array, sizes: Array, share: float = 1e-20) -> Array:
-    """Return the sums of squares that rounding errors may leave of residuals: those of the largest term of each model,
-    and a share of the variation of the target, which may be 0.
+    """Return the sums of squares that rounding errors may leave of residuals: those of the largest term of each model
+    or of the target, and a share of the variation of the target, which may be 0.
 
     Args:
         sizes: the norms of the columns of the triangular factors of [J | r] at theta.
     """
     terms = np.max(sizes[:, :-1] * np.abs(theta), axis=1, initial=0.0)
-    squares: Array = share * batch.target_variations(fits) + np.square(2 * np.finfo(np.float64).eps * terms)
+    largest = np.maximum(np.square(terms), batch.target_variations(fits, about_mean=False))
+    squares: Array = share * batch.target_variations(fits) + (2 * np.finfo(np.float64).eps) ** 2 * largest
     return squares
 
 

@@ -742,9 +742,10 @@ class Objective(ModelOverRows):
         """Return the mean loss that corresponds to a weighted sum of squares."""
         return rss / (self.total_weight * self.components)
 
-    def target_variation(self) -> float:
-        """Return the (weighted) sum of squares of the target about its mean, the reference of R²."""
-        return float(np.sum(self.target_spreads.squares))
+    def target_variation(self, about_mean: bool = True) -> float:
+        """Return the (weighted) sum of squares of the target about its mean, the reference of R², or about 0."""
+        spreads = self.target_spreads
+        return float(np.sum(spreads.squares if about_mean else spreads.squares + spreads.weight * spreads.means**2))
 
     @property
     def target_spreads(self) -> Spreads:

@@ -131,7 +131,7 @@ class SignificanceTest(NamedTuple):
 
     Attributes:
         name: `F` or `likelihood ratio`.
-        statistic: F, or the difference of the deviances.
+        statistic: F, or twice the difference of the log-likelihoods.
         dof: the degrees of freedom: two numbers for F, else one.
         p: the probability of a larger statistic if the parameters are not needed.
     """
@@ -530,16 +530,12 @@ def goodness_of_fit(
             return _likelihood_goodness(objective, theta, count, dof, rows) if has_likelihood else GoodnessOfFit()
         if residual_norm is None or (objective.kind is LossKind.OTHER and has_likelihood):
             return GoodnessOfFit()
-        of_residuals = (
-            {} if objective.is_network else _residual_summary(objective, theta) if rows is None else rows.residuals
-        )
+        of_residuals = rows.residuals if rows else {} if objective.is_network else _residual_summary(objective, theta)
         if objective.kind is LossKind.ROBUST or not has_likelihood:
             return GoodnessOfFit(rmse=residual_norm / math.sqrt(count), **of_residuals)
         has_scaled_residuals = objective.kernels.graphs.has_scaled_residuals
         variation = objective.target_variation() if rows is None else rows.variation
-        log_weights = 0.0
-        if objective.is_weighted:
-            log_weights = sum_log_weights(objective) if rows is None else rows.log_weights
+        log_weights = rows.log_weights if rows else sum_log_weights(objective) if objective.is_weighted else 0.0
         goodness = least_squares_goodness(
             residual_norm,
             count,
@@ -633,13 +629,16 @@ def _likelihood_goodness(
     figures = count_figures(sums, dof, is_tested=is_tested and not objective.is_quasi)
     if objective.has_theta:
         shape = objective.scale
-        slopes = functools.partial(theta_slopes, objective.components, shape)
+        slopes = functools.partial(theta_slopes, objective.components, shape, None)
         information = float(objective.fold_rows(objective.kernels.target_and_prediction, theta, slopes, np.add)[1])
         error = 1 / math.sqrt(information) if information > 0 and objective.is_scale_estimated else None
         figures |= {"theta": shape, "theta_stderr": error} if shape < MAX_THETA else {"theta": math.inf}
-    criteria = {} if objective.is_quasi else information_criteria(log_likelihood, k, count)
     unit, gain = figures["dispersion"] if objective.has_dispersion else None, 2 * (sums.null_deviance - sums.deviance)
-    return GoodnessOfFit(**figures, **criteria, null_test=null_test(objective, theta, gain, unit, dof, rows))
+    if objective.has_theta and objective.is_scale_estimated:  # deviances for different theta cannot be compared
+        null = likelihood_sums(objective, theta, of_constant=True)
+        gain = 2 * (sums.log_likelihood - null.log_likelihood - null.deviance + null.null_deviance)
+    figures |= {} if objective.is_quasi else information_criteria(log_likelihood, k, count)
+    return GoodnessOfFit(**figures, null_test=null_test(objective, theta, gain, unit, dof, rows))
 
 
 def has_constant(objective: Objective, theta: Array) -> bool:

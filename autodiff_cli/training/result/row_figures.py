@@ -167,8 +167,10 @@ DISTRIBUTIONS = {
 }
 
 
-def likelihood_sums(objective: Objective, theta: Array) -> LikelihoodSums:
-    """Return the sums over all rows for the likelihood of a family."""
+def likelihood_sums(objective: Objective, theta: Array, *, of_constant: bool = False) -> LikelihoodSums:
+    """Return the sums over all rows for the likelihood of a family, for negative binomial counts with theta of the fit,
+    or that which is most likely for a constant.
+    """
     kernels = objective.kernels
 
     def compute() -> LikelihoodSums:
@@ -178,10 +180,10 @@ def likelihood_sums(objective: Objective, theta: Array) -> LikelihoodSums:
             reduce = functools.partial(block_likelihood, objective.loss, objective.components, total / weight, shape)
             return LikelihoodSums(*objective.fold_rows(kernels.target_and_prediction, theta, reduce, np.add).tolist())
 
-        sums = sums_at(objective.scale if objective.has_theta else math.nan)
+        sums = sums_at(estimate_theta(objective, theta, total / weight) if of_constant else objective.scale)
         return sums if objective.loss != "gamma" else sums_at(weight / (2 * sums.deviance))
 
-    return objective.cached_at("likelihood sums", theta, compute)
+    return objective.cached_at(f"likelihood sums {of_constant}", theta, compute)
 
 
 def information_triangle(
@@ -220,12 +222,12 @@ _MAX_THETA_STEPS = 20_000
 _THETA_TOLERANCE = 1e-12  # relative change of theta that counts as none
 
 
-def theta_slopes(components: int, theta: float, values: Array, columns: ColumnArrays) -> Array:
+def theta_slopes(components: int, theta: float, mean: float | None, values: Array, columns: ColumnArrays) -> Array:
     """Return the derivative of the log-likelihood with respect to theta, and minus the second derivative, for a block
-    of targets and predictions.
+    of targets and predictions, or a mean in place of all predictions.
     """
     values, weights = _weighted_rows(values, columns)
-    y, p, w = values[:components], values[components:], weights[:components]
+    y, p, w = values[:components], values[components:] if mean is None else mean, weights[:components]
     score = _polygamma(0, y + theta) - _polygamma(0, theta) - np.log1p(p / theta) - (y - p) / (p + theta)
     information = (
         _polygamma(1, theta) - _polygamma(1, y + theta) - p / (theta * (p + theta)) + (p - y) / (p + theta) ** 2
@@ -238,13 +240,13 @@ def _polygamma(order: int, x: Array | float) -> Array:
     return np.asarray(ARRAYS.function(polygamma, 2)(np.full_like(x, order, np.float64), x))
 
 
-def estimate_theta(objective: Objective, theta: Array) -> float:
-    """Return the maximum likelihood estimate of theta of negative binomial counts for given means, by Newton's method
-    for its logarithm; `MAX_THETA` if the counts scatter no more than Poisson counts.
+def estimate_theta(objective: Objective, theta: Array, mean: float | None = None) -> float:
+    """Return the maximum likelihood estimate of theta of negative binomial counts for given means, or one mean of all,
+    by Newton's method for its logarithm; `MAX_THETA` if the counts scatter no more than Poisson counts.
     """
     estimate = min(objective.scale, 1.0)
     for _ in range(_MAX_THETA_STEPS):
-        slopes = functools.partial(theta_slopes, objective.components, estimate)
+        slopes = functools.partial(theta_slopes, objective.components, estimate, mean)
         score, information = objective.fold_rows(objective.kernels.target_and_prediction, theta, slopes, np.add)
         curvature = estimate * estimate * information - estimate * score
         step = estimate * score / curvature if curvature > 0 else math.copysign(1.0, score)

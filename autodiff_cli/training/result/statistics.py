@@ -386,13 +386,15 @@ def batch_statistics(
     dofs = batch.weighted_counts - size
     has_triangles = size <= MAX_COVARIANCE_SIZE and not objective.is_network
     matrices = _Matrices(batch, theta, objective.has_residuals and has_triangles)
-    lengths, rounding, r_squared = np.zeros(len(theta)), np.zeros(len(theta)), np.full(len(theta), math.nan)
-    if objective.has_residuals:
+    is_likelihood, has_residuals = objective.kind is LossKind.LIKELIHOOD, objective.has_residuals
+    lengths, is_perfect, r_squared = np.zeros(len(theta)), np.zeros(len(theta), np.bool_), np.full(len(theta), math.nan)
+    if has_residuals:
         lengths, variations = matrices.residual_norms(), batch.target_variations(every)
-        rounding = matrices.rounding_squares(COVARIANCE.perfect_variation)
+        if not absolute_sigma and (objective.has_dispersion or not is_likelihood):  # the scatter is estimated
+            rounding = matrices.rounding_squares(COVARIANCE.perfect_variation)
+            is_perfect = (lengths * lengths <= rounding) & (rounding < math.inf)
         r_squared = np.where(variations > 0, 1 - lengths * lengths / variations, math.nan)
     on_bound = batch.bounds.active(theta)
-    has_bound: Mask = np.asarray(on_bound.any(axis=1))
     unknown: Array = np.broadcast_to(math.nan, (len(theta), size, size))  # one nan in memory, whatever the size
     estimate = _Covariances(unknown, np.ones(len(theta)), "", [[reason] if reason else [] for _ in theta])
     distances = np.full(len(theta), math.nan)
@@ -403,7 +405,7 @@ def batch_statistics(
                 part_estimate = _estimate_covariances(part, absolute_sigma, lengths[some], dofs[some], columns)
                 is_whole = len(some) == len(theta) and len(columns) == size
                 estimate = part_estimate if is_whole else part_estimate.placed_in(estimate, some, columns)
-        distances = _minimum_distances(matrices, estimate)
+        distances = np.where(is_perfect, math.nan, _minimum_distances(matrices, estimate))
         for fit in np.flatnonzero(distances > COVARIANCE.max_minimum_distance).tolist():
             sentence = f"the fit stopped {distances[fit]:.2g} standard errors away from the minimum"
             estimate.reasons[fit] = [f"no standard errors: {sentence}"]
@@ -415,7 +417,6 @@ def batch_statistics(
     errors = estimate.standard_errors
     covariances = estimate.inverses if reason else estimate.covariances
     pairs = [()] * len(theta) if reason else _correlation_warnings(objective, theta, estimate)
-    is_likelihood, has_residuals = objective.kind is LossKind.LIKELIHOOD, objective.has_residuals
     uses_normal = absolute_sigma or objective.has_priors or (is_likelihood and not objective.is_quasi)
     can_separate = is_solved and objective.loss in ("bce", "cross_entropy")
     statistics = []
@@ -425,9 +426,8 @@ def batch_statistics(
         has_errors = any(error is not None for error in stderr.values())
         separation = separation_warning(batch.objective_of(fit), theta[fit]) if can_separate else ""
         reasons = () if separation else tuple(estimate.reasons[fit])
-        is_perfect = has_residuals and norm * norm <= rounding[fit] < math.inf
-        others: tuple[str, ...] = (PERFECT_FIT_WARNING,) if is_perfect and not absolute_sigma else ()
-        if has_bound[fit]:
+        others: tuple[str, ...] = (PERFECT_FIT_WARNING,) if is_perfect[fit] else ()
+        if on_bound[fit].any():
             others += _bound_warnings(objective, batch.bounds.select(fit), theta[fit], has_errors=has_errors)
         norm_if_known, figures = norm if has_residuals else None, dict[str, Any]()
         if rows is not None:

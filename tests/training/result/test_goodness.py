@@ -151,6 +151,31 @@ def test_residuals_are_called_rounding_errors_only_where_they_are(noise: float, 
     assert any("the residuals are rounding errors" in text for text in found.warnings) is is_perfect
 
 
+CONSTANT_COUNTS = {"x": np.arange(1.0, 5), "k": np.full(4, 3.0), "n": np.full(4, 5.0), "one": np.ones(4)}
+
+
+@each("family", ["poisson", "quasipoisson", "negative_binomial", "binomial", "quasibinomial", "gamma"])
+def test_where_the_scatter_is_known_a_perfect_fit_has_errors_and_elsewhere_a_warning(family: str) -> None:
+    """Equal counts have the errors of their family; only an estimate of their scatter is a rounding error."""
+    is_share = "binomial" in family and family != "negative_binomial"
+    model, weights = ("k/n ~ sigmoid(a + b*x)", "n") if is_share else ("k ~ exp(a + b*x)", "one")
+    found = fit(model, CONSTANT_COUNTS, family=family, weights=weights)
+    is_estimated = family in {"quasipoisson", "quasibinomial", "gamma"}
+    assert found.converged
+    assert any("the residuals are rounding errors" in text for text in found.warnings) is is_estimated
+    if not is_estimated:
+        variance = {"poisson": 3.0, "negative_binomial": 3.0, "binomial": 5 * 0.6 * 0.4}[family]
+        assert found.stderr["b"] == pytest.approx(1 / np.sqrt(variance * 5), rel=1e-5)  # the squares of x - 2.5 sum to 5
+
+
+@each("start", [1.0, 0.0, 1e-3, 1e3])
+def test_a_parameter_whose_estimate_is_0_but_for_rounding_does_not_run_to_infinity(start: float) -> None:
+    found = fit("-normal_logpdf(k, a + b*x, 1)", CONSTANT_COUNTS, likelihood=True, start={"b": start})
+    assert found.converged
+    assert found.stderr["b"] == pytest.approx(1 / np.sqrt(5), rel=1e-6)
+    assert not any("infinity" in text for text in found.warnings)
+
+
 def test_residuals_are_listed_without_their_weights() -> None:
     weights = np.linspace(0, 3, N)
     found = decay(weights=weights)

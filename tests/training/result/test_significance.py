@@ -61,6 +61,24 @@ def test_models_without_a_constant_have_no_test_against_it(model: str) -> None:
     assert ad.fit(model, MTCARS, no_columns=True).null_test is None
 
 
+def test_tests_of_negative_binomial_counts_compare_likelihoods_each_with_its_own_theta() -> None:
+    """Deviances for different theta have different references, so their difference is not that of likelihoods."""
+    generator = np.random.default_rng(1)
+    x, z = generator.normal(size=60), generator.normal(size=60)
+    counts = generator.negative_binomial(5, 5 / (5 + np.exp(1 + 0.9 * x)))
+    columns, models = {"x": x, "z": z, "k": counts}, ["k ~ exp(a)", "k ~ exp(a + b*x)", "k ~ exp(a + b*x + c*z)"]
+    for scale in (None, 3.0):
+        found = [ad.fit(m, columns, family="negative_binomial", scale=scale, no_columns=True) for m in models]
+        gains = [2 * (fit.log_likelihood - found[0].log_likelihood) for fit in found]
+        tests = ad.compare(models, columns, family="negative_binomial", scale=scale, folds=0).tests
+        for i, j in ((0, 1), (0, 2), (1, 2)):
+            test = next(each for each in tests if (each.smaller, each.larger) == (models[i], models[j]))
+            assert (test.name, test.statistic) == ("likelihood ratio", pytest.approx(gains[j] - gains[i], rel=1e-6))
+        for fit, gain in zip(found[1:], gains[1:], strict=True):
+            assert fit.null_test is not None
+            assert fit.null_test.statistic == pytest.approx(gain, rel=1e-6)
+
+
 def logistic(family: str = "binomial") -> tuple[Any, Any]:
     statsmodels = pytest.importorskip("statsmodels.api")
     generator = np.random.default_rng(4)
