@@ -189,11 +189,11 @@ def has_value_at(formula: Node, point: Mapping[str, float], number: float) -> bo
 
 
 def is_at_kink(trace: Trace, i: int) -> bool:
-    """Whether the derivative of an operation on numbers or on whole arrays is one-sided at its inputs."""
-    op, inputs = trace.tape.nodes[i].operation, trace.tape.inputs[i]
-    if op.is_structural:
-        return op.kink is not None and is_kink_of_arrays(trace, i)
-    return predicate_holds(op, "kink", [trace.values[j] for j in inputs])
+    """Whether the derivative of an operation is one-sided at its inputs, or at an element of them."""
+    values = [trace.values[j] for j in trace.tape.inputs[i]]
+    if all(isinstance(value, float) for value in values):
+        return predicate_holds(trace.tape.nodes[i].operation, "kink", values)
+    return is_kink_of_arrays(trace, i)
 
 
 def _evaluate(graph: Node, point: Mapping[str, Any]) -> Any:

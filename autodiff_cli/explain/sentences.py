@@ -309,7 +309,8 @@ def warning_phrases(op: Op, count: int) -> dict[str, Phrase]:
     """Return the phrases of the warnings that can be decided from the numbers of a node alone, by what is the matter.
 
     They are `undefined` (the value is nan, no input is), `infinite` (the value is, no input is), `kink`, for the input
-    at position k `slope k` (the local derivative is not finite), and `cancellation` (it magnifies rounding errors).
+    at position k `product k` (0 × inf) and `slope k` (the local derivative is not finite), and `cancellation` (it
+    magnifies rounding errors).
     """
     before, after = CANCELLATION
     call = _numbers_phrase(op, [Slot("value", k) for k in range(count)])
@@ -320,8 +321,9 @@ def warning_phrases(op: Op, count: int) -> dict[str, Phrase]:
         "cancellation": (Slot("node"), ": ", before, Slot("lost"), after),
     }
     for k in range(count):
+        product = ": 0 × inf: slope ", Slot("local", k), " times adjoint ", Slot("adjoint"), " is not defined, so nan"
         towards = ": the slope with respect to ", Slot("label", k), " is ", Slot("local", k)
-        phrases[f"slope {k}"] = (Slot("node"), *towards)
+        phrases |= {f"product {k}": (Slot("node"), *product), f"slope {k}": (Slot("node"), *towards)}
     return phrases | ({} if op.kink is None else {"kink": (Slot("node"), f": {op.kink_note}")})
 
 
@@ -476,14 +478,14 @@ def closing_phrases(trace: Trace) -> list[Phrase]:
         leaf = trace.expression.leaves[name]
         if leaf in index:
             others = " The same holds for the other variables." if count > 1 else ""
+            rough = "At a kink, or where it is not finite, a derivative does not predict the change of the output."
             if array_shape(trace.point[name]):
                 each = f"Each element of d/d{name} is the rate at which the output changes with that element of {name}"
-                return [*phrases, (f"{each}.{others}",)]
+                return [*phrases, (Cases("smooth", ((rough,), (f"{each}.{others}",)), index[leaf]),)]
             slope = Slot("adjoint at", index[leaf])
             small = slope._replace(is_loose=True)
             moves = f": if {name} changes by a small h, the output changes by about "
-            rough = ". At a kink, or where it is not finite, a derivative does not predict the change of the output."
-            prediction = Cases("smooth", ((rough,), (moves, small, f" × h.{others}")), index[leaf])
+            prediction = Cases("smooth", ((f". {rough}",), (moves, small, f" × h.{others}")), index[leaf])
             return [*phrases, (f"d/d{name} = ", slope, prediction)]
     return phrases
 
@@ -566,12 +568,6 @@ class _StepFacts:
         ends = saturation_values(self.trace.tape.nodes[self.node].operation)
         return any(abs(self.trace.values[self.node] - end) < SATURATION_DISTANCE for end in ends)
 
-    def is_at_kink(self, step: BackwardStep) -> bool:
-        """Whether a number, or an operation on whole arrays, has a kink that matters for the output."""
-        values = [self.trace.values[i] for i in (step.node, *self.trace.tape.inputs[step.node])]
-        is_one = step.op.is_structural or all(isinstance(value, float) for value in values)
-        return is_one and self.trace.adjoints_or_none[step.node] is not None and is_at_kink(self.trace, step.node)
-
 
 def _use_case(use: Contribution) -> int:
     """Return 0 for the only use of a node, 1 for one of several, and 2 for the last of several."""
@@ -618,7 +614,7 @@ _CASES: Mapping[str, Callable[[_StepFacts, int], int]] = {
         abs((x if isinstance(x := facts.trace.values[of], float) else x.sum()) - 1) < _SUM_TOLERANCE
     ),
     "smooth": lambda facts, of: (
-        is_finite(facts.trace.adjoints[of]) and not any(map(facts.is_at_kink, facts.trace.backward))
+        is_finite(facts.trace.adjoints[of]) and all(warning.kind != "kink" for warning in facts.trace.warnings)
     ),
     "minus one": lambda facts, of: facts.trace.adjoints[of] == -1,
     "kink": lambda facts, of: is_at_kink(facts.trace, facts.node),

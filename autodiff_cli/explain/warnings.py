@@ -217,6 +217,7 @@ CANCELLATION = (  # the text before and after the number of digits
     "cancellation: rounding its inputs can destroy ",
     f" of the {FLOAT_DIGITS} digits of the value",
 )
+OPPOSITE_INFINITIES = "inf - inf: its adjoint is a sum of infinite contributions of both signs, so nan"
 MAX_MAGNIFICATION = 1e6  # of rounding errors before a warning: 10 of 16 digits are left
 
 
@@ -237,8 +238,7 @@ def find_warnings(trace: Trace) -> list[NodeWarning]:
         if any_true(severity > worst[i]):
             kind, reason = "overflow", "its adjoint is too large for a float, so infinite"
             if any_true((severity > worst[i]) & (severity == _NAN)):
-                words = "its adjoint is a sum of infinite contributions of both signs"
-                kind, reason = "singular", f"inf - inf: {words}, so nan"
+                kind, reason = "singular", OPPOSITE_INFINITIES
             messages[kind] = f"{_location(trace, i)}: {reason}"
         if node.op is not None and node.op.is_structural:
             if adjoint is not None and is_kink_of_arrays(trace, i):

@@ -270,7 +270,7 @@ class Op:
         assert self.vjp is not None
         assert self.jvp is not None
         output, adjoint = variable("z"), variable("g")
-        inputs = tuple(variable(f"x{i}") for i in range(len(shapes)))
+        inputs = self.placeholders(len(shapes))
         tangents = tuple(variable(f"d{i}") for i in range(len(shapes)))
         vjps, jvps = self.vjp(shapes, adjoint, output, *inputs), self.jvp(shapes, tangents, output, *inputs)
         return StructuralRule(output, inputs, adjoint, tangents, _as_partials(vjps), _as_partials(jvps))

@@ -25,6 +25,7 @@ from autodiff_cli.explain.record import BackwardStep, Trace
 from autodiff_cli.explain.sentences import (
     SATURATION_DISTANCE,
     Phrase,
+    Slot,
     backward_pass_phrase,
     backward_phrase,
     closing_phrases,
@@ -38,7 +39,7 @@ from autodiff_cli.explain.sentences import (
 )
 from autodiff_cli.explain.tracing import elementwise_trace
 from autodiff_cli.explain.views import Work, forward_work, reverse_work
-from autodiff_cli.explain.warnings import FLOAT_DIGITS, LARGE_FLOAT, MAX_MAGNIFICATION
+from autodiff_cli.explain.warnings import FLOAT_DIGITS, LARGE_FLOAT, MAX_MAGNIFICATION, OPPOSITE_INFINITIES
 from autodiff_cli.export.latex import latex_symbol
 from autodiff_cli.graph.codegen import Fragment
 from autodiff_cli.graph.node import Node
@@ -269,6 +270,7 @@ def _trace_document(trace: Trace) -> dict[str, Any]:
             for name, value in trace.point.items()
         ],
         "output": trace.tape.outputs[0],
+        "opposite": phrases.setdefault((Slot("node"), f": {OPPOSITE_INFINITIES}"), len(phrases)),
         "nodes": nodes,
         "forward": [step.node for step in trace.forward],
         "backward": [*steps],
@@ -329,7 +331,7 @@ def _contribution_documents(trace: Trace, step: BackwardStep, phrases: dict[Phra
         }
         if has_formulas and (read := readable_local_value(trace, step.node, contribution)) is not None:
             document["read"] = to_json(read)
-        if (are_scalars or step.op.is_structural) and is_at_kink(trace, step.node):
+        if is_at_kink(trace, step.node):
             document["kink"] = 1
         if step.op.is_structural:
             document["rule"] = adjoint_formula(trace, step.node, contribution.position) or "0"

@@ -183,7 +183,8 @@ class _Program:
             if op.is_structural:
                 rule_graphs = op.structural_rule(shapes)
                 parameters = (rule_graphs.adjoint, rule_graphs.output, *rule_graphs.inputs)
-                partials = [rule_graphs.vjps[k] for k in positions]
+                kink = op.predicate("kink", len(shapes))
+                partials = [*(rule_graphs.vjps[k] for k in positions), *([] if kink is None else [Partial(kink)])]
             else:
                 rule = op.derivative_rule(len(shapes))
                 parameters = (rule.output, *rule.inputs)

@@ -192,6 +192,35 @@ def test_warnings_follow_the_values(page: Page) -> None:
     assert type_value("y", "1") == opening
 
 
+# Formulas, and points at which they have kinks, values or slopes that are infinite, or products 0 × inf.
+_EDGES = [
+    ("where(x > 1, x^2, 3*x)*max(x, y, 1)", {"x": 2, "y": 3}, [{"x": 1, "y": 1}]),
+    ("norm(A @ v) + max(v) + sum(abs(v))", {"A": [[1, 2], [3, 4]], "v": [1, -2]}, [{"v": [0, 0]}]),
+    ("y*log(x) - sqrt(x/(y + 1))", {"x": 1, "y": 3}, [{"x": 0, "y": 0}, {"x": 4, "y": -1}]),
+    ("1/x^2 + tanh(y)/y", {"x": 1, "y": 2}, [{"x": 0, "y": 0}]),
+]
+_SAID = """() => [...Array(playback.length + 1).keys()].map((position) => {
+  go(position);
+  return byId("explanation").textContent;
+})"""
+
+
+@pytest.mark.parametrize(("text", "start", "changes"), _EDGES, ids=lambda what: what if isinstance(what, str) else "")
+def test_after_a_change_the_page_says_what_it_says_when_opened_there(
+    page: Page, text: str, start: dict[str, Any], changes: list[dict[str, Any]]
+) -> None:
+    for changed in changes:
+        point = start | changed
+        opened(page, [text, *(f"--{name}={value}" for name, value in point.items())])
+        at_once = page.locator("#warnings li").all_inner_texts()
+        wanted = page.evaluate(_SAID)
+        opened(page, [text, *(f"--{name}={value}" for name, value in start.items())])
+        page.evaluate("setValues", point)
+        assert page.evaluate(_SAID) == wanted
+        found = page.locator("#warnings li").all_inner_texts()
+        assert found == [re.sub(r" \(column \d+\).*?(?=: )", "", warning) for warning in at_once]
+
+
 def test_edges_of_conditions_have_the_warnings_of_the_command(page: Page) -> None:
     document = opened(page, ["where(x > 1 and y < 5 and 2 >= 2, x^2, 2*y)", "--x", "1", "--y", "2"])
     warnings = page.locator("#warnings li")

@@ -398,3 +398,26 @@ ARRAY_POINT = {"v": [1, 2], "W": [[1, 2], [3, 4]], "u": [6, 12], "y": [0, 1, 0],
 def test_each_sentence_about_arrays_says_one_thing(text: str) -> None:
     for sentence in backward(text, **{name: ARRAY_POINT[name] for name in parse(text).variables}):
         check_sentence(sentence)
+
+
+@each(
+    ("text", "kink", "smooth"),
+    [
+        ("where(x > 1, x^2, 3*x)", {"x": 1}, {"x": 2}),
+        ("x*where(x > y and x > 1, x^2, 3*x)", {"x": 2, "y": 2}, {"x": 2, "y": 1}),
+        ("abs(x) + y", {"x": 0, "y": 1}, {"x": 1, "y": 0}),
+        ("sum(abs(v))", {"v": [1, 0]}, {"v": [1, -1]}),
+        ("norm(v)*x", {"v": [0, 0], "x": 1}, {"v": [0, 1], "x": 1}),
+        ("max(v)", {"v": [2, 2, 1]}, {"v": [3, 2, 1]}),
+        ("sum(relu(W @ v))", {"W": [[0, 1], [1, 1]], "v": [1, 0]}, {"W": [[1, 1], [1, 1]], "v": [1, 0]}),
+        ("sum(sqrt(v))", {"v": [0, 1]}, {"v": [4, 1]}),
+    ],
+)
+def test_changes_of_the_output_are_predicted_where_there_is_no_kink(
+    text: str, kink: dict[str, Any], smooth: dict[str, Any]
+) -> None:
+    for point, is_predicted in ((kink, False), (smooth, True)):
+        found = trace(parse(text), point)
+        *_, closing = (StepSentences(found, repr).fill(phrase) for phrase in closing_phrases(found))
+        assert ("does not predict" in closing) is not is_predicted, closing
+        assert bool(re.search("if . changes by|is the rate", closing)) is is_predicted, closing

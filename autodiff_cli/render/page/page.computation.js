@@ -1,7 +1,6 @@
 // The results of both passes at one point, and sentences about each step.
 
 const WHOLE = 1e-9; // distance from 1 up to which a sum counts as a sum of probabilities
-const COMPARISONS = ["lt", "le", "gt", "ge", "eq", "ne"];
 const NEAR = 1e-6; // relative distance up to which two ways to compute a number count as equal
 
 /** Everything both passes computed: values, adjoints, contributions with running totals. */
@@ -160,31 +159,28 @@ class Computation {
     return conditions;
   }
 
-  /** Whether the two sides of a comparison that depends on a variable are equal, in any element. */
-  #isAtEdge(i) {
-    const isVariable = (node) => record.nodes[node].op === "input" || record.nodes[node].inputs.some(isVariable);
-    const sides = record.nodes[i].inputs.map((j) => [this.values[j]].flat(Infinity));
-    if (!COMPARISONS.includes(record.nodes[i].op) || !isVariable(i)) return false;
-    const [shorter, longer] = sides.sort((one, other) => one.length - other.length);
-    return longer.some((x, k) => x === shorter[k % shorter.length]);
+  /** The nodes that matter for the output: those with an adjoint, and conditions of choices. */
+  #contributing() {
+    const conditions = this.#conditions();
+    return [...record.nodes.keys()].filter((i) => this.arrived.has(i) || conditions.has(i));
   }
 
   #warningsOfNodes() {
-    const conditions = this.#conditions();
-    const contributes = (i) => (this.arrived.has(i) || conditions.has(i)) && record.nodes[i].inputs.length;
-    return record.nodes.map((_, i) => i).filter(contributes).flatMap((i) => {
+    return this.#contributing().flatMap((i) => {
       const { op, inputs } = record.nodes[i];
-      const phrases = record.warningPhrases[`${op} ${inputs.length}`];
-      const given = inputs.map((j) => this.values[j]).flat(Infinity);
-      const value = [this.values[i]].flat(Infinity);
-      if (given.some(Number.isNaN)) return []; // the operation that gave the nan has a warning
-      const hasKink = this.contributions[i].some(({ kink }) => [kink].flat(Infinity).some((x) => x === 1 || x === true));
-      const isAtKink = hasKink || (conditions.has(i) && this.#isAtEdge(i));
-      const isInfinite = value.some((x) => !Number.isFinite(x)) && areFinite(given);
-      const first = value.some(Number.isNaN) ? ["undefined"] : isInfinite ? ["infinite"] : [];
-      const slopes = this.contributions[i].filter(({ local, nothing }) => local !== null && !nothing && !areFinite([local]))
-        .map(({ position }) => `slope ${position}`);
-      const names = [...first, ...(isAtKink ? ["kink"] : []), ...(first.length ? [] : slopes)];
+      const phrases = { ...record.warningPhrases[`${op} ${inputs.length}`], opposite: record.opposite };
+      const [value, ...given] = [i, ...inputs].map((j) => this.values[j]);
+      const isNan = (...numbers) => numbers.flat(Infinity).some(Number.isNaN);
+      if (isNan(...given)) return []; // the operation that gave the nan has a warning
+      const isInfinite = !areFinite([value]) && areFinite(given);
+      const isOpposite = isNan(this.adjoints[i] ?? 0) && !users[i].some(({ node, position }) => isNan(this.contribution(node, position)?.amount ?? 0));
+      const first = isOpposite ? ["opposite"] : isNan(value) ? ["undefined"] : isInfinite ? ["infinite"] : [];
+      const slopes = this.contributions[i].flatMap(({ local, amount, nothing, position }) => {
+        if (local === null || nothing) return [];
+        const isProduct = typeof local === "number" && isNan(amount) && !isNan(local, this.adjoints[i]);
+        return isProduct ? [`product ${position}`] : areFinite([local]) || !(isNan(local) || areFinite(given)) ? [] : [`slope ${position}`];
+      });
+      const names = [...first, ...(this.#hasKink(i) ? ["kink"] : []), ...(first.length ? [] : slopes.slice(0, 1))];
       return names.filter((name) => name in phrases).map((name) => this.#filled(phrases[name], i));
     });
   }
@@ -254,10 +250,8 @@ class Computation {
         return Number(areFinite([this.contribution(i, of).amount]));
       case "whole":
         return Number(Math.abs([this.values[of]].flat(Infinity).reduce((a, b) => a + b, 0) - 1) < WHOLE);
-      case "smooth": {
-        const isAtKink = record.backward.some((node) => this.arrived.has(node) && this.#hasKink(node));
-        return Number(areFinite([this.adjoints[of]]) && !isAtKink);
-      }
+      case "smooth":
+        return Number(areFinite([this.adjoints[of]]) && !this.#contributing().some((node) => this.#hasKink(node)));
       case "minus one":
         return Number(this.adjoints[of] === -1);
       case "kink":
@@ -280,9 +274,9 @@ class Computation {
     }
   }
 
-  /** Whether an operation on numbers has a kink where it stands. */
+  /** Whether an operation has a kink where it stands, of an array at one of its elements. */
   #hasKink(i) {
-    return this.contributions[i].some(({ kink }) => kink === 1 || kink === true);
+    return this.contributions[i].some(({ kink }) => [kink].flat(Infinity).some((x) => x === 1 || x === true));
   }
 
   #chosen(i) {

@@ -6,8 +6,7 @@ const byId = (id) => document.getElementById(id);
 
 /** What was written into the page: a record of both passes, and where there are arrays one of their elements. */
 const records = JSON.parse(byId("record").textContent, (key, value) =>
-  key === "value" || key === "adjoint" || key === "local" || key === "amount" || key === "jacobian"
-    ? read(value) : value);
+  ["value", "adjoint", "local", "read", "amount", "jacobian"].includes(key) ? read(value) : value);
 
 /** What the page shows: of arrays whole ones, or each element as a node of its own. */
 const isInScalars = Boolean(records.scalars) && new URLSearchParams(location.hash.slice(1)).get("view") === "scalars";

@@ -5,7 +5,7 @@
 // of an elementwise operation computes one local derivative per input from the output and the inputs; that of a structural
 // operation computes one amount per input from the adjoint, the output and the inputs. A null is a structural zero. An
 // operation that `arranges` treats the mask of an adjoint like the adjoint. If `isShown`, contributions have a `jacobian`.
-// After the local derivatives a rule may return the values of the formulas that people read, and whether there is a kink.
+// After the local derivatives a rule may return the values of the formulas that people read, and all rules whether there is a kink.
 
 function passes(reached, constants, leaves, rows) {
   const steps = rows.map(([node, apply, inputs, rule, wanted, live, isStructural, arranges, isShown]) => {
@@ -56,7 +56,7 @@ function passes(reached, constants, leaves, rows) {
       const amount = arriving === null ? null : fitted(arriving, inputValues[position]);
       const nothing = amount === null;
       const shown = isShown ? { jacobian: jacobian(passed, values[node]) } : {};
-      const besides = isStructural ? {} : { read: results[wanted.length + k], kink: results[2 * wanted.length] };
+      const besides = isStructural ? { kink: results[wanted.length] } : { read: results[wanted.length + k], kink: results[2 * wanted.length] };
       return { position, to, local, amount: nothing ? zero(values[to]) : amount, nothing, ...shown, ...besides };
     });
   }
