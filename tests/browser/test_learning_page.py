@@ -111,6 +111,19 @@ def test_a_curve_beyond_the_data_ends_at_the_axes(page: Page, decay: Path, tmp_p
     assert shown == 0
 
 
+@pytest.mark.parametrize("start", ["--a=-1", "--a=3.5"])
+def test_the_curve_is_in_the_picture_before_it_fits(page: Page, decay: Path, tmp_path: Path, start: str) -> None:
+    learned(page, tmp_path, f'"{DECAY}" {decay} {ADAM} {start}')
+    curve, frame = (
+        page.locator(f"#fit-picture .{name}").first.evaluate(
+            "(shape) => { const { y, height } = shape.getBBox(); return [y, y + height]; }"
+        )
+        for name in ("fitted", "axis")
+    )
+    assert frame[0] <= curve[0]
+    assert curve[1] <= frame[1]
+
+
 def test_numbers_beside_an_axis_keep_off_its_name(page: Page, tmp_path: Path) -> None:
     path = tmp_path / "small.csv"
     path.write_text("x,y\n" + "".join(f"{k},{2.5 * 0.3**k + 0.06 * (-1) ** k}\n" for k in range(9)), encoding="utf-8")
@@ -150,12 +163,15 @@ def test_regions_and_the_network_of_two_classes(page: Page, tmp_path: Path) -> N
     assert f"{hits} of 400 rows" in page.locator("#fit-picture figcaption").inner_text()
     assert unit_signs(page, 4) == np.sign(corner_of_units(data, saved)).tolist()
 
+    assert page.locator("#network-picture text").all_text_contents() == ["x1", "x2"]
+
     # Another network learns from a random start, as `ad.fit` does from there.
     page.get_by_label("Hidden units").fill("3, 2")
     page.get_by_label("Activation").select_option("relu")
     page.get_by_label("Epochs", exact=True).fill("5")
     page.get_by_role("button", name="Learn again").click()
-    page.locator("#again-text").filter(has_text="learned for 5 epochs").wait_for()
+    page.locator("#again-text").filter(has_text="ran for 5 epochs").wait_for()
+    assert page.get_by_label("Start", exact=True).input_value() == "random"
     assert page.locator("#network-picture > svg .connection").count() == 2 * 3 + 3 * 2 + 2
     assert page.locator("#app").is_hidden()
     last = arrays(page)
@@ -247,7 +263,7 @@ def test_learning_again_takes_the_epochs_of_the_fit_and_restarts_elsewhere(
     page.get_by_label("Rate", exact=True).fill("0.1")
     page.get_by_label("Epochs", exact=True).fill("30")
     page.get_by_role("button", name="Learn again").click()
-    said.filter(has_text="learned for 30 epochs on the 5 rows").wait_for()
+    said.filter(has_text="ran for 30 epochs on the 5 rows").wait_for()
     fit = ad.fit(DECAY, ROWS, optimizer="adam", learning_rate=0.1, epochs=30)
     assert page.locator("#epoch").input_value() == "30"
     for name, x in fit.parameters.items():
@@ -255,8 +271,12 @@ def test_learning_again_takes_the_epochs_of_the_fit_and_restarts_elsewhere(
     page.get_by_label("Optimizer").select_option("sgd")
     fit = ad.fit(DECAY, ROWS, optimizer="sgd", learning_rate=0.1, epochs=30)
     page.get_by_role("button", name="Learn again").click()
-    said.filter(has_text="sgd learned").wait_for()
+    said.filter(has_text="sgd ran").wait_for()
     assert parameter(page, "a") == pytest.approx(fit.parameters["a"], rel=1e-12)
+    page.get_by_label("Rate", exact=True).fill("50")
+    page.get_by_role("button", name="Learn again").click()
+    said.filter(has_text="The loss rose: try a smaller rate.").wait_for()
+    page.get_by_label("Rate", exact=True).fill("0.1")
     page.get_by_label("Start", exact=True).select_option("at random")
     page.get_by_role("slider", name="Noise").fill("0.5")
     starts = []

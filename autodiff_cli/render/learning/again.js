@@ -115,7 +115,8 @@ function learnAgain() {
   }
   useNetwork(network);
   const method = byId("again-method").value;
-  let theta = startingParameters(byId("again-start").value === "random" || recording.evaluator !== evaluator, normal);
+  if (recording.evaluator !== evaluator) byId("again-start").value = "random"; // the fit has no parameters for another network
+  let theta = startingParameters(byId("again-start").value === "random", normal);
   addNoise(Number(byId("again-noise").value), normal);
   let memory = theta.map(() => undefined);
   recording.epochs = [];
@@ -134,8 +135,9 @@ function learnAgain() {
       theta = steps.map((step) => step.theta);
     } while (performance.now() < end && recording.epochs.length <= count);
     if (recording.epochs.length > count) {
-      const [first, last] = [0, -1].map((k) => brief(recording.epochs.at(k).loss));
-      finish(`${method} learned for ${count} epochs on the ${rowPoints.length} rows of this page, without weights and penalties: loss ${first} → ${last}.`);
+      const [first, last] = [0, -1].map((k) => recording.epochs.at(k).loss);
+      const advice = last > first ? " The loss rose: try a smaller rate." : "";
+      finish(`${method} ran for ${count} epochs on the ${rowPoints.length} rows of this page, without weights and penalties: loss ${brief(first)} → ${brief(last)}.${advice}`);
     } else {
       showLast();
       learning = setTimeout(work, 0);

@@ -5,6 +5,15 @@ const MOST_UNITS = 24; // of a layer that are drawn
 const DRAWN = { width: 480, height: 300, margin: 34, thickest: 6 };
 const MAPPED = { cells: 14, most: 42, least: 16, shades: 5 }; // cells of a side; pixels of a side, and below that no map
 
+/** The labels of what the first layer gets; all networks get the same. */
+const inputNames = (() => {
+  const { leaves, steps } = evaluator;
+  const [weight] = leaves.find(([, name]) => name === recording.layers[0]) ?? [];
+  const product = steps.find(({ inputs }) => inputs.includes(weight));
+  const vector = product && steps.find(({ node }) => node === product.inputs[1]);
+  return vector ? vector.inputs.map((i) => record.nodes[i].label) : [];
+})();
+
 /** Draw the layers at the parameters of an epoch, with the gradients of the current row. */
 function drawNetwork(parameters) {
   const weights = recording.layers.filter((name) => Array.isArray(parameters[name]?.[0])).map((name) => [name, parameters[name]]);
@@ -30,7 +39,7 @@ function drawNetwork(parameters) {
         class: `connection${way}${weight < 0 ? " minus" : ""}`,
         d: line([place(layer, from), place(layer + 1, to)]),
         "stroke-width": (0.4 + (thickest * Math.abs(weight)) / (largest || 1)).toFixed(2),
-        "stroke-opacity": (0.25 + 0.75 * Math.sqrt(share)).toFixed(2),
+        "stroke-opacity": (way ? 0.25 + 0.75 * Math.sqrt(share) : 1).toFixed(2),
       });
       connection.append(svgElement("title", {}, `${name}[${to}, ${from}] = ${brief(weight)}, gradient ${brief(slope)}`));
       svg.append(connection);
@@ -46,6 +55,7 @@ function drawNetwork(parameters) {
       else svg.append(svgElement("circle", { class: "unit", cx, cy, r: Math.min(9, height / count / 2.6) }));
     }
   });
+  inputNames.slice(0, drawn[0]).forEach((name, unit) => svg.append(svgElement("text", { x: 2, y: place(0, unit)[1] - 14 }, name)));
   const left = sizes.some((size) => size > MOST_UNITS) ? ` The first ${MOST_UNITS} units of each layer.` : "";
   const mapped = maps === null ? [] : [` Units show their output over ${recording.predictors.join(" and ")}: `,
     squareInText(1), " above 0, ", squareInText(0), " below."];

@@ -141,12 +141,19 @@ function drawCurve(parameters, name, selected) {
   picture("fit-picture", svg, `${recording.targetName}: the data and the fit`);
 }
 
+/** The range of the targets, and of the predictions of the first epoch that are not far from them. */
+function heights() {
+  const [low, high] = around(targets, 0.5);
+  const first = parametersAt(0);
+  return around([...targets, ...rowPoints.map((row) => Math.max(low, Math.min(high, predicted({ ...first, ...row }))))], 0.15);
+}
+
 /** A chart of the data over a predictor, and the curve of parameters on it, with other predictors as in the row. */
 function curveChart(name, what, selected) {
   const xs = recording.columns[name];
   const range = around(xs, 0.03);
   const grid = Array.from({ length: SAMPLES }, (_, k) => range[0] + ((range[1] - range[0]) * k) / (SAMPLES - 1));
-  const { svg, plot, toX, toY } = framed(`${recording.targetName} over ${name}, and ${what}`, [withUnit(name), range], [withUnit(recording.targetName), around(targets, 0.15)]);
+  const { svg, plot, toX, toY } = framed(`${recording.targetName} over ${name}, and ${what}`, [withUnit(name), range], [withUnit(recording.targetName), heights()]);
   xs.forEach((x, k) => svg.append(svgElement("circle", { class: "point", cx: toX(x), cy: toY(targets[k]), r: 3 })));
   const curve = (parameters) => line(grid.map((x) => [toX(x), toY(predicted({ ...rowPoints[selected], ...parameters, [name]: x }))]));
   return { svg, plot, toX, toY, curve };
