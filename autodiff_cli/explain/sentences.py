@@ -352,7 +352,7 @@ def _cross_entropy_phrase(trace: Trace, i: int, position: int) -> Phrase:
         p = f"softmax({trace.labels[trace.tape.inputs[i][0]]})"
         difference = f"({p} - {_bracketed_label(trace, weights)}) × "
         sentence: Phrase = (difference, Slot("adjoint at", total_of_both, is_loose=True))
-        return (Cases("finite", ((), (", and with the cross-entropy above it the total is ", *sentence)), position),)
+        return (Cases("finite", ((), (", and with the cross-entropy after it the total is ", *sentence)), position),)
     entropy = cross_entropy_above(trace, i)
     if entropy is None:
         return ()
@@ -373,7 +373,7 @@ def _cross_entropy_phrase(trace: Trace, i: int, position: int) -> Phrase:
             (f"({w} - {p}*sum({trace.labels[entropy.weights]})) × ", adjoint),
             (Cases("minus one", ((f"({w} - {p}) × ", adjoint), (f"{p} - {w}", *numbers)), entropy.total),),
         ), entropy.weights)  # fmt: skip
-    return (Cases("finite", ((), (", which with the cross-entropy above it is ", cases)), position),)
+    return (Cases("finite", ((), (", which with the cross-entropy after it is ", cases)), position),)
 
 
 def _bracketed_label(trace: Trace, i: int) -> str:

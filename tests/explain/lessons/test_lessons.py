@@ -90,6 +90,14 @@ def test_no_answer_stands_in_the_text(name: str) -> None:
 
 
 @each("name", NAMES)
+def test_no_sentence_names_a_direction_of_the_drawing(name: str) -> None:
+    """Whether inputs are to the left or above depends on the window."""
+    lesson = lessons.load_lesson(name, SHOW)
+    for text in (*lesson.text, *(text for question in lesson.questions for text in (question.text, *question.hints))):
+        assert not re.search(r"(?i)\bon the (left|right)\b|\b(above|below|on top|beneath)\b", text), text
+
+
+@each("name", NAMES)
 def test_no_sentence_has_more_than_25_words(name: str) -> None:
     lesson = lessons.load_lesson(name, SHOW)
     texts = [text for text in lesson.text if not lessons.is_session(text)]

@@ -98,11 +98,7 @@ class ForwardMode {
   /** Show how many passes each mode needs for the whole gradient. */
   #count() {
     const count = this.#seeds.length;
-    const numbers = count === 1 ? "1 number" : `${count} numbers`;
-    const sentences = [`Forward mode needs one pass for each of the ${numbers} in the variables: ${count}.`,
-      "Reverse mode needs 1 for all of them."];
-    if (count === 1) sentences[1] = "Reverse mode needs 1 too.";
-    const parts = [htmlElement("p", sentences.join(" "))];
+    const parts = [htmlElement("p", `Forward mode needs one pass for each number in the variables, here ${count}. Reverse mode needs one for all of them.`)];
     if (playback.tangents && record.work) parts.push(this.#work());
     if (playback.tangents) {
       const { name } = this.seed;
