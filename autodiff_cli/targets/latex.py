@@ -58,7 +58,7 @@ NOTATIONS = {
     "or": _notation(["", r" \lor ", ""], [OR, OR + 1], OR)._replace(is_condition=True, conditions=(0, 1)),
     "not": _notation([r"\lnot ", ""], [NOT + 2], NOT)._replace(is_condition=True, conditions=(0,)),
     "where": _notation(
-        [r"\begin{cases} ", r" & \text{if } ", r" \\ ", r" & \text{otherwise} \end{cases}"], [0, 0, 0]
+        [r"\begin{cases} ", r" & \text{if } ", r" \\ ", r" & \text{otherwise} \end{cases}"], [0, 0, 0], ORDER
     )._replace(conditions=(0,), order=(1, 0, 2)),
     "sqrt": _notation([r"\sqrt{", "}"], [0]),
     "cbrt": _notation([r"\sqrt[3]{", "}"], [0]),

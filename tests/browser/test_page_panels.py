@@ -209,6 +209,10 @@ def test_why_of_a_node_that_is_chosen_away_or_takes_no_gradient(page: Page) -> N
     ids = {node["label"]: node["id"] for node in document["nodes"]}
     page.locator(f"svg [data-node='{ids['log(y)']}']").click()
     assert "its derivative is a structural zero" in panel(page, "Why this number?").inner_text()
+    opened(page, ["where(x > 1, x^2, 3*x)", "--x", "2"])
+    page.evaluate("panel.show(0)")
+    reasons = panel(page, "Why this number?").inner_text()
+    assert "3*x contributes nothing: its adjoint is 0." in reasons  # its derivative is 3
     page.locator(f"svg [data-node='{ids['2']}']").click()
     assert "has no adjoint" in panel(page, "Why this number?").inner_text()
 

@@ -61,6 +61,13 @@ def test_an_operator_within_another_has_the_brackets_that_it_needs() -> None:
                 assert evaluated(source, point) == pytest.approx(expected, rel=1e-12), (nested.name, source, point)
 
 
+@each("text", ["{} + y", "y - {}", "{}*y", "y*{}", "-{}", "{}^2", "{} % y", "sin({})"])
+def test_a_choice_within_another_operation_has_brackets(text: str) -> None:
+    """Otherwise what follows it would read as a part of its last row."""
+    source = in_latex(parse(text.format("where(x > 1, x^2, 3*x)")).output)
+    assert re.search(r"\\left\(\\begin\{cases\}.*\\end\{cases\}\\right\)", source), source
+
+
 @each(
     "text, function",
     [

@@ -57,7 +57,8 @@ class Why {
     }
     const terms = this.#terms.filter(({ contribution }) => !contribution.nothing);
     const left = this.#terms.filter(({ contribution }) => contribution.nothing);
-    const notes = left.map(({ node }) => htmlElement("p", `${record.nodes[node].label} contributes nothing: its derivative is a structural zero.`));
+    const why = (node) => (playback.computation.arrived.has(node) ? "derivative is a structural zero" : "adjoint is 0");
+    const notes = left.map(({ node }) => htmlElement("p", `${record.nodes[node].label} contributes nothing: its ${why(node)}.`));
     if (terms.length === 0) {
       byId("reasons").replaceChildren(equation([`${name} = `, htmlElement("b", adjoint)]), ...notes);
       return;
