@@ -142,3 +142,17 @@ def test_a_fit_is_as_good_as_from_the_true_parameters(name: str, seed: int) -> N
         best = least_squares(lambda u: problem.predict(u * truth, problem.x) - y, np.ones(len(truth)), method="lm")
     found = fit(problem.model, {"x": problem.x, "y": y})
     assert found.rss < 2 * best.cost * 1.001
+
+
+def test_the_least_minimum_is_found_although_much_noise_hides_it() -> None:
+    """A step on a line, whose default start leads to another curve, which explains 90 % of the variation too."""
+    x = np.linspace(0, 100, 60)
+    for seed in (58, 70, 132):
+        generator = np.random.default_rng(seed)
+        low, high = (0, -0.05, 3, 30, 1), (10, 0.05, 10, 70, 6)
+        a, b, c, m, w = (generator.uniform(*ends) for ends in zip(low, high, strict=True))
+        exact = a + b * x + c / (1 + np.exp(-(x - m) / w))
+        y = exact + 0.3 * np.std(exact) * generator.normal(size=len(x))
+        model = "y ~ a + b*x + c/(1 + exp(-(x - m)/w))"
+        from_truth = fit(model, {"x": x, "y": y}, start={"a": a, "b": b, "c": c, "m": m, "w": w})
+        assert fit(model, {"x": x, "y": y}).rss <= from_truth.rss * (1 + 1e-6)

@@ -38,8 +38,8 @@ from autodiff_cli.training.fitting.optimization import (
     unset_parameters,
 )
 from autodiff_cli.training.fitting.progress import Progress
-from autodiff_cli.training.fitting.starts import Sinusoids, has_rivals, shared_multistart
-from autodiff_cli.training.fitting.symmetries import TERMS_NOTE, canonical_parameters, order_terms
+from autodiff_cli.training.fitting.starts import has_rivals, shared_multistart
+from autodiff_cli.training.fitting.symmetries import TERMS_NOTE, Sinusoids, canonical_parameters, order_terms
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import Outcome, StoppingRule
 from autodiff_cli.training.objective.batch import Fits, GroupBatch, rows_by_group
@@ -64,7 +64,7 @@ class GroupBatching:
     min_groups: int = 4  # groups: fewer are not worth a batch
     max_mean_rows: int = 2**15  # mean rows of a group: larger groups are efficient by themselves
     max_parameters: int = 30  # parameters of a group
-    max_searched: int = 20  # poor groups: if there are more, the model does not suit the data
+    max_searched: int = 20  # poor groups that are searched by themselves: those with the least random residuals
     max_checked: int = 5  # groups that are tested for equivalent parameters, as a sample of all
     searched_rows: int = 2**14  # rows of poor groups that are fitted from many points together
 
@@ -247,7 +247,7 @@ class BatchedFit:
     def __init__(self, batch: GroupBatch, method: str, options: FitOptions) -> None:
         self._batch, self._method, self._options = batch, method, options
         self._objective = objective = batch.objective
-        self._may_have_rivals = np.zeros(batch.count, np.bool_)  # of least squares only, as of fits alone
+        self._may_have_rivals, self._is_noisy = np.zeros((2, batch.count), np.bool_)  # of least squares, as alone
         self._quantities = DerivedQuantities(options.quantities, objective.model, objective.layout)
         every = np.arange(batch.count)
         self._has_weight = (batch.total_weights(every) > 0).tolist()
@@ -264,6 +264,8 @@ class BatchedFit:
             self._improve()
         if is_free and len(doubtful := np.flatnonzero(outlier_minima_mask(batch, self.is_poor))):
             self._retry(outlier_starts(batch.take(doubtful), self.theta[doubtful], options.seed), doubtful)
+        poor = np.flatnonzero(self.is_poor)
+        self._worst = {*poor[np.argsort(-self._structure[poor])[: BATCHING.max_searched]].tolist()}
         with ignore_float_errors():
             ordered = self.theta if objective.is_penalised else order_terms(objective, self.theta)
         self._is_reordered = self.converged & (ordered != self.theta).any(axis=1)
@@ -295,10 +297,10 @@ class BatchedFit:
         progress.last = Epoch(len(losses) - 1, losses[-1], theta) if losses else None
         outcome = self.outcomes[group]
         # A poor fit of the others may be as good as it gets, but the frequency of a group may be its own.
-        is_searched = np.count_nonzero(self.is_poor) <= BATCHING.max_searched or (
-            self.is_poor[group] and (Sinusoids(part).frequencies or has_several_minima(part))
+        is_searched = self.is_poor[group] and (
+            group in self._worst or bool(Sinusoids(part).frequencies) or has_several_minima(part)
         )
-        if not self._is_regular[group] or (self.is_poor[group] and is_searched) or self._may_have_rivals[group]:
+        if not self._is_regular[group] or is_searched or self._may_have_rivals[group]:
             outcome = StartSearch(self._method, part, self._options, progress).improve(outcome)
         else:
             outcome = judge_end(part, outcome)
@@ -339,6 +341,7 @@ class BatchedFit:
             variations = batch.mean_squares(batch.target_variations(fits), fits)
             left = self._losses[fits] / np.where(variations > 0, variations, 1.0)
             is_poor |= ~(left <= 1 - RESTARTS.poor_r_squared)
+            self._is_noisy[fits] = ~(left <= 1 - RESTARTS.noisy_r_squared)
             self._may_have_rivals[fits] = has_rivals(objective) and ~(left < 1 - RESTARTS.perfect_r_squared)
             self._structure[fits] = structure = residual_structure_of_groups(batch, self.theta[fits], fits)
             is_poor |= (structure > RESIDUALS.systematic_sigmas) & ~(left < 1 - RESTARTS.perfect_r_squared)
@@ -355,16 +358,26 @@ class BatchedFit:
         return is_poor
 
     def _improve(self) -> None:
-        """Repeat poor fits from many points that they share. Frequencies are searched in each group, by scans."""
-        free = self._objective.layout.mask(unset_parameters(self._objective))
-        poor = np.flatnonzero(self.is_poor & self._has_enough_rows & (not Sinusoids(self._objective).frequencies))
-        for some in self._batch.parts(poor, BATCHING.searched_rows) if len(poor) else ():
-            self._retry(shared_multistart(self._method, self._batch.take(some), free, self._options.seed), some)
-
-    def _retry(self, start: Array, fits: Fits) -> None:
-        """Repeat some fits from one start, or from one each, and keep the fits that are clearly better."""
-        if not len(fits):
+        """Repeat poor fits from many points that they share, and noisy ones if this improves some of them. Frequencies
+        are searched in each group, by scans.
+        """
+        if Sinusoids(self._objective).frequencies:
             return
+        free = self._objective.layout.mask(unset_parameters(self._objective))
+        noisy = np.flatnonzero(self._is_noisy & ~self.is_poor & self._has_enough_rows)
+        sample = noisy[:: len(noisy) // BATCHING.max_checked + 1]
+        for chosen in (np.flatnonzero(self.is_poor & self._has_enough_rows), sample, noisy):
+            is_better = False
+            for some in self._batch.parts(chosen, BATCHING.searched_rows) if len(chosen) else ():
+                points = shared_multistart(self._method, self._batch.take(some), free, self._options.seed)
+                is_better |= self._retry(points, some)
+            if chosen is sample and not is_better:
+                break
+
+    def _retry(self, start: Array, fits: Fits) -> bool:
+        """Repeat some fits from one start, or from one each, keep those that are clearly better, and return whether
+        there are any.
+        """
         batch = self._batch.take(fits)
         outcomes, histories = self._attempt(batch, np.broadcast_to(start, (len(fits), self.theta.shape[1])))
         theta, converged = _ends(outcomes)
@@ -378,6 +391,7 @@ class BatchedFit:
         for fit, history in zip(fits[is_better].tolist(), np.flatnonzero(is_better).tolist(), strict=True):
             self.outcomes[fit], self.histories[fit] = outcomes[history], histories[history]
         self.is_poor[better] = self._poor_mask(better)
+        return len(better) > 0
 
 
 def _ends(outcomes: Sequence[Outcome]) -> tuple[Array, Mask]:

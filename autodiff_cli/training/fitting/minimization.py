@@ -8,6 +8,7 @@ searches easier: `project_linear` fits linear parameters, and `with_broken_stick
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -314,16 +315,28 @@ def refine_best(method: str, batch: Batch, points: Array, losses: Array, most: i
     Args:
         points: the points of each fit, of shape (fits, n, P).
         losses: what decides which of them are the best, as many numbers.
-        most: the number of points from which each fit starts.
+        most: the number of points from which each fit starts: the best of the first few, of some more, and so on.
+            The best of all often lie in one valley.
     """
-    losses, every = losses.reshape(len(points), -1), np.arange(len(points))
-    order = np.argsort(losses, axis=1, kind="stable")[:, :most]
+    every, parts = np.arange(len(points)), growing_parts(points.shape[1], most)
+    losses = losses.reshape(len(points), -1)
+    order = np.array([np.argmin(losses[:, part], axis=1) + part.start for part in parts]).T
     refined = batch.take(np.repeat(every, order.shape[1]))
     starts = np.take_along_axis(points, order[:, :, None], axis=1)
     ends = np.array([end.theta for end in minimize_batch(method, refined, starts.reshape(-1, points.shape[2]))])
     least = np.argmin(comparison_losses(refined, ends).reshape(order.shape), axis=1)
     chosen: Array = ends.reshape(starts.shape)[every, least]
     return chosen
+
+
+def growing_parts(count: int, most: int) -> list[slice]:
+    """Divide a number of points into a number of parts, or fewer, that grow from few points to many.
+
+    >>> growing_parts(100, 4)
+    [slice(0, 4, None), slice(4, 11, None), slice(11, 34, None), slice(34, 100, None)]
+    """
+    ends = np.unique(np.geomspace(min(4, count), count, most).astype(np.intp)).tolist()
+    return [slice(*pair) for pair in itertools.pairwise([0, *ends])]
 
 
 def linear_mask(objective: Objective, free: Mask) -> Mask:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -36,19 +36,16 @@ from autodiff_cli.training.fitting.minimization import (
 from autodiff_cli.training.fitting.progress import PatienceExhausted, Progress, selection_loss
 from autodiff_cli.training.fitting.starts import (
     SETTINGS,
-    Sinusoids,
-    StartCandidate,
+    Multistart,
+    StartStrategy,
     likelihood_starts,
     multistart,
+    rival_frequency,
     sample_starts,
     start_at_scales,
-    start_from_exponents,
-    start_from_frequencies,
-    start_from_kinks,
-    start_from_scales,
     warm_starts,
 )
-from autodiff_cli.training.fitting.symmetries import rival_frequency
+from autodiff_cli.training.fitting.symmetries import Sinusoids
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
 from autodiff_cli.training.methods.gradient_descent import (
     Diverged,
@@ -80,6 +77,7 @@ class RestartSettings:
     """Thresholds that decide whether a fit starts again from better starting values."""
 
     poor_r_squared: float = 0.9  # R² below which a fit from default starts is not trusted
+    noisy_r_squared: float = 0.97  # R² below which noise may make another minimum the least one
     poor_robust_r_squared: float = 0.95  # for R² by medians, which judges bad fits more favourably
     perfect_r_squared: float = 1 - 1e-12  # R² above which residuals are rounding, so that no other start can help
     vanished_scale: float = 1e-9  # size of a positive parameter, relative to its start, below which it went to 0
@@ -155,16 +153,16 @@ class StartSearch:
         if not scalar_parameters(objective) or not objective.has_residuals:
             return first
         if is_poor := self._is_poor(first):
-            first = self._refit(multistart, objective.start, first)
+            first = self._refit((), objective.start, first)
         if self._method != "lm" or not self._unset or first.divergence is not None:
             return first
         explained = explained_variance(objective, first.theta)
         if not is_poor:
-            first = self._refit(start_from_scales, objective.start, first)
+            first = self._refit((Multistart.scaled_points,), objective.start, first)
         # The best frequency depends on the other parameters, such as a damping time, so it is checked at the end.
         if explained is not None and not explained > RESTARTS.perfect_r_squared:
-            for find in (start_from_exponents, start_from_kinks, start_from_frequencies):
-                first = self._refit(find, first.theta, first)
+            for strategies in RIVAL_STRATEGIES[is_poor or explained >= RESTARTS.noisy_r_squared :]:
+                first = self._refit(strategies, first.theta, first)
         return first
 
     def restart_robust_fit(self, first: Outcome) -> Outcome:
@@ -213,14 +211,16 @@ class StartSearch:
         self._progress.notes.append(f"{reason} {format_starts(self._objective, start)}")
         return minimize(self._method, self._objective, start, self._options, self._progress)
 
-    def _refit(self, find: Callable[..., StartCandidate | None], start: Array, first: Outcome) -> Outcome:
-        """Fit again from a point that `find` estimates, if its end is clearly better; else return `first`."""
+    def _refit(self, strategies: Sequence[StartStrategy], start: Array, first: Outcome) -> Outcome:
+        """Fit again from the best point of some strategies, or of all of them, if its end is clearly better; else
+        return `first`.
+        """
         objective = self._objective
         free = objective.layout.mask(self._unset or scalar_parameters(objective))
-        candidate = find(objective, start, free, self._options.seed, objective.bounds)
+        candidate = multistart(objective, start, free, self._options.seed, objective.bounds, strategies)
         if candidate is None or not self._is_better(candidate.end, first):
             return first
-        reason = _BETTER if find is multistart else _BETTER_MINIMUM
+        reason = _BETTER_MINIMUM if strategies else _BETTER
         if self._method == "lbfgs":
             return self._fit(candidate.end, reason)
         outcome = self._fit(candidate.start, reason)
@@ -288,6 +288,13 @@ RESTART_STRATEGIES = (
     StartSearch.restart_poor_fit,
     StartSearch.restart_robust_fit,
     StartSearch.restart_likelihood_at_random,
+)
+# Where the rivals of a fit are looked for that is not poor; the first only for noisy ones.
+RIVAL_STRATEGIES: tuple[tuple[StartStrategy, ...], ...] = (
+    (Multistart.few_points,),
+    (Multistart.exponent_points,),
+    (Multistart.kink_points,),
+    (Multistart.frequency_points, Multistart.frequency_pairs),
 )
 _BETTER = "the fit from the starting values was poor; better ones were estimated from the data:"
 _BETTER_MINIMUM = "a better minimum was found from other starting values:"
@@ -412,7 +419,7 @@ def _better_given_frequencies(objective: Objective, outcome: Outcome) -> Array |
     if not with_start[sinusoids.frequencies].any():
         return None
     every = objective.layout.mask(scalar_parameters(objective))
-    candidate = start_from_frequencies(objective, outcome.theta, every, 0, objective.bounds)
+    candidate = multistart(objective, outcome.theta, every, 0, objective.bounds, RIVAL_STRATEGIES[-1])
     if candidate is None:
         return None
     gain = objective.rows / 2 * math.log(objective.rss(outcome.theta) / max(objective.rss(candidate.end), 1e-300))
@@ -489,21 +496,15 @@ def _simplest_start(objective: Objective) -> Array | None:
     There, a link of a sum of columns is that of a constant, whatever the size of the columns. The result is None if the
     loss is undefined at all of them.
     """
-    indices = np.flatnonzero(objective.layout.mask(unset_parameters(objective)))
-    at_0 = objective.start.copy()
-    at_0[indices] = 0.0
-    best: tuple[float, Array] | None = None
-    for index in (None, *indices[: RESTARTS.max_unit_starts]):
-        theta = at_0.copy()
-        if index is not None:
-            theta[index] = 1.0
-        theta = objective.bounds.clip(theta)
-        loss, gradient = objective.value_and_grad(theta)
-        if not np.isfinite(gradient).all():
-            continue
-        if loss < (math.inf if best is None else best[0]):
-            best = loss, theta
-    return None if best is None else best[1]
+    unset = objective.layout.mask(unset_parameters(objective))
+    indices = np.flatnonzero(unset)[: RESTARTS.max_unit_starts]
+    points = np.tile(np.where(unset, 0.0, objective.start), (1 + len(indices), 1))
+    points[range(1, len(points)), indices] = 1.0
+    points = objective.bounds.clip(points)
+    batch, every = repeat_objective(objective, len(points)), np.arange(len(points))
+    losses = np.where(_are_defined(batch, points, every), batch.losses(points, every), math.inf)
+    best = int(np.argmin(losses))
+    return points[best] if losses[best] < math.inf else None
 
 
 def default_starts(objective: Objective, batch: Batch) -> tuple[Array, bool]:

@@ -15,33 +15,31 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.algebra.simplify import simplify
-from autodiff_cli.algebra.table import share
 from autodiff_cli.array_types import Array, Mask
-from autodiff_cli.backends.protocol import RowGraphs, RowKernel
 from autodiff_cli.backends.reductions import block_slices
-from autodiff_cli.backends.selection import evaluate, make_backend
-from autodiff_cli.graph.gradient import gradient_nodes
-from autodiff_cli.graph.node import Node, is_literal
+from autodiff_cli.backends.selection import evaluate
+from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.tape import leaf_names, topological_order
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.floats import parse_constant
-from autodiff_cli.ops.elementary import cos, sin
 from autodiff_cli.training.fitting.minimization import (
     comparison_losses,
+    growing_parts,
     linear_mask,
     project_linear,
     project_linear_each,
     refine_best,
     separate_terms,
 )
+from autodiff_cli.training.fitting.symmetries import FrequencyGrid, Sinusoids
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
 from autodiff_cli.training.methods.least_squares import fit_squares
@@ -49,135 +47,12 @@ from autodiff_cli.training.objective.batch import BATCH, Batch, GroupBatch, repe
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import Bounds, dimensional_scales, initial_arrays
 from autodiff_cli.training.result.diagnosis import residual_structure
-from autodiff_cli.training.result.goodness import RESIDUALS
+from autodiff_cli.training.result.goodness import RESIDUALS, subsample
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE
 
-_SPAN_TOLERANCE = 1e-6  # relative difference of two slope ranges that count as equal
+_RIVAL_LOG_RATIO = 3.0  # logarithm of a likelihood ratio, 20 to 1, from which on a second frequency is excluded
+_ALIAS_LOG_RATIO = 1e-6  # below it, the other frequency is an alias: the same wave at evenly spaced places
 _RIDGE = 1e-12  # added to the diagonal of normal equations with unit diagonal, which may be singular
-_EVEN_STEPS = 1e-3  # deviation from whole multiples of the smallest distance, beyond which rows are uneven
-_UNEVEN_SHARE = 20.0  # highest frequency for uneven rows, relative to that of even ones; more if some rows are close
-_CLOSEST_ROWS = 1e-9  # distance of rows, relative to their range, below which they count as one
-
-
-class FrequencyGrid(NamedTuple):
-    """The values of a frequency to be scanned, from low to high frequencies.
-
-    Attributes:
-        parameter: the index of the parameter in `theta`.
-        values: its values, evenly spaced in turns over the range of the data.
-        turns: the number of turns for each value.
-    """
-
-    parameter: int
-    values: Array
-    turns: Array
-
-
-class Sinusoids:
-    """The frequencies and phases of a prediction: the parameters in the arguments of its sines and cosines.
-
-    Attributes:
-        frequencies: the indices of the parameters whose effect on an argument depends on columns.
-        phases: the indices of those with the same effect in every row.
-
-    >>> from autodiff_cli.training.objective.objective import Objective
-    >>> objective = Objective("y ~ a*sin(2*pi*x/P + p)", {"x": [0.0, 1, 2, 3, 4], "y": [0, 1, 0, -1, 0]})
-    >>> waves = Sinusoids(objective)
-    >>> [(scan.parameter, scan.values.tolist()) for scan in waves.frequency_grids(objective.start, 1, 100)]
-    [(1, [4.0, 2.0])]
-    >>> waves.quarter_turns(objective.start)
-    [(2, 1.5707963267948966)]
-    """
-
-    def __init__(self, objective: Objective) -> None:
-        self._objective = objective
-        cached = objective.kernels.cached
-        self._slopes, self.frequencies, self.phases = cached("waves", lambda: _find_arguments(objective))
-
-    def frequency_grids(
-        self, theta: Array, per_turn: int, most: int, box: Bounds | None = None
-    ) -> Iterator[FrequencyGrid]:
-        """Yield the values to scan for each frequency or period, up to half a turn between the two closest rows.
-
-        Rows at even distances do not distinguish higher frequencies from lower ones; rows at uneven distances do.
-
-        Args:
-            theta: the values of all other parameters.
-            per_turn: the number of values per additional turn.
-            most: the maximum number of values.
-            box: bounds within which the values lie.
-        """
-        for index in self.frequencies:
-            at_one = theta.copy()
-            at_one[index] = at_one[index] or 1.0
-            at_two = at_one.copy()
-            at_two[index] *= 2
-            slopes, span_at_two = self._row_slopes(index, at_one), np.ptp(self._row_slopes(index, at_two))
-            span = float(np.ptp(slopes))
-            if not (span > 0 and np.isfinite(span)):
-                continue
-            if abs(span_at_two / span - 1) < _SPAN_TOLERANCE:
-                unit, power = 2 * np.pi / span, 1
-            elif abs(4 * span_at_two / span - 1) < _SPAN_TOLERANCE:
-                unit, power = span * at_one[index] ** 2 / (2 * np.pi), -1
-            else:
-                continue
-            gaps = np.diff(np.unique(slopes))
-            gaps = gaps[gaps > _CLOSEST_ROWS * span]
-            steps, high = gaps / gaps.min(), max(span / gaps.min(), self._objective.rows) / 2
-            if (np.abs(steps - np.rint(steps)) > _EVEN_STEPS).any():
-                high = max(high, _UNEVEN_SHARE * self._objective.rows / 2)
-            low = 1 / per_turn
-            if box is not None:
-                ends = np.array([box.low[index], box.high[index]])
-                with np.errstate(divide="ignore"):
-                    turns = np.sort((np.where(ends > 0, ends, 0.0) / unit) ** power)
-                low, high = max(low, turns[0]), turns[1] if np.isfinite(turns[1]) else high
-            first, last = math.ceil(low * per_turn - 1e-6), math.floor(high * per_turn + 1e-6)
-            turns = np.arange(first, min(last, first + most) + 1)
-            if len(turns):
-                yield FrequencyGrid(index, unit * (turns / per_turn) ** power, turns / per_turn)
-
-    def turns(self, theta: Array) -> float:
-        """Return the number of turns of the first frequency over the data."""
-        index = self.frequencies[0]
-        return float(abs(theta[index]) * np.ptp(self._row_slopes(index, theta)) / (2 * np.pi))
-
-    def quarter_turns(self, theta: Array) -> list[tuple[int, float]]:
-        """Return the index of each phase, and the change of it that is a quarter of a turn."""
-        slopes = ((index, self._slope(index, theta)) for index in self.phases)
-        return [(index, np.pi / 2 / slope) for index, slope in slopes if slope and np.isfinite(slope)]
-
-    def _slope(self, index: int, theta: Array) -> float:
-        """The derivative of an argument that is the same for all rows."""
-        kernel, value = self._slopes[index], np.empty((1, 1))
-        kernel.write(kernel.prepare(self._objective.point(theta)), {}, value)
-        return float(value[0, 0])
-
-    def _row_slopes(self, index: int, theta: Array) -> Array:
-        """The derivative of an argument in each row."""
-        slopes: Array = self._objective.evaluate_rows(self._slopes[index], theta)[0]
-        return slopes
-
-
-def _find_arguments(objective: Objective) -> tuple[dict[int, RowKernel], list[int], list[int]]:
-    """Return kernels for the derivatives of the arguments of sinusoids, by the index of the parameter, and the indices
-    of the parameters whose derivative depends on columns, and of those whose derivative does not.
-    """
-    kernels: dict[int, RowKernel] = {}
-    model, layout = objective.model, objective.layout
-    shared, *leaf_nodes = share([model.program.output, *(model.program.leaves[name] for name in layout.names)])
-    by_columns: dict[bool, list[int]] = {True: [], False: []}
-    for node in topological_order([shared]):
-        if node.op not in (sin, cos):
-            continue
-        slopes = simplify(gradient_nodes(node.inputs[0], leaf_nodes, model.shapes))
-        for leaf, slope in zip(leaf_nodes, slopes, strict=True):
-            index = layout.slices[leaf.text].start
-            if leaf.text not in model.shapes and index not in kernels and not is_literal(slope, 0):
-                kernels[index] = make_backend().row_kernel(RowGraphs([slope], {*model.row_leaves}, model.shapes))
-                by_columns[not {*model.row_leaves}.isdisjoint(leaf_names([slope]))].append(index)
-    return kernels, by_columns[True], by_columns[False]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,10 +60,10 @@ class MultistartSettings:
     """Size and stopping rules of the search for starting values."""
 
     max_sample_rows: int = 500  # rows of the random sample; a regular sample would alias frequencies
-    max_shuffled_rows: int = 2**20  # up to this many rows, the sample is drawn by shuffling all row numbers
     max_draws: int = 1500  # random points, with values for all parameters that are not linear
     # rows times squared number of parameters over all draws; limits the number of draws
     max_draw_work: int = 30_000_000
+    random_rounds: int = 3  # of which each has a share of the random points
     max_frequencies: int = 100_000  # values scanned for one frequency
     max_scan_work: int = 10_000_000  # values scanned for one frequency, times rows
     max_check_work: int = 1_000_000  # the same for a fit that is not poor
@@ -201,6 +76,7 @@ class MultistartSettings:
     likelihood_draws: int = 500  # random points for a model that is itself minus a log-likelihood
     likelihood_starts: int = 36  # of these, the best that are improved
     max_likelihood_rows: int = 2000  # rows of the sample on which these points are improved
+    draws_per_check: int = 5  # of the random points, one in so many is tried for a fit that is not poor
     draws_per_shared: int = 15  # of the random points, one in so many is shared by poor fits of groups
     shared_descents: int = 4  # of these, the best for each group, from which it is fitted
     max_terms: int = 12  # terms of a sum that are placed one after the other
@@ -209,7 +85,7 @@ class MultistartSettings:
     descent_evaluations: int = 60  # of each run
     equal_loss_tolerance: float = 1e-6  # relative difference of two losses that count as equal
     equal_end_tolerance: float = 1e-2  # relative difference of two ends, up to signs and order, that count as equal
-    confirmations: int = 4  # the search ends when the best loss was found this many times
+    confirmations: int = 3  # the search ends when so many ways to propose points led to the best loss
     min_scale_distance: float = 1.5  # powers of 10 between the scale of a parameter and 1, for 1 to be a bad start
     good_fit_share: float = 0.001  # share of the target's variation below which a loss without structure is good
     few_rows: int = 100  # with fewer rows that share shrinks, because wrong curves may fit few rows well
@@ -229,74 +105,60 @@ class StartCandidate:
     loss: float
 
 
-def multistart(objective: Objective, start: Array, free: Mask, seed: int, box: Bounds) -> StartCandidate | None:
+def least(candidates: Sequence[StartCandidate]) -> StartCandidate | None:
+    """Return the first of the candidates with the least loss but for rounding; None if there are none. An alias of a
+    frequency explains as much, and comes later.
+    """
+    limit = min((candidate.loss for candidate in candidates), default=0.0) * (1 + SETTINGS.equal_loss_tolerance)
+    return next((candidate for candidate in candidates if candidate.loss <= limit), None)
+
+
+@ignore_float_errors()
+def multistart(
+    objective: Objective, start: Array, free: Mask, seed: int, box: Bounds, strategies: Sequence[StartStrategy] = ()
+) -> StartCandidate | None:
     """Return the best of many starting points; None if none is usable.
 
     Args:
         start: the given starting point, of shape (P,).
         free: the mask of the parameters that may be varied.
         seed, box: of the random numbers, and the bounds of the points.
+        strategies: how to look for rivals of a fit that ended at `start`, such as `Multistart.kink_points`; by default
+            the whole search.
     """
-    with ignore_float_errors():
-        search = _Multistart(objective, start, free, seed, box)
-        return search.on_all_rows(search.best())
+    search = Multistart(objective, start, free, seed, box, SETTINGS.max_check_work if strategies else None)
+    return search.on_all_rows(search.best_of(strategies) if strategies else search.best())
 
 
+@ignore_float_errors()
 def shared_multistart(method: str, batch: GroupBatch, free: Mask, seed: int) -> Array:
     """Return the best ends of fits of groups from many points that all of them share, of shape (fits, P)."""
-    with ignore_float_errors():
-        search = _Multistart(batch.objective, batch.objective.start, free, seed, batch.objective.bounds)
-        drawn = search.random_draws()[:: SETTINGS.draws_per_shared]
-        every = batch.take(np.repeat(np.arange(batch.count), len(drawn)))
-        points, remaining = project_linear_each(every, np.tile(drawn, (batch.count, 1)), search.linear)
-        return refine_best(method, batch, points.reshape(-1, *drawn.shape), remaining, SETTINGS.shared_descents)
+    search = Multistart(batch.objective, batch.objective.start, free, seed, batch.objective.bounds)
+    drawn = search.random_draws()[:: SETTINGS.draws_per_shared]
+    every = batch.take(np.repeat(np.arange(batch.count), len(drawn)))
+    points, remaining = project_linear_each(every, np.tile(drawn, (batch.count, 1)), search.linear)
+    return refine_best(method, batch, points.reshape(-1, *drawn.shape), remaining, SETTINGS.shared_descents)
 
 
-def start_from_scales(objective: Objective, start: Array, free: Mask, seed: int, box: Bounds) -> StartCandidate | None:
-    """Return the end of a fit from dimensional scales; None if these are all about 1. See `multistart`."""
-    scaled = start_at_scales(objective, start, free)
-    if scaled is None:
-        return None
-    with ignore_float_errors():
-        return next(iter(_Multistart(objective, start, free, seed, box).refine(scaled[None])), None)
-
-
-def start_from_frequencies(
-    objective: Objective, start: Array, free: Mask, seed: int, box: Bounds, distance: float = 0.0
-) -> StartCandidate | None:
-    """Return the end of a fit from the best frequencies of a quick scan; None if there is none.
-
-    `start` is the end of another fit, from whose first frequency the result differs by at least `distance` turns over
-    the data; see `multistart` for the other arguments.
+@ignore_float_errors()
+def rival_frequency(objective: Objective, theta: Array) -> str:
+    """Return another value of the only frequency, a turn or more away over the data, that explains nearly as much as
+    the fit at `theta`, such as `w = 5.18`; empty if there is none, or if the user chose the frequency.
     """
     waves = Sinusoids(objective)
-    if not free[waves.frequencies].any():
-        return None
-    with ignore_float_errors():
-        search = _Multistart(objective, start, free, seed, box)
-        search._max_scan_work = SETTINGS.max_check_work
-        proposals = itertools.chain(search.frequency_points(), search.frequency_pairs())
-        ends = [end for points in proposals for end in search.descend(points)]
-        candidates = [end for end in ends if not abs(waves.turns(end.end) - waves.turns(start)) < distance]
-        return search.on_all_rows(min(candidates, key=lambda candidate: candidate.loss, default=None))
-
-
-def start_from_exponents(
-    objective: Objective, start: Array, free: Mask, seed: int, box: Bounds
-) -> StartCandidate | None:
-    """Return the best end of fits that begin with exponents of the other sign; None if the model has no free exponent.
-
-    Both signs of `k` in `a - b*exp(-(x/c)^k)` may have a minimum. `start` is the end of another fit; see `multistart`.
-    """
-    exponents = [index for index in _exponents(objective) if free[index]]
-    if not exponents:
-        return None
-    points = np.tile(start, (len(exponents) + 1, 1))
-    points[-1, exponents] *= -1  # all of them, after each alone
-    points[range(len(exponents)), exponents] *= -1
-    with ignore_float_errors():
-        ends = _Multistart(objective, start, free, seed, box).refine(points)
-    return min(ends, key=lambda candidate: candidate.loss, default=None)
+    if len(waves.frequencies) != 1:
+        return ""
+    free = objective.layout.mask([name for name in objective.parameters if name not in objective.user_starts])
+    search = Multistart(objective, theta, free, 0, objective.bounds, SETTINGS.max_check_work)
+    ends = [end for points in search.frequency_points() for end in search.descend(points)]
+    rival = search.on_all_rows(least([end for end in ends if not abs(waves.turns(end.end) - waves.turns(theta)) < 1]))
+    if rival is None:
+        return ""
+    squares = [max(objective.rss(point), math.ulp(0)) for point in (theta, rival.end)]
+    advantage = objective.rows / 2 * math.log(squares[1] / squares[0])
+    if advantage >= _RIVAL_LOG_RATIO or abs(advantage) < _ALIAS_LOG_RATIO:
+        return ""
+    return f"{objective.layout.names[waves.frequencies[0]]} = {rival.end[waves.frequencies[0]]:.4g}"
 
 
 def has_kinks(objective: Objective) -> bool:
@@ -314,17 +176,6 @@ def _exponents(objective: Objective) -> list[int]:
     """Return the indices of the parameters that are exponents."""
     partners = objective.kernels.cached("partners", lambda: _find_partners(objective))
     return sorted({partner.parameter for partner in partners if partner.node is None})
-
-
-def start_from_kinks(objective: Objective, start: Array, free: Mask, seed: int, box: Bounds) -> StartCandidate | None:
-    """Return the best end of fits that begin with kinks between other rows, where further minima may be; None if the
-    model has no kink. `start` is the end of another fit; see `multistart`.
-    """
-    if not has_kinks(objective):
-        return None
-    with ignore_float_errors():
-        search = _Multistart(objective, start, free, seed, box)
-        return min(search.descend(search.points_near(start)), key=lambda candidate: candidate.loss, default=None)
 
 
 def warm_starts(batch: Batch, objective: Objective, starts: Array) -> Array:
@@ -351,9 +202,7 @@ def _parameter_scales(objective: Objective) -> Array:
     names = tuple(sorted(name for name in model.columns if name in objective.data.names))
     if not names or model.shapes:
         return np.ones(layout.size)
-    if objective.rows > SETTINGS.max_sample_rows:
-        rows = np.linspace(0, objective.rows - 1, SETTINGS.max_sample_rows)
-        objective = objective.select_rows(rows.astype(np.intp))
+    objective = subsample(objective, SETTINGS.max_sample_rows)
     spread = objective.spreads(names)
     spreads = np.sqrt(spread.squares / objective.rows)
     sizes = np.where(spreads > 0, spreads, np.maximum(np.abs(spread.high), np.abs(spread.low)))
@@ -531,56 +380,69 @@ def likelihood_starts(objective: Objective, seed: int, end: Array) -> Array:
     return np.concatenate(chosen)
 
 
-class _Multistart:
-    """A search for starting values on a random sample of the rows."""
+class Multistart:
+    """A search for starting values on a random sample of the rows. See `multistart` for the arguments.
 
-    def __init__(self, objective: Objective, start: Array, free: Mask, seed: int, box: Bounds) -> None:
+    Args:
+        max_scan_work: the number of values scanned for one frequency, times rows.
+    """
+
+    def __init__(
+        self, objective: Objective, start: Array, free: Mask, seed: int, box: Bounds, max_scan_work: int | None = None
+    ) -> None:
         self._objective, self._start, self._box, self._generator = objective, start, box, np.random.default_rng(seed)
-        rows = _sample_rows(self._generator, objective.rows)
-        self._sample = objective.select_rows(np.sort(rows))
-        self._sinusoids = Sinusoids(objective)
+        self._free, self._max_scan_work = free, max_scan_work or SETTINGS.max_scan_work
+        self._sample, self._sinusoids = subsample(objective, SETTINGS.max_sample_rows), Sinusoids(objective)
         self.linear = linear_mask(objective, free)
         self._searched = free & ~self.linear
-        terms = separate_terms(objective, self.linear, self._searched)
-        self._terms = terms if 1 < len(terms) <= SETTINGS.max_terms else []
         self._has_frequencies = False
-        self._max_scan_work = SETTINGS.max_scan_work
-        good_share = SETTINGS.good_fit_share * min(1.0, len(rows) / SETTINGS.few_rows)
-        self._good = good_share * self._sample.mean_square(self._sample.target_variation())
+
+    @cached_property
+    def _terms(self) -> list[tuple[list[int], list[int]]]:
+        terms = separate_terms(self._objective, self.linear, self._searched)
+        return terms if 1 < len(terms) <= SETTINGS.max_terms else []
 
     def best(self) -> StartCandidate | None:
         """Return the best candidate; None if none is usable."""
-        best: StartCandidate | None = None
-        confirmations = 0
-        proposals = (points for strategy in START_STRATEGIES for points in strategy(self))
-        for candidate in itertools.chain.from_iterable(map(self.descend, proposals)):
-            if best is None or candidate.loss < best.loss * (1 - SETTINGS.equal_loss_tolerance):
-                best, confirmations = candidate, 1
-            elif candidate.loss <= best.loss * (1 + SETTINGS.equal_loss_tolerance):
-                # Where a parameter has no effect, as a rate that went to infinity, there are many ends of equal loss.
-                known, other = np.sort(np.abs([best.end, candidate.end]))
-                confirmations += bool(np.allclose(known, other, rtol=SETTINGS.equal_end_tolerance))
-            if confirmations >= SETTINGS.confirmations or (best.loss < self._good and not self._has_structure(best)):
-                break
+        best = self.best_of(START_STRATEGIES)
         for _ in range(SETTINGS.residual_rounds):
             if best is None or not self._has_structure(best):
                 break
             near = [self.points_near(best.end)]
             near += [self._place_term(best.end[None], *term, self.linear) for term in self._terms]
-            best = min([best, *self.descend(np.concatenate(near))], key=lambda end: end.loss)
+            best = least([best, *self.descend(np.concatenate(near))])
         return best
+
+    def best_of(self, strategies: Sequence[StartStrategy]) -> StartCandidate | None:
+        """Return the best candidate of some strategies; None if none is usable."""
+        best: StartCandidate | None = None
+        confirmations = 0
+        proposals = itertools.chain.from_iterable(strategy(self) for strategy in strategies)
+        for candidate in filter(None, map(least, map(self.descend, proposals))):
+            if best is None or least([best, candidate]) is candidate:
+                best, confirmations = candidate, 1
+            elif candidate.loss <= best.loss * (1 + SETTINGS.equal_loss_tolerance):
+                # Where a parameter has no effect, as a rate that went to infinity, there are many ends of equal loss.
+                known, other = np.sort(np.abs([best.end, candidate.end]))
+                confirmations += bool(np.allclose(known, other, rtol=SETTINGS.equal_end_tolerance))
+            if confirmations >= SETTINGS.confirmations or self._is_good(best):
+                break
+        return best
+
+    def _is_good(self, candidate: StartCandidate) -> bool:
+        """Whether a candidate leaves so little that no other one is needed."""
+        sample = self._sample
+        share = SETTINGS.good_fit_share * min(1.0, sample.rows / SETTINGS.few_rows)
+        largest = share * sample.mean_square(sample.target_variation())
+        return candidate.loss < largest and not self._has_structure(candidate)
 
     def _has_structure(self, candidate: StartCandidate) -> bool:
         """Whether the residuals at the end of a candidate suggest that there is a better one."""
         return residual_structure(self._sample, candidate.end) > RESIDUALS.suspect_sigmas
 
-    def refine(self, points: Array) -> list[StartCandidate]:
-        """Descend from points, after their linear parameters are set to their best values."""
-        return self.descend(self._project(points, self.linear)[0])
-
     def scaled_points(self) -> Iterator[Array]:
         """Yield the start at dimensional scales, with the best values of the linear parameters."""
-        scaled = start_at_scales(self._sample, self._start, self._searched | self.linear)
+        scaled = start_at_scales(self._objective, self._start, self._free)
         if scaled is not None:
             yield self._project(scaled[None], self.linear)[0]
 
@@ -627,6 +489,27 @@ class _Multistart:
         end = min((best.end, *self.follow_frequencies(self._objective, best.end[None])), key=self._objective.value)
         return StartCandidate(end, end, best.loss)
 
+    def exponent_points(self) -> Iterator[Array]:
+        """Yield the start with exponents of the other sign: both signs of `k` in `a - b*exp(-(x/c)^k)` may have a
+        minimum.
+        """
+        exponents = [index for index in _exponents(self._objective) if self._free[index]]
+        if exponents:
+            points = np.tile(self._start, (len(exponents) + 1, 1))
+            points[-1, exponents] *= -1  # all of them, after each alone
+            points[range(len(exponents)), exponents] *= -1
+            yield self._project(points, self.linear)[0]
+
+    def kink_points(self) -> Iterator[Array]:
+        """Yield points with kinks between other rows than at the start, where further minima may be."""
+        if has_kinks(self._objective):
+            yield self.points_near(self._start)
+
+    def few_points(self) -> Iterator[Array]:
+        """Yield some random points, for a model that is not linear."""
+        if self._searched.any() and not self._sinusoids.frequencies:
+            yield self._best_of_parts(self.random_draws()[:: SETTINGS.draws_per_check], self.linear)[0]
+
     def pursued_points(self) -> Iterator[Array]:
         """Yield points found term by term, as in matching pursuit (Mallat & Zhang 1993).
 
@@ -655,26 +538,36 @@ class _Multistart:
         for theta in self._project(np.where(without, points, 0.0), adjusted & without)[0]:
             residuals = self._sample.evaluate_rows(self._sample.kernels.residuals, theta)[0]
             drawn = np.where(is_placed, self.random_draws(np.square(residuals)), theta)
-            for part in np.array_split(drawn, SETTINGS.max_descents):
-                variants, left = self._project(part, adjusted)
-                best = np.argsort(left, kind="stable")[:1]
-                proposed.append(variants[best])
-                remaining.append(left[best])
+            variants, left = self._best_of_parts(drawn, adjusted)
+            proposed.append(variants)
+            remaining.append(left)
         order = np.argsort(np.concatenate(remaining), kind="stable")
         return np.concatenate(proposed)[order[: SETTINGS.max_descents]]
 
+    def _best_of_parts(self, drawn: Array, adjusted: Mask) -> tuple[Array, Array]:
+        """Return the best of each of some parts of random points, with fitted values of some linear parameters, and
+        their remaining sums of squares, the least first.
+
+        The parts grow from few points to many, since the best of many points lie close together, often in one valley.
+        """
+        every = repeat_objective(self._sample, len(drawn), self._box)
+        points, remaining = project_linear_each(every, drawn, adjusted)
+        parts = growing_parts(len(drawn), SETTINGS.max_descents)
+        best = np.array([part.start + np.argmin(remaining[part]) for part in parts])
+        best = best[np.argsort(remaining[best], kind="stable")][: np.count_nonzero(np.isfinite(remaining[best]))]
+        return points[best], remaining[best]
+
     def random_points(self) -> Iterator[Array]:
         """Yield the best random points, with the best values of the linear parameters and the best frequencies."""
-        points, remaining = self._project(self.random_draws(), self.linear)
-        points = points[np.argsort(remaining, kind="stable")[: SETTINGS.max_descents]]
         if not self._has_frequencies:
-            yield points
-            return
-        if np.count_nonzero(self._searched) <= len(self._sinusoids.frequencies + self._sinusoids.phases):
-            return  # all that matters was scanned
-        for theta in points[: SETTINGS.max_descents // 3]:
-            best = self._scan_frequencies(theta)[:1]
-            yield best if len(best) else theta[None]
+            for drawn in np.array_split(self.random_draws(), SETTINGS.random_rounds):
+                if len(drawn):
+                    yield self._best_of_parts(drawn, self.linear)[0]
+        elif np.count_nonzero(self._searched) > len(self._sinusoids.frequencies + self._sinusoids.phases):
+            # Otherwise all that matters was scanned.
+            for theta in self._best_of_parts(self.random_draws(), self.linear)[0][: SETTINGS.max_descents // 3]:
+                best = self._scan_frequencies(theta)[:1]
+                yield best if len(best) else theta[None]
 
     def points_near(self, theta: Array) -> Array:
         """Return the best of random points that share half of the parameters with another point and may explain what it
@@ -685,8 +578,7 @@ class _Multistart:
         drawn = np.where(self._generator.random(drawn.shape) < 0.5, drawn, theta)
         searched = np.flatnonzero(self._searched)  # every fourth point exchanges values, such as two positions
         drawn[::4, searched] = self._generator.permuted(np.tile(theta[searched], (len(drawn[::4]), 1)), axis=1)
-        points, remaining = self._project(drawn, self.linear)
-        return points[np.argsort(remaining, kind="stable")[: SETTINGS.max_descents]]
+        return self._best_of_parts(drawn, self.linear)[0]
 
     def random_draws(self, weight: Array | None = None) -> Array:
         """Return points with random values of the parameters that are not linear; see `_sample_values`, `_balance`."""
@@ -782,19 +674,14 @@ class _Multistart:
         return [StartCandidate(start, end, loss) for outcome, start, end, loss in results if outcome.divergence is None]
 
 
+StartStrategy = Callable[[Multistart], Iterator[Array]]
+
 # Ways to propose points, each array the most promising first, in the order in which they are tried. All of them use
 # variable projection for the linear parameters.
-START_STRATEGIES = (
-    _Multistart.scaled_points,
-    _Multistart.frequency_points,
-    _Multistart.frequency_pairs,
-    _Multistart.pursued_points,
-    _Multistart.random_points,
+START_STRATEGIES: tuple[StartStrategy, ...] = (
+    Multistart.scaled_points,
+    Multistart.frequency_points,
+    Multistart.frequency_pairs,
+    Multistart.pursued_points,
+    Multistart.random_points,
 )
-
-
-def _sample_rows(generator: np.random.Generator, rows: int) -> NDArray[np.intp]:
-    """Draw the rows of the sample."""
-    if rows <= SETTINGS.max_shuffled_rows:
-        return generator.permutation(rows)[: SETTINGS.max_sample_rows]
-    return generator.choice(rows, SETTINGS.max_sample_rows, replace=False)

@@ -2,7 +2,7 @@
 
 `canonical_parameters` chooses positive widths, phases within a turn, softmax scores with sum 0, and the order of two
 rates that can change places. `order_terms` puts interchangeable terms, such as peaks and the components of mixtures,
-into the same order in all fits.
+into the same order in all fits. `Sinusoids` has the frequencies and phases of a model.
 """
 
 from __future__ import annotations
@@ -16,11 +16,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from autodiff_cli.algebra.simplify import simplify
+from autodiff_cli.algebra.table import share
 from autodiff_cli.array_types import Array, Mask
-from autodiff_cli.graph.tape import topological_order
+from autodiff_cli.backends.protocol import RowGraphs, RowKernel
+from autodiff_cli.backends.selection import make_backend
+from autodiff_cli.graph.gradient import gradient_nodes
+from autodiff_cli.graph.node import is_literal
+from autodiff_cli.graph.tape import leaf_names, topological_order
 from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.ops.elementary import cos, sin
 from autodiff_cli.training.fitting.minimization import linear_mask, separate_terms
-from autodiff_cli.training.fitting.starts import Sinusoids, start_from_frequencies
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.least_squares import fit_squares
 from autodiff_cli.training.objective.batch import repeat_objective
@@ -35,10 +41,12 @@ _MAX_COMPARED_ROWS = 500  # rows on which predictions are compared
 _PREDICTION_TOLERANCE = 1e-9  # relative to the range of the predictions: smaller differences are rounding errors
 _EXCHANGE_TOLERANCE = 1e-7  # the same for predictions of a second fit
 _MAX_EXCHANGED_LEVELS = 20  # levels for each of which an exchange of parameters is tried
-_RIVAL_LOG_RATIO = 3.0  # logarithm of a likelihood ratio, 20 to 1, from which on a second frequency is excluded
-_ALIAS_LOG_RATIO = 1e-6  # below it, the other frequency is an alias: the same wave at evenly spaced places
 _MAX_LISTED = 6  # parameters of another solution that are listed
 _MAX_JOINT_FLIPS = 3  # parameters whose signs are flipped together
+_SPAN_TOLERANCE = 1e-6  # relative difference of two slope ranges that count as equal
+_EVEN_STEPS = 1e-3  # deviation from whole multiples of the smallest distance, beyond which rows are uneven
+_UNEVEN_SHARE = 20.0  # highest frequency for uneven rows, relative to that of even ones; more if some rows are close
+_CLOSEST_ROWS = 1e-9  # distance of rows, relative to their range, below which they count as one
 
 Positions = NDArray[np.intp]
 
@@ -408,19 +416,122 @@ class _Symmetries:
         return self._objective.select_rows(np.arange(count) * rows // count)
 
 
-def rival_frequency(objective: Objective, theta: Array) -> str:
-    """Return another value of the only frequency, a turn or more away over the data, that explains nearly as much as
-    the fit at `theta`, such as `w = 5.18`; empty if there is none, or if the user chose the frequency.
+class FrequencyGrid(NamedTuple):
+    """The values of a frequency to be scanned, from low to high frequencies.
+
+    Attributes:
+        parameter: the index of the parameter in `theta`.
+        values: its values, evenly spaced in turns over the range of the data.
+        turns: the number of turns for each value.
     """
-    indices = Sinusoids(objective).frequencies
-    if len(indices) != 1:
-        return ""
-    free = objective.layout.mask([name for name in objective.parameters if name not in objective.user_starts])
-    rival = start_from_frequencies(objective, theta, free, 0, objective.bounds, distance=1.0)
-    if rival is None:
-        return ""
-    squares = [max(objective.rss(point), math.ulp(0)) for point in (theta, rival.end)]
-    advantage = objective.rows / 2 * math.log(squares[1] / squares[0])
-    if advantage >= _RIVAL_LOG_RATIO or abs(advantage) < _ALIAS_LOG_RATIO:
-        return ""
-    return f"{objective.layout.names[indices[0]]} = {rival.end[indices[0]]:.4g}"
+
+    parameter: int
+    values: Array
+    turns: Array
+
+
+class Sinusoids:
+    """The frequencies and phases of a prediction: the parameters in the arguments of its sines and cosines.
+
+    Attributes:
+        frequencies: the indices of the parameters whose effect on an argument depends on columns.
+        phases: the indices of those with the same effect in every row.
+
+    >>> from autodiff_cli.training.objective.objective import Objective
+    >>> objective = Objective("y ~ a*sin(2*pi*x/P + p)", {"x": [0.0, 1, 2, 3, 4], "y": [0, 1, 0, -1, 0]})
+    >>> waves = Sinusoids(objective)
+    >>> [(scan.parameter, scan.values.tolist()) for scan in waves.frequency_grids(objective.start, 1, 100)]
+    [(1, [4.0, 2.0])]
+    >>> waves.quarter_turns(objective.start)
+    [(2, 1.5707963267948966)]
+    """
+
+    def __init__(self, objective: Objective) -> None:
+        self._objective = objective
+        cached = objective.kernels.cached
+        self._slopes, self.frequencies, self.phases = cached("waves", lambda: _find_arguments(objective))
+
+    def frequency_grids(
+        self, theta: Array, per_turn: int, most: int, box: Bounds | None = None
+    ) -> Iterator[FrequencyGrid]:
+        """Yield the values to scan for each frequency or period, up to half a turn between the two closest rows.
+
+        Rows at even distances do not distinguish higher frequencies from lower ones; rows at uneven distances do.
+
+        Args:
+            theta: the values of all other parameters.
+            per_turn: the number of values per additional turn.
+            most: the maximum number of values.
+            box: bounds within which the values lie.
+        """
+        for index in self.frequencies:
+            at_one = theta.copy()
+            at_one[index] = at_one[index] or 1.0
+            at_two = at_one.copy()
+            at_two[index] *= 2
+            slopes, span_at_two = self._row_slopes(index, at_one), np.ptp(self._row_slopes(index, at_two))
+            span = float(np.ptp(slopes))
+            if not (span > 0 and np.isfinite(span)):
+                continue
+            if abs(span_at_two / span - 1) < _SPAN_TOLERANCE:
+                unit, power = 2 * np.pi / span, 1
+            elif abs(4 * span_at_two / span - 1) < _SPAN_TOLERANCE:
+                unit, power = span * at_one[index] ** 2 / (2 * np.pi), -1
+            else:
+                continue
+            gaps = np.diff(np.unique(slopes))
+            gaps = gaps[gaps > _CLOSEST_ROWS * span]
+            steps, high = gaps / gaps.min(), max(span / gaps.min(), self._objective.rows) / 2
+            if (np.abs(steps - np.rint(steps)) > _EVEN_STEPS).any():
+                high = max(high, _UNEVEN_SHARE * self._objective.rows / 2)
+            low = 1 / per_turn
+            if box is not None:
+                ends = np.array([box.low[index], box.high[index]])
+                with np.errstate(divide="ignore"):
+                    turns = np.sort((np.where(ends > 0, ends, 0.0) / unit) ** power)
+                low, high = max(low, turns[0]), turns[1] if np.isfinite(turns[1]) else high
+            first, last = math.ceil(low * per_turn - 1e-6), math.floor(high * per_turn + 1e-6)
+            turns = np.arange(first, min(last, first + most) + 1)
+            if len(turns):
+                yield FrequencyGrid(index, unit * (turns / per_turn) ** power, turns / per_turn)
+
+    def turns(self, theta: Array) -> float:
+        """Return the number of turns of the first frequency over the data."""
+        index = self.frequencies[0]
+        return float(abs(theta[index]) * np.ptp(self._row_slopes(index, theta)) / (2 * np.pi))
+
+    def quarter_turns(self, theta: Array) -> list[tuple[int, float]]:
+        """Return the index of each phase, and the change of it that is a quarter of a turn."""
+        slopes = ((index, self._slope(index, theta)) for index in self.phases)
+        return [(index, np.pi / 2 / slope) for index, slope in slopes if slope and np.isfinite(slope)]
+
+    def _slope(self, index: int, theta: Array) -> float:
+        """The derivative of an argument that is the same for all rows."""
+        kernel, value = self._slopes[index], np.empty((1, 1))
+        kernel.write(kernel.prepare(self._objective.point(theta)), {}, value)
+        return float(value[0, 0])
+
+    def _row_slopes(self, index: int, theta: Array) -> Array:
+        """The derivative of an argument in each row."""
+        slopes: Array = self._objective.evaluate_rows(self._slopes[index], theta)[0]
+        return slopes
+
+
+def _find_arguments(objective: Objective) -> tuple[dict[int, RowKernel], list[int], list[int]]:
+    """Return kernels for the derivatives of the arguments of sinusoids, by the index of the parameter, and the indices
+    of the parameters whose derivative depends on columns, and of those whose derivative does not.
+    """
+    kernels: dict[int, RowKernel] = {}
+    model, layout = objective.model, objective.layout
+    shared, *leaf_nodes = share([model.program.output, *(model.program.leaves[name] for name in layout.names)])
+    by_columns: dict[bool, list[int]] = {True: [], False: []}
+    for node in topological_order([shared]):
+        if node.op not in (sin, cos):
+            continue
+        slopes = simplify(gradient_nodes(node.inputs[0], leaf_nodes, model.shapes))
+        for leaf, slope in zip(leaf_nodes, slopes, strict=True):
+            index = layout.slices[leaf.text].start
+            if leaf.text not in model.shapes and index not in kernels and not is_literal(slope, 0):
+                kernels[index] = make_backend().row_kernel(RowGraphs([slope], {*model.row_leaves}, model.shapes))
+                by_columns[not {*model.row_leaves}.isdisjoint(leaf_names([slope]))].append(index)
+    return kernels, by_columns[True], by_columns[False]

@@ -12,7 +12,7 @@ from scipy.interpolate import CubicSpline
 from autodiff_cli import Objective, fit
 from autodiff_cli.array_types import Array
 from autodiff_cli.language.program import read
-from autodiff_cli.training.fitting.starts import Sinusoids
+from autodiff_cli.training.fitting.symmetries import Sinusoids
 from autodiff_cli.training.objective.kernels import linear_parameters
 from tests.each import each
 
