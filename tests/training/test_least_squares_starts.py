@@ -14,9 +14,14 @@ from autodiff_cli.training.fitting import optimization as squares
 
 @pytest.fixture
 def searches(monkeypatch: pytest.MonkeyPatch) -> list[None]:
-    """One entry for each search for starts."""
+    """One entry for each search for starts with all strategies."""
     found: list[None] = []
-    monkeypatch.setattr(squares, "multistart", lambda *_: found.append(None))
+
+    def search(*arguments: Any) -> None:
+        if not arguments[-1]:
+            found.append(None)
+
+    monkeypatch.setattr(squares, "multistart", search)
     return found
 
 
