@@ -89,8 +89,8 @@ def test_the_fit_has_the_same_bits(name: str, client: Any) -> None:
 
 @each("options", [{}, {"weights": "w", "loss": "huber"}], ids=str)
 def test_groups_have_the_same_bits(options: dict[str, Any], client: Any) -> None:
-    here = ad.fit_by("y ~ a*exp(-b*x)", DATA, "g", **options)
-    assert repr(ad.fit_by("y ~ a*exp(-b*x)", DATA, "g", cluster=client, **options)) == repr(here)
+    here = ad.fit_by(MODEL, DATA, "g", **options)
+    assert repr(ad.fit_by(MODEL, DATA, "g", cluster=client, **options)) == repr(here)
 
 
 @each("rows", [1, 7, 8192, 8193, 3 * 8192 + 1, ROWS])

@@ -165,7 +165,9 @@ def test_where_the_scatter_is_known_a_perfect_fit_has_errors_and_elsewhere_a_war
     assert any("the residuals are rounding errors" in text for text in found.warnings) is is_estimated
     if not is_estimated:
         variance = {"poisson": 3.0, "negative_binomial": 3.0, "binomial": 5 * 0.6 * 0.4}[family]
-        assert found.stderr["b"] == pytest.approx(1 / np.sqrt(variance * 5), rel=1e-5)  # the squares of x - 2.5 sum to 5
+        assert found.stderr["b"] == pytest.approx(
+            1 / np.sqrt(variance * 5), rel=1e-5
+        )  # the squares of x - 2.5 sum to 5
 
 
 @each("start", [1.0, 0.0, 1e-3, 1e3])
