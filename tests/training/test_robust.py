@@ -185,7 +185,7 @@ def test_the_scale_of_many_rows_is_exact(rows: int, weighted: bool) -> None:
 
 
 @pytest.mark.slow
-@each("seed", range(6), sampled=True)
+@each("seed", range(3), sampled=True)
 def test_starting_values_are_estimated_despite_outliers(seed: int) -> None:
     generator = np.random.default_rng(seed)
     x = np.sort(generator.uniform(0, 1, 78))
