@@ -104,18 +104,28 @@ def pytest_collection(session: pytest.Session) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without `--slow`, leave out most cases of tests that are marked `sampled`. With `--skip-passed`, leave out tests
-    that passed before, unless `--slow` tries them on more examples or cases."""
-    cache = getattr(config, "cache", None)
+    """Leave out tests that need an option. Without `--slow`, leave out most cases of tests that are marked `sampled`.
+    With `--skip-passed`, leave out tests that passed before, unless `--slow` tries them on more examples or cases."""
+    cache, missing = getattr(config, "cache", None), missing_options(config)
+    left_out = {item for item in items if any(map(item.get_closest_marker, missing))}
     if not config.getoption("--slow"):
-        left_out = set(items) - set(chosen_cases(items))
+        left_out |= set(items) - set(chosen_cases(items))
     elif config.getoption("--skip-passed") and cache is not None:
         passed = set(cache.get(PASSED, []))
-        left_out = {item for item in items if item.nodeid in passed and not has_more(getattr(item, "obj", None))}
-    else:
-        return
+        left_out |= {item for item in items if item.nodeid in passed and not has_more(getattr(item, "obj", None))}
     items[:] = [item for item in items if item not in left_out]
     config.hook.pytest_deselected(items=[*left_out])
+
+
+def missing_options(config: pytest.Config) -> list[str]:
+    """Return the options without which some tests do not run."""
+    return [name for name in ("slow", "exhaustive") if not config.getoption(f"--{name}")]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say how to run the tests that are left out."""
+    for name in missing_options(config)[:1]:
+        terminalreporter.write_line(f"Some tests are left out: `.venv/bin/python -m pytest --{name}` runs these too")
 
 
 def has_more(test: object) -> bool:
@@ -138,10 +148,3 @@ class PassedTests:
         """Write the names to pytest's cache."""
         if (cache := getattr(session.config, "cache", None)) is not None:
             cache.set(PASSED, self.names)
-
-
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip a test that needs an option, with a line that says how to run it."""
-    for marker in ("slow", "exhaustive"):
-        if item.get_closest_marker(marker) and not item.config.getoption(f"--{marker}"):
-            pytest.skip(f"{marker}: `.venv/bin/python -m pytest --{marker}` runs these too")

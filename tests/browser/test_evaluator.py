@@ -182,6 +182,7 @@ def tab(browser: Browser) -> Iterator[Page]:
 TRANSLATED = [op for op in all_ops() if not op.is_structural]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("op", TRANSLATED, ids=lambda op: op.name)
 def test_an_operation_and_its_rule_mean_the_same(tab: Page, op: Op) -> None:
     grid = inputs_of(op)

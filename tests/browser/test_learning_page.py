@@ -221,6 +221,7 @@ def unit_signs(page: Page, count: int) -> list[float]:
     return [float(sign) for sign in cells[:count]]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "line",
     [

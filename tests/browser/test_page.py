@@ -36,6 +36,7 @@ def nearly(document: dict[int, tuple[Any, Any]]) -> Any:
     return {i: pytest.approx(pair, rel=1e-12) for i, pair in document.items()}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("words", FORMULAS, ids=lambda words: words[0])
 def test_each_step_brings_the_numbers_of_its_node_and_no_others(page: Page, words: list[str]) -> None:
     document = opened(page, words)

@@ -72,6 +72,7 @@ WIDER = """([font, position]) => {
 }"""
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", FORMULAS)
 def test_no_label_is_wider_than_its_box(page: Page, name: str) -> None:
     page.emulate_media(reduced_motion="reduce")

@@ -111,6 +111,7 @@ def sizes(is_shown_everywhere: bool, number: int) -> list[tuple[int, int]]:
     return SIZES if is_shown_everywhere else SIZES[:2] if is_exhaustive() else [SIZES[number % 2]]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("words", PAGES.values(), ids=PAGES)
 def test_a_drawing_opens_as_a_whole_and_can_be_read(page: Page, words: list[str]) -> None:
     page.emulate_media(reduced_motion="reduce")
@@ -350,6 +351,7 @@ IS_IN_ORDER = """() => [28, 18, 12, 8, 5].every((most) => {
 })"""
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("words", [XOR, PAGES["polynomial"], PAGES["sum"], PAGES["choices"], PAGES["softmax"], ARRAYS])
 def test_folded_parts_never_use_each_other_in_a_circle(page: Page, words: list[str]) -> None:
     opened(page, words)
@@ -465,11 +467,12 @@ FRAMED = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("formula", FRAMED)
 def test_titles_of_frames_and_names_are_free_of_lines_and_texts(page: Page, formula: list[str]) -> None:
     page.emulate_media(reduced_motion="reduce")
     names = sorted({*re.findall(r"(?<![a-z0-9])(?!h\d|h\b|x\b|f\b|tanh)[A-Za-z]\w*", formula[0])})
-    for width, height in SIZES[:2]:
+    for width, height in sizes(False, FRAMED.index(formula)):
         resize(page, width, height)
         opened(page, [*formula, *(f"--{name}={0.2 * k + 0.1}" for k, name in enumerate(names))])
         for is_folded in (True, False):
@@ -504,6 +507,7 @@ BLACK_SCHOLES = [
 TOWER = ["1/(1 + 1/(1 + 1/(1 + x/(1 + y^2/(x + sqrt(y))))))", "--x=1.5", "--y=2"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "words",
     [
@@ -592,10 +596,11 @@ DIRECT = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("words", DIRECT, ids=range(len(DIRECT)))
 def test_lines_take_no_long_ways_round(page: Page, words: list[str]) -> None:
     page.emulate_media(reduced_motion="reduce")
-    for width, height in SIZES:
+    for width, height in SIZES if is_exhaustive() else [SIZES[DIRECT.index(words) % 3]]:
         resize(page, width, height)
         opened(page, words)
         together, longest = measure(page, DETOURS)
@@ -618,10 +623,11 @@ IS_MAPPED = """() => {
 @pytest.mark.parametrize("words", [XOR, BLACK_SCHOLES, MAZUR], ids=["xor", "options", "mazur"])
 def test_the_map_of_a_large_drawing_covers_nothing_of_a_step(page: Page, words: list[str]) -> None:
     page.emulate_media(reduced_motion="reduce")
-    for size in SIZES:
+    for size in SIZES if is_exhaustive() else [SIZES[len(words) % 3]]:
         resize(page, *size)
         opened(page, words)
-        for position in range(3, page.evaluate("playback.length") + 1, 7):
+        length = page.evaluate("playback.length")
+        for position in range(3, length + 1, 7 if is_exhaustive() else length // 4):
             page.evaluate("(position) => { go(position); graph.zoomIn(); graph.zoomIn(); }", position)
             assert not measure(page, IS_MAPPED), (size, position)
 
@@ -646,6 +652,7 @@ NEAR = """(isFolded) => {
 }"""
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("words", [BLACK_SCHOLES, NETWORK], ids=["options", "network"])
 @pytest.mark.parametrize("is_folded", [True, False])
 def test_on_a_phone_each_step_is_in_sight_in_a_size_to_read(page: Page, words: list[str], is_folded: bool) -> None:
@@ -658,12 +665,12 @@ def test_on_a_phone_each_step_is_in_sight_in_a_size_to_read(page: Page, words: l
 @pytest.mark.parametrize("name", ["xor", "mlp"])
 def test_buttons_that_change_move_nothing_beside_them(page: Page, name: str) -> None:
     page.emulate_media(reduced_motion="reduce")
-    for width, height in SIZES:
+    for width, height in sizes(False, name == "mlp"):
         resize(page, width, height)
         opened(page, PAGES[name])
         page.evaluate("fold(true)")
         places = []
-        for position in page.evaluate("Array.from({length: 9}, (_, k) => Math.round(k * playback.length / 8))"):
+        for position in page.evaluate("Array.from({length: 5}, (_, k) => Math.round(k * playback.length / 4))"):
             page.evaluate("(position) => go(position)", position)
             script = "[...document.querySelectorAll('.toolbar button, header.head')].map((one) => "
             script += "Object.values(one.getBoundingClientRect().toJSON()).join())"
@@ -690,6 +697,7 @@ OFF_LINE = """() => [...document.querySelectorAll(".edge path:not(.reach):not(.h
 })"""
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("text", "point"), MOVING_FORMULAS, ids=range(len(MOVING_FORMULAS)))
 def test_nothing_is_covered_in_any_fold_at_any_step(page: Page, text: str, point: dict[str, Any]) -> None:
     page.emulate_media(reduced_motion="reduce")

@@ -75,6 +75,7 @@ STEPS = """([isOpen, every]) => {
 }"""
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("text", "point"), FORMULAS, ids=range(len(FORMULAS)))
 def test_each_step_moves_its_own_numbers_only(page: Page, text: str, point: dict[str, Any]) -> None:
     document = opened(page, [text, *(f"--{name}={value}" for name, value in point.items())])

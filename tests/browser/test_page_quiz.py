@@ -193,6 +193,7 @@ def test_the_answer_is_revealed_after_two_hints(page: Page) -> None:
     assert page.get_by_role("button", name="Check", exact=True).count() == 0
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("text", "point"), FORMULAS, ids=range(len(FORMULAS)))
 def test_the_quiz_shows_no_number_that_it_asks_for(page: Page, text: str, point: dict[str, Any]) -> None:
     document = opened(page, [text, *(f"--{name}={value}" for name, value in point.items())])
@@ -280,6 +281,7 @@ HINTS = r"""(level) => {
 }"""
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("level", ["value", "local derivative", "adjoint", "next", "bug"])
 @pytest.mark.parametrize("number", [1, 3, 4, 6, 9])
 def test_every_question_has_two_hints_and_takes_answers_as_people_write_them(
@@ -329,6 +331,7 @@ CANCELLED = """(level) => {
 }"""
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("level", ["value", "local derivative", "adjoint"])
 @pytest.mark.parametrize("name", ROUNDED)
 def test_what_rounding_leaves_may_be_called_0(page: Page, name: str, level: str) -> None:
@@ -341,6 +344,7 @@ def test_what_rounding_leaves_may_be_called_0(page: Page, name: str, level: str)
         assert set(question["wrong"]) <= ({0} if noise else set()), question["title"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("level", ["value", "local derivative", "adjoint"])
 @pytest.mark.parametrize("name", EXACT)
 def test_what_is_small_or_jumps_is_not_rounding(page: Page, name: str, level: str) -> None:

@@ -123,6 +123,7 @@ FLAWS = """(looks) => {
 ALL_WINDOWS = "arrays"  # looked at in every window; each other formula in one
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", FORMULAS)
 def test_nothing_covers_anything_at_any_step(page: Page, name: str) -> None:
     page.emulate_media(reduced_motion="reduce")
@@ -196,6 +197,7 @@ SHARED = """() => {
 }"""
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", COLUMNS)
 def test_in_a_column_lines_from_two_boxes_share_no_stretch(page: Page, name: str) -> None:
     resize(page, 390, 844)
@@ -203,6 +205,7 @@ def test_in_a_column_lines_from_two_boxes_share_no_stretch(page: Page, name: str
     assert page.evaluate(SHARED) == []
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", [name for name in COLUMNS if name != "crossing"])
 def test_on_a_phone_the_end_is_seen_without_scrolling(page: Page, name: str) -> None:
     """The closing remark and the node of the last step are in sight, and nothing scrolls sideways."""
@@ -247,6 +250,7 @@ def test_the_map_covers_no_node(page: Page, name: str) -> None:
     assert [place for place in places if page.evaluate(script, place)] == []
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["WWWWWWWWWW", "iiiiiiiiii", "損失関数重み損失", "ΩΩΨΨΦΦΣΣ", "été_ÅÅÅÅ"])
 def test_labels_of_wide_letters_stay_in_their_places(page: Page, name: str) -> None:
     page.emulate_media(reduced_motion="reduce")

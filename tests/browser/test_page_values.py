@@ -40,6 +40,7 @@ def at_the_end(page: Page) -> None:
     press(page, "Backward pass")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("words", "changes"), CHANGES, ids=lambda what: what[0] if isinstance(what, list) else "")
 def test_changed_values_give_what_the_command_gives(page: Page, words: list[str], changes: dict[str, str]) -> None:
     opened(page, words)
@@ -62,6 +63,7 @@ def test_changed_values_give_what_the_command_gives(page: Page, words: list[str]
     assert f"{len(document['backward'])}. {says(page).splitlines()[0]}" in report
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["$ price", "$", "__proto__", "constructor", "<b>$&</b>"])
 def test_variables_may_have_any_name(page: Page, name: str) -> None:
     words = [f"{quote_name(name)}*x + x/1e400", f"--set={quote_name(name)}=3", "--x=2"]
@@ -163,6 +165,7 @@ def test_non_finite_values_can_be_entered_and_replaced(page: Page) -> None:
     assert 1 in [value for value, _ in numbers(page).values()]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["constructor", "__proto__", "toString", "if", "evaluator", "record"])
 def test_names_that_mean_something_to_a_script_are_names(page: Page, name: str) -> None:
     opened(page, [f"{name}^2 + x", "--set", f"{name}=3", "--x", "1"])

@@ -72,7 +72,7 @@ def test_a_kill_at_any_moment_leaves_a_whole_file(data: str, tmp_path: Path) -> 
     begun = time.monotonic()
     subprocess.run(command, check=True, capture_output=True)
     whole = time.monotonic() - begun
-    rounds = 15
+    rounds = 10
     for k in range(rounds):
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
             time.sleep(whole * (0.5 + 0.6 * k / rounds))

@@ -200,13 +200,13 @@ def points(count: int) -> Iterator[tuple[float, ...]]:
 
 
 def tried_points(row: Row) -> list[tuple[float, ...]]:
-    """The points at which an operation is tried. Of two and more inputs, every fifth combination or fewer, in which
+    """The points at which an operation is tried. Of two and more inputs, every seventh combination or fewer, in which
     edges meet others, unless all are asked for and the reference does not take long.
     """
-    is_costly = not is_cheap(row)
-    if len(row.domain) == 1 or (is_exhaustive() and not is_costly):
-        return [*points(len(row.domain))]
-    return [*points(len(row.domain))][:: 29 if is_costly and not is_slow() else 5]
+    count = len(row.domain)
+    if count == 1 or (is_exhaustive() and is_cheap(row)):
+        return [*points(count)]
+    return [*points(count)][:: 7 if is_slow() else 29 if not is_cheap(row) else 7 if count == 2 else 17]
 
 
 def exactly(point: Sequence[float]) -> tuple[Number, ...]:

@@ -49,17 +49,11 @@ def test_only_functions_of_one_number_have_a_parity() -> None:
 
 
 @each("row", OF_ONE_NUMBER, ids=lambda row: row.name)
-def test_what_is_always_positive(row: Row) -> None:
+def test_what_is_always_positive_or_recognised_as_increasing_is(row: Row) -> None:
     with mp.workdps(60):
         found = [there for x in SAMPLES if (there := value(row, x)) is not None]
     assert found
     assert get_op(row.name).is_positive == all(there > 0 for there in found)
-
-
-@each("row", OF_ONE_NUMBER, ids=lambda row: row.name)
-def test_functions_recognised_as_increasing_are(row: Row) -> None:
-    with mp.workdps(60):
-        found = [there for x in SAMPLES if (there := value(row, x)) is not None]
     if is_increasing(get_op(row.name)(variable("x"))):
         assert found == sorted(set(found))
 

@@ -5,6 +5,7 @@ At ordinary points results agree to 1e-13; at the ends of domains nan, infinitie
 
 from __future__ import annotations
 
+import functools
 import math
 import subprocess
 from collections.abc import Callable, Sequence
@@ -182,24 +183,31 @@ def test_every_operation_computes_what_floats_do(
     tmp_path: Path, target: Target, write: Callable[[Calls, bool], str], shorter: bool
 ) -> None:
     command = compiled(target, write(CALLS, shorter), tmp_path)
-    points = [(k, op, point) for k, (op, count) in enumerate(CALLS) for point in points_of(op, count)]
-    text = "".join(f"{k} {' '.join(map(repr, (*point, 0.0, 0.0)[:3]))}\n" for k, _, point in points)
+    text = "".join(f"{k} {' '.join(map(repr, (*point, 0.0, 0.0)[:3]))}\n" for k, _, point, _ in by_points())
     found = [float(line.replace("Infinity", "inf")) for line in run(command, text).split()]
-    assert len(found) == len(points)
     wrong = [
         (op.name, point, number, expected)
-        for (_, op, point), number in zip(points, found, strict=True)
-        for expected in values_of(op, point)
+        for (_, op, point, expected), number in zip(by_points(), found, strict=True)
         if not is_close(op, number, expected) and not is_power_of_minus_infinity(op.name, point)
     ]
     assert not wrong, (len(wrong), sorted({name for name, *_ in wrong}), wrong[:: 1 + len(wrong) // 12])
 
 
-def values_of(op: Op | Nested, point: tuple[float, ...]) -> Sequence[float]:
+@functools.cache
+def by_points() -> list[tuple[int, Op | Nested, tuple[float, ...], float]]:
+    """The number of each operation, the operation, every point at which it is tried, and its value by floats."""
+    found = []
+    for k, (op, count) in enumerate(CALLS):
+        points = points_of(op, count)
+        found += [(k, op, *pair) for pair in zip(points, values_of(op, points), strict=True)]
+    return found
+
+
+def values_of(op: Op | Nested, points: list[tuple[float, ...]]) -> list[float]:
     if isinstance(op, Op):
-        return by_floats(op, [point])
-    leaves = [variable(name) for name in "xyz"[: op.count]]
-    return forward(Tape([op(*leaves)]), FLOATS, dict(zip("xyz", point, strict=False)))[-1:]
+        return by_floats(op, points)
+    tape = Tape([op(*(variable(name) for name in "xyz"[: op.count]))])
+    return [forward(tape, FLOATS, dict(zip("xyz", point, strict=False)))[-1] for point in points]
 
 
 def points_of(op: Op | Nested, count: int) -> list[tuple[float, ...]]:

@@ -262,11 +262,8 @@ def test_the_value_of_one_level_is_no_way_around_the_bound_of_another(optimizer:
     assert fit.stderr["b"] is not None
 
 
-@each("optimizer", ["lm", "lbfgs"])
-@each("seed", range(6))
-def test_terms_that_change_places_end_at_a_minimum_within_the_bounds_of_their_new_places(
-    optimizer: str, seed: int
-) -> None:
+@each("seed", range(3))
+def test_terms_that_change_places_end_at_a_minimum_within_the_bounds_of_their_new_places(seed: int) -> None:
     """Two exponentials with different bounds: what is a minimum on the bound of one rate is none as the other rate."""
     generator = np.random.default_rng(seed)
     x = generator.uniform(0, 4, 22)
@@ -282,8 +279,9 @@ def test_terms_that_change_places_end_at_a_minimum_within_the_bounds_of_their_ne
         least_squares(residuals, start, bounds=box, xtol=1e-15, ftol=1e-15, gtol=1e-15).cost
         for start in ([2, 0.8, 1, 2.5], [1, 3, 2, 0.7])
     )
-    fit = ad.fit("y ~ a*exp(-b*x) + c*exp(-d*x)", {"x": x, "y": y}, bounds=bounds, optimizer=optimizer)
-    assert fit.converged
-    assert fit.rss == pytest.approx(2 * reference, rel=1e-6)
-    assert fit.parameters["b"] >= 0.7037
-    assert fit.parameters["d"] <= 2.835
+    for optimizer in ("lm", "lbfgs"):
+        fit = ad.fit("y ~ a*exp(-b*x) + c*exp(-d*x)", {"x": x, "y": y}, bounds=bounds, optimizer=optimizer)
+        assert fit.converged
+        assert fit.rss == pytest.approx(2 * reference, rel=1e-6)
+        assert fit.parameters["b"] >= 0.7037
+        assert fit.parameters["d"] <= 2.835

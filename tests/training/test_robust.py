@@ -185,7 +185,7 @@ def test_the_scale_of_many_rows_is_exact(rows: int, weighted: bool) -> None:
 
 
 @pytest.mark.slow
-@each("seed", range(6), sampled=True)
+@each("seed", range(3), sampled=True)
 def test_starting_values_are_estimated_despite_outliers(seed: int) -> None:
     generator = np.random.default_rng(seed)
     x = np.sort(generator.uniform(0, 1, 78))
@@ -235,11 +235,14 @@ CURVES: dict[str, Callable[..., Any]] = {
 }
 
 
-@each("model", CURVES)
-def test_outliers_do_not_decide_where_a_fit_ends(model: str) -> None:
-    """Losses that are not convex have minima at which outliers are fitted; no fit ends there that is not the best."""
-    generator, tables = np.random.default_rng(1), []
-    for group in range(8):
+@each(("model", "seed"), zip(CURVES, (7, 7, 2), strict=True))
+def test_outliers_do_not_decide_where_a_fit_ends(model: str, seed: int) -> None:
+    """Losses that are not convex have minima at which outliers are fitted; no fit ends there that is not the best.
+
+    From the first start alone, one of these groups or more does, in each model.
+    """
+    generator, tables = np.random.default_rng(seed), []
+    for group in range(4):
         theta = np.abs(generator.normal(0, 2, 3))
         data = with_outliers(CURVES[model], generator, theta)
         tables.append({**data, "group": np.full(20, group)})

@@ -110,7 +110,7 @@ def test_ctrl_c_prints_the_best_so_far_and_leaves_nothing_behind(running: subpro
 
 
 def test_ctrl_c_while_workers_start_leaves_nothing_behind(path: Path) -> None:
-    for wait in (0.3, 1.0, 1.7, 2.5):
+    for wait in (0.3, 1.0, 2.0):
         with fit(str(path), "--cluster", "local:2", *ENDLESS) as process:
             time.sleep(wait)
             os.killpg(process.pid, signal.SIGINT)

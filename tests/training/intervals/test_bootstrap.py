@@ -90,7 +90,7 @@ def test_what_the_data_do_not_determine_has_no_interval(method: str) -> None:
 
 def test_corrected_intervals_are_those_of_scipy() -> None:
     y = np.random.default_rng(0).exponential(2, 40)
-    options: dict[str, Any] = {"bootstrap": 3000, "no_columns": True, "derive": {"b": "a^2"}}
+    options: dict[str, Any] = {"bootstrap": 2000, "no_columns": True, "derive": {"b": "a^2"}}
     found = ad.fit("y ~ a", {"y": y}, bootstrap_method="bca", **options).intervals["bootstrap"]
     generator = np.random.default_rng(1)
     theirs = stats.bootstrap((y,), np.mean, n_resamples=5000, method="BCa", rng=generator).confidence_interval

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import os
 import signal
 import subprocess
@@ -140,7 +141,7 @@ def fits(limit):
         os._exit(found.rows != 2**21)
     return os.waitpid(process, 0)[1] == 0
 
-limits = [limit for limit in range(300, 390, {amount(20, 20, 10)}) if not fits(limit)]
+limits = [limit for limit in range(300, 390, {amount(40, 40, 10)}) if not fits(limit)]
 print(limits, file=sys.stderr)
 """
     process = child(code)
@@ -311,34 +312,31 @@ def test_an_interrupt_leaves_no_file(tmp_path: Path, cache: Path) -> None:
     assert not [file for file in cache.rglob("*") if file.is_file() and file.stat().st_size > 200_000]
 
 
-LARGE_ROWS = 13 * 2**21
-LIMIT = 340 * 2**20  # bytes beyond those of the imports
+LIMITS = {"RLIMIT_AS": 300 * 2**20, "RLIMIT_DATA": 150 * 2**20}  # bytes beyond those of the imports
 
 
-@pytest.fixture(scope="module")
-def large_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("large") / "d.parquet"
+def write_large_file(path: Path, blocks: int) -> None:
     rng, rows = np.random.default_rng(0), 2**21
     with parquet.ParquetWriter(path, pa.schema([("x", pa.float64()), ("y", pa.float64())])) as writer:
-        for _ in range(LARGE_ROWS // rows):
+        for _ in range(blocks):
             x = np.round(rng.uniform(0, 3, rows), 3)
             writer.write_table(pa.table({"x": x, "y": np.round(2 * np.exp(-1.3 * x), 2)}), row_group_size=2**20)
-    return path
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("limit", ["RLIMIT_AS", "RLIMIT_DATA"])
-def test_a_file_larger_than_the_limit(large_file: Path, limit: str) -> None:
+@pytest.mark.parametrize("limit", LIMITS)
+def test_a_file_larger_than_the_limit(tmp_path: Path, limit: str) -> None:
     resource = pytest.importorskip("resource")
-    assert LARGE_ROWS * 16 > 1.2 * LIMIT
+    blocks = math.ceil(1.2 * LIMITS[limit] / 2**25)  # of 2**21 rows, which are 2**25 bytes in memory
+    write_large_file(path := tmp_path / "d.parquet", blocks)
     code = f"""
 import resource, sys
 import numpy, pyarrow.parquet
 size, data = (int(open("/proc/self/statm").read().split()[k]) * resource.getpagesize() for k in (0, 5))
-most = (size if "{limit}" == "RLIMIT_AS" else data) + {LIMIT}
+most = (size if "{limit}" == "RLIMIT_AS" else data) + {LIMITS[limit]}
 resource.setrlimit(resource.{limit}, (most, most))
 import autodiff_cli as ad
-found = ad.fit("{CURVE}", {str(large_file)!r}, epochs=2)
+found = ad.fit("{CURVE}", {str(path)!r}, epochs=2)
 print(found.rows, found.parameters, file=sys.stderr)
 peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))  # of this process
 print(peak.split()[1], file=sys.stderr)
@@ -348,6 +346,6 @@ print(peak.split()[1], file=sys.stderr)
     _, err = process.communicate(timeout=600)
     assert process.returncode == 0, err
     first, last = err.splitlines()[-2:]
-    assert first.startswith(f"{LARGE_ROWS} ")
+    assert first.startswith(f"{blocks * 2**21} ")
     assert int(last) < 400 * 1024, f"{last} kB after {time.monotonic() - begun:.0f} s"
     assert resource.RLIMIT_AS != resource.RLIMIT_DATA
