@@ -12,6 +12,7 @@ import dataclasses
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -37,10 +38,9 @@ def answer_question(question: Mapping[str, Any], data: BinaryIO) -> dict[str, An
     from autodiff_cli.options import OptionError
     from autodiff_cli.render.layout import GraphTooLargeError
 
-    handlers = {"trace": _trace_page, "fit": _fit_report, "row": _row_page, "learn": _learning_page}
-    handler = {**handlers, "course": _course_page}[question["ask"]]
+    pages = {"trace": _trace_page, "row": _row_page, "learn": _learning_page, "course": _course_page}
     try:
-        return handler(question, data)
+        return {"fit": _fit_report, **pages}[question["ask"]](question, data)
     except (BadInput, ExpressionError, DataError, OptionError, GraphTooLargeError) as error:
         return {"error": f"error: {error}".replace(_TERMINAL_NAME, _PAGE_NAME)}
     except MemoryError:
@@ -48,19 +48,22 @@ def answer_question(question: Mapping[str, Any], data: BinaryIO) -> dict[str, An
 
 
 def parse_values(text: str) -> dict[str, str]:
-    """Parse values such as `x=2, v=[1, 2]` into texts by name.
+    """Parse values such as `x=2, v=[1, 2]`, also without commas, into texts by name.
 
     Raises:
         BadInput: for another form, and for a repeated name.
 
     >>> parse_values("x=2, W=[[1, 2], [3, 4]]; y=max(1, 2)")
     {'x': '2', 'W': '[[1, 2], [3, 4]]', 'y': 'max(1, 2)'}
+    >>> parse_values("x=2 y = 3")
+    {'x': '2', 'y': '3'}
     """
     from autodiff_cli.cli.environment import BadInput
     from autodiff_cli.language.lexer import canonical_name, split_outside_brackets
 
     texts: dict[str, str] = {}
-    for part in filter(str.strip, split_outside_brackets(text, ",;\n")):
+    separated = re.sub(r"\s+(?=(?:`[^`]*`|[^\W\d][\w.]*)\s*=(?!=))", ";", text)
+    for part in filter(str.strip, split_outside_brackets(separated, ",;\n")):
         name, sign, value = part.partition("=")
         if not sign or not name.strip() or not value.strip():
             raise BadInput(f"values have the form x=2, y=3, not `{part.strip()}`")
@@ -88,8 +91,7 @@ def _trace_page(question: Mapping[str, Any], _data: BinaryIO) -> dict[str, Any]:
     values |= constant_values(examples)
     notes = [f"note: {note}" for note in formula.notes]
     if examples:
-        example_list = ", ".join(f"{name} = {text}" for name, text in examples.items())
-        notes.append(f"note: example values were used for {example_list}")
+        notes.append("note: example values were used for " + ", ".join(map(" = ".join, examples.items())))
     trace_record = trace(formula, {name: values[name] for name in formula.variables})
     return _page(trace_record, question["formula"], question["values"], notes)
 

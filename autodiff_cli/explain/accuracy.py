@@ -42,6 +42,7 @@ class AccuracySettings:
 
 SETTINGS = AccuracySettings()
 
+INACCURATE = "rounding errors, or the range of floats, make the printed digits inaccurate"
 _MAX_LISTED = 10  # numbers in one message; more are hard to read
 
 UNKNOWN = "unknown"  # in the place of correct digits that no affordable precision determines
@@ -87,8 +88,7 @@ class InaccurateDigits(NamedTuple):
                     right = {**warning.right, **self.correct}
                     warnings[k] = warning._replace(message=f"{warning.message}; correct: {words}", right=right)
                     return warnings
-        what = "rounding errors, or the range of floats, make the printed digits inaccurate"
-        return [*warnings, NodeWarning(node, "precision", f"{label}: {what}; correct: {words}", self.correct)]
+        return [*warnings, NodeWarning(node, "precision", f"{label}: {INACCURATE}; correct: {words}", self.correct)]
 
     def without_nan(self) -> InaccurateDigits:
         """Return the numbers that are defined. Rounding may cross the edge of a domain, which has its own warning."""

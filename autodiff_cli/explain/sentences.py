@@ -308,23 +308,25 @@ def _numbers_phrase(op: Op, slots: Sequence[Slot]) -> Phrase:
 def warning_phrases(op: Op, count: int) -> dict[str, Phrase]:
     """Return the phrases of the warnings that can be decided from the numbers of a node alone, by what is the matter.
 
-    They are `undefined` (the value is nan, no input is), `infinite` (the value is, no input is), `kink`, for the input
-    at position k `product k` (0 × inf) and `slope k` (the local derivative is not finite), and `cancellation` (it
-    magnifies rounding errors).
+    They are `undefined` (the value is nan, no input is), `infinite` (the value is), `overflow` (it is too large),
+    `kink`, for the input at position k `product k` (0 × inf) and `slope k` (the local derivative is not finite), and
+    `cancellation` (it magnifies rounding errors). Operations on whole arrays have only `kink`.
     """
-    before, after = CANCELLATION
     call = _numbers_phrase(op, [Slot("value", k) for k in range(count)])
     why = " is not defined, so nan" if op.uncomputed is None else " is not defined or cannot be computed, so nan"
     phrases: dict[str, Phrase] = {
         "undefined": (Slot("node"), ": ", *call, why),
         "infinite": (Slot("node"), ": the value is ", Slot("output")),
-        "cancellation": (Slot("node"), ": ", before, Slot("lost"), after),
+        "overflow": (Slot("node"), ": the value is too large for a float, so ", Slot("output")),
+        "cancellation": (Slot("node"), ": ", CANCELLATION[0], Slot("lost"), CANCELLATION[1]),
     }
     for k in range(count):
         product = ": 0 × inf: slope ", Slot("local", k), " times adjoint ", Slot("adjoint"), " is not defined, so nan"
-        towards = ": the slope with respect to ", Slot("label", k), " is ", Slot("local", k)
+        overflow = Cases("singular", (("too large for a float, so ",), ()), k)
+        towards = ": the slope with respect to ", Slot("label", k), " is ", overflow, Slot("local", k)
         phrases |= {f"product {k}": (Slot("node"), *product), f"slope {k}": (Slot("node"), *towards)}
-    return phrases | ({} if op.kink is None else {"kink": (Slot("node"), f": {op.kink_note}")})
+    kink: dict[str, Phrase] = {} if op.kink is None else {"kink": (Slot("node"), f": {op.kink_note}")}
+    return kink if op.is_structural else phrases | kink
 
 
 def contribution_phrase(trace: Trace, i: int, position: int) -> Phrase:

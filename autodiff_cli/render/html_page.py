@@ -20,6 +20,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from autodiff_cli.data.json_records import to_json
+from autodiff_cli.explain.accuracy import INACCURATE
 from autodiff_cli.explain.operations import adjoint_formula, has_jacobian, is_at_kink, jacobian, readable_local_value
 from autodiff_cli.explain.record import BackwardStep, Trace
 from autodiff_cli.explain.sentences import (
@@ -72,7 +73,7 @@ if TYPE_CHECKING:
 # --- The page of a trace ---
 
 _SCRIPTS = (
-    "page.numbers.js", "page.computation.js", "drawing/dagre.min.js", "drawing/drawing.folds.js",
+    "page.numbers.js", "page.computation.js", "page.accuracy.js", "drawing/dagre.min.js", "drawing/drawing.folds.js",
     "drawing/drawing.bundles.js", "drawing/drawing.layout.js", "drawing/drawing.column.js",
     "drawing/drawing.fitting.js", "drawing/drawing.symbols.js", "drawing/drawing.shapes.js",
     "drawing/drawing.numbers.js", "drawing/drawing.grids.js", "drawing/drawing.cursor.js", "drawing/drawing.map.js",
@@ -136,13 +137,13 @@ def to_html(
     scalars = elementwise_trace(trace) if view == WHOLE_GRAPH and seed is None else None
     first, last = ([page_file(f"page/{file}") for file in files] for files in (_SCRIPTS, _PANELS))
     parts = [*first, _evaluators(trace, scalars), optimizer_functions(), *last, f"(() => {{\n{above.script}\n}})();"]
-    script = re.sub(r"^( +)\1", r"\1", "\n".join(parts), flags=re.MULTILINE)  # half the indentation
+    # Indentation would take 15 kB. Declarations keep a space, which tells them from those of the page.
+    script = re.sub(r"^ +(?!const |let |class |function |async |\*)", "", "\n".join(parts), flags=re.MULTILINE)
     opening = {"drawn": _drawing_document(drawing), "isFolded": view.fold, "digits": shown, "seed": seed}
     opening["addition"] = above.data
     if scalars is not None:
-        opening["scalars"] = _scalar_document(scalars) | {
-            name: opening[name] for name in ("digits", "seed", "isFolded")
-        }
+        shared = {name: opening[name] for name in ("digits", "seed", "isFolded")}
+        opening["scalars"] = _scalar_document(scalars) | shared
     title = above.title or shorten_middle(safe_label(trace.expression.text), _MAX_TITLE_LENGTH)
     return page_file("page/page.html").format(
         policy=content_security_policy(script, style),
@@ -271,6 +272,7 @@ def _trace_document(trace: Trace) -> dict[str, Any]:
         ],
         "output": trace.tape.outputs[0],
         "opposite": phrases.setdefault((Slot("node"), f": {OPPOSITE_INFINITIES}"), len(phrases)),
+        "inaccurate": phrases.setdefault((Slot("node"), f": {INACCURATE}"), len(phrases)),
         "nodes": nodes,
         "forward": [step.node for step in trace.forward],
         "backward": [*steps],
@@ -279,7 +281,6 @@ def _trace_document(trace: Trace) -> dict[str, Any]:
         "closing": ends_,
         "warnings": [safe_label(warning.message) for warning in trace.warnings],
         "warningPhrases": warnings,
-        "hasPrecisionWarning": any(warning.kind == "precision" for warning in trace.warnings),
         "largest": MAX_TABLE_ELEMENTS,
         "near": SATURATION_DISTANCE,
         "cancellation": {"magnification": MAX_MAGNIFICATION, "largest": LARGE_FLOAT, "digits": FLOAT_DIGITS},
@@ -318,7 +319,7 @@ def _contribution_documents(trace: Trace, step: BackwardStep, phrases: dict[Phra
     """Yield the contributions of a node to its inputs; `nothing` marks structural zeros."""
     inputs = trace.tape.inputs[step.node]
     are_scalars = all(isinstance(trace.values[j], float) for j in (step.node, *inputs))
-    has_formulas = step.op.gate is not Gate.ROUTE and are_scalars
+    has_formulas = step.op.gate is not Gate.ROUTE and not step.op.is_structural
     for contribution in step.contributions:
         phrase = contribution_phrase(trace, step.node, contribution.position)
         document = {
@@ -329,7 +330,7 @@ def _contribution_documents(trace: Trace, step: BackwardStep, phrases: dict[Phra
             "nothing": contribution.is_structural_zero,
             "phrase": phrases.setdefault(phrase, len(phrases)),
         }
-        if has_formulas and (read := readable_local_value(trace, step.node, contribution)) is not None:
+        if has_formulas and are_scalars and (read := readable_local_value(trace, step.node, contribution)) is not None:
             document["read"] = to_json(read)
         if is_at_kink(trace, step.node):
             document["kink"] = 1

@@ -19,7 +19,8 @@ The evaluator is one constant, `evaluator`, with functions:
 - Contributions are a list with a record `{position, to, local, amount, nothing}` for each input with an adjoint, in the
   order of the inputs. They mean the same as in `explain.record.Contribution`; `nothing` is true for a structural zero,
   and `local` is null for an operation on whole arrays. A record may also have `jacobian`, if the page shows it, `read`,
-  the value of the formula that the page shows for `local`, and `kink`, which is 1 at a kink.
+  the value of the formula that the page shows for `local`, `kink`, which is 1 at a kink, and `singular`, which is 1
+  where the value or a derivative is infinite or undefined.
 
 Forward mode is optional. It propagates the tangents `seeds` (by name) from the variables to the output. The rate
 (tangent) of a node is null if it does not depend on these variables; `carried` lists its terms as
@@ -45,7 +46,7 @@ from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.sentences import Phrase, Slot, phrase_json
 from autodiff_cli.graph.codegen import Fragment, FunctionSyntax, StraightLineCode, call_notation, straight_line_code
 from autodiff_cli.graph.node import Node, get_op, variable
-from autodiff_cli.graph.op import Op, Partial, Shape
+from autodiff_cli.graph.op import Gate, Op, Partial, Shape
 from autodiff_cli.graph.tape import substitute, topological_order
 from autodiff_cli.language.printer import to_pieces
 from autodiff_cli.numbers.translation import Library
@@ -62,8 +63,9 @@ _JAVASCRIPT = FunctionSyntax(
     nothing="null",
     selected="chosen({}, {})",
 )
+_PRODUCTS = ("mul", "div", "pow", "square", "prod", "outer")  # 0 only by underflow, unless an input is 0
 _MAX_LINE_WIDTH = 80  # characters of an expression; longer ones are split into several statements
-_COMMENT = re.compile(r"^ *(?://|/\*\* |\* |\*/).*\n| +// .*$", re.MULTILINE)
+_COMMENT = re.compile(r"^\n|^ *(?://|/\*\* |\* |\*/).*\n| +// .*$", re.MULTILINE)
 _DECLARATION = re.compile(r"^(?=(?:const|function) )", re.MULTILINE)
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _NAME = re.compile(r"Math\.\w+|[$\w]+")
@@ -91,7 +93,7 @@ def evaluators(traces: Mapping[str, Trace], name: str) -> str:
 
 @cache
 def page_file(path: str) -> str:
-    """Return a file of the pages, whose path begins at `render/`; a script of our own without its lines of comments."""
+    """Return a file of the pages, whose path begins at `render/`; our own scripts without comments and empty lines."""
     text = (Path(__file__).parent / path).read_text(encoding="utf-8")
     return _COMMENT.sub("", text) if path.endswith(".js") and not path.endswith(".min.js") else text
 
@@ -155,9 +157,10 @@ class _Program:
         positions = tuple(k for k, j in enumerate(inputs) if tape.is_active[j])
         shapes = tuple(getattr(trace.values[j], "shape", ()) for j in inputs)
         rule = self._rule_name(op, shapes, positions) if positions else "null"
-        position_lists = ",".join(map(_js_list, (positions, live)))
-        flags = ",".join(str(int(flag)) for flag in (op.is_structural, op.propagates_masks, has_jacobian(trace, i)))
-        return f"[{i},{apply},{_js_list(inputs)},{rule},{position_lists},{flags}]"
+        rounded = 3 if op.is_positive or op.name in ("softmax", "logsumexp") else 2 if op.name in _PRODUCTS else 1
+        rounding = 0 if op.gate in (Gate.ROUTE, Gate.BLOCK) else rounded
+        flags = map(int, (op.is_structural, op.propagates_masks, has_jacobian(trace, i), rounding))
+        return _js_list([i, apply, _js_list(inputs), rule, _js_list(positions), _js_list(live), *flags])
 
     def _function_name(self, op: Op, count: int, lifted: bool) -> str:
         """Return the name of the function for an operation on `count` inputs, and generate it if necessary."""
@@ -238,9 +241,10 @@ def _extra_partials(op: Op, count: int, positions: tuple[int, ...]) -> list[Part
     """Return what a rule computes besides the local derivatives, for the explanations on the page.
 
     These are the values of the formulas that people read, where they differ from the formulas that are computed, and
-    whether the operation is at a kink. Empty if there is none of these.
+    whether the operation is at a kink, and where it is singular. Empty if there is none of these.
     """
-    graphs = [*(readable_local_derivative(op, count, k) for k in positions), op.predicate("kink", count)]
+    predicates = [op.predicate(name, count) for name in ("kink", "singular")]
+    graphs = [*(readable_local_derivative(op, count, k) for k in positions), *predicates]
     if all(graph is None for graph in graphs):
         return []
     return [None if graph is None else Partial(graph) for graph in graphs]

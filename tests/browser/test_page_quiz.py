@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -297,6 +298,45 @@ def test_every_question_has_two_hints_and_takes_answers_as_people_write_them(
         assert "The rule is 1." not in first, question
         assert question["refused"] == [], question
         assert question["isDone"], question
+
+
+HINTED = [
+    ["sum((A @ x - b)^2)/3 - 2*s*sum(x)", "--A=[[1, 2], [3, 4]]", "--x=[1, -1]", "--b=[0, 1]", "--s=2"],
+    ["max(x, y) - relu(z)*y + where(x > y, x, 4*y) + clip(z, 0, 5)", "--x=2", "--y=3", "--z=-1"],
+    ["z = W @ x; p = softmax(z); -log(p[1])", "--W=[[1, 2], [3, 4]]", "--x=[1, -1]"],
+]
+
+
+@pytest.mark.parametrize("words", HINTED, ids=lambda words: words[0])
+def test_hints_state_what_is_true_of_operations_and_users(page: Page, words: list[str]) -> None:
+    document = opened(page, words)
+    nodes = document["nodes"]
+    locals_ = {
+        f"Local derivative of {nodes[step['node']]['label']} towards {nodes[given['to']]['label']}": given["local"]
+        for step in document["backward"]
+        for given in step["contributions"]
+    }
+    for question in page.evaluate(HINTS, "local derivative"):
+        stated = re.fullmatch(
+            r"Not yet: (?:the rule is (.*), whatever the values are|.* is (.*))\.", question["hints"][1]
+        )
+        if stated and not re.search("blocks|routes", question["hints"][1]):
+            is_right = "([text, number]) => isRight(text, number)"
+            assert page.evaluate(is_right, [stated[1] or stated[2], locals_[question["title"]]]), question
+        else:
+            assert page.evaluate(
+                "(hint) => playback.computation.contributions.some((_, i) => record.nodes[i].backward"
+                " !== undefined && hint.includes(playback.computation.backwardSentence(i)))",
+                question["hints"][1],
+            ), question
+    for question in page.evaluate(HINTS, "adjoint"):
+        node = next(node for node in nodes if question["title"] == f"Adjoint of {node['label']}")
+        users = {user["id"] for user in nodes if node["id"] in user["inputs"]}
+        for hint in question["hints"]:
+            assert ("from its user:" in hint) <= (len(users) == 1), question
+            assert ("contribute" in hint.replace("contribution", "")) == (
+                "from one user:" in hint or "from these users" in hint
+            ), question
 
 
 def test_a_comparison_is_hinted_at_with_its_numbers(page: Page) -> None:

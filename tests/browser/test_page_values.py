@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from autodiff_cli.language.lexer import quote_name
 from tests.browser.support import in_document, numbers, opened, press, says
-from tests.each import each
+from tests.each import amount, each
 from tests.support import run_cli
 
 if TYPE_CHECKING:
@@ -202,6 +203,91 @@ _EDGES = [
     ("y*log(x) - sqrt(x/(y + 1))", {"x": 1, "y": 3}, [{"x": 0, "y": 0}, {"x": 4, "y": -1}]),
     ("1/x^2 + tanh(y)/y", {"x": 1, "y": 2}, [{"x": 0, "y": 0}]),
 ]
+# Formulas at points where digits are lost or numbers underflow, or neither, though something there is near it.
+_INACCURATE = [
+    ("sigmoid(w*x)", {"w": 800, "x": 1}, True),
+    ("sigmoid(w*x)", {"w": 8, "x": 1}, False),
+    ("exp(x) + y", {"x": -800, "y": 0}, True),
+    ("x*y", {"x": 1e-200, "y": 1e-200}, True),
+    ("x*y", {"x": 0, "y": 1e-200}, False),
+    ("prod(v)", {"v": [1e-200, 1e-200]}, True),
+    ("prod(v)", {"v": [0, 2]}, False),
+    ("log(softmax(v)[1])", {"v": [0, -1000]}, True),
+    ("log(softmax(v)[1])", {"v": [0, -10]}, False),
+    ("sum(v) - 1", {"v": [1, 1e-13]}, True),
+    ("sum(v) - 1", {"v": [0.5, 0.5]}, False),
+    ("sum(v)", {"v": [1e16, -1e16 + 3]}, False),
+    ("sum(v) + w[0]", {"v": [1e16, 1], "w": [-1e16, 0]}, True),
+    ("max(v) - v[0]", {"v": [0.3, 0.1]}, False),
+    ("a*b - b*a + c", {"a": 0.1, "b": 0.3, "c": 0}, False),
+    ("mean((v - mean(v))^2)", {"v": [1e9, 1e9 + 1.1]}, True),
+    ("tanh(x) - 1", {"x": 20}, True),
+    ("exp(x)/y", {"x": 800, "y": 1}, True),
+]
+
+
+@each(("text", "point", "is_inaccurate"), _INACCURATE, sampled=True)
+def test_lost_digits_and_underflow_have_a_warning_after_a_change(
+    page: Page, text: str, point: dict[str, Any], is_inaccurate: bool
+) -> None:
+    opened(
+        page,
+        [text, *(f"--{name}={[1.25, 0.75] if isinstance(value, list) else 1.25}" for name, value in point.items())],
+    )
+    page.evaluate("setValues", point)
+    warnings = page.locator("#warnings li").all_inner_texts()
+    words = ("rounding errors, or the range of floats", "too large for a float", "cancellation")
+    assert any(word in warning for warning in warnings for word in words) == is_inaccurate
+    document = run_cli(["trace", text, *(f"--{name}={value}" for name, value in point.items()), "--json"]).json
+    assert any("correct: " in warning["message"] for warning in document["warnings"]) == is_inaccurate
+
+
+_SCALAR_FORMS = ["({} + {})", "({} - {})", "{}*{}", "{}/{}", "exp({})", "log({})", "sqrt({})", "tanh({})", "({})^3"]
+_FORMS = [*_SCALAR_FORMS, "abs({})", "max({}, {})", "relu({})", "where({} > 1, {}, {})", "softmax({} + v)"]
+_REDUCTIONS = ["sum({})", "norm({})", "max({})", "mean({})", "dot({}, v)", "logsumexp({})", "prod({})"]
+_EXTREMES = [0, 1, -1, 2, 0.5, 3, -800, 800]
+
+
+def drawn_formula(draw: random.Random) -> tuple[str, list[str], bool]:
+    """A formula of scalars or of arrays, its variables, and whether these are arrays."""
+    is_array = draw.random() < 0.5
+    atoms = ["v", "w", "2"] if is_array else ["x", "y", "0.5"]
+    text = draw.choice(atoms[:2])
+    for _ in range(draw.randint(2, 4)):
+        form = draw.choice(_FORMS if is_array else _FORMS[:-1])
+        operands = [draw.choice([*atoms, text]) for _ in range(form.count("{}"))]
+        if form.startswith("where"):
+            operands[0] = atoms[0]  # the command also warns of a nan that a comparison hides
+        operands[-1] = text
+        text = form.format(*operands)
+    text = draw.choice(_REDUCTIONS).format(text) if is_array else text
+    return text, [name for name in "vwxy" if re.search(rf"\b{name}\b", text)], is_array
+
+
+@pytest.mark.parametrize("seed", range(amount(8, 60, 400)))
+def test_warnings_about_operations_after_a_change_are_those_of_the_command(page: Page, seed: int) -> None:
+    draw = random.Random(seed)
+    text, names, is_array = drawn_formula(draw)
+    point = {name: [draw.choice(_EXTREMES) for _ in range(2)] if is_array else draw.choice(_EXTREMES) for name in names}
+    opened(page, [text, *(f"--{name}={[1.25, 0.75] if is_array else 1.25}" for name in names)])
+    page.evaluate("setValues", point)
+    found = page.locator("#warnings li").all_inner_texts()
+    document = run_cli(["trace", text, *(f"--{name}={value}" for name, value in point.items()), "--json"]).json
+    wanted = [of_operation(warning["message"]) for warning in document["warnings"]]
+    assert sorted(filter(is_about_an_operation, found)) == sorted(filter(is_about_an_operation, wanted))
+
+
+def of_operation(message: str) -> str:
+    """A warning without what only the command says: places in the text, values, and what a derivative needs."""
+    message = re.sub(r" \(column \d+\).*?(?=: )", "", message.partition("; correct: ")[0])
+    return re.sub(r"(?<= the slope with respect to [vwxy]) (?:needs .*|is not defined), so nan$", " is nan", message)
+
+
+def is_about_an_operation(warning: str) -> bool:
+    """Whether a warning is not about rounding or underflow, which depend on luck where nothing proves the digits."""
+    return not any(words in warning for words in ("rounding errors, or", "cancellation: ", "The correct digits are"))
+
+
 _SAID = """() => [...Array(playback.length + 1).keys()].map((position) => {
   go(position);
   return byId("explanation").textContent;

@@ -5,7 +5,8 @@ const NEAR = 1e-6; // relative distance up to which two ways to compute a number
 
 /** Everything both passes computed: values, adjoints, contributions with running totals. */
 class Computation {
-  constructor({ values, adjoints, contributions }) {
+  constructor({ values, adjoints, contributions, present = [] }) {
+    this.present = present; // of adjoints of arrays: 0 for elements that a choice removed
     this.values = values;
     this.adjoints = adjoints;
     this.contributions = contributions;
@@ -142,46 +143,67 @@ class Computation {
   }
 
   /** Sentences that warn where the numbers are not what a reader may assume. */
-  warnings() {
-    const worst = this.cancellation?.worst;
+  warnings(point) {
+    const others = this.#warningsOfNodes();
+    const found = inaccuracies(point);
+    const worst = found.ofOutput || this.values[record.output] !== 0 ? this.cancellation?.worst : undefined;
     const lost = worst === undefined ? [] : [this.#filled(record.warningPhrases[`${record.nodes[worst].op} ${record.nodes[worst].inputs.length}`].cancellation, worst)];
-    return [...this.#warningsOfNodes(), ...lost];
+    const isDoubtful = found.ofAny ? others.every(({ kind }) => kind !== "overflow") : !found.isFinite && others.length === 0;
+    if (lost.length === 0 && isDoubtful) lost.push(this.sentence(record.inaccurate));
+    if (lost.length) lost.push("The correct digits are computed only for the values with which the page was made.");
+    return [...others.map(({ text }) => text), ...lost];
   }
 
-  /** The conditions that decide which branch an operation takes, and those of which they consist. */
+  /** The conditions that decide which branch an operation takes, and those of which they consist, with the operation. */
   #conditions() {
-    const conditions = new Set();
-    const add = (i) => {
-      conditions.add(i);
-      if (["and", "or", "not"].includes(record.nodes[i].op)) record.nodes[i].inputs.forEach(add);
+    const conditions = new Map();
+    const add = (i, choice) => {
+      conditions.set(i, choice);
+      if (["and", "or", "not"].includes(record.nodes[i].op)) record.nodes[i].inputs.forEach((j) => add(j, choice));
     };
-    record.nodes.forEach(({ op, inputs }, i) => op === "where" && this.arrived.has(i) && add(inputs[0]));
+    record.nodes.forEach(({ op, inputs }, i) => op === "where" && this.arrived.has(i) && add(inputs[0], i));
     return conditions;
   }
 
-  /** The nodes that matter for the output: those with an adjoint, and conditions of choices. */
+  /** The nodes that matter for the output: those with an adjoint, conditions of choices, and those that make it nan. */
   #contributing() {
-    const conditions = this.#conditions();
-    return [...record.nodes.keys()].filter((i) => this.arrived.has(i) || conditions.has(i));
+    const found = new Set([...this.arrived, ...this.#conditions().keys()]);
+    const isNan = (i) => [this.values[i]].flat(Infinity).some(Number.isNaN);
+    for (const i of [...record.nodes.keys()].reverse()) {
+      const sources = found.has(i) && isNan(i) ? record.nodes[i].inputs.filter(isNan) : [];
+      if (!sources.some((j) => found.has(j))) sources.forEach((j) => found.add(j));
+    }
+    return [...record.nodes.keys()].filter((i) => found.has(i));
   }
 
+  /** The warnings about single operations, each with its name and its text; of an array, about its first such element. */
   #warningsOfNodes() {
     return this.#contributing().flatMap((i) => {
       const { op, inputs } = record.nodes[i];
       const phrases = { ...record.warningPhrases[`${op} ${inputs.length}`], opposite: record.opposite };
       const [value, ...given] = [i, ...inputs].map((j) => this.values[j]);
       const isNan = (...numbers) => numbers.flat(Infinity).some(Number.isNaN);
-      if (isNan(...given)) return []; // the operation that gave the nan has a warning
-      const isInfinite = !areFinite([value]) && areFinite(given);
+      const numbers = [value].flat(Infinity);
+      const areInputs = (is, at) => given.every((x) => is([placed(x, at, numbers)]));
+      const isSingular = (at) => placed(this.contributions[i][0]?.singular ?? 0, at, numbers);
+      const isPresent = this.#presence(i);
+      const undefinedAt = numbers.findIndex((x, at) => isNan(x) && (isPresent(at) || isNan(this.values[record.output])) && areInputs((known) => !isNan(known), at));
+      const infiniteAt = numbers.findIndex((x, at) => Math.abs(x) === Infinity && isPresent(at) && (isSingular(at) || areInputs(areFinite, at)));
       const isOpposite = isNan(this.adjoints[i] ?? 0) && !users[i].some(({ node, position }) => isNan(this.contribution(node, position)?.amount ?? 0));
-      const first = isOpposite ? ["opposite"] : isNan(value) ? ["undefined"] : isInfinite ? ["infinite"] : [];
-      const slopes = this.contributions[i].flatMap(({ local, amount, nothing, position }) => {
-        if (local === null || nothing) return [];
-        const isProduct = typeof local === "number" && isNan(amount) && !isNan(local, this.adjoints[i]);
-        return isProduct ? [`product ${position}`] : areFinite([local]) || !(isNan(local) || areFinite(given)) ? [] : [`slope ${position}`];
-      });
-      const names = [...first, ...(this.#hasKink(i) ? ["kink"] : []), ...(first.length ? [] : slopes.slice(0, 1))];
-      return names.filter((name) => name in phrases).map((name) => this.#filled(phrases[name], i));
+      const found = isOpposite ? [["singular", "opposite"]] : [];
+      if (undefinedAt >= 0) found.push(["domain", "undefined", undefinedAt]);
+      if (infiniteAt >= 0) found.push(isSingular(infiniteAt) ? ["singular", "infinite", infiniteAt] : ["overflow", "overflow", infiniteAt]);
+      if (this.#hasKink(i)) found.push(["kink", "kink"]);
+      for (const { local, amount, nothing, position } of this.contributions[i]) {
+        if (local === null || nothing) continue;
+        const locals = numbers.map((_, at) => placed(local, at, numbers));
+        const productAt = [amount].flat(Infinity).findIndex((x, at) => isNan(x) && !isNan(locals[at] ?? 0, placed(this.adjoints[i], at, numbers)));
+        const slopeAt = locals.findIndex((x, at) => !areFinite([x]) && !isNan(numbers[at]) && isPresent(at) && (isNan(x) || areInputs(areFinite, at)));
+        if (productAt >= 0) found.push(["singular", `product ${position}`, productAt]);
+        if (slopeAt >= 0) found.push([isSingular(slopeAt) || isNan(locals[slopeAt]) ? "singular" : "overflow", `slope ${position}`, slopeAt]);
+      }
+      const isFirst = ([kind], k) => found.findIndex(([other]) => other === kind) === k;
+      return found.filter(([kind, name], k) => name in phrases && isFirst([kind], k)).map(([kind, name, at]) => ({ kind, text: this.#filled(phrases[name], i, at) }));
     });
   }
 
@@ -190,12 +212,12 @@ class Computation {
     return this.#filled(phrase, record.output);
   }
 
-  #filled(phrase, i) {
-    const facts = { text: (what, of) => this.#text(i, what, of), case: (by, of) => this.#case(i, by, of) };
+  #filled(phrase, i, at) {
+    const facts = { text: (what, of) => this.#text(i, what, of, at), case: (by, of) => this.#case(i, by, of) };
     return fill(record.phrases[phrase], facts);
   }
 
-  #text(i, what, of) {
+  #text(i, what, of, at) {
     const node = record.nodes[i];
     switch (what) {
       case "node":
@@ -213,7 +235,7 @@ class Computation {
       case "uses":
         return String(this.uses[node.inputs[of]]);
       default:
-        return brief(this.#number(i, what, of));
+        return brief(placed(this.#number(i, what, of), at, [this.values[i]].flat(Infinity)));
     }
   }
 
@@ -238,6 +260,10 @@ class Computation {
 
   #case(i, by, of) {
     switch (by) {
+      case "singular": {
+        const { singular, local } = this.contribution(i, of);
+        return Number([singular ?? 0].flat(Infinity).some(Boolean) || Number.isNaN(local));
+      }
       case "arrived":
         return Number(this.arrived.has(i));
       case "truth":
@@ -276,7 +302,15 @@ class Computation {
 
   /** Whether an operation has a kink where it stands, of an array at one of its elements. */
   #hasKink(i) {
-    return this.contributions[i].some(({ kink }) => [kink].flat(Infinity).some((x) => x === 1 || x === true));
+    const isPresent = this.#presence(i);
+    return this.contributions[i].some(({ kink }) => [kink].flat(Infinity).some((x, at) => (x === 1 || x === true) && isPresent(at)));
+  }
+
+  /** Whether no choice removed an element of a node's adjoint, by its place. */
+  #presence(i) {
+    const present = this.present[this.#conditions().get(i) ?? i] ?? 1;
+    const elements = [present].flat(Infinity);
+    return (at) => elements[elements.length === 1 ? 0 : at] !== 0;
   }
 
   #chosen(i) {
@@ -307,6 +341,12 @@ function areFinite(numbers) {
   return numbers.flat(Infinity).every((x) => Number.isFinite(x));
 }
 
+/** The element of an array at a place among all elements of an array of its size; other numbers and arrays as they are. */
+function placed(x, at, { length }) {
+  const elements = at === undefined ? [] : [x].flat(Infinity);
+  return elements.length === length ? elements[at] : x;
+}
+
 /** Sum of two numbers or arrays. */
 function sum(a, b) {
   return Array.isArray(a) ? a.map((x, k) => sum(x, b[k])) : a + b;
@@ -318,7 +358,7 @@ function labelled(i, part, before, after) {
   const [what, of] = part;
   const { label } = record.nodes[what === "output" ? i : record.nodes[i].inputs[of]];
   const isAlone = /[(,] ?$/.test(before ?? "(") && /^[),]/.test(after ?? ")");
-  return isAlone || /^[\p{L}\p{M}\p{N}_.]+(\([^()]*\))?$/u.test(label) ? label : `(${label})`;
+  return isAlone || /^[\p{L}\p{M}\p{N}_.]+(\([^()]*\)|\[[\d, ]+\])?$/u.test(label) ? label : `(${label})`;
 }
 
 /** The reader's position: the number of steps made, forward steps first, and the numbers known there. */

@@ -85,8 +85,7 @@ function compute(point) {
 /** Show the warnings at the current values: those that the page came with, or what its numbers tell. */
 function showWarnings() {
   const isAsOpened = record.variables.every(({ key, value }) => inFull(playback.point[key]) === inFull(value));
-  const note = record.hasPrecisionWarning ? ["The correct digits are computed only for the values with which the page was made."] : [];
-  const texts = isAsOpened ? record.warnings : [...playback.computation.warnings(), ...note];
+  const texts = isAsOpened ? record.warnings : playback.computation.warnings(playback.point);
   byId("warnings").replaceChildren(...texts.map((text) => htmlElement("li", text)));
 }
 
@@ -97,14 +96,15 @@ function computed(point) {
 
 /** What the evaluator gives, as a computation. */
 function computationOf({ values, adjoints, contributions }) {
-  const plain = ({ local, amount, jacobian = null, kink = null, ...others }) => {
-    const isAtKink = typeof kink === "boolean" ? kink : nested(kink);
-    return { ...others, local: nested(local), amount: nested(amount), jacobian: nested(jacobian), kink: isAtKink };
+  const plain = ({ local, amount, jacobian = null, kink = null, singular = null, ...others }) => {
+    const [isAtKink, isSingular] = [kink, singular].map((of) => nested(typeof of === "boolean" ? Number(of) : of));
+    return { ...others, local: nested(local), amount: nested(amount), jacobian: nested(jacobian), kink: isAtKink, singular: isSingular };
   };
   return new Computation({
     values: values.map(nested),
     adjoints: adjoints.map(nested),
     contributions: contributions.map((contribution) => contribution.map(plain)),
+    present: adjoints.map((adjoint) => nested(adjoint?.present ?? 1)),
   });
 }
 

@@ -2,7 +2,7 @@
 
 const TWO_DIGITS = 0.05; // relative; rounding to two digits changes a number by no more
 const EXACT = 1e-9; // relative; an answer in full may have been computed in another order
-const ROUNDING = 1e-14; // relative to the terms of a sum; more than a chain of operations loses
+const SIZE = 64; // ulps of perturbations; more than a chain of operations loses
 const SMALLER = 16; // how much smaller the second of two perturbations is
 const LINEAR = 4; // how much smaller the effect of the second is at least, unless something jumps in between
 const ROUNDED_TERMS = 0.01; // relative; an expression may contain rounded numbers
@@ -96,54 +96,4 @@ function isRounded(text, x, error) {
 /** The first of some likely mistakes, each a number with `words`, that an answer contains; undefined if there is none. */
 function mistakeIn(text, mistakes, wanted) {
   return mistakes.find(({ number }) => number !== null && !isRight(inFull(number), wanted) && isRight(text, number))?.words;
-}
-
-// Where terms cancel, rounding may be all that is left, and then 0 is as right an answer as what the page has.
-
-/** How far values, adjoints and local derivatives (by node and position) may be from exact ones, in any element of an array. */
-class RoundingErrors {
-  constructor({ values, contributions }) {
-    const terms = sizesOfTerms(values, contributions);
-    this.values = terms.values.map((size) => ROUNDING * size);
-    const { ofAdjoints, ofLocals } = this.#changes();
-    this.adjoints = ofAdjoints.map((change, i) => change + ROUNDING * terms.adjoints[i]);
-    this.locals = ofLocals;
-  }
-
-  /** How much the backward pass changes if each value changes by its error. What jumps is at a kink: that is no rounding. */
-  #changes() {
-    const { values, adjoints, contributions } = evaluator.run(playback.point);
-    const elements = (x) => x?.data ?? [x ?? NaN];
-    const numbersOf = (pass) => [...pass.adjoints, ...pass.contributions.flat().map(({ local }) => local)].map(elements);
-    const from = numbersOf({ adjoints, contributions });
-    const moved = (value, by) => (typeof value === "number" ? value + by : { ...value, data: value.data.map((x, k) => x + (k % 2 ? by : -by)) });
-    const changesBy = (share) => {
-      const perturbed = values.map((value, i) => (takesGradient(i) ? moved(value, share * (i % 2 ? 1 : -1) * this.values[i]) : value));
-      return numbersOf(evaluator.reverse(perturbed)).map((numbers, k) => Math.max(...Array.from(numbers, (x, at) => Math.abs(x - from[k][at]))));
-    };
-    const changes = from.map(() => 0);
-    for (const sign of [1, -1]) {
-      const [whole, small] = [changesBy(sign), changesBy(sign / SMALLER)];
-      whole.forEach((change, k) => { if (LINEAR * small[k] <= change) changes[k] = Math.max(changes[k], change); });
-    }
-    const [ofAdjoints, rest] = [changes.slice(0, adjoints.length), changes.slice(adjoints.length)];
-    return { ofAdjoints, ofLocals: contributions.map((ofNode) => new Map(ofNode.map(({ position }) => [position, rest.shift()]))) };
-  }
-}
-
-/** How large values and adjoints would be if no term cancelled another. */
-function sizesOfTerms(values, contributions) {
-  const largest = (x) => Math.max(0, ...[x].flat(Infinity).map(Math.abs).filter(Number.isFinite));
-  const sizes = values.map(largest);
-  values.forEach((value, i) => {
-    for (const { to, local } of contributions[i]) sizes[i] += (local === null ? [values[to]].flat(Infinity).length : largest(local)) * sizes[to];
-  });
-  const ofAdjoints = values.map((_, i) => Number(i === record.output));
-  for (const i of record.backward) {
-    for (const { to, local, amount } of contributions[i]) {
-      const term = typeof local === "number" ? Math.abs(local) * ofAdjoints[i] : largest(amount);
-      if (Number.isFinite(term)) ofAdjoints[to] += term;
-    }
-  }
-  return { values: sizes, adjoints: ofAdjoints };
 }

@@ -41,7 +41,7 @@ function valueInstead(i) {
 function adjointLevel() {
   const { computation } = playback;
   const start = record.forward.length;
-  const errors = new RoundingErrors(computation);
+  const errors = new RoundingErrors();
   const nodes = asked(record.nodes.map((_, i) => i).filter(takesGradient).reverse());
   const unanswered = new Set(nodes);
   const question = (i) => {
@@ -104,10 +104,14 @@ function adjointMistakes(i) {
 function sumHint(i, { ofOutput, termOf, ofNone }) {
   const { label } = record.nodes[i];
   if (i === record.output) return ofOutput;
-  const terms = termsOfAdjoint(i).map(({ node, position }) => `from ${record.nodes[node].label}: ${termOf(node, position)}`);
+  const found = termsOfAdjoint(i);
+  const terms = found.map(({ node, position }) => `from ${record.nodes[node].label}: ${termOf(node, position)}`);
   if (terms.length === 0) return `${label} receives no contribution: ${ofNone}.`;
-  const whom = terms.length === 1 ? "its user" : "each user; add them up";
-  return `${label} receives local derivative × adjoint from ${whom}: ${terms.join("; ")}.`;
+  const idle = [...new Set(users[i].map(({ node }) => node))].filter((node) => !found.some((term) => term.node === node));
+  const [one, several] = idle.length ? ["one user", "these users"] : ["its user", "each user"];
+  const whom = terms.length === 1 ? one : `${several}; add them up`;
+  const others = idle.length ? ` ${listed(idle.map((node) => record.nodes[node].label))} contribute${idle.length === 1 ? "s" : ""} nothing.` : "";
+  return `${label} receives local derivative × adjoint from ${whom}: ${terms.join("; ")}.${others}`;
 }
 
 function symbolicHint(node, position) {
@@ -140,7 +144,7 @@ const HINT_WITH_NUMBERS = {
 /** Values, from the inputs up. */
 function valueLevel() {
   const { computation } = playback;
-  const errors = new RoundingErrors(computation);
+  const errors = new RoundingErrors();
   const nodes = asked(record.forward);
   const unanswered = new Set(nodes);
   const question = (i) => {
@@ -180,10 +184,10 @@ function valueLevel() {
 /** Local derivatives: every operation is asked for once before any is repeated. */
 function slopeLevel() {
   const { computation } = playback;
-  const errors = new RoundingErrors(computation);
+  const errors = new RoundingErrors();
   const candidates = asked(record.backward)
     .flatMap((i) => computation.contributions[i].map((contribution) => ({ i, contribution })))
-    .filter(({ contribution }) => typeof contribution.local === "number");
+    .filter(({ i, contribution }) => typeof contribution.local === "number" && computation.arrived.has(i));
   const seen = new Set();
   const [first, again] = [[], []];
   for (const one of candidates) {
@@ -204,7 +208,7 @@ function slopeLevel() {
         { number: amount, words: `that is the contribution to ${towards}, already multiplied by the adjoint of ${label}` },
       ],
       hint: () => `how fast does ${label} change with ${towards} alone?${formula === inNumbers ? "" : ` The rule is ${formula}.`}`,
-      hintWithNumbers: () => `${formula === undefined ? "it is 1 if the operation selected only this input, a share of 1 if inputs are tied, else 0"
+      hintWithNumbers: () => `${formula === undefined ? computation.backwardSentence(i)
         : formula === inNumbers ? `the rule is ${formula}, whatever the values are` : `${formula} is ${inNumbers}`}.`,
       confirmation: () => `the local derivative of ${label} with respect to ${towards} is ${brief(local)}`,
       reveal: () => [i],
