@@ -188,8 +188,7 @@ def sinc_derivative(n: Ball, x: Ball) -> Ball:
     order = _order(n)
     if order is None:
         return ball.NAN
-    middle = (acb(0, 1) ** order * _moment(order, acb(0, x.mid()))).real
-    return middle + arb(0, x.rad() / (order + 2))
+    return (acb(0, 1) ** order * _moment(order, acb(0, x.mid()))).real + arb(0, x.rad() / (order + 2))
 
 
 def sinhc_derivative(n: Ball, x: Ball) -> Ball:
