@@ -137,8 +137,7 @@ class Value(Operators):
         return self.data
 
     def __repr__(self) -> str:
-        label = f", label={self.label!r}" if self.label else ""
-        return f"Value(data={self.data!r}, grad={self.grad!r}{label})"
+        return f"Value(data={self.data!r}, grad={self.grad!r}{f', label={self.label!r}' if self.label else ''})"
 
     def _apply(self, name: str, *operands: Number) -> Value:
         op = get_op(name)

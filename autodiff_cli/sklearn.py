@@ -126,8 +126,7 @@ class _FormulaEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _probabilities(self, X: ArrayLike) -> NDArray[np.float64]:
         check_is_fitted(self, "fit_")
-        checked = validate_data(self, X, reset=False, dtype=np.float64)
-        return self.fit_.probabilities(self._columns(checked))
+        return self.fit_.probabilities(self._columns(validate_data(self, X, reset=False, dtype=np.float64)))
 
 
 class FormulaRegressor(RegressorMixin, _FormulaEstimator):  # type: ignore[misc]

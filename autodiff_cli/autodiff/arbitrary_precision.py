@@ -214,5 +214,4 @@ def _log2_magnitude(x: Number) -> float:
     if size == 0:
         return float("-inf")
     mantissa, exponent = size.man_exp()
-    bits = int(exponent) + int(mantissa).bit_length()
-    return float(max(-_MAX_EXPONENT, min(bits, _MAX_EXPONENT)))
+    return float(max(-_MAX_EXPONENT, min(int(exponent) + int(mantissa).bit_length(), _MAX_EXPONENT)))

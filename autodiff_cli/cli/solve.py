@@ -104,8 +104,7 @@ def _optimum_output(call: Call, expression: str, options: SearchOptions, is_maxi
     problem = _read_problem(call, expression, options, with_start=True)
     optima = solutions.optimize(problem, is_maximum)
     report = optima_report(optima, problem if options.plot and problem.ranges else None)
-    is_found = bool(problem.ranges or optima.points)
-    return Output(report, ExitStatus.DONE if is_found else ExitStatus.FAILED)
+    return Output(report, ExitStatus.DONE if problem.ranges or optima.points else ExitStatus.FAILED)
 
 
 def _read_problem(call: Call, expression: str, options: SearchOptions, with_start: bool = False) -> BoxProblem:

@@ -330,8 +330,7 @@ def format_operation_on_numbers(op: Op, numbers: Sequence[str]) -> str:
 
 def is_loose_number(op: Op, position: int, count: int) -> bool:
     """Whether a negative number in this position needs brackets: beside a symbol, unless it begins the text."""
-    may_begin = count > 1 and position == 0 and op.precedence is not Precedence.POWER
-    return bool(op.symbol) and not may_begin
+    return bool(op.symbol) and (count == 1 or position > 0 or op.precedence is Precedence.POWER)
 
 
 def is_loose(op: Op, position: int, operand: Node) -> bool:

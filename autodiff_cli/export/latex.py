@@ -36,8 +36,7 @@ LATEX_NAMES = NamingRules(frozenset(), lambda name: name.replace("_", "").isalnu
 
 def readable_derivatives(roots: Sequence[Node], shapes: Mapping[str, Shape]) -> list[Node]:
     """Rewrite derivatives in readable form; the first graph, the value, stays as it was written."""
-    names = leaf_names(roots[:1])
-    symbols = symbol_order(topological_order(roots[:1]), names)
+    symbols = symbol_order(topological_order(roots[:1]), leaf_names(roots[:1]))
     return [roots[0], *readable(roots[1:], symbols, shapes)]
 
 

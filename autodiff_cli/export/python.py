@@ -168,8 +168,7 @@ def numpy_source(program: ExportProgram) -> str:
         *(INDENT + line for line in [*statements(layout), *_numpy_results(layout)]),
     ]
     functions = [text for text in layout.library.texts.values() if text]
-    math = "import math\n" if any("math." in text for text in functions) else ""
-    standard = math + layout.library.imports
+    standard = ("import math\n" if any("math." in text for text in functions) else "") + layout.library.imports
     imports = (f"{standard}\n" if standard else "") + "import numpy as np\n"
     return module(layout, imports, functions, body)
 

@@ -428,8 +428,7 @@ def _missing_operator(
 def _between(text: str, before: list[Lexeme], operator: str, after: list[Lexeme]) -> str:
     """Write an operator between the operands around it; `x` and `y` stand for operands that are missing."""
     left = quote_operand_before(text, before) if before else "x"
-    right = quote_operand(text, after[0], after[1:]) if after else "y"
-    return operator.format(left, right)
+    return operator.format(left, quote_operand(text, after[0], after[1:]) if after else "y")
 
 
 def _is_function_defined(before: Iterable[Lexeme], name: str) -> bool:

@@ -72,42 +72,57 @@ def beta_slope(a: Ball, b: Ball) -> Ball:
 
 def gamma_density(a: Ball, x: Ball) -> Ball:
     """Return x^(a-1)·exp(-x)/gamma(a), for x from 0."""
-    return ball.NAN if x < 0 else x ** (a - 1) * (-x).exp() * a.rgamma()
+    return x ** (a - 1) * (-x).exp() * a.rgamma() if _is_from_zero(x) else ball.NAN
 
 
-_WIDE_BELOW_BITS = 30  # bits: a ball with fewer accurate bits is treated as an interval
+_ROUNDED_RADIUS = 2**-28  # the radius of a ball from 0 has 30 bits and is rounded up, so that it reaches below 0
 
 
-def _is_wide(a: Ball, x: Ball) -> bool:
-    return a > 0 and x > 0 and min(a.rel_accuracy_bits(), x.rel_accuracy_bits()) < _WIDE_BELOW_BITS
+def _is_from_zero(x: Ball) -> bool:
+    """Return whether a number is 0 or positive. Raises Undecided if only a part of its ball is."""
+    if x < 0 or x.lower() >= -x.rad() * _ROUNDED_RADIUS:
+        return not x < 0
+    raise Undecided
 
 
-def gammainc(a: Ball, x: Ball) -> Ball:
-    """Return the regularised lower incomplete gamma function.
+def _at_corners(of: Callable[[Ball, Ball], Ball], a: Ball, x: Ball) -> Ball:
+    """Return a function of numbers from 0 that falls with one of them and rises with the other.
 
-    Where x is not much smaller than a, FLINT's function is slow and inaccurate, so 1 - gammaincc(a, x) is used. It is
-    slow for wide balls too. There the function is evaluated at two corners, because it decreases with a, and increases
-    with x.
+    It is evaluated at two corners of the balls: FLINT takes seconds for wide balls.
     """
-    if _is_wide(a, x):
-        return gammainc(a.upper(), x.lower()).union(gammainc(a.lower(), x.upper()))
-    rest = 1 - gammaincc(a, x)
+    if a.is_exact() and x.is_exact():
+        return of(a, x)
+    (least_a, most_a), (least_x, most_x) = ((y.lower().max(arb(0)), y.upper()) for y in (a, x))
+    return of(most_a, least_x).union(of(least_a, most_x))
+
+
+def incomplete_gamma(of: Callable[[Ball, Ball], Ball]) -> Callable[[Ball, Ball], Ball]:
+    """Return a regularised incomplete gamma function of balls, for a and x from 0, not both 0."""
+    return lambda a, x: _at_corners(of, a, x) if _is_from_zero(a) and _is_from_zero(x) else ball.NAN
+
+
+def _lower_gamma(a: Ball, x: Ball) -> Ball:
+    # Where x is not much smaller than a, FLINT's function is slow and inaccurate.
+    rest = 1 - _upper_gamma(a, x)
     if not rest.is_finite() or rest.rel_accuracy_bits() > ctx.prec // 2:
         return rest
-    return x.gamma_lower(a, regularized=1)
+    return max(rest, x.gamma_lower(a, regularized=1), key=arb.rel_accuracy_bits)
 
 
-def gammaincc(a: Ball, x: Ball) -> Ball:
-    """Return the regularised upper incomplete gamma function, for a and x from 0, not both 0."""
-    if _is_wide(a, x):
-        return gammaincc(a.lower(), x.upper()).union(gammaincc(a.upper(), x.lower()))
-    if a < 0 or x < 0 or (a.is_zero() and x.is_zero()):
+def _upper_gamma(a: Ball, x: Ball) -> Ball:
+    if a.is_zero() and x.is_zero():
         return ball.NAN
     return arb(0) if a.is_zero() else arb(1) if x.is_zero() else x.gamma_upper(a, regularized=1)
 
 
 _GUARD_BITS = 10  # bits beyond those of the arguments
 _MAX_TERMS = 20_000  # of a series; more take seconds
+_MAX_WIDE_TERMS = 2000  # of a series at a wide ball: bounds over intervals evaluate thousands of them
+
+
+def _determined_bits(*xs: Ball) -> int:
+    """Return how many bits of a result balls determine, with guard bits; at most those of the precision."""
+    return max(_GUARD_BITS, min(ctx.prec, _GUARD_BITS + min(x.rel_accuracy_bits() for x in xs)))
 
 
 def gammainc_derivative(order: int, a: Ball, x: Ball) -> Ball:
@@ -117,18 +132,20 @@ def gammainc_derivative(order: int, a: Ball, x: Ball) -> Ball:
     geometric series, with the absolute values of the coefficients of the last term and of 1/(a+k+e) in powers of e.
     Where x is large, the asymptotic series of gammaincc(a, x) needs far fewer terms.
     """
-    if not (a >= 0 and a < 1e9 and x > 0):
+    if not (_is_from_zero(a) and _is_from_zero(x)) or a > 1e9 or x.is_zero():
         return arb(0) if a > 0 and x.is_zero() else ball.NAN
     shifted = arb_series([a, 1], prec=order + 1)
     # One exponential of a difference: the factors of a wide ball are far less certain than their product.
     density = (shifted * x.log() - x - (shifted + 1).lgamma()).exp()
     if x > 2 * a and (upper := _upper_gamma_series(order, shifted, x)) is not None:
         return -(density * upper)[order] * arb.fac_ui(order)
-    if x > _MAX_TERMS / 2:
+    bits = _determined_bits(a, x)
+    most = _MAX_TERMS if bits > ctx.prec // 2 else _MAX_WIDE_TERMS
+    if x > most / 2 or not all(density[i].is_finite() for i in range(order + 1)):
         raise Undecided
     term = total = density
-    small = arb(2) ** -ctx.prec
-    for k in range(1, _MAX_TERMS):
+    small = arb(2) ** -bits
+    for k in range(1, most):
         term = term * x / (shifted + k)
         total = total + term
         if k > 2 * x and all(term[i].abs_upper() <= total[i].abs_upper() * small for i in range(order + 1)):
@@ -146,9 +163,7 @@ def _upper_gamma_series(order: int, a: Series, x: Ball) -> Series | None:
     most (s/x)^i/i!, whose integral with exp(-s) is x^-i.
     """
     term = total = arb_series([1], prec=order + 1)
-    # A rest that is small beside the radius of a wide ball does not count.
-    bits = max(_GUARD_BITS, min(ctx.prec, _GUARD_BITS + min(a[0].rel_accuracy_bits(), x.rel_accuracy_bits())))
-    small = arb(2) ** -bits
+    small = arb(2) ** -_determined_bits(a[0], x)
     for k in range(1, 2 * ctx.prec):
         term = term * (a - k) / x
         if a[0] < k and all(term[i].abs_upper() <= small for i in range(order + 1)):
@@ -173,8 +188,7 @@ def sinc_derivative(n: Ball, x: Ball) -> Ball:
     order = _order(n)
     if order is None:
         return ball.NAN
-    middle = (acb(0, 1) ** order * _moment(order, acb(0, x.mid()))).real
-    return middle + arb(0, x.rad() / (order + 2))
+    return (acb(0, 1) ** order * _moment(order, acb(0, x.mid()))).real + arb(0, x.rad() / (order + 2))
 
 
 def sinhc_derivative(n: Ball, x: Ball) -> Ball:
@@ -218,16 +232,6 @@ def faddeeva_slope(x: Ball, y: Ball) -> acb:
     return acb(0, 2 / arb.pi().sqrt()) - 2 * acb(x, y) * faddeeva(x, y)
 
 
-def _is_upper(y: Ball) -> bool:
-    """Return whether the Faddeeva function is defined at x + iy. Raises Undecided if only a part of y is from 0."""
-    if y < 0 or y.lower() >= -y.rad() * _ROUNDED_RADIUS:
-        return not y < 0
-    raise Undecided
-
-
-_ROUNDED_RADIUS = 2**-28  # the radius of a ball from 0 has 30 bits and is rounded up, so that it reaches below 0
-
-
 def softplus(x: Ball) -> Ball:
     """Return log(1 + exp(x))."""
     size = abs(x)
@@ -253,19 +257,27 @@ def mish_slope(x: Ball) -> Ball:
     return n / (n + 2) + 4 * x * w * (1 + w) / (n + 2) ** 2
 
 
-def bessel(name: str, is_entire: bool) -> Callable[[Ball, Ball], Ball]:
+def _bessel_i(order: Ball, x: Ball) -> Ball:
+    if not x > 0:
+        return x.bessel_i(order)
+    if order >= 0:
+        return _at_corners(lambda n, x: x.bessel_i(n), order, x)
+    return (acb(0, x).bessel_j(acb(order)) * (acb(order) * acb(-0.5)).exp_pi_i()).real  # bessel_i takes a second
+
+
+def bessel(name: str, of: Callable[[Ball, Ball], Ball]) -> Callable[[Ball, Ball], Ball]:
     """Return a Bessel function of order and x. J and I have values below 0 if the order is an integer."""
+    is_entire = name in "ij"
 
     def value(order: Ball, x: Ball) -> Ball:
         if abs(order) > MAX_BESSEL_ORDER or (x < 0 and not (is_entire and ball.is_integer(order))):
             return ball.NAN
-        if x != 0:
-            result: Ball = getattr(x, name)(order)
-            return result
+        if not abs(order) <= MAX_BESSEL_ORDER:
+            raise Undecided
+        if not x.is_zero():
+            return of(order, x)
         if not is_entire:
-            return (
-                ball.NEGATIVE_INF if name == "bessel_y" and order >= 0 else ball.INF if name == "bessel_k" else ball.NAN
-            )
+            return ball.NEGATIVE_INF if name == "y" and order >= 0 else ball.INF if name == "k" else ball.NAN
         return arb(1) if order == 0 else arb(0) if order > 0 or ball.is_integer(order) else ball.NAN
 
     return value
@@ -289,15 +301,16 @@ FUNCTIONS: dict[str, Callable[..., Ball]] = {
     "erf": arb.erf, "erfc": arb.erfc, "erfi": arb.erfi, "erfinv": arb.erfinv, "lambertw": arb.lambertw,
     "gamma": arb.gamma, "lgamma": lambda x: acb(x).lgamma().real, "digamma": arb.digamma, "polygamma": polygamma,
     "beta": beta, "beta_slope": beta_slope, "gamma_density": gamma_density,
-    "gammainc": gammainc, "gammaincc": gammaincc,
+    "gammainc": incomplete_gamma(_lower_gamma), "gammaincc": incomplete_gamma(_upper_gamma),
     "gammainc_slope": lambda a, x: gammainc_derivative(1, a, x),
     "gammainc_curvature": lambda a, x: gammainc_derivative(2, a, x),
-    "besselj": bessel("bessel_j", True), "bessely": bessel("bessel_y", False),
-    "besseli": bessel("bessel_i", True), "besselk": bessel("bessel_k", False),
-    "wofz_real": lambda x, y: faddeeva(x, y).real if _is_upper(y) else ball.NAN,
-    "wofz_imag": lambda x, y: faddeeva(x, y).imag if _is_upper(y) else ball.NAN,
-    "wofz_slope_real": lambda x, y: faddeeva_slope(x, y).real if _is_upper(y) else ball.NAN,
-    "wofz_slope_imag": lambda x, y: faddeeva_slope(x, y).imag if _is_upper(y) else ball.NAN,
+    "besselj": bessel("j", lambda n, x: x.bessel_j(n)), "bessely": bessel("y", lambda n, x: x.bessel_y(n)),
+    "besseli": bessel("i", _bessel_i),
+    "besselk": bessel("k", lambda n, x: _at_corners(lambda m, y: y.bessel_k(m), abs(n), x)),
+    "wofz_real": lambda x, y: faddeeva(x, y).real if _is_from_zero(y) else ball.NAN,
+    "wofz_imag": lambda x, y: faddeeva(x, y).imag if _is_from_zero(y) else ball.NAN,
+    "wofz_slope_real": lambda x, y: faddeeva_slope(x, y).real if _is_from_zero(y) else ball.NAN,
+    "wofz_slope_imag": lambda x, y: faddeeva_slope(x, y).imag if _is_from_zero(y) else ball.NAN,
     "sinc": arb.sinc, "sinc_derivative": sinc_derivative,
     "exp_over_x": lambda x: x.exp() / x, "cosh_over_x": lambda x: x.cosh() / x,
     "sinhc": lambda x: sinhc_derivative(arb(0), x), "sinhc_derivative": sinhc_derivative,
@@ -453,10 +466,17 @@ def interval_arithmetic(bits: int) -> Iterator[Kind[Number]]:
 
 @lru_cache(maxsize=8)
 def _interval_kind(bits: int) -> Kind[Number]:
-    table = {name: _widen(function, _WIDE_RULES.get(name)) for name, function in TABLE.items()}
+    table = TABLE | {name: _remember_points(TABLE[name]) for name in FUNCTIONS}
+    table = {name: _widen(function, _WIDE_RULES.get(name)) for name, function in table.items()}
     table |= {name: _with_unknown(table[name], _WIDE_RULES[name]) for name in _CONDITION_OPS}
     table["atan2"] = _with_branch_cut(table["atan2"])
     return Kind(f"intervals with ends of {bits} bits", table, parse_constant)
+
+
+def _remember_points(function: Function) -> Function:
+    """Return a function that remembers its values at exact numbers, which are the same in box after box."""
+    known = lru_cache(function)
+    return lambda *xs: known(*xs) if all(map(ball.is_exact, xs)) else function(*xs)
 
 
 class _Jumps:

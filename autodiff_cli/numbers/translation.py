@@ -414,8 +414,7 @@ def is_integer_literal(text: str) -> bool:
 
 def _comment(node: ast.FunctionDef) -> str:
     """Return the docstring of a function without examples, as one line."""
-    text = (ast.get_docstring(node) or "").partition(">>>")[0]
-    return " ".join(text.split()).replace("`_", "`")
+    return " ".join((ast.get_docstring(node) or "").partition(">>>")[0].split()).replace("`_", "`")
 
 
 def _assigned_names(function: ast.FunctionDef) -> Iterator[str]:

@@ -298,8 +298,7 @@ class NumpyLibrary(ArrayLibrary, PythonLibrary):
 
 
 def _root(x: Node, n: Node) -> Node:
-    is_odd = equal(mod(abs_(n), 2), 1)
-    return where(less(x, 0), where(is_odd, -1, constant("nan")), 1) * abs_(x) ** (1 / n)
+    return where(less(x, 0), where(equal(mod(abs_(n), 2), 1), -1, constant("nan")), 1) * abs_(x) ** (1 / n)
 
 
 # Only the value matters, because the frameworks differentiate by themselves.

@@ -110,8 +110,7 @@ def _gamma(target: Node, prediction: Node, _: float) -> Node:
 
     If the prediction ends in `exp`, its logarithm is the argument of `exp`.
     """
-    logarithm = prediction.inputs[0] if prediction.op is exp else log(prediction)
-    return target / prediction + logarithm
+    return target / prediction + (prediction.inputs[0] if prediction.op is exp else log(prediction))
 
 
 def _negative_binomial(target: Node, prediction: Node, _: float) -> Node:

@@ -17,7 +17,8 @@ from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.numbers.kind import Kind
-from tests.ops.table import ROWS, faddeeva
+from tests.ops.domains import VALUES
+from tests.ops.table import ROWS
 
 DIGITS = (60, 180, 720)
 SURE = (1100, 2200)  # digits with which a difference is confirmed
@@ -79,14 +80,19 @@ OTHERS: dict[str, Any] = {
     "ceil": lambda x: mp.ceil(_whole(x)),
     "round": lambda x: mp.nint(_whole(2 * x) / 2),
     "mod": _remainder,
-    "log_base": lambda x, base: _real(mp.log(x)) / _real(mp.log(base)),  # a quotient of complex ones may be real
+    # Of Euler's integrals with both signs beside a pole, the value is nan; 0 counts as positive.
+    "beta": lambda a, b: mp.nan if any(mp.isint(x) and x < 0 for x in (a, b)) or a == b == 0 else mp.beta(a, b),
+    # Not computed below the real axis, which is nan by convention.
+    **{name: lambda x, y, value=VALUES[name]: mp.nan if y < 0 else value(x, y) for name in ("wofz_real", "wofz_imag")},
 }
-
-# Not computed below the real axis, which is nan by convention.
+MAX_BESSEL_ORDER = 1000
 OTHERS |= {
-    name: lambda x, y, part=part: mp.nan if y < 0 else part(faddeeva(x, y))
-    for name, part in (("wofz_real", mp.re), ("wofz_imag", mp.im))
+    f"bessel{kind}": lambda n, x, value=VALUES[f"bessel{kind}"]: mp.nan if abs(n) > MAX_BESSEL_ORDER else value(n, x)
+    for kind in "ijky"
 }
+# All other operations are nan if an argument is.
+MAY_IGNORE_NAN = {"where", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "pow", "hypot"}
+ARITHMETIC = {"add", "sub", "mul", "div"}
 
 
 def _table() -> dict[str, Any]:
@@ -96,8 +102,23 @@ def _table() -> dict[str, Any]:
     table: dict[str, Any] = {}
     for name, several in rows.items():
         by_count = {len(row.domain): row.value for row in several}
-        table[name] = lambda *xs, by_count=by_count, any_=several[0].value: _real(by_count.get(len(xs), any_)(*xs))
-    return table | {name: lambda *xs, function=function: mpf(function(*xs)) for name, function in OTHERS.items()}
+        value = VALUES.get(name, several[0].value)
+        table[name] = lambda *xs, by_count=by_count, value=value: by_count.get(len(xs), value)(*xs)
+    return {name: _at_numbers(name, value) for name, value in (table | VALUES | OTHERS).items()}
+
+
+def _at_numbers(name: str, value: Any) -> Any:
+    """Return a function that is nan where an argument or the value is no real number."""
+
+    def at(*xs: mpf) -> mpf:
+        if any(map(mp.isnan, xs)) and name not in MAY_IGNORE_NAN:
+            return mp.nan
+        result = _real(value(*xs))
+        if mp.isnan(result) and any(map(mp.isinf, xs)) and name not in ARITHMETIC:
+            raise ValueError("mpmath knows few limits")
+        return result
+
+    return at
 
 
 def _real(x: Any) -> mpf:

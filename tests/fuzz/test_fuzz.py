@@ -94,6 +94,23 @@ FOUND = [
     ("y*(floor((tan(atan(x)) - y))) - y", {"x": 4095.0, "y": 585.0}),
     # slopes that are the same for all rows
     ("A: 2x3; sum(A*z)", {"A": np.array([[3.0, -2.0, 0.1], [3.0, 1e8, 0.9]]), "z": -3e-8}),
+    # wide balls: around 0, and where FLINT and series take long
+    ("besselj(0, x)", {"x": -0.3}),
+    ("besseli(y, z) + y/z", {"y": 0.0, "z": 1e-300}),
+    ("gammaincc(hypot(normal_sf(y*z), y) + 10, normal_sf(y*z))", {"y": 0.55, "z": -91757.58509020305}),
+    ("gammainc_curvature(x, x)", {"x": 0.0}),
+    # outside of supports and domains, at poles, and at the side of a cut that the sign of 0 decides
+    ("atan(exponential_logpdf(x, 0.5))", {"x": -3e-8}),
+    ("beta_logpdf(z, y, 1) < atan(lambertw(y))^2", {"z": -2.0, "y": -1.0}),
+    ("clip(gelu(z), beta(z, y), x) <= cot(6.02E23)", {"z": 2.2549018509112435, "y": -2.0, "x": -0.5}),
+    ("1/half_cauchy_logpdf(z, y)^3", {"y": 1e-300, "z": -0.2}),
+    ("where(digamma(x^9) >= cos(uniform_logpdf(Chi(z), -x^9, x)), 1, y*z)", {"x": 54770.0, "z": 0.0, "y": -1.76}),
+    ("atan2(-x, -1.5)", {"x": 0.0}),
+    # a product and a sum that are rounded once
+    ("x*y*z - x*y*z*y", {"x": 8.428451733172241e301, "y": 6.248329826807951e-203, "z": 1.1714456889975054e299}),
+    ("1/(x*y - z)", {"x": 10988450.03125, "y": 71988951320392.12, "z": 7.910469943862176e20}),
+    # slopes that are printed as in textbooks, where these have no value
+    ("V: 2x3; prod(beta(2*V, x))", {"V": np.array([[0.45, 1.23, 0.36], [0.15, 0.4, 1.04]]), "x": -0.9}),
 ]
 
 

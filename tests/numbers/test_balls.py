@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
+import time
 from collections.abc import Iterator
 from fractions import Fraction
+from random import Random
 
 import pytest
 from flint import arb, ctx
@@ -27,7 +30,7 @@ from autodiff_cli.numbers.ball_arithmetic import (
     nearest_float,
     unique_integer,
 )
-from autodiff_cli.numbers.balls import FUNCTIONS, precision
+from autodiff_cli.numbers.balls import FUNCTIONS, interval_arithmetic, precision
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops import all_ops, get_op
 from tests.autodiff import test_structural_zeros as zeros
@@ -258,6 +261,36 @@ def test_a_ball_encloses_the_true_value() -> None:
         fine = [forward(Tape([read(text).output]), many, {})[-1] for text in texts]
         assert all(as_ball(a).overlaps(as_ball(b)) for a, b in zip(rough, fine, strict=True))
         assert any(not as_ball(a).is_exact() for a in rough)
+
+
+MIDDLES = (0.0, 1.0, -1.0, 0.5, 2.0, -0.5, 3.0, 10.0, 40.0, -7.5, 100.0, 1000.0, 1e-300, 1e4, 1e8)
+
+
+@each("op", [op for op in ELEMENTWISE if op.name in FUNCTIONS], ids=lambda op: op.name)
+def test_wide_balls_soon_have_a_result_that_encloses_those_at_their_points(op: Op) -> None:
+    chance, bits, seconds = Random(op.name), 128, 0.0
+    is_whole = op.name in {"polygamma", "sinc_derivative", "sinhc_derivative"}
+    for _ in range(120):
+        middles = [chance.choice((chance.choice(MIDDLES), chance.gauss(0, 3))) for _ in range(op.min_inputs)]
+        widths = [10 ** chance.uniform(-16, 1) * chance.choice((0, 1, abs(middle) or 1)) for middle in middles]
+        if is_whole:
+            middles[0], widths[0] = chance.randint(0, 4), 0.0
+        balls = [
+            arb(middle, width) if width else from_float(middle) for middle, width in zip(middles, widths, strict=True)
+        ]
+        start = time.process_time()
+        with interval_arithmetic(bits) as kind:
+            enclosed = kind.function(op, op.min_inputs)(*balls)
+        seconds += time.process_time() - start
+        for share in (-1.0, -0.3, 0.0, 0.5, 1.0) if is_finite(enclosed) else ():
+            point = [
+                from_float(middle) + from_float(share * width) for middle, width in zip(middles, widths, strict=True)
+            ]
+            with contextlib.suppress(Undecided), precision(2 * bits) as kind:
+                exact = as_ball(kind.function(op, op.min_inputs)(*point))
+                assert not exact.is_nan(), (balls, enclosed, point)
+                assert exact.overlaps(as_ball(enclosed)), (balls, enclosed, point, exact)
+    assert seconds < 2
 
 
 def test_undecidable_questions_raise_undecided() -> None:

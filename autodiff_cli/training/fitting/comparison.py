@@ -374,5 +374,4 @@ def _nested_test(a: ComparedModel, b: ComparedModel, small: Objective, large: Ob
         return NestedTest(*texts, reason="the larger model fits exactly, so the residual variance is unknown")
     if gain < -1e-6 * (1.0 if unit is None else unit):
         return NestedTest(*texts, reason="the model with more parameters fits worse, so its best fit was not found")
-    test = significance_test(gain, extra_parameters, unit, large_fit.dof)
-    return NestedTest(*texts, **test._asdict())
+    return NestedTest(*texts, **significance_test(gain, extra_parameters, unit, large_fit.dof)._asdict())

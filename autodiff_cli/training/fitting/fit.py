@@ -363,8 +363,7 @@ def _compare_levels(run: FitRun, outcome: Outcome) -> Outcome:
     best = int(np.argmin(losses))
     if not losses[best] < losses[0] - _BETTER_LOSS_TOLERANCE * abs(losses[0]):
         return outcome
-    note = "a better fit was found from where the levels have the same values"
-    return _adopt(run, ends[best], note)
+    return _adopt(run, ends[best], "a better fit was found from where the levels have the same values")
 
 
 def build_fit(

@@ -329,8 +329,9 @@ class BatchedFit:
     def _attempt(self, batch: GroupBatch, start: Array) -> tuple[list[Outcome], list[list[float]]]:
         """Return the ends and the losses of fits from a start."""
         log = StepLog()
-        stop = StoppingRule(tolerance=self._options.tolerance)
-        outcomes = minimize_each(self._method, batch, start, log.record, stop)
+        outcomes = minimize_each(
+            self._method, batch, start, log.record, StoppingRule(tolerance=self._options.tolerance)
+        )
         return outcomes, log.histories(len(start))
 
     def _poor_mask(self, fits: Fits) -> Mask:

@@ -332,14 +332,16 @@ class _Profile:
             if outer_rise >= rise:
                 end, end_rise = self._find_root(inner, inner_rise, outer, outer_rise, rise)
                 if abs(end_rise - rise) <= PROFILE.jump_tolerance * rise:
-                    return end
+                    if not (end_rise := self._other_rise(end)) < (1 - PROFILE.jump_tolerance) * rise:
+                        return end
+                    inner, inner_rise, step = end, end_rise, longest * self._initial_step()
+                    continue
                 # No continuous curve jumps, so a fit has failed.
                 outer, outer_rise = end, math.inf if self._is_searched else self._search(end)
                 if not outer_rise < rise:
                     return self._no_limit(side, f"no fit succeeds beyond {inner:.6g}")
             if outer == limit:
-                warning = f"the profile interval of `{self._name}` ends at its bound, {limit:g}"
-                self.warnings.append(warning)
+                self.warnings.append(f"the profile interval of `{self._name}` ends at its bound, {limit:g}")
                 return limit
             slope = (outer_rise - inner_rise) / abs(outer - inner)
             # Towards an asymptote below the threshold, steps double, so that the profile is followed far enough.
@@ -404,6 +406,15 @@ class _Profile:
             if np.count_nonzero(self._linear) == len(self._theta) - 1:  # all of them are the same
                 points = points[:1]
         return self._rise_of(value, points)
+
+    def _other_rise(self, value: float) -> float:
+        """Return the profile at a limit, also from points beyond the estimate, as seen from the fit there; follow only
+        the best one from now on. Where another minimum has become the better one, it often lies on that side."""
+        known = self._solutions[value]
+        beyond = np.array([self._theta - share * (known - self._theta) for share in (0, 1, 4)])
+        beyond[:, self._element], beyond[0] = value, known
+        self._solutions = {float(self._theta[self._element]): self._theta}
+        return self._rise_of(value, self._objective.bounds.with_fixed(self._element, value).clip(beyond))
 
     def _search(self, value: float) -> float:
         """Return the profile at a value where fits from the nearest ones failed, from starts all over the range."""

@@ -479,8 +479,7 @@ class _Iterates:
 
 def _backtracking_factors(loss: Array, slope: Array, beyond: Array) -> Array:
     """The minimisers of parabolas through the known values, as shares of the steps, between 0.1 and 0.5."""
-    shares = np.clip(-slope / (2 * (beyond - loss - slope)), 0.1, 0.5)
-    return np.where(np.isfinite(beyond), shares, 0.5)
+    return np.where(np.isfinite(beyond), np.clip(-slope / (2 * (beyond - loss - slope)), 0.1, 0.5), 0.5)
 
 
 def _is_finite(loss: Array, gradient: Array) -> Mask:

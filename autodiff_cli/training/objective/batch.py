@@ -94,8 +94,7 @@ class ObjectiveBatch:
 
     def take(self, fits: Fits, bounds: Bounds | None = None) -> Self:
         """Return a batch of some fits, which may repeat, with other bounds if they are given."""
-        objectives = [self.objectives[fit] for fit in fits.tolist()]
-        return type(self)(objectives, bounds or self.bounds.select(fits))
+        return type(self)([self.objectives[fit] for fit in fits.tolist()], bounds or self.bounds.select(fits))
 
     def triangles(self, theta: Array, fits: Fits) -> Array:
         """Return the triangular factors of [J | r], of shape (fits, P+1, P+1)."""

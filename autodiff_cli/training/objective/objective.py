@@ -342,9 +342,8 @@ def _locate_undefined(
 
 def _describe_row(objective: Objective, row: int) -> str:
     classes = objective.model.class_column
-    columns = (name for name in objective.model.numeric if name != classes)
     its = objective.data.select_rows(slice(row, row + 1)).to_table().columns
-    cells = ", ".join(f"{name} = {its[name][0]:g}" for name in columns)
+    cells = ", ".join(f"{name} = {its[name][0]:g}" for name in objective.model.numeric if name != classes)
     return f"row {row + 1} ({cells})"
 
 

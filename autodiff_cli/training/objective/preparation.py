@@ -281,8 +281,7 @@ class _CompiledModel:
         leaves = [self.model.program.leaves[name] for name in self.layout.names]
 
         def build() -> Kernels:
-            columns = {*self.model.row_leaves}
-            return Kernels(self.graphs, columns, leaves, recompute_every, backend, notes, stepping)
+            return Kernels(self.graphs, {*self.model.row_leaves}, leaves, recompute_every, backend, notes, stepping)
 
         if backend.name != "numpy" or stepping is not backend or notes:
             return build()

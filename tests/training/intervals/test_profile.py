@@ -34,6 +34,25 @@ def test_least_squares_have_the_intervals_of_lmfit(optimizer: str) -> None:
     assert found.intervals["profile"]["K"] == pytest.approx((0.046920342034558776, 0.0861569134282654), rel=1e-8)
 
 
+@each("seed", [2, 3, 30, 49, 53, 58])
+def test_at_a_limit_no_other_minimum_is_better(seed: int) -> None:
+    """With `a` fixed away from its estimate, an exponential with an offset may have two minima. The profile is
+    the lower one, which changes on the way to the limits.
+    """
+    chance = np.random.default_rng(seed)
+    rows = int(chance.integers(7, 20))
+    x, sigma = np.sort(chance.uniform(0, 4, rows)), chance.uniform(0.05, 0.3, size=rows)
+    y = 2.5 * np.exp(-0.8 * x) + 0.3 + sigma * chance.normal(size=rows)
+    found = ad.fit("y ~ a*exp(-b*x) + c", {"x": x, "y": y}, profile=True)
+    rates = np.concatenate([-np.logspace(-6, 1, 800), np.logspace(-6, 3, 1600)])
+    shapes = np.exp(-np.clip(rates[:, None] * x, -300, 300))
+    level = found.rss * (1 + t.ppf(0.975, rows - 3) ** 2 / (rows - 3))
+    for a in filter(math.isfinite, found.intervals["profile"]["a"]):
+        left = y - a * shapes  # the best offset is its mean
+        best = np.square(left - left.mean(axis=1, keepdims=True)).sum(axis=1).min()
+        assert best == pytest.approx(level, rel=5e-3)
+
+
 def test_absolute_errors_have_the_normal_level() -> None:
     sigma = np.full(12, 10.0)
     found = ad.fit(KINETICS, TREATED, start={"Vm": 200, "K": 0.1}, sigma=sigma, absolute_sigma=True, profile=True)
