@@ -247,7 +247,7 @@ class BatchedFit:
     def __init__(self, batch: GroupBatch, method: str, options: FitOptions) -> None:
         self._batch, self._method, self._options = batch, method, options
         self._objective = objective = batch.objective
-        self._may_have_rivals, self._is_noisy = np.zeros((2, batch.count), np.bool_)  # of least squares, as alone
+        self._may_have_rivals = np.zeros(batch.count, np.bool_)  # of least squares only, as of fits alone
         self._quantities = DerivedQuantities(options.quantities, objective.model, objective.layout)
         every = np.arange(batch.count)
         self._has_weight = (batch.total_weights(every) > 0).tolist()
@@ -342,7 +342,6 @@ class BatchedFit:
             variations = batch.mean_squares(batch.target_variations(fits), fits)
             left = self._losses[fits] / np.where(variations > 0, variations, 1.0)
             is_poor |= ~(left <= 1 - RESTARTS.poor_r_squared)
-            self._is_noisy[fits] = ~(left <= 1 - RESTARTS.noisy_r_squared)
             self._may_have_rivals[fits] = has_rivals(objective) and ~(left < 1 - RESTARTS.perfect_r_squared)
             self._structure[fits] = structure = residual_structure_of_groups(batch, self.theta[fits], fits)
             is_poor |= (structure > RESIDUALS.systematic_sigmas) & ~(left < 1 - RESTARTS.perfect_r_squared)
@@ -359,26 +358,14 @@ class BatchedFit:
         return is_poor
 
     def _improve(self) -> None:
-        """Repeat poor fits from many points that they share, and noisy ones if this improves some of them. Frequencies
-        are searched in each group, by scans.
-        """
-        if Sinusoids(self._objective).frequencies:
-            return
+        """Repeat poor fits from many points that they share. Frequencies are searched in each group, by scans."""
         free = self._objective.layout.mask(unset_parameters(self._objective))
-        noisy = np.flatnonzero(self._is_noisy & ~self.is_poor & self._has_enough_rows)
-        sample = noisy[:: len(noisy) // BATCHING.max_checked + 1]
-        for chosen in (np.flatnonzero(self.is_poor & self._has_enough_rows), sample, noisy):
-            is_better = False
-            for some in self._batch.parts(chosen, BATCHING.searched_rows) if len(chosen) else ():
-                points = shared_multistart(self._method, self._batch.take(some), free, self._options.seed)
-                is_better |= self._retry(points, some)
-            if chosen is sample and not is_better:
-                break
+        poor = np.flatnonzero(self.is_poor & self._has_enough_rows & (not Sinusoids(self._objective).frequencies))
+        for some in self._batch.parts(poor, BATCHING.searched_rows) if len(poor) else ():
+            self._retry(shared_multistart(self._method, self._batch.take(some), free, self._options.seed), some)
 
-    def _retry(self, start: Array, fits: Fits) -> bool:
-        """Repeat some fits from one start, or from one each, keep those that are clearly better, and return whether
-        there are any.
-        """
+    def _retry(self, start: Array, fits: Fits) -> None:
+        """Repeat some fits from one start, or from one each, and keep the fits that are clearly better."""
         batch = self._batch.take(fits)
         outcomes, histories = self._attempt(batch, np.broadcast_to(start, (len(fits), self.theta.shape[1])))
         theta, converged = _ends(outcomes)
@@ -392,7 +379,6 @@ class BatchedFit:
         for fit, history in zip(fits[is_better].tolist(), np.flatnonzero(is_better).tolist(), strict=True):
             self.outcomes[fit], self.histories[fit] = outcomes[history], histories[history]
         self.is_poor[better] = self._poor_mask(better)
-        return len(better) > 0
 
 
 def _ends(outcomes: Sequence[Outcome]) -> tuple[Array, Mask]:
