@@ -86,14 +86,19 @@ def _bce(target: Node, prediction: Node, _: float) -> Node:
     """The binary cross-entropy: minus the log-probability of what happened.
 
     If the prediction ends in `sigmoid`, the logarithm is taken of the whole, which keeps all digits far from 0. A
-    target of 0 or 1 drops the other term, because 0·log(0) contributes nothing.
+    target of 0 or 1 drops the other term, because 0·log(0) contributes nothing. Other numbers are no probabilities,
+    and their loss is nan, also where the term that would be nan is dropped.
     """
     if prediction.op is sigmoid:
         score = prediction.inputs[0]
         hit, miss = softplus(-score), softplus(score)
     else:
-        hit, miss = -log(prediction), -log1p(-prediction)
+        hit, miss = _within(prediction <= 1, -log(prediction)), _within(prediction >= 0, -log1p(-prediction))
     return where(target > 0, target * hit, 0) + where(target < 1, (1 - target) * miss, 0)
+
+
+def _within(domain: Node, value: Node) -> Node:
+    return where(domain, value, math.nan)
 
 
 def _poisson(target: Node, prediction: Node, _: float) -> Node:
@@ -102,7 +107,12 @@ def _poisson(target: Node, prediction: Node, _: float) -> Node:
     If the prediction ends in `exp`, its logarithm is the argument of `exp`.
     """
     logarithm = prediction.inputs[0] if prediction.op is exp else log(prediction)
-    return prediction - where(target > 0, target * logarithm, 0)
+    return _mean(prediction) - where(target > 0, target * logarithm, 0)
+
+
+def _mean(prediction: Node) -> Node:
+    """Return a prediction of counts, which is nan if it is negative, since no mean of counts is."""
+    return prediction if prediction.op is exp else _within(prediction >= 0, prediction)
 
 
 def _gamma(target: Node, prediction: Node, _: float) -> Node:
@@ -121,7 +131,7 @@ def _negative_binomial(target: Node, prediction: Node, _: float) -> Node:
     """
     logarithm = prediction.inputs[0] if prediction.op is exp else log(prediction)
     theta = variable(RESIDUAL_SCALE)
-    return (target + theta) * log1p(prediction / theta) - where(target > 0, target * logarithm, 0)
+    return (target + theta) * log1p(_mean(prediction) / theta) - where(target > 0, target * logarithm, 0)
 
 
 def _cross_entropy(target: Node, prediction: Node, _: float) -> Node:

@@ -247,7 +247,7 @@ class BatchedFit:
     def __init__(self, batch: GroupBatch, method: str, options: FitOptions) -> None:
         self._batch, self._method, self._options = batch, method, options
         self._objective = objective = batch.objective
-        self._may_have_rivals = np.zeros(batch.count, np.bool_)  # of least squares only, as of fits alone
+        self._may_have_rivals, self._is_noisy = np.zeros((2, batch.count), np.bool_)  # of least squares, as alone
         self._quantities = DerivedQuantities(options.quantities, objective.model, objective.layout)
         every = np.arange(batch.count)
         self._has_weight = (batch.total_weights(every) > 0).tolist()
@@ -342,6 +342,7 @@ class BatchedFit:
             variations = batch.mean_squares(batch.target_variations(fits), fits)
             left = self._losses[fits] / np.where(variations > 0, variations, 1.0)
             is_poor |= ~(left <= 1 - RESTARTS.poor_r_squared)
+            self._is_noisy[fits] = ~(left <= 1 - RESTARTS.noisy_r_squared)
             self._may_have_rivals[fits] = has_rivals(objective) and ~(left < 1 - RESTARTS.perfect_r_squared)
             self._structure[fits] = structure = residual_structure_of_groups(batch, self.theta[fits], fits)
             is_poor |= (structure > RESIDUALS.systematic_sigmas) & ~(left < 1 - RESTARTS.perfect_r_squared)
@@ -349,6 +350,7 @@ class BatchedFit:
             limit = RESIDUALS.systematic_sigmas if objective.is_linear else RESIDUALS.suspect_sigmas
             self._structure[fits] = residual_structure_of_groups(batch, self.theta[fits], fits)
             is_poor |= self._structure[fits] > limit
+            self._is_noisy[fits] = is_likelihood
             if not (is_likelihood or objective.is_linear):
                 for k in np.flatnonzero(~is_poor).tolist():
                     fit = int(fits[k])
@@ -358,11 +360,19 @@ class BatchedFit:
         return is_poor
 
     def _improve(self) -> None:
-        """Repeat poor fits from many points that they share. Frequencies are searched in each group, by scans."""
+        """Repeat poor fits from many points that they share, and other noisy ones too if this improves some of a sample.
+        Frequencies are searched in each group, by scans.
+        """
+        is_open = self._has_enough_rows & (not Sinusoids(self._objective).frequencies)
         free = self._objective.layout.mask(unset_parameters(self._objective))
-        poor = np.flatnonzero(self.is_poor & self._has_enough_rows & (not Sinusoids(self._objective).frequencies))
-        for some in self._batch.parts(poor, BATCHING.searched_rows) if len(poor) else ():
-            self._retry(shared_multistart(self._method, self._batch.take(some), free, self._options.seed), some)
+        noisy = np.flatnonzero(self._is_noisy & ~self.is_poor & is_open)
+        sample = noisy[:: len(noisy) // BATCHING.max_searched + 1]
+        for chosen in (np.flatnonzero(self.is_poor & is_open), sample, noisy):
+            before = self._losses.copy()
+            for some in self._batch.parts(chosen, BATCHING.searched_rows) if len(chosen) else ():
+                self._retry(shared_multistart(self._batch.take(some), free, self._options.seed), some)
+            if chosen is sample and (self._losses == before).all():
+                break
 
     def _retry(self, start: Array, fits: Fits) -> None:
         """Repeat some fits from one start, or from one each, and keep the fits that are clearly better."""

@@ -154,14 +154,18 @@ class StartSearch:
             return first
         if is_poor := self._is_poor(first):
             first = self._refit((), objective.start, first)
-        if self._method != "lm" or not self._unset or first.divergence is not None:
+        if not self._unset or first.divergence is not None:
             return first
         explained = explained_variance(objective, first.theta)
+        is_noisy = not is_poor and (explained is None or explained < RESTARTS.noisy_r_squared)
+        if self._method != "lm":
+            is_checked = is_noisy and not (objective.is_generalised_linear or objective.is_penalised)
+            return self._refit(RIVAL_STRATEGIES[0], objective.start, first) if is_checked else first
         if not is_poor:
             first = self._refit((Multistart.scaled_points,), objective.start, first)
         # The best frequency depends on the other parameters, such as a damping time, so it is checked at the end.
         if explained is not None and not explained > RESTARTS.perfect_r_squared:
-            for strategies in RIVAL_STRATEGIES[is_poor or explained >= RESTARTS.noisy_r_squared :]:
+            for strategies in RIVAL_STRATEGIES[not is_noisy :]:
                 first = self._refit(strategies, first.theta, first)
         return first
 
@@ -545,13 +549,13 @@ def is_poor_smooth_fit(objective: Objective, first: Outcome) -> bool:
         return False  # this loss has a single minimum
     if not first.converged or residual_structure(objective, first.theta) > RESIDUALS.suspect_sigmas:
         return True
-    if objective.kind not in _RESIDUAL_LOSSES or objective.is_penalised:
+    if objective.is_penalised:
         return False
-    explained = explained_variance(objective, first.theta)
+    if compute_statistics(objective, first.theta).missing_error_reasons:  # as where a rate has no effect
+        return True
+    explained = explained_variance(objective, first.theta) if objective.kind in _RESIDUAL_LOSSES else None
     enough = RESTARTS.poor_robust_r_squared if objective.kind is LossKind.ROBUST else RESTARTS.poor_r_squared
-    return bool(compute_statistics(objective, first.theta).missing_error_reasons) or (
-        explained is not None and explained < enough
-    )
+    return explained is not None and explained < enough
 
 
 def _comparison_loss(objective: Objective, theta: Array) -> float:

@@ -131,13 +131,13 @@ def multistart(
 
 
 @ignore_float_errors()
-def shared_multistart(method: str, batch: GroupBatch, free: Mask, seed: int) -> Array:
-    """Return the best ends of fits of groups from many points that all of them share, of shape (fits, P)."""
+def shared_multistart(batch: GroupBatch, free: Mask, seed: int) -> Array:
+    """Return the best ends of least squares of groups from many points that all of them share, of shape (fits, P)."""
     search = Multistart(batch.objective, batch.objective.start, free, seed, batch.objective.bounds)
     drawn = search.random_draws()[:: SETTINGS.draws_per_shared]
     every = batch.take(np.repeat(np.arange(batch.count), len(drawn)))
     points, remaining = project_linear_each(every, np.tile(drawn, (batch.count, 1)), search.linear)
-    return refine_best(method, batch, points.reshape(-1, *drawn.shape), remaining, SETTINGS.shared_descents)
+    return refine_best("lm", batch, points.reshape(-1, *drawn.shape), remaining, SETTINGS.shared_descents)
 
 
 @ignore_float_errors()

@@ -318,10 +318,10 @@ def _locate_undefined(
         RowGraphs(tape.nodes, objective.kernels.columns, objective.kernels.graphs.leaf_shapes)
     )
     values = objective.select_rows(slice(row, row + 1)).evaluate_rows(kernel, theta)
-    finite = [bool(np.isfinite(values[place]).all()) for place in kernel.output_slices]
-    first = next(
-        i for i, inputs in enumerate(tape.inputs) if not finite[i] and all(finite[j] for j in inputs if tape.inputs[i])
-    )
+    # A constant that is chosen, as in `where(p >= 0, p, nan)`, is not what is wrong.
+    places = zip(tape.nodes, kernel.output_slices, strict=True)
+    finite = [each.is_constant or bool(np.isfinite(values[place]).all()) for each, place in places]
+    first = next(i for i, inputs in enumerate(tape.inputs) if not finite[i] and all(finite[j] for j in inputs))
     node = tape.nodes[first]
     target = objective.kernels.graphs.target
     targets = values[kernel.output_slices[tape.index[target]]].ravel().tolist() if target in tape.index else []
