@@ -620,7 +620,11 @@ IS_MAPPED = """() => {
 }"""
 
 
-@pytest.mark.parametrize(("words", "k"), [(BLACK_SCHOLES, 0), (XOR, 1), (MAZUR, 2)], ids=["options", "xor", "mazur"])
+@pytest.mark.parametrize(
+    ("words", "k"),
+    [(BLACK_SCHOLES, 0), *(pytest.param(*each, marks=pytest.mark.slow) for each in [(XOR, 1), (MAZUR, 2)])],
+    ids=["options", "xor", "mazur"],
+)
 def test_the_map_of_a_large_drawing_covers_nothing_of_a_step(page: Page, words: list[str], k: int) -> None:
     page.emulate_media(reduced_motion="reduce")
     for size in SIZES if is_exhaustive() else [SIZES[k]]:
