@@ -125,7 +125,7 @@ def missing_options(config: pytest.Config) -> list[str]:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Say how to run the tests that are left out."""
     for name in missing_options(config)[:1]:
-        terminalreporter.write_line(f"Some tests are left out: `.venv/bin/python -m pytest --{name}` runs these too")
+        terminalreporter.write_line(f"`.venv/bin/python -m pytest --{name}` runs {name} tests too")
 
 
 def has_more(test: object) -> bool:

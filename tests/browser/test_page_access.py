@@ -339,6 +339,7 @@ def formula(count: int) -> str:
     return f"a0 = x + y; {links}; a{count // 5}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [200, pytest.param(600, marks=pytest.mark.exhaustive)])
 def test_large_formulas_can_be_stepped_through(page: Page, count: int) -> None:
     page.emulate_media(reduced_motion="reduce")

@@ -222,6 +222,7 @@ ASKED = """() => {
 }"""
 
 
+@pytest.mark.slow
 def test_the_node_of_a_question_stays_in_sight_when_the_window_changes(page: Page) -> None:
     opened(page, [NETWORK, *(f"--{name}={value}" for name, value in FORMULAS[-1][1].items())])
     page.emulate_media(reduced_motion="reduce")

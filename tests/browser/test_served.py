@@ -72,6 +72,7 @@ def test_a_typed_formula_can_be_traced_and_shared(page: Page) -> None:
     assert numbers(page) == before
 
 
+@pytest.mark.slow
 def test_the_examples_work(page: Page, address: str) -> None:
     examples = page.locator("[data-formula]").all_text_contents()
     for text in examples:
@@ -82,6 +83,7 @@ def test_the_examples_work(page: Page, address: str) -> None:
     assert len(examples) >= 3
 
 
+@pytest.mark.slow
 def test_the_course_is_a_link_away(page: Page) -> None:
     page.get_by_role("link", name="A course on backpropagation").click()
     page.get_by_role("link", name="Fan-out").click()

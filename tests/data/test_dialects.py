@@ -190,6 +190,16 @@ def test_detected_formats_are_reported() -> None:
     assert opened("x,y\n1,2\n").notes == []
 
 
+def test_options_that_set_the_detected_dialect_are_listed() -> None:
+    assert summarize_data(opened("x;y\n1,5;2\n")).options == ("--delimiter semicolon", "--decimal ,")
+    assert summarize_data(opened("x;y\n% one\n1;2\n", comment="%")).options == (
+        "--delimiter semicolon",
+        "--comment '%'",
+    )
+    assert summarize_data(opened("1\t2\n3\t4\n", no_header=True)).options == ("--delimiter tab", "--no-header")
+    assert summarize_data(opened("x,y\n1,2\n")).options == ()
+
+
 @each(
     ("cells", "expected"),
     [

@@ -80,6 +80,7 @@ CASES = [
     Case("largest", [(2, 3)], lambda x: largest_of(*x.flat)),
     Case("smallest", [(4,)], lambda x: smallest_of(*x.flat)),
     Case("prod", [(2, 2)], lambda x: x.prod()),
+    Case("prod", [(3, 1)], lambda x: x.prod()),
     Case("matmul", [(2, 3), (3, 2)], lambda a, b: a @ b),
     Case("matmul", [(2, 3), (3,)], lambda a, b: a @ b),
     Case("matmul", [(2,), (2, 3)], lambda a, b: a @ b),

@@ -12,8 +12,12 @@ from numpy.typing import NDArray
 
 from autodiff_cli.backends.llvm import vectors
 from autodiff_cli.backends.llvm.backend import LlvmBackend
-from autodiff_cli.backends.llvm.vectors import VectorCode
+from autodiff_cli.backends.llvm.functions import apply_to_vectors
+from autodiff_cli.backends.llvm.vectors import Vector, VectorCode
 from autodiff_cli.backends.numpy_backend import NumpyBackend
+from autodiff_cli.expression import parse
+from autodiff_cli.graph.node import Node
+from autodiff_cli.graph.tape import topological_order
 from autodiff_cli.language.program import read
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from tests.backends.llvm.compiled import by_row, every_width, summed
@@ -64,6 +68,21 @@ def test_sums_that_are_begun_again_count_every_row_once(width: int, count: int, 
     np.testing.assert_allclose(found, rows * np.arange(1.0, count + 1), rtol=1e-11 if "exp" in text else 1e-15)
 
 
+def vector_of(text: str, code: VectorCode) -> Vector:
+    """Return the instruction whose result is that of a formula."""
+    found: dict[Node, Vector] = {}
+    for node in topological_order([read(text).output]):
+        if node.op is not None:
+            written = apply_to_vectors(node.op, *[found[each] for each in node.inputs])
+            assert written is not None
+            found[node] = written
+        elif node.is_constant:
+            found[node] = code.as_vector(float(node.text))
+        else:
+            found[node] = code.make("load", detail=node.text, is_varying=True)
+    return found[node]
+
+
 @each(
     ("text", "is_moderate"),
     [
@@ -78,21 +97,8 @@ def test_sums_that_are_begun_again_count_every_row_once(width: int, count: int, 
     ],
 )
 def test_where_a_divisor_cannot_get_to_the_ends(text: str, is_moderate: bool) -> None:
-    from autodiff_cli.backends.llvm.functions import apply_to_vectors
-    from autodiff_cli.graph.tape import topological_order
-
     code = VectorCode()
-    vector_of = {}
-    for node in topological_order([read(text).output]):
-        if node.op is not None:
-            vector_of[node] = apply_to_vectors(node.op, *[vector_of[each] for each in node.inputs])
-        elif node.is_constant:
-            vector_of[node] = code.as_vector(float(node.text))
-        else:
-            vector_of[node] = code.make("load", detail=node.text, is_varying=True)
-        assert vector_of[node] is not None
-    d = vector_of[node]
-    assert d is not None
+    d = vector_of(text, code)
     first, second = (code.make("load", detail=name, is_varying=True) / d for name in "ab")
     found = vectors.quick_forms([first, second], may_watch=True, has_fma=False, has_scalef=False)
     assert [root.op for root in found.roots] == ["fmul", "fmul"]
@@ -139,3 +145,13 @@ def test_any_fraction_is_decided_as_in_numpy(rows: list[tuple[int, int, float]])
     n, k, unit = np.array(rows, dtype=float).T
     agreed(n * k * unit, k * unit)
     agreed(n * unit, k * unit)
+
+
+@each("text", ["x^2 + 0.25", "exp(-x^2)", "-abs(x)", "max(x, 1)", "where(x > 1, -4, exp(-x^2))", "x*abs(x)"])
+@each("factor", ["1", "(exp(-x^2) + 0.25)", "(abs(x) + 0.5)", "(0 - 2)", "x"])
+def test_values_lie_between_their_bounds(text: str, factor: str) -> None:
+    formula = f"({text})*{factor} + 1"
+    vector = vector_of(formula, VectorCode())
+    low, high = vectors.value_bounds(topological_order([vector]))[vector]
+    for x in (-1e200, -2.0, -0.5, 0.0, 0.3, 1.0, 7.0, 1e9):
+        assert low <= parse(formula)(x=x) <= high, x

@@ -97,9 +97,10 @@ def test_bounds_hold_at_ties_and_jumps(text: str) -> None:
     ("text", "ends", "value"),
     [
         ("gammainc(a, x)", {"a": (0.5, 5.0), "x": (3.0, 3.5)}, (0.18473675547622792, 0.9918490284064973)),
-        ("gammaincc(a, x)", {"a": (1.0, 2.0), "x": (3.0, 4.0)}, (math.exp(-4), 4 * math.exp(-3))),
         ("gammaincc(2, x)", {"x": (3.0, 4000.0)}, (0.0, 4 * math.exp(-3))),
+        ("gammaincc(a, x)", {"a": (1.0, 2.0), "x": (3.0, 4.0)}, (math.exp(-4), 4 * math.exp(-3))),
     ],
+    sampled=True,
 )
 def test_bounds_of_monotonic_functions_of_two_numbers_are_their_ends(
     text: str, ends: dict[str, Ends], value: Ends

@@ -129,7 +129,8 @@ def test_a_bend_of_each_of_many_groups_is_found_as_alone() -> None:
         assert group.fit.rss == pytest.approx(alone("y ~ a + b*x + c*relu(x - k)", data, int(group.by)).rss, rel=1e-6)
 
 
-@pytest.mark.parametrize("seed", [4, pytest.param(6, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [4, 6])
 def test_an_exponent_of_the_other_sign_is_found_as_alone(seed: int) -> None:
     """One group of these had ended at another minimum, which explained nearly as much."""
     generator, x, parts = np.random.default_rng(seed), np.linspace(0.05, 10, 40), []
@@ -374,7 +375,7 @@ def test_options_mean_in_groups_what_they_mean_alone(options: dict[str, Any]) ->
         assert group.fit.warnings == wanted.warnings
 
 
-@each("options", [{"loss": "huber"}, {"loss": "mae"}, {"l1": 0.05}, {"l2": 0.1}, {"optimizer": "lbfgs"}])
+@each("options", [{"loss": "huber"}, {"l1": 0.05}, {"loss": "mae"}, {"l2": 0.1}, {"optimizer": "lbfgs"}], sampled=True)
 def test_a_line_through_a_curve_is_doubted_in_groups_as_alone(options: dict[str, Any]) -> None:
     """Also with methods for any loss, which find the only minimum of a straight line at once."""
     data = decays([30, 27, 33, 40], noise=0.002)

@@ -12,6 +12,7 @@ from scipy.interpolate import CubicSpline
 from autodiff_cli import Objective, fit
 from autodiff_cli.array_types import Array
 from autodiff_cli.language.program import read
+from autodiff_cli.training.fitting.starts import _find_partners
 from autodiff_cli.training.fitting.symmetries import Sinusoids
 from autodiff_cli.training.objective.kernels import linear_parameters
 from tests.each import each
@@ -243,3 +244,13 @@ def test_units_of_weights_do_not_decide_which_minimum_is_better() -> None:
     x = np.linspace(0, 10, 60)
     data = {"x": x, "y": 3 * np.sin(4.1 * x) + 0.3 * NOISE[: len(x)], "w": np.full(len(x), 1e-9)}
     assert fit("y ~ a*sin(b*x)", data, weights="w").parameters["b"] == pytest.approx(4.1, abs=0.05)
+
+
+def test_a_multiple_of_a_parameter_meets_a_column_with_the_power_of_the_parameter() -> None:
+    model = "y ~ log(a/2 + x) + exp(3/b - x) + sqrt(c^2*4 + x)"
+    partners = _find_partners(Objective(model, {"x": np.arange(9.0), "y": np.arange(9.0)}))
+    assert [(each.parameter, each.operation, each.power) for each in partners] == [
+        (0, "add", 1.0),
+        (1, "sub", -1.0),
+        (2, "add", 2.0),
+    ]

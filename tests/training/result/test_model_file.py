@@ -156,6 +156,13 @@ def test_what_does_not_fit_together_is_named(
     assert message in refused(json.dumps({**document, key: value}), tmp_path)
 
 
+def test_a_parameter_of_the_model_is_missed(document: dict[str, Any], tmp_path: Path) -> None:
+    kept = [*document["parameters"]][1:]
+    less = {**document, "covariance": None}
+    less |= {key: {name: document[key][name] for name in kept} for key in ("parameters", "stderr")}
+    assert "its parameters and columns do not match its model" in refused(json.dumps(less), tmp_path)
+
+
 def test_every_key_is_missed(document: dict[str, Any], tmp_path: Path) -> None:
     for key in document.keys() - {"format", "version", "autodiff"}:
         assert f"`{key}`" in refused(json.dumps({k: v for k, v in document.items() if k != key}), tmp_path)
