@@ -190,29 +190,32 @@ function outOfBrackets(part, isAll) {
   return [opening, ...[...inside.children].flatMap((one) => outOfBrackets(one, isAll)), closing];
 }
 
-/** The formula above the drawing. */
+/** The formula above the drawing, without definitions where there is no room for them; nothing if it would still be cut off. */
 function showTypeset() {
   const { formula } = record.latex ?? {};
   byId("typeset").hidden = !formula;
   if (!formula) return;
   const names = record.variables.map(({ node }) => (node === null ? null : record.latex.nodes[node])).filter(Boolean).join(", ");
   const left = `${OUTPUT}${names.length && names.length < 40 ? `\\left(${names}\\right)` : ""}`;
-  for (const breaks of BREAKS) {
-    byId("typeset").replaceChildren(...`${left} = ${formula}`.split(", \\quad ").map((line) => typesetInPieces(line, breaks)));
-    if (fitTypeset()) break;
-  }
-  scrolling.observe(byId("typeset"));
+  const lines = `${left} = ${formula}`.split(", \\quad ");
+  const fitting = [lines, lines.slice(0, 1)].find((shown) => BREAKS.some((breaks) => {
+    byId("typeset").replaceChildren(...shown.map((line) => typesetInPieces(line, breaks)));
+    return fitTypeset();
+  }));
+  isTypeset = fitting === lines;
+  byId("typeset").hidden = fitting === undefined;
 }
 
-/** Set the formula smaller if it does not fit otherwise; whether it is narrow enough. */
+let isTypeset = false; // with all definitions
+
+/** Set the formula smaller if it does not fit otherwise; whether it fits then. */
 function fitTypeset() {
   const { style } = byId("typeset");
   const fits = (one, other) => byId("typeset")[one] <= byId("typeset")[other];
-  [1, 0.88, 0.76, 0.66].find((share) => {
+  return [1, 0.88, 0.76, 0.66].some((share) => {
     style.setProperty("--share", share);
     return fits("scrollWidth", "clientWidth") && fits("scrollHeight", "clientHeight");
   });
-  return fits("scrollWidth", "clientWidth");
 }
 
-addEventListener("resize", () => fitTypeset() || showTypeset());
+addEventListener("resize", () => (isTypeset && fitTypeset()) || showTypeset());
