@@ -198,24 +198,26 @@ function showTypeset() {
   const names = record.variables.map(({ node }) => (node === null ? null : record.latex.nodes[node])).filter(Boolean).join(", ");
   const left = `${OUTPUT}${names.length && names.length < 40 ? `\\left(${names}\\right)` : ""}`;
   const lines = `${left} = ${formula}`.split(", \\quad ");
-  const fitting = [lines, lines.slice(0, 1)].find((shown) => BREAKS.some((breaks) => {
+  const attempts = [[lines, false], [lines.slice(0, 1), false], [lines.slice(0, 1), true]];
+  const fitting = attempts.find(([shown, mayScroll]) => BREAKS.some((breaks) => {
     byId("typeset").replaceChildren(...shown.map((line) => typesetInPieces(line, breaks)));
-    return fitTypeset();
+    return fitTypeset(mayScroll);
   }));
-  isTypeset = fitting === lines;
+  isTypeset = fitting === attempts[0];
   byId("typeset").hidden = fitting === undefined;
+  scrolling.observe(byId("typeset"));
 }
 
 let isTypeset = false; // with all definitions
 
-/** Set the formula smaller if it does not fit otherwise; whether it fits then. */
-function fitTypeset() {
+/** Set the formula smaller if it does not fit otherwise; whether it fits then, or, if it may scroll, is narrow enough. */
+function fitTypeset(mayScroll = false) {
   const { style } = byId("typeset");
   const fits = (one, other) => byId("typeset")[one] <= byId("typeset")[other];
   return [1, 0.88, 0.76, 0.66].some((share) => {
     style.setProperty("--share", share);
     return fits("scrollWidth", "clientWidth") && fits("scrollHeight", "clientHeight");
-  });
+  }) || (mayScroll && fits("scrollWidth", "clientWidth"));
 }
 
 addEventListener("resize", () => (isTypeset && fitTypeset()) || showTypeset());
